@@ -1,0 +1,23 @@
+# Warnings, sanitizers and linker choices shared by every target.
+add_library(fulmar_flags INTERFACE)
+target_compile_options(fulmar_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual>)
+if(FULMAR_WERROR)
+  target_compile_options(fulmar_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(FULMAR_SANITIZE STREQUAL "address")
+  target_compile_options(fulmar_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined;-fno-sanitize-recover=all;-fno-omit-frame-pointer>)
+  target_link_options(fulmar_flags INTERFACE -fsanitize=address,undefined)
+elseif(FULMAR_SANITIZE STREQUAL "thread")
+  target_compile_options(fulmar_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=thread;-fno-omit-frame-pointer>)
+  target_link_options(fulmar_flags INTERFACE -fsanitize=thread)
+elseif(NOT FULMAR_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "FULMAR_SANITIZE is '${FULMAR_SANITIZE}'; wanted 'address', 'thread' or empty")
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()

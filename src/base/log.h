@@ -1,0 +1,14 @@
+// One log for the whole program: lines on stderr, `time level message key=value ...`; write with spdlog::info etc.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <string_view>
+
+namespace fulmar {
+
+// Chooses the format and the level ("debug", "info", "warn", "error", "off"). Unknown names leave "info".
+// Also read from the environment variable FULMAR_LOG when `level` is empty.
+void set_up_log(std::string_view level);
+
+}  // namespace fulmar
