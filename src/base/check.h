@@ -8,8 +8,8 @@ namespace fulmar {
 
 }  // namespace fulmar
 
-#define FULMAR_CHECK(condition, ...)                                                             \
-  do {                                                                                           \
-    if (!(condition)) [[unlikely]]                                                               \
-      ::fulmar::check_failed(#condition, __FILE__, __LINE__, "" __VA_ARGS__);                    \
+#define FULMAR_CHECK(condition, ...)                                          \
+  do {                                                                        \
+    if (!(condition)) [[unlikely]]                                            \
+      ::fulmar::check_failed(#condition, __FILE__, __LINE__, "" __VA_ARGS__); \
   } while (0)

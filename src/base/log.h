@@ -1,4 +1,5 @@
-// One log for the whole program: lines on stderr, `time level message key=value ...`; write with spdlog::info etc.
+// One log for the whole program: lines on stderr, `time level message key=value ...`; write with spdlog::info
+// etc.
 #pragma once
 
 #include <spdlog/spdlog.h>

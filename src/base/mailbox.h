@@ -73,7 +73,8 @@ class Mailbox {
 
  private:
   std::vector<T> drain() {
-    std::vector<T> taken(std::make_move_iterator(messages_.begin()), std::make_move_iterator(messages_.end()));
+    std::vector<T> taken(std::make_move_iterator(messages_.begin()),
+                         std::make_move_iterator(messages_.end()));
     messages_.clear();
     return taken;
   }

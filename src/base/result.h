@@ -74,14 +74,15 @@ using Status = Result<void>;
 #define FULMAR_CONCAT(a, b) FULMAR_CONCAT_(a, b)
 
 // Evaluates a Status or Result expression and returns its Error from the enclosing function on failure.
-#define FULMAR_TRY(expression)                                         \
-  do {                                                                 \
+#define FULMAR_TRY(expression)                                                                \
+  do {                                                                                        \
     if (auto fulmar_status = (expression); !fulmar_status.ok()) return fulmar_status.error(); \
   } while (0)
 
 // FULMAR_ASSIGN(auto x, f()): unwraps a Result into a declaration or lvalue, or returns its Error.
-#define FULMAR_ASSIGN(lhs, expression) FULMAR_ASSIGN_(FULMAR_CONCAT(fulmar_result_, __LINE__), lhs, expression)
-#define FULMAR_ASSIGN_(temporary, lhs, expression)     \
-  auto temporary = (expression);                       \
-  if (!temporary.ok()) return temporary.error();       \
+#define FULMAR_ASSIGN(lhs, expression) \
+  FULMAR_ASSIGN_(FULMAR_CONCAT(fulmar_result_, __LINE__), lhs, expression)
+#define FULMAR_ASSIGN_(temporary, lhs, expression) \
+  auto temporary = (expression);                   \
+  if (!temporary.ok()) return temporary.error();   \
   lhs = std::move(temporary).value()

@@ -55,14 +55,23 @@ void read_all(const void* source, std::span<float> out, Convert convert) {
 void to_f32(DType dtype, const void* source, std::span<float> out) {
   const auto plain = [](auto stored) { return static_cast<float>(stored); };
   switch (dtype) {
-    case DType::f32: std::memcpy(out.data(), source, out.size_bytes()); return;
-    case DType::f16: return read_all<uint16_t>(source, out, f16_to_f32);
-    case DType::bf16: return read_all<uint16_t>(source, out, bf16_to_f32);
-    case DType::f64: return read_all<double>(source, out, plain);
-    case DType::i64: return read_all<int64_t>(source, out, plain);
-    case DType::i32: return read_all<int32_t>(source, out, plain);
-    case DType::u8: return read_all<uint8_t>(source, out, plain);
-    case DType::i8: return read_all<int8_t>(source, out, plain);
+    case DType::f32:
+      std::memcpy(out.data(), source, out.size_bytes());
+      return;
+    case DType::f16:
+      return read_all<uint16_t>(source, out, f16_to_f32);
+    case DType::bf16:
+      return read_all<uint16_t>(source, out, bf16_to_f32);
+    case DType::f64:
+      return read_all<double>(source, out, plain);
+    case DType::i64:
+      return read_all<int64_t>(source, out, plain);
+    case DType::i32:
+      return read_all<int32_t>(source, out, plain);
+    case DType::u8:
+      return read_all<uint8_t>(source, out, plain);
+    case DType::i8:
+      return read_all<int8_t>(source, out, plain);
   }
 }
 

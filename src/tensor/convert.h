@@ -14,7 +14,8 @@ uint16_t f32_to_bf16(float value);  // NaN stays NaN
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);  // overflow becomes infinity
 
-// Reads out.size() elements of `dtype` at `source` (any alignment) as f32. f64 and integers are converted too.
+// Reads out.size() elements of `dtype` at `source` (any alignment) as f32. f64 and integers are converted
+// too.
 void to_f32(DType dtype, const void* source, std::span<float> out);
 
 // Writes values as `dtype` (f32, f16 or bf16) to `target`.

@@ -13,13 +13,17 @@ enum class DType : uint8_t { f32, f16, bf16, f64, i64, i32, u8, i8 };
 constexpr size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
-    case DType::i64: return 8;
+    case DType::i64:
+      return 8;
     case DType::f32:
-    case DType::i32: return 4;
+    case DType::i32:
+      return 4;
     case DType::f16:
-    case DType::bf16: return 2;
+    case DType::bf16:
+      return 2;
     case DType::u8:
-    case DType::i8: return 1;
+    case DType::i8:
+      return 1;
   }
   return 0;
 }
@@ -27,14 +31,22 @@ constexpr size_t size_of(DType dtype) {
 // "f32", "f16", ...
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::f64: return "f64";
-    case DType::i64: return "i64";
-    case DType::f32: return "f32";
-    case DType::i32: return "i32";
-    case DType::f16: return "f16";
-    case DType::bf16: return "bf16";
-    case DType::u8: return "u8";
-    case DType::i8: return "i8";
+    case DType::f64:
+      return "f64";
+    case DType::i64:
+      return "i64";
+    case DType::f32:
+      return "f32";
+    case DType::i32:
+      return "i32";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
+    case DType::u8:
+      return "u8";
+    case DType::i8:
+      return "i8";
   }
   return "?";
 }

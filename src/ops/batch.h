@@ -1,0 +1,35 @@
+// One step's work: packed rows of many sequences. Prefill, decode and mixtures of both are the same thing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace fulmar {
+
+// What the engine hands over, in host memory. Sequence s owns the rows [start[s], start[s+1]), in text order,
+// and keeps its state in slot[s]. Slots of one step are distinct; every sequence has at least one row.
+struct StepInput {
+  std::span<const int32_t> token;   // [rows], 0 <= id < V
+  std::span<const int32_t> start;   // [sequences + 1], start[0] = 0, strictly increasing, last = rows
+  std::span<const int32_t> slot;    // [sequences]
+  std::span<const int32_t> wanted;  // rows whose logits are wanted, ascending
+};
+
+// The same in the memory of the backend that runs it, as islands and primitives see it. A backend may have
+// padded it to a size it has a captured graph for; rows past the caller's use a spare slot and nobody reads
+// their results.
+struct Batch {
+  int64_t rows = 0;
+  int64_t sequences = 0;
+  int64_t wanted = 0;
+  int64_t longest = 0;                   // most rows of one sequence
+  const int32_t* token = nullptr;        // [rows]
+  const int32_t* start = nullptr;        // [sequences + 1]
+  const int32_t* slot = nullptr;         // [sequences]
+  const int32_t* sequence_of = nullptr;  // [rows]: which sequence a row belongs to
+  const int32_t* wanted_row = nullptr;   // [wanted]
+
+  bool decode_only() const { return rows == sequences; }
+};
+
+}  // namespace fulmar

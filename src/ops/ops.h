@@ -1,0 +1,177 @@
+// What a backend can do: primitives that each must write, and islands that each may override.
+//
+// An island is one fused stage of a block. Its default body (islands.cpp) composes primitives and is the
+// specification; an override is an optimisation of it and is tested against it. Islands are cut at the
+// residual add: each that reads the residual stream first absorbs the pending addend, so every useful fusion
+// lies inside one. Shape, architecture and weight kind are decided inside an island or primitive, never in
+// the model files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ops/args.h"
+#include "ops/batch.h"
+#include "ops/sampling.h"
+#include "ops/state.h"
+#include "tensor/tensor.h"
+#include "tensor/weight.h"
+
+namespace fulmar {
+
+enum class Activation : uint8_t { tanh, sigmoid, silu, relu_squared };
+
+// One device and everything that runs on it. All methods are called from one thread.
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  // ---- facts
+  // ---------------------------------------------------------------------------------------------------
+  virtual std::string name() const = 0;        // "cpu (AVX-512, 2 threads)", "cuda:0 (NVIDIA H200)"
+  virtual DType activation_dtype() const = 0;  // of every [rows, ...] tensor but the residual stream
+  virtual DType residual_dtype() const { return DType::f32; }
+  virtual DType shift_dtype() const { return DType::f32; }
+  virtual bool borrows_host_weights() const = 0;  // true: imported weights may point into the checkpoint
+  virtual size_t memory_free() const = 0;         // bytes that allocations may still take
+
+  // ---- memory
+  // --------------------------------------------------------------------------------------------------
+  virtual Result<Buffer> allocate(size_t bytes) = 0;  // 64-byte aligned, contents undefined
+  virtual void write(void* target, const void* host, size_t bytes) = 0;  // host -> backend
+  virtual void read(void* host, const void* source,
+                    size_t bytes) = 0;  // backend -> host, waits for pending work
+  virtual void synchronise() = 0;
+
+  // Takes a matrix into the form this backend computes with; keeps f32, f16 and bf16 in their stored type.
+  virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;
+  // Takes numbers as an f32 matrix [rows, cols].
+  virtual Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) = 0;
+  // Called once per layer after its weights are imported, so that a backend may join or rearrange them.
+  virtual Status finish_layer(TimeMix7&, ChannelMix7&) { return {}; }
+  virtual Status finish_layer(TimeMix6&, ChannelMix6&) { return {}; }
+
+  // ---- steps
+  // ---------------------------------------------------------------------------------------------------
+  // Brings the input into backend memory; the Batch stays valid until the next begin_step.
+  virtual Batch begin_step(const StepInput& input, const State& state) = 0;
+  // Runs the body, or replays what an earlier run with an equal batch shape recorded of it.
+  virtual void run_step(const Batch& batch, const std::function<void()>& body) {
+    (void)batch;
+    body();
+  }
+
+  // ---- slots
+  // ---------------------------------------------------------------------------------------------------
+  virtual void zero_slot(const State& state, int64_t slot) = 0;
+  virtual void copy_slot(const State& state, int64_t from, int64_t to) = 0;
+  void read_slot(const State& state, int64_t slot, std::span<std::byte> out);          // slot_bytes() long
+  void write_slot(const State& state, int64_t slot, std::span<const std::byte> from);  // slot_bytes() long
+
+  // ---- primitives
+  // ---------------------------------------------------------------------------------------------- Tensors
+  // are [rows, C] in the activation type unless said otherwise; outputs never overlap inputs unless the
+  // comment says "in place". Sums and norms accumulate in f32.
+
+  // out = layer_norm(table[token]); `out` in the residual type
+  virtual void embed(const Batch& batch, const Embedding& embedding, Tensor out) = 0;
+  // x += pending, in place; x in the residual type
+  virtual void add(Tensor x, Tensor pending) = 0;
+  // out = layer_norm(x) with eps kLayerNormEps; x in the residual type
+  virtual void norm(Tensor x, const Norm& norm, Tensor out) = 0;
+  // out[t] = z[t-1] within each sequence, and the carried vector at its first row; carry <- the last row of z
+  virtual void shift(const Batch& batch, Tensor z, StateField carry, Tensor out) = 0;
+  // out = z + (other - z) * mix; mix is f32 [1, C] or activation [rows, C]; `out` may be z
+  virtual void lerp(Tensor z, Tensor other, Tensor mix, Tensor out) = 0;
+  // out = z + (other - z) * (mix + delta); mix f32 [1, C], delta [rows, C]
+  virtual void lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) = 0;
+  // out = in @ weight^T; in [rows, weight.in], out [rows, weight.out]; `out` may be f32 (logits)
+  virtual void linear(Tensor in, const Weight& weight, Tensor out) = 0;
+  // x = act(x + bias), in place; an empty bias counts as zero
+  virtual void activate(Tensor x, Tensor bias, Activation act) = 0;
+  // x += bias, in place; bias f32 [1, C]
+  virtual void add_bias(Tensor x, Tensor bias) = 0;
+  // out = a * b; `out` may be a
+  virtual void multiply(Tensor a, Tensor b, Tensor out) = 0;
+  // kk = k * k_k normalised per head (lower bound of the norm 1e-12); then k *= 1 + (alpha - 1) * k_a, in
+  // place
+  virtual void key_prepare7(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) = 0;
+  // RWKV-7 recurrence per head, rows of a sequence in order; state in place; y [rows, C]
+  virtual void wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
+                    Tensor y) = 0;
+  // RWKV-6 recurrence per head (state value-major here too); y [rows, C]
+  virtual void wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
+                    Tensor y) = 0;
+  // y = group norm over each head's channels (eps kHeadNormEps), scaled and shifted, in place
+  virtual void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) = 0;
+  // y += (sum over the head of r * k * r_k) * v, in place
+  virtual void bonus7(const TimeMix7& att, const Projected7& p, Tensor y) = 0;
+  // RWKV-7a: scale [rows, F] = ((z @ s1^T) @ E) @ s2^T + s0, E[D, D] from the token's id and normed embedding
+  virtual void deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
+                          Tensor scale) = 0;
+  // out[i] = x[wanted_row[i]]
+  virtual void gather_wanted(const Batch& batch, Tensor x, Tensor out) = 0;
+
+  // ---- islands
+  // ------------------------------------------------------------------------------------------------- x is
+  // the residual stream; `pending` is what the island before left to be added to it (empty: nothing).
+
+  // x += pending; z = norm(x); mixed[i] = lerp(z, shifted z, mix row i) for r w k v a g
+  virtual void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+                      std::span<const Tensor, 6> mixed);
+  // The projections, low-rank paths, value residual and key preparation. In block 0 v_first <- v.
+  virtual void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                        bool first_block, Tensor v_first, const Projected7& p);
+  virtual void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y);
+  // pending = ((head_norm(y) + bonus) * g) @ output^T; y is used up
+  virtual void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending);
+  // x += pending; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T
+  virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
+                            Tensor pending, StateField ffn_shift);
+
+  // x += pending; data-dependent mixes in the order w k v r g
+  virtual void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+                      std::span<const Tensor, 5> mixed);
+  virtual void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
+                        const Projected6& p);
+  virtual void recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y);
+  // pending = (head_norm(y) * g) @ output^T; y is used up
+  virtual void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending);
+  virtual void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
+                            StateField ffn_shift);
+
+  // x += pending; hidden = norm(wanted rows of x) [wanted, C]; logits = hidden @ head^T, f32 [wanted, V]
+  virtual void read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
+                        Tensor logits);
+
+  // Draws one token per row from f32 logits. The default reads the logits back and calls sample_row.
+  virtual void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out);
+
+ protected:
+  // Temporaries of default islands: an arena that grows to the largest island and is reused by the next one.
+  class Scratch {
+   public:
+    explicit Scratch(Ops& ops) : ops_(ops) {}
+    ~Scratch() { ops_.scratch_used_ = mark_; }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    Tensor take(int64_t rows, int64_t cols, DType dtype);
+    Tensor take(int64_t rows, int64_t cols) { return take(rows, cols, ops_.activation_dtype()); }
+
+   private:
+    Ops& ops_;
+    size_t mark_ = ops_.scratch_used_;
+  };
+
+ private:
+  std::vector<Buffer> scratch_;  // blocks are never moved: a captured graph may point into them
+  size_t scratch_used_ = 0;
+};
+
+}  // namespace fulmar
