@@ -1,0 +1,77 @@
+// An asynchronous HTTP/1.1 client over plain TCP: one thread, any number of requests at once.
+// For relaying to workers, for tools and for tests; the library underneath appears only in http_client.cpp.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "net/http_message.h"
+
+namespace fulmar {
+
+struct ClientRequest {
+  std::string method = "GET";
+  std::string host;  // name or numeric address, IPv6 without brackets
+  uint16_t port = 80;
+  std::string target = "/";  // path and query, already escaped
+  Headers headers;           // Host, Content-Length, Transfer-Encoding and Connection belong to the client
+  std::string body;
+  std::chrono::milliseconds connect_timeout{5'000};
+  std::chrono::milliseconds total_timeout{0};  // from send() to the last byte; 0 means none
+  bool reuse_connection = true;                // may take, and leave behind, a kept-alive connection
+};
+
+// All run on the client's thread and must not block. on_end comes exactly once and last, unless cancel() came
+// first: then nothing comes any more. Empty functions are skipped.
+struct ClientCallbacks {
+  std::function<void(int status, const Headers& headers)> on_head;
+  // Body bytes as they arrive. A chunk of up to 64 KiB comes whole and alone, so that events stay one to one.
+  std::function<void(std::string_view bytes)> on_data;
+  std::function<void(Status outcome)> on_end;
+};
+
+class CallState;
+
+// A handle to one running request. Dropping it does not cancel.
+class ClientCall {
+ public:
+  explicit ClientCall(std::shared_ptr<CallState> state) : state_(std::move(state)) {}
+  // Closes the connection; from any thread, at any time. A callback that already runs may still finish.
+  void cancel();
+  // Stops and resumes reading, so that a slow consumer slows the sender. From any thread.
+  void pause();
+  void resume();
+
+ private:
+  std::shared_ptr<CallState> state_;
+};
+
+class HttpClient {
+ public:
+  HttpClient();
+  ~HttpClient();  // cancels what still runs; not to be called on the client's own thread
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  // Never fails at once: every failure arrives in on_end as an unavailable (cannot connect, time is over),
+  // corrupt (not HTTP) or io Error that names host and port.
+  std::shared_ptr<ClientCall> send(ClientRequest request, ClientCallbacks callbacks);
+
+ private:
+  class Impl;
+  const std::shared_ptr<Impl> impl_;
+};
+
+// One blocking request, for tools and tests. `url`: http://host[:port]/path?query. Bodies over 256 MiB are
+// refused.
+Result<HttpResponse> fetch(std::string_view method, std::string_view url, const Headers& headers = {},
+                           std::string body = {},
+                           std::chrono::milliseconds timeout = std::chrono::seconds(30));
+
+}  // namespace fulmar

@@ -1,0 +1,76 @@
+// An HTTP request and its response as plain data. Knows no socket, no JSON and no route.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fulmar {
+
+// Header fields in the order in which they came. Names compare without regard to case.
+class Headers {
+ public:
+  // The first value of `name`, or null.
+  const std::string* find(std::string_view name) const;
+  // The first value of `name`, or an empty view.
+  std::string_view get(std::string_view name) const;
+  // True when a comma-separated field `name` lists `token` (both without regard to case).
+  bool lists(std::string_view name, std::string_view token) const;
+
+  void add(std::string name, std::string value);
+  // Replaces every field of that name by one.
+  void set(std::string name, std::string value);
+  void remove(std::string_view name);
+
+  bool empty() const { return fields_.empty(); }
+  size_t size() const { return fields_.size(); }
+  auto begin() const { return fields_.begin(); }
+  auto end() const { return fields_.end(); }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> fields_;
+};
+
+// Decoded `name=value` pairs of a query string, in order.
+class Query {
+ public:
+  // The last value of `name`, or null.
+  const std::string* find(std::string_view name) const;
+  void add(std::string name, std::string value) { fields_.emplace_back(std::move(name), std::move(value)); }
+
+  bool empty() const { return fields_.empty(); }
+  size_t size() const { return fields_.size(); }
+  auto begin() const { return fields_.begin(); }
+  auto end() const { return fields_.end(); }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> fields_;
+};
+
+struct HttpRequest {
+  std::string method;  // upper case as sent: "GET", "POST", ...
+  std::string target;  // as sent, with query and escapes
+  std::string path;    // decoded, starts with '/', without a trailing slash except for "/" itself
+  Query query;         // decoded
+  Headers headers;
+  std::string body;            // whole, chunked encoding removed
+  std::string remote_address;  // "127.0.0.1:51234", "[::1]:51234"
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";  // empty: no Content-Type header
+  Headers headers;  // extra ones; Content-Length, Transfer-Encoding, Connection and Date belong to the server
+  std::string body;
+};
+
+// The usual reason phrase ("Not Found"); "Unknown" for a status without one.
+std::string_view reason_phrase(int status);
+
+// True when the two differ at most in the case of ASCII letters.
+bool equals_ignoring_case(std::string_view a, std::string_view b);
+
+}  // namespace fulmar

@@ -1,0 +1,119 @@
+// The HTTP/1.1 listener: reads whole requests, hands them to one handler, writes answers and event streams.
+// Knows no route, no JSON and no model; the library underneath appears only in http_server.cpp.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "net/http_message.h"
+
+namespace fulmar {
+
+class ExchangeState;
+
+// One request and the one answer that is owed for it. Every method may be called from any thread.
+// Either respond() once, or begin_stream(), any number of write(), end(). Calls beyond that are ignored, as
+// are all calls after the client has gone. Letting go of the last reference without an answer answers 500;
+// letting go of an unended stream cuts the connection, so that the client sees a broken answer and not a
+// short one.
+class Exchange {
+ public:
+  explicit Exchange(std::shared_ptr<ExchangeState> state);  // made by the server only
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  const HttpRequest& request() const;
+  // Moves the body out, for handlers that must not keep it twice; request().body is empty afterwards.
+  // Not to be called while another thread reads request().
+  std::string take_body();
+
+  // The whole answer. Content-Length is added; a HEAD request gets the head only.
+  void respond(HttpResponse response);
+
+  // Sends the head of a chunked answer (its body is ignored). HTTP/1.0 clients get no chunks but a close at
+  // the end.
+  void begin_stream(HttpResponse head);
+  // One event. Each call becomes its own chunk and, unless the reader lags by many events, its own socket
+  // write. An empty one is ignored. When the unsent bytes of the stream exceed the server's bound, the
+  // connection is closed.
+  void write(std::string event_bytes);
+  // The end of the stream; what was written before is still delivered.
+  void end();
+
+  // Bytes written here and not yet taken by the operating system.
+  size_t backlog_bytes() const;
+  // True once the client has gone, or the server has cut the connection.
+  bool disconnected() const;
+  // Runs `callback` at most once, when the client goes or is cut off while an answer is still owed (before
+  // respond() or end()). It runs on an IO thread and must not block; when the client has gone already, it
+  // runs at once on the calling thread. A second call replaces the first callback.
+  void on_disconnect(std::function<void()> callback);
+
+ private:
+  const std::shared_ptr<ExchangeState> state_;
+};
+
+using HttpHandler = std::function<void(std::shared_ptr<Exchange>)>;
+
+// Makes the answer to a request that never reaches the handler (400, 408, 413, 431, 501, 503) or that the
+// handler dropped (500). `request` holds what was understood of it: method and path may be empty. Runs on an
+// IO thread.
+using HttpErrorFormatter =
+    std::function<HttpResponse(const HttpRequest& request, int status, std::string_view text)>;
+
+struct HttpServerOptions {
+  std::string host =
+      "127.0.0.1";     // a numeric IPv4 or IPv6 address, or a name; "0.0.0.0" and "::" mean every one
+  uint16_t port = 0;   // 0: any free one, see HttpServer::port()
+  int threads = 2;     // IO threads, 1..64; each connection belongs to one of them
+  int backlog = 4096;  // connections that the operating system holds before they are accepted
+  size_t max_connections = 16384;            // further ones are closed at once
+  size_t max_head_bytes = size_t{64} << 10;  // request line and headers; beyond: 431
+  size_t max_body_bytes = size_t{64} << 20;  // beyond: 413
+  size_t max_stream_backlog_bytes = size_t{4}
+                                    << 20;  // unsent bytes of one stream; beyond: the client is cut off
+  std::chrono::milliseconds idle_timeout{75'000};    // a kept-alive connection between two requests
+  std::chrono::milliseconds head_timeout{15'000};    // from a request's first byte to the end of its head
+  std::chrono::milliseconds body_timeout{30'000};    // for the body, plus one second per 16 KiB received
+  std::chrono::milliseconds write_timeout{120'000};  // without a byte taken by the client while bytes wait
+  HttpErrorFormatter format_error;                   // empty: {"error":"<text>"}
+};
+
+class HttpServer {
+ public:
+  // Binds, listens and starts the IO threads. A taken port or a bad host is an io or invalid Error naming
+  // both.
+  static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, HttpHandler handler);
+  ~HttpServer();  // stop()
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  uint16_t port() const;
+  std::string address() const;    // "127.0.0.1:8000", "[::1]:8000"
+  size_t connections() const;     // open now
+  size_t open_exchanges() const;  // requests handed out whose answer is not yet with the operating system
+
+  // Closes the listening socket and every connection without a request; running requests go on, their
+  // connections close after the answer. A request already on its way in is still handled. Idempotent.
+  void stop_accepting();
+  // stop_accepting(), then waits until every exchange is answered, at most until `deadline`. True when none
+  // is left.
+  bool drain(std::chrono::steady_clock::time_point deadline);
+  // Cuts every connection (on_disconnect fires for owed answers) and joins the IO threads. Idempotent.
+  // Not to be called on an IO thread.
+  void stop();
+
+ private:
+  class Impl;
+  explicit HttpServer(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,42 @@
+// Taking request targets and http URLs apart. Pure functions over text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "net/http_message.h"
+
+namespace fulmar {
+
+// Undoes %XX escapes, and '+' for a space where asked. Refuses broken escapes, NUL bytes and invalid UTF-8.
+Result<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
+
+// Escapes everything but letters, digits and "-._~".
+std::string percent_encode(std::string_view text);
+
+// "a=1&b=x%20y" to pairs; a part without '=' has an empty value.
+Result<Query> parse_query(std::string_view text);
+
+struct Target {
+  std::string path;  // decoded; starts with '/', no trailing slash but for "/" itself; "*" for OPTIONS *
+  Query query;
+};
+
+// The target of a request line: "/path?query", "http://host/path?query" or "*".
+Result<Target> parse_target(std::string_view target);
+
+struct Url {
+  std::string host;  // without brackets
+  uint16_t port = 80;
+  std::string target;  // path and query as written, "/" when absent
+};
+
+// "http://host[:port][/path][?query][#fragment]"; other schemes and user names are refused.
+Result<Url> parse_url(std::string_view url);
+
+// "host:port", with brackets around an IPv6 address.
+std::string host_and_port(std::string_view host, uint16_t port);
+
+}  // namespace fulmar
