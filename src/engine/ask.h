@@ -1,0 +1,66 @@
+// What comes into the engine: one Ask per row, plain data, tokens only. The engine never sees JSON or HTTP.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/sampling.h"
+
+namespace fulmar {
+
+// Which ids may come next; one per row, driven by the engine thread. Grammar-constrained answers implement
+// it.
+class TokenMask {
+ public:
+  virtual ~TokenMask() = default;
+  // Bit per id (least significant bit of word 0 is id 0); valid until the next call. Empty: all allowed.
+  virtual std::span<const uint64_t> allowed() = 0;
+  // The drawn token is now part of the text.
+  virtual void accept(int32_t token) = 0;
+  // True when the text is complete and only a stop may follow.
+  virtual bool complete() const = 0;
+};
+
+struct StopRules {
+  std::vector<int32_t> ids;        // end the row when drawn: not emitted, not fed, not counted
+  std::vector<std::string> texts;  // end the row when they appear; the earliest start wins; text is cut there
+  bool include_text = false;       // keep the matched text in the output
+};
+
+// Ids that may not be drawn as the generated token number `position` (0-based).
+struct BannedAt {
+  int64_t position = 0;
+  std::vector<int32_t> ids;
+};
+
+// Where a row's state comes from and where it goes. Empty strings: the zero state, and nowhere.
+struct StateLink {
+  std::string read_session;         // continue this session when it exists
+  bool must_exist = false;          // a missing read_session fails the row
+  std::string write_session;        // commit here after a normal end
+  std::vector<int32_t> continuing;  // fed in place of the prompt when read_session existed; empty: the prompt
+  bool keep_on_cancel = false;      // commit what there is when the row is cancelled
+  std::string initial_state;        // name of a tuned state to start from when no session was found
+};
+
+struct Ask {
+  std::string request_id;       // unique among running requests; all rows of one request share it
+  int32_t index = 0;            // which choice of the request
+  std::vector<int32_t> prompt;  // at least one id, all within the vocabulary
+  SamplingParams sampling;
+  int64_t max_tokens = 0;  // 0: the prompt is fed, nothing is drawn
+  StopRules stop;
+  std::vector<BannedAt> banned_at;
+  std::shared_ptr<TokenMask> mask;  // nullptr: everything allowed
+  bool use_prefix_cache = true;
+  bool score_prompt =
+      false;           // log-probability of each prompt token but the first (sampling.top_logprobs applies)
+  bool embed = false;  // mean and last hidden state of the prompt instead of text; max_tokens is 0
+  StateLink state;
+};
+
+}  // namespace fulmar

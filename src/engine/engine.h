@@ -1,0 +1,69 @@
+// The engine: one thread that owns the device, its slots and every sequence. Three doors lead in (submit,
+// cancel, status); events lead out through Listeners. Requests join and leave at every step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/ask.h"
+#include "engine/event.h"
+#include "engine/stats.h"
+
+namespace fulmar {
+
+class Model;
+class Ops;
+class Tokenizer;
+
+struct EngineOptions {
+  int64_t slots = 8;            // sequences that run at once
+  int64_t prefill_chunk = 256;  // most prompt rows of one step: bounds the wait of running streams
+  int64_t max_queue = 1000;     // requests waiting for their first slot
+};
+
+// Rows submitted together; they share one Listener and one request id.
+struct Request {
+  std::vector<Ask> rows;
+  std::shared_ptr<Listener> listener;
+  std::string endpoint;    // for status pages: "chat.completions", ...
+  std::string model;       // as the client named it
+  bool resumable = false;  // a single-row stream that pause may suspend
+};
+
+class Engine {
+ public:
+  // The model, its ops and the tokenizer must outlive the engine. Starts the thread.
+  static Result<std::unique_ptr<Engine>> start(Model& model, Ops& ops, const Tokenizer& tokenizer,
+                                               const EngineOptions& options);
+  virtual ~Engine() = default;  // stops: running requests end as cancelled
+
+  // From any thread. Fails at once with `unavailable` when the queue is full or the engine is draining, and
+  // with `invalid` for a row that breaks Ask's rules; no event is delivered then.
+  virtual Status submit(Request request) = 0;
+
+  // Ends a request, waiting or running, within one step; false when it is unknown. Rows end as `cancelled`.
+  virtual bool cancel(const std::string& request_id) = 0;
+  // Ends every request; returns how many there were.
+  virtual int64_t cancel_all() = 0;
+
+  // Suspends a resumable request: its row ends as `stop` with paused set. An empty id means the newest.
+  // Returns the id that was paused, or not_found.
+  virtual Result<std::string> pause(const std::string& request_id) = 0;
+  // Continues a paused request on another listener; max_tokens < 0 keeps what remained. One use only.
+  virtual Status resume(const std::string& request_id, int64_t max_tokens,
+                        std::shared_ptr<Listener> listener) = 0;
+
+  // Refuses new requests from now on; calls `done` on the engine thread once nothing runs or waits.
+  virtual void drain(std::function<void()> done) = 0;
+
+  virtual EngineStats stats() const = 0;
+
+  // Runs `task` on the engine thread between two steps and waits for it: the way to touch slots from outside.
+  virtual void run_between_steps(const std::function<void()>& task) = 0;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,65 @@
+// What the engine sends out, and to whom.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ops/sampling.h"
+
+namespace fulmar {
+
+enum class FinishReason : uint8_t { stop, length, cancelled, failed };
+
+// One kept token, released together with the text it ends in.
+struct TokenRecord {
+  int32_t token = 0;
+  std::string bytes;     // may be part of a code point
+  float logprob = 0.0f;  // only with sampling.top_logprobs >= 0
+  std::vector<TokenLogprob> top;
+};
+
+struct Usage {
+  int64_t prompt_tokens = 0;      // fed or restored, without what a session already held
+  int64_t completion_tokens = 0;  // kept, stop id excluded
+  int64_t cached_tokens = 0;      // of prompt_tokens, taken from a prefix snapshot; or session tokens reused
+};
+
+struct Event {
+  enum class Kind : uint8_t {
+    admitted,  // the row got its slot: the request is under way
+    text,      // more output; may be empty when a token's text is held back
+    finished,  // last event of the row; carries remaining text and records
+  };
+
+  Kind kind = Kind::text;
+  int32_t index = 0;
+  std::chrono::steady_clock::time_point at;
+  std::string text;                 // whole UTF-8 characters only
+  int32_t sampled = 0;              // tokens drawn since the row's previous event
+  std::vector<TokenRecord> tokens;  // filled only with sampling.top_logprobs >= 0
+
+  // finished only
+  FinishReason reason = FinishReason::stop;
+  std::optional<int32_t> stop_id;  // which stop id ended it
+  std::optional<std::string> stop_text;
+  Usage usage;
+  bool paused = false;         // can be resumed by request id
+  std::optional<Error> error;  // with reason failed
+  std::vector<TokenRecord>
+      prompt_scores;             // with score_prompt: one per prompt token, the first without logprob
+  std::vector<float> embedding;  // with embed: mean-pooled hidden state [C]
+};
+
+// Receives the events of one request. Called on the engine thread: must return at once and never block.
+// All rows of a request that moved in one step arrive in one call.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void deliver(std::vector<Event> events) = 0;
+};
+
+}  // namespace fulmar

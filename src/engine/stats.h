@@ -1,0 +1,64 @@
+// Counters and a picture of what runs, copied out once per step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fulmar {
+
+// One request as status pages show it.
+struct RequestStatus {
+  std::string id;
+  std::string endpoint;
+  std::string model;
+  int64_t created = 0;  // unix seconds
+  int64_t rows = 0;
+  int64_t prompt_tokens = 0;
+  int64_t prefilled_tokens = 0;
+  int64_t generated_tokens = 0;
+  int64_t max_tokens = 0;
+  bool waiting = false;
+  bool stop_requested = false;
+  bool resumable = false;
+  std::string session;
+  double prefill_speed = 0;  // tokens/s
+  double decode_speed = 0;
+};
+
+struct SlotStatus {
+  enum class Phase : uint8_t { free, prefill, decode, closing };
+  int64_t id = 0;
+  Phase phase = Phase::free;
+  std::string request_id;
+  int64_t prompt_tokens = 0;
+  int64_t generated_tokens = 0;
+};
+
+struct EngineStats {
+  int64_t slots_total = 0;
+  int64_t slots_used = 0;
+  int64_t rows_waiting = 0;
+  int64_t rows_prefill = 0;
+  int64_t rows_decode = 0;
+  int64_t requests_waiting = 0;
+
+  int64_t requests_total = 0;
+  int64_t requests_completed = 0;
+  int64_t requests_rejected = 0;
+  int64_t requests_cancelled = 0;
+  int64_t steps = 0;
+  int64_t prompt_tokens = 0;             // fed
+  int64_t generated_tokens = 0;          // drawn
+  int64_t cached_tokens = 0;             // not fed thanks to a snapshot
+  double prefill_tokens_per_second = 0;  // over the last second or so
+  double decode_tokens_per_second = 0;
+  int64_t start_time = 0;  // unix seconds
+
+  std::vector<RequestStatus> requests;  // waiting and running, oldest first
+  std::vector<RequestStatus> paused;
+  std::vector<SlotStatus> slots;
+  RequestStatus last_finished;  // id empty: none yet
+};
+
+}  // namespace fulmar
