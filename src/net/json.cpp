@@ -1,0 +1,258 @@
+// Parses JSON and reads lenient scalars; the only file that includes the parser library.
+#include "net/json.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <exception>
+
+#include "net/json_writer.h"
+
+namespace fulmar {
+namespace {
+
+Error invalid_json(std::string_view reason) {
+  return {ErrorKind::invalid, "Invalid JSON: " + std::string(reason)};
+}
+
+std::string_view reason_for(simdjson::error_code code, const JsonLimits& limits, std::string& scratch) {
+  switch (code) {
+    case simdjson::EMPTY:
+      return "the text is empty";
+    case simdjson::UTF8_ERROR:
+      return "the text is not valid UTF-8";
+    case simdjson::DEPTH_ERROR:
+      scratch = "nested deeper than " + std::to_string(limits.max_depth) + " levels";
+      return scratch;
+    case simdjson::NUMBER_ERROR:
+      return "a number is malformed or does not fit 64 bits";
+    case simdjson::STRING_ERROR:
+      return "a string holds a bad escape or a lone surrogate";
+    case simdjson::UNCLOSED_STRING:
+      return "a string is not closed";
+    case simdjson::UNESCAPED_CHARS:
+      return "a string holds an unescaped control character";
+    case simdjson::T_ATOM_ERROR:
+    case simdjson::F_ATOM_ERROR:
+    case simdjson::N_ATOM_ERROR:
+      return "a word is neither true, false nor null";
+    case simdjson::MEMALLOC:
+      return "there is not enough memory to read it";
+    default:
+      return "the text does not follow JSON's grammar";
+  }
+}
+
+// Copies the parser's document into our tree; recursion is bounded by the parser's own depth limit.
+class TreeBuilder {
+ public:
+  explicit TreeBuilder(size_t max_values) : values_left_(max_values) {}
+
+  bool build(simdjson::dom::element element, JsonValue& out) {
+    if (values_left_ == 0) return false;
+    values_left_--;
+    switch (element.type()) {
+      case simdjson::dom::element_type::NULL_VALUE:
+        out = JsonValue();
+        return true;
+      case simdjson::dom::element_type::BOOL:
+        out = JsonValue(element.get_bool().value_unsafe());
+        return true;
+      case simdjson::dom::element_type::INT64:
+        out = JsonValue(element.get_int64().value_unsafe());
+        return true;
+      case simdjson::dom::element_type::UINT64:
+        out = JsonValue(element.get_uint64().value_unsafe());
+        return true;
+      case simdjson::dom::element_type::DOUBLE:
+        out = JsonValue(element.get_double().value_unsafe());
+        return true;
+      case simdjson::dom::element_type::STRING:
+        out = JsonValue(std::string(element.get_string().value_unsafe()));
+        return true;
+      case simdjson::dom::element_type::ARRAY:
+        return build_array(element.get_array().value_unsafe(), out);
+      case simdjson::dom::element_type::OBJECT:
+        return build_object(element.get_object().value_unsafe(), out);
+    }
+    return false;
+  }
+
+ private:
+  bool build_array(simdjson::dom::array array, JsonValue& out) {
+    JsonValue::Array items;
+    items.reserve(std::min(array.size(), values_left_));
+    for (const simdjson::dom::element item : array) {
+      if (!build(item, items.emplace_back())) return false;
+    }
+    out = JsonValue(std::move(items));
+    return true;
+  }
+
+  bool build_object(simdjson::dom::object object, JsonValue& out) {
+    std::vector<JsonObject::Member> members;
+    members.reserve(std::min(object.size(), values_left_));
+    for (const auto& [key, item] : object) {
+      auto& member = members.emplace_back(std::string(key), JsonValue());
+      if (!build(item, member.second)) return false;
+    }
+    out = JsonValue(JsonObject(std::move(members)));
+    return true;
+  }
+
+  size_t values_left_;
+};
+
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || end != text.data() + text.size() || !std::isfinite(number))
+    return std::nullopt;
+  return number;
+}
+
+std::optional<int64_t> whole(double number) {
+  // Both bounds are exact powers of two; 2^63 itself no longer fits.
+  if (number < -0x1p63 || number >= 0x1p63 || number != std::trunc(number)) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+std::optional<int64_t> integer_in(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure == std::errc() && end == text.data() + text.size()) return number;
+  const std::optional<double> wide = number_in(text);
+  return wide ? whole(*wide) : std::nullopt;
+}
+
+Error wrong_type(std::string_view field, const JsonValue& found, std::string_view wanted) {
+  return {ErrorKind::invalid,
+          "'" + std::string(field) + "' is " + describe(found) + ", wanted " + std::string(wanted)};
+}
+
+template <class Number>
+Error out_of_range(std::string_view field, Number found, Number least, Number most) {
+  const auto text = [](Number n) { return JsonWriter().value(n).take(); };
+  std::string wanted = text(least) + " to " + text(most);
+  if (most == std::numeric_limits<Number>::max()) wanted = "at least " + text(least);
+  if (least == std::numeric_limits<Number>::lowest()) wanted = "at most " + text(most);
+  return {ErrorKind::invalid, "'" + std::string(field) + "' is " + text(found) + ", wanted " + wanted};
+}
+
+// The member when there is one that is not null.
+const JsonValue* present(const JsonValue& object, std::string_view field) {
+  const JsonValue* value = object.find(field);
+  return value && !value->is_null() ? value : nullptr;
+}
+
+}  // namespace
+
+Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes) {
+    return invalid_json(std::to_string(text.size()) + " bytes, wanted at most " +
+                        std::to_string(limits.max_bytes));
+  }
+  try {
+    simdjson::dom::parser parser(limits.max_bytes);
+    std::string scratch;
+    if (const auto code = parser.allocate(text.size(), limits.max_depth); code != simdjson::SUCCESS) {
+      return invalid_json(reason_for(code, limits, scratch));
+    }
+    simdjson::dom::element root;
+    if (const auto code = parser.parse(text.data(), text.size()).get(root); code != simdjson::SUCCESS) {
+      return invalid_json(reason_for(code, limits, scratch));
+    }
+    JsonValue tree;
+    if (!TreeBuilder(limits.max_values).build(root, tree)) {
+      return invalid_json("more than " + std::to_string(limits.max_values) + " values");
+    }
+    return tree;
+  } catch (const std::exception& failure) {
+    return invalid_json(failure.what());
+  }
+}
+
+std::optional<bool> lenient_bool(const JsonValue& value) {
+  if (value.is_bool()) return value.as_bool();
+  if (value.is_number()) {
+    if (value.as_double() == 0) return false;
+    if (value.as_double() == 1) return true;
+  }
+  if (value.is_string()) {
+    if (value.as_string() == "true" || value.as_string() == "True") return true;
+    if (value.as_string() == "false" || value.as_string() == "False") return false;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> lenient_int(const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonValue::Kind::int64:
+      return value.as_int64();
+    case JsonValue::Kind::number:
+      return whole(value.as_double());
+    case JsonValue::Kind::string:
+      return integer_in(value.as_string());
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<double> lenient_number(const JsonValue& value) {
+  if (value.is_number()) return value.as_double();
+  if (value.is_string()) return number_in(value.as_string());
+  return std::nullopt;
+}
+
+Result<std::optional<bool>> get_bool(const JsonValue& object, std::string_view field) {
+  const JsonValue* value = present(object, field);
+  if (!value) return std::optional<bool>();
+  const std::optional<bool> flag = lenient_bool(*value);
+  if (!flag) return wrong_type(field, *value, "a boolean");
+  return flag;
+}
+
+Result<std::optional<int64_t>> get_int(const JsonValue& object, std::string_view field, int64_t least,
+                                       int64_t most) {
+  const JsonValue* value = present(object, field);
+  if (!value) return std::optional<int64_t>();
+  const std::optional<int64_t> number = lenient_int(*value);
+  if (!number) return wrong_type(field, *value, "an integer of 64 bits");
+  if (*number < least || *number > most) return out_of_range(field, *number, least, most);
+  return number;
+}
+
+Result<std::optional<double>> get_number(const JsonValue& object, std::string_view field, double least,
+                                         double most) {
+  const JsonValue* value = present(object, field);
+  if (!value) return std::optional<double>();
+  const std::optional<double> number = lenient_number(*value);
+  if (!number) return wrong_type(field, *value, "a finite number");
+  if (*number < least || *number > most) return out_of_range(field, *number, least, most);
+  return number;
+}
+
+Result<std::optional<std::string>> get_string(const JsonValue& object, std::string_view field) {
+  const JsonValue* value = present(object, field);
+  if (!value) return std::optional<std::string>();
+  if (!value->is_string()) return wrong_type(field, *value, "a string");
+  return std::optional<std::string>(value->as_string());
+}
+
+Result<const JsonValue::Array*> get_array(const JsonValue& object, std::string_view field) {
+  const JsonValue* value = present(object, field);
+  if (!value) return static_cast<const JsonValue::Array*>(nullptr);
+  if (!value->is_array()) return wrong_type(field, *value, "an array");
+  return &value->as_array();
+}
+
+Result<const JsonObject*> get_object(const JsonValue& object, std::string_view field) {
+  const JsonValue* value = present(object, field);
+  if (!value) return static_cast<const JsonObject*>(nullptr);
+  if (!value->is_object()) return wrong_type(field, *value, "an object");
+  return &value->as_object();
+}
+
+}  // namespace fulmar

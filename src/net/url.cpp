@@ -1,0 +1,158 @@
+// Percent escapes, query strings, request targets and http URLs.
+#include "net/url.h"
+
+#include <charconv>
+
+#include "net/utf8.h"
+
+namespace fulmar {
+namespace {
+
+Error invalid(std::string text) { return {ErrorKind::invalid, std::move(text)}; }
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+bool is_plain(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' ||
+         c == '_' || c == '~';
+}
+
+bool is_valid_text(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = text.front() == '\0' ? 0 : net::utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+bool starts_ignoring_case(std::string_view text, std::string_view start) {
+  return text.size() >= start.size() && equals_ignoring_case(text.substr(0, start.size()), start);
+}
+
+constexpr std::string_view kScheme = "http://";
+
+}  // namespace
+
+Result<std::string> percent_decode(std::string_view text, bool plus_is_space) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); i++) {
+    if (text[i] == '%') {
+      const int high = i + 1 < text.size() ? hex_digit(text[i + 1]) : -1;
+      const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
+      if (high < 0 || low < 0)
+        return invalid("broken escape '" + std::string(text.substr(i, 3)) + "', wanted %XX");
+      out.push_back(static_cast<char>(high * 16 + low));
+      i += 2;
+    } else {
+      out.push_back(plus_is_space && text[i] == '+' ? ' ' : text[i]);
+    }
+  }
+  if (!is_valid_text(out)) return invalid("decoded text holds a NUL byte or invalid UTF-8");
+  return out;
+}
+
+std::string percent_encode(std::string_view text) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    if (is_plain(c)) {
+      out.push_back(c);
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out.append({'%', kDigits[byte >> 4], kDigits[byte & 15]});
+    }
+  }
+  return out;
+}
+
+Result<Query> parse_query(std::string_view text) {
+  Query query;
+  while (!text.empty()) {
+    const size_t ampersand = text.find('&');
+    const std::string_view part = text.substr(0, ampersand);
+    text = ampersand == std::string_view::npos ? std::string_view() : text.substr(ampersand + 1);
+    if (part.empty()) continue;
+    const size_t equals = part.find('=');
+    FULMAR_ASSIGN(std::string name, percent_decode(part.substr(0, equals), true));
+    std::string value;
+    if (equals != std::string_view::npos) {
+      FULMAR_ASSIGN(value, percent_decode(part.substr(equals + 1), true));
+    }
+    query.add(std::move(name), std::move(value));
+  }
+  return query;
+}
+
+Result<Target> parse_target(std::string_view target) {
+  if (starts_ignoring_case(target, kScheme)) {
+    target.remove_prefix(kScheme.size());
+    const size_t begin = target.find_first_of("/?");
+    target = begin == std::string_view::npos ? std::string_view("/") : target.substr(begin);
+  }
+  if (target == "*") return Target{"*", {}};
+  if (target.empty() || (target.front() != '/' && target.front() != '?')) {
+    return invalid("request target '" + std::string(target.substr(0, 80)) + "' does not begin with '/'");
+  }
+  target = target.substr(0, target.find('#'));
+  const size_t question = target.find('?');
+  Target out;
+  FULMAR_ASSIGN(out.path, percent_decode(target.substr(0, question)));
+  while (out.path.size() > 1 && out.path.back() == '/') out.path.pop_back();
+  if (out.path.empty()) out.path = "/";
+  if (question != std::string_view::npos) {
+    FULMAR_ASSIGN(out.query, parse_query(target.substr(question + 1)));
+  }
+  return out;
+}
+
+Result<Url> parse_url(std::string_view url) {
+  const std::string shown(url.substr(0, 200));
+  if (!starts_ignoring_case(url, kScheme)) return invalid("URL '" + shown + "' does not begin with http://");
+  std::string_view rest = url.substr(kScheme.size());
+  rest = rest.substr(0, rest.find('#'));
+  const size_t begin = rest.find_first_of("/?");
+  std::string_view authority = rest.substr(0, begin);
+  Url out;
+  out.target = begin == std::string_view::npos ? "/" : std::string(rest.substr(begin));
+  if (out.target.front() == '?') out.target.insert(0, "/");
+  if (authority.find('@') != std::string_view::npos) return invalid("URL '" + shown + "' holds a user name");
+
+  std::string_view port;
+  bool has_port = false;
+  if (authority.starts_with('[')) {
+    const size_t bracket = authority.find(']');
+    if (bracket == std::string_view::npos) return invalid("URL '" + shown + "' has no ']' after its address");
+    out.host = authority.substr(1, bracket - 1);
+    const std::string_view after = authority.substr(bracket + 1);
+    has_port = after.starts_with(':');
+    if (!after.empty() && !has_port) return invalid("URL '" + shown + "' has text between address and port");
+    port = has_port ? after.substr(1) : std::string_view();
+  } else {
+    const size_t colon = authority.find(':');
+    has_port = colon != std::string_view::npos;
+    out.host = authority.substr(0, colon);
+    port = has_port ? authority.substr(colon + 1) : std::string_view();
+  }
+  if (out.host.empty()) return invalid("URL '" + shown + "' has no host");
+  if (has_port) {
+    const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+    if (failure != std::errc() || end != port.data() + port.size() || out.port == 0) {
+      return invalid("URL '" + shown + "' has port '" + std::string(port) + "', wanted 1..65535");
+    }
+  }
+  return out;
+}
+
+std::string host_and_port(std::string_view host, uint16_t port) {
+  const bool brackets = host.find(':') != std::string_view::npos;
+  return (brackets ? "[" + std::string(host) + "]" : std::string(host)) + ":" + std::to_string(port);
+}
+
+}  // namespace fulmar
