@@ -1,0 +1,354 @@
+#include "engine/engine_loop.h"
+
+#include <algorithm>
+#include <future>
+#include <limits>
+
+#include "base/log.h"
+#include "engine/plan.h"
+#include "engine/settle.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Tokenizer& tokenizer,
+                                              const EngineOptions& options) {
+  if (options.slots < 1)
+    return Error{ErrorKind::invalid, "slots is " + std::to_string(options.slots) + "; wanted at least 1"};
+  FULMAR_ASSIGN(StatePool pool, StatePool::make(ops, model.state_layout(), options.slots));
+  return std::unique_ptr<Engine>(
+      std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(pool)));
+}
+
+EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
+                       StatePool pool)
+    : model_(model),
+      ops_(ops),
+      tokenizer_(tokenizer),
+      options_(options),
+      pool_(std::move(pool)),
+      runner_(model, ops) {
+  for (int64_t slot = options.slots - 1; slot >= 0; slot--) free_slots_.push_back(slot);
+  counters_.start_time = unix_seconds();
+  publish_stats();
+  thread_ = std::thread([this] { run(); });
+}
+
+EngineLoop::~EngineLoop() {
+  stopping_ = true;
+  commands_.close();
+  thread_.join();
+}
+
+// ---- doors
+// --------------------------------------------------------------------------------------------------------
+
+Status EngineLoop::check(const Ask& ask) const {
+  const int64_t vocabulary = model_.config().vocab;
+  if (ask.prompt.empty()) return Error{ErrorKind::invalid, "the prompt has no tokens; wanted at least 1"};
+  if (ask.max_tokens < 0) {
+    return Error{ErrorKind::invalid,
+                 "max_tokens is " + std::to_string(ask.max_tokens) + "; wanted 0 or more"};
+  }
+  for (const std::vector<int32_t>* tokens : {&ask.prompt, &ask.state.continuing}) {
+    for (const int32_t token : *tokens) {
+      if (token < 0 || token >= vocabulary) {
+        return Error{ErrorKind::invalid, "the prompt has token id " + std::to_string(token) +
+                                             "; wanted 0 to " + std::to_string(vocabulary - 1)};
+      }
+    }
+  }
+  for (const auto& [token, bias] : ask.sampling.logit_bias) {
+    if (token < 0 || token >= vocabulary) {
+      return Error{ErrorKind::invalid, "logit_bias names token id " + std::to_string(token) +
+                                           "; wanted 0 to " + std::to_string(vocabulary - 1)};
+    }
+  }
+  return {};
+}
+
+Status EngineLoop::submit(Request request) {
+  if (request.rows.empty()) return Error{ErrorKind::invalid, "the request has no rows; wanted at least 1"};
+  for (const Ask& ask : request.rows) FULMAR_TRY(check(ask));
+
+  auto record = std::make_shared<RequestRecord>();
+  record->id = request.rows.front().request_id;
+  record->endpoint = std::move(request.endpoint);
+  record->model = std::move(request.model);
+  record->resumable = request.resumable && request.rows.size() == 1;
+  record->listener = std::move(request.listener);
+  record->created = unix_seconds();
+  record->rows = record->rows_left = static_cast<int64_t>(request.rows.size());
+  {
+    std::lock_guard lock(mutex_);
+    if (draining_) return Error{ErrorKind::unavailable, "Server is shutting down"};
+    if (waiting_requests_ >= options_.max_queue) {
+      rejected_++;
+      return Error{ErrorKind::unavailable, "Request queue full"};
+    }
+    if (!known_.emplace(record->id, record).second) {
+      return Error{ErrorKind::conflict, "request id '" + record->id + "' is already running"};
+    }
+    waiting_requests_++;
+  }
+  // The rows travel in a shared box because std::function wants to be copyable.
+  auto rows = std::make_shared<std::vector<Ask>>(std::move(request.rows));
+  commands_.put([this, record, rows] {
+    counters_.requests_total++;
+    for (Ask& ask : *rows) {
+      auto sequence = std::make_unique<Sequence>();
+      sequence->output = OutputText(ask.stop.texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0);
+      sequence->ask = std::move(ask);
+      sequence->request = record;
+      sequence->submitted = Clock::now();
+      waiting_.push_back(std::move(sequence));
+    }
+  });
+  return {};
+}
+
+bool EngineLoop::cancel(const std::string& request_id) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(request_id);
+    if (found == known_.end()) return false;
+    found->second->cancel_requested = true;
+  }
+  commands_.wake();
+  return true;
+}
+
+int64_t EngineLoop::cancel_all() {
+  int64_t count = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [id, record] : known_) record->cancel_requested = true;
+    count = static_cast<int64_t>(known_.size());
+  }
+  commands_.wake();
+  return count;
+}
+
+void EngineLoop::call_on_engine(std::function<void()> task) {
+  if (std::this_thread::get_id() == thread_.get_id()) return task();
+  std::promise<void> done;
+  const bool taken = commands_.put([&] {
+    task();
+    done.set_value();
+  });
+  if (taken) done.get_future().wait();
+}
+
+Result<std::string> EngineLoop::pause(const std::string& request_id) {
+  Result<std::string> paused = Error{ErrorKind::unavailable, "Server is shutting down"};
+  call_on_engine([&] { paused = pause_now(request_id); });
+  return paused;
+}
+
+Status EngineLoop::resume(const std::string& request_id, int64_t max_tokens,
+                          std::shared_ptr<Listener> listener) {
+  Status resumed = Error{ErrorKind::unavailable, "Server is shutting down"};
+  call_on_engine([&] { resumed = resume_now(request_id, max_tokens, std::move(listener)); });
+  return resumed;
+}
+
+void EngineLoop::drain(std::function<void()> done) {
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = true;
+  }
+  commands_.put([this, done = std::move(done)] { drained_.push_back(done); });
+}
+
+EngineStats EngineLoop::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void EngineLoop::run_between_steps(const std::function<void()>& task) { call_on_engine(task); }
+
+// ---- thread side
+// --------------------------------------------------------------------------------------------------
+
+void EngineLoop::run() {
+  while (true) {
+    const bool idle = running_.empty() && waiting_.empty();
+    const auto commands = idle ? commands_.wait_all(std::chrono::hours(1)) : commands_.take_all();
+    for (const auto& command : commands) command();
+    if (stopping_) break;
+    step();
+    if (running_.empty() && waiting_.empty()) {
+      for (const auto& done : std::exchange(drained_, {})) done();
+    }
+  }
+  cancel_all();
+  obey_cancels();
+  deliver();
+}
+
+void EngineLoop::step() {
+  obey_cancels();
+  admit();
+  std::vector<PlanItem> items;
+  items.reserve(running_.size());
+  for (const SequencePtr& sequence : running_) {
+    items.push_back({.to_feed = static_cast<int64_t>(sequence->ready().size()),
+                     .decoding = sequence->phase == Sequence::Phase::decode});
+  }
+  const auto feed = plan_step(
+      items, {.max_rows = options_.slots + options_.prefill_chunk, .prefill_chunk = options_.prefill_chunk});
+  std::vector<StepPart> parts;
+  int64_t prompt_rows = 0;
+  for (size_t i = 0; i < feed.size(); i++) {
+    if (feed[i] == 0) continue;
+    parts.push_back({running_[i].get(), feed[i]});
+    if (!items[i].decoding) prompt_rows += feed[i];
+  }
+  if (!parts.empty()) {
+    const auto before = Clock::now();
+    StepRunner::Outcome outcome = runner_.run(parts, pool_.view());
+    const auto after = Clock::now();
+    for (const StepPart& part : parts) {
+      const bool decoding = part.sequence->phase == Sequence::Phase::decode;
+      (decoding ? part.sequence->decode_seconds : part.sequence->prefill_seconds) +=
+          seconds_between(before, after);
+    }
+    counters_.steps++;
+    counters_.prompt_tokens += prompt_rows;
+    prefill_speed_.add(prompt_rows, after);
+    settle(parts, std::move(outcome));
+  }
+  deliver();
+  publish_stats();
+}
+
+void EngineLoop::obey_cancels() {
+  const auto cancelled = [](const SequencePtr& sequence) {
+    return sequence->request->cancel_requested.load();
+  };
+  std::vector<SequencePtr> ended;
+  for (auto& sequence : running_) {
+    if (cancelled(sequence)) ended.push_back(std::move(sequence));
+  }
+  for (auto& sequence : waiting_) {
+    if (cancelled(sequence)) ended.push_back(std::move(sequence));
+  }
+  if (ended.empty()) return;
+  std::erase(running_, nullptr);
+  std::erase(waiting_, nullptr);
+  for (auto& sequence : ended) {
+    sequence->finish = Finish{.reason = FinishReason::cancelled};
+    end_row(std::move(sequence));
+  }
+}
+
+void EngineLoop::admit() {
+  while (!waiting_.empty() && !free_slots_.empty()) {
+    SequencePtr sequence = std::move(waiting_.front());
+    waiting_.pop_front();
+    start_row(*sequence);
+    running_.push_back(std::move(sequence));
+  }
+}
+
+// Gives the row a slot and its first state.
+void EngineLoop::start_row(Sequence& sequence) {
+  leave_queue(*sequence.request);
+  sequence.request->rows_admitted++;
+  sequence.first_step = sequence.last_draw = Clock::now();
+  sequence.slot = free_slots_.back();
+  free_slots_.pop_back();
+  pool_.zero(sequence.slot);
+  sequence.feed = sequence.ask.prompt;
+  sequence.usage.prompt_tokens = static_cast<int64_t>(sequence.feed.size());
+  emit(sequence, {.kind = Event::Kind::admitted, .index = sequence.ask.index});
+}
+
+// The request no longer counts against the queue's bound.
+void EngineLoop::leave_queue(RequestRecord& request) {
+  if (!std::exchange(request.in_queue, false)) return;
+  std::lock_guard lock(mutex_);
+  waiting_requests_--;
+}
+
+void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome outcome) {
+  const auto now = Clock::now();
+  int64_t drawn = 0;
+  for (size_t i = 0; i < parts.size(); i++) {
+    Sequence& sequence = *parts[i].sequence;
+    if (outcome.has_token[i]) {
+      drawn++;
+      sequence.phase = Sequence::Phase::decode;
+      Event event{.kind = Event::Kind::text, .index = sequence.ask.index, .sampled = 1};
+      event.text = settle_token(sequence, outcome.drawn[i], tokenizer_);
+      event.tokens = sequence.output.take_records();
+      if (!sequence.finish || !event.text.empty() || !event.tokens.empty()) emit(sequence, std::move(event));
+      sequence.last_draw = now;
+    } else if (sequence.phase == Sequence::Phase::prefill && sequence.ready().empty()) {
+      sequence.finish =
+          Finish{.reason = FinishReason::length};  // max_tokens 0: the prompt was all there was to do
+    }
+  }
+  counters_.generated_tokens += drawn;
+  decode_speed_.add(drawn, now);
+
+  std::vector<SequencePtr> ended;
+  for (auto& sequence : running_) {
+    if (sequence->finish) ended.push_back(std::move(sequence));
+  }
+  std::erase(running_, nullptr);
+  for (auto& sequence : ended) end_row(std::move(sequence));
+}
+
+void EngineLoop::release_slot(Sequence& sequence) {
+  if (sequence.slot < 0) return;
+  free_slots_.push_back(sequence.slot);
+  sequence.slot = -1;
+}
+
+void EngineLoop::end_row(SequencePtr sequence) {
+  RequestRecord& request = *sequence->request;
+  leave_queue(request);
+  release_slot(*sequence);
+  Event event = finished_event(*sequence);
+  const FinishReason reason = event.reason;
+  emit(*sequence, std::move(event));
+  request_row_ended(request, reason);
+}
+
+void EngineLoop::request_row_ended(RequestRecord& request, FinishReason reason) {
+  if (--request.rows_left > 0) return;
+  (reason == FinishReason::cancelled ? counters_.requests_cancelled : counters_.requests_completed)++;
+  counters_.last_finished = status_of(request);
+  std::lock_guard lock(mutex_);
+  known_.erase(request.id);
+}
+
+void EngineLoop::emit(Sequence& sequence, Event event) {
+  event.at = Clock::now();
+  RequestRecord& request = *sequence.request;
+  if (request.outbox.empty()) to_deliver_.push_back(sequence.request);
+  request.outbox.push_back(std::move(event));
+}
+
+void EngineLoop::deliver() {
+  for (const auto& request : to_deliver_) request->listener->deliver(std::exchange(request->outbox, {}));
+  to_deliver_.clear();
+}
+
+}  // namespace fulmar

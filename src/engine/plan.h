@@ -1,0 +1,29 @@
+// Decides what one step runs: pure, over plain numbers, knows neither tokens nor tensors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace fulmar {
+
+// A sequence as the planner sees it, in order of arrival.
+struct PlanItem {
+  int64_t to_feed = 0;      // tokens ready to be fed; 0: nothing to do this step
+  int64_t until_pause = 0;  // feed at most this many (a snapshot is due there); 0: no limit
+  bool decoding = false;    // its one token waits for nobody
+};
+
+struct PlanLimits {
+  int64_t max_rows = 512;       // rows of one step, decode and prefill together
+  int64_t prefill_chunk = 256;  // prompt rows of one step: what a running stream may have to wait for
+};
+
+// How many tokens of each item this step feeds; same order and length as the items.
+//
+// Every decoding sequence gets its row first. What is left of the budget goes to prompts, oldest first, so
+// that one long prompt is not interleaved with later ones and the time to the first token stays in order of
+// arrival.
+std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits);
+
+}  // namespace fulmar

@@ -1,0 +1,80 @@
+// One timeline in the engine: what was asked, where its state lies, what it has said so far. Plain data; the
+// engine thread owns it and the pure functions of settle.h change it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/ask.h"
+#include "engine/event.h"
+#include "engine/output_text.h"
+
+namespace fulmar {
+
+// What all rows of one request share.
+struct RequestRecord {
+  std::string id;
+  std::string endpoint;
+  std::string model;
+  bool resumable = false;
+  std::shared_ptr<Listener> listener;
+  int64_t created = 0;  // unix seconds
+  int64_t rows = 0;
+  int64_t rows_left = 0;
+  int64_t rows_admitted = 0;
+  bool in_queue = true;                        // no row has had a slot yet
+  std::vector<Event> outbox;                   // events of this step, delivered at its end
+  std::atomic<bool> cancel_requested = false;  // set from any thread, read by the engine between steps
+};
+
+// How a row ended.
+struct Finish {
+  FinishReason reason = FinishReason::stop;
+  std::optional<int32_t> stop_id;
+  std::optional<std::string> stop_text;
+  std::optional<Error> error;
+  bool paused = false;
+};
+
+struct Sequence {
+  enum class Phase : uint8_t {
+    prefill,  // prompt tokens are being fed
+    decode,   // one drawn token waits to be fed
+    closing,  // ended; kept tokens are still to be fed before the session is committed
+  };
+
+  Ask ask;
+  std::shared_ptr<RequestRecord> request;
+  Phase phase = Phase::prefill;
+  int64_t slot = -1;
+
+  std::vector<int32_t> feed;  // what prefill feeds: the prompt, or its continuing form
+  size_t fed = 0;             // of feed
+
+  std::vector<int32_t> drawn;  // kept tokens in order
+  size_t drawn_fed = 0;        // how many of them the state contains
+  PenaltyMemory memory;
+  OutputText output;
+
+  Usage usage;
+  std::vector<TokenRecord> prompt_scores;
+  std::vector<double> embedding_sum;
+  std::optional<Finish> finish;
+
+  std::chrono::steady_clock::time_point submitted, first_step, last_draw;
+  double prefill_seconds = 0;
+  double decode_seconds = 0;
+
+  // The next tokens for the model, oldest first.
+  std::span<const int32_t> ready() const {
+    if (phase == Phase::prefill) return std::span(feed).subspan(fed);
+    return std::span(drawn).subspan(drawn_fed);
+  }
+};
+
+}  // namespace fulmar

@@ -1,0 +1,64 @@
+#include "engine/settle.h"
+
+#include <algorithm>
+
+namespace fulmar {
+
+namespace {
+
+bool contains(const std::vector<int32_t>& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+}  // namespace
+
+std::string settle_token(Sequence& sequence, const SampledToken& drawn, const Tokenizer& tokenizer) {
+  const Ask& ask = sequence.ask;
+  if (contains(ask.stop.ids, drawn.token)) {
+    sequence.finish = Finish{.reason = FinishReason::stop, .stop_id = drawn.token};
+    return sequence.output.finish();
+  }
+
+  sequence.drawn.push_back(drawn.token);
+  if (ask.sampling.penalised()) sequence.memory.record(drawn.token, ask.sampling);
+  if (ask.mask) ask.mask->accept(drawn.token);
+  const std::string_view bytes = tokenizer.bytes(drawn.token);
+  TokenRecord record{drawn.token, std::string(bytes), drawn.logprob, drawn.top};
+  std::string text = sequence.output.push(bytes, std::move(record));
+
+  if (sequence.output.hit()) {
+    sequence.finish = Finish{.reason = FinishReason::stop, .stop_text = sequence.output.stop_text()};
+  } else if (ask.mask && ask.mask->complete()) {
+    sequence.finish = Finish{.reason = FinishReason::stop};
+  } else if (static_cast<int64_t>(sequence.drawn.size()) >= ask.max_tokens) {
+    sequence.finish = Finish{.reason = FinishReason::length};
+  }
+  if (sequence.finish) text += sequence.output.finish();
+  return text;
+}
+
+size_t tokens_to_commit(const Sequence& sequence) {
+  return sequence.output.hit() ? sequence.output.match_token() : sequence.drawn.size();
+}
+
+Event finished_event(Sequence& sequence) {
+  Event event{.kind = Event::Kind::finished, .index = sequence.ask.index};
+  event.text = sequence.output.finish();
+  event.tokens = sequence.output.take_records();
+  const Finish finish = sequence.finish.value_or(Finish{.reason = FinishReason::cancelled});
+  event.reason = finish.reason;
+  event.stop_id = finish.stop_id;
+  event.stop_text = finish.stop_text;
+  event.error = finish.error;
+  event.paused = finish.paused;
+  event.usage = sequence.usage;
+  event.usage.completion_tokens = static_cast<int64_t>(sequence.output.tokens_shown());
+  event.prompt_scores = std::move(sequence.prompt_scores);
+  event.embedding.assign(sequence.embedding_sum.begin(), sequence.embedding_sum.end());
+  if (!sequence.embedding_sum.empty() && sequence.usage.prompt_tokens > 0) {
+    for (float& value : event.embedding) value /= static_cast<float>(sequence.usage.prompt_tokens);
+  }
+  return event;
+}
+
+}  // namespace fulmar

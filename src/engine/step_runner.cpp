@@ -1,0 +1,148 @@
+#include "engine/step_runner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/convert.h"
+
+namespace fulmar {
+
+namespace {
+
+// True when feeding `count` tokens uses up what is ready and the row still wants a token drawn.
+bool draws_after(const Sequence& sequence, int64_t count) {
+  return sequence.phase != Sequence::Phase::closing && sequence.ask.max_tokens > 0 &&
+         static_cast<size_t>(count) == sequence.ready().size();
+}
+
+std::span<const int32_t> banned_now(const Sequence& sequence) {
+  const auto position = static_cast<int64_t>(sequence.drawn.size());
+  for (const BannedAt& banned : sequence.ask.banned_at) {
+    if (banned.position == position) return banned.ids;
+  }
+  return {};
+}
+
+float log_softmax_at(std::span<const float> logits, int32_t token) {
+  const float highest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float value : logits) sum += std::exp(static_cast<double>(value - highest));
+  return static_cast<float>(logits[static_cast<size_t>(token)] - highest - std::log(sum));
+}
+
+}  // namespace
+
+void StepRunner::pack(std::span<const StepPart> parts) {
+  token_.clear();
+  start_.assign(1, 0);
+  slot_.clear();
+  wanted_row_.clear();
+  wanted_.clear();
+  for (const StepPart& part : parts) {
+    const Sequence& sequence = *part.sequence;
+    const auto ready = sequence.ready().first(static_cast<size_t>(part.count));
+    const auto first_row = static_cast<int32_t>(token_.size());
+    token_.insert(token_.end(), ready.begin(), ready.end());
+    start_.push_back(static_cast<int32_t>(token_.size()));
+    slot_.push_back(static_cast<int32_t>(sequence.slot));
+
+    Wanted wanted{.first = static_cast<int32_t>(wanted_row_.size()),
+                  .draws = draws_after(sequence, part.count)};
+    const bool every_row =
+        sequence.phase == Sequence::Phase::prefill && (sequence.ask.score_prompt || sequence.ask.embed);
+    if (every_row) {
+      for (int32_t row = first_row; row < start_.back(); row++) wanted_row_.push_back(row);
+    } else if (wanted.draws) {
+      wanted_row_.push_back(start_.back() - 1);
+    }
+    wanted.count = static_cast<int32_t>(wanted_row_.size()) - wanted.first;
+    wanted_.push_back(wanted);
+  }
+}
+
+StepRunner::Outcome StepRunner::run(std::span<const StepPart> parts, const State& state) {
+  pack(parts);
+  const Tensor logits =
+      model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_row_}, state);
+  Outcome outcome;
+  outcome.drawn.resize(parts.size());
+  outcome.has_token.assign(parts.size(), false);
+  score(parts, logits);
+  pool_hidden(parts);
+  draw(parts, logits, outcome);
+  for (const StepPart& part : parts) {
+    Sequence& sequence = *part.sequence;
+    if (sequence.phase == Sequence::Phase::prefill) {
+      sequence.fed += static_cast<size_t>(part.count);
+    } else {
+      sequence.drawn_fed += static_cast<size_t>(part.count);
+    }
+  }
+  return outcome;
+}
+
+void StepRunner::draw(std::span<const StepPart> parts, Tensor logits, Outcome& outcome) {
+  std::vector<SampleRow> rows;
+  std::vector<size_t> part_of;
+  for (size_t i = 0; i < parts.size(); i++) {
+    if (!wanted_[i].draws) continue;
+    const Sequence& sequence = *parts[i].sequence;
+    SampleRow row{.logits_row = wanted_[i].first + wanted_[i].count - 1,
+                  .slot = static_cast<int32_t>(sequence.slot),
+                  .position = sequence.drawn.size(),
+                  .params = &sequence.ask.sampling,
+                  .memory = &sequence.memory};
+    if (sequence.ask.mask) row.allowed = sequence.ask.mask->allowed();
+    row.banned_here = banned_now(sequence);
+    rows.push_back(row);
+    part_of.push_back(i);
+  }
+  if (rows.empty()) return;
+  std::vector<SampledToken> drawn(rows.size());
+  ops_.sample(logits, rows, drawn);
+  for (size_t i = 0; i < rows.size(); i++) {
+    outcome.drawn[part_of[i]] = std::move(drawn[i]);
+    outcome.has_token[part_of[i]] = true;
+  }
+}
+
+void StepRunner::score(std::span<const StepPart> parts, Tensor logits) {
+  for (size_t i = 0; i < parts.size(); i++) {
+    Sequence& sequence = *parts[i].sequence;
+    if (!sequence.ask.score_prompt || sequence.phase != Sequence::Phase::prefill) continue;
+    for (int32_t j = 0; j < wanted_[i].count; j++) {
+      const size_t predicted = sequence.fed + static_cast<size_t>(j) + 1;
+      if (predicted >= sequence.feed.size()) break;
+      host_row_.resize(static_cast<size_t>(logits.cols));
+      ops_.read(host_row_.data(), logits.row<float>(wanted_[i].first + j), host_row_.size() * sizeof(float));
+      SamplingParams plain{.temperature = 1.0f,
+                           .top_logprobs = std::max(sequence.ask.sampling.top_logprobs, 0)};
+      const int32_t token = sequence.feed[predicted];
+      TokenRecord record{.token = token};
+      record.logprob = log_softmax_at(host_row_, token);
+      if (plain.top_logprobs > 0) {
+        SampleRow likeliest{.params = &plain};
+        record.top = sample_row(host_row_, likeliest).top;
+      }
+      sequence.prompt_scores.push_back(std::move(record));
+    }
+  }
+}
+
+void StepRunner::pool_hidden(std::span<const StepPart> parts) {
+  for (size_t i = 0; i < parts.size(); i++) {
+    Sequence& sequence = *parts[i].sequence;
+    if (!sequence.ask.embed || sequence.phase != Sequence::Phase::prefill) continue;
+    const Tensor hidden = model_.hidden();
+    std::vector<std::byte> stored(static_cast<size_t>(hidden.cols) * size_of(hidden.dtype));
+    host_row_.resize(static_cast<size_t>(hidden.cols));
+    sequence.embedding_sum.resize(host_row_.size(), 0.0);
+    for (int32_t j = 0; j < wanted_[i].count; j++) {
+      ops_.read(stored.data(), hidden.slice_rows(wanted_[i].first + j, 1).data, stored.size());
+      to_f32(hidden.dtype, stored.data(), host_row_);
+      for (size_t c = 0; c < host_row_.size(); c++) sequence.embedding_sum[c] += host_row_[c];
+    }
+  }
+}
+
+}  // namespace fulmar

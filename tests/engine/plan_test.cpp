@@ -1,0 +1,45 @@
+#include "engine/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace fulmar {
+namespace {
+
+using Feeds = std::vector<int64_t>;
+
+PlanItem decoding() { return {.to_feed = 1, .decoding = true}; }
+PlanItem prompt(int64_t tokens, int64_t until_pause = 0) {
+  return {.to_feed = tokens, .until_pause = until_pause};
+}
+
+TEST(Plan, EveryRunningStreamAdvancesBesideALongPrompt) {
+  const std::vector<PlanItem> items = {decoding(), prompt(4000), decoding()};
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256}), (Feeds{1, 256, 1}));
+}
+
+TEST(Plan, PromptsAreServedInOrderOfArrival) {
+  const std::vector<PlanItem> items = {prompt(200), prompt(200), prompt(200)};
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256}), (Feeds{200, 56, 0}));
+}
+
+TEST(Plan, RowsOfAStepAreBounded) {
+  const std::vector<PlanItem> items = {decoding(), decoding(), decoding(), prompt(9)};
+  EXPECT_EQ(plan_step(items, {.max_rows = 2, .prefill_chunk = 256}), (Feeds{1, 1, 0, 0}));
+  EXPECT_EQ(plan_step(items, {.max_rows = 5, .prefill_chunk = 256}), (Feeds{1, 1, 1, 2}));
+}
+
+TEST(Plan, APromptStopsWhereASnapshotIsDue) {
+  const std::vector<PlanItem> items = {prompt(100, 30), prompt(5)};
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256}), (Feeds{30, 5}));
+}
+
+TEST(Plan, NothingToFeedMeansNothingToRun) {
+  const std::vector<PlanItem> items = {prompt(0), {.to_feed = 0, .decoding = true}};
+  const Feeds feeds = plan_step(items, {});
+  EXPECT_EQ(std::accumulate(feeds.begin(), feeds.end(), int64_t{0}), 0);
+}
+
+}  // namespace
+}  // namespace fulmar
