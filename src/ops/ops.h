@@ -33,7 +33,6 @@ class Ops {
   virtual ~Ops() = default;
 
   // ---- facts
-  // ---------------------------------------------------------------------------------------------------
   virtual std::string name() const = 0;        // "cpu (AVX-512, 2 threads)", "cuda:0 (NVIDIA H200)"
   virtual DType activation_dtype() const = 0;  // of every [rows, ...] tensor but the residual stream
   virtual DType residual_dtype() const { return DType::f32; }
@@ -42,12 +41,14 @@ class Ops {
   virtual size_t memory_free() const = 0;         // bytes that allocations may still take
 
   // ---- memory
-  // --------------------------------------------------------------------------------------------------
   virtual Result<Buffer> allocate(size_t bytes) = 0;  // 64-byte aligned, contents undefined
   virtual void write(void* target, const void* host, size_t bytes) = 0;  // host -> backend
   virtual void read(void* host, const void* source,
                     size_t bytes) = 0;  // backend -> host, waits for pending work
   virtual void synchronise() = 0;
+  // Sets aside the temporaries of default islands, so that no step has to allocate. Called when a model is
+  // loaded; a backend whose islands have their own workspace makes room for that instead.
+  virtual Status reserve_scratch(size_t bytes);
 
   // Takes a matrix into the form this backend computes with; keeps f32, f16 and bf16 in their stored type.
   virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;
@@ -58,7 +59,6 @@ class Ops {
   virtual Status finish_layer(TimeMix6&, ChannelMix6&) { return {}; }
 
   // ---- steps
-  // ---------------------------------------------------------------------------------------------------
   // Brings the input into backend memory; the Batch stays valid until the next begin_step.
   virtual Batch begin_step(const StepInput& input, const State& state) = 0;
   // Runs the body, or replays what an earlier run with an equal batch shape recorded of it.
@@ -68,16 +68,15 @@ class Ops {
   }
 
   // ---- slots
-  // ---------------------------------------------------------------------------------------------------
   virtual void zero_slot(const State& state, int64_t slot) = 0;
   virtual void copy_slot(const State& state, int64_t from, int64_t to) = 0;
   void read_slot(const State& state, int64_t slot, std::span<std::byte> out);          // slot_bytes() long
   void write_slot(const State& state, int64_t slot, std::span<const std::byte> from);  // slot_bytes() long
 
   // ---- primitives
-  // ---------------------------------------------------------------------------------------------- Tensors
-  // are [rows, C] in the activation type unless said otherwise; outputs never overlap inputs unless the
-  // comment says "in place". Sums and norms accumulate in f32.
+  //
+  // Tensors are [rows, C] in the activation type unless said otherwise; outputs never overlap inputs unless
+  // the comment says so. Sums and norms accumulate in f32.
 
   // out = layer_norm(table[token]); `out` in the residual type
   virtual void embed(const Batch& batch, const Embedding& embedding, Tensor out) = 0;
@@ -87,7 +86,7 @@ class Ops {
   virtual void norm(Tensor x, const Norm& norm, Tensor out) = 0;
   // out[t] = z[t-1] within each sequence, and the carried vector at its first row; carry <- the last row of z
   virtual void shift(const Batch& batch, Tensor z, StateField carry, Tensor out) = 0;
-  // out = z + (other - z) * mix; mix is f32 [1, C] or activation [rows, C]; `out` may be z
+  // out = z + (other - z) * mix; mix is f32 [1, C] or activation [rows, C]; `out` may be z or other
   virtual void lerp(Tensor z, Tensor other, Tensor mix, Tensor out) = 0;
   // out = z + (other - z) * (mix + delta); mix f32 [1, C], delta [rows, C]
   virtual void lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) = 0;
@@ -119,8 +118,8 @@ class Ops {
   virtual void gather_wanted(const Batch& batch, Tensor x, Tensor out) = 0;
 
   // ---- islands
-  // ------------------------------------------------------------------------------------------------- x is
-  // the residual stream; `pending` is what the island before left to be added to it (empty: nothing).
+  //
+  // x is the residual stream; `pending` is what the island before left to be added to it (empty: nothing).
 
   // x += pending; z = norm(x); mixed[i] = lerp(z, shifted z, mix row i) for r w k v a g
   virtual void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
