@@ -62,7 +62,7 @@ struct HttpRequest {
 
 struct HttpResponse {
   int status = 200;
-  std::string content_type = "application/json";  // empty: no Content-Type header
+  std::string content_type = "application/json";  // empty: none, or the one in `headers`
   Headers headers;  // extra ones; Content-Length, Transfer-Encoding, Connection and Date belong to the server
   std::string body;
 };

@@ -1,0 +1,112 @@
+// The thread-safe side of an exchange: what may be called when, and who is told that the client has gone.
+#include <utility>
+
+#include "net/exchange_state.h"
+#include "net/http_server.h"
+
+namespace fulmar {
+
+void DeliveryInbox::put(Delivery delivery) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  waiting_.push_back(std::move(delivery));
+  if (waiting_.size() == 1) wake_();
+}
+
+void DeliveryInbox::take(std::vector<Delivery>& taken) {
+  std::lock_guard lock(mutex_);
+  taken.swap(waiting_);
+}
+
+void DeliveryInbox::close() {
+  std::vector<Delivery> dropped;
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  dropped.swap(waiting_);
+}
+
+void ExchangeState::deliver(Delivery::Kind kind, std::unique_ptr<HttpResponse> response, std::string bytes) {
+  inbox_->put({shared_from_this(), kind, std::move(response), std::move(bytes)});
+}
+
+bool ExchangeState::advance(Phase from, Phase to) {
+  std::function<void()>
+      forgotten;  // destroyed after the lock is gone: it may own the last reference to anything
+  std::lock_guard lock(mutex_);
+  if (phase_ != from) return false;
+  phase_ = to;
+  if (to == Phase::done) forgotten = std::exchange(on_disconnect_, {});
+  return true;
+}
+
+void ExchangeState::respond(HttpResponse response) {
+  if (!advance(Phase::owed, Phase::done)) return;
+  deliver(Delivery::Kind::respond, std::make_unique<HttpResponse>(std::move(response)));
+}
+
+void ExchangeState::begin_stream(HttpResponse head) {
+  if (!advance(Phase::owed, Phase::streaming)) return;
+  deliver(Delivery::Kind::begin_stream, std::make_unique<HttpResponse>(std::move(head)));
+}
+
+void ExchangeState::write(std::string bytes) {
+  if (bytes.empty() || gone_.load(std::memory_order_acquire)) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ != Phase::streaming) return;
+  }
+  const size_t size = bytes.size();
+  if (backlog_bytes_.fetch_add(size, std::memory_order_relaxed) + size > max_backlog_bytes_) {
+    if (!gone_.exchange(true)) deliver(Delivery::Kind::cut);
+    return;
+  }
+  deliver(Delivery::Kind::event, nullptr, std::move(bytes));
+}
+
+void ExchangeState::end() {
+  if (gone_.load(std::memory_order_acquire)) return;
+  if (advance(Phase::streaming, Phase::done)) deliver(Delivery::Kind::end);
+}
+
+void ExchangeState::let_go() {
+  if (advance(Phase::owed, Phase::done)) {
+    deliver(Delivery::Kind::drop);
+  } else if (advance(Phase::streaming, Phase::done)) {
+    deliver(Delivery::Kind::cut);
+  }
+}
+
+void ExchangeState::on_disconnect(std::function<void()> callback) {
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ != Phase::done) on_disconnect_.swap(callback);
+    if (!left_unanswered_) return;
+  }
+  if (callback) callback();
+}
+
+void ExchangeState::client_gone() {
+  std::function<void()> callback;
+  {
+    std::lock_guard lock(mutex_);
+    gone_.store(true, std::memory_order_release);
+    left_unanswered_ = phase_ != Phase::done;
+    phase_ = Phase::done;
+    callback = std::exchange(on_disconnect_, {});
+  }
+  if (callback) callback();
+}
+
+Exchange::Exchange(std::shared_ptr<ExchangeState> state) : state_(std::move(state)) {}
+Exchange::~Exchange() { state_->let_go(); }
+const HttpRequest& Exchange::request() const { return state_->request; }
+std::string Exchange::take_body() { return std::exchange(state_->request.body, {}); }
+void Exchange::respond(HttpResponse response) { state_->respond(std::move(response)); }
+void Exchange::begin_stream(HttpResponse head) { state_->begin_stream(std::move(head)); }
+void Exchange::write(std::string event_bytes) { state_->write(std::move(event_bytes)); }
+void Exchange::end() { state_->end(); }
+size_t Exchange::backlog_bytes() const { return state_->backlog_bytes(); }
+bool Exchange::disconnected() const { return state_->disconnected(); }
+void Exchange::on_disconnect(std::function<void()> callback) { state_->on_disconnect(std::move(callback)); }
+
+}  // namespace fulmar

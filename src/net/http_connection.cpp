@@ -1,0 +1,438 @@
+// Reads requests with limits and deadlines, writes answers, and notices a client that has gone.
+#include "net/http_connection.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <exception>
+#include <span>
+
+#include "base/log.h"
+#include "net/http_format.h"
+#include "net/json_writer.h"
+#include "net/url.h"
+
+namespace fulmar {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+
+constexpr size_t kHeadBuffer = size_t{4} << 10;
+constexpr size_t kBodyBuffer = size_t{64} << 10;
+// Further requests of a pipelining client stay in the kernel beyond this.
+constexpr size_t kMaxReadAhead = size_t{64} << 10;
+// A body must come at this rate at least, once its time allowance is used up.
+constexpr size_t kSlowestBodyBytesPerSecond = size_t{16} << 10;
+// A reader this many events behind gets several of them in one write.
+constexpr size_t kLaggingPieces = 64;
+constexpr size_t kMaxGathered = 64;
+// One connection's share before the others of its thread have their turn.
+constexpr size_t kBytesPerTurn = size_t{1} << 20;
+constexpr std::chrono::seconds kLingerTime{10};
+
+Headers copy_headers(const http::fields& fields) {
+  Headers headers;
+  for (const auto& field : fields) headers.add(std::string(field.name_string()), std::string(field.value()));
+  return headers;
+}
+
+// Status for a request that breaks the grammar or a limit; 0 when the client has simply gone.
+int refusal_status(const error_code& failure) {
+  if (failure == http::error::header_limit || failure == http::error::buffer_overflow) return 431;
+  if (failure == http::error::body_limit) return 413;
+  if (failure == http::error::bad_version) return 505;
+  if (failure == http::error::end_of_stream || failure == http::error::partial_message) return 0;
+  return failure.category() == http::make_error_code(http::error::bad_method).category() ? 400 : 0;
+}
+
+std::string describe_endpoint(const tcp::socket& socket) {
+  error_code failure;
+  const tcp::endpoint endpoint = socket.remote_endpoint(failure);
+  return failure ? std::string() : host_and_port(endpoint.address().to_string(), endpoint.port());
+}
+
+}  // namespace
+
+struct Connection::Incoming {
+  http::request_parser<http::string_body> parser;
+};
+
+Connection::Connection(tcp::socket socket, IoLane& lane, ServerShared& shared)
+    : socket_(std::move(socket)), lane_(lane), shared_(shared), remote_address_(describe_endpoint(socket_)) {
+  lane_.connections.insert(this);
+  shared_.connections.fetch_add(1);
+}
+
+Connection::~Connection() {
+  lane_.connections.erase(this);
+  shared_.connections.fetch_sub(1);
+}
+
+void Connection::start() {
+  error_code failure;
+  socket_.set_option(tcp::no_delay(true), failure);
+  socket_.non_blocking(true, failure);
+  asio::co_spawn(lane_.io, serve(), asio::detached);
+}
+
+asio::awaitable<void> Connection::serve() {
+  const auto self = shared_from_this();
+  try {
+    while (socket_.is_open()) {
+      if (!co_await await_request()) break;
+      if (!co_await read_request()) break;
+      co_await answer_request();
+      if (!keep_alive_) break;
+    }
+    co_await close_politely();
+  } catch (const std::exception& failure) {
+    spdlog::error("connection failed remote={} reason=\"{}\"", remote_address_, failure.what());
+  }
+  cut();
+}
+
+asio::awaitable<bool> Connection::await_request() {
+  if (buffer_.size() > 0) co_return true;
+  buffer_.shrink_to_fit();
+  if (shared_.stopping && !input_waits()) co_return false;
+  phase_ = Phase::idle;
+  allow(shared_.options.idle_timeout);
+  const auto [failure] = co_await socket_.async_wait(tcp::socket::wait_read, kAwait);
+  co_return !failure && !timed_out_;
+}
+
+asio::awaitable<bool> Connection::read_request() {
+  phase_ = Phase::reading;
+  request_ = {};
+  request_.remote_address = remote_address_;
+  Incoming incoming;
+  incoming.parser.header_limit(
+      static_cast<uint32_t>(std::min<size_t>(shared_.options.max_head_bytes, UINT32_MAX)));
+  incoming.parser.body_limit(shared_.options.max_body_bytes);
+  if (!co_await read_head(incoming)) co_return false;
+  if (!co_await read_body(incoming)) co_return false;
+  request_.body = std::move(incoming.parser.get().body());
+  co_return true;
+}
+
+asio::awaitable<bool> Connection::read_head(Incoming& incoming) {
+  auto& parser = incoming.parser;
+  allow(shared_.options.head_timeout);
+  buffer_.reserve(kHeadBuffer);
+  const auto [failure, bytes] = co_await http::async_read_header(socket_, buffer_, parser, kAwait);
+  const auto& message = parser.get();
+  request_.method = std::string(message.method_string());
+  request_.target = std::string(message.target());
+  request_.headers = copy_headers(message.base());
+  http_1_0_ = message.version() < 11;
+  head_only_ = request_.method == "HEAD";
+  keep_alive_ = message.keep_alive();
+
+  Result<Target> target = parse_target(request_.target);
+  if (target.ok()) {
+    request_.path = std::move(target->path);
+    request_.query = std::move(target->query);
+  }
+  if (failure) {
+    co_await refuse_failure(failure);
+    co_return false;
+  }
+  if (const auto refusal = refuse_head(request_.headers)) {
+    co_await refuse(refusal->status, refusal->text);
+    co_return false;
+  }
+  if (!target.ok()) {
+    co_await refuse(400, target.error().text);
+    co_return false;
+  }
+  co_return true;
+}
+
+asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
+  auto& parser = incoming.parser;
+  if (parser.is_done()) co_return true;
+  const auto begin = Clock::now();
+  if (request_.headers.find("Expect") && !http_1_0_) {
+    allow(shared_.options.body_timeout);
+    constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    const auto [failure, bytes] = co_await asio::async_write(socket_, asio::buffer(kContinue), kAwait);
+    if (failure) co_return false;
+  }
+  buffer_.reserve(kBodyBuffer);
+  size_t received = 0;
+  while (!parser.is_done()) {
+    deadline_ =
+        begin + shared_.options.body_timeout + std::chrono::seconds(received / kSlowestBodyBytesPerSecond);
+    const auto [failure, bytes] = co_await http::async_read_some(socket_, buffer_, parser, kAwait);
+    if (failure) {
+      co_await refuse_failure(failure);
+      co_return false;
+    }
+    received += bytes;
+  }
+  co_return true;
+}
+
+asio::awaitable<void> Connection::refuse_failure(const error_code& failure) {
+  if (timed_out_) {
+    timed_out_ = false;
+    co_await refuse(408, "the request did not come in time");
+    co_return;
+  }
+  const int status = refusal_status(failure);
+  if (status == 0) {
+    error_code ignored;
+    socket_.close(ignored);
+  } else if (status == 413) {
+    co_await refuse(status,
+                    "the body is larger than " + std::to_string(shared_.options.max_body_bytes) + " bytes");
+  } else if (status == 431) {
+    co_await refuse(status,
+                    "the head is larger than " + std::to_string(shared_.options.max_head_bytes) + " bytes");
+  } else {
+    co_await refuse(status, "malformed HTTP request: " + failure.message());
+  }
+}
+
+asio::awaitable<void> Connection::refuse(int status, std::string text) {
+  keep_alive_ = false;
+  HttpResponse response = error_response(status, text);
+  const BodyFraming framing = body_framing(response.status, false, http_1_0_);
+  std::string bytes = format_head(response, framing, false);
+  if (framing == BodyFraming::length && !head_only_) bytes += response.body;
+  allow(shared_.options.write_timeout);
+  co_await asio::async_write(socket_, asio::buffer(bytes), kAwait);
+}
+
+asio::awaitable<void> Connection::answer_request() {
+  if (shared_.stopping) keep_alive_ = false;
+  phase_ = Phase::answering;
+  deadline_ = Clock::time_point::max();
+  answering_ = std::make_shared<ExchangeState>(std::move(request_), lane_.inbox,
+                                               shared_.options.max_stream_backlog_bytes);
+  answering_->sink = this;
+  {
+    std::lock_guard lock(shared_.mutex);
+    shared_.exchanges++;
+  }
+  call_handler(answering_);
+  // The answer is written from deliver() and flush(), which cancel this wait when the last byte is out.
+  while (answering_) {
+    const auto condition = buffer_.size() < kMaxReadAhead ? tcp::socket::wait_read : tcp::socket::wait_error;
+    co_await socket_.async_wait(condition, kAwait);
+    if (answering_) take_input();
+  }
+}
+
+void Connection::call_handler(std::shared_ptr<ExchangeState> exchange) {
+  try {
+    shared_.handler(std::make_shared<Exchange>(std::move(exchange)));
+  } catch (const std::exception& failure) {
+    spdlog::error("handler failed remote={} reason=\"{}\"", remote_address_, failure.what());
+  }
+}
+
+// A client that closes its side is taken to have gone: nothing tells a half-closed connection from a dead
+// one.
+void Connection::take_input() {
+  const size_t room = kMaxReadAhead - std::min(kMaxReadAhead, buffer_.size());
+  if (room == 0) return cut();  // the wait was for an error
+  error_code failure;
+  buffer_.commit(socket_.read_some(buffer_.prepare(std::min(room, kHeadBuffer)), failure));
+  if (failure && failure != asio::error::would_block && failure != asio::error::try_again) cut();
+}
+
+void Connection::deliver(Delivery delivery) {
+  switch (delivery.kind) {
+    case Delivery::Kind::respond:
+      return queue_response(std::move(*delivery.response));
+    case Delivery::Kind::begin_stream:
+      return queue_stream_head(std::move(*delivery.response));
+    case Delivery::Kind::event:
+      return queue_event(std::move(delivery.bytes));
+    case Delivery::Kind::end:
+      return queue_stream_end();
+    case Delivery::Kind::drop:
+      return queue_response(error_response(500, "the request was dropped without an answer"));
+    case Delivery::Kind::cut:
+      return cut();
+  }
+}
+
+void Connection::queue_response(HttpResponse response) {
+  keep_alive_ = keep_alive_ && !shared_.stopping;
+  const BodyFraming framing = body_framing(response.status, false, http_1_0_);
+  push({format_head(response, framing, keep_alive_)});
+  if (framing == BodyFraming::length && !head_only_ && !response.body.empty())
+    push({std::move(response.body)});
+  answer_queued_ = true;
+  flush();
+}
+
+void Connection::queue_stream_head(HttpResponse head) {
+  keep_alive_ = keep_alive_ && !shared_.stopping;
+  const BodyFraming framing = body_framing(head.status, true, http_1_0_);
+  if (framing == BodyFraming::until_close) keep_alive_ = false;
+  chunked_ = framing == BodyFraming::chunked;
+  bodyless_ = framing == BodyFraming::none || head_only_;
+  push({.bytes = format_head(head, framing, keep_alive_), .alone = true});
+  flush();
+}
+
+void Connection::queue_event(std::string bytes) {
+  const size_t counted = bytes.size();
+  if (bodyless_) return answering_->sent(counted);
+  push({chunked_ ? format_chunk(bytes) : std::move(bytes), counted, true});
+  flush();
+}
+
+void Connection::queue_stream_end() {
+  if (chunked_ && !bodyless_) push({std::string(kLastChunk)});
+  answer_queued_ = true;
+  flush();
+}
+
+void Connection::push(Piece piece) {
+  if (out_.empty()) write_deadline_ = Clock::now() + shared_.options.write_timeout;
+  out_.push_back(std::move(piece));
+}
+
+void Connection::flush() {
+  if (awaiting_writable_) return;
+  for (size_t turn = 0; !out_.empty();) {
+    error_code failure;
+    const size_t written = write_some(failure);
+    if (failure == asio::error::would_block || failure == asio::error::try_again) return await_writable();
+    if (failure) return cut();
+    take_off(written);
+    turn += written;
+    if (turn >= kBytesPerTurn && !out_.empty()) return await_writable();
+  }
+  if (answer_queued_) finish_answer();
+}
+
+size_t Connection::write_some(error_code& failure) {
+  std::array<asio::const_buffer, kMaxGathered> buffers;
+  const bool lagging = out_.size() > kLaggingPieces;
+  size_t count = 0;
+  for (const Piece& piece : out_) {
+    if (count == buffers.size() || (count > 0 && !lagging && (piece.alone || out_.front().alone))) break;
+    buffers[count] = asio::buffer(piece.bytes) + (count == 0 ? out_offset_ : 0);
+    count++;
+  }
+  return socket_.write_some(std::span(buffers.data(), count), failure);
+}
+
+void Connection::take_off(size_t written) {
+  while (written > 0) {
+    const Piece& piece = out_.front();
+    const size_t left = piece.bytes.size() - out_offset_;
+    if (written < left) {
+      out_offset_ += written;
+      break;
+    }
+    written -= left;
+    answering_->sent(piece.counted);
+    out_.pop_front();
+    out_offset_ = 0;
+  }
+  write_deadline_ = out_.empty() ? Clock::time_point::max() : Clock::now() + shared_.options.write_timeout;
+}
+
+void Connection::await_writable() {
+  awaiting_writable_ = true;
+  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](const error_code& failure) {
+    self->awaiting_writable_ = false;
+    if (!failure && self->answering_) self->flush();
+  });
+}
+
+void Connection::finish_answer() {
+  const auto exchange = std::move(answering_);
+  answering_.reset();
+  exchange->sink = nullptr;
+  answer_queued_ = chunked_ = bodyless_ = false;
+  out_.clear();
+  out_offset_ = 0;
+  write_deadline_ = Clock::time_point::max();
+  {
+    std::lock_guard lock(shared_.mutex);
+    shared_.exchanges--;
+  }
+  shared_.answered.notify_all();
+  error_code ignored;
+  socket_.cancel(ignored);
+}
+
+void Connection::cut() {
+  keep_alive_ = false;
+  if (answering_) {
+    const auto exchange = answering_;
+    finish_answer();
+    exchange->client_gone();
+  }
+  error_code ignored;
+  socket_.close(ignored);
+}
+
+// Closing a socket with unread input resets it and may take the answer away from a client that is still
+// sending, so what it sends is read and thrown away for a while.
+asio::awaitable<void> Connection::close_politely() {
+  error_code ignored;
+  if (!socket_.is_open()) co_return;
+  phase_ = Phase::closing;
+  timed_out_ = false;
+  allow(kLingerTime);
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  buffer_.clear();
+  buffer_.reserve(kHeadBuffer);
+  while (!timed_out_) {
+    const auto [failure, bytes] = co_await socket_.async_read_some(buffer_.prepare(kHeadBuffer), kAwait);
+    if (failure) break;
+  }
+}
+
+void Connection::check_deadlines(Clock::time_point now) {
+  if (now >= write_deadline_) return cut();
+  if (now < deadline_) return;
+  deadline_ = Clock::time_point::max();
+  timed_out_ = true;
+  error_code ignored;
+  socket_.cancel(ignored);
+}
+
+void Connection::close_if_idle() {
+  if (phase_ == Phase::idle && !input_waits()) {
+    timed_out_ = true;
+    error_code ignored;
+    socket_.cancel(ignored);
+  }
+}
+
+bool Connection::input_waits() {
+  error_code failure;
+  return socket_.available(failure) > 0 && !failure;
+}
+
+HttpResponse Connection::error_response(int status, std::string_view text) const {
+  const HttpRequest& request = answering_ ? answering_->request : request_;
+  if (shared_.options.format_error) return shared_.options.format_error(request, status, text);
+  HttpResponse response;
+  response.status = status;
+  response.body = JsonWriter().begin_object().member("error", text).end_object().take();
+  return response;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,126 @@
+// One client connection: a coroutine that reads requests, and a writer that sends answers piece by piece.
+// Everything here runs on the connection's own IO thread. Only http_connection.cpp and http_server.cpp
+// include this.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "net/exchange_state.h"
+#include "net/http_server.h"
+
+namespace fulmar {
+
+// What every connection of a server shares; outlives all of them.
+struct ServerShared {
+  HttpServerOptions options;
+  HttpHandler handler;
+  std::atomic<bool> stopping{false};
+  std::atomic<size_t> connections{0};
+
+  std::mutex mutex;
+  std::condition_variable answered;
+  size_t exchanges = 0;  // under `mutex`
+};
+
+class Connection;
+
+// What every connection of one IO thread shares; outlives all of them.
+struct IoLane {
+  boost::asio::io_context io{1};
+  std::shared_ptr<DeliveryInbox> inbox;
+  std::unordered_set<Connection*> connections;  // on this lane's thread only
+};
+
+class Connection final : public AnswerSink, public std::enable_shared_from_this<Connection> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Connection(boost::asio::ip::tcp::socket socket, IoLane& lane, ServerShared& shared);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void start();
+  void deliver(Delivery delivery) override;
+  // Ends whatever has taken longer than the options allow.
+  void check_deadlines(Clock::time_point now);
+  // Closes the connection unless a request is being read, waits to be read or is being answered.
+  void close_if_idle();
+  // Closes the connection at once; an owed answer counts as lost to a vanished client.
+  void cut();
+
+ private:
+  enum class Phase { idle, reading, answering, closing };
+  struct Incoming;
+
+  // A run of bytes on its way out.
+  struct Piece {
+    std::string bytes;
+    size_t counted = 0;  // bytes of the stream's backlog that it stands for
+    bool alone = false;  // an event: not joined with others while the reader keeps up
+  };
+
+  boost::asio::awaitable<void> serve();
+  boost::asio::awaitable<bool> await_request();
+  boost::asio::awaitable<bool> read_request();
+  boost::asio::awaitable<bool> read_head(Incoming& incoming);
+  boost::asio::awaitable<bool> read_body(Incoming& incoming);
+  boost::asio::awaitable<void> refuse_failure(const boost::system::error_code& failure);
+  boost::asio::awaitable<void> refuse(int status, std::string text);
+  boost::asio::awaitable<void> answer_request();
+  boost::asio::awaitable<void> close_politely();
+
+  void call_handler(std::shared_ptr<ExchangeState> exchange);
+  void take_input();
+  void queue_response(HttpResponse response);
+  void queue_stream_head(HttpResponse head);
+  void queue_event(std::string bytes);
+  void queue_stream_end();
+  void push(Piece piece);
+  void flush();
+  size_t write_some(boost::system::error_code& failure);
+  void take_off(size_t written);
+  void await_writable();
+  void finish_answer();
+  bool input_waits();
+  HttpResponse error_response(int status, std::string_view text) const;
+  void allow(std::chrono::milliseconds time) { deadline_ = Clock::now() + time; }
+
+  boost::asio::ip::tcp::socket socket_;
+  IoLane& lane_;
+  ServerShared& shared_;
+  boost::beast::flat_buffer buffer_;  // received, not yet understood
+  std::string remote_address_;
+  Phase phase_ = Phase::idle;
+  Clock::time_point deadline_ = Clock::time_point::max();        // of reading phases
+  Clock::time_point write_deadline_ = Clock::time_point::max();  // of the unsent bytes
+  bool timed_out_ = false;
+
+  HttpRequest request_;
+  bool keep_alive_ = true;
+  bool http_1_0_ = false;
+  bool head_only_ = false;
+
+  std::shared_ptr<ExchangeState> answering_;
+  bool chunked_ = false;        // the stream's framing
+  bool bodyless_ = false;       // the stream's events are not to be sent
+  bool answer_queued_ = false;  // the last byte of the answer is in out_
+  bool awaiting_writable_ = false;
+  std::deque<Piece> out_;
+  size_t out_offset_ = 0;  // bytes of out_.front() that are sent
+};
+
+}  // namespace fulmar
