@@ -52,6 +52,8 @@ class ClientCall {
   std::shared_ptr<CallState> state_;
 };
 
+class ClientCore;
+
 class HttpClient {
  public:
   HttpClient();
@@ -64,8 +66,7 @@ class HttpClient {
   std::shared_ptr<ClientCall> send(ClientRequest request, ClientCallbacks callbacks);
 
  private:
-  class Impl;
-  const std::shared_ptr<Impl> impl_;
+  const std::shared_ptr<ClientCore> core_;
 };
 
 // One blocking request, for tools and tests. `url`: http://host[:port]/path?query. Bodies over 256 MiB are

@@ -71,6 +71,23 @@ std::string format_head(const HttpResponse& response, BodyFraming framing, bool 
   return out;
 }
 
+std::string format_request_head(std::string_view method, std::string_view target, std::string_view host,
+                                const Headers& headers, size_t body_bytes, bool keep_alive) {
+  std::string out;
+  out.reserve(256);
+  out.append(method).append(" ").append(target).append(" HTTP/1.1\r\n");
+  append_field(out, "Host", host);
+  for (const auto& [name, value] : headers) {
+    if (is_token(name) && !is_server_owned(name) && !equals_ignoring_case(name, "Host"))
+      append_field(out, name, value);
+  }
+  const bool bodyless = body_bytes == 0 && (method == "GET" || method == "HEAD");
+  if (!bodyless) append_field(out, "Content-Length", std::to_string(body_bytes));
+  append_field(out, "Connection", keep_alive ? "keep-alive" : "close");
+  out.append("\r\n");
+  return out;
+}
+
 std::string format_chunk(std::string_view bytes) {
   char digits[16];
   const auto end = std::to_chars(digits, digits + sizeof digits, bytes.size(), 16).ptr;

@@ -19,6 +19,11 @@ BodyFraming body_framing(int status, bool stream, bool http_1_0);
 // headers that belong to the server are skipped in `response.headers`.
 std::string format_head(const HttpResponse& response, BodyFraming framing, bool keep_alive);
 
+// Request line and headers with the empty line, for a body of `body_bytes`. Same rules as format_head;
+// `target` must be free of spaces and control bytes.
+std::string format_request_head(std::string_view method, std::string_view target, std::string_view host,
+                                const Headers& headers, size_t body_bytes, bool keep_alive);
+
 // One chunk of a chunked body. `bytes` must not be empty: that would end the body.
 std::string format_chunk(std::string_view bytes);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
