@@ -1,0 +1,255 @@
+// Both recurrences, one task per sequence and head; a head's state is read and written once per call. The
+// inner part of this file is compiled once per instruction set.
+#include "cpu/wkv.h"
+
+#include "cpu/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/wkv.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// After highway.h, as it uses its macros.
+#include <hwy/contrib/math/math-inl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#ifndef FULMAR_CPU_WKV_TASK
+#define FULMAR_CPU_WKV_TASK
+namespace fulmar::cpu {
+
+// The rows [first_row, end_row) of one head: where its inputs, output and state lie.
+struct HeadTask {
+  int64_t first_row = 0;
+  int64_t end_row = 0;
+  int64_t column = 0;            // first channel of the head
+  int64_t n = 0;                 // channels of the head
+  Tensor r, k, v, u, kk, alpha;  // kk and alpha: RWKV-7 only
+  const float* bonus = nullptr;  // [n], RWKV-6 only
+  Tensor y;
+  float* state = nullptr;  // [n, n], row = value channel
+};
+
+}  // namespace fulmar::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace fulmar::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr float kDecayScale = -0.6065306597126334f;  // -exp(-0.5)
+constexpr float kExpLimit = 88.0f;                   // e^88 is still finite
+constexpr int64_t kRowsTogether = 4;                 // state rows that share the loads of a token's vectors
+
+// Working memory of one thread: a head's state and a token's key-side vectors, rows padded with zeros to
+// whole SIMD vectors, so that the inner loops have no tails.
+class Workspace {
+ public:
+  explicit Workspace(int64_t n) : n_(n) {
+    const hn::ScalableTag<float> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    stride_ = (n + lanes - 1) / lanes * lanes;
+    memory_.assign(static_cast<size_t>((n + 5) * stride_), 0.0f);
+  }
+
+  int64_t stride() const { return stride_; }
+  float* state() { return memory_.data(); }
+  float* r() { return memory_.data() + n_ * stride_; }
+  float* w() { return r() + stride_; }
+  float* k() { return w() + stride_; }
+  float* remove() { return k() + stride_; }        // -kk
+  float* replace() { return remove() + stride_; }  // kk * alpha
+
+  void load_state(const float* from) {
+    for (int64_t i = 0; i < n_; i++) std::copy_n(from + i * n_, n_, state() + i * stride_);
+  }
+  void store_state(float* to) {
+    for (int64_t i = 0; i < n_; i++) std::copy_n(state() + i * stride_, n_, to + i * n_);
+  }
+
+ private:
+  int64_t n_, stride_;
+  std::vector<float> memory_;
+};
+
+// w = exp(-exp(-0.5) * sigmoid(u)), in place over whole vectors.
+HWY_INLINE void Decay7(float* w, int64_t stride) {
+  const hn::ScalableTag<float> d;
+  for (int64_t j = 0; j < stride; j += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto e = hn::Exp(d, hn::Min(hn::Neg(hn::LoadU(d, w + j)), hn::Set(d, kExpLimit)));
+    const auto power = hn::Div(hn::Set(d, kDecayScale), hn::Add(hn::Set(d, 1.0f), e));
+    hn::StoreU(hn::Exp(d, power), d, w + j);
+  }
+}
+
+// w = exp(-exp(u)), in place over whole vectors.
+HWY_INLINE void Decay6(float* w, int64_t stride) {
+  const hn::ScalableTag<float> d;
+  for (int64_t j = 0; j < stride; j += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto e = hn::Exp(d, hn::Min(hn::LoadU(d, w + j), hn::Set(d, kExpLimit)));
+    hn::StoreU(hn::Exp(d, hn::Neg(e)), d, w + j);
+  }
+}
+
+// One token over kRows rows of the state: S <- S*w + (S.remove)*replace + v*k; y = S.r
+template <int64_t kRows>
+HWY_INLINE void Rows7(Workspace& space, int64_t row, const float* v, float* y) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t stride = space.stride();
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* state = space.state() + row * stride;
+  V removed[kRows], value[kRows], out[kRows];
+  for (int64_t i = 0; i < kRows; i++) {
+    removed[i] = out[i] = hn::Zero(d);
+    value[i] = hn::Set(d, v[row + i]);
+  }
+  for (int64_t j = 0; j < stride; j += lanes) {
+    const V remove = hn::LoadU(d, space.remove() + j);
+    for (int64_t i = 0; i < kRows; i++) {
+      removed[i] = hn::MulAdd(hn::LoadU(d, state + i * stride + j), remove, removed[i]);
+    }
+  }
+  for (int64_t i = 0; i < kRows; i++) removed[i] = hn::SumOfLanes(d, removed[i]);
+  for (int64_t j = 0; j < stride; j += lanes) {
+    const V w = hn::LoadU(d, space.w() + j), k = hn::LoadU(d, space.k() + j);
+    const V replace = hn::LoadU(d, space.replace() + j), r = hn::LoadU(d, space.r() + j);
+    for (int64_t i = 0; i < kRows; i++) {
+      const V added = hn::MulAdd(removed[i], replace, hn::Mul(value[i], k));
+      const V updated = hn::MulAdd(hn::LoadU(d, state + i * stride + j), w, added);
+      hn::StoreU(updated, d, state + i * stride + j);
+      out[i] = hn::MulAdd(updated, r, out[i]);
+    }
+  }
+  for (int64_t i = 0; i < kRows; i++) y[row + i] = hn::GetLane(hn::SumOfLanes(d, out[i]));
+}
+
+// One token over kRows rows of the state: y = S.r + now*v; S <- S*w + v*k
+template <int64_t kRows>
+HWY_INLINE void Rows6(Workspace& space, int64_t row, float now, const float* v, float* y) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t stride = space.stride();
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* state = space.state() + row * stride;
+  V value[kRows], out[kRows];
+  for (int64_t i = 0; i < kRows; i++) {
+    out[i] = hn::Zero(d);
+    value[i] = hn::Set(d, v[row + i]);
+  }
+  for (int64_t j = 0; j < stride; j += lanes) {
+    const V w = hn::LoadU(d, space.w() + j), k = hn::LoadU(d, space.k() + j);
+    const V r = hn::LoadU(d, space.r() + j);
+    for (int64_t i = 0; i < kRows; i++) {
+      const V cell = hn::LoadU(d, state + i * stride + j);
+      out[i] = hn::MulAdd(cell, r, out[i]);
+      hn::StoreU(hn::MulAdd(cell, w, hn::Mul(value[i], k)), d, state + i * stride + j);
+    }
+  }
+  for (int64_t i = 0; i < kRows; i++) {
+    y[row + i] = hn::GetLane(hn::SumOfLanes(d, out[i])) + now * v[row + i];
+  }
+}
+
+void Head7(const HeadTask& task) {
+  const int64_t n = task.n;
+  Workspace space(n);
+  space.load_state(task.state);
+  for (int64_t t = task.first_row; t < task.end_row; t++) {
+    const auto at = [&](const Tensor& tensor) { return tensor.row<float>(t) + task.column; };
+    std::copy_n(at(task.r), n, space.r());
+    std::copy_n(at(task.k), n, space.k());
+    std::copy_n(at(task.u), n, space.w());
+    Decay7(space.w(), space.stride());
+    const float* kk = at(task.kk);
+    const float* alpha = at(task.alpha);
+    for (int64_t j = 0; j < n; j++) {
+      space.remove()[j] = -kk[j];
+      space.replace()[j] = kk[j] * alpha[j];
+    }
+    const float* v = at(task.v);
+    float* y = at(task.y);
+    int64_t row = 0;
+    for (; row + kRowsTogether <= n; row += kRowsTogether) Rows7<kRowsTogether>(space, row, v, y);
+    for (; row < n; row++) Rows7<1>(space, row, v, y);
+  }
+  space.store_state(task.state);
+}
+
+void Head6(const HeadTask& task) {
+  const int64_t n = task.n;
+  Workspace space(n);
+  space.load_state(task.state);
+  for (int64_t t = task.first_row; t < task.end_row; t++) {
+    const auto at = [&](const Tensor& tensor) { return tensor.row<float>(t) + task.column; };
+    std::copy_n(at(task.r), n, space.r());
+    std::copy_n(at(task.k), n, space.k());
+    std::copy_n(at(task.u), n, space.w());
+    Decay6(space.w(), space.stride());
+    float now = 0;
+    for (int64_t j = 0; j < n; j++) now += space.r()[j] * task.bonus[j] * space.k()[j];
+    const float* v = at(task.v);
+    float* y = at(task.y);
+    int64_t row = 0;
+    for (; row + kRowsTogether <= n; row += kRowsTogether) Rows6<kRowsTogether>(space, row, now, v, y);
+    for (; row < n; row++) Rows6<1>(space, row, now, v, y);
+  }
+  space.store_state(task.state);
+}
+
+}  // namespace fulmar::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fulmar::cpu {
+
+HWY_EXPORT(Head7);
+HWY_EXPORT(Head6);
+
+namespace {
+
+template <class Projected, class Run>
+void for_heads(ThreadPool& pool, const Batch& batch, int64_t n_head, int64_t n, const Projected& p,
+               StateField wkv, Tensor y, Run run) {
+  pool.parallel_for(batch.sequences * n_head, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; index++) {
+      const int64_t s = index / n_head, column = index % n_head * n;
+      HeadTask task;
+      task.first_row = batch.start[s];
+      task.end_row = batch.start[s + 1];
+      task.column = column;
+      task.n = n;
+      task.r = p.r;
+      task.k = p.k;
+      task.v = p.v;
+      task.u = p.u;
+      task.y = y;
+      task.state = wkv.at<float>(batch.slot[s]) + column * n;
+      run(task);
+    }
+  });
+}
+
+}  // namespace
+
+void wkv7(ThreadPool& pool, const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
+          Tensor y) {
+  for_heads(pool, batch, att.n_head, att.head_size, p, wkv, y, [&](HeadTask& task) {
+    task.kk = p.kk;
+    task.alpha = p.alpha;
+    HWY_DYNAMIC_DISPATCH(Head7)(task);
+  });
+}
+
+void wkv6(ThreadPool& pool, const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
+          Tensor y) {
+  for_heads(pool, batch, att.n_head, att.head_size, p, wkv, y, [&](HeadTask& task) {
+    task.bonus = att.u.as<float>() + task.column;
+    HWY_DYNAMIC_DISPATCH(Head6)(task);
+  });
+}
+
+}  // namespace fulmar::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,14 @@
+// Both recurrences of the CPU backend, on f32 rows and f32 states (model.md 1.2 and 2.2).
+#pragma once
+
+#include "cpu/thread_pool.h"
+#include "ops/ops.h"
+
+namespace fulmar::cpu {
+
+void wkv7(ThreadPool& pool, const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
+          Tensor y);
+void wkv6(ThreadPool& pool, const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
+          Tensor y);
+
+}  // namespace fulmar::cpu
