@@ -1,0 +1,5 @@
+// Which instruction sets the kernels are built for. Include before any Highway header.
+#pragma once
+
+// Accumulators live in arrays, which scalable vectors forbid; SSSE3 machines fall back to the baseline.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)

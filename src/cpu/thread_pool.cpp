@@ -1,0 +1,146 @@
+// The pool's only shared word is state_: it opens a loop, counts who is inside and closes it again.
+#include "cpu/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+
+namespace fulmar {
+namespace {
+
+constexpr uint64_t kInsideMask = 0x7fff;
+constexpr uint64_t kOpen = 0x8000;
+constexpr int kNumberShift = 16;
+constexpr auto kSpinTime = std::chrono::microseconds(200);  // longer than the gap between loops of one step
+constexpr int kSpinsPerLook = 32;
+constexpr int64_t kChunksPerThread = 4;  // evens out threads that the system slows down
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// The processors this process may use, in ascending order.
+std::vector<int> allowed_processors() {
+  std::vector<int> allowed;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return allowed;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) allowed.push_back(cpu);
+  }
+  return allowed;
+}
+
+void pin(std::thread& thread, int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  // Pinning only helps speed; where it is forbidden the pool works without.
+  (void)pthread_setaffinity_np(thread.native_handle(), sizeof(set), &set);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) {
+  FULMAR_CHECK(threads >= 1 && static_cast<uint64_t>(threads) <= kInsideMask);
+  const std::vector<int> allowed = allowed_processors();
+  workers_.reserve(static_cast<size_t>(threads - 1));
+  for (int i = 1; i < threads; ++i) {
+    workers_.emplace_back([this] { work(); });
+    if (allowed.size() >= static_cast<size_t>(threads)) pin(workers_.back(), allowed[static_cast<size_t>(i)]);
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stopping_.store(true);
+  bell_.fetch_add(1);
+  bell_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::parallel_for(int64_t count, int64_t grain,
+                              FunctionRef<void(int64_t begin, int64_t end)> body) {
+  FULMAR_CHECK(grain >= 1);
+  if (count <= 0) return;
+  if (workers_.empty() || count <= grain) return body(0, count);
+
+  const int64_t grains = (count + grain - 1) / grain;
+  const int64_t chunks = std::min(grains, kChunksPerThread * size());
+  loop_ = {.count = count, .chunk = (grains + chunks - 1) / chunks * grain, .body = &body};
+  next_.store(0, std::memory_order_relaxed);
+  const uint64_t number = (state_.load(std::memory_order_relaxed) >> kNumberShift) + 1;
+  state_.store(number << kNumberShift | kOpen, std::memory_order_release);
+  bell_.fetch_add(1);
+  bell_.notify_all();
+  take_chunks();
+  await_workers();
+}
+
+void ThreadPool::take_chunks() {
+  const Loop loop = loop_;
+  while (true) {
+    const int64_t begin = next_.fetch_add(loop.chunk, std::memory_order_relaxed);
+    if (begin >= loop.count) return;
+    (*loop.body)(begin, std::min(begin + loop.chunk, loop.count));
+  }
+}
+
+// Closes the loop and waits until the workers that joined it have left.
+void ThreadPool::await_workers() {
+  state_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  for (int spins = 0; (state_.load(std::memory_order_acquire) & kInsideMask) != 0; ++spins) {
+    if (spins % kSpinsPerLook == kSpinsPerLook - 1) {
+      std::this_thread::yield();  // the worker may need this very processor
+    } else {
+      pause_briefly();
+    }
+  }
+}
+
+void ThreadPool::work() {
+  uint64_t seen = 0;
+  while (true) {
+    seen = await_loop(seen);
+    if (stopping_.load()) return;
+    if (!join(seen)) continue;
+    take_chunks();
+    state_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+// Enters loop `number` if it is still open.
+bool ThreadPool::join(uint64_t number) {
+  uint64_t state = state_.load(std::memory_order_relaxed);
+  while (state >> kNumberShift == number && (state & kOpen) != 0) {
+    if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) return true;
+  }
+  return false;
+}
+
+// Returns the number of the present loop once it differs from `seen`, or anything when the pool stops.
+uint64_t ThreadPool::await_loop(uint64_t seen) {
+  while (true) {
+    const auto give_up = std::chrono::steady_clock::now() + kSpinTime;
+    do {
+      for (int i = 0; i < kSpinsPerLook; ++i) {
+        const uint64_t number = state_.load(std::memory_order_relaxed) >> kNumberShift;
+        if (number != seen || stopping_.load(std::memory_order_relaxed)) return number;
+        pause_briefly();
+      }
+    } while (std::chrono::steady_clock::now() < give_up);
+
+    const uint32_t bell = bell_.load();
+    if (state_.load() >> kNumberShift != seen || stopping_.load()) continue;
+    bell_.wait(bell);
+  }
+}
+
+}  // namespace fulmar

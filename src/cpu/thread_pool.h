@@ -1,0 +1,56 @@
+// Workers that share loops with the thread that asks. Knows nothing of what the loops compute.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "base/function_ref.h"
+
+namespace fulmar {
+
+// A fixed set of threads: the caller and `threads - 1` workers, each worker pinned to a processor of its own
+// where there are enough. Between loops a worker spins for a moment, because the next loop of a step usually
+// follows within microseconds, and then sleeps. Loops are started by one thread at a time and do not nest.
+class ThreadPool {
+ public:
+  // threads: at least 1; the caller counts as one.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Runs body over disjoint ranges that together cover [0, count), and returns when all are done. Every range
+  // but the last is a multiple of `grain` (>= 1) long. Which thread runs which range differs from call to
+  // call, so a body must give the same result for every split.
+  void parallel_for(int64_t count, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
+
+ private:
+  // The loop being run. Written by the caller while no worker is inside, read by the workers that joined.
+  struct Loop {
+    int64_t count = 0;
+    int64_t chunk = 1;
+    FunctionRef<void(int64_t, int64_t)> const* body = nullptr;
+  };
+
+  void work();
+  void take_chunks();
+  bool join(uint64_t seen);
+  uint64_t await_loop(uint64_t seen);
+  void await_workers();
+
+  Loop loop_;
+  alignas(64) std::atomic<int64_t> next_ = 0;  // first index that nobody has claimed
+  // Bits: number of the loop << 16 | open << 15 | workers inside. A worker enters only an open loop, so that
+  // the caller never waits for one that has not woken up yet.
+  alignas(64) std::atomic<uint64_t> state_ = 0;
+  alignas(64) std::atomic<uint32_t> bell_ = 0;  // changes with every loop; sleeping workers wait on it
+  std::atomic<bool> stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,53 @@
+// Loads stored weights as f32 vectors, whatever their type and alignment. Per-target code: included once for
+// every instruction set by files that use hwy/foreach_target.h.
+#include <cstddef>
+#include <cstring>
+
+#include "hwy/highway.h"
+
+#if defined(FULMAR_CPU_WEIGHT_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FULMAR_CPU_WEIGHT_LOAD_INL_H_
+#undef FULMAR_CPU_WEIGHT_LOAD_INL_H_
+#else
+#define FULMAR_CPU_WEIGHT_LOAD_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace fulmar::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using F32Vec = hn::Vec<F32>;
+
+// As many stored elements as one f32 vector has lanes.
+template <class E>
+HWY_INLINE hn::Vec<hn::Rebind<E, F32>> load_stored(const E* from) {
+  const hn::Rebind<E, F32> d;
+#if HWY_TARGET == HWY_SCALAR
+  E value;  // the scalar target would read through a misaligned pointer
+  std::memcpy(&value, static_cast<const void*>(from), sizeof(E));
+  return hn::LoadU(d, &value);
+#else
+  return hn::LoadU(d, from);
+#endif
+}
+
+HWY_INLINE F32Vec load_weights(const float* from) { return load_stored(from); }
+HWY_INLINE F32Vec load_weights(const hwy::float16_t* from) { return hn::PromoteTo(F32(), load_stored(from)); }
+HWY_INLINE F32Vec load_weights(const hwy::bfloat16_t* from) {
+  return hn::PromoteTo(F32(), load_stored(from));
+}
+
+// The first `count` < lanes elements, the rest zero. Never reads past them: a mapping may end there.
+template <class E>
+HWY_INLINE F32Vec load_weights_tail(const E* from, size_t count) {
+  HWY_ALIGN E padded[hn::MaxLanes(F32())] = {};
+  std::memcpy(static_cast<void*>(padded), static_cast<const void*>(from), count * sizeof(E));
+  return load_weights(padded);
+}
+
+}  // namespace fulmar::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,188 @@
+// Every path of linear against sums in double precision, by normalised error.
+#include "cpu/linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hwy/targets.h"
+#include "tensor/convert.h"
+
+namespace fulmar {
+namespace {
+
+constexpr WeightKind kKinds[] = {WeightKind::f32, WeightKind::f16, WeightKind::bf16};
+// f32 sums of 1000 terms stay within this share of the root mean square of the result.
+constexpr double kTolerance = 2e-6;
+
+DType dtype_of(WeightKind kind) {
+  return kind == WeightKind::f32 ? DType::f32 : kind == WeightKind::f16 ? DType::f16 : DType::bf16;
+}
+
+// One product with its data, its strides wider than its rows and its weights off every alignment.
+class Product {
+ public:
+  Product(WeightKind kind, int64_t rows, int64_t in, int64_t out, uint32_t seed = 1)
+      : rows_(rows), in_stride_(in + 3), out_stride_(out + 5) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(static_cast<size_t>(in * out));
+    for (float& value : values) value = normal(random);
+    stored_.resize(values.size() * size_of(dtype_of(kind)) + 1);
+    from_f32(values, dtype_of(kind), stored_.data() + 1);
+    weight_ = {.kind = kind, .out = out, .in = in, .data = stored_.data() + 1};
+    in_.resize(static_cast<size_t>(rows * in_stride_));
+    for (float& value : in_) value = normal(random);
+    out_.assign(static_cast<size_t>(rows * out_stride_), kUntouched);
+  }
+
+  LinearTask task() { return {in_tensor(), &weight_, out_tensor()}; }
+  void run(ThreadPool& pool) { linear(pool, in_tensor(), weight_, out_tensor()); }
+
+  float out_at(int64_t row, int64_t o) const { return out_[static_cast<size_t>(row * out_stride_ + o)]; }
+
+  // Root mean square of the error over that of the result.
+  double normalised_error() const {
+    std::vector<float> w(static_cast<size_t>(weight_.in * weight_.out));
+    to_f32(dtype_of(weight_.kind), weight_.data, w);
+    double error = 0, size = 0;
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t o = 0; o < weight_.out; ++o) {
+        double sum = 0;
+        for (int64_t k = 0; k < weight_.in; ++k) {
+          sum += static_cast<double>(w[static_cast<size_t>(o * weight_.in + k)]) *
+                 static_cast<double>(in_[static_cast<size_t>(r * in_stride_ + k)]);
+        }
+        error += (sum - out_at(r, o)) * (sum - out_at(r, o));
+        size += sum * sum;
+      }
+    }
+    return std::sqrt(error / size);
+  }
+
+  bool gaps_untouched() const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t o = weight_.out; o < out_stride_; ++o) {
+        if (out_at(r, o) != kUntouched) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr float kUntouched = -12345.5f;
+
+  Tensor in_tensor() { return {in_.data(), DType::f32, rows_, weight_.in, in_stride_}; }
+  Tensor out_tensor() { return {out_.data(), DType::f32, rows_, weight_.out, out_stride_}; }
+
+  int64_t rows_, in_stride_, out_stride_;
+  std::vector<std::byte> stored_;
+  Weight weight_;
+  std::vector<float> in_, out_;
+};
+
+void expect_right(ThreadPool& pool, WeightKind kind, int64_t rows, int64_t in, int64_t out) {
+  Product product(kind, rows, in, out);
+  product.run(pool);
+  const std::string what = std::string(name_of(dtype_of(kind))) + ", rows " + std::to_string(rows) + ", in " +
+                           std::to_string(in) + ", out " + std::to_string(out);
+  EXPECT_LE(product.normalised_error(), kTolerance) << what;
+  EXPECT_TRUE(product.gaps_untouched()) << what;
+}
+
+// Runs the body once for every instruction set that is compiled in and that this processor has.
+template <class Body>
+void for_each_target(Body body) {
+  const int64_t supported = hwy::SupportedTargets();
+  for (int64_t rest = supported; rest != 0; rest &= rest - 1) {
+    const int64_t target = rest & -rest;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    body();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+TEST(Linear, OddShapes) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (WeightKind kind : kKinds) {
+      for (int64_t size : {1, 7, 64, 100, 257}) {
+        for (int64_t rows : {1, 2, 5, 16, 33}) expect_right(pool, kind, rows, size, 100);
+        for (int64_t rows : {1, 3, 12, 17}) expect_right(pool, kind, rows, 100, size);
+      }
+    }
+  });
+}
+
+TEST(Linear, EveryRowCount) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (int64_t rows = 1; rows <= 40; ++rows) expect_right(pool, WeightKind::bf16, rows, 129, 37);
+    expect_right(pool, WeightKind::f16, 129, 130, 70);
+  });
+}
+
+TEST(Linear, LargerThanOneBlock) {
+  ThreadPool pool(2);
+  for (WeightKind kind : kKinds) {
+    expect_right(pool, kind, 1, 1000, 1000);
+    expect_right(pool, kind, 16, 1000, 1000);
+    expect_right(pool, kind, 129, 1000, 257);
+    expect_right(pool, kind, 600, 40, 257);
+    expect_right(pool, kind, 9, 5000, 33);
+  }
+}
+
+TEST(Linear, EveryThreadCount) {
+  for (int threads = 1; threads <= 4; ++threads) {
+    ThreadPool pool(threads);
+    for (int64_t rows : {1, 4, 16, 100}) expect_right(pool, WeightKind::f16, rows, 257, 1000);
+  }
+}
+
+TEST(Linear, ManyEqualsOneByOne) {
+  ThreadPool pool(3);
+  for (int64_t rows : {1, 3, 20, 70}) {
+    std::vector<Product> together, alone;
+    for (uint32_t i = 0; i < 20; ++i) {
+      const WeightKind kind = kKinds[i % 3];
+      const int64_t in = 5 + 37 * i, out = 1 + 61 * (19 - i);
+      together.emplace_back(kind, rows, in, out, i);
+      alone.emplace_back(kind, rows, in, out, i);
+    }
+    std::vector<LinearTask> tasks;
+    for (Product& product : together) tasks.push_back(product.task());
+    linear_many(pool, tasks);
+    for (size_t i = 0; i < together.size(); ++i) {
+      alone[i].run(pool);
+      EXPECT_LE(together[i].normalised_error(), kTolerance) << "task " << i << ", rows " << rows;
+      EXPECT_EQ(together[i].out_at(rows - 1, 0), alone[i].out_at(rows - 1, 0)) << "task " << i;
+    }
+  }
+}
+
+TEST(Linear, ManyTakesDifferentRowCounts) {
+  ThreadPool pool(2);
+  Product few(WeightKind::f16, 1, 64, 96), some(WeightKind::bf16, 16, 96, 64),
+      many(WeightKind::f32, 90, 50, 70);
+  const LinearTask tasks[] = {few.task(), some.task(), many.task()};
+  linear_many(pool, tasks);
+  for (const Product* product : {&few, &some, &many}) EXPECT_LE(product->normalised_error(), kTolerance);
+}
+
+TEST(Linear, NoRowsIsNothing) {
+  ThreadPool pool(2);
+  Product none(WeightKind::f32, 0, 8, 8);
+  none.run(pool);
+  linear_many(pool, {});
+}
+
+}  // namespace
+}  // namespace fulmar
