@@ -1,7 +1,7 @@
 # Warnings, sanitizers and linker choices shared by every target.
 add_library(fulmar_flags INTERFACE)
 target_compile_options(fulmar_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Wno-missing-field-initializers>)
 if(FULMAR_WERROR)
   target_compile_options(fulmar_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()

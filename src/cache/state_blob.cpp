@@ -1,0 +1,186 @@
+#include "cache/state_blob.h"
+
+#include <fmt/core.h>
+#include <xxhash.h>
+
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "tensor/convert.h"
+
+namespace fulmar {
+
+namespace {
+
+constexpr char kMagic[8] = {'F', 'U', 'L', 'M', 'A', 'R', 'S', 'T'};
+constexpr uint32_t kVersion = 1;
+constexpr size_t kPrefix = sizeof(kMagic) + 2 * sizeof(uint32_t);
+constexpr uint32_t kMaxHeader = 4096;
+
+std::string checksum(std::span<const std::byte> payload) {
+  const XXH128_hash_t hash = XXH3_128bits(payload.data(), payload.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::optional<DType> dtype_named(std::string_view name) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    if (name_of(dtype) == name) return dtype;
+  }
+  return std::nullopt;
+}
+
+Error corrupt(std::string text) { return {ErrorKind::corrupt, "saved state: " + std::move(text)}; }
+
+using Fields = std::map<std::string, std::string, std::less<>>;
+
+Fields parse_fields(std::string_view header) {
+  Fields fields;
+  while (!header.empty()) {
+    const size_t end = std::min(header.find('\n'), header.size());
+    const std::string_view line = header.substr(0, end);
+    const size_t space = line.find(' ');
+    if (space != std::string_view::npos) fields.emplace(line.substr(0, space), line.substr(space + 1));
+    header.remove_prefix(std::min(end + 1, header.size()));
+  }
+  return fields;
+}
+
+Result<int64_t> number(const Fields& fields, std::string_view key) {
+  const auto found = fields.find(key);
+  if (found == fields.end()) return corrupt(fmt::format("'{}' is missing", key));
+  int64_t value = 0;
+  const char* end = found->second.data() + found->second.size();
+  const auto parsed = std::from_chars(found->second.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || value < 0) {
+    return corrupt(fmt::format("'{}' is '{}'; wanted a whole number", key, found->second));
+  }
+  return value;
+}
+
+Result<DType> float_type(const Fields& fields, std::string_view key) {
+  const auto found = fields.find(key);
+  const auto dtype = found == fields.end() ? std::nullopt : dtype_named(found->second);
+  if (!dtype) return corrupt(fmt::format("'{}' is not f32, f16 or bf16", key));
+  return *dtype;
+}
+
+// The largest sizes any real model has, so that the arithmetic on a hostile header cannot overflow.
+constexpr int64_t kMaxLayers = 1 << 12, kMaxWidth = 1 << 20;
+
+Result<StateLayout> layout_of(const Fields& fields) {
+  StateLayout layout;
+  FULMAR_ASSIGN(layout.n_layer, number(fields, "n_layer"));
+  FULMAR_ASSIGN(layout.n_embd, number(fields, "n_embd"));
+  FULMAR_ASSIGN(layout.n_head, number(fields, "n_head"));
+  FULMAR_ASSIGN(layout.head_size, number(fields, "head_size"));
+  FULMAR_ASSIGN(layout.shift_dtype, float_type(fields, "shift_dtype"));
+  FULMAR_ASSIGN(layout.wkv_dtype, float_type(fields, "wkv_dtype"));
+  const bool sane = layout.n_layer >= 1 && layout.n_layer <= kMaxLayers && layout.n_embd >= 1 &&
+                    layout.n_embd <= kMaxWidth && layout.n_head >= 1 && layout.n_head <= layout.n_embd &&
+                    layout.head_size <= kMaxWidth && layout.n_head * layout.head_size == layout.n_embd;
+  if (!sane) return corrupt("the layout's sizes contradict each other");
+  return layout;
+}
+
+// One part of a slot, element by element, from one type into another.
+void convert_part(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, size_t count,
+                  std::vector<float>& scratch) {
+  scratch.resize(count);
+  to_f32(from_dtype, from, scratch);
+  from_f32(scratch, to_dtype, to);
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_blob(const StateBlob& blob) {
+  const StateLayout& layout = blob.layout;
+  const std::string header = fmt::format(
+      "fingerprint {}\nn_layer {}\nn_embd {}\nn_head {}\nhead_size {}\nshift_dtype {}\nwkv_dtype {}\n"
+      "tokens {}\nturn {}\npayload {}\nxxh3_128 {}\n",
+      blob.fingerprint, layout.n_layer, layout.n_embd, layout.n_head, layout.head_size,
+      name_of(layout.shift_dtype), name_of(layout.wkv_dtype), blob.tokens, blob.turn, blob.payload.size(),
+      checksum(blob.payload));
+  const auto header_bytes = static_cast<uint32_t>(header.size());
+  std::vector<std::byte> bytes(kPrefix + header.size() + blob.payload.size());
+  std::byte* out = bytes.data();
+  std::memcpy(out, kMagic, sizeof(kMagic));
+  std::memcpy(out + 8, &kVersion, 4);
+  std::memcpy(out + 12, &header_bytes, 4);
+  std::memcpy(out + kPrefix, header.data(), header.size());
+  if (!blob.payload.empty())
+    std::memcpy(out + kPrefix + header.size(), blob.payload.data(), blob.payload.size());
+  return bytes;
+}
+
+Result<StateBlob> decode_blob(std::span<const std::byte> bytes) {
+  uint32_t version = 0, header_bytes = 0;
+  if (bytes.size() < kPrefix || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0) {
+    return corrupt("this is not a Fulmar state (it does not begin with FULMARST)");
+  }
+  std::memcpy(&version, bytes.data() + 8, 4);
+  std::memcpy(&header_bytes, bytes.data() + 12, 4);
+  if (version != kVersion) return corrupt(fmt::format("version {} found, {} wanted", version, kVersion));
+  if (header_bytes > kMaxHeader || header_bytes > bytes.size() - kPrefix) {
+    return corrupt(
+        fmt::format("the header claims {} bytes; {} are there", header_bytes, bytes.size() - kPrefix));
+  }
+  const Fields fields = parse_fields({reinterpret_cast<const char*>(bytes.data()) + kPrefix, header_bytes});
+  const auto payload = bytes.subspan(kPrefix + header_bytes);
+
+  StateBlob blob;
+  const auto fingerprint = fields.find("fingerprint");
+  if (fingerprint == fields.end()) return corrupt("'fingerprint' is missing");
+  blob.fingerprint = fingerprint->second;
+  FULMAR_ASSIGN(blob.layout, layout_of(fields));
+  FULMAR_ASSIGN(blob.tokens, number(fields, "tokens"));
+  FULMAR_ASSIGN(blob.turn, number(fields, "turn"));
+  FULMAR_ASSIGN(const int64_t payload_bytes, number(fields, "payload"));
+  if (static_cast<uint64_t>(payload_bytes) != payload.size() || payload.size() != blob.layout.slot_bytes()) {
+    return corrupt(fmt::format("{} payload bytes found; the header says {} and the layout needs {}",
+                               payload.size(), payload_bytes, blob.layout.slot_bytes()));
+  }
+  const auto sum = fields.find("xxh3_128");
+  const std::string found = checksum(payload);
+  if (sum == fields.end() || sum->second != found) return corrupt("the checksum does not match its contents");
+  blob.payload.assign(payload.begin(), payload.end());
+  return blob;
+}
+
+Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::string& fingerprint,
+                                           const StateLayout& layout) {
+  if (blob.fingerprint != fingerprint) {
+    return Error{ErrorKind::invalid, fmt::format("the state belongs to model {}; this model is {}",
+                                                 blob.fingerprint.substr(0, 16), fingerprint.substr(0, 16))};
+  }
+  StateLayout same_types = layout;
+  same_types.shift_dtype = blob.layout.shift_dtype;
+  same_types.wkv_dtype = blob.layout.wkv_dtype;
+  if (same_types != blob.layout || blob.payload.size() != blob.layout.slot_bytes()) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("the state has {} layers of {} channels; this model has {} of {}",
+                             blob.layout.n_layer, blob.layout.n_embd, layout.n_layer, layout.n_embd)};
+  }
+  if (layout == blob.layout) return blob.payload;
+
+  std::vector<std::byte> payload(layout.slot_bytes());
+  std::vector<float> scratch;
+  const auto shift = static_cast<size_t>(layout.n_embd);
+  const auto wkv = static_cast<size_t>(layout.n_embd * layout.head_size);
+  for (int64_t layer = 0; layer < layout.n_layer; layer++) {
+    const auto part = [&](size_t from, DType from_dtype, size_t to, DType to_dtype, size_t count) {
+      convert_part(blob.payload.data() + from, from_dtype, payload.data() + to, to_dtype, count, scratch);
+    };
+    part(blob.layout.att_shift_offset(layer), blob.layout.shift_dtype, layout.att_shift_offset(layer),
+         layout.shift_dtype, shift);
+    part(blob.layout.ffn_shift_offset(layer), blob.layout.shift_dtype, layout.ffn_shift_offset(layer),
+         layout.shift_dtype, shift);
+    part(blob.layout.wkv_offset(layer), blob.layout.wkv_dtype, layout.wkv_offset(layer), layout.wkv_dtype,
+         wkv);
+  }
+  return payload;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,38 @@
+// The serial form of one slot: what session databases, exported sessions and `chat --session` files hold.
+//
+// Little endian: "FULMARST", u32 version 1, u32 header bytes, then as text lines `key value` the model's
+// fingerprint, the layout, dtypes, token and turn counts, payload bytes and its XXH3-128; then the payload,
+// the slot's bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ops/state.h"
+
+namespace fulmar {
+
+// A saved state in host memory.
+struct StateBlob {
+  std::string fingerprint;  // of the model that made it
+  StateLayout layout;
+  int64_t tokens = 0;              // fed since the zero state
+  int64_t turn = 0;                // how often the session was committed; a larger one is newer
+  std::vector<std::byte> payload;  // layout.slot_bytes() long
+};
+
+std::vector<std::byte> encode_blob(const StateBlob& blob);
+
+// Checks magic, version, sizes and checksum; a corrupt Error says which, found and wanted.
+Result<StateBlob> decode_blob(std::span<const std::byte> bytes);
+
+// The payload in another layout of the same model (other dtypes); an invalid Error when fingerprint or shape
+// differ.
+Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::string& fingerprint,
+                                           const StateLayout& layout);
+
+}  // namespace fulmar
