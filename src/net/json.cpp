@@ -1,6 +1,7 @@
 // Parses JSON and reads lenient scalars; the only file that includes the parser library.
 #include "net/json.h"
 
+#include <fmt/format.h>
 #include <simdjson.h>
 
 #include <algorithm>
@@ -128,8 +129,7 @@ std::optional<int64_t> integer_in(std::string_view text) {
 }
 
 Error wrong_type(std::string_view field, const JsonValue& found, std::string_view wanted) {
-  return {ErrorKind::invalid,
-          "'" + std::string(field) + "' is " + describe(found) + ", wanted " + std::string(wanted)};
+  return {ErrorKind::invalid, fmt::format("'{}' is {}, wanted {}", field, describe(found), wanted)};
 }
 
 template <class Number>
@@ -138,7 +138,7 @@ Error out_of_range(std::string_view field, Number found, Number least, Number mo
   std::string wanted = text(least) + " to " + text(most);
   if (most == std::numeric_limits<Number>::max()) wanted = "at least " + text(least);
   if (least == std::numeric_limits<Number>::lowest()) wanted = "at most " + text(most);
-  return {ErrorKind::invalid, "'" + std::string(field) + "' is " + text(found) + ", wanted " + wanted};
+  return {ErrorKind::invalid, fmt::format("'{}' is {}, wanted {}", field, text(found), wanted)};
 }
 
 // The member when there is one that is not null.

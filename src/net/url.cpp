@@ -1,6 +1,8 @@
 // Percent escapes, query strings, request targets and http URLs.
 #include "net/url.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "net/utf8.h"
@@ -47,7 +49,7 @@ Result<std::string> percent_decode(std::string_view text, bool plus_is_space) {
       const int high = i + 1 < text.size() ? hex_digit(text[i + 1]) : -1;
       const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
       if (high < 0 || low < 0)
-        return invalid("broken escape '" + std::string(text.substr(i, 3)) + "', wanted %XX");
+        return invalid(fmt::format("broken escape '{}', wanted %XX", text.substr(i, 3)));
       out.push_back(static_cast<char>(high * 16 + low));
       i += 2;
     } else {
@@ -98,7 +100,7 @@ Result<Target> parse_target(std::string_view target) {
   }
   if (target == "*") return Target{"*", {}};
   if (target.empty() || (target.front() != '/' && target.front() != '?')) {
-    return invalid("request target '" + std::string(target.substr(0, 80)) + "' does not begin with '/'");
+    return invalid(fmt::format("request target '{}' does not begin with '/'", target.substr(0, 80)));
   }
   target = target.substr(0, target.find('#'));
   const size_t question = target.find('?');
@@ -113,8 +115,9 @@ Result<Target> parse_target(std::string_view target) {
 }
 
 Result<Url> parse_url(std::string_view url) {
-  const std::string shown(url.substr(0, 200));
-  if (!starts_ignoring_case(url, kScheme)) return invalid("URL '" + shown + "' does not begin with http://");
+  const std::string_view shown = url.substr(0, 200);
+  if (!starts_ignoring_case(url, kScheme))
+    return invalid(fmt::format("URL '{}' does not begin with http://", shown));
   std::string_view rest = url.substr(kScheme.size());
   rest = rest.substr(0, rest.find('#'));
   const size_t begin = rest.find_first_of("/?");
@@ -122,17 +125,20 @@ Result<Url> parse_url(std::string_view url) {
   Url out;
   out.target = begin == std::string_view::npos ? "/" : std::string(rest.substr(begin));
   if (out.target.front() == '?') out.target.insert(0, "/");
-  if (authority.find('@') != std::string_view::npos) return invalid("URL '" + shown + "' holds a user name");
+  if (authority.find('@') != std::string_view::npos)
+    return invalid(fmt::format("URL '{}' holds a user name", shown));
 
   std::string_view port;
   bool has_port = false;
   if (authority.starts_with('[')) {
     const size_t bracket = authority.find(']');
-    if (bracket == std::string_view::npos) return invalid("URL '" + shown + "' has no ']' after its address");
+    if (bracket == std::string_view::npos)
+      return invalid(fmt::format("URL '{}' has no ']' after its address", shown));
     out.host = authority.substr(1, bracket - 1);
     const std::string_view after = authority.substr(bracket + 1);
     has_port = after.starts_with(':');
-    if (!after.empty() && !has_port) return invalid("URL '" + shown + "' has text between address and port");
+    if (!after.empty() && !has_port)
+      return invalid(fmt::format("URL '{}' has text between address and port", shown));
     port = has_port ? after.substr(1) : std::string_view();
   } else {
     const size_t colon = authority.find(':');
@@ -140,19 +146,19 @@ Result<Url> parse_url(std::string_view url) {
     out.host = authority.substr(0, colon);
     port = has_port ? authority.substr(colon + 1) : std::string_view();
   }
-  if (out.host.empty()) return invalid("URL '" + shown + "' has no host");
+  if (out.host.empty()) return invalid(fmt::format("URL '{}' has no host", shown));
   if (has_port) {
     const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), out.port);
     if (failure != std::errc() || end != port.data() + port.size() || out.port == 0) {
-      return invalid("URL '" + shown + "' has port '" + std::string(port) + "', wanted 1..65535");
+      return invalid(fmt::format("URL '{}' has port '{}', wanted 1..65535", shown, port));
     }
   }
   return out;
 }
 
 std::string host_and_port(std::string_view host, uint16_t port) {
-  const bool brackets = host.find(':') != std::string_view::npos;
-  return (brackets ? "[" + std::string(host) + "]" : std::string(host)) + ":" + std::to_string(port);
+  return host.find(':') == std::string_view::npos ? fmt::format("{}:{}", host, port)
+                                                  : fmt::format("[{}]:{}", host, port);
 }
 
 }  // namespace fulmar
