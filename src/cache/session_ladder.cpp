@@ -1,6 +1,7 @@
 #include "cache/session_ladder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 

@@ -1,5 +1,7 @@
 #include "cache/store_writer.h"
 
+#include <utility>
+
 #include "base/log.h"
 
 namespace fulmar {

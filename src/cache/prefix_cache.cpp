@@ -1,0 +1,169 @@
+#include "cache/prefix_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fulmar {
+
+namespace {
+
+// Distances from the end of a prompt, and the interval of the coarse points.
+constexpr size_t kNear = 32, kFar = 256, kInterval = 1024;
+
+}  // namespace
+
+std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared) {
+  std::vector<size_t> points;
+  const auto want = [&](size_t point) {
+    if (point > covered + kNear / 2 && point < length) points.push_back(point);
+  };
+  for (size_t point = kInterval; point + kFar < length; point += kInterval) want(point);
+  if (length > kFar) want(length - kFar);
+  if (shared > covered) want(shared);
+  if (length > kNear) want(length - kNear);
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  return points;
+}
+
+PrefixCache::PrefixCache(Ops& ops, State state, std::vector<int64_t> device_slots,
+                         const PrefixCacheOptions& options)
+    : ops_(ops),
+      state_(state),
+      options_(options),
+      free_slots_(std::move(device_slots)),
+      host_allowance_(static_cast<double>(options.host_bytes_per_second)),
+      allowance_at_(std::chrono::steady_clock::now()) {}
+
+PrefixCache::Lookup PrefixCache::look(const std::string& root, std::span<const int32_t> tokens) const {
+  const auto index = index_.find(root);
+  if (index == index_.end() || tokens.empty()) return {};
+  const auto found = index->second.find(tokens, tokens.size() - 1);
+  return {found.match ? found.match->length : 0, found.shared};
+}
+
+size_t PrefixCache::restore(const std::string& root, std::span<const int32_t> tokens, int64_t slot) {
+  const auto index = index_.find(root);
+  std::optional<PrefixIndex::Match> match;
+  if (index != index_.end() && !tokens.empty()) match = index->second.find(tokens, tokens.size() - 1).match;
+  if (!match) {
+    counters_.misses++;
+    return 0;
+  }
+  Snapshot& snapshot = snapshots_.at(match->id);
+  if (snapshot.slot >= 0) {
+    ops_.copy_slot(state_, snapshot.slot, slot);
+    counters_.device_hits++;
+  } else {
+    ops_.write_slot(state_, slot, snapshot.host);
+    counters_.host_hits++;
+  }
+  touch(match->id);
+  return match->length;
+}
+
+void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens, int64_t slot) {
+  if (tokens.size() < options_.least_tokens) return;
+  PrefixIndex& index = index_[root];
+  if (const auto found = index.find(tokens, tokens.size());
+      found.match && found.match->length == tokens.size()) {
+    touch(found.match->id);
+    return;
+  }
+  const std::optional<int64_t> place = take_slot();
+  const PrefixIndex::Id id = next_id_++;
+  Snapshot snapshot{.root = root};
+  if (place) {
+    snapshot.slot = *place;
+    ops_.copy_slot(state_, slot, *place);
+    devices_.push_front(id);
+    snapshot.recency = devices_.begin();
+    counters_.device_entries++;
+  } else {
+    const size_t bytes = state_.layout.slot_bytes();
+    if (!may_copy_to_host(bytes)) return;
+    snapshot.host.resize(bytes);
+    ops_.read_slot(state_, slot, snapshot.host);
+    hosts_.push_front(id);
+    snapshot.recency = hosts_.begin();
+    counters_.host_entries++;
+    counters_.host_bytes += bytes;
+  }
+  index_[root].insert(tokens, id);
+  snapshots_.emplace(id, std::move(snapshot));
+}
+
+void PrefixCache::clear() {
+  while (!snapshots_.empty()) drop(snapshots_.begin()->first);
+}
+
+void PrefixCache::clear(const std::string& root) {
+  std::vector<PrefixIndex::Id> gone;
+  for (const auto& [id, snapshot] : snapshots_) {
+    if (snapshot.root == root) gone.push_back(id);
+  }
+  for (const PrefixIndex::Id id : gone) drop(id);
+}
+
+void PrefixCache::touch(PrefixIndex::Id id) {
+  Snapshot& snapshot = snapshots_.at(id);
+  auto& list = snapshot.slot >= 0 ? devices_ : hosts_;
+  list.splice(list.begin(), list, snapshot.recency);
+}
+
+std::optional<int64_t> PrefixCache::take_slot() {
+  if (free_slots_.empty()) {
+    if (devices_.empty()) return std::nullopt;
+    const PrefixIndex::Id oldest = devices_.back();
+    if (!demote(oldest)) drop(oldest);
+  }
+  const int64_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
+}
+
+// Moves a snapshot to the host; false when the budget or the rate forbids it.
+bool PrefixCache::demote(PrefixIndex::Id id) {
+  const size_t bytes = state_.layout.slot_bytes();
+  if (!may_copy_to_host(bytes)) return false;
+  Snapshot& snapshot = snapshots_.at(id);
+  snapshot.host.resize(bytes);
+  ops_.read_slot(state_, snapshot.slot, snapshot.host);
+  free_slots_.push_back(std::exchange(snapshot.slot, -1));
+  hosts_.splice(hosts_.begin(), devices_, snapshot.recency);
+  counters_.device_entries--;
+  counters_.host_entries++;
+  counters_.host_bytes += bytes;
+  return true;
+}
+
+void PrefixCache::drop(PrefixIndex::Id id) {
+  const auto found = snapshots_.find(id);
+  Snapshot& snapshot = found->second;
+  if (snapshot.slot >= 0) {
+    free_slots_.push_back(snapshot.slot);
+    devices_.erase(snapshot.recency);
+    counters_.device_entries--;
+  } else {
+    hosts_.erase(snapshot.recency);
+    counters_.host_entries--;
+    counters_.host_bytes -= snapshot.host.size();
+  }
+  index_.at(snapshot.root).erase(id);
+  snapshots_.erase(found);
+}
+
+// Makes room for `bytes` on the host and counts them against the rate; false when either cannot be.
+bool PrefixCache::may_copy_to_host(size_t bytes) {
+  const auto now = std::chrono::steady_clock::now();
+  const double rate = static_cast<double>(options_.host_bytes_per_second);
+  host_allowance_ += rate * std::chrono::duration<double>(now - allowance_at_).count();
+  host_allowance_ = std::min(host_allowance_, std::max(rate, static_cast<double>(bytes)));
+  allowance_at_ = now;
+  if (bytes > options_.host_bytes || host_allowance_ < static_cast<double>(bytes)) return false;
+  while (counters_.host_bytes + bytes > options_.host_bytes) drop(hosts_.back());
+  host_allowance_ -= static_cast<double>(bytes);
+  return true;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,87 @@
+// Snapshots of states after prompt beginnings, shared by all requests of one model: found by tokens, kept
+// within a number of device slots and a host budget, least recently used first to go.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/prefix_index.h"
+#include "ops/ops.h"
+
+namespace fulmar {
+
+struct PrefixCacheOptions {
+  size_t host_bytes = size_t{1} << 30;
+  size_t host_bytes_per_second = size_t{256}
+                                 << 20;  // copies to the host beyond this rate are dropped instead
+  size_t least_tokens = 16;              // shorter beginnings are cheaper to feed than to keep
+};
+
+// Where snapshots of a prompt of `length` tokens pay, ascending: near its end, since requests that share a
+// prompt mostly differ in the last words, and at coarse intervals. `shared` is how far the prompt is known
+// already; the place where it parts from what is known is a likely branch.
+std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared);
+
+class PrefixCache {
+ public:
+  // `device_slots` are slots of `state` that belong to the cache.
+  PrefixCache(Ops& ops, State state, std::vector<int64_t> device_slots, const PrefixCacheOptions& options);
+
+  struct Lookup {
+    size_t covered = 0;  // tokens a snapshot covers; 0: none
+    size_t shared = 0;   // tokens shared with something seen
+  };
+  // `root` tells apart states that the same tokens start from: the tuned state's name, empty for zero. At
+  // most all but the last token are covered, so that something is left to feed.
+  Lookup look(const std::string& root, std::span<const int32_t> tokens) const;
+  // Copies the longest snapshot into `slot`; returns the tokens it covers, 0 when there is none.
+  size_t restore(const std::string& root, std::span<const int32_t> tokens, int64_t slot);
+  // Keeps a copy of what `slot` holds after exactly these tokens.
+  void save(const std::string& root, std::span<const int32_t> tokens, int64_t slot);
+  void clear();
+  // Forgets what started from a tuned state.
+  void clear(const std::string& root);
+
+  struct Counters {
+    int64_t device_entries = 0, host_entries = 0;
+    size_t host_bytes = 0;
+    int64_t device_hits = 0, host_hits = 0, misses = 0;
+  };
+  const Counters& counters() const { return counters_; }
+
+ private:
+  struct Snapshot {
+    std::string root;
+    int64_t slot = -1;
+    std::vector<std::byte> host;
+    std::list<PrefixIndex::Id>::iterator recency;
+  };
+
+  void touch(PrefixIndex::Id id);
+  std::optional<int64_t> take_slot();
+  bool demote(PrefixIndex::Id id);
+  void drop(PrefixIndex::Id id);
+  bool may_copy_to_host(size_t bytes);
+
+  Ops& ops_;
+  const State state_;
+  const PrefixCacheOptions options_;
+  std::vector<int64_t> free_slots_;
+  std::map<std::string, PrefixIndex> index_;  // by root
+  std::unordered_map<PrefixIndex::Id, Snapshot> snapshots_;
+  std::list<PrefixIndex::Id> devices_, hosts_;  // most recent first
+  PrefixIndex::Id next_id_ = 1;
+  Counters counters_;
+  double host_allowance_ = 0;  // bytes that may be copied now
+  std::chrono::steady_clock::time_point allowance_at_;
+};
+
+}  // namespace fulmar
