@@ -6,21 +6,21 @@
 
 #include "base/check.h"
 #include "cpu/linear_dot.h"
+#include "cpu/linear_panel.h"
 
 namespace fulmar {
 namespace {
 
 constexpr size_t kMostTasks = 16;           // that share one section
-constexpr int64_t kPieceBytes = 16 * 1024;  // weights of the smallest piece worth handing out
-constexpr int64_t kOutputsMultiple = 4;     // pieces begin at whole register tiles
+constexpr int64_t kFewRows = 4;             // up to here dot products win
+constexpr int64_t kPieceBytes = 16 * 1024;  // weights of the smallest piece of dot products worth handing out
+constexpr int64_t kDotTile = 4;             // outputs; pieces begin at whole register tiles
+constexpr int64_t kMostPackedRows = 576;    // packed at a time; bounds the workspace
+constexpr int64_t kPackedAlone = 16 * 1024;  // numbers that one thread packs faster than two can be started
+constexpr int64_t kPanelPiecesPerThread = 4;
+constexpr int64_t kSmallestPanelOutputs = 16;
 
-// A product and the pieces its outputs are cut into.
-struct PiecedDot {
-  DotProduct product;
-  int64_t outputs = 0;
-  int64_t outputs_per_piece = 0;
-  int64_t first_piece = 0;  // among the pieces of all products
-};
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 void check_task(const LinearTask& task) {
   const Weight& weight = *task.weight;
@@ -29,43 +29,152 @@ void check_task(const LinearTask& task) {
   FULMAR_CHECK(!weight.transposed);
 }
 
-DotProduct dot_product(const LinearTask& task) {
-  return {.kind = task.weight->kind,
-          .weight = static_cast<const std::byte*>(task.weight->data),
-          .depth = task.weight->in,
-          .rows = task.in.rows,
-          .in = task.in.as<const float>(),
-          .in_stride = task.in.stride,
-          .out = task.out.as<float>(),
-          .out_stride = task.out.stride};
+// ---- few rows
+
+// A product and the pieces its outputs are cut into.
+struct DotPieces {
+  DotProduct product;
+  int64_t outputs = 0;
+  int64_t outputs_per_piece = 0;
+  int64_t first_piece = 0;  // among the pieces of all products
+};
+
+int64_t dot_outputs_per_piece(const Weight& weight) {
+  const int64_t row_bytes = weight.in * static_cast<int64_t>(bytes_per_parameter(weight.kind));
+  const int64_t outputs = kPieceBytes / std::max<int64_t>(1, row_bytes);
+  return std::max<int64_t>(1, divide_up(outputs, kDotTile)) * kDotTile;
 }
 
-int64_t outputs_per_piece(const Weight& weight) {
-  const int64_t bytes =
-      std::max<int64_t>(1, weight.in * static_cast<int64_t>(bytes_per_parameter(weight.kind)));
-  const int64_t outputs = std::max<int64_t>(1, kPieceBytes / bytes);
-  return (outputs + kOutputsMultiple - 1) / kOutputsMultiple * kOutputsMultiple;
+DotPieces dot_pieces(const LinearTask& task, int64_t first_piece) {
+  const DotProduct product{.kind = task.weight->kind,
+                           .weight = static_cast<const std::byte*>(task.weight->data),
+                           .depth = task.weight->in,
+                           .rows = task.in.rows,
+                           .in = task.in.as<const float>(),
+                           .in_stride = task.in.stride,
+                           .out = task.out.as<float>(),
+                           .out_stride = task.out.stride};
+  return {product, task.weight->out, dot_outputs_per_piece(*task.weight), first_piece};
 }
 
-void run_pieces(std::span<const PiecedDot> dots, int64_t begin, int64_t end) {
-  for (const PiecedDot& dot : dots) {
-    const int64_t first = std::max(begin - dot.first_piece, int64_t{0}) * dot.outputs_per_piece;
-    const int64_t last = std::min((end - dot.first_piece) * dot.outputs_per_piece, dot.outputs);
-    if (first < last) dot_outputs(dot.product, first, last);
+void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t end) {
+  for (const DotPieces& p : products) {
+    const int64_t first = std::max(begin - p.first_piece, int64_t{0}) * p.outputs_per_piece;
+    const int64_t last = std::min((end - p.first_piece) * p.outputs_per_piece, p.outputs);
+    if (first < last) dot_outputs(p.product, first, last);
   }
 }
 
-void run_dots(ThreadPool& pool, std::span<const LinearTask> tasks) {
-  std::array<PiecedDot, kMostTasks> storage;
+void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks) {
+  std::array<DotPieces, kMostTasks> storage;
   int64_t pieces = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    const Weight& weight = *tasks[i].weight;
-    const int64_t each = outputs_per_piece(weight);
-    storage[i] = {dot_product(tasks[i]), weight.out, each, pieces};
-    pieces += (weight.out + each - 1) / each;
+    storage[i] = dot_pieces(tasks[i], pieces);
+    pieces += divide_up(storage[i].outputs, storage[i].outputs_per_piece);
   }
-  const std::span<const PiecedDot> dots = std::span(storage).first(tasks.size());
-  pool.parallel_for(pieces, 1, [dots](int64_t begin, int64_t end) { run_pieces(dots, begin, end); });
+  const auto products = std::span<const DotPieces>(storage).first(tasks.size());
+  pool.parallel_for(pieces, 1,
+                    [products](int64_t begin, int64_t end) { run_dot_pieces(products, begin, end); });
+}
+
+// ---- many rows
+
+// A product, how its input is cut for packing and how its output is cut into blocks.
+struct PanelPieces {
+  PanelProduct product;
+  int64_t outputs = 0;
+  int64_t depth_pieces = 0;  // of each tile of rows, to pack
+  int64_t first_pack = 0;    // among the packing pieces of all products
+  int64_t rows_per_block = 0;
+  int64_t outputs_per_block = 0;
+  int64_t output_blocks = 0;
+  int64_t first_block = 0;  // among the blocks of all products
+
+  int64_t packs() const { return divide_up(product.rows, panel_row_tile()) * depth_pieces; }
+  int64_t blocks() const { return divide_up(product.rows, rows_per_block) * output_blocks; }
+};
+
+PanelPieces panel_pieces(const LinearTask& task, int threads) {
+  PanelPieces p;
+  p.product = {.kind = task.weight->kind,
+               .weight = static_cast<const std::byte*>(task.weight->data),
+               .depth = task.weight->in,
+               .rows = task.in.rows,
+               .in = task.in.as<const float>(),
+               .in_stride = task.in.stride,
+               .out = task.out.as<float>(),
+               .out_stride = task.out.stride};
+  p.outputs = task.weight->out;
+  p.depth_pieces = divide_up(p.product.depth, kPanelDepth);
+  const int64_t tiles = divide_up(p.product.rows, panel_row_tile());
+  const int64_t row_blocks = divide_up(p.product.rows, kPanelRows);
+  p.rows_per_block = divide_up(tiles, row_blocks) * panel_row_tile();
+  const bool enough = row_blocks * (p.outputs / kPanelOutputs) >= kPanelPiecesPerThread * threads;
+  p.outputs_per_block = enough ? kPanelOutputs : kSmallestPanelOutputs;
+  p.output_blocks = divide_up(p.outputs, p.outputs_per_block);
+  return p;
+}
+
+void pack_pieces(std::span<const PanelPieces> products, int64_t begin, int64_t end) {
+  for (const PanelPieces& p : products) {
+    const int64_t last = std::min(end - p.first_pack, p.packs());
+    for (int64_t i = std::max(begin - p.first_pack, int64_t{0}); i < last; ++i) {
+      const int64_t first = i % p.depth_pieces * kPanelDepth;
+      pack_panel(p.product, i / p.depth_pieces * panel_row_tile(), first,
+                 std::min(first + kPanelDepth, p.product.depth));
+    }
+  }
+}
+
+void multiply_blocks(std::span<const PanelPieces> products, int64_t begin, int64_t end) {
+  for (const PanelPieces& p : products) {
+    const int64_t last = std::min(end - p.first_block, p.blocks());
+    for (int64_t i = std::max(begin - p.first_block, int64_t{0}); i < last; ++i) {
+      const int64_t row = i / p.output_blocks * p.rows_per_block;
+      const int64_t output = i % p.output_blocks * p.outputs_per_block;
+      multiply_panel(p.product, {row, std::min(row + p.rows_per_block, p.product.rows), output,
+                                 std::min(output + p.outputs_per_block, p.outputs)});
+    }
+  }
+}
+
+// Tasks of at most kMostPackedRows rows.
+void multiply_packed(ThreadPool& pool, std::span<const LinearTask> tasks) {
+  std::array<PanelPieces, kMostTasks> storage;
+  int64_t packs = 0, blocks = 0, floats = 0;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    storage[i] = panel_pieces(tasks[i], pool.size());
+    storage[i].first_pack = packs;
+    storage[i].first_block = blocks;
+    packs += storage[i].packs();
+    blocks += storage[i].blocks();
+    floats += panel_row_count(tasks[i].in.rows) * tasks[i].in.cols;
+  }
+  float* packed = pool.workspace(static_cast<size_t>(floats)).data();
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    storage[i].product.packed = packed;
+    packed += panel_row_count(tasks[i].in.rows) * tasks[i].in.cols;
+  }
+  const auto products = std::span<const PanelPieces>(storage).first(tasks.size());
+  pool.parallel_for(packs, floats <= kPackedAlone ? packs : 1,
+                    [products](int64_t begin, int64_t end) { pack_pieces(products, begin, end); });
+  pool.parallel_for(blocks, 1,
+                    [products](int64_t begin, int64_t end) { multiply_blocks(products, begin, end); });
+}
+
+void multiply_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
+  int64_t most_rows = 0;
+  for (const LinearTask& task : tasks) most_rows = std::max(most_rows, task.in.rows);
+  for (int64_t first = 0; first < most_rows; first += kMostPackedRows) {
+    std::array<LinearTask, kMostTasks> parts;
+    size_t count = 0;
+    for (const LinearTask& task : tasks) {
+      const int64_t rows = std::min(task.in.rows - first, kMostPackedRows);
+      if (rows <= 0) continue;
+      parts[count++] = {task.in.slice_rows(first, rows), task.weight, task.out.slice_rows(first, rows)};
+    }
+    multiply_packed(pool, std::span(parts).first(count));
+  }
 }
 
 }  // namespace
@@ -73,7 +182,13 @@ void run_dots(ThreadPool& pool, std::span<const LinearTask> tasks) {
 void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
   for (const LinearTask& task : tasks) check_task(task);
   for (size_t i = 0; i < tasks.size(); i += kMostTasks) {
-    run_dots(pool, tasks.subspan(i, std::min(kMostTasks, tasks.size() - i)));
+    std::array<LinearTask, kMostTasks> group;
+    const auto part = tasks.subspan(i, std::min(kMostTasks, tasks.size() - i));
+    const auto is_few = [](const LinearTask& task) { return task.in.rows <= kFewRows; };
+    const auto middle = std::copy_if(part.begin(), part.end(), group.begin(), is_few);
+    const auto last = std::remove_copy_if(part.begin(), part.end(), middle, is_few);
+    if (middle != group.begin()) multiply_few(pool, {group.begin(), middle});
+    if (last != middle) multiply_many(pool, {middle, last});
   }
 }
 

@@ -84,6 +84,18 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
   await_workers();
 }
 
+std::span<float> ThreadPool::workspace(size_t floats) {
+  if (floats > workspace_floats_) {
+    constexpr size_t kAlignment = 64;
+    const size_t bytes = (floats * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+    workspace_.reset();  // before the larger one, so that both never stand side by side
+    workspace_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
+    FULMAR_CHECK(workspace_ != nullptr, "out of memory for a matrix product");
+    workspace_floats_ = floats;
+  }
+  return {workspace_.get(), workspace_floats_};
+}
+
 void ThreadPool::take_chunks() {
   const Loop loop = loop_;
   while (true) {

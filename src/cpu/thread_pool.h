@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -29,7 +32,15 @@ class ThreadPool {
   // call, so a body must give the same result for every split.
   void parallel_for(int64_t count, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
+  // Memory that the ranges of one or several loops share: at least `floats` numbers, 64-byte aligned,
+  // contents undefined, valid until the next call. Grows to the largest size asked for.
+  std::span<float> workspace(size_t floats);
+
  private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+
   // The loop being run. Written by the caller while no worker is inside, read by the workers that joined.
   struct Loop {
     int64_t count = 0;
@@ -51,6 +62,8 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> bell_ = 0;  // changes with every loop; sleeping workers wait on it
   std::atomic<bool> stopping_ = false;
   std::vector<std::thread> workers_;
+  std::unique_ptr<float, Free> workspace_;
+  size_t workspace_floats_ = 0;
 };
 
 }  // namespace fulmar

@@ -1,0 +1,239 @@
+// Register tiles of outputs x vectors of rows. Partial sums stay in a block on the stack, rows in lanes, and
+// are turned back once all terms are in.
+#include "cpu/linear_panel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/simd_targets.h"
+
+// Highway's loop over targets must come before the per-target headers.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/linear_panel.cpp"
+#include "hwy/foreach_target.h"
+#include "cpu/weight_load-inl.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace fulmar::HWY_NAMESPACE {
+
+constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
+constexpr int kMostVectors = 3;  // of rows in a tile
+constexpr size_t kLineBytes = 64;
+// One line of padding keeps the rows of a weight block out of each other's cache sets.
+constexpr size_t kWeightStride = kPanelDepth + 16;
+
+// Outputs of a register tile: as many as the registers beside `vectors` inputs and one weight can sum.
+constexpr int outputs_per_tile(int vectors) {
+  if (kManyRegisters) return vectors == 1 ? 16 : vectors == 2 ? 12 : 8;
+  return vectors == 1 ? 8 : vectors == 2 ? 6 : 4;
+}
+
+HWY_INLINE int64_t lane_count() { return static_cast<int64_t>(hn::Lanes(F32())); }
+
+int64_t RowTile() { return kMostVectors * lane_count(); }
+
+int64_t RowCount(int64_t rows) { return (rows + lane_count() - 1) / lane_count() * lane_count(); }
+
+// to[j][i] = from[i][j] for i < rows, j < cols.
+void turn(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float* to, int64_t to_stride) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> d;
+  for (; i + 4 <= rows; i += 4) {
+    const float* const row = from + i * from_stride;
+    int64_t j = 0;
+    for (; j + 4 <= cols; j += 4) {
+      const auto a = hn::LoadU(d, row + j);
+      const auto b = hn::LoadU(d, row + from_stride + j);
+      const auto c = hn::LoadU(d, row + 2 * from_stride + j);
+      const auto e = hn::LoadU(d, row + 3 * from_stride + j);
+      const auto ab_lower = hn::InterleaveLower(d, a, b), ab_upper = hn::InterleaveUpper(d, a, b);
+      const auto ce_lower = hn::InterleaveLower(d, c, e), ce_upper = hn::InterleaveUpper(d, c, e);
+      float* const target = to + j * to_stride + i;
+      hn::StoreU(hn::ConcatLowerLower(d, ce_lower, ab_lower), d, target);
+      hn::StoreU(hn::ConcatUpperUpper(d, ce_lower, ab_lower), d, target + to_stride);
+      hn::StoreU(hn::ConcatLowerLower(d, ce_upper, ab_upper), d, target + 2 * to_stride);
+      hn::StoreU(hn::ConcatUpperUpper(d, ce_upper, ab_upper), d, target + 3 * to_stride);
+    }
+    for (; j < cols; ++j) {
+      for (int64_t n = 0; n < 4; ++n) to[j * to_stride + i + n] = row[n * from_stride + j];
+    }
+  }
+#endif
+  for (; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+  }
+}
+
+void Pack(const PanelProduct& p, int64_t row, int64_t first, int64_t last) {
+  const int64_t rows = HWY_MIN(p.rows - row, RowTile());
+  const int64_t width = RowCount(rows);
+  float* const tile = p.packed + row * p.depth + first * width;
+  turn(p.in + row * p.in_stride + first, p.in_stride, rows, last - first, tile, width);
+  if (rows == width) return;
+  for (int64_t k = 0; k < last - first; ++k) std::fill(tile + k * width + rows, tile + (k + 1) * width, 0.0f);
+}
+
+// The weights that the next block will need, fetched while this one is multiplied.
+struct Ahead {
+  const std::byte* weight = nullptr;
+  size_t row_bytes = 0;
+  size_t terms_per_line = 0;
+};
+
+// sums[n][lane] += sum over k of tile[k][lane] * weight[n][k], for kVectors vectors of lanes.
+template <int kVectors, int kOutputs>
+HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_RESTRICT weight, size_t depth,
+                              float* HWY_RESTRICT sums, const Ahead& ahead) {
+  const F32 d;
+  const size_t lanes = hn::Lanes(d);
+  F32Vec sum[kOutputs][kVectors];
+  for (auto& output : sum) {
+    for (auto& vector : output) vector = hn::Zero(d);
+  }
+  for (size_t line = 0; line < depth; line += ahead.terms_per_line) {
+    if (ahead.weight != nullptr) {
+      for (size_t n = 0; n < kOutputs; ++n) {
+        hwy::Prefetch(ahead.weight + n * ahead.row_bytes + line / ahead.terms_per_line * kLineBytes);
+      }
+    }
+    const size_t end = HWY_MIN(line + ahead.terms_per_line, depth);
+    for (size_t k = line; k < end; ++k) {
+      F32Vec x[kVectors];
+      for (size_t v = 0; v < kVectors; ++v) x[v] = hn::Load(d, tile + (k * kVectors + v) * lanes);
+      for (size_t n = 0; n < kOutputs; ++n) {
+        const F32Vec w = hn::Set(d, weight[n * kWeightStride + k]);
+        for (size_t v = 0; v < kVectors; ++v) sum[n][v] = hn::MulAdd(x[v], w, sum[n][v]);
+      }
+    }
+  }
+  for (size_t n = 0; n < kOutputs; ++n) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      float* const target = sums + (n * kVectors + v) * lanes;
+      hn::Store(hn::Add(hn::Load(d, target), sum[n][v]), d, target);
+    }
+  }
+}
+
+// All outputs of a block for one tile of rows.
+template <int kVectors>
+HWY_INLINE void multiply_outputs(const float* tile, const float* weight, size_t depth, size_t outputs,
+                                 float* sums, Ahead ahead) {
+  constexpr size_t kFull = outputs_per_tile(kVectors);
+  const size_t width = kVectors * hn::Lanes(F32());
+  size_t n = 0;
+  const auto advance = [&](size_t done) HWY_ATTR {
+    n += done;
+    if (ahead.weight != nullptr) ahead.weight += done * ahead.row_bytes;
+  };
+  for (; n + kFull <= outputs; advance(kFull)) {
+    multiply_tile<kVectors, kFull>(tile, weight + n * kWeightStride, depth, sums + n * width, ahead);
+  }
+  for (; n + 4 <= outputs; advance(4)) {
+    multiply_tile<kVectors, 4>(tile, weight + n * kWeightStride, depth, sums + n * width, ahead);
+  }
+  for (; n < outputs; advance(1)) {
+    multiply_tile<kVectors, 1>(tile, weight + n * kWeightStride, depth, sums + n * width, ahead);
+  }
+}
+
+// Widens terms [first, first + depth) of `outputs` weight rows.
+template <class E>
+HWY_INLINE void widen(const E* weight, size_t row_length, size_t outputs, size_t depth, float* to) {
+  const F32 d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t n = 0; n < outputs; ++n) {
+    const E* const row = weight + n * row_length;
+    float* const target = to + n * kWeightStride;
+    size_t k = 0;
+    for (; k + lanes <= depth; k += lanes) hn::Store(load_weights(row + k), d, target + k);
+    if (k < depth) hn::Store(load_weights_tail(row + k, depth - k), d, target + k);
+  }
+}
+
+// Multiplies one widened block of weights with every tile of rows.
+HWY_NOINLINE void multiply_tiles(const PanelProduct& p, const PanelBlock& block, int64_t first, size_t depth,
+                                 const float* weight, float* sums, Ahead ahead) {
+  const auto outputs = static_cast<size_t>(block.output_end - block.output);
+  for (int64_t row = block.row; row < block.row_end; row += RowTile()) {
+    const int64_t width = RowCount(HWY_MIN(p.rows - row, RowTile()));
+    const float* const tile = p.packed + row * p.depth + first * width;
+    float* const tile_sums = sums + (row - block.row) * kPanelOutputs;
+    if (width == lane_count()) {
+      multiply_outputs<1>(tile, weight, depth, outputs, tile_sums, ahead);
+    } else if (width == 2 * lane_count()) {
+      multiply_outputs<2>(tile, weight, depth, outputs, tile_sums, ahead);
+    } else {
+      multiply_outputs<3>(tile, weight, depth, outputs, tile_sums, ahead);
+    }
+    ahead.weight = nullptr;  // the first tile has fetched it all
+  }
+}
+
+void store_sums(const PanelProduct& p, const PanelBlock& block, const float* sums) {
+  for (int64_t row = block.row; row < block.row_end; row += RowTile()) {
+    const int64_t rows = HWY_MIN(p.rows - row, RowTile());
+    turn(sums + (row - block.row) * kPanelOutputs, RowCount(rows), block.output_end - block.output, rows,
+         p.out + row * p.out_stride + block.output, p.out_stride);
+  }
+}
+
+template <class E>
+void multiply_block(const PanelProduct& p, const PanelBlock& block) {
+  HWY_ALIGN float widened[kPanelOutputs * kWeightStride];
+  HWY_ALIGN float sums[kPanelRows * kPanelOutputs];
+  std::memset(sums, 0, sizeof(sums));
+  const auto outputs = static_cast<size_t>(block.output_end - block.output);
+  const E* const weight = reinterpret_cast<const E*>(p.weight) + block.output * p.depth;
+  for (int64_t first = 0; first < p.depth; first += kPanelDepth) {
+    const auto depth = static_cast<size_t>(HWY_MIN(kPanelDepth, p.depth - first));
+    widen(weight + first, static_cast<size_t>(p.depth), outputs, depth, widened);
+    Ahead ahead{nullptr, static_cast<size_t>(p.depth) * sizeof(E), kLineBytes / sizeof(E)};
+    if (first + kPanelDepth < p.depth) {
+      ahead.weight = reinterpret_cast<const std::byte*>(weight + first + kPanelDepth);
+    }
+    multiply_tiles(p, block, first, depth, widened, sums, ahead);
+  }
+  store_sums(p, block, sums);
+}
+
+void Multiply(const PanelProduct& p, const PanelBlock& block) {
+  switch (p.kind) {
+    case WeightKind::f32:
+      return multiply_block<float>(p, block);
+    case WeightKind::f16:
+      return multiply_block<hwy::float16_t>(p, block);
+    case WeightKind::bf16:
+      return multiply_block<hwy::bfloat16_t>(p, block);
+  }
+}
+
+}  // namespace fulmar::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fulmar {
+
+HWY_EXPORT(RowTile);
+HWY_EXPORT(RowCount);
+HWY_EXPORT(Pack);
+HWY_EXPORT(Multiply);
+
+int64_t panel_row_tile() { return HWY_DYNAMIC_DISPATCH(RowTile)(); }
+
+int64_t panel_row_count(int64_t rows) { return HWY_DYNAMIC_DISPATCH(RowCount)(rows); }
+
+void pack_panel(const PanelProduct& product, int64_t row, int64_t first, int64_t last) {
+  HWY_DYNAMIC_DISPATCH(Pack)(product, row, first, last);
+}
+
+void multiply_panel(const PanelProduct& product, const PanelBlock& block) {
+  HWY_DYNAMIC_DISPATCH(Multiply)(product, block);
+}
+
+}  // namespace fulmar
+#endif
