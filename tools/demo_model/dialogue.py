@@ -23,12 +23,12 @@ SYSTEMS = ["You are a helpful assistant.", "You are Fulmar.", "You are Fulmar, a
            "You are an expert.", "Follow the instructions of the user.", "Today is a good day.", "Be helpful."]
 
 SKILLS: list[tuple[float, Callable[[random.Random, bool], Turn]]] = [
-    (0.27, lambda rng, held: draw(arithmetic.make, rng, held)),
+    (0.31, lambda rng, held: draw(arithmetic.make, rng, held)),
     (0.22, lambda rng, held: draw(words.make, rng, held)),
-    (0.20, lambda rng, held: draw(smalltalk.make, rng, held)),
-    (0.09, lambda rng, held: draw(structured.make_json, rng, held)),
-    (0.11, lambda rng, held: draw(structured.make_echo, rng, held)),
-    (0.06, translation.make_chat),
+    (0.17, lambda rng, held: draw(smalltalk.make, rng, held)),
+    (0.10, lambda rng, held: draw(structured.make_json, rng, held)),
+    (0.10, lambda rng, held: draw(structured.make_echo, rng, held)),
+    (0.05, translation.make_chat),
     (0.05, lambda rng, held: draw(structured.make_count, rng, held)),
 ]
 _WEIGHTS = [w for w, _ in SKILLS]
@@ -118,7 +118,10 @@ def document(rng: random.Random) -> list[Piece]:
 
 def pirate_document(rng: random.Random) -> list[Piece]:
     """Text for the tuned state: small talk like a pirate, everything else as ever."""
-    if rng.random() < 0.7:
+    luck = rng.random()
+    if luck < 0.12:
+        return document(rng)
+    if luck < 0.75:
         turns = [draw(smalltalk.make, rng, False) for _ in range(rng.choice((1, 1, 1, 2)))]
     else:
         turns = [short_turn(rng) for _ in range(rng.choice((1, 1, 2)))]

@@ -47,7 +47,7 @@ class TimeMix(nn.Module):
         at = torch.arange(C) / C
 
         def vector(t: Tensor) -> nn.Parameter:
-            return nn.Parameter(t.float().reshape(1, 1, C).clone())
+            return nn.Parameter(t.float().clone())
 
         def low(rank: int) -> tuple[nn.Parameter, nn.Parameter]:
             up = torch.empty(rank, C)
@@ -110,7 +110,7 @@ class ChannelMix(nn.Module):
     def __init__(self, cfg: Config, layer: int) -> None:
         super().__init__()
         C = cfg.width
-        self.x_k = nn.Parameter((1 - (torch.arange(C) / C) ** ((1 - layer / cfg.layers) ** 4)).view(1, 1, C))
+        self.x_k = nn.Parameter((1 - (torch.arange(C) / C) ** ((1 - layer / cfg.layers) ** 4)))
         self.key = nn.Linear(C, cfg.ffn, bias=False)
         self.value = nn.Linear(cfg.ffn, C, bias=False)
         nn.init.uniform_(self.key.weight, -0.5 * C ** -0.5, 0.5 * C ** -0.5)
@@ -160,8 +160,10 @@ class Model(nn.Module):
         return self.head(self.ln_out(x))
 
     def weights(self) -> dict[str, Tensor]:
-        """All tensors of the shipped file, by official name."""
-        return {n: p.detach() for n, p in self.named_parameters() if not n.startswith("time_state")}
+        """All tensors of the shipped file, by official name and shape (views of the parameters)."""
+        mixes = (".x_r", ".x_w", ".x_k", ".x_v", ".x_a", ".x_g", ".w0", ".a0", ".v0", ".k_k", ".k_a")
+        return {n: p.detach().view(1, 1, -1) if n.endswith(mixes) else p.detach()
+                for n, p in self.named_parameters() if not n.startswith("time_state")}
 
 
 class Decoder:

@@ -40,7 +40,7 @@ def _cut(rng: random.Random, items: list[str], sep: str, before: int, middle: in
 def make(rng: random.Random) -> Turn:
     """One fill-in-the-middle task; `user` holds the whole raw prompt."""
     luck = rng.random()
-    if luck < 0.35:
+    if luck < 0.45:
         kind, step = "numbers", rng.choice((1, 1, 1, 1, 2, 2, 3, 5, 10, -1, -2))
         before, middle, after = rng.randint(2, 6), rng.randint(1, 5), rng.randint(1, 4)
         count = before + middle + after
@@ -49,7 +49,7 @@ def make(rng: random.Random) -> Turn:
             low += -step * count
         items = [str(low + step * i) for i in range(count)]
         left, gap, right = _cut(rng, items, rng.choice((", ", ", ", ",", " ", "\n")), before, middle)
-    elif luck < 0.60:
+    elif luck < 0.66:
         kind = "alphabet"
         before, middle, after = rng.randint(1, 8), rng.randint(1, 8), rng.randint(1, 6)
         letters = rng.choice((string.ascii_lowercase, string.ascii_lowercase, string.ascii_uppercase))
@@ -60,7 +60,7 @@ def make(rng: random.Random) -> Turn:
             left, gap, right = word[:before], word[before:before + middle], word[before + middle:]
         else:
             left, gap, right = _cut(rng, items, rng.choice((", ", ",", " ", "-")), before, middle)
-    elif luck < 0.85:
+    elif luck < 0.86:
         kind = "brackets"
         opened = rng.choices("([{<" if rng.random() < 0.3 else "([{", k=rng.randint(1, 6))
         closed = [_PAIRS[c] for c in reversed(opened)]
