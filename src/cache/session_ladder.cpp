@@ -115,6 +115,8 @@ void SessionLadder::send(const std::string& id, Entry& entry) {
 
 Result<std::optional<SessionInfo>> SessionLadder::restore(const std::string& id, int64_t slot) {
   Entry* entry = find(id);
+  auto level = SessionInfo::Level::store;
+  if (entry != nullptr) level = entry->slot >= 0 ? SessionInfo::Level::device : SessionInfo::Level::host;
   if (entry == nullptr) {
     if (!writer_) return std::optional<SessionInfo>();
     FULMAR_ASSIGN(std::optional<StateBlob> stored, writer_->load(id));
@@ -147,8 +149,7 @@ Result<std::optional<SessionInfo>> SessionLadder::restore(const std::string& id,
     touch(*entry, id);
   }
   entry = find(id);
-  return std::optional(SessionInfo{
-      .id = id, .level = SessionInfo::Level::device, .tokens = entry->tokens, .turn = entry->turn});
+  return std::optional(SessionInfo{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn});
 }
 
 // Turns only grow, also for a session that left memory since it was read.

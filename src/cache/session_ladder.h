@@ -44,7 +44,8 @@ class SessionLadder {
                 std::unique_ptr<SessionStore> store, const LadderOptions& options);
   ~SessionLadder();  // writes every session that the store does not have, in one transaction
 
-  // Copies the session's state into `slot` and makes it the most recent. Nothing when the session is unknown.
+  // Copies the session's state into `slot` and makes it the most recent; tells where it was found. Nothing
+  // when the session is unknown.
   Result<std::optional<SessionInfo>> restore(const std::string& id, int64_t slot);
   // Saves what `slot` holds as the session's newest turn.
   void commit(const std::string& id, int64_t slot, int64_t tokens);
@@ -62,6 +63,8 @@ class SessionLadder {
   std::optional<std::chrono::steady_clock::time_point> tick(std::chrono::steady_clock::time_point now);
   // Waits until the store has everything.
   void flush();
+  int64_t device_count() const { return static_cast<int64_t>(devices_.size()); }
+  int64_t host_count() const { return static_cast<int64_t>(hosts_.size()); }
   // Writes that the store refused so far.
   int64_t store_failures() const { return writer_ ? writer_->failures() : 0; }
 

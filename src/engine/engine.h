@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/prefix_cache.h"
+#include "cache/session_ladder.h"
 #include "engine/ask.h"
 #include "engine/event.h"
 #include "engine/stats.h"
@@ -37,8 +39,10 @@ struct Request {
 class Engine {
  public:
   // The model, its ops and the tokenizer must outlive the engine. Starts the thread.
+  // `store` may be null: sessions then live in memory only.
   static Result<std::unique_ptr<Engine>> start(Model& model, Ops& ops, const Tokenizer& tokenizer,
-                                               const EngineOptions& options);
+                                               const EngineOptions& options,
+                                               std::unique_ptr<SessionStore> store);
   virtual ~Engine() = default;  // stops: running requests end as cancelled
 
   // From any thread. Fails at once with `unavailable` when the queue is full or the engine is draining, and
@@ -62,8 +66,19 @@ class Engine {
 
   virtual EngineStats stats() const = 0;
 
-  // Runs `task` on the engine thread between two steps and waits for it: the way to touch slots from outside.
-  virtual void run_between_steps(const std::function<void()>& task) = 0;
+  // ---- sessions and tuned states; each call runs between two steps and waits for that ----
+  virtual std::vector<SessionInfo> sessions() = 0;
+  virtual bool has_session(const std::string& id) = 0;
+  // How many went. A running row of such a session finishes but does not write back.
+  virtual int64_t erase_session(const std::string& id, bool and_branches) = 0;
+  virtual Result<StateBlob> export_session(const std::string& id) = 0;  // not_found when unknown
+  // Replaces the session's state; refuses another model's, or a session that is running.
+  virtual Status import_session(const std::string& id, const StateBlob& blob) = 0;
+  // Tuned states by name: wkv[layer] is [H, N, N], row = value channel. An equal name is replaced.
+  virtual Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) = 0;
+  virtual bool remove_state(const std::string& name) = 0;
+  virtual std::vector<std::string> states() = 0;
+  virtual void clear_prefixes() = 0;
 };
 
 }  // namespace fulmar

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "engine/plan.h"
+#include "engine/request_status.h"
 #include "engine/settle.h"
 #include "text/tokenizer.h"
 
@@ -14,6 +15,9 @@ namespace fulmar {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Status pages may be this old while rows run.
+constexpr auto kPublishEvery = std::chrono::milliseconds(20);
 
 int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -27,23 +31,23 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Tokenizer& tokenizer,
-                                              const EngineOptions& options) {
-  if (options.slots < 1)
+                                              const EngineOptions& options,
+                                              std::unique_ptr<SessionStore> store) {
+  if (options.slots < 1) {
     return Error{ErrorKind::invalid, "slots is " + std::to_string(options.slots) + "; wanted at least 1"};
-  FULMAR_ASSIGN(StatePool pool, StatePool::make(ops, model.state_layout(), options.slots));
+  }
+  FULMAR_ASSIGN(auto keeper, StateKeeper::make(model, ops, options, std::move(store)));
   return std::unique_ptr<Engine>(
-      std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(pool)));
+      std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(keeper)));
 }
 
 EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
-                       StatePool pool)
+                       std::unique_ptr<StateKeeper> keeper)
     : model_(model),
-      ops_(ops),
       tokenizer_(tokenizer),
       options_(options),
-      pool_(std::move(pool)),
+      keeper_(std::move(keeper)),
       runner_(model, ops) {
-  for (int64_t slot = options.slots - 1; slot >= 0; slot--) free_slots_.push_back(slot);
   counters_.start_time = unix_seconds();
   publish_stats();
   thread_ = std::thread([this] { run(); });
@@ -144,14 +148,15 @@ int64_t EngineLoop::cancel_all() {
   return count;
 }
 
-void EngineLoop::call_on_engine(std::function<void()> task) {
+// Runs the task on the engine thread and waits; on a closed engine the task does not run.
+void EngineLoop::call_on_engine(const std::function<void()>& task) {
   if (std::this_thread::get_id() == thread_.get_id()) return task();
-  std::promise<void> done;
-  const bool taken = commands_.put([&] {
+  auto done = std::make_shared<std::promise<void>>();
+  const bool taken = commands_.put([&task, done] {
     task();
-    done.set_value();
+    done->set_value();
   });
-  if (taken) done.get_future().wait();
+  if (taken) done->get_future().wait();
 }
 
 Result<std::string> EngineLoop::pause(const std::string& request_id) {
@@ -180,15 +185,13 @@ EngineStats EngineLoop::stats() const {
   return stats_;
 }
 
-void EngineLoop::run_between_steps(const std::function<void()>& task) { call_on_engine(task); }
-
 // ---- thread side
 // --------------------------------------------------------------------------------------------------
 
 void EngineLoop::run() {
   while (true) {
     const bool idle = running_.empty() && waiting_.empty();
-    const auto commands = idle ? commands_.wait_all(std::chrono::hours(1)) : commands_.take_all();
+    const auto commands = idle ? commands_.wait_all(idle_time()) : commands_.take_all();
     for (const auto& command : commands) command();
     if (stopping_) break;
     step();
@@ -196,9 +199,17 @@ void EngineLoop::run() {
       for (const auto& done : std::exchange(drained_, {})) done();
     }
   }
+  for (const auto& command : commands_.take_all()) command();  // somebody may wait for their answer
   cancel_all();
   obey_cancels();
   deliver();
+}
+
+// How long nothing need happen: until the next session is due in the store.
+Clock::duration EngineLoop::idle_time() {
+  const auto now = Clock::now();
+  const auto due = keeper_->sessions().tick(now);
+  return due ? std::max<Clock::duration>(*due - now, std::chrono::milliseconds(1)) : std::chrono::hours(1);
 }
 
 void EngineLoop::step() {
@@ -208,10 +219,11 @@ void EngineLoop::step() {
   items.reserve(running_.size());
   for (const SequencePtr& sequence : running_) {
     items.push_back({.to_feed = static_cast<int64_t>(sequence->ready().size()),
+                     .until_pause = keeper_->until_snapshot(*sequence),
                      .decoding = sequence->phase == Sequence::Phase::decode});
   }
-  const auto feed = plan_step(
-      items, {.max_rows = options_.slots + options_.prefill_chunk, .prefill_chunk = options_.prefill_chunk});
+  const auto feed =
+      plan_step(items, {.max_rows = model_.max_rows(), .prefill_chunk = options_.prefill_chunk});
   std::vector<StepPart> parts;
   int64_t prompt_rows = 0;
   for (size_t i = 0; i < feed.size(); i++) {
@@ -221,7 +233,7 @@ void EngineLoop::step() {
   }
   if (!parts.empty()) {
     const auto before = Clock::now();
-    StepRunner::Outcome outcome = runner_.run(parts, pool_.view());
+    StepRunner::Outcome outcome = runner_.run(parts, keeper_->view());
     const auto after = Clock::now();
     for (const StepPart& part : parts) {
       const bool decoding = part.sequence->phase == Sequence::Phase::decode;
@@ -234,49 +246,58 @@ void EngineLoop::step() {
     settle(parts, std::move(outcome));
   }
   deliver();
-  publish_stats();
+  const auto now = Clock::now();
+  keeper_->sessions().tick(now);
+  if (running_.empty() || now - published_ > kPublishEvery) publish_stats();
 }
 
 void EngineLoop::obey_cancels() {
-  const auto cancelled = [](const SequencePtr& sequence) {
-    return sequence->request->cancel_requested.load();
-  };
-  std::vector<SequencePtr> ended;
+  bool any = false;
   for (auto& sequence : running_) {
-    if (cancelled(sequence)) ended.push_back(std::move(sequence));
-  }
-  for (auto& sequence : waiting_) {
-    if (cancelled(sequence)) ended.push_back(std::move(sequence));
-  }
-  if (ended.empty()) return;
-  std::erase(running_, nullptr);
-  std::erase(waiting_, nullptr);
-  for (auto& sequence : ended) {
+    if (!sequence->request->cancel_requested || sequence->finish) continue;
     sequence->finish = Finish{.reason = FinishReason::cancelled};
-    end_row(std::move(sequence));
+    any = true;
   }
+  std::vector<SequencePtr> ended;
+  for (auto& sequence : waiting_) {
+    if (!sequence->request->cancel_requested) continue;
+    sequence->finish = Finish{.reason = FinishReason::cancelled};
+    ended.push_back(std::move(sequence));
+  }
+  if (!ended.empty()) std::erase(waiting_, nullptr);
+  for (auto& sequence : ended) end_row(std::move(sequence));
+  if (any) end_rows();
 }
 
+// Rows start in order of arrival, but one that has to wait for another row does not hold up those behind it.
 void EngineLoop::admit() {
-  while (!waiting_.empty() && !free_slots_.empty()) {
-    SequencePtr sequence = std::move(waiting_.front());
-    waiting_.pop_front();
-    start_row(*sequence);
-    running_.push_back(std::move(sequence));
+  bool moved = false;
+  for (SequencePtr& waiting : waiting_) {
+    if (keeper_->free_slots() == 0) break;
+    if (!keeper_->ready_to_start(*waiting, running_)) continue;
+    SequencePtr sequence = std::move(waiting);
+    moved = true;
+    if (start_row(*sequence)) {
+      running_.push_back(std::move(sequence));
+    } else {
+      end_row(std::move(sequence));
+    }
   }
+  if (moved) std::erase(waiting_, nullptr);
 }
 
-// Gives the row a slot and its first state.
-void EngineLoop::start_row(Sequence& sequence) {
+// Gives the row a slot and its first state. False when it cannot run; then it has its reason to finish.
+bool EngineLoop::start_row(Sequence& sequence) {
   leave_queue(*sequence.request);
   sequence.request->rows_admitted++;
-  sequence.first_step = sequence.last_draw = Clock::now();
-  sequence.slot = free_slots_.back();
-  free_slots_.pop_back();
-  pool_.zero(sequence.slot);
-  sequence.feed = sequence.ask.prompt;
-  sequence.usage.prompt_tokens = static_cast<int64_t>(sequence.feed.size());
+  if (const Status started = keeper_->start(sequence); !started.ok()) {
+    sequence.finish = Finish{.reason = FinishReason::failed, .error = started.error()};
+    keeper_->release(sequence);
+    return false;
+  }
+  counters_.cached_tokens += sequence.usage.cached_tokens;
   emit(sequence, {.kind = Event::Kind::admitted, .index = sequence.ask.index});
+  return true;
 }
 
 // The request no longer counts against the queue's bound.
@@ -287,44 +308,44 @@ void EngineLoop::leave_queue(RequestRecord& request) {
 }
 
 void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome outcome) {
-  const auto now = Clock::now();
   int64_t drawn = 0;
   for (size_t i = 0; i < parts.size(); i++) {
     Sequence& sequence = *parts[i].sequence;
+    keeper_->after_feed(sequence);
     if (outcome.has_token[i]) {
       drawn++;
       sequence.phase = Sequence::Phase::decode;
       Event event{.kind = Event::Kind::text, .index = sequence.ask.index, .sampled = 1};
       event.text = settle_token(sequence, outcome.drawn[i], tokenizer_);
       event.tokens = sequence.output.take_records();
+      keeper_->after_draw(sequence);
       if (!sequence.finish || !event.text.empty() || !event.tokens.empty()) emit(sequence, std::move(event));
-      sequence.last_draw = now;
     } else if (sequence.phase == Sequence::Phase::prefill && sequence.ready().empty()) {
       sequence.finish =
           Finish{.reason = FinishReason::length};  // max_tokens 0: the prompt was all there was to do
     }
   }
   counters_.generated_tokens += drawn;
-  decode_speed_.add(drawn, now);
+  decode_speed_.add(drawn, Clock::now());
+  end_rows();
+}
 
+// Rows that have finished leave, unless their session still wants tokens fed.
+void EngineLoop::end_rows() {
   std::vector<SequencePtr> ended;
   for (auto& sequence : running_) {
-    if (sequence->finish) ended.push_back(std::move(sequence));
+    if (sequence->finish && !keeper_->close(*sequence)) ended.push_back(std::move(sequence));
   }
+  if (ended.empty()) return;
   std::erase(running_, nullptr);
   for (auto& sequence : ended) end_row(std::move(sequence));
 }
 
-void EngineLoop::release_slot(Sequence& sequence) {
-  if (sequence.slot < 0) return;
-  free_slots_.push_back(sequence.slot);
-  sequence.slot = -1;
-}
-
+// The last event of a row that holds no slot any more.
 void EngineLoop::end_row(SequencePtr sequence) {
   RequestRecord& request = *sequence->request;
   leave_queue(request);
-  release_slot(*sequence);
+  add_row(request.ended_rows, *sequence);
   Event event = finished_event(*sequence);
   const FinishReason reason = event.reason;
   emit(*sequence, std::move(event));

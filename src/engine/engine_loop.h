@@ -16,15 +16,15 @@
 #include "engine/engine.h"
 #include "engine/sequence.h"
 #include "engine/speed_meter.h"
+#include "engine/state_keeper.h"
 #include "engine/step_runner.h"
-#include "model/state_pool.h"
 
 namespace fulmar {
 
 class EngineLoop final : public Engine {
  public:
   EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
-             StatePool pool);
+             std::unique_ptr<StateKeeper> keeper);
   ~EngineLoop() override;
 
   Status submit(Request request) override;
@@ -35,39 +35,47 @@ class EngineLoop final : public Engine {
                 std::shared_ptr<Listener> listener) override;
   void drain(std::function<void()> done) override;
   EngineStats stats() const override;
-  void run_between_steps(const std::function<void()>& task) override;
+  std::vector<SessionInfo> sessions() override;
+  bool has_session(const std::string& id) override;
+  int64_t erase_session(const std::string& id, bool and_branches) override;
+  Result<StateBlob> export_session(const std::string& id) override;
+  Status import_session(const std::string& id, const StateBlob& blob) override;
+  Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) override;
+  bool remove_state(const std::string& name) override;
+  std::vector<std::string> states() override;
+  void clear_prefixes() override;
 
  private:
   using SequencePtr = std::unique_ptr<Sequence>;
   struct Paused {
     SequencePtr sequence;
     std::vector<std::byte> state;
+    int64_t since = 0;  // order of pausing
   };
 
   // ---- doors, any thread
   Status check(const Ask& ask) const;
-  void call_on_engine(std::function<void()> task);
+  void call_on_engine(const std::function<void()>& task);
 
   // ---- thread side
   void run();
   void step();
   void obey_cancels();
   void admit();
-  void start_row(Sequence& sequence);
+  bool start_row(Sequence& sequence);
   void leave_queue(RequestRecord& request);
   void settle(std::span<const StepPart> parts, StepRunner::Outcome outcome);
+  void end_rows();
   void end_row(SequencePtr sequence);
-  void release_slot(Sequence& sequence);
   void emit(Sequence& sequence, Event event);
   void deliver();
   void request_row_ended(RequestRecord& request, FinishReason reason);
   void publish_stats();
-  RequestStatus status_of(const RequestRecord& request) const;
+  std::chrono::steady_clock::duration idle_time();
   Result<std::string> pause_now(const std::string& request_id);
   Status resume_now(const std::string& request_id, int64_t max_tokens, std::shared_ptr<Listener> listener);
 
   Model& model_;
-  Ops& ops_;
   const Tokenizer& tokenizer_;
   const EngineOptions options_;
 
@@ -82,16 +90,17 @@ class EngineLoop final : public Engine {
   std::atomic<bool> stopping_ = false;
 
   // thread side
-  StatePool pool_;
+  std::unique_ptr<StateKeeper> keeper_;
   StepRunner runner_;
-  std::vector<int64_t> free_slots_;
   std::deque<SequencePtr> waiting_;
   std::vector<SequencePtr> running_;
   std::vector<std::shared_ptr<RequestRecord>> to_deliver_;  // requests with events of this step
   std::map<std::string, Paused> paused_;
+  int64_t pauses_ = 0;
   std::vector<std::function<void()>> drained_;
   EngineStats counters_;
   SpeedMeter prefill_speed_, decode_speed_;
+  std::chrono::steady_clock::time_point published_;
   std::thread thread_;
 };
 

@@ -1,7 +1,9 @@
-// The engine's rarer doors: pausing and resuming, and the picture it publishes of itself.
+// The engine's rarer doors: pausing and resuming, sessions and tuned states, and the picture it publishes of
+// itself.
 #include <algorithm>
 
 #include "engine/engine_loop.h"
+#include "engine/request_status.h"
 #include "engine/settle.h"
 
 namespace fulmar {
@@ -24,7 +26,11 @@ double per_second(int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
 }
 
-// Adds one row to the status of its request.
+// Paused requests are kept until resumed; beyond this many the oldest is given up.
+constexpr size_t kMostPaused = 64;
+
+}  // namespace
+
 void add_row(RequestStatus& status, const Sequence& sequence) {
   status.prompt_tokens += static_cast<int64_t>(sequence.ask.prompt.size());
   status.prefilled_tokens += static_cast<int64_t>(sequence.fed);
@@ -35,7 +41,18 @@ void add_row(RequestStatus& status, const Sequence& sequence) {
   status.decode_speed += per_second(static_cast<int64_t>(sequence.drawn_fed), sequence.decode_seconds);
 }
 
-}  // namespace
+RequestStatus status_of(const RequestRecord& request) {
+  RequestStatus status = request.ended_rows;
+  status.id = request.id;
+  status.endpoint = request.endpoint;
+  status.model = request.model;
+  status.created = request.created;
+  status.rows = request.rows;
+  status.waiting = request.rows_admitted == 0;
+  status.stop_requested = request.cancel_requested;
+  status.resumable = request.resumable;
+  return status;
+}
 
 Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
   SequencePtr* chosen = nullptr;
@@ -48,11 +65,20 @@ Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
   SequencePtr sequence = std::move(*chosen);
   std::erase(running_, nullptr);
   const std::string id = sequence->request->id;
-  Paused paused{.sequence = std::make_unique<Sequence>(*sequence), .state = pool_.read(sequence->slot)};
+  Paused paused{.state = keeper_->take_out(*sequence), .since = ++pauses_};
+  paused.sequence = std::make_unique<Sequence>(*sequence);
+  paused.sequence->slot = -1;
+  sequence->checkpoint.reset();
   sequence->finish = Finish{.reason = FinishReason::stop, .paused = true};
+  keeper_->close(*sequence);
   end_row(std::move(sequence));
   deliver();
   paused_.insert_or_assign(id, std::move(paused));
+  if (paused_.size() > kMostPaused) {
+    paused_.erase(std::min_element(paused_.begin(), paused_.end(), [](const auto& a, const auto& b) {
+      return a.second.since < b.second.since;
+    }));
+  }
   publish_stats();
   return id;
 }
@@ -61,12 +87,8 @@ Status EngineLoop::resume_now(const std::string& request_id, int64_t max_tokens,
                               std::shared_ptr<Listener> listener) {
   const auto found = paused_.find(request_id);
   if (found == paused_.end()) return Error{ErrorKind::not_found, "Paused request not found"};
-  if (free_slots_.empty()) return Error{ErrorKind::unavailable, "no free slot to resume into; try again"};
-
+  FULMAR_TRY(keeper_->put_back(*found->second.sequence, found->second.state));
   SequencePtr sequence = std::move(found->second.sequence);
-  sequence->slot = free_slots_.back();
-  free_slots_.pop_back();
-  pool_.write(sequence->slot, found->second.state);
   paused_.erase(found);
   if (max_tokens >= 0) sequence->ask.max_tokens = static_cast<int64_t>(sequence->drawn.size()) + max_tokens;
 
@@ -90,23 +112,81 @@ Status EngineLoop::resume_now(const std::string& request_id, int64_t max_tokens,
   return {};
 }
 
-RequestStatus EngineLoop::status_of(const RequestRecord& request) const {
-  RequestStatus status{.id = request.id,
-                       .endpoint = request.endpoint,
-                       .model = request.model,
-                       .created = request.created,
-                       .rows = request.rows,
-                       .waiting = request.rows_admitted == 0,
-                       .stop_requested = request.cancel_requested,
-                       .resumable = request.resumable};
-  return status;
+std::vector<SessionInfo> EngineLoop::sessions() {
+  std::vector<SessionInfo> found;
+  call_on_engine([&] { found = keeper_->sessions().list(); });
+  return found;
+}
+
+bool EngineLoop::has_session(const std::string& id) {
+  bool has = false;
+  call_on_engine([&] { has = keeper_->sessions().contains(id); });
+  return has;
+}
+
+int64_t EngineLoop::erase_session(const std::string& id, bool and_branches) {
+  int64_t erased = 0;
+  call_on_engine([&] {
+    const std::string branch = id + ":";
+    for (const SequencePtr& sequence : running_) {
+      const std::string& session = sequence->ask.state.write_session;
+      if (session == id || (and_branches && session.starts_with(branch))) keeper_->forget_session(*sequence);
+    }
+    erased = keeper_->sessions().erase(id, and_branches);
+  });
+  return erased;
+}
+
+Result<StateBlob> EngineLoop::export_session(const std::string& id) {
+  Result<StateBlob> exported = Error{ErrorKind::unavailable, "Server is shutting down"};
+  call_on_engine([&] {
+    auto found = keeper_->sessions().read(id);
+    if (!found.ok()) {
+      exported = found.error();
+    } else if (!found->has_value()) {
+      exported = Error{ErrorKind::not_found, "session '" + id + "' does not exist"};
+    } else {
+      exported = std::move(**found);
+    }
+  });
+  return exported;
+}
+
+Status EngineLoop::import_session(const std::string& id, const StateBlob& blob) {
+  Status imported = Error{ErrorKind::unavailable, "Server is shutting down"};
+  call_on_engine([&] { imported = keeper_->import_session(id, blob); });
+  return imported;
+}
+
+Status EngineLoop::add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) {
+  Status added = Error{ErrorKind::unavailable, "Server is shutting down"};
+  call_on_engine([&] { added = keeper_->add_state(name, wkv); });
+  return added;
+}
+
+bool EngineLoop::remove_state(const std::string& name) {
+  bool removed = false;
+  call_on_engine([&] { removed = keeper_->remove_state(name); });
+  return removed;
+}
+
+std::vector<std::string> EngineLoop::states() {
+  std::vector<std::string> names;
+  call_on_engine([&] { names = keeper_->states(); });
+  return names;
+}
+
+void EngineLoop::clear_prefixes() {
+  call_on_engine([&] { keeper_->prefixes().clear(); });
 }
 
 void EngineLoop::publish_stats() {
   const auto now = std::chrono::steady_clock::now();
+  published_ = now;
   EngineStats stats = counters_;
+  keeper_->add_to(stats);
   stats.slots_total = options_.slots;
-  stats.slots_used = options_.slots - static_cast<int64_t>(free_slots_.size());
+  stats.slots_used = options_.slots - keeper_->free_slots();
   stats.rows_waiting = static_cast<int64_t>(waiting_.size());
   stats.prefill_tokens_per_second = prefill_speed_.per_second(now);
   stats.decode_tokens_per_second = decode_speed_.per_second(now);

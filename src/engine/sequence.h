@@ -13,6 +13,7 @@
 #include "engine/ask.h"
 #include "engine/event.h"
 #include "engine/output_text.h"
+#include "engine/stats.h"
 
 namespace fulmar {
 
@@ -41,6 +42,19 @@ struct Finish {
   bool paused = false;
 };
 
+// How far a running row's prompt has been fed; gone when the row leaves prefill.
+struct PrefillProgress {
+  size_t fed = 0;
+};
+
+// A copy of a session row's state from before a possible stop text, so that the session never contains a
+// piece of one.
+struct Checkpoint {
+  size_t drawn_fed = 0;         // drawn tokens it contains
+  int64_t slot = -1;            // on the device, or
+  std::vector<std::byte> host;  // in host memory
+};
+
 struct Sequence {
   enum class Phase : uint8_t {
     prefill,  // prompt tokens are being fed
@@ -53,8 +67,12 @@ struct Sequence {
   Phase phase = Phase::prefill;
   int64_t slot = -1;
 
-  std::vector<int32_t> feed;  // what prefill feeds: the prompt, or its continuing form
-  size_t fed = 0;             // of feed
+  std::vector<int32_t> feed;            // what prefill feeds: the prompt, or its continuing form
+  size_t fed = 0;                       // of feed, restored from a snapshot or fed
+  int64_t tokens_before = 0;            // what the session already held
+  bool cacheable = false;               // the state depends on `feed` and the tuned state alone
+  std::vector<size_t> snapshot_points;  // positions of feed where the prefix cache wants a copy, ascending
+  std::optional<Checkpoint> checkpoint;
 
   std::vector<int32_t> drawn;  // kept tokens in order
   size_t drawn_fed = 0;        // how many of them the state contains
@@ -69,6 +87,11 @@ struct Sequence {
   std::chrono::steady_clock::time_point submitted, first_step, last_draw;
   double prefill_seconds = 0;
   double decode_seconds = 0;
+
+  // Set while the row waits for another one that is about to compute a beginning of its prompt.
+  std::weak_ptr<const PrefillProgress> follows;
+  size_t follows_until = 0;
+  std::shared_ptr<PrefillProgress> progress;  // of this row, for its followers
 
   // The next tokens for the model, oldest first.
   std::span<const int32_t> ready() const {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cache/prefix_cache.h"
+
 namespace fulmar {
 
 // One request as status pages show it.
@@ -54,6 +56,11 @@ struct EngineStats {
   double prefill_tokens_per_second = 0;  // over the last second or so
   double decode_tokens_per_second = 0;
   int64_t start_time = 0;  // unix seconds
+
+  int64_t device_sessions = 0, host_sessions = 0;
+  int64_t session_hits_device = 0, session_hits_host = 0, session_hits_store = 0;
+  int64_t session_store_failures = 0;
+  PrefixCache::Counters prefixes;
 
   std::vector<RequestStatus> requests;  // waiting and running, oldest first
   std::vector<RequestStatus> paused;

@@ -1,0 +1,306 @@
+#include "engine/state_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/settle.h"
+
+namespace fulmar {
+
+namespace {
+
+// Device slots for checkpoints of stop texts; further ones are kept in host memory.
+constexpr int64_t kCheckpointSlots = 16;
+// A row waits for another one's prompt only when that saves at least so many tokens.
+constexpr size_t kWorthFollowing = 32;
+
+size_t shared_beginning(std::span<const int32_t> a, std::span<const int32_t> b) {
+  const size_t most = std::min(a.size(), b.size());
+  const auto end = a.begin() + static_cast<ptrdiff_t>(most);
+  return static_cast<size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
+}
+
+bool starts_afresh(const Ask& ask) { return ask.state.read_session.empty(); }
+
+}  // namespace
+
+Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, const EngineOptions& options,
+                                                       std::unique_ptr<SessionStore> store) {
+  const int64_t checkpoints = std::min(options.slots, kCheckpointSlots);
+  const int64_t total = options.slots + checkpoints + options.device_sessions + options.prefix_slots;
+  FULMAR_ASSIGN(StatePool pool, StatePool::make(ops, model.state_layout(), total));
+  Shares shares;
+  int64_t next = 0;
+  const auto give = [&](std::vector<int64_t>& owner, int64_t count) {
+    for (int64_t i = 0; i < count; i++) owner.push_back(next++);
+    std::reverse(owner.begin(), owner.end());  // taken from the back: low numbers first
+  };
+  give(shares.sequences, options.slots);
+  give(shares.checkpoints, checkpoints);
+  give(shares.sessions, options.device_sessions);
+  give(shares.prefixes, options.prefix_slots);
+  return std::unique_ptr<StateKeeper>(
+      new StateKeeper(model, ops, std::move(pool), std::move(shares), options, std::move(store)));
+}
+
+StateKeeper::StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
+                         std::unique_ptr<SessionStore> store)
+    : model_(model),
+      ops_(ops),
+      pool_(std::move(pool)),
+      free_slots_(std::move(shares.sequences)),
+      free_checkpoints_(std::move(shares.checkpoints)),
+      prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),
+      sessions_(ops, pool_.view(), std::move(shares.sessions), model.fingerprint(), std::move(store),
+                options.sessions),
+      prefixes_(ops, pool_.view(), std::move(shares.prefixes), options.prefixes) {}
+
+bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running) {
+  const Ask& ask = sequence.ask;
+  if (!ask.state.write_session.empty() && busy_.contains(ask.state.write_session)) return false;
+  if (!ask.use_prefix_cache || !prefixes_on_ || !starts_afresh(ask)) return true;
+  if (const auto leader = sequence.follows.lock()) {
+    if (leader->fed < sequence.follows_until) return false;
+    sequence.follows.reset();
+    return true;
+  }
+  const size_t covered = prefixes_.look(ask.state.initial_state, ask.prompt).covered;
+  for (const auto& other : running) {
+    if (other->phase != Sequence::Phase::prefill || !other->cacheable) continue;
+    if (other->ask.state.initial_state != ask.state.initial_state) continue;
+    const size_t shared =
+        std::min({shared_beginning(ask.prompt, other->feed), ask.prompt.size() - 1, other->feed.size() - 1});
+    if (shared < std::max(covered, other->fed) + kWorthFollowing) continue;
+    follow(sequence, *other, shared);
+    return false;
+  }
+  return true;
+}
+
+// Makes the running row leave a snapshot after `shared` tokens, and the waiting one wait for it.
+void StateKeeper::follow(Sequence& sequence, Sequence& leader, size_t shared) {
+  auto& points = leader.snapshot_points;
+  const auto place = std::lower_bound(points.begin(), points.end(), shared);
+  if (place == points.end() || *place != shared) points.insert(place, shared);
+  if (!leader.progress) leader.progress = std::make_shared<PrefillProgress>(PrefillProgress{leader.fed});
+  sequence.follows = leader.progress;
+  sequence.follows_until = shared;
+}
+
+Status StateKeeper::start(Sequence& sequence) {
+  sequence.slot = free_slots_.back();
+  free_slots_.pop_back();
+  if (!sequence.ask.state.write_session.empty()) busy_.insert(sequence.ask.state.write_session);
+  FULMAR_ASSIGN(const bool continued, start_from_session(sequence));
+  return continued ? Status() : start_fresh(sequence);
+}
+
+Result<bool> StateKeeper::start_from_session(Sequence& sequence) {
+  const StateLink& link = sequence.ask.state;
+  if (link.read_session.empty()) return false;
+  FULMAR_ASSIGN(const auto restored, sessions_.restore(link.read_session, sequence.slot));
+  if (!restored) {
+    if (link.must_exist)
+      return Error{ErrorKind::not_found, "session '" + link.read_session + "' does not exist"};
+    return false;
+  }
+  switch (restored->level) {
+    case SessionInfo::Level::device:
+      hits_device_++;
+      break;
+    case SessionInfo::Level::host:
+      hits_host_++;
+      break;
+    case SessionInfo::Level::store:
+      hits_store_++;
+      break;
+  }
+  sequence.tokens_before = restored->tokens;
+  sequence.feed = link.continuing.empty() ? sequence.ask.prompt : link.continuing;
+  sequence.usage.prompt_tokens = static_cast<int64_t>(sequence.feed.size());
+  return true;
+}
+
+Status StateKeeper::start_fresh(Sequence& sequence) {
+  const Ask& ask = sequence.ask;
+  sequence.feed = ask.prompt;
+  sequence.usage.prompt_tokens = static_cast<int64_t>(ask.prompt.size());
+  sequence.cacheable = prefixes_on_ && ask.use_prefix_cache;
+  const bool every_row = ask.score_prompt || ask.embed;  // nothing may be skipped
+  if (sequence.cacheable && !every_row) {
+    const auto known = prefixes_.look(ask.state.initial_state, sequence.feed);
+    sequence.fed = prefixes_.restore(ask.state.initial_state, sequence.feed, sequence.slot);
+    sequence.usage.cached_tokens = static_cast<int64_t>(sequence.fed);
+    sequence.snapshot_points = snapshot_points(sequence.feed.size(), sequence.fed, known.shared);
+    if (sequence.fed > 0) return {};
+  }
+  if (ask.state.initial_state.empty()) {
+    pool_.zero(sequence.slot);
+    return {};
+  }
+  const auto tuned = tuned_.find(ask.state.initial_state);
+  if (tuned == tuned_.end()) {
+    return Error{ErrorKind::not_found, "tuned state '" + ask.state.initial_state + "' is not loaded"};
+  }
+  return pool_.write(sequence.slot, tuned->second);
+}
+
+int64_t StateKeeper::until_snapshot(const Sequence& sequence) const {
+  if (sequence.snapshot_points.empty()) return 0;
+  return static_cast<int64_t>(sequence.snapshot_points.front() - sequence.fed);
+}
+
+void StateKeeper::after_feed(Sequence& sequence) {
+  auto& points = sequence.snapshot_points;
+  if (!points.empty() && points.front() <= sequence.fed) {
+    const auto prefix = std::span<const int32_t>(sequence.feed).first(sequence.fed);
+    prefixes_.save(sequence.ask.state.initial_state, prefix, sequence.slot);
+    points.erase(points.begin());
+  }
+  if (sequence.progress) sequence.progress->fed = sequence.fed;
+  if (sequence.phase != Sequence::Phase::prefill || sequence.ready().empty()) sequence.progress.reset();
+}
+
+void StateKeeper::after_draw(Sequence& sequence) {
+  if (sequence.ask.state.write_session.empty() || sequence.finish) return;
+  const auto pending = sequence.output.pending_token();
+  if (!pending) {
+    drop_checkpoint(sequence);
+  } else if (!sequence.checkpoint) {
+    take_checkpoint(sequence);  // the token that may begin a match is not in the state yet
+  }
+}
+
+void StateKeeper::take_checkpoint(Sequence& sequence) {
+  Checkpoint checkpoint{.drawn_fed = sequence.drawn_fed};
+  if (!free_checkpoints_.empty()) {
+    checkpoint.slot = free_checkpoints_.back();
+    free_checkpoints_.pop_back();
+    pool_.copy(sequence.slot, checkpoint.slot);
+  } else {
+    checkpoint.host = pool_.read(sequence.slot);
+  }
+  sequence.checkpoint = std::move(checkpoint);
+}
+
+void StateKeeper::drop_checkpoint(Sequence& sequence) {
+  if (!sequence.checkpoint) return;
+  if (sequence.checkpoint->slot >= 0) free_checkpoints_.push_back(sequence.checkpoint->slot);
+  sequence.checkpoint.reset();
+}
+
+// Brings the slot back to its checkpoint.
+void StateKeeper::rewind(Sequence& sequence) {
+  const Checkpoint& checkpoint = *sequence.checkpoint;
+  if (checkpoint.slot >= 0) {
+    pool_.copy(checkpoint.slot, sequence.slot);
+  } else {
+    (void)pool_.write(sequence.slot, checkpoint.host);  // read from the same pool: the length is right
+  }
+  sequence.drawn_fed = checkpoint.drawn_fed;
+  drop_checkpoint(sequence);
+}
+
+bool StateKeeper::close(Sequence& sequence) {
+  const StateLink& link = sequence.ask.state;
+  const FinishReason reason = sequence.finish->reason;
+  const bool ended_well = reason == FinishReason::stop || reason == FinishReason::length;
+  const bool fed_all = sequence.fed == sequence.feed.size();
+  const bool commits = !link.write_session.empty() && fed_all && !sequence.finish->paused &&
+                       (ended_well || (reason == FinishReason::cancelled && link.keep_on_cancel));
+  if (commits) {
+    const size_t wanted = tokens_to_commit(sequence);
+    if (sequence.drawn_fed > wanted && sequence.checkpoint) rewind(sequence);
+    sequence.drawn.resize(wanted);
+    if (sequence.drawn_fed < wanted) {
+      sequence.phase = Sequence::Phase::closing;
+      return true;
+    }
+    const auto fed = static_cast<int64_t>(sequence.feed.size() + sequence.drawn_fed);
+    sessions_.commit(link.write_session, sequence.slot, sequence.tokens_before + fed);
+  } else if (sequence.cacheable && ended_well && fed_all && sequence.drawn_fed > 0) {
+    // The end of the answer: where the next turn of a client that resends its history begins.
+    std::vector<int32_t> tokens = sequence.feed;
+    tokens.insert(tokens.end(), sequence.drawn.begin(),
+                  sequence.drawn.begin() + static_cast<ptrdiff_t>(sequence.drawn_fed));
+    prefixes_.save(sequence.ask.state.initial_state, tokens, sequence.slot);
+  }
+  release(sequence);
+  return false;
+}
+
+void StateKeeper::release(Sequence& sequence) {
+  sequence.progress.reset();
+  if (sequence.slot < 0) return;
+  drop_checkpoint(sequence);
+  free_slots_.push_back(std::exchange(sequence.slot, -1));
+  if (!sequence.ask.state.write_session.empty()) busy_.erase(sequence.ask.state.write_session);
+}
+
+void StateKeeper::forget_session(Sequence& sequence) {
+  busy_.erase(sequence.ask.state.write_session);
+  sequence.ask.state.write_session.clear();
+  drop_checkpoint(sequence);
+}
+
+std::vector<std::byte> StateKeeper::take_out(Sequence& sequence) {
+  std::vector<std::byte> state = pool_.read(sequence.slot);
+  if (sequence.checkpoint && sequence.checkpoint->slot >= 0) {
+    Checkpoint kept{.drawn_fed = sequence.checkpoint->drawn_fed,
+                    .host = pool_.read(sequence.checkpoint->slot)};
+    drop_checkpoint(sequence);
+    sequence.checkpoint = std::move(kept);
+  }
+  return state;
+}
+
+Status StateKeeper::put_back(Sequence& sequence, std::span<const std::byte> state) {
+  if (free_slots_.empty()) return Error{ErrorKind::unavailable, "no free slot to resume into; try again"};
+  const std::string& session = sequence.ask.state.write_session;
+  if (!session.empty() && !busy_.insert(session).second) {
+    return Error{ErrorKind::conflict, "session '" + session + "' is in use by another request"};
+  }
+  sequence.slot = free_slots_.back();
+  free_slots_.pop_back();
+  return pool_.write(sequence.slot, state);
+}
+
+Status StateKeeper::import_session(const std::string& id, const StateBlob& blob) {
+  if (in_use(id)) return Error{ErrorKind::conflict, "session '" + id + "' is in use by a running request"};
+  FULMAR_ASSIGN(std::vector<std::byte> payload, payload_for(blob, model_.fingerprint(), pool_.layout()));
+  sessions_.commit(id, std::move(payload), blob.tokens);
+  return {};
+}
+
+Status StateKeeper::add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) {
+  if (free_slots_.empty())
+    return Error{ErrorKind::unavailable, "no free slot to prepare the state in; try again"};
+  const int64_t slot = free_slots_.back();
+  FULMAR_TRY(pool_.set_initial(slot, wkv));
+  prefixes_.clear(name);
+  tuned_[name] = pool_.read(slot);
+  return {};
+}
+
+bool StateKeeper::remove_state(const std::string& name) {
+  prefixes_.clear(name);
+  return tuned_.erase(name) > 0;
+}
+
+std::vector<std::string> StateKeeper::states() const {
+  std::vector<std::string> names;
+  for (const auto& [name, state] : tuned_) names.push_back(name);
+  return names;
+}
+
+void StateKeeper::add_to(EngineStats& stats) const {
+  stats.device_sessions = sessions_.device_count();
+  stats.host_sessions = sessions_.host_count();
+  stats.session_hits_device = hits_device_;
+  stats.session_hits_host = hits_host_;
+  stats.session_hits_store = hits_store_;
+  stats.session_store_failures = sessions_.store_failures();
+  stats.prefixes = prefixes_.counters();
+}
+
+}  // namespace fulmar

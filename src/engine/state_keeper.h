@@ -1,0 +1,96 @@
+// Where the states of sequences come from and go to: slots, sessions, prompt beginnings, tuned states, and
+// the checkpoints that let a session forget a stop text. The engine thread owns it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/prefix_cache.h"
+#include "cache/session_ladder.h"
+#include "engine/engine.h"
+#include "engine/sequence.h"
+#include "model/model.h"
+#include "model/state_pool.h"
+
+namespace fulmar {
+
+class StateKeeper {
+ public:
+  static Result<std::unique_ptr<StateKeeper>> make(Model& model, Ops& ops, const EngineOptions& options,
+                                                   std::unique_ptr<SessionStore> store);
+
+  State view() const { return pool_.view(); }
+  int64_t free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
+
+  // Could this row start now? False while its session is in use, or while a running row is about to compute a
+  // beginning of its prompt (then that row is told to leave a snapshot there).
+  bool ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running);
+
+  // Gives the row a slot (there must be a free one) with its first state, and what is left to feed.
+  Status start(Sequence& sequence);
+  // After each step that fed the row: leaves the snapshots that are due.
+  void after_feed(Sequence& sequence);
+  // After each drawn token: keeps a checkpoint while a stop text may have begun.
+  void after_draw(Sequence& sequence);
+  // Tokens that prefill may feed before the next snapshot is due; 0: no limit.
+  int64_t until_snapshot(const Sequence& sequence) const;
+
+  // The row has ended. True when tokens are still to be fed before its session can be committed; call again
+  // then.
+  bool close(Sequence& sequence);
+  // Takes slot, checkpoint and session lock back; commits nothing.
+  void release(Sequence& sequence);
+
+  // The row will not write to its session any more.
+  void forget_session(Sequence& sequence);
+
+  // A running row's state on its way out of and back into the engine.
+  std::vector<std::byte> take_out(Sequence& sequence);
+  Status put_back(Sequence& sequence, std::span<const std::byte> state);
+
+  SessionLadder& sessions() { return sessions_; }
+  PrefixCache& prefixes() { return prefixes_; }
+  bool in_use(const std::string& session) const { return busy_.contains(session); }
+  Status import_session(const std::string& id, const StateBlob& blob);
+  Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv);
+  bool remove_state(const std::string& name);
+  std::vector<std::string> states() const;
+  void add_to(EngineStats& stats) const;
+
+ private:
+  // Which slots of the pool belong to whom.
+  struct Shares {
+    std::vector<int64_t> sequences, checkpoints, sessions, prefixes;
+  };
+  StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
+              std::unique_ptr<SessionStore> store);
+
+  Result<bool> start_from_session(Sequence& sequence);
+  Status start_fresh(Sequence& sequence);
+  void follow(Sequence& sequence, Sequence& leader, size_t shared);
+  void take_checkpoint(Sequence& sequence);
+  void drop_checkpoint(Sequence& sequence);
+  void rewind(Sequence& sequence);
+  bool caches_prefixes() const { return prefixes_on_; }
+
+  Model& model_;
+  Ops& ops_;
+  StatePool pool_;
+  std::vector<int64_t> free_slots_;
+  std::vector<int64_t> free_checkpoints_;
+  const bool prefixes_on_;
+  SessionLadder sessions_;
+  PrefixCache prefixes_;
+  std::set<std::string> busy_;                           // sessions with a running row
+  std::map<std::string, std::vector<std::byte>> tuned_;  // slot images
+  int64_t hits_device_ = 0, hits_host_ = 0, hits_store_ = 0;
+};
+
+}  // namespace fulmar
