@@ -309,12 +309,12 @@ asio::awaitable<Status> CallState::read_response() {
     ResponseParser parser;
     parser.header_limit(kMaxHeadBytes);
     parser.body_limit(boost::none);
+    parser.skip(request_.method == "HEAD");
     const auto [failure, bytes] = co_await http::async_read_header(*socket_, buffer_, parser, kAwait);
     if (failure) co_return failed(ErrorKind::io, "no answer", failure);
     const unsigned status = parser.get().result_int();
     const bool interim = status >= 100 && status < 200 && status != 101;
     if (interim) continue;
-    if (request_.method == "HEAD") parser.skip(true);
     co_return co_await read_body(parser);
   }
 }

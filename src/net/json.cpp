@@ -155,7 +155,7 @@ Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
                         std::to_string(limits.max_bytes));
   }
   try {
-    simdjson::dom::parser parser(limits.max_bytes);
+    simdjson::dom::parser parser;
     std::string scratch;
     if (const auto code = parser.allocate(text.size(), limits.max_depth); code != simdjson::SUCCESS) {
       return invalid_json(reason_for(code, limits, scratch));

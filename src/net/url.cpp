@@ -107,7 +107,7 @@ Result<Target> parse_target(std::string_view target) {
   Target out;
   FULMAR_ASSIGN(out.path, percent_decode(target.substr(0, question)));
   while (out.path.size() > 1 && out.path.back() == '/') out.path.pop_back();
-  if (out.path.empty()) out.path = "/";
+  if (out.path.empty()) out.path.push_back('/');
   if (question != std::string_view::npos) {
     FULMAR_ASSIGN(out.query, parse_query(target.substr(question + 1)));
   }
@@ -123,8 +123,9 @@ Result<Url> parse_url(std::string_view url) {
   const size_t begin = rest.find_first_of("/?");
   std::string_view authority = rest.substr(0, begin);
   Url out;
-  out.target = begin == std::string_view::npos ? "/" : std::string(rest.substr(begin));
-  if (out.target.front() == '?') out.target.insert(0, "/");
+  const std::string_view written = begin == std::string_view::npos ? std::string_view() : rest.substr(begin);
+  if (!written.starts_with('/')) out.target.push_back('/');
+  out.target.append(written);
   if (authority.find('@') != std::string_view::npos)
     return invalid(fmt::format("URL '{}' holds a user name", shown));
 
