@@ -1,0 +1,55 @@
+// From a checkpoint with official names to the weight structs of ops/args.h. Knows shapes, not mathematics.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "files/checkpoint.h"
+#include "files/model_config.h"
+#include "model/fingerprint.h"
+#include "ops/ops.h"
+
+namespace fulmar {
+
+// Takes tensors by name and checks their shapes. After the first failure it does nothing more and keeps the
+// error, so that binding code reads as a list of names.
+class Binder {
+ public:
+  Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops);
+
+  const ModelConfig& config() const { return config_; }
+  Ops& ops() { return ops_; }
+
+  // Stored [out, in].
+  Weight matrix(const std::string& name, int64_t out, int64_t in, WeightRole role);
+  // Stored [in, out], as the low-rank factors are.
+  Weight factor(const std::string& name, int64_t in, int64_t out);
+  // Slice `index` of a tensor stored [slices, in, out].
+  Weight factor_slice(const std::string& name, int64_t index, int64_t slices, int64_t in, int64_t out);
+  // n numbers, stored in any shape that holds no more, as [1, n].
+  Tensor vector(const std::string& name, int64_t n);
+  // Several vectors as the rows of one tensor [names, n].
+  Tensor rows(const std::string& prefix, std::initializer_list<std::string_view> names, int64_t n);
+  Norm norm(const std::string& name, int64_t n);
+
+  bool has(const std::string& name) const;
+  void fail(Error error);
+  Status status() const;
+  std::string fingerprint() { return fingerprint_.hex(); }
+
+ private:
+  const CheckpointTensor* find(const std::string& name, std::initializer_list<int64_t> shape);
+  bool read(const std::string& name, std::span<float> out);
+  Weight import(const std::string& name, const HostMatrix& matrix, WeightRole role);
+
+  const Checkpoint& checkpoint_;
+  const ModelConfig& config_;
+  Ops& ops_;
+  Fingerprint fingerprint_;
+  Status status_;
+};
+
+}  // namespace fulmar

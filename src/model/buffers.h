@@ -1,0 +1,34 @@
+// Activation tensors that live as long as a model: first declared, so that their size is known before
+// anything is allocated, then placed in one block.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "ops/ops.h"
+
+namespace fulmar {
+
+class Buffers {
+ public:
+  Buffers() = default;
+  Buffers(const Buffers&) = delete;  // declared tensors are members of the same object
+  Buffers& operator=(const Buffers&) = delete;
+
+  // `tensor` gets its shape at once and its memory in place().
+  void declare(Tensor& tensor, int64_t rows, int64_t cols, DType dtype);
+  size_t bytes() const { return bytes_; }
+  Status place(Ops& ops);
+
+ private:
+  struct Piece {
+    Tensor* tensor;
+    size_t offset;
+  };
+  std::vector<Piece> pieces_;
+  size_t bytes_ = 0;
+  Buffer memory_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,28 @@
+// A short name for a set of weights, made from their shapes and a sample of their numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tensor/weight.h"
+
+namespace fulmar {
+
+// Equal for equal numbers, whether a file holds them as f32, f16 or bf16 and in whatever layout. Two 64-bit
+// sums; enough to tell models apart, no defence against someone who forges weights.
+class Fingerprint {
+ public:
+  void add(std::string_view text);
+  // Samples a few runs of the matrix, so that a mapped file is hardly read.
+  void add(std::string_view name, const HostMatrix& matrix);
+  std::string hex() const;  // 32 digits
+
+ private:
+  void add_bytes(const void* data, size_t bytes);
+
+  uint64_t first_ = 0xcbf29ce484222325u;
+  uint64_t second_ = 0x9e3779b97f4a7c15u;
+};
+
+}  // namespace fulmar

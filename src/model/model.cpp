@@ -1,0 +1,146 @@
+#include "model/model.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "model/bind.h"
+#include "model/nonfinite.h"
+#include "model/rwkv6.h"
+#include "model/rwkv7.h"
+
+namespace fulmar {
+
+namespace {
+
+constexpr int64_t kMostRows = 65536;
+constexpr int64_t kRowGrain = 64;  // backends pad a step's rows up to a multiple of at most this
+
+int64_t padded_rows(int64_t rows) { return (rows + kRowGrain - 1) / kRowGrain * kRowGrain; }
+
+int64_t wanted_rows(const LoadOptions& options) {
+  return options.max_wanted > 0 ? std::min(options.max_wanted, options.max_rows) : options.max_rows;
+}
+
+// Upper bound of what any default island takes at once.
+size_t scratch_bytes(const ModelConfig& config, int64_t rows) {
+  const int64_t c = config.n_embd, f = config.n_ffn, d = config.deep_rank;
+  const int64_t ranks =
+      config.rank_w + config.rank_a + config.rank_v + config.rank_g + 5 * config.rank_mix + config.rank_decay;
+  const int64_t deep = d > 0 ? c + f + d * d + 2 * d : 0;
+  constexpr size_t kPieces = 16, kAlignment = 64;
+  return static_cast<size_t>(rows * (4 * c + f + ranks + deep)) * sizeof(float) + kPieces * kAlignment;
+}
+
+bool kept_as_stored(const CheckpointTensor& tensor) {
+  const size_t axes = tensor.shape.size();
+  if (axes != 2 || tensor.dtype == DType::f64) return false;
+  return tensor.strides[1] == 1 && tensor.strides[0] == tensor.shape[1] && tensor.name.ends_with(".weight");
+}
+
+size_t imported_bytes(const Checkpoint& checkpoint, bool borrows) {
+  size_t bytes = 0;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    if (borrows && kept_as_stored(tensor)) continue;
+    size_t count = 1;
+    for (const int64_t axis : tensor.shape) count *= static_cast<size_t>(axis);
+    const bool vector = count == static_cast<size_t>(tensor.shape.empty() ? 1 : tensor.shape.back());
+    bytes += count * (vector ? sizeof(float) : std::min(size_of(tensor.dtype), sizeof(float)));
+  }
+  return bytes;
+}
+
+std::string mebibytes(size_t bytes) { return std::to_string(bytes / (1024 * 1024)) + " MiB"; }
+
+Status check_options(const LoadOptions& options) {
+  if (options.max_rows >= 1 && options.max_rows <= kMostRows) return {};
+  return Error{ErrorKind::invalid, "max_rows is " + std::to_string(options.max_rows) + "; wanted 1 to " +
+                                       std::to_string(kMostRows)};
+}
+
+Status check_memory(const MemoryPlan& plan, const Ops& ops) {
+  const size_t needed = plan.weights + plan.workspace, free = ops.memory_free();
+  if (needed <= free) return {};
+  return Error{ErrorKind::resource, "the model needs " + mebibytes(needed) + " (" + mebibytes(plan.weights) +
+                                        " weights, " + mebibytes(plan.workspace) + " workspace); " +
+                                        ops.name() + " has " + mebibytes(free) + " free"};
+}
+
+Status check_finite(const Checkpoint& checkpoint) {
+  const auto found = first_nonfinite(checkpoint);
+  if (!found) return {};
+  return Error{ErrorKind::corrupt, "tensor '" + found->tensor + "' holds " + std::string(found->what) +
+                                       " at element " + std::to_string(found->index)};
+}
+
+template <class Version>
+Result<std::unique_ptr<Model>> bind_as(Binder& binder, int64_t rows,
+                                       const std::function<void(int64_t)>& loaded) {
+  FULMAR_ASSIGN(std::unique_ptr<Version> model, Version::bind(binder, rows, loaded));
+  return std::unique_ptr<Model>(std::move(model));
+}
+
+}  // namespace
+
+StateLayout state_layout_of(const ModelConfig& config, const Ops& ops) {
+  return {config.n_layer, config.n_embd, config.n_head, config.head_size, ops.shift_dtype(), DType::f32};
+}
+
+MemoryPlan plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops,
+                       const LoadOptions& options) {
+  const int64_t rows = padded_rows(options.max_rows);
+  const int64_t tensors = config.version == 7 ? 17 : 12;
+  const auto row_bytes = static_cast<size_t>(config.n_embd) * sizeof(float);
+  const size_t activations = static_cast<size_t>(rows * tensors) * row_bytes;
+  const auto wanted = static_cast<size_t>(padded_rows(wanted_rows(options)));
+  const size_t results = wanted * (row_bytes + static_cast<size_t>(config.vocab) * sizeof(float));
+  return {.weights = imported_bytes(checkpoint, ops.borrows_host_weights()),
+          .workspace = activations + results + scratch_bytes(config, rows),
+          .per_slot = state_layout_of(config, ops).slot_bytes()};
+}
+
+Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoint, Ops& ops,
+                                           const LoadOptions& options) {
+  FULMAR_TRY(check_options(options));
+  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  const MemoryPlan plan = plan_memory(*checkpoint, config, ops, options);
+  FULMAR_TRY(check_memory(plan, ops));
+  if (!options.allow_nonfinite) FULMAR_TRY(check_finite(*checkpoint));
+
+  const auto report = [&](double fraction) {
+    if (options.progress) options.progress(fraction);
+  };
+  report(0);
+  const int64_t rows = padded_rows(options.max_rows);
+  const auto loaded = [&](int64_t layers) {
+    report(static_cast<double>(layers) / static_cast<double>(config.n_layer + 1));
+  };
+  Binder binder(*checkpoint, config, ops);
+  FULMAR_ASSIGN(std::unique_ptr<Model> model, config.version == 7 ? bind_as<Rwkv7>(binder, rows, loaded)
+                                                                  : bind_as<Rwkv6>(binder, rows, loaded));
+  const int64_t wanted = padded_rows(wanted_rows(options));
+  model->buffers_.declare(model->hidden_, wanted, config.n_embd, ops.activation_dtype());
+  model->buffers_.declare(model->logits_, wanted, config.vocab, DType::f32);
+  FULMAR_TRY(model->buffers_.place(ops));
+  FULMAR_TRY(ops.reserve_scratch(scratch_bytes(config, rows)));
+  ops.synchronise();
+  model->checkpoint_ = std::move(checkpoint);
+  model->fingerprint_ = binder.fingerprint();
+  model->memory_ = plan;
+  model->max_rows_ = options.max_rows;
+  report(1);
+  return model;
+}
+
+Tensor Model::forward(const StepInput& input, const State& state) {
+  const auto rows = static_cast<int64_t>(input.token.size());
+  wanted_ = static_cast<int64_t>(input.wanted.size());
+  FULMAR_CHECK(rows >= 1 && rows <= max_rows_ && wanted_ <= logits_.rows);
+  const Batch batch = ops_.begin_step(input, state);
+  FULMAR_CHECK(batch.rows <= padded_rows(max_rows_) && batch.wanted <= logits_.rows);
+  const Tensor hidden = hidden_.slice_rows(0, batch.wanted);
+  const Tensor logits = logits_.slice_rows(0, batch.wanted);
+  ops_.run_step(batch, [&] { step(batch, state, hidden, logits); });
+  return logits_.slice_rows(0, wanted_);
+}
+
+}  // namespace fulmar

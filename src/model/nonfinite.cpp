@@ -1,0 +1,114 @@
+#include "model/nonfinite.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tensor/convert.h"
+
+namespace fulmar {
+
+namespace {
+
+// True when a number in the run has all exponent bits set. One pass of integer work, which compilers turn
+// into vector code.
+template <class Bits>
+bool any_set(const std::byte* data, int64_t count, Bits exponent) {
+  constexpr int64_t kRun = 4096;
+  Bits run[kRun];
+  for (int64_t begin = 0; begin < count; begin += kRun) {
+    const int64_t length = std::min(kRun, count - begin);
+    std::memcpy(run, data + static_cast<size_t>(begin) * sizeof(Bits),
+                static_cast<size_t>(length) * sizeof(Bits));
+    Bits found = 0;
+    for (int64_t i = 0; i < length; i++) found |= static_cast<Bits>((run[i] & exponent) == exponent);
+    if (found != 0) return true;
+  }
+  return false;
+}
+
+bool any_nonfinite(DType dtype, const std::byte* data, int64_t count) {
+  switch (dtype) {
+    case DType::f32:
+      return any_set<uint32_t>(data, count, 0x7f800000u);
+    case DType::f16:
+      return any_set<uint16_t>(data, count, 0x7c00u);
+    case DType::bf16:
+      return any_set<uint16_t>(data, count, 0x7f80u);
+    case DType::f64:
+      return any_set<uint64_t>(data, count, 0x7ff0000000000000u);
+    default:
+      return false;
+  }
+}
+
+int64_t count_of(const CheckpointTensor& tensor) {
+  int64_t count = 1;
+  for (const int64_t axis : tensor.shape) count *= axis;
+  return count;
+}
+
+// Byte offset of the element at a row-major position.
+size_t offset_of(const CheckpointTensor& tensor, int64_t position) {
+  int64_t offset = 0;
+  for (size_t axis = tensor.shape.size(); axis-- > 0;) {
+    offset += position % tensor.shape[axis] * tensor.strides[axis];
+    position /= tensor.shape[axis];
+  }
+  return static_cast<size_t>(offset) * size_of(tensor.dtype);
+}
+
+bool row_major(const CheckpointTensor& tensor) {
+  int64_t expected = 1;
+  for (size_t axis = tensor.shape.size(); axis-- > 0;) {
+    if (tensor.shape[axis] != 1 && tensor.strides[axis] != expected) return false;
+    expected *= tensor.shape[axis];
+  }
+  return true;
+}
+
+bool is_nonfinite_at(const CheckpointTensor& tensor, int64_t position, float& value) {
+  const std::byte* at = tensor.data + offset_of(tensor, position);
+  to_f32(tensor.dtype, at, {&value, 1});
+  return any_nonfinite(tensor.dtype, at, 1);
+}
+
+std::optional<Nonfinite> scan(const CheckpointTensor& tensor) {
+  const int64_t count = count_of(tensor);
+  if (!is_float(tensor.dtype) || count == 0) return std::nullopt;
+  if (row_major(tensor) && !any_nonfinite(tensor.dtype, tensor.data, count)) return std::nullopt;
+  for (int64_t i = 0; i < count; i++) {
+    float value = 0;
+    if (is_nonfinite_at(tensor, i, value)) {
+      return Nonfinite{tensor.name, i, std::isnan(value) ? "NaN" : "infinity"};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Nonfinite> first_nonfinite(const Checkpoint& checkpoint) {
+  const auto tensors = std::span(checkpoint.tensors());
+  std::vector<std::optional<Nonfinite>> found(tensors.size());
+  std::atomic<size_t> next = 0, end = tensors.size();
+  const auto work = [&] {
+    for (size_t i = next++; i < end; i = next++) {
+      found[i] = scan(tensors[i]);
+      if (found[i]) end = std::min(end.load(), i + 1);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); i++) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  for (auto& one : found) {
+    if (one) return one;
+  }
+  return std::nullopt;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,101 @@
+#include "model/rwkv6.h"
+
+namespace fulmar {
+
+namespace {
+
+TimeMix6 time_mix(Binder& binder, int64_t layer) {
+  const ModelConfig& config = binder.config();
+  const int64_t c = config.n_embd, rank = config.rank_mix;
+  const std::string block = "blocks." + std::to_string(layer) + ".";
+  const std::string p = block + "att.";
+  TimeMix6 att;
+  att.n_head = config.n_head;
+  att.head_size = config.head_size;
+  att.ln1 = binder.norm(block + "ln1", c);
+  att.mix_x = binder.vector(p + "time_maa_x", c);
+  att.mix = binder.rows(p, {"time_maa_w", "time_maa_k", "time_maa_v", "time_maa_r", "time_maa_g"}, c);
+  att.mix_w1 = binder.factor(p + "time_maa_w1", c, 5 * rank);
+  for (int64_t i = 0; i < 5; i++) att.mix_w2[i] = binder.factor_slice(p + "time_maa_w2", i, 5, rank, c);
+  att.receptance = binder.matrix(p + "receptance.weight", c, c, WeightRole::projection);
+  att.key = binder.matrix(p + "key.weight", c, c, WeightRole::projection);
+  att.value = binder.matrix(p + "value.weight", c, c, WeightRole::projection);
+  att.gate = binder.matrix(p + "gate.weight", c, c, WeightRole::projection);
+  att.output = binder.matrix(p + "output.weight", c, c, WeightRole::projection);
+  att.w.first = binder.factor(p + "time_decay_w1", c, config.rank_decay);
+  att.w.second = binder.factor(p + "time_decay_w2", config.rank_decay, c);
+  att.w.bias = binder.vector(p + "time_decay", c);
+  att.u = binder.vector(p + "time_faaaa", c);
+  att.ln_x = binder.norm(p + "ln_x", c);
+  return att;
+}
+
+ChannelMix6 channel_mix(Binder& binder, int64_t layer) {
+  const ModelConfig& config = binder.config();
+  const int64_t c = config.n_embd, f = config.n_ffn;
+  const std::string block = "blocks." + std::to_string(layer) + ".";
+  const std::string p = block + "ffn.";
+  ChannelMix6 ffn;
+  ffn.ln2 = binder.norm(block + "ln2", c);
+  ffn.mix_k = binder.vector(p + "time_maa_k", c);
+  ffn.mix_r = binder.vector(p + "time_maa_r", c);
+  ffn.key = binder.matrix(p + "key.weight", f, c, WeightRole::ffn_key);
+  ffn.value = binder.matrix(p + "value.weight", c, f, WeightRole::ffn_value);
+  ffn.receptance = binder.matrix(p + "receptance.weight", c, c, WeightRole::projection);
+  return ffn;
+}
+
+}  // namespace
+
+Rwkv6::Rwkv6(const ModelConfig& config, Ops& ops, int64_t max_rows) : Model(config, ops) {
+  const int64_t c = config.n_embd;
+  const DType activation = ops.activation_dtype();
+  buffers().declare(x_, max_rows, c, ops.residual_dtype());
+  Projected6& p = projected_;
+  for (Tensor* tensor : {&pending_, &mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &y_, &p.r,
+                         &p.k, &p.v, &p.g, &p.u}) {
+    buffers().declare(*tensor, max_rows, c, activation);
+  }
+}
+
+Result<std::unique_ptr<Rwkv6>> Rwkv6::bind(Binder& binder, int64_t max_rows,
+                                           const std::function<void(int64_t)>& loaded) {
+  const ModelConfig& config = binder.config();
+  std::unique_ptr<Rwkv6> model(new Rwkv6(config, binder.ops(), max_rows));
+  model->embedding_.table = binder.matrix("emb.weight", config.vocab, config.n_embd, WeightRole::embedding);
+  model->embedding_.ln0 = binder.norm("blocks.0.ln0", config.n_embd);
+  model->layers_.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
+  for (int64_t l = 0; l < config.n_layer; l++) {
+    Layer& layer = model->layers_.emplace_back(Layer{time_mix(binder, l), channel_mix(binder, l)});
+    FULMAR_TRY(binder.status());
+    FULMAR_TRY(binder.ops().finish_layer(layer.att, layer.ffn));
+    loaded(l + 1);
+  }
+  model->head_.ln_out = binder.norm("ln_out", config.n_embd);
+  model->head_.matrix = binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head);
+  FULMAR_TRY(binder.status());
+  return model;
+}
+
+void Rwkv6::step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) {
+  const auto rows = [&](Tensor tensor) { return tensor.slice_rows(0, batch.rows); };
+  const Tensor x = rows(x_), pending = rows(pending_), y = rows(y_);
+  const Tensor mixed[5] = {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]),
+                           rows(mixed_[4])};
+  const auto& all = projected_;
+  const Projected6 p{rows(all.r), rows(all.k), rows(all.v), rows(all.g), rows(all.u)};
+
+  ops().embed(batch, embedding_, x);
+  for (size_t i = 0; i < layers_.size(); i++) {
+    const auto& [att, ffn] = layers_[i];
+    const auto layer = static_cast<int64_t>(i);
+    ops().enter6(batch, att, x, i == 0 ? Tensor{} : pending, state.att_shift(layer), mixed);
+    ops().project6(batch, att, mixed, p);
+    ops().recur6(batch, att, p, state.wkv(layer), y);
+    ops().leave6(batch, att, p, y, pending);
+    ops().channel_mix6(batch, ffn, x, pending, state.ffn_shift(layer));
+  }
+  if (batch.wanted > 0) ops().read_out(batch, head_, x, pending, hidden, logits);
+}
+
+}  // namespace fulmar
