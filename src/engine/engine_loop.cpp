@@ -114,12 +114,16 @@ Status EngineLoop::submit(Request request) {
   auto rows = std::make_shared<std::vector<Ask>>(std::move(request.rows));
   commands_.put([this, record, rows] {
     counters_.requests_total++;
+    std::shared_ptr<const StopTexts> texts;
+    const std::vector<std::string>* texts_of = nullptr;  // rows of a request mostly share their stop texts
     for (Ask& ask : *rows) {
       auto sequence = std::make_unique<Sequence>();
-      sequence->output = OutputText(ask.stop.texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0);
+      if (texts_of == nullptr || *texts_of != ask.stop.texts)
+        texts = std::make_shared<const StopTexts>(ask.stop.texts);
+      sequence->output = OutputText(texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0);
       sequence->ask = std::move(ask);
+      texts_of = &sequence->ask.stop.texts;
       sequence->request = record;
-      sequence->submitted = Clock::now();
       waiting_.push_back(std::move(sequence));
     }
   });

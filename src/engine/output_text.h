@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,44 +18,39 @@ namespace fulmar {
 class OutputText {
  public:
   OutputText() = default;
-  // `texts`: stop texts; `include_stop`: release the matched text, too.
-  OutputText(std::vector<std::string> texts, bool include_stop, bool keep_records);
+  // `texts` may be null: nothing is ever held back then. keep_records: take_records() will be called.
+  OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop, bool keep_records);
 
   // Adds one drawn token's bytes. Returns what may be shown now.
   std::string push(std::string_view bytes, TokenRecord record);
-  // Nothing more will come: releases what a possible stop text held back. An unfinished character is dropped.
+  // Nothing more will come: decides what a possible stop text held back. An unfinished character is dropped.
+  // Further calls return nothing.
   std::string finish();
 
-  // Records whose text has been released since the last call.
+  // Records whose text has been released since the last call; those behind a matched stop text never come.
   std::vector<TokenRecord> take_records();
 
-  bool hit() const { return hit_.has_value(); }
-  const std::string& stop_text() const { return hit_->text; }
+  bool hit() const { return matcher_ && matcher_->hit(); }
+  const std::string& stop_text() const { return matcher_->hit()->text; }
 
-  // Tokens (by index of push) that lie wholly before byte `offset` of the output.
-  size_t tokens_before(size_t offset) const;
-  // The first token that contains a byte of the match, or of the earliest possible match that is still open.
-  size_t match_token() const { return tokens_before(hit_->start); }
+  // By index of push: the first token that holds a byte of the match; only with hit().
+  size_t match_token() const { return token_at(matcher_->hit()->start); }
+  // The same for the earliest match that is still possible.
   std::optional<size_t> pending_token() const;
-  // Tokens that put at least one byte before the match; all of them without a match.
+  // Tokens with at least one byte that is shown; all of them without a match.
   size_t tokens_shown() const;
 
  private:
-  struct Hit {
-    size_t start;
-    std::string text;
-  };
+  size_t token_at(size_t offset) const;  // the token that holds this byte of the output
 
-  std::string release(std::string_view bytes);
-
-  std::optional<StopMatcher> matcher_;  // absent without stop texts: nothing is ever held back
+  std::optional<StopMatcher> matcher_;
+  bool include_stop_ = false;
   bool keep_records_ = false;
+  bool finished_ = false;
   Utf8Stream utf8_;
-  std::vector<size_t> end_;  // end offset of each token's bytes
-  size_t released_ = 0;      // bytes let through so far
-  std::vector<TokenRecord> records_;
-  size_t records_taken_ = 0;
-  std::optional<Hit> hit_;
+  std::vector<size_t> end_;           // where each token's bytes end
+  size_t released_ = 0;               // bytes let through by the matcher
+  std::vector<TokenRecord> records_;  // not yet taken; the last one belongs to the last token
 };
 
 }  // namespace fulmar

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -84,7 +83,6 @@ struct Sequence {
   std::vector<double> embedding_sum;
   std::optional<Finish> finish;
 
-  std::chrono::steady_clock::time_point submitted, first_step, last_draw;
   double prefill_seconds = 0;
   double decode_seconds = 0;
 

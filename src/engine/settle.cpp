@@ -10,6 +10,10 @@ bool contains(const std::vector<int32_t>& ids, int32_t id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
+Finish stopped_by_text(const Sequence& sequence) {
+  return {.reason = FinishReason::stop, .stop_text = sequence.output.stop_text()};
+}
+
 }  // namespace
 
 std::string settle_token(Sequence& sequence, const SampledToken& drawn, const Tokenizer& tokenizer) {
@@ -27,13 +31,17 @@ std::string settle_token(Sequence& sequence, const SampledToken& drawn, const To
   std::string text = sequence.output.push(bytes, std::move(record));
 
   if (sequence.output.hit()) {
-    sequence.finish = Finish{.reason = FinishReason::stop, .stop_text = sequence.output.stop_text()};
+    sequence.finish = stopped_by_text(sequence);
   } else if (ask.mask && ask.mask->complete()) {
     sequence.finish = Finish{.reason = FinishReason::stop};
   } else if (static_cast<int64_t>(sequence.drawn.size()) >= ask.max_tokens) {
     sequence.finish = Finish{.reason = FinishReason::length};
   }
-  if (sequence.finish) text += sequence.output.finish();
+  if (sequence.finish) {
+    text += sequence.output.finish();
+    // The end of the output may complete a match that an earlier, now impossible one had held open.
+    if (sequence.output.hit()) sequence.finish = stopped_by_text(sequence);
+  }
   return text;
 }
 
