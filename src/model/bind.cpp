@@ -3,19 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tensor/convert.h"
-
 namespace fulmar {
-
-namespace {
-
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); i++) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return text + "]";
-}
-
-}  // namespace
 
 Binder::Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops)
     : checkpoint_(checkpoint), config_(config), ops_(ops) {
@@ -32,18 +20,19 @@ Status Binder::status() const { return status_; }
 
 // Null, and an error kept, where the tensor is missing, not of floats or of another shape. Axes of length 1
 // in front do not count: [1, 1, C] passes for [C].
-const CheckpointTensor* Binder::find(const std::string& name, std::initializer_list<int64_t> shape) {
+const StoredTensor* Binder::find(const std::string& name, std::initializer_list<int64_t> shape) {
   if (!status_.ok()) return nullptr;
-  const CheckpointTensor* tensor = checkpoint_.find(name);
+  const StoredTensor* tensor = checkpoint_.find(name);
   if (tensor == nullptr) {
-    fail({ErrorKind::corrupt, "tensor '" + name + "' is missing; wanted shape " + shape_text(shape)});
+    fail({ErrorKind::corrupt, "tensor '" + name + "' is missing; wanted shape " +
+                                  shape_text(std::span(shape.begin(), shape.size()))});
     return nullptr;
   }
   std::span<const int64_t> found = tensor->shape;
   while (found.size() > shape.size() && found.front() == 1) found = found.subspan(1);
   if (!std::equal(found.begin(), found.end(), shape.begin(), shape.end())) {
-    fail({ErrorKind::corrupt,
-          "tensor '" + name + "' has shape " + shape_text(tensor->shape) + "; wanted " + shape_text(shape)});
+    fail({ErrorKind::corrupt, "tensor '" + name + "' has shape " + shape_text(tensor->shape) + "; wanted " +
+                                  shape_text(std::span(shape.begin(), shape.size()))});
     return nullptr;
   }
   if (!is_float(tensor->dtype)) {
@@ -54,51 +43,48 @@ const CheckpointTensor* Binder::find(const std::string& name, std::initializer_l
   return tensor;
 }
 
-Weight Binder::import(const std::string& name, const HostMatrix& matrix, WeightRole role) {
-  fingerprint_.add(name, matrix);
+Weight Binder::import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role) {
+  fingerprint_.add(tensor.name, matrix);
   Result<Weight> weight = ops_.import_weight(matrix, role);
-  if (weight.ok()) return *weight;
-  fail({weight.error().kind, "tensor '" + name + "': " + weight.error().text});
-  return {};
+  if (!weight.ok()) {
+    fail({weight.error().kind, "tensor '" + tensor.name + "': " + weight.error().text});
+    return {};
+  }
+  if (!ops_.borrows_host_weights()) checkpoint_.release_pages(tensor);
+  return *weight;
 }
 
 Weight Binder::matrix(const std::string& name, int64_t out, int64_t in, WeightRole role) {
-  const CheckpointTensor* tensor = find(name, {out, in});
+  const StoredTensor* tensor = find(name, {out, in});
   if (tensor == nullptr) return {};
   const auto strides = std::span(tensor->strides).last(2);
-  return import(name, {tensor->data, tensor->dtype, out, in, strides[0], strides[1]}, role);
+  return import(*tensor, {tensor->data, tensor->dtype, out, in, strides[0], strides[1]}, role);
 }
 
 Weight Binder::factor(const std::string& name, int64_t in, int64_t out) {
-  const CheckpointTensor* tensor = find(name, {in, out});
+  const StoredTensor* tensor = find(name, {in, out});
   if (tensor == nullptr) return {};
   const auto strides = std::span(tensor->strides).last(2);
-  return import(name, {tensor->data, tensor->dtype, out, in, strides[1], strides[0]}, WeightRole::low_rank);
+  return import(*tensor, {tensor->data, tensor->dtype, out, in, strides[1], strides[0]},
+                WeightRole::low_rank);
 }
 
 Weight Binder::factor_slice(const std::string& name, int64_t index, int64_t slices, int64_t in, int64_t out) {
-  const CheckpointTensor* tensor = find(name, {slices, in, out});
+  const StoredTensor* tensor = find(name, {slices, in, out});
   if (tensor == nullptr) return {};
   const auto strides = std::span(tensor->strides).last(3);
   const std::byte* data = tensor->data + static_cast<size_t>(index * strides[0]) * size_of(tensor->dtype);
-  return import(name, {data, tensor->dtype, out, in, strides[2], strides[1]}, WeightRole::low_rank);
+  return import(*tensor, {data, tensor->dtype, out, in, strides[2], strides[1]}, WeightRole::low_rank);
 }
 
 bool Binder::read(const std::string& name, std::span<float> out) {
   const auto n = static_cast<int64_t>(out.size());
-  const CheckpointTensor* tensor = checkpoint_.find(name);
+  const StoredTensor* tensor = checkpoint_.find(name);
   // r_k and time_faaaa are [H, N]: any shape that holds n numbers in row-major order will do for a vector.
   const bool two_axes = tensor != nullptr && tensor->shape.size() == 2 && tensor->shape[0] != 1;
   tensor = two_axes ? find(name, {config_.n_head, config_.head_size}) : find(name, {n});
   if (tensor == nullptr) return false;
-  const int64_t cols = two_axes ? config_.head_size : n;
-  const int64_t col_stride = tensor->strides.empty() ? 1 : tensor->strides.back();
-  const int64_t row_stride = two_axes ? tensor->strides[0] : 0;
-  for (int64_t i = 0; i < n; i++) {
-    const int64_t index = i / cols * row_stride + i % cols * col_stride;
-    to_f32(tensor->dtype, tensor->data + static_cast<size_t>(index) * size_of(tensor->dtype),
-           out.subspan(static_cast<size_t>(i), 1));
-  }
+  copy_as_f32(*tensor, out);
   fingerprint_.add(name, {reinterpret_cast<const std::byte*>(out.data()), DType::f32, 1, n, n});
   return true;
 }

@@ -41,9 +41,9 @@ class Binder {
   std::string fingerprint() { return fingerprint_.hex(); }
 
  private:
-  const CheckpointTensor* find(const std::string& name, std::initializer_list<int64_t> shape);
+  const StoredTensor* find(const std::string& name, std::initializer_list<int64_t> shape);
   bool read(const std::string& name, std::span<float> out);
-  Weight import(const std::string& name, const HostMatrix& matrix, WeightRole role);
+  Weight import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role);
 
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;

@@ -31,20 +31,19 @@ size_t scratch_bytes(const ModelConfig& config, int64_t rows) {
   return static_cast<size_t>(rows * (4 * c + f + ranks + deep)) * sizeof(float) + kPieces * kAlignment;
 }
 
-bool kept_as_stored(const CheckpointTensor& tensor) {
-  const size_t axes = tensor.shape.size();
-  if (axes != 2 || tensor.dtype == DType::f64) return false;
-  return tensor.strides[1] == 1 && tensor.strides[0] == tensor.shape[1] && tensor.name.ends_with(".weight");
+// Matrices that a borrowing backend uses where they lie: rows of `out` channels, in a type it can read.
+bool borrowable(const StoredTensor& tensor) {
+  return tensor.shape.size() == 2 && tensor.contiguous() && tensor.name.ends_with(".weight") &&
+         tensor.dtype != DType::f64;
 }
 
 size_t imported_bytes(const Checkpoint& checkpoint, bool borrows) {
   size_t bytes = 0;
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    if (borrows && kept_as_stored(tensor)) continue;
-    size_t count = 1;
-    for (const int64_t axis : tensor.shape) count *= static_cast<size_t>(axis);
-    const bool vector = count == static_cast<size_t>(tensor.shape.empty() ? 1 : tensor.shape.back());
-    bytes += count * (vector ? sizeof(float) : std::min(size_of(tensor.dtype), sizeof(float)));
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    if (borrows && borrowable(tensor)) continue;
+    const bool vector = !tensor.shape.empty() && tensor.shape.back() == tensor.count();
+    const size_t element = vector ? sizeof(float) : std::min(size_of(tensor.dtype), sizeof(float));
+    bytes += static_cast<size_t>(tensor.count()) * element;
   }
   return bytes;
 }

@@ -45,14 +45,8 @@ bool any_nonfinite(DType dtype, const std::byte* data, int64_t count) {
   }
 }
 
-int64_t count_of(const CheckpointTensor& tensor) {
-  int64_t count = 1;
-  for (const int64_t axis : tensor.shape) count *= axis;
-  return count;
-}
-
 // Byte offset of the element at a row-major position.
-size_t offset_of(const CheckpointTensor& tensor, int64_t position) {
+size_t offset_of(const StoredTensor& tensor, int64_t position) {
   int64_t offset = 0;
   for (size_t axis = tensor.shape.size(); axis-- > 0;) {
     offset += position % tensor.shape[axis] * tensor.strides[axis];
@@ -61,25 +55,16 @@ size_t offset_of(const CheckpointTensor& tensor, int64_t position) {
   return static_cast<size_t>(offset) * size_of(tensor.dtype);
 }
 
-bool row_major(const CheckpointTensor& tensor) {
-  int64_t expected = 1;
-  for (size_t axis = tensor.shape.size(); axis-- > 0;) {
-    if (tensor.shape[axis] != 1 && tensor.strides[axis] != expected) return false;
-    expected *= tensor.shape[axis];
-  }
-  return true;
-}
-
-bool is_nonfinite_at(const CheckpointTensor& tensor, int64_t position, float& value) {
+bool is_nonfinite_at(const StoredTensor& tensor, int64_t position, float& value) {
   const std::byte* at = tensor.data + offset_of(tensor, position);
   to_f32(tensor.dtype, at, {&value, 1});
   return any_nonfinite(tensor.dtype, at, 1);
 }
 
-std::optional<Nonfinite> scan(const CheckpointTensor& tensor) {
-  const int64_t count = count_of(tensor);
+std::optional<Nonfinite> scan(const StoredTensor& tensor) {
+  const int64_t count = tensor.count();
   if (!is_float(tensor.dtype) || count == 0) return std::nullopt;
-  if (row_major(tensor) && !any_nonfinite(tensor.dtype, tensor.data, count)) return std::nullopt;
+  if (tensor.contiguous() && !any_nonfinite(tensor.dtype, tensor.data, count)) return std::nullopt;
   for (int64_t i = 0; i < count; i++) {
     float value = 0;
     if (is_nonfinite_at(tensor, i, value)) {
@@ -92,7 +77,7 @@ std::optional<Nonfinite> scan(const CheckpointTensor& tensor) {
 }  // namespace
 
 std::optional<Nonfinite> first_nonfinite(const Checkpoint& checkpoint) {
-  const auto tensors = std::span(checkpoint.tensors());
+  const std::vector<StoredTensor>& tensors = checkpoint.tensors();
   std::vector<std::optional<Nonfinite>> found(tensors.size());
   std::atomic<size_t> next = 0, end = tensors.size();
   const auto work = [&] {

@@ -1,9 +1,12 @@
 #include "model/synthetic.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "base/check.h"
+#include "tensor/convert.h"
 
 namespace fulmar {
 
@@ -152,6 +155,46 @@ void fill_synthetic(const SyntheticTensor& tensor, int64_t first, std::span<floa
     const double u = static_cast<double>(z >> 40) * 0x1p-24;
     out[i] = static_cast<float>(range.base + range.amplitude * (2 * u - 1));
   }
+}
+
+std::unique_ptr<Checkpoint> make_synthetic(const SyntheticShape& shape, DType dtype, uint64_t seed) {
+  constexpr int64_t kPiece = 1 << 16;  // elements a thread makes at a time
+  const std::vector<SyntheticTensor> list = synthetic_tensors(shape);
+  CheckpointParts parts;
+  parts.description = "synthetic, " + std::string(name_of(dtype));
+  struct Piece {
+    size_t tensor;
+    int64_t first, count;
+    std::byte* target;
+  };
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < list.size(); i++) {
+    StoredTensor tensor{list[i].name, dtype, list[i].shape, row_major_strides(list[i].shape), nullptr};
+    const int64_t count = tensor.count();
+    std::shared_ptr<std::byte[]> memory(new std::byte[tensor.bytes()]);
+    for (int64_t at = 0; at < count; at += kPiece) {
+      pieces.push_back(
+          {i, at, std::min(kPiece, count - at), memory.get() + static_cast<size_t>(at) * size_of(dtype)});
+    }
+    tensor.data = memory.get();
+    parts.owners.push_back(memory);
+    parts.tensors.push_back(std::move(tensor));
+  }
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    std::vector<float> values;
+    for (size_t i = next++; i < pieces.size(); i = next++) {
+      const Piece& piece = pieces[i];
+      values.resize(static_cast<size_t>(piece.count));
+      fill_synthetic(list[piece.tensor], piece.first, values, seed);
+      from_f32(values, dtype, piece.target);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); i++) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  return make_checkpoint(std::move(parts));
 }
 
 }  // namespace fulmar

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "files/checkpoint.h"
 
 namespace fulmar {
 
@@ -35,5 +38,8 @@ std::vector<SyntheticTensor> synthetic_tensors(const SyntheticShape& shape);
 
 // Elements [first, first + out.size()) of the row-major tensor.
 void fill_synthetic(const SyntheticTensor& tensor, int64_t first, std::span<float> out, uint64_t seed = 0);
+
+// The whole model in memory, every tensor in one type (f32, f16 or bf16). Made by all cores.
+std::unique_ptr<Checkpoint> make_synthetic(const SyntheticShape& shape, DType dtype, uint64_t seed = 0);
 
 }  // namespace fulmar
