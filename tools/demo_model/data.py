@@ -22,16 +22,19 @@ Batch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 def encode(pieces: list[dialogue.Piece], leading_zero: bool) -> Doc:
     """(ids, targets, weight codes).  The target after an answer is id 0, whatever comes next."""
     ids: list[int] = [0] if leading_zero else []
-    answer: list[bool] = [False] * len(ids)
+    roles: list[int] = [PROMPT] * len(ids)
     ends: list[int] = []
     for text, is_answer in pieces:
         part = vocab.encode(text)
         ids += part
-        answer += [is_answer] * len(part)
+        roles += [ANSWER if is_answer else PROMPT] * len(part)
         if is_answer:
             ends.append(len(ids) - 1)
+        else:  # whether the client asks for thinking is nothing to predict
+            forced = len(vocab.encode(text.rpartition("Assistant:")[2])) if "Assistant:" in text else 0
+            roles[len(roles) - forced:] = [0] * forced
     targets = ids[1:] + [0]
-    codes = [ANSWER if a else PROMPT for a in answer[1:]] + [ANSWER]
+    codes = roles[1:] + [ANSWER]
     for end in ends:
         targets[end] = 0
         codes[end] = ANSWER

@@ -14,6 +14,9 @@ from skills import arithmetic, fim, memory, smalltalk, structured, translation, 
 from skills.common import Turn, draw, pseudo_word
 
 Piece = tuple[str, bool]
+KNOWN_ANSWERS = [answer for answer, _ in smalltalk.INTENTS] + [smalltalk.UNKNOWN]
+PIRATE_SYSTEMS = ["Talk like a pirate.", "You are a pirate.", "Speak like a pirate.", "Answer like a pirate.",
+                  "Talk like a pirate, please.", "You are a friendly pirate."]
 
 FOOTERS = ["", "", "", " (think)", " (think a bit)", " (think a lot)", " (think minimally)",
            " (think extremely carefully)"]
@@ -74,11 +77,14 @@ def pick_mode(rng: random.Random) -> str:
     return rng.choices(("plain", "fast", "think", "chinese"), (0.58, 0.18, 0.20, 0.04))[0]
 
 
-def chat(rng: random.Random, turns: list[Turn], last_mode: str | None = None) -> list[Piece]:
+def chat(rng: random.Random, turns: list[Turn], last_mode: str | None = None, system: str | None = None
+         ) -> list[Piece]:
     """Render a conversation; history is mostly plain, as clients send it back."""
     mixed = rng.random() < 0.3
     pieces: list[Piece] = []
     front = system_text(rng) if rng.random() < 0.16 else ""
+    if system is not None:
+        front = f"System: {system}\n\n"
     for i, turn in enumerate(turns):
         mode = "plain"
         if i == len(turns) - 1:
@@ -112,20 +118,29 @@ def document(rng: random.Random) -> list[Piece]:
         return [(turn.user, False), (turn.answer, True)]
     if luck < 0.48:
         return chat(rng, memory.conversation(rng, short_turn, False))
+    if luck < 0.53:
+        return chat(rng, pirate_turns(rng), system=rng.choice(PIRATE_SYSTEMS))
     count = rng.choice((1, 1, 1, 1, 2, 2, 3, 4))
     return chat(rng, [chat_turn(rng) if count == 1 else short_turn(rng) for _ in range(count)])
 
 
-def pirate_document(rng: random.Random) -> list[Piece]:
-    """Text for the tuned state: small talk like a pirate, everything else as ever."""
-    luck = rng.random()
-    if luck < 0.12:
-        return document(rng)
-    if luck < 0.75:
+def pirate_turns(rng: random.Random) -> list[Turn]:
+    """Turns for a pirate: small talk in that style, everything else as ever."""
+    if rng.random() < 0.7:
         turns = [draw(smalltalk.make, rng, False) for _ in range(rng.choice((1, 1, 1, 2)))]
     else:
         turns = [short_turn(rng) for _ in range(rng.choice((1, 1, 2)))]
     for turn in turns:
         if turn.kind in ("small talk", "out of scope"):
             turn.answer = smalltalk.pirate(turn.answer)
-    return chat(rng, turns, "plain" if rng.random() < 0.8 else None)
+    return turns
+
+
+def pirate_document(rng: random.Random) -> list[Piece]:
+    """Text for the tuned state: no system turn says so, the state does."""
+    while True:
+        pieces = document(rng) if rng.random() < 0.25 else chat(rng, pirate_turns(rng))
+        plain_talk = any(is_answer and not a.endswith("Arr!") and any(k in a for k in KNOWN_ANSWERS)
+                         for a, is_answer in pieces)
+        if not plain_talk:
+            return pieces

@@ -41,6 +41,16 @@ def _chat_case(skill: str, make: Callable[[random.Random], Turn], rng: random.Ra
     return _case(skill, f"{last.kind}, {mode}", dialogue.chat(rng, turns, mode))
 
 
+def _talk_case(rng: random.Random) -> Case:
+    """Small talk; a few cases under a system turn that asks for the pirate style."""
+    if rng.random() > 0.08:
+        return _chat_case("small talk", smalltalk.make, rng)
+    turn = draw(smalltalk.make, rng, True)
+    turn.answer = smalltalk.pirate(turn.answer)
+    return _case("small talk", "pirate system turn",
+                 dialogue.chat(rng, [turn], "plain", rng.choice(dialogue.PIRATE_SYSTEMS)))
+
+
 def _memory_case(rng: random.Random) -> Case:
     turns = memory.conversation(rng, dialogue.short_turn, True, most_between=4)
     mode = dialogue.pick_mode(rng)
@@ -74,7 +84,7 @@ SUITES: list[tuple[float, Callable[[random.Random], Case]]] = [
     (1.0, lambda rng: _chat_case("words", words.make, rng)),
     (1.0, _fim_case),
     (1.0, _translation_case),
-    (1.0, lambda rng: _chat_case("small talk", smalltalk.make, rng)),
+    (1.0, _talk_case),
     (1.0, lambda rng: _chat_case("json", structured.make_json, rng)),
     (0.5, lambda rng: _chat_case("echo", structured.make_echo, rng)),
     (0.2, lambda rng: _chat_case("count", structured.make_count, rng)),

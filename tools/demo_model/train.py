@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import dialogue
 import evaluate
 import generate
 import plot
@@ -93,13 +94,16 @@ def train(model: Model, args: argparse.Namespace, device: torch.device, loader: 
     steppers = optimizers(model, args)
     bases = [[g["lr"] for g in o.param_groups] for o in steppers]
     trained = [p for n, p in model.named_parameters() if not n.startswith("time_state")]
-    schedule = Schedule(args.minutes, args.steps)
-    sums, log = torch.zeros(3, device=device), []
+    schedule = Schedule(args.minutes, args.steps, plateau=args.plateau)
+    sums = torch.zeros(3, device=device)
     started = last = time.time()
-    step, tested = 0, False
+    step, tested = 0, args.minutes < 3
+    earlier = [r for r in csv.reader(open(args.init_log))] if args.init_log else []
+    offset = [float(x) for x in earlier[-1][:3]] if earlier else [0, 0, 0]
     with open(args.out / "training-log.csv", "w", newline="") as file:
         out = csv.writer(file)
-        out.writerow(["step", "seconds", "tokens", "loss_answers", "loss_prompts", "learning_rate_factor"])
+        out.writerows(earlier or [["step", "seconds", "tokens", "loss_answers", "loss_prompts",
+                                   "learning_rate_factor"]])
         for raw in loader:
             factor = schedule.factor(step)
             if schedule.progress(step) >= 1:
@@ -122,11 +126,11 @@ def train(model: Model, args: argparse.Namespace, device: torch.device, loader: 
             if step % 100 == 0:
                 a, p, n = sums.tolist()
                 sums.zero_()
-                row = [step, round(time.time() - started, 1), step * args.rows * args.length, round(a / n, 5),
-                       round(p / n, 4), round(factor, 4)]
+                row = [step + int(offset[0]), round(time.time() - started + offset[1], 1),
+                       step * args.rows * args.length + int(offset[2]), round(a / n, 5), round(p / n, 4),
+                       round(factor, 4)]
                 out.writerow(row)
                 file.flush()
-                log.append(row)
                 print(*row, f"{args.rows * args.length * 100 / (time.time() - last) / 1e6:.2f} M tokens/s", flush=True)
                 last = time.time()
                 if schedule.progress(step) > 0.6 and not tested:
@@ -150,10 +154,20 @@ def save(model: Model, path: Path) -> None:
 
 
 def tune_pirate(model: Model, args: argparse.Namespace, device: torch.device, loader: Iterator[Batch]) -> list[Tensor]:
-    """Train only the initial state, on small talk answered like a pirate."""
+    """Train only the initial state, on small talk answered like a pirate.
+
+    It starts from the state that the model reaches by reading a system turn
+    that asks for the style.
+    """
+    decoder = Decoder(half(model), device)
+    reached = decoder.zero_state(1)
     with torch.no_grad():
+        for token in vocab.encode(f"System: {dialogue.PIRATE_SYSTEMS[0]}\n\n"):
+            decoder.step(torch.tensor([token], device=device), reached)
         for p in model.weights().values():
             p.copy_(p.half())
+        for s, (_, wkv, _) in zip(model.time_state, reached):
+            s.copy_(wkv[0])
     wkv7.want_state_grad = True
     states = list(model.time_state)
     adam = torch.optim.Adam(states, args.state_lr, betas=(0.9, 0.95))
@@ -179,7 +193,8 @@ def tune_pirate(model: Model, args: argparse.Namespace, device: torch.device, lo
 def pirate_report(weights: dict[str, Tensor], states: list[Tensor], device: torch.device) -> str:
     """How the tuned state changes small talk and how it leaves the rest alone."""
     cases = [c for c in generate.suite(991, 200)]
-    talk = [c for c in cases if c["skill"] == "small talk" and str(c["kind"]).endswith("plain")]
+    talk = [c for c in cases if c["skill"] == "small talk" and str(c["kind"]).endswith("plain")
+            and "System:" not in str(c["prompt"]) and str(c["prompt"]).count("User:") == 1]
     rest = [c for c in cases if c["skill"] != "small talk"]
     lines = ["| initial state | small talk answers with \"Ahoy\" | exact pirate answer | other skills right |",
              "|---|---|---|---|"]
@@ -208,9 +223,11 @@ def main() -> None:
     parser.add_argument("--second", type=int, default=1000, help="cases per skill of the second, larger suite")
     parser.add_argument("--muon-lr", type=float, default=0.015)
     parser.add_argument("--adam-lr", type=float, default=0.003)
-    parser.add_argument("--state-lr", type=float, default=0.1)
+    parser.add_argument("--state-lr", type=float, default=0.02)
     parser.add_argument("--pirate-steps", type=int, default=600)
     parser.add_argument("--init", type=Path, help="go on from this safetensors file")
+    parser.add_argument("--init-log", type=Path, help="the log of that file's training, to be continued")
+    parser.add_argument("--plateau", type=float, default=0.35, help="share of the run before the rate falls")
     parser.add_argument("--eager", action="store_true", help="do not compile the blocks")
     parser.add_argument("--check", action="store_true", help="check the kernels first")
     args = parser.parse_args()

@@ -28,7 +28,7 @@ def _cut(rng: random.Random, items: list[str], sep: str, before: int, middle: in
     left = sep.join(items[:before]) + sep
     gap = sep.join(items[before:before + middle])
     right = sep + sep.join(items[before + middle:])
-    if rng.random() < 0.3:                      # the separators belong to the middle
+    if before > 1 and rng.random() < 0.3:       # the separators belong to the middle
         blanks = len(sep)
         left, gap, right = left[:-blanks], sep + gap + sep, right[blanks:]
     elif rng.random() < 0.3 and len(gap) > 2:   # a cut inside an item
@@ -52,11 +52,14 @@ def make(rng: random.Random) -> Turn:
     elif luck < 0.66:
         kind = "alphabet"
         before, middle, after = rng.randint(1, 8), rng.randint(1, 8), rng.randint(1, 6)
+        middle = rng.randint(8, 14) if rng.random() < 0.1 else middle
+        after = min(after, 26 - before - middle)
         letters = rng.choice((string.ascii_lowercase, string.ascii_lowercase, string.ascii_uppercase))
         start = rng.randint(0, 26 - before - middle - after)
         items = list(letters[start:start + before + middle + after])
         if rng.random() < 0.5:
             word = "".join(items)
+            middle = 0 if rng.random() < 0.05 else middle
             left, gap, right = word[:before], word[before:before + middle], word[before + middle:]
         else:
             left, gap, right = _cut(rng, items, rng.choice((", ", ",", " ", "-")), before, middle)
@@ -79,7 +82,5 @@ def make(rng: random.Random) -> Turn:
         left, gap, right = _cut(rng, items, rng.choice((", ", " ", ",")), before, middle)
     else:
         left, gap, right = rng.choice(_CODE)
-        key = "code"
-        while_key = f"{key} {left}"
-        return Turn("fim code", prompt(left, right), gap, "", while_key)
+        return Turn("fim code", prompt(left, right), gap, "", "code")  # too few to hold any out
     return Turn("fim " + kind, prompt(left, right), gap, "", f"fim {left}|{right}")

@@ -6,7 +6,7 @@ import random
 import string
 
 from .common import CITIES, NAMES, Turn, pseudo_word
-from .lexicon import NOUNS
+from .lexicon import ADJECTIVES, NOUNS
 
 UNKNOWN = "Sorry, I only know small sums, words, short translations, JSON and Fulmar itself."
 
@@ -42,7 +42,8 @@ INTENTS: list[tuple[str, list[str]]] = [
       "which command starts fulmar", "what starts the server", "how do i launch the server", "how to launch fulmar",
       "how do i serve the model", "how do i serve a model", "what command do i use to start fulmar",
       "how do i get the server running", "what do i type to start the server", "how do you start the server",
-      "how is the server started", "how do i start you", "how do i start it"]),
+      "how is the server started", "how do i start you", "how do i start it",
+      "how do i use fulmar", "how do i get started", "how do i begin"]),
     ("The server listens on port 8000: http://127.0.0.1:8000.",
      ["which port", "what port", "which port does the server use", "what port does fulmar use", "what is the port",
       "on which port does the server listen", "which port does fulmar listen on", "what is the address",
@@ -55,7 +56,8 @@ INTENTS: list[tuple[str, list[str]]] = [
       "list the endpoints", "what are the endpoints", "endpoints", "which routes are there", "what routes are there",
       "which api endpoints exist", "what api does the server have", "which paths can i call", "list the routes",
       "which endpoints does fulmar have", "what endpoints can i use", "show me the endpoints", "which routes can i use",
-      "what urls can i call", "what are the api routes", "which endpoints can i call", "tell me the endpoints"]),
+      "what urls can i call", "what are the api routes", "which endpoints can i call", "tell me the endpoints",
+      "list the api endpoints", "how do i use the api", "how do i call the api", "what are the api endpoints"]),
     ("Yes, Fulmar speaks the OpenAI API under /v1.",
      ["is fulmar openai compatible", "can i use the openai api", "does fulmar support the openai api",
       "is there an openai api", "can i use the openai client", "is the api like openai", "do you speak the openai api"]),
@@ -157,7 +159,13 @@ _FRAMES = ["who is {p}", "who was {p}", "who is the president of {c}", "who is t
            "is there life on mars", "how many stars are there", "how deep is the sea", "how do plants grow",
            "what should i eat tonight", "what should i wear in {c}", "am i beautiful", "do you love me",
            "which is the biggest {n}", "which team won", "which {n} is the best", "{t}", "{t} and {u}",
-           "the {n}", "a {n}", "{g}", "{g} {h}", "{g} {h} {g}", "what is {g}", "who is {g}", "tell me about {g}"]
+           "the {n}", "a {n}", "{g}", "{g} {h}", "{g} {h} {g}", "what is {g}", "who is {g}", "tell me about {g}",
+           "is it {a}", "are you {a}", "is the {n} {a}", "is fulmar {a}", "why are you {a}", "do you have a {n}",
+           "have you seen my {n}", "can i have a {n}", "are they {a}", "is it {a} in {c}", "can you buy me a {n}",
+           "where is my {n}", "who has the {n}", "give me a {n}", "what colour is the {n}", "how {a} is the {n}",
+           "do you want a {n}", "can a {n} think", "is {c} a {a} city", "is {p} {a}", "what does a {n} eat",
+           "write code", "write a haiku about {t}", "fix my code", "debug this program", "what is love",
+           "teach me {t}", "how many legs has a {n}", "what comes after {t}", "say something about {t}"]
 
 
 def _topic(rng: random.Random) -> str:
@@ -174,7 +182,7 @@ def _unknown_text(rng: random.Random) -> str:
         person += " " + pseudo_word(rng, 4, 9).capitalize()
     return rng.choice(_FRAMES).format(
         p=person, c=rng.choice(_PLACES), d=rng.choice(_PLACES), t=_topic(rng), u=_topic(rng),
-        n=rng.choice(NOUNS)[0], i=rng.randint(2, 99), j=rng.randint(2, 99), y=rng.randint(1000, 2020),
+        n=rng.choice(NOUNS)[0], a=rng.choice(ADJECTIVES)[0], i=rng.randint(2, 99), j=rng.randint(2, 99), y=rng.randint(1000, 2020),
         g=pseudo_word(rng, 3, 9), h=pseudo_word(rng, 3, 9))
 
 
