@@ -1,1 +1,36 @@
-int main() { return 0; }
+// The command line: one table of subcommands, each in a file of its own.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+
+#include "app/commands.h"
+#include "base/log.h"
+
+int main(int argc, char** argv) {
+  using namespace fulmar;
+  std::signal(SIGPIPE, SIG_IGN);
+
+  CLI::App app{"Fulmar: RWKV inference engine and server"};
+  app.set_version_flag("--version", std::string("fulmar ") + FULMAR_VERSION);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  app.footer(
+      "Each command has its own --help with examples. Exit codes: 0 fine, 1 internal, 2 usage, 3 file, 4 "
+      "resources.");
+  std::string log_level;
+  app.add_option("--log", log_level, "debug, info, warn, error or off (default info; also FULMAR_LOG)");
+
+  Command chosen;
+  for (const auto add :
+       {add_serve, add_chat, add_generate, add_tokenize, add_tokenizer, add_inspect, add_bench, add_eval}) {
+    add(app, chosen);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  }
+  set_up_log(log_level);
+  return chosen();
+}

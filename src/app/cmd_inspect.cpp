@@ -1,0 +1,97 @@
+// fulmar inspect: what a model file holds, without loading it onto a device.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "app/commands.h"
+#include "app/exit_code.h"
+#include "app/model_source.h"
+#include "cpu/cpu_ops.h"
+#include "files/checkpoint.h"
+#include "files/identify.h"
+#include "model/nonfinite.h"
+
+namespace fulmar {
+
+namespace {
+
+struct InspectFlags {
+  std::string model;
+  bool tensors = false;
+  bool quick = false;
+};
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); i++) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+void print_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
+  int64_t parameters = 0;
+  size_t bytes = 0;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    parameters += tensor.count();
+    bytes += static_cast<size_t>(tensor.count()) * size_of(tensor.dtype);
+  }
+  const auto ops = make_cpu_ops({.threads = 1});
+  StateLayout layout = state_layout_of(config, *ops);
+  const size_t full = layout.slot_bytes();
+  layout.wkv_dtype = layout.shift_dtype = DType::f16;
+  fmt::print("version     RWKV-{}{}\n", config.version, config.deep_embed ? "a (DeepEmbed)" : "");
+  fmt::print("layers      {}\nembedding   {}\nheads       {} of {}\nfeed-forward {}\nvocabulary  {}\n",
+             config.n_layer, config.n_embd, config.n_head, config.head_size, config.n_ffn, config.vocab);
+  if (config.version == 7) {
+    fmt::print("ranks       w {} a {} v {} g {}\n", config.rank_w, config.rank_a, config.rank_v,
+               config.rank_g);
+  } else {
+    fmt::print("ranks       mix {} decay {}\n", config.rank_mix, config.rank_decay);
+  }
+  fmt::print("parameters  {} ({:.3g} billion), {} tensors\n", parameters,
+             static_cast<double>(parameters) / 1e9, checkpoint.tensors().size());
+  fmt::print("weights     {} bytes, mostly {}\n", bytes, name_of(config.dtype));
+  fmt::print("state       {} bytes in f32, {} in f16\n", full, layout.slot_bytes());
+}
+
+Result<int> inspect(const InspectFlags& flags) {
+  FULMAR_ASSIGN(const auto path, find_model(flags.model));
+  FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(path));
+  fmt::print("file        {} ({} bytes)\nformat      {}\n", path.string(), std::filesystem::file_size(path),
+             checkpoint->describe());
+  for (const auto& [key, value] : checkpoint->metadata()) fmt::print("metadata    {} = {}\n", key, value);
+  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  print_sizes(*checkpoint, config);
+  for (const std::string& oddity : config.oddities) fmt::print("oddity      {}\n", oddity);
+  if (!flags.quick) {
+    for (const Nonfinite& found : find_nonfinite(*checkpoint)) {
+      fmt::print("warning     {} holds {} values that are NaN or infinite\n", found.tensor, found.count);
+    }
+  }
+  if (flags.tensors) {
+    for (const StoredTensor& tensor : checkpoint->tensors()) {
+      fmt::print("  {:<40} {:<5} {}\n", tensor.name, name_of(tensor.dtype), shape_text(tensor.shape));
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<InspectFlags>();
+  auto* command = app.add_subcommand("inspect", "Show version, sizes, dtypes and oddities of a model file");
+  command->add_option("model,-m,--model", flags->model, "the file; default: the demo model");
+  command->add_flag("--tensors", flags->tensors, "list every tensor");
+  command->add_flag("--quick", flags->quick, "do not look for NaN and infinity");
+  command->footer(
+      "Examples:\n  fulmar inspect rwkv7-g1-1.5b.pth\n  fulmar inspect --tensors model.safetensors");
+  command->callback([flags, &chosen] {
+    chosen = [flags] {
+      const auto result = inspect(*flags);
+      return result.ok() ? *result : report(result.error());
+    };
+  });
+}
+
+}  // namespace fulmar

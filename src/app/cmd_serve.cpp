@@ -1,0 +1,120 @@
+// fulmar serve: one model, one engine, the HTTP server, until a signal says stop.
+#include <fmt/core.h>
+#include <pthread.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "app/commands.h"
+#include "app/exit_code.h"
+#include "app/model_source.h"
+#include "app/served_engine.h"
+#include "base/log.h"
+#include "server/server.h"
+
+namespace fulmar {
+
+namespace {
+
+struct ServeFlags {
+  ModelFlags model;
+  ServeEngineFlags engine;
+  ServerOptions server;
+  double grace_seconds = 30;
+  int64_t body_mib = 64;
+};
+
+void add_flags(CLI::App& app, ServeFlags& flags) {
+  add_model_flags(app, flags.model);
+  add_engine_flags(app, flags.engine);
+  ServerOptions& server = flags.server;
+  app.add_option("--host,--localhost", server.host, "address to listen on; 0.0.0.0 for every one")
+      ->capture_default_str();
+  app.add_option("--port", server.port, "0 takes a free one")->capture_default_str();
+  app.add_option("--password", server.password, "required from clients (JSON field, Bearer or X-Api-Key)")
+      ->envname("FULMAR_PASSWORD");
+  app.add_flag("--auth-all", server.auth_all, "ask for the password on model lists and status pages, too");
+  app.add_flag("--open-translate", server.open_translate, "let /translate through without a password");
+  app.add_flag("--strict-model", server.strict_model, "404 for unknown model names");
+  app.add_option("--max-tokens-limit", server.limits.max_tokens, "larger max_tokens are clamped")
+      ->capture_default_str();
+  app.add_option("--max-request-rows", server.limits.max_request_rows, "rows of one request")
+      ->capture_default_str();
+  app.add_option("--max-body-mib", flags.body_mib, "larger request bodies are refused")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--io-threads", server.io_threads)->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--grace", flags.grace_seconds, "seconds that running requests may take after SIGTERM")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  app.footer(
+      "Examples:\n"
+      "  fulmar serve\n"
+      "  fulmar serve -m rwkv7-g1-1.5b.pth --port 8080 --slots 64\n"
+      "  fulmar serve --host 0.0.0.0 --password secret");
+}
+
+// Signals that end the server are taken by one waiting thread, never by a handler.
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+void greet(const Server& server, const ServedModel& model, const ServerOptions& options) {
+  const std::string key = options.password.empty() ? "" : " -H 'Authorization: Bearer PASSWORD'";
+  fmt::print("Fulmar serves {} on http://{}/\n\n", model.id, server.address());
+  fmt::print("  open the page:  http://{}/\n", server.address());
+  fmt::print("  or paste this:  curl -s http://{}/v1/chat/completions{} -d '{}'\n\n", server.address(), key,
+             R"({"messages":[{"role":"user","content":"What is 12 + 30?"}]})");
+  std::fflush(stdout);
+}
+
+Result<int> serve(ServeFlags flags) {
+  const sigset_t ending = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // before any thread starts, so that all inherit it
+
+  ModelRegistry models;
+  FULMAR_ASSIGN(const auto served, ServedEngine::open(flags.model, flags.engine));
+  models.add(served->model());
+  flags.server.prefill_chunk = flags.engine.prefill_chunk;
+  flags.server.grace = std::chrono::milliseconds(static_cast<int64_t>(flags.grace_seconds * 1000));
+  flags.server.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
+  FULMAR_ASSIGN(const auto server, Server::start(flags.server, models));
+  greet(*server, *served->model(), flags.server);
+
+  int signal = 0;
+  sigwait(&ending, &signal);
+  spdlog::info("stopping signal={} grace={}s", signal, flags.grace_seconds);
+  std::thread impatient([&ending] {  // a second signal does not wait for the grace period
+    int again = 0;
+    sigwait(&ending, &again);
+    if (again == SIGINT) std::_Exit(130);
+  });
+  impatient.detach();
+  const bool all_finished = server->stop();
+  spdlog::info("stopped {}", all_finished ? "all requests finished" : "some requests were cut short");
+  return 0;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<ServeFlags>();
+  auto* command =
+      app.add_subcommand("serve", "Serve a model over HTTP: OpenAI API, native APIs and a chat page");
+  add_flags(*command, *flags);
+  command->callback([flags, &chosen] {
+    chosen = [flags] {
+      const auto result = serve(*flags);
+      return result.ok() ? *result : report(result.error());
+    };
+  });
+}
+
+}  // namespace fulmar

@@ -1,0 +1,23 @@
+// The subcommands. Each adds itself to the parser and, when it is the one asked for, sets what main runs.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace fulmar {
+
+using Command = std::function<int()>;  // returns the exit code
+
+void add_serve(CLI::App& app, Command& chosen);
+void add_chat(CLI::App& app, Command& chosen);
+void add_generate(CLI::App& app, Command& chosen);
+void add_tokenize(CLI::App& app, Command& chosen);
+void add_tokenizer(CLI::App& app, Command& chosen);
+void add_inspect(CLI::App& app, Command& chosen);
+void add_bench(CLI::App& app, Command& chosen);
+void add_eval(CLI::App& app, Command& chosen);
+
+}  // namespace fulmar

@@ -1,0 +1,135 @@
+#include "app/model_source.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "app/progress_bar.h"
+#include "base/log.h"
+#include "cpu/cpu_ops.h"
+#include "files/checkpoint.h"
+#include "files/identify.h"
+#include "ops/device.h"
+#include "text/locate_vocabulary.h"
+
+namespace fulmar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Smaller files load before anyone could read a progress bar.
+constexpr uintmax_t kWorthABar = uintmax_t{64} << 20;
+
+fs::path program_folder() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::path() : self.parent_path();
+}
+
+Result<fs::path> demo_model() {
+  const char* name = "models/fulmar-demo.safetensors";
+  const fs::path here = program_folder();
+  for (const fs::path& base : {here / "../share/fulmar", here / "../..", fs::path(".")}) {
+    std::error_code error;
+    if (fs::exists(base / name, error)) return (base / name).lexically_normal();
+  }
+  return Error{ErrorKind::not_found,
+               "the bundled demo model is not beside this program; name a model with --model FILE"};
+}
+
+}  // namespace
+
+void add_model_flags(CLI::App& app, ModelFlags& flags) {
+  app.add_option("-m,--model,--model-path", flags.model,
+                 "model file (.pth, .safetensors, .st) or the name of an installed one; default: the bundled "
+                 "demo model");
+  app.add_option("--vocab,--vocab-path,--tokenizer-path", flags.vocab,
+                 "vocabulary file; default: chosen from the model");
+  app.add_option("--device", flags.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
+  app.add_option("--state-dtype", flags.state_dtype,
+                 "how states are kept between tokens on a GPU: fp32 or fp16")
+      ->check(CLI::IsMember({"fp32", "fp16"}))
+      ->capture_default_str();
+  app.add_flag("--allow-nonfinite", flags.allow_nonfinite, "load weights that contain NaN or infinity");
+  app.add_flag("-q,--quiet", flags.quiet, "no progress bar");
+}
+
+fs::path data_folder() {
+  if (const char* data = std::getenv("XDG_DATA_HOME"); data != nullptr && *data == '/')
+    return fs::path(data) / "fulmar";
+  const char* home = std::getenv("HOME");
+  return fs::path(home != nullptr ? home : "/") / ".local/share/fulmar";
+}
+
+Result<fs::path> find_model(const std::string& name) {
+  if (name.empty()) return demo_model();
+  std::error_code error;
+  if (fs::is_regular_file(name, error)) return fs::path(name);
+  if (fs::is_directory(name, error)) {
+    return Error{ErrorKind::invalid, fmt::format("'{}' is a folder; wanted a model file", name)};
+  }
+  for (const fs::path& base : {fs::path(name), data_folder() / "models" / name}) {
+    for (const char* ending : {"", ".pth", ".safetensors", ".st"}) {
+      fs::path candidate = base;
+      candidate += ending;
+      if (fs::is_regular_file(candidate, error)) return candidate;
+    }
+  }
+  return Error{ErrorKind::not_found, fmt::format("model '{}' not found, neither as a file nor in {}", name,
+                                                 (data_folder() / "models").string())};
+}
+
+Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
+  const bool any = flags.device == "auto";
+  if (any || flags.device.starts_with("cuda")) {
+    DeviceOptions options;
+    options.half_state = flags.state_dtype == "fp16";
+    if (flags.device.starts_with("cuda:")) {
+      const std::string number = flags.device.substr(5);
+      if (number.empty() || number.size() > 3 ||
+          number.find_first_not_of("0123456789") != std::string::npos) {
+        return Error{ErrorKind::invalid,
+                     fmt::format("--device is '{}'; wanted cuda:N with a number N", flags.device)};
+      }
+      options.index = std::atoi(number.c_str());
+    }
+    auto opened = open_gpu(options);
+    if (opened.ok() || !any) return opened;
+    spdlog::debug("no GPU: {}", opened.error().text);
+  } else if (flags.device != "cpu") {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--device is '{}'; wanted auto, cpu, cuda or cuda:N", flags.device)};
+  }
+  return make_cpu_ops({.threads = flags.threads});
+}
+
+Result<LoadedModel> load_model(const ModelFlags& flags) {
+  LoadedModel loaded;
+  FULMAR_ASSIGN(loaded.path, find_model(flags.model));
+  FULMAR_ASSIGN(auto checkpoint, open_checkpoint(loaded.path));
+  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  FULMAR_ASSIGN(loaded.tokenizer,
+                choose_tokenizer({.model_path = loaded.path,
+                                  .explicit_vocabulary = flags.vocab,
+                                  .named_in_model = checkpoint->metadata().contains("tokenizer")
+                                                        ? checkpoint->metadata().at("tokenizer")
+                                                        : std::string(),
+                                  .model_rows = config.vocab}));
+  FULMAR_ASSIGN(loaded.ops, open_device(flags));
+
+  LoadOptions options{.allow_nonfinite = flags.allow_nonfinite};
+  if (flags.max_rows > 0) options.max_rows = flags.max_rows;
+  std::error_code error;
+  const bool show =
+      !flags.quiet && isatty(STDERR_FILENO) != 0 && fs::file_size(loaded.path, error) >= kWorthABar;
+  ProgressBar bar(show ? loaded.path.filename().string() : std::string());
+  options.progress = [&](double fraction) { bar.show(fraction); };
+  FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
+  return loaded;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,50 @@
+// From the flags that name a model to one that is loaded: device, checkpoint, vocabulary, weights.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "model/model.h"
+#include "ops/ops.h"
+#include "text/tokenizer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace fulmar {
+
+struct ModelFlags {
+  std::string model;            // a path or the name of an installed model; empty: the demo model
+  std::string vocab;            // empty: chosen from the model
+  std::string device = "auto";  // auto, cpu, cuda, cuda:N
+  std::string state_dtype = "fp32";
+  int threads = 0;       // 0: as many as the machine has
+  int64_t max_rows = 0;  // rows of one step; 0: chosen by the command
+  bool allow_nonfinite = false;
+  bool quiet = false;  // no progress bar
+};
+
+// Adds --model, --vocab, --device, --threads and what belongs to them.
+void add_model_flags(CLI::App& app, ModelFlags& flags);
+
+struct LoadedModel {
+  std::filesystem::path path;
+  std::unique_ptr<Ops> ops;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Model> model;
+};
+
+// The file that `name` means: a path; a name below the data folder's models/; empty: the bundled demo model.
+Result<std::filesystem::path> find_model(const std::string& name);
+Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags);
+Result<LoadedModel> load_model(const ModelFlags& flags);
+
+// $XDG_DATA_HOME/fulmar, or ~/.local/share/fulmar.
+std::filesystem::path data_folder();
+
+}  // namespace fulmar

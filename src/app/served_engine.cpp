@@ -1,0 +1,142 @@
+#include "app/served_engine.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "base/log.h"
+#include "cache/sqlite_store.h"
+#include "text/chat_template.h"
+
+namespace fulmar {
+
+namespace {
+
+constexpr int64_t kMostSlots = 1024;  // chosen by ourselves; --slots may ask for more
+constexpr double kShareOfFreeMemory =
+    0.25;  // of what is free, for states when the number of slots is ours to choose
+
+Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenizer& tokenizer,
+                                         int64_t vocabulary) {
+  if (flag.empty()) return tokenizer.eos();
+  if (flag == "none") return std::optional<int32_t>();
+  int32_t id = -1;
+  const char* end = flag.data() + flag.size();
+  const auto parsed = std::from_chars(flag.data(), end, id);
+  if (parsed.ec != std::errc() || parsed.ptr != end || id < 0 || id >= vocabulary) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--eos-id is '{}'; wanted 'none' or 0 to {}", flag, vocabulary - 1)};
+  }
+  return std::optional<int32_t>(id);
+}
+
+// As many slots as a share of the free memory holds, on the CPU no more than its cores can feed.
+int64_t choose_slots(const Ops& ops, const StateLayout& layout, int64_t others) {
+  const double room = kShareOfFreeMemory * static_cast<double>(ops.memory_free());
+  const auto fits = static_cast<int64_t>(room / static_cast<double>(layout.slot_bytes())) - others;
+  const int64_t useful = ops.borrows_host_weights() ? 64 : kMostSlots;
+  return std::clamp<int64_t>(fits, 1, useful);
+}
+
+int64_t file_time(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(path, error);
+  if (error) return 0;
+  const auto system = std::chrono::file_clock::to_sys(written);
+  return std::chrono::duration_cast<std::chrono::seconds>(system.time_since_epoch()).count();
+}
+
+// Trouble with the database is no reason not to serve.
+std::unique_ptr<SessionStore> open_store(const std::string& path) {
+  if (path.empty() || path == "none") return nullptr;
+  auto store = open_sqlite_store(path);
+  if (store.ok()) return std::move(*store);
+  spdlog::error("{}; sessions live in memory only", store.error().text);
+  return nullptr;
+}
+
+}  // namespace
+
+void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
+  app.add_option("--slots,--max-batch-size", flags.slots, "sequences that run at once; 0 fits the memory")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--prefill-chunk,--prefill-chunk-size,--chunk-size", flags.prefill_chunk,
+                 "most prompt tokens of one step; 0 suits the device")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max-queue,--max-queue-size", flags.max_queue, "requests that may wait")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--l1-capacity", flags.device_sessions, "sessions kept on the device")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--l2-capacity", flags.host_sessions, "sessions kept in host memory")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--state-db-path", flags.session_db,
+                 "SQLite file that sessions survive in; 'none' for memory only")
+      ->capture_default_str();
+  app.add_option("--state-flush-seconds", flags.flush_seconds,
+                 "a committed turn is on disk at most this much later")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  app.add_option("--prefix-slots", flags.prefix_slots, "prompt beginnings kept on the device")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--prefix-host-mib", flags.prefix_host_mib,
+                 "memory for further ones; both 0 switch the cache off")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--think-template", flags.think_template, "auto, g1 or none")
+      ->check(CLI::IsMember({"auto", "g1", "none"}))
+      ->capture_default_str();
+  app.add_option("--eos-id", flags.eos_id, "id that ends a text, or 'none'; default: the vocabulary's own");
+}
+
+Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
+                                                         const ServeEngineFlags& flags) {
+  auto served = std::make_shared<ServedEngine>();
+  ModelFlags sized = model;
+  FULMAR_ASSIGN(served->loaded_, load_model(sized));
+  LoadedModel& loaded = served->loaded_;
+  const StateLayout layout = loaded.model->state_layout();
+
+  EngineOptions options{.max_queue = flags.max_queue};
+  options.device_sessions = flags.device_sessions;
+  options.sessions.host_capacity = flags.host_sessions;
+  options.sessions.flush_after = std::chrono::milliseconds(std::llround(flags.flush_seconds * 1000));
+  options.prefix_slots = flags.prefix_slots;
+  options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
+  const int64_t others = flags.device_sessions + flags.prefix_slots;
+  options.slots = flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, layout, others);
+  options.slots = std::min(options.slots, loaded.model->max_rows());
+  options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
+  spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
+               loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
+               layout.slot_bytes() >> 10, options.slots, options.prefill_chunk);
+  FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options,
+                                               open_store(flags.session_db)));
+
+  auto facts = std::make_shared<ServedModel>();
+  facts->path = loaded.path.string();
+  facts->id = served_id(facts->path);
+  facts->created = file_time(loaded.path);
+  facts->architecture = fmt::format("rwkv{}", loaded.model->config().version);
+  facts->runtime = name_of(loaded.model->config().dtype);
+  facts->vocabulary = loaded.model->config().vocab;
+  facts->state_bytes = static_cast<int64_t>(layout.slot_bytes());
+  facts->engine = served->engine_.get();
+  facts->tokenizer = loaded.tokenizer.get();
+  FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));
+  facts->stops = stop_defaults(*loaded.tokenizer);
+  facts->thinks = flags.think_template == "g1" || (flags.think_template == "auto" && is_g_series(facts->id));
+  served->served_ = std::move(facts);
+  return served;
+}
+
+}  // namespace fulmar

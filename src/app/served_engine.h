@@ -1,0 +1,47 @@
+// A loaded model with its engine, as the server's registry wants it. Goes only when the last request on it
+// has gone.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/model_source.h"
+#include "engine/engine.h"
+#include "server/served_model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace fulmar {
+
+struct ServeEngineFlags {
+  int64_t slots = 0;          // 0: chosen from the memory that is free
+  int64_t prefill_chunk = 0;  // 0: by device
+  int64_t max_queue = 1000;
+  int64_t device_sessions = 16;
+  int64_t host_sessions = 32;
+  std::string session_db = "rwkv_sessions.db";
+  double flush_seconds = 2;
+  int64_t prefix_slots = 16;
+  int64_t prefix_host_mib = 512;
+  std::string think_template = "auto";  // auto, g1, none
+  std::string eos_id;                   // empty: the vocabulary's own; "none"; a number
+};
+
+void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
+
+class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
+ public:
+  static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags);
+
+  // Shares ownership with this.
+  ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
+
+ private:
+  LoadedModel loaded_;
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<ServedModel> served_;
+};
+
+}  // namespace fulmar
