@@ -1,0 +1,52 @@
+// A map from byte strings to ids that finds the longest key at the front of a text: a double-array trie.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace fulmar {
+
+class ByteTrie {
+ public:
+  struct Key {
+    std::string_view bytes;  // at least one byte
+    int32_t id = 0;          // 0 or above
+  };
+  struct Match {
+    int32_t id = -1;    // -1: no key fits
+    size_t length = 0;  // bytes of the key
+  };
+
+  ByteTrie() : ByteTrie(std::vector<Key>{}) {}
+  // Keys are distinct. Time and memory grow with their bytes, whatever they are.
+  explicit ByteTrie(std::vector<Key> keys);
+
+  Match longest_match(std::string_view text) const {
+    Match best;
+    int32_t unit = kRoot;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const int32_t next = units_[static_cast<size_t>(unit)].base + static_cast<unsigned char>(text[i]);
+      if (units_[static_cast<size_t>(next)].parent != unit) break;
+      unit = next;
+      if (units_[static_cast<size_t>(unit)].id >= 0) best = {units_[static_cast<size_t>(unit)].id, i + 1};
+    }
+    return best;
+  }
+
+ private:
+  static constexpr int32_t kRoot = 0;
+
+  // The child of unit u by byte c is unit base(u) + c, if that one names u as its parent.
+  struct Unit {
+    int32_t base = 0;     // 0 for leaves: the first 256 units are nobody's children
+    int32_t parent = -1;  // -1: nobody's
+    int32_t id = -1;      // -1: no key ends here
+  };
+
+  friend class ByteTrieBuilder;
+
+  std::vector<Unit> units_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,23 @@
+// Which stops mean "the turn is over" in a given vocabulary, when a request names none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+// Of each pair one member per stop is filled: the id where the vocabulary has one token for the text (World:
+// 261 for a blank line, 24281 for "User", 10060 for the infill mark), else the text.
+struct StopDefaults {
+  std::vector<int32_t> turn_ids;
+  std::vector<std::string> turn_texts;
+  std::vector<int32_t> infill_ids;
+  std::vector<std::string> infill_texts;
+};
+
+StopDefaults stop_defaults(const Tokenizer& tokenizer);
+
+}  // namespace fulmar

@@ -1,0 +1,88 @@
+// Finds the first of many stop texts in output that arrives in pieces, and tells which bytes may be shown.
+// Pure; works on bytes; knows nothing of tokens or characters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fulmar {
+
+// The stop texts of one request as an automaton, to be shared by its rows. Immutable. Building takes time and
+// memory in proportion to the bytes of all texts; a step takes constant time on average, however many they
+// are.
+class StopTexts {
+ public:
+  // Empty texts are left out.
+  explicit StopTexts(const std::vector<std::string>& texts);
+
+  bool empty() const { return nodes_.size() == 1; }
+
+ private:
+  friend class StopMatcher;
+
+  struct Node {
+    uint32_t first_edge = 0;  // into edges_; a node's edges lie side by side, sorted by byte
+    uint32_t edge_count = 0;
+    uint32_t fail = 0;     // the longest proper suffix of this node's text that is a node, too
+    uint32_t depth = 0;    // bytes of the node's text
+    uint32_t matched = 0;  // length of the longest stop text that ends here; 0: none
+  };
+  struct Edge {
+    unsigned char byte;
+    uint32_t node;
+  };
+
+  uint32_t child(uint32_t node, unsigned char byte) const;  // 0: none
+  uint32_t step(uint32_t node, unsigned char byte) const;
+  void build_trie(const std::vector<std::string>& texts);
+  void link_suffixes();
+
+  std::vector<Node> nodes_;  // [0] is the root; in order of depth
+  std::vector<Edge> edges_;
+};
+
+// Offsets count bytes from the first one pushed.
+struct StopHit {
+  size_t start = 0;
+  size_t end = 0;
+  std::string text;  // the stop text
+};
+
+// The match that starts earliest wins, also when another one is complete before it; of those that start at
+// the same byte the shortest. Bytes are held back as long as they may belong to the winning match.
+class StopMatcher {
+ public:
+  // include_stop: the matched text is released, too.
+  StopMatcher(std::shared_ptr<const StopTexts> texts, bool include_stop);
+  StopMatcher(const std::vector<std::string>& texts, bool include_stop);
+
+  // Adds bytes and returns those that may be shown now. Once there is a hit, what follows is ignored.
+  std::string push(std::string_view bytes);
+  // Nothing more will come: decides what is still open (there may be a hit now) and returns the rest to show.
+  std::string finish();
+
+  const std::optional<StopHit>& hit() const { return hit_; }
+  // While undecided: where the earliest match that is still possible starts. A state to return to must be the
+  // one before the token that holds this byte.
+  std::optional<size_t> pending_start() const;
+
+ private:
+  // The best match wins; held_from: offset of the first held byte.
+  std::string decide(size_t held_from);
+  std::string release(size_t length);
+
+  std::shared_ptr<const StopTexts> texts_;
+  bool include_stop_;
+  uint32_t node_ = 0;
+  size_t position_ = 0;          // bytes pushed
+  std::string held_;             // the last held_.size() bytes before position_
+  std::optional<StopHit> best_;  // complete, but a match that starts earlier is still possible
+  std::optional<StopHit> hit_;
+};
+
+}  // namespace fulmar
