@@ -23,7 +23,7 @@ int64_t wanted_rows(const LoadOptions& options) {
 
 // Upper bound of what any default island takes at once.
 size_t scratch_bytes(const ModelConfig& config, int64_t rows) {
-  const int64_t c = config.n_embd, f = config.n_ffn, d = config.deep_rank;
+  const int64_t c = config.n_embd, f = config.n_ffn, d = config.deep_embed_rank;
   const int64_t ranks =
       config.rank_w + config.rank_a + config.rank_v + config.rank_g + 5 * config.rank_mix + config.rank_decay;
   const int64_t deep = d > 0 ? c + f + d * d + 2 * d : 0;

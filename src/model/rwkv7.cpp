@@ -37,7 +37,7 @@ TimeMix7 time_mix(Binder& binder, int64_t layer) {
 
 ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
   const ModelConfig& config = binder.config();
-  const int64_t c = config.n_embd, f = config.n_ffn, d = config.deep_rank;
+  const int64_t c = config.n_embd, f = config.n_ffn, d = config.deep_embed_rank;
   const std::string block = "blocks." + std::to_string(layer) + ".";
   const std::string p = block + "ffn.";
   ChannelMix7 ffn;
