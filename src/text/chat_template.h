@@ -1,0 +1,64 @@
+// From messages to the prompt text that RWKV chat models are trained on: "Role: text" turns joined by a blank
+// line, then the assistant suffix. Pure; knows nothing of JSON, tokens or models.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/think_mode.h"
+
+namespace fulmar {
+
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // JSON text of an object
+};
+
+struct ChatMessage {
+  std::string role;
+  std::string content;  // text parts already joined; empty when the request says null
+  std::string name;
+  std::string tool_call_id;          // of role "tool": the call that this answers
+  std::vector<ToolCall> tool_calls;  // of role "assistant"
+};
+
+// Newlines inside a message: a blank line would read as the end of the turn.
+enum class CleanUp : uint8_t {
+  none,       // verbatim
+  collapse,   // strip the ends; runs of newlines become one
+  tidy_lines  // besides, strip each line and drop the empty ones
+};
+
+// How the roles are called in the prompt. An empty name means the usual one.
+struct RoleNames {
+  std::string user;
+  std::string assistant;
+  std::string system;
+};
+
+struct ChatOptions {
+  ThinkMode think = ThinkMode::none;
+  CleanUp clean_up = CleanUp::collapse;
+  RoleNames names;
+  bool add_generation_prompt = true;  // false: no suffix after the last turn
+  std::string system;                 // comes before the system messages
+  std::vector<std::string> tools;     // JSON text of one function description each
+};
+
+// All system and developer messages form one system turn at the front; messages without content are skipped.
+// Errors (invalid): "Empty prompt" when no turn remains; a tool message whose tool_call_id answers no earlier
+// call. The result never ends in a space.
+Result<std::string> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options);
+
+// One user utterance as it is, with the suffix.
+std::string render_utterance(std::string_view utterance, ThinkMode think);
+
+// Fill in the middle: the model writes what belongs between prefix and suffix.
+std::string render_infill(std::string_view prefix, std::string_view suffix);
+
+}  // namespace fulmar

@@ -1,0 +1,106 @@
+// A small state machine over pending text: each stage takes what it can from the front.
+#include "text/reasoning_split.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fulmar {
+namespace {
+
+constexpr std::string_view kClosingTag = "</think>";
+constexpr std::string_view kOpeningTag = "<think";
+constexpr std::string_view kBlanks = " \t\n\v\f\r";
+
+// Length of the longest end of `text` that begins `tag`.
+size_t open_end(std::string_view text, std::string_view tag) {
+  for (size_t length = std::min(text.size(), tag.size() - 1); length > 0; --length) {
+    if (tag.starts_with(text.substr(text.size() - length))) return length;
+  }
+  return 0;
+}
+
+void drop_leading(std::string& text, std::string_view characters) {
+  text.erase(0, std::min(text.find_first_not_of(characters), text.size()));
+}
+
+}  // namespace
+
+std::optional<ReasoningFormat> parse_reasoning_format(std::string_view name) {
+  if (name == "auto") return ReasoningFormat::split;
+  if (name == "none") return ReasoningFormat::inline_text;
+  return std::nullopt;
+}
+
+ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format) {
+  if (think == ThinkMode::fast) return {ReasoningMode::Kind::rest_of_tag, {}};
+  if (!is_thinking(think)) return {ReasoningMode::Kind::content, {}};
+  const std::string_view opening = think_suffix(think).substr(1);
+  if (format == ReasoningFormat::inline_text) return {ReasoningMode::Kind::inline_text, opening};
+  return {ReasoningMode::Kind::split, opening.substr(kOpeningTag.size())};
+}
+
+ReasoningSplitter::ReasoningSplitter(ReasoningMode mode)
+    : thinking_(mode.kind == ReasoningMode::Kind::split), pending_(mode.opening) {
+  switch (mode.kind) {
+    case ReasoningMode::Kind::content:
+      stage_ = Stage::blanks;
+      break;
+    case ReasoningMode::Kind::rest_of_tag:
+    case ReasoningMode::Kind::split:
+      stage_ = Stage::bracket;
+      break;
+    case ReasoningMode::Kind::inline_text:
+      stage_ = Stage::content;
+      break;
+  }
+}
+
+SplitText ReasoningSplitter::feed(std::string_view text) {
+  pending_ += text;
+  SplitText out;
+  advance(out);
+  return out;
+}
+
+SplitText ReasoningSplitter::finish() {
+  SplitText out;
+  advance(out);
+  out.reasoning += std::exchange(pending_, {});
+  return out;
+}
+
+void ReasoningSplitter::advance(SplitText& out) {
+  if (stage_ == Stage::bracket && !take_bracket()) return;
+  if (stage_ == Stage::newlines) {
+    drop_leading(pending_, "\r\n");
+    if (pending_.empty()) return;
+    stage_ = Stage::reasoning;
+  }
+  if (stage_ == Stage::reasoning && !take_reasoning(out)) return;
+  if (stage_ == Stage::blanks) {
+    drop_leading(pending_, kBlanks);
+    if (pending_.empty()) return;
+    stage_ = Stage::content;
+  }
+  out.content += std::exchange(pending_, {});
+}
+
+bool ReasoningSplitter::take_bracket() {
+  if (pending_.empty()) return false;
+  if (pending_.front() == '>') pending_.erase(0, 1);
+  stage_ = thinking_ ? Stage::newlines : Stage::blanks;
+  return true;
+}
+
+// True once the closing tag has been taken.
+bool ReasoningSplitter::take_reasoning(SplitText& out) {
+  const size_t end = pending_.find(kClosingTag);
+  const bool closed = end != std::string::npos;
+  const size_t length = closed ? end : pending_.size() - open_end(pending_, kClosingTag);
+  out.reasoning += pending_.substr(0, length);
+  pending_.erase(0, length + (closed ? kClosingTag.size() : 0));
+  if (closed) stage_ = Stage::blanks;
+  return closed;
+}
+
+}  // namespace fulmar

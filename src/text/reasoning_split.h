@@ -1,0 +1,67 @@
+// Parts the thinking of a chat answer from its content while it streams. Pure; sees text only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "text/think_mode.h"
+
+namespace fulmar {
+
+enum class ReasoningFormat : uint8_t {
+  split,        // "auto": thinking goes to a field of its own
+  inline_text,  // "none": it stays in the content, with the opening that the prompt holds put back in front
+};
+std::optional<ReasoningFormat> parse_reasoning_format(std::string_view name);  // "auto", "none"
+
+// How one answer is to be read.
+struct ReasoningMode {
+  enum class Kind : uint8_t {
+    content,      // no think block: all is content
+    rest_of_tag,  // the prompt ends in "</think": a '>' belongs to it
+    split,        // begins inside a think block
+    inline_text,  // likewise, but all is content
+  };
+  Kind kind = Kind::content;
+  std::string_view opening;  // the part of the think block that the prompt holds already; static text
+};
+ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format);
+
+struct SplitText {
+  std::string reasoning;
+  std::string content;
+};
+
+// The joined answers do not depend on how the text was cut. Content loses its leading blanks (except
+// inline_text), reasoning the '>' and the newlines after "<think".
+class ReasoningSplitter {
+ public:
+  explicit ReasoningSplitter(ReasoningMode mode);
+
+  // Adds text and returns what can be told apart by now. What may be the beginning of "</think>" is held
+  // back.
+  SplitText feed(std::string_view text);
+  // Nothing more will come: returns what was held back.
+  SplitText finish();
+
+ private:
+  enum class Stage : uint8_t {
+    bracket,    // a '>' would end the tag
+    newlines,   // between the tag and the thinking
+    reasoning,  // until "</think>"
+    blanks,     // before the content
+    content,
+  };
+
+  void advance(SplitText& out);
+  bool take_bracket();
+  bool take_reasoning(SplitText& out);
+
+  bool thinking_;  // what follows the first bracket is reasoning
+  Stage stage_;
+  std::string pending_;  // not yet told apart
+};
+
+}  // namespace fulmar

@@ -1,0 +1,132 @@
+// The table of assistant suffixes and the rules that choose a row.
+#include "text/think_mode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace fulmar {
+namespace {
+
+struct Form {
+  ThinkMode mode;
+  std::string_view suffix;
+  std::string_view footer;
+};
+
+constexpr Form kForms[] = {
+    {ThinkMode::none, "", ""},
+    {ThinkMode::fast, " <think>\n</think", ""},
+    {ThinkMode::fast_closed, " <think>\n</think>", ""},
+    {ThinkMode::fast_line, " <think>\n</think>\n", ""},
+    {ThinkMode::free, " <think", ""},
+    {ThinkMode::prefer_chinese, " <think>\u55EF", ""},
+    {ThinkMode::think, " <think", " (think)"},
+    {ThinkMode::think_short, " <think", " (think a bit)"},
+    {ThinkMode::think_long, " <think", " (think a lot)"},
+    {ThinkMode::think_minimal, " <think", " (think minimally)"},
+    {ThinkMode::think_extreme, " <think", " (think extremely carefully)"},
+};
+
+const Form& form_of(ThinkMode mode) {
+  return *std::find_if(std::begin(kForms), std::end(kForms),
+                       [&](const Form& form) { return form.mode == mode; });
+}
+
+constexpr std::pair<std::string_view, ThinkMode> kThinkTypes[] = {
+    {"none", ThinkMode::none},
+    {"fast", ThinkMode::fast},
+    {"free", ThinkMode::free},
+    {"preferChinese", ThinkMode::prefer_chinese},
+    {"prefer_chinese", ThinkMode::prefer_chinese},
+    {"en", ThinkMode::think},
+    {"enShort", ThinkMode::think_short},
+    {"en_short", ThinkMode::think_short},
+    {"enLong", ThinkMode::think_long},
+    {"en_long", ThinkMode::think_long},
+};
+
+// "none" is missing: it means the route's way not to think.
+constexpr std::pair<std::string_view, ThinkMode> kEfforts[] = {
+    {"minimal", ThinkMode::think_minimal}, {"low", ThinkMode::think_short},     {"medium", ThinkMode::think},
+    {"high", ThinkMode::think_long},       {"xhigh", ThinkMode::think_extreme},
+};
+
+template <size_t N>
+std::optional<ThinkMode> look_up(const std::pair<std::string_view, ThinkMode> (&table)[N],
+                                 std::string_view name) {
+  for (const auto& [known, mode] : table) {
+    if (known == name) return mode;
+  }
+  return std::nullopt;
+}
+
+bool is_g_part(std::string_view part) {
+  const auto at = [&](size_t i) { return std::tolower(static_cast<unsigned char>(part[i])); };
+  if (part.size() < 2 || part.size() > 3 || at(0) != 'g' || (at(1) != '0' && at(1) != '1')) return false;
+  return part.size() == 2 || (at(2) >= 'a' && at(2) <= 'z');
+}
+
+}  // namespace
+
+std::string_view think_suffix(ThinkMode mode) { return form_of(mode).suffix; }
+
+std::string_view think_footer(ThinkMode mode) { return form_of(mode).footer; }
+
+bool is_thinking(ThinkMode mode) {
+  return mode != ThinkMode::none && mode != ThinkMode::fast && mode != ThinkMode::fast_closed &&
+         mode != ThinkMode::fast_line;
+}
+
+std::optional<ThinkMode> parse_think_type(std::string_view name) { return look_up(kThinkTypes, name); }
+
+std::optional<ThinkTemplate> parse_think_template(std::string_view name) {
+  if (name == "auto") return ThinkTemplate::automatic;
+  if (name == "g1") return ThinkTemplate::g1;
+  if (name == "none") return ThinkTemplate::none;
+  return std::nullopt;
+}
+
+bool is_g_series(std::string_view model_name) {
+  constexpr std::string_view kSeparators = "-_. /";
+  for (;;) {
+    const size_t end = model_name.find_first_of(kSeparators);
+    if (is_g_part(model_name.substr(0, end))) return true;
+    if (end == std::string_view::npos) return false;
+    model_name.remove_prefix(end + 1);
+  }
+}
+
+bool thinks_by_default(ThinkTemplate choice, std::string_view model_name) {
+  return choice == ThinkTemplate::automatic ? is_g_series(model_name) : choice == ThinkTemplate::g1;
+}
+
+Result<ThinkMode> choose_think_mode(const ThinkRequest& request, ThinkMode off, bool thinks) {
+  const ThinkMode quiet = thinks ? off : ThinkMode::none;
+  const auto effort = request.reasoning_effort ? look_up(kEfforts, *request.reasoning_effort) : std::nullopt;
+  if (request.reasoning_effort && !effort && *request.reasoning_effort != "none") {
+    return Error{ErrorKind::invalid,
+                 fmt::format("reasoning_effort is '{}', wanted none, minimal, low, medium, high or xhigh",
+                             *request.reasoning_effort)};
+  }
+  if (request.think_type) {
+    if (const auto mode = parse_think_type(*request.think_type)) return *mode;
+  }
+  if (request.think.value_or(false) || request.enable_think.value_or(false)) return ThinkMode::free;
+  if (request.think || request.enable_think) return quiet;
+  return effort.value_or(quiet);
+}
+
+std::vector<int32_t> think_closers(const Tokenizer& tokenizer) {
+  constexpr std::pair<int32_t, std::string_view> kClosers[] = {{111, "n"}, {754, "</"}};
+  std::vector<int32_t> ids;
+  for (const auto& [id, text] : kClosers) {
+    if (tokenizer.bytes(id) != text) return {};
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+}  // namespace fulmar

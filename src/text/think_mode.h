@@ -1,0 +1,66 @@
+// Thinking in chats: which assistant suffix a request gets, and what goes with it. Pure functions over what
+// the request says; knows nothing of JSON or of the engine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+enum class ThinkMode : uint8_t {
+  none,            // "Assistant:", for models that never saw a think block
+  fast,            // an empty think block, its last '>' left to the model
+  fast_closed,     // the same, closed
+  fast_line,       // the same, closed, and a newline
+  free,            // the model thinks as it likes
+  prefer_chinese,  // it begins in Chinese
+  think,           // as free, after the footer " (think)"
+  think_short,     // " (think a bit)"
+  think_long,      // " (think a lot)"
+  think_minimal,   // " (think minimally)"
+  think_extreme,   // " (think extremely carefully)"
+};
+
+// What follows "Assistant:" in the suffix: "" or " <think...".
+std::string_view think_suffix(ThinkMode mode);
+// What is appended to the last user turn, with its leading space; "" for none.
+std::string_view think_footer(ThinkMode mode);
+// True when the prompt ends inside an open think block, so that the answer begins with thinking.
+bool is_thinking(ThinkMode mode);
+
+// The names of `think_type`: none, fast, free, preferChinese, en, enShort, enLong and their snake_case forms.
+std::optional<ThinkMode> parse_think_type(std::string_view name);
+
+enum class ThinkTemplate : uint8_t { automatic, g1, none };
+std::optional<ThinkTemplate> parse_think_template(std::string_view name);  // "auto", "g1", "none"
+// True when the name looks like that of a G-series model: "g0" or "g1", perhaps with a letter, as a part of
+// its own ("rwkv7-g1a-0.4b").
+bool is_g_series(std::string_view model_name);
+// Whether chats with this model end in a think suffix when the request says nothing.
+bool thinks_by_default(ThinkTemplate choice, std::string_view model_name);
+
+// The fields of a request, absent ones empty.
+struct ThinkRequest {
+  std::optional<std::string> think_type;
+  std::optional<bool> think;
+  std::optional<bool> enable_think;
+  std::optional<std::string> reasoning_effort;
+};
+
+// A valid think_type wins over the booleans, these over reasoning_effort, this over the default. `off` is the
+// route's way not to think (fast, fast_closed or fast_line); a model that does not think by default
+// (thinks_by_default) gets `none` in its place. An unknown reasoning_effort is an invalid Error.
+Result<ThinkMode> choose_think_mode(const ThinkRequest& request, ThinkMode off, bool thinks);
+
+// The ids that would close a think block at once: those of "n" and "</" in the World vocabulary. Empty for
+// vocabularies in which these ids have other bytes. They are to be masked at kThinkGuardPositions.
+std::vector<int32_t> think_closers(const Tokenizer& tokenizer);
+inline constexpr int64_t kThinkGuardPositions[] = {1, 2};  // of the generated tokens, counted from 0
+
+}  // namespace fulmar
