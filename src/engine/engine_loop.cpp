@@ -224,10 +224,12 @@ void EngineLoop::step() {
   for (const SequencePtr& sequence : running_) {
     items.push_back({.to_feed = static_cast<int64_t>(sequence->ready().size()),
                      .until_pause = keeper_->until_snapshot(*sequence),
-                     .decoding = sequence->phase == Sequence::Phase::decode});
+                     .decoding = sequence->phase == Sequence::Phase::decode,
+                     .every_row = sequence->ask.score_prompt || sequence->ask.embed});
   }
-  const auto feed =
-      plan_step(items, {.max_rows = model_.max_rows(), .prefill_chunk = options_.prefill_chunk});
+  const auto feed = plan_step(items, {.max_rows = model_.max_rows(),
+                                      .prefill_chunk = options_.prefill_chunk,
+                                      .max_wanted = model_.max_wanted()});
   std::vector<StepPart> parts;
   int64_t prompt_rows = 0;
   for (size_t i = 0; i < feed.size(); i++) {

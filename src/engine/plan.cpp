@@ -7,18 +7,22 @@ namespace fulmar {
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits) {
   std::vector<int64_t> feed(items.size(), 0);
   int64_t rows = limits.max_rows;
-  for (size_t i = 0; i < items.size() && rows > 0; i++) {
+  int64_t wanted = limits.max_wanted;
+  for (size_t i = 0; i < items.size() && rows > 0 && wanted > 0; i++) {
     if (!items[i].decoding || items[i].to_feed == 0) continue;
     feed[i] = 1;
     rows--;
+    wanted--;
   }
   int64_t prompt_rows = std::min(rows, limits.prefill_chunk);
-  for (size_t i = 0; i < items.size() && prompt_rows > 0; i++) {
+  for (size_t i = 0; i < items.size() && prompt_rows > 0 && wanted > 0; i++) {
     if (items[i].decoding || items[i].to_feed == 0) continue;
     int64_t take = std::min(items[i].to_feed, prompt_rows);
     if (items[i].until_pause > 0) take = std::min(take, items[i].until_pause);
+    if (items[i].every_row) take = std::min(take, wanted);
     feed[i] = take;
     prompt_rows -= take;
+    wanted -= items[i].every_row ? take : 1;
   }
   return feed;
 }

@@ -17,6 +17,7 @@ struct PlanItem {
 struct PlanLimits {
   int64_t max_rows = 512;       // rows of one step, decode and prefill together
   int64_t prefill_chunk = 256;  // prompt rows of one step: what a running stream may have to wait for
+  int64_t max_wanted = 512;     // rows of one step whose output is wanted
 };
 
 // How many tokens of each item this step feeds; same order and length as the items.

@@ -35,6 +35,13 @@ TEST(Plan, APromptStopsWhereASnapshotIsDue) {
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256}), (Feeds{30, 5}));
 }
 
+TEST(Plan, OutputsThatAreWantedAreBounded) {
+  const PlanItem scored{.to_feed = 100, .every_row = true};
+  const std::vector<PlanItem> items = {scored, decoding(), prompt(50), prompt(50)};
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256, .max_wanted = 10}), (Feeds{9, 1, 0, 0}));
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256, .max_wanted = 102}), (Feeds{100, 1, 50, 0}));
+}
+
 TEST(Plan, NothingToFeedMeansNothingToRun) {
   const std::vector<PlanItem> items = {prompt(0), {.to_feed = 0, .decoding = true}};
   const Feeds feeds = plan_step(items, {});

@@ -1,0 +1,167 @@
+// fulmar eval: how good a model is on a suite of cases, a text (perplexity) or last words (LAMBADA style).
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "app/commands.h"
+#include "app/eval_suite.h"
+#include "app/exit_code.h"
+#include "app/local_run.h"
+#include "net/json.h"
+
+namespace fulmar {
+
+namespace {
+
+struct EvalFlags {
+  ModelFlags model;
+  std::string suite, text, lambada, json;
+  double floor = 0;
+  int64_t slots = 32;
+};
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{ErrorKind::not_found, fmt::format("'{}' cannot be read", path)};
+  return std::string{std::istreambuf_iterator<char>(file), {}};
+}
+
+// Log-probabilities of all tokens of a text but the first.
+Result<std::vector<TokenRecord>> score(Engine& engine, std::vector<int32_t> tokens) {
+  Ask ask{.request_id = "score", .prompt = std::move(tokens), .score_prompt = true};
+  ask.sampling.top_logprobs = 1;
+  FULMAR_ASSIGN(Event last, run_row(engine, std::move(ask), [](const std::string&) {}));
+  return std::move(last.prompt_scores);
+}
+
+std::vector<int32_t> with_start(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<int32_t> tokens;
+  if (const auto eos = tokenizer.eos()) tokens.push_back(*eos);  // marks the start of a document
+  tokenizer.encode(text, tokens);
+  return tokens;
+}
+
+Status perplexity(Engine& engine, const Tokenizer& tokenizer, const std::string& path) {
+  FULMAR_ASSIGN(const std::string text, read_text(path));
+  FULMAR_ASSIGN(const auto scores, score(engine, with_start(tokenizer, text)));
+  if (scores.empty()) return Error{ErrorKind::invalid, fmt::format("'{}' has too few tokens to score", path)};
+  double sum = 0;
+  for (const TokenRecord& record : scores) sum -= record.logprob;
+  const auto count = static_cast<double>(scores.size());
+  fmt::print("tokens      {}\nperplexity  {:.4f} per token\nbits        {:.4f} per byte\n", scores.size(),
+             std::exp(sum / count), sum / std::log(2.0) / static_cast<double>(text.size()));
+  return {};
+}
+
+// One line of a jsonl file: {"text": "... last"}.
+Result<std::vector<std::string>> lambada_texts(const std::string& path) {
+  FULMAR_ASSIGN(const std::string content, read_text(path));
+  std::vector<std::string> texts;
+  size_t number = 0;
+  for (size_t at = 0; at < content.size();) {
+    const size_t end = std::min(content.find('\n', at), content.size());
+    const std::string_view line = std::string_view(content).substr(at, end - at);
+    at = end + 1;
+    number++;
+    if (line.find_first_not_of(" \r") == std::string_view::npos) continue;
+    FULMAR_ASSIGN(const JsonValue object, parse_json(line));
+    const JsonValue* text = object.find("text");
+    if (text == nullptr || !text->is_string()) {
+      return Error{ErrorKind::corrupt,
+                   fmt::format("'{}' line {}: wanted an object with a string \"text\"", path, number)};
+    }
+    texts.push_back(text->as_string());
+  }
+  return texts;
+}
+
+Status last_words(Engine& engine, const Tokenizer& tokenizer, const std::string& path) {
+  FULMAR_ASSIGN(const auto texts, lambada_texts(path));
+  int64_t right = 0, counted = 0;
+  double sum = 0;
+  for (const std::string& text : texts) {
+    const size_t space = text.find_last_of(' ');
+    if (space == std::string::npos || space == 0) continue;
+    std::vector<int32_t> tokens = with_start(tokenizer, std::string_view(text).substr(0, space));
+    const size_t before = tokens.size();
+    tokenizer.encode(std::string_view(text).substr(space), tokens);
+    FULMAR_ASSIGN(const auto scores, score(engine, tokens));
+    bool all = true;
+    for (size_t i = before - 1; i < scores.size(); i++) {
+      sum -= scores[i].logprob;
+      all = all && !scores[i].top.empty() && scores[i].top.front().token == scores[i].token;
+    }
+    right += all ? 1 : 0;
+    counted++;
+  }
+  if (counted == 0) return Error{ErrorKind::invalid, fmt::format("'{}' has no text with a last word", path)};
+  const auto count = static_cast<double>(counted);
+  fmt::print("texts       {}\naccuracy    {:.2f} %\nperplexity  {:.4f} per last word\n", counted,
+             100.0 * static_cast<double>(right) / count, std::exp(sum / count));
+  return {};
+}
+
+Result<int> eval(const EvalFlags& flags) {
+  if (flags.suite.empty() && flags.text.empty() && flags.lambada.empty()) {
+    return Error{ErrorKind::invalid, "nothing to do; give --suite, --text or --lambada"};
+  }
+  FULMAR_ASSIGN(LoadedModel loaded, load_model(flags.model));
+  FULMAR_ASSIGN(
+      auto engine,
+      Engine::start(
+          *loaded.model, *loaded.ops, *loaded.tokenizer,
+          {.slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}},
+          nullptr));
+  if (!flags.text.empty()) FULMAR_TRY(perplexity(*engine, *loaded.tokenizer, flags.text));
+  if (!flags.lambada.empty()) FULMAR_TRY(last_words(*engine, *loaded.tokenizer, flags.lambada));
+  if (flags.suite.empty()) return 0;
+
+  const auto path = flags.suite == "demo" ? loaded.path.parent_path() / "demo-suite.jsonl"
+                                          : std::filesystem::path(flags.suite);
+  FULMAR_ASSIGN(const std::string content, read_text(path.string()));
+  FULMAR_ASSIGN(const auto cases, parse_suite(content, path.string()));
+  FULMAR_ASSIGN(const auto results, run_suite(*engine, *loaded.tokenizer, cases));
+  const double worst = print_suite(cases, results);
+  if (!flags.json.empty()) FULMAR_TRY(write_suite(flags.json, cases, results));
+  if (worst < flags.floor) {
+    fmt::print(stderr, "fulmar: the weakest skill reaches {:.2f} %; wanted {:.2f} %\n", worst, flags.floor);
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<EvalFlags>();
+  auto* command = app.add_subcommand("eval", "Measure accuracy or perplexity");
+  add_model_flags(*command, flags->model);
+  command->add_option("--suite", flags->suite, "'demo', or a jsonl file of {skill, prompt, answer}");
+  command->add_option("--text", flags->text, "a text file: perplexity");
+  command->add_option("--lambada", flags->lambada, "a jsonl file of {text}: is the last word predicted?");
+  command->add_option("--floor", flags->floor,
+                      "exit 1 when a skill of the suite stays below this percentage");
+  command->add_option("--json", flags->json, "write every case of the suite with its answer and logit gap");
+  command->add_option("--slots", flags->slots, "cases that run at once")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n"
+      "  fulmar eval --suite demo\n"
+      "  fulmar eval -m rwkv7-g1-1.5b.pth --text book.txt\n"
+      "  fulmar eval -m rwkv7-g1-1.5b.pth --lambada lambada_test.jsonl");
+  command->callback([flags, &chosen] {
+    chosen = [flags] {
+      const auto result = eval(*flags);
+      return result.ok() ? *result : report(result.error());
+    };
+  });
+}
+
+}  // namespace fulmar

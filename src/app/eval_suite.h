@@ -1,0 +1,33 @@
+// Suites of cases with one right answer each: run greedily from the zero state, judged by exact text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+struct SuiteCase {
+  std::string skill, prompt, answer;
+};
+
+struct SuiteResult {
+  std::string output;
+  float gap = 0;  // smallest difference between the best and the second logit along the answer
+};
+
+// One JSON object a line; errors name the line.
+Result<std::vector<SuiteCase>> parse_suite(std::string_view content, std::string_view name);
+// All cases as rows of one request, in order.
+Result<std::vector<SuiteResult>> run_suite(Engine& engine, const Tokenizer& tokenizer,
+                                           const std::vector<SuiteCase>& cases);
+// A table per skill on stdout; returns the weakest skill's percentage.
+double print_suite(const std::vector<SuiteCase>& cases, const std::vector<SuiteResult>& results);
+Status write_suite(const std::string& path, const std::vector<SuiteCase>& cases,
+                   const std::vector<SuiteResult>& results);
+
+}  // namespace fulmar
