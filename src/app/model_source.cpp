@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 
 #include "app/progress_bar.h"
@@ -22,6 +23,9 @@ namespace fs = std::filesystem;
 
 // Smaller files load before anyone could read a progress bar.
 constexpr uintmax_t kWorthABar = uintmax_t{64} << 20;
+
+// Rows of one step, prefill and decode together: enough to be bound by arithmetic and not by memory.
+constexpr int64_t kHostRows = 256, kDeviceRows = 2048;
 
 fs::path program_folder() {
   std::error_code error;
@@ -121,8 +125,10 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
                                   .model_rows = config.vocab}));
   FULMAR_ASSIGN(loaded.ops, open_device(flags));
 
-  LoadOptions options{.allow_nonfinite = flags.allow_nonfinite};
-  if (flags.max_rows > 0) options.max_rows = flags.max_rows;
+  const int64_t suitable_rows = loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows;
+  LoadOptions options{.max_rows = flags.max_rows > 0 ? flags.max_rows : suitable_rows,
+                      .allow_nonfinite = flags.allow_nonfinite};
+  options.max_wanted = std::min(flags.max_wanted, options.max_rows);
   std::error_code error;
   const bool show =
       !flags.quiet && isatty(STDERR_FILENO) != 0 && fs::file_size(loaded.path, error) >= kWorthABar;

@@ -38,7 +38,7 @@ Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenize
 int64_t choose_slots(const Ops& ops, const StateLayout& layout, int64_t others) {
   const double room = kShareOfFreeMemory * static_cast<double>(ops.memory_free());
   const auto fits = static_cast<int64_t>(room / static_cast<double>(layout.slot_bytes())) - others;
-  const int64_t useful = ops.borrows_host_weights() ? 64 : kMostSlots;
+  const int64_t useful = ops.borrows_host_weights() ? kMostHostSlots : kMostSlots;
   return std::clamp<int64_t>(fits, 1, useful);
 }
 
@@ -102,6 +102,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
                                                          const ServeEngineFlags& flags) {
   auto served = std::make_shared<ServedEngine>();
   ModelFlags sized = model;
+  sized.max_wanted = std::max<int64_t>(flags.slots, model.device == "cpu" ? kMostHostSlots : kMostSlots);
   FULMAR_ASSIGN(served->loaded_, load_model(sized));
   LoadedModel& loaded = served->loaded_;
   const StateLayout layout = loaded.model->state_layout();
@@ -114,7 +115,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
   const int64_t others = flags.device_sessions + flags.prefix_slots;
   options.slots = flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, layout, others);
-  options.slots = std::min(options.slots, loaded.model->max_rows());
+  options.slots = std::min(options.slots, loaded.model->max_wanted());
   options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,

@@ -126,6 +126,7 @@ Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoin
   model->fingerprint_ = binder.fingerprint();
   model->memory_ = plan;
   model->max_rows_ = options.max_rows;
+  model->max_wanted_ = wanted_rows(options);
   report(1);
   return model;
 }

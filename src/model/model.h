@@ -47,6 +47,7 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const MemoryPlan& memory() const { return memory_; }
   int64_t max_rows() const { return max_rows_; }
+  int64_t max_wanted() const { return max_wanted_; }
   StateLayout state_layout() const { return state_layout_of(config_, ops_); }
   // Hex text that names shape and sampled weights: equal for equal weights, whatever file they came from.
   const std::string& fingerprint() const { return fingerprint_; }
@@ -75,6 +76,7 @@ class Model {
   Buffers buffers_;
   Tensor hidden_, logits_;
   int64_t max_rows_ = 0;
+  int64_t max_wanted_ = 0;
   int64_t wanted_ = 0;
 };
 
