@@ -4,6 +4,8 @@
     generate.py text  --seed 1 --count 20          training documents, to read
     generate.py suite --seed 2 --per-skill 300     held-out cases, JSON lines
     generate.py vocab --out FILE                   the vocabulary file
+    generate.py overlap --suite FILE --count 1000000
+                   how many prompts of a suite occur in that many training documents
 
 Standard library only.
 """
@@ -114,6 +116,25 @@ def documents(seed: str, make: Callable[[random.Random], list[dialogue.Piece]] =
         yield make(rng)
 
 
+def overlap(cases: list[Case], count: int, workers: int = 10) -> str:
+    """Look for the exact prompts of a suite in training documents, by kind."""
+    kinds = {str(c["prompt"]): f"{c['skill']}: {c['kind']}" for c in cases}
+    found: set[str] = set()
+    for worker in range(workers):
+        stream = documents(f"{1 + worker % 2} {worker}")
+        for _ in range(count // workers):
+            text = ""
+            for piece, is_answer in next(stream):
+                if is_answer and text in kinds:
+                    found.add(text)
+                text += piece
+    by_kind: dict[str, int] = {}
+    for prompt in found:
+        by_kind[kinds[prompt]] = by_kind.get(kinds[prompt], 0) + 1
+    lines = [f"{len(found)} of {len(kinds)} prompts occur in {count} training documents"]
+    return "\n".join(lines + [f"  {kind}: {n}" for kind, n in sorted(by_kind.items())])
+
+
 def dump(cases: list[Case], out: Path | None) -> None:
     """Write cases as JSON lines."""
     text = "".join(json.dumps(c, ensure_ascii=False) + "\n" for c in cases)
@@ -125,14 +146,17 @@ def dump(cases: list[Case], out: Path | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("text", "suite", "vocab"))
+    parser.add_argument("what", choices=("text", "suite", "vocab", "overlap"))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=20, help="text: number of documents")
+    parser.add_argument("--count", type=int, default=20, help="text, overlap: number of documents")
     parser.add_argument("--per-skill", type=int, default=300, help="suite: cases of a main skill")
+    parser.add_argument("--suite", type=Path, help="overlap: the suite file")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     if args.what == "vocab":
         vocab.write(args.out or Path("fulmar-demo.vocab.txt"))
+    elif args.what == "overlap":
+        print(overlap([json.loads(line) for line in args.suite.read_text(encoding="utf-8").splitlines()], args.count))
     elif args.what == "suite":
         dump(suite(args.seed, args.per_skill), args.out)
     else:
