@@ -64,9 +64,13 @@ std::optional<ThinkMode> look_up(const std::pair<std::string_view, ThinkMode> (&
 }
 
 bool is_g_part(std::string_view part) {
-  const auto at = [&](size_t i) { return std::tolower(static_cast<unsigned char>(part[i])); };
-  if (part.size() < 2 || part.size() > 3 || at(0) != 'g' || (at(1) != '0' && at(1) != '1')) return false;
-  return part.size() == 2 || (at(2) >= 'a' && at(2) <= 'z');
+  if (part.size() < 2 || (part[0] != 'g' && part[0] != 'G') || (part[1] != '0' && part[1] != '1'))
+    return false;
+  part.remove_prefix(2);
+  if (part.empty()) return true;
+  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  return std::isalpha(static_cast<unsigned char>(part[0])) != 0 &&
+         std::all_of(part.begin() + 1, part.end(), is_digit);
 }
 
 }  // namespace

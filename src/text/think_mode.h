@@ -39,8 +39,8 @@ std::optional<ThinkMode> parse_think_type(std::string_view name);
 
 enum class ThinkTemplate : uint8_t { automatic, g1, none };
 std::optional<ThinkTemplate> parse_think_template(std::string_view name);  // "auto", "g1", "none"
-// True when the name looks like that of a G-series model: "g0" or "g1", perhaps with a letter, as a part of
-// its own ("rwkv7-g1a-0.4b").
+// True when the name looks like that of a G-series model: "g0" or "g1", perhaps with a letter and a revision,
+// as a part of its own ("rwkv7-g1a-0.4b", "rwkv7-g0a4-13.3b").
 bool is_g_series(std::string_view model_name);
 // Whether chats with this model end in a think suffix when the request says nothing.
 bool thinks_by_default(ThinkTemplate choice, std::string_view model_name);

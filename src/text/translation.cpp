@@ -34,11 +34,11 @@ bool is_cyrillic(char32_t c) { return in(c, 0x0400, 0x052F); }
 
 }  // namespace
 
-std::string language_name(std::string_view code_or_name) {
+std::string_view language_name(std::string_view code_or_name) {
   for (const auto& [code, name] : kLanguages) {
-    if (code == code_or_name) return std::string(name);
+    if (code == code_or_name) return name;
   }
-  return std::string(code_or_name);
+  return code_or_name;
 }
 
 std::string_view guess_language(std::string_view text) {

@@ -7,7 +7,7 @@
 namespace fulmar {
 
 // "zh-CN" -> "Chinese"; what is no known code is a name already and stays as it is.
-std::string language_name(std::string_view code_or_name);
+std::string_view language_name(std::string_view code_or_name);
 // The code of the language that the script of `text` suggests: kana "ja", else Han "zh-CN", else Cyrillic
 // "ru", else "en".
 std::string_view guess_language(std::string_view text);

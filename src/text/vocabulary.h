@@ -18,7 +18,7 @@ struct VocabularyEntry {
 };
 
 struct Vocabulary {
-  std::vector<VocabularyEntry> entries;  // in order of the file; each of the 256 single bytes is among them
+  std::vector<VocabularyEntry> entries;  // in order of the file; at least one
 };
 
 inline constexpr int32_t kMaxVocabularyId = (1 << 20) - 1;

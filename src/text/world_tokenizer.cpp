@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace fulmar {
 
 WorldTokenizer::WorldTokenizer(const Vocabulary& vocabulary, bool is_world) : is_world_(is_world) {
@@ -29,9 +27,8 @@ WorldTokenizer::WorldTokenizer(const Vocabulary& vocabulary, bool is_world) : is
 void WorldTokenizer::encode(std::string_view bytes, std::vector<int32_t>& out) const {
   while (!bytes.empty()) {
     const ByteTrie::Match match = trie_.longest_match(bytes);
-    FULMAR_CHECK(match.length > 0, "a vocabulary holds all single bytes");
-    out.push_back(match.id);
-    bytes.remove_prefix(match.length);
+    if (match.length > 0) out.push_back(match.id);
+    bytes.remove_prefix(std::max<size_t>(match.length, 1));
   }
 }
 
