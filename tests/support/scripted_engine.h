@@ -1,0 +1,103 @@
+// An Engine without a model: plays back scripts, one token per row and step, on a thread of its own.
+// For tests of what lies above the engine. Depends on the engine's headers only.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace fulmar::testing {
+
+// What one row says.
+struct Script {
+  std::vector<std::string> pieces;  // one per token; whole UTF-8 characters
+  FinishReason reason = FinishReason::stop;
+  std::optional<int32_t> stop_id;
+  std::optional<std::string> stop_text;
+  std::optional<Error> error;  // with FinishReason::failed
+};
+
+class ScriptedEngine : public Engine {
+ public:
+  using Play = std::function<Script(const Ask&)>;
+
+  explicit ScriptedEngine(Play play);
+  ~ScriptedEngine() override;
+
+  Status submit(Request request) override;
+  bool cancel(const std::string& request_id) override;
+  int64_t cancel_all() override;
+  Result<std::string> pause(const std::string& request_id) override;
+  Status resume(const std::string& request_id, int64_t max_tokens,
+                std::shared_ptr<Listener> listener) override;
+  void drain(std::function<void()> done) override;
+  EngineStats stats() const override;
+
+  // Sessions are names only: a row that ends normally leaves its write_session behind.
+  std::vector<SessionInfo> sessions() override;
+  bool has_session(const std::string& id) override;
+  int64_t erase_session(const std::string& id, bool and_branches) override;
+  Result<StateBlob> export_session(const std::string& id) override;
+  Status import_session(const std::string& id, const StateBlob& blob) override;
+  Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) override;
+  bool remove_state(const std::string& name) override;
+  std::vector<std::string> states() override;
+  void clear_prefixes() override {}
+
+  // The next submits are refused with this error; nothing ends that.
+  void refuse(std::optional<Error> error);
+  // Rows stop after so many tokens each, until told otherwise; -1: no limit. 0 also holds back admission.
+  void hold_after(int64_t tokens);
+  // Waits until nothing runs; false after ten seconds.
+  bool wait_idle();
+
+  // Every row submitted so far, in order.
+  std::vector<Ask> asks() const;
+  int64_t cancelled() const { return cancelled_; }
+
+ private:
+  struct Row {
+    Ask ask;
+    Script script;
+    int64_t said = 0;
+    bool admitted = false;
+    bool finished = false;
+  };
+  struct Running {
+    Request request;
+    std::vector<Row> rows;
+    bool cancelled = false;
+    bool paused = false;
+  };
+
+  void loop();
+  bool step();  // true when anything moved
+  void advance(Running& running, Row& row, std::vector<Event>& events);
+
+  const Play play_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Running> running_;
+  std::list<Running> paused_;
+  std::vector<Ask> asks_;
+  std::set<std::string> sessions_;
+  std::set<std::string> states_;
+  std::optional<Error> refusal_;
+  int64_t hold_ = -1;
+  std::atomic<int64_t> cancelled_{0};
+  int64_t submitted_ = 0;
+  int64_t completed_ = 0;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fulmar::testing
