@@ -120,7 +120,8 @@ def train(model: Model, args: argparse.Namespace, device: torch.device, loader: 
                 sums += torch.stack([answer.detach(), prompt.detach(), torch.ones_like(answer)])
             step += 1
             if step == 3 and not args.steps:  # compilation is over: the clock starts here
-                torch.cuda.synchronize()
+                if device.type == "cuda":
+                    torch.cuda.synchronize()
                 print(f"first steps took {time.time() - started:.1f} s")
                 schedule.begin = started = last = time.time()
             if step % 100 == 0:
