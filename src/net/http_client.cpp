@@ -20,14 +20,13 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <exception>
-#include <future>
 #include <optional>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "base/log.h"
+#include "base/mailbox.h"
 #include "net/http_format.h"
 #include "net/url.h"
 
@@ -424,30 +423,30 @@ Result<HttpResponse> fetch(std::string_view method, std::string_view url, const 
   request.reuse_connection = false;
 
   HttpResponse response;
-  std::promise<Status> finished;
-  bool ended = false;
-  const auto finish = [&](Status outcome) {
-    if (!std::exchange(ended, true)) finished.set_value(std::move(outcome));
-  };
+  Mailbox<Status> finished;
   HttpClient client;
-  client.send(std::move(request),
-              {.on_head =
-                   [&](int status, const Headers& received) {
-                     response.status = status;
-                     response.headers = received;
-                     response.content_type = received.get("Content-Type");
-                   },
-               .on_data =
-                   [&](std::string_view bytes) {
-                     if (response.body.size() + bytes.size() <= kMaxFetchedBytes) {
-                       response.body.append(bytes);
-                     } else {
-                       finish(Error{ErrorKind::resource, "the answer of '" + std::string(url) + "' exceeds " +
-                                                             std::to_string(kMaxFetchedBytes) + " bytes"});
-                     }
-                   },
-               .on_end = finish});
-  FULMAR_TRY(finished.get_future().get());
+  client.send(
+      std::move(request),
+      {.on_head =
+           [&](int status, const Headers& received) {
+             response.status = status;
+             response.headers = received;
+             response.content_type = received.get("Content-Type");
+           },
+       .on_data =
+           [&](std::string_view bytes) {
+             if (response.body.size() + bytes.size() <= kMaxFetchedBytes) {
+               response.body.append(bytes);
+             } else {
+               finished.put(Error{ErrorKind::resource, "the answer of '" + std::string(url) + "' exceeds " +
+                                                           std::to_string(kMaxFetchedBytes) + " bytes"});
+             }
+           },
+       .on_end = [&](Status outcome) { finished.put(std::move(outcome)); }});
+  // The time-outs of the request see to it that an outcome comes.
+  std::vector<Status> outcome;
+  while (outcome.empty()) outcome = finished.wait_all(std::chrono::hours(1));
+  FULMAR_TRY(outcome.front());
   return response;
 }
 

@@ -53,10 +53,13 @@ void append_escape(std::string& out, char c) {
   }
 }
 
-template <class Number>
-void append_number(std::string& out, Number number) {
+// From here on digits alone would read as a whole number, perhaps one beyond 64 bits.
+constexpr double kLargestPlain = 1e15;
+
+template <class Number, class... Format>
+void append_number(std::string& out, Number number, Format... format) {
   char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  const auto end = std::to_chars(digits, digits + sizeof digits, number, format...).ptr;
   out.append(digits, static_cast<size_t>(end - digits));
 }
 
@@ -104,17 +107,20 @@ JsonWriter& JsonWriter::unsigned_value(uint64_t number) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(double number) {
-  if (!std::isfinite(number)) return null();
-  separate();
-  append_number(text_, number);
-  return *this;
-}
+JsonWriter& JsonWriter::value(double number) { return floating_value(number); }
 
-JsonWriter& JsonWriter::value(float number) {
+JsonWriter& JsonWriter::value(float number) { return floating_value(number); }
+
+template <class Float>
+JsonWriter& JsonWriter::floating_value(Float number) {
   if (!std::isfinite(number)) return null();
+  if (number == 0 && std::signbit(number)) return raw("-0.0");  // "-0" would read as a whole number
   separate();
-  append_number(text_, number);
+  if (std::abs(number) < kLargestPlain) {
+    append_number(text_, number);
+  } else {
+    append_number(text_, number, std::chars_format::scientific);
+  }
   return *this;
 }
 

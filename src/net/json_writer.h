@@ -67,6 +67,8 @@ class JsonWriter {
   JsonWriter& close(char bracket);
   JsonWriter& signed_value(int64_t number);
   JsonWriter& unsigned_value(uint64_t number);
+  template <class Float>
+  JsonWriter& floating_value(Float number);
   void separate();
   void quote(std::string_view text);
 

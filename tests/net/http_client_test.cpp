@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <future>
 
+#include "base/mailbox.h"
 #include "net/server_fixture.h"
 #include "net/sse.h"
 
@@ -28,29 +28,32 @@ ClientRequest request_to(uint16_t port, std::string target = "/") {
   return request;
 }
 
-// One request with everything that came back. Safe to read once `ended` is ready.
-struct Recorded {
-  int status = 0;
-  std::vector<std::string> pieces;
-  std::promise<Status> promise;
-  std::future<Status> ended = promise.get_future();
-
+// One request with everything that came back; declared before the client that fills it. `status` and `pieces`
+// may be read after wait().
+class Recorded {
+ public:
   ClientCallbacks callbacks() {
     return {.on_head = [this](int received, const Headers&) { status = received; },
             .on_data = [this](std::string_view bytes) { pieces.emplace_back(bytes); },
-            .on_end = [this](Status outcome) { promise.set_value(std::move(outcome)); }};
+            .on_end = [this](Status outcome) { outcome_.put(std::move(outcome)); }};
   }
-  // The outcome; an unavailable error when none comes.
+  bool ended() const { return outcome_.size() > 0; }
+  // The outcome; an internal error when none comes.
   Status wait() {
-    if (ended.wait_for(kPatience) != std::future_status::ready)
-      return Error{ErrorKind::internal, "never ended"};
-    return ended.get();
+    auto outcome = outcome_.wait_all(kPatience);
+    return outcome.empty() ? Status(Error{ErrorKind::internal, "never ended"}) : std::move(outcome.front());
   }
   std::string body() const {
     std::string all;
     for (const std::string& piece : pieces) all += piece;
     return all;
   }
+
+  int status = 0;
+  std::vector<std::string> pieces;
+
+ private:
+  Mailbox<Status> outcome_;
 };
 
 TEST(Fetch, SendsAndReceives) {
@@ -141,8 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(HttpClient, EventsArriveOneByOne) {
   Shelf shelf;
   const auto server = serve(shelf.handler());
-  HttpClient client;
   Recorded recorded;
+  HttpClient client;
   client.send(request_to(server->port()), recorded.callbacks());
   const auto exchange = shelf.take();
   ASSERT_TRUE(exchange);
@@ -158,8 +161,8 @@ TEST(HttpClient, EventsArriveOneByOne) {
 
 TEST(HttpClient, AChunkThatComesInPiecesIsPassedOnWhole) {
   RawListener listener;
-  HttpClient client;
   Recorded recorded;
+  HttpClient client;
   client.send(request_to(listener.port()), recorded.callbacks());
   RawSocket peer = listener.accept();
   peer.read_until("\r\n\r\n");
@@ -226,8 +229,8 @@ TEST(HttpClient, DoesNotReuseAConnectionThatTheServerHasClosed) {
 TEST(HttpClient, AThousandRequestsAtOnce) {
   Shelf shelf;
   const auto server = serve(shelf.handler());
-  HttpClient client;
   std::vector<Recorded> recorded(1000);
+  HttpClient client;
   for (size_t i = 0; i < recorded.size(); i++) {
     client.send(request_to(server->port(), "/" + std::to_string(i)), recorded[i].callbacks());
   }
@@ -247,15 +250,22 @@ TEST(HttpClient, PauseHoldsTheSenderBack) {
   const std::string large(32 << 20, 'b');
   const auto server =
       serve([&](const std::shared_ptr<Exchange>& exchange) { exchange->respond({.body = large}); });
-  HttpClient client;
   Recorded recorded;
+  HttpClient client;
   ClientCallbacks callbacks = recorded.callbacks();
-  std::promise<std::shared_ptr<ClientCall>> handle;
-  callbacks.on_head = [&, call = handle.get_future().share()](int, const Headers&) { call.get()->pause(); };
+  std::atomic<ClientCall*> handle{nullptr};
+  std::atomic<bool> paused{false};
+  callbacks.on_head = [&](int, const Headers&) {
+    while (!handle) std::this_thread::yield();
+    handle.load()->pause();
+    paused = true;
+  };
   const auto call = client.send(request_to(server->port()), std::move(callbacks));
-  handle.set_value(call);
-  EXPECT_EQ(recorded.ended.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
-  EXPECT_EQ(server->open_exchanges(), 1u);
+  handle = call.get();
+  ASSERT_TRUE(eventually([&] { return paused.load(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(recorded.ended());
+  EXPECT_EQ(server->open_exchanges(), 1u) << "32 MiB do not fit into what the system holds for two sockets";
   call->resume();
   ASSERT_TRUE(recorded.wait().ok());
   EXPECT_EQ(recorded.body().size(), large.size());

@@ -51,7 +51,18 @@ TEST(JsonWriter, Numbers) {
   json.value(std::numeric_limits<int64_t>::min()).value(std::numeric_limits<uint64_t>::max());
   json.value(std::numeric_limits<double>::quiet_NaN()).value(std::numeric_limits<float>::infinity());
   json.value(uint8_t{7}).value(size_t{8}).end_array();
-  EXPECT_EQ(json.text(), "[0.1,0.1,5,1e+300,-0,-9223372036854775808,18446744073709551615,null,null,7,8]");
+  EXPECT_EQ(json.text(), "[0.1,0.1,5,1e+300,-0.0,-9223372036854775808,18446744073709551615,null,null,7,8]");
+}
+
+TEST(JsonWriter, LargeFloatsStayFloats) {
+  JsonWriter json;
+  json.begin_array()
+      .value(1844674407370955161568.0)
+      .value(-1e20)
+      .value(999999999999999.0)
+      .value(1e20f)
+      .end_array();
+  EXPECT_EQ(json.text(), "[1.8446744073709552e+21,-1e+20,999999999999999,1e+20]");
 }
 
 TEST(JsonWriter, WritesTrees) {
