@@ -1,6 +1,7 @@
 #include "model/bind.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace fulmar {
@@ -10,29 +11,23 @@ Binder::Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops
   fingerprint_.add("rwkv" + std::to_string(config.version));
 }
 
-bool Binder::has(const std::string& name) const { return checkpoint_.find(name) != nullptr; }
-
 void Binder::fail(Error error) {
   if (status_.ok()) status_ = std::move(error);
 }
 
 Status Binder::status() const { return status_; }
 
-// Null, and an error kept, where the tensor is missing, not of floats or of another shape. Axes of length 1
-// in front do not count: [1, 1, C] passes for [C].
-const StoredTensor* Binder::find(const std::string& name, std::initializer_list<int64_t> shape) {
+// Null, and an error kept, where the tensor is missing, of another shape or not of floats.
+const StoredTensor* Binder::find(const std::string& name, std::span<const int64_t> shape) {
   if (!status_.ok()) return nullptr;
   const StoredTensor* tensor = checkpoint_.find(name);
   if (tensor == nullptr) {
-    fail({ErrorKind::corrupt, "tensor '" + name + "' is missing; wanted shape " +
-                                  shape_text(std::span(shape.begin(), shape.size()))});
+    fail({ErrorKind::corrupt, "tensor '" + name + "' is missing; wanted shape " + shape_text(shape)});
     return nullptr;
   }
-  std::span<const int64_t> found = tensor->shape;
-  while (found.size() > shape.size() && found.front() == 1) found = found.subspan(1);
-  if (!std::equal(found.begin(), found.end(), shape.begin(), shape.end())) {
-    fail({ErrorKind::corrupt, "tensor '" + name + "' has shape " + shape_text(tensor->shape) + "; wanted " +
-                                  shape_text(std::span(shape.begin(), shape.size()))});
+  if (!std::equal(shape.begin(), shape.end(), tensor->shape.begin(), tensor->shape.end())) {
+    fail({ErrorKind::corrupt,
+          "tensor '" + name + "' has shape " + shape_text(tensor->shape) + "; wanted " + shape_text(shape)});
     return nullptr;
   }
   if (!is_float(tensor->dtype)) {
@@ -55,24 +50,24 @@ Weight Binder::import(const StoredTensor& tensor, const HostMatrix& matrix, Weig
 }
 
 Weight Binder::matrix(const std::string& name, int64_t out, int64_t in, WeightRole role) {
-  const StoredTensor* tensor = find(name, {out, in});
+  const StoredTensor* tensor = find(name, std::array{out, in});
   if (tensor == nullptr) return {};
-  const auto strides = std::span(tensor->strides).last(2);
+  const std::vector<int64_t>& strides = tensor->strides;
   return import(*tensor, {tensor->data, tensor->dtype, out, in, strides[0], strides[1]}, role);
 }
 
 Weight Binder::factor(const std::string& name, int64_t in, int64_t out) {
-  const StoredTensor* tensor = find(name, {in, out});
+  const StoredTensor* tensor = find(name, std::array{in, out});
   if (tensor == nullptr) return {};
-  const auto strides = std::span(tensor->strides).last(2);
+  const std::vector<int64_t>& strides = tensor->strides;
   return import(*tensor, {tensor->data, tensor->dtype, out, in, strides[1], strides[0]},
                 WeightRole::low_rank);
 }
 
 Weight Binder::factor_slice(const std::string& name, int64_t index, int64_t slices, int64_t in, int64_t out) {
-  const StoredTensor* tensor = find(name, {slices, in, out});
+  const StoredTensor* tensor = find(name, std::array{slices, in, out});
   if (tensor == nullptr) return {};
-  const auto strides = std::span(tensor->strides).last(3);
+  const std::vector<int64_t>& strides = tensor->strides;
   const std::byte* data = tensor->data + static_cast<size_t>(index * strides[0]) * size_of(tensor->dtype);
   return import(*tensor, {data, tensor->dtype, out, in, strides[2], strides[1]}, WeightRole::low_rank);
 }
@@ -80,9 +75,9 @@ Weight Binder::factor_slice(const std::string& name, int64_t index, int64_t slic
 bool Binder::read(const std::string& name, std::span<float> out) {
   const auto n = static_cast<int64_t>(out.size());
   const StoredTensor* tensor = checkpoint_.find(name);
-  // r_k and time_faaaa are [H, N]: any shape that holds n numbers in row-major order will do for a vector.
-  const bool two_axes = tensor != nullptr && tensor->shape.size() == 2 && tensor->shape[0] != 1;
-  tensor = two_axes ? find(name, {config_.n_head, config_.head_size}) : find(name, {n});
+  // [C], [1, 1, C] and the [H, N] of r_k are the same numbers in the same order.
+  const bool fits = tensor != nullptr && tensor->count() == n;
+  tensor = fits ? find(name, tensor->shape) : find(name, std::span(&n, 1));
   if (tensor == nullptr) return false;
   copy_as_f32(*tensor, out);
   fingerprint_.add(name, {reinterpret_cast<const std::byte*>(out.data()), DType::f32, 1, n, n});

@@ -1,8 +1,8 @@
 // From a checkpoint with official names to the weight structs of ops/args.h. Knows shapes, not mathematics.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,13 +35,12 @@ class Binder {
   Tensor rows(const std::string& prefix, std::initializer_list<std::string_view> names, int64_t n);
   Norm norm(const std::string& name, int64_t n);
 
-  bool has(const std::string& name) const;
   void fail(Error error);
   Status status() const;
   std::string fingerprint() { return fingerprint_.hex(); }
 
  private:
-  const StoredTensor* find(const std::string& name, std::initializer_list<int64_t> shape);
+  const StoredTensor* find(const std::string& name, std::span<const int64_t> shape);
   bool read(const std::string& name, std::span<float> out);
   Weight import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "files/identify.h"
 #include "model/bind.h"
 #include "model/nonfinite.h"
 #include "model/rwkv6.h"

@@ -1,0 +1,146 @@
+// The golden files: logits, states and greedy continuations of a double-precision reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cpu/cpu_ops.h"
+#include "files/synthetic.h"
+#include "support/model_rig.h"
+
+namespace fulmar {
+namespace {
+
+using support::ModelRig;
+using Json = nlohmann::json;
+
+constexpr double kLogitTolerance = 1e-4;
+
+// Order-sensitive checksum of a row-major array, as the golden files define it.
+double checksum(const std::vector<double>& values) {
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); i++) sum += values[i] * static_cast<double>(i * 7919 % 1009) / 1009;
+  return sum;
+}
+
+double norm_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+SyntheticSpec spec_of(const Json& golden) {
+  const Json& recipe = golden["recipe"];
+  const Json& ranks = recipe["ranks"];
+  SyntheticSpec spec;
+  spec.version = recipe["version"];
+  spec.n_layer = recipe["n_layer"];
+  spec.n_head = recipe["n_head"];
+  spec.head_size = recipe["head_size"];
+  spec.vocab = recipe["vocab"];
+  spec.n_ffn = golden["config"]["n_ffn"];
+  if (spec.version == 7) {
+    spec.rank_w = ranks[0];
+    spec.rank_a = ranks[1];
+    spec.rank_v = ranks[2];
+    spec.rank_g = ranks[3];
+    spec.deep_embed_rank = recipe.value("deep_embed", 0);
+  } else {
+    spec.rank_mix = ranks[0];
+    spec.rank_decay = ranks[1];
+  }
+  spec.time_state = golden.contains("time_state") && !golden["time_state"].is_null();
+  return spec;
+}
+
+std::vector<std::vector<float>> time_states(const Checkpoint& checkpoint, int64_t n_layer) {
+  std::vector<std::vector<float>> out;
+  for (int64_t l = 0; l < n_layer; l++) {
+    const StoredTensor* tensor = checkpoint.find("blocks." + std::to_string(l) + ".att.time_state");
+    if (tensor == nullptr) return {};
+    copy_as_f32(*tensor, out.emplace_back(static_cast<size_t>(tensor->count())));
+  }
+  return out;
+}
+
+// The golden files lay RWKV-6 states out [head][key][value]; ours are [head][value][key].
+std::vector<double> golden_order(std::vector<double> wkv, const Json& config) {
+  if (config["version"] == 7) return wkv;
+  const size_t heads = config["n_head"], n = config["head_size"];
+  std::vector<double> out(wkv.size());
+  for (size_t h = 0; h < heads; h++) {
+    for (size_t i = 0; i < n; i++) {
+      for (size_t j = 0; j < n; j++) out[(h * n + j) * n + i] = wkv[(h * n + i) * n + j];
+    }
+  }
+  return out;
+}
+
+class Golden : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::ifstream file(support::shared_folder() / "golden" / (std::string(GetParam()) + ".json"));
+    if (!file) GTEST_SKIP() << "no golden files beside this checkout";
+    golden_ = Json::parse(file);
+    if (golden_.contains("recipe")) {
+      checkpoint_ = synthetic_checkpoint(spec_of(golden_));
+    } else {
+      const auto path = support::shared_folder() / "models" / golden_["model"].get<std::string>();
+      Result<std::unique_ptr<Checkpoint>> opened = open_checkpoint(path);
+      ASSERT_TRUE(opened.ok()) << opened.error().text;
+      checkpoint_ = std::move(opened).value();
+    }
+  }
+
+  void check_states(ModelRig& rig, const Json& wanted) {
+    const StateLayout layout = rig.model().state_layout();
+    for (int64_t l = 0; l < layout.n_layer; l++) {
+      const Json& layer = wanted[static_cast<size_t>(l)];
+      const auto check = [&](const std::string& name, const std::vector<double>& got) {
+        const double size = layer[name + "_norm"];
+        EXPECT_NEAR(norm_of(got), size, 1e-4 * (1 + size)) << name << " of layer " << l;
+        EXPECT_NEAR(checksum(got), layer[name + "_chk"].get<double>(), 2e-4 * (1 + size))
+            << name << " of " << l;
+      };
+      check("att_shift", rig.state_part(1, layout.att_shift_offset(l), layout.n_embd));
+      check("ffn_shift", rig.state_part(1, layout.ffn_shift_offset(l), layout.n_embd));
+      const auto wkv = rig.state_part(1, layout.wkv_offset(l), layout.n_embd * layout.head_size);
+      check("wkv", golden_order(wkv, golden_["config"]));
+    }
+  }
+
+  Json golden_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+};
+
+TEST_P(Golden, LogitsStatesAndContinuationAgree) {
+  const auto initial = time_states(*checkpoint_, golden_["config"]["n_layer"]);
+  const std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 2});
+  ModelRig rig(std::move(checkpoint_), *ops, 2);
+  ASSERT_TRUE(rig.loaded());
+  for (const Json& one : golden_["cases"]) {
+    SCOPED_TRACE(one["name"].get<std::string>());
+    rig.pool().zero(1);
+    if (golden_.contains("time_state") && !golden_["time_state"].is_null()) {
+      ASSERT_TRUE(rig.pool().set_initial(1, initial).ok());
+    }
+    const std::vector<int32_t> tokens = one["tokens"];
+    std::vector<float> logits = rig.feed(1, tokens);
+    EXPECT_LT(support::max_difference(logits, one["logits"].get<std::vector<double>>()), kLogitTolerance);
+    check_states(rig, one["state"]);
+    const std::vector<int32_t> continuation = one["greedy_next"];
+    for (const int32_t wanted : continuation) {
+      ASSERT_EQ(support::argmax(logits), wanted);
+      logits = rig.feed(1, {wanted});
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Golden,
+                         testing::Values("tiny-rwkv7", "tiny-rwkv7-pth", "tiny-rwkv6", "synth-rwkv7",
+                                         "synth-rwkv7-state", "synth-rwkv7a", "synth-rwkv6",
+                                         "synth-rwkv6-state"));
+
+}  // namespace
+}  // namespace fulmar

@@ -1,0 +1,108 @@
+#include "support/model_rig.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/convert.h"
+
+namespace fulmar::support {
+
+NamedTensors named_tensors(const Checkpoint& checkpoint) {
+  NamedTensors out;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    std::vector<float> values(static_cast<size_t>(tensor.count()));
+    copy_as_f32(tensor, values);
+    out[tensor.name] = {tensor.shape, std::vector<double>(values.begin(), values.end())};
+  }
+  return out;
+}
+
+std::filesystem::path shared_folder() { return std::filesystem::path(FULMAR_SOURCE_DIR) / ".." / "shared"; }
+
+ModelRig::ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slots, LoadOptions options)
+    : ops_(ops) {
+  Result<std::unique_ptr<Model>> model = Model::load(std::move(checkpoint), ops, options);
+  if (!model.ok()) {
+    ADD_FAILURE() << model.error().text;
+    return;
+  }
+  Result<StatePool> pool = StatePool::make(ops, (*model)->state_layout(), slots);
+  if (!pool.ok()) {
+    ADD_FAILURE() << pool.error().text;
+    return;
+  }
+  model_ = std::move(model).value();
+  pool_ = std::make_unique<StatePool>(std::move(pool).value());
+}
+
+std::vector<std::vector<float>> ModelRig::step(const std::vector<Feed>& feeds) {
+  std::vector<int32_t> token, start{0}, slot, wanted;
+  for (const Feed& feed : feeds) {
+    token.insert(token.end(), feed.tokens.begin(), feed.tokens.end());
+    start.push_back(static_cast<int32_t>(token.size()));
+    slot.push_back(static_cast<int32_t>(feed.slot));
+    wanted.push_back(start.back() - 1);
+  }
+  const Tensor logits =
+      model_->forward({.token = token, .start = start, .slot = slot, .wanted = wanted}, pool_->view());
+  std::vector<std::vector<float>> out;
+  for (int64_t row = 0; row < logits.rows; row++) {
+    std::vector<float>& one = out.emplace_back(static_cast<size_t>(logits.cols));
+    ops_.read(one.data(), logits.row<float>(row), one.size() * sizeof(float));
+  }
+  return out;
+}
+
+std::vector<float> ModelRig::feed(int64_t slot, const std::vector<int32_t>& tokens, int64_t chunk) {
+  std::vector<float> logits;
+  const auto most = static_cast<size_t>(std::min(chunk, model_->max_rows()));
+  for (size_t at = 0; at < tokens.size(); at += most) {
+    const auto begin = tokens.begin() + static_cast<ptrdiff_t>(at);
+    const auto count = static_cast<ptrdiff_t>(std::min(most, tokens.size() - at));
+    logits = step({{slot, {begin, begin + count}}}).front();
+  }
+  return logits;
+}
+
+std::vector<int32_t> ModelRig::greedy(int64_t slot, const std::vector<int32_t>& prompt, size_t limit,
+                                      int32_t stop) {
+  pool_->zero(slot);
+  std::vector<int32_t> out;
+  std::vector<float> logits = feed(slot, prompt);
+  while (out.size() < limit) {
+    out.push_back(argmax(logits));
+    if (out.back() == stop || out.size() == limit) break;
+    logits = feed(slot, {out.back()});
+  }
+  return out;
+}
+
+std::vector<double> ModelRig::state_part(int64_t slot, size_t offset, int64_t count) {
+  const std::vector<std::byte> bytes = pool_->read(slot);
+  std::vector<float> values(static_cast<size_t>(count));
+  to_f32(DType::f32, bytes.data() + offset, values);
+  return {values.begin(), values.end()};
+}
+
+int32_t argmax(const std::vector<float>& logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+double max_difference(const std::vector<float>& got, const std::vector<double>& want) {
+  if (got.size() != want.size()) return INFINITY;
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); i++) {
+    const double difference = std::abs(static_cast<double>(got[i]) - want[i]);
+    if (std::isnan(difference)) return INFINITY;
+    worst = std::max(worst, difference);
+  }
+  return worst;
+}
+
+double max_difference(const std::vector<float>& got, const std::vector<float>& want) {
+  return max_difference(got, std::vector<double>(want.begin(), want.end()));
+}
+
+}  // namespace fulmar::support

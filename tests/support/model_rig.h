@@ -1,0 +1,55 @@
+// Loaded models in tests: feeding packed sequences, greedy continuation, and the same weights for the oracle.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "model/model.h"
+#include "model/state_pool.h"
+#include "support/reference.h"
+
+namespace fulmar::support {
+
+// The numbers of a checkpoint, widened.
+NamedTensors named_tensors(const Checkpoint& checkpoint);
+
+// Contract data of the project, beside the checkout; tests that need it skip where it does not exist.
+std::filesystem::path shared_folder();
+
+struct Feed {
+  int64_t slot = 0;
+  std::vector<int32_t> tokens;
+};
+
+class ModelRig {
+ public:
+  // Fails the running test when the model does not load.
+  ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slots = 4, LoadOptions options = {});
+
+  bool loaded() const { return model_ != nullptr; }
+  Model& model() { return *model_; }
+  StatePool& pool() { return *pool_; }
+
+  // One step of packed sequences; the logits after the last token of each.
+  std::vector<std::vector<float>> step(const std::vector<Feed>& feeds);
+  // Feeds tokens in steps of at most `chunk`; the logits after the last.
+  std::vector<float> feed(int64_t slot, const std::vector<int32_t>& tokens, int64_t chunk = 1 << 20);
+  // Feeds the prompt to a zero state, then draws greedily until `stop` (which is kept) or `limit` tokens.
+  std::vector<int32_t> greedy(int64_t slot, const std::vector<int32_t>& prompt, size_t limit,
+                              int32_t stop = -1);
+  // A part of a slot's state.
+  std::vector<double> state_part(int64_t slot, size_t offset, int64_t count);
+
+ private:
+  Ops& ops_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<StatePool> pool_;
+};
+
+int32_t argmax(const std::vector<float>& logits);  // the lowest of equals
+double max_difference(const std::vector<float>& got, const std::vector<double>& want);
+double max_difference(const std::vector<float>& got, const std::vector<float>& want);
+
+}  // namespace fulmar::support

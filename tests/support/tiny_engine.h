@@ -1,0 +1,129 @@
+// A small synthetic model on the CPU with an engine around it, and a listener that remembers.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cpu/cpu_ops.h"
+#include "engine/engine.h"
+#include "files/synthetic.h"
+#include "model/model.h"
+#include "text/byte_tokenizer.h"
+
+namespace fulmar::testing {
+
+// What became of one row.
+struct RowLog {
+  std::string text;
+  std::vector<TokenRecord> records;
+  std::optional<Event> last;
+  int64_t admitted = 0;
+  int64_t sampled = 0;
+};
+
+// Waits are bounded so that a broken engine fails the test instead of hanging it.
+class RecordingListener final : public Listener {
+ public:
+  void deliver(std::vector<Event> events) override {
+    std::lock_guard lock(mutex_);
+    for (Event& event : events) {
+      RowLog& row = rows_[event.index];
+      row.text += event.text;
+      row.sampled += event.sampled;
+      for (TokenRecord& record : event.tokens) row.records.push_back(std::move(record));
+      if (event.kind == Event::Kind::admitted) row.admitted++;
+      if (event.kind == Event::Kind::finished) row.last = std::move(event);
+    }
+    changed_.notify_all();
+  }
+
+  template <class Condition>
+  bool wait_until(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return condition(rows_); });
+  }
+  // The rows once the first `count` of them have finished.
+  std::map<int32_t, RowLog> finished(size_t count = 1) {
+    const bool done = wait_until([&](const auto& rows) {
+      size_t ended = 0;
+      for (const auto& [index, row] : rows) ended += row.last ? 1 : 0;
+      return ended >= count;
+    });
+    EXPECT_TRUE(done) << "rows did not finish";
+    std::lock_guard lock(mutex_);
+    return rows_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int32_t, RowLog> rows_;
+};
+
+// Byte vocabulary, so that every drawn token is a byte of text.
+class TinyEngine {
+ public:
+  explicit TinyEngine(EngineOptions options = {.slots = 4, .prefill_chunk = 16}, int version = 7,
+                      std::unique_ptr<SessionStore> store = nullptr) {
+    SyntheticSpec spec{.version = version, .n_layer = 2, .n_head = 2, .head_size = 32, .vocab = 256};
+    spec.rank_w = spec.rank_a = spec.rank_v = spec.rank_g = spec.rank_mix = spec.rank_decay = 8;
+    ops_ = make_cpu_ops({.threads = 1});
+    auto loaded = Model::load(synthetic_checkpoint(spec), *ops_, {.max_rows = 64});
+    EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().text);
+    model_ = std::move(*loaded);
+    auto engine = Engine::start(*model_, *ops_, tokenizer_, options, std::move(store));
+    EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().text);
+    engine_ = std::move(*engine);
+  }
+
+  Engine& engine() { return *engine_; }
+  Model& model() { return *model_; }
+  Ops& ops() { return *ops_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  void stop() { engine_.reset(); }
+
+  static Ask greedy(const std::string& prompt, int64_t max_tokens) {
+    Ask ask{.prompt = ByteTokenizer().Tokenizer::encode(prompt)};
+    ask.sampling.temperature = 0;
+    ask.max_tokens = max_tokens;
+    return ask;
+  }
+
+  // Submits rows as one request under a fresh id.
+  std::shared_ptr<RecordingListener> submit(std::vector<Ask> rows, std::string* id = nullptr,
+                                            bool resumable = false) {
+    auto listener = std::make_shared<RecordingListener>();
+    const std::string name = "request-" + std::to_string(++requests_);
+    for (size_t i = 0; i < rows.size(); i++) {
+      rows[i].request_id = name;
+      rows[i].index = static_cast<int32_t>(i);
+    }
+    if (id != nullptr) *id = name;
+    const Status status =
+        engine_->submit({.rows = std::move(rows), .listener = listener, .resumable = resumable});
+    EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().text);
+    return listener;
+  }
+  // One row to its end.
+  RowLog run(Ask ask) {
+    std::vector<Ask> rows;
+    rows.push_back(std::move(ask));
+    return submit(std::move(rows))->finished().at(0);
+  }
+
+ private:
+  ByteTokenizer tokenizer_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Engine> engine_;
+  int requests_ = 0;
+};
+
+}  // namespace fulmar::testing
