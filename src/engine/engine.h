@@ -25,6 +25,11 @@ struct EngineOptions {
   int64_t slots = 8;            // sequences that run at once
   int64_t prefill_chunk = 256;  // most prompt rows of one step: bounds the wait of running streams
   int64_t max_queue = 1000;     // requests waiting for their first slot
+
+  int64_t device_sessions = 16;  // session states kept in device slots of their own
+  LadderOptions sessions;        // host level and write-back
+  int64_t prefix_slots = 16;     // device slots for prompt beginnings; 0 and host_bytes 0: no prefix cache
+  PrefixCacheOptions prefixes;
 };
 
 // Rows submitted together; they share one Listener and one request id.

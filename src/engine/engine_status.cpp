@@ -68,7 +68,7 @@ Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
   Paused paused{.state = keeper_->take_out(*sequence), .since = ++pauses_};
   paused.sequence = std::make_unique<Sequence>(*sequence);
   paused.sequence->slot = -1;
-  sequence->checkpoint.reset();
+  sequence->rewind_point.reset();
   sequence->finish = Finish{.reason = FinishReason::stop, .paused = true};
   keeper_->close(*sequence);
   end_row(std::move(sequence));

@@ -12,6 +12,7 @@ struct PlanItem {
   int64_t to_feed = 0;      // tokens ready to be fed; 0: nothing to do this step
   int64_t until_pause = 0;  // feed at most this many (a snapshot is due there); 0: no limit
   bool decoding = false;    // its one token waits for nobody
+  bool every_row = false;   // the model's output is wanted for each token, not only for the last
 };
 
 struct PlanLimits {

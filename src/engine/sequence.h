@@ -29,6 +29,7 @@ struct RequestRecord {
   int64_t rows_admitted = 0;
   bool in_queue = true;                        // no row has had a slot yet
   std::vector<Event> outbox;                   // events of this step, delivered at its end
+  RequestStatus ended_rows;                    // sums over rows that are over
   std::atomic<bool> cancel_requested = false;  // set from any thread, read by the engine between steps
 };
 
@@ -48,7 +49,7 @@ struct PrefillProgress {
 
 // A copy of a session row's state from before a possible stop text, so that the session never contains a
 // piece of one.
-struct Checkpoint {
+struct RewindPoint {
   size_t drawn_fed = 0;         // drawn tokens it contains
   int64_t slot = -1;            // on the device, or
   std::vector<std::byte> host;  // in host memory
@@ -71,7 +72,7 @@ struct Sequence {
   int64_t tokens_before = 0;            // what the session already held
   bool cacheable = false;               // the state depends on `feed` and the tuned state alone
   std::vector<size_t> snapshot_points;  // positions of feed where the prefix cache wants a copy, ascending
-  std::optional<Checkpoint> checkpoint;
+  std::optional<RewindPoint> rewind_point;
 
   std::vector<int32_t> drawn;  // kept tokens in order
   size_t drawn_fed = 0;        // how many of them the state contains

@@ -9,8 +9,8 @@ namespace fulmar {
 
 namespace {
 
-// Device slots for checkpoints of stop texts; further ones are kept in host memory.
-constexpr int64_t kCheckpointSlots = 16;
+// Device slots for rewind points of stop texts; further ones are kept in host memory.
+constexpr int64_t kRewindSlots = 16;
 // A row waits for another one's prompt only when that saves at least so many tokens.
 constexpr size_t kWorthFollowing = 32;
 
@@ -26,8 +26,8 @@ bool starts_afresh(const Ask& ask) { return ask.state.read_session.empty(); }
 
 Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, const EngineOptions& options,
                                                        std::unique_ptr<SessionStore> store) {
-  const int64_t checkpoints = std::min(options.slots, kCheckpointSlots);
-  const int64_t total = options.slots + checkpoints + options.device_sessions + options.prefix_slots;
+  const int64_t rewinds = std::min(options.slots, kRewindSlots);
+  const int64_t total = options.slots + rewinds + options.device_sessions + options.prefix_slots;
   FULMAR_ASSIGN(StatePool pool, StatePool::make(ops, model.state_layout(), total));
   Shares shares;
   int64_t next = 0;
@@ -36,7 +36,7 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, c
     std::reverse(owner.begin(), owner.end());  // taken from the back: low numbers first
   };
   give(shares.sequences, options.slots);
-  give(shares.checkpoints, checkpoints);
+  give(shares.rewinds, rewinds);
   give(shares.sessions, options.device_sessions);
   give(shares.prefixes, options.prefix_slots);
   return std::unique_ptr<StateKeeper>(
@@ -49,7 +49,7 @@ StateKeeper::StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, 
       ops_(ops),
       pool_(std::move(pool)),
       free_slots_(std::move(shares.sequences)),
-      free_checkpoints_(std::move(shares.checkpoints)),
+      free_rewinds_(std::move(shares.rewinds)),
       prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),
       sessions_(ops, pool_.view(), std::move(shares.sessions), model.fingerprint(), std::move(store),
                 options.sessions),
@@ -165,40 +165,40 @@ void StateKeeper::after_draw(Sequence& sequence) {
   if (sequence.ask.state.write_session.empty() || sequence.finish) return;
   const auto pending = sequence.output.pending_token();
   if (!pending) {
-    drop_checkpoint(sequence);
-  } else if (!sequence.checkpoint) {
-    take_checkpoint(sequence);  // the token that may begin a match is not in the state yet
+    drop_rewind_point(sequence);
+  } else if (!sequence.rewind_point) {
+    take_rewind_point(sequence);  // the token that may begin a match is not in the state yet
   }
 }
 
-void StateKeeper::take_checkpoint(Sequence& sequence) {
-  Checkpoint checkpoint{.drawn_fed = sequence.drawn_fed};
-  if (!free_checkpoints_.empty()) {
-    checkpoint.slot = free_checkpoints_.back();
-    free_checkpoints_.pop_back();
-    pool_.copy(sequence.slot, checkpoint.slot);
+void StateKeeper::take_rewind_point(Sequence& sequence) {
+  RewindPoint point{.drawn_fed = sequence.drawn_fed};
+  if (!free_rewinds_.empty()) {
+    point.slot = free_rewinds_.back();
+    free_rewinds_.pop_back();
+    pool_.copy(sequence.slot, point.slot);
   } else {
-    checkpoint.host = pool_.read(sequence.slot);
+    point.host = pool_.read(sequence.slot);
   }
-  sequence.checkpoint = std::move(checkpoint);
+  sequence.rewind_point = std::move(point);
 }
 
-void StateKeeper::drop_checkpoint(Sequence& sequence) {
-  if (!sequence.checkpoint) return;
-  if (sequence.checkpoint->slot >= 0) free_checkpoints_.push_back(sequence.checkpoint->slot);
-  sequence.checkpoint.reset();
+void StateKeeper::drop_rewind_point(Sequence& sequence) {
+  if (!sequence.rewind_point) return;
+  if (sequence.rewind_point->slot >= 0) free_rewinds_.push_back(sequence.rewind_point->slot);
+  sequence.rewind_point.reset();
 }
 
-// Brings the slot back to its checkpoint.
+// Brings the slot back to its rewind point.
 void StateKeeper::rewind(Sequence& sequence) {
-  const Checkpoint& checkpoint = *sequence.checkpoint;
-  if (checkpoint.slot >= 0) {
-    pool_.copy(checkpoint.slot, sequence.slot);
+  const RewindPoint& point = *sequence.rewind_point;
+  if (point.slot >= 0) {
+    pool_.copy(point.slot, sequence.slot);
   } else {
-    (void)pool_.write(sequence.slot, checkpoint.host);  // read from the same pool: the length is right
+    (void)pool_.write(sequence.slot, point.host);  // read from the same pool: the length is right
   }
-  sequence.drawn_fed = checkpoint.drawn_fed;
-  drop_checkpoint(sequence);
+  sequence.drawn_fed = point.drawn_fed;
+  drop_rewind_point(sequence);
 }
 
 bool StateKeeper::close(Sequence& sequence) {
@@ -210,7 +210,7 @@ bool StateKeeper::close(Sequence& sequence) {
                        (ended_well || (reason == FinishReason::cancelled && link.keep_on_cancel));
   if (commits) {
     const size_t wanted = tokens_to_commit(sequence);
-    if (sequence.drawn_fed > wanted && sequence.checkpoint) rewind(sequence);
+    if (sequence.drawn_fed > wanted && sequence.rewind_point) rewind(sequence);
     sequence.drawn.resize(wanted);
     if (sequence.drawn_fed < wanted) {
       sequence.phase = Sequence::Phase::closing;
@@ -232,7 +232,7 @@ bool StateKeeper::close(Sequence& sequence) {
 void StateKeeper::release(Sequence& sequence) {
   sequence.progress.reset();
   if (sequence.slot < 0) return;
-  drop_checkpoint(sequence);
+  drop_rewind_point(sequence);
   free_slots_.push_back(std::exchange(sequence.slot, -1));
   if (!sequence.ask.state.write_session.empty()) busy_.erase(sequence.ask.state.write_session);
 }
@@ -240,16 +240,16 @@ void StateKeeper::release(Sequence& sequence) {
 void StateKeeper::forget_session(Sequence& sequence) {
   busy_.erase(sequence.ask.state.write_session);
   sequence.ask.state.write_session.clear();
-  drop_checkpoint(sequence);
+  drop_rewind_point(sequence);
 }
 
 std::vector<std::byte> StateKeeper::take_out(Sequence& sequence) {
   std::vector<std::byte> state = pool_.read(sequence.slot);
-  if (sequence.checkpoint && sequence.checkpoint->slot >= 0) {
-    Checkpoint kept{.drawn_fed = sequence.checkpoint->drawn_fed,
-                    .host = pool_.read(sequence.checkpoint->slot)};
-    drop_checkpoint(sequence);
-    sequence.checkpoint = std::move(kept);
+  if (sequence.rewind_point && sequence.rewind_point->slot >= 0) {
+    RewindPoint kept{.drawn_fed = sequence.rewind_point->drawn_fed,
+                     .host = pool_.read(sequence.rewind_point->slot)};
+    drop_rewind_point(sequence);
+    sequence.rewind_point = std::move(kept);
   }
   return state;
 }

@@ -1,5 +1,5 @@
 // Where the states of sequences come from and go to: slots, sessions, prompt beginnings, tuned states, and
-// the checkpoints that let a session forget a stop text. The engine thread owns it.
+// the rewind points that let a session forget a stop text. The engine thread owns it.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ class StateKeeper {
   Status start(Sequence& sequence);
   // After each step that fed the row: leaves the snapshots that are due.
   void after_feed(Sequence& sequence);
-  // After each drawn token: keeps a checkpoint while a stop text may have begun.
+  // After each drawn token: keeps a rewind point while a stop text may have begun.
   void after_draw(Sequence& sequence);
   // Tokens that prefill may feed before the next snapshot is due; 0: no limit.
   int64_t until_snapshot(const Sequence& sequence) const;
@@ -45,7 +45,7 @@ class StateKeeper {
   // The row has ended. True when tokens are still to be fed before its session can be committed; call again
   // then.
   bool close(Sequence& sequence);
-  // Takes slot, checkpoint and session lock back; commits nothing.
+  // Takes slot, rewind point and session lock back; commits nothing.
   void release(Sequence& sequence);
 
   // The row will not write to its session any more.
@@ -67,7 +67,7 @@ class StateKeeper {
  private:
   // Which slots of the pool belong to whom.
   struct Shares {
-    std::vector<int64_t> sequences, checkpoints, sessions, prefixes;
+    std::vector<int64_t> sequences, rewinds, sessions, prefixes;
   };
   StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
               std::unique_ptr<SessionStore> store);
@@ -75,8 +75,8 @@ class StateKeeper {
   Result<bool> start_from_session(Sequence& sequence);
   Status start_fresh(Sequence& sequence);
   void follow(Sequence& sequence, Sequence& leader, size_t shared);
-  void take_checkpoint(Sequence& sequence);
-  void drop_checkpoint(Sequence& sequence);
+  void take_rewind_point(Sequence& sequence);
+  void drop_rewind_point(Sequence& sequence);
   void rewind(Sequence& sequence);
   bool caches_prefixes() const { return prefixes_on_; }
 
@@ -84,7 +84,7 @@ class StateKeeper {
   Ops& ops_;
   StatePool pool_;
   std::vector<int64_t> free_slots_;
-  std::vector<int64_t> free_checkpoints_;
+  std::vector<int64_t> free_rewinds_;
   const bool prefixes_on_;
   SessionLadder sessions_;
   PrefixCache prefixes_;

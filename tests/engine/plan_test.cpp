@@ -39,7 +39,8 @@ TEST(Plan, OutputsThatAreWantedAreBounded) {
   const PlanItem scored{.to_feed = 100, .every_row = true};
   const std::vector<PlanItem> items = {scored, decoding(), prompt(50), prompt(50)};
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256, .max_wanted = 10}), (Feeds{9, 1, 0, 0}));
-  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256, .max_wanted = 102}), (Feeds{100, 1, 50, 0}));
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256, .max_wanted = 102}),
+            (Feeds{100, 1, 50, 0}));
 }
 
 TEST(Plan, NothingToFeedMeansNothingToRun) {
