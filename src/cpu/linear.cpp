@@ -12,7 +12,6 @@ namespace fulmar {
 namespace {
 
 constexpr size_t kMostTasks = 16;           // that share one section
-constexpr int64_t kFewRows = 4;             // up to here dot products win
 constexpr int64_t kPieceBytes = 16 * 1024;  // weights of the smallest piece of dot products worth handing out
 constexpr int64_t kDotTile = 4;             // outputs; pieces begin at whole register tiles
 constexpr int64_t kMostPackedRows = 576;    // packed at a time; bounds the workspace
@@ -184,7 +183,7 @@ void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
   for (size_t i = 0; i < tasks.size(); i += kMostTasks) {
     std::array<LinearTask, kMostTasks> group;
     const auto part = tasks.subspan(i, std::min(kMostTasks, tasks.size() - i));
-    const auto is_few = [](const LinearTask& task) { return task.in.rows <= kFewRows; };
+    const auto is_few = [](const LinearTask& task) { return task.in.rows <= kMostDotRows; };
     const auto middle = std::copy_if(part.begin(), part.end(), group.begin(), is_few);
     const auto last = std::remove_copy_if(part.begin(), part.end(), middle, is_few);
     if (middle != group.begin()) multiply_few(pool, {group.begin(), middle});

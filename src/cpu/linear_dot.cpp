@@ -1,5 +1,4 @@
-// Tiles of outputs x rows held in registers: each weight is widened once for all rows of a tile, and a tile's
-// weights stay in the first-level cache while further rows pass over them.
+// Tiles of outputs x rows held in registers: each weight is widened once for all rows.
 #include "cpu/linear_dot.h"
 
 #include "cpu/simd_targets.h"
@@ -18,10 +17,30 @@ HWY_BEFORE_NAMESPACE();
 namespace fulmar::HWY_NAMESPACE {
 
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
-constexpr int kRowsPerTile = 4;
-constexpr size_t kPrefetchBytes = 1024;  // ahead of the present read, in each weight row
+constexpr size_t kLineBytes = 64;
+constexpr size_t kPrefetchBytes = 2048;  // least distance; covers the latency of memory
 
-constexpr int outputs_per_tile(int rows) { return rows <= 2 || kManyRegisters ? 4 : 2; }
+// One row reads its weights as a single stream; more rows share each widened weight among more outputs.
+constexpr int outputs_per_tile(int rows) { return rows == 1 ? 1 : rows == 2 || kManyRegisters ? 4 : 2; }
+
+// Independent sums per output and row, enough to hide the latency of one.
+constexpr int ways_per_tile(int rows) { return rows == 1 ? 4 : 1; }
+
+// One vector's worth of terms, or the `rest` of them at the end of the rows, for a tile.
+template <bool kIsRest, int kOutputs, int kRows, class E>
+HWY_INLINE void add_terms(const E* weight, size_t depth, const float* in, size_t in_stride, size_t rest,
+                          F32Vec (&sum)[kOutputs][kRows]) {
+  F32Vec x[kRows];
+  for (size_t r = 0; r < kRows; ++r) {
+    const float* const from = in + r * in_stride;
+    x[r] = kIsRest ? load_weights_tail(from, rest) : load_weights(from);
+  }
+  for (size_t o = 0; o < kOutputs; ++o) {
+    const E* const from = weight + o * depth;
+    const F32Vec w = kIsRest ? load_weights_tail(from, rest) : load_weights(from);
+    for (size_t r = 0; r < kRows; ++r) sum[o][r] = hn::MulAdd(w, x[r], sum[o][r]);
+  }
+}
 
 // kOutputs x kRows dot products of length `depth`; `weight` and `in` point at the tile's first row.
 template <int kOutputs, int kRows, class E>
@@ -29,49 +48,44 @@ HWY_INLINE void dot_tile(const E* weight, size_t depth, const float* in, size_t 
                          size_t out_stride) {
   const F32 d;
   const size_t lanes = hn::Lanes(d);
-  constexpr int kWays = kRows == 1 ? 2 : 1;  // enough independent sums to hide the latency of one
+  constexpr int kWays = ways_per_tile(kRows);
+  // The same place in a following tile: rows are contiguous, so every line is fetched once and in time.
+  const size_t tile_bytes = kOutputs * depth * sizeof(E);
+  const size_t ahead = (kPrefetchBytes + tile_bytes - 1) / tile_bytes * tile_bytes;
+
   F32Vec sum[kWays][kOutputs][kRows];
   for (auto& way : sum) {
     for (auto& output : way) {
       for (auto& row : output) row = hn::Zero(d);
     }
   }
-  const auto accumulate = [&](int way, auto&& load_weight, auto&& load_in) HWY_ATTR {
-    F32Vec x[kRows];
-    for (int r = 0; r < kRows; ++r) x[r] = load_in(in + static_cast<size_t>(r) * in_stride);
-    for (int o = 0; o < kOutputs; ++o) {
-      const F32Vec w = load_weight(weight + static_cast<size_t>(o) * depth);
-      for (int r = 0; r < kRows; ++r) sum[way][o][r] = hn::MulAdd(w, x[r], sum[way][o][r]);
-    }
-  };
-
   size_t k = 0;
-  const auto whole = [&](const auto* row) HWY_ATTR { return load_weights(row + k); };
-  for (; k + kWays * lanes <= depth;) {
-    for (int o = 0; o < kOutputs; ++o) {
-      hwy::Prefetch(reinterpret_cast<const std::byte*>(weight + static_cast<size_t>(o) * depth + k) +
-                    kPrefetchBytes);
+  for (; k + kWays * lanes <= depth; k += kWays * lanes) {
+    for (size_t o = 0; o < kOutputs; ++o) {
+      const auto* const at = reinterpret_cast<const std::byte*>(weight + o * depth + k);
+      for (size_t line = 0; line < kWays * lanes * sizeof(E); line += kLineBytes) {
+        hwy::Prefetch(at + ahead + line);
+      }
     }
-    for (int way = 0; way < kWays; ++way, k += lanes) accumulate(way, whole, whole);
+    for (size_t way = 0; way < kWays; ++way) {
+      add_terms<false>(weight + k + way * lanes, depth, in + k + way * lanes, in_stride, 0, sum[way]);
+    }
   }
-  for (; k + lanes <= depth; k += lanes) accumulate(0, whole, whole);
-  if (k < depth) {
-    const auto rest = [&](const auto* row) HWY_ATTR { return load_weights_tail(row + k, depth - k); };
-    accumulate(0, rest, rest);
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int o = 0; o < kOutputs; ++o) {
+  for (; k + lanes <= depth; k += lanes) add_terms<false>(weight + k, depth, in + k, in_stride, 0, sum[0]);
+  if (k < depth) add_terms<true>(weight + k, depth, in + k, in_stride, depth - k, sum[0]);
+
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t o = 0; o < kOutputs; ++o) {
       F32Vec total = sum[0][o][r];
-      if constexpr (kWays == 2) total = hn::Add(total, sum[1][o][r]);
-      out[static_cast<size_t>(r) * out_stride + static_cast<size_t>(o)] =
-          hn::GetLane(hn::SumOfLanes(d, total));
+      for (size_t way = 1; way < kWays; ++way) total = hn::Add(total, sum[way][o][r]);
+      out[r * out_stride + o] = hn::GetLane(hn::SumOfLanes(d, total));
     }
   }
 }
 
 // Outputs [first, last) for kRows rows.
 template <int kRows, class E>
-HWY_INLINE void dot_rows(const DotProduct& p, const float* in, float* out, int64_t first, int64_t last) {
+HWY_INLINE void dot_rows(const DotProduct& p, int64_t first, int64_t last) {
   constexpr int kOutputs = outputs_per_tile(kRows);
   const E* const weight = reinterpret_cast<const E*>(p.weight);
   const auto depth = static_cast<size_t>(p.depth);
@@ -79,38 +93,26 @@ HWY_INLINE void dot_rows(const DotProduct& p, const float* in, float* out, int64
   const auto out_stride = static_cast<size_t>(p.out_stride);
   int64_t o = first;
   for (; o + kOutputs <= last; o += kOutputs) {
-    dot_tile<kOutputs, kRows>(weight + o * p.depth, depth, in, in_stride, out + o, out_stride);
+    dot_tile<kOutputs, kRows>(weight + o * p.depth, depth, p.in, in_stride, p.out + o, out_stride);
   }
   for (; o < last; ++o) {
-    dot_tile<1, kRows>(weight + o * p.depth, depth, in, in_stride, out + o, out_stride);
+    dot_tile<1, kRows>(weight + o * p.depth, depth, p.in, in_stride, p.out + o, out_stride);
   }
 }
 
 template <class E>
 void dot_all_rows(const DotProduct& p, int64_t first, int64_t last) {
-  // Passes of all rows over a few outputs: their weights come from memory once.
-  constexpr int64_t kOutputsPerPass = 4;
-  const int64_t step = p.rows <= kRowsPerTile ? last - first : kOutputsPerPass;
-  for (int64_t o = first; o < last; o += step) {
-    const int64_t end = HWY_MIN(o + step, last);
-    for (int64_t r = 0; r < p.rows; r += kRowsPerTile) {
-      const float* in = p.in + r * p.in_stride;
-      float* out = p.out + r * p.out_stride;
-      switch (HWY_MIN(p.rows - r, int64_t{kRowsPerTile})) {
-        case 1:
-          dot_rows<1, E>(p, in, out, o, end);
-          break;
-        case 2:
-          dot_rows<2, E>(p, in, out, o, end);
-          break;
-        case 3:
-          dot_rows<3, E>(p, in, out, o, end);
-          break;
-        default:
-          dot_rows<4, E>(p, in, out, o, end);
-          break;
-      }
-    }
+  switch (p.rows) {
+    case 1:
+      return dot_rows<1, E>(p, first, last);
+    case 2:
+      return dot_rows<2, E>(p, first, last);
+    case 3:
+      return dot_rows<3, E>(p, first, last);
+    case 4:
+      return dot_rows<4, E>(p, first, last);
+    default:
+      break;  // kMostDotRows
   }
 }
 

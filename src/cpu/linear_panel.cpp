@@ -3,7 +3,6 @@
 #include "cpu/linear_panel.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "cpu/simd_targets.h"
 
@@ -23,6 +22,7 @@ namespace fulmar::HWY_NAMESPACE {
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr int kMostVectors = 3;  // of rows in a tile
 constexpr size_t kLineBytes = 64;
+constexpr size_t kChunk = 32;  // terms between prefetches: one line of 16-bit weights
 // One line of padding keeps the rows of a weight block out of each other's cache sets.
 constexpr size_t kWeightStride = kPanelDepth + 16;
 
@@ -82,39 +82,55 @@ void Pack(const PanelProduct& p, int64_t row, int64_t first, int64_t last) {
 struct Ahead {
   const std::byte* weight = nullptr;
   size_t row_bytes = 0;
-  size_t terms_per_line = 0;
+  size_t chunk_bytes = 0;  // that kChunk terms take
 };
 
-// sums[n][lane] += sum over k of tile[k][lane] * weight[n][k], for kVectors vectors of lanes.
+template <int kOutputs>
+HWY_INLINE void fetch(const Ahead& ahead, size_t chunk) {
+  if (ahead.weight == nullptr) return;
+  for (size_t n = 0; n < kOutputs; ++n) {
+    const std::byte* const from = ahead.weight + n * ahead.row_bytes + chunk * ahead.chunk_bytes;
+    for (size_t line = 0; line < ahead.chunk_bytes; line += kLineBytes) hwy::Prefetch(from + line);
+  }
+}
+
+template <int kVectors, int kOutputs>
+HWY_INLINE void add_term(const float* HWY_RESTRICT tile, const float* HWY_RESTRICT weight, size_t k,
+                         F32Vec (&sum)[kOutputs][kVectors]) {
+  const F32 d;
+  F32Vec x[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) x[v] = hn::Load(d, tile + (k * kVectors + v) * hn::Lanes(d));
+  for (size_t n = 0; n < kOutputs; ++n) {
+    const F32Vec w = hn::Set(d, weight[n * kWeightStride + k]);
+    for (size_t v = 0; v < kVectors; ++v) sum[n][v] = hn::MulAdd(x[v], w, sum[n][v]);
+  }
+}
+
+// sums[n][lane] += (or, when fresh, =) sum over k of tile[k][lane] * weight[n][k], kVectors vectors of lanes.
 template <int kVectors, int kOutputs>
 HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_RESTRICT weight, size_t depth,
-                              float* HWY_RESTRICT sums, const Ahead& ahead) {
+                              bool fresh, float* HWY_RESTRICT sums, const Ahead& ahead) {
   const F32 d;
-  const size_t lanes = hn::Lanes(d);
   F32Vec sum[kOutputs][kVectors];
   for (auto& output : sum) {
     for (auto& vector : output) vector = hn::Zero(d);
   }
-  for (size_t line = 0; line < depth; line += ahead.terms_per_line) {
-    if (ahead.weight != nullptr) {
-      for (size_t n = 0; n < kOutputs; ++n) {
-        hwy::Prefetch(ahead.weight + n * ahead.row_bytes + line / ahead.terms_per_line * kLineBytes);
-      }
-    }
-    const size_t end = HWY_MIN(line + ahead.terms_per_line, depth);
-    for (size_t k = line; k < end; ++k) {
-      F32Vec x[kVectors];
-      for (size_t v = 0; v < kVectors; ++v) x[v] = hn::Load(d, tile + (k * kVectors + v) * lanes);
-      for (size_t n = 0; n < kOutputs; ++n) {
-        const F32Vec w = hn::Set(d, weight[n * kWeightStride + k]);
-        for (size_t v = 0; v < kVectors; ++v) sum[n][v] = hn::MulAdd(x[v], w, sum[n][v]);
-      }
+  const size_t chunks = depth / kChunk;
+  for (size_t chunk = 0; chunk < chunks; ++chunk) {
+    fetch<kOutputs>(ahead, chunk);
+    // Four terms a turn: counting the loop takes slots that multiply-adds could have.
+    for (size_t k = chunk * kChunk; k < (chunk + 1) * kChunk; k += 4) {
+      add_term(tile, weight, k, sum);
+      add_term(tile, weight, k + 1, sum);
+      add_term(tile, weight, k + 2, sum);
+      add_term(tile, weight, k + 3, sum);
     }
   }
+  for (size_t k = chunks * kChunk; k < depth; ++k) add_term(tile, weight, k, sum);
   for (size_t n = 0; n < kOutputs; ++n) {
     for (size_t v = 0; v < kVectors; ++v) {
-      float* const target = sums + (n * kVectors + v) * lanes;
-      hn::Store(hn::Add(hn::Load(d, target), sum[n][v]), d, target);
+      float* const target = sums + (n * kVectors + v) * hn::Lanes(d);
+      hn::Store(fresh ? sum[n][v] : hn::Add(hn::Load(d, target), sum[n][v]), d, target);
     }
   }
 }
@@ -122,7 +138,7 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_R
 // All outputs of a block for one tile of rows.
 template <int kVectors>
 HWY_INLINE void multiply_outputs(const float* tile, const float* weight, size_t depth, size_t outputs,
-                                 float* sums, Ahead ahead) {
+                                 bool fresh, float* sums, Ahead ahead) {
   constexpr size_t kFull = outputs_per_tile(kVectors);
   const size_t width = kVectors * hn::Lanes(F32());
   size_t n = 0;
@@ -131,13 +147,13 @@ HWY_INLINE void multiply_outputs(const float* tile, const float* weight, size_t 
     if (ahead.weight != nullptr) ahead.weight += done * ahead.row_bytes;
   };
   for (; n + kFull <= outputs; advance(kFull)) {
-    multiply_tile<kVectors, kFull>(tile, weight + n * kWeightStride, depth, sums + n * width, ahead);
+    multiply_tile<kVectors, kFull>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width, ahead);
   }
   for (; n + 4 <= outputs; advance(4)) {
-    multiply_tile<kVectors, 4>(tile, weight + n * kWeightStride, depth, sums + n * width, ahead);
+    multiply_tile<kVectors, 4>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width, ahead);
   }
   for (; n < outputs; advance(1)) {
-    multiply_tile<kVectors, 1>(tile, weight + n * kWeightStride, depth, sums + n * width, ahead);
+    multiply_tile<kVectors, 1>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width, ahead);
   }
 }
 
@@ -164,11 +180,11 @@ HWY_NOINLINE void multiply_tiles(const PanelProduct& p, const PanelBlock& block,
     const float* const tile = p.packed + row * p.depth + first * width;
     float* const tile_sums = sums + (row - block.row) * kPanelOutputs;
     if (width == lane_count()) {
-      multiply_outputs<1>(tile, weight, depth, outputs, tile_sums, ahead);
+      multiply_outputs<1>(tile, weight, depth, outputs, first == 0, tile_sums, ahead);
     } else if (width == 2 * lane_count()) {
-      multiply_outputs<2>(tile, weight, depth, outputs, tile_sums, ahead);
+      multiply_outputs<2>(tile, weight, depth, outputs, first == 0, tile_sums, ahead);
     } else {
-      multiply_outputs<3>(tile, weight, depth, outputs, tile_sums, ahead);
+      multiply_outputs<3>(tile, weight, depth, outputs, first == 0, tile_sums, ahead);
     }
     ahead.weight = nullptr;  // the first tile has fetched it all
   }
@@ -186,13 +202,12 @@ template <class E>
 void multiply_block(const PanelProduct& p, const PanelBlock& block) {
   HWY_ALIGN float widened[kPanelOutputs * kWeightStride];
   HWY_ALIGN float sums[kPanelRows * kPanelOutputs];
-  std::memset(sums, 0, sizeof(sums));
   const auto outputs = static_cast<size_t>(block.output_end - block.output);
   const E* const weight = reinterpret_cast<const E*>(p.weight) + block.output * p.depth;
   for (int64_t first = 0; first < p.depth; first += kPanelDepth) {
     const auto depth = static_cast<size_t>(HWY_MIN(kPanelDepth, p.depth - first));
     widen(weight + first, static_cast<size_t>(p.depth), outputs, depth, widened);
-    Ahead ahead{nullptr, static_cast<size_t>(p.depth) * sizeof(E), kLineBytes / sizeof(E)};
+    Ahead ahead{nullptr, static_cast<size_t>(p.depth) * sizeof(E), kChunk * sizeof(E)};
     if (first + kPanelDepth < p.depth) {
       ahead.weight = reinterpret_cast<const std::byte*>(weight + first + kPanelDepth);
     }
