@@ -8,6 +8,7 @@
 #include "text/byte_tokenizer.h"
 #include "text/sample_vocabulary.h"
 #include "text/stop_defaults.h"
+#include "text/think_mode.h"
 #include "text/world_tokenizer.h"
 
 namespace fulmar {
@@ -109,6 +110,18 @@ TEST(WorldTokenizer, IdZeroIsDataWhereTheFileListsIt) {
   EXPECT_EQ(tokenizer.encode(std::string_view("\0", 1)), (Ids{0}));
 }
 
+TEST(WorldTokenizer, ASmallVocabularyLeavesOutWhatItHasNoTokenFor) {
+  const WorldTokenizer tokenizer(parse("1 '0' 1\n2 '1' 1\n3 '10' 2\n4 '234' 3\n"), false);
+  EXPECT_EQ(tokenizer.encode("0110x232341"), (Ids{1, 2, 3, 4, 2}));
+  EXPECT_EQ(tokenizer.first_unknown("0110"), std::nullopt);
+  EXPECT_EQ(tokenizer.first_unknown("01x"), 2u);
+  EXPECT_EQ(tokenizer.first_unknown("0x1"), 1u);
+  EXPECT_EQ(tokenizer.first_unknown("234023"), 4u);
+  EXPECT_EQ(tokenizer.first_unknown(""), std::nullopt);
+  EXPECT_EQ(tokenizer.token_of("0x"), std::nullopt);
+  EXPECT_EQ(tokenizer.token_of("x0"), std::nullopt);
+}
+
 TEST(WorldTokenizer, AgreesWithNaiveLongestMatchOnRandomVocabularies) {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
@@ -173,6 +186,12 @@ TEST_F(RealWorldVocabulary, HasTheKnownShapeAndStops) {
   const StopDefaults stops = stop_defaults(tokenizer);
   EXPECT_EQ(stops.turn_ids, (Ids{261, 24281}));
   EXPECT_EQ(stops.infill_ids, (Ids{10060}));
+}
+
+TEST_F(RealWorldVocabulary, TheIdsThatWouldCloseAThinkBlockAreKnown) {
+  EXPECT_EQ(think_closers(WorldTokenizer(vocabulary_, true)), (Ids{111, 754}));
+  EXPECT_TRUE(think_closers(tokenizer_of({"nn", "</"})).empty());
+  EXPECT_TRUE(think_closers(ByteTokenizer()).empty());
 }
 
 TEST_F(RealWorldVocabulary, EveryTokenEncodesToItself) {
