@@ -1,0 +1,12 @@
+// Stands in for the GPU backend in builds without it.
+#include "ops/device.h"
+
+namespace fulmar {
+
+std::vector<GpuInfo> list_gpus() { return {}; }
+
+Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions&) {
+  return Error{ErrorKind::unsupported, "this build has no GPU support; use --device cpu"};
+}
+
+}  // namespace fulmar

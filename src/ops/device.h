@@ -1,0 +1,35 @@
+// How the program reaches a GPU without knowing its vendor: declared here, defined by the GPU backend or, in a
+// build without one, by its stand-in that says so.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ops/ops.h"
+
+namespace fulmar {
+
+struct DeviceOptions {
+  int index = 0;                   // among those that list_gpus gives
+  bool half_state = false;         // keep the recurrent state in f16 between tokens; computed in f32 anyway
+  DType activation = DType::f16;   // f16 or bf16; matrices are imported into this type
+  bool capture = true;             // replay decode steps from recorded graphs
+};
+
+struct GpuInfo {
+  int index = 0;
+  std::string name;
+  size_t memory_total = 0;  // bytes
+  int multiprocessors = 0;
+};
+
+// Empty where there is no GPU, no driver, or a build without GPU support.
+std::vector<GpuInfo> list_gpus();
+
+// Fails with kind unsupported where no such GPU can be used, saying why.
+Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options);
+
+}  // namespace fulmar
