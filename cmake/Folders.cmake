@@ -41,6 +41,9 @@ function(fulmar_program name folder)
   target_compile_definitions(${name} PRIVATE FULMAR_VERSION="${PROJECT_VERSION}")
 endfunction()
 
+# Folders whose tests run a model.
+set(FULMAR_TESTED_ON_CPU ops cpu model cache engine server)
+
 # tests/<folder>/*_test.cpp become one executable fulmar_<folder>_test, labelled with the folder's name.
 function(fulmar_tests)
   file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true ${PROJECT_SOURCE_DIR}/tests/*)
@@ -59,10 +62,11 @@ function(fulmar_tests)
     endif()
     add_executable(fulmar_${folder}_test ${sources})
     set(libraries ${all})
-    if(TARGET fulmar_${folder} AND NOT FULMAR_TEST_LINKS_${folder})
+    if(TARGET fulmar_${folder})
       set(libraries fulmar_${folder} fulmar_files)
-    elseif(FULMAR_TEST_LINKS_${folder})
-      set(libraries ${FULMAR_TEST_LINKS_${folder}})
+      if(folder IN_LIST FULMAR_TESTED_ON_CPU)
+        list(APPEND libraries fulmar_model fulmar_cpu)
+      endif()
     endif()
     target_link_libraries(fulmar_${folder}_test PRIVATE
       fulmar_flags fulmar_test_support ${libraries} GTest::gmock GTest::gtest_main)

@@ -1,0 +1,11 @@
+# Writes the files of web/ as C++ constants: cmake -DWEB=<folder> -DOUT=<file.cpp> -P EmbedPage.cmake
+set(text "// Generated from web/ by cmake/EmbedPage.cmake.\n#include \"server/page_files.h\"\n\nnamespace fulmar {\n\n")
+foreach(pair kPageHtml=index.html kPageScript=app.js kPageStyle=style.css)
+  string(REPLACE "=" ";" pair ${pair})
+  list(GET pair 0 name)
+  list(GET pair 1 file)
+  file(READ ${WEB}/${file} content)
+  string(APPEND text "const std::string_view ${name} = R\"page(${content})page\";\n\n")
+endforeach()
+string(APPEND text "}  // namespace fulmar\n")
+file(WRITE ${OUT} "${text}")

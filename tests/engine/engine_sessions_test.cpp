@@ -1,0 +1,247 @@
+// Sessions, prefix reuse and tuned states through the engine: whatever was saved, restored, rewound or
+// shared, the text must be that of one uninterrupted run.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cache/sqlite_store.h"
+#include "support/tiny_engine.h"
+
+namespace fulmar {
+namespace {
+
+using testing::RowLog;
+using testing::TinyEngine;
+
+Ask in_session(const std::string& id, const std::string& text, int64_t max_tokens) {
+  Ask ask = TinyEngine::greedy(text, max_tokens);
+  ask.sampling.top_logprobs = 0;  // records carry the exact bytes
+  ask.use_prefix_cache = false;
+  ask.state = {.read_session = id, .write_session = id};
+  return ask;
+}
+
+std::string bytes_of(const RowLog& row) {
+  std::string bytes;
+  for (const TokenRecord& record : row.records) bytes += record.bytes;
+  return bytes;
+}
+
+Ask fresh(const std::string& text, int64_t max_tokens) {
+  Ask ask = in_session("", text, max_tokens);
+  ask.state = {};
+  return ask;
+}
+
+std::filesystem::path database(const std::string& name) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / (name + ".db");
+  for (const char* ending : {"", "-wal", "-shm"}) std::filesystem::remove(path.string() + ending);
+  return path;
+}
+
+TEST(Sessions, ATurnContinuesWhereTheLastOneEnded) {
+  TinyEngine tiny;
+  const std::string answer = bytes_of(tiny.run(in_session("s", "first turn", 9)));
+  const std::string second = bytes_of(tiny.run(in_session("s", " and second", 9)));
+  EXPECT_EQ(second, bytes_of(tiny.run(fresh("first turn" + answer + " and second", 9))));
+  const auto sessions = tiny.engine().sessions();
+  ASSERT_EQ(sessions.size(), 1u);
+  EXPECT_EQ(sessions[0].tokens, 10 + 9 + 11 + 9);
+  EXPECT_EQ(sessions[0].turn, 2);
+}
+
+TEST(Sessions, AStopTextLeavesNoTraceInTheState) {
+  TinyEngine tiny;
+  const std::string whole = bytes_of(tiny.run(fresh("stop text session", 30)));
+  for (const size_t length : {1u, 2u, 5u}) {
+    const std::string id = "s" + std::to_string(length);
+    Ask ask = in_session(id, "stop text session", 30);
+    const size_t at = 11;
+    // The second one begins like the match and goes on differently: the rewind must survive false alarms.
+    ask.stop.texts = {whole.substr(at, length), whole.substr(at - 3, 2) + "\x01never"};
+    const std::string kept = bytes_of(tiny.run(ask));
+    ASSERT_EQ(kept, whole.substr(0, whole.find(whole.substr(at, length))));
+    EXPECT_EQ(bytes_of(tiny.run(in_session(id, " next", 12))),
+              bytes_of(tiny.run(fresh("stop text session" + kept + " next", 12))));
+  }
+}
+
+TEST(Sessions, AStopIdIsNotFedToTheState) {
+  TinyEngine tiny;
+  const std::string whole = bytes_of(tiny.run(fresh("stop id session", 30)));
+  Ask ask = in_session("s", "stop id session", 30);
+  ask.stop.ids = {static_cast<unsigned char>(whole[7])};
+  const std::string kept = bytes_of(tiny.run(ask));
+  EXPECT_EQ(bytes_of(tiny.run(in_session("s", " next", 12))),
+            bytes_of(tiny.run(fresh("stop id session" + kept + " next", 12))));
+}
+
+TEST(Sessions, ACancelledTurnChangesNothingUnlessAsked) {
+  TinyEngine tiny;
+  const std::string answer = bytes_of(tiny.run(in_session("s", "kept turn", 5)));
+  std::string id;
+  auto cut = tiny.submit({in_session("s", " discarded", 100000)}, &id);
+  ASSERT_TRUE(cut->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
+  tiny.engine().cancel(id);
+  cut->finished();
+  const std::string expected = bytes_of(tiny.run(fresh("kept turn" + answer + " after", 8)));
+  Ask probe = in_session("s", " after", 8);
+  probe.state.write_session.clear();
+  EXPECT_EQ(bytes_of(tiny.run(probe)), expected);
+
+  Ask keep = in_session("s", " kept this time", 100000);
+  keep.state.keep_on_cancel = true;
+  auto kept = tiny.submit({keep}, &id);
+  ASSERT_TRUE(kept->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
+  tiny.engine().cancel(id);
+  const std::string partial = bytes_of(kept->finished().at(0));
+  EXPECT_EQ(bytes_of(tiny.run(probe)),
+            bytes_of(tiny.run(fresh("kept turn" + answer + " kept this time" + partial + " after", 8))));
+}
+
+TEST(Sessions, RequestsForOneSessionRunOneAfterAnother) {
+  TinyEngine tiny;
+  auto first = tiny.submit({in_session("s", "one", 40)});
+  auto second = tiny.submit({in_session("s", "two", 6)});
+  const std::string answer = bytes_of(first->finished().at(0));
+  EXPECT_EQ(bytes_of(second->finished().at(0)), bytes_of(tiny.run(fresh("one" + answer + "two", 6))));
+}
+
+TEST(Sessions, TheContinuingFormIsFedOnlyWhenTheSessionExists) {
+  TinyEngine tiny;
+  Ask ask = in_session("s", "turn", 4);
+  ask.state.continuing = TinyEngine::greedy("\n\nturn", 0).prompt;
+  const std::string answer = bytes_of(tiny.run(ask));
+  EXPECT_EQ(answer, bytes_of(tiny.run(fresh("turn", 4))));
+  EXPECT_EQ(bytes_of(tiny.run(ask)), bytes_of(tiny.run(fresh("turn" + answer + "\n\nturn", 4))));
+}
+
+TEST(Sessions, AMissingSessionFailsARowThatNeedsIt) {
+  TinyEngine tiny;
+  Ask ask = in_session("nowhere", "x", 4);
+  ask.state.must_exist = true;
+  const RowLog row = tiny.run(ask);
+  EXPECT_EQ(row.last->reason, FinishReason::failed);
+  EXPECT_EQ(row.last->error->text, "session 'nowhere' does not exist");
+  EXPECT_EQ(tiny.engine().stats().slots_used, 0);
+}
+
+TEST(Sessions, LevelsFillInOrderAndSurviveARestart) {
+  const auto path = database("levels");
+  const EngineOptions options{
+      .slots = 4, .prefill_chunk = 32, .device_sessions = 3, .sessions = {.host_capacity = 4}};
+  std::vector<std::string> answers;
+  {
+    TinyEngine tiny(options, 7, *open_sqlite_store(path));
+    for (int i = 0; i < 12; i++) {
+      const std::string id = "session " + std::to_string(i);
+      answers.push_back(bytes_of(tiny.run(in_session(id, "I am " + id, 6))));
+    }
+    std::map<SessionInfo::Level, int> counts;
+    for (const auto& session : tiny.engine().sessions()) counts[session.level]++;
+    EXPECT_EQ(counts[SessionInfo::Level::device], 3);
+    EXPECT_EQ(counts[SessionInfo::Level::host], 4);
+    EXPECT_EQ(counts[SessionInfo::Level::store], 5);
+  }
+  TinyEngine tiny(options, 7, *open_sqlite_store(path));
+  EXPECT_EQ(tiny.engine().sessions().size(), 12u);
+  for (int i = 0; i < 12; i++) {
+    const std::string id = "session " + std::to_string(i);
+    EXPECT_EQ(bytes_of(tiny.run(in_session(id, " go on", 6))),
+              bytes_of(tiny.run(fresh("I am " + id + answers[static_cast<size_t>(i)] + " go on", 6))))
+        << id;
+  }
+}
+
+TEST(Sessions, ErasedSessionsAreGoneOnEveryLevel) {
+  TinyEngine tiny({.slots = 2, .prefill_chunk = 32, .device_sessions = 1, .sessions = {.host_capacity = 1}},
+                  7, *open_sqlite_store(database("erase")));
+  for (const char* id : {"a", "a:1", "a:2", "ab"}) tiny.run(in_session(id, "x", 2));
+  EXPECT_EQ(tiny.engine().erase_session("a", false), 1);
+  EXPECT_FALSE(tiny.engine().has_session("a"));
+  EXPECT_EQ(tiny.engine().erase_session("a", false), 0);
+  EXPECT_EQ(tiny.engine().erase_session("a", true), 2);
+  ASSERT_EQ(tiny.engine().sessions().size(), 1u);
+  EXPECT_EQ(tiny.engine().sessions()[0].id, "ab");
+}
+
+TEST(Sessions, AnExportedSessionContinuesElsewhere) {
+  TinyEngine here;
+  const std::string answer = bytes_of(here.run(in_session("s", "take me along", 6)));
+  const auto blob = here.engine().export_session("s");
+  ASSERT_TRUE(blob.ok());
+  const auto copy = decode_blob(encode_blob(*blob));
+  ASSERT_TRUE(copy.ok()) << copy.error().text;
+  TinyEngine there;
+  ASSERT_TRUE(there.engine().import_session("t", *copy).ok());
+  EXPECT_EQ(bytes_of(there.run(in_session("t", " onwards", 6))),
+            bytes_of(here.run(fresh("take me along" + answer + " onwards", 6))));
+  TinyEngine stranger({.slots = 1}, 6);
+  EXPECT_EQ(stranger.engine().import_session("t", *copy).error().kind, ErrorKind::invalid);
+}
+
+TEST(Prefixes, ReuseChangesNoTokenAndIsReported) {
+  TinyEngine tiny({.slots = 3, .prefill_chunk = 32});
+  const std::string shared(200, 's');
+  const auto ask = [&](const std::string& end, bool cached) {
+    Ask one = fresh(shared + end, 10);
+    one.use_prefix_cache = cached;
+    return one;
+  };
+  EXPECT_EQ(tiny.run(ask(" first", true)).last->usage.cached_tokens, 0);
+  for (const char* end : {" second", " third", " and a rather long fourth ending"}) {
+    const RowLog cached = tiny.run(ask(end, true));
+    EXPECT_GE(cached.last->usage.cached_tokens, 160) << end;
+    EXPECT_EQ(bytes_of(cached), bytes_of(tiny.run(ask(end, false)))) << end;
+  }
+}
+
+TEST(Prefixes, RequestsThatArriveTogetherComputeASharedBeginningOnce) {
+  TinyEngine tiny({.slots = 4, .prefill_chunk = 32});
+  const std::string shared(400, 'p');
+  std::vector<Ask> rows;
+  for (int i = 0; i < 12; i++) rows.push_back(fresh(shared + " row " + std::to_string(i), 4));
+  for (Ask& row : rows) row.use_prefix_cache = true;
+  const auto done = tiny.submit(rows)->finished(12);
+  int64_t cached = 0;
+  for (const auto& [index, row] : done) {
+    cached += row.last->usage.cached_tokens;
+    EXPECT_EQ(bytes_of(row), bytes_of(tiny.run(fresh(shared + " row " + std::to_string(index), 4))));
+  }
+  EXPECT_GE(cached, 11 * 390) << "fed once, not twelve times";
+}
+
+TEST(Prefixes, AnAnswerIsReusedByTheNextTurnOfItsConversation) {
+  TinyEngine tiny;
+  const std::string turn(60, 't');
+  const std::string answer = bytes_of(tiny.run([&] {
+    Ask ask = fresh(turn, 20);
+    ask.use_prefix_cache = true;
+    return ask;
+  }()));
+  Ask next = fresh(turn + answer + " next turn", 5);
+  next.use_prefix_cache = true;
+  EXPECT_GE(tiny.run(next).last->usage.cached_tokens, 60 + 19);
+}
+
+TEST(TunedStates, AStateStartsARowUnderItsName) {
+  TinyEngine tiny;
+  const auto& config = tiny.model().config();
+  std::vector<std::vector<float>> wkv(static_cast<size_t>(config.n_layer));
+  for (auto& layer : wkv) layer.assign(static_cast<size_t>(config.n_embd * config.head_size), 0.3f);
+  ASSERT_TRUE(tiny.engine().add_state("tuned", wkv).ok());
+  EXPECT_EQ(tiny.engine().states(), std::vector<std::string>{"tuned"});
+  Ask ask = fresh("with a tuned state, and long enough to be cached as well", 8);
+  const std::string plain = bytes_of(tiny.run(ask));
+  ask.state.initial_state = "tuned";
+  const std::string tuned = bytes_of(tiny.run(ask));
+  EXPECT_NE(tuned, plain);
+  ask.use_prefix_cache = true;
+  EXPECT_EQ(bytes_of(tiny.run(ask)), tuned) << "prefixes of different states are kept apart";
+  EXPECT_EQ(bytes_of(tiny.run(ask)), tuned);
+  EXPECT_TRUE(tiny.engine().remove_state("tuned"));
+  EXPECT_EQ(tiny.run(ask).last->error->text, "tuned state 'tuned' is not loaded");
+}
+
+}  // namespace
+}  // namespace fulmar
