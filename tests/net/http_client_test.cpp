@@ -200,11 +200,11 @@ TEST(HttpClient, ReusesAConnection) {
     addresses.push_back(exchange->request().remote_address);
     echo(exchange);
   });
+  std::vector<Recorded> recorded(3);
   HttpClient client;
-  for (int i = 0; i < 3; i++) {
-    Recorded recorded;
-    client.send(request_to(server->port()), recorded.callbacks());
-    ASSERT_TRUE(recorded.wait().ok());
+  for (Recorded& each : recorded) {
+    client.send(request_to(server->port()), each.callbacks());
+    ASSERT_TRUE(each.wait().ok());
     ASSERT_TRUE(eventually([&] { return server->open_exchanges() == 0; }));
   }
   ASSERT_EQ(addresses.size(), 3u);
@@ -212,17 +212,17 @@ TEST(HttpClient, ReusesAConnection) {
 }
 
 TEST(HttpClient, DoesNotReuseAConnectionThatTheServerHasClosed) {
+  std::vector<Recorded> recorded(2);
   HttpClient client;
   HttpServerOptions options;
   uint16_t port = 0;
-  for (int i = 0; i < 2; i++) {
+  for (Recorded& each : recorded) {
     options.port = port;
     const auto server = serve(echo, options);
     ASSERT_TRUE(server);
     port = server->port();
-    Recorded recorded;
-    client.send(request_to(port), recorded.callbacks());
-    EXPECT_TRUE(recorded.wait().ok());
+    client.send(request_to(port), each.callbacks());
+    EXPECT_TRUE(each.wait().ok());
   }
 }
 
