@@ -1,0 +1,98 @@
+// The CPU's Ops: which kernel each primitive calls, and the islands that are fused. Included by the files
+// that implement it; everyone else asks make_cpu_ops (cpu_ops.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cpu/cpu_ops.h"
+#include "cpu/linear.h"
+#include "cpu/norm_mix.h"
+#include "cpu/thread_pool.h"
+#include "cpu/wkv.h"
+
+namespace fulmar {
+
+class CpuOps final : public Ops {
+ public:
+  explicit CpuOps(const CpuOptions& options);
+
+  // ---- facts, memory, steps, slots (cpu_ops.cpp)
+  std::string name() const override;
+  DType activation_dtype() const override { return DType::f32; }
+  bool borrows_host_weights() const override { return true; }
+  size_t memory_free() const override;
+  Result<Buffer> allocate(size_t bytes) override;
+  void write(void* target, const void* host, size_t bytes) override;
+  void read(void* host, const void* source, size_t bytes) override;
+  void synchronise() override {}
+  Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override;
+  Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
+  Batch begin_step(const StepInput& input, const State& state) override;
+  void zero_slot(const State& state, int64_t slot) override;
+  void copy_slot(const State& state, int64_t from, int64_t to) override;
+  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
+
+  // ---- primitives
+  void embed(const Batch& batch, const Embedding& embedding, Tensor out) override {
+    cpu::embed(pool_, batch, embedding, out);
+  }
+  void add(Tensor x, Tensor pending) override { cpu::add(pool_, x, pending); }
+  void norm(Tensor x, const Norm& norm, Tensor out) override { cpu::norm(pool_, x, norm, out); }
+  void shift(const Batch& batch, Tensor z, StateField carry, Tensor out) override {
+    cpu::shift(pool_, batch, z, carry, out);
+  }
+  void lerp(Tensor z, Tensor other, Tensor mix, Tensor out) override { cpu::lerp(pool_, z, other, mix, out); }
+  void lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) override {
+    cpu::lerp_shifted(pool_, z, other, mix, delta, out);
+  }
+  void linear(Tensor in, const Weight& weight, Tensor out) override {
+    fulmar::linear(pool_, in, weight, out);
+  }
+  void activate(Tensor x, Tensor bias, Activation act) override { cpu::activate(pool_, x, bias, act); }
+  void add_bias(Tensor x, Tensor bias) override { cpu::add_bias(pool_, x, bias); }
+  void multiply(Tensor a, Tensor b, Tensor out) override { cpu::multiply(pool_, a, b, out); }
+  void key_prepare7(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) override {
+    cpu::key_prepare7(pool_, att, k, alpha, kk);
+  }
+  void wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) override {
+    cpu::wkv7(pool_, batch, att, p, wkv, y);
+  }
+  void wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) override {
+    cpu::wkv6(pool_, batch, att, p, wkv, y);
+  }
+  void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) override {
+    cpu::head_norm(pool_, n_head, ln_x, y);
+  }
+  void bonus7(const TimeMix7& att, const Projected7& p, Tensor y) override { cpu::bonus7(pool_, att, p, y); }
+  void deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
+                  Tensor scale) override;
+  void gather_wanted(const Batch& batch, Tensor x, Tensor out) override {
+    cpu::gather_rows(pool_, x, batch.wanted_row, out);
+  }
+
+  // ---- fused islands (fused_islands.cpp); the others keep their default bodies
+  void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+              std::span<const Tensor, 6> mixed) override;
+  void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
+                Tensor v_first, const Projected7& p) override;
+  void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
+              Tensor pending) override;
+  void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
+                    Tensor pending, StateField ffn_shift) override;
+  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+              std::span<const Tensor, 5> mixed) override;
+  void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
+                const Projected6& p) override;
+  void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y,
+              Tensor pending) override;
+  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
+                    StateField ffn_shift) override;
+
+ private:
+  ThreadPool pool_;
+  std::vector<Buffer> owned_;  // weights that could not be borrowed
+  std::vector<int32_t> token_, start_, slot_, wanted_, sequence_of_;
+};
+
+}  // namespace fulmar
