@@ -19,11 +19,11 @@ namespace fulmar::testing {
 
 // What one row says.
 struct Script {
-  std::vector<std::string> pieces;  // one per token; whole UTF-8 characters
+  std::vector<std::string> pieces = {};  // one per token; whole UTF-8 characters
   FinishReason reason = FinishReason::stop;
-  std::optional<int32_t> stop_id;
-  std::optional<std::string> stop_text;
-  std::optional<Error> error;  // with FinishReason::failed
+  std::optional<int32_t> stop_id = {};
+  std::optional<std::string> stop_text = {};
+  std::optional<Error> error = {};  // with FinishReason::failed
 };
 
 class ScriptedEngine : public Engine {

@@ -1,0 +1,139 @@
+// The fields of a chat to a submission.
+#include "server/api_chat.h"
+
+#include <fmt/format.h>
+
+#include "net/json.h"
+#include "server/chat_intake.h"
+#include "server/chat_writer.h"
+#include "server/intake.h"
+
+namespace fulmar {
+namespace {
+
+constexpr int64_t kMaxChoices = 128;
+constexpr int64_t kMaxTopLogprobs = 20;
+
+ApiError unsupported(std::string_view name, std::string_view found, std::string_view supported) {
+  return bad_value(fmt::format("'{}' is {}, which this server does not support; {}", name, found, supported),
+                   std::string(name), "unsupported_parameter");
+}
+
+// True for a value that asks for nothing: absent, false, "none", or empty.
+bool asks_for_nothing(const JsonValue* value) {
+  if (!holds_something(value)) return true;
+  return value->is_string() && value->as_string() == "none";
+}
+
+void refuse_unsupported(Fields& fields) {
+  for (const std::string_view name : {"tools", "functions", "audio"}) {
+    const JsonValue* value = fields.find(name);
+    if (!asks_for_nothing(value)) fields.fail(unsupported(name, describe(*value), "leave it out"));
+  }
+  for (const std::string_view name : {"tool_choice", "function_call"}) {
+    const JsonValue* value = fields.find(name);
+    const bool automatic = value && value->is_string() && value->as_string() == "auto";
+    if (!automatic && !asks_for_nothing(value)) {
+      fields.fail(unsupported(name, describe(*value), "leave it out"));
+    }
+  }
+  if (const JsonObject* format = fields.object("response_format")) {
+    const JsonValue* type = format->find("type");
+    if (!type || !type->is_string()) {
+      fields.fail(bad_value("'response_format' has no type; wanted a string", "response_format"));
+    } else if (type->as_string() != "text") {
+      fields.fail(unsupported("response_format", describe(*type), "wanted \"text\""));
+    }
+  }
+  const JsonValue* modalities = fields.find("modalities");
+  if (!modalities) return;
+  for (const std::string& kind : fields.texts("modalities").value_or(std::vector<std::string>())) {
+    if (kind != "text") fields.fail(unsupported("modalities", describe(JsonValue(kind)), "wanted \"text\""));
+  }
+}
+
+// Fields that are checked and otherwise ignored.
+void check_ignored(Fields& fields) {
+  fields.text("user");
+  fields.object("metadata");
+  fields.boolean("store");
+  fields.boolean("parallel_tool_calls");
+}
+
+void read_logprobs(Fields& fields, ChatShape& shape, SamplingParams& sampling) {
+  shape.logprobs = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, kMaxTopLogprobs);
+  if (top && !shape.logprobs) {
+    fields.fail(bad_value("'top_logprobs' needs 'logprobs' to be true", "top_logprobs"));
+  }
+  if (shape.logprobs) sampling.top_logprobs = static_cast<int32_t>(top.value_or(0));
+}
+
+std::optional<ReasoningMode> read_split(Fields& fields, ThinkMode think) {
+  const std::string name = fields.text("reasoning_format").value_or("auto");
+  const auto format = parse_reasoning_format(name);
+  if (format) return reasoning_mode(think, *format);
+  fields.fail(bad_value(fmt::format("'reasoning_format' is \"{}\"; wanted \"auto\" or \"none\"", name),
+                        "reasoning_format"));
+  return std::nullopt;
+}
+
+// `raw`: the continuation goes out as it is, and the model's own id is echoed.
+void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr model, const ChatPrompt& prompt,
+                 bool raw) {
+  Submission submission;
+  ChatShape shape;
+  Generation generation = read_generation(fields, kChatDefaults, *model, call->service().options.limits);
+  refuse_unsupported(fields);
+  check_ignored(fields);
+  read_logprobs(fields, shape, generation.sampling);
+  if (!raw) submission.split = read_split(fields, prompt.think);
+  submission.rows_per_prompt = static_cast<int32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
+  shape.service_tier = fields.text("service_tier").has_value();
+  shape.include_usage = generation.include_usage;
+  submission.model_name = raw ? model->id : model_name(fields, model->id);
+  if (fields.failed()) return call->fail(fields.fault());
+
+  if (prompt.force_reasoning) force_reasoning(generation, *model->tokenizer);
+  submission.generation = std::move(generation);
+  submission.prompts.push_back(model->tokenizer->encode(prompt.text));
+  submission.endpoint = "chat.completions";
+  submission.request_id = new_request_id("chatcmpl-");
+  submission.model = model;
+  auto writer = std::make_unique<ChatWriter>(
+      AnswerHead{submission.request_id, {}, unix_time(), submission.model_name}, shape, *model->tokenizer);
+  submit(std::move(call), std::move(submission), std::move(writer));
+}
+
+}  // namespace
+
+void chat_on_v1(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  ServedModelPtr model = pick_model(*call, fields);
+  if (fields.failed()) return call->fail(fields.fault());
+  const auto prompt = read_chat(fields, *model, kV1Chat);
+  if (!prompt) return call->fail(fields.fault());
+  submit_chat(std::move(call), fields, std::move(model), *prompt, false);
+}
+
+void lightning_chat(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  ServedModelPtr model = pick_model(*call, fields);
+  if (fields.failed()) return call->fail(fields.fault());
+  std::vector<ChatMessage> messages = read_messages(fields);
+  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  if (!contents.empty()) {
+    ChatMessage& last = messages.emplace_back();
+    last.role = "user";
+    last.content = contents.front();
+  }
+  if (!fields.failed() && messages.empty()) {
+    fields.fail(bad_value("one of 'messages', 'contents' is required", {}, "missing_input"));
+  }
+  if (fields.failed()) return call->fail(fields.fault());
+  const auto prompt = render_messages(fields, *model, kLightningChat, messages);
+  if (!prompt) return call->fail(fields.fault());
+  submit_chat(std::move(call), fields, std::move(model), *prompt, true);
+}
+
+}  // namespace fulmar

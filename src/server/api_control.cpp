@@ -1,0 +1,104 @@
+// Requests are looked for on every loaded model: ids are unique in the process.
+#include "server/api_control.h"
+
+#include "server/api_status.h"
+#include "server/intake.h"
+#include "server/native_writer.h"
+
+namespace fulmar {
+namespace {
+
+bool cancel_anywhere(const Service& service, const std::string& id) {
+  for (const ServedModelPtr& model : service.models.all()) {
+    if (model->engine->cancel(id)) return true;
+  }
+  return false;
+}
+
+bool cancel_everything(const Service& service) {
+  int64_t stopped = 0;
+  for (const ServedModelPtr& model : service.models.all()) stopped += model->engine->cancel_all();
+  return stopped > 0;
+}
+
+ServedModelPtr model_with_paused(const Service& service, const std::string& id) {
+  for (ServedModelPtr& model : service.models.all()) {
+    const EngineStats stats = model->engine->stats();
+    for (const RequestStatus& request : stats.paused) {
+      if (request.id == id) return model;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void cancel_request(std::shared_ptr<Call> call) {
+  if (!cancel_anywhere(call->service(), call->argument())) {
+    return call->fail({404, "Request not found", {}, "not_found", {}});
+  }
+  JsonWriter json;
+  json.begin_object().member("status", "cancelled").member("request_id", call->argument()).end_object();
+  call->respond_json(json.take());
+}
+
+void stop_requests(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  const std::string id = fields.text("request_id").value_or(std::string());
+  if (fields.failed()) return call->fail(fields.fault());
+  const EngineStats before = stats_of_all(call->service());
+  const bool stopped = id.empty() ? cancel_everything(call->service()) : cancel_anywhere(call->service(), id);
+  JsonWriter json;
+  json.begin_object().member("ok", true).member("stopped", stopped).key("active_request");
+  write_active_request(json, before);
+  call->respond_json(json.end_object().take());
+}
+
+void pause_request(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  const std::string id = fields.text("request_id").value_or(std::string());
+  if (fields.failed()) return call->fail(fields.fault());
+  const EngineStats before = stats_of_all(call->service());
+  std::string paused;
+  for (const ServedModelPtr& model : call->service().models.all()) {
+    if (const Result<std::string> found = model->engine->pause(id)) {
+      paused = *found;
+      break;
+    }
+  }
+  JsonWriter json;
+  json.begin_object().member("ok", true).member("paused", !paused.empty());
+  if (!paused.empty()) json.member("request_id", paused);
+  json.key("active_request");
+  write_active_request(json, before);
+  call->respond_json(json.end_object().take());
+}
+
+void resume_request(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  std::string id = fields.text("request_id").value_or(std::string());
+  if (id.empty()) id = fields.text("session_id").value_or(std::string());
+  const int64_t max_tokens = fields.integer("max_tokens", 0).value_or(-1);
+  const int64_t chunk_size = std::max<int64_t>(1, fields.integer("chunk_size").value_or(1));
+  if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing request_id"));
+  const std::string name = model_name(fields, "rwkv7");
+  if (fields.failed()) return call->fail(fields.fault());
+  const ServedModelPtr model = model_with_paused(call->service(), id);
+  if (!model) return call->fail({404, "Paused request not found", {}, "not_found", {}});
+
+  ReplyOptions options;
+  options.request_id = id;
+  options.stream = true;
+  options.chunk_size = chunk_size;
+  auto writer = std::make_unique<NativeWriter>(AnswerHead{id, {}, unix_time(), name}, kBatchShape, false);
+  const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), *model->engine);
+  if (const Status resumed = model->engine->resume(id, max_tokens, reply); !resumed) {
+    if (resumed.error().kind == ErrorKind::not_found) {
+      return call->fail({404, "Paused request not found", {}, "not_found", {}});
+    }
+    return call->fail({500, "Paused request state is incomplete", {}, "internal_error", {}});
+  }
+  reply->watch_client();
+}
+
+}  // namespace fulmar

@@ -1,0 +1,102 @@
+// Choosing the family on shared paths, and model lists.
+#include "server/api_openai.h"
+
+#include "net/json_writer.h"
+#include "server/api_chat.h"
+#include "server/api_completions.h"
+#include "server/api_native.h"
+#include "server/call.h"
+#include "server/fields.h"
+
+namespace fulmar {
+namespace {
+
+bool present(const JsonValue& body, std::string_view name) { return holds_something(body.find(name)); }
+
+ApiError ambiguous(const JsonValue& body) {
+  const std::string first = present(body, "messages") ? "messages" : "contents";
+  const std::string second = first == "messages" && present(body, "contents") ? "contents" : "prompt";
+  return bad_value("'" + first + "' and '" + second +
+                       "' cannot be combined; send exactly one of 'messages', 'contents', 'prompt'",
+                   second, "ambiguous_input");
+}
+
+ApiError missing(const JsonValue& body) {
+  const JsonValue* contents = body.find("contents");
+  if (contents && !contents->is_null()) return bad_value("Empty prompts list");
+  return bad_value("one of 'messages', 'contents', 'prompt' is required", {}, "missing_input");
+}
+
+void write_model(JsonWriter& json, const ServedModel& model) {
+  json.begin_object()
+      .member("id", model.id)
+      .member("object", "model")
+      .member("created", model.created)
+      .member("owned_by", "fulmar")
+      .end_object();
+}
+
+}  // namespace
+
+InputKind input_kind(const JsonValue& body) {
+  const bool messages = present(body, "messages");
+  const bool contents = present(body, "contents");
+  const bool prompt = present(body, "prompt");
+  if (messages + contents + prompt > 1) return InputKind::several;
+  if (messages) return InputKind::messages;
+  if (contents) return InputKind::contents;
+  return prompt ? InputKind::prompt : InputKind::none;
+}
+
+Family family_of_input(const JsonValue& body) {
+  const InputKind kind = input_kind(body);
+  const JsonValue* contents = body.find("contents");
+  const bool empty_contents = kind == InputKind::none && contents && !contents->is_null();
+  return kind == InputKind::contents || empty_contents ? Family::native : Family::openai;
+}
+
+void generate_by_input(std::shared_ptr<Call> call) {
+  switch (input_kind(call->body())) {
+    case InputKind::messages:
+      return chat_on_v1(std::move(call));
+    case InputKind::contents:
+      return contents_on_chat_path(std::move(call));
+    case InputKind::prompt:
+      return complete_text(std::move(call));
+    case InputKind::several:
+      return call->fail(ambiguous(call->body()));
+    case InputKind::none:
+      return call->fail(missing(call->body()));
+  }
+}
+
+void list_models(std::shared_ptr<Call> call) {
+  JsonWriter json;
+  json.begin_object().member("object", "list").key("data").begin_array();
+  for (const ServedModelPtr& model : call->service().models.all()) write_model(json, *model);
+  json.end_array().end_object();
+  call->respond_json(json.take());
+}
+
+void show_model(std::shared_ptr<Call> call) {
+  for (const ServedModelPtr& model : call->service().models.all()) {
+    if (model->id != call->argument() && model->view_name != call->argument()) continue;
+    JsonWriter json;
+    write_model(json, *model);
+    return call->respond_json(json.take());
+  }
+  call->fail({404, "The model '" + call->argument() + "' does not exist", "model", "model_not_found", {}});
+}
+
+void list_model_names(std::shared_ptr<Call> call) {
+  JsonWriter json;
+  json.begin_array();
+  for (const ServedModelPtr& model : call->service().models.all()) {
+    const std::string& name = model->view_name.empty() ? model->id : model->view_name;
+    json.begin_object().member("object", "models").member("id", name).end_object();
+  }
+  json.end_array();
+  call->respond_json(json.take());
+}
+
+}  // namespace fulmar

@@ -1,0 +1,273 @@
+// Answers made of engine figures.
+#include "server/api_status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "server/call.h"
+#include "server/intake.h"
+#include "server/version.h"
+
+namespace fulmar {
+namespace {
+
+void write_queue(JsonWriter& json, const EngineStats& stats) {
+  json.begin_object()
+      .member("waiting", stats.rows_waiting)
+      .member("prefill", stats.rows_prefill)
+      .member("decode", stats.rows_decode)
+      .member("total_active", stats.rows_prefill + stats.rows_decode)
+      .member("available_slots", stats.slots_total - stats.slots_used);
+  json.key("stats")
+      .begin_object()
+      .member("total_requests", stats.requests_total)
+      .member("completed_requests", stats.requests_completed)
+      .member("rejected_requests", stats.requests_rejected)
+      .member("cancelled_requests", stats.requests_cancelled)
+      .end_object();
+  json.end_object();
+}
+
+std::string_view phase_name(SlotStatus::Phase phase) {
+  switch (phase) {
+    case SlotStatus::Phase::free:
+      return "FREE";
+    case SlotStatus::Phase::prefill:
+      return "PREFILL";
+    case SlotStatus::Phase::decode:
+      return "DECODE";
+    case SlotStatus::Phase::closing:
+      break;
+  }
+  return "PENDING";
+}
+
+void write_pool(JsonWriter& json, const EngineStats& stats) {
+  using Phase = SlotStatus::Phase;
+  json.begin_object()
+      .member("max_batch_size", stats.slots_total)
+      .member("available_slots", stats.slots_total - stats.slots_used)
+      .member("active_count", stats.slots_used);
+  json.key("status_counts").begin_object();
+  for (const Phase phase : {Phase::free, Phase::prefill, Phase::decode, Phase::closing}) {
+    json.member(phase_name(phase),
+                std::count_if(stats.slots.begin(), stats.slots.end(),
+                              [&](const SlotStatus& slot) { return slot.phase == phase; }));
+  }
+  json.end_object().end_object();
+}
+
+void write_model(JsonWriter& json, const ServedModelPtr& model, bool trusted) {
+  if (!model) {
+    json.begin_object().member("id", "").member("name", "").member("path", "").member("loaded", false);
+  } else {
+    json.begin_object()
+        .member("id", model->id)
+        .member("name", model->view_name.empty() ? model->id : model->view_name)
+        .member("path", trusted ? model->path : std::string())
+        .member("loaded", true);
+  }
+  json.end_object();
+}
+
+void write_capabilities(JsonWriter& json) {
+  json.begin_object();
+  for (const std::string_view name :
+       {"chat_messages", "completion", "batch_completion", "stream", "stop", "token_count", "metrics",
+        "pause_resume", "think_type", "concurrent_generation", "chunk_prefill"}) {
+    json.member(name, true);
+  }
+  json.member("session_cache", false).end_object();
+}
+
+void write_paused(JsonWriter& json, const RequestStatus& request) {
+  json.begin_object()
+      .member("id", request.id)
+      .member("endpoint", request.endpoint)
+      .member("model", request.model)
+      .member("created", request.created)
+      .member("generated_tokens", request.generated_tokens)
+      .end_object();
+}
+
+ServedModelPtr default_model(const Service& service) { return service.models.find({}, false); }
+
+// Null, and the call answered, when no model is loaded.
+ServedModelPtr ready_model(Call& call) {
+  ServedModelPtr model = default_model(call.service());
+  if (!model) {
+    call.respond_json(R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})", 503);
+  }
+  return model;
+}
+
+}  // namespace
+
+EngineStats stats_of_all(const Service& service) {
+  EngineStats sum;
+  for (const ServedModelPtr& model : service.models.all()) sum = add_up(sum, model->engine->stats());
+  return sum;
+}
+
+void write_request(JsonWriter& json, const RequestStatus& request) {
+  const double progress = request.prompt_tokens > 0 ? static_cast<double>(request.prefilled_tokens) /
+                                                          static_cast<double>(request.prompt_tokens)
+                                                    : 0.0;
+  json.begin_object()
+      .member("id", request.id)
+      .member("endpoint", request.endpoint)
+      .member("model", request.model)
+      .member("created", request.created)
+      .member("prompt_tokens", request.prompt_tokens)
+      .member("prefilled_tokens", request.prefilled_tokens)
+      .member("generated_tokens", request.generated_tokens)
+      .member("max_tokens", request.max_tokens)
+      .member("stop_requested", request.stop_requested)
+      .member("pause_requested", false)
+      .member("prefill_progress", std::clamp(progress, 0.0, 1.0))
+      .member("prefill_speed", request.prefill_speed)
+      .member("decode_speed", request.decode_speed);
+  if (!request.session.empty()) json.member("state_key", request.session);
+  json.end_object();
+}
+
+void write_active_request(JsonWriter& json, const EngineStats& stats) {
+  const auto newest = std::find_if(stats.requests.rbegin(), stats.requests.rend(),
+                                   [](const RequestStatus& request) { return !request.waiting; });
+  if (newest == stats.requests.rend()) {
+    json.null();
+  } else {
+    write_request(json, *newest);
+  }
+}
+
+void health(std::shared_ptr<Call> call) {
+  if (!ready_model(*call)) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  JsonWriter json;
+  json.begin_object().member("status", "ok").key("queue");
+  write_queue(json, stats_of_all(call->service()));
+  json.member("timestamp", std::chrono::duration<double>(now).count()).end_object();
+  call->respond_json(json.take());
+}
+
+void health_of_model(std::shared_ptr<Call> call) {
+  const ServedModelPtr model = ready_model(*call);
+  if (!model) return;
+  JsonWriter json;
+  json.begin_object().member("status", "ok").member("model", model->id).member("runtime", model->runtime);
+  call->respond_json(json.end_object().take());
+}
+
+void health_check(std::shared_ptr<Call> call) { call->respond_json(R"({"message":"ok","status_code":200})"); }
+
+void metrics(std::shared_ptr<Call> call) {
+  HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = call->service().metrics.text(stats_of_all(call->service()));
+  call->respond(std::move(response));
+}
+
+void queue_status(std::shared_ptr<Call> call) {
+  JsonWriter json;
+  write_queue(json, stats_of_all(call->service()));
+  call->respond_json(json.take());
+}
+
+void engine_figures(std::shared_ptr<Call> call) {
+  const EngineStats stats = stats_of_all(call->service());
+  JsonWriter json;
+  json.begin_object()
+      .member("total_tokens_generated", stats.generated_tokens)
+      .member("total_prefill_tokens", stats.prompt_tokens)
+      .member("iterations", stats.steps)
+      .member("start_time", stats.start_time);
+  json.key("queue_status");
+  write_queue(json, stats);
+  json.key("pool_stats");
+  write_pool(json, stats);
+  json.key("batch_optimizer")
+      .begin_object()
+      .member("current_max_batch_size", stats.slots_total)
+      .member("current_prefill_chunk_size", call->service().options.prefill_chunk)
+      .member("iteration_count", stats.steps)
+      .member("oom_count", 0)
+      .end_object();
+  call->respond_json(json.end_object().take());
+}
+
+void server_status(std::shared_ptr<Call> call) {
+  const Service& service = call->service();
+  const EngineStats stats = stats_of_all(service);
+  const ServedModelPtr model = default_model(service);
+  JsonWriter json;
+  json.begin_object().member("status", "running").member("api_version", "1");
+  json.member("engine_version", kFulmarVersion).key("model");
+  write_model(json, model, call->trusted());
+  json.key("capabilities");
+  write_capabilities(json);
+  json.member("prefill_chunk_size", service.options.prefill_chunk);
+  json.key("prefill_queue")
+      .begin_object()
+      .member("hard_max_bsz", stats.slots_total)
+      .member("dynamic_max_bsz", stats.slots_total)
+      .member("reserved_bsz", stats.slots_used)
+      .member("available_bsz", stats.slots_total - stats.slots_used)
+      .member("queued_requests", stats.requests_waiting)
+      .member("bytes_per_bsz", model ? model->state_bytes : 0)
+      .end_object();
+  json.key("active_request");
+  write_active_request(json, stats);
+  json.key("active_requests").begin_array();
+  for (const RequestStatus& request : stats.requests) write_request(json, request);
+  json.end_array().key("last_request");
+  if (stats.last_finished.id.empty()) {
+    json.null();
+  } else {
+    write_request(json, stats.last_finished);
+  }
+  json.key("paused_requests").begin_array();
+  for (const RequestStatus& request : stats.paused) write_paused(json, request);
+  call->respond_json(json.end_array().end_object().take());
+}
+
+void slots(std::shared_ptr<Call> call) {
+  const EngineStats stats = stats_of_all(call->service());
+  JsonWriter json;
+  json.begin_array();
+  for (const SlotStatus& slot : stats.slots) {
+    json.begin_object()
+        .member("id", slot.id)
+        .member("state", phase_name(slot.phase))
+        .member("is_processing", slot.phase != SlotStatus::Phase::free)
+        .member("request_id", slot.request_id)
+        .member("prompt_tokens", slot.prompt_tokens)
+        .member("generated_tokens", slot.generated_tokens)
+        .end_object();
+  }
+  call->respond_json(json.end_array().take());
+}
+
+void properties(std::shared_ptr<Call> call) {
+  const ServedModelPtr model = ready_model(*call);
+  if (!model) return;
+  const EngineStats stats = model->engine->stats();
+  JsonWriter json;
+  json.begin_object().key("default_generation_settings").begin_object();
+  json.member("n_predict", kChatDefaults.max_tokens)
+      .member("temperature", kChatDefaults.temperature)
+      .member("top_k", kChatDefaults.top_k)
+      .member("top_p", kChatDefaults.top_p)
+      .member("presence_penalty", kChatDefaults.presence)
+      .member("frequency_penalty", kChatDefaults.frequency)
+      .end_object();
+  json.member("total_slots", stats.slots_total)
+      .member("model_path", call->trusted() ? model->path : std::string())
+      .member("chat_template", "User: {content}\n\nAssistant:")
+      .member("build_info", fmt::format("fulmar {}", kFulmarVersion));
+  call->respond_json(json.end_object().take());
+}
+
+}  // namespace fulmar

@@ -1,0 +1,109 @@
+// Texts to prompts with fixed sampling, answers back in their order.
+#include "server/api_translate.h"
+
+#include <algorithm>
+
+#include "server/intake.h"
+#include "server/writer_parts.h"
+#include "text/translation.h"
+
+namespace fulmar {
+namespace {
+
+constexpr GenerationDefaults kTranslateDefaults{.max_tokens = 2048,
+                                                .temperature = 1.0,
+                                                .top_k = 1,
+                                                .top_p = 0.0,
+                                                .presence = 0.0,
+                                                .frequency = 0.0,
+                                                .decay = 0.996,
+                                                .stops = DefaultStops::end_only,
+                                                .chunk_size = 1};
+
+std::string_view stripped(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+// One input text; only those that are not blank run.
+struct Item {
+  std::string text;
+  std::string source;  // the code as reported
+};
+
+class TranslationWriter : public Writer {
+ public:
+  explicit TranslationWriter(std::vector<Item> items) : items_(std::move(items)) {}
+
+  Family family() const override { return Family::native; }
+  void write_opening(int32_t, std::vector<std::string>&) override {}
+  void write_piece(const Piece&, std::vector<std::string>&) override {}
+  void write_closing(const Totals&, std::vector<std::string>&) override {}
+
+  std::string write_whole(std::vector<Choice> choices, const Totals&) override {
+    JsonWriter json;
+    json.begin_object().key("translations").begin_array();
+    size_t next = 0;
+    for (const Item& item : items_) {
+      const std::string_view text = stripped(item.text).empty() ? "" : stripped(choices[next++].content);
+      json.begin_object().member("detected_source_lang", item.source).member("text", text).end_object();
+    }
+    return json.end_array().end_object().take();
+  }
+
+  std::string write_failure(const ApiError& error) override {
+    return error.status == 500 ? R"({"translations":[]})" : Writer::write_failure(error);
+  }
+
+ private:
+  const std::vector<Item> items_;
+};
+
+std::vector<Item> read_items(Fields& fields) {
+  const std::string source = fields.text("source_lang").value_or("auto");
+  const auto texts = fields.texts("text_list").value_or(std::vector<std::string>());
+  if (!fields.present("target_lang")) fields.fail(bad_value("Missing target_lang"));
+  if (!fields.failed() && texts.empty()) fields.fail(bad_value("Empty text_list"));
+  std::vector<Item> items;
+  for (const std::string& text : texts) {
+    const bool guess = source.empty() || source == "auto";
+    items.push_back({text, guess ? std::string(guess_language(text)) : source});
+  }
+  return items;
+}
+
+}  // namespace
+
+void translate_batch(std::shared_ptr<Call> call) {
+  call->set_family(Family::native);
+  Fields fields(call->body());
+  std::vector<Item> items = read_items(fields);
+  const std::string target = fields.text("target_lang").value_or(std::string());
+  Submission submission;
+  if (!fields.failed()) submission.model = pick_model(*call, fields);
+  if (fields.failed()) return call->fail(fields.fault());
+
+  // Sampling is fixed: nothing of it is read from the body.
+  const JsonValue nothing{JsonObject{}};
+  Fields none(nothing);
+  submission.generation =
+      read_generation(none, kTranslateDefaults, *submission.model, call->service().options.limits);
+  for (const Item& item : items) {
+    if (stripped(item.text).empty()) continue;
+    const std::string stop = translation_stop(item.source);
+    std::vector<std::string>& stops = submission.generation.stop.texts;
+    if (std::find(stops.begin(), stops.end(), stop) == stops.end()) stops.push_back(stop);
+    submission.prompts.push_back(
+        submission.model->tokenizer->encode(render_translation(item.source, target, item.text)));
+  }
+  auto writer = std::make_unique<TranslationWriter>(std::move(items));
+  if (submission.prompts.empty()) return call->respond_json(writer->write_whole({}, {}));
+  submission.model_name = model_name(fields, submission.model->id);
+  submission.endpoint = "translate";
+  submission.request_id = new_request_id("translate-");
+  submit(std::move(call), std::move(submission), std::move(writer));
+}
+
+}  // namespace fulmar

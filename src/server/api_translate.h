@@ -1,0 +1,12 @@
+// Batches of texts to translate (http-api.md 6.6).
+#pragma once
+
+#include <memory>
+
+namespace fulmar {
+
+class Call;
+
+void translate_batch(std::shared_ptr<Call> call);  // /translate/v1/batch-translate
+
+}  // namespace fulmar

@@ -1,0 +1,37 @@
+// Every element of `contents` is what a user says; else `messages` make one prompt.
+#include "server/api_v3.h"
+
+#include "server/chat_intake.h"
+#include "server/native_batch.h"
+
+namespace fulmar {
+namespace {
+
+std::vector<std::string> read_prompts(Fields& fields, const ServedModel& model) {
+  std::vector<std::string> prompts;
+  if (fields.present("contents")) {
+    const ThinkMode think = read_think_mode(fields, model, kV3Chat.think_off);
+    for (const std::string& said : fields.texts("contents").value_or(std::vector<std::string>())) {
+      prompts.push_back(render_utterance(said, think));
+    }
+  } else if (fields.present("messages")) {
+    if (const auto chat = read_chat(fields, model, kV3Chat)) prompts.push_back(chat->text);
+  }
+  return prompts;
+}
+
+}  // namespace
+
+void v3_chat(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  const ServedModelPtr model = pick_model(*call, fields);
+  if (fields.failed()) return call->fail(fields.fault());
+  const std::vector<std::string> prompts = read_prompts(fields, *model);
+  submit_native(std::move(call), fields,
+                {.defaults = kNativeDefaults,
+                 .shape = {"rwkv7-batch-v3", "chat.completion"},
+                 .endpoint = "v3.chat.completions"},
+                prompts);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,74 @@
+// One request on its way through the server: what handlers read and how they answer.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "net/http_server.h"
+#include "net/json_value.h"
+#include "server/auth.h"
+#include "server/errors.h"
+#include "server/metrics.h"
+#include "server/options.h"
+#include "server/routes.h"
+#include "server/served_model.h"
+
+namespace fulmar {
+
+// What all calls share; lives as long as the server.
+struct Service {
+  ModelRegistry& models;
+  const ServerOptions options;
+  Metrics metrics;
+  std::atomic<bool> draining{false};
+
+  AuthRules auth_rules() const { return {options.password, options.auth_all, options.open_translate}; }
+};
+
+class Call {
+ public:
+  Call(Service& service, const Route& route, std::shared_ptr<Exchange> exchange, std::string argument);
+
+  Service& service() const { return service_; }
+  const Route& route() const { return route_; }
+  const HttpRequest& request() const { return exchange_->request(); }
+  const std::shared_ptr<Exchange>& exchange() const { return exchange_; }
+  const JsonValue& body() const { return body_; }  // an object; empty where the request had no body
+  const std::string& argument() const { return argument_; }
+  std::chrono::steady_clock::time_point arrived() const { return arrived_; }
+  bool trusted() const { return trusted_; }  // has shown the key, or none is set
+
+  Family family() const { return family_; }
+  // Some paths serve two families; the body decides (http-api.md 5).
+  void set_family(Family family) { family_ = family; }
+
+  // Checks the key and reads the body; then runs the route's handler. Answers failures itself.
+  static void run(std::shared_ptr<Call> call);
+
+  // Counts the outcome by the status, or as told.
+  void respond(HttpResponse response);
+  void respond(HttpResponse response, Outcome outcome);
+  void respond_json(std::string body, int status = 200);
+  void fail(const ApiError& error);
+
+  // Adds the headers that every answer carries (http-api.md 2.2).
+  void add_common_headers(Headers& headers) const;
+  void count(Outcome outcome) const { service_.metrics.count_request(route_.path, outcome); }
+
+ private:
+  Service& service_;
+  const Route& route_;
+  const std::shared_ptr<Exchange> exchange_;
+  const std::string argument_;
+  const std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
+  JsonValue body_{JsonObject{}};
+  Family family_;
+  bool trusted_ = false;
+};
+
+// Access-Control headers for an answer to `request`; `preflight` adds those that OPTIONS wants.
+void add_cors_headers(Headers& headers, const HttpRequest& request, bool preflight);
+
+}  // namespace fulmar

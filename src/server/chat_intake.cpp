@@ -1,0 +1,132 @@
+// Reading chats.
+#include "server/chat_intake.h"
+
+#include <fmt/format.h>
+
+namespace fulmar {
+namespace {
+
+// A string, or an array of text parts and strings, joined. Null and absent are empty.
+std::optional<std::string> content_text(Fields& fields, const JsonValue* content, const std::string& place) {
+  if (!content || content->is_null()) return std::string();
+  if (content->is_string()) return content->as_string();
+  if (!content->is_array()) {
+    fields.fail_type(place, *content, "a string or an array of text parts");
+    return std::nullopt;
+  }
+  std::string text;
+  for (const JsonValue& part : content->as_array()) {
+    if (part.is_string()) {
+      text += part.as_string();
+      continue;
+    }
+    const JsonValue* type = part.find("type");
+    const JsonValue* words = part.find("text");
+    if (!type || !type->is_string() || type->as_string() != "text" || !words || !words->is_string()) {
+      const std::string found =
+          type && type->is_string() ? "a part of type " + describe(*type) : describe(part);
+      fields.fail(
+          bad_value(fmt::format("'{}' holds {}; only text parts are supported", place, found), "messages"));
+      return std::nullopt;
+    }
+    text += words->as_string();
+  }
+  return text;
+}
+
+// An optional string member of a message.
+std::string member_text(Fields& fields, const JsonValue& message, std::string_view name,
+                        const std::string& place) {
+  const JsonValue* member = message.find(name);
+  if (!member || member->is_null()) return {};
+  if (member->is_string()) return member->as_string();
+  fields.fail_type(fmt::format("{}.{}", place, name), *member, "a string");
+  return {};
+}
+
+void read_tool_calls(Fields& fields, const JsonValue& message, const std::string& place,
+                     std::vector<ToolCall>& calls) {
+  const JsonValue* list = message.find("tool_calls");
+  if (!list || list->is_null()) return;
+  if (!list->is_array()) return fields.fail_type(place + ".tool_calls", *list, "an array");
+  for (const JsonValue& element : list->as_array()) {
+    const JsonValue* function = element.find("function");
+    const std::string where = place + ".tool_calls";
+    if (!function || !function->is_object()) {
+      return fields.fail(bad_value("'" + where + "' holds a call without a function", "messages"));
+    }
+    calls.push_back({member_text(fields, element, "id", where), member_text(fields, *function, "name", where),
+                     member_text(fields, *function, "arguments", where)});
+  }
+}
+
+bool read_message(Fields& fields, const JsonValue& value, size_t index, std::vector<ChatMessage>& messages) {
+  const std::string place = fmt::format("messages[{}]", index);
+  if (!value.is_object()) {
+    fields.fail_type(place, value, "an object");
+    return false;
+  }
+  ChatMessage message;
+  message.role = member_text(fields, value, "role", place);
+  if (!fields.failed() && message.role.empty()) {
+    fields.fail(bad_value(fmt::format("'{}' has no role", place), "messages"));
+  }
+  const auto content = content_text(fields, value.find("content"), place + ".content");
+  if (content) message.content = *content;
+  message.name = member_text(fields, value, "name", place);
+  message.tool_call_id = member_text(fields, value, "tool_call_id", place);
+  read_tool_calls(fields, value, place, message.tool_calls);
+  messages.push_back(std::move(message));
+  return !fields.failed();
+}
+
+}  // namespace
+
+std::vector<ChatMessage> read_messages(Fields& fields) {
+  std::vector<ChatMessage> messages;
+  const JsonValue* list = fields.find("messages");
+  if (!list) return messages;
+  if (!list->is_array()) {
+    fields.fail_type("messages", *list, "an array of messages");
+    return messages;
+  }
+  for (size_t i = 0; i < list->as_array().size(); ++i) {
+    if (!read_message(fields, list->as_array()[i], i, messages)) break;
+  }
+  return messages;
+}
+
+ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off) {
+  const ThinkRequest request{fields.text("think_type"), fields.boolean("think"),
+                             fields.boolean("enable_think"), fields.text("reasoning_effort")};
+  const Result<ThinkMode> mode = choose_think_mode(request, think_off, model.thinks);
+  if (mode) return *mode;
+  fields.fail(bad_value(mode.error().text, "reasoning_effort"));
+  return think_off;
+}
+
+std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& model, const ChatRoute& route,
+                                          const std::vector<ChatMessage>& messages) {
+  ChatOptions options;
+  options.think = read_think_mode(fields, model, route.think_off);
+  options.clean_up = route.clean_up;
+  options.names.user = fields.text("user_name").value_or("");
+  options.names.assistant = fields.text("assistant_name").value_or("");
+  options.names.system = fields.text("system_name").value_or("");
+  options.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+  options.system = fields.text("system").value_or("");
+  const bool forced = fields.boolean("force_reasoning").value_or(is_thinking(options.think));
+  if (fields.failed()) return std::nullopt;
+  Result<std::string> text = render_chat(messages, options);
+  if (text) return ChatPrompt{std::move(*text), options.think, forced};
+  fields.fail(bad_value(text.error().text, "messages"));
+  return std::nullopt;
+}
+
+std::optional<ChatPrompt> read_chat(Fields& fields, const ServedModel& model, const ChatRoute& route) {
+  const std::vector<ChatMessage> messages = read_messages(fields);
+  if (fields.failed()) return std::nullopt;
+  return render_messages(fields, model, route, messages);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,42 @@
+// From `messages` and the fields around them to prompt text, for every route that takes chats.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/fields.h"
+#include "server/served_model.h"
+#include "text/chat_template.h"
+
+namespace fulmar {
+
+// What the chat routes do not share (http-api.md 4.1, 4.2).
+struct ChatRoute {
+  ThinkMode think_off;  // the route's spelling of an empty think block
+  CleanUp clean_up;
+};
+
+inline constexpr ChatRoute kV1Chat{ThinkMode::fast, CleanUp::collapse};
+inline constexpr ChatRoute kLightningChat{ThinkMode::fast_line, CleanUp::tidy_lines};
+inline constexpr ChatRoute kV3Chat{ThinkMode::fast_closed, CleanUp::none};
+
+struct ChatPrompt {
+  std::string text;
+  ThinkMode think = ThinkMode::none;
+  bool force_reasoning = false;
+};
+
+// The field `messages` as written; empty when absent. Faults stay in `fields`.
+std::vector<ChatMessage> read_messages(Fields& fields);
+
+// How the request wants its suffix. Faults stay in `fields`.
+ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off);
+
+// Renders `messages` as the body's other fields say. Nothing at a fault.
+std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& model, const ChatRoute& route,
+                                          const std::vector<ChatMessage>& messages);
+// read_messages, then render_messages.
+std::optional<ChatPrompt> read_chat(Fields& fields, const ServedModel& model, const ChatRoute& route);
+
+}  // namespace fulmar

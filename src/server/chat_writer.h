@@ -1,0 +1,35 @@
+// Answers of the openai family to `messages` (http-api.md 8.3).
+#pragma once
+
+#include "server/writer_parts.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+struct ChatShape {
+  bool logprobs = false;
+  bool include_usage = false;
+  bool service_tier = false;  // the request named one: answered with "default"
+};
+
+class ChatWriter : public Writer {
+ public:
+  // `head`: its object is ignored. The tokenizer must outlive the writer.
+  ChatWriter(AnswerHead head, ChatShape shape, const Tokenizer& tokenizer);
+
+  Family family() const override { return Family::openai; }
+  void write_opening(int32_t index, std::vector<std::string>& events) override;
+  void write_piece(const Piece& piece, std::vector<std::string>& events) override;
+  void write_closing(const Totals& totals, std::vector<std::string>& events) override;
+  std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
+
+ private:
+  struct Delta;
+  std::string event(int32_t index, const Delta& delta) const;
+
+  AnswerHead head_;
+  const ChatShape shape_;
+  const Tokenizer& tokenizer_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,107 @@
+// Error bodies of each family. Knows no route.
+#include "server/errors.h"
+
+#include "net/json_writer.h"
+
+namespace fulmar {
+namespace {
+
+std::string_view type_of(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 503:
+      return "unavailable_error";
+    default:
+      return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+void write_text_or_null(JsonWriter& json, std::string_view name, const std::string& text) {
+  json.key(name);
+  if (text.empty()) {
+    json.null();
+  } else {
+    json.value(text);
+  }
+}
+
+void write_openai_error(JsonWriter& json, const ApiError& error) {
+  json.begin_object().member("message", error.text).member("type", type_of(error.status));
+  write_text_or_null(json, "param", error.param);
+  write_text_or_null(json, "code", error.code);
+  json.end_object();
+}
+
+}  // namespace
+
+ApiError bad_value(std::string text, std::string param, std::string code) {
+  return ApiError{400, std::move(text), std::move(param), std::move(code), {}};
+}
+
+ApiError api_error(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::invalid:
+      return {400, error.text, {}, "invalid_value", {}};
+    case ErrorKind::unsupported:
+      return {400, error.text, {}, "unsupported_parameter", {}};
+    case ErrorKind::corrupt:
+      return {400, error.text, {}, "invalid_value", {}};
+    case ErrorKind::not_found:
+      return {404, error.text, {}, "not_found", {}};
+    case ErrorKind::conflict:
+      return {409, error.text, {}, "conflict", {}};
+    case ErrorKind::resource:
+    case ErrorKind::unavailable:
+      return {503, error.text, {}, "unavailable", {}};
+    case ErrorKind::io:
+    case ErrorKind::internal:
+      break;
+  }
+  return {500, error.text, {}, "internal_error", {}};
+}
+
+std::string error_json(Family family, const ApiError& error) {
+  JsonWriter json;
+  json.begin_object();
+  switch (family) {
+    case Family::openai:
+      json.key("error");
+      write_openai_error(json, error);
+      break;
+    case Family::native:
+      json.member("error", error.text);
+      break;
+    case Family::admin:
+      json.member("detail", error.text);
+      break;
+  }
+  for (const auto& [name, number] : error.facts) json.member(name, number);
+  return json.end_object().take();
+}
+
+HttpResponse error_response(Family family, const ApiError& error) {
+  HttpResponse response;
+  response.status = error.status;
+  response.body = error_json(family, error);
+  if (error.status == 503) response.headers.set("Retry-After", "1");
+  return response;
+}
+
+HttpResponse unrouted_response(int status) {
+  const std::string text(reason_phrase(status));
+  JsonWriter json;
+  json.begin_object().key("error");
+  write_openai_error(json, {status, text, {}, "not_found", {}});
+  json.member("detail", text).end_object();
+  HttpResponse response;
+  response.status = status;
+  response.body = json.take();
+  return response;
+}
+
+Family family_of_path(std::string_view path) {
+  return path.starts_with("/v1/") || path.starts_with("/openai/") ? Family::openai : Family::native;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,132 @@
+// The reader of request fields.
+#include "server/fields.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "net/json.h"
+
+namespace fulmar {
+
+bool holds_something(const JsonValue* value) {
+  if (!value || value->is_null()) return false;
+  if (value->is_string()) return !value->as_string().empty();
+  return !value->is_array() || !value->as_array().empty();
+}
+
+Fields::Fields(const JsonValue& body) : body_(body) {
+  if (const JsonValue* params = body.find("params"); params && !params->is_null()) {
+    if (params->is_object()) {
+      params_ = params;
+    } else {
+      fail_type("params", *params, "an object");
+    }
+  }
+}
+
+const JsonValue* Fields::find(std::string_view name) const {
+  const JsonValue* found = body_.find(name);
+  if (found && !found->is_null()) return found;
+  if (params_) found = params_->find(name);
+  return found && !found->is_null() ? found : nullptr;
+}
+
+std::optional<bool> Fields::boolean(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  std::optional<bool> flag = lenient_bool(*found);
+  if (!flag) fail_type(name, *found, "true or false");
+  return flag;
+}
+
+std::optional<int64_t> Fields::integer(std::string_view name, int64_t least, int64_t most) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  const std::optional<int64_t> whole = lenient_int(*found);
+  if (whole && *whole >= least && *whole <= most) return whole;
+  fail_range(name, *found, "a whole number", static_cast<double>(least), static_cast<double>(most));
+  return std::nullopt;
+}
+
+std::optional<double> Fields::number(std::string_view name, double least, double most) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  const std::optional<double> value = lenient_number(*found);
+  if (value && *value >= least && *value <= most) return value;
+  fail_range(name, *found, "a number", least, most);
+  return std::nullopt;
+}
+
+std::optional<uint64_t> Fields::unsigned_integer(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  if (found->kind() == JsonValue::Kind::uint64) return found->as_uint64();
+  if (const auto whole = lenient_int(*found); whole && *whole >= 0) return static_cast<uint64_t>(*whole);
+  if (found->is_string()) {
+    const std::string& digits = found->as_string();
+    uint64_t value = 0;
+    const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (fault == std::errc() && end == digits.data() + digits.size()) return value;
+  }
+  fail_type(name, *found, "a whole number of 0 to 2^64-1");
+  return std::nullopt;
+}
+
+std::optional<std::string> Fields::text(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  if (found->is_string()) return found->as_string();
+  fail_type(name, *found, "a string");
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::string>> Fields::texts(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  if (found->is_string()) return std::vector<std::string>{found->as_string()};
+  if (!found->is_array()) {
+    fail_type(name, *found, "an array of strings");
+    return std::nullopt;
+  }
+  std::vector<std::string> list;
+  list.reserve(found->as_array().size());
+  for (const JsonValue& element : found->as_array()) {
+    if (!element.is_string()) {
+      fail_type(fmt::format("{}[{}]", name, list.size()), element, "a string");
+      return std::nullopt;
+    }
+    list.push_back(element.as_string());
+  }
+  return list;
+}
+
+const JsonObject* Fields::object(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return nullptr;
+  if (found->is_object()) return &found->as_object();
+  fail_type(name, *found, "an object");
+  return nullptr;
+}
+
+void Fields::fail(ApiError error) {
+  if (!fault_) fault_ = std::move(error);
+}
+
+void Fields::fail_type(std::string_view name, const JsonValue& found, std::string_view wanted) {
+  fail(bad_value(fmt::format("'{}' is {}; wanted {}", name, describe(found), wanted), std::string(name)));
+}
+
+void Fields::fail_range(std::string_view name, const JsonValue& found, std::string_view what, double least,
+                        double most) {
+  constexpr double kOpen = 1e18;
+  std::string wanted(what);
+  if (most >= kOpen && least > -kOpen) {
+    wanted += fmt::format(" of at least {:g}", least);
+  } else if (least > -kOpen) {
+    wanted += fmt::format(" from {:g} to {:g}", least, most);
+  }
+  fail_type(name, found, wanted);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,26 @@
+// Log-probabilities in both shapes of the openai family: legacy lists (http-api.md 8.2) and content entries
+// (8.3.7).
+#pragma once
+
+#include <span>
+
+#include "engine/event.h"
+#include "net/json_writer.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+// The value of a chat choice's "logprobs".
+void write_content_logprobs(JsonWriter& json, std::span<const TokenRecord> tokens,
+                            const Tokenizer& tokenizer);
+
+// The value of a completion choice's "logprobs". `offset`: characters of the choice's text before the first
+// token; advanced by what is written.
+// The first token of a scored prompt has no log-probability: `first_unknown` writes null for it.
+void write_legacy_logprobs(JsonWriter& json, std::span<const TokenRecord> tokens, const Tokenizer& tokenizer,
+                           int64_t& offset, bool first_unknown);
+
+// Code points that begin in `text`.
+int64_t count_characters(std::string_view text);
+
+}  // namespace fulmar

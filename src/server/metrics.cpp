@@ -1,0 +1,155 @@
+// The sole user of prometheus-cpp: our own counters live in its registry, the engine's figures are converted
+// at each scrape.
+#include "server/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "server/version.h"
+
+namespace fulmar {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+constexpr const char* kOutcomeNames[] = {"ok", "client_error", "server_error", "cancelled", "disconnected"};
+
+prometheus::Histogram::BucketBoundaries seconds_from(double least, int steps) {
+  // 1, 2.5, 5 per decade.
+  prometheus::Histogram::BucketBoundaries bounds;
+  double decade = least;
+  for (int i = 0; i < steps; ++i) {
+    constexpr double kFactors[] = {1.0, 2.5, 5.0};
+    bounds.push_back(decade * kFactors[i % 3]);
+    if (i % 3 == 2) decade *= 10;
+  }
+  return bounds;
+}
+
+prometheus::Histogram& histogram(prometheus::Registry& registry, const char* name, const char* help,
+                                 double least, int steps) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(
+      {}, seconds_from(least, steps));
+}
+
+ClientMetric sample(MetricType type, double value) {
+  ClientMetric metric;
+  if (type == MetricType::Counter) {
+    metric.counter.value = value;
+  } else {
+    metric.gauge.value = value;
+  }
+  return metric;
+}
+
+MetricFamily figure(const char* name, const char* help, MetricType type, double value) {
+  return MetricFamily{name, help, type, {sample(type, value)}};
+}
+
+std::vector<MetricFamily> engine_figures(const EngineStats& engine) {
+  const auto counter = [](const char* name, const char* help, int64_t value) {
+    return figure(name, help, MetricType::Counter, static_cast<double>(value));
+  };
+  const auto gauge = [](const char* name, const char* help, double value) {
+    return figure(name, help, MetricType::Gauge, value);
+  };
+  const auto running = static_cast<double>(engine.rows_prefill + engine.rows_decode);
+  return {
+      counter("fulmar_prompt_tokens_total", "Prompt tokens fed to the model.", engine.prompt_tokens),
+      counter("fulmar_generated_tokens_total", "Tokens drawn.", engine.generated_tokens),
+      counter("fulmar_prefix_cache_tokens_reused_total", "Prompt tokens not fed thanks to a snapshot.",
+              engine.cached_tokens),
+      counter("fulmar_steps_total", "Forward passes of the engine.", engine.steps),
+      gauge("fulmar_requests_running", "Requests with at least one row in a slot.",
+            static_cast<double>(engine.requests.size()) - static_cast<double>(engine.requests_waiting)),
+      gauge("fulmar_requests_waiting", "Requests waiting for their first slot.",
+            static_cast<double>(engine.requests_waiting)),
+      gauge("fulmar_rows_running", "Rows in a slot.", running),
+      gauge("fulmar_rows_waiting", "Rows waiting for a slot.", static_cast<double>(engine.rows_waiting)),
+      gauge("fulmar_slots_total", "Places for sequences.", static_cast<double>(engine.slots_total)),
+      gauge("fulmar_slots_used", "Places taken.", static_cast<double>(engine.slots_used)),
+      gauge("fulmar_prefill_tokens_per_second", "Prompt tokens fed in the last second.",
+            engine.prefill_tokens_per_second),
+      gauge("fulmar_decode_tokens_per_second", "Tokens drawn in the last second.",
+            engine.decode_tokens_per_second),
+  };
+}
+
+MetricFamily build_info() {
+  ClientMetric metric = sample(MetricType::Gauge, 1);
+  metric.label = {{"version", std::string(kFulmarVersion)}};
+  return MetricFamily{
+      "fulmar_build_info", "Always 1; the labels tell the build.", MetricType::Gauge, {metric}};
+}
+
+}  // namespace
+
+struct Metrics::Content {
+  prometheus::Registry registry;
+  prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
+                                                          .Name("fulmar_requests_total")
+                                                          .Help("Requests answered, by route and outcome.")
+                                                          .Register(registry);
+  prometheus::Histogram& first_token =
+      histogram(registry, "fulmar_ttft_seconds", "From a request's arrival to its first token.", 1e-3, 15);
+  prometheus::Histogram& token_gap =
+      histogram(registry, "fulmar_itl_seconds", "Between two tokens of one row.", 1e-4, 15);
+  prometheus::Histogram& whole_request = histogram(
+      registry, "fulmar_e2e_seconds", "From a request's arrival to the end of its answer.", 1e-2, 15);
+};
+
+Metrics::Metrics() : content_(std::make_unique<Content>()) {}
+Metrics::~Metrics() = default;
+
+void Metrics::count_request(std::string_view route, Outcome outcome) {
+  content_->requests
+      .Add({{"route", std::string(route)}, {"outcome", kOutcomeNames[static_cast<size_t>(outcome)]}})
+      .Increment();
+}
+
+void Metrics::observe_first_token(double seconds) { content_->first_token.Observe(seconds); }
+void Metrics::observe_token_gap(double seconds) { content_->token_gap.Observe(seconds); }
+void Metrics::observe_request(double seconds) { content_->whole_request.Observe(seconds); }
+
+std::string Metrics::text(const EngineStats& engine) const {
+  std::vector<MetricFamily> families = content_->registry.Collect();
+  for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
+  families.push_back(build_info());
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+EngineStats add_up(const EngineStats& a, const EngineStats& b) {
+  EngineStats sum = a;
+  for (int64_t EngineStats::*figure_of :
+       {&EngineStats::slots_total, &EngineStats::slots_used, &EngineStats::rows_waiting,
+        &EngineStats::rows_prefill, &EngineStats::rows_decode, &EngineStats::requests_waiting,
+        &EngineStats::requests_total, &EngineStats::requests_completed, &EngineStats::requests_rejected,
+        &EngineStats::requests_cancelled, &EngineStats::steps, &EngineStats::prompt_tokens,
+        &EngineStats::generated_tokens, &EngineStats::cached_tokens}) {
+    sum.*figure_of += b.*figure_of;
+  }
+  sum.prefill_tokens_per_second += b.prefill_tokens_per_second;
+  sum.decode_tokens_per_second += b.decode_tokens_per_second;
+  if (a.start_time == 0 || (b.start_time != 0 && b.start_time < a.start_time)) sum.start_time = b.start_time;
+  sum.requests.insert(sum.requests.end(), b.requests.begin(), b.requests.end());
+  sum.paused.insert(sum.paused.end(), b.paused.begin(), b.paused.end());
+  for (SlotStatus slot : b.slots) {
+    slot.id += a.slots_total;
+    sum.slots.push_back(std::move(slot));
+  }
+  if (b.last_finished.created > a.last_finished.created || a.last_finished.id.empty()) {
+    sum.last_finished = b.last_finished;
+  }
+  return sum;
+}
+
+}  // namespace fulmar

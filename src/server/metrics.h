@@ -1,0 +1,40 @@
+// Counters and histograms for Prometheus (names: http-api.md 11). Thread-safe. Metrics.cpp alone includes the
+// library.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/stats.h"
+
+namespace fulmar {
+
+// How a request ended, as the label `outcome` of fulmar_requests_total.
+enum class Outcome : uint8_t { ok, client_error, server_error, cancelled, disconnected };
+
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  // `route`: the path as the table has it, so that the number of labels stays bounded.
+  void count_request(std::string_view route, Outcome outcome);
+  void observe_first_token(double seconds);
+  void observe_token_gap(double seconds);
+  void observe_request(double seconds);
+
+  // The exposition text; the engine's figures are taken from `engine` as they are now.
+  std::string text(const EngineStats& engine) const;
+
+ private:
+  struct Content;
+  const std::unique_ptr<Content> content_;
+};
+
+// The figures of several engines as one: counters and speeds added up, lists joined.
+EngineStats add_up(const EngineStats& a, const EngineStats& b);
+
+}  // namespace fulmar

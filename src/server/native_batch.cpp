@@ -1,0 +1,53 @@
+// The common path of native batch routes.
+#include "server/native_batch.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+namespace fulmar {
+namespace {
+
+// Ids of native requests: the time, and a number that never repeats within the process.
+std::string next_native_id(int64_t now) {
+  static std::atomic<uint64_t> counter{0};
+  return fmt::format("req-{}-{}", now, ++counter);
+}
+
+}  // namespace
+
+void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute& route,
+                   const std::vector<std::string>& prompts,
+                   void (*adjust)(Fields& fields, Generation& generation)) {
+  call->set_family(Family::native);
+  if (!fields.failed() && prompts.empty()) fields.fail(bad_value(std::string(route.empty_text)));
+  Submission submission;
+  submission.model = pick_model(*call, fields);
+  if (fields.failed()) return call->fail(fields.fault());
+
+  submission.model_name = model_name(fields, "rwkv7");
+  submission.generation =
+      read_generation(fields, route.defaults, *submission.model, call->service().options.limits);
+  if (adjust) adjust(fields, submission.generation);
+  submission.prompts.reserve(prompts.size());
+  for (const std::string& prompt : prompts) {
+    submission.prompts.push_back(submission.model->tokenizer->encode(prompt));
+    if (submission.prompts.back().empty() && !submission.generation.pad_zero) {
+      fields.fail(
+          bad_value(fmt::format("prompt {} of {} is empty", submission.prompts.size() - 1, prompts.size())));
+      break;
+    }
+  }
+  if (fields.failed()) return call->fail(fields.fault());
+
+  const int64_t now = unix_time();
+  submission.request_id = next_native_id(now);
+  submission.endpoint = route.endpoint;
+  submission.refuse_if_never_run = route.refuse_if_never_run;
+  auto writer =
+      std::make_unique<NativeWriter>(AnswerHead{submission.request_id, {}, now, submission.model_name},
+                                     route.shape, submission.generation.include_usage);
+  submit(std::move(call), std::move(submission), std::move(writer));
+}
+
+}  // namespace fulmar

@@ -1,0 +1,31 @@
+// What the server can be told at start.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace fulmar {
+
+struct ServerLimits {
+  int64_t max_tokens = 65536;           // per row; larger requests are clamped
+  int64_t max_request_rows = 4096;      // rows of one request; more are refused
+  int64_t max_prompt_tokens = 1 << 24;  // over all rows of one request
+  size_t max_body_bytes = size_t{64} << 20;
+};
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8000;  // 0: any free one
+  int io_threads = 2;
+  std::string password;  // empty: nothing is checked
+  bool auth_all = false;
+  bool open_translate = false;
+  bool strict_model = false;    // an unknown model name is 404 instead of the default model
+  int64_t prefill_chunk = 256;  // of the engine; shown on status pages
+  ServerLimits limits;
+  std::chrono::milliseconds grace{30'000};  // how long a graceful stop lets running requests go on
+};
+
+}  // namespace fulmar

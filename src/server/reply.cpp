@@ -1,0 +1,210 @@
+// The listener behind every generating route.
+#include "server/reply.h"
+
+#include <algorithm>
+
+#include "net/sse.h"
+
+namespace fulmar {
+namespace {
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::max(0.0, std::chrono::duration<double>(to - from).count());
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T>&& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+}  // namespace
+
+Reply::Reply(std::shared_ptr<Call> call, ReplyOptions options, std::unique_ptr<Writer> writer, Engine& engine)
+    : call_(std::move(call)),
+      options_(std::move(options)),
+      writer_(std::move(writer)),
+      engine_(engine),
+      rows_(static_cast<size_t>(options_.rows)),
+      unfinished_(options_.rows) {
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    rows_[i].pending.index = static_cast<int32_t>(i);
+    if (options_.split) rows_[i].splitter.emplace(*options_.split);
+  }
+}
+
+void Reply::watch_client() const {
+  call_->exchange()->on_disconnect([&engine = engine_, id = options_.request_id] { engine.cancel(id); });
+}
+
+void Reply::deliver(std::vector<Event> events) {
+  for (Event& event : events) {
+    if (closed_) return;
+    take(std::move(event));
+  }
+  if (closed_) return;
+  if (streaming_) send_events();
+  if (unfinished_ == 0) finish();
+}
+
+void Reply::take(Event event) {
+  Row& row = rows_[static_cast<size_t>(event.index)];
+  if (event.kind == Event::Kind::admitted) {
+    admitted_ = true;
+    if (options_.stream) open(row, event.index);
+    return;
+  }
+  if (event.kind == Event::Kind::finished && event.reason == FinishReason::failed) {
+    return fail(event.error.value_or(Error{ErrorKind::internal, "generation failed"}));
+  }
+  measure(row, event);
+  take_text(row, event);
+  if (event.kind == Event::Kind::finished) take_end(row, event);
+  if (options_.stream && (row.finished || row.tokens_since_flush >= options_.chunk_size)) flush(row);
+}
+
+void Reply::take_text(Row& row, Event& event) {
+  row.tokens_since_flush += event.sampled;
+  std::string& content = options_.stream ? row.pending.content : row.choice.content;
+  std::string& reasoning = options_.stream ? row.pending.reasoning : row.choice.reasoning;
+  if (row.splitter) {
+    SplitText split = row.splitter->feed(event.text);
+    reasoning += split.reasoning;
+    content += split.content;
+  } else {
+    content += event.text;
+  }
+  append(options_.stream ? row.pending.tokens : row.choice.tokens, std::move(event.tokens));
+}
+
+void Reply::take_end(Row& row, Event& event) {
+  if (row.splitter) {
+    const SplitText rest = row.splitter->finish();
+    Piece& pending = row.pending;
+    (options_.stream ? pending.reasoning : row.choice.reasoning) += rest.reasoning;
+    (options_.stream ? pending.content : row.choice.content) += rest.content;
+  }
+  row.choice.ending = {event.reason, event.stop_id, std::move(event.stop_text)};
+  row.choice.usage = event.usage;
+  row.choice.prompt_scores = std::move(event.prompt_scores);
+  row.pending.ending = row.choice.ending;
+  row.finished = true;
+  --unfinished_;
+}
+
+void Reply::measure(Row& row, const Event& event) {
+  if (event.sampled == 0) return;
+  Metrics& metrics = call_->service().metrics;
+  if (row.last_token) {
+    const double gap = seconds_between(*row.last_token, event.at) / event.sampled;
+    for (int32_t i = 0; i < event.sampled; ++i) metrics.observe_token_gap(gap);
+  } else {
+    metrics.observe_first_token(seconds_between(call_->arrived(), event.at));
+  }
+  row.last_token = event.at;
+}
+
+void Reply::begin_stream() {
+  if (streaming_) return;
+  streaming_ = true;
+  HttpResponse head;
+  head.content_type = kSseContentType;
+  head.headers.set("Cache-Control", "no-cache");
+  head.headers.set("X-Accel-Buffering", "no");
+  head.headers.set("X-Request-Id", options_.request_id);
+  call_->add_common_headers(head.headers);
+  call_->exchange()->begin_stream(std::move(head));
+}
+
+void Reply::open(Row& row, int32_t index) {
+  begin_stream();
+  if (row.opened) return;
+  row.opened = true;
+  writer_->write_opening(index, events_);
+}
+
+void Reply::flush(Row& row) {
+  row.tokens_since_flush = 0;
+  Piece& pending = row.pending;
+  if (!row.finished && pending.content.empty() && pending.reasoning.empty() && pending.tokens.empty()) return;
+  if (row.finished && options_.refuse_if_never_run && !admitted_) return;
+  open(row, pending.index);
+  writer_->write_piece(pending, events_);
+  pending.reasoning.clear();
+  pending.content.clear();
+  pending.tokens.clear();
+}
+
+void Reply::send_events() {
+  for (const std::string& event : events_) call_->exchange()->write(sse_event(event));
+  events_.clear();
+}
+
+void Reply::finish() {
+  closed_ = true;
+  const double whole = seconds_between(call_->arrived(), std::chrono::steady_clock::now());
+  call_->service().metrics.observe_request(whole);
+  if (options_.refuse_if_never_run && never_run()) {
+    return call_->fail({409, "Request cancelled", {}, "cancelled", {}});
+  }
+  if (options_.stream) {
+    writer_->write_closing(totals(), events_);
+    send_events();
+    call_->exchange()->write(std::string(kSseDone));
+    call_->exchange()->end();
+    return call_->count(outcome());
+  }
+  const Totals sums = totals();
+  const Outcome how = outcome();
+  std::vector<Choice> choices;
+  choices.reserve(rows_.size());
+  for (Row& row : rows_) choices.push_back(std::move(row.choice));
+  HttpResponse response;
+  response.body = writer_->write_whole(std::move(choices), sums);
+  response.headers.set("X-Request-Id", options_.request_id);
+  call_->respond(std::move(response), how);
+}
+
+void Reply::fail(const Error& error) {
+  closed_ = true;
+  if (unfinished_ > 1) engine_.cancel(options_.request_id);
+  const ApiError fault = api_error(error);
+  std::string text = writer_->write_failure(fault);
+  if (!streaming_) {
+    HttpResponse response = error_response(writer_->family(), fault);
+    response.body = std::move(text);
+    return call_->respond(std::move(response));
+  }
+  send_events();
+  call_->exchange()->write(sse_event(text));
+  call_->exchange()->write(std::string(kSseDone));
+  call_->exchange()->end();
+  call_->count(Outcome::server_error);
+}
+
+bool Reply::never_run() const {
+  return !admitted_ && std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
+    return row.choice.ending.reason == FinishReason::cancelled;
+  });
+}
+
+Totals Reply::totals() const {
+  Totals sums;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const Usage& usage = rows_[i].choice.usage;
+    sums.completion_tokens += usage.completion_tokens;
+    if (i % static_cast<size_t>(options_.rows_per_prompt) != 0) continue;
+    sums.prompt_tokens += std::max<int64_t>(0, usage.prompt_tokens - (options_.padded ? 1 : 0));
+    sums.cached_tokens += usage.cached_tokens;
+  }
+  return sums;
+}
+
+Outcome Reply::outcome() const {
+  if (call_->exchange()->disconnected()) return Outcome::disconnected;
+  const bool cancelled = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) {
+    return row.choice.ending.reason == FinishReason::cancelled;
+  });
+  return cancelled ? Outcome::cancelled : Outcome::ok;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,104 @@
+// The table of routes.
+#include "server/routes.h"
+
+#include "server/api_big_batch.h"
+#include "server/api_chat.h"
+#include "server/api_control.h"
+#include "server/api_fim.h"
+#include "server/api_native.h"
+#include "server/api_openai.h"
+#include "server/api_status.h"
+#include "server/api_text.h"
+#include "server/api_translate.h"
+#include "server/api_v3.h"
+#include "server/page.h"
+
+namespace fulmar {
+namespace {
+
+constexpr Family kOpenai = Family::openai;
+constexpr Family kNative = Family::native;
+constexpr Family kAdmin = Family::admin;
+
+// The order within one path does not matter; patterns with "/*" are looked at after exact paths.
+constexpr Route kRoutes[] = {
+    // One generating path for three kinds of input.
+    {"POST", "/v1/chat/completions", kOpenai, Access::key, generate_by_input, family_of_input},
+    {"POST", "/chat/completions", kOpenai, Access::key, generate_by_input, family_of_input},
+    {"POST", "/v1/completions", kOpenai, Access::key, generate_by_input, family_of_input},
+    {"POST", "/completions", kOpenai, Access::key, generate_by_input, family_of_input},
+    {"GET", "/v1/models", kOpenai, Access::listing, list_models},
+    {"GET", "/v1/models/*", kOpenai, Access::listing, show_model},
+    {"GET", "/models", kAdmin, Access::listing, list_model_names},
+
+    // rwkv_lightning's openai routes.
+    {"POST", "/openai/v1/chat/completions", kOpenai, Access::key, lightning_chat},
+    {"GET", "/openai/v1/models", kOpenai, Access::key, list_models},
+    {"GET", "/openai/v1/models/*", kOpenai, Access::key, show_model},
+
+    // Batches of raw prompts and what is rendered to them.
+    {"POST", "/v2/chat/completions", kNative, Access::key, v2_chat},
+    {"POST", "/v3/chat/completions", kNative, Access::key, v3_chat},
+    {"POST", "/v1/batch/completions", kNative, Access::key, batch_completions},
+    {"POST", "/big_batch/completions", kNative, Access::key, big_batch},
+    {"POST", "/FIM/v1/batch-FIM", kNative, Access::key, fill_in_the_middle},
+    {"POST", "/v1/advanced/fim", kNative, Access::key, fill_in_the_middle},
+    {"POST", "/translate/v1/batch-translate", kNative, Access::key_or_query, translate_batch},
+    {"POST", "/v1/advanced/translate", kNative, Access::key_or_query, translate_batch},
+
+    // Text and tokens.
+    {"POST", "/tokenize", kNative, Access::key, tokenize},
+    {"POST", "/detokenize", kNative, Access::key, detokenize},
+    {"POST", "/v1/tokens/count", kNative, Access::key, count_tokens},
+
+    // Steering requests under way.
+    {"DELETE", "/v1/requests/*", kAdmin, Access::key, cancel_request},
+    {"POST", "/v1/server/stop", kNative, Access::key, stop_requests},
+    {"POST", "/v1/server/pause", kNative, Access::key, pause_request},
+    {"POST", "/v1/server/resume", kNative, Access::key, resume_request},
+
+    // Health and figures.
+    {"GET", "/health", kOpenai, Access::open, health},
+    {"GET", "/healthz", kOpenai, Access::open, health_of_model},
+    {"GET", "/healthcheck", kOpenai, Access::open, health_check},
+    {"GET", "/metrics", kOpenai, Access::status, metrics},
+    {"GET", "/v1/queue/status", kAdmin, Access::status, queue_status},
+    {"GET", "/v1/stats", kAdmin, Access::status, engine_figures},
+    {"GET", "/v1/server/status", kNative, Access::status, server_status},
+    {"GET", "/slots", kOpenai, Access::status, slots},
+    {"GET", "/props", kOpenai, Access::status, properties},
+
+    // The page.
+    {"GET", "/", kOpenai, Access::open, page},
+    {"GET", "/app.js", kOpenai, Access::open, page_script},
+    {"GET", "/style.css", kOpenai, Access::open, page_style},
+};
+
+bool path_fits(std::string_view pattern, std::string_view path, std::string_view& rest) {
+  if (!pattern.ends_with("/*")) return pattern == path;
+  const std::string_view stem = pattern.substr(0, pattern.size() - 1);
+  if (!path.starts_with(stem) || path.size() == stem.size()) return false;
+  rest = path.substr(stem.size());
+  return true;
+}
+
+}  // namespace
+
+std::span<const Route> routes() { return kRoutes; }
+
+RouteMatch find_route(std::string_view method, std::string_view path) {
+  if (method == "HEAD") method = "GET";
+  RouteMatch match;
+  for (const Route& route : kRoutes) {
+    std::string_view rest;
+    if (!path_fits(route.path, path, rest)) continue;
+    match.path_known = true;
+    if (route.method != method) continue;
+    match.route = &route;
+    match.argument = rest;
+    break;
+  }
+  return match;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,43 @@
+// The one table of all routes, and finding the entry of a request. Every further family adds lines here and a
+// file of its own.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "net/json_value.h"
+#include "server/auth.h"
+#include "server/errors.h"
+
+namespace fulmar {
+
+class Call;
+
+// Answers the call, at once or later, through respond, fail or a Reply. Runs on an IO or a worker thread and
+// must not wait for the engine.
+using RouteHandler = void (*)(std::shared_ptr<Call>);
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // "/*" at its end takes any rest of at least one byte: the call's argument
+  Family family;          // of errors, until the handler knows better
+  Access access;
+  RouteHandler handle;
+  // For paths that serve two families; null: `family` holds.
+  Family (*family_of_body)(const JsonValue& body) = nullptr;
+};
+
+std::span<const Route> routes();
+
+struct RouteMatch {
+  const Route* route = nullptr;  // null: no such path, or no such method on it
+  bool path_known = false;
+  std::string argument;
+};
+
+// `path`: decoded, without a trailing slash. HEAD finds the GET route.
+RouteMatch find_route(std::string_view method, std::string_view path);
+
+}  // namespace fulmar

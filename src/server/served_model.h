@@ -1,0 +1,64 @@
+// What the server knows of a loaded model, and finding one by any of its names (http-api.md 2.7).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.h"
+#include "text/stop_defaults.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+struct ServedModel {
+  std::string id;         // as clients see it: served_id(path) unless told otherwise
+  std::string view_name;  // a second public name; empty: none
+  std::string path;
+  int64_t created = 0;       // unix seconds: the file's time
+  std::string architecture;  // "rwkv7"
+  std::string runtime;       // how the weights are kept: "f16", "bf16", ...
+  int64_t vocabulary = 0;    // ids the model can draw: 0 .. vocabulary-1
+  int64_t state_bytes = 0;   // of one sequence
+
+  // Both outlive every request on the model.
+  Engine* engine = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+
+  std::optional<int32_t> end_token;  // ends every row unless ignore_eos; nothing: id 0 is data
+  StopDefaults stops;                // of this vocabulary
+  bool thinks = false;               // chats end in a think suffix by default
+  std::optional<double> default_temperature;
+  std::optional<double> default_top_p;
+};
+
+using ServedModelPtr = std::shared_ptr<const ServedModel>;
+
+// The file name without directory and without .pth, .safetensors, .st or .gguf.
+std::string served_id(std::string_view path);
+
+// Thread-safe. The default model is the one added last.
+class ModelRegistry {
+ public:
+  // A model of the same id is replaced.
+  void add(ServedModelPtr model);
+  // False when there is none of that id.
+  bool remove(std::string_view id);
+
+  // By id or view name, else the default when `name` is a general one ("", "default", "rwkv", "rwkv7",
+  // "rwkv-7") or `strict` is false. Null when nothing fits.
+  ServedModelPtr find(std::string_view name, bool strict) const;
+  // The default first, then the others, latest first.
+  std::vector<ServedModelPtr> all() const;
+  bool empty() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<ServedModelPtr> models_;  // in order of loading
+};
+
+}  // namespace fulmar

@@ -1,0 +1,37 @@
+// The HTTP server of one process: listens, dispatches by the table of routes, stops gracefully.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "server/options.h"
+#include "server/served_model.h"
+
+namespace fulmar {
+
+class Server {
+ public:
+  // The registry, and the engines and tokenizers of its models, must outlive the server. Models may be added
+  // and removed while it runs. Logs a warning when other hosts can reach it without a password.
+  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, ModelRegistry& models);
+  ~Server();  // stop(0)
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  uint16_t port() const;
+  std::string address() const;  // "127.0.0.1:8000"
+
+  // Refuses new requests with 503, lets running ones finish for at most options.grace, then cancels the rest
+  // and waits shortly for their last words. Blocks; not to be called on a server thread. Idempotent.
+  // True when nothing had to be cancelled.
+  bool stop();
+  bool stop(std::chrono::milliseconds grace);
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,68 @@
+// What an answer consists of, and the interface through which each family writes it. Knows no engine thread
+// and no socket: pure formatting.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/event.h"
+#include "server/errors.h"
+
+namespace fulmar {
+
+struct Ending {
+  FinishReason reason = FinishReason::stop;
+  std::optional<int32_t> stop_id;
+  std::optional<std::string> stop_text;
+};
+
+// What one choice has to say since its last piece.
+struct Piece {
+  int32_t index = 0;
+  std::string reasoning;  // only where the answer is split
+  std::string content;
+  std::vector<TokenRecord> tokens;  // only with log-probabilities
+  std::optional<Ending> ending;     // set in the last piece of the choice
+};
+
+// One whole choice.
+struct Choice {
+  std::string reasoning;
+  std::string content;
+  std::vector<TokenRecord> tokens;
+  std::vector<TokenRecord> prompt_scores;
+  Ending ending;
+  Usage usage;
+};
+
+// Sums over the request.
+struct Totals {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+  int64_t cached_tokens = 0;
+};
+
+// One per request; calls come one after another. Every text is one JSON value without line ends.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+  virtual Family family() const = 0;
+
+  // Appends the events that open choice `index` of a stream.
+  virtual void write_opening(int32_t index, std::vector<std::string>& events) = 0;
+  // Appends the events that carry `piece`.
+  virtual void write_piece(const Piece& piece, std::vector<std::string>& events) = 0;
+  // Appends the events between the last piece and [DONE].
+  virtual void write_closing(const Totals& totals, std::vector<std::string>& events) = 0;
+
+  // The whole answer; choices in order of their index.
+  virtual std::string write_whole(std::vector<Choice> choices, const Totals& totals) = 0;
+
+  // What stands in place of an answer when the engine fails: a body, or an event.
+  virtual std::string write_failure(const ApiError& error) { return error_json(family(), error); }
+};
+
+}  // namespace fulmar

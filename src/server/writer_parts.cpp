@@ -1,0 +1,49 @@
+// Shared pieces of answers.
+#include "server/writer_parts.h"
+
+namespace fulmar {
+namespace {
+
+std::string_view reason_text(FinishReason reason, Family family) {
+  if (reason == FinishReason::length) return "length";
+  if (reason == FinishReason::cancelled && family != Family::openai) return "cancelled";
+  return "stop";
+}
+
+}  // namespace
+
+void write_head(JsonWriter& json, const AnswerHead& head) {
+  json.begin_object()
+      .member("id", head.id)
+      .member("object", head.object)
+      .member("created", head.created)
+      .member("model", head.model);
+}
+
+void write_usage(JsonWriter& json, const Totals& totals) {
+  json.key("usage")
+      .begin_object()
+      .member("prompt_tokens", totals.prompt_tokens)
+      .member("completion_tokens", totals.completion_tokens)
+      .member("total_tokens", totals.prompt_tokens + totals.completion_tokens);
+  if (totals.cached_tokens > 0) {
+    json.key("prompt_tokens_details")
+        .begin_object()
+        .member("cached_tokens", totals.cached_tokens)
+        .end_object();
+  }
+  json.end_object();
+}
+
+void write_ending(JsonWriter& json, const Ending& ending, Family family) {
+  json.member("finish_reason", reason_text(ending.reason, family));
+  if (ending.stop_text) {
+    json.member("stop_reason", *ending.stop_text);
+  } else if (ending.stop_id) {
+    json.member("stop_reason", *ending.stop_id);
+  } else if (ending.reason == FinishReason::cancelled) {
+    json.member("stop_reason", "cancelled");
+  }
+}
+
+}  // namespace fulmar
