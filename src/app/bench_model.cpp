@@ -1,0 +1,264 @@
+#include "app/bench_model.h"
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+
+#include "model/state_pool.h"
+
+namespace fulmar {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMostSequences = 65536;
+constexpr double kShortestRun = 0.2;  // seconds; a run repeats decode steps until it lasts about so long
+constexpr int64_t kMostStepsPerRun = 64;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Tokens without a pattern that a cache could profit from.
+int32_t some_token(int64_t index, int64_t vocabulary) {
+  return static_cast<int32_t>((index * 7919 + 12289) % vocabulary);
+}
+
+// A step over `count` tokens of each of the first `sequences` slots.
+class Step {
+ public:
+  Step(int64_t sequences, int64_t count, int64_t vocabulary, int64_t first_index) {
+    token_.resize(static_cast<size_t>(sequences * count));
+    for (size_t i = 0; i < token_.size(); ++i) {
+      token_[i] = some_token(first_index + static_cast<int64_t>(i), vocabulary);
+    }
+    for (int64_t s = 0; s <= sequences; ++s) start_.push_back(static_cast<int32_t>(s * count));
+    slot_.resize(static_cast<size_t>(sequences));
+    std::iota(slot_.begin(), slot_.end(), 0);
+    for (int64_t s = 1; s <= sequences; ++s) last_.push_back(static_cast<int32_t>(s * count - 1));
+  }
+
+  // wants: whether the logits of every sequence's last row are computed.
+  StepInput input(bool wants) const {
+    return {token_, start_, slot_, wants ? std::span<const int32_t>(last_) : std::span<const int32_t>()};
+  }
+
+ private:
+  std::vector<int32_t> token_, start_, slot_, last_;
+};
+
+// Parameters of the matrices that every row meets, and those of the head.
+struct MatrixSizes {
+  double layers = 0;
+  double head = 0;
+};
+
+MatrixSizes matrix_sizes(const ModelConfig& config) {
+  const auto table = static_cast<double>(config.vocab * config.n_embd);
+  const auto deep = static_cast<double>(
+      config.deep_embed ? config.n_layer * config.vocab * config.deep_embed_rank * config.deep_embed_rank
+                        : 0);
+  return {static_cast<double>(config.parameters) - 2 * table - deep, table};
+}
+
+class Bench {
+ public:
+  Bench(Ops& ops, Model& model, StatePool& states, const BenchOptions& options)
+      : ops_(ops), model_(model), states_(states), options_(options), sizes_(matrix_sizes(model.config())) {}
+
+  double weight_bytes() const {
+    return (sizes_.layers + sizes_.head) * static_cast<double>(size_of(model_.config().dtype));
+  }
+
+  BenchLine decode(int64_t sequences) {
+    const Step step(sequences, 1, model_.config().vocab, 0);
+    const auto steps = [&](int64_t count) {
+      for (int64_t i = 0; i < count; ++i) model_.forward(step.input(true), states_.view());
+      ops_.synchronise();
+    };
+    steps(1);
+    const auto start = Clock::now();
+    steps(1);
+    const double once = std::max(seconds_since(start), 1e-6);
+    const int64_t count = std::clamp<int64_t>(static_cast<int64_t>(kShortestRun / once), 1, kMostStepsPerRun);
+    BenchLine line;
+    line.workload = "decode";
+    line.sequences = sequences;
+    line.tokens = 1;
+    measure(line, static_cast<double>(count), [&] { steps(count); });
+    const auto rows = static_cast<double>(sequences);
+    const double state_bytes = 2 * rows * static_cast<double>(states_.layout().slot_bytes());
+    line.gbs = (weight_bytes() + state_bytes) / line.seconds.median / 1e9;
+    line.gflops = 2 * rows * (sizes_.layers + sizes_.head) / line.seconds.median / 1e9;
+    return line;
+  }
+
+  BenchLine prefill(const PrefillShape& shape) {
+    // As the engine does it: as many tokens of each prompt as one step has room for.
+    const int64_t chunk = std::min(shape.tokens, model_.max_rows() / shape.sequences);
+    std::vector<Step> steps;
+    for (int64_t first = 0; first < shape.tokens; first += chunk) {
+      steps.emplace_back(shape.sequences, std::min(chunk, shape.tokens - first), model_.config().vocab,
+                         first);
+    }
+    const auto run = [&] {
+      for (const Step& step : steps) model_.forward(step.input(&step == &steps.back()), states_.view());
+      ops_.synchronise();
+    };
+    run();
+    BenchLine line;
+    line.workload = "prefill";
+    line.sequences = shape.sequences;
+    line.tokens = shape.tokens;
+    measure(line, 1, run);
+    const double rows = static_cast<double>(shape.sequences * shape.tokens);
+    const double multiplied = rows * sizes_.layers + static_cast<double>(shape.sequences) * sizes_.head;
+    line.gflops = 2 * multiplied / line.seconds.median / 1e9;
+    return line;
+  }
+
+ private:
+  // Times `run`, which stands for `parts` times what the line is about.
+  void measure(BenchLine& line, double parts, const std::function<void()>& run) {
+    std::vector<double> times;
+    do {
+      const auto start = Clock::now();
+      run();
+      times.push_back(seconds_since(start) / parts);
+    } while (static_cast<int>(times.size()) < options_.repeats && seconds_since(begin_) < options_.seconds);
+    line.runs = static_cast<int>(times.size());
+    line.seconds = spread_of(std::move(times));
+    line.tokens_per_second = static_cast<double>(line.sequences * line.tokens) / line.seconds.median;
+  }
+
+  Ops& ops_;
+  Model& model_;
+  StatePool& states_;
+  const BenchOptions& options_;
+  MatrixSizes sizes_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+// Most sequences of any line, after checking that each fits into a step.
+Result<int64_t> check_shapes(const BenchOptions& options, const Model& model) {
+  int64_t most = 1;
+  const int64_t limit = std::min(model.max_rows(), model.max_wanted());
+  const auto check = [&](int64_t sequences) -> Status {
+    most = std::max(most, sequences);
+    if (sequences <= limit) return {};
+    return Error{ErrorKind::invalid,
+                 fmt::format("{} sequences do not fit into a step of {} rows", sequences, limit)};
+  };
+  for (const int64_t sequences : options.decode) FULMAR_TRY(check(sequences));
+  for (const PrefillShape& shape : options.prefill) FULMAR_TRY(check(shape.sequences));
+  return most;
+}
+
+size_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) * 1024;
+}
+
+double load_of_last_minute() {
+  double load = 0;
+  return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+Result<int64_t> parse_count(std::string_view text) {
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > kMostSequences) {
+    return Error{ErrorKind::invalid, fmt::format("'{}' is not a number from 1 to {}", text, kMostSequences)};
+  }
+  return count;
+}
+
+// Calls take with every part between commas.
+Status for_each_part(std::string_view text, const std::function<Status(std::string_view)>& take) {
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    FULMAR_TRY(take(text.substr(0, comma)));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  const double median = values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return {median, values.front(), values.back()};
+}
+
+Result<std::vector<int64_t>> parse_counts(std::string_view text) {
+  std::vector<int64_t> counts;
+  FULMAR_TRY(for_each_part(text, [&](std::string_view part) -> Status {
+    FULMAR_ASSIGN(const int64_t count, parse_count(part));
+    counts.push_back(count);
+    return {};
+  }));
+  return counts;
+}
+
+Result<std::vector<PrefillShape>> parse_prefills(std::string_view text) {
+  std::vector<PrefillShape> shapes;
+  FULMAR_TRY(for_each_part(text, [&](std::string_view part) -> Status {
+    const size_t times = part.find('x');
+    if (times == std::string_view::npos) {
+      return Error{ErrorKind::invalid,
+                   fmt::format("'{}' is no prefill; wanted sequences x tokens, as in 8x512", part)};
+    }
+    FULMAR_ASSIGN(const int64_t sequences, parse_count(part.substr(0, times)));
+    FULMAR_ASSIGN(const int64_t tokens, parse_count(part.substr(times + 1)));
+    shapes.push_back({sequences, tokens});
+    return {};
+  }));
+  return shapes;
+}
+
+Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& options) {
+  FULMAR_ASSIGN(const int64_t sequences, check_shapes(options, model));
+  FULMAR_ASSIGN(StatePool states, StatePool::make(ops, model.state_layout(), sequences));
+  BenchReport report;
+  report.device = ops.name();
+  report.load_average = load_of_last_minute();
+  Bench bench(ops, model, states, options);
+  for (const int64_t count : options.decode) report.lines.push_back(bench.decode(count));
+  for (const PrefillShape& shape : options.prefill) report.lines.push_back(bench.prefill(shape));
+  report.state_dtype = name_of(states.layout().wkv_dtype);
+  report.weight_bytes = static_cast<size_t>(bench.weight_bytes());
+  report.state_bytes = states.layout().slot_bytes();
+  report.peak_rss = peak_memory();
+  return report;
+}
+
+double bench_tokenizer(const Tokenizer& tokenizer) {
+  constexpr std::string_view kText =
+      "The ferry left at seven, an hour late, with forty passengers and a crate of oranges on deck. Nobody "
+      "complained: the wind had dropped, and in 1923 a calm crossing was worth the wait. \"We'll be home by "
+      "midnight,\" said the captain, who hadn't looked at his watch since Tuesday.\n";
+  constexpr size_t kBytes = size_t{1} << 20;
+  std::string text;
+  while (text.size() < kBytes) text += kText;
+  std::vector<int32_t> ids;
+  ids.reserve(text.size());
+  std::vector<double> times;
+  for (int i = 0; i < 5; ++i) {
+    ids.clear();
+    const auto start = Clock::now();
+    tokenizer.encode(text, ids);
+    times.push_back(seconds_since(start));
+  }
+  return static_cast<double>(text.size()) / spread_of(std::move(times)).median / 1e6;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,75 @@
+// Times a loaded model's steps on any backend. Knows no flags, files or devices.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/model.h"
+#include "ops/ceilings.h"
+#include "ops/ops.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+// So many prompts of so many tokens, processed together; nothing is known of them before.
+struct PrefillShape {
+  int64_t sequences = 1;
+  int64_t tokens = 512;
+};
+
+struct BenchOptions {
+  std::vector<int64_t> decode = {1, 4, 16};  // sequences that advance by one token together
+  std::vector<PrefillShape> prefill = {{1, 512}};
+  int repeats = 5;      // timed runs of each line, after an untimed one
+  double seconds = 60;  // no new run is begun once this much time is over; each line has at least one
+};
+
+struct Spread {
+  double median = 0;
+  double least = 0;
+  double most = 0;
+};
+
+// One timed workload. Rates follow from the median.
+struct BenchLine {
+  std::string workload;  // "decode" or "prefill"
+  int64_t sequences = 0;
+  int64_t tokens = 0;  // per sequence and run; 1 for decode
+  int runs = 0;
+  Spread seconds;  // of one decode step or one whole prefill
+  double tokens_per_second = 0;
+  double gbs = 0;     // decode: weights but the embedding, and each state read and written; / 1e9
+  double gflops = 0;  // two for every parameter of a matrix that a token meets; / 1e9
+};
+
+struct BenchReport {
+  std::vector<BenchLine> lines;
+  Ceilings ceilings;
+  std::string device;
+  std::string model;
+  std::string state_dtype;
+  size_t weight_bytes = 0;   // read by one decode step
+  size_t state_bytes = 0;    // of one sequence
+  double tokenizer_mbs = 0;  // text encoded per second on one core, / 1e6; 0: no vocabulary at hand
+  size_t peak_rss = 0;       // bytes of this process
+  double load_average = 0;   // of the machine when the run began, last minute
+};
+
+// Runs every line of the options. Sampling is not part of a step here. Refuses (invalid) shapes that do not
+// fit into the rows that the model was loaded for. The caller adds the model's name, ceilings and tokenizer.
+Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& options);
+
+// Megabytes of English text per second that the tokenizer encodes on this thread.
+double bench_tokenizer(const Tokenizer& tokenizer);
+
+// Median, least and most; `values` is not empty.
+Spread spread_of(std::vector<double> values);
+
+// "1,4,16" and "1x512,8x512": what --decode and --prefill take. Empty text means none.
+Result<std::vector<int64_t>> parse_counts(std::string_view text);
+Result<std::vector<PrefillShape>> parse_prefills(std::string_view text);
+
+}  // namespace fulmar

@@ -1,0 +1,151 @@
+// fulmar bench: how fast a model runs on a device, against what the device could do.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
+#include "app/bench_report.h"
+#include "app/commands.h"
+#include "app/exit_code.h"
+#include "app/model_source.h"
+#include "cpu/ceilings.h"
+#include "files/synthetic.h"
+
+namespace fulmar {
+
+namespace {
+
+struct BenchFlags {
+  ModelFlags model;
+  std::string synthetic, json;
+  std::string decode = "1,4,16", prefill = "1x512";
+  double zeros = 0;
+  BenchOptions options;
+};
+
+// Rows of one step of prefill; wider steps gain nothing on a CPU and keep more memory busy.
+constexpr int64_t kHostRows = 512, kDeviceRows = 2048;
+
+std::string join(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+// "rwkv7-0.4b", or "rwkv7-0.4b:bf16" for another type than the preset's.
+Result<SyntheticSpec> synthetic_spec(const std::string& text, double zeros) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  auto spec = synthetic_preset(text.substr(0, colon));
+  if (!spec) {
+    return Error{ErrorKind::invalid, fmt::format("--synthetic names '{}'; wanted one of {}",
+                                                 text.substr(0, colon), join(synthetic_preset_names()))};
+  }
+  spec->ffn_zeros = zeros;
+  if (colon == text.size()) return *spec;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    spec->dtype = dtype;
+    if (text.substr(colon + 1) == name_of(dtype)) return *spec;
+  }
+  return Error{ErrorKind::invalid, fmt::format("--synthetic asks for type '{}'; wanted f32, f16 or bf16",
+                                               text.substr(colon + 1))};
+}
+
+int64_t widest(const BenchOptions& options, int64_t at_least) {
+  int64_t rows = at_least;
+  for (const int64_t sequences : options.decode) rows = std::max(rows, sequences);
+  for (const PrefillShape& shape : options.prefill) rows = std::max(rows, shape.sequences);
+  return rows;
+}
+
+int64_t most_sequences(const BenchOptions& options) { return widest(options, 1); }
+
+Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
+  FULMAR_ASSIGN(const SyntheticSpec spec, synthetic_spec(flags.synthetic, flags.zeros));
+  LoadedModel loaded;
+  loaded.path = flags.synthetic;
+  FULMAR_ASSIGN(loaded.ops, open_device(flags.model));
+  auto checkpoint = synthetic_checkpoint(spec);
+  if (checkpoint == nullptr) {
+    return Error{ErrorKind::resource, fmt::format("not enough memory to make {}", flags.synthetic)};
+  }
+  LoadOptions options{.max_rows = flags.model.max_rows, .allow_nonfinite = true};
+  options.max_wanted = most_sequences(flags.options);
+  if (options.max_rows == 0) {
+    options.max_rows = widest(flags.options, loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows);
+  }
+  FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
+  return loaded;
+}
+
+Result<LoadedModel> load_file(const BenchFlags& flags) {
+  ModelFlags model = flags.model;
+  if (model.max_rows == 0) model.max_rows = widest(flags.options, kHostRows);
+  return load_model(model);
+}
+
+// Of the processor; a GPU's are not measured.
+Result<Ceilings> ceilings_of(const Ops& ops, int threads) {
+  if (!ops.borrows_host_weights()) return Ceilings{};
+  ThreadPool pool(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  return measure_ceilings(pool);
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << "\n";
+  file.close();
+  if (!file) return Error{ErrorKind::io, fmt::format("'{}' cannot be written", path)};
+  return {};
+}
+
+Result<int> bench(BenchFlags flags) {
+  FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
+  FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
+  FULMAR_ASSIGN(const LoadedModel loaded, flags.synthetic.empty() ? load_file(flags) : load_synthetic(flags));
+  FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.ops, *loaded.model, flags.options));
+  report.model = loaded.path.filename().string();
+  if (loaded.tokenizer != nullptr) report.tokenizer_mbs = bench_tokenizer(*loaded.tokenizer);
+  // After the model's runs, so that the large buffer does not count as the model's memory.
+  FULMAR_ASSIGN(report.ceilings, ceilings_of(*loaded.ops, flags.model.threads));
+  fmt::print("{}", bench_table(report));
+  if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, bench_json(report)));
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Command& chosen) {
+  static BenchFlags flags;
+  CLI::App* command = app.add_subcommand("bench", "measure speed against the machine's own limits");
+  add_model_flags(*command, flags.model);
+  command->add_option("--synthetic", flags.synthetic,
+                      "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16");
+  command->add_option("--zeros", flags.zeros, "share of zeros behind relu² in a synthetic model")
+      ->check(CLI::Range(0.0, 0.99));
+  command->add_option("--decode", flags.decode, "numbers of sequences to decode together")
+      ->capture_default_str();
+  command->add_option("--prefill", flags.prefill, "prompts to process, as sequences x tokens")
+      ->capture_default_str();
+  command->add_option("--rows", flags.model.max_rows, "rows of one step; 0: suited to the device")
+      ->check(CLI::Range(0, 65536));
+  command->add_option("--repeats", flags.options.repeats, "timed runs of each line")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--seconds", flags.options.seconds, "begin no further run after so long")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--json", flags.json, "also write the result to this file");
+  command->footer(
+      "Examples:\n  fulmar bench --synthetic rwkv7-0.4b --threads 2\n"
+      "  fulmar bench --model my.safetensors --decode 1,32 --prefill 1x512,8x512 --json result.json");
+  command->callback([&chosen] {
+    chosen = [] {
+      const auto code = bench(flags);
+      return code.ok() ? *code : report(code.error());
+    };
+  });
+}
+
+}  // namespace fulmar
