@@ -104,7 +104,6 @@ class VocabularyFiles : public testing::Test {
     setenv("XDG_DATA_HOME", (folder_ / "data").c_str(), 1);
   }
   void TearDown() override {
-    fs::permissions(folder_, fs::perms::owner_all);
     fs::remove_all(folder_);
     old_data_ ? setenv("XDG_DATA_HOME", old_data_->c_str(), 1) : unsetenv("XDG_DATA_HOME");
   }
