@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "base/check.h"
 #include "tensor/convert.h"
@@ -150,6 +151,13 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
 
 namespace {
 
+// Bytes from the first element of a tensor that is not empty to the end of its last.
+size_t extent_of(const StoredTensor& tensor) {
+  int64_t last = 0;
+  for (size_t i = 0; i < tensor.shape.size(); i++) last += (tensor.shape[i] - 1) * tensor.strides[i];
+  return static_cast<size_t>(last + 1) * size_of(tensor.dtype);
+}
+
 class PartsCheckpoint final : public Checkpoint {
  public:
   explicit PartsCheckpoint(CheckpointParts parts) : parts_(std::move(parts)) {}
@@ -160,13 +168,12 @@ class PartsCheckpoint final : public Checkpoint {
   const std::vector<std::string>& remarks() const override { return parts_.remarks; }
 
   void release_pages(const StoredTensor& tensor) const override {
-    if (parts_.file == nullptr || !tensor.contiguous()) return;
+    if (parts_.file == nullptr || tensor.count() == 0) return;
     const ByteSpan all = parts_.file->bytes();
-    const std::less_equal<const std::byte*> not_after;
-    if (not_after(all.data(), tensor.data) &&
-        not_after(tensor.data + tensor.bytes(), all.data() + all.size())) {
-      parts_.file->release({tensor.data, tensor.bytes()});
-    }
+    const size_t extent = extent_of(tensor);
+    const std::less<const std::byte*> before;
+    if (before(tensor.data, all.data()) || before(all.data() + all.size(), tensor.data + extent)) return;
+    parts_.file->release({tensor.data, extent});
   }
 
  private:

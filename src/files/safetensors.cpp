@@ -215,7 +215,8 @@ std::string header_text(std::span<const StoredTensor> tensors,
   std::string header = "{";
   if (!metadata.empty()) {
     header += "\"__metadata__\":{";
-    for (const auto& [key, value] : metadata) header += fmt::format("{}:{},", json_text(key), json_text(value));
+    for (const auto& [key, value] : metadata)
+      header += fmt::format("{}:{},", json_text(key), json_text(value));
     header.back() = '}';
     header += ',';
   }
