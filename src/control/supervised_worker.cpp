@@ -1,0 +1,210 @@
+// The life of one worker.
+#include "control/supervised_worker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "base/log.h"
+
+namespace fulmar {
+namespace {
+
+constexpr int kFailuresUntilUnresponsive = 5;
+constexpr int kRoundsBetweenModels = 5;
+constexpr int64_t kCrashLines = 50;
+
+// Resident bytes of a process, or 0.
+uint64_t resident_bytes(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  uint64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return file ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+// The worker must finish within our grace period: a second is left for its last words.
+int64_t worker_grace_seconds(std::chrono::milliseconds grace) {
+  return std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(grace).count() - 1);
+}
+
+ChildProgram program_of(const SupervisorOptions& options, const WorkerSpec& spec,
+                        const std::string& session_db) {
+  ChildProgram program{.program = options.program,
+                       .arguments = serve_arguments(spec, session_db, worker_grace_seconds(options.grace))};
+  if (spec.gpu_id) {
+    program.environment.emplace_back("CUDA_VISIBLE_DEVICES", std::to_string(*spec.gpu_id));
+    program.environment.emplace_back("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // the order of our GPU list
+  }
+  if (!options.password.empty()) program.environment.emplace_back("FULMAR_PASSWORD", options.password);
+  return program;
+}
+
+}  // namespace
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+SupervisedWorker::SupervisedWorker(const SupervisorOptions& options, std::string id, WorkerSpec spec,
+                                   std::string session_db)
+    : options_(options), session_db_(std::move(session_db)) {
+  view_.id = std::move(id);
+  view_.spec = std::move(spec);
+  view_.created_at = unix_time();
+  view_.log = std::make_shared<LogRing>();
+  view_.in_flight = std::make_shared<std::atomic<int64_t>>(0);
+}
+
+Status SupervisedWorker::start(Clock::time_point now) {
+  auto started = WorkerProcess::start(program_of(options_, view_.spec, session_db_), view_.log);
+  view_.next_start_at.reset();
+  if (!started.ok()) {
+    view_.exit = ChildExit{.code = 127};
+    view_.exited_at = unix_time();
+    view_.log->append("fulmar control: " + started.error().text + "\n");
+    end_for_good();
+    return started.error();
+  }
+  process_ = std::move(*started);
+  ++run_;
+  rounds_ = failed_probes_ = 0;
+  probing_ = false;
+  next_probe_ = now + options_.start_probe_every;
+  next_history_ = now;
+  view_.pid = process_->pid();
+  view_.exit.reset();
+  view_.exited_at.reset();
+  set_phase(WorkerPhase::starting);
+  spdlog::info("worker started id={} pid={} endpoint={} model={}", view_.id, view_.pid,
+               endpoint_of(view_.spec), view_.spec.model_path);
+  return {};
+}
+
+void SupervisedWorker::stop(Clock::time_point now, Supervisor::StopReply reply) {
+  stop_asked_ = true;
+  if (reply) waiting_for_end_.push_back(std::move(reply));
+  if (!process_) return end_for_good();
+  process_->terminate(now + options_.grace);
+  set_phase(WorkerPhase::stopping);
+}
+
+void SupervisedWorker::drain(Clock::time_point until) {
+  drain_until_ = until;
+  if (view_.answers()) set_phase(WorkerPhase::draining);
+}
+
+void SupervisedWorker::attend(Clock::time_point now) {
+  if (process_) {
+    process_->pump();
+    process_->enforce(now);
+    if (const auto exit = process_->take_exit()) take_exit(*exit, now);
+  }
+  if (view_.phase == WorkerPhase::waiting && now >= next_start_) {
+    ++view_.restarts;
+    if (const Status status = start(now); !status.ok()) {
+      spdlog::error("worker not restarted id={}: {}", view_.id, status.error().text);
+    }
+  }
+  if (drain_until_ && !stop_asked_ && !gone()) {
+    const bool idle = view_.phase != WorkerPhase::starting && view_.in_flight->load() == 0 &&
+                      view_.queue.waiting + view_.queue.running == 0;
+    if (idle || now >= *drain_until_) stop(now, {});
+  }
+}
+
+std::optional<ProbeDepth> SupervisedWorker::due_probe(Clock::time_point now) {
+  if (!process_ || probing_ || view_.phase == WorkerPhase::stopping || now < next_probe_) return std::nullopt;
+  probing_ = true;
+  if (view_.phase == WorkerPhase::starting || view_.phase == WorkerPhase::unresponsive) {
+    return ProbeDepth::health;
+  }
+  return rounds_++ % kRoundsBetweenModels == 0 ? ProbeDepth::figures_and_models : ProbeDepth::figures;
+}
+
+void SupervisedWorker::take_answer(int run, ProbeAnswer answer, Clock::time_point now, History& history) {
+  if (run != run_ || !process_) return;
+  probing_ = false;
+  changed_ = true;
+  const bool was_ready = view_.answers();
+  take_health(answer.healthy);
+  next_probe_ = now + (view_.phase == WorkerPhase::starting ? options_.start_probe_every
+                       : was_ready                          ? options_.probe_every
+                                                            : std::chrono::milliseconds(0));
+  if (answer.queue) view_.queue = *answer.queue;
+  if (answer.models_json) {
+    view_.models = model_ids(*answer.models_json);
+    view_.models_json = std::move(*answer.models_json);
+  }
+  if (!answer.metrics) return;
+  view_.tokens_per_second = metric_value(*answer.metrics, "fulmar_decode_tokens_per_second").value_or(0);
+  view_.memory_bytes = resident_bytes(view_.pid);
+  view_.metrics = std::make_shared<const std::string>(std::move(*answer.metrics));
+  if (now >= next_history_) add_history(now, *view_.metrics, history);
+}
+
+void SupervisedWorker::take_health(bool healthy) {
+  if (view_.phase == WorkerPhase::stopping) return;
+  failed_probes_ = healthy ? 0 : failed_probes_ + 1;
+  if (healthy && !view_.answers()) {
+    spdlog::info("worker ready id={}", view_.id);
+    set_phase(drain_until_ ? WorkerPhase::draining : WorkerPhase::ready);
+  } else if (view_.answers() && failed_probes_ >= kFailuresUntilUnresponsive) {
+    spdlog::warn("worker does not answer id={}", view_.id);
+    set_phase(WorkerPhase::unresponsive);
+  }
+}
+
+void SupervisedWorker::add_history(Clock::time_point now, const std::string& metrics, History& history) {
+  next_history_ = now + options_.history_every;
+  Buckets buckets = read_buckets(metrics, "fulmar_ttft_seconds");
+  history.add(view_.id, {.time = unix_time(),
+                         .tokens_per_second = view_.tokens_per_second,
+                         .ttft_p50 = quantile_between(first_token_, buckets, 0.5),
+                         .ttft_p95 = quantile_between(first_token_, buckets, 0.95),
+                         .rows_waiting = view_.queue.waiting,
+                         .rows_running = view_.queue.running,
+                         .memory_bytes = view_.memory_bytes});
+  first_token_ = std::move(buckets);
+}
+
+void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
+  const EndedRun ended{.asked_for = stop_asked_,
+                       .failed = exit.signal != 0 || exit.code != 0,
+                       .lasted = process_->lasted(now),
+                       .short_runs_before = short_runs_};
+  process_.reset();
+  view_.exit = exit;
+  view_.exited_at = unix_time();
+  view_.queue = {};
+  view_.tokens_per_second = 0;
+  view_.memory_bytes = 0;
+  view_.metrics.reset();
+  if (!stop_asked_) {
+    view_.crash = exit;
+    view_.crash_lines = view_.log->tail(kCrashLines);
+  }
+  const RestartDecision decision =
+      drain_until_ ? RestartDecision{} : decide_restart(view_.spec.restart, options_.back_off, ended);
+  spdlog::log(stop_asked_ ? spdlog::level::info : spdlog::level::warn, "worker ended id={} pid={}: {}",
+              view_.id, view_.pid, describe(exit));
+  if (!decision.restart) return end_for_good();
+  short_runs_ = decision.short_runs;
+  next_start_ = now + decision.delay;
+  view_.next_start_at = unix_time() + std::chrono::duration<double>(decision.delay).count();
+  set_phase(WorkerPhase::waiting);
+}
+
+void SupervisedWorker::end_for_good() {
+  view_.next_start_at.reset();
+  set_phase(WorkerPhase::exited);
+  for (const auto& reply : std::exchange(waiting_for_end_, {})) reply();
+}
+
+void SupervisedWorker::set_phase(WorkerPhase phase) {
+  view_.phase = phase;
+  changed_ = true;
+}
+
+}  // namespace fulmar

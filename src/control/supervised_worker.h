@@ -1,0 +1,75 @@
+// One worker over all its runs: the state machine between process, probe and restart policy. Used by the
+// supervisor's thread only; what it decides is in restart.h, what it does to processes in worker_process.h.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/history.h"
+#include "control/metrics_text.h"
+#include "control/supervisor.h"
+#include "control/worker_probe.h"
+#include "control/worker_process.h"
+#include "control/worker_view.h"
+
+namespace fulmar {
+
+class SupervisedWorker {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  SupervisedWorker(const SupervisorOptions& options, std::string id, WorkerSpec spec, std::string session_db);
+
+  // Starts a run. On failure the worker counts as ended.
+  Status start(Clock::time_point now);
+  // Ends it for good; `reply`, which may be empty, is called once it has ended.
+  void stop(Clock::time_point now, Supervisor::StopReply reply);
+  void drain(Clock::time_point until);
+  // Everything that time and the process bring: output, exit, kill, restart, the end of a drain.
+  void attend(Clock::time_point now);
+
+  // The question to ask now, if one is due.
+  std::optional<ProbeDepth> due_probe(Clock::time_point now);
+  // Its answer; of an earlier run it is ignored. Adds to `history` when a sample is due.
+  void take_answer(int run, ProbeAnswer answer, Clock::time_point now, History& history);
+
+  const WorkerView& view() const { return view_; }
+  const std::string& session_db() const { return session_db_; }
+  int run() const { return run_; }
+  int output() const { return process_ ? process_->output() : -1; }
+  bool gone() const { return view_.phase == WorkerPhase::exited; }
+  bool draining() const { return drain_until_.has_value(); }
+  // True once after each change of the view.
+  bool take_change() { return std::exchange(changed_, false); }
+
+ private:
+  void set_phase(WorkerPhase phase);
+  void take_exit(const ChildExit& exit, Clock::time_point now);
+  void end_for_good();
+  void take_health(bool healthy);
+  void add_history(Clock::time_point now, const std::string& metrics, History& history);
+
+  const SupervisorOptions& options_;
+  WorkerView view_;
+  const std::string session_db_;
+  std::unique_ptr<WorkerProcess> process_;
+  int run_ = 0;
+  int rounds_ = 0;  // of probes in this run
+  int failed_probes_ = 0;
+  int short_runs_ = 0;
+  bool probing_ = false;
+  bool stop_asked_ = false;
+  bool changed_ = true;
+  Clock::time_point next_probe_{}, next_history_{}, next_start_{};
+  std::optional<Clock::time_point> drain_until_;
+  Buckets first_token_;
+  std::vector<Supervisor::StopReply> waiting_for_end_;
+};
+
+// Seconds since 1970.
+double unix_time();
+
+}  // namespace fulmar

@@ -1,0 +1,63 @@
+// Keeps workers running: one thread that spawns, watches, probes, restarts and stops them. Every other thread
+// sees immutable snapshots and sends commands. Knows no route and no client.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/history.h"
+#include "control/worker_view.h"
+
+namespace fulmar {
+
+struct SupervisorOptions {
+  std::string program;    // what `serve` is a command of
+  std::string password;   // handed to the workers, and used to ask them
+  std::string state_dir;  // where the workers' session files lie; empty: the working directory
+  BackOff back_off;
+  std::chrono::milliseconds grace{8'000};            // from SIGTERM to SIGKILL
+  std::chrono::milliseconds start_probe_every{200};  // until a worker is ready
+  std::chrono::milliseconds probe_every{1'000};      // afterwards
+  std::chrono::milliseconds history_every{5'000};
+};
+
+class Supervisor {
+ public:
+  // Replies run on the supervisor's thread and must not block.
+  using StartReply = std::function<void(Result<WorkerPtr>)>;
+  using StopReply = std::function<void()>;
+
+  explicit Supervisor(SupervisorOptions options);
+  ~Supervisor();  // stop_all()
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // The worker runs when the reply comes; its model may still be loading. The reply may come after an Error:
+  // of kind io when the program cannot be run, conflict when another worker has the port.
+  void start(WorkerSpec spec, StartReply reply);
+  // SIGTERM, then SIGKILL after the grace period; replies once the worker has ended, at once if it had
+  // already. Not found for an unknown id: then no reply comes.
+  Status stop(std::string_view id, StopReply reply);
+  // Hides the worker from routing and stops it when it has nothing to do any more, at the latest after
+  // `most`.
+  Status drain(std::string_view id, std::chrono::milliseconds most);
+  // Makes the named workers be those of `wanted`: starts the missing, drains those that are gone, replaces
+  // those whose description has changed. Workers without a name are left alone.
+  void reconcile(std::vector<WorkerSpec> wanted);
+  // Stops every worker and waits for their end. Later commands are refused. Idempotent.
+  void stop_all();
+
+  FleetPtr fleet() const;
+  const History& history() const;
+
+ private:
+  class Loop;
+  const std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace fulmar

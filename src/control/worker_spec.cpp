@@ -1,0 +1,215 @@
+// Validation of a worker's description.
+#include "control/worker_spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "net/json.h"
+
+namespace fulmar {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kMostModelFiles = 1000;
+constexpr int kDeepestFolder = 4;
+
+// Reads field after field and collects what is wrong with them.
+class FieldReader {
+ public:
+  FieldReader(const JsonValue& body, std::vector<FieldProblem>& problems)
+      : body_(body), problems_(problems) {}
+
+  void text(std::string_view field, std::string& target) {
+    take(field, get_string(body_, field), [&](std::string value) {
+      if (value.find('\0') != std::string::npos) {
+        refuse(field, fmt::format("{}: contains a NUL byte", field));
+      } else {
+        target = std::move(value);
+      }
+    });
+  }
+  void whole(std::string_view field, int64_t least, int64_t most, int64_t& target) {
+    take(field, get_int(body_, field, least, most), [&](int64_t value) { target = value; });
+  }
+  void whole(std::string_view field, int64_t least, int64_t most, std::optional<int64_t>& target) {
+    take(field, get_int(body_, field, least, most), [&](int64_t value) { target = value; });
+  }
+  void flag(std::string_view field, bool& target) {
+    take(field, get_bool(body_, field), [&](bool value) { target = value; });
+  }
+  void refuse(std::string_view field, std::string message, std::string type = "value_error") {
+    problems_.push_back({std::string(field), std::move(message), std::move(type)});
+  }
+
+ private:
+  template <class T, class Use>
+  void take(std::string_view field, Result<std::optional<T>> found, Use use) {
+    if (!found.ok()) return refuse(field, found.error().text);
+    if (found->has_value()) use(std::move(**found));
+  }
+
+  const JsonValue& body_;
+  std::vector<FieldProblem>& problems_;
+};
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+bool lies_below(const fs::path& path, const fs::path& folder) {
+  const auto [end, at] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end() && at != path.end();
+}
+
+Result<std::string> locate_below(const fs::path& asked, const std::string& models_dir) {
+  std::error_code error;
+  const fs::path root = fs::canonical(models_dir, error);
+  if (error) {
+    return Error{ErrorKind::not_found, fmt::format("models folder {}: {}", models_dir, error.message())};
+  }
+  for (const char* ending : {"", ".pth"}) {
+    fs::path candidate = root / asked;  // an absolute path replaces the root
+    candidate += ending;
+    const fs::path real = fs::weakly_canonical(candidate, error);
+    if (!error && lies_below(real, root) && is_file(real)) return real.string();
+  }
+  return Error{ErrorKind::not_found, fmt::format("no file '{}' below the models folder", asked.string())};
+}
+
+}  // namespace
+
+Result<std::string> locate_model(const std::string& path, const std::string& models_dir) {
+  if (!models_dir.empty()) return locate_below(path, models_dir);
+  for (const char* ending : {"", ".pth"}) {
+    if (is_file(path + ending)) return path + ending;
+  }
+  return Error{ErrorKind::not_found, fmt::format("no file '{0}', nor '{0}.pth'", path)};
+}
+
+ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& surroundings) {
+  ParsedSpec parsed;
+  WorkerSpec& spec = parsed.spec;
+  FieldReader fields(body, parsed.problems);
+  fields.text("model_path", spec.model_path);
+  fields.text("tokenizer_path", spec.tokenizer_path);
+  fields.text("host", spec.host);
+  fields.whole("gpu_id", 0, 1023, spec.gpu_id);
+  fields.whole("port", 1, 65535, spec.port);
+  fields.whole("max_batch_size", 1, 4096, spec.max_batch_size);
+  fields.whole("max_prefill_batch", 1, 4096, spec.max_prefill_batch);
+  fields.whole("max_queue_size", 1, 1'000'000, spec.max_queue_size);
+  fields.whole("prefill_chunk_size", 1, 65536, spec.prefill_chunk_size);
+  fields.flag("use_cuda_graph", spec.use_cuda_graph);
+  std::string restart(name_of(spec.restart));
+  fields.text("restart", restart);
+  if (const auto policy = restart_policy_named(restart)) {
+    spec.restart = *policy;
+  } else {
+    fields.refuse("restart", fmt::format("restart: is '{}', wanted off, on-failure or always", restart));
+  }
+  if (spec.host.empty()) fields.refuse("host", "host: is empty, wanted an address");
+  const bool already_refused = std::any_of(parsed.problems.begin(), parsed.problems.end(),
+                                           [](const auto& problem) { return problem.field == "model_path"; });
+  if (already_refused) return parsed;
+  if (spec.model_path.empty()) {
+    fields.refuse("model_path", "model_path: is missing", "missing");
+  } else if (auto found = locate_model(spec.model_path, surroundings.models_dir); !found.ok()) {
+    fields.refuse("model_path", "model_path: " + found.error().text);
+  } else if (!surroundings.models_dir.empty()) {
+    spec.model_path = std::move(*found);
+  }
+  if (!spec.tokenizer_path.empty() && !surroundings.models_dir.empty()) {
+    auto found = locate_model(spec.tokenizer_path, surroundings.models_dir);
+    if (found.ok()) {
+      spec.tokenizer_path = std::move(*found);
+    } else {
+      fields.refuse("tokenizer_path", "tokenizer_path: " + found.error().text);
+    }
+  }
+  return parsed;
+}
+
+std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::string& session_db,
+                                         int64_t grace_seconds) {
+  std::vector<std::string> arguments{"serve"};
+  const auto add = [&](std::string flag, std::string value) {
+    arguments.push_back(std::move(flag));
+    arguments.push_back(std::move(value));
+  };
+  // The value sits in the same word, so that a path that begins with '-' is not taken for a flag.
+  arguments.push_back("--model=" + spec.model_path);
+  if (!spec.tokenizer_path.empty()) arguments.push_back("--tokenizer-path=" + spec.tokenizer_path);
+  arguments.push_back("--host=" + spec.host);
+  add("--port", std::to_string(spec.port));
+  add("--max-batch-size", std::to_string(spec.max_batch_size));
+  add("--max-prefill-batch", std::to_string(spec.max_prefill_batch));
+  add("--max-queue-size", std::to_string(spec.max_queue_size));
+  add("--prefill-chunk-size", std::to_string(spec.prefill_chunk_size));
+  if (spec.use_cuda_graph) arguments.push_back("--use-cuda-graph");
+  arguments.push_back("--state-db-path=" + session_db);
+  add("--grace", std::to_string(grace_seconds));
+  arguments.push_back("--quiet");
+  arguments.insert(arguments.end(), spec.extra_arguments.begin(), spec.extra_arguments.end());
+  return arguments;
+}
+
+void write_spec(JsonWriter& json, const WorkerSpec& spec) {
+  json.begin_object().member("model_path", spec.model_path);
+  json.key("tokenizer_path");
+  if (spec.tokenizer_path.empty()) {
+    json.null();
+  } else {
+    json.value(spec.tokenizer_path);
+  }
+  json.member("host", spec.host).member("port", spec.port).key("gpu_id");
+  if (spec.gpu_id) {
+    json.value(*spec.gpu_id);
+  } else {
+    json.null();
+  }
+  json.member("max_batch_size", spec.max_batch_size)
+      .member("max_prefill_batch", spec.max_prefill_batch)
+      .member("max_queue_size", spec.max_queue_size)
+      .member("prefill_chunk_size", spec.prefill_chunk_size)
+      .member("use_cuda_graph", spec.use_cuda_graph)
+      .member("restart", name_of(spec.restart))
+      .end_object();
+}
+
+std::string problems_json(const std::vector<FieldProblem>& problems) {
+  JsonWriter json;
+  json.begin_object().key("detail").begin_array();
+  for (const FieldProblem& problem : problems) {
+    json.begin_object().key("loc").begin_array().value("body").value(problem.field).end_array();
+    json.member("msg", problem.message).member("type", problem.type).end_object();
+  }
+  json.end_array().end_object();
+  return json.take();
+}
+
+std::vector<ModelFile> list_model_files(const std::string& models_dir) {
+  std::vector<ModelFile> files;
+  std::error_code error;
+  if (models_dir.empty()) return files;
+  fs::recursive_directory_iterator at(models_dir, fs::directory_options::skip_permission_denied, error);
+  for (; !error && at != fs::recursive_directory_iterator() && files.size() < kMostModelFiles;
+       at.increment(error)) {
+    if (at.depth() >= kDeepestFolder) at.disable_recursion_pending();
+    const fs::path& path = at->path();
+    const std::string ending = path.extension().string();
+    if (ending != ".pth" && ending != ".safetensors" && ending != ".st") continue;
+    if (path.string().ends_with(".state.pth")) continue;  // a tuned state, not a model
+    std::error_code refused;
+    const uint64_t bytes = fs::file_size(path, refused);
+    if (!refused) files.push_back({path.lexically_relative(models_dir).string(), bytes});
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  return files;
+}
+
+}  // namespace fulmar
