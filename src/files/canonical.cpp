@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <unordered_set>
 
@@ -18,11 +17,15 @@ struct Rule {
   bool transpose = false;  // of the last two axes
 };
 
+// Tensors that stand for several official ones and need more than another name.
+enum class Fused : uint8_t { none, fla7, fla6 };
+
 struct Naming {
   std::string_view title;
   std::string_view block_prefix;  // followed by the layer number and a dot
   std::span<const Rule> outside;  // rules for names outside blocks
   std::span<const Rule> inside;   // rules for what follows the layer number
+  Fused fused = Fused::none;
 };
 
 constexpr std::array<Rule, 3> kWebRwkv6Inside = {{{"att.time_first", "att.time_faaaa"},
@@ -80,8 +83,10 @@ constexpr std::array<Rule, 3> kHf6Inside = {
 
 constexpr Naming kOfficial = {"official names", "blocks.", {}, {}};
 constexpr Naming kWebRwkv6 = {"web-rwkv names", "blocks.", {}, kWebRwkv6Inside};
-constexpr Naming kFla7 = {"flash-linear-attention RWKV-7 names", "model.layers.", kFlaOutside, kFla7Inside};
-constexpr Naming kFla6 = {"flash-linear-attention RWKV-6 names", "model.layers.", kFlaOutside, kFla6Inside};
+constexpr Naming kFla7 = {"flash-linear-attention RWKV-7 names", "model.layers.", kFlaOutside, kFla7Inside,
+                          Fused::fla7};
+constexpr Naming kFla6 = {"flash-linear-attention RWKV-6 names", "model.layers.", kFlaOutside, kFla6Inside,
+                          Fused::fla6};
 constexpr Naming kHf6 = {"Transformers RWKV-6 names", "rwkv.blocks.", kHf6Outside, kHf6Inside};
 
 bool has_name_part(const Checkpoint& source, std::string_view prefix, std::string_view part) {
@@ -209,22 +214,14 @@ class Renamer {
   explicit Renamer(const Naming& naming) : naming_(naming) {}
 
   Status add(const StoredTensor& source) {
-    const std::optional<BlockName> block = split_block_name(source.name, naming_.block_prefix);
     StoredTensor tensor = source;
     bool transpose = false;
-    if (!block) {
-      tensor.name = apply_rules(source.name, naming_.outside, transpose);
-    } else {
+    if (const std::optional<BlockName> block = split_block_name(source.name, naming_.block_prefix)) {
       const std::string prefix = fmt::format("blocks.{}.", block->layer);
-      if (naming_.inside.data() == kFla7Inside.data() && block->rest == "attn.x_x") {
-        return add_slices(source, prefix + "att.x_", "rwkvag");
-      }
-      if (naming_.inside.data() == kFla6Inside.data()) {
-        if (block->rest == "attn.x_bias") return add_slices(source, prefix + "att.time_maa_", "rwkvg");
-        if (block->rest == "attn.x_proj.0.linear.weight") return add_mix_w1(source, prefix);
-        if (block->rest == "attn.x_proj.2.weight") return add_mix_w2(source, prefix);
-      }
+      if (is_fused(block->rest)) return add_fused(source, prefix, block->rest);
       tensor.name = prefix + apply_rules(block->rest, naming_.inside, transpose);
+    } else {
+      tensor.name = apply_rules(source.name, naming_.outside, transpose);
     }
     if (transpose) swap_last_axes(tensor);
     if (ends_with_any(tensor.name, {".att.r_k", ".att.time_faaaa"})) drop_trailing_unit_axis(tensor);
@@ -239,6 +236,19 @@ class Renamer {
   static Error misshapen(const StoredTensor& tensor, std::string_view wanted) {
     return {ErrorKind::corrupt,
             fmt::format("'{}' has shape {}; wanted {}", tensor.name, shape_text(tensor.shape), wanted)};
+  }
+
+  bool is_fused(std::string_view rest) const {
+    if (naming_.fused == Fused::fla7) return rest == "attn.x_x";
+    return naming_.fused == Fused::fla6 &&
+           (rest == "attn.x_bias" || rest == "attn.x_proj.0.linear.weight" || rest == "attn.x_proj.2.weight");
+  }
+
+  Status add_fused(const StoredTensor& source, const std::string& prefix, std::string_view rest) {
+    if (rest == "attn.x_x") return add_slices(source, prefix + "att.x_", "rwkvag");
+    if (rest == "attn.x_bias") return add_slices(source, prefix + "att.time_maa_", "rwkvg");
+    if (rest == "attn.x_proj.2.weight") return add_mix_w2(source, prefix);
+    return add_mix_w1(source, prefix);
   }
 
   // One vector for each letter, stacked in the order of the letters.

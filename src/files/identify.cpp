@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <initializer_list>
 #include <optional>
 #include <unordered_set>
 
@@ -329,7 +328,7 @@ Status check_tensor(const StoredTensor& tensor, const std::vector<int64_t>& want
   return {};
 }
 
-// Checks one expected tensor and counts it; `dead` ones are checked by nobody and add nothing.
+// Checks one expected tensor, counts its numbers and notes it as known.
 Status check_expected(const Checkpoint& checkpoint, const Expected& expected, const std::string& name,
                       ModelConfig& config, std::unordered_set<std::string_view>& known) {
   const StoredTensor* tensor = checkpoint.find(name);

@@ -254,17 +254,21 @@ Status check_legacy_head(ByteSpan& rest) {
 }
 
 // After the pickles: for each key an int64 count of elements and the elements. The element size of a storage
-// stands only in the tensors that use it, so a storage nobody uses cannot be stepped over.
+// stands only in its persistent id, so a storage that the object does not mention cannot be stepped over.
 Result<std::unordered_map<std::string_view, ByteSpan>> read_legacy_storages(ByteSpan rest, const Pickle& keys,
-                                                                            std::span<const TensorRef> refs) {
-  std::unordered_map<std::string_view, const StorageRef*> wanted;
-  for (const TensorRef& ref : refs) wanted.emplace(ref.storage.key, &ref.storage);
+                                                                            const Pickle& object) {
+  std::unordered_map<std::string_view, StorageRef> wanted;
+  for (const PickleValue& value : object.values) {
+    if (!value.is(Kind::storage)) continue;
+    FULMAR_ASSIGN(const StorageRef storage, read_storage(value));
+    wanted.emplace(storage.key, storage);
+  }
   std::unordered_map<std::string_view, ByteSpan> storages;
   if (!keys.root->is(Kind::list)) return broken("the stream lists no storages");
   for (const PickleValue* item : keys.root->items) {
     const auto found = item->is(Kind::text) ? wanted.find(item->text) : wanted.end();
-    if (found == wanted.end()) return broken("the stream holds a storage that no tensor uses");
-    const StorageRef& storage = *found->second;
+    if (found == wanted.end()) return broken("the stream holds a storage that its object does not mention");
+    const StorageRef& storage = found->second;
     const std::string name = fmt::format("storage '{}'", printable(storage.key));
     if (rest.size() < sizeof(int64_t)) return broken(fmt::format("{} is cut short", name));
     const auto count = load_at<int64_t>(rest, 0);
@@ -286,7 +290,7 @@ Result<CheckpointParts> read_stream(ByteSpan file) {
   CheckpointParts parts;
   parts.description = fmt::format("PyTorch legacy stream, {}", size_text(file.size()));
   FULMAR_ASSIGN(std::vector<TensorRef> refs, read_state_dict(object, parts.remarks));
-  FULMAR_ASSIGN(const auto storages, read_legacy_storages(rest, keys, refs));
+  FULMAR_ASSIGN(const auto storages, read_legacy_storages(rest, keys, object));
   const auto find_storage = [&](const StorageRef& storage) -> Result<const std::byte*> {
     const auto found = storages.find(storage.key);
     if (found == storages.end() || found->second.size() < storage.bytes()) {

@@ -125,12 +125,13 @@ inline std::string zip_of(const std::vector<Member>& members, const ZipOptions& 
 namespace pickle {
 
 inline std::string text(std::string_view value) {
-  return "X" + raw<uint32_t>(static_cast<uint32_t>(value.size())) + std::string(value);
+  return std::string("X") + raw<uint32_t>(static_cast<uint32_t>(value.size())) + std::string(value);
 }
 inline std::string integer(int64_t value) {
-  if (value >= 0 && value < 256) return "K" + raw<uint8_t>(static_cast<uint8_t>(value));
-  if (value >= INT32_MIN && value <= INT32_MAX) return "J" + raw<int32_t>(static_cast<int32_t>(value));
-  return "\x8a" + raw<uint8_t>(8) + raw<int64_t>(value);
+  if (value >= 0 && value < 256) return std::string("K") + raw<uint8_t>(static_cast<uint8_t>(value));
+  if (value >= INT32_MIN && value <= INT32_MAX)
+    return std::string("J") + raw<int32_t>(static_cast<int32_t>(value));
+  return std::string("\x8a") + raw<uint8_t>(8) + raw<int64_t>(value);
 }
 inline std::string tuple(const std::vector<int64_t>& values) {
   std::string out = "(";
@@ -138,9 +139,9 @@ inline std::string tuple(const std::vector<int64_t>& values) {
   return out + "t";
 }
 inline std::string global(std::string_view module, std::string_view name) {
-  return "c" + std::string(module) + "\n" + std::string(name) + "\n";
+  return std::string("c").append(module) + "\n" + std::string(name) + "\n";
 }
-inline std::string whole(const std::string& body) { return "\x80\x02" + body + "."; }
+inline std::string whole(const std::string& body) { return std::string("\x80\x02") + body + "."; }
 
 inline std::string_view storage_type(DType dtype) {
   switch (dtype) {
