@@ -10,6 +10,8 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "server/version.h"
@@ -53,6 +55,36 @@ ClientMetric sample(MetricType type, double value) {
 
 MetricFamily figure(const char* name, const char* help, MetricType type, double value) {
   return MetricFamily{name, help, type, {sample(type, value)}};
+}
+
+// One family with a value for each level of the session and prefix caches.
+MetricFamily by_level(const char* name, const char* help, MetricType type,
+                      std::initializer_list<std::pair<const char*, int64_t>> levels) {
+  MetricFamily family{name, help, type, {}};
+  for (const auto& [level, value] : levels) {
+    ClientMetric metric = sample(type, static_cast<double>(value));
+    metric.label = {{"level", level}};
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
+std::vector<MetricFamily> cache_figures(const EngineStats& engine) {
+  return {
+      by_level("fulmar_state_cache_entries", "Sessions kept in memory.", MetricType::Gauge,
+               {{"device", engine.device_sessions}, {"host", engine.host_sessions}}),
+      by_level("fulmar_state_cache_hits_total", "Sessions found, by where.", MetricType::Counter,
+               {{"device", engine.session_hits_device},
+                {"host", engine.session_hits_host},
+                {"store", engine.session_hits_store}}),
+      by_level("fulmar_prefix_cache_entries", "Prompt beginnings kept.", MetricType::Gauge,
+               {{"device", engine.prefixes.device_entries}, {"host", engine.prefixes.host_entries}}),
+      by_level("fulmar_prefix_cache_hits_total", "Prompts that began like an earlier one, by where.",
+               MetricType::Counter,
+               {{"device", engine.prefixes.device_hits}, {"host", engine.prefixes.host_hits}}),
+      figure("fulmar_state_store_failures_total", "Writes or reads of the session store that failed.",
+             MetricType::Counter, static_cast<double>(engine.session_store_failures)),
+  };
 }
 
 std::vector<MetricFamily> engine_figures(const EngineStats& engine) {
@@ -123,20 +155,39 @@ void Metrics::observe_request(double seconds) { content_->whole_request.Observe(
 std::string Metrics::text(const EngineStats& engine) const {
   std::vector<MetricFamily> families = content_->registry.Collect();
   for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
+  for (MetricFamily& family : cache_figures(engine)) families.push_back(std::move(family));
   families.push_back(build_info());
   return prometheus::TextSerializer().Serialize(families);
 }
 
 EngineStats add_up(const EngineStats& a, const EngineStats& b) {
   EngineStats sum = a;
-  for (int64_t EngineStats::*figure_of :
-       {&EngineStats::slots_total, &EngineStats::slots_used, &EngineStats::rows_waiting,
-        &EngineStats::rows_prefill, &EngineStats::rows_decode, &EngineStats::requests_waiting,
-        &EngineStats::requests_total, &EngineStats::requests_completed, &EngineStats::requests_rejected,
-        &EngineStats::requests_cancelled, &EngineStats::steps, &EngineStats::prompt_tokens,
-        &EngineStats::generated_tokens, &EngineStats::cached_tokens}) {
+  for (int64_t EngineStats::*figure_of : {&EngineStats::slots_total,
+                                          &EngineStats::slots_used,
+                                          &EngineStats::rows_waiting,
+                                          &EngineStats::rows_prefill,
+                                          &EngineStats::rows_decode,
+                                          &EngineStats::requests_waiting,
+                                          &EngineStats::requests_total,
+                                          &EngineStats::requests_completed,
+                                          &EngineStats::requests_rejected,
+                                          &EngineStats::requests_cancelled,
+                                          &EngineStats::steps,
+                                          &EngineStats::prompt_tokens,
+                                          &EngineStats::generated_tokens,
+                                          &EngineStats::cached_tokens,
+                                          &EngineStats::device_sessions,
+                                          &EngineStats::host_sessions,
+                                          &EngineStats::session_hits_device,
+                                          &EngineStats::session_hits_host,
+                                          &EngineStats::session_hits_store,
+                                          &EngineStats::session_store_failures}) {
     sum.*figure_of += b.*figure_of;
   }
+  sum.prefixes.device_entries += b.prefixes.device_entries;
+  sum.prefixes.host_entries += b.prefixes.host_entries;
+  sum.prefixes.device_hits += b.prefixes.device_hits;
+  sum.prefixes.host_hits += b.prefixes.host_hits;
   sum.prefill_tokens_per_second += b.prefill_tokens_per_second;
   sum.decode_tokens_per_second += b.decode_tokens_per_second;
   if (a.start_time == 0 || (b.start_time != 0 && b.start_time < a.start_time)) sum.start_time = b.start_time;

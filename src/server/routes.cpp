@@ -23,10 +23,10 @@ constexpr Family kAdmin = Family::admin;
 // The order within one path does not matter; patterns with "/*" are looked at after exact paths.
 constexpr Route kRoutes[] = {
     // One generating path for three kinds of input.
-    {"POST", "/v1/chat/completions", kOpenai, Access::key, generate_by_input, family_of_input},
-    {"POST", "/chat/completions", kOpenai, Access::key, generate_by_input, family_of_input},
-    {"POST", "/v1/completions", kOpenai, Access::key, generate_by_input, family_of_input},
-    {"POST", "/completions", kOpenai, Access::key, generate_by_input, family_of_input},
+    {"POST", "/v1/chat/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
+    {"POST", "/chat/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
+    {"POST", "/v1/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
+    {"POST", "/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
     {"GET", "/v1/models", kOpenai, Access::listing, list_models},
     {"GET", "/v1/models/*", kOpenai, Access::listing, show_model},
     {"GET", "/models", kAdmin, Access::listing, list_model_names},
@@ -54,8 +54,8 @@ constexpr Route kRoutes[] = {
     // Steering requests under way.
     {"DELETE", "/v1/requests/*", kAdmin, Access::key, cancel_request},
     {"POST", "/v1/server/stop", kNative, Access::key, stop_requests},
-    {"POST", "/v1/server/pause", kNative, Access::key, pause_request},
-    {"POST", "/v1/server/resume", kNative, Access::key, resume_request},
+    {"POST", "/v1/server/pause", kNative, Access::key, pause_request, true},
+    {"POST", "/v1/server/resume", kNative, Access::key, resume_request, true},
 
     // Health and figures.
     {"GET", "/health", kOpenai, Access::open, health},

@@ -15,8 +15,8 @@ namespace fulmar {
 
 class Call;
 
-// Answers the call, at once or later, through respond, fail or a Reply. Runs on an IO or a worker thread and
-// must not wait for the engine.
+// Answers the call, at once or later, through respond, fail or a Reply. Runs on an IO thread and must not
+// wait there; routes that wait for the engine say so in the table and run on the worker thread.
 using RouteHandler = void (*)(std::shared_ptr<Call>);
 
 struct Route {
@@ -25,6 +25,7 @@ struct Route {
   Family family;          // of errors, until the handler knows better
   Access access;
   RouteHandler handle;
+  bool waits_for_engine = false;
   // For paths that serve two families; null: `family` holds.
   Family (*family_of_body)(const JsonValue& body) = nullptr;
 };

@@ -12,7 +12,7 @@
 namespace fulmar {
 namespace {
 
-// Bodies beyond this are parsed and tokenized off the IO threads, so that they hold up nobody's stream.
+// Bodies beyond this are parsed and tokenized on the worker thread, so that they hold up nobody's stream.
 constexpr size_t kHeavyBody = size_t{128} << 10;
 constexpr size_t kMaxHeavyWaiting = 64;
 // How long cancelled requests have to deliver their last event.
@@ -96,7 +96,7 @@ class Server::Impl {
       add_cors_headers(response.headers, request, false);
       return exchange->respond(std::move(response));
     }
-    const bool heavy = request.body.size() > kHeavyBody;
+    const bool heavy = request.body.size() > kHeavyBody || match.route->waits_for_engine;
     auto call =
         std::make_shared<Call>(service_, *match.route, std::move(exchange), std::move(match.argument));
     if (!heavy) return Call::run(std::move(call));

@@ -1,0 +1,328 @@
+// What holds on every route: keys, CORS, unknown paths, bad bodies, limits.
+#include "server/routes.h"
+#include "server/server_rig.h"
+
+namespace fulmar::testing {
+namespace {
+
+constexpr const char* kNativeUnauthorized = R"({"error":"Unauthorized: invalid or missing password"})";
+constexpr const char* kOpenaiUnauthorized =
+    R"({"error":{"message":"Unauthorized: invalid or missing password","type":"authentication_error","param":null,"code":"invalid_api_key"}})";
+
+ServerOptions with_password() {
+  ServerOptions options;
+  options.password = "p";
+  return options;
+}
+
+Headers header(const std::string& name, const std::string& value) {
+  Headers headers;
+  headers.add(name, value);
+  return headers;
+}
+
+TEST(Auth, EveryChannelOpensAndNothingElse) {
+  const ServerRig rig(with_password());
+  const std::string path = "/v1/chat/completions";
+  EXPECT_EQ(rig.post(path, R"({"contents":["A"],"password":"p"})").status, 200);
+  EXPECT_EQ(rig.post(path, R"({"contents":["A"]})", header("Authorization", "Bearer p")).status, 200);
+  EXPECT_EQ(rig.post(path, R"({"contents":["A"]})", header("authorization", "bearer p")).status, 200);
+  EXPECT_EQ(rig.post(path, R"({"contents":["A"]})", header("X-Api-Key", "p")).status, 200);
+  for (const std::string wrong : {"pp", "q", "", "P"}) {
+    const Reply reply = rig.post(path, R"({"contents":["A"],"password":")" + wrong + R"("})",
+                                 header("Authorization", "Bearer " + wrong));
+    EXPECT_EQ(reply.status, 401) << wrong;
+    EXPECT_EQ(reply.body, kNativeUnauthorized);
+  }
+  EXPECT_EQ(rig.post(path, R"({"contents":["A"],"password":7})").status, 401);
+  EXPECT_EQ(rig.post(path, R"({"messages":[]})").body, kOpenaiUnauthorized);
+  EXPECT_EQ(rig.post(path, "{broken").body, kOpenaiUnauthorized) << "the key is checked before the body";
+  EXPECT_EQ(rig.post("/v2/chat/completions", "{broken").body, kNativeUnauthorized);
+}
+
+TEST(Auth, QueryKeyWorksOnTranslateOnly) {
+  const std::string body = R"({"target_lang":"en","text_list":["a"]})";
+  const ServerRig rig(with_password());
+  EXPECT_EQ(rig.post("/translate/v1/batch-translate", body).status, 401);
+  EXPECT_EQ(rig.post("/translate/v1/batch-translate?key=p", body).status, 200);
+  EXPECT_EQ(rig.post("/v2/chat/completions?key=p", R"({"contents":["A"]})").status, 401);
+  ServerOptions open = with_password();
+  open.open_translate = true;
+  EXPECT_EQ(ServerRig(open).post("/translate/v1/batch-translate", body).status, 200);
+}
+
+TEST(Auth, OpenRoutes) {
+  ServerOptions all = with_password();
+  all.auth_all = true;
+  const ServerRig usual(with_password()), closed(all);
+  for (const std::string path : {"/health", "/healthz", "/healthcheck", "/"}) {
+    EXPECT_EQ(usual.get(path).status, 200) << path;
+    EXPECT_EQ(closed.get(path).status, 200) << path;
+  }
+  for (const std::string path : {"/v1/models", "/models", "/metrics", "/slots", "/props", "/v1/server/status",
+                                 "/v1/stats", "/v1/queue/status"}) {
+    EXPECT_EQ(usual.get(path).status, 200) << path;
+    EXPECT_EQ(closed.get(path).status, 401) << path;
+    EXPECT_EQ(closed.get(path, header("X-Api-Key", "p")).status, 200) << path;
+  }
+  EXPECT_EQ(usual.get("/openai/v1/models").status, 401);
+  EXPECT_NE(usual.get("/props").body.find(R"("model_path":"")"), std::string::npos);
+  EXPECT_NE(usual.get("/props", header("X-Api-Key", "p")).body.find("/models/tiny-rwkv7.pth"),
+            std::string::npos);
+}
+
+TEST(Auth, EveryOtherRouteIsClosed) {
+  const ServerRig rig(with_password());
+  for (const Route& route : routes()) {
+    if (route.access != Access::key && route.access != Access::key_or_query) continue;
+    std::string path(route.path);
+    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "x");
+    EXPECT_EQ(rig.send(std::string(route.method), path).status, 401) << path;
+  }
+}
+
+TEST(Auth, WithoutPasswordAnyHeaderIsIgnored) {
+  const ServerRig rig;
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x"})", header("Authorization", "Bearer None")).status,
+            200);
+}
+
+TEST(Cors, PreflightAndErrors) {
+  const ServerRig rig(with_password());
+  const Reply preflight = rig.send("OPTIONS", "/v2/chat/completions", {},
+                                   header("Access-Control-Request-Headers", "X-My-Header"));
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.body, "");
+  EXPECT_EQ(preflight.headers.get("Access-Control-Allow-Origin"), "*");
+  EXPECT_EQ(preflight.headers.get("Access-Control-Allow-Methods"), "GET, POST, PUT, DELETE, OPTIONS");
+  EXPECT_EQ(preflight.headers.get("Access-Control-Allow-Headers"),
+            "Content-Type, Authorization, X-My-Header");
+  EXPECT_EQ(preflight.headers.get("Access-Control-Max-Age"), "86400");
+  EXPECT_EQ(rig.post("/v2/chat/completions", "{}").headers.get("Access-Control-Allow-Origin"), "*");
+  EXPECT_EQ(rig.get("/nowhere").headers.get("Access-Control-Allow-Origin"), "*");
+}
+
+TEST(Routing, UnknownPathAndWrongMethod) {
+  const ServerRig rig;
+  EXPECT_EQ(
+      rig.get("/nowhere").body,
+      R"({"error":{"message":"Not Found","type":"invalid_request_error","param":null,"code":"not_found"},"detail":"Not Found"})");
+  EXPECT_EQ(rig.get("/nowhere").status, 404);
+  EXPECT_EQ(rig.get("/v1/chat/completions").status, 405);
+  EXPECT_NE(rig.get("/v1/chat/completions").body.find(R"("detail":"Method Not Allowed")"), std::string::npos);
+  EXPECT_EQ(rig.send("OPTIONS", "/nowhere").status, 404);
+  EXPECT_EQ(rig.get("/v1/models/").status, 200);
+  const Reply head = rig.send("HEAD", "/v1/models");
+  EXPECT_EQ(head.status, 200);
+  EXPECT_EQ(head.body, "");
+}
+
+TEST(Models, UnknownNameIsAnsweredUnlessStrict) {
+  EXPECT_EQ(ServerRig().post("/v1/completions", R"({"prompt":"x","model":"api-test"})").status, 200);
+  ServerOptions options;
+  options.strict_model = true;
+  const ServerRig strict(options);
+  for (const std::string known : {"tiny-rwkv7", "rwkv7", "rwkv-7", "rwkv", "default", ""}) {
+    EXPECT_EQ(strict.post("/v1/completions", R"({"prompt":"x","model":")" + known + "\"}").status, 200)
+        << known;
+  }
+  const Reply unknown = strict.post("/v1/completions", R"({"prompt":"x","model":"api-test"})");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_NE(unknown.body.find(R"("param":"model","code":"model_not_found")"), std::string::npos);
+}
+
+TEST(Models, NoneLoaded) {
+  ServerRig rig;
+  rig.models.remove("tiny-rwkv7");
+  EXPECT_EQ(rig.post("/v2/chat/completions", R"({"contents":["x"]})").body, R"({"error":"No model loaded"})");
+  const Reply chat = rig.post("/v1/completions", R"({"prompt":"x"})");
+  EXPECT_EQ(chat.status, 503);
+  EXPECT_NE(chat.body.find(R"("type":"unavailable_error","param":null,"code":"model_not_loaded")"),
+            std::string::npos);
+  EXPECT_EQ(rig.get("/health").status, 503);
+  EXPECT_EQ(rig.get("/v1/models").body, R"({"object":"list","data":[]})");
+  EXPECT_EQ(rig.get("/models").body, "[]");
+  EXPECT_EQ(rig.get("/v1/server/status").status, 200);
+}
+
+TEST(BadInput, BrokenBodies) {
+  const ServerRig rig;
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  for (const std::string& body :
+       {std::string("{"), std::string("[]"), std::string("7"), std::string("{\"prompt\":\"\xff\"}"), deep,
+        "{\"prompt\":" + deep + "}", std::string("{\"prompt\":\"x\"} trailing")}) {
+    const Reply openai = rig.post("/v1/chat/completions", body);
+    EXPECT_EQ(openai.status, 400);
+    EXPECT_NE(openai.body.find(R"("message":"Invalid JSON)"), std::string::npos) << openai.body;
+    const Reply native = rig.post("/v2/chat/completions", body);
+    EXPECT_EQ(native.status, 400);
+    EXPECT_TRUE(native.body.starts_with(R"({"error":"Invalid JSON)")) << native.body;
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+TEST(BadInput, BodyLimit) {
+  ServerOptions options;
+  options.limits.max_body_bytes = 1000;
+  const ServerRig rig(options);
+  const Reply reply = rig.post("/v1/completions", R"({"prompt":")" + std::string(1000, 'x') + "\"}");
+  EXPECT_EQ(reply.status, 413);
+  EXPECT_EQ(reply.headers.get("Access-Control-Allow-Origin"), "*");
+  EXPECT_NE(reply.body.find(R"({"error":{"message":)"), std::string::npos) << reply.body;
+}
+
+TEST(BadInput, LargestBodyIsServed) {
+  ServerOptions options;
+  options.limits.max_prompt_tokens = int64_t{1} << 30;
+  ServerRig rig(options);
+  const size_t length = (size_t{64} << 20) - 100;
+  const Reply reply =
+      rig.post("/v1/completions", R"({"max_tokens":1,"prompt":")" + std::string(length, 'x') + "\"}");
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(rig.last_ask().prompt.size(), length);
+}
+
+TEST(BadInput, WrongTypesNameTheField) {
+  const ServerRig rig;
+  const std::string chat = R"({"messages":[{"role":"user","content":"x"}],)";
+  const char* fields[] = {"\"model\":7",
+                          "\"temperature\":-1",
+                          "\"temperature\":1001",
+                          "\"temperature\":\"hot\"",
+                          "\"top_k\":[]",
+                          "\"top_k\":1.5",
+                          "\"top_p\":{}",
+                          "\"min_p\":2",
+                          "\"presence_penalty\":\"x\"",
+                          "\"frequency_penalty\":true",
+                          "\"alpha_decay\":2",
+                          "\"max_tokens\":-1",
+                          "\"max_tokens\":\"many\"",
+                          "\"max_completion_tokens\":1.5",
+                          "\"stop\":7",
+                          "\"stop\":[7]",
+                          "\"stop_tokens\":{}",
+                          "\"stop_tokens\":[-1]",
+                          "\"stop_tokens\":[65536]",
+                          "\"stop_tokens\":[1.5]",
+                          "\"ignore_eos\":\"maybe\"",
+                          "\"seed\":-1",
+                          "\"seed\":\"x\"",
+                          "\"logit_bias\":[]",
+                          "\"logit_bias\":{\"x\":1}",
+                          "\"logit_bias\":{\"70000\":1}",
+                          "\"logit_bias\":{\"5\":101}",
+                          "\"logit_bias\":{\"5\":\"x\"}",
+                          "\"stream\":\"x\"",
+                          "\"stream_options\":7",
+                          "\"chunk_size\":\"x\"",
+                          "\"pad_zero\":\"x\"",
+                          "\"use_prefix_cache\":7",
+                          "\"params\":[]",
+                          "\"n\":0",
+                          "\"n\":129",
+                          "\"n\":\"x\"",
+                          "\"logprobs\":\"x\"",
+                          "\"top_logprobs\":5",
+                          "\"think\":\"x\"",
+                          "\"reasoning_effort\":\"huge\"",
+                          "\"reasoning_format\":\"x\"",
+                          "\"system\":7",
+                          "\"user\":7",
+                          "\"metadata\":7",
+                          "\"store\":\"x\"",
+                          "\"response_format\":7",
+                          "\"response_format\":{}",
+                          "\"response_format\":{\"type\":\"json_object\"}",
+                          "\"tools\":[{}]",
+                          "\"tool_choice\":\"required\"",
+                          "\"functions\":[{}]",
+                          "\"modalities\":[\"audio\"]",
+                          "\"temperature_last\":\"x\"",
+                          "\"include_stop_str_in_output\":\"x\"",
+                          "\"add_generation_prompt\":7"};
+  for (const std::string field : fields) {
+    const Reply reply = rig.post("/v1/chat/completions", chat + field + "}");
+    EXPECT_EQ(reply.status, 400) << field;
+    const std::string name = field.substr(1, field.find('"', 1) - 1);
+    EXPECT_NE(reply.body.find("'" + name), std::string::npos) << field << " answered " << reply.body;
+    EXPECT_TRUE(parse_json(reply.body).ok());
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+TEST(BadInput, Messages) {
+  const ServerRig rig;
+  for (const std::string messages :
+       {R"("x")", "7", "{}", "[7]", R"([{"content":"x"}])", R"([{"role":7,"content":"x"}])",
+        R"([{"role":"user","content":7}])", R"([{"role":"user","content":[{"type":"image_url"}]}])",
+        R"([{"role":"user","content":[7]}])", R"([{"role":"user","content":""}])",
+        R"([{"role":"tool","content":"x","tool_call_id":"nope"}])"}) {
+    const Reply reply = rig.post("/v1/chat/completions", R"({"messages":)" + messages + "}");
+    EXPECT_EQ(reply.status, 400) << messages;
+    EXPECT_NE(reply.body.find(R"("type":"invalid_request_error")"), std::string::npos) << reply.body;
+  }
+}
+
+TEST(BadInput, Prompts) {
+  const ServerRig rig;
+  for (const std::string prompt : {"7", "{}", "[65536]", "[-1]", "[1.5]", R"([1,"a"])", R"(["a",7])", "[[]]",
+                                   R"([""])", "[true]", "[[[1]]]"}) {
+    const Reply reply = rig.post("/v1/completions", R"({"prompt":)" + prompt + "}");
+    EXPECT_EQ(reply.status, 400) << prompt;
+    EXPECT_NE(reply.body.find("prompt"), std::string::npos) << reply.body;
+  }
+  for (const std::string field : {R"("best_of":2,"n":3)", R"("best_of":2,"stream":true)", R"("logprobs":21)",
+                                  R"("echo":true,"logprobs":1,"stream":true)"}) {
+    EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x",)" + field + "}").status, 400) << field;
+  }
+}
+
+TEST(Lenient, ScalarsInStringsAndNestedDefaults) {
+  ServerRig rig;
+  const Reply reply = rig.post(
+      "/v1/completions",
+      R"({"prompt":"x","temperature":"0.5","top_k":"7","max_tokens":5.0,"stream":"False","seed":"18446744073709551615",)"
+      R"("params":{"top_p":"0.25","temperature":9,"presence_penalty":1},"logit_bias":{"5":"2"},"stop":null})");
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  const Ask ask = rig.last_ask();
+  EXPECT_EQ(ask.sampling.temperature, 0.5f);
+  EXPECT_EQ(ask.sampling.top_k, 7);
+  EXPECT_EQ(ask.sampling.top_p, 0.25f);
+  EXPECT_EQ(ask.sampling.presence, 1.0f);
+  EXPECT_EQ(ask.sampling.seed, 18446744073709551615u);
+  EXPECT_EQ(ask.max_tokens, 5);
+  EXPECT_EQ(ask.sampling.logit_bias, (std::vector<std::pair<int32_t, float>>{{5, 2.0f}}));
+}
+
+TEST(Lenient, EdgeValuesAreMapped) {
+  ServerRig rig;
+  rig.post(
+      "/v1/completions",
+      R"({"prompt":"x","temperature":0.0005,"top_k":-3,"top_p":1.5,"max_tokens":99999999,"chunk_size":-1})");
+  const Ask ask = rig.last_ask();
+  EXPECT_EQ(ask.sampling.temperature, 0.0f);
+  EXPECT_EQ(ask.sampling.top_k, 0);
+  EXPECT_EQ(ask.sampling.top_p, 1.0f);
+  EXPECT_EQ(ask.max_tokens, 65536);
+}
+
+TEST(Stops, MixedListsAndManyTexts) {
+  ServerRig rig;
+  rig.post("/v1/completions", R"({"prompt":"x","stop_tokens":[261,"END",5,"5",""],"stop":["Q:"]})");
+  EXPECT_EQ(rig.last_ask().stop.ids, (std::vector<int32_t>{0, 5, 261}));
+  EXPECT_EQ(rig.last_ask().stop.texts, (std::vector<std::string>{"END", "5", "Q:"}));
+  rig.post("/v2/chat/completions", R"({"contents":["x"],"stop_tokens":[]})");
+  EXPECT_EQ(rig.last_ask().stop.ids, std::vector<int32_t>{0});
+  std::string many = R"({"prompt":"x","stop_tokens":[)";
+  for (int i = 0; i < 10000; ++i) many += (i ? ",\"stop" : "\"stop") + std::to_string(i) + "\"";
+  EXPECT_EQ(rig.post("/v1/completions", many + "]}").status, 200);
+  EXPECT_EQ(rig.last_ask().stop.texts.size(), 10000u);
+  const Reply reply =
+      rig.post("/v1/completions", R"({"prompt":"x","stop":["1","2","3","4","5","6","7","8","9",)"
+                                  R"("10","11","12","13","14","15","16","17"]})");
+  EXPECT_EQ(reply.status, 400);
+}
+
+}  // namespace
+}  // namespace fulmar::testing
