@@ -83,6 +83,10 @@ struct Ahead {
   const std::byte* weight = nullptr;
   size_t row_bytes = 0;
   size_t chunk_bytes = 0;  // that kChunk terms take
+
+  Ahead from_row(size_t n) const {
+    return {weight == nullptr ? nullptr : weight + n * row_bytes, row_bytes, chunk_bytes};
+  }
 };
 
 template <int kOutputs>
@@ -138,22 +142,21 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_R
 // All outputs of a block for one tile of rows.
 template <int kVectors>
 HWY_INLINE void multiply_outputs(const float* tile, const float* weight, size_t depth, size_t outputs,
-                                 bool fresh, float* sums, Ahead ahead) {
+                                 bool fresh, float* sums, const Ahead& ahead) {
   constexpr size_t kFull = outputs_per_tile(kVectors);
   const size_t width = kVectors * hn::Lanes(F32());
   size_t n = 0;
-  const auto advance = [&](size_t done) HWY_ATTR {
-    n += done;
-    if (ahead.weight != nullptr) ahead.weight += done * ahead.row_bytes;
-  };
-  for (; n + kFull <= outputs; advance(kFull)) {
-    multiply_tile<kVectors, kFull>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width, ahead);
+  for (; n + kFull <= outputs; n += kFull) {
+    multiply_tile<kVectors, kFull>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width,
+                                   ahead.from_row(n));
   }
-  for (; n + 4 <= outputs; advance(4)) {
-    multiply_tile<kVectors, 4>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width, ahead);
+  for (; n + 4 <= outputs; n += 4) {
+    multiply_tile<kVectors, 4>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width,
+                               ahead.from_row(n));
   }
-  for (; n < outputs; advance(1)) {
-    multiply_tile<kVectors, 1>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width, ahead);
+  for (; n < outputs; ++n) {
+    multiply_tile<kVectors, 1>(tile, weight + n * kWeightStride, depth, fresh, sums + n * width,
+                               ahead.from_row(n));
   }
 }
 
