@@ -74,26 +74,35 @@ std::optional<Nonfinite> scan(const StoredTensor& tensor) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Nonfinite> first_nonfinite(const Checkpoint& checkpoint) {
+// Scans the tensors side by side; with `first_only`, none behind the first one found.
+std::vector<Nonfinite> scan_all(const Checkpoint& checkpoint, bool first_only) {
   const std::vector<StoredTensor>& tensors = checkpoint.tensors();
   std::vector<std::optional<Nonfinite>> found(tensors.size());
   std::atomic<size_t> next = 0, end = tensors.size();
   const auto work = [&] {
     for (size_t i = next++; i < end; i = next++) {
       found[i] = scan(tensors[i]);
-      if (found[i]) end = std::min(end.load(), i + 1);
+      if (found[i] && first_only) end = std::min(end.load(), i + 1);
     }
   };
   std::vector<std::thread> helpers;
   for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); i++) helpers.emplace_back(work);
   work();
   for (std::thread& helper : helpers) helper.join();
+  std::vector<Nonfinite> all;
   for (auto& one : found) {
-    if (one) return one;
+    if (one) all.push_back(*one);
   }
-  return std::nullopt;
+  return all;
+}
+
+}  // namespace
+
+std::vector<Nonfinite> all_nonfinite(const Checkpoint& checkpoint) { return scan_all(checkpoint, false); }
+
+std::optional<Nonfinite> first_nonfinite(const Checkpoint& checkpoint) {
+  const auto found = scan_all(checkpoint, true);
+  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
 }  // namespace fulmar

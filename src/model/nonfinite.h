@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "files/checkpoint.h"
 
@@ -16,8 +17,10 @@ struct Nonfinite {
   std::string_view what;  // "NaN" or "infinity"
 };
 
-// The first float tensor (in the checkpoint's order) that holds a number that is not finite. Reads every
-// weight once, with as many threads as the machine has cores.
+// The float tensors that hold a number that is not finite, in the checkpoint's order. Reads every weight
+// once, with as many threads as the machine has cores.
+std::vector<Nonfinite> all_nonfinite(const Checkpoint& checkpoint);
+// The first of them; stops reading there.
 std::optional<Nonfinite> first_nonfinite(const Checkpoint& checkpoint);
 
 }  // namespace fulmar

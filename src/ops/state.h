@@ -44,7 +44,8 @@ struct StateField {
   }
 };
 
-// View of all slots, in the memory of one backend.
+// View of all slots, in the memory of one backend. The last one is spare: no sequence's, for the rows that a
+// backend pads its batches with.
 struct State {
   std::byte* base = nullptr;
   int64_t slots = 0;

@@ -370,9 +370,11 @@ std::vector<OpsCase> island_cases() {
       {"channel_mix6", channel_mix6},
       {"read_out", read_out}};
   std::vector<OpsCase> cases;
-  for (const auto& [name, run] : islands) {
+  for (const auto& island : islands) {
     for (const IslandShape& shape : island_shapes()) {
-      cases.push_back({std::string(name) + "_" + shape.name, [run, &shape](Ops& ops) { run(ops, shape); }});
+      const Run run = island.second;
+      cases.push_back(
+          {std::string(island.first) + "_" + shape.name, [run, &shape](Ops& ops) { run(ops, shape); }});
     }
   }
   return cases;
