@@ -245,7 +245,7 @@ TEST(BadInput, WrongTypesNameTheField) {
     const Reply reply = rig.post("/v1/chat/completions", chat + field + "}");
     EXPECT_EQ(reply.status, 400) << field;
     const std::string name = field.substr(1, field.find('"', 1) - 1);
-    EXPECT_NE(reply.body.find("'" + name), std::string::npos) << field << " answered " << reply.body;
+    EXPECT_NE(reply.body.find(name), std::string::npos) << field << " answered " << reply.body;
     EXPECT_TRUE(parse_json(reply.body).ok());
   }
   EXPECT_TRUE(rig.engine.asks().empty());

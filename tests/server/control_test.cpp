@@ -142,7 +142,9 @@ TEST(Control, CancelledWhileWaiting) {
     const Reply reply = rig.post(path, R"({"contents":["x"]})");
     stopper.join();
     EXPECT_EQ(reply.status, status) << path;
-    if (status == 409) EXPECT_EQ(reply.body, R"({"error":"Request cancelled"})");
+    const std::string wanted =
+        status == 409 ? R"({"error":"Request cancelled"})" : R"("finish_reason":"cancelled")";
+    EXPECT_NE(reply.body.find(wanted), std::string::npos) << reply.body;
   }
 }
 
@@ -211,7 +213,7 @@ TEST(Text, TokensBothWays) {
   EXPECT_EQ(rig.post("/tokenize", R"({"content":"AB"})").body, R"({"tokens":[66,67]})");
   EXPECT_EQ(rig.post("/tokenize", R"({"content":"é","with_pieces":true,"add_special":true})").body,
             R"({"tokens":[{"id":0,"piece":""},{"id":196,"piece":[195]},{"id":170,"piece":[169]}]})");
-  EXPECT_EQ(rig.post("/detokenize", R"({"tokens":[66,261,196]})").body, "{\"content\":\"B\\n\\n\uFFFD\"}");
+  EXPECT_EQ(rig.post("/detokenize", R"({"tokens":[66,261,196]})").body, "{\"content\":\"A\\n\\n\uFFFD\"}");
   EXPECT_EQ(rig.post("/tokenize", "{}").body, R"({"error":"Missing content"})");
   EXPECT_EQ(rig.post("/detokenize", "{}").body, R"({"error":"Missing tokens"})");
   EXPECT_EQ(rig.post("/detokenize", R"({"tokens":[65536]})").status, 400);

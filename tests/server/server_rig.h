@@ -65,7 +65,7 @@ class ServerRig {
     facts->engine = &engine;
     facts->tokenizer = &tokenizer;
     facts->end_token = 0;
-    facts->stops = stop_defaults(tokenizer);
+    facts->stops = {.turn_ids = {261, 24281}, .turn_texts = {}, .infill_ids = {10060}, .infill_texts = {}};
     model = facts;
     models.add(facts);
     options.port = 0;
