@@ -108,8 +108,10 @@ PanelPieces panel_pieces(const LinearTask& task, int threads) {
   const int64_t tiles = divide_up(p.product.rows, panel_row_tile());
   const int64_t row_blocks = divide_up(p.product.rows, kPanelRows);
   p.rows_per_block = divide_up(tiles, row_blocks) * panel_row_tile();
-  const bool enough = row_blocks * (p.outputs / kPanelOutputs) >= kPanelPiecesPerThread * threads;
-  p.outputs_per_block = enough ? kPanelOutputs : kSmallestPanelOutputs;
+  // Small blocks where there are few, so that all threads have work, and where a single tile of rows gives
+  // the widened weights too little use to leave the first-level cache for.
+  const bool few = row_blocks * (p.outputs / kPanelOutputs) < kPanelPiecesPerThread * threads;
+  p.outputs_per_block = few || tiles == 1 ? kSmallestPanelOutputs : kPanelOutputs;
   p.output_blocks = divide_up(p.outputs, p.outputs_per_block);
   return p;
 }

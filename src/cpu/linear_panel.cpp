@@ -210,10 +210,11 @@ void multiply_block(const PanelProduct& p, const PanelBlock& block) {
   for (int64_t first = 0; first < p.depth; first += kPanelDepth) {
     const auto depth = static_cast<size_t>(HWY_MIN(kPanelDepth, p.depth - first));
     widen(weight + first, static_cast<size_t>(p.depth), outputs, depth, widened);
-    Ahead ahead{nullptr, static_cast<size_t>(p.depth) * sizeof(E), kChunk * sizeof(E)};
-    if (first + kPanelDepth < p.depth) {
-      ahead.weight = reinterpret_cast<const std::byte*>(weight + first + kPanelDepth);
-    }
+    // What comes next: the following terms, or the first ones of the block below.
+    const bool more = first + kPanelDepth < p.depth;
+    const E* const next = weight + (more ? first + kPanelDepth : (block.output_end - block.output) * p.depth);
+    const Ahead ahead{reinterpret_cast<const std::byte*>(next), static_cast<size_t>(p.depth) * sizeof(E),
+                      kChunk * sizeof(E)};
     multiply_tiles(p, block, first, depth, widened, sums, ahead);
   }
   store_sums(p, block, sums);
