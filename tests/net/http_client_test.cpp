@@ -1,6 +1,7 @@
 // The client against our own server and against answers written by hand.
 #include "net/http_client.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 std::string url_of(uint16_t port, std::string_view path) {
-  return "http://127.0.0.1:" + std::to_string(port) + std::string(path);
+  return fmt::format("http://127.0.0.1:{}{}", port, path);
 }
 
 ClientRequest request_to(uint16_t port, std::string target = "/") {
@@ -81,7 +82,7 @@ TEST(Fetch, ARefusedConnectionIsUnavailable) {
   const auto answer = fetch("GET", url_of(port, "/"));
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.error().kind, ErrorKind::unavailable);
-  EXPECT_THAT(answer.error().text, StartsWith("127.0.0.1:" + std::to_string(port) + ": cannot connect"));
+  EXPECT_THAT(answer.error().text, StartsWith(fmt::format("127.0.0.1:{}: cannot connect", port)));
 }
 
 TEST(Fetch, ASilentServerRunsIntoTheTimeOut) {
@@ -232,7 +233,7 @@ TEST(HttpClient, AThousandRequestsAtOnce) {
   std::vector<Recorded> recorded(1000);
   HttpClient client;
   for (size_t i = 0; i < recorded.size(); i++) {
-    client.send(request_to(server->port(), "/" + std::to_string(i)), recorded[i].callbacks());
+    client.send(request_to(server->port(), fmt::format("/{}", i)), recorded[i].callbacks());
   }
   std::vector<std::shared_ptr<Exchange>> exchanges;
   for (size_t i = 0; i < recorded.size(); i++) exchanges.push_back(shelf.take());
@@ -242,7 +243,7 @@ TEST(HttpClient, AThousandRequestsAtOnce) {
   }
   for (size_t i = 0; i < recorded.size(); i++) {
     ASSERT_TRUE(recorded[i].wait().ok());
-    ASSERT_EQ(recorded[i].body(), "GET /" + std::to_string(i) + "\n");
+    ASSERT_EQ(recorded[i].body(), fmt::format("GET /{}\n", i));
   }
 }
 
