@@ -1,6 +1,8 @@
-# Writes the files of web/ as C++ constants: cmake -DWEB=<folder> -DOUT=<file.cpp> -P EmbedPage.cmake
-set(text "// Generated from web/ by cmake/EmbedPage.cmake.\n#include \"server/page_files.h\"\n\nnamespace fulmar {\n\n")
-foreach(pair kPageHtml=index.html kPageScript=app.js kPageStyle=style.css)
+# Writes files of web/ as C++ constants:
+#   cmake -DWEB=<folder> -DHEADER=<declares them> -DFILES=<NAME=file,...> -DOUT=<file.cpp> -P EmbedPage.cmake
+set(text "// Generated from web/ by cmake/EmbedPage.cmake.\n#include \"${HEADER}\"\n\nnamespace fulmar {\n\n")
+string(REPLACE "," ";" FILES "${FILES}")
+foreach(pair ${FILES})
   string(REPLACE "=" ";" pair ${pair})
   list(GET pair 0 name)
   list(GET pair 1 file)

@@ -19,6 +19,7 @@ CONFINED = {
     r"cuda|cublas": ["src/gpu/"],
     r"curl/": ["src/app/", "src/net/"],
     r"hiredis": ["src/cache/"],
+    r"yaml-cpp/": ["src/control/config_file"],
 }
 
 

@@ -12,6 +12,7 @@ namespace fulmar {
 using Command = std::function<int()>;  // returns the exit code
 
 void add_serve(CLI::App& app, Command& chosen);
+void add_control(CLI::App& app, Command& chosen);
 void add_chat(CLI::App& app, Command& chosen);
 void add_generate(CLI::App& app, Command& chosen);
 void add_tokenize(CLI::App& app, Command& chosen);

@@ -1,0 +1,115 @@
+// The only includer of the YAML library. Nodes become a JSON tree, so that one validation serves both doors.
+#include "control/config_file.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace fulmar {
+namespace {
+
+constexpr std::string_view kFields[] = {"name",
+                                        "model_path",
+                                        "tokenizer_path",
+                                        "gpu_id",
+                                        "host",
+                                        "port",
+                                        "max_batch_size",
+                                        "max_prefill_batch",
+                                        "max_queue_size",
+                                        "prefill_chunk_size",
+                                        "use_cuda_graph",
+                                        "restart",
+                                        "args"};
+
+// Scalars stay text: the fields' lenient readers know numbers and flags.
+JsonValue json_of(const YAML::Node& worker) {
+  std::vector<JsonObject::Member> members;
+  for (const auto& field : worker) {
+    if (field.second.IsScalar()) {
+      members.emplace_back(field.first.as<std::string>(), JsonValue(field.second.as<std::string>()));
+    }
+  }
+  return JsonValue(JsonObject(std::move(members)));
+}
+
+Status check_fields(const YAML::Node& worker, const std::string& title) {
+  for (const auto& field : worker) {
+    const auto name = field.first.as<std::string>();
+    if (std::find(std::begin(kFields), std::end(kFields), name) == std::end(kFields)) {
+      return Error{ErrorKind::invalid, fmt::format("{}: unknown field '{}'", title, name)};
+    }
+    const bool good =
+        name == "args" ? field.second.IsSequence() : field.second.IsScalar() || field.second.IsNull();
+    if (!good) {
+      return Error{ErrorKind::invalid, fmt::format("{}: {} has the wrong form, wanted {}", title, name,
+                                                   name == "args" ? "a list of words" : "one value")};
+    }
+  }
+  return {};
+}
+
+Result<WorkerSpec> parse_worker(const YAML::Node& worker, size_t number, const WorkerSurroundings& around) {
+  std::string title = fmt::format("workers[{}]", number);
+  if (!worker.IsMap()) return Error{ErrorKind::invalid, title + ": is no map of fields"};
+  FULMAR_TRY(check_fields(worker, title));
+  const std::string name = worker["name"] ? worker["name"].as<std::string>() : "";
+  if (name.empty()) return Error{ErrorKind::invalid, title + ": name is missing"};
+  title = fmt::format("worker '{}'", name);
+  ParsedSpec parsed = parse_worker_spec(json_of(worker), around);
+  if (!parsed.problems.empty()) {
+    return Error{ErrorKind::invalid, fmt::format("{}: {}", title, parsed.problems.front().message)};
+  }
+  parsed.spec.name = name;
+  if (!worker["restart"]) parsed.spec.restart = RestartPolicy::on_failure;
+  if (worker["args"]) parsed.spec.extra_arguments = worker["args"].as<std::vector<std::string>>();
+  return std::move(parsed.spec);
+}
+
+Result<std::vector<WorkerSpec>> parse_tree(const YAML::Node& root, const WorkerSurroundings& around) {
+  std::vector<WorkerSpec> specs;
+  if (root.IsNull()) return specs;
+  const bool known = root.IsMap() && std::all_of(root.begin(), root.end(), [](const auto& field) {
+                       return field.first.template as<std::string>() == "workers";
+                     });
+  if (!known || (root["workers"] && !root["workers"].IsSequence() && !root["workers"].IsNull())) {
+    return Error{ErrorKind::invalid, "wanted one list called workers"};
+  }
+  for (size_t i = 0; root["workers"] && i < root["workers"].size(); ++i) {
+    FULMAR_ASSIGN(WorkerSpec spec, parse_worker(root["workers"][i], i, around));
+    if (std::any_of(specs.begin(), specs.end(), [&](const auto& other) { return other.name == spec.name; })) {
+      return Error{ErrorKind::invalid, fmt::format("two workers are called '{}'", spec.name)};
+    }
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+}  // namespace
+
+Result<std::vector<WorkerSpec>> parse_config(const std::string& yaml, const WorkerSurroundings& around) {
+  try {
+    return parse_tree(YAML::Load(yaml), around);
+  } catch (const YAML::Exception& error) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("line {}: {}", error.mark.is_null() ? 0 : error.mark.line + 1, error.msg)};
+  }
+}
+
+Result<std::vector<WorkerSpec>> read_config(const std::string& path, const WorkerSurroundings& around) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return Error{ErrorKind::not_found, fmt::format("cannot read configuration file {}", path)};
+  }
+  auto specs = parse_config(text.str(), around);
+  if (!specs.ok()) return Error{specs.error().kind, path + ": " + specs.error().text};
+  return specs;
+}
+
+}  // namespace fulmar

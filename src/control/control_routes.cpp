@@ -1,0 +1,367 @@
+// Routes of the dashboard, of the workers' administration, and of generation through the router.
+#include "control/control_routes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "control/control_answers.h"
+#include "control/control_auth.h"
+#include "control/dashboard_files.h"
+#include "control/placement.h"
+#include "control/relay.h"
+#include "net/json.h"
+
+namespace fulmar {
+namespace {
+
+using ExchangePtr = std::shared_ptr<Exchange>;
+
+struct Asked {
+  ControlService& service;
+  ExchangePtr exchange;
+  std::string_view argument;  // what '*' stands for in the route's path
+
+  const HttpRequest& request() const { return exchange->request(); }
+  void answer(HttpResponse response) const {
+    add_cors(response.headers);
+    exchange->respond(std::move(response));
+  }
+  FleetPtr fleet() const { return service.supervisor.fleet(); }
+};
+
+enum class Access { open, key, key_in_body };
+
+struct ControlRoute {
+  std::string_view method;  // empty: any
+  std::string_view path;    // one '*' stands for anything but nothing
+  Access access;
+  void (*handle)(const Asked&);
+};
+
+// ---- pages and figures
+
+void answer_file(const Asked& asked, std::string_view type, std::string_view content) {
+  HttpResponse response;
+  response.content_type = type;
+  response.headers.set("Cache-Control", "no-cache");
+  response.headers.set("Content-Security-Policy",
+                       "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'");
+  response.headers.set("X-Content-Type-Options", "nosniff");
+  response.body = content;
+  asked.answer(std::move(response));
+}
+
+void dashboard(const Asked& asked) { answer_file(asked, "text/html; charset=utf-8", kDashboardHtml); }
+void dashboard_script(const Asked& asked) {
+  answer_file(asked, "text/javascript; charset=utf-8", kDashboardScript);
+}
+void dashboard_style(const Asked& asked) { answer_file(asked, "text/css; charset=utf-8", kDashboardStyle); }
+void page_style(const Asked& asked) { answer_file(asked, "text/css; charset=utf-8", kDashboardBaseStyle); }
+
+int64_t count_ready(const Fleet& fleet) {
+  return std::count_if(fleet.begin(), fleet.end(),
+                       [](const WorkerPtr& worker) { return worker->phase == WorkerPhase::ready; });
+}
+
+void health(const Asked& asked) {
+  const FleetPtr fleet = asked.fleet();
+  JsonWriter json;
+  json.begin_object()
+      .member("status", "ok")
+      .member("workers", fleet->size())
+      .member("ready", count_ready(*fleet))
+      .end_object();
+  asked.answer(json_answer(json.take()));
+}
+
+void readiness(const Asked& asked) {
+  const bool ready = count_ready(*asked.fleet()) > 0;
+  asked.answer(ready ? json_answer(R"({"status":"ok"})") : detail_answer(503, "no worker is ready"));
+}
+
+void system_figures(const Asked& asked) {
+  asked.answer(json_answer(system_json(FULMAR_VERSION, asked.service.gpus.figures())));
+}
+
+void history(const Asked& asked) {
+  double since = 0;
+  if (const std::string* text = asked.request().query.find("since")) {
+    since = lenient_number(JsonValue(*text)).value_or(0);
+  }
+  asked.answer(json_answer(asked.service.supervisor.history().json(since)));
+}
+
+void model_files(const Asked& asked) {
+  const std::string& folder = asked.service.models_dir;
+  asked.answer(json_answer(model_files_json(!folder.empty(), list_model_files(folder))));
+}
+
+void metrics(const Asked& asked) {
+  HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = fleet_metrics(*asked.fleet());
+  asked.answer(std::move(response));
+}
+
+void list_models(const Asked& asked) { asked.answer(json_answer(models_json(*asked.fleet()))); }
+
+void show_model(const Asked& asked) {
+  std::string model = model_json(*asked.fleet(), asked.argument);
+  asked.answer(model.empty() ? no_route_answer(404) : json_answer(std::move(model)));
+}
+
+// ---- workers
+
+// The worker that the path names, or null and a 404.
+WorkerPtr named_worker(const Asked& asked) {
+  WorkerPtr worker = find_worker(*asked.fleet(), asked.argument);
+  if (!worker) asked.answer(detail_answer(404, "worker not found"));
+  return worker;
+}
+
+void list_workers(const Asked& asked) { asked.answer(json_answer(workers_json(*asked.fleet()))); }
+
+void show_worker(const Asked& asked) {
+  if (const WorkerPtr worker = named_worker(asked)) asked.answer(json_answer(worker_json(*worker)));
+}
+
+HttpResponse start_failure(const Error& error) {
+  if (error.kind == ErrorKind::conflict) {
+    return json_answer(problems_json({{"port", error.text, "value_error"}}), 422);
+  }
+  return detail_answer(error.kind == ErrorKind::unavailable ? 503 : 500, error.text);
+}
+
+void start_worker(const Asked& asked) {
+  const auto body = parse_json(asked.request().body);
+  if (!body.ok()) return asked.answer(detail_answer(400, body.error().text));
+  ParsedSpec parsed = parse_worker_spec(*body, {.models_dir = asked.service.models_dir});
+  if (!parsed.problems.empty()) return asked.answer(json_answer(problems_json(parsed.problems), 422));
+  asked.service.supervisor.start(std::move(parsed.spec), [asked](Result<WorkerPtr> started) {
+    asked.answer(started.ok() ? json_answer(worker_json(**started)) : start_failure(started.error()));
+  });
+}
+
+void stop_worker(const Asked& asked) {
+  if (!named_worker(asked)) return;
+  const Status found = asked.service.supervisor.stop(
+      asked.argument, [asked] { asked.answer(json_answer(R"({"status":"ok"})")); });
+  if (!found.ok()) asked.answer(detail_answer(404, found.error().text));
+}
+
+// {"deadline":S}: seconds, by default 60.
+void drain_worker(const Asked& asked) {
+  constexpr double kMostSeconds = 86'400;
+  if (!named_worker(asked)) return;
+  const std::string& text = asked.request().body;
+  const auto body = text.empty() ? Result<JsonValue>(JsonValue()) : parse_json(text);
+  if (!body.ok()) return asked.answer(detail_answer(400, body.error().text));
+  const auto seconds = get_number(*body, "deadline", 0, kMostSeconds);
+  if (!seconds.ok()) {
+    return asked.answer(json_answer(problems_json({{"deadline", seconds.error().text, "value_error"}}), 422));
+  }
+  const auto most = std::chrono::milliseconds(static_cast<int64_t>(seconds->value_or(60) * 1000));
+  const Status found = asked.service.supervisor.drain(asked.argument, most);
+  asked.answer(found.ok() ? json_answer(R"({"status":"draining"})") : detail_answer(404, found.error().text));
+}
+
+void worker_logs(const Asked& asked) {
+  const WorkerPtr worker = named_worker(asked);
+  if (!worker) return;
+  int64_t tail = 200;
+  if (const std::string* text = asked.request().query.find("tail")) {
+    const auto number = lenient_int(JsonValue(*text));
+    if (!number) {
+      return asked.answer(detail_answer(422, "tail: is '" + *text + "', wanted a whole number"));
+    }
+    tail = *number;
+  }
+  asked.answer(json_answer(logs_json(worker->id, worker->log->tail(tail))));
+}
+
+// ---- relaying
+
+HttpResponse with_cors(HttpResponse response) {
+  add_cors(response.headers);
+  return response;
+}
+
+// What follows `prefix` in the request's raw target, as the worker's target.
+std::optional<std::string> rest_of_target(std::string_view target, const std::string& prefix) {
+  if (!target.starts_with(prefix)) return std::nullopt;
+  std::string rest(target.substr(prefix.size()));
+  if (rest.empty() || rest.front() != '/') rest.insert(rest.begin(), '/');
+  return rest;
+}
+
+void proxy(const Asked& asked) {
+  const std::string id(asked.argument.substr(0, asked.argument.find('/')));
+  const WorkerPtr worker = find_worker(*asked.fleet(), id);
+  if (!worker) return asked.answer(detail_answer(404, "worker not found"));
+  if (worker->phase == WorkerPhase::starting) return asked.answer(detail_answer(503, "proxy not ready"));
+  if (!worker->alive()) return asked.answer(detail_answer(502, "worker unreachable"));
+  const auto target = rest_of_target(asked.request().target, "/api/workers/" + id + "/proxy");
+  if (!target) return asked.answer(no_route_answer(404));
+  relay(
+      asked.service.client, asked.exchange,
+      {.target = *target, .body = asked.exchange->take_body(), .password = asked.service.password},
+      [worker, used = false]() mutable { return std::exchange(used, true) ? nullptr : worker; },
+      with_cors(detail_answer(502, "worker unreachable")));
+}
+
+void relay_anywhere(const Asked& asked, Wish wish, std::string session, int refusal) {
+  HttpResponse none = detail_answer(503, "no worker is ready");
+  none.body = R"({"error":{"message":"No worker is ready","type":"unavailable_error","param":null,)"
+              R"("code":"no_worker"},"detail":"no worker is ready"})";
+  none.headers.set("Retry-After", "1");
+  relay(
+      asked.service.client, asked.exchange,
+      {.target = asked.request().target,
+       .body = asked.exchange->take_body(),
+       .password = asked.service.password,
+       .refusal = refusal},
+      [&service = asked.service, wish = std::move(wish), session = std::move(session)]() mutable {
+        const WorkerPtr worker = choose_worker(*service.supervisor.fleet(), wish);
+        if (!worker) return worker;
+        wish.excluded.push_back(worker->id);
+        if (!session.empty()) service.homes.set(session, worker->id);
+        return worker;
+      },
+      with_cors(std::move(none)));
+}
+
+void route_by_model(const Asked& asked) {
+  const auto parsed = parse_json(asked.request().body);
+  const JsonValue body = parsed.ok() ? *parsed : JsonValue();  // a worker tells what is wrong with it
+  Wish wish;
+  if (const JsonValue* model = body.find("model"); model != nullptr && model->is_string()) {
+    wish.model = model->as_string();
+  }
+  std::string session = session_key(asked.request().headers, body);
+  if (!session.empty()) wish.home = asked.service.homes.find(session);
+  relay_anywhere(asked, std::move(wish), std::move(session), 503);
+}
+
+// Nobody remembers who runs a request: one worker after the other is asked until one knows it.
+void cancel_request(const Asked& asked) { relay_anywhere(asked, {}, {}, 404); }
+
+// ---- the table
+
+// Exact paths come before patterns that would fit, too.
+constexpr ControlRoute kRoutes[] = {
+    {"GET", "/", Access::key, dashboard},
+    {"GET", "/dashboard.js", Access::key, dashboard_script},
+    {"GET", "/dashboard.css", Access::key, dashboard_style},
+    {"GET", "/style.css", Access::key, page_style},
+    {"GET", "/health", Access::open, health},
+    {"GET", "/healthz", Access::open, health},
+    {"GET", "/ready", Access::open, readiness},
+    {"GET", "/metrics", Access::open, metrics},
+    {"GET", "/api/system", Access::key, system_figures},
+    {"GET", "/api/history", Access::key, history},
+    {"GET", "/api/models", Access::key, model_files},
+    {"GET", "/api/workers", Access::key, list_workers},
+    {"POST", "/api/workers/start", Access::key, start_worker},
+    {"POST", "/api/workers/*/stop", Access::key, stop_worker},
+    {"POST", "/api/workers/*/drain", Access::key, drain_worker},
+    {"GET", "/api/workers/*/logs", Access::key, worker_logs},
+    {"", "/api/workers/*/proxy", Access::key, proxy},
+    {"GET", "/api/workers/*", Access::key, show_worker},
+    {"GET", "/v1/models", Access::open, list_models},
+    {"GET", "/v1/models/*", Access::open, show_model},
+    {"DELETE", "/v1/requests/*", Access::key, cancel_request},
+    {"POST", "/v1/*", Access::key_in_body, route_by_model},
+    {"POST", "/v2/*", Access::key_in_body, route_by_model},
+    {"POST", "/v3/*", Access::key_in_body, route_by_model},
+    {"POST", "/openai/v1/*", Access::key_in_body, route_by_model},
+    {"POST", "/state/chat/completions", Access::key_in_body, route_by_model},
+    {"POST", "/multi_state/chat/completions", Access::key_in_body, route_by_model},
+    {"POST", "/big_batch/completions", Access::key_in_body, route_by_model},
+    {"POST", "/FIM/v1/batch-FIM", Access::key_in_body, route_by_model},
+    {"POST", "/translate/v1/batch-translate", Access::key_in_body, route_by_model},
+};
+
+// What '*' stands for when `path` fits `pattern`. One in the middle stands for one segment, one at the end
+// for the rest.
+std::optional<std::string_view> fits(std::string_view pattern, std::string_view path) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos)
+    return pattern == path ? std::optional(std::string_view()) : std::nullopt;
+  if (!path.starts_with(pattern.substr(0, star))) return std::nullopt;
+  const std::string_view rest = path.substr(star);
+  const std::string_view after = pattern.substr(star + 1);
+  if (rest.empty()) return std::nullopt;
+  if (after.empty()) return rest;
+  const size_t end = rest.find('/');
+  if (end == 0 || end == std::string_view::npos) return std::nullopt;
+  if (rest.substr(end) == after) return rest.substr(0, end);
+  const bool below_proxy = after == "/proxy" && rest.substr(end).starts_with("/proxy/");
+  return below_proxy ? std::optional(rest.substr(0, end)) : std::nullopt;
+}
+
+struct Match {
+  const ControlRoute* route = nullptr;
+  std::string_view argument;
+  bool path_known = false;
+};
+
+Match find_route(const HttpRequest& request) {
+  Match match;
+  const std::string_view method = request.method == "HEAD" ? "GET" : std::string_view(request.method);
+  for (const ControlRoute& route : kRoutes) {
+    const auto argument = fits(route.path, request.path);
+    if (!argument) continue;
+    match.path_known = true;
+    if (!route.method.empty() && route.method != method) continue;
+    match.route = &route;
+    match.argument = *argument;
+    break;
+  }
+  return match;
+}
+
+bool may_pass(const ControlService& service, Access access, const HttpRequest& request) {
+  if (access == Access::open || has_control_key(service.password, request.headers)) return true;
+  if (access != Access::key_in_body) return false;
+  if (const std::string* key = request.query.find("key"); key && equal_secrets(service.password, *key)) {
+    return true;
+  }
+  const auto body = parse_json(request.body);
+  const JsonValue* field = body.ok() ? body->find("password") : nullptr;
+  return field != nullptr && field->is_string() && equal_secrets(service.password, field->as_string());
+}
+
+HttpResponse preflight(const HttpRequest& request) {
+  HttpResponse response{.status = 204, .content_type = ""};
+  add_cors(response.headers);
+  response.headers.set("Access-Control-Max-Age", "86400");
+  if (const std::string* names = request.headers.find("Access-Control-Request-Headers")) {
+    response.headers.set("Access-Control-Allow-Headers", *names);
+  }
+  return response;
+}
+
+}  // namespace
+
+void add_cors(Headers& headers) {
+  headers.set("Access-Control-Allow-Origin", "*");
+  headers.set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS");
+  headers.set("Access-Control-Allow-Headers", "Content-Type, Authorization");
+}
+
+void handle_control_request(ControlService& service, std::shared_ptr<Exchange> exchange) {
+  const HttpRequest& request = exchange->request();
+  const Match match = find_route(request);
+  const Asked asked{service, exchange, match.argument};
+  if (request.method == "OPTIONS" && match.path_known) return exchange->respond(preflight(request));
+  if (match.route == nullptr) return asked.answer(no_route_answer(match.path_known ? 405 : 404));
+  if (!may_pass(service, match.route->access, request)) return asked.answer(unauthorized_answer());
+  match.route->handle(asked);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,109 @@
+// The few functions of the management library that are needed, declared after its documentation.
+#include "control/gpu_list.h"
+
+#include <dlfcn.h>
+
+#include <array>
+
+namespace fulmar {
+namespace {
+
+using Device = struct NvmlDevice*;
+struct Memory {
+  unsigned long long total, free, used;  // bytes
+};
+struct Utilization {
+  unsigned int gpu, memory;  // percent
+};
+constexpr int kSuccess = 0;
+constexpr int kTemperatureOfGpu = 0;
+
+}  // namespace
+
+struct GpuList::Library {
+  void* handle = nullptr;
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*count)(unsigned int*) = nullptr;
+  int (*by_index)(unsigned int, Device*) = nullptr;
+  int (*name)(Device, char*, unsigned int) = nullptr;
+  int (*memory)(Device, Memory*) = nullptr;
+  int (*utilization)(Device, Utilization*) = nullptr;
+  int (*temperature)(Device, int, unsigned int*) = nullptr;
+
+  // Null when any part is absent.
+  static std::unique_ptr<Library> open() {
+    auto library = std::make_unique<Library>();
+    library->handle = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library->handle == nullptr) return nullptr;
+    const bool complete = library->load("nvmlInit_v2", library->init) &&
+                          library->load("nvmlShutdown", library->shutdown) &&
+                          library->load("nvmlDeviceGetCount_v2", library->count) &&
+                          library->load("nvmlDeviceGetHandleByIndex_v2", library->by_index) &&
+                          library->load("nvmlDeviceGetName", library->name) &&
+                          library->load("nvmlDeviceGetMemoryInfo", library->memory) &&
+                          library->load("nvmlDeviceGetUtilizationRates", library->utilization) &&
+                          library->load("nvmlDeviceGetTemperature", library->temperature);
+    if (!complete || library->init() != kSuccess) {
+      ::dlclose(library->handle);
+      return nullptr;
+    }
+    return library;
+  }
+
+  template <class Function>
+  bool load(const char* symbol, Function& function) {
+    function = reinterpret_cast<Function>(::dlsym(handle, symbol));
+    return function != nullptr;
+  }
+
+  std::vector<GpuFigures> ask() const {
+    std::vector<GpuFigures> gpus;
+    unsigned int devices = 0;
+    if (count(&devices) != kSuccess) return gpus;
+    for (unsigned int i = 0; i < devices; ++i) {
+      Device device = nullptr;
+      if (by_index(i, &device) == kSuccess) gpus.push_back(ask_one(static_cast<int>(i), device));
+    }
+    return gpus;
+  }
+
+  GpuFigures ask_one(int index, Device device) const {
+    GpuFigures gpu{.index = index};
+    std::array<char, 96> text{};
+    Memory bytes{};
+    Utilization share{};
+    unsigned int degrees = 0;
+    if (name(device, text.data(), static_cast<unsigned int>(text.size())) == kSuccess) gpu.name = text.data();
+    if (memory(device, &bytes) == kSuccess) {
+      gpu.memory_total_mb = bytes.total >> 20;
+      gpu.memory_used_mb = bytes.used >> 20;
+    }
+    if (utilization(device, &share) == kSuccess) gpu.utilization = static_cast<int>(share.gpu);
+    if (temperature(device, kTemperatureOfGpu, &degrees) == kSuccess) {
+      gpu.temperature = static_cast<int>(degrees);
+    }
+    return gpu;
+  }
+};
+
+GpuList::GpuList() : library_(Library::open()) {}
+
+GpuList::~GpuList() {
+  if (!library_) return;
+  library_->shutdown();
+  ::dlclose(library_->handle);
+}
+
+std::vector<GpuFigures> GpuList::figures() {
+  std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (library_ &&
+      (asked_ == std::chrono::steady_clock::time_point{} || now - asked_ > std::chrono::seconds(1))) {
+    last_ = library_->ask();
+    asked_ = now;
+  }
+  return last_;
+}
+
+}  // namespace fulmar

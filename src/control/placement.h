@@ -1,0 +1,30 @@
+// Which worker answers a request. Pure: looks at snapshots, touches nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/worker_view.h"
+#include "net/http_message.h"
+#include "net/json_value.h"
+
+namespace fulmar {
+
+struct Wish {
+  std::string model;                  // as the client wrote it; empty: any
+  std::string home;                   // id of the worker that has the session; empty: none yet
+  std::vector<std::string> excluded;  // ids tried already
+};
+
+// The ready worker to ask: the session's home while it is fit, else the one with the fewest rows queued or
+// under way among those that serve the model. A model that nobody serves is not an error: the workers decide
+// then. Null when no worker is ready. Names of the form "<model> <state>" mean the model.
+WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish);
+
+// X-Fulmar-Session, else the body's "session_id"; empty when the request belongs to no session.
+std::string session_key(const Headers& headers, const JsonValue& body);
+
+}  // namespace fulmar

@@ -1,0 +1,210 @@
+// One relayed exchange: a small state machine whose callbacks come from two threads.
+#include "control/relay.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+
+namespace fulmar {
+namespace {
+
+constexpr std::chrono::seconds kTotalTimeout{600};
+constexpr std::chrono::seconds kConnectTimeout{5};
+// Answers of a known length up to this one are passed on whole, longer ones as they come.
+constexpr size_t kMostCollected = size_t{64} << 20;
+
+constexpr std::string_view kHopByHop[] = {"connection",
+                                          "keep-alive",
+                                          "proxy-authenticate",
+                                          "proxy-authorization",
+                                          "te",
+                                          "trailers",
+                                          "trailer",
+                                          "transfer-encoding",
+                                          "upgrade",
+                                          "host",
+                                          "content-length"};
+
+std::optional<size_t> content_length(const Headers& headers) {
+  const std::string_view text = headers.get("Content-Length");
+  size_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return length;
+}
+
+class Relay : public std::enable_shared_from_this<Relay> {
+ public:
+  Relay(HttpClient& client, std::shared_ptr<Exchange> exchange, RelayRequest request, NextWorker next,
+        HttpResponse unreachable)
+      : client_(client),
+        exchange_(std::move(exchange)),
+        request_(std::move(request)),
+        next_(std::move(next)),
+        unreachable_(std::move(unreachable)) {}
+  ~Relay() { release_worker(); }
+
+  void begin() {
+    exchange_->on_disconnect([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->cancel();
+    });
+    attempt(next_());
+  }
+
+ private:
+  enum class Phase { waiting, collecting, streaming, done };
+
+  void attempt(WorkerPtr worker) {
+    std::unique_lock lock(mutex_);
+    if (phase_ == Phase::done) return;
+    release_worker();
+    if (!worker) {
+      phase_ = Phase::done;
+      lock.unlock();
+      return exchange_->respond(held_back_ ? std::move(*held_back_) : std::move(unreachable_));
+    }
+    worker_ = std::move(worker);
+    worker_->in_flight->fetch_add(1, std::memory_order_relaxed);
+    const int number = ++attempt_;
+    ClientRequest asked = client_request();
+    lock.unlock();  // the callbacks below may already run before send() returns
+    auto call = client_.send(std::move(asked), callbacks(number));
+    lock.lock();
+    if (phase_ == Phase::done) {
+      call->cancel();
+    } else if (number == attempt_) {
+      call_ = std::move(call);
+    }
+  }
+
+  ClientRequest client_request() const {
+    const HttpRequest& from = exchange_->request();
+    ClientRequest asked{.method = from.method,
+                        .host = reachable_host(worker_->spec.host),
+                        .port = static_cast<uint16_t>(worker_->spec.port),
+                        .target = request_.target,
+                        .headers = end_to_end_headers(from.headers),
+                        .body = request_.body,
+                        .connect_timeout = kConnectTimeout,
+                        .total_timeout = kTotalTimeout};
+    asked.headers.add("X-Forwarded-For", from.remote_address.substr(0, from.remote_address.rfind(':')));
+    if (!request_.password.empty()) asked.headers.set("Authorization", "Bearer " + request_.password);
+    return asked;
+  }
+
+  ClientCallbacks callbacks(int number) {
+    auto self = shared_from_this();
+    return {.on_head = [self, number](int status,
+                                      const Headers& headers) { self->take_head(number, status, headers); },
+            .on_data = [self, number](std::string_view bytes) { self->take_data(number, bytes); },
+            .on_end = [self, number](Status outcome) { self->take_end(number, outcome); }};
+  }
+
+  void take_head(int number, int status, const Headers& headers) {
+    std::unique_lock lock(mutex_);
+    if (number != attempt_ || phase_ != Phase::waiting) return;
+    head_.status = status;
+    head_.content_type.clear();  // the worker's own is among the headers
+    head_.headers = end_to_end_headers(headers);
+    head_.headers.remove("Date");
+    const auto length = content_length(headers);
+    const bool bodiless = status == 204 || status == 304 || exchange_->request().method == "HEAD";
+    if (status == request_.refusal || bodiless || (length && *length <= kMostCollected)) {
+      phase_ = Phase::collecting;
+      return;
+    }
+    phase_ = Phase::streaming;
+    lock.unlock();
+    exchange_->begin_stream(std::move(head_));
+  }
+
+  void take_data(int number, std::string_view bytes) {
+    std::unique_lock lock(mutex_);
+    if (number != attempt_) return;
+    if (phase_ == Phase::collecting) {
+      if (head_.body.size() + bytes.size() <= kMostCollected) head_.body.append(bytes);
+    } else if (phase_ == Phase::streaming) {
+      lock.unlock();
+      exchange_->write(std::string(bytes));
+    }
+  }
+
+  void take_end(int number, const Status& outcome) {
+    std::unique_lock lock(mutex_);
+    if (number != attempt_ || phase_ == Phase::done) return;
+    const Phase was = phase_;
+    const bool refused = outcome.ok() && was == Phase::collecting && head_.status == request_.refusal;
+    if (was == Phase::streaming || (outcome.ok() && !refused)) {
+      phase_ = Phase::done;
+      release_worker();
+      lock.unlock();
+      if (was == Phase::collecting) return exchange_->respond(std::move(head_));
+      if (outcome.ok()) return exchange_->end();
+      spdlog::warn("relayed stream broke off: {}", outcome.error().text);
+      exchange_.reset();  // cuts the connection: the client must not take this for the end
+      return;
+    }
+    if (refused) {
+      held_back_ = std::move(head_);  // what the client gets when nobody else answers
+    } else {
+      spdlog::warn("relay attempt failed: {}", outcome.error().text);
+    }
+    head_ = {};
+    phase_ = Phase::waiting;
+    lock.unlock();
+    attempt(next_());
+  }
+
+  void cancel() {
+    std::lock_guard lock(mutex_);
+    if (phase_ == Phase::done) return;
+    phase_ = Phase::done;
+    if (call_) call_->cancel();
+    release_worker();
+  }
+
+  void release_worker() {
+    if (worker_) worker_->in_flight->fetch_sub(1, std::memory_order_relaxed);
+    worker_.reset();
+  }
+
+  HttpClient& client_;
+  std::shared_ptr<Exchange> exchange_;
+  const RelayRequest request_;
+  const NextWorker next_;
+
+  std::mutex mutex_;  // guards what follows; never held while the exchange is called
+  HttpResponse unreachable_;
+  std::optional<HttpResponse> held_back_;
+  HttpResponse head_;
+  WorkerPtr worker_;
+  std::shared_ptr<ClientCall> call_;
+  int attempt_ = 0;
+  Phase phase_ = Phase::waiting;
+};
+
+}  // namespace
+
+Headers end_to_end_headers(const Headers& headers) {
+  Headers kept;
+  for (const auto& [name, value] : headers) {
+    const bool hop = std::any_of(std::begin(kHopByHop), std::end(kHopByHop),
+                                 [&](std::string_view one) { return equals_ignoring_case(name, one); });
+    if (!hop && !headers.lists("Connection", name)) kept.add(name, value);
+  }
+  return kept;
+}
+
+void relay(HttpClient& client, std::shared_ptr<Exchange> exchange, RelayRequest request, NextWorker next,
+           HttpResponse unreachable) {
+  std::make_shared<Relay>(client, std::move(exchange), std::move(request), std::move(next),
+                          std::move(unreachable))
+      ->begin();
+}
+
+}  // namespace fulmar

@@ -1,0 +1,172 @@
+// A worker without a model: takes the flags that the control plane gives, answers the routes that it needs,
+// and does on purpose what workers do by accident. Its model file tells how: "x.slow.pth" becomes ready late,
+// "x.crash.pth" ends at once, "x.deaf.pth" ignores SIGTERM, "x.full.pth" answers 503.
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/http_server.h"
+#include "net/json.h"
+#include "net/json_writer.h"
+#include "net/sse.h"
+
+namespace {
+
+using namespace fulmar;
+
+struct Flags {
+  std::string model, host = "127.0.0.1";
+  int port = 0;
+};
+
+Flags read_flags(int argc, char** argv) {
+  Flags flags;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("--model=")) flags.model = word.substr(8);
+    if (word.starts_with("--host=")) flags.host = word.substr(7);
+    if (word == "--port" && i + 1 < argc) flags.port = std::atoi(argv[++i]);
+  }
+  return flags;
+}
+
+std::string id_of(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.substr(0, name.find('.'));
+}
+
+class FakeWorker {
+ public:
+  explicit FakeWorker(Flags flags) : flags_(std::move(flags)) {}
+
+  void handle(std::shared_ptr<Exchange> exchange) {
+    const HttpRequest& request = exchange->request();
+    if (request.path == "/health") return answer(*exchange, R"({"status":"ok"})");
+    if (request.path == "/v1/models") {
+      return answer(*exchange, R"({"object":"list","data":[{"id":")" + id_of(flags_.model) + R"("}]})");
+    }
+    if (request.path == "/v1/queue/status") return answer(*exchange, queue());
+    if (request.path == "/metrics") return answer(*exchange, metrics(), "text/plain");
+    if (request.path == "/echo") return echo(*exchange);
+    if (request.path == "/crash") std::abort();
+    if (request.path == "/full") return answer(*exchange, R"({"error":"Request queue full"})", "", 503);
+    if (request.path == "/v1/completions") return complete(std::move(exchange));
+    answer(*exchange, R"({"detail":"Not Found"})", "", 404);
+  }
+
+ private:
+  static void answer(Exchange& exchange, std::string body, std::string type = "", int status = 200) {
+    HttpResponse response{.status = status};
+    if (!type.empty()) response.content_type = type;
+    response.body = std::move(body);
+    exchange.respond(std::move(response));
+  }
+
+  void echo(Exchange& exchange) {
+    const HttpRequest& request = exchange.request();
+    JsonWriter json;
+    json.begin_object()
+        .member("method", request.method)
+        .member("target", request.target)
+        .member("body", request.body);
+    json.key("headers").begin_object();
+    for (const auto& [name, value] : request.headers) json.member(name, value);
+    json.end_object().end_object();
+    answer(exchange, json.take());
+  }
+
+  // "crash": dies before the answer. "full": 503. Else `max_tokens` events, "pace_ms" apart.
+  void complete(std::shared_ptr<Exchange> exchange) {
+    const auto body = parse_json(exchange->request().body);
+    if (!body.ok()) return answer(*exchange, R"({"error":"Invalid JSON"})", "", 400);
+    const std::string prompt =
+        get_string(*body, "prompt").ok() ? get_string(*body, "prompt")->value_or("") : "";
+    if (prompt == "crash" || prompt == "crash " + id_of(flags_.model)) std::abort();
+    if (flags_.model.ends_with(".full.pth")) return answer(*exchange, R"({"error":"full"})", "", 503);
+    const int64_t tokens = get_int(*body, "max_tokens")->value_or(4);
+    const int64_t pace = get_int(*body, "pace_ms")->value_or(1);
+    std::thread([this, exchange = std::move(exchange), tokens, pace] {
+      stream(*exchange, tokens, pace);
+    }).detach();
+  }
+
+  void stream(Exchange& exchange, int64_t tokens, int64_t pace) {
+    count(&FakeWorker::running_, 1);
+    HttpResponse head;
+    head.content_type = kSseContentType;
+    head.headers.set("X-Request-Id", "cmpl-1");
+    head.headers.set("X-Served-By", id_of(flags_.model));
+    exchange.begin_stream(std::move(head));
+    for (int64_t i = 0; i < tokens && !exchange.disconnected(); ++i) {
+      exchange.write(sse_event(R"({"choices":[{"index":0,"text":")" + std::to_string(i) + R"( "}]})"));
+      std::this_thread::sleep_for(std::chrono::milliseconds(pace));
+    }
+    count(&FakeWorker::running_, -1);
+    count(exchange.disconnected() ? &FakeWorker::cancelled_ : &FakeWorker::completed_, 1);
+    exchange.write(std::string(kSseDone));
+    exchange.end();
+  }
+
+  void count(int64_t FakeWorker::*figure, int64_t change) {
+    std::lock_guard lock(mutex_);
+    this->*figure += change;
+  }
+
+  std::string queue() {
+    std::lock_guard lock(mutex_);
+    JsonWriter json;
+    json.begin_object().member("waiting", 0).member("total_active", running_).key("stats").begin_object();
+    json.member("cancelled_requests", cancelled_).member("completed_requests", completed_);
+    json.end_object().end_object();
+    return json.take();
+  }
+
+  std::string metrics() {
+    std::lock_guard lock(mutex_);
+    return "# HELP fulmar_decode_tokens_per_second Tokens.\n# TYPE fulmar_decode_tokens_per_second gauge\n"
+           "fulmar_decode_tokens_per_second " +
+           std::to_string(running_ * 10) + "\n";
+  }
+
+  const Flags flags_;
+  std::mutex mutex_;
+  int64_t running_ = 0, cancelled_ = 0, completed_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  sigprocmask(SIG_BLOCK, &ending, nullptr);
+  const Flags flags = read_flags(argc, argv);
+  std::printf("fake worker for %s\n", flags.model.c_str());
+  std::printf("CUDA_VISIBLE_DEVICES=%s\n", std::getenv("CUDA_VISIBLE_DEVICES") ?: "unset");
+  std::fflush(stdout);
+  if (flags.model.ends_with(".crash.pth")) {
+    std::fprintf(stderr, "no such luck\n");
+    return 3;
+  }
+  if (flags.model.ends_with(".slow.pth")) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  FakeWorker worker(flags);
+  auto server =
+      HttpServer::start({.host = flags.host, .port = static_cast<uint16_t>(flags.port)},
+                        [&](std::shared_ptr<Exchange> exchange) { worker.handle(std::move(exchange)); });
+  if (!server.ok()) {
+    std::fprintf(stderr, "%s\n", server.error().text.c_str());
+    return 1;
+  }
+  int number = 0;
+  do {
+    sigwait(&ending, &number);
+  } while (flags.model.ends_with(".deaf.pth"));
+  (*server)->drain(std::chrono::steady_clock::now() + std::chrono::seconds(5));
+  return 0;
+}

@@ -1,0 +1,278 @@
+// The control plane's decisions, as pure functions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "control/config_file.h"
+#include "control/control_auth.h"
+#include "control/history.h"
+#include "control/log_ring.h"
+#include "control/metrics_text.h"
+#include "control/placement.h"
+#include "control/relay.h"
+#include "control/restart.h"
+#include "control/session_homes.h"
+#include "net/json.h"
+
+namespace fulmar {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+namespace fs = std::filesystem;
+
+TEST(LogRing, CutsLinesAndForgetsTheOldest) {
+  LogRing ring(3);
+  ring.append("one\ntw");
+  ring.append("o\r");
+  ring.append("\nthree\n\nopen");
+  EXPECT_THAT(ring.tail(9), ElementsAre("two", "three", ""));
+  ring.close_line();
+  EXPECT_THAT(ring.tail(2), ElementsAre("", "open"));
+  EXPECT_THAT(ring.tail(0), IsEmpty());
+  EXPECT_THAT(ring.tail(-1), IsEmpty());
+}
+
+TEST(LogRing, BreaksLinesWithoutEnd) {
+  LogRing ring(10);
+  ring.append(std::string(LogRing::kMostLineBytes + 1, 'x'));
+  ring.close_line();
+  EXPECT_EQ(ring.tail(10).size(), 2u);
+}
+
+TEST(Restart, FollowsThePolicy) {
+  const BackOff back_off;
+  const auto restarts = [&](RestartPolicy policy, bool failed, bool asked_for) {
+    return decide_restart(policy, back_off, {.asked_for = asked_for, .failed = failed}).restart;
+  };
+  EXPECT_FALSE(restarts(RestartPolicy::off, true, false));
+  EXPECT_TRUE(restarts(RestartPolicy::on_failure, true, false));
+  EXPECT_FALSE(restarts(RestartPolicy::on_failure, false, false));
+  EXPECT_TRUE(restarts(RestartPolicy::always, false, false));
+  EXPECT_FALSE(restarts(RestartPolicy::always, true, true));
+}
+
+TEST(Restart, BacksOffUntilARunWasLong) {
+  const BackOff back_off{
+      .first = milliseconds(100), .most = milliseconds(500), .stable_after = milliseconds(1000)};
+  EndedRun run{.failed = true, .lasted = milliseconds(10)};
+  std::vector<int64_t> delays;
+  for (int i = 0; i < 5; ++i) {
+    const auto decision = decide_restart(RestartPolicy::always, back_off, run);
+    delays.push_back(decision.delay.count());
+    run.short_runs_before = decision.short_runs;
+  }
+  EXPECT_THAT(delays, ElementsAre(100, 200, 400, 500, 500));
+  run.lasted = milliseconds(1000);
+  EXPECT_EQ(decide_restart(RestartPolicy::always, back_off, run).delay.count(), 100);
+}
+
+class SpecTest : public testing::Test {
+ protected:
+  SpecTest() {
+    root_ = fs::path(testing::TempDir()) / ("fulmar_spec_" + std::to_string(::getpid()));
+    fs::create_directories(root_ / "models" / "sub");
+    std::ofstream(root_ / "models" / "sub" / "m.pth") << "x";
+    std::ofstream(root_ / "secret.pth") << "x";
+    fs::create_symlink(root_ / "secret.pth", root_ / "models" / "link.pth");
+  }
+  ~SpecTest() override { fs::remove_all(root_); }
+
+  ParsedSpec parse(const std::string& json, const std::string& models_dir = "") {
+    return parse_worker_spec(*parse_json(json), {.models_dir = models_dir});
+  }
+  std::string models() const { return (root_ / "models").string(); }
+
+  fs::path root_;
+};
+
+TEST_F(SpecTest, TakesDefaultsAndTheEndingMayBeMissing) {
+  const auto parsed = parse(R"({"model_path":")" + models() + R"(/sub/m","gpu_id":null,"port":"8001"})");
+  ASSERT_THAT(parsed.problems, IsEmpty());
+  EXPECT_EQ(parsed.spec.port, 8001);
+  EXPECT_EQ(parsed.spec.max_batch_size, 64);
+  EXPECT_EQ(parsed.spec.host, "127.0.0.1");
+  EXPECT_FALSE(parsed.spec.gpu_id.has_value());
+  JsonWriter json;
+  write_spec(json, parsed.spec);
+  for (const char* key : {"model_path", "tokenizer_path", "host", "port", "gpu_id", "max_batch_size",
+                          "max_prefill_batch", "max_queue_size", "prefill_chunk_size", "use_cuda_graph"}) {
+    EXPECT_THAT(json.text(), HasSubstr("\"" + std::string(key) + "\":"));
+  }
+}
+
+TEST_F(SpecTest, NamesEveryBadField) {
+  const auto parsed = parse(R"({"port":0,"max_batch_size":5000,"gpu_id":-1,"use_cuda_graph":"perhaps"})");
+  std::vector<std::string> fields;
+  for (const auto& problem : parsed.problems) fields.push_back(problem.field);
+  EXPECT_THAT(fields, testing::UnorderedElementsAre("port", "max_batch_size", "gpu_id", "use_cuda_graph",
+                                                    "model_path"));
+  const std::string body = problems_json(parsed.problems);
+  EXPECT_THAT(body, HasSubstr(R"("loc":["body","port"])"));
+  EXPECT_THAT(parse("[1]").problems, testing::SizeIs(1));
+}
+
+TEST_F(SpecTest, NothingOutsideTheModelsFolderIsFound) {
+  EXPECT_TRUE(locate_model("sub/m.pth", models()).ok());
+  EXPECT_TRUE(locate_model("sub/m", models()).ok());
+  EXPECT_TRUE(locate_model(models() + "/sub/m.pth", models()).ok());
+  for (const std::string& path :
+       {std::string("../secret.pth"), std::string("link.pth"), (root_ / "secret.pth").string(),
+        std::string("sub/../../secret"), std::string(""), std::string("/etc/passwd"), std::string("sub")}) {
+    EXPECT_FALSE(locate_model(path, models()).ok()) << path;
+  }
+  EXPECT_TRUE(locate_model((root_ / "secret").string(), "").ok());
+}
+
+TEST_F(SpecTest, ListsModelFiles) {
+  const auto files = list_model_files(models());
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[1].path, "sub/m.pth");
+  EXPECT_THAT(list_model_files(""), IsEmpty());
+  EXPECT_THAT(list_model_files(models() + "/none"), IsEmpty());
+}
+
+TEST_F(SpecTest, ReadsAConfiguration) {
+  const auto specs = parse_config(
+      "workers:\n  - name: a\n    model_path: sub/m\n    gpu_id: 1\n    args: [--slots, 3]\n"
+      "  - name: b\n    model_path: sub/m.pth\n    restart: always\n",
+      {.models_dir = models()});
+  ASSERT_TRUE(specs.ok()) << specs.error().text;
+  ASSERT_EQ(specs->size(), 2u);
+  EXPECT_EQ((*specs)[0].gpu_id, 1);
+  EXPECT_EQ((*specs)[0].restart, RestartPolicy::on_failure);
+  EXPECT_THAT((*specs)[0].extra_arguments, ElementsAre("--slots", "3"));
+  EXPECT_EQ((*specs)[1].restart, RestartPolicy::always);
+}
+
+TEST_F(SpecTest, RefusesBadConfigurations) {
+  for (const char* yaml :
+       {"workers: 5", "other: []", "workers:\n  - model_path: sub/m", "workers:\n  - name: a", "workers: [",
+        "workers:\n  - name: a\n    model_path: sub/m\n    prot: 5", "- 1", "workers:\n  - 5",
+        "workers:\n  - {name: a, model_path: sub/m}\n  - {name: a, model_path: sub/m}",
+        "workers:\n  - {name: a, model_path: sub/m, args: x}", "workers:\n  - {name: [a], model_path: sub/m}",
+        "workers:\n  - {name: a, model_path: ../secret}", "workers:\n  - {[1]: a, model_path: sub/m}"}) {
+    EXPECT_FALSE(parse_config(yaml, {.models_dir = models()}).ok()) << yaml;
+  }
+  EXPECT_TRUE(parse_config("", {})->empty());
+}
+
+TEST(Metrics, MergeKeepsFamiliesTogether) {
+  const std::string merged =
+      merge_metrics({{"a", "# HELP x Help.\n# TYPE x counter\nx 1\n# TYPE y gauge\ny{k=\"}\\\"\"} 2 99\n"},
+                     {"b", "# HELP x Help.\n# TYPE x counter\nx 3\nrubbish\n{} 1\n"}});
+  EXPECT_EQ(merged,
+            "# HELP x Help.\n# TYPE x counter\nx{worker=\"a\"} 1\nx{worker=\"b\"} 3\n"
+            "# TYPE y gauge\ny{worker=\"a\",k=\"}\\\"\"} 2 99\n");
+  EXPECT_EQ(metric_value(merged, "x"), 4.0);
+  EXPECT_FALSE(metric_value(merged, "z").has_value());
+}
+
+TEST(Metrics, QuantilesOfWhatIsNew) {
+  const std::string before = "t_bucket{le=\"1\"} 4\nt_bucket{le=\"2\"} 4\nt_bucket{le=\"+Inf\"} 4\n";
+  const std::string now = "t_bucket{le=\"1\"} 4\nt_bucket{le=\"2\"} 8\nt_bucket{le=\"+Inf\"} 8\n";
+  EXPECT_EQ(quantile_between(read_buckets(before, "t"), read_buckets(now, "t"), 0.5), 1.5);
+  EXPECT_FALSE(quantile_between(read_buckets(now, "t"), read_buckets(now, "t"), 0.5).has_value());
+  EXPECT_EQ(quantile_between(read_buckets(now, "t"), read_buckets(before, "t"), 0.5), 0.5)
+      << "a restarted worker";
+  EXPECT_FALSE(quantile_between({}, {}, 0.5).has_value());
+}
+
+TEST(Auth, TakesBearerBasicAndKey) {
+  const auto passes = [](const char* name, const char* value) {
+    Headers headers;
+    headers.add(name, value);
+    return has_control_key("open sesame", headers);
+  };
+  EXPECT_TRUE(passes("Authorization", "Bearer open sesame"));
+  EXPECT_TRUE(passes("authorization", "basic YW55b25lOm9wZW4gc2VzYW1l"));  // anyone:open sesame
+  EXPECT_TRUE(passes("X-Api-Key", "open sesame"));
+  EXPECT_FALSE(passes("Authorization", "Bearer open"));
+  EXPECT_FALSE(passes("Authorization", "Basic b3BlbiBzZXNhbWU="));  // no colon
+  EXPECT_FALSE(passes("Authorization", "Basic !!!"));
+  EXPECT_FALSE(passes("X-Other", "open sesame"));
+  EXPECT_TRUE(has_control_key("", {}));
+}
+
+WorkerPtr worker(const char* id, const char* model, int64_t waiting, WorkerPhase phase = WorkerPhase::ready) {
+  auto view = std::make_shared<WorkerView>();
+  view->id = id;
+  view->phase = phase;
+  view->models = {model};
+  view->queue.waiting = waiting;
+  view->in_flight = std::make_shared<std::atomic<int64_t>>(0);
+  return view;
+}
+
+TEST(Placement, PrefersTheModelThenTheShortestQueue) {
+  const Fleet fleet{worker("a", "m", 5), worker("b", "m", 2), worker("c", "other", 0),
+                    worker("d", "m", 0, WorkerPhase::draining), worker("e", "m", 0, WorkerPhase::starting)};
+  EXPECT_EQ(choose_worker(fleet, {.model = "m"})->id, "b");
+  EXPECT_EQ(choose_worker(fleet, {.model = "m state"})->id, "b");
+  EXPECT_EQ(choose_worker(fleet, {.model = "m", .excluded = {"b"}})->id, "a");
+  EXPECT_EQ(choose_worker(fleet, {.model = "unknown"})->id, "c");
+  EXPECT_EQ(choose_worker(fleet, {})->id, "c");
+  EXPECT_EQ(choose_worker({}, {}), nullptr);
+}
+
+TEST(Placement, SessionsStayAtHomeWhileItIsFit) {
+  const Fleet fleet{worker("a", "m", 5), worker("b", "m", 2)};
+  EXPECT_EQ(choose_worker(fleet, {.model = "m", .home = "a"})->id, "a");
+  EXPECT_EQ(choose_worker(fleet, {.model = "m", .home = "gone"})->id, "b");
+}
+
+TEST(Placement, CountsWhatIsUnderWay) {
+  const Fleet fleet{worker("a", "m", 0), worker("b", "m", 0)};
+  fleet[0]->in_flight->store(1);
+  EXPECT_EQ(choose_worker(fleet, {.model = "m"})->id, "b");
+}
+
+TEST(Placement, FindsTheSession) {
+  Headers headers;
+  const auto body = parse_json(R"({"session_id":"s"})");
+  EXPECT_EQ(session_key(headers, *body), "s");
+  headers.add("x-fulmar-session", "h");
+  EXPECT_EQ(session_key(headers, *body), "h");
+  EXPECT_EQ(session_key({}, JsonValue()), "");
+}
+
+TEST(SessionHomes, ForgetsTheOneUsedLongestAgo) {
+  SessionHomes homes(2);
+  homes.set("a", "1");
+  homes.set("b", "2");
+  EXPECT_EQ(homes.find("a"), "1");
+  homes.set("c", "3");
+  EXPECT_EQ(homes.find("b"), "");
+  EXPECT_EQ(homes.find("a"), "1");
+}
+
+TEST(Relay, DropsWhatBelongsToOneConnection) {
+  Headers headers;
+  for (const char* name :
+       {"Connection", "Keep-Alive", "TE", "Host", "Content-Length", "X-Private", "X-Kept"}) {
+    headers.add(name, "X-Private");
+  }
+  const Headers kept = end_to_end_headers(headers);
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept.begin()->first, "X-Kept");
+}
+
+TEST(History, KeepsTheNewestOfEachWorker) {
+  History history(2);
+  for (int i = 1; i <= 3; ++i) history.add("w", {.time = i * 1.0, .tokens_per_second = i * 10.0});
+  const auto json = parse_json(history.json(2.5));
+  const JsonValue* series = json->find("workers")->find("w");
+  EXPECT_EQ(series->find("time")->as_array().size(), 1u);
+  EXPECT_EQ(series->find("tokens_per_second")->as_array()[0].as_double(), 30.0);
+  EXPECT_TRUE(series->find("ttft_p50")->as_array()[0].is_null());
+  history.keep_only({});
+  EXPECT_EQ(history.json(0), R"({"workers":{}})");
+}
+
+}  // namespace
+}  // namespace fulmar
