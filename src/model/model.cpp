@@ -82,7 +82,7 @@ Result<std::unique_ptr<Model>> bind_as(Binder& binder, int64_t rows,
 }  // namespace
 
 StateLayout state_layout_of(const ModelConfig& config, const Ops& ops) {
-  return {config.n_layer, config.n_embd, config.n_head, config.head_size, ops.shift_dtype(), DType::f32};
+  return {config.n_layer, config.n_embd, config.n_head, config.head_size, ops.shift_dtype(), ops.wkv_dtype()};
 }
 
 MemoryPlan plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops,

@@ -73,6 +73,12 @@ void Ops::leave7(const Batch&, const TimeMix7& att, const Projected7& p, Tensor 
   linear(y, att.output, pending);
 }
 
+void Ops::attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
+                  Tensor pending) {
+  recur7(batch, att, p, wkv, y);
+  leave7(batch, att, p, y, pending);
+}
+
 void Ops::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                        Tensor pending, StateField ffn_shift) {
   Scratch scratch(*this);

@@ -37,6 +37,7 @@ class Ops {
   virtual DType activation_dtype() const = 0;  // of every [rows, ...] tensor but the residual stream
   virtual DType residual_dtype() const { return DType::f32; }
   virtual DType shift_dtype() const { return DType::f32; }
+  virtual DType wkv_dtype() const { return DType::f32; }  // as states are kept between steps
   virtual bool borrows_host_weights() const = 0;  // true: imported weights may point into the checkpoint
   virtual size_t memory_free() const = 0;         // bytes that allocations may still take
 
@@ -130,6 +131,9 @@ class Ops {
   virtual void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y);
   // pending = ((head_norm(y) + bonus) * g) @ output^T; y is used up
   virtual void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending);
+  // recur7, then leave7; y [rows, C] is working memory. For backends that keep y in registers.
+  virtual void attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
+                       Tensor pending);
   // x += pending; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T
   virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                             Tensor pending, StateField ffn_shift);
