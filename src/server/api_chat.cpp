@@ -92,8 +92,14 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   shape.service_tier = fields.text("service_tier").has_value();
   shape.include_usage = generation.include_usage;
   submission.model_name = raw ? model->id : model_name(fields, model->id);
+  if (const auto session = read_session(fields)) {
+    if (submission.rows_per_prompt > 1) {
+      fields.fail(
+          bad_value("'n' above 1 cannot be combined with 'session_id'", "n", "unsupported_parameter"));
+    }
+    submission.state = link_session(*session, prompt.text, *model->tokenizer);
+  }
   if (fields.failed()) return call->fail(fields.fault());
-
   if (prompt.force_reasoning) force_reasoning(generation, *model->tokenizer);
   submission.generation = std::move(generation);
   submission.prompts.push_back(model->tokenizer->encode(prompt.text));
@@ -126,6 +132,13 @@ void lightning_chat(std::shared_ptr<Call> call) {
     ChatMessage& last = messages.emplace_back();
     last.role = "user";
     last.content = contents.front();
+  }
+  const bool in_session = read_session(fields).has_value();
+  if (in_session && contents.size() > 1) {
+    fields.fail(bad_value("State mode only supports a single contents item", "contents"));
+  }
+  if (in_session && messages.empty()) {
+    fields.fail(bad_value("State mode requires incremental contents or messages", {}, "missing_input"));
   }
   if (!fields.failed() && messages.empty()) {
     fields.fail(bad_value("one of 'messages', 'contents' is required", {}, "missing_input"));

@@ -25,7 +25,10 @@ void submit_contents(std::shared_ptr<Call> call, const NativeRoute& route) {
 }  // namespace
 
 void contents_on_chat_path(std::shared_ptr<Call> call) {
-  submit_contents(std::move(call), {.defaults = kNativeDefaults});
+  Fields fields(call->body());
+  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  submit_native(std::move(call), fields, {.defaults = kNativeDefaults, .session = read_session(fields)},
+                contents);
 }
 
 void v2_chat(std::shared_ptr<Call> call) {

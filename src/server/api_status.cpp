@@ -76,10 +76,10 @@ void write_capabilities(JsonWriter& json) {
   json.begin_object();
   for (const std::string_view name :
        {"chat_messages", "completion", "batch_completion", "stream", "stop", "token_count", "metrics",
-        "pause_resume", "think_type", "concurrent_generation", "chunk_prefill"}) {
+        "session_cache", "pause_resume", "think_type", "concurrent_generation", "chunk_prefill"}) {
     json.member(name, true);
   }
-  json.member("session_cache", false).end_object();
+  json.end_object();
 }
 
 void write_paused(JsonWriter& json, const RequestStatus& request) {

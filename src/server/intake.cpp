@@ -156,12 +156,9 @@ StopRules read_stops(Fields& fields, DefaultStops defaults, const ServedModel& m
   return stop;
 }
 
-void refuse_sessions(Fields& fields) {
-  for (const std::string_view name : {"session_id", "state_id"}) {
-    if (!fields.present(name)) continue;
-    fields.fail(bad_value(fmt::format("'{}' is not supported by this server", name), std::string(name),
-                          "unsupported_parameter"));
-  }
+void refuse_state_files(Fields& fields) {
+  if (!fields.present("state_id")) return;
+  fields.fail(bad_value("'state_id' is not supported by this server", "state_id", "unsupported_parameter"));
 }
 
 std::optional<ApiError> size_fault(const Submission& submission, const ServerLimits& limits) {
@@ -207,6 +204,7 @@ std::vector<Ask> make_asks(Submission& submission) {
       ask.banned_at = generation.banned_at;
       ask.use_prefix_cache = generation.use_prefix_cache;
       ask.score_prompt = submission.score_prompt;
+      ask.state = submission.state;
     }
   }
   return rows;
@@ -247,7 +245,7 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
     if (!flag) fields.fail_type("stream_options.include_usage", *usage, "true or false");
     generation.include_usage = flag.value_or(false);
   }
-  refuse_sessions(fields);
+  refuse_state_files(fields);
   return generation;
 }
 
@@ -300,6 +298,25 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
     return call->fail(submit_fault(accepted.error()));
   }
   reply->watch_client();
+}
+
+std::optional<SessionUse> read_session(Fields& fields) {
+  SessionUse session;
+  session.id = fields.text("session_id").value_or(std::string());
+  session.raw_append = fields.boolean("raw_append").value_or(false);
+  session.keep_on_disconnect = fields.text("on_disconnect").value_or(std::string()) == "keep";
+  if (session.id.empty()) return std::nullopt;
+  return session;
+}
+
+StateLink link_session(const SessionUse& session, const std::string& prompt, const Tokenizer& tokenizer) {
+  constexpr std::string_view kTurnEnd = "\n\n";
+  const bool as_it_is = session.raw_append || prompt.starts_with(kTurnEnd);
+  StateLink link;
+  link.read_session = link.write_session = session.id;
+  link.continuing = tokenizer.encode(as_it_is ? prompt : std::string(kTurnEnd) + prompt);
+  link.keep_on_cancel = session.keep_on_disconnect;
+  return link;
 }
 
 std::string new_request_id(std::string_view prefix) {

@@ -94,6 +94,18 @@ std::string model_name(Fields& fields, std::string_view otherwise);
 // which the ids concerned have another text.
 void force_reasoning(Generation& generation, const Tokenizer& tokenizer);
 
+// The session that a request continues (http-api.md 7.2).
+struct SessionUse {
+  std::string id;
+  bool raw_append = false;          // no blank line between the turns
+  bool keep_on_disconnect = false;  // a broken turn is kept as far as it went
+};
+
+// Nothing when the body names no session.
+std::optional<SessionUse> read_session(Fields& fields);
+// Reads and writes the session; `prompt` is only the new turn.
+StateLink link_session(const SessionUse& session, const std::string& prompt, const Tokenizer& tokenizer);
+
 // Everything that a family's parser hands over.
 struct Submission {
   ServedModelPtr model;
@@ -103,6 +115,7 @@ struct Submission {
   Generation generation;
   std::vector<std::vector<int32_t>> prompts;
   int32_t rows_per_prompt = 1;
+  StateLink state;  // only with a single row
   bool score_prompt = false;
   bool refuse_if_never_run = false;
   std::optional<ReasoningMode> split;

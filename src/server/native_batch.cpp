@@ -21,6 +21,9 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
                    void (*adjust)(Fields& fields, Generation& generation)) {
   call->set_family(Family::native);
   if (!fields.failed() && prompts.empty()) fields.fail(bad_value(std::string(route.empty_text)));
+  if (!fields.failed() && route.session && prompts.size() != 1) {
+    fields.fail(bad_value("Request must contain exactly one prompt"));
+  }
   Submission submission;
   submission.model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());
@@ -40,6 +43,9 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
   }
   if (fields.failed()) return call->fail(fields.fault());
 
+  if (route.session) {
+    submission.state = link_session(*route.session, prompts.front(), *submission.model->tokenizer);
+  }
   const int64_t now = unix_time();
   submission.request_id = next_native_id(now);
   submission.endpoint = route.endpoint;

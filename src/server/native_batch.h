@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ struct NativeRoute {
   std::string_view endpoint = "batch.completions";
   std::string_view empty_text = "Empty prompts list";  // the error for a list without prompts
   bool refuse_if_never_run = false;
+  std::optional<SessionUse> session = {};  // continued by the only prompt
 };
 
 // Encodes the prompts exactly as given and submits them. `adjust` may be null; it changes what was read of

@@ -7,6 +7,7 @@
 #include "server/api_fim.h"
 #include "server/api_native.h"
 #include "server/api_openai.h"
+#include "server/api_state.h"
 #include "server/api_status.h"
 #include "server/api_text.h"
 #include "server/api_translate.h"
@@ -45,6 +46,13 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/advanced/fim", kNative, Access::key, fill_in_the_middle},
     {"POST", "/translate/v1/batch-translate", kNative, Access::key_or_query, translate_batch},
     {"POST", "/v1/advanced/translate", kNative, Access::key_or_query, translate_batch},
+
+    // Sessions.
+    {"POST", "/state/chat/completions", kNative, Access::key, session_chat},
+    {"POST", "/state/status", kNative, Access::key, list_sessions, true},
+    {"POST", "/v1/admin/state/status", kNative, Access::key, list_sessions, true},
+    {"POST", "/state/delete", kNative, Access::key, delete_session, true},
+    {"POST", "/v1/admin/state/delete", kNative, Access::key, delete_session, true},
 
     // Text and tokens.
     {"POST", "/tokenize", kNative, Access::key, tokenize},

@@ -1,0 +1,113 @@
+// The session routes. States themselves live in the engine.
+#include "server/api_state.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+#include "server/native_batch.h"
+
+namespace fulmar {
+namespace {
+
+using Level = SessionInfo::Level;
+
+std::string_view level_name(Level level) {
+  switch (level) {
+    case Level::device:
+      return "L1 (VRAM)";
+    case Level::host:
+      return "L2 (RAM)";
+    case Level::store:
+      break;
+  }
+  return "Database (Disk)";
+}
+
+std::string local_time(double unix_seconds) {
+  const auto seconds = static_cast<std::time_t>(unix_seconds);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[32];
+  const size_t length = std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts);
+  return std::string(text, length);
+}
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Of all models: by level, newest first within one as the engine lists them.
+std::vector<SessionInfo> all_sessions(const Service& service) {
+  std::vector<SessionInfo> sessions;
+  for (const ServedModelPtr& model : service.models.all()) {
+    const std::vector<SessionInfo> more = model->engine->sessions();
+    sessions.insert(sessions.end(), more.begin(), more.end());
+  }
+  std::stable_sort(sessions.begin(), sessions.end(),
+                   [](const SessionInfo& a, const SessionInfo& b) { return a.level < b.level; });
+  return sessions;
+}
+
+void write_session(JsonWriter& json, const SessionInfo& session) {
+  const bool stored = session.level == Level::store;
+  json.begin_object()
+      .member("session_id", session.id)
+      .member("cache_level", level_name(session.level))
+      .member("last_updated", stored ? local_time(session.updated) : std::string("In Memory"))
+      .member("timestamp", stored ? session.updated : now_seconds())
+      .end_object();
+}
+
+}  // namespace
+
+void session_chat(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  NativeRoute route{.defaults = kNativeDefaults, .endpoint = "state.chat.completions"};
+  route.session = read_session(fields);
+  if (!fields.failed() && !route.session) fields.fail(bad_value("Missing session_id parameter"));
+  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  if (!fields.failed() && contents.size() != 1) {
+    fields.fail(bad_value("Request must contain exactly one prompt"));
+  }
+  submit_native(std::move(call), fields, route, contents);
+}
+
+void list_sessions(std::shared_ptr<Call> call) {
+  const std::vector<SessionInfo> sessions = all_sessions(call->service());
+  const auto count = [&](Level level) {
+    return std::count_if(sessions.begin(), sessions.end(),
+                         [&](const SessionInfo& session) { return session.level == level; });
+  };
+  JsonWriter json;
+  json.begin_object()
+      .member("status", "success")
+      .member("total_sessions", sessions.size())
+      .member("l1_cache_count", count(Level::device))
+      .member("l2_cache_count", count(Level::host))
+      .member("database_count", count(Level::store));
+  json.key("sessions").begin_array();
+  for (const SessionInfo& session : sessions) write_session(json, session);
+  call->respond_json(json.end_array().end_object().take());
+}
+
+void delete_session(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  const std::string id = fields.text("session_id").value_or(std::string());
+  const bool branches = fields.boolean("delete_prefix").value_or(false);
+  if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing session_id parameter"));
+  if (fields.failed()) return call->fail(fields.fault());
+  int64_t gone = 0;
+  for (const ServedModelPtr& model : call->service().models.all()) {
+    gone += model->engine->erase_session(id, branches);
+  }
+  const bool found = gone > 0 || branches;
+  JsonWriter json;
+  json.begin_object()
+      .member("status", found ? "success" : "not_found")
+      .member("message", "Session " + id + (found ? " deleted successfully" : " not found in database"))
+      .end_object();
+  call->respond_json(json.take(), found ? 200 : 404);
+}
+
+}  // namespace fulmar
