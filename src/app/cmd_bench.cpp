@@ -70,7 +70,9 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   if (checkpoint == nullptr) {
     return Error{ErrorKind::resource, fmt::format("not enough memory to make {}", flags.synthetic)};
   }
-  LoadOptions options{.max_rows = flags.model.max_rows, .allow_nonfinite = true};
+  LoadOptions options;
+  options.max_rows = flags.model.max_rows;
+  options.allow_nonfinite = true;  // nothing to find in weights made by arithmetic
   options.max_wanted = most_sequences(flags.options);
   if (options.max_rows == 0) {
     options.max_rows = widest(flags.options, loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows);
