@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -95,12 +96,10 @@ class Supervisor::Loop {
         worker->drain(Clock::now() + options_.grace);
       }
     }
-    for (const WorkerSpec& spec : wanted) {
-      if (std::find(kept.begin(), kept.end(), spec.name) != kept.end()) continue;
-      if (auto started = start_worker(spec); !started.ok()) {
-        spdlog::error("worker '{}' not started: {}", spec.name, started.error().text);
-      }
-    }
+    due_.clear();
+    std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(due_), [&](const WorkerSpec& spec) {
+      return std::find(kept.begin(), kept.end(), spec.name) == kept.end();
+    });
   }
 
   void stop_all() {
@@ -130,6 +129,7 @@ class Supervisor::Loop {
         worker->attend(now);
         if (const auto depth = worker->due_probe(now)) probe(*worker, *depth);
       }
+      start_due();
       forget_old();
       if (std::any_of(workers_.begin(), workers_.end(),
                       [](const auto& worker) { return worker->take_change(); })) {
@@ -205,6 +205,20 @@ class Supervisor::Loop {
     return nullptr;
   }
 
+  // Starts what the configuration asks for; one whose port a leaving worker still holds waits for that.
+  void start_due() {
+    for (WorkerSpec& spec : std::exchange(due_, {})) {
+      if (spec.port != 0 && holder_of(spec.port) != nullptr && holder_of(spec.port)->draining()) {
+        due_.push_back(std::move(spec));
+        continue;
+      }
+      const std::string name = spec.name;
+      if (auto started = start_worker(std::move(spec)); !started.ok()) {
+        spdlog::error("worker '{}' not started: {}", name, started.error().text);
+      }
+    }
+  }
+
   // A file of its own for each living worker, and the same one again for the next worker like it.
   std::string session_db_for(const WorkerSpec& spec) const {
     namespace fs = std::filesystem;
@@ -262,6 +276,7 @@ class Supervisor::Loop {
 
   // The thread's own.
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<WorkerSpec> due_;  // of the configuration, not started yet
   bool ending_ = false;
   std::mt19937_64 random_{std::random_device{}()};
 

@@ -1,0 +1,228 @@
+// Relaying and routing: through the control plane to fake workers and back.
+#include <gmock/gmock.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "control/control_rig.h"
+#include "net/sse.h"
+
+namespace fulmar::test {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+
+using Routing = ControlRig;
+
+// A streaming request whose chunks can be watched while it runs.
+class Watched {
+ public:
+  Watched(uint16_t port, std::string target, std::string body) {
+    call_ = client_.send({.method = "POST",
+                          .host = "127.0.0.1",
+                          .port = port,
+                          .target = std::move(target),
+                          .body = std::move(body)},
+                         {.on_data =
+                              [this](std::string_view bytes) {
+                                std::lock_guard lock(mutex_);
+                                chunks_.emplace_back(bytes);
+                              },
+                          .on_end =
+                              [this](Status outcome) {
+                                std::lock_guard lock(mutex_);
+                                ended_ = true;
+                                fine_ = outcome.ok();
+                              }});
+  }
+  std::vector<std::string> chunks() {
+    std::lock_guard lock(mutex_);
+    return chunks_;
+  }
+  bool ended() {
+    std::lock_guard lock(mutex_);
+    return ended_;
+  }
+  bool fine() {
+    std::lock_guard lock(mutex_);
+    return fine_;
+  }
+  void cancel() { call_->cancel(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> chunks_;
+  bool ended_ = false, fine_ = false;
+  std::shared_ptr<ClientCall> call_;
+  HttpClient client_;  // first to go: its callbacks use the rest
+};
+
+TEST_F(Routing, ProxyPassesEverythingButHopByHopHeaders) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  Headers headers;
+  headers.add("X-Mine", "1");
+  headers.add("Authorization", "Bearer None");
+  headers.add("TE", "trailers");
+  const HttpResponse response = ask("PATCH", "/api/workers/" + id + "/proxy/echo?a=%20b&c", "body", headers);
+  EXPECT_EQ(response.status, 200);
+  const auto echo = parse_json(response.body);
+  ASSERT_TRUE(echo.ok());
+  EXPECT_EQ(echo->find("method")->as_string(), "PATCH");
+  EXPECT_EQ(echo->find("target")->as_string(), "/echo?a=%20b&c");
+  EXPECT_EQ(echo->find("body")->as_string(), "body");
+  const JsonValue& seen = *echo->find("headers");
+  EXPECT_EQ(seen.find("X-Mine")->as_string(), "1");
+  EXPECT_EQ(seen.find("Authorization")->as_string(), "Bearer None");
+  EXPECT_EQ(seen.find("TE"), nullptr);
+  EXPECT_EQ(ask("GET", "/api/workers/" + id + "/proxy/none").body, R"({"detail":"Not Found"})");
+  EXPECT_EQ(ask("GET", "/api/workers/" + id + "/proxy/full").status, 503)
+      << "a worker's own 503 is passed on";
+}
+
+TEST_F(Routing, EventsArriveOneByOneWhileTheAnswerRuns) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  Watched stream(server_->port(), "/api/workers/" + id + "/proxy/v1/completions",
+                 R"({"prompt":"x","max_tokens":20,"pace_ms":20,"stream":true})");
+  ASSERT_TRUE(eventually([&] { return !stream.chunks().empty(); }));
+  EXPECT_FALSE(stream.ended());
+  ASSERT_TRUE(eventually([&] { return stream.ended(); }));
+  EXPECT_TRUE(stream.fine());
+  const auto chunks = stream.chunks();
+  ASSERT_EQ(chunks.size(), 21u);
+  for (const std::string& chunk : chunks) EXPECT_THAT(chunk, EndsWith("\n\n"));
+  EXPECT_EQ(chunks.back(), kSseDone);
+}
+
+TEST_F(Routing, ALeavingClientCancelsAtTheWorker) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  Watched stream(server_->port(), "/api/workers/" + id + "/proxy/v1/completions",
+                 R"({"prompt":"x","max_tokens":100000,"pace_ms":5,"stream":true})");
+  ASSERT_TRUE(eventually([&] { return !stream.chunks().empty(); }));
+  stream.cancel();
+  EXPECT_TRUE(eventually([&] {
+    return ask("GET", "/api/workers/" + id + "/proxy/v1/queue/status")
+               .body.find(R"("cancelled_requests":1)") != std::string::npos;
+  }));
+  EXPECT_TRUE(eventually([&] { return worker(id)->in_flight->load() == 0; }));
+}
+
+TEST_F(Routing, ADyingWorkerCutsTheStream) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  Watched stream(server_->port(), "/v1/completions",
+                 R"({"prompt":"x","max_tokens":100000,"pace_ms":5,"stream":true})");
+  ASSERT_TRUE(eventually([&] { return !stream.chunks().empty(); }));
+  ::kill(worker(id)->pid, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return stream.ended(); }));
+  EXPECT_FALSE(stream.fine()) << "a broken answer must not look like a short one";
+}
+
+std::string served_by(const HttpResponse& response) {
+  return std::string(response.headers.get("X-Served-By"));
+}
+
+TEST_F(Routing, ByModel) {
+  begin();
+  start_ready("one.pth");
+  start_ready("two.pth");
+  for (const std::string name : {"one", "two", "one"}) {
+    EXPECT_EQ(served_by(ask("POST", "/v1/completions", R"({"model":")" + name + R"(","prompt":"x"})")), name);
+  }
+  const HttpResponse list = ask("GET", "/v1/models");
+  EXPECT_EQ(list.body, R"({"object":"list","data":[{"id":"one"},{"id":"two"}]})");
+  EXPECT_EQ(ask("GET", "/v1/models/two").body, R"({"id":"two"})");
+  EXPECT_EQ(ask("GET", "/v1/models/three").status, 404);
+}
+
+TEST_F(Routing, SessionsStickToTheirWorker) {
+  begin();
+  start_ready("one.pth");
+  start_ready("two.pth");
+  std::map<std::string, std::string> homes;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      const std::string session = std::to_string(i);
+      const std::string home =
+          served_by(ask("POST", "/v1/completions", R"({"prompt":"x","session_id":")" + session + "\"}"));
+      if (round == 0) homes[session] = home;
+      EXPECT_EQ(homes[session], home);
+    }
+  }
+}
+
+TEST_F(Routing, AnUnansweredRequestGoesToTheNextWorker) {
+  begin();
+  start_ready("a.full.pth");
+  start_ready("b.pth");
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(served_by(ask("POST", "/v1/completions", R"({"prompt":"x"})")), "b");
+}
+
+TEST_F(Routing, ACrashBeforeTheAnswerIsHiddenFromTheClient) {
+  begin();
+  const std::string first = start_ready("a.pth");
+  start_ready("b.pth");
+  EXPECT_EQ(served_by(ask("POST", "/v1/completions", R"({"model":"a","prompt":"crash a"})")), "b");
+  EXPECT_TRUE(eventually([&] { return worker(first)->phase == WorkerPhase::exited; }));
+}
+
+TEST_F(Routing, WithoutAWorkerTheAnswerSaysSo) {
+  begin();
+  const HttpResponse response = ask("POST", "/v1/chat/completions", "{}");
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.headers.get("Retry-After"), "1");
+  EXPECT_THAT(response.body, HasSubstr("unavailable_error"));
+  EXPECT_EQ(ask("GET", "/ready").status, 503);
+  EXPECT_EQ(ask("GET", "/health").body, R"({"status":"ok","workers":0,"ready":0})");
+}
+
+TEST_F(Routing, EveryDoorIsClosedWithAPassword) {
+  options_.password = options_.supervisor.password = "p";
+  begin();
+  Headers key;
+  key.add("Authorization", "Bearer p");
+  for (const char* target :
+       {"/", "/api/workers", "/api/system", "/api/history", "/api/models", "/dashboard.js"}) {
+    const HttpResponse response = ask("GET", target);
+    EXPECT_EQ(response.status, 401) << target;
+    EXPECT_THAT(response.headers.get("WWW-Authenticate"), testing::StartsWith("Basic")) << target;
+    EXPECT_EQ(ask("GET", target, {}, key).status, 200) << target;
+  }
+  EXPECT_EQ(ask("POST", "/api/workers/start", "{}").status, 401);
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})").status, 401);
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x","password":"p"})").status, 503) << "no worker";
+  EXPECT_EQ(ask("GET", "/health").status, 200);
+  EXPECT_EQ(ask("OPTIONS", "/api/workers").status, 204);
+}
+
+TEST_F(Routing, AnswersCarryCorsAndKnowTheirMethods) {
+  begin();
+  EXPECT_EQ(ask("GET", "/api/system").headers.get("Access-Control-Allow-Origin"), "*");
+  EXPECT_EQ(ask("GET", "/nowhere").status, 404);
+  EXPECT_EQ(ask("PUT", "/api/workers").status, 405);
+  EXPECT_THAT(ask("GET", "/api/system").body, HasSubstr(R"("python":{"version":")"));
+  EXPECT_EQ(ask("GET", "/").status, 200);
+}
+
+TEST_F(Routing, ManyStreamsAtOnce) {
+  begin();
+  start_ready("a.pth");
+  start_ready("b.pth");
+  std::vector<std::unique_ptr<Watched>> streams;
+  for (int i = 0; i < 100; ++i) {
+    streams.push_back(std::make_unique<Watched>(
+        server_->port(), "/v1/completions", R"({"prompt":"x","max_tokens":10,"pace_ms":5,"stream":true})"));
+  }
+  for (const auto& stream : streams) {
+    ASSERT_TRUE(eventually([&] { return stream->ended(); }));
+    EXPECT_TRUE(stream->fine());
+    EXPECT_EQ(stream->chunks().size(), 11u);
+  }
+}
+
+}  // namespace
+}  // namespace fulmar::test
