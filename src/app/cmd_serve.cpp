@@ -24,6 +24,8 @@ struct ServeFlags {
   ServeEngineFlags engine;
   ServerOptions server;
   double grace_seconds = 30;
+  int64_t max_prefill_batch = 0;
+  bool use_cuda_graph = false;
   int64_t body_mib = 64;
 };
 
@@ -50,6 +52,13 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--grace", flags.grace_seconds, "seconds that running requests may take after SIGTERM")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
+  constexpr const char* kAccepted = "Accepted from other servers' start scripts";
+  app.add_option("--max-prefill-batch", flags.max_prefill_batch,
+                 "without effect: a step's prefill is bounded in tokens, by --prefill-chunk")
+      ->group(kAccepted);
+  app.add_flag("--use-cuda-graph", flags.use_cuda_graph,
+               "without effect: the backend records its steps where that pays")
+      ->group(kAccepted);
   app.footer(
       "Examples:\n"
       "  fulmar serve\n"
