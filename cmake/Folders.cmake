@@ -42,7 +42,7 @@ function(fulmar_program name folder)
 endfunction()
 
 # Folders whose tests run a model.
-set(FULMAR_TESTED_ON_CPU ops cpu model cache engine server)
+set(FULMAR_TESTED_ON_CPU ops cpu gpu model cache engine server)
 
 # tests/<folder>/*_test.cpp become one executable fulmar_<folder>_test, labelled with the folder's name.
 function(fulmar_tests)
@@ -72,8 +72,12 @@ function(fulmar_tests)
       fulmar_flags fulmar_test_support ${libraries} GTest::gmock GTest::gtest_main)
     target_compile_definitions(fulmar_${folder}_test PRIVATE
       FULMAR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FULMAR_BINARY_DIR="${PROJECT_BINARY_DIR}")
+    set(label ${folder})
+    if(folder STREQUAL "gpu")
+      set(label cuda)
+    endif()
     gtest_discover_tests(fulmar_${folder}_test DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS "${folder}" TIMEOUT 300)
+      PROPERTIES LABELS "${label}" TIMEOUT 300)
   endforeach()
 endfunction()
 

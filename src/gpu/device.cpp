@@ -1,0 +1,46 @@
+#include "gpu/device.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace fulmar::gpu {
+
+void device_failed(cudaError_t error, const char* call, const char* file, int line) {
+  std::fprintf(stderr, "GPU failure: %s (%s)\n  in %s\n  at %s:%d\n", cudaGetErrorString(error),
+               cudaGetErrorName(error), call, file, line);
+  std::abort();
+}
+
+Result<Buffer> allocate_device(size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t error = cudaMalloc(&data, bytes > 0 ? bytes : 1);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return Error{ErrorKind::resource, "cannot allocate " + std::to_string(bytes) + " bytes on the GPU; " +
+                                          std::to_string(free) + " of " + std::to_string(total) + " are free"};
+  }
+  FULMAR_GPU(error);
+  return Buffer(data, bytes, [](void* owned) { FULMAR_GPU(cudaFree(owned)); });
+}
+
+Result<void*> Arena::take(size_t bytes) {
+  const size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (padded > kBlock / 4) {
+    FULMAR_ASSIGN(Buffer own, allocate_device(padded));
+    void* data = own.data();
+    blocks_.insert(blocks_.begin(), std::move(own));  // the block being filled stays last
+    return data;
+  }
+  if (blocks_.empty() || used_ + padded > kBlock) {
+    FULMAR_ASSIGN(Buffer block, allocate_device(kBlock));
+    blocks_.push_back(std::move(block));
+    used_ = 0;
+  }
+  void* data = static_cast<std::byte*>(blocks_.back().data()) + used_;
+  used_ += padded;
+  return data;
+}
+
+}  // namespace fulmar::gpu

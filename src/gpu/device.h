@@ -1,0 +1,77 @@
+// One GPU: its stream, its memory, and how kernels are launched. Every vendor call's error ends up here.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "gpu/vendor.h"
+#include "tensor/tensor.h"
+
+namespace fulmar::gpu {
+
+// A vendor error is either ours or a lost device; neither can be continued from. Prints and aborts.
+[[noreturn]] void device_failed(cudaError_t error, const char* call, const char* file, int line);
+
+#define FULMAR_GPU(call)                                                                                 \
+  do {                                                                                                   \
+    if (const cudaError_t fulmar_error = (call); fulmar_error != cudaSuccess)                            \
+      ::fulmar::gpu::device_failed(fulmar_error, #call, __FILE__, __LINE__);                             \
+  } while (0)
+
+struct DeviceFacts {
+  int index = 0;
+  std::string name;
+  int multiprocessors = 0;
+  int architecture = 0;  // 90 for compute capability 9.0
+  size_t shared_memory = 0;  // most that one block can have
+};
+
+// Where kernels go. `overlap`: the kernel waits by itself for the one before (programmatic launch).
+struct Queue {
+  cudaStream_t stream = nullptr;
+  bool overlap = false;
+};
+
+// Every kernel of this backend calls wait_for_previous, so that it may be launched early.
+template <class... Parameters, class... Arguments>
+void launch(const Queue& queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+            Arguments&&... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = queue.stream;
+  config.attrs = &attribute;
+  config.numAttrs = queue.overlap ? 1 : 0;
+  FULMAR_GPU(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...));
+}
+
+// Lets a kernel use more than 48 KiB of shared memory.
+template <class Kernel>
+void allow_shared(Kernel* kernel, size_t bytes) {
+  FULMAR_GPU(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+}
+
+// Device memory for `bytes`, or an error that names the number and what is free.
+Result<Buffer> allocate_device(size_t bytes);
+
+// Many small weights in few allocations; nothing is given back before the arena goes.
+class Arena {
+ public:
+  Result<void*> take(size_t bytes);
+
+ private:
+  static constexpr size_t kBlock = size_t{64} << 20;
+  static constexpr size_t kAlignment = 256;
+  std::vector<Buffer> blocks_;
+  size_t used_ = kBlock;  // of the last block
+};
+
+}  // namespace fulmar::gpu

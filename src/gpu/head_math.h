@@ -1,0 +1,55 @@
+// Arithmetic on one head of 64 channels held by one warp, two neighbouring channels per lane; shared by the
+// kernels that end project7, the recurrence and leave7.
+#pragma once
+
+#include "gpu/element.h"
+#include "ops/args.h"
+
+namespace fulmar::gpu {
+
+constexpr int kHeadSize = 64;
+
+// 1 / max(norm, 1e-12) from the sum of squares, all in f32: squares underflow f16 below 2.4e-4.
+__device__ __forceinline__ float key_scale(float squares) { return 1.0f / fmaxf(sqrtf(squares), 1e-12f); }
+
+struct PreparedKey {
+  Float2 kk, k;
+};
+
+// k_k and k_a point at this lane's two channels.
+__device__ __forceinline__ PreparedKey prepare_key(const Float2& key, const Float2& rate, const float* k_k,
+                                                   const float* k_a) {
+  const Float2 by = load2(k_k), bend = load2(k_a);
+  PreparedKey out;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    out.kk.x[i] = key.x[i] * by.x[i];
+    out.k.x[i] = key.x[i] * (1.0f + (rate.x[i] - 1.0f) * bend.x[i]);
+  }
+  const float scale = key_scale(warp_sum(out.kk.x[0] * out.kk.x[0] + out.kk.x[1] * out.kk.x[1]));
+  out.kk.x[0] *= scale;
+  out.kk.x[1] *= scale;
+  return out;
+}
+
+struct LeaveWeights {
+  const float *norm_weight, *norm_bias, *r_k;  // each [C]
+};
+
+inline LeaveWeights leave_weights(const TimeMix7& att) {
+  return {att.ln_x.weight.as<float>(), att.ln_x.bias.as<float>(), att.r_k.as<float>()};
+}
+
+// (group norm of y + bonus) * g for the channels c and c + 1 of this lane.
+__device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& r, const Float2& k, const Float2& v,
+                                             const Float2& g, const LeaveWeights& weights, int64_t c) {
+  const Float2 w = load2(weights.norm_weight + c), b = load2(weights.norm_bias + c), r_k = load2(weights.r_k + c);
+  const float mean = warp_sum(y.x[0] + y.x[1]) / kHeadSize;
+  const float d0 = y.x[0] - mean, d1 = y.x[1] - mean;
+  const float scale = rsqrtf(warp_sum(d0 * d0 + d1 * d1) / kHeadSize + kHeadNormEps);
+  const float agreement = warp_sum(r.x[0] * k.x[0] * r_k.x[0] + r.x[1] * k.x[1] * r_k.x[1]);
+  return {{(d0 * scale * w.x[0] + b.x[0] + agreement * v.x[0]) * g.x[0],
+           (d1 * scale * w.x[1] + b.x[1] + agreement * v.x[1]) * g.x[1]}};
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,118 @@
+// What the .cu files offer: one function per kernel, shapes as in ops/ops.h. Rows are taken from the tensors.
+// Nothing here allocates or waits.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+#include "gpu/device.h"
+#include "ops/ops.h"
+
+namespace fulmar::gpu {
+
+// Calls f with a value of the element type that a 16-bit activation dtype stands for.
+template <class F>
+void with_activation(DType dtype, F&& f) {
+  dtype == DType::bf16 ? f(BFloat{}) : f(Half{});
+}
+
+// ---- rows.cu: primitives on rows
+void embed(const Queue&, const Batch&, const Embedding&, Tensor out);
+void add(const Queue&, Tensor x, Tensor pending);
+// z = layer_norm(x + pending), x updated; an empty pending counts as zero
+void add_norm(const Queue&, Tensor x, Tensor pending, const Norm&, Tensor z);
+void shift(const Queue&, const Batch&, Tensor z, StateField carry, Tensor out);
+void lerp(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor out);
+void lerp_shifted(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out);
+void activate(const Queue&, Tensor x, Tensor bias, Activation);
+void add_bias(const Queue&, Tensor x, Tensor bias);
+void multiply(const Queue&, Tensor a, Tensor b, Tensor out);
+void narrow(const Queue&, Tensor wide, Tensor out);  // f32 to activation type
+void gather_rows(const Queue&, Tensor x, const int32_t* rows, Tensor out);
+// RWKV-7a: turned[t] = low[t] @ (s_emb[token] + matrix[t]) as [D, D]
+void turn_by_token(const Queue&, const Batch&, const ChannelMix7&, Tensor matrix, Tensor low, Tensor turned);
+
+// ---- enter.cu: the beginning of each half block
+struct Mixes {
+  int count = 0;
+  const float* mix[6] = {};  // each [C]
+  Tensor out[6];             // each [rows, C]
+};
+// x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
+// empty and must not be empty unless every sequence has one row; then `first` (f32 [sequences, C], what each
+// sequence's first row sees in front of it) is needed, too.
+void enter(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry, const Mixes&,
+           Tensor z, float* first);
+
+// ---- heads.cu: what happens within heads
+void key_prepare7(const Queue&, const TimeMix7&, Tensor k, Tensor alpha, Tensor kk);
+void head_norm(const Queue&, int64_t n_head, const Norm&, Tensor y);
+void bonus7(const Queue&, const TimeMix7&, const Projected7&, Tensor y);
+// y = (head_norm(y) + bonus) * g, in place; heads of 64
+void leave_heads7(const Queue&, const TimeMix7&, const Projected7&, Tensor y);
+// From raw products to what project7 promises, in place: u += bias; alpha = sigmoid(alpha + bias); value
+// residual by sigmoid(share + bias), or v_first <- v in the first block; key preparation. Heads of 64.
+void finish_project7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, Tensor share,
+                     const Projected7&);
+
+// ---- wkv.cu: both recurrences token by token
+struct WkvLeave {  // set: y is not the recurrence's output but (head_norm(it) + bonus) * g
+  const TimeMix7* att = nullptr;
+};
+// Skips sequences of more than `longest` rows.
+void wkv7(const Queue&, const Batch&, int64_t n_head, int64_t head_size, const Projected7&, StateField wkv,
+          Tensor y, int64_t longest, WkvLeave leave = {});
+void wkv6(const Queue&, const Batch&, int64_t n_head, int64_t head_size, const float* bonus, const Projected6&,
+          StateField wkv, Tensor y);
+
+// ---- wkv7_chunk.cu: the recurrence of long sequences on matrix units, heads of 64
+constexpr int kChunk = 16;  // rows of one chunk
+// Pieces of at most kChunk rows that never cross a sequence's end, in order; index arrays on the device.
+struct Chunks {
+  int64_t count = 0;
+  const int32_t* row = nullptr;    // [count], first row
+  const int32_t* rows = nullptr;   // [count]
+  const int32_t* begin = nullptr;  // [sequences + 1], first chunk of each sequence; none for short ones
+};
+size_t wkv7_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
+void wkv7_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const Projected7&, StateField wkv,
+                Tensor y, void* workspace);
+
+// ---- linear_rows.cu: products for few rows, every weight read once
+enum class Epilogue : uint8_t { none, tanh, sigmoid, relu_squared };
+struct RowsProduct {
+  Tensor in;  // [rows, K]; 16-byte aligned rows
+  Weight weight;
+  Tensor out;  // activation type or f32
+  Epilogue epilogue = Epilogue::none;
+};
+constexpr int64_t kMostProductRows = 32;
+constexpr int kMostProducts = 8;
+bool suits_rows_product(Tensor in, const Weight& weight);
+// Independent products of equal row count in one launch.
+void linear_rows(const Queue&, std::initializer_list<RowsProduct> products);
+// Second half of the low-rank paths and everything that finish_project7 does, for few rows; heads of 64.
+void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, Tensor low_w,
+                      Tensor low_a, Tensor low_v, Tensor low_g, const Projected7&);
+
+// ---- linear_value.cu: in @ weight^T for few rows with many zeros, weight stored transposed
+struct ValuePlan {
+  int64_t slice = 0;   // inputs per slice
+  int64_t slices = 0;
+  size_t partial_bytes = 0;
+};
+bool suits_value_product(int64_t rows, const Weight& weight);
+ValuePlan plan_value_product(int64_t rows, int64_t in, int64_t out, int multiprocessors);
+// partial: plan.partial_bytes; counters: zeroed once, [out / 128], zero again afterwards
+void linear_value(const Queue&, const ValuePlan&, Tensor in, const Weight& weight, Tensor out, float* partial,
+                  uint32_t* counters);
+
+// ---- import.cu
+// Element (i, j) of [rows, cols] lies at i * row_stride + j * col_stride, on both sides; types f32, f16, bf16.
+// *overflow becomes 1 where a finite number does not fit.
+void import_matrix(const Queue&, const void* source, DType from, int64_t rows, int64_t cols,
+                   int64_t row_stride, int64_t col_stride, void* target, DType to, int64_t target_row_stride,
+                   int64_t target_col_stride, uint32_t* overflow);
+
+}  // namespace fulmar::gpu

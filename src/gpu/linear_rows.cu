@@ -1,0 +1,230 @@
+// Products for few rows: a block computes 16 outputs of one matrix, its warps share the inputs and add up their
+// parts in a fixed order.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/head_math.h"
+#include "gpu/kernels.h"
+#include "gpu/rows_product.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kThreads = kWarps * kWarp;
+
+template <class T>
+struct Product {
+  Rows<const T> in;
+  const T* weight;
+  void* out;
+  int64_t out_stride;
+  int k, outs;
+  int first_block;
+  bool wide;  // out is f32
+  Epilogue epilogue;
+};
+
+template <class T>
+struct Products {
+  int count, rows;
+  Product<T> each[kMostProducts];
+};
+
+__device__ float finish(Epilogue epilogue, float x) {
+  switch (epilogue) {
+    case Epilogue::none:
+      return x;
+    case Epilogue::tanh:
+      return tanhf(x);
+    case Epilogue::sigmoid:
+      return sigmoid(x);
+    case Epilogue::relu_squared:
+      return x > 0 ? x * x : 0.0f;
+  }
+  return x;
+}
+
+template <class T, int kTiles>
+__global__ void __launch_bounds__(kThreads, 2)
+    linear_rows_kernel(const __grid_constant__ Products<T> products) {
+  constexpr int kStride = kTileOut + 1;
+  __shared__ float part[kWarps][kTiles * kTileRows * kStride];
+  int index = 0;
+  while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_block) index++;
+  const Product<T>& product = products.each[index];
+  const int warp = threadIdx.x / kWarp;
+  const int64_t first_out = static_cast<int64_t>(blockIdx.x - product.first_block) * kTileOut;
+  let_next_start();
+  float sum[kTiles][4] = {};
+  multiply_rows<T, kTiles>(product.weight + first_out * product.k, product.outs - first_out, product.in,
+                           products.rows, product.k, warp, kWarps, sum);
+  spread_rows<kTiles>(sum, part[warp], kStride);
+  __syncthreads();
+  for (int i = threadIdx.x; i < products.rows * kTileOut; i += kThreads) {
+    const int row = i / kTileOut, out = i % kTileOut;
+    if (first_out + out >= product.outs) continue;
+    float total = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; w++) total += part[w][row * kStride + out];
+    total = finish(product.epilogue, total);
+    const int64_t at = row * product.out_stride + first_out + out;
+    if (product.wide) {
+      static_cast<float*>(product.out)[at] = total;
+    } else {
+      static_cast<T*>(product.out)[at] = from_float<T>(total);
+    }
+  }
+}
+
+template <class T, int kTiles>
+void linear_rows_of(const Queue& queue, std::initializer_list<RowsProduct> list) {
+  Products<T> products{};
+  int blocks = 0;
+  for (const RowsProduct& one : list) {
+    products.rows = static_cast<int>(one.in.rows);
+    products.each[products.count++] = {{one.in.as<const T>(), one.in.stride},
+                                       static_cast<const T*>(one.weight.data),
+                                       one.out.data,
+                                       one.out.stride,
+                                       static_cast<int>(one.weight.in),
+                                       static_cast<int>(one.weight.out),
+                                       blocks,
+                                       one.out.dtype == DType::f32,
+                                       one.epilogue};
+    blocks += static_cast<int>((one.weight.out + kTileOut - 1) / kTileOut);
+  }
+  launch(queue, linear_rows_kernel<T, kTiles>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, products);
+}
+
+// ---- second half of the low-rank paths
+
+enum class Path : int { decay, rate, value, gate };
+constexpr int kPaths = 4;
+
+template <class T>
+struct LowRankFinish {
+  int rows;
+  bool first_block;
+  Rows<const T> low[kPaths];  // [rows, R]
+  const T* weight[kPaths];    // [C, R]
+  int rank[kPaths];
+  const float *w0, *a0, *v0, *k_k, *k_a;
+  Rows<T> k, v, u, kk, alpha, g, v_first;
+};
+
+// What becomes of one row's 64 products of a path; a warp does it, two channels per lane.
+template <class T>
+__device__ void finish_path(const LowRankFinish<T>& to, Path path, int row, int64_t c, const Float2& product) {
+  switch (path) {
+    case Path::decay:
+      return store2(to.u[row] + c, product.x[0] + to.w0[c], product.x[1] + to.w0[c + 1]);
+    case Path::gate:
+      return store2(to.g[row] + c, product.x[0], product.x[1]);
+    case Path::value: {
+      Float2 value = load2(to.v[row] + c);
+      if (to.first_block) return store2(to.v_first[row] + c, value.x[0], value.x[1]);
+      const Float2 towards = load2(to.v_first[row] + c);
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        value.x[i] += (towards.x[i] - value.x[i]) * sigmoid(product.x[i] + to.v0[c + i]);
+      }
+      return store2(to.v[row] + c, value.x[0], value.x[1]);
+    }
+    case Path::rate: {
+      const Float2 rate = {{sigmoid(product.x[0] + to.a0[c]), sigmoid(product.x[1] + to.a0[c + 1])}};
+      const PreparedKey prepared = prepare_key(load2(to.k[row] + c), rate, to.k_k + c, to.k_a + c);
+      store2(to.alpha[row] + c, rate.x[0], rate.x[1]);
+      store2(to.kk[row] + c, prepared.kk.x[0], prepared.kk.x[1]);
+      return store2(to.k[row] + c, prepared.k.x[0], prepared.k.x[1]);
+    }
+  }
+}
+
+// One block per head and path: four tiles of 16 outputs, each shared by two warps.
+template <class T, int kTiles>
+__global__ void __launch_bounds__(kThreads)
+    low_rank_finish7_kernel(const __grid_constant__ LowRankFinish<T> to) {
+  constexpr int kStride = kHeadSize + 2;
+  constexpr int kHeadTiles = kHeadSize / kTileOut;
+  __shared__ float part[2][kTiles * kTileRows * kStride];
+  const int warp = threadIdx.x / kWarp, tile = warp % kHeadTiles, share = warp / kHeadTiles;
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kHeadSize;
+  const int path = blockIdx.y;
+  let_next_start();
+  float sum[kTiles][4] = {};
+  const int rank = to.rank[path];
+  if (rank > 0) {
+    multiply_rows<T, kTiles>(to.weight[path] + (channel + tile * kTileOut) * rank, kTileOut, to.low[path],
+                             to.rows, rank, share, 2, sum);
+  }
+  wait_for_previous();
+  spread_rows<kTiles>(sum, part[share] + tile * kTileOut, kStride);
+  __syncthreads();
+  const int c = 2 * (threadIdx.x % kWarp);
+  for (int row = warp; row < to.rows; row += kWarps) {
+    const float *one = &part[0][row * kStride + c], *other = &part[1][row * kStride + c];
+    finish_path(to, static_cast<Path>(path), row, channel + c, Float2{{one[0] + other[0], one[1] + other[1]}});
+  }
+}
+
+template <class F>
+void with_tiles(int64_t rows, F&& f) {
+  if (rows <= 8) return f(std::integral_constant<int, 1>{});
+  if (rows <= 16) return f(std::integral_constant<int, 2>{});
+  return f(std::integral_constant<int, 4>{});
+}
+
+bool aligned16(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
+
+}  // namespace
+
+bool suits_rows_product(Tensor in, const Weight& weight) {
+  return in.rows <= kMostProductRows && !weight.transposed && weight.in % 8 == 0 && in.stride % 8 == 0 &&
+         aligned16(in.data) && aligned16(weight.data);
+}
+
+void linear_rows(const Queue& queue, std::initializer_list<RowsProduct> products) {
+  const Tensor in = products.begin()->in;
+  FULMAR_CHECK(products.size() <= kMostProducts);
+  with_activation(in.dtype, [&](auto sample) {
+    with_tiles(in.rows, [&](auto tiles) { linear_rows_of<decltype(sample), tiles()>(queue, products); });
+  });
+}
+
+void low_rank_finish7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first, Tensor low_w,
+                      Tensor low_a, Tensor low_v, Tensor low_g, const Projected7& p) {
+  const Tensor low[kPaths] = {low_w, low_a, low_v, low_g};
+  const LowRank* paths[kPaths] = {&att.w, &att.a, &att.v, &att.g};
+  with_activation(p.k.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    LowRankFinish<T> to{};
+    to.rows = static_cast<int>(p.k.rows);
+    to.first_block = first_block;
+    for (int i = 0; i < kPaths; i++) {
+      to.low[i] = {low[i].as<const T>(), low[i].stride};
+      to.weight[i] = static_cast<const T*>(paths[i]->second.data);
+      to.rank[i] = static_cast<int>(paths[i]->second.in);
+    }
+    if (first_block) to.rank[static_cast<int>(Path::value)] = 0;
+    to.w0 = att.w.bias.as<float>();
+    to.a0 = att.a.bias.as<float>();
+    to.v0 = att.v.bias.as<float>();
+    to.k_k = att.k_k.as<float>();
+    to.k_a = att.k_a.as<float>();
+    to.k = rows_of<T>(p.k);
+    to.v = rows_of<T>(p.v);
+    to.u = rows_of<T>(p.u);
+    to.kk = rows_of<T>(p.kk);
+    to.alpha = rows_of<T>(p.alpha);
+    to.g = rows_of<T>(p.g);
+    to.v_first = rows_of<T>(v_first);
+    const dim3 grid(static_cast<unsigned>(att.n_head), kPaths);
+    with_tiles(p.k.rows, [&](auto tiles) {
+      launch(queue, low_rank_finish7_kernel<T, tiles()>, grid, dim3(kThreads), 0, to);
+    });
+  });
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,63 @@
+// Instructions without a spelling in the language: matrix units and the overlap of one kernel with the next.
+// The only file with inline assembly; architectures that lack an instruction get plain code.
+#pragma once
+
+#include "gpu/vendor.h"
+
+namespace fulmar::gpu {
+
+// Blocks until the kernels before this one in the stream have finished and their writes are visible. What
+// comes before it in a kernel may touch constant data only: weights, and states of an earlier step.
+__device__ __forceinline__ void wait_for_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel's blocks start where there is room for them.
+__device__ __forceinline__ void let_next_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Brings the line at `address` into the L2 cache without waiting for it.
+__device__ __forceinline__ void prefetch(const void* address) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
+// c[16, 8] += a[16, 16] * b[16, 8] over a warp. Lane 4g+q holds
+//   a: (g, 2q..), (g+8, 2q..), (g, 2q+8..), (g+8, 2q+8..), each a pair along k
+//   b: (2q.., g), (2q+8.., g), each a pair along k
+//   c: (g, 2q), (g, 2q+1), (g+8, 2q), (g+8, 2q+1)
+template <class T>
+__device__ __forceinline__ void matrix_multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                                    uint32_t a3, uint32_t b0, uint32_t b1);
+
+template <>
+__device__ __forceinline__ void matrix_multiply_add<Half>(float (&c)[4], uint32_t a0, uint32_t a1,
+                                                          uint32_t a2, uint32_t a3, uint32_t b0,
+                                                          uint32_t b1) {
+#if defined(__CUDA_ARCH__)
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#endif
+}
+
+template <>
+__device__ __forceinline__ void matrix_multiply_add<BFloat>(float (&c)[4], uint32_t a0, uint32_t a1,
+                                                            uint32_t a2, uint32_t a3, uint32_t b0,
+                                                            uint32_t b1) {
+#if defined(__CUDA_ARCH__)
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#endif
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,292 @@
+// Primitives on rows: embedding, norm, shift, mixes, elementwise maths. One block per row.
+#include <algorithm>
+
+#include "gpu/element.h"
+#include "gpu/kernels.h"
+#include "gpu/ptx.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kVector = 4;  // elements per thread and turn
+
+unsigned threads_for(int64_t cols) {
+  const int64_t wanted = (cols / kVector + kWarp - 1) / kWarp * kWarp;
+  return static_cast<unsigned>(std::clamp<int64_t>(wanted, kWarp, 256));
+}
+
+// f(row, col) for the first of every four columns of this block's row.
+template <class F>
+__device__ void for_each_vector(int64_t cols, F f) {
+  for (int64_t c = threadIdx.x * kVector; c < cols; c += blockDim.x * kVector) f(c);
+}
+
+template <class F>
+__global__ void rows_kernel(int64_t cols, F f) {
+  let_next_start();
+  wait_for_previous();
+  for_each_vector(cols, [&](int64_t c) { f(static_cast<int64_t>(blockIdx.x), c); });
+}
+
+template <class F>
+void for_rows(const Queue& queue, int64_t rows, int64_t cols, F f) {
+  launch(queue, rows_kernel<F>, dim3(static_cast<unsigned>(rows)), dim3(threads_for(cols)), 0, cols, f);
+}
+
+// The row in shared memory becomes its normalised self, handed to `store` four at a time. Two passes: the
+// variance is that of differences from the mean.
+template <class Store>
+__device__ void normalise_row(float* row, int64_t cols, const float* weight, const float* bias,
+                              float* scratch, Store store) {
+  float sum = 0;
+  for_each_vector(cols, [&](int64_t c) {
+    const Float4 v = load4(row + c);
+    sum += (v.x[0] + v.x[1]) + (v.x[2] + v.x[3]);
+  });
+  const float mean = block_sum(sum, scratch) / static_cast<float>(cols);
+  float squares = 0;
+  for_each_vector(cols, [&](int64_t c) {
+    const Float4 v = load4(row + c);
+    for (const float x : v.x) squares += (x - mean) * (x - mean);
+  });
+  const float scale = rsqrtf(block_sum(squares, scratch) / static_cast<float>(cols) + kLayerNormEps);
+  for_each_vector(cols, [&](int64_t c) {
+    const Float4 v = load4(row + c), w = load4(weight + c), b = load4(bias + c);
+    Float4 out;
+#pragma unroll
+    for (int i = 0; i < kVector; i++) out.x[i] = (v.x[i] - mean) * scale * w.x[i] + b.x[i];
+    store(c, out);
+  });
+}
+
+template <class Table>
+__global__ void embed_kernel(const int32_t* token, const Table* table, const float* weight, const float* bias,
+                             float* out, int64_t cols, int64_t stride) {
+  extern __shared__ float row[];
+  __shared__ float scratch[kWarp];
+  let_next_start();
+  wait_for_previous();
+  const Table* from = table + token[blockIdx.x] * cols;
+  for_each_vector(cols, [&](int64_t c) { store4(row + c, load4(from + c)); });
+  float* to = out + blockIdx.x * stride;
+  normalise_row(row, cols, weight, bias, scratch, [&](int64_t c, const Float4& v) { store4(to + c, v); });
+}
+
+template <class T>
+__global__ void add_norm_kernel(float* x, int64_t x_stride, const T* pending, int64_t pending_stride,
+                                const float* weight, const float* bias, T* z, int64_t z_stride,
+                                int64_t cols) {
+  extern __shared__ float row[];
+  __shared__ float scratch[kWarp];
+  let_next_start();
+  wait_for_previous();
+  float* from = x + blockIdx.x * x_stride;
+  for_each_vector(cols, [&](int64_t c) {
+    Float4 v = load4(from + c);
+    if (pending != nullptr) {
+      const Float4 p = load4(pending + blockIdx.x * pending_stride + c);
+#pragma unroll
+      for (int i = 0; i < kVector; i++) v.x[i] += p.x[i];
+      store4(from + c, v);
+    }
+    store4(row + c, v);
+  });
+  T* to = z + blockIdx.x * z_stride;
+  normalise_row(row, cols, weight, bias, scratch, [&](int64_t c, const Float4& v) { store4(to + c, v); });
+}
+
+__device__ float apply(Activation act, float x) {
+  switch (act) {
+    case Activation::tanh:
+      return tanhf(x);
+    case Activation::sigmoid:
+      return sigmoid(x);
+    case Activation::silu:
+      return x * sigmoid(x);
+    case Activation::relu_squared:
+      return x > 0 ? x * x : 0.0f;
+  }
+  return x;
+}
+
+size_t row_bytes(int64_t cols) { return static_cast<size_t>(cols) * sizeof(float); }
+
+template <class T>
+void add_of(const Queue& queue, Tensor x, Tensor pending) {
+  const auto to = rows_of<float>(x);
+  const auto from = rows_of<T>(pending);
+  for_rows(queue, x.rows, x.cols, [=] __device__(int64_t row, int64_t c) {
+    Float4 v = load4(to[row] + c);
+    const Float4 p = load4(from[row] + c);
+#pragma unroll
+    for (int i = 0; i < kVector; i++) v.x[i] += p.x[i];
+    store4(to[row] + c, v);
+  });
+}
+
+template <class T>
+void shift_of(const Queue& queue, Batch batch, Tensor z, StateField carry, Tensor out) {
+  const auto from = rows_of<T>(z), to = rows_of<T>(out);
+  const auto carried = slots_of<float>(carry);
+  for_rows(queue, batch.rows, z.cols, [=] __device__(int64_t row, int64_t c) {
+    const int32_t sequence = batch.sequence_of[row];
+    const bool first = row == batch.start[sequence];
+    store4(to[row] + c, first ? load4(carried[batch.slot[sequence]] + c) : load4(from[row - 1] + c));
+  });
+  // A launch of its own: the first row's block must have read the carried vector before it changes.
+  for_rows(queue, batch.sequences, z.cols, [=] __device__(int64_t sequence, int64_t c) {
+    store4(carried[batch.slot[sequence]] + c, load4(from[batch.start[sequence + 1] - 1] + c));
+  });
+}
+
+// The mix is f32 [1, C] or T [rows, C], to which `delta` [rows, C] is added where it is given.
+template <class T>
+void lerp_of(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) {
+  const auto a = rows_of<T>(z), b = rows_of<T>(other), to = rows_of<T>(out), per_row = rows_of<T>(mix);
+  const auto more = rows_of<T>(delta);
+  const float* shared = mix.dtype == DType::f32 ? mix.as<float>() : nullptr;
+  for_rows(queue, z.rows, z.cols, [=] __device__(int64_t row, int64_t c) {
+    const Float4 from = load4(a[row] + c), towards = load4(b[row] + c);
+    Float4 share = shared != nullptr ? load4(shared + c) : load4(per_row[row] + c);
+    const Float4 d = more.data != nullptr ? load4(more[row] + c) : Float4{};
+    Float4 v;
+#pragma unroll
+    for (int i = 0; i < kVector; i++) v.x[i] = from.x[i] + (towards.x[i] - from.x[i]) * (share.x[i] + d.x[i]);
+    store4(to[row] + c, v);
+  });
+}
+
+// x = act(x + bias); with `plain` only the bias.
+template <class T>
+void activate_of(const Queue& queue, Tensor x, Tensor bias, Activation act, bool plain) {
+  const auto at = rows_of<T>(x);
+  const float* added = bias.as<float>();
+  for_rows(queue, x.rows, x.cols, [=] __device__(int64_t row, int64_t c) {
+    Float4 v = load4(at[row] + c);
+    const Float4 b = added != nullptr ? load4(added + c) : Float4{};
+#pragma unroll
+    for (int i = 0; i < kVector; i++) v.x[i] = plain ? v.x[i] + b.x[i] : apply(act, v.x[i] + b.x[i]);
+    store4(at[row] + c, v);
+  });
+}
+
+template <class T>
+void multiply_of(const Queue& queue, Tensor a, Tensor b, Tensor out) {
+  const auto left = rows_of<T>(a), right = rows_of<T>(b), to = rows_of<T>(out);
+  for_rows(queue, a.rows, a.cols, [=] __device__(int64_t row, int64_t c) {
+    Float4 v = load4(left[row] + c);
+    const Float4 w = load4(right[row] + c);
+#pragma unroll
+    for (int i = 0; i < kVector; i++) v.x[i] *= w.x[i];
+    store4(to[row] + c, v);
+  });
+}
+
+template <class T>
+void narrow_of(const Queue& queue, Tensor wide, Tensor out) {
+  const auto from = rows_of<float>(wide);
+  const auto to = rows_of<T>(out);
+  for_rows(queue, out.rows, out.cols,
+           [=] __device__(int64_t row, int64_t c) { store4(to[row] + c, load4(from[row] + c)); });
+}
+
+template <class T, class Table>
+void turn_of(const Queue& queue, Batch batch, const ChannelMix7& ffn, Tensor matrix, Tensor low, Tensor turned) {
+  const int64_t rank = ffn.deep_rank;
+  const auto more = rows_of<T>(matrix), weights = rows_of<T>(low), to = rows_of<T>(turned);
+  const auto* table = static_cast<const Table*>(ffn.s_emb.data);
+  for_rows(queue, batch.rows, rank, [=] __device__(int64_t row, int64_t c) {
+    Float4 sum{};
+    for (int64_t d = 0; d < rank; d++) {
+      const float weight = to_float(weights[row][d]);
+      const Float4 own = load4(table + (batch.token[row] * rank + d) * rank + c);
+      const Float4 added = load4(more[row] + d * rank + c);
+#pragma unroll
+      for (int i = 0; i < kVector; i++) sum.x[i] += weight * (own.x[i] + added.x[i]);
+    }
+    store4(to[row] + c, sum);
+  });
+}
+
+template <class F>
+void with_table(WeightKind kind, F&& f) {
+  switch (kind) {
+    case WeightKind::f32:
+      return f(float{});
+    case WeightKind::f16:
+      return f(Half{});
+    case WeightKind::bf16:
+      return f(BFloat{});
+  }
+}
+
+}  // namespace
+
+void embed(const Queue& queue, const Batch& batch, const Embedding& embedding, Tensor out) {
+  with_table(embedding.table.kind, [&](auto sample) {
+    using Table = decltype(sample);
+    launch(queue, embed_kernel<Table>, dim3(static_cast<unsigned>(batch.rows)), dim3(threads_for(out.cols)),
+           row_bytes(out.cols), batch.token, static_cast<const Table*>(embedding.table.data),
+           embedding.ln0.weight.as<float>(), embedding.ln0.bias.as<float>(), out.as<float>(), out.cols,
+           out.stride);
+  });
+}
+
+void add(const Queue& queue, Tensor x, Tensor pending) {
+  with_activation(pending.dtype, [&](auto sample) { add_of<decltype(sample)>(queue, x, pending); });
+}
+
+void add_norm(const Queue& queue, Tensor x, Tensor pending, const Norm& norm, Tensor z) {
+  with_activation(z.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    launch(queue, add_norm_kernel<T>, dim3(static_cast<unsigned>(x.rows)), dim3(threads_for(x.cols)),
+           row_bytes(x.cols), x.as<float>(), x.stride, pending.as<T>(), pending.stride,
+           norm.weight.as<float>(), norm.bias.as<float>(), z.as<T>(), z.stride, x.cols);
+  });
+}
+
+void shift(const Queue& queue, const Batch& batch, Tensor z, StateField carry, Tensor out) {
+  with_activation(z.dtype, [&](auto sample) { shift_of<decltype(sample)>(queue, batch, z, carry, out); });
+}
+
+void lerp(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor out) {
+  with_activation(z.dtype, [&](auto sample) { lerp_of<decltype(sample)>(queue, z, other, mix, Tensor{}, out); });
+}
+
+void lerp_shifted(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) {
+  with_activation(z.dtype, [&](auto sample) { lerp_of<decltype(sample)>(queue, z, other, mix, delta, out); });
+}
+
+void activate(const Queue& queue, Tensor x, Tensor bias, Activation act) {
+  with_activation(x.dtype, [&](auto sample) { activate_of<decltype(sample)>(queue, x, bias, act, false); });
+}
+
+void add_bias(const Queue& queue, Tensor x, Tensor bias) {
+  with_activation(x.dtype, [&](auto sample) { activate_of<decltype(sample)>(queue, x, bias, Activation::tanh, true); });
+}
+
+void multiply(const Queue& queue, Tensor a, Tensor b, Tensor out) {
+  with_activation(a.dtype, [&](auto sample) { multiply_of<decltype(sample)>(queue, a, b, out); });
+}
+
+void narrow(const Queue& queue, Tensor wide, Tensor out) {
+  with_activation(out.dtype, [&](auto sample) { narrow_of<decltype(sample)>(queue, wide, out); });
+}
+
+void gather_rows(const Queue& queue, Tensor x, const int32_t* rows, Tensor out) {
+  const auto from = rows_of<float>(x), to = rows_of<float>(out);
+  for_rows(queue, out.rows, x.cols,
+           [=] __device__(int64_t row, int64_t c) { store4(to[row] + c, load4(from[rows[row]] + c)); });
+}
+
+void turn_by_token(const Queue& queue, const Batch& batch, const ChannelMix7& ffn, Tensor matrix, Tensor low,
+                   Tensor turned) {
+  with_activation(low.dtype, [&](auto sample) {
+    with_table(ffn.s_emb.kind, [&](auto table) {
+      turn_of<decltype(sample), decltype(table)>(queue, batch, ffn, matrix, low, turned);
+    });
+  });
+}
+
+}  // namespace fulmar::gpu

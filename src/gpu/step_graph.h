@@ -1,0 +1,35 @@
+// Recorded steps: what a step launches is recorded once per shape and replayed from then on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include "gpu/device.h"
+
+namespace fulmar::gpu {
+
+class StepGraphs {
+ public:
+  StepGraphs() = default;
+  ~StepGraphs() { forget(); }
+  StepGraphs(const StepGraphs&) = delete;
+  StepGraphs& operator=(const StepGraphs&) = delete;
+
+  // rows, wanted rows, and where the states lie
+  using Key = std::tuple<int64_t, int64_t, const void*>;
+
+  // Runs the body as it is the first time a shape comes, so that everything it needs is chosen and allocated;
+  // records it the second time; replays it afterwards. `memory` changes whenever memory was allocated or given
+  // back: what was recorded before may then point into nowhere.
+  void run(cudaStream_t stream, const Key& key, uint64_t memory, const std::function<void()>& body);
+
+ private:
+  void forget();
+
+  uint64_t memory_ = 0;
+  std::map<Key, cudaGraphExec_t> recorded_;  // null: seen once
+};
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,40 @@
+// Host memory to device memory through two pinned buffers, so that the copy out of the mapped file and the
+// transfer run at the same time; types and orientation change on the way.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "gpu/device.h"
+#include "tensor/weight.h"
+
+namespace fulmar::gpu {
+
+class Upload {
+ public:
+  Upload() = default;
+  ~Upload();
+  Upload(const Upload&) = delete;
+  Upload& operator=(const Upload&) = delete;
+
+  Status open();
+
+  // target [rows, cols] in `to`, transposed to [cols, rows] if asked. Returns once the host memory was read.
+  void matrix(const Queue& queue, const HostMatrix& from, void* target, DType to, bool transpose);
+  // Whether a finite number did not fit its type since the last call; waits for the uploads so far.
+  bool overflowed(const Queue& queue);
+
+ private:
+  static constexpr size_t kStage = size_t{16} << 20;
+  struct Stage {
+    void* pinned = nullptr;
+    Buffer raw;  // on the device, for what is converted there
+    cudaEvent_t free = nullptr;
+  };
+
+  Stage stages_[2];
+  int next_ = 0;
+  Buffer overflow_;
+};
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,245 @@
+// Both recurrences token by token. A block of 128 threads owns one head of one sequence: the state stays in
+// registers, read and written once whatever the number of rows. Heads other than 64 channels take a plain
+// kernel that works in memory.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/element.h"
+#include "gpu/head_math.h"
+#include "gpu/kernels.h"
+#include "gpu/ptx.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kLanesPerRow = 8;                     // threads that share a value channel's row of the state
+constexpr int kKeys = kHeadSize / kLanesPerRow;     // key channels per thread
+constexpr int kRowGroups = kThreads / kLanesPerRow;
+constexpr int kRowsPerThread = kHeadSize / kRowGroups;
+
+struct WkvInputs {
+  const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk, alpha and g for RWKV-7 only
+  int64_t stride;
+  const float* bonus;  // [C], RWKV-6 only
+};
+
+// Which key channel is element e of lane l: 16-byte pieces that neighbouring lanes continue.
+template <class S>
+__device__ constexpr int key_of(int lane, int e) {
+  return sizeof(S) == 4 ? (e < 4 ? 4 * lane + e : 32 + 4 * lane + e - 4) : 8 * lane + e;
+}
+
+__device__ void load_state_row(const float* row, int lane, float (&s)[kKeys]) {
+  const float4 a = __ldcs(reinterpret_cast<const float4*>(row + 4 * lane));
+  const float4 b = __ldcs(reinterpret_cast<const float4*>(row + 32 + 4 * lane));
+  s[0] = a.x, s[1] = a.y, s[2] = a.z, s[3] = a.w, s[4] = b.x, s[5] = b.y, s[6] = b.z, s[7] = b.w;
+}
+__device__ void load_state_row(const Half* row, int lane, float (&s)[kKeys]) {
+  const uint4 v = __ldcs(reinterpret_cast<const uint4*>(row + 8 * lane));
+  Half e[kKeys];
+  memcpy(e, &v, sizeof(v));
+#pragma unroll
+  for (int i = 0; i < kKeys; i++) s[i] = to_float(e[i]);
+}
+__device__ void store_state_row(float* row, int lane, const float (&s)[kKeys]) {
+  __stcs(reinterpret_cast<float4*>(row + 4 * lane), make_float4(s[0], s[1], s[2], s[3]));
+  __stcs(reinterpret_cast<float4*>(row + 32 + 4 * lane), make_float4(s[4], s[5], s[6], s[7]));
+}
+__device__ void store_state_row(Half* row, int lane, const float (&s)[kKeys]) {
+  __stcs(reinterpret_cast<uint4*>(row + 8 * lane),
+         make_uint4(pack_floats<Half>(s[0], s[1]), pack_floats<Half>(s[2], s[3]),
+                    pack_floats<Half>(s[4], s[5]), pack_floats<Half>(s[6], s[7])));
+}
+
+__device__ __forceinline__ float row_sum(float x) {
+#pragma unroll
+  for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+  return x;
+}
+
+// The vectors of one token that all threads need, in f32. For RWKV-7: first = -kk, second = kk * alpha; for
+// RWKV-6 first = bonus * k.
+struct Shared {
+  float r[kHeadSize], w[kHeadSize], k[kHeadSize], v[kHeadSize], first[kHeadSize], second[kHeadSize],
+      y[kHeadSize];
+};
+
+template <int kVersion, class T>
+__device__ void load_token(const WkvInputs& in, int64_t at, int64_t channel, Shared& shared) {
+  const int c = threadIdx.x % kHeadSize;
+  const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at + c]); };
+  if (threadIdx.x < kHeadSize) {
+    const float u = number(in.u);
+    shared.r[c] = number(in.r);
+    shared.w[c] = kVersion == 7 ? __expf(-kDecayScale * sigmoid(u)) : __expf(-__expf(u));
+    shared.k[c] = number(in.k);
+    if (kVersion == 6) shared.first[c] = in.bonus[channel + c] * number(in.k);
+  } else {
+    shared.v[c] = number(in.v);
+    if (kVersion == 7) {
+      const float kk = number(in.kk);
+      shared.first[c] = -kk;
+      shared.second[c] = kk * number(in.alpha);
+    }
+  }
+}
+
+template <int kVersion, class S>
+__device__ void advance(float (&state)[kRowsPerThread][kKeys], Shared& shared) {
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  float r[kKeys], w[kKeys], k[kKeys], first[kKeys], second[kKeys];
+#pragma unroll
+  for (int e = 0; e < kKeys; e++) {
+    const int j = key_of<S>(lane, e);
+    r[e] = shared.r[j], w[e] = shared.w[j], k[e] = shared.k[j], first[e] = shared.first[j];
+    second[e] = kVersion == 7 ? shared.second[j] : 0.0f;
+  }
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) {
+    const int i = p * kRowGroups + group;
+    const float v = shared.v[i];
+    float removed = 0, out = 0;
+    if (kVersion == 7) {
+#pragma unroll
+      for (int e = 0; e < kKeys; e++) removed += state[p][e] * first[e];
+      removed = row_sum(removed);
+    }
+#pragma unroll
+    for (int e = 0; e < kKeys; e++) {
+      if (kVersion == 6) out += r[e] * (state[p][e] + first[e] * v);
+      state[p][e] = state[p][e] * w[e] + removed * second[e] + v * k[e];
+      if (kVersion == 7) out += r[e] * state[p][e];
+    }
+    out = row_sum(out);
+    if (lane == 0) shared.y[i] = out;
+  }
+}
+
+template <class T>
+__device__ void write_output(const WkvInputs& in, const LeaveWeights& leave, bool leaves, int64_t at,
+                             int64_t channel, const Shared& shared, T* y) {
+  if (threadIdx.x >= kWarp) return;
+  const int c = 2 * threadIdx.x;
+  Float2 out = {{shared.y[c], shared.y[c + 1]}};
+  if (leaves) {
+    const Float2 r = {{shared.r[c], shared.r[c + 1]}}, k = {{shared.k[c], shared.k[c + 1]}},
+                 v = {{shared.v[c], shared.v[c + 1]}};
+    const Float2 rounded = {{to_float(from_float<T>(out.x[0])), to_float(from_float<T>(out.x[1]))}};
+    out = leave_head(rounded, r, k, v, load2(static_cast<const T*>(in.g) + at + c), leave, channel + c);
+  }
+  store2(y + c, out.x[0], out.x[1]);
+}
+
+template <int kVersion, class T, class S>
+__global__ void __launch_bounds__(kThreads)
+    wkv_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots, T* y,
+               int64_t y_stride, int64_t longest) {
+  __shared__ Shared shared;
+  const int64_t head = blockIdx.x, sequence = blockIdx.y, channel = head * kHeadSize;
+  const int64_t begin = batch.start[sequence], end = batch.start[sequence + 1];
+  let_next_start();
+  if (end - begin > longest) {
+    wait_for_previous();  // or the next kernel could start before the one before this has finished
+    return;
+  }
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  S* own = slots[batch.slot[sequence]] + channel * kHeadSize;
+  float state[kRowsPerThread][kKeys];
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) {
+    load_state_row(own + (p * kRowGroups + group) * kHeadSize, lane, state[p]);
+  }
+  wait_for_previous();
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t at = t * in.stride + channel;
+    __syncthreads();
+    load_token<kVersion, T>(in, at, channel, shared);
+    __syncthreads();
+    advance<kVersion, S>(state, shared);
+    __syncthreads();
+    write_output(in, leave, leaves, at, channel, shared, y + t * y_stride + channel);
+  }
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) {
+    store_state_row(own + (p * kRowGroups + group) * kHeadSize, lane, state[p]);
+  }
+}
+
+// Any head size: one thread per value channel, the state in memory.
+template <int kVersion, class T, class S>
+__global__ void wkv_plain_kernel(Batch batch, WkvInputs in, Slots<S> slots, T* y, int64_t y_stride, int64_t n) {
+  extern __shared__ float vectors[];  // r, w, k, first, second: [5, n]
+  float *r = vectors, *w = r + n, *k = w + n, *first = k + n, *second = first + n;
+  let_next_start();
+  wait_for_previous();
+  const int64_t sequence = blockIdx.y, channel = blockIdx.x * n, i = threadIdx.x;
+  S* row = slots[batch.slot[sequence]] + (channel + i) * n;
+  for (int64_t t = batch.start[sequence]; t < batch.start[sequence + 1]; t++) {
+    const int64_t at = t * in.stride + channel + i;
+    const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at]); };
+    const float u = number(in.u), v = number(in.v);
+    __syncthreads();
+    r[i] = number(in.r);
+    k[i] = number(in.k);
+    w[i] = kVersion == 7 ? expf(-kDecayScale * sigmoid(u)) : expf(-expf(u));
+    first[i] = kVersion == 7 ? -number(in.kk) : in.bonus[channel + i] * k[i];
+    second[i] = kVersion == 7 ? number(in.kk) * number(in.alpha) : 0.0f;
+    __syncthreads();
+    float removed = 0, out = 0;
+    for (int64_t j = 0; kVersion == 7 && j < n; j++) removed += to_float(row[j]) * first[j];
+    for (int64_t j = 0; j < n; j++) {
+      const float old = to_float(row[j]), moved = old * w[j] + removed * second[j] + v * k[j];
+      out += r[j] * (kVersion == 7 ? moved : old + first[j] * v);
+      row[j] = from_float<S>(moved);
+    }
+    y[t * y_stride + channel + i] = from_float<T>(out);
+  }
+}
+
+template <int kVersion, class T, class S>
+void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
+            StateField wkv, Tensor y, int64_t longest, WkvLeave leave) {
+  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
+  const auto slots = slots_of<S>(wkv);
+  if (head_size == kHeadSize) {
+    const LeaveWeights weights = leave.att != nullptr ? leave_weights(*leave.att) : LeaveWeights{};
+    launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kThreads), 0, batch, in, weights,
+           leave.att != nullptr, slots, y.as<T>(), y.stride, longest);
+    return;
+  }
+  FULMAR_CHECK(head_size <= 1024 && leave.att == nullptr);
+  launch(queue, wkv_plain_kernel<kVersion, T, S>, grid, dim3(static_cast<unsigned>(head_size)),
+         static_cast<size_t>(5 * head_size) * sizeof(float), batch, in, slots, y.as<T>(), y.stride, head_size);
+}
+
+template <int kVersion>
+void wkv(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
+         StateField state, Tensor y, int64_t longest, WkvLeave leave) {
+  with_activation(y.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    if (state.dtype == DType::f32) {
+      wkv_of<kVersion, T, float>(queue, batch, n_head, head_size, in, state, y, longest, leave);
+    } else {
+      wkv_of<kVersion, T, Half>(queue, batch, n_head, head_size, in, state, y, longest, leave);
+    }
+  });
+}
+
+}  // namespace
+
+void wkv7(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const Projected7& p,
+          StateField state, Tensor y, int64_t longest, WkvLeave leave) {
+  const WkvInputs in{p.r.data,     p.k.data, p.v.data,   p.u.data, p.kk.data,
+                     p.alpha.data, p.g.data, p.r.stride, nullptr};
+  wkv<7>(queue, batch, n_head, head_size, in, state, y, longest, leave);
+}
+
+void wkv6(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const float* bonus,
+          const Projected6& p, StateField state, Tensor y) {
+  const WkvInputs in{p.r.data, p.k.data, p.v.data, p.u.data, nullptr, nullptr, nullptr, p.r.stride, bonus};
+  wkv<6>(queue, batch, n_head, head_size, in, state, y, INT64_MAX, {});
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,380 @@
+// RWKV-7's recurrence for long sequences on matrix units (WY form of the chunked recurrence, chunks of 16 rows).
+//
+// With A = -kk, B = kk * alpha, G the running sum of log decays within a chunk, E = G without the row's own:
+//   M_ab, M_ak, M_rk, M_rb   products of A, R with K, B, each scaled by exp of differences of E and G
+//   U = W S0^T + U~          W = (I - M_ab)^-1 (A exp E), U~ = (I - M_ab)^-1 M_ak V
+//   Y = M_rk V + M_rb U + (R exp G) S0^T
+//   S = S0 diag(exp G_last) + V^T (K exp(G_last - G)) + U^T (B exp(G_last - G))
+// The first kernel computes all that does not depend on the state, for every chunk and head at once; the second
+// walks the chunks of each sequence with the state in registers. Products take f16 operands, whose exponents
+// stay small because both factors are centred on the chunk's middle row; sums, the triangular solve and the
+// state are f32.
+#include "base/check.h"
+#include "gpu/element.h"
+#include "gpu/head_math.h"
+#include "gpu/kernels.h"
+#include "gpu/ptx.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kPrepareThreads = 128;
+constexpr int kHeadTiles = kHeadSize / 16;  // tiles of 16 value channels
+constexpr int kMiddle = kChunk / 2;         // the row that exponents are centred on
+
+// What the first kernel leaves for the second, per chunk and head, in the order in which lanes of matrix
+// instructions take it. Lane 4g+q; a lane's key channels are 16q..16q+15, so that the state's rows are read and
+// written in whole pieces: accumulator tile j, element e is key 16q + 2j + e.
+struct alignas(16) ChunkData {
+  Half w[kChunk][kHeadSize];           // W
+  Half r[kChunk][kHeadSize];           // R exp G
+  Half k[kWarp][8][4];                 // K exp(G_last - G): [lane][tile j][rows 2q, 2q+1, 2q+8, 2q+9]
+  Half b[kWarp][8][4];                 // B exp(G_last - G), likewise
+  uint32_t m_rk[kWarp][4];             // [lane][row tile][half of the inner rows], pairs
+  uint32_t m_rb[kWarp][4];
+  float decay[kHeadSize];              // exp G_last
+  Half u[kHeadTiles][kWarp][8];        // U~^T: [value tile][lane][row tile][accumulator element]
+  uint32_t v[kHeadTiles][kWarp][4];    // V^T as left operand
+};
+
+struct ChunkInputs {
+  const void *r, *k, *v, *u, *kk, *alpha;
+  int64_t stride;
+};
+
+// Where key channel `key` stands among the columns of accumulator tiles: tile, and column g within it.
+__device__ constexpr int tile_of(int key) { return key % 16 / 2; }
+__device__ constexpr int column_of(int key) { return 2 * (key / 16) + key % 2; }
+
+struct PrepareShared {
+  // Rows padded by 8 so that lanes of a matrix instruction read from different banks.
+  Half a[kChunk][kHeadSize + 8], r[kChunk][kHeadSize + 8];  // centred left factors
+  Half b[kChunk][kHeadSize + 8], k[kChunk][kHeadSize + 8];  // centred right factors
+  float a_decayed[kChunk][kHeadSize];                       // A exp E
+  float v[kChunk][kHeadSize];
+  float m_ab[kChunk][kChunk], m_ak[kChunk][kChunk];
+  float half_sum[2][kHeadSize];
+};
+
+// Fills `shared` and the parts of `out` that need no products. Thread: one channel, eight rows.
+template <class T>
+__device__ void scale_rows(const ChunkInputs& in, int64_t first_row, int rows, int64_t channel,
+                           PrepareShared& shared, ChunkData& out) {
+  constexpr int kRowsEach = kChunk / 2;
+  const int c = threadIdx.x % kHeadSize, half = threadIdx.x / kHeadSize, t0 = half * kRowsEach;
+  float r[kRowsEach], k[kRowsEach], a[kRowsEach], b[kRowsEach], v[kRowsEach], g[kRowsEach];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kRowsEach; i++) {
+    const int t = t0 + i;
+    r[i] = k[i] = a[i] = b[i] = v[i] = g[i] = 0;  // rows past the end change nothing
+    if (t < rows) {
+      const int64_t at = (first_row + t) * in.stride + channel + c;
+      const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at]); };
+      const float kk = number(in.kk);
+      r[i] = number(in.r);
+      k[i] = number(in.k);
+      v[i] = number(in.v);
+      a[i] = -kk;
+      b[i] = kk * number(in.alpha);
+      g[i] = -kDecayScale * sigmoid(number(in.u));
+    }
+    sum += g[i];
+  }
+  shared.half_sum[half][c] = sum;
+  __syncthreads();
+  const float before = half == 0 ? 0.0f : shared.half_sum[0][c];
+  const float last = shared.half_sum[0][c] + shared.half_sum[1][c];
+  // G of the middle row: all of the first half and the middle row's own.
+  __shared__ float middle[kHeadSize];
+  if (half == 1) middle[c] = before + g[0];
+  __syncthreads();
+  const float centre = middle[c];
+  static_assert(kMiddle == kRowsEach);
+
+  float running = before;
+  Half k_end[kRowsEach], b_end[kRowsEach];
+#pragma unroll
+  for (int i = 0; i < kRowsEach; i++) {
+    const int t = t0 + i;
+    const float exclusive = running;
+    running += g[i];
+    const float right = __expf(centre - running), end = __expf(last - running);
+    shared.a[t][c] = from_float<Half>(a[i] * __expf(exclusive - centre));
+    shared.r[t][c] = from_float<Half>(r[i] * __expf(running - centre));
+    shared.b[t][c] = from_float<Half>(b[i] * right);
+    shared.k[t][c] = from_float<Half>(k[i] * right);
+    shared.a_decayed[t][c] = a[i] * __expf(exclusive);
+    shared.v[t][c] = v[i];
+    out.r[t][c] = from_float<Half>(r[i] * __expf(running));
+    k_end[i] = from_float<Half>(k[i] * end);
+    b_end[i] = from_float<Half>(b[i] * end);
+  }
+  if (half == 0) out.decay[c] = __expf(last);
+  // Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second: each thread has one pair per q.
+#pragma unroll
+  for (int q = 0; q < 4; q++) {
+    const int lane = column_of(c) * 4 + q;
+    *reinterpret_cast<uint32_t*>(&out.k[lane][tile_of(c)][2 * half]) = pack(k_end[2 * q], k_end[2 * q + 1]);
+    *reinterpret_cast<uint32_t*>(&out.b[lane][tile_of(c)][2 * half]) = pack(b_end[2 * q], b_end[2 * q + 1]);
+    const int value_lane = c % 8 * 4 + q, word = c % 16 / 8 + 2 * half;
+    out.v[c / 16][value_lane][word] = pack_floats<Half>(v[2 * q], v[2 * q + 1]);
+  }
+}
+
+// One of the four 16 x 16 products per warp; the two with R go out as operands, the two with A stay.
+__device__ void multiply_factors(PrepareShared& shared, ChunkData& out) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const bool with_r = warp >= 2, with_k = warp % 2 == 1;  // ab, ak, rb, rk
+  const auto& left = with_r ? shared.r : shared.a;
+  const auto& right = with_k ? shared.k : shared.b;
+  const auto word = [](const Half* at) { return *reinterpret_cast<const uint32_t*>(at); };
+  float sum[2][4] = {};
+#pragma unroll
+  for (int step = 0; step < kHeadSize / 16; step++) {
+    const int at = step * 16 + 2 * q;
+    const uint32_t a0 = word(&left[g][at]), a1 = word(&left[g + 8][at]), a2 = word(&left[g][at + 8]),
+                   a3 = word(&left[g + 8][at + 8]);
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      matrix_multiply_add<Half>(sum[n], a0, a1, a2, a3, word(&right[n * 8 + g][at]),
+                                word(&right[n * 8 + g][at + 8]));
+    }
+  }
+  // Entries outside the triangle are chosen away, never multiplied away: they may be infinite.
+#pragma unroll
+  for (int n = 0; n < 2; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int t = g + i / 2 * 8, s = n * 8 + 2 * q + i % 2;
+      if (with_r ? s > t : s >= t) sum[n][i] = 0;
+    }
+  }
+  if (with_r) {
+    auto& to = with_k ? out.m_rk : out.m_rb;
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      to[lane][n] = pack_floats<Half>(sum[n][0], sum[n][1]);
+      to[lane][2 + n] = pack_floats<Half>(sum[n][2], sum[n][3]);
+    }
+    return;
+  }
+  auto& to = with_k ? shared.m_ak : shared.m_ab;
+#pragma unroll
+  for (int n = 0; n < 2; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) to[g + i / 2 * 8][n * 8 + 2 * q + i % 2] = sum[n][i];
+  }
+}
+
+// (I - M_ab) x = right side, by forward substitution; thread: one column of W or of U~.
+__device__ void solve(const PrepareShared& shared, ChunkData& out) {
+  const int c = threadIdx.x % kHeadSize;
+  const bool for_u = threadIdx.x >= kHeadSize;
+  float x[kChunk];
+#pragma unroll
+  for (int t = 0; t < kChunk; t++) {
+    float value = for_u ? 0.0f : shared.a_decayed[t][c];
+    if (for_u) {
+#pragma unroll
+      for (int s = 0; s < t; s++) value += shared.m_ak[t][s] * shared.v[s][c];
+    }
+#pragma unroll
+    for (int s = 0; s < t; s++) value += shared.m_ab[t][s] * x[s];
+    x[t] = value;
+  }
+  if (!for_u) {
+#pragma unroll
+    for (int t = 0; t < kChunk; t++) out.w[t][c] = from_float<Half>(x[t]);
+    return;
+  }
+#pragma unroll
+  for (int t = 0; t < kChunk; t += 2) {
+    const int lane = c % 8 * 4 + t % 8 / 2, element = t / 8 * 4 + c % 16 / 8 * 2;
+    *reinterpret_cast<uint32_t*>(&out.u[c / 16][lane][element]) = pack_floats<Half>(x[t], x[t + 1]);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kPrepareThreads)
+    wkv7_chunk_prepare_kernel(Chunks chunks, ChunkInputs in, ChunkData* data) {
+  __shared__ PrepareShared shared;
+  let_next_start();
+  wait_for_previous();
+  const int64_t head = blockIdx.x, chunk = blockIdx.y;
+  ChunkData& out = data[chunk * gridDim.x + head];
+  scale_rows<T>(in, chunks.row[chunk], chunks.rows[chunk], head * kHeadSize, shared, out);
+  __syncthreads();
+  multiply_factors(shared, out);
+  __syncthreads();
+  solve(shared, out);
+}
+
+// ---- the walk
+
+constexpr int kWalkWarps = 2;  // value tiles of a block
+constexpr int kStages = 3;     // chunks in shared memory
+
+template <class S>
+__device__ void load_state(const S* row, float (&s)[8][4], int element) {
+#pragma unroll
+  for (int j = 0; j < 8; j += 2) {
+    const Float4 v = load4(row + 2 * j);
+    s[j][element] = v.x[0], s[j][element + 1] = v.x[1];
+    s[j + 1][element] = v.x[2], s[j + 1][element + 1] = v.x[3];
+  }
+}
+template <class S>
+__device__ void store_state(S* row, const float (&s)[8][4], int element) {
+#pragma unroll
+  for (int j = 0; j < 8; j += 2) {
+    store4(row + 2 * j, Float4{{s[j][element], s[j][element + 1], s[j + 1][element], s[j + 1][element + 1]}});
+  }
+}
+
+// One chunk: state [16 values, 64 keys] of this warp moves on; y^T [16 values, 16 rows] comes out.
+__device__ void walk_chunk(const ChunkData& data, int tile, float (&state)[8][4], float (&y)[2][4]) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const auto four = [](const void* at) { return *reinterpret_cast<const uint4*>(at); };
+  uint32_t s[8][2];  // the state as left operand
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    s[j][0] = pack_floats<Half>(state[j][0], state[j][1]);
+    s[j][1] = pack_floats<Half>(state[j][2], state[j][3]);
+  }
+  float u[2][4];
+  {
+    const uint4 packed = four(data.u[tile][lane]);
+    Half e[8];
+    memcpy(e, &packed, sizeof(e));
+#pragma unroll
+    for (int i = 0; i < 8; i++) u[i / 4][i % 4] = to_float(e[i]);
+  }
+#pragma unroll
+  for (int n = 0; n < 2; n++) {
+    const uint4 w0 = four(&data.w[n * 8 + g][16 * q]), w1 = four(&data.w[n * 8 + g][16 * q + 8]);
+    const uint4 r0 = four(&data.r[n * 8 + g][16 * q]), r1 = four(&data.r[n * 8 + g][16 * q + 8]);
+    matrix_multiply_add<Half>(u[n], s[0][0], s[0][1], s[1][0], s[1][1], w0.x, w0.y);
+    matrix_multiply_add<Half>(u[n], s[2][0], s[2][1], s[3][0], s[3][1], w0.z, w0.w);
+    matrix_multiply_add<Half>(u[n], s[4][0], s[4][1], s[5][0], s[5][1], w1.x, w1.y);
+    matrix_multiply_add<Half>(u[n], s[6][0], s[6][1], s[7][0], s[7][1], w1.z, w1.w);
+    y[n][0] = y[n][1] = y[n][2] = y[n][3] = 0;
+    matrix_multiply_add<Half>(y[n], s[0][0], s[0][1], s[1][0], s[1][1], r0.x, r0.y);
+    matrix_multiply_add<Half>(y[n], s[2][0], s[2][1], s[3][0], s[3][1], r0.z, r0.w);
+    matrix_multiply_add<Half>(y[n], s[4][0], s[4][1], s[5][0], s[5][1], r1.x, r1.y);
+    matrix_multiply_add<Half>(y[n], s[6][0], s[6][1], s[7][0], s[7][1], r1.z, r1.w);
+  }
+  const uint32_t u0 = pack_floats<Half>(u[0][0], u[0][1]), u1 = pack_floats<Half>(u[0][2], u[0][3]),
+                 u2 = pack_floats<Half>(u[1][0], u[1][1]), u3 = pack_floats<Half>(u[1][2], u[1][3]);
+  const uint4 v = four(data.v[tile][lane]);
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    const Float2 decay = load2(&data.decay[16 * q + 2 * j]);
+    const uint2 k = *reinterpret_cast<const uint2*>(data.k[lane][j]);
+    const uint2 b = *reinterpret_cast<const uint2*>(data.b[lane][j]);
+#pragma unroll
+    for (int i = 0; i < 4; i++) state[j][i] *= decay.x[i % 2];
+    matrix_multiply_add<Half>(state[j], v.x, v.y, v.z, v.w, k.x, k.y);
+    matrix_multiply_add<Half>(state[j], u0, u1, u2, u3, b.x, b.y);
+  }
+  const uint4 rk = four(data.m_rk[lane]), rb = four(data.m_rb[lane]);
+  matrix_multiply_add<Half>(y[0], v.x, v.y, v.z, v.w, rk.x, rk.y);
+  matrix_multiply_add<Half>(y[1], v.x, v.y, v.z, v.w, rk.z, rk.w);
+  matrix_multiply_add<Half>(y[0], u0, u1, u2, u3, rb.x, rb.y);
+  matrix_multiply_add<Half>(y[1], u0, u1, u2, u3, rb.z, rb.w);
+}
+
+template <class T, class S>
+__global__ void __launch_bounds__(kWalkWarps* kWarp)
+    wkv7_chunk_walk_kernel(Batch batch, Chunks chunks, const ChunkData* data, int64_t n_head, Slots<S> slots,
+                           T* y, int64_t y_stride) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  auto* stages = reinterpret_cast<ChunkData*>(shared);
+  let_next_start();
+  wait_for_previous();
+  constexpr int kParts = kHeadTiles / kWalkWarps;
+  const int64_t head = blockIdx.x / kParts, sequence = blockIdx.y;
+  const int64_t begin = chunks.begin[sequence], end = chunks.begin[sequence + 1];
+  if (begin == end) return;
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const int tile = blockIdx.x % kParts * kWalkWarps + warp;
+
+  const auto fetch = [&](int64_t chunk) {
+    if (chunk < end) {
+      const auto* from = reinterpret_cast<const unsigned char*>(&data[chunk * n_head + head]);
+      auto* to = reinterpret_cast<unsigned char*>(&stages[(chunk - begin) % kStages]);
+      for (unsigned at = threadIdx.x * 16; at < sizeof(ChunkData); at += kWalkWarps * kWarp * 16) {
+        __pipeline_memcpy_async(to + at, from + at, 16);
+      }
+    }
+    __pipeline_commit();  // also when there is nothing: waiting counts commits
+  };
+#pragma unroll
+  for (int stage = 0; stage < kStages - 1; stage++) fetch(begin + stage);
+
+  const int64_t value = head * kHeadSize + tile * 16 + g;  // this lane's first value channel
+  S* row = slots[batch.slot[sequence]] + value * kHeadSize + 16 * q;
+  float state[8][4];
+  load_state(row, state, 0);
+  load_state(row + 8 * kHeadSize, state, 2);
+  for (int64_t chunk = begin; chunk < end; chunk++) {
+    __pipeline_wait_prior(kStages - 2);
+    __syncthreads();
+    fetch(chunk + kStages - 1);  // into the place of the chunk that all have just left
+    float out[2][4];
+    walk_chunk(stages[(chunk - begin) % kStages], tile, state, out);
+    const int64_t first = chunks.row[chunk];
+    const int rows = chunks.rows[chunk];
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int t = n * 8 + 2 * q + i % 2;
+        if (t < rows) y[(first + t) * y_stride + value + i / 2 * 8] = from_float<T>(out[n][i]);
+      }
+    }
+  }
+  store_state(row, state, 0);
+  store_state(row + 8 * kHeadSize, state, 2);
+}
+
+template <class T, class S>
+void walk_of(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head, StateField wkv,
+             Tensor y, const ChunkData* data) {
+  constexpr size_t kShared = kStages * sizeof(ChunkData);
+  static const bool allowed = [] {
+    allow_shared(wkv7_chunk_walk_kernel<T, S>, kShared);
+    return true;
+  }();
+  FULMAR_CHECK(allowed);
+  const dim3 grid(static_cast<unsigned>(n_head * kHeadTiles / kWalkWarps), static_cast<unsigned>(batch.sequences));
+  launch(queue, wkv7_chunk_walk_kernel<T, S>, grid, dim3(kWalkWarps * kWarp), kShared, batch, chunks, data,
+         n_head, slots_of<S>(wkv), y.as<T>(), y.stride);
+}
+
+}  // namespace
+
+size_t wkv7_chunk_workspace(int64_t chunks, int64_t n_head) {
+  return static_cast<size_t>(chunks * n_head) * sizeof(ChunkData);
+}
+
+void wkv7_chunk(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
+                const Projected7& p, StateField wkv, Tensor y, void* workspace) {
+  const ChunkInputs in{p.r.data, p.k.data, p.v.data, p.u.data, p.kk.data, p.alpha.data, p.r.stride};
+  auto* data = static_cast<ChunkData*>(workspace);
+  with_activation(y.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    // Chunks along y of the grid: at most 65536 rows make 4096 of them and one more per sequence.
+    launch(queue, wkv7_chunk_prepare_kernel<T>,
+           dim3(static_cast<unsigned>(n_head), static_cast<unsigned>(chunks.count)), dim3(kPrepareThreads), 0,
+           chunks, in, data);
+    if (wkv.dtype == DType::f32) {
+      walk_of<T, float>(queue, batch, chunks, n_head, wkv, y, data);
+    } else {
+      walk_of<T, Half>(queue, batch, chunks, n_head, wkv, y, data);
+    }
+  });
+}
+
+}  // namespace fulmar::gpu
