@@ -23,19 +23,20 @@ Result<JsonValue> read_body(std::string_view text, size_t max_bytes) {
 
 }  // namespace
 
-Call::Call(Service& service, const Route& route, std::shared_ptr<Exchange> exchange, std::string argument)
-    : service_(service),
+Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr<Exchange> exchange,
+           std::string argument)
+    : service_(std::move(service)),
       route_(route),
       exchange_(std::move(exchange)),
       argument_(std::move(argument)),
       family_(route.family) {}
 
 void Call::run(std::shared_ptr<Call> call) {
-  const AuthRules rules = call->service_.auth_rules();
+  const AuthRules rules = call->service_->auth_rules();
   Result<JsonValue> body =
       call->route_.method == "GET"
           ? Result<JsonValue>(JsonValue(JsonObject{}))
-          : read_body(call->exchange_->take_body(), call->service_.options.limits.max_body_bytes);
+          : read_body(call->exchange_->take_body(), call->service_->options.limits.max_body_bytes);
   if (body) {
     call->body_ = std::move(*body);
     if (call->route_.family_of_body) call->family_ = call->route_.family_of_body(call->body_);

@@ -17,7 +17,8 @@
 
 namespace fulmar {
 
-// What all calls share; lives as long as the server.
+// What all calls share. The last event of a call may come when the server has gone already, so each call
+// holds on to it; the registry is not touched then.
 struct Service {
   ModelRegistry& models;
   const ServerOptions options;
@@ -29,9 +30,10 @@ struct Service {
 
 class Call {
  public:
-  Call(Service& service, const Route& route, std::shared_ptr<Exchange> exchange, std::string argument);
+  Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr<Exchange> exchange,
+       std::string argument);
 
-  Service& service() const { return service_; }
+  Service& service() const { return *service_; }
   const Route& route() const { return route_; }
   const HttpRequest& request() const { return exchange_->request(); }
   const std::shared_ptr<Exchange>& exchange() const { return exchange_; }
@@ -55,10 +57,10 @@ class Call {
 
   // Adds the headers that every answer carries (http-api.md 2.2).
   void add_common_headers(Headers& headers) const;
-  void count(Outcome outcome) const { service_.metrics.count_request(route_.path, outcome); }
+  void count(Outcome outcome) const { service_->metrics.count_request(route_.path, outcome); }
 
  private:
-  Service& service_;
+  const std::shared_ptr<Service> service_;
   const Route& route_;
   const std::shared_ptr<Exchange> exchange_;
   const std::string argument_;

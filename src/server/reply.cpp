@@ -149,9 +149,9 @@ void Reply::finish() {
   if (options_.stream) {
     writer_->write_closing(totals(), events_);
     send_events();
+    call_->count(outcome());
     call_->exchange()->write(std::string(kSseDone));
-    call_->exchange()->end();
-    return call_->count(outcome());
+    return call_->exchange()->end();
   }
   const Totals sums = totals();
   const Outcome how = outcome();
@@ -176,9 +176,9 @@ void Reply::fail(const Error& error) {
   }
   send_events();
   call_->exchange()->write(sse_event(text));
+  call_->count(Outcome::server_error);
   call_->exchange()->write(std::string(kSseDone));
   call_->exchange()->end();
-  call_->count(Outcome::server_error);
 }
 
 bool Reply::never_run() const {

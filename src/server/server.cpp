@@ -41,12 +41,12 @@ HttpResponse format_net_error(const HttpRequest& request, int status, std::strin
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, ModelRegistry& models) : service_{models, options, {}} {}
+  Impl(const ServerOptions& options, ModelRegistry& models) : service_(new Service{models, options, {}}) {}
   ~Impl() { stop(std::chrono::milliseconds(0)); }
 
   Status start() {
     worker_ = std::thread([this] { work(); });
-    const ServerOptions& options = service_.options;
+    const ServerOptions& options = service_->options;
     HttpServerOptions net;
     net.host = options.host;
     net.port = options.port;
@@ -67,10 +67,10 @@ class Server::Impl {
     std::lock_guard lock(stopping_);
     bool finished = true;
     if (http_ && !stopped_) {
-      service_.draining = true;
+      service_->draining = true;
       finished = http_->drain(std::chrono::steady_clock::now() + grace);
       if (!finished) {
-        for (const ServedModelPtr& model : service_.models.all()) model->engine->cancel_all();
+        for (const ServedModelPtr& model : service_->models.all()) model->engine->cancel_all();
         http_->drain(std::chrono::steady_clock::now() + kLastWords);
       }
       http_->stop();
@@ -82,7 +82,7 @@ class Server::Impl {
   }
 
   const HttpServer& http() const { return *http_; }
-  std::chrono::milliseconds grace() const { return service_.options.grace; }
+  std::chrono::milliseconds grace() const { return service_->options.grace; }
 
  private:
   void dispatch(std::shared_ptr<Exchange> exchange) {
@@ -111,7 +111,7 @@ class Server::Impl {
     }
   }
 
-  Service service_;
+  const std::shared_ptr<Service> service_;
   Mailbox<std::shared_ptr<Call>> heavy_{kMaxHeavyWaiting};
   std::thread worker_;
   std::unique_ptr<HttpServer> http_;
