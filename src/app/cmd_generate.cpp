@@ -9,7 +9,6 @@
 #include "app/commands.h"
 #include "app/exit_code.h"
 #include "app/local_run.h"
-#include "text/chat_template.h"
 
 namespace fulmar {
 

@@ -64,8 +64,8 @@ Result<int> inspect(const InspectFlags& flags) {
   print_sizes(*checkpoint, config);
   for (const std::string& oddity : config.oddities) fmt::print("oddity      {}\n", oddity);
   if (!flags.quick) {
-    for (const Nonfinite& found : find_nonfinite(*checkpoint)) {
-      fmt::print("warning     {} holds {} values that are NaN or infinite\n", found.tensor, found.count);
+    for (const Nonfinite& found : all_nonfinite(*checkpoint)) {
+      fmt::print("warning     {} holds {} (first at element {})\n", found.tensor, found.what, found.index);
     }
   }
   if (flags.tensors) {

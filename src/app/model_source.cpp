@@ -62,13 +62,6 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
   app.add_flag("-q,--quiet", flags.quiet, "no progress bar");
 }
 
-fs::path data_folder() {
-  if (const char* data = std::getenv("XDG_DATA_HOME"); data != nullptr && *data == '/')
-    return fs::path(data) / "fulmar";
-  const char* home = std::getenv("HOME");
-  return fs::path(home != nullptr ? home : "/") / ".local/share/fulmar";
-}
-
 Result<fs::path> find_model(const std::string& name) {
   if (name.empty()) return demo_model();
   std::error_code error;
@@ -76,7 +69,7 @@ Result<fs::path> find_model(const std::string& name) {
   if (fs::is_directory(name, error)) {
     return Error{ErrorKind::invalid, fmt::format("'{}' is a folder; wanted a model file", name)};
   }
-  for (const fs::path& base : {fs::path(name), data_folder() / "models" / name}) {
+  for (const fs::path& base : {fs::path(name), vocabulary_folder() / "models" / name}) {
     for (const char* ending : {"", ".pth", ".safetensors", ".st"}) {
       fs::path candidate = base;
       candidate += ending;
@@ -84,7 +77,7 @@ Result<fs::path> find_model(const std::string& name) {
     }
   }
   return Error{ErrorKind::not_found, fmt::format("model '{}' not found, neither as a file nor in {}", name,
-                                                 (data_folder() / "models").string())};
+                                                 (vocabulary_folder() / "models").string())};
 }
 
 Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {

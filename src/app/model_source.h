@@ -24,7 +24,9 @@ struct ModelFlags {
   std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string state_dtype = "fp32";
   int threads = 0;       // 0: as many as the machine has
-  int64_t max_rows = 0;  // rows of one step; 0: chosen by the command
+  int64_t max_rows = 0;  // rows of one step; 0: suits the device
+  int64_t max_wanted =
+      64;  // rows of one step whose logits are wanted: at least the sequences that run at once
   bool allow_nonfinite = false;
   bool quiet = false;  // no progress bar
 };
@@ -43,8 +45,5 @@ struct LoadedModel {
 Result<std::filesystem::path> find_model(const std::string& name);
 Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags);
 Result<LoadedModel> load_model(const ModelFlags& flags);
-
-// $XDG_DATA_HOME/fulmar, or ~/.local/share/fulmar.
-std::filesystem::path data_folder();
 
 }  // namespace fulmar

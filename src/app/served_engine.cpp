@@ -10,13 +10,14 @@
 
 #include "base/log.h"
 #include "cache/sqlite_store.h"
-#include "text/chat_template.h"
+#include "text/think_mode.h"
 
 namespace fulmar {
 
 namespace {
 
-constexpr int64_t kMostSlots = 1024;  // chosen by ourselves; --slots may ask for more
+// Chosen by ourselves; --slots may ask for more.
+constexpr int64_t kMostSlots = 1024, kMostHostSlots = 64;
 constexpr double kShareOfFreeMemory =
     0.25;  // of what is free, for states when the number of slots is ours to choose
 
@@ -135,7 +136,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   facts->tokenizer = loaded.tokenizer.get();
   FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));
   facts->stops = stop_defaults(*loaded.tokenizer);
-  facts->thinks = flags.think_template == "g1" || (flags.think_template == "auto" && is_g_series(facts->id));
+  facts->thinks = thinks_by_default(*parse_think_template(flags.think_template), facts->id);
   served->served_ = std::move(facts);
   return served;
 }

@@ -4,16 +4,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/unix_time.h"
 
 namespace fulmar {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -238,7 +235,7 @@ int64_t SessionLadder::erase(const std::string& id, bool and_branches) {
 
 std::vector<SessionInfo> SessionLadder::list() {
   std::vector<SessionInfo> sessions;
-  const double now = unix_now();
+  const double now = unix_time();
   for (const auto* level : {&devices_, &hosts_}) {
     for (const std::string& id : *level) {
       const Entry& entry = entries_.at(id);

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <sqlite3.h>
 
-#include <chrono>
+#include "base/unix_time.h"
 
 namespace fulmar {
 
@@ -25,10 +25,6 @@ struct FinalizeStatement {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
-
-double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // One prepared statement; the first failure is kept and reported by `run`.
 class Statement {
@@ -181,7 +177,7 @@ class SqliteStore final : public SessionStore {
         .text(2, write.id)
         .integer(3, write.blob->tokens)
         .integer(4, write.blob->turn)
-        .real(5, unix_now())
+        .real(5, unix_time())
         .blob(6, bytes)
         .run();
   }

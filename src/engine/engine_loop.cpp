@@ -4,7 +4,7 @@
 #include <future>
 #include <limits>
 
-#include "base/log.h"
+#include "base/unix_time.h"
 #include "engine/plan.h"
 #include "engine/request_status.h"
 #include "engine/settle.h"
@@ -18,11 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 // Status pages may be this old while rows run.
 constexpr auto kPublishEvery = std::chrono::milliseconds(20);
-
-int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();

@@ -107,7 +107,7 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   submission.request_id = new_request_id("chatcmpl-");
   submission.model = model;
   auto writer = std::make_unique<ChatWriter>(
-      AnswerHead{submission.request_id, {}, unix_time(), submission.model_name}, shape, *model->tokenizer);
+      AnswerHead{submission.request_id, {}, unix_seconds(), submission.model_name}, shape, *model->tokenizer);
   submit(std::move(call), std::move(submission), std::move(writer));
 }
 

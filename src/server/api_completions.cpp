@@ -145,7 +145,7 @@ void complete_text(std::shared_ptr<Call> call) {
   submission.score_prompt = shape.logprobs && !shape.echo.empty();
   submission.generation = std::move(generation);
   auto writer = std::make_unique<CompletionWriter>(
-      AnswerHead{submission.request_id, {}, unix_time(), submission.model_name}, std::move(shape),
+      AnswerHead{submission.request_id, {}, unix_seconds(), submission.model_name}, std::move(shape),
       *model.tokenizer);
   submit(std::move(call), std::move(submission), std::move(writer));
 }

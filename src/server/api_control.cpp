@@ -90,7 +90,7 @@ void resume_request(std::shared_ptr<Call> call) {
   options.request_id = id;
   options.stream = true;
   options.chunk_size = chunk_size;
-  auto writer = std::make_unique<NativeWriter>(AnswerHead{id, {}, unix_time(), name}, kBatchShape, false);
+  auto writer = std::make_unique<NativeWriter>(AnswerHead{id, {}, unix_seconds(), name}, kBatchShape, false);
   const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), *model->engine);
   if (const Status resumed = model->engine->resume(id, max_tokens, reply); !resumed) {
     if (resumed.error().kind == ErrorKind::not_found) {

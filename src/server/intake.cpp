@@ -324,9 +324,4 @@ std::string new_request_id(std::string_view prefix) {
   return fmt::format("{}{:08x}{:08x}{:08x}", prefix, device(), device(), device());
 }
 
-int64_t unix_time() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(since_epoch).count();
-}
-
 }  // namespace fulmar

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/unix_time.h"
 #include "engine/ask.h"
 #include "server/call.h"
 #include "server/fields.h"
@@ -126,6 +127,5 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
 
 // Ids for requests, unique and not guessable: "<prefix><24 hex digits>".
 std::string new_request_id(std::string_view prefix);
-int64_t unix_time();
 
 }  // namespace fulmar

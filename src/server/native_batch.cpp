@@ -46,7 +46,7 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
   if (route.session) {
     submission.state = link_session(*route.session, prompts.front(), *submission.model->tokenizer);
   }
-  const int64_t now = unix_time();
+  const int64_t now = unix_seconds();
   submission.request_id = next_native_id(now);
   submission.endpoint = route.endpoint;
   submission.refuse_if_never_run = route.refuse_if_never_run;
