@@ -410,26 +410,54 @@ function showPace(clock, tokens, note = "") {
   view.figures.textContent = parts.join(" · ");
 }
 
-async function readAnswer(response, clock) {
+// Shows text once per frame however fast it comes: a small model brings thousands of events a second.
+function answerWriter(clock) {
+  let waiting = [];
   let tokens = 0;
-  for await (const data of eventsOf(response)) {
-    if (data === "[DONE]") break;
-    const event = JSON.parse(data);
-    if (event.error) throw new Error(event.error.message ?? event.error);
-    if (event.usage) tokens = event.usage.completion_tokens;
-    const choice = event.choices?.[0];
-    const thought = choice?.delta?.reasoning_content;
-    const text = choice?.delta?.content ?? choice?.text;
-    if (!text && !thought) continue;
-    tokens += 1;
-    clock.last = performance.now();
-    clock.first ??= clock.last;
-    if (thought) view.answer.append(element("span", { className: "thought", textContent: thought }));
-    if (text) view.answer.append(text);
+  let frame = 0;
+  const flush = () => {
+    cancelAnimationFrame(frame);
+    frame = 0;
+    for (const [kind, text] of waiting) {
+      const last = view.answer.lastChild;
+      if (last?.className === kind) last.append(text);
+      else view.answer.append(element("span", { className: kind, textContent: text }));
+    }
+    waiting = [];
     view.answer.scrollTop = view.answer.scrollHeight;
     showPace(clock, tokens);
+  };
+  return {
+    flush,
+    set tokens(count) { tokens = count; },
+    write(kind, text) {
+      clock.last = performance.now();
+      clock.first ??= clock.last;
+      tokens += 1;
+      const last = waiting.at(-1);
+      if (last?.[0] === kind) last[1] += text;
+      else waiting.push([kind, text]);
+      frame ||= requestAnimationFrame(flush);
+    },
+  };
+}
+
+async function readAnswer(response, clock) {
+  const writer = answerWriter(clock);
+  try {
+    for await (const data of eventsOf(response)) {
+      if (data === "[DONE]") break;
+      const event = JSON.parse(data);
+      if (event.error) throw new Error(event.error.message ?? event.error);
+      if (event.usage) writer.tokens = event.usage.completion_tokens;
+      const choice = event.choices?.[0];
+      if (choice?.delta?.reasoning_content) writer.write("thought", choice.delta.reasoning_content);
+      const text = choice?.delta?.content ?? choice?.text;
+      if (text) writer.write("text", text);
+    }
+  } finally {
+    writer.flush();
   }
-  return tokens;
 }
 
 async function play() {
@@ -445,7 +473,7 @@ async function play() {
       method: "POST", headers: { "Content-Type": "application/json" }, signal: streaming.signal, body: JSON.stringify(body),
     });
     if (!response.ok) throw new Error(await problemOf(response));
-    showPace(clock, await readAnswer(response, clock));
+    await readAnswer(response, clock);
   } catch (problem) {
     if (problem.name === "AbortError") {
       view.figures.textContent = [view.figures.textContent, "stopped"].filter(Boolean).join(" · ");

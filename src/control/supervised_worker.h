@@ -70,6 +70,6 @@ class SupervisedWorker {
 };
 
 // Seconds since 1970.
-double unix_time();
+double wall_clock_seconds();
 
 }  // namespace fulmar
