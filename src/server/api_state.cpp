@@ -24,8 +24,8 @@ std::string_view level_name(Level level) {
   return "Database (Disk)";
 }
 
-std::string local_time(double unix_seconds) {
-  const auto seconds = static_cast<std::time_t>(unix_seconds);
+std::string local_time(double when) {
+  const auto seconds = static_cast<std::time_t>(when);
   std::tm parts{};
   localtime_r(&seconds, &parts);
   char text[32];
