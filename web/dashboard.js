@@ -98,14 +98,14 @@ function workerRow(worker) {
   choose.setAttribute("aria-pressed", String(worker.worker_id === chosen));
   const actions = element("td", { className: "row-actions" });
   if (alive) {
-    const stop = element("button", { type: "button", className: "quiet", textContent: "Stop" });
+    const stop = element("button", { type: "button", className: "quiet framed", textContent: "Stop" });
     stop.dataset.stop = worker.worker_id;
     stop.disabled = worker.phase === "stopping";
     stop.setAttribute("aria-label", `Stop ${title}`);
     actions.append(stop);
   }
   const row = element("tr", { className: worker.worker_id === chosen ? "chosen" : "" },
-    cell("", choose),
+    cell("Worker", choose),
     cell("Status", element("span", { className: `badge ${kind}`, textContent: text })),
     cell("Model", fileName(worker.spec.model_path), "model-cell"),
     cell("GPU", worker.spec.gpu_id ?? "all"),
@@ -190,7 +190,7 @@ const CHARTS = {
   tokens: { unit: rate, lines: [["tokens_per_second", ""]] },
   ttft: { unit: seconds, lines: [["ttft_p50", ""], ["ttft_p95", "dashed"]] },
   queue: { unit: (value) => Math.round(value).toString(), lines: [["rows_running", ""], ["rows_waiting", "dashed"]] },
-  memory: { unit: bytes, lines: [["memory_bytes", ""]] },
+  memory: { unit: bytes, lines: [["memory_bytes", ""]], round: binaryCeiling },
 };
 
 // The next "round" number: 1, 2 or 5 times a power of ten.
@@ -200,6 +200,12 @@ function ceiling(value) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= value);
 }
 
+// The same in KiB, MiB and so on.
+function binaryCeiling(value) {
+  const unit = 1024 ** Math.floor(Math.log(Math.max(1, value)) / Math.log(1024));
+  return unit * ceiling(value / unit);
+}
+
 function svg(tag, attributes, text) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -207,28 +213,37 @@ function svg(tag, attributes, text) {
   return node;
 }
 
-// Intervals without an answer have no first-token time: the line goes on to the next that has one.
-function pathOf(times, values, x, y) {
-  let path = "";
-  let last = null;
+// Samples more than this far apart are not joined: the worker was away, or no answer began.
+const MOST_GAP_SECONDS = 30;
+
+// The runs of joined samples, as lists of points.
+function runsOf(times, values, x, y) {
+  const runs = [];
+  let last = -Infinity;
   times.forEach((time, i) => {
     if (values[i] === null || values[i] === undefined) return;
-    const broken = last === null || (time - last > 30);
-    path += `${broken ? "M" : "L"}${x(time).toFixed(1)} ${y(values[i]).toFixed(1)}`;
-    if (broken) path += "h0.01"; // a lone sample shows as a dot
+    if (time - last > MOST_GAP_SECONDS) runs.push([]);
+    runs.at(-1).push([x(time), y(values[i])]);
     last = time;
   });
-  return path;
+  return runs;
 }
 
-function drawChart(figure, { unit, lines }) {
+function drawRuns(runs, className) {
+  const lines = runs.map((points) => "M" + points.map((point) => point.map((at) => at.toFixed(1)).join(" ")).join("L"));
+  const dots = runs.filter((points) => points.length === 1)
+    .map(([[x, y]]) => svg("circle", { class: className, cx: x, cy: y, r: 2.5 }));
+  return [svg("path", { class: className, d: lines.join("") }), ...dots];
+}
+
+function drawChart(figure, { unit, lines, round = ceiling }) {
   const canvas = figure.querySelector("svg");
   const { width, height } = canvas.getBoundingClientRect();
   if (width === 0) return;
   const [left, right, top, bottom] = [0, width, 14, height - 16];
   const now = Date.now() / 1000;
   const all = [...history.values()].flatMap((series) => lines.flatMap(([name]) => series[name]));
-  const most = ceiling(Math.max(0, ...all.filter((value) => value !== null)));
+  const most = round(Math.max(0, ...all.filter((value) => value !== null)));
   const oldest = Math.min(now - 60, ...[...history.values()].map((series) => series.time[0] ?? now));
   const span = Math.min(HISTORY_SECONDS, now - oldest);
   const x = (time) => left + ((time - (now - span)) / span) * (right - left);
@@ -244,7 +259,7 @@ function drawChart(figure, { unit, lines }) {
   const latest = [];
   [...history.entries()].forEach(([id, series], i) => {
     for (const [name, style] of lines) {
-      shapes.push(svg("path", { class: `series-${(i % 6) + 1} ${style}`, d: pathOf(series.time, series[name], x, y) }));
+      shapes.push(...drawRuns(runsOf(series.time, series[name], x, y), `series-${(i % 6) + 1} ${style}`));
     }
     const value = series[lines[0][0]].findLast((one) => one !== null);
     if (value !== undefined) latest.push(`${titleOf(id)} ${unit(value)}`);
@@ -353,7 +368,7 @@ async function refreshSessions() {
   view.noSessions.hidden = sessions.length > 0;
   view.sessions.closest("table").hidden = sessions.length === 0;
   view.sessions.replaceChildren(...sessions.map((session) => {
-    const drop = element("button", { type: "button", className: "quiet", textContent: "Delete" });
+    const drop = element("button", { type: "button", className: "quiet framed", textContent: "Delete" });
     drop.dataset.session = session.session_id;
     drop.setAttribute("aria-label", `Delete session ${session.session_id}`);
     return element("tr", {}, element("td", { className: "mono" }, session.session_id), element("td", {}, session.cache_level),
@@ -545,7 +560,6 @@ async function openStart() {
   try {
     const { confined, files } = await api("/api/models");
     at("picker-field").hidden = !confined;
-    at("model-files").replaceChildren(...files.map((file) => new Option(bytes(file.bytes), file.path)));
     view.picker.replaceChildren(new Option(files.length ? "Choose a file" : "No model file there", ""),
       ...files.map((file) => new Option(`${file.path} (${bytes(file.bytes)})`, file.path)));
   } catch (problem) {
@@ -562,8 +576,10 @@ view.startForm.addEventListener("submit", (event) => {
   event.preventDefault();
   submitStart().catch((problem) => { view.startProblem.textContent = problem.message; });
 });
-view.picker.addEventListener("change", () => {
-  if (view.picker.value) view.startForm.elements.model_path.value = view.picker.value;
+view.startForm.addEventListener("input", (event) => {
+  if (event.target === view.picker && view.picker.value) view.startForm.elements.model_path.value = view.picker.value;
+  const place = at(`problem-${event.target === view.picker ? "model_path" : event.target.name}`);
+  if (place) place.textContent = "";
 });
 view.rows.addEventListener("click", (event) => {
   const { choose: wanted, stop: ending } = event.target.dataset;

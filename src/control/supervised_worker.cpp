@@ -158,9 +158,17 @@ void SupervisedWorker::take_health(bool healthy) {
 
 void SupervisedWorker::add_history(Clock::time_point now, const std::string& metrics, History& history) {
   next_history_ = now + options_.history_every;
+  // The mean since the last sample: a figure of the last second alone would miss what came in between.
+  const double tokens = metric_value(metrics, "fulmar_generated_tokens_total").value_or(0);
+  const double elapsed = std::chrono::duration<double>(now - last_history_).count();
+  const bool continues = sampled_run_ == run_ && tokens >= generated_tokens_ && elapsed > 0;
+  const double rate = continues ? (tokens - generated_tokens_) / elapsed : 0;
+  generated_tokens_ = tokens;
+  last_history_ = now;
+  sampled_run_ = run_;
   Buckets buckets = read_buckets(metrics, "fulmar_ttft_seconds");
   history.add(view_.id, {.time = wall_clock_seconds(),
-                         .tokens_per_second = view_.tokens_per_second,
+                         .tokens_per_second = rate,
                          .ttft_p50 = quantile_between(first_token_, buckets, 0.5),
                          .ttft_p95 = quantile_between(first_token_, buckets, 0.95),
                          .rows_waiting = view_.queue.waiting,

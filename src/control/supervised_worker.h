@@ -65,7 +65,11 @@ class SupervisedWorker {
   bool changed_ = true;
   Clock::time_point next_probe_{}, next_history_{}, next_start_{};
   std::optional<Clock::time_point> drain_until_;
+  // As they were at the last sample.
   Buckets first_token_;
+  double generated_tokens_ = 0;
+  Clock::time_point last_history_{};
+  int sampled_run_ = 0;
   std::vector<Supervisor::StopReply> waiting_for_end_;
 };
 

@@ -1,0 +1,11 @@
+# What stands around the workers, with the real programs, label "fleet"; skipped where those are not installed.
+find_program(FULMAR_PYTHON python3)
+function(fulmar_fleet_tests)
+  if(NOT FULMAR_PYTHON)
+    message(STATUS "No python3: the fleet tests are left out")
+    return()
+  endif()
+  add_test(NAME fleet.haproxy COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fleet/haproxy_test.py
+    $<TARGET_FILE:fulmar_fake_worker> ${PROJECT_SOURCE_DIR}/deploy/haproxy.cfg)
+  set_tests_properties(fleet.haproxy PROPERTIES LABELS fleet SKIP_RETURN_CODE 77 TIMEOUT 120)
+endfunction()
