@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Runs the commands that the documents show, so that they cannot go stale.
+
+A fenced block marked ```sh runs as it stands, in a scratch folder, with `fulmar` on the PATH and FULMAR_URL naming a
+server with the demo model; lines may name http://127.0.0.1:8000, which stands for that server. A block marked ```text
+or ```sh no-run is only shown. A command must exit with 0, and a curl answer must not be an error object.
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ["README.md", "docs/api.md", "docs/migrating.md", "docs/operations.md"]
+
+
+def blocks(path):
+    for found in re.finditer(r"^```sh *\n(.*?)^```", path.read_text(), re.M | re.S):
+        yield path.read_text()[: found.start()].count("\n") + 1, found.group(1)
+
+
+def start_server(program, folder):
+    log = open(folder / "server.log", "w")
+    server = subprocess.Popen([program, "serve", "--port", "0", "--state-db-path", str(folder / "sessions.db")],
+                              stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder)
+    for line in server.stdout:
+        found = re.search(r"http://([0-9.]+:\d+)/", line)
+        if found:
+            return server, found.group(1)
+    raise SystemExit("the server did not start:\n" + (folder / "server.log").read_text())
+
+
+def main():
+    program = str(Path(sys.argv[1]).resolve())
+    failures = count = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "bin").mkdir()
+        os.symlink(program, folder / "bin" / "fulmar")
+        server, address = start_server(program, folder)
+        environment = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", FULMAR_URL=f"http://{address}",
+                           XDG_DATA_HOME=str(folder / "data"))
+        try:
+            for document in DOCUMENTS:
+                path = ROOT / document
+                if not path.exists():
+                    continue
+                for line, block in blocks(path):
+                    count += 1
+                    script = "set -e\n" + block.replace("127.0.0.1:8000", address)
+                    done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True,
+                                          capture_output=True, timeout=120)
+                    if done.returncode != 0 or '{"error"' in done.stdout or '"detail":' in done.stdout:
+                        failures += 1
+                        print(f"{document}:{line}: exit {done.returncode}\n{block}{done.stdout[-600:]}{done.stderr[-600:]}")
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(timeout=60)
+        if server.returncode != 0:
+            failures += 1
+            print(f"the server exited with {server.returncode} on SIGTERM; wanted 0")
+    print(f"documents: {count} blocks, {failures} failed")
+    return 1 if failures or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Address, undefined-behaviour and thread sanitizers over what runs on several threads or reads what others send.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+run() {  # preset, then test programs
+  local preset=$1; shift
+  mkdir -p build
+  cmake --preset "$preset" >"build/$preset.log" 2>&1 || { cat "build/$preset.log" >&2; exit 1; }
+  cmake --build --preset "$preset" --target "$@"
+  for program in "$@"; do
+    echo "sanitize: $preset $program"
+    "build/$preset/$program" --gtest_brief=1
+  done
+}
+export ASAN_OPTIONS=detect_leaks=1 TSAN_OPTIONS=halt_on_error=1
+run asan fulmar_files_test fulmar_text_test fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test
+run tsan fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test
