@@ -13,6 +13,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 add_library(hwy::hwy ALIAS PkgConfig::hwy)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 
 if(FULMAR_TESTS)
   find_package(GTest REQUIRED)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/unix_time.h"
 
 namespace fulmar {
 namespace {
@@ -43,16 +44,12 @@ ChildProgram program_of(const SupervisorOptions& options, const WorkerSpec& spec
 
 }  // namespace
 
-double wall_clock_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 SupervisedWorker::SupervisedWorker(const SupervisorOptions& options, std::string id, WorkerSpec spec,
                                    std::string session_db)
     : options_(options), session_db_(std::move(session_db)) {
   view_.id = std::move(id);
   view_.spec = std::move(spec);
-  view_.created_at = wall_clock_seconds();
+  view_.created_at = unix_time();
   view_.log = std::make_shared<LogRing>();
   view_.in_flight = std::make_shared<std::atomic<int64_t>>(0);
 }
@@ -62,7 +59,7 @@ Status SupervisedWorker::start(Clock::time_point now) {
   view_.next_start_at.reset();
   if (!started.ok()) {
     view_.exit = ChildExit{.code = 127};
-    view_.exited_at = wall_clock_seconds();
+    view_.exited_at = unix_time();
     view_.log->append("fulmar control: " + started.error().text + "\n");
     end_for_good();
     return started.error();
@@ -167,7 +164,7 @@ void SupervisedWorker::add_history(Clock::time_point now, const std::string& met
   last_history_ = now;
   sampled_run_ = run_;
   Buckets buckets = read_buckets(metrics, "fulmar_ttft_seconds");
-  history.add(view_.id, {.time = wall_clock_seconds(),
+  history.add(view_.id, {.time = unix_time(),
                          .tokens_per_second = rate,
                          .ttft_p50 = quantile_between(first_token_, buckets, 0.5),
                          .ttft_p95 = quantile_between(first_token_, buckets, 0.95),
@@ -184,7 +181,7 @@ void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
                        .short_runs_before = short_runs_};
   process_.reset();
   view_.exit = exit;
-  view_.exited_at = wall_clock_seconds();
+  view_.exited_at = unix_time();
   view_.queue = {};
   view_.tokens_per_second = 0;
   view_.memory_bytes = 0;
@@ -200,7 +197,7 @@ void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
   if (!decision.restart) return end_for_good();
   short_runs_ = decision.short_runs;
   next_start_ = now + decision.delay;
-  view_.next_start_at = wall_clock_seconds() + std::chrono::duration<double>(decision.delay).count();
+  view_.next_start_at = unix_time() + std::chrono::duration<double>(decision.delay).count();
   set_phase(WorkerPhase::waiting);
 }
 

@@ -73,7 +73,4 @@ class SupervisedWorker {
   std::vector<Supervisor::StopReply> waiting_for_end_;
 };
 
-// Seconds since 1970.
-double wall_clock_seconds();
-
 }  // namespace fulmar

@@ -129,12 +129,12 @@ TEST_F(Workers, PolicyRestartsAfterACrashWithTheSamePort) {
   begin();
   const std::string id = start_ready("m.pth", R"(,"restart":"on-failure")");
   const WorkerPtr before = worker(id);
-  ::kill(before->pid, SIGSEGV);
+  ::kill(before->pid, SIGKILL);
   ASSERT_TRUE(
       eventually([&] { return worker(id)->restarts == 1 && worker(id)->phase == WorkerPhase::ready; }));
   EXPECT_NE(worker(id)->pid, before->pid);
   EXPECT_EQ(worker(id)->spec.port, before->spec.port);
-  EXPECT_EQ(worker(id)->crash->signal, SIGSEGV);
+  EXPECT_EQ(worker(id)->crash->signal, SIGKILL);
   EXPECT_EQ(ask("POST", "/api/workers/" + id + "/stop").status, 200);
   EXPECT_EQ(worker(id)->phase, WorkerPhase::exited);
 }
@@ -169,8 +169,8 @@ TEST_F(Workers, ConfigurationIsFollowed) {
   };
   const auto alive = [&](const std::string& name) {
     int count = 0;
-    for (const WorkerPtr& worker : *server_->supervisor().fleet())
-      count += worker->spec.name == name && worker->alive();
+    const FleetPtr fleet = server_->supervisor().fleet();
+    for (const WorkerPtr& worker : *fleet) count += worker->spec.name == name && worker->alive();
     return count;
   };
   const std::string by_hand = start_ready("hand.pth");
@@ -180,7 +180,8 @@ TEST_F(Workers, ConfigurationIsFollowed) {
   ASSERT_TRUE(eventually([&] { return alive("a") == 1 && alive("b") == 1; }));
   apply("workers:\n  - {name: b, max_batch_size: 3, model_path: " + path + fixed + "}");
   EXPECT_TRUE(eventually([&] {
-    for (const WorkerPtr& worker : *server_->supervisor().fleet()) {
+    const FleetPtr fleet = server_->supervisor().fleet();
+    for (const WorkerPtr& worker : *fleet) {
       if (worker->spec.name == "b" && worker->alive() && worker->spec.max_batch_size == 3)
         return alive("a") == 0;
     }

@@ -1,0 +1,150 @@
+// The commands behind SessionStore.
+#include "cache/redis_store.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/unix_time.h"
+
+namespace fulmar {
+namespace {
+
+// KEYS: the session, the list. ARGV: turn, tokens, updated, state, time to live in ms, id.
+constexpr std::string_view kStoreScript = R"(
+local known = redis.call('HGET', KEYS[1], 'turn')
+if known and tonumber(known) >= tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'turn', ARGV[1], 'tokens', ARGV[2], 'updated', ARGV[3], 'state', ARGV[4])
+if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[5]) else redis.call('PERSIST', KEYS[1]) end
+redis.call('ZADD', KEYS[2], ARGV[3], ARGV[6])
+return 1)";
+
+// KEYS: the list. ARGV: the beginning of the sessions' keys. Lists what still lives and forgets what has
+// expired.
+constexpr std::string_view kListScript = R"(
+local rows = {}
+for _, id in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
+  local row = redis.call('HMGET', ARGV[1] .. id, 'updated', 'tokens', 'turn')
+  if row[1] then
+    rows[#rows + 1] = {id, row[1], row[2], row[3]}
+  else
+    redis.call('ZREM', KEYS[1], id)
+  end
+end
+return rows)";
+
+// The braces keep a model's keys on one server of a cluster.
+std::string session_prefix(const std::string& fingerprint) { return "fulmar:{" + fingerprint + "}:session:"; }
+std::string list_key(const std::string& fingerprint) { return "fulmar:{" + fingerprint + "}:sessions"; }
+
+template <class Number>
+Number number_of(const std::string& text) {
+  Number number{};
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// The words of one write; the command refers to them.
+struct StoreWords {
+  std::string session, list, turn, tokens, updated, state, time_to_live, id;
+
+  std::vector<std::string_view> command() const {
+    return {"EVAL", kStoreScript, "2", session, list, turn, tokens, updated, state, time_to_live, id};
+  }
+};
+
+class RedisStore final : public SessionStore {
+ public:
+  explicit RedisStore(const RedisStoreOptions& options)
+      : link_(options.address), time_to_live_(options.time_to_live) {}
+
+  Status ping() {
+    FULMAR_TRY(link_.call({"PING"}));
+    return {};
+  }
+
+  Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) override {
+    const std::string key = session_prefix(fingerprint) + id;
+    FULMAR_ASSIGN(const RedisReply reply, link_.call({"HGET", key, "state"}));
+    if (reply.kind != RedisReply::Kind::text) return std::optional<StateBlob>();
+    FULMAR_ASSIGN(StateBlob blob, decode_blob(std::as_bytes(std::span(reply.text))));
+    if (blob.fingerprint != fingerprint) {
+      return Error{ErrorKind::corrupt, fmt::format("session '{}': its state belongs to another model", id)};
+    }
+    return std::optional<StateBlob>(std::move(blob));
+  }
+
+  Status store(const std::vector<SessionWrite>& writes) override {
+    if (writes.empty()) return {};
+    std::vector<StoreWords> words;
+    for (const SessionWrite& write : writes) words.push_back(words_of(write));
+    std::vector<std::vector<std::string_view>> commands;
+    for (const StoreWords& one : words) commands.push_back(one.command());
+    FULMAR_TRY(link_.transact(commands));
+    return {};
+  }
+
+  Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {
+    std::vector<std::string> ids{id};
+    if (and_branches) {
+      FULMAR_ASSIGN(const auto sessions, list(fingerprint));
+      for (const StoredSession& session : sessions) {
+        if (session.id.starts_with(id + ":")) ids.push_back(session.id);
+      }
+    }
+    const std::string list = list_key(fingerprint);
+    std::vector<std::string> keys;
+    for (const std::string& one : ids) keys.push_back(session_prefix(fingerprint) + one);
+    std::vector<std::vector<std::string_view>> commands;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      commands.push_back({"DEL", keys[i]});
+      commands.push_back({"ZREM", list, ids[i]});
+    }
+    FULMAR_ASSIGN(const auto replies, link_.transact(commands));
+    int64_t erased = 0;
+    for (size_t i = 0; i < replies.size(); i += 2) erased += replies[i].integer;
+    return erased;
+  }
+
+  Result<std::vector<StoredSession>> list(const std::string& fingerprint) override {
+    const std::string key = list_key(fingerprint), prefix = session_prefix(fingerprint);
+    FULMAR_ASSIGN(const RedisReply reply, link_.call({"EVAL", kListScript, "1", key, prefix}));
+    std::vector<StoredSession> sessions;
+    for (const RedisReply& row : reply.list) {
+      if (row.list.size() != 4) continue;
+      sessions.push_back({row.list[0].text, number_of<double>(row.list[1].text),
+                          number_of<int64_t>(row.list[2].text), number_of<int64_t>(row.list[3].text)});
+    }
+    return sessions;
+  }
+
+ private:
+  StoreWords words_of(const SessionWrite& write) const {
+    const std::vector<std::byte> bytes = encode_blob(*write.blob);
+    return {.session = session_prefix(write.blob->fingerprint) + write.id,
+            .list = list_key(write.blob->fingerprint),
+            .turn = std::to_string(write.blob->turn),
+            .tokens = std::to_string(write.blob->tokens),
+            .updated = fmt::format("{:.6f}", unix_time()),
+            .state = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
+            .time_to_live = std::to_string(time_to_live_.count()),
+            .id = write.id};
+  }
+
+  RedisLink link_;
+  const std::chrono::milliseconds time_to_live_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SessionStore>> open_redis_store(const RedisStoreOptions& options) {
+  auto store = std::make_unique<RedisStore>(options);
+  FULMAR_TRY(store->ping());
+  return std::unique_ptr<SessionStore>(std::move(store));
+}
+
+}  // namespace fulmar

@@ -1,0 +1,25 @@
+// Sessions in a Redis server that several workers share, so that any of them can go on with any conversation.
+//
+// Each session is a hash "fulmar:{<fingerprint>}:session:<id>" with turn, tokens, updated and state; a sorted
+// set "fulmar:{<fingerprint>}:sessions" lists them by time. A script compares turns on the server: a worker
+// that comes late never replaces what another has committed since.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "cache/redis_link.h"
+#include "cache/session_store.h"
+
+namespace fulmar {
+
+struct RedisStoreOptions {
+  RedisAddress address;
+  std::chrono::milliseconds time_to_live{0};  // since a session's last turn; 0: for ever
+};
+
+// Connects, so that a wrong address or password shows at once. Later losses of the connection are unavailable
+// Errors of the call concerned.
+Result<std::unique_ptr<SessionStore>> open_redis_store(const RedisStoreOptions& options);
+
+}  // namespace fulmar
