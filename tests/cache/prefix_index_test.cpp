@@ -62,7 +62,9 @@ TEST(PrefixIndex, AgreesWithAListOfSequences) {
     }
     const auto found = index.find(query, query.size());
     ASSERT_EQ(found.match.has_value(), longest.has_value());
-    if (longest) ASSERT_EQ(found.match->id, *longest);
+    if (longest) {
+      ASSERT_EQ(found.match->id, *longest);
+    }
     ASSERT_EQ(index.size(), plain.size());
   }
 }

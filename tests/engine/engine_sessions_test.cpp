@@ -2,6 +2,7 @@
 // shared, the text must be that of one uninterrupted run.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "cache/sqlite_store.h"
@@ -228,7 +229,11 @@ TEST(TunedStates, AStateStartsARowUnderItsName) {
   TinyEngine tiny;
   const auto& config = tiny.model().config();
   std::vector<std::vector<float>> wkv(static_cast<size_t>(config.n_layer));
-  for (auto& layer : wkv) layer.assign(static_cast<size_t>(config.n_embd * config.head_size), 0.3f);
+  const auto numbers = static_cast<size_t>(config.n_embd * config.head_size);
+  for (auto& layer : wkv) {
+    // Different in each row: the head norm takes out what all value channels have in common.
+    for (size_t i = 0; i < numbers; i++) layer.push_back(std::sin(static_cast<float>(i * i)));
+  }
   ASSERT_TRUE(tiny.engine().add_state("tuned", wkv).ok());
   EXPECT_EQ(tiny.engine().states(), std::vector<std::string>{"tuned"});
   Ask ask = fresh("with a tuned state, and long enough to be cached as well", 8);
