@@ -1,15 +1,18 @@
 // fulmar serve: one model, one engine, the HTTP server, until a signal says stop.
 #include <fmt/core.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <thread>
 
 #include "app/commands.h"
 #include "app/exit_code.h"
+#include "app/heartbeat.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
 #include "base/log.h"
@@ -24,6 +27,8 @@ struct ServeFlags {
   ServeEngineFlags engine;
   ServerOptions server;
   double grace_seconds = 30;
+  std::string directory;
+  WorkerRecord record;
   int64_t max_prefill_batch = 0;
   bool use_cuda_graph = false;
   int64_t body_mib = 64;
@@ -52,6 +57,11 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--grace", flags.grace_seconds, "seconds that running requests may take after SIGTERM")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
+  app.add_option("--directory", flags.directory, "redis:// address at which to announce this worker")
+      ->envname("FULMAR_DIRECTORY");
+  app.add_option("--announce-as", flags.record.name, "name in the directory; default: host name and port");
+  app.add_option("--announce-host", flags.record.host,
+                 "numeric address under which others reach this worker");
   constexpr const char* kAccepted = "Accepted from other servers' start scripts";
   app.add_option("--max-prefill-batch", flags.max_prefill_batch,
                  "without effect: a step's prefill is bounded in tokens, by --prefill-chunk")
@@ -84,6 +94,23 @@ void greet(const Server& server, const ServedModel& model, const ServerOptions& 
   std::fflush(stdout);
 }
 
+// Null without a directory.
+Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Server& server,
+                                            const ServedModel& model) {
+  if (flags.directory.empty()) return std::unique_ptr<Heartbeat>();
+  FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.directory));
+  WorkerRecord record = flags.record;
+  if (record.host.empty()) record.host = flags.server.host;
+  record.port = server.port();
+  record.model = model.id;
+  if (record.name.empty()) {
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    record.name = fmt::format("{}-{}", host.data(), record.port);
+  }
+  return std::make_unique<Heartbeat>(redis_directory(address), std::move(record));
+}
+
 Result<int> serve(ServeFlags flags) {
   const sigset_t ending = ending_signals();
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // before any thread starts, so that all inherit it
@@ -97,8 +124,11 @@ Result<int> serve(ServeFlags flags) {
   FULMAR_ASSIGN(const auto server, Server::start(flags.server, models));
   greet(*server, *served->model(), flags.server);
 
+  FULMAR_ASSIGN(const auto heartbeat, announce(flags, *server, *served->model()));
+
   int signal = 0;
   sigwait(&ending, &signal);
+  if (heartbeat) heartbeat->drain();
   spdlog::info("stopping signal={} grace={}s", signal, flags.grace_seconds);
   std::thread impatient([&ending] {  // a second signal does not wait for the grace period
     int again = 0;

@@ -13,6 +13,7 @@ using Command = std::function<int()>;  // returns the exit code
 
 void add_serve(CLI::App& app, Command& chosen);
 void add_control(CLI::App& app, Command& chosen);
+void add_fleet(CLI::App& app, Command& chosen);
 void add_chat(CLI::App& app, Command& chosen);
 void add_generate(CLI::App& app, Command& chosen);
 void add_tokenize(CLI::App& app, Command& chosen);

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "cache/redis_store.h"
 #include "cache/sqlite_store.h"
 #include "text/think_mode.h"
 
@@ -51,13 +52,26 @@ int64_t file_time(const std::filesystem::path& path) {
   return std::chrono::duration_cast<std::chrono::seconds>(system.time_since_epoch()).count();
 }
 
-// Trouble with the database is no reason not to serve.
-std::unique_ptr<SessionStore> open_store(const std::string& path) {
-  if (path.empty() || path == "none") return nullptr;
+std::unique_ptr<SessionStore> open_redis(const RedisAddress& address, double ttl_days) {
+  if (const Status status = check_redis(address); !status.ok()) {
+    spdlog::error("{}; sessions live in memory until it answers", status.error().text);
+  }
+  return redis_store(
+      {.address = address, .time_to_live = std::chrono::milliseconds(std::llround(ttl_days * 86'400'000))});
+}
+
+// Trouble with a store is no reason not to serve; a URL that means nothing is.
+Result<std::unique_ptr<SessionStore>> open_store(const ServeEngineFlags& flags) {
+  if (!flags.state_store.empty()) {
+    FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.state_store));
+    return open_redis(address, flags.state_ttl_days);
+  }
+  const std::string& path = flags.session_db;
+  if (path.empty() || path == "none") return std::unique_ptr<SessionStore>();
   auto store = open_sqlite_store(path);
   if (store.ok()) return std::move(*store);
   spdlog::error("{}; sessions live in memory only", store.error().text);
-  return nullptr;
+  return std::unique_ptr<SessionStore>();
 }
 
 }  // namespace
@@ -82,6 +96,13 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--state-db-path", flags.session_db,
                  "SQLite file that sessions survive in; 'none' for memory only")
       ->capture_default_str();
+  app.add_option("--state-store", flags.state_store,
+                 "redis://[[user]:password@]host[:port][/database] that workers share, in place of the file")
+      ->envname("FULMAR_STATE_STORE");
+  app.add_option("--state-ttl-days", flags.state_ttl_days,
+                 "how long a shared session lives after its last turn; 0 for ever")
+      ->check(CLI::Range(0.0, 36500.0))
+      ->capture_default_str();
   app.add_option("--state-flush-seconds", flags.flush_seconds,
                  "a committed turn is on disk at most this much later")
       ->check(CLI::Range(0.01, 3600.0))
@@ -101,6 +122,7 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
 
 Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
                                                          const ServeEngineFlags& flags) {
+  FULMAR_ASSIGN(auto store, open_store(flags));
   auto served = std::make_shared<ServedEngine>();
   ModelFlags sized = model;
   sized.max_wanted = std::max<int64_t>(flags.slots, model.device == "cpu" ? kMostHostSlots : kMostSlots);
@@ -111,7 +133,9 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   EngineOptions options{.max_queue = flags.max_queue};
   options.device_sessions = flags.device_sessions;
   options.sessions.host_capacity = flags.host_sessions;
-  options.sessions.flush_after = std::chrono::milliseconds(std::llround(flags.flush_seconds * 1000));
+  // The next turn may come to another worker: a shared store gets each turn at once.
+  const double flush_seconds = flags.state_store.empty() ? flags.flush_seconds : 0;
+  options.sessions.flush_after = std::chrono::milliseconds(std::llround(flush_seconds * 1000));
   options.prefix_slots = flags.prefix_slots;
   options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
   const int64_t others = flags.device_sessions + flags.prefix_slots;
@@ -121,8 +145,8 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
                layout.slot_bytes() >> 10, options.slots, options.prefill_chunk);
-  FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options,
-                                               open_store(flags.session_db)));
+  FULMAR_ASSIGN(served->engine_,
+                Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options, std::move(store)));
 
   auto facts = std::make_shared<ServedModel>();
   facts->path = loaded.path.string();

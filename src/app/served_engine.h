@@ -22,6 +22,8 @@ struct ServeEngineFlags {
   int64_t device_sessions = 16;
   int64_t host_sessions = 32;
   std::string session_db = "rwkv_sessions.db";
+  std::string state_store;   // URL of a store that workers share, in place of the file
+  double state_ttl_days = 30;  // in the shared store, since a session's last turn; 0: for ever
   double flush_seconds = 2;
   int64_t prefix_slots = 16;
   int64_t prefix_host_mib = 512;

@@ -5,6 +5,7 @@
 #include <hiredis/hiredis.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -73,6 +74,8 @@ std::string unescape(std::string_view text) {
 }
 
 constexpr std::string_view kScheme = "redis://";
+constexpr std::chrono::seconds kPauseAfterLoss{3};
+constexpr std::chrono::milliseconds kConnectPatience{500};
 
 }  // namespace
 
@@ -131,14 +134,20 @@ RedisLink::~RedisLink() = default;
 
 Error RedisLink::lost(std::string_view reason) {
   connection_.reset();
+  next_attempt_ = std::chrono::steady_clock::now() + kPauseAfterLoss;
   return Error{ErrorKind::unavailable,
                fmt::format("Redis at {}:{}: {}", address_.host, address_.port, reason)};
 }
 
 Status RedisLink::connect() {
   if (connection_) return {};
+  if (std::chrono::steady_clock::now() < next_attempt_) {
+    return Error{ErrorKind::unavailable,
+                 fmt::format("Redis at {}:{} does not answer", address_.host, address_.port)};
+  }
   auto fresh = std::make_unique<Connection>();
-  fresh->context.reset(redisConnectWithTimeout(address_.host.c_str(), address_.port, timeval_of(patience_)));
+  fresh->context.reset(redisConnectWithTimeout(address_.host.c_str(), address_.port,
+                                               timeval_of(std::min(patience_, kConnectPatience))));
   if (!fresh->context) return lost("no memory for a connection");
   if (fresh->context->err != 0) return lost(fresh->context->errstr);
   redisSetTimeout(fresh->context.get(), timeval_of(patience_));

@@ -46,7 +46,8 @@ class RedisLink {
   RedisLink& operator=(const RedisLink&) = delete;
 
   // One command, its words of any bytes. A lost connection is an unavailable Error that names host and port;
-  // the next call tries to connect again.
+  // so is every call of the next three seconds, then the connection is tried again: callers must not wait
+  // each time.
   Result<RedisReply> call(const std::vector<std::string_view>& words);
   // All or none: between MULTI and EXEC. The replies of the commands, in order; an Error when one of them
   // failed.
@@ -62,6 +63,7 @@ class RedisLink {
   const RedisAddress address_;
   const std::chrono::milliseconds patience_;
   std::unique_ptr<Connection> connection_;
+  std::chrono::steady_clock::time_point next_attempt_{};
 };
 
 }  // namespace fulmar

@@ -62,11 +62,6 @@ class RedisStore final : public SessionStore {
   explicit RedisStore(const RedisStoreOptions& options)
       : link_(options.address), time_to_live_(options.time_to_live) {}
 
-  Status ping() {
-    FULMAR_TRY(link_.call({"PING"}));
-    return {};
-  }
-
   Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) override {
     const std::string key = session_prefix(fingerprint) + id;
     FULMAR_ASSIGN(const RedisReply reply, link_.call({"HGET", key, "state"}));
@@ -76,6 +71,14 @@ class RedisStore final : public SessionStore {
       return Error{ErrorKind::corrupt, fmt::format("session '{}': its state belongs to another model", id)};
     }
     return std::optional<StateBlob>(std::move(blob));
+  }
+
+  bool shared() const override { return true; }
+
+  Result<int64_t> newest_turn(const std::string& fingerprint, const std::string& id) override {
+    const std::string key = session_prefix(fingerprint) + id;
+    FULMAR_ASSIGN(const RedisReply reply, link_.call({"HGET", key, "turn"}));
+    return reply.kind == RedisReply::Kind::text ? number_of<int64_t>(reply.text) : int64_t{0};
   }
 
   Status store(const std::vector<SessionWrite>& writes) override {
@@ -141,10 +144,14 @@ class RedisStore final : public SessionStore {
 
 }  // namespace
 
-Result<std::unique_ptr<SessionStore>> open_redis_store(const RedisStoreOptions& options) {
-  auto store = std::make_unique<RedisStore>(options);
-  FULMAR_TRY(store->ping());
-  return std::unique_ptr<SessionStore>(std::move(store));
+std::unique_ptr<SessionStore> redis_store(const RedisStoreOptions& options) {
+  return std::make_unique<RedisStore>(options);
+}
+
+Status check_redis(const RedisAddress& address) {
+  RedisLink link(address);
+  FULMAR_TRY(link.call({"PING"}));
+  return {};
 }
 
 }  // namespace fulmar

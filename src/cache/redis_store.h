@@ -18,8 +18,10 @@ struct RedisStoreOptions {
   std::chrono::milliseconds time_to_live{0};  // since a session's last turn; 0: for ever
 };
 
-// Connects, so that a wrong address or password shows at once. Later losses of the connection are unavailable
-// Errors of the call concerned.
-Result<std::unique_ptr<SessionStore>> open_redis_store(const RedisStoreOptions& options);
+// Connects at its first use. A lost connection is an unavailable Error of the call concerned; later calls
+// connect again.
+std::unique_ptr<SessionStore> redis_store(const RedisStoreOptions& options);
+// Whether the server answers and takes the password.
+Status check_redis(const RedisAddress& address);
 
 }  // namespace fulmar

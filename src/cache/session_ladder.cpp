@@ -110,7 +110,16 @@ void SessionLadder::send(const std::string& id, Entry& entry) {
   entry.dirty = false;
 }
 
+void SessionLadder::forget_if_overtaken(const std::string& id) {
+  const Entry* entry = find(id);
+  if (entry == nullptr || !writer_) return;
+  const auto stored =
+      writer_->newest_turn(id);  // when the store does not answer, our copy is the best there is
+  if (stored.ok() && *stored > entry->turn) drop(id);
+}
+
 Result<std::optional<SessionInfo>> SessionLadder::restore(const std::string& id, int64_t slot) {
+  forget_if_overtaken(id);
   Entry* entry = find(id);
   auto level = SessionInfo::Level::store;
   if (entry != nullptr) level = entry->slot >= 0 ? SessionInfo::Level::device : SessionInfo::Level::host;

@@ -80,6 +80,8 @@ class SessionLadder {
   };
 
   Entry* find(const std::string& id);
+  // Lets go of our copy where another process has taken the session further.
+  void forget_if_overtaken(const std::string& id);
   void touch(Entry& entry, const std::string& id);
   int64_t take_device_slot(const std::string& keep);
   void demote_to_host(const std::string& id);

@@ -35,6 +35,10 @@ class SessionStore {
   virtual Status store(const std::vector<SessionWrite>& writes) = 0;
   // Returns how many went; `and_branches` also takes every id that starts with "<id>:".
   virtual Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) = 0;
+  // True when other processes may commit sessions there, too.
+  virtual bool shared() const { return false; }
+  // The turn that is stored, 0 when there is none; asked before a copy in memory is used, where shared().
+  virtual Result<int64_t> newest_turn(const std::string&, const std::string&) { return int64_t{0}; }
   // Newest first.
   virtual Result<std::vector<StoredSession>> list(const std::string& fingerprint) = 0;
 };

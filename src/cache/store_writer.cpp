@@ -65,6 +65,12 @@ Result<int64_t> StoreWriter::erase(const std::string& id, bool and_branches) {
   return store_->erase(fingerprint_, id, and_branches);
 }
 
+Result<int64_t> StoreWriter::newest_turn(const std::string& id) {
+  if (!store_->shared()) return int64_t{0};
+  std::lock_guard lock(store_mutex_);
+  return store_->newest_turn(fingerprint_, id);
+}
+
 Result<std::vector<StoredSession>> StoreWriter::list() {
   std::lock_guard lock(store_mutex_);
   return store_->list(fingerprint_);

@@ -26,6 +26,8 @@ class StoreWriter {
   void put(SessionWrite write);
   // What is queued, or else stored. Blocks on the store.
   Result<std::optional<StateBlob>> load(const std::string& id);
+  // The turn that another process may have stored: 0 unless the store is shared. Blocks on the store.
+  Result<int64_t> newest_turn(const std::string& id);
   Result<int64_t> erase(const std::string& id, bool and_branches);
   Result<std::vector<StoredSession>> list();
   // Waits until everything queued so far was tried.

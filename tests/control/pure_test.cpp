@@ -8,6 +8,7 @@
 
 #include "control/config_file.h"
 #include "control/control_auth.h"
+#include "control/haproxy.h"
 #include "control/history.h"
 #include "control/log_ring.h"
 #include "control/metrics_text.h"
@@ -272,6 +273,44 @@ TEST(History, KeepsTheNewestOfEachWorker) {
   EXPECT_TRUE(series->find("ttft_p50")->as_array()[0].is_null());
   history.keep_only({});
   EXPECT_EQ(history.json(0), R"({"workers":{}})");
+}
+
+constexpr const char* kState =
+    "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_port\n"
+    "3 workers 1 w1 10.0.0.9 2 0 8000\n"
+    "3 workers 2 fulmar-a 10.0.0.1 2 0 8000\n3 workers 3 fulmar-b 10.0.0.2 2 8 8000\n"
+    "3 workers 4 fulmar-c 10.0.0.3 0 1 8000\n\n";
+
+TEST(Haproxy, ReadsOurServersOnly) {
+  const auto servers = read_servers(kState);
+  ASSERT_EQ(servers.size(), 3u);
+  EXPECT_EQ(servers[0].name, "a");
+  EXPECT_EQ(servers[0].address, "10.0.0.1");
+  EXPECT_EQ(servers[0].port, 8000);
+  EXPECT_TRUE(servers[1].draining);
+  EXPECT_TRUE(servers[2].in_maintenance);
+  EXPECT_THAT(read_servers("rubbish\n"), IsEmpty());
+}
+
+TEST(Haproxy, AddsDrainsAndRemoves) {
+  const auto known = read_servers(kState);
+  EXPECT_THAT(haproxy_commands("workers", {}, known),
+              ElementsAre("set server workers/fulmar-a state maint",
+                          "set server workers/fulmar-b state maint", "del server workers/fulmar-c"));
+  EXPECT_THAT(
+      haproxy_commands(
+          "workers",
+          {{"a", "10.0.0.1", 8000, true}, {"b", "10.0.0.2", 8000, false}, {"c", "10.0.0.3", 8000, false}},
+          known),
+      ElementsAre("set server workers/fulmar-a state drain", "set server workers/fulmar-b state ready",
+                  "set server workers/fulmar-c state ready"));
+  EXPECT_THAT(
+      haproxy_commands("workers", {{"d", "10.0.0.4", 8000, false}, {"e", "10.0.0.5", 8000, true}}, {}),
+      ElementsAre(HasSubstr("add server workers/fulmar-d 10.0.0.4:8000 id "),
+                  "enable health workers/fulmar-d", "enable server workers/fulmar-d"));
+  EXPECT_THAT(haproxy_commands("workers", {{"a", "10.0.0.7", 8000, false}}, {known[0]}),
+              ElementsAre("set server workers/fulmar-a state maint"))
+      << "moved: removed first";
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+// Tells a directory, every other second, that this worker serves. Knows no engine.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "cache/worker_directory.h"
+
+namespace fulmar {
+
+class Heartbeat {
+ public:
+  Heartbeat(std::unique_ptr<WorkerDirectory> directory, WorkerRecord worker);
+  ~Heartbeat();  // withdraws the record
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  // From now on the record says that the worker takes no new sessions; told at once.
+  void drain();
+
+ private:
+  void run();
+
+  const std::unique_ptr<WorkerDirectory> directory_;  // the thread's own
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  WorkerRecord worker_;
+  bool told_ = true;  // false: the record has changed since the last beat
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fulmar
