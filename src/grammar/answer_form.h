@@ -1,0 +1,37 @@
+// What a constrained answer of a chat looks like from its first byte to its last: the rest of a think block,
+// then JSON or tool calls.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "grammar/grammar.h"
+#include "net/json_value.h"
+
+namespace fulmar {
+
+// How the answer begins, by where the prompt ends.
+enum class AnswerStart : uint8_t {
+  plain,       // perhaps a space or newlines
+  open_tag,    // a '>' is missing, then as plain
+  open_think,  // anything up to "</think>", then as plain
+};
+
+// A function that must be called, with the schema of its arguments.
+struct CallableTool {
+  std::string name;
+  JsonValue parameters;  // a schema; null or {}: any object
+};
+
+// Any complete JSON object.
+Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start);
+// A value of the schema.
+Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema);
+// <tool_call>{"name":...,"arguments":{...}}</tool_call>, once, or up to kMaxCalls times.
+Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
+                                                      const std::vector<CallableTool>& tools, bool several);
+inline constexpr int64_t kMaxCalls = 16;
+
+}  // namespace fulmar

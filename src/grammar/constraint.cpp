@@ -1,0 +1,77 @@
+// Masks by state, and a row's walk.
+#include "grammar/constraint.h"
+
+namespace fulmar {
+
+Constraint::Mask Constraint::allowed(State state) {
+  std::lock_guard lock(mutex_);
+  const auto found = mask_of_.find(state);
+  if (found != mask_of_.end()) {
+    masks_.splice(masks_.begin(), masks_, found->second);
+    return found->second->second;
+  }
+  std::vector<uint64_t> bits(tree_->words());
+  tree_->mark(automaton_, state, bits);
+  masks_.emplace_front(state, std::make_shared<const std::vector<uint64_t>>(std::move(bits)));
+  mask_of_[state] = masks_.begin();
+  if (masks_.size() > kMaxMasks) {
+    mask_of_.erase(masks_.back().first);
+    masks_.pop_back();
+  }
+  return masks_.front().second;
+}
+
+Constraint::State Constraint::advance(State state, std::string_view bytes) {
+  std::lock_guard lock(mutex_);
+  for (const char byte : bytes) {
+    if (state == Automaton::kDead) break;
+    state = automaton_.step(state, static_cast<uint8_t>(byte));
+  }
+  return state;
+}
+
+bool Constraint::accepting(State state) {
+  std::lock_guard lock(mutex_);
+  return automaton_.accepting(state);
+}
+
+bool Constraint::final(State state) {
+  std::lock_guard lock(mutex_);
+  return automaton_.final(state);
+}
+
+bool Constraint::full() {
+  std::lock_guard lock(mutex_);
+  return automaton_.states() > kMaxStates;
+}
+
+std::shared_ptr<Constraint> Constraint::rooted_at(State state) {
+  std::lock_guard lock(mutex_);
+  return std::make_shared<Constraint>(automaton_.rooted_at(state), tree_);
+}
+
+std::span<const uint64_t> ConstraintWalk::allowed() {
+  if (state_ == Automaton::kDead) return {};
+  if (constraint_->full()) {
+    constraint_ = constraint_->rooted_at(state_);
+    state_ = 0;
+  }
+  mask_ = constraint_->allowed(state_);
+  if (!stop_ || !constraint_->accepting(state_)) return *mask_;
+  with_stop_ = *mask_;
+  const auto id = static_cast<size_t>(*stop_);
+  with_stop_.resize(std::max(with_stop_.size(), id / 64 + 1));
+  with_stop_[id / 64] |= uint64_t{1} << (id % 64);
+  return with_stop_;
+}
+
+void ConstraintWalk::accept(int32_t token) {
+  if (state_ != Automaton::kDead) state_ = constraint_->advance(state_, tokenizer_.bytes(token));
+}
+
+bool ConstraintWalk::complete() const {
+  if (state_ == Automaton::kDead) return true;
+  return constraint_->final(state_) || (!stop_ && constraint_->accepting(state_));
+}
+
+}  // namespace fulmar

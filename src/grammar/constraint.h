@@ -1,0 +1,71 @@
+// A finished grammar bound to a vocabulary: which tokens may come next, row by row. Rows of equal grammars
+// share what has been found out.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/automaton.h"
+#include "grammar/token_tree.h"
+
+namespace fulmar {
+
+// Thread-safe. Remembers masks by state, the latest kMaxMasks of them.
+class Constraint {
+ public:
+  using State = Automaton::State;
+  using Mask = std::shared_ptr<const std::vector<uint64_t>>;
+  static constexpr size_t kMaxMasks = 256;
+  // An automaton with more states is left to those that walk it, and new rows begin with a fresh one.
+  static constexpr size_t kMaxStates = 8192;
+
+  Constraint(Automaton automaton, std::shared_ptr<const TokenTree> tree)
+      : automaton_(std::move(automaton)), tree_(std::move(tree)) {}
+
+  // The tokens that may follow; at least one, unless `final`.
+  Mask allowed(State state);
+  // kDead when a byte does not fit.
+  State advance(State state, std::string_view bytes);
+  bool accepting(State state);
+  bool final(State state);
+  bool full();
+  // One with nothing but `state`, as its start.
+  std::shared_ptr<Constraint> rooted_at(State state);
+
+ private:
+  std::mutex mutex_;
+  Automaton automaton_;
+  const std::shared_ptr<const TokenTree> tree_;
+  std::list<std::pair<State, Mask>> masks_;  // the latest first
+  std::unordered_map<State, std::list<std::pair<State, Mask>>::iterator> mask_of_;
+};
+
+// One row's way through a constraint.
+class ConstraintWalk {
+ public:
+  // `stop`: the token that may end the row wherever the text is complete; nothing: it ends there by itself.
+  ConstraintWalk(std::shared_ptr<Constraint> constraint, const Tokenizer& tokenizer,
+                 std::optional<int32_t> stop)
+      : constraint_(std::move(constraint)), tokenizer_(tokenizer), stop_(stop) {}
+
+  // Bit per id; valid until the next call.
+  std::span<const uint64_t> allowed();
+  void accept(int32_t token);
+  bool complete() const;
+
+ private:
+  std::shared_ptr<Constraint> constraint_;
+  const Tokenizer& tokenizer_;
+  const std::optional<int32_t> stop_;
+  Constraint::State state_ = 0;
+  Constraint::Mask mask_;
+  std::vector<uint64_t> with_stop_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,191 @@
+// JSON's forms (RFC 8259), strings as valid UTF-8 without lone surrogates.
+#include "grammar/json_rules.h"
+
+#include <algorithm>
+#include <string>
+
+namespace fulmar {
+namespace {
+
+constexpr int64_t kWholeDigits = 15;
+constexpr int64_t kFractionDigits = 15;
+
+}  // namespace
+
+JsonRules::JsonRules(Grammar& grammar)
+    : grammar_(grammar),
+      character_(make_character()),
+      digit_(grammar.rule(grammar.take_range('0', '9', grammar.end()))) {}
+
+Place JsonRules::hex_digits(int count, Place next) {
+  ByteSet hex;
+  for (const char c : std::string_view("0123456789abcdefABCDEF")) hex.set(static_cast<unsigned char>(c));
+  for (int i = 0; i < count; ++i) next = grammar_.take(hex, next);
+  return next;
+}
+
+Rule JsonRules::make_character() {
+  Grammar& g = grammar_;
+  const Place end = g.end();
+  ByteSet plain;
+  for (unsigned byte = 0x20; byte < 0x80; ++byte) plain[byte] = byte != '"' && byte != '\\';
+  const Place one_more = g.take_range(0x80, 0xBF, end);
+  const Place two_more = g.take_range(0x80, 0xBF, one_more);
+  const Place three_more = g.take_range(0x80, 0xBF, two_more);
+
+  ByteSet short_escapes;
+  for (const char c : std::string_view("\"\\/bfnrt")) short_escapes.set(static_cast<unsigned char>(c));
+  ByteSet not_d;
+  for (const char c : std::string_view("0123456789abcefABCEF")) not_d.set(static_cast<unsigned char>(c));
+  ByteSet d;
+  d.set('d').set('D');
+  const Place code =
+      g.branch(g.take(not_d, hex_digits(3, end)), g.take(d, g.take_range('0', '7', hex_digits(2, end))));
+  const Place escape = g.text("\\", g.branch(g.take(short_escapes, end), g.text("u", code)));
+  return g.rule(g.branch({
+      g.take(plain, end),
+      escape,
+      g.take_range(0xC2, 0xDF, one_more),
+      g.text("\xE0", g.take_range(0xA0, 0xBF, one_more)),
+      g.take_range(0xE1, 0xEC, two_more),
+      g.text("\xED", g.take_range(0x80, 0x9F, one_more)),
+      g.take_range(0xEE, 0xEF, two_more),
+      g.text("\xF0", g.take_range(0x90, 0xBF, two_more)),
+      g.take_range(0xF1, 0xF3, three_more),
+      g.text("\xF4", g.take_range(0x80, 0x8F, two_more)),
+  }));
+}
+
+Place JsonRules::string(int64_t least, int64_t most, Place next) {
+  return grammar_.text("\"", grammar_.repeat(character_, least, most, grammar_.text("\"", next)));
+}
+
+// Digits of one length from `low` to `high`, both of that length.
+Place JsonRules::digits_between(std::string_view low, std::string_view high, bool at_low, bool at_high,
+                                Place next) {
+  if (low.empty()) return next;
+  if (!at_low && !at_high) {
+    const auto count = static_cast<int64_t>(low.size());
+    return grammar_.repeat(digit_, count, count, next);
+  }
+  const char first = at_low ? low.front() : '0';
+  const char last = at_high ? high.front() : '9';
+  std::vector<Place> choices;
+  const auto add = [&](char from, char to, bool still_low, bool still_high) {
+    if (from > to) return;
+    const Place rest = digits_between(low.substr(1), high.substr(1), still_low, still_high, next);
+    choices.push_back(
+        grammar_.take_range(static_cast<unsigned char>(from), static_cast<unsigned char>(to), rest));
+  };
+  if (first == last) {
+    add(first, last, at_low, at_high);
+  } else {
+    const char inner_first = static_cast<char>(first + (at_low ? 1 : 0));
+    const char inner_last = static_cast<char>(last - (at_high ? 1 : 0));
+    if (at_low) add(first, first, true, false);
+    add(inner_first, inner_last, false, false);
+    if (at_high) add(last, last, false, true);
+  }
+  return grammar_.branch(choices);
+}
+
+Place JsonRules::digits(WholeRange range, Place next) {
+  std::vector<Place> choices;
+  int64_t low = 0;  // the least number with this many digits
+  int64_t high = 9;
+  for (int64_t count = 1; count <= kWholeDigits; ++count) {
+    const int64_t from = std::max(low, range.least);
+    const int64_t to = std::min(high, range.most);
+    if (from <= to) {
+      choices.push_back(digits_between(std::to_string(from), std::to_string(to), true, true, next));
+    }
+    low = high + 1;
+    high = high * 10 + 9;
+  }
+  return grammar_.branch(choices);
+}
+
+void JsonRules::add_signed(WholeRange range, Place next, std::vector<Place>& choices) {
+  if (range.least > range.most) return;
+  if (range.most >= 0) choices.push_back(digits({std::max<int64_t>(0, range.least), range.most}, next));
+  if (range.least < 0) {
+    choices.push_back(grammar_.text("-", digits({std::max<int64_t>(1, -range.most), -range.least}, next)));
+  }
+}
+
+Place JsonRules::whole(WholeRange range, Place next) {
+  std::vector<Place> choices;
+  add_signed(range, next, choices);
+  return grammar_.branch(choices);
+}
+
+Place JsonRules::number(Place next) {
+  Grammar& g = grammar_;
+  ByteSet signs;
+  signs.set('+').set('-');
+  const Place power_digits = g.repeat(digit_, 1, 2, next);
+  const Place power = g.text("e", g.branch(g.take(signs, power_digits), power_digits));
+  const Place end_of_digits = g.branch(next, power);
+  const Place fraction = g.text(".", g.repeat(digit_, 1, kFractionDigits, end_of_digits));
+  const Place unsigned_number = digits({0, kLargestWhole}, g.branch(end_of_digits, fraction));
+  return g.branch(unsigned_number, g.text("-", unsigned_number));
+}
+
+Place JsonRules::number_between(WholeRange whole, WholeRange between, Place next) {
+  Grammar& g = grammar_;
+  std::vector<Place> choices;
+  add_signed(whole, next, choices);
+  if (between.least < between.most) {
+    // A last digit other than 0 keeps the number off the whole ones on both sides.
+    const Place fraction =
+        g.text(".", g.repeat(digit_, 0, kFractionDigits - 1, g.take_range('1', '9', next)));
+    if (between.most > 0) {
+      choices.push_back(digits({std::max<int64_t>(0, between.least), between.most - 1}, fraction));
+    }
+    if (between.least < 0) {
+      choices.push_back(
+          g.text("-", digits({std::max<int64_t>(0, -between.most), -between.least - 1}, fraction)));
+    }
+  }
+  return g.branch(choices);
+}
+
+Place JsonRules::object_of(Rule value, Place next) {
+  Grammar& g = grammar_;
+  const Rule member = g.rule(string(0, -1, g.text(":", g.call(value, g.end()))));
+  const Rule further = g.rule(g.text(",", g.call(member, g.end())));
+  const Place close = g.text("}", next);
+  return g.text("{", g.branch(close, g.call(member, g.repeat(further, 0, -1, close))));
+}
+
+Place JsonRules::array_of(Rule value, int64_t least, int64_t most, Place next) {
+  Grammar& g = grammar_;
+  const Place close = g.text("]", next);
+  if (most == 0) return g.text("[", close);
+  const Rule further = g.rule(g.text(",", g.call(value, g.end())));
+  const Place some =
+      g.call(value, g.repeat(further, std::max<int64_t>(0, least - 1), most < 0 ? -1 : most - 1, close));
+  return g.text("[", least > 0 ? some : g.branch(close, some));
+}
+
+Rule JsonRules::any_object(int depth) {
+  const Rule value = any_value(depth - 1);
+  return grammar_.rule(object_of(value, grammar_.end()));
+}
+
+Rule JsonRules::any_value(int depth) {
+  Grammar& g = grammar_;
+  while (static_cast<int>(values_.size()) <= depth) {
+    const Place end = g.end();
+    std::vector<Place> choices = {string(0, -1, end), number(end), g.text("true", end), g.text("false", end),
+                                  g.text("null", end)};
+    if (!values_.empty()) {
+      choices.push_back(object_of(values_.back(), end));
+      choices.push_back(array_of(values_.back(), 0, -1, end));
+    }
+    values_.push_back(g.rule(g.branch(choices)));
+  }
+  return values_[static_cast<size_t>(depth)];
+}
+
+}  // namespace fulmar

@@ -1,0 +1,192 @@
+// Which texts a schema's grammar takes, and which schemas are refused.
+#include <gtest/gtest.h>
+
+#include "grammar/answer_form.h"
+#include "grammar/automaton.h"
+#include "net/json.h"
+
+namespace fulmar::testing {
+namespace {
+
+JsonValue json(const std::string& text) {
+  auto value = parse_json(text);
+  EXPECT_TRUE(value.ok()) << text;
+  return value ? *value : JsonValue();
+}
+
+// Whether the grammar takes the whole text and could end there.
+bool takes(const Grammar& grammar, std::string_view text) {
+  Automaton automaton(std::shared_ptr<const Grammar>(std::shared_ptr<const Grammar>(), &grammar));
+  Automaton::State state = automaton.start();
+  for (const char byte : text) {
+    state = automaton.step(state, static_cast<uint8_t>(byte));
+    if (state == Automaton::kDead) return false;
+  }
+  return automaton.accepting(state);
+}
+
+struct Case {
+  std::string schema;
+  std::vector<std::string> taken;
+  std::vector<std::string> refused;
+};
+
+class SchemaTakes : public ::testing::TestWithParam<Case> {};
+
+TEST_P(SchemaTakes, WhatItDescribes) {
+  const auto grammar = json_schema_form(AnswerStart::plain, json(GetParam().schema));
+  ASSERT_TRUE(grammar.ok()) << grammar.error().text;
+  for (const std::string& text : GetParam().taken) EXPECT_TRUE(takes(**grammar, text)) << text;
+  for (const std::string& text : GetParam().refused) EXPECT_FALSE(takes(**grammar, text)) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Keywords, SchemaTakes,
+    ::testing::Values(
+        Case{R"({"type":"null"})", {"null", " null", "\nnull"}, {"", "nul", "nulll", "  null"}},
+        Case{R"({"type":"boolean"})", {"true", "false"}, {"0", "True"}},
+        Case{R"({"type":["string","null"]})", {"null", "\"\""}, {"1"}},
+        Case{R"({"const":{"a":[1,"x"]}})", {R"({"a":[1,"x"]})"}, {R"({"a":[1, "x"]})", "{}"}},
+        Case{R"({"enum":["red","green",3,null],"type":["string","null"]})",
+             {"\"red\"", "null"},
+             {"3", "\"blue\""}},
+        Case{R"({"type":"string"})",
+             {R"("a\n\u00e9\"")", "\"\xC3\xA9\xF0\x9F\x98\x80\""},
+             {"\"a\nb\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", R"("\ud800")", R"("\x")",
+              "\"\xF5\x80\x80\x80\""}},
+        Case{R"({"type":"string","minLength":1,"maxLength":2})",
+             {"\"a\"", "\"\xC3\xA9\xC3\xA9\"", R"("\n\"")"},
+             {"\"\"", "\"abc\""}},
+        Case{R"({"type":"integer"})", {"0", "-1", "120"}, {"01", "1.0", "-", "--1", "1e3", "+1"}},
+        Case{R"({"type":"integer","minimum":7,"maximum":123})",
+             {"7", "9", "10", "99", "100", "119", "123"},
+             {"6", "124", "130", "0", "-7", "1230"}},
+        Case{R"({"type":"integer","minimum":-12,"exclusiveMaximum":3})",
+             {"-12", "-9", "-1", "0", "2"},
+             {"-13", "-20", "3", "-0"}},
+        Case{R"({"type":"number"})", {"0", "-0.5", "1.25", "1e9", "2.5e-3"}, {".5", "1.", "1e", "NaN"}},
+        Case{R"({"type":"number","minimum":0,"maximum":1})", {"0", "1", "0.5", "0.05"}, {"1.5", "-0.5", "2"}},
+        Case{R"({"type":"number","exclusiveMinimum":0,"maximum":2.5})",
+             {"1", "2", "0.1", "1.9"},
+             {"0", "0.0", "2.6", "3"}},
+        Case{R"({"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":3})",
+             {"[1]", "[1,2,3]"},
+             {"[]", "[1,2,3,4]", "[1,]", "[1, 2]"}},
+        Case{R"({"type":"array","items":{"type":"null"}})", {"[]", "[null,null]"}, {"[1]"}},
+        Case{R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"null"}],"items":{"const":1}})",
+             {"[]", "[5]", "[5,null]", "[5,null,1,1]"},
+             {"[null]", "[5,1]"}},
+        Case{
+            R"({"type":"array","prefixItems":[{"const":1},{"const":2},{"const":3}],"minItems":1,"maxItems":2})",
+            {"[1]", "[1,2]"},
+            {"[]", "[1,2,3]"}},
+        Case{R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"null"},"c":{"const":1}},)"
+             R"("required":["b"]})",
+             {R"({"b":null})", R"({"a":1,"b":null})", R"({"b":null,"c":1})", R"({"a":1,"b":null,"c":1})"},
+             {R"({})", R"({"a":1})", R"({,"b":null})", R"({"b":null,"a":1})", R"({"b":null,})"}},
+        Case{R"({"type":"object","properties":{"a":{"const":1},"b":{"const":2}}})",
+             {"{}", R"({"a":1})", R"({"b":2})", R"({"a":1,"b":2})"},
+             {R"({"c":1})"}},
+        Case{R"({"type":"object","additionalProperties":{"type":"integer"}})",
+             {"{}", R"({"x":1,"y":2})"},
+             {R"({"x":null})"}},
+        Case{R"({"type":"object","additionalProperties":false})", {"{}"}, {R"({"x":1})"}},
+        Case{R"({"type":"object","properties":{},"required":["x"]})", {R"({"x":[1,{}]})"}, {"{}"}},
+        Case{R"({"anyOf":[{"type":"integer"},{"type":"array","items":{"type":"integer"}}]})",
+             {"1", "[1]"},
+             {"null"}},
+        Case{R"({"oneOf":[{"type":"object","properties":{"k":{"const":"a"}},"required":["k"]},)"
+             R"({"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})",
+             {R"({"k":"a"})", R"({"k":"b"})"},
+             {R"({"k":"c"})"}},
+        Case{
+            R"({"$ref":"#/$defs/tree","$defs":{"tree":{"type":"object","properties":{"v":{"type":"integer"},)"
+            R"("next":{"anyOf":[{"$ref":"#/$defs/tree"},{"type":"null"}]}},"required":["v","next"]}}})",
+            {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":{"v":3,"next":null}}})"},
+            {R"({"v":1})", R"({"v":1,"next":{"v":2}})"}},
+        Case{R"({"type":"object","properties":{"a/b":{"type":"null"},"x":{"$ref":"#/properties/a~1b"}},)"
+             R"("required":["a/b","x"],"title":"T"})",
+             {R"({"a/b":null,"x":null})"},
+             {"{}"}},
+        Case{"{}", {"1", R"({"a":[true,"x",{"b":null}]})"}, {"", "{"}}));
+
+struct Refusal {
+  std::string schema;
+  std::string names;  // what the error must say
+};
+
+class SchemaRefuses : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(SchemaRefuses, ByName) {
+  const auto grammar = json_schema_form(AnswerStart::plain, json(GetParam().schema));
+  ASSERT_FALSE(grammar.ok());
+  EXPECT_NE(grammar.error().text.find(GetParam().names), std::string::npos) << grammar.error().text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Keywords, SchemaRefuses,
+    ::testing::Values(Refusal{R"({"type":"array","uniqueItems":true})", "'uniqueItems'"},
+                      Refusal{R"({"type":"string","pattern":"a"})", "'pattern'"},
+                      Refusal{R"({"type":"object","properties":{"x":{"type":"integer","multipleOf":3}}})",
+                              "'multipleOf' at '#/properties/x'"},
+                      Refusal{R"({"anyOf":[{"type":"null"}],"minLength":3})", "'minLength'"},
+                      Refusal{R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "'oneOf'"},
+                      Refusal{R"({"allOf":[{"type":"integer"},{"type":"number"}]})", "'allOf'"},
+                      Refusal{R"({"$ref":"http://other.example/schema"})", "'$ref'"},
+                      Refusal{R"({"$ref":"#/$defs/none"})", "'$ref'"}, Refusal{R"({"$ref":"#"})", "itself"},
+                      Refusal{R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "itself"},
+                      Refusal{R"({"type":"object","properties":{"x":{"$ref":"#"}},"required":["x"]})",
+                              "nothing ever ends"},
+                      Refusal{R"({"type":"set"})", "'type'"},
+                      Refusal{R"({"type":"string","minLength":-1})", "'minLength'"},
+                      Refusal{R"({"type":"string","minLength":3,"maxLength":2})", "admits no value"},
+                      Refusal{R"({"type":"integer","minimum":3,"maximum":2})", "admits no value"},
+                      Refusal{R"({"type":"string","maxLength":900000000})", "places"},
+                      Refusal{R"({"enum":[]})", "admits no value"}, Refusal{R"([])", "wanted an object"},
+                      Refusal{R"({"type":"object","properties":{"x":[]}})", "#/properties/x"}));
+
+TEST(AnswerForm, StartsAfterTheThinkBlock) {
+  const JsonValue schema = json(R"({"type":"integer"})");
+  const auto open = json_schema_form(AnswerStart::open_think, schema);
+  ASSERT_TRUE(open.ok());
+  EXPECT_TRUE(takes(**open, ">so 1 < 2 </thin or <</think>5"));
+  EXPECT_TRUE(takes(**open, "</think>\n\n5"));
+  EXPECT_FALSE(takes(**open, ">still thinking 5"));
+  EXPECT_FALSE(takes(**open, "</think>x"));
+  EXPECT_FALSE(takes(**open, "</think>5</think>5"));
+  const auto tag = json_schema_form(AnswerStart::open_tag, schema);
+  ASSERT_TRUE(tag.ok());
+  EXPECT_TRUE(takes(**tag, ">\n5"));
+  EXPECT_FALSE(takes(**tag, "5"));
+}
+
+TEST(AnswerForm, AnyObject) {
+  const auto grammar = json_object_form(AnswerStart::plain);
+  ASSERT_TRUE(grammar.ok());
+  EXPECT_TRUE(takes(**grammar, R"({"a":[1,2,{"b":"c"}],"d":{}})"));
+  EXPECT_FALSE(takes(**grammar, "[]"));
+  EXPECT_FALSE(takes(**grammar, R"({"a": 1})"));
+  std::string deep;
+  for (int i = 0; i < 40; ++i) deep += R"({"a":)";
+  EXPECT_FALSE(takes(**grammar, deep + "1" + std::string(40, '}')));
+}
+
+TEST(AnswerForm, ToolCalls) {
+  const std::vector<CallableTool> tools = {
+      {"add", json(R"({"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]})")},
+      {"now", JsonValue()}};
+  const std::string one = R"(<tool_call>{"name":"add","arguments":{"x":1}}</tool_call>)";
+  const std::string other = R"(<tool_call>{"name":"now","arguments":{}}</tool_call>)";
+  const auto several = tool_call_form(AnswerStart::plain, tools, true);
+  const auto single = tool_call_form(AnswerStart::plain, tools, false);
+  ASSERT_TRUE(several.ok() && single.ok());
+  EXPECT_TRUE(takes(**several, " " + one));
+  EXPECT_TRUE(takes(**several, one + "\n" + other));
+  EXPECT_TRUE(takes(**single, other));
+  EXPECT_FALSE(takes(**single, one + other));
+  EXPECT_FALSE(takes(**several, R"(<tool_call>{"name":"sub","arguments":{}}</tool_call>)"));
+  EXPECT_FALSE(takes(**several, "text"));
+}
+
+}  // namespace
+}  // namespace fulmar::testing
