@@ -30,9 +30,11 @@ struct DeviceFacts {
 };
 
 // Where kernels go. `overlap`: the kernel waits by itself for the one before (programmatic launch).
+constexpr int kQueues = 2;
 struct Queue {
   cudaStream_t stream = nullptr;
   bool overlap = false;
+  int index = 0;  // below kQueues
 };
 
 // Every kernel of this backend calls wait_for_previous, so that it may be launched early.

@@ -45,10 +45,11 @@ template <>
 __device__ __forceinline__ float from_float<float>(float x) {
   return x;
 }
-// Saturates: a finite number must not become infinite on its way into f16 (relu² passes 65504 at 256).
+// Saturates: a finite number must not become infinite on its way into f16 (relu² passes 65504 at 256). NaN stays.
 template <>
 __device__ __forceinline__ Half from_float<Half>(float x) {
-  return __float2half_rn(fminf(fmaxf(x, -kLargestHalf), kLargestHalf));
+  const Half largest = __ushort_as_half(0x7bff);
+  return __hmin_nan(__hmax_nan(__float2half_rn(x), __hneg(largest)), largest);
 }
 template <>
 __device__ __forceinline__ BFloat from_float<BFloat>(float x) {
@@ -64,6 +65,15 @@ __device__ __forceinline__ uint32_t pack_floats(float low, float high) {
   const T pair[2] = {from_float<T>(low), from_float<T>(high)};
   uint32_t word;
   memcpy(&word, pair, sizeof(word));
+  return word;
+}
+
+template <>
+__device__ __forceinline__ uint32_t pack_floats<Half>(float low, float high) {
+  const __half2 largest = __half2half2(__ushort_as_half(0x7bff));
+  const __half2 pair = __hmin2_nan(__hmax2_nan(__floats2half2_rn(low, high), __hneg2(largest)), largest);
+  uint32_t word;
+  memcpy(&word, &pair, sizeof(word));
   return word;
 }
 
@@ -111,7 +121,7 @@ __device__ __forceinline__ void store2(T* p, float a, float b) {
   *reinterpret_cast<uint32_t*>(p) = pack_floats<T>(a, b);
 }
 
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + __expf(-x)); }
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
 
 // exp(-0.5): the decay of RWKV-7 is exp(-exp(-0.5) * sigmoid(u)).
 constexpr float kDecayScale = 0.6065306597126334f;

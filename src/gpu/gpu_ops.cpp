@@ -2,6 +2,7 @@
 // step needs around them (index arrays, graphs, workspace).
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,21 @@ class GpuOps final : public Ops {
       if (stage.pinned != nullptr) FULMAR_GPU(cudaFreeHost(stage.pinned));
       if (stage.free != nullptr) FULMAR_GPU(cudaEventDestroy(stage.free));
     }
-    if (queue_.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue_.stream));
+    for (const cudaEvent_t event : {fork_, join_}) {
+      if (event != nullptr) FULMAR_GPU(cudaEventDestroy(event));
+    }
+    for (const Queue& queue : {queue_, side_}) {
+      if (queue.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue.stream));
+    }
   }
 
   Status open() {
     FULMAR_GPU(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking));
     queue_.overlap = facts_.architecture >= 90;
+    FULMAR_GPU(cudaStreamCreateWithFlags(&side_.stream, cudaStreamNonBlocking));
+    side_.index = 1;
+    FULMAR_GPU(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
+    FULMAR_GPU(cudaEventCreateWithFlags(&join_, cudaEventDisableTiming));
     FULMAR_ASSIGN(gemm_, gpu::Gemm::open());
     FULMAR_TRY(upload_.open());
     FULMAR_ASSIGN(counters_, gpu::allocate_device(kCounters * sizeof(uint32_t)));
@@ -254,24 +264,22 @@ class GpuOps final : public Ops {
       }
       return gpu::low_rank_finish7(queue_, att, first_block, v_first, low_w, low_a, low_v, low_g, p);
     }
+    const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
+    // The low-rank products are too small to fill the GPU: they run beside the large ones.
+    FULMAR_GPU(cudaEventRecord(fork_, queue_.stream));
+    FULMAR_GPU(cudaStreamWaitEvent(side_.stream, fork_, 0));
+    low_rank_path(xw, att.w, low_w, p.u, Activation::tanh);
+    low_rank_path(xg, att.g, low_g, p.g, Activation::sigmoid);
+    low_rank_path(xa, att.a, low_a, p.alpha, {});
+    if (!first_block) low_rank_path(xv, att.v, low_v, share, {});
+    FULMAR_GPU(cudaEventRecord(join_, side_.stream));
     linear(xr, att.receptance, p.r);
     linear(xk, att.key, p.k);
     linear(xv, att.value, p.v);
-    linear(xw, att.w.first, low_w);
-    activate(low_w, {}, Activation::tanh);
-    linear(low_w, att.w.second, p.u);
-    linear(xa, att.a.first, low_a);
-    linear(low_a, att.a.second, p.alpha);
-    linear(xg, att.g.first, low_g);
-    activate(low_g, {}, Activation::sigmoid);
-    linear(low_g, att.g.second, p.g);
-    Tensor share;
-    if (!first_block) {
-      share = scratch.take(batch.rows, p.v.cols);
-      linear(xv, att.v.first, low_v);
-      linear(low_v, att.v.second, share);
-    }
-    gpu::finish_project7(queue_, att, first_block, v_first, share, p);
+    FULMAR_GPU(cudaStreamWaitEvent(queue_.stream, join_, 0));
+    Queue joined = queue_;
+    joined.overlap = false;
+    gpu::finish_project7(joined, att, first_block, v_first, share, p);
   }
 
   void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) override {
@@ -324,7 +332,7 @@ class GpuOps final : public Ops {
     enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false);
     if (gpu::suits_rows_product(for_key, ffn.key) && gpu::suits_rows_product(for_gate, ffn.receptance)) {
       gpu::linear_rows(queue_, {{for_key, ffn.key, hidden, Epilogue::relu_squared},
-                                {for_gate, ffn.receptance, gate, Epilogue::sigmoid}});
+                {for_gate, ffn.receptance, gate, Epilogue::sigmoid}});
     } else {
       key_product(for_key, ffn.key, hidden);
       linear(for_gate, ffn.receptance, gate);
@@ -374,7 +382,7 @@ class GpuOps final : public Ops {
   }
 
   // Row counts that come again and again: worth trying out the library's candidates.
-  static bool worth_timing(int64_t rows) { return rows % 32 == 0; }
+  static bool worth_timing(int64_t rows) { return rows % 4 == 0; }
 
   static bool few_rows7(const TimeMix7& att, Tensor in, bool first_block) {
     for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
@@ -392,11 +400,16 @@ class GpuOps final : public Ops {
     gpu::linear_value(queue_, plan, in, weight, out, partial.as<float>(), static_cast<uint32_t*>(counters_.data()));
   }
 
+  // out = act(in @ first^T) @ second^T on the side queue
+  void low_rank_path(Tensor in, const LowRank& path, Tensor low, Tensor out, std::optional<Activation> act) {
+    gemm_->run(side_, in, path.first, low, worth_timing(in.rows));
+    if (act) gpu::activate(side_, low, {}, *act);
+    gemm_->run(side_, low, path.second, out, worth_timing(in.rows));
+  }
+
   // hidden = relu²(in @ key^T)
   void key_product(Tensor in, const Weight& key, Tensor hidden) {
-    if (gpu::suits_rows_product(in, key)) {
-      return gpu::linear_rows(queue_, {{in, key, hidden, Epilogue::relu_squared}});
-    }
+    if (gpu::suits_rows_product(in, key)) return gpu::linear_rows(queue_, {{in, key, hidden, Epilogue::relu_squared}});
     linear(in, key, hidden);
     activate(hidden, {}, Activation::relu_squared);
   }
@@ -416,6 +429,8 @@ class GpuOps final : public Ops {
   gpu::DeviceFacts facts_;
   DeviceOptions options_;
   Queue queue_;
+  Queue side_;  // for small products beside large ones, between fork_ and join_
+  cudaEvent_t fork_ = nullptr, join_ = nullptr;
   std::unique_ptr<gpu::Gemm> gemm_;
   gpu::Arena arena_;
   gpu::Upload upload_;

@@ -52,4 +52,44 @@ __device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& r, c
            (d1 * scale * w.x[1] + b.x[1] + agreement * v.x[1]) * g.x[1]}};
 }
 
+// The same with four channels per lane and two heads side by side in a warp, for kernels that move many rows.
+__device__ __forceinline__ float half_warp_sum(float x) {
+#pragma unroll
+  for (int offset = kWarp / 4; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+  return x;
+}
+__device__ __forceinline__ float total(const Float4& v) { return (v.x[0] + v.x[1]) + (v.x[2] + v.x[3]); }
+
+__device__ __forceinline__ void prepare_keys(Float4& key, Float4& kk, const Float4& rate, const float* k_k,
+                                             const float* k_a) {
+  const Float4 by = load4(k_k), bend = load4(k_a);
+  Float4 squares;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    kk.x[i] = key.x[i] * by.x[i];
+    squares.x[i] = kk.x[i] * kk.x[i];
+    key.x[i] *= 1.0f + (rate.x[i] - 1.0f) * bend.x[i];
+  }
+  const float scale = key_scale(half_warp_sum(total(squares)));
+#pragma unroll
+  for (int i = 0; i < 4; i++) kk.x[i] *= scale;
+}
+
+__device__ __forceinline__ void leave_heads(Float4& y, const Float4& r, const Float4& k, const Float4& v,
+                                            const Float4& g, const LeaveWeights& weights, int64_t c) {
+  const Float4 w = load4(weights.norm_weight + c), b = load4(weights.norm_bias + c), r_k = load4(weights.r_k + c);
+  const float mean = half_warp_sum(total(y)) / kHeadSize;
+  Float4 squares, products;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    y.x[i] -= mean;
+    squares.x[i] = y.x[i] * y.x[i];
+    products.x[i] = r.x[i] * k.x[i] * r_k.x[i];
+  }
+  const float scale = rsqrtf(half_warp_sum(total(squares)) / kHeadSize + kHeadNormEps);
+  const float agreement = half_warp_sum(total(products));
+#pragma unroll
+  for (int i = 0; i < 4; i++) y.x[i] = (y.x[i] * scale * w.x[i] + b.x[i] + agreement * v.x[i]) * g.x[i];
+}
+
 }  // namespace fulmar::gpu

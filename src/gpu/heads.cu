@@ -27,6 +27,28 @@ void for_heads(const Queue& queue, int64_t rows, int64_t n_head, F f) {
   launch(queue, heads_kernel<F>, dim3(static_cast<unsigned>(blocks)), dim3(kWarps * kWarp), 0, rows, n_head, f);
 }
 
+constexpr int kLaneChannels = 4;
+constexpr int kWideThreads = 256;
+
+// f(row, channel) for heads of 64: four channels per lane, a row's lanes in one block.
+template <class F>
+__global__ void __launch_bounds__(kWideThreads) channels_kernel(int64_t rows, int64_t cols, F f) {
+  let_next_start();
+  wait_for_previous();
+  const int64_t item = (static_cast<int64_t>(blockIdx.x) * kWideThreads + threadIdx.x) * kLaneChannels;
+  // Sums over half warps need all lanes of a warp: those past the end look at the last head and store nothing.
+  const bool inside = item < rows * cols;
+  const int64_t at = inside ? item : rows * cols - kHeadSize + threadIdx.x % 16 * kLaneChannels;
+  f(at / cols, at % cols, inside);
+}
+
+template <class F>
+void for_channels(const Queue& queue, int64_t rows, int64_t cols, F f) {
+  constexpr int64_t kEach = kWideThreads * kLaneChannels;
+  launch(queue, channels_kernel<F>, dim3(static_cast<unsigned>((rows * cols + kEach - 1) / kEach)),
+         dim3(kWideThreads), 0, rows, cols, f);
+}
+
 template <class T>
 void key_prepare7_of(const Queue& queue, const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) {
   const auto keys = rows_of<T>(k), rates = rows_of<T>(alpha), to = rows_of<T>(kk);
@@ -97,11 +119,10 @@ void leave_heads7_of(const Queue& queue, const TimeMix7& att, const Projected7& 
   const auto r = rows_of<T>(p.r), k = rows_of<T>(p.k), v = rows_of<T>(p.v), g = rows_of<T>(p.g),
              at = rows_of<T>(y);
   const LeaveWeights weights = leave_weights(att);
-  for_heads(queue, y.rows, att.n_head, [=] __device__(int64_t row, int64_t head) {
-    const int64_t c = head * kHeadSize + 2 * (threadIdx.x % kWarp);
-    const Float2 out = leave_head(load2(at[row] + c), load2(r[row] + c), load2(k[row] + c),
-                                  load2(v[row] + c), load2(g[row] + c), weights, c);
-    store2(at[row] + c, out.x[0], out.x[1]);
+  for_channels(queue, y.rows, y.cols, [=] __device__(int64_t row, int64_t c, bool inside) {
+    Float4 out = load4(at[row] + c);
+    leave_heads(out, load4(r[row] + c), load4(k[row] + c), load4(v[row] + c), load4(g[row] + c), weights, c);
+    if (inside) store4(at[row] + c, out);
   });
 }
 
@@ -112,24 +133,29 @@ void finish_project7_of(const Queue& queue, const TimeMix7& att, bool first_bloc
              alpha = rows_of<T>(p.alpha), first = rows_of<T>(v_first), part = rows_of<T>(share);
   const auto *w0 = att.w.bias.as<float>(), *a0 = att.a.bias.as<float>(), *v0 = att.v.bias.as<float>();
   const auto *k_k = att.k_k.as<float>(), *k_a = att.k_a.as<float>();
-  for_heads(queue, p.k.rows, att.n_head, [=] __device__(int64_t row, int64_t head) {
-    const int64_t c = head * kHeadSize + 2 * (threadIdx.x % kWarp);
-    const Float2 key = load2(k[row] + c), raw_alpha = load2(alpha[row] + c), raw_u = load2(u[row] + c);
-    Float2 value = load2(v[row] + c);
-    if (first_block) {
-      store2(first[row] + c, value.x[0], value.x[1]);
-    } else {
-      const Float2 towards = load2(first[row] + c), raw = load2(part[row] + c);
+  for_channels(queue, p.k.rows, p.k.cols, [=] __device__(int64_t row, int64_t c, bool inside) {
+    Float4 key = load4(k[row] + c), rate = load4(alpha[row] + c), decay = load4(u[row] + c),
+           value = load4(v[row] + c), unit;
+    const Float4 decay_bias = load4(w0 + c), rate_bias = load4(a0 + c);
 #pragma unroll
-      for (int i = 0; i < 2; i++) value.x[i] += (towards.x[i] - value.x[i]) * sigmoid(raw.x[i] + v0[c + i]);
-      store2(v[row] + c, value.x[0], value.x[1]);
+    for (int i = 0; i < kLaneChannels; i++) {
+      decay.x[i] += decay_bias.x[i];
+      rate.x[i] = sigmoid(rate.x[i] + rate_bias.x[i]);
     }
-    store2(u[row] + c, raw_u.x[0] + w0[c], raw_u.x[1] + w0[c + 1]);
-    const Float2 rate = {{sigmoid(raw_alpha.x[0] + a0[c]), sigmoid(raw_alpha.x[1] + a0[c + 1])}};
-    store2(alpha[row] + c, rate.x[0], rate.x[1]);
-    const PreparedKey prepared = prepare_key(key, rate, k_k + c, k_a + c);
-    store2(kk[row] + c, prepared.kk.x[0], prepared.kk.x[1]);
-    store2(k[row] + c, prepared.k.x[0], prepared.k.x[1]);
+    if (!first_block) {
+      const Float4 towards = load4(first[row] + c), raw = load4(part[row] + c), bias = load4(v0 + c);
+#pragma unroll
+      for (int i = 0; i < kLaneChannels; i++) {
+        value.x[i] += (towards.x[i] - value.x[i]) * sigmoid(raw.x[i] + bias.x[i]);
+      }
+    }
+    prepare_keys(key, unit, rate, k_k + c, k_a + c);
+    if (!inside) return;
+    store4(first_block ? first[row] + c : v[row] + c, value);
+    store4(u[row] + c, decay);
+    store4(alpha[row] + c, rate);
+    store4(kk[row] + c, unit);
+    store4(k[row] + c, key);
   });
 }
 

@@ -87,7 +87,7 @@ struct RowsProduct {
   Tensor out;  // activation type or f32
   Epilogue epilogue = Epilogue::none;
 };
-constexpr int64_t kMostProductRows = 32;
+constexpr int64_t kMostProductRows = 8;
 constexpr int kMostProducts = 8;
 bool suits_rows_product(Tensor in, const Weight& weight);
 // Independent products of equal row count in one launch.
@@ -102,6 +102,8 @@ struct ValuePlan {
   int64_t slices = 0;
   size_t partial_bytes = 0;
 };
+// Which inputs are skipped changes the order of the sums: no more rows than have no padding among them.
+constexpr int64_t kMostValueRows = 8;
 bool suits_value_product(int64_t rows, const Weight& weight);
 ValuePlan plan_value_product(int64_t rows, int64_t in, int64_t out, int multiprocessors);
 // partial: plan.partial_bytes; counters: zeroed once, [out / 128], zero again afterwards

@@ -141,7 +141,9 @@ Result<std::unique_ptr<Gemm>> Gemm::open() {
   std::unique_ptr<Gemm> gemm(new Gemm);
   gemm->library_ = std::make_unique<GemmLibrary>();
   FULMAR_TRY(gemm->library_->open());
-  FULMAR_ASSIGN(gemm->workspace_, allocate_device(kWorkspace));
+  for (Buffer& workspace : gemm->workspace_) {
+    FULMAR_ASSIGN(workspace, allocate_device(kWorkspace));
+  }
   return gemm;
 }
 
@@ -179,7 +181,7 @@ Gemm::Chosen& Gemm::choose(const Queue& queue, const Key& key, Tensor in, const 
     float least = 0;
     for (int i = 0; i < found; i++) {
       const auto run = [&] {
-        return made->run(queue.stream, in.data, weight.data, out.data, candidates[i].algo, workspace_.data());
+        return made->run(queue.stream, in.data, weight.data, out.data, candidates[i].algo, workspace_[queue.index].data());
       };
       if (run() != CUBLAS_STATUS_SUCCESS) continue;
       FULMAR_GPU(cudaEventRecord(begin, queue.stream));
@@ -212,7 +214,7 @@ void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out, 
                 static_cast<uint8_t>(std::min({alignment_of(in.data), alignment_of(weight.data), alignment_of(out.data)}))};
   const auto known = chosen_.find(key);
   const Chosen& chosen = known != chosen_.end() ? *known->second : choose(queue, key, in, weight, out, timed);
-  must(chosen.run(queue.stream, in.data, weight.data, out.data, chosen.algorithm, workspace_.data()),
+  must(chosen.run(queue.stream, in.data, weight.data, out.data, chosen.algorithm, workspace_[queue.index].data()),
        "cublasLtMatmul");
 }
 

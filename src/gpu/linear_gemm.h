@@ -35,7 +35,7 @@ class Gemm {
   Chosen& choose(const Queue& queue, const Key& key, Tensor in, const Weight& weight, Tensor out, bool timed);
 
   std::unique_ptr<GemmLibrary> library_;
-  Buffer workspace_;
+  Buffer workspace_[kQueues];  // products of different queues run at the same time
   std::map<Key, std::unique_ptr<Chosen>> chosen_;
 };
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
+constexpr int kCacheLine = 128;  // bytes
 
 template <class T>
 struct Product {
@@ -46,10 +47,10 @@ __device__ float finish(Epilogue epilogue, float x) {
   return x;
 }
 
-template <class T, int kTiles>
-__global__ void __launch_bounds__(kThreads, 2)
+template <class T>
+__global__ void __launch_bounds__(kThreads, 3)
     linear_rows_kernel(const __grid_constant__ Products<T> products) {
-  constexpr int kStride = kTileOut + 1;
+  constexpr int kStride = kTileOut + 1, kTiles = 1;
   __shared__ float part[kWarps][kTiles * kTileRows * kStride];
   int index = 0;
   while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_block) index++;
@@ -57,6 +58,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int warp = threadIdx.x / kWarp;
   const int64_t first_out = static_cast<int64_t>(blockIdx.x - product.first_block) * kTileOut;
   let_next_start();
+  // All of the block's weights set out at once, however long the kernel in front still takes.
+  const auto* weights = reinterpret_cast<const unsigned char*>(product.weight + first_out * product.k);
+  const int64_t bytes = min(static_cast<int64_t>(kTileOut), product.outs - first_out) * product.k *
+                        static_cast<int64_t>(sizeof(T));
+  for (int64_t at = threadIdx.x * kCacheLine; at < bytes; at += kThreads * kCacheLine) prefetch(weights + at);
   float sum[kTiles][4] = {};
   multiply_rows<T, kTiles>(product.weight + first_out * product.k, product.outs - first_out, product.in,
                            products.rows, product.k, warp, kWarps, sum);
@@ -78,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-template <class T, int kTiles>
+template <class T>
 void linear_rows_of(const Queue& queue, std::initializer_list<RowsProduct> list) {
   Products<T> products{};
   int blocks = 0;
@@ -95,7 +101,7 @@ void linear_rows_of(const Queue& queue, std::initializer_list<RowsProduct> list)
                                        one.epilogue};
     blocks += static_cast<int>((one.weight.out + kTileOut - 1) / kTileOut);
   }
-  launch(queue, linear_rows_kernel<T, kTiles>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, products);
+  launch(queue, linear_rows_kernel<T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, products);
 }
 
 // ---- second half of the low-rank paths
@@ -143,10 +149,10 @@ __device__ void finish_path(const LowRankFinish<T>& to, Path path, int row, int6
 }
 
 // One block per head and path: four tiles of 16 outputs, each shared by two warps.
-template <class T, int kTiles>
-__global__ void __launch_bounds__(kThreads)
+template <class T>
+__global__ void __launch_bounds__(kThreads, 2)
     low_rank_finish7_kernel(const __grid_constant__ LowRankFinish<T> to) {
-  constexpr int kStride = kHeadSize + 2;
+  constexpr int kStride = kHeadSize + 2, kTiles = 1;
   constexpr int kHeadTiles = kHeadSize / kTileOut;
   __shared__ float part[2][kTiles * kTileRows * kStride];
   const int warp = threadIdx.x / kWarp, tile = warp % kHeadTiles, share = warp / kHeadTiles;
@@ -169,13 +175,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class F>
-void with_tiles(int64_t rows, F&& f) {
-  if (rows <= 8) return f(std::integral_constant<int, 1>{});
-  if (rows <= 16) return f(std::integral_constant<int, 2>{});
-  return f(std::integral_constant<int, 4>{});
-}
-
 bool aligned16(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
 }  // namespace
@@ -189,7 +188,7 @@ void linear_rows(const Queue& queue, std::initializer_list<RowsProduct> products
   const Tensor in = products.begin()->in;
   FULMAR_CHECK(products.size() <= kMostProducts);
   with_activation(in.dtype, [&](auto sample) {
-    with_tiles(in.rows, [&](auto tiles) { linear_rows_of<decltype(sample), tiles()>(queue, products); });
+    linear_rows_of<decltype(sample)>(queue, products);
   });
 }
 
@@ -221,9 +220,7 @@ void low_rank_finish7(const Queue& queue, const TimeMix7& att, bool first_block,
     to.g = rows_of<T>(p.g);
     to.v_first = rows_of<T>(v_first);
     const dim3 grid(static_cast<unsigned>(att.n_head), kPaths);
-    with_tiles(p.k.rows, [&](auto tiles) {
-      launch(queue, low_rank_finish7_kernel<T, tiles()>, grid, dim3(kThreads), 0, to);
-    });
+    launch(queue, low_rank_finish7_kernel<T>, grid, dim3(kThreads), 0, to);
   });
 }
 

@@ -19,7 +19,7 @@ constexpr int kBlockOut = 128;           // outputs of a block
 constexpr int kWarpOut = 64;             // outputs of a warp, 8 per lane group
 constexpr int kShares = kWarps * kWarpOut / kBlockOut;  // warps that share the inputs of one output range
 constexpr int kStep = 16;                // kept inputs of one matrix instruction
-constexpr int kLeastSlice = 256, kMostSlice = 1024;
+constexpr int kLeastSlice = 512, kMostSlice = 2048;
 
 template <class T>
 struct ValueArguments {
@@ -37,12 +37,17 @@ template <class T, int kTiles>
 __device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept, T* values, int stride) {
   __shared__ int warp_total[kWarps];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int each = a.slice / kThreads;  // 1, 2 or 4 neighbours per thread
-  const int own = threadIdx.x * each;
+  const int words = a.slice / kThreads / 2;  // pairs of neighbours per thread: 1, 2 or 4
+  const int each = 2 * words, own = threadIdx.x * each;
   uint32_t mask = 0;
+#pragma unroll 4
   for (int row = 0; row < a.rows; row++) {
-    for (int i = 0; i < each; i++) {
-      if (to_float(a.in[row][first + own + i]) != 0.0f) mask |= 1u << i;
+    const auto* pairs = reinterpret_cast<const uint32_t*>(a.in[row] + first + own);
+#pragma unroll
+    for (int i = 0; i < kMostSlice / kThreads / 2; i++) {
+      if (i >= words) break;
+      const Float2 pair = load2(reinterpret_cast<const T*>(pairs + i));
+      mask |= (pair.x[0] != 0.0f ? 1u : 0u) << 2 * i | (pair.x[1] != 0.0f ? 2u : 0u) << 2 * i;
     }
   }
   const int mine = __popc(mask);
@@ -143,8 +148,12 @@ __global__ void __launch_bounds__(kThreads, 2)
   wait_for_previous();
   const int count = keep_inputs<T, kTiles>(a, first, kept, values, stride);
 
+  const T* slice_weight = a.weight + static_cast<int64_t>(first) * a.outs + first_out;
+  for (int i = threadIdx.x; i < 2 * count; i += kThreads) {  // 256 bytes of each kept input
+    prefetch(slice_weight + static_cast<int64_t>(kept[i / 2]) * a.outs + i % 2 * kWarpOut);
+  }
   float sum[4][kTiles][4] = {};
-  multiply_kept<T, kTiles>(a.weight + static_cast<int64_t>(first) * a.outs + first_out + half * kWarpOut, a.outs,
+  multiply_kept<T, kTiles>(slice_weight + half * kWarpOut, a.outs,
                            kept, values, stride, count / kStep, share, sum);
   __syncthreads();  // the values' place is taken over by the warps' parts
 
@@ -221,15 +230,15 @@ void linear_value_of(const Queue& queue, const ValuePlan& plan, Tensor in, const
 }  // namespace
 
 bool suits_value_product(int64_t rows, const Weight& weight) {
-  return rows <= kMostProductRows && weight.transposed && weight.out % kBlockOut == 0 &&
+  return rows <= kMostValueRows && weight.transposed && weight.out % kBlockOut == 0 &&
          weight.in % kLeastSlice == 0;
 }
 
-// The longest slices that still give every multiprocessor two blocks.
+// The longest slices that still give most multiprocessors two blocks, which is as many as run at once.
 ValuePlan plan_value_product(int64_t rows, int64_t in, int64_t out, int multiprocessors) {
   ValuePlan plan{kLeastSlice, in / kLeastSlice, 0};
   for (int64_t slice = kLeastSlice * 2; slice <= kMostSlice && in % slice == 0; slice *= 2) {
-    if (in / slice * (out / kBlockOut) < 2 * multiprocessors) break;
+    if (2 * (in / slice) * (out / kBlockOut) < 3 * multiprocessors) break;
     plan.slice = slice;
     plan.slices = in / slice;
   }
@@ -241,9 +250,7 @@ void linear_value(const Queue& queue, const ValuePlan& plan, Tensor in, const We
                   float* partial, uint32_t* counters) {
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    if (in.rows <= 8) return linear_value_of<T, 1>(queue, plan, in, weight, out, partial, counters);
-    if (in.rows <= 16) return linear_value_of<T, 2>(queue, plan, in, weight, out, partial, counters);
-    linear_value_of<T, 4>(queue, plan, in, weight, out, partial, counters);
+    linear_value_of<T, 1>(queue, plan, in, weight, out, partial, counters);
   });
 }
 

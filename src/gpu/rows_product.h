@@ -24,10 +24,11 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int64_t outs_left
   const T* low_row = weight + static_cast<int64_t>(g) * k + q * 8;
   const T* high_row = low_row + static_cast<int64_t>(8) * k;
   const int pieces = (k + kPiece - 1) / kPiece;
-  constexpr int kPiecesAhead = kTiles <= 2 ? 4 : 3;  // on their way from memory; more would spill registers
+  constexpr int kPiecesAhead = 2;  // on their way from the cache; the memory's latency is prefetch's business
   uint4 a[kPiecesAhead][4];  // (low row, high row) x (first, second half of the piece)
+  uint4 x[kPiecesAhead][2][kTiles];
 
-  const auto fetch = [&](uint4(&to)[4], int piece) {
+  const auto fetch_weights = [&](uint4(&to)[4], int piece) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int at = piece * kPiece + half * 32;
@@ -36,32 +37,44 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int64_t outs_left
       to[2 + half] = inside && high_valid ? __ldcs(reinterpret_cast<const uint4*>(high_row + at)) : uint4{};
     }
   };
+  // As far ahead as the weights: waiting for the inputs of each piece would cost more than its arithmetic.
+  const auto fetch_inputs = [&](uint4(&to)[2][kTiles], int piece) {
 #pragma unroll
-  for (int ahead = 0; ahead < kPiecesAhead; ahead++) fetch(a[ahead], first_piece + ahead * step);
+    for (int half = 0; half < 2; half++) {
+      const int at = piece * kPiece + half * 32 + q * 8;
+#pragma unroll
+      for (int t = 0; t < kTiles; t++) {
+        const int row = t * kTileRows + g;
+        const bool inside = row < rows && piece < pieces && at < k;
+        to[half][t] = inside ? *reinterpret_cast<const uint4*>(in[row] + at) : uint4{};
+      }
+    }
+  };
+#pragma unroll
+  for (int ahead = 0; ahead < kPiecesAhead; ahead++) fetch_weights(a[ahead], first_piece + ahead * step);
   wait_for_previous();
+#pragma unroll
+  for (int ahead = 0; ahead < kPiecesAhead; ahead++) fetch_inputs(x[ahead], first_piece + ahead * step);
 
   for (int base = first_piece; base < pieces; base += kPiecesAhead * step) {
 #pragma unroll
     for (int ahead = 0; ahead < kPiecesAhead; ahead++) {
-      const int piece = base + ahead * step;
-      if (piece < pieces) {
+      // Pieces past the end are zeros.
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-          const int at = piece * kPiece + half * 32 + q * 8;
-          const uint4 low = a[ahead][half], high = a[ahead][2 + half];
+      for (int half = 0; half < 2; half++) {
+        const uint4 low = a[ahead][half], high = a[ahead][2 + half];
 #pragma unroll
-          for (int t = 0; t < kTiles; t++) {
-            const int row = t * kTileRows + g;
-            const uint4 x =
-                row < rows && at < k ? *reinterpret_cast<const uint4*>(in[row] + at) : uint4{};
-            // Any order of the inputs will do if weights and rows agree on it: a lane's eight neighbours serve
-            // as the positions that two instructions want from it.
-            matrix_multiply_add<T>(sum[t], low.x, high.x, low.y, high.y, x.x, x.y);
-            matrix_multiply_add<T>(sum[t], low.z, high.z, low.w, high.w, x.z, x.w);
-          }
+        for (int t = 0; t < kTiles; t++) {
+          // Any order of the inputs will do if weights and rows agree on it: a lane's eight neighbours serve as
+          // the positions that two instructions want from it.
+          const uint4 from = x[ahead][half][t];
+          matrix_multiply_add<T>(sum[t], low.x, high.x, low.y, high.y, from.x, from.y);
+          matrix_multiply_add<T>(sum[t], low.z, high.z, low.w, high.w, from.z, from.w);
         }
-        fetch(a[ahead], piece + kPiecesAhead * step);
       }
+      const int next = base + (ahead + kPiecesAhead) * step;
+      fetch_weights(a[ahead], next);
+      fetch_inputs(x[ahead], next);
     }
   }
 }

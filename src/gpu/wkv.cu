@@ -18,6 +18,7 @@ constexpr int kLanesPerRow = 8;                     // threads that share a valu
 constexpr int kKeys = kHeadSize / kLanesPerRow;     // key channels per thread
 constexpr int kRowGroups = kThreads / kLanesPerRow;
 constexpr int kRowsPerThread = kHeadSize / kRowGroups;
+constexpr int64_t kSingleBlocks = 132 * 5;          // as many as run at once on the GPU that this is tuned for
 
 struct WkvInputs {
   const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk, alpha and g for RWKV-7 only
@@ -25,21 +26,28 @@ struct WkvInputs {
   const float* bonus;  // [C], RWKV-6 only
 };
 
-// Which key channel is element e of lane l: 16-byte pieces that neighbouring lanes continue.
+// Where the four key channels of half e of lane l begin: 16-byte pieces that neighbouring lanes continue.
 template <class S>
-__device__ constexpr int key_of(int lane, int e) {
-  return sizeof(S) == 4 ? (e < 4 ? 4 * lane + e : 32 + 4 * lane + e - 4) : 8 * lane + e;
+__device__ constexpr int key_of(int lane, int half) {
+  return sizeof(S) == 4 ? 4 * lane + 32 * half : 8 * lane + 4 * half;
 }
 
-__device__ void load_state_row(const float* row, int lane, float (&s)[kKeys]) {
-  const float4 a = __ldcs(reinterpret_cast<const float4*>(row + 4 * lane));
-  const float4 b = __ldcs(reinterpret_cast<const float4*>(row + 32 + 4 * lane));
-  s[0] = a.x, s[1] = a.y, s[2] = a.z, s[3] = a.w, s[4] = b.x, s[5] = b.y, s[6] = b.z, s[7] = b.w;
+// A thread's part of one state row as it lies in memory.
+template <class S>
+struct StateRow {
+  uint4 v[kKeys * sizeof(S) / sizeof(uint4)];
+};
+__device__ StateRow<float> fetch_state_row(const float* row, int lane) {
+  return {{__ldcs(reinterpret_cast<const uint4*>(row + 4 * lane)),
+           __ldcs(reinterpret_cast<const uint4*>(row + 32 + 4 * lane))}};
 }
-__device__ void load_state_row(const Half* row, int lane, float (&s)[kKeys]) {
-  const uint4 v = __ldcs(reinterpret_cast<const uint4*>(row + 8 * lane));
-  Half e[kKeys];
-  memcpy(e, &v, sizeof(v));
+__device__ StateRow<Half> fetch_state_row(const Half* row, int lane) {
+  return {{__ldcs(reinterpret_cast<const uint4*>(row + 8 * lane))}};
+}
+template <class S>
+__device__ void widen(const StateRow<S>& row, float (&s)[kKeys]) {
+  S e[kKeys];
+  memcpy(e, &row, sizeof(e));
 #pragma unroll
   for (int i = 0; i < kKeys; i++) s[i] = to_float(e[i]);
 }
@@ -61,59 +69,82 @@ __device__ __forceinline__ float row_sum(float x) {
 
 // The vectors of one token that all threads need, in f32. For RWKV-7: first = -kk, second = kk * alpha; for
 // RWKV-6 first = bonus * k.
-struct Shared {
+struct alignas(16) Shared {
   float r[kHeadSize], w[kHeadSize], k[kHeadSize], v[kHeadSize], first[kHeadSize], second[kHeadSize],
       y[kHeadSize];
 };
 
+// One thread's numbers of a token: r, u, k of one channel, or v, kk, alpha.
+struct TokenPart {
+  float x[3];
+};
 template <int kVersion, class T>
-__device__ void load_token(const WkvInputs& in, int64_t at, int64_t channel, Shared& shared) {
+__device__ TokenPart fetch_token(const WkvInputs& in, int64_t at) {
   const int c = threadIdx.x % kHeadSize;
   const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at + c]); };
+  if (threadIdx.x < kHeadSize) return {{number(in.r), number(in.u), number(in.k)}};
+  if (kVersion == 7) return {{number(in.v), number(in.kk), number(in.alpha)}};
+  return {{number(in.v), 0.0f, 0.0f}};
+}
+template <int kVersion>
+__device__ void spread_token(const TokenPart& part, const float* bonus, int64_t channel, Shared& shared) {
+  const int c = threadIdx.x % kHeadSize;
   if (threadIdx.x < kHeadSize) {
-    const float u = number(in.u);
-    shared.r[c] = number(in.r);
+    const float u = part.x[1];
+    shared.r[c] = part.x[0];
     shared.w[c] = kVersion == 7 ? __expf(-kDecayScale * sigmoid(u)) : __expf(-__expf(u));
-    shared.k[c] = number(in.k);
-    if (kVersion == 6) shared.first[c] = in.bonus[channel + c] * number(in.k);
+    shared.k[c] = part.x[2];
+    if (kVersion == 6) shared.first[c] = bonus[channel + c] * part.x[2];
   } else {
-    shared.v[c] = number(in.v);
+    shared.v[c] = part.x[0];
     if (kVersion == 7) {
-      const float kk = number(in.kk);
-      shared.first[c] = -kk;
-      shared.second[c] = kk * number(in.alpha);
+      shared.first[c] = -part.x[1];
+      shared.second[c] = part.x[1] * part.x[2];
     }
   }
 }
 
+// The vectors are read from shared memory where they are used: registers are for the state, and few of them
+// let more blocks have their states on the way.
 template <int kVersion, class S>
 __device__ void advance(float (&state)[kRowsPerThread][kKeys], Shared& shared) {
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
-  float r[kKeys], w[kKeys], k[kKeys], first[kKeys], second[kKeys];
+  float v[kRowsPerThread], removed[kRowsPerThread] = {}, out[kRowsPerThread] = {};
 #pragma unroll
-  for (int e = 0; e < kKeys; e++) {
-    const int j = key_of<S>(lane, e);
-    r[e] = shared.r[j], w[e] = shared.w[j], k[e] = shared.k[j], first[e] = shared.first[j];
-    second[e] = kVersion == 7 ? shared.second[j] : 0.0f;
+  for (int p = 0; p < kRowsPerThread; p++) v[p] = shared.v[p * kRowGroups + group];
+  if (kVersion == 7) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const Float4 first = load4(shared.first + key_of<S>(lane, half));
+#pragma unroll
+      for (int p = 0; p < kRowsPerThread; p++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) removed[p] += state[p][4 * half + e] * first.x[e];
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) removed[p] = row_sum(removed[p]);
+  }
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int j = key_of<S>(lane, half);
+    const Float4 r = load4(shared.r + j), w = load4(shared.w + j), k = load4(shared.k + j);
+    const Float4 other = kVersion == 7 ? load4(shared.second + j) : load4(shared.first + j);
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        float& cell = state[p][4 * half + e];
+        if (kVersion == 6) out[p] += r.x[e] * (cell + other.x[e] * v[p]);
+        cell = cell * w.x[e] + v[p] * k.x[e] + (kVersion == 7 ? removed[p] * other.x[e] : 0.0f);
+        if (kVersion == 7) out[p] += r.x[e] * cell;
+      }
+    }
   }
 #pragma unroll
   for (int p = 0; p < kRowsPerThread; p++) {
-    const int i = p * kRowGroups + group;
-    const float v = shared.v[i];
-    float removed = 0, out = 0;
-    if (kVersion == 7) {
-#pragma unroll
-      for (int e = 0; e < kKeys; e++) removed += state[p][e] * first[e];
-      removed = row_sum(removed);
-    }
-#pragma unroll
-    for (int e = 0; e < kKeys; e++) {
-      if (kVersion == 6) out += r[e] * (state[p][e] + first[e] * v);
-      state[p][e] = state[p][e] * w[e] + removed * second[e] + v * k[e];
-      if (kVersion == 7) out += r[e] * state[p][e];
-    }
-    out = row_sum(out);
-    if (lane == 0) shared.y[i] = out;
+    out[p] = row_sum(out[p]);
+    if (lane == 0) shared.y[p * kRowGroups + group] = out[p];
   }
 }
 
@@ -133,7 +164,7 @@ __device__ void write_output(const WkvInputs& in, const LeaveWeights& leave, boo
 }
 
 template <int kVersion, class T, class S>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 5)
     wkv_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots, T* y,
                int64_t y_stride, int64_t longest) {
   __shared__ Shared shared;
@@ -149,13 +180,13 @@ __global__ void __launch_bounds__(kThreads)
   float state[kRowsPerThread][kKeys];
 #pragma unroll
   for (int p = 0; p < kRowsPerThread; p++) {
-    load_state_row(own + (p * kRowGroups + group) * kHeadSize, lane, state[p]);
+    widen(fetch_state_row(own + (p * kRowGroups + group) * kHeadSize, lane), state[p]);
   }
   wait_for_previous();
   for (int64_t t = begin; t < end; t++) {
     const int64_t at = t * in.stride + channel;
     __syncthreads();
-    load_token<kVersion, T>(in, at, channel, shared);
+    spread_token<kVersion>(fetch_token<kVersion, T>(in, at), in.bonus, channel, shared);
     __syncthreads();
     advance<kVersion, S>(state, shared);
     __syncthreads();
@@ -164,6 +195,54 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int p = 0; p < kRowsPerThread; p++) {
     store_state_row(own + (p * kRowGroups + group) * kHeadSize, lane, state[p]);
+  }
+}
+
+// Every sequence has one row: blocks go from state to state and have the next one on its way while they work on
+// one, since it is the memory that counts.
+template <int kVersion, class T, class S>
+__global__ void __launch_bounds__(kThreads, sizeof(S) == 4 ? 5 : 6)
+    wkv_single_kernel(Batch batch, int64_t n_head, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots,
+                      T* y, int64_t y_stride) {
+  __shared__ Shared shared;
+  const int64_t items = batch.sequences * n_head;
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  StateRow<S> coming[kRowsPerThread];
+  TokenPart token;
+  const auto state_of = [&](int64_t item) {
+    return slots[batch.slot[item / n_head]] + item % n_head * kHeadSize * kHeadSize;
+  };
+  const auto fetch = [&](int64_t item) {
+    if (item >= items) return;
+    const S* from = state_of(item);
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) {
+      coming[p] = fetch_state_row(from + (p * kRowGroups + group) * kHeadSize, lane);
+    }
+  };
+  const auto place = [&](int64_t item, int64_t stride) { return item / n_head * stride + item % n_head * kHeadSize; };
+  let_next_start();
+  fetch(blockIdx.x);
+  wait_for_previous();
+  if (blockIdx.x < items) token = fetch_token<kVersion, T>(in, place(blockIdx.x, in.stride));
+  for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
+    const int64_t next = item + gridDim.x, channel = item % n_head * kHeadSize;
+    float state[kRowsPerThread][kKeys];
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) widen(coming[p], state[p]);
+    spread_token<kVersion>(token, in.bonus, channel, shared);
+    fetch(next);
+    if (next < items) token = fetch_token<kVersion, T>(in, place(next, in.stride));
+    __syncthreads();
+    advance<kVersion, S>(state, shared);
+    S* own = state_of(item);
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) {
+      store_state_row(own + (p * kRowGroups + group) * kHeadSize, lane, state[p]);
+    }
+    __syncthreads();
+    write_output(in, leave, leaves, place(item, in.stride), channel, shared, y + place(item, y_stride));
+    __syncthreads();
   }
 }
 
@@ -205,6 +284,12 @@ void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head
   const auto slots = slots_of<S>(wkv);
   if (head_size == kHeadSize) {
     const LeaveWeights weights = leave.att != nullptr ? leave_weights(*leave.att) : LeaveWeights{};
+    if (batch.decode_only()) {
+      const int64_t blocks = std::min<int64_t>(n_head * batch.sequences, kSingleBlocks);
+      launch(queue, wkv_single_kernel<kVersion, T, S>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, batch,
+             n_head, in, weights, leave.att != nullptr, slots, y.as<T>(), y.stride);
+      return;
+    }
     launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kThreads), 0, batch, in, weights,
            leave.att != nullptr, slots, y.as<T>(), y.stride, longest);
     return;

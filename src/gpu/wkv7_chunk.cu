@@ -27,10 +27,10 @@ constexpr int kMiddle = kChunk / 2;         // the row that exponents are centre
 // instructions take it. Lane 4g+q; a lane's key channels are 16q..16q+15, so that the state's rows are read and
 // written in whole pieces: accumulator tile j, element e is key 16q + 2j + e.
 struct alignas(16) ChunkData {
-  Half w[kChunk][kHeadSize];           // W
-  Half r[kChunk][kHeadSize];           // R exp G
-  Half k[kWarp][8][4];                 // K exp(G_last - G): [lane][tile j][rows 2q, 2q+1, 2q+8, 2q+9]
-  Half b[kWarp][8][4];                 // B exp(G_last - G), likewise
+  Half w[kChunk][kHeadSize + 8];       // W; rows padded against bank conflicts
+  Half r[kChunk][kHeadSize + 8];       // R exp G
+  Half k[8][kWarp][4];                 // K exp(G_last - G): [tile j][lane][rows 2q, 2q+1, 2q+8, 2q+9]
+  Half b[8][kWarp][4];                 // B exp(G_last - G), likewise
   uint32_t m_rk[kWarp][4];             // [lane][row tile][half of the inner rows], pairs
   uint32_t m_rb[kWarp][4];
   float decay[kHeadSize];              // exp G_last
@@ -47,13 +47,13 @@ struct ChunkInputs {
 __device__ constexpr int tile_of(int key) { return key % 16 / 2; }
 __device__ constexpr int column_of(int key) { return 2 * (key / 16) + key % 2; }
 
-struct PrepareShared {
+struct alignas(16) PrepareShared {
   // Rows padded by 8 so that lanes of a matrix instruction read from different banks.
   Half a[kChunk][kHeadSize + 8], r[kChunk][kHeadSize + 8];  // centred left factors
   Half b[kChunk][kHeadSize + 8], k[kChunk][kHeadSize + 8];  // centred right factors
   float a_decayed[kChunk][kHeadSize];                       // A exp E
   float v[kChunk][kHeadSize];
-  float m_ab[kChunk][kChunk], m_ak[kChunk][kChunk];
+  float m_ab[kChunk][kChunk], m_ak[kChunk][kChunk];         // transposed: [inner row][row]
   float half_sum[2][kHeadSize];
 };
 
@@ -116,8 +116,8 @@ __device__ void scale_rows(const ChunkInputs& in, int64_t first_row, int rows, i
 #pragma unroll
   for (int q = 0; q < 4; q++) {
     const int lane = column_of(c) * 4 + q;
-    *reinterpret_cast<uint32_t*>(&out.k[lane][tile_of(c)][2 * half]) = pack(k_end[2 * q], k_end[2 * q + 1]);
-    *reinterpret_cast<uint32_t*>(&out.b[lane][tile_of(c)][2 * half]) = pack(b_end[2 * q], b_end[2 * q + 1]);
+    *reinterpret_cast<uint32_t*>(&out.k[tile_of(c)][lane][2 * half]) = pack(k_end[2 * q], k_end[2 * q + 1]);
+    *reinterpret_cast<uint32_t*>(&out.b[tile_of(c)][lane][2 * half]) = pack(b_end[2 * q], b_end[2 * q + 1]);
     const int value_lane = c % 8 * 4 + q, word = c % 16 / 8 + 2 * half;
     out.v[c / 16][value_lane][word] = pack_floats<Half>(v[2 * q], v[2 * q + 1]);
   }
@@ -164,7 +164,7 @@ __device__ void multiply_factors(PrepareShared& shared, ChunkData& out) {
 #pragma unroll
   for (int n = 0; n < 2; n++) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) to[g + i / 2 * 8][n * 8 + 2 * q + i % 2] = sum[n][i];
+    for (int i = 0; i < 4; i++) to[n * 8 + 2 * q + i % 2][g + i / 2 * 8] = sum[n][i];
   }
 }
 
@@ -174,15 +174,30 @@ __device__ void solve(const PrepareShared& shared, ChunkData& out) {
   const bool for_u = threadIdx.x >= kHeadSize;
   float x[kChunk];
 #pragma unroll
-  for (int t = 0; t < kChunk; t++) {
-    float value = for_u ? 0.0f : shared.a_decayed[t][c];
-    if (for_u) {
+  for (int t = 0; t < kChunk; t++) x[t] = for_u ? 0.0f : shared.a_decayed[t][c];
+  if (for_u) {
 #pragma unroll
-      for (int s = 0; s < t; s++) value += shared.m_ak[t][s] * shared.v[s][c];
+    for (int s = 0; s < kChunk; s++) {
+      const float value = shared.v[s][c];
+#pragma unroll
+      for (int t = (s + 1) / 4 * 4; t < kChunk; t += 4) {
+        const Float4 by = load4(&shared.m_ak[s][t]);
+#pragma unroll
+        for (int i = 0; i < 4; i++) x[t + i] += by.x[i] * value;  // zero where t + i <= s
+      }
     }
+  }
+  // x[s] is complete when its turn comes; then all later rows take their share of it.
 #pragma unroll
-    for (int s = 0; s < t; s++) value += shared.m_ab[t][s] * x[s];
-    x[t] = value;
+  for (int s = 0; s < kChunk; s++) {
+#pragma unroll
+    for (int t = (s + 1) / 4 * 4; t < kChunk; t += 4) {
+      const Float4 by = load4(&shared.m_ab[s][t]);
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        if (t + i > s) x[t + i] += by.x[i] * x[s];
+      }
+    }
   }
   if (!for_u) {
 #pragma unroll
@@ -200,20 +215,24 @@ template <class T>
 __global__ void __launch_bounds__(kPrepareThreads)
     wkv7_chunk_prepare_kernel(Chunks chunks, ChunkInputs in, ChunkData* data) {
   __shared__ PrepareShared shared;
+  __shared__ ChunkData out;  // put together here, since its parts are written in no order that memory likes
   let_next_start();
   wait_for_previous();
   const int64_t head = blockIdx.x, chunk = blockIdx.y;
-  ChunkData& out = data[chunk * gridDim.x + head];
   scale_rows<T>(in, chunks.row[chunk], chunks.rows[chunk], head * kHeadSize, shared, out);
   __syncthreads();
   multiply_factors(shared, out);
   __syncthreads();
   solve(shared, out);
+  __syncthreads();
+  const auto* from = reinterpret_cast<const uint4*>(&out);
+  auto* to = reinterpret_cast<uint4*>(&data[chunk * gridDim.x + head]);
+  for (unsigned i = threadIdx.x; i < sizeof(ChunkData) / sizeof(uint4); i += kPrepareThreads) to[i] = from[i];
 }
 
 // ---- the walk
 
-constexpr int kWalkWarps = 2;  // value tiles of a block
+constexpr int kWalkWarps = 4;  // value tiles of a block
 constexpr int kStages = 3;     // chunks in shared memory
 
 template <class S>
@@ -271,8 +290,8 @@ __device__ void walk_chunk(const ChunkData& data, int tile, float (&state)[8][4]
 #pragma unroll
   for (int j = 0; j < 8; j++) {
     const Float2 decay = load2(&data.decay[16 * q + 2 * j]);
-    const uint2 k = *reinterpret_cast<const uint2*>(data.k[lane][j]);
-    const uint2 b = *reinterpret_cast<const uint2*>(data.b[lane][j]);
+    const uint2 k = *reinterpret_cast<const uint2*>(data.k[j][lane]);
+    const uint2 b = *reinterpret_cast<const uint2*>(data.b[j][lane]);
 #pragma unroll
     for (int i = 0; i < 4; i++) state[j][i] *= decay.x[i % 2];
     matrix_multiply_add<Half>(state[j], v.x, v.y, v.z, v.w, k.x, k.y);
@@ -297,6 +316,7 @@ __global__ void __launch_bounds__(kWalkWarps* kWarp)
   const int64_t head = blockIdx.x / kParts, sequence = blockIdx.y;
   const int64_t begin = chunks.begin[sequence], end = chunks.begin[sequence + 1];
   if (begin == end) return;
+  const int64_t first_row = batch.start[sequence], last_row = batch.start[sequence + 1];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const int tile = blockIdx.x % kParts * kWalkWarps + warp;
 
@@ -324,14 +344,15 @@ __global__ void __launch_bounds__(kWalkWarps* kWarp)
     fetch(chunk + kStages - 1);  // into the place of the chunk that all have just left
     float out[2][4];
     walk_chunk(stages[(chunk - begin) % kStages], tile, state, out);
-    const int64_t first = chunks.row[chunk];
-    const int rows = chunks.rows[chunk];
+    const int64_t first = first_row + (chunk - begin) * kChunk;
+    const int64_t rows = min(last_row - first, static_cast<int64_t>(kChunk));
+    T* to = y + (first + 2 * q) * y_stride + value;
 #pragma unroll
     for (int n = 0; n < 2; n++) {
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        const int t = n * 8 + 2 * q + i % 2;
-        if (t < rows) y[(first + t) * y_stride + value + i / 2 * 8] = from_float<T>(out[n][i]);
+        const int t = n * 8 + i % 2;
+        if (2 * q + t < rows) to[t * y_stride + i / 2 * 8] = from_float<T>(out[n][i]);
       }
     }
   }

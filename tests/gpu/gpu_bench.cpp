@@ -199,6 +199,14 @@ void bench_kernels(Ops& ops, const SyntheticSpec& spec, int64_t sequences, int64
          [&](int i) { ops.project7(batch, l.att[i], l.mixed, false, l.v_first, l.p); });
   const double states = static_cast<double>(sequences * c * 64) * 4 * 2;
   report("recur7", states + 7 * u, 0, [&](int i) { ops.recur7(batch, l.att[i], l.p, state.wkv(i), l.y); });
+  StateLayout half_layout = layout;
+  half_layout.wkv_dtype = DType::f16;
+  auto half_pool = StatePool::make(ops, half_layout, sequences);
+  if (half_pool.ok()) {
+    const State half = half_pool->view();
+    report("recur7 fp16", states / 2 + 7 * u, 0,
+           [&](int i) { ops.recur7(batch, l.att[i], l.p, half.wkv(i), l.y); });
+  }
   report("attend7", states + 9 * u + square, r * square,
          [&](int i) { ops.attend7(batch, l.att[i], l.p, state.wkv(i), l.y, l.pending); });
   report("linear c2c", square + 2 * u, r * square, [&](int i) { ops.linear(l.y, l.att[i].output, l.pending); });

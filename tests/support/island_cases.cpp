@@ -155,7 +155,7 @@ class Comparison {
       expect_close(got.tensors[i], want.tensors[i], rig_.ops().activation_dtype(),
                    "tensor " + std::to_string(i));
     }
-    expect_close(got.state, want.state, rig_.ops().shift_dtype(), "state");
+    expect_close(got.state, want.state, rig_.ops().activation_dtype(), "state");
   }
 
  private:
