@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 
@@ -35,6 +36,12 @@ uint32_t id_of(std::string_view name) {
   uint32_t hash = 2166136261u;
   for (const char byte : name) hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619u;
   return 10'000 + hash % 2'000'000'000;
+}
+
+bool is_plain(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char byte) {
+    return std::isalnum(byte) || byte == '-' || byte == '_' || byte == '.' || byte == ':';
+  });
 }
 
 const WantedServer* find(const std::vector<WantedServer>& servers, std::string_view name) {
@@ -94,7 +101,7 @@ std::vector<std::string> haproxy_commands(std::string_view backend, const std::v
   for (const WantedServer& server : wanted) {
     const bool is_known = std::any_of(known.begin(), known.end(),
                                       [&](const KnownServer& other) { return other.name == server.name; });
-    if (is_known || server.draining) continue;
+    if (is_known || server.draining || !is_plain(server.name) || !is_plain(server.address)) continue;
     commands.push_back(fmt::format("add server {} {}:{} id {} check inter 1s fall 2 rise 1",
                                    place(server.name), server.address, server.port, id_of(server.name)));
     commands.push_back(fmt::format("enable health {}", place(server.name)));

@@ -29,7 +29,8 @@ std::vector<KnownServer> read_servers(std::string_view answer);
 inline constexpr std::string_view kOurServers = "fulmar-";
 
 // Runtime commands, to be sent in order. A server that is to go is put into maintenance first and deleted
-// once HAProxy knows it to be there: its last streams end in between.
+// once HAProxy knows it to be there: its last streams end in between. Wanted servers whose name or address
+// holds signs that would mean something inside a command are left out.
 std::vector<std::string> haproxy_commands(std::string_view backend, const std::vector<WantedServer>& wanted,
                                           const std::vector<KnownServer>& known);
 

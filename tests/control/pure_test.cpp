@@ -304,10 +304,14 @@ TEST(Haproxy, AddsDrainsAndRemoves) {
           known),
       ElementsAre("set server workers/fulmar-a state drain", "set server workers/fulmar-b state ready",
                   "set server workers/fulmar-c state ready"));
-  EXPECT_THAT(
-      haproxy_commands("workers", {{"d", "10.0.0.4", 8000, false}, {"e", "10.0.0.5", 8000, true}}, {}),
-      ElementsAre(HasSubstr("add server workers/fulmar-d 10.0.0.4:8000 id "),
-                  "enable health workers/fulmar-d", "enable server workers/fulmar-d"));
+  EXPECT_THAT(haproxy_commands("workers",
+                               {{"d", "10.0.0.4", 8000, false},
+                                {"e", "10.0.0.5", 8000, true},
+                                {"f;x", "10.0.0.6", 8000, false},
+                                {"g", "1 2", 8000, false}},
+                               {}),
+              ElementsAre(HasSubstr("add server workers/fulmar-d 10.0.0.4:8000 id "),
+                          "enable health workers/fulmar-d", "enable server workers/fulmar-d"));
   EXPECT_THAT(haproxy_commands("workers", {{"a", "10.0.0.7", 8000, false}}, {known[0]}),
               ElementsAre("set server workers/fulmar-a state maint"))
       << "moved: removed first";
