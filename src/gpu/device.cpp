@@ -19,7 +19,8 @@ Result<Buffer> allocate_device(size_t bytes) {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     return Error{ErrorKind::resource, "cannot allocate " + std::to_string(bytes) + " bytes on the GPU; " +
-                                          std::to_string(free) + " of " + std::to_string(total) + " are free"};
+                                          std::to_string(free) + " of " + std::to_string(total) +
+                                          " are free"};
   }
   FULMAR_GPU(error);
   return Buffer(data, bytes, [](void* owned) { FULMAR_GPU(cudaFree(owned)); });

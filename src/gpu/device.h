@@ -15,17 +15,17 @@ namespace fulmar::gpu {
 // A vendor error is either ours or a lost device; neither can be continued from. Prints and aborts.
 [[noreturn]] void device_failed(cudaError_t error, const char* call, const char* file, int line);
 
-#define FULMAR_GPU(call)                                                                                 \
-  do {                                                                                                   \
-    if (const cudaError_t fulmar_error = (call); fulmar_error != cudaSuccess)                            \
-      ::fulmar::gpu::device_failed(fulmar_error, #call, __FILE__, __LINE__);                             \
+#define FULMAR_GPU(call)                                                      \
+  do {                                                                        \
+    if (const cudaError_t fulmar_error = (call); fulmar_error != cudaSuccess) \
+      ::fulmar::gpu::device_failed(fulmar_error, #call, __FILE__, __LINE__);  \
   } while (0)
 
 struct DeviceFacts {
   int index = 0;
   std::string name;
   int multiprocessors = 0;
-  int architecture = 0;  // 90 for compute capability 9.0
+  int architecture = 0;      // 90 for compute capability 9.0
   size_t shared_memory = 0;  // most that one block can have
 };
 
@@ -52,13 +52,15 @@ void launch(const Queue& queue, void (*kernel)(Parameters...), dim3 grid, dim3 b
   config.stream = queue.stream;
   config.attrs = &attribute;
   config.numAttrs = queue.overlap ? 1 : 0;
-  FULMAR_GPU(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...));
+  FULMAR_GPU(
+      cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...));
 }
 
 // Lets a kernel use more than 48 KiB of shared memory.
 template <class Kernel>
 void allow_shared(Kernel* kernel, size_t bytes) {
-  FULMAR_GPU(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  FULMAR_GPU(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
 // Device memory for `bytes`, or an error that names the number and what is free.

@@ -1,5 +1,5 @@
-// Conversions between stored 16-bit types and f32 in device code, four or two elements at a time, and views of
-// matrices.
+// Conversions between stored 16-bit types and f32 in device code, four or two elements at a time, and views
+// of matrices.
 #pragma once
 
 #include "gpu/vendor.h"
@@ -45,7 +45,8 @@ template <>
 __device__ __forceinline__ float from_float<float>(float x) {
   return x;
 }
-// Saturates: a finite number must not become infinite on its way into f16 (relu² passes 65504 at 256). NaN stays.
+// Saturates: a finite number must not become infinite on its way into f16 (relu² passes 65504 at 256). NaN
+// stays.
 template <>
 __device__ __forceinline__ Half from_float<Half>(float x) {
   const Half largest = __ushort_as_half(0x7bff);

@@ -110,14 +110,16 @@ __global__ void enter_single_kernel(Batch batch, float* x, int64_t x_stride, con
   absorb(x + r * x_stride, pending == nullptr ? nullptr : pending + r * pending_stride, cols, row, scratch,
          mean, scale);
   for (int64_t c = threadIdx.x * kVector; c < cols; c += blockDim.x * kVector) {
-    const Float4 z = normalised<T>(row, c, weight, bias, mean, scale), previous = rounded<T>(load4(carried + c));
+    const Float4 z = normalised<T>(row, c, weight, bias, mean, scale),
+                 previous = rounded<T>(load4(carried + c));
     store4(carried + c, z);
     if (z_out.data != nullptr) store4(z_out[r] + c, z);
     store_mixes<T>(mixes, r, c, z, previous);
   }
 }
 
-// First of two: z of every row; keeps what the first row of a sequence sees before the carried vector moves on.
+// First of two: z of every row; keeps what the first row of a sequence sees before the carried vector moves
+// on.
 template <class T>
 __global__ void enter_norm_kernel(Batch batch, float* x, int64_t x_stride, const T* pending,
                                   int64_t pending_stride, const float* weight, const float* bias,
@@ -172,13 +174,13 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, T
     using T = decltype(sample);
     if (batch.decode_only()) {
       launch(queue, enter_single_kernel<T>, grid, block, shared, batch, x.as<float>(), x.stride,
-             pending.as<T>(), pending.stride, norm.weight.as<float>(), norm.bias.as<float>(), carried, pointers,
-             rows_of<T>(z), x.cols);
+             pending.as<T>(), pending.stride, norm.weight.as<float>(), norm.bias.as<float>(), carried,
+             pointers, rows_of<T>(z), x.cols);
       return;
     }
     launch(queue, enter_norm_kernel<T>, grid, block, shared, batch, x.as<float>(), x.stride, pending.as<T>(),
-           pending.stride, norm.weight.as<float>(), norm.bias.as<float>(), carried, z.as<T>(), z.stride, first,
-           x.cols);
+           pending.stride, norm.weight.as<float>(), norm.bias.as<float>(), carried, z.as<T>(), z.stride,
+           first, x.cols);
     launch(queue, enter_mix_kernel<T>, grid, block, 0, batch, carried, z.as<T>(), z.stride, first, pointers,
            x.cols);
   });

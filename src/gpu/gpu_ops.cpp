@@ -1,5 +1,5 @@
-// Wires the kernels into Ops: one method per primitive, the islands that have kernels of their own, and what a
-// step needs around them (index arrays, graphs, workspace).
+// Wires the kernels into Ops: one method per primitive, the islands that have kernels of their own, and what
+// a step needs around them (index arrays, graphs, workspace).
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "gpu/kernels.h"
 #include "gpu/linear_choice.h"
 #include "gpu/linear_gemm.h"
+#include "gpu/sampler.h"
 #include "gpu/step_graph.h"
 #include "gpu/step_input.h"
 #include "gpu/upload.h"
@@ -22,7 +23,7 @@ namespace {
 using gpu::Epilogue;
 using gpu::Queue;
 
-constexpr int64_t kHead = 64;                       // channels of a head that the fused islands know
+constexpr int64_t kHead = 64;                        // channels of a head that the fused islands know
 constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and what is loaded lazily
 constexpr int kLeastArchitecture = 80;
 
@@ -32,7 +33,8 @@ WeightKind kind_of(DType dtype) {
 
 class GpuOps final : public Ops {
  public:
-  GpuOps(gpu::DeviceFacts facts, const DeviceOptions& options) : facts_(std::move(facts)), options_(options) {}
+  GpuOps(gpu::DeviceFacts facts, const DeviceOptions& options)
+      : facts_(std::move(facts)), options_(options) {}
 
   ~GpuOps() override {
     synchronise();
@@ -109,13 +111,14 @@ class GpuOps final : public Ops {
     Weight weight{WeightKind::f16, matrix.rows, matrix.cols, nullptr, false};
     // Embedding rows are gathered, not multiplied: they keep the precision they have.
     const bool gathered = role == WeightRole::embedding;
-    const DType stored = matrix.dtype == DType::f16 || matrix.dtype == DType::bf16 ? matrix.dtype : DType::f32;
+    const DType stored =
+        matrix.dtype == DType::f16 || matrix.dtype == DType::bf16 ? matrix.dtype : DType::f32;
     const DType target = gathered ? stored : options_.activation;
     weight.kind = kind_of(target);
     weight.transposed = true;
     weight.transposed = role == WeightRole::ffn_value && gpu::suits_value_product(1, weight);
-    FULMAR_ASSIGN(void* data,
-                  arena_.take(static_cast<size_t>(matrix.rows * matrix.cols) * bytes_per_parameter(weight.kind)));
+    FULMAR_ASSIGN(void* data, arena_.take(static_cast<size_t>(matrix.rows * matrix.cols) *
+                                          bytes_per_parameter(weight.kind)));
     weight.data = data;
     upload_.matrix(queue_, matrix, data, target, weight.transposed);
     return weight;
@@ -149,14 +152,14 @@ class GpuOps final : public Ops {
     state_base_ = state.base;
     const auto at = [&](size_t offset) { return static_cast<const int32_t*>(numbers_.data()) + offset; };
     chunks_ = {plan_.chunks, at(plan_.chunk_row), at(plan_.chunk_rows), at(plan_.chunk_begin)};
-    return {plan_.rows,         plan_.sequences,       plan_.wanted,
-            plan_.longest,      at(plan_.token),       at(plan_.start),
-            at(plan_.slot),     at(plan_.sequence_of), at(plan_.wanted_row)};
+    return {plan_.rows,      plan_.sequences, plan_.wanted,          plan_.longest,       at(plan_.token),
+            at(plan_.start), at(plan_.slot),  at(plan_.sequence_of), at(plan_.wanted_row)};
   }
 
   void run_step(const Batch& batch, const std::function<void()>& body) override {
     const bool whole = batch.wanted == 0 || batch.wanted == batch.rows;
-    if (!options_.capture || !batch.decode_only() || batch.rows > gpu::kMostCapturedRows || !whole) return body();
+    if (!options_.capture || !batch.decode_only() || batch.rows > gpu::kMostCapturedRows || !whole)
+      return body();
     graphs_.run(queue_.stream, {batch.rows, batch.wanted, state_base_}, *memory_, body);
   }
 
@@ -181,13 +184,16 @@ class GpuOps final : public Ops {
   void shift(const Batch& batch, Tensor z, StateField carry, Tensor out) override {
     gpu::shift(queue_, batch, z, carry, out);
   }
-  void lerp(Tensor z, Tensor other, Tensor mix, Tensor out) override { gpu::lerp(queue_, z, other, mix, out); }
+  void lerp(Tensor z, Tensor other, Tensor mix, Tensor out) override {
+    gpu::lerp(queue_, z, other, mix, out);
+  }
   void lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) override {
     gpu::lerp_shifted(queue_, z, other, mix, delta, out);
   }
   void linear(Tensor in, const Weight& weight, Tensor out) override {
-    if (gpu::suits_value_product(in.rows, weight) && out.dtype != DType::f32) return linear_value(in, weight, out);
-    if (gpu::suits_rows_product(in, weight)) return gpu::linear_rows(queue_, {{in, weight, out}});
+    if (gpu::suits_value_product(in.rows, weight) && out.dtype != DType::f32)
+      return linear_value(in, weight, out);
+    if (few_rows(in, weight)) return gpu::linear_rows(queue_, {{in, weight, out}});
     gemm_->run(queue_, in, weight, out, worth_timing(in.rows));
   }
   void activate(Tensor x, Tensor bias, Activation act) override { gpu::activate(queue_, x, bias, act); }
@@ -202,7 +208,9 @@ class GpuOps final : public Ops {
   void wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) override {
     gpu::wkv6(queue_, batch, att.n_head, att.head_size, att.u.as<float>(), p, wkv, y);
   }
-  void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) override { gpu::head_norm(queue_, n_head, ln_x, y); }
+  void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) override {
+    gpu::head_norm(queue_, n_head, ln_x, y);
+  }
   void bonus7(const TimeMix7& att, const Projected7& p, Tensor y) override { gpu::bonus7(queue_, att, p, y); }
   void deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
                   Tensor scale) override {
@@ -242,10 +250,12 @@ class GpuOps final : public Ops {
     if (att.head_size != kHead) return Ops::project7(batch, att, mixed, first_block, v_first, p);
     const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
     Scratch scratch(*this);
-    const Tensor low_w = scratch.take(batch.rows, att.w.first.out), low_a = scratch.take(batch.rows, att.a.first.out),
+    const Tensor low_w = scratch.take(batch.rows, att.w.first.out),
+                 low_a = scratch.take(batch.rows, att.a.first.out),
                  low_g = scratch.take(batch.rows, att.g.first.out),
                  low_v = first_block ? Tensor{} : scratch.take(batch.rows, att.v.first.out);
-    if (few_rows7(att, xr, first_block)) {
+    const bool own = suits_low_rank7(att, xr, first_block);
+    if (own && few_rows(xr, att.receptance)) {
       if (first_block) {
         gpu::linear_rows(queue_, {{xg, att.g.first, low_g, Epilogue::sigmoid},
                                   {xw, att.w.first, low_w, Epilogue::tanh},
@@ -268,10 +278,21 @@ class GpuOps final : public Ops {
     // The low-rank products are too small to fill the GPU: they run beside the large ones.
     FULMAR_GPU(cudaEventRecord(fork_, queue_.stream));
     FULMAR_GPU(cudaStreamWaitEvent(side_.stream, fork_, 0));
-    low_rank_path(xw, att.w, low_w, p.u, Activation::tanh);
-    low_rank_path(xg, att.g, low_g, p.g, Activation::sigmoid);
-    low_rank_path(xa, att.a, low_a, p.alpha, {});
-    if (!first_block) low_rank_path(xv, att.v, low_v, share, {});
+    if (own && first_block) {
+      gpu::linear_rows(side_, {{xg, att.g.first, low_g, Epilogue::sigmoid},
+                               {xw, att.w.first, low_w, Epilogue::tanh},
+                               {xa, att.a.first, low_a}});
+    } else if (own) {
+      gpu::linear_rows(side_, {{xg, att.g.first, low_g, Epilogue::sigmoid},
+                               {xw, att.w.first, low_w, Epilogue::tanh},
+                               {xa, att.a.first, low_a},
+                               {xv, att.v.first, low_v}});
+    } else {
+      low_rank_path(xw, att.w, low_w, p.u, Activation::tanh);
+      low_rank_path(xg, att.g, low_g, p.g, Activation::sigmoid);
+      low_rank_path(xa, att.a, low_a, p.alpha, {});
+      if (!first_block) low_rank_path(xv, att.v, low_v, share, {});
+    }
     FULMAR_GPU(cudaEventRecord(join_, side_.stream));
     linear(xr, att.receptance, p.r);
     linear(xk, att.key, p.k);
@@ -279,21 +300,29 @@ class GpuOps final : public Ops {
     FULMAR_GPU(cudaStreamWaitEvent(queue_.stream, join_, 0));
     Queue joined = queue_;
     joined.overlap = false;
+    if (own) return gpu::low_rank_finish7(joined, att, first_block, v_first, low_w, low_a, low_v, low_g, p);
     gpu::finish_project7(joined, att, first_block, v_first, share, p);
   }
 
-  void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) override {
-    if (att.head_size != kHead || batch.longest <= gpu::kMostRecurrentRows) return wkv7(batch, att, p, wkv, y);
+  void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
+              Tensor y) override {
+    if (att.head_size != kHead || batch.longest <= gpu::kMostRecurrentRows)
+      return wkv7(batch, att, p, wkv, y);
     if (plan_.short_sequences > 0) {
       gpu::wkv7(queue_, batch, att.n_head, kHead, p, wkv, y, gpu::kMostRecurrentRows);
     }
     Scratch scratch(*this);
     const auto bytes = static_cast<int64_t>(gpu::wkv7_chunk_workspace(chunks_.count, att.n_head));
     const Tensor workspace = scratch.take(1, bytes, DType::u8);
-    gpu::wkv7_chunk(queue_, batch, chunks_, att.n_head, p, wkv, y, workspace.data);
+    // Launched early, the few blocks that walk over the chunks would crowd together where room comes up
+    // first.
+    Queue after = queue_;
+    after.overlap = false;
+    gpu::wkv7_chunk(after, batch, chunks_, att.n_head, p, wkv, y, workspace.data);
   }
 
-  void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending) override {
+  void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
+              Tensor pending) override {
     if (att.head_size != kHead) return Ops::leave7(batch, att, p, y, pending);
     gpu::leave_heads7(queue_, att, p, y);
     linear(y, att.output, pending);
@@ -330,9 +359,9 @@ class GpuOps final : public Ops {
     const Tensor gate = scratch.take(x.rows, x.cols), hidden = scratch.take(x.rows, ffn.key.out);
     const gpu::Mixes mixes{2, {ffn.mix_k.as<float>(), ffn.mix_r.as<float>()}, {for_key, for_gate}};
     enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false);
-    if (gpu::suits_rows_product(for_key, ffn.key) && gpu::suits_rows_product(for_gate, ffn.receptance)) {
+    if (few_rows(for_key, ffn.key) && few_rows(for_gate, ffn.receptance)) {
       gpu::linear_rows(queue_, {{for_key, ffn.key, hidden, Epilogue::relu_squared},
-                {for_gate, ffn.receptance, gate, Epilogue::sigmoid}});
+                                {for_gate, ffn.receptance, gate, Epilogue::sigmoid}});
     } else {
       key_product(for_key, ffn.key, hidden);
       linear(for_gate, ffn.receptance, gate);
@@ -340,6 +369,20 @@ class GpuOps final : public Ops {
     }
     linear(hidden, ffn.value, pending);
     multiply(pending, gate, pending);
+  }
+
+  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override {
+    FULMAR_CHECK(logits.dtype == DType::f32 && rows.size() == out.size());
+    Scratch scratch(*this);
+    float* numbers = nullptr;
+    int64_t held = 0;
+    const auto work = [&](int64_t count) {
+      if (count > held) numbers = scratch.take(1, held = count, DType::f32).as<float>();
+      return numbers;
+    };
+    for (const size_t i : sampler_.draw(queue_, logits, rows, out, work)) {
+      Ops::sample(logits, rows.subspan(i, 1), out.subspan(i, 1));
+    }
   }
 
  private:
@@ -384,7 +427,11 @@ class GpuOps final : public Ops {
   // Row counts that come again and again: worth trying out the library's candidates.
   static bool worth_timing(int64_t rows) { return rows % 4 == 0; }
 
-  static bool few_rows7(const TimeMix7& att, Tensor in, bool first_block) {
+  static bool few_rows(Tensor in, const Weight& weight) {
+    return in.rows <= gpu::kMostOwnRows && gpu::suits_rows_product(in, weight);
+  }
+  static bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) {
+    if (in.rows > gpu::kMostOwnLowRankRows) return false;
     for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
       if (path == &att.v && first_block) continue;
       if (!gpu::suits_rows_product(in, path->first) || path->second.in % 8 != 0) return false;
@@ -393,11 +440,13 @@ class GpuOps final : public Ops {
   }
 
   void linear_value(Tensor in, const Weight& weight, Tensor out) {
-    const gpu::ValuePlan plan = gpu::plan_value_product(in.rows, weight.in, weight.out, facts_.multiprocessors);
+    const gpu::ValuePlan plan =
+        gpu::plan_value_product(in.rows, weight.in, weight.out, facts_.multiprocessors);
     FULMAR_CHECK(static_cast<size_t>(weight.out) / 128 <= kCounters);
     Scratch scratch(*this);
     const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
-    gpu::linear_value(queue_, plan, in, weight, out, partial.as<float>(), static_cast<uint32_t*>(counters_.data()));
+    gpu::linear_value(queue_, plan, in, weight, out, partial.as<float>(),
+                      static_cast<uint32_t*>(counters_.data()));
   }
 
   // out = act(in @ first^T) @ second^T on the side queue
@@ -409,7 +458,7 @@ class GpuOps final : public Ops {
 
   // hidden = relu²(in @ key^T)
   void key_product(Tensor in, const Weight& key, Tensor hidden) {
-    if (gpu::suits_rows_product(in, key)) return gpu::linear_rows(queue_, {{in, key, hidden, Epilogue::relu_squared}});
+    if (few_rows(in, key)) return gpu::linear_rows(queue_, {{in, key, hidden, Epilogue::relu_squared}});
     linear(in, key, hidden);
     activate(hidden, {}, Activation::relu_squared);
   }
@@ -435,6 +484,7 @@ class GpuOps final : public Ops {
   gpu::Arena arena_;
   gpu::Upload upload_;
   gpu::StepGraphs graphs_;
+  gpu::Sampler sampler_;
   // Counts allocations and releases; outlives this object in the buffers that it gave away.
   std::shared_ptr<uint64_t> memory_ = std::make_shared<uint64_t>(0);
   Buffer counters_;  // of linear_value
@@ -478,13 +528,14 @@ std::vector<GpuInfo> list_gpus() {
 
 Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options) {
   if (options.activation != DType::f16 && options.activation != DType::bf16) {
-    return Error{ErrorKind::invalid, "the GPU computes in f16 or bf16, not in " + std::string(name_of(options.activation))};
+    return Error{ErrorKind::invalid,
+                 "the GPU computes in f16 or bf16, not in " + std::string(name_of(options.activation))};
   }
   FULMAR_ASSIGN(gpu::DeviceFacts facts, facts_of(options.index));
   if (facts.architecture < kLeastArchitecture) {
-    return Error{ErrorKind::unsupported, facts.name + " has compute capability " +
-                                             std::to_string(facts.architecture / 10) + "." +
-                                             std::to_string(facts.architecture % 10) + "; wanted 8.0 or later"};
+    return Error{ErrorKind::unsupported,
+                 facts.name + " has compute capability " + std::to_string(facts.architecture / 10) + "." +
+                     std::to_string(facts.architecture % 10) + "; wanted 8.0 or later"};
   }
   FULMAR_GPU(cudaSetDevice(options.index));
   auto ops = std::make_unique<GpuOps>(std::move(facts), options);

@@ -41,9 +41,11 @@ inline LeaveWeights leave_weights(const TimeMix7& att) {
 }
 
 // (group norm of y + bonus) * g for the channels c and c + 1 of this lane.
-__device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& r, const Float2& k, const Float2& v,
-                                             const Float2& g, const LeaveWeights& weights, int64_t c) {
-  const Float2 w = load2(weights.norm_weight + c), b = load2(weights.norm_bias + c), r_k = load2(weights.r_k + c);
+__device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& r, const Float2& k,
+                                             const Float2& v, const Float2& g, const LeaveWeights& weights,
+                                             int64_t c) {
+  const Float2 w = load2(weights.norm_weight + c), b = load2(weights.norm_bias + c),
+               r_k = load2(weights.r_k + c);
   const float mean = warp_sum(y.x[0] + y.x[1]) / kHeadSize;
   const float d0 = y.x[0] - mean, d1 = y.x[1] - mean;
   const float scale = rsqrtf(warp_sum(d0 * d0 + d1 * d1) / kHeadSize + kHeadNormEps);
@@ -77,7 +79,8 @@ __device__ __forceinline__ void prepare_keys(Float4& key, Float4& kk, const Floa
 
 __device__ __forceinline__ void leave_heads(Float4& y, const Float4& r, const Float4& k, const Float4& v,
                                             const Float4& g, const LeaveWeights& weights, int64_t c) {
-  const Float4 w = load4(weights.norm_weight + c), b = load4(weights.norm_bias + c), r_k = load4(weights.r_k + c);
+  const Float4 w = load4(weights.norm_weight + c), b = load4(weights.norm_bias + c),
+               r_k = load4(weights.r_k + c);
   const float mean = half_warp_sum(total(y)) / kHeadSize;
   Float4 squares, products;
 #pragma unroll

@@ -24,7 +24,8 @@ __global__ void heads_kernel(int64_t rows, int64_t n_head, F f) {
 template <class F>
 void for_heads(const Queue& queue, int64_t rows, int64_t n_head, F f) {
   const int64_t blocks = (rows * n_head + kWarps - 1) / kWarps;
-  launch(queue, heads_kernel<F>, dim3(static_cast<unsigned>(blocks)), dim3(kWarps * kWarp), 0, rows, n_head, f);
+  launch(queue, heads_kernel<F>, dim3(static_cast<unsigned>(blocks)), dim3(kWarps * kWarp), 0, rows, n_head,
+         f);
 }
 
 constexpr int kLaneChannels = 4;
@@ -36,7 +37,8 @@ __global__ void __launch_bounds__(kWideThreads) channels_kernel(int64_t rows, in
   let_next_start();
   wait_for_previous();
   const int64_t item = (static_cast<int64_t>(blockIdx.x) * kWideThreads + threadIdx.x) * kLaneChannels;
-  // Sums over half warps need all lanes of a warp: those past the end look at the last head and store nothing.
+  // Sums over half warps need all lanes of a warp: those past the end look at the last head and store
+  // nothing.
   const bool inside = item < rows * cols;
   const int64_t at = inside ? item : rows * cols - kHeadSize + threadIdx.x % 16 * kLaneChannels;
   f(at / cols, at % cols, inside);
@@ -127,8 +129,8 @@ void leave_heads7_of(const Queue& queue, const TimeMix7& att, const Projected7& 
 }
 
 template <class T>
-void finish_project7_of(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first, Tensor share,
-                        const Projected7& p) {
+void finish_project7_of(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,
+                        Tensor share, const Projected7& p) {
   const auto k = rows_of<T>(p.k), v = rows_of<T>(p.v), u = rows_of<T>(p.u), kk = rows_of<T>(p.kk),
              alpha = rows_of<T>(p.alpha), first = rows_of<T>(v_first), part = rows_of<T>(share);
   const auto *w0 = att.w.bias.as<float>(), *a0 = att.a.bias.as<float>(), *v0 = att.v.bias.as<float>();

@@ -16,7 +16,8 @@ __global__ void import_kernel(const From* source, int64_t rows, int64_t cols, in
                               int64_t target_col_stride, uint32_t* overflow) {
   __shared__ float tile[kTile][kTile + 1];
   wait_for_previous();
-  const int64_t row0 = static_cast<int64_t>(blockIdx.y) * kTile, col0 = static_cast<int64_t>(blockIdx.x) * kTile;
+  const int64_t row0 = static_cast<int64_t>(blockIdx.y) * kTile,
+                col0 = static_cast<int64_t>(blockIdx.x) * kTile;
   const bool along_rows = col_stride == 1;
   for (int i = threadIdx.y; i < kTile; i += blockDim.y) {
     const int x = threadIdx.x;
@@ -44,9 +45,11 @@ template <class From, class To>
 void import_of(const Queue& queue, const void* source, int64_t rows, int64_t cols, int64_t row_stride,
                int64_t col_stride, void* target, int64_t target_row_stride, int64_t target_col_stride,
                uint32_t* overflow) {
-  const dim3 grid(static_cast<unsigned>((cols + kTile - 1) / kTile), static_cast<unsigned>((rows + kTile - 1) / kTile));
-  launch(queue, import_kernel<From, To>, grid, dim3(kTile, 8), 0, static_cast<const From*>(source), rows, cols,
-         row_stride, col_stride, static_cast<To*>(target), target_row_stride, target_col_stride, overflow);
+  const dim3 grid(static_cast<unsigned>((cols + kTile - 1) / kTile),
+                  static_cast<unsigned>((rows + kTile - 1) / kTile));
+  launch(queue, import_kernel<From, To>, grid, dim3(kTile, 8), 0, static_cast<const From*>(source), rows,
+         cols, row_stride, col_stride, static_cast<To*>(target), target_row_stride, target_col_stride,
+         overflow);
 }
 
 template <class F>
@@ -58,8 +61,8 @@ void with_float_type(DType dtype, F&& f) {
 }  // namespace
 
 void import_matrix(const Queue& queue, const void* source, DType from, int64_t rows, int64_t cols,
-                   int64_t row_stride, int64_t col_stride, void* target, DType to,
-                   int64_t target_row_stride, int64_t target_col_stride, uint32_t* overflow) {
+                   int64_t row_stride, int64_t col_stride, void* target, DType to, int64_t target_row_stride,
+                   int64_t target_col_stride, uint32_t* overflow) {
   with_float_type(from, [&](auto in) {
     with_float_type(to, [&](auto out) {
       import_of<decltype(in), decltype(out)>(queue, source, rows, cols, row_stride, col_stride, target,

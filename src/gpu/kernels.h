@@ -63,8 +63,8 @@ struct WkvLeave {  // set: y is not the recurrence's output but (head_norm(it) +
 // Skips sequences of more than `longest` rows.
 void wkv7(const Queue&, const Batch&, int64_t n_head, int64_t head_size, const Projected7&, StateField wkv,
           Tensor y, int64_t longest, WkvLeave leave = {});
-void wkv6(const Queue&, const Batch&, int64_t n_head, int64_t head_size, const float* bonus, const Projected6&,
-          StateField wkv, Tensor y);
+void wkv6(const Queue&, const Batch&, int64_t n_head, int64_t head_size, const float* bonus,
+          const Projected6&, StateField wkv, Tensor y);
 
 // ---- wkv7_chunk.cu: the recurrence of long sequences on matrix units, heads of 64
 constexpr int kChunk = 16;  // rows of one chunk
@@ -87,9 +87,9 @@ struct RowsProduct {
   Tensor out;  // activation type or f32
   Epilogue epilogue = Epilogue::none;
 };
-constexpr int64_t kMostProductRows = 8;
 constexpr int kMostProducts = 8;
-bool suits_rows_product(Tensor in, const Weight& weight);
+bool suits_rows_product(Tensor in,
+                        const Weight& weight);  // its layout; when it pays is linear_choice's business
 // Independent products of equal row count in one launch.
 void linear_rows(const Queue&, std::initializer_list<RowsProduct> products);
 // Second half of the low-rank paths and everything that finish_project7 does, for few rows; heads of 64.
@@ -98,7 +98,7 @@ void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_
 
 // ---- linear_value.cu: in @ weight^T for few rows with many zeros, weight stored transposed
 struct ValuePlan {
-  int64_t slice = 0;   // inputs per slice
+  int64_t slice = 0;  // inputs per slice
   int64_t slices = 0;
   size_t partial_bytes = 0;
 };
@@ -111,8 +111,8 @@ void linear_value(const Queue&, const ValuePlan&, Tensor in, const Weight& weigh
                   uint32_t* counters);
 
 // ---- import.cu
-// Element (i, j) of [rows, cols] lies at i * row_stride + j * col_stride, on both sides; types f32, f16, bf16.
-// *overflow becomes 1 where a finite number does not fit.
+// Element (i, j) of [rows, cols] lies at i * row_stride + j * col_stride, on both sides; types f32, f16,
+// bf16. *overflow becomes 1 where a finite number does not fit.
 void import_matrix(const Queue&, const void* source, DType from, int64_t rows, int64_t cols,
                    int64_t row_stride, int64_t col_stride, void* target, DType to, int64_t target_row_stride,
                    int64_t target_col_stride, uint32_t* overflow);

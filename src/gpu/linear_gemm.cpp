@@ -33,11 +33,11 @@ void must(cublasStatus_t status, const char* call) {
 
 }  // namespace
 
-#define FULMAR_GEMM_FUNCTIONS(each)                                                                      \
-  each(cublasLtCreate) each(cublasLtDestroy) each(cublasLtMatmul) each(cublasLtMatmulDescCreate)         \
+#define FULMAR_GEMM_FUNCTIONS(each)                                                                         \
+  each(cublasLtCreate) each(cublasLtDestroy) each(cublasLtMatmul) each(cublasLtMatmulDescCreate)            \
       each(cublasLtMatmulDescDestroy) each(cublasLtMatmulDescSetAttribute) each(cublasLtMatrixLayoutCreate) \
-          each(cublasLtMatrixLayoutDestroy) each(cublasLtMatmulPreferenceCreate)                         \
-              each(cublasLtMatmulPreferenceDestroy) each(cublasLtMatmulPreferenceSetAttribute)           \
+          each(cublasLtMatrixLayoutDestroy) each(cublasLtMatmulPreferenceCreate)                            \
+              each(cublasLtMatmulPreferenceDestroy) each(cublasLtMatmulPreferenceSetAttribute)              \
                   each(cublasLtMatmulAlgoGetHeuristic)
 
 struct GemmLibrary {
@@ -49,7 +49,8 @@ struct GemmLibrary {
 
   Status open() {
     const std::string version = std::to_string(CUBLAS_VER_MAJOR);
-    const std::string names[] = {"libcublasLt.so." + version, "/usr/local/cuda/lib64/libcublasLt.so." + version,
+    const std::string names[] = {"libcublasLt.so." + version,
+                                 "/usr/local/cuda/lib64/libcublasLt.so." + version,
                                  "/opt/cuda/lib64/libcublasLt.so." + version};
     std::string tried;
     for (const std::string& name : names) {
@@ -60,8 +61,8 @@ struct GemmLibrary {
     if (file == nullptr) {
       return Error{ErrorKind::unsupported, "the GPU needs cuBLASLt, which was not found as " + tried};
     }
-#define FULMAR_LOAD(function)                                                                               \
-  function = reinterpret_cast<decltype(function)>(dlsym(file, #function));                                  \
+#define FULMAR_LOAD(function)                                              \
+  function = reinterpret_cast<decltype(function)>(dlsym(file, #function)); \
   if (function == nullptr) return Error{ErrorKind::unsupported, "cuBLASLt lacks the function " #function};
     FULMAR_GEMM_FUNCTIONS(FULMAR_LOAD)
 #undef FULMAR_LOAD
@@ -99,12 +100,15 @@ struct Gemm::Chosen {
 
   Chosen(const GemmLibrary& from, Tensor input, const Weight& matrix, Tensor output) : library(from) {
     const cublasOperation_t turned = CUBLAS_OP_T;
-    must(library.cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    must(library.cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+         "cublasLtMatmulDescCreate");
     if (!matrix.transposed) {
-      must(library.cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof(turned)),
+      must(library.cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
+                                                  sizeof(turned)),
            "cublasLtMatmulDescSetAttribute");
     }
-    const auto layout = [&](cublasLtMatrixLayout_t& to, DType dtype, int64_t rows, int64_t cols, int64_t stride) {
+    const auto layout = [&](cublasLtMatrixLayout_t& to, DType dtype, int64_t rows, int64_t cols,
+                            int64_t stride) {
       must(library.cublasLtMatrixLayoutCreate(&to, type_of(dtype), static_cast<uint64_t>(rows),
                                               static_cast<uint64_t>(cols), stride),
            "cublasLtMatrixLayoutCreate");
@@ -129,8 +133,8 @@ struct Gemm::Chosen {
   cublasStatus_t run(cudaStream_t stream, const void* from, const void* matrix, void* to,
                      const cublasLtMatmulAlgo_t& with, void* workspace) const {
     const float one = 1, zero = 0;
-    return library.cublasLtMatmul(library.handle, product, &one, matrix, weight, from, in, &zero, to, out, to, out,
-                                  &with, workspace, kWorkspace, stream);
+    return library.cublasLtMatmul(library.handle, product, &one, matrix, weight, from, in, &zero, to, out, to,
+                                  out, &with, workspace, kWorkspace, stream);
   }
 };
 
@@ -167,8 +171,9 @@ Gemm::Chosen& Gemm::choose(const Queue& queue, const Key& key, Tensor in, const 
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(out.data));
   cublasLtMatmulHeuristicResult_t candidates[kCandidates];
   int found = 0;
-  must(library.cublasLtMatmulAlgoGetHeuristic(library.handle, made->product, made->weight, made->in, made->out,
-                                              made->out, preference, timed ? kCandidates : 1, candidates, &found),
+  must(library.cublasLtMatmulAlgoGetHeuristic(library.handle, made->product, made->weight, made->in,
+                                              made->out, made->out, preference, timed ? kCandidates : 1,
+                                              candidates, &found),
        "cublasLtMatmulAlgoGetHeuristic");
   library.cublasLtMatmulPreferenceDestroy(preference);
   FULMAR_CHECK(found > 0, "cuBLASLt knows no way to compute this product");
@@ -181,7 +186,8 @@ Gemm::Chosen& Gemm::choose(const Queue& queue, const Key& key, Tensor in, const 
     float least = 0;
     for (int i = 0; i < found; i++) {
       const auto run = [&] {
-        return made->run(queue.stream, in.data, weight.data, out.data, candidates[i].algo, workspace_[queue.index].data());
+        return made->run(queue.stream, in.data, weight.data, out.data, candidates[i].algo,
+                         workspace_[queue.index].data());
       };
       if (run() != CUBLAS_STATUS_SUCCESS) continue;
       FULMAR_GPU(cudaEventRecord(begin, queue.stream));
@@ -211,10 +217,12 @@ void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out, 
                 out.stride,
                 weight.transposed,
                 out.dtype == DType::f32,
-                static_cast<uint8_t>(std::min({alignment_of(in.data), alignment_of(weight.data), alignment_of(out.data)}))};
+                static_cast<uint8_t>(
+                    std::min({alignment_of(in.data), alignment_of(weight.data), alignment_of(out.data)}))};
   const auto known = chosen_.find(key);
   const Chosen& chosen = known != chosen_.end() ? *known->second : choose(queue, key, in, weight, out, timed);
-  must(chosen.run(queue.stream, in.data, weight.data, out.data, chosen.algorithm, workspace_[queue.index].data()),
+  must(chosen.run(queue.stream, in.data, weight.data, out.data, chosen.algorithm,
+                  workspace_[queue.index].data()),
        "cublasLtMatmul");
 }
 

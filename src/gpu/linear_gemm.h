@@ -1,5 +1,5 @@
-// Products for many rows, by the vendor's GEMM library. It is loaded when the first GPU is opened, so that the
-// program starts where it is missing.
+// Products for many rows, by the vendor's GEMM library. It is loaded when the first GPU is opened, so that
+// the program starts where it is missing.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class Gemm {
   static Result<std::unique_ptr<Gemm>> open();
   ~Gemm();
 
-  // out = in @ weight^T. The first product of a shape asks the library for an algorithm; with `timed` (and not
-  // while a graph is captured) its candidates are run and the quickest is kept. in and weight have the
+  // out = in @ weight^T. The first product of a shape asks the library for an algorithm; with `timed` (and
+  // not while a graph is captured) its candidates are run and the quickest is kept. in and weight have the
   // activation type, out that or f32. Accumulates in f32, partial sums included.
   void run(const Queue& queue, Tensor in, const Weight& weight, Tensor out, bool timed);
 

@@ -1,5 +1,5 @@
-// Products for few rows: a block computes 16 outputs of one matrix, its warps share the inputs and add up their
-// parts in a fixed order.
+// Products for few rows: a block computes 16 outputs of one matrix, its warps share the inputs and add up
+// their parts in a fixed order.
 #include <algorithm>
 
 #include "base/check.h"
@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kCacheLine = 128;  // bytes
 
 template <class T>
 struct Product {
@@ -47,10 +46,11 @@ __device__ float finish(Epilogue epilogue, float x) {
   return x;
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads, 3)
+// Along y of the grid: groups of kTiles * 8 rows.
+template <class T, int kTiles>
+__global__ void __launch_bounds__(kThreads, 2)
     linear_rows_kernel(const __grid_constant__ Products<T> products) {
-  constexpr int kStride = kTileOut + 1, kTiles = 1;
+  constexpr int kStride = kTileOut + 1;
   __shared__ float part[kWarps][kTiles * kTileRows * kStride];
   int index = 0;
   while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_block) index++;
@@ -58,24 +58,23 @@ __global__ void __launch_bounds__(kThreads, 3)
   const int warp = threadIdx.x / kWarp;
   const int64_t first_out = static_cast<int64_t>(blockIdx.x - product.first_block) * kTileOut;
   let_next_start();
-  // All of the block's weights set out at once, however long the kernel in front still takes.
-  const auto* weights = reinterpret_cast<const unsigned char*>(product.weight + first_out * product.k);
-  const int64_t bytes = min(static_cast<int64_t>(kTileOut), product.outs - first_out) * product.k *
-                        static_cast<int64_t>(sizeof(T));
-  for (int64_t at = threadIdx.x * kCacheLine; at < bytes; at += kThreads * kCacheLine) prefetch(weights + at);
   float sum[kTiles][4] = {};
-  multiply_rows<T, kTiles>(product.weight + first_out * product.k, product.outs - first_out, product.in,
-                           products.rows, product.k, warp, kWarps, sum);
+  const int first_row = blockIdx.y * kTiles * kTileRows,
+            rows = min(products.rows - first_row, kTiles * kTileRows);
+  const Rows<const T> in = {product.in[first_row], product.in.stride};
+  multiply_rows<T, kTiles, kWarps>(product.weight + first_out * product.k,
+                                   static_cast<int>(min(product.outs - first_out, int64_t{kTileOut})), in,
+                                   rows, product.k, warp, sum);
   spread_rows<kTiles>(sum, part[warp], kStride);
   __syncthreads();
-  for (int i = threadIdx.x; i < products.rows * kTileOut; i += kThreads) {
+  for (int i = threadIdx.x; i < rows * kTileOut; i += kThreads) {
     const int row = i / kTileOut, out = i % kTileOut;
     if (first_out + out >= product.outs) continue;
     float total = 0;
 #pragma unroll
     for (int w = 0; w < kWarps; w++) total += part[w][row * kStride + out];
     total = finish(product.epilogue, total);
-    const int64_t at = row * product.out_stride + first_out + out;
+    const int64_t at = (first_row + row) * product.out_stride + first_out + out;
     if (product.wide) {
       static_cast<float*>(product.out)[at] = total;
     } else {
@@ -84,7 +83,12 @@ __global__ void __launch_bounds__(kThreads, 3)
   }
 }
 
-template <class T>
+unsigned row_groups(int64_t rows, int tiles) {
+  const int64_t each = tiles * kTileRows;
+  return static_cast<unsigned>((rows + each - 1) / each);
+}
+
+template <class T, int kTiles>
 void linear_rows_of(const Queue& queue, std::initializer_list<RowsProduct> list) {
   Products<T> products{};
   int blocks = 0;
@@ -101,7 +105,8 @@ void linear_rows_of(const Queue& queue, std::initializer_list<RowsProduct> list)
                                        one.epilogue};
     blocks += static_cast<int>((one.weight.out + kTileOut - 1) / kTileOut);
   }
-  launch(queue, linear_rows_kernel<T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, products);
+  launch(queue, linear_rows_kernel<T, kTiles>,
+         dim3(static_cast<unsigned>(blocks), row_groups(products.rows, kTiles)), dim3(kThreads), 0, products);
 }
 
 // ---- second half of the low-rank paths
@@ -122,7 +127,8 @@ struct LowRankFinish {
 
 // What becomes of one row's 64 products of a path; a warp does it, two channels per lane.
 template <class T>
-__device__ void finish_path(const LowRankFinish<T>& to, Path path, int row, int64_t c, const Float2& product) {
+__device__ void finish_path(const LowRankFinish<T>& to, Path path, int row, int64_t c,
+                            const Float2& product) {
   switch (path) {
     case Path::decay:
       return store2(to.u[row] + c, product.x[0] + to.w0[c], product.x[1] + to.w0[c + 1]);
@@ -148,30 +154,33 @@ __device__ void finish_path(const LowRankFinish<T>& to, Path path, int row, int6
   }
 }
 
-// One block per head and path: four tiles of 16 outputs, each shared by two warps.
-template <class T>
+// One block per head, path and group of rows: four tiles of 16 outputs, each shared by two warps.
+template <class T, int kTiles>
 __global__ void __launch_bounds__(kThreads, 2)
     low_rank_finish7_kernel(const __grid_constant__ LowRankFinish<T> to) {
-  constexpr int kStride = kHeadSize + 2, kTiles = 1;
+  constexpr int kStride = kHeadSize + 2;
   constexpr int kHeadTiles = kHeadSize / kTileOut;
   __shared__ float part[2][kTiles * kTileRows * kStride];
   const int warp = threadIdx.x / kWarp, tile = warp % kHeadTiles, share = warp / kHeadTiles;
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kHeadSize;
-  const int path = blockIdx.y;
+  const int path = blockIdx.y, first_row = blockIdx.z * kTiles * kTileRows;
+  const int rows = min(to.rows - first_row, kTiles * kTileRows);
   let_next_start();
   float sum[kTiles][4] = {};
   const int rank = to.rank[path];
   if (rank > 0) {
-    multiply_rows<T, kTiles>(to.weight[path] + (channel + tile * kTileOut) * rank, kTileOut, to.low[path],
-                             to.rows, rank, share, 2, sum);
+    const Rows<const T> low = {to.low[path][first_row], to.low[path].stride};
+    multiply_rows<T, kTiles, 2>(to.weight[path] + (channel + tile * kTileOut) * rank, kTileOut, low, rows,
+                                rank, share, sum);
   }
   wait_for_previous();
   spread_rows<kTiles>(sum, part[share] + tile * kTileOut, kStride);
   __syncthreads();
   const int c = 2 * (threadIdx.x % kWarp);
-  for (int row = warp; row < to.rows; row += kWarps) {
+  for (int row = warp; row < rows; row += kWarps) {
     const float *one = &part[0][row * kStride + c], *other = &part[1][row * kStride + c];
-    finish_path(to, static_cast<Path>(path), row, channel + c, Float2{{one[0] + other[0], one[1] + other[1]}});
+    finish_path(to, static_cast<Path>(path), first_row + row, channel + c,
+                Float2{{one[0] + other[0], one[1] + other[1]}});
   }
 }
 
@@ -180,15 +189,17 @@ bool aligned16(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16
 }  // namespace
 
 bool suits_rows_product(Tensor in, const Weight& weight) {
-  return in.rows <= kMostProductRows && !weight.transposed && weight.in % 8 == 0 && in.stride % 8 == 0 &&
-         aligned16(in.data) && aligned16(weight.data);
+  return !weight.transposed && weight.in % 8 == 0 && in.stride % 8 == 0 && aligned16(in.data) &&
+         aligned16(weight.data);
 }
 
 void linear_rows(const Queue& queue, std::initializer_list<RowsProduct> products) {
   const Tensor in = products.begin()->in;
   FULMAR_CHECK(products.size() <= kMostProducts);
   with_activation(in.dtype, [&](auto sample) {
-    linear_rows_of<decltype(sample)>(queue, products);
+    using T = decltype(sample);
+    if (in.rows <= kTileRows) return linear_rows_of<T, 1>(queue, products);
+    linear_rows_of<T, 4>(queue, products);
   });
 }
 
@@ -219,8 +230,12 @@ void low_rank_finish7(const Queue& queue, const TimeMix7& att, bool first_block,
     to.alpha = rows_of<T>(p.alpha);
     to.g = rows_of<T>(p.g);
     to.v_first = rows_of<T>(v_first);
-    const dim3 grid(static_cast<unsigned>(att.n_head), kPaths);
-    launch(queue, low_rank_finish7_kernel<T>, grid, dim3(kThreads), 0, to);
+    const auto launch_groups = [&](auto tiles) {
+      const dim3 grid(static_cast<unsigned>(att.n_head), kPaths, row_groups(to.rows, tiles()));
+      launch(queue, low_rank_finish7_kernel<T, tiles()>, grid, dim3(kThreads), 0, to);
+    };
+    if (to.rows <= kTileRows) return launch_groups(std::integral_constant<int, 1>{});
+    launch_groups(std::integral_constant<int, 4>{});
   });
 }
 

@@ -15,10 +15,10 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kBlockOut = 128;           // outputs of a block
-constexpr int kWarpOut = 64;             // outputs of a warp, 8 per lane group
+constexpr int kBlockOut = 128;                          // outputs of a block
+constexpr int kWarpOut = 64;                            // outputs of a warp, 8 per lane group
 constexpr int kShares = kWarps * kWarpOut / kBlockOut;  // warps that share the inputs of one output range
-constexpr int kStep = 16;                // kept inputs of one matrix instruction
+constexpr int kStep = 16;                               // kept inputs of one matrix instruction
 constexpr int kLeastSlice = 512, kMostSlice = 2048;
 
 template <class T>
@@ -85,7 +85,8 @@ __device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept
 }
 
 // The warp's steps: lane 4g+q brings eight outputs from g*8 on of four kept inputs, which are then paired up.
-// Accumulator [j][t]: outputs g*8 + 2j and g*8 + 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q + 1.
+// Accumulator [j][t]: outputs g*8 + 2j and g*8 + 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q
+// + 1.
 template <class T, int kTiles>
 __device__ void multiply_kept(const T* weight, int outs, const uint16_t* kept, const T* values, int stride,
                               int steps, int share, float (&sum)[4][kTiles][4]) {
@@ -149,12 +150,9 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int count = keep_inputs<T, kTiles>(a, first, kept, values, stride);
 
   const T* slice_weight = a.weight + static_cast<int64_t>(first) * a.outs + first_out;
-  for (int i = threadIdx.x; i < 2 * count; i += kThreads) {  // 256 bytes of each kept input
-    prefetch(slice_weight + static_cast<int64_t>(kept[i / 2]) * a.outs + i % 2 * kWarpOut);
-  }
   float sum[4][kTiles][4] = {};
-  multiply_kept<T, kTiles>(slice_weight + half * kWarpOut, a.outs,
-                           kept, values, stride, count / kStep, share, sum);
+  multiply_kept<T, kTiles>(slice_weight + half * kWarpOut, a.outs, kept, values, stride, count / kStep, share,
+                           sum);
   __syncthreads();  // the values' place is taken over by the warps' parts
 
   auto* part = reinterpret_cast<float*>(shared);  // [kShares, rows, kBlockOut]
@@ -223,8 +221,8 @@ void linear_value_of(const Queue& queue, const ValuePlan& plan, Tensor in, const
                                     static_cast<int>(plan.slice),
                                     static_cast<int>(plan.slices)};
   launch(queue, linear_value_kernel<T, kTiles>,
-         dim3(static_cast<unsigned>(weight.out / kBlockOut), static_cast<unsigned>(plan.slices)), dim3(kThreads),
-         bytes, arguments);
+         dim3(static_cast<unsigned>(weight.out / kBlockOut), static_cast<unsigned>(plan.slices)),
+         dim3(kThreads), bytes, arguments);
 }
 
 }  // namespace

@@ -192,7 +192,8 @@ void narrow_of(const Queue& queue, Tensor wide, Tensor out) {
 }
 
 template <class T, class Table>
-void turn_of(const Queue& queue, Batch batch, const ChannelMix7& ffn, Tensor matrix, Tensor low, Tensor turned) {
+void turn_of(const Queue& queue, Batch batch, const ChannelMix7& ffn, Tensor matrix, Tensor low,
+             Tensor turned) {
   const int64_t rank = ffn.deep_rank;
   const auto more = rows_of<T>(matrix), weights = rows_of<T>(low), to = rows_of<T>(turned);
   const auto* table = static_cast<const Table*>(ffn.s_emb.data);
@@ -251,7 +252,8 @@ void shift(const Queue& queue, const Batch& batch, Tensor z, StateField carry, T
 }
 
 void lerp(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor out) {
-  with_activation(z.dtype, [&](auto sample) { lerp_of<decltype(sample)>(queue, z, other, mix, Tensor{}, out); });
+  with_activation(z.dtype,
+                  [&](auto sample) { lerp_of<decltype(sample)>(queue, z, other, mix, Tensor{}, out); });
 }
 
 void lerp_shifted(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) {
@@ -263,7 +265,8 @@ void activate(const Queue& queue, Tensor x, Tensor bias, Activation act) {
 }
 
 void add_bias(const Queue& queue, Tensor x, Tensor bias) {
-  with_activation(x.dtype, [&](auto sample) { activate_of<decltype(sample)>(queue, x, bias, Activation::tanh, true); });
+  with_activation(
+      x.dtype, [&](auto sample) { activate_of<decltype(sample)>(queue, x, bias, Activation::tanh, true); });
 }
 
 void multiply(const Queue& queue, Tensor a, Tensor b, Tensor out) {

@@ -8,73 +8,86 @@
 
 namespace fulmar::gpu {
 
-constexpr int kTileOut = 16;    // outputs of a warp's tile
-constexpr int kTileRows = 8;    // rows of one accumulator
-constexpr int kPiece = 64;      // inputs a warp takes at a time
+constexpr int kTileOut = 16;  // outputs of a warp's tile
+constexpr int kTileRows = 8;  // rows of one accumulator
+constexpr int kPiece = 64;    // inputs a warp takes at a time
 
-// Accumulates pieces first_piece, first_piece + step, ... Lane 4g+q holds of accumulator t the outputs g and
-// g + 8 for the rows 8t + 2q and 8t + 2q + 1. Weights are constant and may be fetched before the kernel in
-// front has finished; `in` is touched only after that.
-template <class T, int kTiles>
-__device__ __forceinline__ void multiply_rows(const T* weight, int64_t outs_left, const Rows<const T>& in,
-                                              int rows, int k, int first_piece, int step,
-                                              float (&sum)[kTiles][4]) {
+// Accumulates pieces first_piece, first_piece + kStep, ... Lane 4g+q holds of accumulator t the outputs g and
+// g + 8 for the rows 8t + 2q and 8t + 2q + 1. Outputs and rows past the end repeat the last ones; their
+// results mean nothing. Weights are constant and may be fetched before the kernel in front has finished; `in`
+// is touched only after that.
+template <class T, int kTiles, int kStep>
+__device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, const Rows<const T>& in,
+                                              int rows, int k, int first_piece, float (&sum)[kTiles][4]) {
+  constexpr int kAhead = kTiles == 1 ? 4 : 3;        // pieces of weights on their way
+  constexpr int kInputsAhead = kTiles == 1 ? 4 : 1;  // and of inputs; more of either would spill registers
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  const bool low_valid = g < outs_left, high_valid = g + 8 < outs_left;
-  const T* low_row = weight + static_cast<int64_t>(g) * k + q * 8;
-  const T* high_row = low_row + static_cast<int64_t>(8) * k;
-  const int pieces = (k + kPiece - 1) / kPiece;
-  constexpr int kPiecesAhead = 2;  // on their way from the cache; the memory's latency is prefetch's business
-  uint4 a[kPiecesAhead][4];  // (low row, high row) x (first, second half of the piece)
-  uint4 x[kPiecesAhead][2][kTiles];
+  const auto* low =
+      reinterpret_cast<const uint4*>(weight + static_cast<int64_t>(min(g, outs_left - 1)) * k) + q;
+  const auto* high =
+      reinterpret_cast<const uint4*>(weight + static_cast<int64_t>(min(g + 8, outs_left - 1)) * k) + q;
+  const uint4* row[kTiles];
+#pragma unroll
+  for (int t = 0; t < kTiles; t++)
+    row[t] = reinterpret_cast<const uint4*>(in[min(t * kTileRows + g, rows - 1)]) + q;
+  constexpr int kVectors = kPiece / 8;  // of a piece; a lane's are at 0 and 4
+  const int whole = k / kPiece;
+  const int count = whole > first_piece ? (whole - first_piece + kStep - 1) / kStep : 0;
+  uint4 a[kAhead][4];  // (low row, high row) x (first, second half of the piece)
+  uint4 x[kInputsAhead][kTiles][2];
 
-  const auto fetch_weights = [&](uint4(&to)[4], int piece) {
+  const auto fetch_weights = [&](uint4(&to)[4], int i) {
+    const int at = (first_piece + i * kStep) * kVectors;
+    to[0] = __ldcs(low + at), to[1] = __ldcs(low + at + 4);
+    to[2] = __ldcs(high + at), to[3] = __ldcs(high + at + 4);
+  };
+  const auto fetch_inputs = [&](uint4(&to)[kTiles][2], int i) {
+    const int at = (first_piece + i * kStep) * kVectors;
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-      const int at = piece * kPiece + half * 32;
-      const bool inside = piece < pieces && at + q * 8 < k;
-      to[half] = inside && low_valid ? __ldcs(reinterpret_cast<const uint4*>(low_row + at)) : uint4{};
-      to[2 + half] = inside && high_valid ? __ldcs(reinterpret_cast<const uint4*>(high_row + at)) : uint4{};
+    for (int t = 0; t < kTiles; t++) to[t][0] = row[t][at], to[t][1] = row[t][at + 4];
+  };
+  // Any order of the inputs will do if weights and rows agree on it: a lane's eight neighbours serve as the
+  // positions that two instructions want from it.
+  const auto multiply = [&](const uint4& from_low, const uint4& from_high, int half,
+                            const uint4(&from)[kTiles][2]) {
+#pragma unroll
+    for (int t = 0; t < kTiles; t++) {
+      const uint4& v = from[t][half];
+      matrix_multiply_add<T>(sum[t], from_low.x, from_high.x, from_low.y, from_high.y, v.x, v.y);
+      matrix_multiply_add<T>(sum[t], from_low.z, from_high.z, from_low.w, from_high.w, v.z, v.w);
     }
   };
-  // As far ahead as the weights: waiting for the inputs of each piece would cost more than its arithmetic.
-  const auto fetch_inputs = [&](uint4(&to)[2][kTiles], int piece) {
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-      const int at = piece * kPiece + half * 32 + q * 8;
-#pragma unroll
-      for (int t = 0; t < kTiles; t++) {
-        const int row = t * kTileRows + g;
-        const bool inside = row < rows && piece < pieces && at < k;
-        to[half][t] = inside ? *reinterpret_cast<const uint4*>(in[row] + at) : uint4{};
-      }
-    }
-  };
-#pragma unroll
-  for (int ahead = 0; ahead < kPiecesAhead; ahead++) fetch_weights(a[ahead], first_piece + ahead * step);
+  for (int i = 0; i < kAhead; i++) {
+    if (i < count) fetch_weights(a[i], i);
+  }
   wait_for_previous();
 #pragma unroll
-  for (int ahead = 0; ahead < kPiecesAhead; ahead++) fetch_inputs(x[ahead], first_piece + ahead * step);
-
-  for (int base = first_piece; base < pieces; base += kPiecesAhead * step) {
+  for (int i = 0; i < kInputsAhead; i++) {
+    if (i < count) fetch_inputs(x[i], i);
+  }
+  for (int base = 0; base < count; base += kAhead) {
 #pragma unroll
-    for (int ahead = 0; ahead < kPiecesAhead; ahead++) {
-      // Pieces past the end are zeros.
+    for (int ahead = 0; ahead < kAhead; ahead++) {
+      const int i = base + ahead;
+      if (i >= count) break;
+      multiply(a[ahead][0], a[ahead][2], 0, x[ahead % kInputsAhead]);
+      multiply(a[ahead][1], a[ahead][3], 1, x[ahead % kInputsAhead]);
+      if (i + kAhead < count) fetch_weights(a[ahead], i + kAhead);
+      if (i + kInputsAhead < count) fetch_inputs(x[ahead % kInputsAhead], i + kInputsAhead);
+    }
+  }
+  // What is left of the inputs after whole pieces.
+  if (k % kPiece != 0 && (whole - first_piece) % kStep == 0 && whole >= first_piece) {
 #pragma unroll
-      for (int half = 0; half < 2; half++) {
-        const uint4 low = a[ahead][half], high = a[ahead][2 + half];
+    for (int half = 0; half < 2; half++) {
+      const int at = whole * kVectors + half * 4;
+      const bool inside = (at + q) * 8 < k;
+      const uint4 from_low = inside ? low[at] : uint4{}, from_high = inside ? high[at] : uint4{};
+      uint4 from[kTiles][2];
 #pragma unroll
-        for (int t = 0; t < kTiles; t++) {
-          // Any order of the inputs will do if weights and rows agree on it: a lane's eight neighbours serve as
-          // the positions that two instructions want from it.
-          const uint4 from = x[ahead][half][t];
-          matrix_multiply_add<T>(sum[t], low.x, high.x, low.y, high.y, from.x, from.y);
-          matrix_multiply_add<T>(sum[t], low.z, high.z, low.w, high.w, from.z, from.w);
-        }
-      }
-      const int next = base + (ahead + kPiecesAhead) * step;
-      fetch_weights(a[ahead], next);
-      fetch_inputs(x[ahead], next);
+      for (int t = 0; t < kTiles; t++) from[t][half] = inside ? row[t][at] : uint4{};
+      multiply(from_low, from_high, half, from);
     }
   }
 }

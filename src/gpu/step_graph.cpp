@@ -9,7 +9,8 @@ void StepGraphs::forget() {
   recorded_.clear();
 }
 
-void StepGraphs::run(cudaStream_t stream, const Key& key, uint64_t memory, const std::function<void()>& body) {
+void StepGraphs::run(cudaStream_t stream, const Key& key, uint64_t memory,
+                     const std::function<void()>& body) {
   if (memory != memory_) {
     FULMAR_GPU(cudaStreamSynchronize(stream));
     forget();

@@ -21,8 +21,8 @@ class StepGraphs {
   using Key = std::tuple<int64_t, int64_t, const void*>;
 
   // Runs the body as it is the first time a shape comes, so that everything it needs is chosen and allocated;
-  // records it the second time; replays it afterwards. `memory` changes whenever memory was allocated or given
-  // back: what was recorded before may then point into nowhere.
+  // records it the second time; replays it afterwards. `memory` changes whenever memory was allocated or
+  // given back: what was recorded before may then point into nowhere.
   void run(cudaStream_t stream, const Key& key, uint64_t memory, const std::function<void()>& body);
 
  private:

@@ -17,8 +17,8 @@ struct StepPlan {
   std::vector<int32_t> numbers;
 };
 
-// Pads steps of one row per sequence with rows in `spare_slot`, unless a sequence lives there. Then, if all rows
-// are wanted, the padding's are, too: it is the batch sizes that graphs are recorded for.
+// Pads steps of one row per sequence with rows in `spare_slot`, unless a sequence lives there. Then, if all
+// rows are wanted, the padding's are, too: it is the batch sizes that graphs are recorded for.
 void plan_step(const StepInput& input, int32_t spare_slot, int64_t rows_per_chunk, StepPlan& plan);
 
 }  // namespace fulmar::gpu

@@ -32,7 +32,8 @@ Status Upload::open() {
   for (Stage& stage : stages_) {
     if (cudaMallocHost(&stage.pinned, kStage) != cudaSuccess) {
       cudaGetLastError();
-      return Error{ErrorKind::resource, "cannot allocate " + std::to_string(kStage) + " bytes of pinned memory"};
+      return Error{ErrorKind::resource,
+                   "cannot allocate " + std::to_string(kStage) + " bytes of pinned memory"};
     }
     FULMAR_ASSIGN(stage.raw, allocate_device(kStage));
     FULMAR_GPU(cudaEventCreateWithFlags(&stage.free, cudaEventDisableTiming));
@@ -53,9 +54,10 @@ void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DT
   const bool by_columns = from.row_stride == 1 && from.col_stride == from.rows && !from.row_major();
   if (!kept(from.dtype) || !(from.row_major() || by_columns)) {
     const std::vector<float> values = gathered(from);
-    return matrix(queue, {reinterpret_cast<const std::byte*>(values.data()), DType::f32, from.rows, from.cols,
-                          from.cols, 1},
-                  target, to, transpose);
+    return matrix(
+        queue,
+        {reinterpret_cast<const std::byte*>(values.data()), DType::f32, from.rows, from.cols, from.cols, 1},
+        target, to, transpose);
   }
   // Lines lie one after the other: the rows, or the columns of a matrix stored by columns.
   const int64_t lines = by_columns ? from.cols : from.rows, line = by_columns ? from.rows : from.cols;

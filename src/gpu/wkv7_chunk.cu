@@ -1,14 +1,15 @@
-// RWKV-7's recurrence for long sequences on matrix units (WY form of the chunked recurrence, chunks of 16 rows).
+// RWKV-7's recurrence for long sequences on matrix units (WY form of the chunked recurrence, chunks of 16
+// rows).
 //
 // With A = -kk, B = kk * alpha, G the running sum of log decays within a chunk, E = G without the row's own:
 //   M_ab, M_ak, M_rk, M_rb   products of A, R with K, B, each scaled by exp of differences of E and G
 //   U = W S0^T + U~          W = (I - M_ab)^-1 (A exp E), U~ = (I - M_ab)^-1 M_ak V
 //   Y = M_rk V + M_rb U + (R exp G) S0^T
 //   S = S0 diag(exp G_last) + V^T (K exp(G_last - G)) + U^T (B exp(G_last - G))
-// The first kernel computes all that does not depend on the state, for every chunk and head at once; the second
-// walks the chunks of each sequence with the state in registers. Products take f16 operands, whose exponents
-// stay small because both factors are centred on the chunk's middle row; sums, the triangular solve and the
-// state are f32.
+// The first kernel computes all that does not depend on the state, for every chunk and head at once; the
+// second walks the chunks of each sequence with the state in registers. Products take f16 operands, whose
+// exponents stay small because both factors are centred on the chunk's middle row; sums, the triangular solve
+// and the state are f32.
 #include "base/check.h"
 #include "gpu/element.h"
 #include "gpu/head_math.h"
@@ -24,18 +25,18 @@ constexpr int kHeadTiles = kHeadSize / 16;  // tiles of 16 value channels
 constexpr int kMiddle = kChunk / 2;         // the row that exponents are centred on
 
 // What the first kernel leaves for the second, per chunk and head, in the order in which lanes of matrix
-// instructions take it. Lane 4g+q; a lane's key channels are 16q..16q+15, so that the state's rows are read and
-// written in whole pieces: accumulator tile j, element e is key 16q + 2j + e.
+// instructions take it. Lane 4g+q; a lane's key channels are 16q..16q+15, so that the state's rows are read
+// and written in whole pieces: accumulator tile j, element e is key 16q + 2j + e.
 struct alignas(16) ChunkData {
-  Half w[kChunk][kHeadSize + 8];       // W; rows padded against bank conflicts
-  Half r[kChunk][kHeadSize + 8];       // R exp G
-  Half k[8][kWarp][4];                 // K exp(G_last - G): [tile j][lane][rows 2q, 2q+1, 2q+8, 2q+9]
-  Half b[8][kWarp][4];                 // B exp(G_last - G), likewise
-  uint32_t m_rk[kWarp][4];             // [lane][row tile][half of the inner rows], pairs
+  Half w[kChunk][kHeadSize + 8];  // W; rows padded against bank conflicts
+  Half r[kChunk][kHeadSize + 8];  // R exp G
+  Half k[8][kWarp][4];            // K exp(G_last - G): [tile j][lane][rows 2q, 2q+1, 2q+8, 2q+9]
+  Half b[8][kWarp][4];            // B exp(G_last - G), likewise
+  uint32_t m_rk[kWarp][4];        // [lane][row tile][half of the inner rows], pairs
   uint32_t m_rb[kWarp][4];
-  float decay[kHeadSize];              // exp G_last
-  Half u[kHeadTiles][kWarp][8];        // U~^T: [value tile][lane][row tile][accumulator element]
-  uint32_t v[kHeadTiles][kWarp][4];    // V^T as left operand
+  float decay[kHeadSize];            // exp G_last
+  Half u[kHeadTiles][kWarp][8];      // U~^T: [value tile][lane][row tile][accumulator element]
+  uint32_t v[kHeadTiles][kWarp][4];  // V^T as left operand
 };
 
 struct ChunkInputs {
@@ -53,7 +54,7 @@ struct alignas(16) PrepareShared {
   Half b[kChunk][kHeadSize + 8], k[kChunk][kHeadSize + 8];  // centred right factors
   float a_decayed[kChunk][kHeadSize];                       // A exp E
   float v[kChunk][kHeadSize];
-  float m_ab[kChunk][kChunk], m_ak[kChunk][kChunk];         // transposed: [inner row][row]
+  float m_ab[kChunk][kChunk], m_ak[kChunk][kChunk];  // transposed: [inner row][row]
   float half_sum[2][kHeadSize];
 };
 
@@ -112,7 +113,7 @@ __device__ void scale_rows(const ChunkInputs& in, int64_t first_row, int rows, i
     b_end[i] = from_float<Half>(b[i] * end);
   }
   if (half == 0) out.decay[c] = __expf(last);
-  // Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second: each thread has one pair per q.
+    // Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second: each thread has one pair per q.
 #pragma unroll
   for (int q = 0; q < 4; q++) {
     const int lane = column_of(c) * 4 + q;
@@ -369,7 +370,8 @@ void walk_of(const Queue& queue, const Batch& batch, const Chunks& chunks, int64
     return true;
   }();
   FULMAR_CHECK(allowed);
-  const dim3 grid(static_cast<unsigned>(n_head * kHeadTiles / kWalkWarps), static_cast<unsigned>(batch.sequences));
+  const dim3 grid(static_cast<unsigned>(n_head * kHeadTiles / kWalkWarps),
+                  static_cast<unsigned>(batch.sequences));
   launch(queue, wkv7_chunk_walk_kernel<T, S>, grid, dim3(kWalkWarps * kWarp), kShared, batch, chunks, data,
          n_head, slots_of<S>(wkv), y.as<T>(), y.stride);
 }

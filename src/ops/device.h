@@ -1,5 +1,5 @@
-// How the program reaches a GPU without knowing its vendor: declared here, defined by the GPU backend or, in a
-// build without one, by its stand-in that says so.
+// How the program reaches a GPU without knowing its vendor: declared here, defined by the GPU backend or, in
+// a build without one, by its stand-in that says so.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 namespace fulmar {
 
 struct DeviceOptions {
-  int index = 0;                   // among those that list_gpus gives
-  bool half_state = false;         // keep the recurrent state in f16 between tokens; computed in f32 anyway
-  DType activation = DType::f16;   // f16 or bf16; matrices are imported into this type
-  bool capture = true;             // replay decode steps from recorded graphs
+  int index = 0;                  // among those that list_gpus gives
+  bool half_state = false;        // keep the recurrent state in f16 between tokens; computed in f32 anyway
+  DType activation = DType::f16;  // f16 or bf16; matrices are imported into this type
+  bool capture = true;            // replay decode steps from recorded graphs
 };
 
 struct GpuInfo {

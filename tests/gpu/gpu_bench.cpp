@@ -66,7 +66,8 @@ StepArrays step_of(int64_t sequences, int64_t length, int64_t vocab) {
   return out;
 }
 
-void bench_steps(Ops& ops, Model& model, const std::string& label, int64_t sequences, int64_t length, bool half) {
+void bench_steps(Ops& ops, Model& model, const std::string& label, int64_t sequences, int64_t length,
+                 bool half) {
   StateLayout layout = model.state_layout();
   layout.wkv_dtype = half ? DType::f16 : DType::f32;
   auto pool = StatePool::make(ops, layout, sequences);
@@ -84,8 +85,9 @@ void bench_steps(Ops& ops, Model& model, const std::string& label, int64_t seque
   for (const float x : row) mean += x / static_cast<double>(row.size());
   for (const float x : row) squares += (x - mean) * (x - mean) / static_cast<double>(row.size());
   const auto rows = static_cast<double>(sequences * length);
-  std::printf("%-22s %9.3f ms (%.3f..%.3f) %10.0f tok/s  logits std %.3f\n", label.c_str(), timing.median * 1e3,
-              timing.least * 1e3, timing.most * 1e3, rows / timing.median, std::sqrt(squares));
+  std::printf("%-22s %9.3f ms (%.3f..%.3f) %10.0f tok/s  logits std %.3f\n", label.c_str(),
+              timing.median * 1e3, timing.least * 1e3, timing.most * 1e3, rows / timing.median,
+              std::sqrt(squares));
   std::fflush(stdout);
 }
 
@@ -100,8 +102,8 @@ class Layers {
     for (float& x : vector_) x = static_cast<float>(random() % 1000) / 1000.0f;
     for (int i = 0; i < kCount; i++) make_layer();
     x_ = tensor(rows, c_, DType::f32);
-    for (Tensor* t : {&pending, &v_first, &y, &p.r, &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha, &mixed[0], &mixed[1],
-                      &mixed[2], &mixed[3], &mixed[4], &mixed[5]}) {
+    for (Tensor* t : {&pending, &v_first, &y, &p.r, &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha, &mixed[0],
+                      &mixed[1], &mixed[2], &mixed[3], &mixed[4], &mixed[5]}) {
       *t = tensor(rows, c_, DType::f16);
     }
   }
@@ -126,7 +128,8 @@ class Layers {
 
  private:
   Weight weight(int64_t out, int64_t in, WeightRole role) {
-    return ops_.import_weight({reinterpret_cast<const std::byte*>(bits_.data()), DType::f16, out, in, in, 1}, role)
+    return ops_
+        .import_weight({reinterpret_cast<const std::byte*>(bits_.data()), DType::f16, out, in, in, 1}, role)
         .value();
   }
   Tensor vector(int64_t rows) {
@@ -141,7 +144,8 @@ class Layers {
     a.head_size = 64;
     a.ln1 = {vector(1), vector(1)};
     a.mix = vector(6);
-    for (Weight* w : {&a.receptance, &a.key, &a.value, &a.output}) *w = weight(c_, c_, WeightRole::projection);
+    for (Weight* w : {&a.receptance, &a.key, &a.value, &a.output})
+      *w = weight(c_, c_, WeightRole::projection);
     a.w = low_rank(spec_.rank_w);
     a.a = low_rank(spec_.rank_a);
     a.v = low_rank(spec_.rank_v);
@@ -186,15 +190,17 @@ void bench_kernels(Ops& ops, const SyntheticSpec& spec, int64_t sequences, int64
   }
   int turn = 0;
   const auto report = [&](const char* name, double bytes, double flop, const std::function<void(int)>& call) {
-    const Timing t = time_calls(ops, [&] { call(turn++ % Layers::kCount); }, 0.02);
-    std::printf("K %ldx%ld %-14s %8.2f us %7.0f GB/s %7.1f TFLOP/s\n", sequences, length, name, t.median * 1e6,
-                bytes / t.median / 1e9, flop / t.median / 1e12);
+    const Timing t = time_calls(
+        ops, [&] { call(turn++ % Layers::kCount); }, 0.02);
+    std::printf("K %ldx%ld %-14s %8.2f us %7.0f GB/s %7.1f TFLOP/s\n", sequences, length, name,
+                t.median * 1e6, bytes / t.median / 1e9, flop / t.median / 1e12);
     std::fflush(stdout);
   };
   const double u = static_cast<double>(rows * c) * 2, square = static_cast<double>(c * c) * 2;
   const double ranks = static_cast<double>(spec.rank_w + spec.rank_a + spec.rank_v + spec.rank_g);
   const double r = static_cast<double>(rows);
-  report("enter7", 11 * u, 0, [&](int i) { ops.enter7(batch, l.att[i], l.x_, l.pending, state.att_shift(i), l.mixed); });
+  report("enter7", 11 * u, 0,
+         [&](int i) { ops.enter7(batch, l.att[i], l.x_, l.pending, state.att_shift(i), l.mixed); });
   report("project7", 3 * square + ranks * c * 4 + 15 * u, r * (3 * square + ranks * c * 4),
          [&](int i) { ops.project7(batch, l.att[i], l.mixed, false, l.v_first, l.p); });
   const double states = static_cast<double>(sequences * c * 64) * 4 * 2;
@@ -209,14 +215,16 @@ void bench_kernels(Ops& ops, const SyntheticSpec& spec, int64_t sequences, int64
   }
   report("attend7", states + 9 * u + square, r * square,
          [&](int i) { ops.attend7(batch, l.att[i], l.p, state.wkv(i), l.y, l.pending); });
-  report("linear c2c", square + 2 * u, r * square, [&](int i) { ops.linear(l.y, l.att[i].output, l.pending); });
+  report("linear c2c", square + 2 * u, r * square,
+         [&](int i) { ops.linear(l.y, l.att[i].output, l.pending); });
   report("linear key", 4 * square, r * 4 * square, [&](int i) { ops.linear(l.y, l.ffn[i].key, hidden); });
-  report("linear value", 4 * square, r * 4 * square, [&](int i) { ops.linear(hidden, l.ffn[i].value, l.pending); });
-  report("value 90% zero", 4 * square, r * 4 * square, [&](int i) { ops.linear(sparse, l.ffn[i].value, l.pending); });
+  report("linear value", 4 * square, r * 4 * square,
+         [&](int i) { ops.linear(hidden, l.ffn[i].value, l.pending); });
+  report("value 90% zero", 4 * square, r * 4 * square,
+         [&](int i) { ops.linear(sparse, l.ffn[i].value, l.pending); });
   report("activate hidden", 8 * u, 0, [&](int) { ops.activate(hidden, {}, Activation::relu_squared); });
-  report("channel_mix7", 8 * square, r * 8 * square, [&](int i) {
-    ops.channel_mix7(batch, {}, l.ffn[i], l.x_, l.pending, state.ffn_shift(i));
-  });
+  report("channel_mix7", 8 * square, r * 8 * square,
+         [&](int i) { ops.channel_mix7(batch, {}, l.ffn[i], l.x_, l.pending, state.ffn_shift(i)); });
 }
 
 int run(int count, char** arguments) {
@@ -245,15 +253,16 @@ int run(int count, char** arguments) {
       const double begin = seconds();
       auto checkpoint = synthetic_checkpoint(spec);
       const double made = seconds();
-      auto loaded = Model::load(std::move(checkpoint), *ops,
-                                {.max_rows = 4096, .max_wanted = 1024, .allow_nonfinite = true, .progress = {}});
+      auto loaded =
+          Model::load(std::move(checkpoint), *ops,
+                      {.max_rows = 4096, .max_wanted = 1024, .allow_nonfinite = true, .progress = {}});
       if (!loaded.ok()) {
         std::printf("%s\n", loaded.error().text.c_str());
         return 1;
       }
       model = std::move(loaded).value();
-      std::printf("%s on %s: made in %.1f s, loaded in %.1f s\n", arguments[1], ops->name().c_str(), made - begin,
-                  seconds() - made);
+      std::printf("%s on %s: made in %.1f s, loaded in %.1f s\n", arguments[1], ops->name().c_str(),
+                  made - begin, seconds() - made);
     }
     if (std::sscanf(arguments[i], "decode:%ld:%7s", &sequences, kind) == 2 ||
         std::sscanf(arguments[i], "prefill:%ldx%ld", &sequences, &length) == 2) {

@@ -1,4 +1,5 @@
-// Whole models: GPU against CPU in one process, and the invariants of chunking, packing, padding and replaying.
+// Whole models: GPU against CPU in one process, and the invariants of chunking, packing, padding and
+// replaying.
 #include <cmath>
 #include <random>
 
@@ -164,7 +165,8 @@ TEST_F(GpuTest, ChunkedRecurrenceAgreesWithTheRecurrentOne) {
       support::OpsRig rig(gpu(), 5);
       const int64_t c = heads * 64;
       const Batch batch = rig.begin(lengths, heads, 64);
-      const auto r = rig.tensor(batch.rows, c), k = rig.tensor(batch.rows, c, -2, 2), v = rig.tensor(batch.rows, c);
+      const auto r = rig.tensor(batch.rows, c), k = rig.tensor(batch.rows, c, -2, 2),
+                 v = rig.tensor(batch.rows, c);
       const auto u = rig.tensor(batch.rows, c, -8, 4), alpha = rig.tensor(batch.rows, c, 0, 1);
       const auto kk = rig.tensor(batch.rows, c, -0.125, 0.125);
       TimeMix7 att;

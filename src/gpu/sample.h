@@ -1,0 +1,37 @@
+// Sampling on the device: what one token's draw needs, as plain data, and the kernel's launch.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/device.h"
+#include "tensor/tensor.h"
+
+namespace fulmar::gpu {
+
+struct SampleChange {
+  int32_t token;
+  float added;
+};
+
+struct SampleJob {
+  int64_t logits_row = 0;
+  uint64_t seed = 0, position = 0;
+  int32_t changes = 0, biases = 0,
+          penalties = 0;         // first change; how many biases and, behind them, penalties
+  int32_t bans = 0, banned = 0;  // first ban and their number
+  int32_t top_k = 0;             // <= 0: no limit
+  float inverse_temperature = 1, top_p = 1, min_p = 0;
+  int32_t greedy = 0, logprob = 0;
+};
+
+struct SampleResult {
+  int32_t token = 0;
+  float logprob = 0;
+  int32_t done = 0;  // 0: more candidates than the device sorts; the host draws this one
+};
+
+// work: f32 [count, V]; logits f32 [rows, V] stay as they are.
+void sample(const Queue&, int64_t count, const SampleJob* jobs, const SampleChange* changes,
+            const int32_t* bans, Tensor logits, float* work, SampleResult* results);
+
+}  // namespace fulmar::gpu
