@@ -1,4 +1,4 @@
-// fulmar serve: one model, one engine, the HTTP server, until a signal says stop.
+// fulmar serve: models with their engines, the HTTP server, until a signal says stop.
 #include <fmt/core.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include "app/commands.h"
 #include "app/exit_code.h"
 #include "app/heartbeat.h"
+#include "app/model_admin.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
 #include "base/log.h"
@@ -32,6 +33,9 @@ struct ServeFlags {
   int64_t max_prefill_batch = 0;
   bool use_cuda_graph = false;
   int64_t body_mib = 64;
+  AdminOptions admin;
+  bool no_model = false;
+  bool dynamic_loading = false;
 };
 
 void add_flags(CLI::App& app, ServeFlags& flags) {
@@ -57,6 +61,11 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--grace", flags.grace_seconds, "seconds that running requests may take after SIGTERM")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
+  app.add_flag("--no-model", flags.no_model, "start without one: 503 until /loadmodel brings one");
+  app.add_option("--model-root", flags.admin.root, "files that clients name must lie below this folder")
+      ->check(CLI::ExistingDirectory);
+  app.add_flag("--enable-dynamic-loading", flags.dynamic_loading,
+               "take --model as a folder of which /v1/model/load serves one model; starts without one");
   app.add_option("--directory", flags.directory, "redis:// address at which to announce this worker")
       ->envname("FULMAR_DIRECTORY");
   app.add_option("--announce-as", flags.record.name, "name in the directory; default: host name and port");
@@ -85,9 +94,9 @@ sigset_t ending_signals() {
   return set;
 }
 
-void greet(const Server& server, const ServedModel& model, const ServerOptions& options) {
+void greet(const Server& server, const ServedModelPtr& model, const ServerOptions& options) {
   const std::string key = options.password.empty() ? "" : " -H 'Authorization: Bearer PASSWORD'";
-  fmt::print("Fulmar serves {} on http://{}/\n\n", model.id, server.address());
+  fmt::print("Fulmar serves {} on http://{}/\n\n", model ? model->id : "no model yet", server.address());
   fmt::print("  open the page:  http://{}/\n", server.address());
   fmt::print("  or paste this:  curl -s http://{}/v1/chat/completions{} -d '{}'\n\n", server.address(), key,
              R"({"messages":[{"role":"user","content":"What is 12 + 30?"}]})");
@@ -96,13 +105,13 @@ void greet(const Server& server, const ServedModel& model, const ServerOptions& 
 
 // Null without a directory.
 Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Server& server,
-                                            const ServedModel& model) {
+                                            const ServedModelPtr& model) {
   if (flags.directory.empty()) return std::unique_ptr<Heartbeat>();
   FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.directory));
   WorkerRecord record = flags.record;
   if (record.host.empty()) record.host = flags.server.host;
   record.port = server.port();
-  record.model = model.id;
+  record.model = model ? model->id : std::string();
   if (record.name.empty()) {
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
@@ -116,15 +125,26 @@ Result<int> serve(ServeFlags flags) {
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // before any thread starts, so that all inherit it
 
   ModelRegistry models;
-  FULMAR_ASSIGN(const auto served, ServedEngine::open(flags.model, flags.engine));
-  models.add(served->model());
+  if (flags.dynamic_loading) {
+    flags.admin.folder = flags.model.model;
+    if (std::error_code error; !std::filesystem::is_directory(flags.admin.folder, error)) {
+      return Error{
+          ErrorKind::invalid,
+          fmt::format("--enable-dynamic-loading: --model is '{}'; wanted a folder", flags.model.model)};
+    }
+  }
+  LocalAdmin admin(models, flags.model, flags.engine, flags.admin);
+  if (!flags.no_model && !flags.dynamic_loading) {
+    FULMAR_ASSIGN(auto served, ServedEngine::open(flags.model, flags.engine));
+    admin.adopt(std::move(served));
+  }
   flags.server.prefill_chunk = flags.engine.prefill_chunk;
   flags.server.grace = std::chrono::milliseconds(static_cast<int64_t>(flags.grace_seconds * 1000));
   flags.server.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
-  FULMAR_ASSIGN(const auto server, Server::start(flags.server, models));
-  greet(*server, *served->model(), flags.server);
+  FULMAR_ASSIGN(const auto server, Server::start(flags.server, models, &admin));
+  greet(*server, models.find({}, false), flags.server);
 
-  FULMAR_ASSIGN(const auto heartbeat, announce(flags, *server, *served->model()));
+  FULMAR_ASSIGN(const auto heartbeat, announce(flags, *server, models.find({}, false)));
 
   int signal = 0;
   sigwait(&ending, &signal);

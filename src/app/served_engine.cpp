@@ -121,7 +121,7 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
 }
 
 Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
-                                                         const ServeEngineFlags& flags) {
+                                                         const ServeEngineFlags& flags, const ServeAs& as) {
   FULMAR_ASSIGN(auto store, open_store(flags));
   auto served = std::make_shared<ServedEngine>();
   ModelFlags sized = model;
@@ -150,7 +150,9 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
 
   auto facts = std::make_shared<ServedModel>();
   facts->path = loaded.path.string();
-  facts->id = served_id(facts->path);
+  facts->id = as.id.empty() ? served_id(facts->path) : as.id;
+  facts->default_temperature = as.default_temperature;
+  facts->default_top_p = as.default_top_p;
   facts->created = file_time(loaded.path);
   facts->architecture = fmt::format("rwkv{}", loaded.model->config().version);
   facts->runtime = name_of(loaded.model->config().dtype);
@@ -160,7 +162,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   facts->tokenizer = loaded.tokenizer.get();
   FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));
   facts->stops = stop_defaults(*loaded.tokenizer);
-  facts->thinks = thinks_by_default(*parse_think_template(flags.think_template), facts->id);
+  facts->thinks = thinks_by_default(*parse_think_template(flags.think_template), served_id(facts->path));
   served->served_ = std::move(facts);
   return served;
 }

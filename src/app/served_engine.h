@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/model_source.h"
@@ -22,7 +23,7 @@ struct ServeEngineFlags {
   int64_t device_sessions = 16;
   int64_t host_sessions = 32;
   std::string session_db = "rwkv_sessions.db";
-  std::string state_store;   // URL of a store that workers share, in place of the file
+  std::string state_store;     // URL of a store that workers share, in place of the file
   double state_ttl_days = 30;  // in the shared store, since a session's last turn; 0: for ever
   double flush_seconds = 2;
   int64_t prefix_slots = 16;
@@ -31,14 +32,24 @@ struct ServeEngineFlags {
   std::string eos_id;                   // empty: the vocabulary's own; "none"; a number
 };
 
+// What a model is called, and what it does where a request says nothing.
+struct ServeAs {
+  std::string id;  // empty: the file's name
+  std::optional<double> default_temperature;
+  std::optional<double> default_top_p;
+};
+
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
 
 class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
  public:
-  static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags);
+  static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags,
+                                                    const ServeAs& as = {});
 
   // Shares ownership with this.
   ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
+  const ModelConfig& config() const { return loaded_.model->config(); }
+  size_t memory_free() const { return loaded_.ops->memory_free(); }  // on its device, bytes
 
  private:
   LoadedModel loaded_;

@@ -91,7 +91,7 @@ void resume_request(std::shared_ptr<Call> call) {
   options.stream = true;
   options.chunk_size = chunk_size;
   auto writer = std::make_unique<NativeWriter>(AnswerHead{id, {}, unix_seconds(), name}, kBatchShape, false);
-  const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), *model->engine);
+  const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), model);
   if (const Status resumed = model->engine->resume(id, max_tokens, reply); !resumed) {
     if (resumed.error().kind == ErrorKind::not_found) {
       return call->fail({404, "Paused request not found", {}, "not_found", {}});

@@ -27,9 +27,25 @@ ApiError missing(const JsonValue& body) {
   return bad_value("one of 'messages', 'contents', 'prompt' is required", {}, "missing_input");
 }
 
+std::string public_name(const ServedModel& model) {
+  return model.initial_state.empty() ? model.id : model.id + " " + model.initial_state;
+}
+
+// Every model, each followed by itself with its tuned states.
+std::vector<ServedModelPtr> models_and_states(const ModelRegistry& models) {
+  std::vector<ServedModelPtr> list;
+  for (const ServedModelPtr& model : models.all()) {
+    list.push_back(model);
+    for (const TunedState& state : models.states(model->id)) {
+      if (auto started = models.with_state(model, state.name)) list.push_back(std::move(started));
+    }
+  }
+  return list;
+}
+
 void write_model(JsonWriter& json, const ServedModel& model) {
   json.begin_object()
-      .member("id", model.id)
+      .member("id", public_name(model))
       .member("object", "model")
       .member("created", model.created)
       .member("owned_by", "fulmar")
@@ -71,16 +87,26 @@ void generate_by_input(std::shared_ptr<Call> call) {
 }
 
 void list_models(std::shared_ptr<Call> call) {
+  const Service& service = call->service();
   JsonWriter json;
   json.begin_object().member("object", "list").key("data").begin_array();
-  for (const ServedModelPtr& model : call->service().models.all()) write_model(json, *model);
-  json.end_array().end_object();
-  call->respond_json(json.take());
+  for (const ServedModelPtr& model : models_and_states(service.models)) write_model(json, *model);
+  json.end_array();
+  const auto available = service.admin ? service.admin->available() : std::vector<std::string>();
+  if (!available.empty()) {
+    const ServedModelPtr loaded = service.models.find({}, false);
+    json.key("loaded");
+    loaded ? json.value(loaded->id) : json.null();
+    json.key("available").begin_array();
+    for (const std::string& id : available) json.value(id);
+    json.end_array();
+  }
+  call->respond_json(json.end_object().take());
 }
 
 void show_model(std::shared_ptr<Call> call) {
-  for (const ServedModelPtr& model : call->service().models.all()) {
-    if (model->id != call->argument() && model->view_name != call->argument()) continue;
+  for (const ServedModelPtr& model : models_and_states(call->service().models)) {
+    if (call->argument() != public_name(*model) && call->argument() != model->view_name) continue;
     JsonWriter json;
     write_model(json, *model);
     return call->respond_json(json.take());
@@ -91,9 +117,8 @@ void show_model(std::shared_ptr<Call> call) {
 void list_model_names(std::shared_ptr<Call> call) {
   JsonWriter json;
   json.begin_array();
-  for (const ServedModelPtr& model : call->service().models.all()) {
-    const std::string& name = model->view_name.empty() ? model->id : model->view_name;
-    json.begin_object().member("object", "models").member("id", name).end_object();
+  for (const ServedModelPtr& model : models_and_states(call->service().models)) {
+    json.begin_object().member("object", "models").member("id", public_name(*model)).end_object();
   }
   json.end_array();
   call->respond_json(json.take());

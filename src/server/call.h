@@ -12,6 +12,7 @@
 #include "server/errors.h"
 #include "server/metrics.h"
 #include "server/options.h"
+#include "server/model_admin.h"
 #include "server/routes.h"
 #include "server/served_model.h"
 
@@ -24,6 +25,7 @@ struct Service {
   const ServerOptions options;
   Metrics metrics;
   std::atomic<bool> draining{false};
+  ModelAdmin* const admin;  // null: models and states stay as they are
 
   AuthRules auth_rules() const { return {options.password, options.auth_all, options.open_translate}; }
 };

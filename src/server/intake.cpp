@@ -212,6 +212,7 @@ std::vector<Ask> make_asks(Submission& submission) {
 
 ApiError submit_fault(const Error& error) {
   ApiError fault = api_error(error);
+      if (ask.state.initial_state.empty()) ask.state.initial_state = submission.model->initial_state;
   if (error.kind == ErrorKind::unavailable) {
     fault.text = "Request queue full";
     fault.code = "queue_full";
@@ -291,7 +292,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   options.split = submission.split;
   Engine& engine = *submission.model->engine;
   const bool resumable = options.stream && options.rows == 1;
-  const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), engine);
+  const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), submission.model);
 
   Request request{make_asks(submission), reply, submission.endpoint, submission.model_name, resumable};
   if (const Status accepted = engine.submit(std::move(request)); !accepted) {

@@ -19,11 +19,12 @@ void append(std::vector<T>& to, std::vector<T>&& from) {
 
 }  // namespace
 
-Reply::Reply(std::shared_ptr<Call> call, ReplyOptions options, std::unique_ptr<Writer> writer, Engine& engine)
+Reply::Reply(std::shared_ptr<Call> call, ReplyOptions options, std::unique_ptr<Writer> writer,
+             ServedModelPtr model)
     : call_(std::move(call)),
       options_(std::move(options)),
       writer_(std::move(writer)),
-      engine_(engine),
+      model_(std::move(model)),
       rows_(static_cast<size_t>(options_.rows)),
       unfinished_(options_.rows) {
   for (size_t i = 0; i < rows_.size(); ++i) {
@@ -33,7 +34,7 @@ Reply::Reply(std::shared_ptr<Call> call, ReplyOptions options, std::unique_ptr<W
 }
 
 void Reply::watch_client() const {
-  call_->exchange()->on_disconnect([&engine = engine_, id = options_.request_id] { engine.cancel(id); });
+  call_->exchange()->on_disconnect([model = model_, id = options_.request_id] { model->engine->cancel(id); });
 }
 
 void Reply::deliver(std::vector<Event> events) {
@@ -166,7 +167,7 @@ void Reply::finish() {
 
 void Reply::fail(const Error& error) {
   closed_ = true;
-  if (unfinished_ > 1) engine_.cancel(options_.request_id);
+  if (unfinished_ > 1) model_->engine->cancel(options_.request_id);
   const ApiError fault = api_error(error);
   std::string text = writer_->write_failure(fault);
   if (!streaming_) {

@@ -28,7 +28,9 @@ struct ReplyOptions {
 // The answer begins with the first admitted row: what fails before is a plain HTTP error (http-api.md 2.6).
 class Reply : public Listener {
  public:
-  Reply(std::shared_ptr<Call> call, ReplyOptions options, std::unique_ptr<Writer> writer, Engine& engine);
+  // Keeps the model for as long as it lives.
+  Reply(std::shared_ptr<Call> call, ReplyOptions options, std::unique_ptr<Writer> writer,
+        ServedModelPtr model);
 
   // Cancels the request when the client goes. To be called after a successful submit.
   void watch_client() const;
@@ -63,7 +65,7 @@ class Reply : public Listener {
   const std::shared_ptr<Call> call_;
   const ReplyOptions options_;
   const std::unique_ptr<Writer> writer_;
-  Engine& engine_;
+  const ServedModelPtr model_;
   std::vector<Row> rows_;
   int64_t unfinished_;
   std::vector<std::string> events_;  // formatted, not yet written

@@ -1,6 +1,7 @@
 // The table of routes.
 #include "server/routes.h"
 
+#include "server/api_admin.h"
 #include "server/api_big_batch.h"
 #include "server/api_chat.h"
 #include "server/api_control.h"
@@ -60,6 +61,13 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/tokens/count", kNative, Access::key, count_tokens},
 
     // Steering requests under way.
+    // Models and tuned states.
+    {"POST", "/loadmodel", kAdmin, Access::key, load_model_file},
+    {"POST", "/removemodel", kAdmin, Access::key, remove_models},
+    {"POST", "/loadstatemodel", kAdmin, Access::key, load_state_file},
+    {"POST", "/removestatemodel", kAdmin, Access::key, remove_states},
+    {"POST", "/v1/model/load", kOpenai, Access::key, load_available_model},
+
     {"DELETE", "/v1/requests/*", kAdmin, Access::key, cancel_request},
     {"POST", "/v1/server/stop", kNative, Access::key, stop_requests},
     {"POST", "/v1/server/pause", kNative, Access::key, pause_request, true},

@@ -13,6 +13,32 @@ bool is_general(std::string_view name) {
   return std::find(std::begin(kGeneralNames), std::end(kGeneralNames), name) != std::end(kGeneralNames);
 }
 
+bool names(std::string_view name, const ServedModel& model) {
+  if (name.empty()) return false;
+  return name == model.id || name == model.view_name || name == served_id(model.path);
+}
+
+// The part of `name` before " <state>"; empty when it does not end so.
+std::string_view without_state(std::string_view name, std::string_view state) {
+  if (name.size() < state.size() + 2 || !name.ends_with(state)) return {};
+  name.remove_suffix(state.size());
+  return name.back() == ' ' ? name.substr(0, name.size() - 1) : std::string_view();
+}
+
+// Holds on to `model` for as long as it lives itself.
+ServedModelPtr started_from(const ServedModelPtr& model, const TunedState& state) {
+  struct Started {
+    ServedModelPtr model;
+    ServedModel facts;
+  };
+  auto started = std::make_shared<Started>(Started{model, *model});
+  ServedModel& facts = started->facts;
+  facts.initial_state = state.name;
+  if (state.default_temperature) facts.default_temperature = state.default_temperature;
+  if (state.default_top_p) facts.default_top_p = state.default_top_p;
+  return {started, &facts};
+}
+
 }  // namespace
 
 std::string served_id(std::string_view path) {
@@ -28,32 +54,86 @@ std::string served_id(std::string_view path) {
 
 void ModelRegistry::add(ServedModelPtr model) {
   std::lock_guard lock(mutex_);
-  std::erase_if(models_, [&](const ServedModelPtr& old) { return old->id == model->id; });
-  models_.push_back(std::move(model));
+  std::erase_if(models_, [&](const Entry& old) { return old.model->id == model->id; });
+  models_.push_back({std::move(model), {}});
 }
 
 bool ModelRegistry::remove(std::string_view id) {
   std::lock_guard lock(mutex_);
-  return std::erase_if(models_, [&](const ServedModelPtr& model) { return model->id == id; }) > 0;
+  return std::erase_if(models_, [&](const Entry& entry) { return entry.model->id == id; }) > 0;
 }
 
 ServedModelPtr ModelRegistry::find(std::string_view name, bool strict) const {
   std::lock_guard lock(mutex_);
-  for (auto model = models_.rbegin(); model != models_.rend(); ++model) {
-    if ((*model)->id == name || (!name.empty() && (*model)->view_name == name)) return *model;
+  for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
+    if (names(name, *entry->model)) return entry->model;
+  }
+  for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
+    for (const TunedState& state : entry->states) {
+      const std::string_view model = without_state(name, state.name);
+      const bool is_default = entry == models_.rbegin() && !model.empty() && is_general(model);
+      if (is_default || names(model, *entry->model)) return started_from(entry->model, state);
+    }
   }
   if (models_.empty() || (strict && !is_general(name))) return nullptr;
-  return models_.back();
+  return models_.back().model;
+}
+
+bool ModelRegistry::add_state(std::string_view id, TunedState state) {
+  std::lock_guard lock(mutex_);
+  const auto entry =
+      std::find_if(models_.begin(), models_.end(), [&](const Entry& one) { return one.model->id == id; });
+  if (entry == models_.end()) return false;
+  std::erase_if(entry->states, [&](const TunedState& old) { return old.name == state.name; });
+  entry->states.push_back(std::move(state));
+  return true;
+}
+
+void ModelRegistry::remove_state(std::string_view name) {
+  std::lock_guard lock(mutex_);
+  for (Entry& entry : models_) {
+    std::erase_if(entry.states, [&](const TunedState& state) { return state.name == name; });
+  }
+}
+
+void ModelRegistry::clear_states() {
+  std::lock_guard lock(mutex_);
+  for (Entry& entry : models_) entry.states.clear();
+}
+
+std::vector<TunedState> ModelRegistry::states(std::string_view id) const {
+  std::lock_guard lock(mutex_);
+  const Entry* entry = entry_of(id);
+  return entry ? entry->states : std::vector<TunedState>();
+}
+
+ServedModelPtr ModelRegistry::with_state(const ServedModelPtr& model, std::string_view name) const {
+  std::lock_guard lock(mutex_);
+  const Entry* entry = entry_of(model->id);
+  if (!entry) return nullptr;
+  for (const TunedState& state : entry->states) {
+    if (state.name == name) return started_from(entry->model, state);
+  }
+  return nullptr;
 }
 
 std::vector<ServedModelPtr> ModelRegistry::all() const {
   std::lock_guard lock(mutex_);
-  return {models_.rbegin(), models_.rend()};
+  std::vector<ServedModelPtr> list;
+  for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) list.push_back(entry->model);
+  return list;
 }
 
 bool ModelRegistry::empty() const {
   std::lock_guard lock(mutex_);
   return models_.empty();
+}
+
+const ModelRegistry::Entry* ModelRegistry::entry_of(std::string_view id) const {
+  for (const Entry& entry : models_) {
+    if (entry.model->id == id) return &entry;
+  }
+  return nullptr;
 }
 
 }  // namespace fulmar

@@ -34,6 +34,14 @@ struct ServedModel {
   bool thinks = false;               // chats end in a think suffix by default
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
+  std::string initial_state;  // tuned state that rows start from where they continue no session
+};
+
+// A tuned state of a model. Its numbers are in the model's engine, under the same name.
+struct TunedState {
+  std::string name;
+  std::optional<double> default_temperature;  // each before the model's own
+  std::optional<double> default_top_p;
 };
 
 using ServedModelPtr = std::shared_ptr<const ServedModel>;
@@ -44,21 +52,36 @@ std::string served_id(std::string_view path);
 // Thread-safe. The default model is the one added last.
 class ModelRegistry {
  public:
-  // A model of the same id is replaced.
+  // A model of the same id is replaced, and its tuned states are forgotten.
   void add(ServedModelPtr model);
   // False when there is none of that id.
   bool remove(std::string_view id);
 
-  // By id or view name, else the default when `name` is a general one ("", "default", "rwkv", "rwkv7",
-  // "rwkv-7") or `strict` is false. Null when nothing fits.
+  // By id, view name or file name, each alone or followed by a space and a tuned state: the model then comes
+  // with that initial_state and its defaults. Else the default when `name` is a general one ("", "default",
+  // "rwkv", "rwkv7", "rwkv-7") or `strict` is false. Null when nothing fits.
   ServedModelPtr find(std::string_view name, bool strict) const;
+
+  // Replaces the model's state of the same name. False when there is no model of that id.
+  bool add_state(std::string_view id, TunedState state);
+  void remove_state(std::string_view name);
+  void clear_states();
+  std::vector<TunedState> states(std::string_view id) const;
+  // The model with the state of that name; null when it has none such.
+  ServedModelPtr with_state(const ServedModelPtr& model, std::string_view name) const;
   // The default first, then the others, latest first.
   std::vector<ServedModelPtr> all() const;
   bool empty() const;
 
  private:
+  struct Entry {
+    ServedModelPtr model;
+    std::vector<TunedState> states;
+  };
+  const Entry* entry_of(std::string_view id) const;
+
   mutable std::mutex mutex_;
-  std::vector<ServedModelPtr> models_;  // in order of loading
+  std::vector<Entry> models_;  // in order of loading
 };
 
 }  // namespace fulmar

@@ -41,7 +41,8 @@ HttpResponse format_net_error(const HttpRequest& request, int status, std::strin
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, ModelRegistry& models) : service_(new Service{models, options, {}}) {}
+  Impl(const ServerOptions& options, ModelRegistry& models, ModelAdmin* admin)
+      : service_(new Service{models, options, admin, {}}) {}
   ~Impl() { stop(std::chrono::milliseconds(0)); }
 
   Status start() {
@@ -119,8 +120,9 @@ class Server::Impl {
   bool stopped_ = false;
 };
 
-Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, ModelRegistry& models) {
-  auto impl = std::make_unique<Impl>(options, models);
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, ModelRegistry& models,
+                                              ModelAdmin* admin) {
+  auto impl = std::make_unique<Impl>(options, models, admin);
   FULMAR_TRY(impl->start());
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "server/model_admin.h"
 #include "server/options.h"
 #include "server/served_model.h"
 
@@ -14,7 +15,9 @@ class Server {
  public:
   // The registry, and the engines and tokenizers of its models, must outlive the server. Models may be added
   // and removed while it runs. Logs a warning when other hosts can reach it without a password.
-  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, ModelRegistry& models);
+  // `admin` too must outlive it; null: the routes that load and remove answer 501.
+  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, ModelRegistry& models,
+                                               ModelAdmin* admin = nullptr);
   ~Server();  // stop(0)
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -1,0 +1,228 @@
+#include "app/model_admin.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "base/log.h"
+
+namespace fulmar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostJobs = 16;
+constexpr std::chrono::milliseconds kBurialRound{20};
+
+bool lies_below(const fs::path& root, const fs::path& path) {
+  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+bool is_model_file(const fs::path& path) {
+  constexpr std::array<std::string_view, 3> kEndings{".pth", ".safetensors", ".st"};
+  return std::find(kEndings.begin(), kEndings.end(), path.extension().string()) != kEndings.end() &&
+         !path.stem().string().ends_with(".state");
+}
+
+}  // namespace
+
+Result<fs::path> confined_path(const fs::path& root, const std::string& name) {
+  std::error_code error;
+  const fs::path path = fs::canonical(root.empty() ? fs::path(name) : root / name, error);
+  if (error) return Error{ErrorKind::not_found, fmt::format("'{}': {}", name, error.message())};
+  if (!root.empty()) {
+    const fs::path top = fs::canonical(root, error);
+    if (error) {
+      return Error{ErrorKind::io, fmt::format("--model-root '{}': {}", root.string(), error.message())};
+    }
+    if (!lies_below(top, path)) {
+      return Error{ErrorKind::invalid, fmt::format("'{}' lies outside of the folder for models", name)};
+    }
+  }
+  if (!fs::is_regular_file(path, error)) {
+    return Error{ErrorKind::invalid, fmt::format("'{}' is not a regular file", name)};
+  }
+  return path;
+}
+
+Status check_precision(const std::string& name) {
+  constexpr std::array<std::string_view, 4> kServed{"", "None", "fp16", "bf16"};
+  if (std::find(kServed.begin(), kServed.end(), name) != kServed.end()) return {};
+  return Error{ErrorKind::unsupported,
+               fmt::format("model_strategy is '{}'; wanted one of '', 'None', 'fp16', 'bf16'", name)};
+}
+
+LocalAdmin::LocalAdmin(ModelRegistry& models, ModelFlags model, ServeEngineFlags engine, AdminOptions options)
+    : models_(models),
+      model_flags_(std::move(model)),
+      engine_flags_(std::move(engine)),
+      options_(std::move(options)),
+      jobs_(kMostJobs),
+      thread_([this] { work(); }) {}
+
+LocalAdmin::~LocalAdmin() {
+  jobs_.close();
+  thread_.join();
+}
+
+void LocalAdmin::work() {
+  while (true) {
+    auto jobs = retired_.empty() ? jobs_.wait_all(std::chrono::hours(1)) : jobs_.wait_all(kBurialRound);
+    for (const auto& job : jobs) {
+      if (jobs_.closed()) return;
+      job();
+    }
+    if (jobs_.closed()) return;
+    bury();
+  }
+}
+
+bool LocalAdmin::post(std::function<void()> job) { return jobs_.put(std::move(job)); }
+
+void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) {
+  models_.add(served->model());
+  loaded_.push_back({std::move(served), {}});
+}
+
+Status LocalAdmin::load_model(const ModelLoad& load) {
+  FULMAR_TRY(check_precision(load.precision));
+  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path));
+  FULMAR_TRY(check_memory(path));
+  return open(path, load);
+}
+
+// Weights take about what the file takes; what states and workspace take besides, loading itself finds out.
+Status LocalAdmin::check_memory(const fs::path& path) const {
+  if (loaded_.empty()) return {};
+  std::error_code error;
+  const auto wanted = static_cast<size_t>(fs::file_size(path, error));
+  const size_t free = loaded_.back().served->memory_free();
+  if (error || wanted <= free) return {};
+  return Error{ErrorKind::invalid, fmt::format("'{}' needs {} MiB beside the loaded models; {} MiB are free",
+                                               path.filename().string(), wanted >> 20, free >> 20)};
+}
+
+Status LocalAdmin::open(const fs::path& path, const ModelLoad& load) {
+  ModelFlags flags = model_flags_;
+  flags.model = path.string();
+  flags.quiet = true;
+  if (!load.vocabulary.empty()) {
+    FULMAR_ASSIGN(const fs::path vocabulary, confined_path(options_.root, load.vocabulary));
+    flags.vocab = vocabulary.string();
+  }
+  const ServeAs as{load.name, load.default_temperature, load.default_top_p};
+  FULMAR_ASSIGN(auto served, ServedEngine::open(flags, engine_flags_, as));
+  const std::string id = served->model()->id;
+  const std::vector<TunedState> facts = models_.states(id);
+  const auto old = std::find_if(loaded_.begin(), loaded_.end(),
+                                [&](const Loaded& one) { return one.served->model()->id == id; });
+  Loaded before;
+  if (old != loaded_.end()) {
+    before = std::move(*old);
+    loaded_.erase(old);
+  }
+  adopt(std::move(served));
+  if (before.served) {
+    carry_states(before, facts, loaded_.back());
+    retire(std::move(before.served));
+  }
+  spdlog::info("model loaded id='{}' file={}", id, path.string());
+  return {};
+}
+
+void LocalAdmin::carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to) {
+  const ModelConfig &was = from.served->config(), &is = to.served->config();
+  if (was.n_layer != is.n_layer || was.n_head != is.n_head || was.head_size != is.head_size) return;
+  for (const TunedState& state : facts) {
+    const auto found = from.states.find(state.name);
+    if (found == from.states.end()) continue;
+    if (const Status added = add_state(to, state, found->second); !added) {
+      spdlog::warn("tuned state '{}' not carried over: {}", state.name, added.error().text);
+    }
+  }
+}
+
+bool LocalAdmin::remove_model(const std::string& name) {
+  bool found = false;
+  for (size_t i = loaded_.size(); i-- > 0;) {
+    const std::string id = loaded_[i].served->model()->id;
+    if (!name.empty() && name != id) continue;
+    found = true;
+    models_.remove(id);
+    retire(std::move(loaded_[i].served));
+    loaded_.erase(loaded_.begin() + static_cast<std::ptrdiff_t>(i));
+    spdlog::info("model removed id='{}'", id);
+  }
+  return found;
+}
+
+Status LocalAdmin::load_state(const StateLoad& load) {
+  if (loaded_.empty()) return Error{ErrorKind::unavailable, "no model is loaded"};
+  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path));
+  Loaded& loaded = loaded_.back();
+  FULMAR_ASSIGN(TimeState state, read_time_state(path, loaded.served->config()));
+  return add_state(loaded, {load.name, load.default_temperature, load.default_top_p}, std::move(state));
+}
+
+Status LocalAdmin::add_state(Loaded& loaded, TunedState facts, TimeState state) {
+  const ServedModelPtr model = loaded.served->model();
+  FULMAR_TRY(model->engine->add_state(facts.name, state));
+  loaded.states.insert_or_assign(facts.name, std::move(state));
+  models_.add_state(model->id, std::move(facts));
+  return {};
+}
+
+void LocalAdmin::remove_states() {
+  models_.clear_states();
+  for (Loaded& loaded : loaded_) {
+    for (const auto& [name, state] : loaded.states) loaded.served->model()->engine->remove_state(name);
+    loaded.states.clear();
+  }
+}
+
+std::vector<std::string> LocalAdmin::available() const {
+  std::vector<std::string> ids;
+  if (options_.folder.empty()) return ids;
+  std::error_code error;
+  for (fs::directory_iterator file(options_.folder, error), end; !error && file != end;
+       file.increment(error)) {
+    if (is_model_file(file->path())) ids.push_back(served_id(file->path().string()));
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+Status LocalAdmin::load_available(const std::string& id) {
+  const std::vector<std::string> ids = available();
+  if (std::find(ids.begin(), ids.end(), id) == ids.end()) {
+    return Error{ErrorKind::not_found,
+                 fmt::format("The model '{}' is not among those available: {}", id, fmt::join(ids, ", "))};
+  }
+  for (const char* ending : {".pth", ".safetensors", ".st"}) {
+    const std::string path = (options_.folder / (id + ending)).string();
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) continue;
+    FULMAR_ASSIGN(const fs::path file, confined_path(options_.root, fs::absolute(path).string()));
+    FULMAR_TRY(open(file, {.path = path, .name = id}));
+    std::vector<std::string> others;
+    for (const Loaded& loaded : loaded_) {
+      if (loaded.served->model()->id != id) others.push_back(loaded.served->model()->id);
+    }
+    for (const std::string& other : others) remove_model(other);
+    return {};
+  }
+  return Error{ErrorKind::not_found, fmt::format("The file of '{}' has gone", id)};
+}
+
+void LocalAdmin::retire(std::shared_ptr<ServedEngine> served) { retired_.push_back(std::move(served)); }
+
+void LocalAdmin::bury() {
+  std::erase_if(retired_,
+                [](const std::shared_ptr<ServedEngine>& served) { return served.use_count() == 1; });
+}
+
+}  // namespace fulmar

@@ -1,0 +1,73 @@
+// Where files, models and the server's registry meet while the server runs: the administrator behind
+// /loadmodel and its like. Knows no route.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "app/served_engine.h"
+#include "base/mailbox.h"
+#include "files/time_state.h"
+#include "server/model_admin.h"
+
+namespace fulmar {
+
+struct AdminOptions {
+  std::filesystem::path root;    // files that clients name must lie below it; empty: anywhere
+  std::filesystem::path folder;  // of model files that clients may switch between; empty: none
+};
+
+// The file that a client's `name` means, symbolic links resolved. With a root, relative names start there and
+// whatever lies outside is refused.
+Result<std::filesystem::path> confined_path(const std::filesystem::path& root, const std::string& name);
+
+// A precision that clients may name (http-api.md 10.1), or `unsupported` with the list of those served.
+Status check_precision(const std::string& name);
+
+class LocalAdmin : public ModelAdmin {
+ public:
+  // The registry must outlive it. `model` and `engine` hold for every model but for its file and vocabulary.
+  LocalAdmin(ModelRegistry& models, ModelFlags model, ServeEngineFlags engine, AdminOptions options);
+  // Waits for the job that runs; those that wait are dropped.
+  ~LocalAdmin() override;
+
+  // Serves a model that was opened elsewhere. Before jobs are posted, or within one.
+  void adopt(std::shared_ptr<ServedEngine> served);
+
+  bool post(std::function<void()> job) override;
+  Status load_model(const ModelLoad& load) override;
+  bool remove_model(const std::string& name) override;
+  Status load_state(const StateLoad& load) override;
+  void remove_states() override;
+  Status load_available(const std::string& id) override;
+  std::vector<std::string> available() const override;
+
+ private:
+  struct Loaded {
+    std::shared_ptr<ServedEngine> served;
+    std::map<std::string, TimeState> states;  // to carry over to a model that replaces this one
+  };
+
+  void work();
+  Status check_memory(const std::filesystem::path& path) const;
+  Status open(const std::filesystem::path& path, const ModelLoad& load);
+  Status add_state(Loaded& loaded, TunedState facts, TimeState state);
+  void carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to);
+  void retire(std::shared_ptr<ServedEngine> served);
+  // Ends retired models whose last request has gone: never on the engine's own thread.
+  void bury();
+
+  ModelRegistry& models_;
+  const ModelFlags model_flags_;
+  const ServeEngineFlags engine_flags_;
+  const AdminOptions options_;
+  std::vector<Loaded> loaded_;  // in order of loading
+  std::vector<std::shared_ptr<ServedEngine>> retired_;
+  Mailbox<std::function<void()>> jobs_;
+  std::thread thread_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,57 @@
+// Loading and removing models and tuned states while the server runs, as the server asks for it. Files and
+// devices are the business of whoever implements this.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fulmar {
+
+struct ModelLoad {
+  std::string path;
+  std::string name;        // the id under which it is served; empty: the file's
+  std::string precision;   // as the client called it; empty: the native one
+  std::string vocabulary;  // file; empty: chosen from the model
+  std::optional<double> default_temperature;
+  std::optional<double> default_top_p;
+};
+
+struct StateLoad {
+  std::string path;
+  std::string name;
+  std::optional<double> default_temperature;
+  std::optional<double> default_top_p;
+};
+
+class ModelAdmin {
+ public:
+  virtual ~ModelAdmin() = default;
+
+  // Runs the job on the administrator's own thread, one after another, where it may take minutes.
+  // False when too many wait.
+  virtual bool post(std::function<void()> job) = 0;
+
+  // Called within jobs only. Whatever fails leaves everything as it was.
+
+  // Blocks until the model serves. A model of the same name is replaced: its running requests finish on the
+  // old one, tuned states that fit move over. `unsupported`: no such precision; `invalid`: it needs more
+  // memory than is free, with both numbers.
+  virtual Status load_model(const ModelLoad& load) = 0;
+  // Empty: all. False when there is none of that name.
+  virtual bool remove_model(const std::string& name) = 0;
+  // For the default model.
+  virtual Status load_state(const StateLoad& load) = 0;
+  virtual void remove_states() = 0;
+
+  // Puts this model in the place of those that are loaded; their running requests finish.
+  virtual Status load_available(const std::string& id) = 0;
+
+  // From any thread: ids of the model files that load_available takes; empty without a folder of models.
+  virtual std::vector<std::string> available() const = 0;
+};
+
+}  // namespace fulmar
