@@ -192,10 +192,11 @@ class Relay : public std::enable_shared_from_this<Relay> {
 
 Headers end_to_end_headers(const Headers& headers) {
   Headers kept;
-  for (const auto& [name, value] : headers) {
+  for (const auto& field : headers) {
+    const std::string& name = field.first;
     const bool hop = std::any_of(std::begin(kHopByHop), std::end(kHopByHop),
                                  [&](std::string_view one) { return equals_ignoring_case(name, one); });
-    if (!hop && !headers.lists("Connection", name)) kept.add(name, value);
+    if (!hop && !headers.lists("Connection", name)) kept.add(name, field.second);
   }
   return kept;
 }
