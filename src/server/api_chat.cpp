@@ -26,24 +26,11 @@ bool asks_for_nothing(const JsonValue* value) {
 }
 
 void refuse_unsupported(Fields& fields) {
-  for (const std::string_view name : {"tools", "functions", "audio"}) {
+  for (const std::string_view name : {"functions", "function_call", "audio"}) {
     const JsonValue* value = fields.find(name);
-    if (!asks_for_nothing(value)) fields.fail(unsupported(name, describe(*value), "leave it out"));
-  }
-  for (const std::string_view name : {"tool_choice", "function_call"}) {
-    const JsonValue* value = fields.find(name);
-    const bool automatic = value && value->is_string() && value->as_string() == "auto";
-    if (!automatic && !asks_for_nothing(value)) {
-      fields.fail(unsupported(name, describe(*value), "leave it out"));
-    }
-  }
-  if (const JsonObject* format = fields.object("response_format")) {
-    const JsonValue* type = format->find("type");
-    if (!type || !type->is_string()) {
-      fields.fail(bad_value("'response_format' has no type; wanted a string", "response_format"));
-    } else if (type->as_string() != "text") {
-      fields.fail(unsupported("response_format", describe(*type), "wanted \"text\""));
-    }
+    if (asks_for_nothing(value)) continue;
+    fields.fail(unsupported(name, describe(*value),
+                            name == "audio" ? "leave it out" : "use 'tools' and 'tool_choice'"));
   }
   const JsonValue* modalities = fields.find("modalities");
   if (!modalities) return;
@@ -57,7 +44,6 @@ void check_ignored(Fields& fields) {
   fields.text("user");
   fields.object("metadata");
   fields.boolean("store");
-  fields.boolean("parallel_tool_calls");
 }
 
 void read_logprobs(Fields& fields, ChatShape& shape, SamplingParams& sampling) {
@@ -87,6 +73,9 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   refuse_unsupported(fields);
   check_ignored(fields);
   read_logprobs(fields, shape, generation.sampling);
+  const ToolUse tools = read_tools(fields);
+  for (const CallableTool& tool : tools.tools) shape.tools.push_back(tool.name);
+  shape.several_calls = tools.several;
   if (!raw) submission.split = read_split(fields, prompt.think);
   submission.rows_per_prompt = static_cast<int32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   shape.service_tier = fields.text("service_tier").has_value();
@@ -99,6 +88,9 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
     }
     submission.state = link_session(*session, prompt.text, *model->tokenizer);
   }
+  const AnswerRules rules = read_answer_rules(fields, tools);
+  constrain(fields, call->service(), model, prompt.think, rules,
+            rules.calls.empty() ? "response_format" : "tools", generation);
   if (fields.failed()) return call->fail(fields.fault());
   if (prompt.force_reasoning) force_reasoning(generation, *model->tokenizer);
   submission.generation = std::move(generation);

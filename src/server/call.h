@@ -8,11 +8,13 @@
 
 #include "net/http_server.h"
 #include "net/json_value.h"
+#include "server/answer_rules.h"
 #include "server/auth.h"
 #include "server/errors.h"
 #include "server/metrics.h"
-#include "server/options.h"
 #include "server/model_admin.h"
+#include "server/options.h"
+#include "server/response_store.h"
 #include "server/routes.h"
 #include "server/served_model.h"
 
@@ -23,9 +25,11 @@ namespace fulmar {
 struct Service {
   ModelRegistry& models;
   const ServerOptions options;
-  Metrics metrics;
-  std::atomic<bool> draining{false};
   ModelAdmin* const admin;  // null: models and states stay as they are
+  Metrics metrics;
+  AnswerConstraints constraints = {};
+  ResponseStore responses = {};
+  std::atomic<bool> draining{false};
 
   AuthRules auth_rules() const { return {options.password, options.auth_all, options.open_translate}; }
 };
@@ -36,6 +40,7 @@ class Call {
        std::string argument);
 
   Service& service() const { return *service_; }
+  const std::shared_ptr<Service>& shared_service() const { return service_; }
   const Route& route() const { return route_; }
   const HttpRequest& request() const { return exchange_->request(); }
   const std::shared_ptr<Exchange>& exchange() const { return exchange_; }

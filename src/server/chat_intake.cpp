@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "server/answer_rules.h"
+
 namespace fulmar {
 namespace {
 
@@ -115,10 +117,12 @@ std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& mod
   options.names.system = fields.text("system_name").value_or("");
   options.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   options.system = fields.text("system").value_or("");
+  if (route.takes_tools) options.tools = read_tools(fields).descriptions;
   const bool forced = fields.boolean("force_reasoning").value_or(is_thinking(options.think));
   if (fields.failed()) return std::nullopt;
   Result<std::string> text = render_chat(messages, options);
-  if (text) return ChatPrompt{std::move(*text), options.think, forced};
+  const ThinkMode think = options.add_generation_prompt ? options.think : ThinkMode::none;
+  if (text) return ChatPrompt{std::move(*text), think, forced};
   fields.fail(bad_value(text.error().text, "messages"));
   return std::nullopt;
 }

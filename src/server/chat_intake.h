@@ -15,15 +15,16 @@ namespace fulmar {
 struct ChatRoute {
   ThinkMode think_off;  // the route's spelling of an empty think block
   CleanUp clean_up;
+  bool takes_tools = false;  // functions of the request are described to the model
 };
 
-inline constexpr ChatRoute kV1Chat{ThinkMode::fast, CleanUp::collapse};
-inline constexpr ChatRoute kLightningChat{ThinkMode::fast_line, CleanUp::tidy_lines};
+inline constexpr ChatRoute kV1Chat{ThinkMode::fast, CleanUp::collapse, true};
+inline constexpr ChatRoute kLightningChat{ThinkMode::fast_line, CleanUp::tidy_lines, true};
 inline constexpr ChatRoute kV3Chat{ThinkMode::fast_closed, CleanUp::none};
 
 struct ChatPrompt {
   std::string text;
-  ThinkMode think = ThinkMode::none;
+  ThinkMode think = ThinkMode::none;  // none also where the prompt has no suffix
   bool force_reasoning = false;
 };
 

@@ -12,7 +12,37 @@ struct ChatWriter::Delta {
   const std::string* content = nullptr;
   const std::vector<TokenRecord>* tokens = nullptr;
   const Ending* ending = nullptr;
+  const ToolCall* call = nullptr;
+  size_t call_index = 0;
+  bool call_opens = false;  // the call's name; otherwise its arguments
+  bool called = false;      // there have been calls: they are the reason to stop
 };
+
+namespace {
+
+void write_finish(JsonWriter& json, const Ending& ending, bool called, Family family) {
+  if (called && ending.reason == FinishReason::stop) {
+    json.member("finish_reason", "tool_calls");
+  } else {
+    write_ending(json, ending, family);
+  }
+}
+
+void write_call(JsonWriter& json, const ToolCall& call) {
+  json.begin_object().member("id", call.id).member("type", "function").key("function");
+  json.begin_object().member("name", call.name).member("arguments", call.arguments).end_object().end_object();
+}
+
+// A stream tells the name first, then the arguments.
+void write_call_delta(JsonWriter& json, const ToolCall& call, size_t index, bool opens) {
+  json.key("tool_calls").begin_array().begin_object().member("index", index);
+  if (opens) json.member("id", call.id).member("type", "function");
+  json.key("function").begin_object();
+  if (opens) json.member("name", call.name);
+  json.member("arguments", opens ? std::string() : call.arguments).end_object().end_object().end_array();
+}
+
+}  // namespace
 
 ChatWriter::ChatWriter(AnswerHead head, ChatShape shape, const Tokenizer& tokenizer)
     : head_(std::move(head)), shape_(shape), tokenizer_(tokenizer) {
@@ -28,10 +58,33 @@ void ChatWriter::write_piece(const Piece& piece, std::vector<std::string>& event
   if (!piece.reasoning.empty()) {
     events.push_back(event(piece.index, {.reasoning = &piece.reasoning}));
   }
-  if (!piece.content.empty() || !piece.tokens.empty()) {
+  if (!shape_.tools.empty()) {
+    write_text_and_calls(piece, events);
+  } else if (!piece.content.empty() || !piece.tokens.empty()) {
     events.push_back(event(piece.index, {.content = &piece.content, .tokens = &piece.tokens}));
   }
-  if (piece.ending) events.push_back(event(piece.index, {.ending = &*piece.ending}));
+  if (!piece.ending) return;
+  const bool called = !shape_.tools.empty() && splitter_of(piece.index).count() > 0;
+  events.push_back(event(piece.index, {.ending = &*piece.ending, .called = called}));
+}
+
+ToolCallSplitter& ChatWriter::splitter_of(int32_t index) {
+  return splitters_.try_emplace(index, shape_.tools, shape_.several_calls).first->second;
+}
+
+void ChatWriter::write_text_and_calls(const Piece& piece, std::vector<std::string>& events) {
+  ToolCallSplitter& splitter = splitter_of(piece.index);
+  size_t index = splitter.count();
+  TextAndCalls parts = splitter.feed(piece.content);
+  if (piece.ending) parts.content += splitter.finish().content;
+  if (!parts.content.empty() || !piece.tokens.empty()) {
+    events.push_back(event(piece.index, {.content = &parts.content, .tokens = &piece.tokens}));
+  }
+  for (const ToolCall& call : parts.calls) {
+    events.push_back(event(piece.index, {.call = &call, .call_index = index, .call_opens = true}));
+    events.push_back(event(piece.index, {.call = &call, .call_index = index}));
+    ++index;
+  }
 }
 
 std::string ChatWriter::event(int32_t index, const Delta& delta) const {
@@ -42,6 +95,7 @@ std::string ChatWriter::event(int32_t index, const Delta& delta) const {
   if (delta.role) json.member("role", "assistant");
   if (delta.reasoning) json.member("reasoning_content", *delta.reasoning);
   if (delta.content) json.member("content", *delta.content);
+  if (delta.call) write_call_delta(json, *delta.call, delta.call_index, delta.call_opens);
   json.end_object();
   if (shape_.logprobs && delta.tokens && !delta.tokens->empty()) {
     json.key("logprobs");
@@ -50,7 +104,7 @@ std::string ChatWriter::event(int32_t index, const Delta& delta) const {
     json.key("logprobs").null();
   }
   if (delta.ending) {
-    write_ending(json, *delta.ending, family());
+    write_finish(json, *delta.ending, delta.called, family());
   } else {
     json.key("finish_reason").null();
   }
@@ -77,14 +131,30 @@ std::string ChatWriter::write_whole(std::vector<Choice> choices, const Totals& t
     const Choice& choice = choices[i];
     json.begin_object().member("index", i).key("message").begin_object().member("role", "assistant");
     if (!choice.reasoning.empty()) json.member("reasoning_content", choice.reasoning);
-    json.member("content", choice.content).end_object();
+    TextAndCalls parts{choice.content, {}};
+    if (!shape_.tools.empty()) {
+      ToolCallSplitter splitter(shape_.tools, shape_.several_calls);
+      parts = splitter.feed(choice.content);
+      parts.content += splitter.finish().content;
+    }
+    if (parts.content.empty() && !parts.calls.empty()) {
+      json.key("content").null();
+    } else {
+      json.member("content", parts.content);
+    }
+    if (!parts.calls.empty()) {
+      json.key("tool_calls").begin_array();
+      for (const ToolCall& call : parts.calls) write_call(json, call);
+      json.end_array();
+    }
+    json.end_object();
     json.key("logprobs");
     if (shape_.logprobs) {
       write_content_logprobs(json, choice.tokens, tokenizer_);
     } else {
       json.null();
     }
-    write_ending(json, choice.ending, family());
+    write_finish(json, choice.ending, !parts.calls.empty(), family());
     json.end_object();
   }
   json.end_array();

@@ -1,6 +1,9 @@
 // Answers of the openai family to `messages` (http-api.md 8.3).
 #pragma once
 
+#include <map>
+
+#include "server/tool_calls.h"
 #include "server/writer_parts.h"
 #include "text/tokenizer.h"
 
@@ -9,7 +12,9 @@ namespace fulmar {
 struct ChatShape {
   bool logprobs = false;
   bool include_usage = false;
-  bool service_tier = false;  // the request named one: answered with "default"
+  bool service_tier = false;       // the request named one: answered with "default"
+  std::vector<std::string> tools;  // the functions that may be called; empty: text is not searched for calls
+  bool several_calls = true;
 };
 
 class ChatWriter : public Writer {
@@ -25,11 +30,14 @@ class ChatWriter : public Writer {
 
  private:
   struct Delta;
+  ToolCallSplitter& splitter_of(int32_t index);
+  void write_text_and_calls(const Piece& piece, std::vector<std::string>& events);
   std::string event(int32_t index, const Delta& delta) const;
 
   AnswerHead head_;
   const ChatShape shape_;
   const Tokenizer& tokenizer_;
+  std::map<int32_t, ToolCallSplitter> splitters_;  // by choice; only with tools
 };
 
 }  // namespace fulmar

@@ -188,6 +188,10 @@ std::optional<ApiError> size_fault(const Submission& submission, const ServerLim
 
 std::vector<Ask> make_asks(Submission& submission) {
   const Generation& generation = submission.generation;
+  std::optional<int32_t> end;  // what may end a constrained row
+  for (const int32_t id : generation.stop.ids) {
+    if (id == submission.model->end_token) end = id;
+  }
   std::vector<Ask> rows;
   rows.reserve(submission.prompts.size() * static_cast<size_t>(submission.rows_per_prompt));
   for (std::vector<int32_t>& prompt : submission.prompts) {
@@ -202,9 +206,13 @@ std::vector<Ask> make_asks(Submission& submission) {
       ask.max_tokens = generation.max_tokens;
       ask.stop = generation.stop;
       ask.banned_at = generation.banned_at;
+      if (generation.constraint) {
+        ask.mask = make_mask(generation.constraint, *submission.model->tokenizer, end);
+      }
       ask.use_prefix_cache = generation.use_prefix_cache;
       ask.score_prompt = submission.score_prompt;
       ask.state = submission.state;
+      if (ask.state.initial_state.empty()) ask.state.initial_state = submission.model->initial_state;
     }
   }
   return rows;
@@ -212,7 +220,6 @@ std::vector<Ask> make_asks(Submission& submission) {
 
 ApiError submit_fault(const Error& error) {
   ApiError fault = api_error(error);
-      if (ask.state.initial_state.empty()) ask.state.initial_state = submission.model->initial_state;
   if (error.kind == ErrorKind::unavailable) {
     fault.text = "Request queue full";
     fault.code = "queue_full";
@@ -273,6 +280,17 @@ void force_reasoning(Generation& generation, const Tokenizer& tokenizer) {
   const std::vector<int32_t> closers = think_closers(tokenizer);
   if (closers.empty()) return;
   for (const int64_t position : kThinkGuardPositions) generation.banned_at.push_back({position, closers});
+}
+
+void constrain(Fields& fields, Service& service, const ServedModelPtr& model, ThinkMode think,
+               const AnswerRules& rules, std::string_view param, Generation& generation) {
+  if (rules.any_text() || fields.failed()) return;
+  auto constraint = service.constraints.find(model, answer_start(think), rules);
+  if (constraint) {
+    generation.constraint = std::move(*constraint);
+  } else {
+    fields.fail(bad_value(constraint.error().text, std::string(param), "unsupported_parameter"));
+  }
 }
 
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer) {

@@ -10,6 +10,7 @@
 
 #include "base/unix_time.h"
 #include "engine/ask.h"
+#include "server/answer_rules.h"
 #include "server/call.h"
 #include "server/fields.h"
 #include "server/reply.h"
@@ -80,6 +81,7 @@ struct Generation {
   bool include_usage = false;
   bool pad_zero = false;
   bool use_prefix_cache = true;
+  std::shared_ptr<Constraint> constraint;  // null: any text
 };
 
 // Reads all fields of http-api.md 3.1. Faults stay in `fields`; the result is meaningful without one only.
@@ -94,6 +96,10 @@ std::string model_name(Fields& fields, std::string_view otherwise);
 // Keeps the model from closing its think block at once (http-api.md 4.2); without effect on vocabularies in
 // which the ids concerned have another text.
 void force_reasoning(Generation& generation, const Tokenizer& tokenizer);
+
+// Makes every row keep to the rules. Faults stay in `fields`, under `param`.
+void constrain(Fields& fields, Service& service, const ServedModelPtr& model, ThinkMode think,
+               const AnswerRules& rules, std::string_view param, Generation& generation);
 
 // The session that a request continues (http-api.md 7.2).
 struct SessionUse {

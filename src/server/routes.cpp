@@ -8,6 +8,7 @@
 #include "server/api_fim.h"
 #include "server/api_native.h"
 #include "server/api_openai.h"
+#include "server/api_responses.h"
 #include "server/api_state.h"
 #include "server/api_status.h"
 #include "server/api_text.h"
@@ -33,6 +34,11 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/models/*", kOpenai, Access::listing, show_model},
     {"GET", "/models", kAdmin, Access::listing, list_model_names},
 
+    // Turns that are stored and can be continued.
+    {"POST", "/v1/responses", kOpenai, Access::key, create_response, true},
+    {"GET", "/v1/responses/*", kOpenai, Access::key, show_response},
+    {"DELETE", "/v1/responses/*", kOpenai, Access::key, delete_response, true},
+
     // rwkv_lightning's openai routes.
     {"POST", "/openai/v1/chat/completions", kOpenai, Access::key, lightning_chat},
     {"GET", "/openai/v1/models", kOpenai, Access::key, list_models},
@@ -55,12 +61,6 @@ constexpr Route kRoutes[] = {
     {"POST", "/state/delete", kNative, Access::key, delete_session, true},
     {"POST", "/v1/admin/state/delete", kNative, Access::key, delete_session, true},
 
-    // Text and tokens.
-    {"POST", "/tokenize", kNative, Access::key, tokenize},
-    {"POST", "/detokenize", kNative, Access::key, detokenize},
-    {"POST", "/v1/tokens/count", kNative, Access::key, count_tokens},
-
-    // Steering requests under way.
     // Models and tuned states.
     {"POST", "/loadmodel", kAdmin, Access::key, load_model_file},
     {"POST", "/removemodel", kAdmin, Access::key, remove_models},
@@ -68,6 +68,12 @@ constexpr Route kRoutes[] = {
     {"POST", "/removestatemodel", kAdmin, Access::key, remove_states},
     {"POST", "/v1/model/load", kOpenai, Access::key, load_available_model},
 
+    // Text and tokens.
+    {"POST", "/tokenize", kNative, Access::key, tokenize},
+    {"POST", "/detokenize", kNative, Access::key, detokenize},
+    {"POST", "/v1/tokens/count", kNative, Access::key, count_tokens},
+
+    // Steering requests under way.
     {"DELETE", "/v1/requests/*", kAdmin, Access::key, cancel_request},
     {"POST", "/v1/server/stop", kNative, Access::key, stop_requests},
     {"POST", "/v1/server/pause", kNative, Access::key, pause_request, true},

@@ -10,7 +10,7 @@ if ! command -v node >/dev/null; then
   echo "SKIPPED: node is not installed"
   exit 77
 fi
-if [ ! -d "$here/node_modules/openai" ]; then
+if [ ! -d "$here/node_modules/openai" ] || [ ! -d "$here/node_modules/ajv" ]; then
   echo "SKIPPED: $here/node_modules is missing; run 'npm ci' in $here"
   exit 77
 fi
@@ -42,7 +42,7 @@ if [ -z "$address" ]; then
 fi
 
 cd "$here"
-BASE_URL="$address" node --test openai.test.mjs
+BASE_URL="$address" node --test openai.test.mjs structured.test.mjs
 
 kill -TERM "$server"
 code=0

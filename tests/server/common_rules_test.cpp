@@ -233,7 +233,7 @@ TEST(BadInput, WrongTypesNameTheField) {
                           "\"store\":\"x\"",
                           "\"response_format\":7",
                           "\"response_format\":{}",
-                          "\"response_format\":{\"type\":\"json_object\"}",
+                          "\"response_format\":{\"type\":\"json_schema\"}",
                           "\"tools\":[{}]",
                           "\"tool_choice\":\"required\"",
                           "\"functions\":[{}]",

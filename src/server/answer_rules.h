@@ -1,0 +1,81 @@
+// Constrained answers: the fields `response_format`, `tools` and `tool_choice` of a request
+// (http-api.md 8.3.5, 8.3.6), and the grammar that follows from them.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/ask.h"
+#include "grammar/answer_form.h"
+#include "grammar/constraint.h"
+#include "server/fields.h"
+#include "server/served_model.h"
+#include "text/think_mode.h"
+
+namespace fulmar {
+
+// What a request says of functions.
+struct ToolUse {
+  enum class Choice : uint8_t { none, may, must };
+  Choice choice = Choice::none;
+  bool several = true;                    // parallel_tool_calls
+  std::vector<CallableTool> tools;        // those that may be called
+  std::vector<std::string> descriptions;  // of all, for the prompt: one line of JSON each
+};
+
+// Faults stay in `fields`. With tool_choice "none" nothing is offered to the model.
+ToolUse read_tools(Fields& fields);
+
+// What the answer must be; nothing of it set: any text.
+struct AnswerRules {
+  bool json_object = false;
+  std::optional<JsonValue> schema;
+  std::vector<CallableTool> calls;  // one of these has to be called
+  bool several_calls = true;
+
+  bool any_text() const { return !json_object && !schema && calls.empty(); }
+};
+
+// The object `response_format`, or text.format of /v1/responses where the schema lies beside the type.
+AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name);
+// response_format and tools together. Faults stay in `fields`.
+AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools);
+
+// How an answer begins after the suffix of this mode.
+AnswerStart answer_start(ThinkMode think);
+
+// Thread-safe. Remembers the latest constraints, so that requests of one form share their masks.
+class AnswerConstraints {
+ public:
+  // Errors as those of the forms and of TokenTree.
+  Result<std::shared_ptr<Constraint>> find(const ServedModelPtr& model, AnswerStart start,
+                                           const AnswerRules& rules);
+
+ private:
+  static constexpr size_t kMost = 64;
+  struct Entry {
+    std::weak_ptr<const ServedModel> model;
+    std::string key;
+    std::shared_ptr<Constraint> constraint;
+  };
+  struct Tree {
+    std::weak_ptr<const ServedModel> model;
+    std::shared_ptr<const TokenTree> tree;
+  };
+
+  Result<std::shared_ptr<const TokenTree>> tree_of(const ServedModelPtr& model);
+
+  std::mutex mutex_;
+  std::list<Entry> entries_;  // the latest first
+  std::list<Tree> trees_;
+};
+
+// A row's mask. `stop`: the id that may end it where the text is complete.
+std::shared_ptr<TokenMask> make_mask(std::shared_ptr<Constraint> constraint, const Tokenizer& tokenizer,
+                                     std::optional<int32_t> stop);
+
+}  // namespace fulmar

@@ -1,0 +1,199 @@
+// Constrained answers, functions and stored responses at the HTTP boundary.
+#include "server/answer_rules.h"
+#include "server/response_store.h"
+#include "server/server_rig.h"
+#include "server/tool_calls.h"
+
+namespace fulmar::testing {
+namespace {
+
+constexpr const char* kTools =
+    R"("tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}}},{"type":"function","function":{"name":"now"}}])";
+
+std::string chat(const std::string& more) {
+  return R"({"messages":[{"role":"user","content":"hi"}],)" + more + "}";
+}
+
+// Says the byte tokens that the row's mask allows, in the order of `wanted`; stops where it may not go on.
+ServerRig::Play obeying(std::string wanted) {
+  return [wanted](const Ask& ask) {
+    Script script;
+    EXPECT_TRUE(ask.mask);
+    for (const char byte : wanted) {
+      const size_t id = static_cast<unsigned char>(byte) + 1u;
+      const auto allowed = ask.mask->allowed();
+      if (id / 64 >= allowed.size() || !(allowed[id / 64] >> (id % 64) & 1)) break;
+      ask.mask->accept(static_cast<int32_t>(id));
+      script.pieces.emplace_back(1, byte);
+    }
+    EXPECT_EQ(ask.mask->complete(), script.pieces.size() == wanted.size());
+    return script;
+  };
+}
+
+TEST(ResponseFormat, SchemaMasksTheAnswer) {
+  ServerRig rig({}, obeying(R"({"name":"Ada","age":36})"));
+  const Reply reply = rig.post(
+      "/v1/chat/completions",
+      chat(R"("response_format":{"type":"json_schema","json_schema":{"name":"p","strict":true,"schema":)"
+           R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},)"
+           R"("required":["name","age"]}}})"));
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_NE(reply.body.find(R"("content":"{\"name\":\"Ada\",\"age\":36}")"), std::string::npos) << reply.body;
+}
+
+TEST(ResponseFormat, EveryRowHasAMaskOfItsOwn) {
+  ServerRig rig({}, obeying("{}"));
+  EXPECT_EQ(
+      rig.post("/v1/chat/completions", chat(R"("response_format":{"type":"json_object"},"n":2)")).status,
+      200);
+  const auto asks = rig.engine.asks();
+  ASSERT_EQ(asks.size(), 2u);
+  EXPECT_NE(asks[0].mask, asks[1].mask);
+}
+
+TEST(ResponseFormat, RefusesByName) {
+  const ServerRig rig;
+  const auto refusal = [&](const std::string& more) {
+    const Reply reply = rig.post("/v1/chat/completions", chat(more));
+    EXPECT_EQ(reply.status, 400) << more;
+    return reply.body;
+  };
+  EXPECT_NE(
+      refusal(R"("response_format":{"type":"json_schema","json_schema":{"schema":{"uniqueItems":true}}})")
+          .find("'uniqueItems'"),
+      std::string::npos);
+  EXPECT_NE(refusal(std::string(R"("response_format":{"type":"json_object"},)") + kTools).find("combined"),
+            std::string::npos);
+  EXPECT_NE(refusal(std::string(R"("tool_choice":{"type":"function","function":{"name":"sub"}},)") + kTools)
+                .find("'sub'"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"("tools":[{"type":"function","function":{"name":"a b"}}])").find("a b"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"("functions":[{"name":"a"}])").find("'tools'"), std::string::npos);
+}
+
+const std::string kCall = R"(<tool_call>{"name":"add","arguments":{"x":1}}</tool_call>)";
+
+TEST(Tools, AreDescribedAndTheirCallsReturned) {
+  ServerRig rig({}, [](const Ask&) { return Script{.pieces = {"Wait. <tool", kCall.substr(5)}}; });
+  const Reply reply = rig.post("/v1/chat/completions", chat(kTools));
+  const auto body = parse_json(reply.body);
+  ASSERT_TRUE(body.ok());
+  const JsonValue& choice = body->find("choices")->as_array().at(0);
+  EXPECT_EQ(choice.find("finish_reason")->as_string(), "tool_calls");
+  const JsonValue& message = *choice.find("message");
+  EXPECT_EQ(message.find("content")->as_string(), "Wait. ");
+  const JsonValue& call = message.find("tool_calls")->as_array().at(0);
+  EXPECT_TRUE(call.find("id")->as_string().starts_with("call_"));
+  EXPECT_EQ(call.find("function")->find("arguments")->as_string(), R"({"x":1})");
+  const std::string prompt = rig.tokenizer.decode(rig.last_ask().prompt);
+  EXPECT_NE(prompt.find(R"({"name":"now"})"), std::string::npos) << prompt;
+  EXPECT_EQ(rig.last_ask().mask, nullptr);
+}
+
+TEST(Tools, NoneIsAsWithoutThem) {
+  ServerRig rig({}, [](const Ask&) { return Script{.pieces = {kCall}}; });
+  const Reply reply =
+      rig.post("/v1/chat/completions", chat(std::string(R"("tool_choice":"none",)") + kTools));
+  EXPECT_NE(reply.body.find("<tool_call>"), std::string::npos);
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt).find("now"), std::string::npos);
+}
+
+TEST(Tools, RequiredForcesTheGrammar) {
+  ServerRig rig({}, obeying(kCall));
+  const Reply reply = rig.post(
+      "/v1/chat/completions",
+      chat(std::string(R"("tool_choice":"required","parallel_tool_calls":false,"stream":true,)") + kTools));
+  const auto events = events_of(reply.body);
+  ASSERT_EQ(events.size(), 4u) << reply.body;
+  EXPECT_NE(events[1].find(R"("function":{"name":"add","arguments":""}}])"), std::string::npos) << events[1];
+  EXPECT_NE(events[2].find(R"("tool_calls":[{"index":0,"function":{"arguments":"{\"x\":1}"}}])"),
+            std::string::npos)
+      << events[2];
+  EXPECT_NE(events[3].find(R"("finish_reason":"tool_calls")"), std::string::npos) << events[3];
+}
+
+TEST(ToolCallSplitter, DoesNotDependOnTheCut) {
+  const std::string text =
+      "a <b> " + kCall + "\n" + kCall + " z <tool_call>{\"name\":\"no\"}</tool_call><tool_ca";
+  for (size_t step = 1; step < text.size(); step += 3) {
+    ToolCallSplitter splitter({"add"}, true);
+    std::string content;
+    size_t calls = 0;
+    for (size_t at = 0; at < text.size(); at += step) {
+      const TextAndCalls parts = splitter.feed(std::string_view(text).substr(at, step));
+      content += parts.content;
+      calls += parts.calls.size();
+    }
+    content += splitter.finish().content;
+    EXPECT_EQ(content, "a <b> z <tool_call>{\"name\":\"no\"}</tool_call><tool_ca") << step;
+    EXPECT_EQ(calls, 2u);
+  }
+}
+
+TEST(Responses, AreStoredContinuedAndDeleted) {
+  ServerRig rig;
+  const Reply first = rig.post("/v1/responses", R"({"input":"hi","instructions":"Be brief."})");
+  ASSERT_EQ(first.status, 200) << first.body;
+  const std::string id = parse_json(first.body)->find("id")->as_string();
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt), "System: Be brief.\n\nUser: hi\n\nAssistant:");
+  EXPECT_EQ(rig.last_ask().state.write_session, "resp:" + id);
+  EXPECT_EQ(rig.get("/v1/responses/" + id).body, first.body);
+
+  const Reply second =
+      rig.post("/v1/responses", R"({"input":[{"role":"user","content":[{"type":"input_text","text":"on"}]}],)"
+                                R"("previous_response_id":")" +
+                                    id + "\"}");
+  ASSERT_EQ(second.status, 200) << second.body;
+  EXPECT_EQ(rig.last_ask().state.read_session, "resp:" + id);
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().state.continuing), "\n\nUser: on\n\nAssistant:");
+
+  EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + id).body,
+            R"({"id":")" + id + R"(","object":"response","deleted":true})");
+  EXPECT_FALSE(rig.engine.has_session("resp:" + id));
+  EXPECT_EQ(rig.get("/v1/responses/" + id).status, 404);
+  EXPECT_EQ(rig.post("/v1/responses", R"({"input":"x","previous_response_id":")" + id + "\"}").status, 404);
+}
+
+TEST(Responses, StreamEndsWithTheWholeAnswer) {
+  ServerRig rig;
+  const Reply reply = rig.post("/v1/responses", R"({"input":"hi","stream":true,"store":false})");
+  const auto events = events_of(reply.body);
+  std::string text;
+  std::vector<std::string> types;
+  for (const std::string& event : events) {
+    const auto value = parse_json(event);
+    EXPECT_EQ(value->find("sequence_number")->as_int64(), static_cast<int64_t>(types.size()));
+    types.push_back(value->find("type")->as_string());
+    if (types.back() == "response.output_text.delta") text += value->find("delta")->as_string();
+  }
+  EXPECT_EQ(text, "Hello world");
+  EXPECT_EQ(types.front(), "response.created");
+  EXPECT_EQ(types.back(), "response.completed");
+  EXPECT_EQ(rig.last_ask().state.write_session, "");
+}
+
+TEST(Responses, RefuseWhatTheyCannotDo) {
+  ServerRig rig;
+  for (const std::string body :
+       {R"({})", R"({"input":7})", R"({"input":[{"type":"function_call_output"}]})",
+        R"({"input":"x","tools":[{"type":"web_search"}]})", R"({"input":"x","text":{"format":{"type":"x"}}})",
+        R"({"input":"x","background":true})"}) {
+    EXPECT_EQ(rig.post("/v1/responses", body).status, 400) << body;
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+TEST(ResponseStore, ForgetsByAge) {
+  ResponseStore store;
+  store.put({"resp_1", "m", "{}", 100});
+  store.put({"resp_2", "m", "{}", 200});
+  const auto expired = store.take_expired(150 + ResponseStore::kSeconds);
+  ASSERT_EQ(expired.size(), 1u);
+  EXPECT_EQ(expired[0].id, "resp_1");
+  EXPECT_TRUE(store.find("resp_2"));
+}
+
+}  // namespace
+}  // namespace fulmar::testing
