@@ -133,10 +133,12 @@ RedisLink::RedisLink(RedisAddress address, std::chrono::milliseconds patience)
 RedisLink::~RedisLink() = default;
 
 Error RedisLink::lost(std::string_view reason) {
+  // The reason may lie inside the connection that goes.
+  const Error error{ErrorKind::unavailable,
+                    fmt::format("Redis at {}:{}: {}", address_.host, address_.port, reason)};
   connection_.reset();
   next_attempt_ = std::chrono::steady_clock::now() + kPauseAfterLoss;
-  return Error{ErrorKind::unavailable,
-               fmt::format("Redis at {}:{}: {}", address_.host, address_.port, reason)};
+  return error;
 }
 
 Status RedisLink::connect() {

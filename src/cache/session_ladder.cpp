@@ -135,27 +135,27 @@ Result<std::optional<SessionInfo>> SessionLadder::restore(const std::string& id,
     fresh.recency = hosts_.begin();
     entry = &entries_.emplace(id, std::move(fresh)).first->second;
   }
-  if (entry->slot < 0) {
-    ops_.write_slot(state_, slot, entry->host->payload);
-    const int64_t device_slot = take_device_slot(id);
-    if (device_slot >= 0) {  // a hit moves up
-      entry = find(id);      // making room may have moved the table
-      ops_.copy_slot(state_, slot, device_slot);
-      hosts_.erase(entry->recency);
-      devices_.push_front(id);
-      entry->recency = devices_.begin();
-      entry->slot = device_slot;
-      entry->host.reset();
-    } else {
-      touch(*entry, id);
-      trim_host();
-    }
-  } else {
+  const SessionInfo found{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn};
+  if (entry->slot >= 0) {
     ops_.copy_slot(state_, entry->slot, slot);
     touch(*entry, id);
+    return std::optional(found);
   }
-  entry = find(id);
-  return std::optional(SessionInfo{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn});
+  ops_.write_slot(state_, slot, entry->host->payload);
+  hosts_.erase(entry->recency);  // out of the list first: making room above must not push this one out below
+  const int64_t device_slot = take_device_slot(id);
+  if (device_slot >= 0) {
+    ops_.copy_slot(state_, slot, device_slot);
+    devices_.push_front(id);
+    entry->recency = devices_.begin();
+    entry->slot = device_slot;
+    entry->host.reset();
+  } else {
+    hosts_.push_front(id);
+    entry->recency = hosts_.begin();
+    trim_host();
+  }
+  return std::optional(found);
 }
 
 // Turns only grow, also for a session that left memory since it was read.

@@ -154,6 +154,25 @@ TEST(Sessions, LevelsFillInOrderAndSurviveARestart) {
   }
 }
 
+TEST(Sessions, LevelsOfAnySizeGiveSessionsBack) {
+  for (const int64_t device : {0, 1, 2}) {
+    for (const int64_t host : {0, 1, 2}) {
+      SCOPED_TRACE(std::to_string(device) + " on the device, " + std::to_string(host) + " in memory");
+      const auto path = database("sizes");
+      TinyEngine tiny(
+          {.slots = 2, .prefill_chunk = 32, .device_sessions = device, .sessions = {.host_capacity = host}},
+          7, *open_sqlite_store(path));
+      std::map<int, std::string> said;
+      for (const int i : {0, 1, 2, 0, 2, 1, 3, 0, 3}) {
+        const std::string turn = "turn of " + std::to_string(i);
+        const std::string answer = bytes_of(tiny.run(in_session("s" + std::to_string(i), turn, 3)));
+        EXPECT_EQ(answer, bytes_of(tiny.run(fresh(said[i] + turn, 3))));
+        said[i] += turn + answer;
+      }
+    }
+  }
+}
+
 TEST(Sessions, ErasedSessionsAreGoneOnEveryLevel) {
   TinyEngine tiny({.slots = 2, .prefill_chunk = 32, .device_sessions = 1, .sessions = {.host_capacity = 1}},
                   7, *open_sqlite_store(database("erase")));
