@@ -2,6 +2,7 @@
 #include "grammar/automaton.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace fulmar {
 
@@ -42,7 +43,7 @@ int32_t Automaton::copy_frame(const Automaton& from, int32_t frame) {
 // Adds every frame that takes the next byte once `place` has been reached within a call from `caller`.
 void Automaton::reach(Place place, int32_t caller, Reading& reading) {
   std::vector<Frame> open{{place, caller}};
-  std::vector<int32_t> seen;
+  std::unordered_set<int32_t> seen;
   while (!open.empty()) {
     const Frame at = open.back();
     open.pop_back();
@@ -63,8 +64,7 @@ void Automaton::reach(Place place, int32_t caller, Reading& reading) {
       continue;
     }
     const int32_t frame = frame_of(at.place, at.caller);
-    if (std::find(seen.begin(), seen.end(), frame) != seen.end()) continue;
-    seen.push_back(frame);
+    if (!seen.insert(frame).second) continue;
     if (node.kind == Grammar::Kind::take) {
       reading.frames.push_back(frame);
     } else {

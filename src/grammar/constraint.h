@@ -21,9 +21,9 @@ class Constraint {
  public:
   using State = Automaton::State;
   using Mask = std::shared_ptr<const std::vector<uint64_t>>;
-  static constexpr size_t kMaxMasks = 256;
+  static constexpr size_t kMaxMasks = 128;
   // An automaton with more states is left to those that walk it, and new rows begin with a fresh one.
-  static constexpr size_t kMaxStates = 8192;
+  static constexpr size_t kMaxStates = 4096;
 
   Constraint(Automaton automaton, std::shared_ptr<const TokenTree> tree)
       : automaton_(std::move(automaton)), tree_(std::move(tree)) {}

@@ -16,6 +16,7 @@ namespace fulmar {
 namespace {
 
 constexpr int kMaxReferences = 16;
+constexpr size_t kMaxOneOf = 256;  // each pair of alternatives is compared
 
 // "~1" is '/', "~0" is '~'.
 std::string unescaped(std::string_view part) {
@@ -169,6 +170,12 @@ bool SchemaCompiler::apart(const JsonValue& first, const JsonValue& second, int 
 }
 
 Status SchemaCompiler::check_apart(const JsonValue::Array& choices, const std::string& where) const {
+  if (choices.size() > kMaxOneOf) {
+    return Error{ErrorKind::unsupported,
+                 fmt::format("schema keyword 'oneOf' at '{}' holds {} alternatives; at "
+                             "most {} are supported, or use 'anyOf'",
+                             where, choices.size(), kMaxOneOf)};
+  }
   for (size_t i = 0; i < choices.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (apart(choices[j], choices[i], kMaxReferences)) continue;

@@ -56,7 +56,7 @@ class AnswerConstraints {
                                            const AnswerRules& rules);
 
  private:
-  static constexpr size_t kMost = 64;
+  static constexpr size_t kMost = 16;
   struct Entry {
     std::weak_ptr<const ServedModel> model;
     std::string key;
