@@ -33,8 +33,9 @@ Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr
 
 void Call::run(std::shared_ptr<Call> call) {
   const AuthRules rules = call->service_->auth_rules();
+  if (call->route_.takes_bytes) call->bytes_ = call->exchange_->take_body();
   Result<JsonValue> body =
-      call->route_.method == "GET"
+      call->route_.method == "GET" || call->route_.takes_bytes
           ? Result<JsonValue>(JsonValue(JsonObject{}))
           : read_body(call->exchange_->take_body(), call->service_->options.limits.max_body_bytes);
   if (body) {

@@ -45,6 +45,7 @@ class Call {
   const HttpRequest& request() const { return exchange_->request(); }
   const std::shared_ptr<Exchange>& exchange() const { return exchange_; }
   const JsonValue& body() const { return body_; }  // an object; empty where the request had no body
+  const std::string& bytes() const { return bytes_; }  // the body of routes that take bytes
   const std::string& argument() const { return argument_; }
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
   bool trusted() const { return trusted_; }  // has shown the key, or none is set
@@ -73,6 +74,7 @@ class Call {
   const std::string argument_;
   const std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
   JsonValue body_{JsonObject{}};
+  std::string bytes_;
   Family family_;
   bool trusted_ = false;
 };

@@ -156,9 +156,15 @@ StopRules read_stops(Fields& fields, DefaultStops defaults, const ServedModel& m
   return stop;
 }
 
-void refuse_state_files(Fields& fields) {
-  if (!fields.present("state_id")) return;
-  fields.fail(bad_value("'state_id' is not supported by this server", "state_id", "unsupported_parameter"));
+// The tuned state that a request names beside its model, by field or header; empty: none.
+std::string state_name(const Call& call, Fields& fields) {
+  const std::string field = fields.text("state_id").value_or(std::string());
+  const std::string header(call.request().headers.get("X-RWKV-State-Id"));
+  if (!field.empty() && !header.empty() && field != header) {
+    fields.fail(bad_value(
+        fmt::format("'state_id' is '{}' but the header X-RWKV-State-Id is '{}'", field, header), "state_id"));
+  }
+  return field.empty() ? header : field;
 }
 
 std::optional<ApiError> size_fault(const Submission& submission, const ServerLimits& limits) {
@@ -253,7 +259,6 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
     if (!flag) fields.fail_type("stream_options.include_usage", *usage, "true or false");
     generation.include_usage = flag.value_or(false);
   }
-  refuse_state_files(fields);
   return generation;
 }
 
@@ -261,8 +266,17 @@ ServedModelPtr pick_model(const Call& call, Fields& fields) {
   const std::string name = model_name(fields, {});
   if (fields.failed()) return nullptr;
   const ModelRegistry& models = call.service().models;
+  const std::string state = state_name(call, fields);
+  if (fields.failed()) return nullptr;
   ServedModelPtr model = models.find(name, call.service().options.strict_model);
-  if (model) return model;
+  if (model && state.empty()) return model;
+  if (model) {
+    ServedModelPtr started = models.with_state(model, state);
+    if (!started) {
+      fields.fail({404, fmt::format("The state '{}' does not exist", state), "state_id", "not_found", {}});
+    }
+    return started;
+  }
   if (models.empty()) {
     fields.fail({503, "No model loaded", {}, "model_not_loaded", {}});
   } else {

@@ -5,10 +5,12 @@
 #include "server/api_big_batch.h"
 #include "server/api_chat.h"
 #include "server/api_control.h"
+#include "server/api_embeddings.h"
 #include "server/api_fim.h"
 #include "server/api_native.h"
 #include "server/api_openai.h"
 #include "server/api_responses.h"
+#include "server/api_sessions.h"
 #include "server/api_state.h"
 #include "server/api_status.h"
 #include "server/api_text.h"
@@ -61,6 +63,13 @@ constexpr Route kRoutes[] = {
     {"POST", "/state/delete", kNative, Access::key, delete_session, true},
     {"POST", "/v1/admin/state/delete", kNative, Access::key, delete_session, true},
 
+    // Sessions as objects.
+    {"GET", "/v1/sessions", kOpenai, Access::key, list_session_objects, true},
+    {"GET", "/v1/sessions/*", kOpenai, Access::key, export_session, true},
+    {"PUT", "/v1/sessions/*", kOpenai, Access::key, import_session, true, nullptr, true},
+    {"POST", "/v1/sessions/*", kOpenai, Access::key, fork_session, true},
+    {"DELETE", "/v1/sessions/*", kOpenai, Access::key, drop_session, true},
+
     // Models and tuned states.
     {"POST", "/loadmodel", kAdmin, Access::key, load_model_file},
     {"POST", "/removemodel", kAdmin, Access::key, remove_models},
@@ -69,6 +78,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/model/load", kOpenai, Access::key, load_available_model},
 
     // Text and tokens.
+    {"POST", "/v1/embeddings", kOpenai, Access::key, embed_texts},
     {"POST", "/tokenize", kNative, Access::key, tokenize},
     {"POST", "/detokenize", kNative, Access::key, detokenize},
     {"POST", "/v1/tokens/count", kNative, Access::key, count_tokens},

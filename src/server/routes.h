@@ -28,6 +28,7 @@ struct Route {
   bool waits_for_engine = false;
   // For paths that serve two families; null: `family` holds.
   Family (*family_of_body)(const JsonValue& body) = nullptr;
+  bool takes_bytes = false;  // the body is no JSON: the call's bytes()
 };
 
 std::span<const Route> routes();

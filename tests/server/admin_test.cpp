@@ -83,6 +83,19 @@ TEST(Admin, StateByModelNameOnEveryGeneratingRoute) {
   }
 }
 
+TEST(Admin, StateByIdInFieldOrHeader) {
+  AdminRig rig;
+  rig.post("/loadstatemodel", R"({"state_filename":"s","state_viewname":"S"})");
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","state_id":"S"})").status, 200);
+  EXPECT_EQ(rig.last_ask().state.initial_state, "S");
+  Headers header;
+  header.set("X-RWKV-State-Id", "S");
+  EXPECT_EQ(rig.post("/v2/chat/completions", R"({"contents":["x"]})", header).status, 200);
+  EXPECT_EQ(rig.last_ask().state.initial_state, "S");
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","state_id":"T"})", header).status, 400);
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","state_id":"T"})").status, 404);
+}
+
 TEST(Admin, SamplingDefaultsOfRequestThenStateThenModel) {
   AdminRig rig;
   rig.post("/loadmodel", R"({"model_filename":"m","model_viewname":"M","default_temperature":"0.7"})");

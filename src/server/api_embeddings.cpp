@@ -1,0 +1,206 @@
+// From inputs to rows that embed, and from their last events to the answer.
+#include "server/api_embeddings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "net/json.h"
+#include "net/json_writer.h"
+#include "server/intake.h"
+
+namespace fulmar {
+namespace {
+
+constexpr int64_t kMaxDimensions = 1 << 20;
+
+struct VectorForm {
+  bool base64 = false;
+  int64_t dimensions = 0;  // the first so many; 0: all
+};
+
+std::string base64_of(const std::vector<float>& numbers) {
+  static_assert(std::endian::native == std::endian::little, "clients read little endian floats");
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto* bytes = reinterpret_cast<const unsigned char*>(numbers.data());
+  const size_t size = numbers.size() * sizeof(float);
+  std::string text;
+  text.reserve((size + 2) / 3 * 4);
+  for (size_t at = 0; at < size; at += 3) {
+    const size_t left = std::min<size_t>(3, size - at);
+    uint32_t group = 0;
+    for (size_t i = 0; i < 3; ++i) group = (group << 8) | (i < left ? bytes[at + i] : 0u);
+    for (size_t i = 0; i < 4; ++i) text += i <= left ? kDigits[(group >> (18 - 6 * i)) & 63] : '=';
+  }
+  return text;
+}
+
+void shorten_and_scale(std::vector<float>& vector, int64_t dimensions) {
+  if (dimensions > 0) vector.resize(std::min(vector.size(), static_cast<size_t>(dimensions)));
+  double square = 0;
+  for (const float value : vector) square += static_cast<double>(value) * value;
+  if (square <= 0) return;
+  const double scale = 1.0 / std::sqrt(square);
+  for (float& value : vector) value = static_cast<float>(value * scale);
+}
+
+// Gathers one vector per row; answers with the last.
+class EmbeddingReply : public Listener {
+ public:
+  EmbeddingReply(std::shared_ptr<Call> call, ServedModelPtr model, std::string request_id, std::string name,
+                 VectorForm form, size_t rows)
+      : call_(std::move(call)),
+        model_(std::move(model)),
+        request_id_(std::move(request_id)),
+        name_(std::move(name)),
+        form_(form),
+        vectors_(rows),
+        unfinished_(rows) {}
+
+  void watch_client() const {
+    call_->exchange()->on_disconnect([model = model_, id = request_id_] { model->engine->cancel(id); });
+  }
+
+  void deliver(std::vector<Event> events) override {
+    for (Event& event : events) {
+      if (closed_ || event.kind != Event::Kind::finished) continue;
+      if (event.reason == FinishReason::failed || event.reason == FinishReason::cancelled) {
+        return fail(event);
+      }
+      prompt_tokens_ += event.usage.prompt_tokens;
+      vectors_[static_cast<size_t>(event.index)] = std::move(event.embedding);
+      if (--unfinished_ == 0) respond();
+    }
+  }
+
+ private:
+  void fail(const Event& event) {
+    closed_ = true;
+    if (unfinished_ > 1) model_->engine->cancel(request_id_);
+    call_->fail(event.error ? api_error(*event.error) : ApiError{409, "Request cancelled", {}, {}, {}});
+  }
+
+  void respond() {
+    JsonWriter json;
+    json.begin_object().member("object", "list").key("data").begin_array();
+    for (size_t i = 0; i < vectors_.size(); ++i) {
+      shorten_and_scale(vectors_[i], form_.dimensions);
+      json.begin_object().member("object", "embedding").member("index", i).key("embedding");
+      if (form_.base64) {
+        json.value(base64_of(vectors_[i]));
+      } else {
+        json.begin_array();
+        for (const float value : vectors_[i]) json.value(value);
+        json.end_array();
+      }
+      json.end_object();
+    }
+    json.end_array().member("model", name_).key("usage").begin_object();
+    json.member("prompt_tokens", prompt_tokens_).member("total_tokens", prompt_tokens_).end_object();
+    call_->respond_json(json.end_object().take());
+  }
+
+  const std::shared_ptr<Call> call_;
+  const ServedModelPtr model_;
+  const std::string request_id_;
+  const std::string name_;
+  const VectorForm form_;
+  std::vector<std::vector<float>> vectors_;
+  size_t unfinished_;
+  int64_t prompt_tokens_ = 0;
+  bool closed_ = false;
+};
+
+VectorForm read_form(Fields& fields) {
+  VectorForm form;
+  const std::string format = fields.text("encoding_format").value_or("float");
+  form.base64 = format == "base64";
+  if (!form.base64 && format != "float") {
+    fields.fail(bad_value(fmt::format("'encoding_format' is '{}'; wanted 'float' or 'base64'", format),
+                          "encoding_format"));
+  }
+  form.dimensions = fields.integer("dimensions", 1, kMaxDimensions).value_or(0);
+  return form;
+}
+
+// One input: a text, or ids that are fed as they are.
+std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const ServedModel& model) {
+  std::vector<int32_t> ids;
+  if (value.is_string()) {
+    ids = model.tokenizer->encode(value.as_string());
+  } else if (value.is_array()) {
+    for (const JsonValue& element : value.as_array()) {
+      const std::optional<int64_t> id = element.is_number() ? lenient_int(element) : std::nullopt;
+      if (!id || *id < 0 || *id >= model.vocabulary) {
+        fields.fail_type("input", element, fmt::format("token ids of 0 to {} in it", model.vocabulary - 1));
+        return ids;
+      }
+      ids.push_back(static_cast<int32_t>(*id));
+    }
+  } else {
+    fields.fail_type("input", value, "a string, token ids, or an array of either");
+  }
+  if (ids.empty()) fields.fail(bad_value("'input' holds an empty text", "input"));
+  return ids;
+}
+
+std::vector<std::vector<int32_t>> read_inputs(Fields& fields, const ServedModel& model,
+                                              const ServerLimits& limits) {
+  std::vector<std::vector<int32_t>> inputs;
+  const JsonValue* value = fields.find("input");
+  if (!holds_something(value)) {
+    fields.fail(bad_value("'input' is required", "input", "missing_input"));
+    return inputs;
+  }
+  if (!value->is_array() || value->as_array().front().is_number()) {
+    inputs.push_back(read_input(fields, *value, model));
+  } else {
+    for (const JsonValue& element : value->as_array()) {
+      inputs.push_back(read_input(fields, element, model));
+      if (fields.failed()) break;
+    }
+  }
+  int64_t tokens = 0;
+  for (const auto& input : inputs) tokens += static_cast<int64_t>(input.size());
+  const auto rows = static_cast<int64_t>(inputs.size());
+  if (rows > limits.max_request_rows || tokens > limits.max_prompt_tokens) {
+    fields.fail(bad_value(fmt::format("{} inputs of {} tokens; at most {} and {} are allowed", rows, tokens,
+                                      limits.max_request_rows, limits.max_prompt_tokens),
+                          "input"));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+void embed_texts(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  const ServedModelPtr model = pick_model(*call, fields);
+  if (!model) return call->fail(fields.fault());
+  const VectorForm form = read_form(fields);
+  auto inputs = read_inputs(fields, *model, call->service().options.limits);
+  const std::string name = model_name(fields, model->id);
+  if (fields.failed()) return call->fail(fields.fault());
+  if (call->service().draining) {
+    return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
+  }
+  const std::string id = new_request_id("embd-");
+  const auto reply = std::make_shared<EmbeddingReply>(call, model, id, name, form, inputs.size());
+  Request request{.rows = {}, .listener = reply, .endpoint = "embeddings", .model = name};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Ask& ask = request.rows.emplace_back();
+    ask.request_id = id;
+    ask.index = static_cast<int32_t>(i);
+    ask.prompt = std::move(inputs[i]);
+    ask.embed = true;
+    ask.state.initial_state = model->initial_state;
+  }
+  if (const Status accepted = model->engine->submit(std::move(request)); !accepted) {
+    return call->fail(api_error(accepted.error()));
+  }
+  reply->watch_client();
+}
+
+}  // namespace fulmar

@@ -1,0 +1,146 @@
+// Handing states between clients and the engine.
+#include "server/api_sessions.h"
+
+#include "cache/state_blob.h"
+#include "net/json_writer.h"
+#include "server/call.h"
+#include "server/fields.h"
+
+namespace fulmar {
+namespace {
+
+std::string_view level_name(SessionInfo::Level level) {
+  switch (level) {
+    case SessionInfo::Level::device:
+      return "device";
+    case SessionInfo::Level::host:
+      return "host";
+    case SessionInfo::Level::store:
+      break;
+  }
+  return "store";
+}
+
+ApiError unknown_session(const std::string& id) {
+  return {404, "The session '" + id + "' does not exist", "session_id", "session_not_found", {}};
+}
+
+// The session id before `action`; nothing, and the call answered, when the path ends otherwise.
+std::optional<std::string> id_before(Call& call, std::string_view action) {
+  const std::string& rest = call.argument();
+  if (rest.size() > action.size() && rest.ends_with(action)) {
+    return rest.substr(0, rest.size() - action.size());
+  }
+  call.fail({404, "Not Found", {}, "not_found", {}});
+  return std::nullopt;
+}
+
+// The model of the query's `model`, else the default one.
+ServedModelPtr addressed_model(const Call& call) {
+  const std::string* name = call.request().query.find("model");
+  return call.service().models.find(name ? std::string_view(*name) : std::string_view(),
+                                    call.service().options.strict_model);
+}
+
+// The model that has the session: the addressed one, else any.
+ServedModelPtr owner(const Call& call, const std::string& id) {
+  if (call.request().query.find("model")) {
+    const ServedModelPtr model = addressed_model(call);
+    return model && model->engine->has_session(id) ? model : nullptr;
+  }
+  for (const ServedModelPtr& model : call.service().models.all()) {
+    if (model->engine->has_session(id)) return model;
+  }
+  return nullptr;
+}
+
+void respond_session(Call& call, const std::string& id, const ServedModel& model, const StateBlob& blob) {
+  JsonWriter json;
+  json.begin_object()
+      .member("id", id)
+      .member("object", "session")
+      .member("model", model.id)
+      .member("tokens", blob.tokens)
+      .end_object();
+  call.respond_json(json.take());
+}
+
+}  // namespace
+
+void list_session_objects(std::shared_ptr<Call> call) {
+  JsonWriter json;
+  json.begin_object().member("object", "list").key("data").begin_array();
+  for (const ServedModelPtr& model : call->service().models.all()) {
+    for (const SessionInfo& session : model->engine->sessions()) {
+      json.begin_object()
+          .member("id", session.id)
+          .member("object", "session")
+          .member("model", model->id)
+          .member("level", level_name(session.level))
+          .member("tokens", session.tokens)
+          .end_object();
+    }
+  }
+  call->respond_json(json.end_array().end_object().take());
+}
+
+void export_session(std::shared_ptr<Call> call) {
+  const auto id = id_before(*call, "/state");
+  if (!id) return;
+  const ServedModelPtr model = owner(*call, *id);
+  if (!model) return call->fail(unknown_session(*id));
+  const Result<StateBlob> blob = model->engine->export_session(*id);
+  if (!blob) return call->fail(api_error(blob.error()));
+  const std::vector<std::byte> bytes = encode_blob(*blob);
+  HttpResponse response;
+  response.content_type = "application/octet-stream";
+  response.body.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  call->respond(std::move(response));
+}
+
+void import_session(std::shared_ptr<Call> call) {
+  const auto id = id_before(*call, "/state");
+  if (!id) return;
+  const ServedModelPtr model = addressed_model(*call);
+  if (!model) return call->fail({503, "No model loaded", {}, "model_not_loaded", {}});
+  const Result<StateBlob> blob = decode_blob(std::as_bytes(std::span(call->bytes())));
+  if (!blob) return call->fail(api_error(blob.error()));
+  if (const Status taken = model->engine->import_session(*id, *blob); !taken) {
+    return call->fail(api_error(taken.error()));
+  }
+  respond_session(*call, *id, *model, *blob);
+}
+
+void fork_session(std::shared_ptr<Call> call) {
+  const auto id = id_before(*call, "/fork");
+  if (!id) return;
+  Fields fields(call->body());
+  const std::string copy = fields.text("session_id").value_or(std::string());
+  if (copy.empty()) fields.fail(bad_value("'session_id' of the copy is required", "session_id"));
+  if (fields.failed()) return call->fail(fields.fault());
+  const ServedModelPtr model = owner(*call, *id);
+  if (!model) return call->fail(unknown_session(*id));
+  if (model->engine->has_session(copy)) {
+    return call->fail({409, "The session '" + copy + "' exists already", "session_id", "conflict", {}});
+  }
+  const Result<StateBlob> blob = model->engine->export_session(*id);
+  if (!blob) return call->fail(api_error(blob.error()));
+  if (const Status taken = model->engine->import_session(copy, *blob); !taken) {
+    return call->fail(api_error(taken.error()));
+  }
+  respond_session(*call, copy, *model, *blob);
+}
+
+void drop_session(std::shared_ptr<Call> call) {
+  const std::string& id = call->argument();
+  int64_t gone = 0;
+  for (const ServedModelPtr& model : call->service().models.all()) {
+    gone += model->engine->erase_session(id, false);
+  }
+  if (gone == 0) return call->fail(unknown_session(id));
+  JsonWriter json;
+  json.begin_object().member("id", id).member("object", "session").member("deleted", true).end_object();
+  call->respond_json(json.take());
+}
+
+}  // namespace fulmar
