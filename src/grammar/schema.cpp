@@ -99,7 +99,7 @@ Status SchemaCompiler::only(const JsonValue& schema, Keywords allowed, const std
   const std::span<const std::string_view> names(allowed.begin(), allowed.size());
   for (const auto& [keyword, value] : schema.as_object().members()) {
     if (contains(kAnnotations, keyword) || contains(names, keyword)) continue;
-    // No two elements alike is what an absent uniqueItems:false asks for, too.
+    // Set to false it asks for nothing.
     if (keyword == "uniqueItems" && value.is_bool() && !value.as_bool()) continue;
     const bool combined = !names.empty() && schema.find(*names.begin()) && names.front() != "type";
     return Error{ErrorKind::unsupported,

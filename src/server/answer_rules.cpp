@@ -147,7 +147,7 @@ AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_vi
   } else if (word != "text") {
     fields.fail(bad_value(fmt::format("'{}.type' is {}; wanted \"text\", \"json_object\" or \"json_schema\"",
                                       name, type ? describe(*type) : "absent"),
-                          param));
+                          param, "unsupported_parameter"));
   }
   return rules;
 }
