@@ -30,7 +30,7 @@ struct DeviceFacts {
 };
 
 // Where kernels go. `overlap`: the kernel waits by itself for the one before (programmatic launch).
-constexpr int kQueues = 2;
+constexpr int kQueues = 3;
 struct Queue {
   cudaStream_t stream = nullptr;
   bool overlap = false;

@@ -42,10 +42,10 @@ class GpuOps final : public Ops {
       if (stage.pinned != nullptr) FULMAR_GPU(cudaFreeHost(stage.pinned));
       if (stage.free != nullptr) FULMAR_GPU(cudaEventDestroy(stage.free));
     }
-    for (const cudaEvent_t event : {fork_, join_}) {
+    for (const cudaEvent_t event : {fork_, join_[0], join_[1]}) {
       if (event != nullptr) FULMAR_GPU(cudaEventDestroy(event));
     }
-    for (const Queue& queue : {queue_, side_}) {
+    for (const Queue& queue : {queue_, side_[0], side_[1]}) {
       if (queue.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue.stream));
     }
   }
@@ -53,10 +53,12 @@ class GpuOps final : public Ops {
   Status open() {
     FULMAR_GPU(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking));
     queue_.overlap = facts_.architecture >= 90;
-    FULMAR_GPU(cudaStreamCreateWithFlags(&side_.stream, cudaStreamNonBlocking));
-    side_.index = 1;
     FULMAR_GPU(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
-    FULMAR_GPU(cudaEventCreateWithFlags(&join_, cudaEventDisableTiming));
+    for (int i = 0; i < kSides; i++) {
+      FULMAR_GPU(cudaStreamCreateWithFlags(&side_[i].stream, cudaStreamNonBlocking));
+      FULMAR_GPU(cudaEventCreateWithFlags(&join_[i], cudaEventDisableTiming));
+      side_[i].index = 1 + i;
+    }
     FULMAR_ASSIGN(gemm_, gpu::Gemm::open());
     FULMAR_TRY(upload_.open());
     FULMAR_ASSIGN(counters_, gpu::allocate_device(kCounters * sizeof(uint32_t)));
@@ -275,29 +277,30 @@ class GpuOps final : public Ops {
       return gpu::low_rank_finish7(queue_, att, first_block, v_first, low_w, low_a, low_v, low_g, p);
     }
     const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
-    // The low-rank products are too small to fill the GPU: they run beside the large ones.
+    // The low-rank products are too small to fill the GPU: they run beside the large ones, two chains of
+    // them.
     FULMAR_GPU(cudaEventRecord(fork_, queue_.stream));
-    FULMAR_GPU(cudaStreamWaitEvent(side_.stream, fork_, 0));
+    for (const Queue& side : side_) FULMAR_GPU(cudaStreamWaitEvent(side.stream, fork_, 0));
     if (own && first_block) {
-      gpu::linear_rows(side_, {{xg, att.g.first, low_g, Epilogue::sigmoid},
-                               {xw, att.w.first, low_w, Epilogue::tanh},
-                               {xa, att.a.first, low_a}});
+      gpu::linear_rows(side_[0], {{xg, att.g.first, low_g, Epilogue::sigmoid},
+                                  {xw, att.w.first, low_w, Epilogue::tanh},
+                                  {xa, att.a.first, low_a}});
     } else if (own) {
-      gpu::linear_rows(side_, {{xg, att.g.first, low_g, Epilogue::sigmoid},
-                               {xw, att.w.first, low_w, Epilogue::tanh},
-                               {xa, att.a.first, low_a},
-                               {xv, att.v.first, low_v}});
+      gpu::linear_rows(side_[0], {{xg, att.g.first, low_g, Epilogue::sigmoid},
+                                  {xw, att.w.first, low_w, Epilogue::tanh},
+                                  {xa, att.a.first, low_a},
+                                  {xv, att.v.first, low_v}});
     } else {
-      low_rank_path(xw, att.w, low_w, p.u, Activation::tanh);
-      low_rank_path(xg, att.g, low_g, p.g, Activation::sigmoid);
-      low_rank_path(xa, att.a, low_a, p.alpha, {});
-      if (!first_block) low_rank_path(xv, att.v, low_v, share, {});
+      low_rank_path(side_[0], xg, att.g, low_g, p.g, Activation::sigmoid);
+      low_rank_path(side_[1], xw, att.w, low_w, p.u, Activation::tanh);
+      low_rank_path(side_[0], xa, att.a, low_a, p.alpha, {});
+      if (!first_block) low_rank_path(side_[1], xv, att.v, low_v, share, {});
     }
-    FULMAR_GPU(cudaEventRecord(join_, side_.stream));
+    for (int i = 0; i < kSides; i++) FULMAR_GPU(cudaEventRecord(join_[i], side_[i].stream));
     linear(xr, att.receptance, p.r);
     linear(xk, att.key, p.k);
     linear(xv, att.value, p.v);
-    FULMAR_GPU(cudaStreamWaitEvent(queue_.stream, join_, 0));
+    for (const cudaEvent_t join : join_) FULMAR_GPU(cudaStreamWaitEvent(queue_.stream, join, 0));
     Queue joined = queue_;
     joined.overlap = false;
     if (own) return gpu::low_rank_finish7(joined, att, first_block, v_first, low_w, low_a, low_v, low_g, p);
@@ -449,11 +452,12 @@ class GpuOps final : public Ops {
                       static_cast<uint32_t*>(counters_.data()));
   }
 
-  // out = act(in @ first^T) @ second^T on the side queue
-  void low_rank_path(Tensor in, const LowRank& path, Tensor low, Tensor out, std::optional<Activation> act) {
-    gemm_->run(side_, in, path.first, low, worth_timing(in.rows));
-    if (act) gpu::activate(side_, low, {}, *act);
-    gemm_->run(side_, low, path.second, out, worth_timing(in.rows));
+  // out = act(in @ first^T) @ second^T
+  void low_rank_path(const Queue& side, Tensor in, const LowRank& path, Tensor low, Tensor out,
+                     std::optional<Activation> act) {
+    gemm_->run(side, in, path.first, low, worth_timing(in.rows));
+    if (act) gpu::activate(side, low, {}, *act);
+    gemm_->run(side, low, path.second, out, worth_timing(in.rows));
   }
 
   // hidden = relu²(in @ key^T)
@@ -478,8 +482,9 @@ class GpuOps final : public Ops {
   gpu::DeviceFacts facts_;
   DeviceOptions options_;
   Queue queue_;
-  Queue side_;  // for small products beside large ones, between fork_ and join_
-  cudaEvent_t fork_ = nullptr, join_ = nullptr;
+  static constexpr int kSides = gpu::kQueues - 1;
+  Queue side_[kSides];  // for small products beside large ones, between fork_ and join_
+  cudaEvent_t fork_ = nullptr, join_[kSides] = {};
   std::unique_ptr<gpu::Gemm> gemm_;
   gpu::Arena arena_;
   gpu::Upload upload_;

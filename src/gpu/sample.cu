@@ -105,6 +105,23 @@ __device__ double weigh(float* z, int vocab, float top, float inverse_temperatur
   return total;
 }
 
+// Drops weights below min_p, without which the sums per warp become those of what is kept; returns their sum.
+__device__ double keep_likely(float* weights, int vocab, float min_p, Shared& shared) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = (vocab + kWarps - 1) / kWarps;
+  double sum = 0;
+  for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
+    if (weights[i] < min_p) weights[i] = 0.0f;
+    sum += weights[i];
+  }
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+  if (lane == 0) shared.warp_sum[warp] = sum;
+  __syncthreads();
+  double total = 0;
+  for (int w = 0; w < kWarps; w++) total += shared.warp_sum[w];
+  return total;
+}
+
 // The id at `left` of the mass, ids in order; the first warp does it.
 __device__ void draw_uncut(const float* weights, int vocab, double left, Shared& shared) {
   if (threadIdx.x >= kWarp) return;
@@ -256,12 +273,13 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   const double total = weigh(z, vocab, top, job.inverse_temperature, shared);
   __syncthreads();
-  const bool limited = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f || job.min_p > 0.0f;
+  const bool cut = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f;
   int done = 1;
   if (job.greedy) {
     if (threadIdx.x == 0) shared.chosen = token;
-  } else if (!limited) {
-    draw_uncut(z, vocab, draw_unit(job) * total, shared);
+  } else if (!cut) {
+    const double kept = job.min_p > 0.0f ? keep_likely(z, vocab, job.min_p, shared) : total;
+    draw_uncut(z, vocab, draw_unit(job) * kept, shared);
   } else if (collect(job, z, vocab, total, candidates, shared)) {
     sort_descending(candidates, shared.candidates);
     if (threadIdx.x == 0) {

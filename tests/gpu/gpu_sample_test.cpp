@@ -49,7 +49,9 @@ class GpuSample : public GpuTest {
                                   host_.begin() + static_cast<ptrdiff_t>(i + 1) * kVocab);
         const SampledToken want = sample_row(logits, rows[i]);
         different += got[i].token != want.token ? 1 : 0;
-        if (got[i].token == want.token) EXPECT_NEAR(got[i].logprob, want.logprob, 1e-3);
+        if (got[i].token == want.token) {
+          EXPECT_NEAR(got[i].logprob, want.logprob, 1e-3);
+        }
       }
     }
     return different;
