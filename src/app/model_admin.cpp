@@ -31,7 +31,8 @@ bool is_model_file(const fs::path& path) {
 
 Result<fs::path> confined_path(const fs::path& root, const std::string& name) {
   std::error_code error;
-  const fs::path path = fs::canonical(root.empty() ? fs::path(name) : root / name, error);
+  // Resolves what exists of it, so that names outside are refused whether or not there is such a file.
+  const fs::path path = fs::weakly_canonical(root.empty() ? fs::path(name) : root / name, error);
   if (error) return Error{ErrorKind::not_found, fmt::format("'{}': {}", name, error.message())};
   if (!root.empty()) {
     const fs::path top = fs::canonical(root, error);
@@ -43,7 +44,7 @@ Result<fs::path> confined_path(const fs::path& root, const std::string& name) {
     }
   }
   if (!fs::is_regular_file(path, error)) {
-    return Error{ErrorKind::invalid, fmt::format("'{}' is not a regular file", name)};
+    return Error{ErrorKind::not_found, fmt::format("'{}' is not there or no regular file", name)};
   }
   return path;
 }
@@ -87,10 +88,14 @@ void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) {
   loaded_.push_back({std::move(served), {}});
 }
 
-Status LocalAdmin::load_model(const ModelLoad& load) {
+Status LocalAdmin::check_load(const ModelLoad& load) {
   FULMAR_TRY(check_precision(load.precision));
   FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path));
-  FULMAR_TRY(check_memory(path));
+  return check_memory(path);
+}
+
+Status LocalAdmin::load_model(const ModelLoad& load) {
+  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path));
   return open(path, load);
 }
 

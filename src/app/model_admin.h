@@ -38,6 +38,7 @@ class LocalAdmin : public ModelAdmin {
   void adopt(std::shared_ptr<ServedEngine> served);
 
   bool post(std::function<void()> job) override;
+  Status check_load(const ModelLoad& load) override;
   Status load_model(const ModelLoad& load) override;
   bool remove_model(const std::string& name) override;
   Status load_state(const StateLoad& load) override;

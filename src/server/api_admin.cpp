@@ -30,11 +30,6 @@ std::string required(Fields& fields, std::string_view name) {
 std::optional<double> temperature(Fields& fields) { return fields.number("default_temperature", 0, 1000); }
 std::optional<double> top_p(Fields& fields) { return fields.number("default_top_p", 0, 1); }
 
-// What cannot be served here is the client's to change; what breaks while loading is a failure of ours.
-int load_status(const Error& error) {
-  return error.kind == ErrorKind::unsupported || error.kind == ErrorKind::invalid ? 400 : 500;
-}
-
 }  // namespace
 
 void load_model_file(std::shared_ptr<Call> call) {
@@ -50,8 +45,12 @@ void load_model_file(std::shared_ptr<Call> call) {
   if (fields.present("adapter_filename")) fields.fail(bad_value("adapters are not supported"));
   if (fields.failed()) return call->fail(fields.fault());
   run_job(call, [call, load](ModelAdmin& admin) {
+    if (const Status fits = admin.check_load(load); !fits) {
+      const int status = fits.error().kind == ErrorKind::not_found ? 500 : 400;
+      return call->fail({status, fits.error().text, {}, {}, {}});
+    }
     if (const Status loaded = admin.load_model(load); !loaded) {
-      return call->fail({load_status(loaded.error()), loaded.error().text, {}, {}, {}});
+      return call->fail({500, loaded.error().text, {}, {}, {}});
     }
     call->respond_json(std::string(kSuccess));
   });

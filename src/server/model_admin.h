@@ -37,9 +37,12 @@ class ModelAdmin {
 
   // Called within jobs only. Whatever fails leaves everything as it was.
 
+  // What speaks against a load before it is tried: `unsupported`, no such precision, with those that are
+  // served; `invalid`, a file outside of the folder for models, or one larger than the free memory, with both
+  // numbers; `not_found`.
+  virtual Status check_load(const ModelLoad& load) = 0;
   // Blocks until the model serves. A model of the same name is replaced: its running requests finish on the
-  // old one, tuned states that fit move over. `unsupported`: no such precision; `invalid`: it needs more
-  // memory than is free, with both numbers.
+  // old one, tuned states that fit move over.
   virtual Status load_model(const ModelLoad& load) = 0;
   // Empty: all. False when there is none of that name.
   virtual bool remove_model(const std::string& name) = 0;

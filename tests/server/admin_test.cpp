@@ -14,8 +14,11 @@ class NamesOnly : public ModelAdmin {
     job();
     return true;
   }
+  Status check_load(const ModelLoad& load) override {
+    if (load.precision != "nf4") return {};
+    return Error{ErrorKind::unsupported, "model_strategy is 'nf4'"};
+  }
   Status load_model(const ModelLoad& load) override {
-    if (load.precision == "nf4") return Error{ErrorKind::unsupported, "model_strategy is 'nf4'"};
     if (load.path == "bad") return Error{ErrorKind::not_found, "no file 'bad'"};
     auto facts = std::make_shared<ServedModel>(*rig_.model);
     facts->id = load.name;

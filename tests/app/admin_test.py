@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""The real server with the demo model on the CPU: admin_test.py PROGRAM MODELS
+
+Starts without a model; loads one and a tuned state by name, a second one beside them; takes sessions out, puts
+them in and copies them; embeds; switches models under a running stream.
+"""
+import base64
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+
+MODEL, STATE = "fulmar-demo.safetensors", "fulmar-demo-pirate.state.pth"
+BAD_STATE = {"detail": "State file is incorrect. check filename or tensor size."}
+SUCCESS = (200, {"status": "success"})
+
+
+class Server:
+    def __init__(self, program, *flags):
+        self.process = subprocess.Popen(
+            [program, "serve", "--port", "0", "--device", "cpu", "--state-db-path", "none", *flags],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        self.base = re.search(r"http://[0-9.:]+", line).group()
+
+    def raw(self, method, path, body=None):
+        request = urllib.request.Request(self.base + path, data=body, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def call(self, method, path, body=None):
+        status, answer = self.raw(method, path, None if body is None else json.dumps(body).encode())
+        return status, json.loads(answer)
+
+    def ids(self):
+        return [entry["id"] for entry in self.call("GET", "/models")[1]]
+
+    def chat(self, model, text="hello"):
+        status, answer = self.call("POST", "/v1/chat/completions", {
+            "model": model, "messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 32})
+        return answer["choices"][0]["message"]["content"] if status == 200 else status
+
+    def turn(self, session, text):
+        body = {"session_id": session, "contents": [f"User: {text}\n\nAssistant:"], "stream": False,
+                "temperature": 0, "max_tokens": 32}
+        return self.call("POST", "/state/chat/completions", body)[1]["choices"][0]["message"]["content"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait(timeout=60) == 0
+
+
+def equal(found, wanted):
+    assert found == wanted, f"found {found!r}, wanted {wanted!r}"
+
+
+def check_models_and_states(server):
+    equal(server.ids(), [])
+    equal(server.chat("any"), 503)
+    equal(server.call("POST", "/loadstatemodel", {"state_filename": STATE, "state_viewname": "S"}), (500, BAD_STATE))
+    equal(server.call("POST", "/loadmodel", {"model_filename": MODEL, "model_viewname": "A"}), SUCCESS)
+    equal(server.call("POST", "/loadstatemodel", {"state_filename": STATE, "state_viewname": "S"}), SUCCESS)
+    equal(server.ids(), ["A", "A S"])
+    plain, pirate = server.chat("A"), server.chat("A S")
+    assert pirate.startswith("Ahoy") and not plain.startswith("Ahoy"), (plain, pirate)
+
+    for bad in (MODEL, "none.pth", "../README.md", "/etc/passwd", "link.pth"):
+        equal(server.call("POST", "/loadstatemodel", {"state_filename": bad, "state_viewname": "T"}), (500, BAD_STATE))
+    equal(server.ids(), ["A", "A S"])
+
+    for strategy in ("nf4", "int8", "fp8", "nonsense"):
+        status, answer = server.call("POST", "/loadmodel", {
+            "model_filename": MODEL, "model_viewname": "Q", "model_strategy": strategy})
+        assert status == 400 and "fp16" in answer["detail"], (status, answer)
+    equal(server.call("POST", "/loadmodel", {"model_filename": "../README.md"})[0], 400)
+    equal(server.call("POST", "/loadmodel", {"model_filename": STATE, "model_viewname": "A"})[0], 500)
+    equal(server.chat("A"), plain)
+
+    equal(server.call("POST", "/loadmodel", {"model_filename": MODEL, "model_viewname": "B"}), SUCCESS)
+    equal(server.ids(), ["B", "A", "A S"])
+    equal([server.chat("B"), server.chat("A"), server.chat("A S")], [plain, plain, pirate])
+    equal(server.call("POST", "/removemodel", {"model_viewname": "B"}), SUCCESS)
+    # The same name again: the state moves over.
+    equal(server.call("POST", "/loadmodel", {"model_filename": MODEL, "model_viewname": "A"}), SUCCESS)
+    equal(server.chat("A S"), pirate)
+    equal(server.call("POST", "/removestatemodel"), SUCCESS)
+    equal(server.ids(), ["A"])
+    equal(server.chat("A S"), plain)
+
+
+def check_sessions(server):
+    server.turn("one", "My name is Anna.")
+    status, blob = server.raw("GET", "/v1/sessions/one/state")
+    equal((status, blob[:8]), (200, b"FULMARST"))
+    equal(server.call("POST", "/v1/sessions/one/fork", {"session_id": "two"})[0], 200)
+    answer = server.turn("one", "What is my name?")
+    equal(server.turn("two", "What is my name?"), answer)
+    equal(server.raw("PUT", "/v1/sessions/three/state", blob)[0], 200)
+    equal(server.turn("three", "What is my name?"), answer)
+    broken = bytearray(blob)
+    broken[-1] ^= 1
+    equal(server.raw("PUT", "/v1/sessions/four/state", bytes(broken))[0], 400)
+    equal(sorted(entry["id"] for entry in server.call("GET", "/v1/sessions")[1]["data"]), ["one", "three", "two"])
+    equal(server.call("DELETE", "/v1/sessions/one")[0], 200)
+    equal(server.raw("GET", "/v1/sessions/one/state")[0], 404)
+
+
+def check_embeddings(server):
+    status, answer = server.call("POST", "/v1/embeddings", {"input": ["good morning", "good evening"]})
+    equal(status, 200)
+    first = answer["data"][0]["embedding"]
+    assert abs(sum(x * x for x in first) - 1) < 1e-4
+    assert answer["usage"]["prompt_tokens"] > 0 and first != answer["data"][1]["embedding"]
+    coded = server.call("POST", "/v1/embeddings", {"input": "good morning", "encoding_format": "base64"})[1]
+    numbers = base64.b64decode(coded["data"][0]["embedding"])
+    for found, wanted in zip(struct.unpack(f"<{len(first)}f", numbers), first):
+        assert abs(found - wanted) < 1e-4
+    short = server.call("POST", "/v1/embeddings", {"input": "good morning", "dimensions": 8})[1]["data"][0]["embedding"]
+    assert len(short) == 8 and abs(sum(x * x for x in short) - 1) < 1e-4
+
+
+def check_removal_under_a_stream(server):
+    body = {"prompt": "Once", "max_tokens": 400, "stream": True, "ignore_eos": True}
+    request = urllib.request.Request(server.base + "/v1/completions", data=json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=120) as stream:
+        stream.readline()
+        equal(server.call("POST", "/removemodel"), SUCCESS)
+        equal(server.chat("A"), 503)
+        text = stream.read().decode()
+    assert text.endswith("data: [DONE]\n\n") and '"finish_reason":"length"' in text, text[-300:]
+
+
+def check_switching(program, models):
+    with Server(program, "--model-path", models, "--enable-dynamic-loading") as server:
+        equal(server.chat(""), 503)
+        equal(server.call("GET", "/v1/models")[1], {
+            "object": "list", "data": [], "loaded": None, "available": ["fulmar-demo"]})
+        equal(server.call("POST", "/v1/model/load", {"model": "../x"})[0], 400)
+        equal(server.call("POST", "/v1/model/load", {"model": "fulmar-demo"}),
+              (200, {"object": "model", "id": "fulmar-demo", "loaded": True}))
+        equal(server.call("GET", "/v1/models")[1]["loaded"], "fulmar-demo")
+
+
+def main(program, models):
+    with tempfile.TemporaryDirectory() as folder:
+        for name in os.listdir(models):
+            shutil.copy(os.path.join(models, name), folder)
+        os.symlink("/etc/passwd", os.path.join(folder, "link.pth"))
+        with Server(program, "--no-model", "--model-root", folder) as server:
+            check_models_and_states(server)
+            check_sessions(server)
+            check_embeddings(server)
+            check_removal_under_a_stream(server)
+    check_switching(program, models)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
