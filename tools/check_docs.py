@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the commands that the documents show, so that they cannot go stale.
 
-A fenced block marked ```sh runs as it stands, in a scratch folder, with `fulmar` on the PATH and FULMAR_URL naming a
-server with the demo model; lines may name http://127.0.0.1:8000, which stands for that server. A block marked ```text
-or ```sh no-run is only shown. A command must exit with 0, and a curl answer must not be an error object.
+A fenced block marked ```sh runs as it stands, in a scratch folder with the models/ beside it, `fulmar` on the PATH and
+FULMAR naming a server with the demo model; lines may also say http://127.0.0.1:8000, which stands for that server. A block
+marked ```text is only shown. A command must exit with 0, and a curl answer must not be an error object.
 """
 import os
 import re
@@ -25,7 +25,8 @@ def blocks(path):
 
 def start_server(program, folder):
     log = open(folder / "server.log", "w")
-    server = subprocess.Popen([program, "serve", "--port", "0", "--state-db-path", str(folder / "sessions.db")],
+    server = subprocess.Popen([program, "serve", "--model", str(ROOT / "models/fulmar-demo.safetensors"), "--port", "0",
+                               "--state-db-path", str(folder / "sessions.db")],
                               stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder)
     for line in server.stdout:
         found = re.search(r"http://([0-9.]+:\d+)/", line)
@@ -41,8 +42,9 @@ def main():
         folder = Path(name)
         (folder / "bin").mkdir()
         os.symlink(program, folder / "bin" / "fulmar")
+        os.symlink(ROOT / "models", folder / "models")
         server, address = start_server(program, folder)
-        environment = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", FULMAR_URL=f"http://{address}",
+        environment = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", FULMAR=f"http://{address}",
                            XDG_DATA_HOME=str(folder / "data"))
         try:
             for document in DOCUMENTS:
@@ -51,7 +53,7 @@ def main():
                     continue
                 for line, block in blocks(path):
                     count += 1
-                    script = "set -e\n" + block.replace("127.0.0.1:8000", address)
+                    script = "set -eo pipefail\n" + block.replace("127.0.0.1:8000", address)
                     done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True,
                                           capture_output=True, timeout=120)
                     if done.returncode != 0 or '{"error"' in done.stdout or '"detail":' in done.stdout:
