@@ -44,7 +44,7 @@ class Call {
   const Route& route() const { return route_; }
   const HttpRequest& request() const { return exchange_->request(); }
   const std::shared_ptr<Exchange>& exchange() const { return exchange_; }
-  const JsonValue& body() const { return body_; }  // an object; empty where the request had no body
+  const JsonValue& body() const { return body_; }      // an object; empty where the request had no body
   const std::string& bytes() const { return bytes_; }  // the body of routes that take bytes
   const std::string& argument() const { return argument_; }
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
