@@ -20,8 +20,8 @@ constexpr int32_t kEnd = 0, kComma = 11;
 
 class GpuReverse : public GpuTest, public testing::WithParamInterface<std::pair<const char*, int>> {};
 
-// Numbers of 1 to 60 digits, ten of each length, all of one length in one step. On an H200 597, 594 and 598 of
-// the 600 were right.
+// Numbers of 1 to 60 digits, ten of each length, all of one length in one step; the set that the model itself
+// gets right in double precision (tests/model/trained_test.cpp says which sets it does not).
 TEST_P(GpuReverse, TurnsDigitsAround) {
   const auto [file, wanted_right] = GetParam();
   const auto path = support::shared_folder() / "models" / "rwkv7-reverse" / file;
@@ -30,7 +30,7 @@ TEST_P(GpuReverse, TurnsDigitsAround) {
   ASSERT_TRUE(opened.ok()) << opened.error().text;
   ModelRig rig(std::move(opened).value(), gpu(), 10, {.max_rows = 1024, .progress = {}});
   ASSERT_TRUE(rig.loaded());
-  std::mt19937 random(7);
+  std::mt19937 random(14);
   int right = 0;
   for (size_t length = 1; length <= 60; length++) {
     std::vector<support::Feed> feeds;
@@ -57,9 +57,9 @@ TEST_P(GpuReverse, TurnsDigitsAround) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GpuReverse,
-                         testing::Values(std::pair{"reverse-v64-f16.pth", 595},
-                                         std::pair{"reverse-v64-bf16.pth", 590},
-                                         std::pair{"reverse-v64-f32.safetensors", 595}));
+                         testing::Values(std::pair{"reverse-v64-f16.pth", 600},
+                                         std::pair{"reverse-v64-bf16.pth", 595},
+                                         std::pair{"reverse-v64-f32.safetensors", 600}));
 
 class GpuGolden : public GpuTest, public testing::WithParamInterface<const char*> {};
 
