@@ -6,7 +6,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 room=${1:?usage: tools/clean_room.sh FOLDER [MIRROR]}
-mirror=${2:-$(grep -hoE 'https?://[^ ]+' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)}
+mirror=${2:-$(grep -hoE 'https?://[^ ]+' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1 || true)}
 [ "$(id -u)" = 0 ] || { echo "clean_room: debootstrap and chroot need root" >&2; exit 2; }
 command -v debootstrap >/dev/null || { echo "clean_room: install debootstrap first" >&2; exit 2; }
 

@@ -13,5 +13,5 @@ run() {  # preset, then test programs
   done
 }
 export ASAN_OPTIONS=detect_leaks=1 TSAN_OPTIONS=halt_on_error=1
-run asan fulmar_files_test fulmar_text_test fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test
+run asan fulmar_files_test fulmar_text_test fulmar_grammar_test fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test
 run tsan fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test
