@@ -46,7 +46,6 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, c
 StateKeeper::StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
                          std::unique_ptr<SessionStore> store)
     : model_(model),
-      ops_(ops),
       pool_(std::move(pool)),
       free_slots_(std::move(shares.sequences)),
       free_rewinds_(std::move(shares.rewinds)),

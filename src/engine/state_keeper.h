@@ -81,7 +81,6 @@ class StateKeeper {
   bool caches_prefixes() const { return prefixes_on_; }
 
   Model& model_;
-  Ops& ops_;
   StatePool pool_;
   std::vector<int64_t> free_slots_;
   std::vector<int64_t> free_rewinds_;
