@@ -6,13 +6,13 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 room=${1:?usage: tools/clean_room.sh FOLDER [MIRROR]}
-mirror=${2:-$(grep -hoE 'https?://[^ ]+' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1 || true)}
+mirror=${2:-$(grep -hE '^(deb|URIs:) ' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -oE 'https?://[^ ]+' | head -n 1 || true)}
 [ "$(id -u)" = 0 ] || { echo "clean_room: debootstrap and chroot need root" >&2; exit 2; }
 command -v debootstrap >/dev/null || { echo "clean_room: install debootstrap first" >&2; exit 2; }
 
 if [ ! -e "$room/etc/debian_version" ]; then
   echo "clean_room: a minimal Debian 12 in $room"
-  debootstrap --variant=minbase --include=ca-certificates,git bookworm "$room" "$mirror" >/dev/null
+  debootstrap --variant=minbase --include=ca-certificates,git bookworm "$room" "$mirror" >"$room.log" 2>&1 || { tail -n 5 "$room.log" >&2; exit 1; }
 fi
 # The same sources, certificates and resolver as outside, so that the packages come from where this machine gets them.
 for file in /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf.d /etc/apt/auth.conf.d /etc/apt/keyrings \
