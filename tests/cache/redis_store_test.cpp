@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,19 @@ using testing::HasSubstr;
 
 constexpr const char* kPassword = "s3cret";
 
+// A port that nobody listens on or connects from just now.
+uint16_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ::bind(socket, reinterpret_cast<sockaddr*>(&address), length);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
 // A redis-server that forgets everything when the test ends.
 class RedisTest : public testing::Test {
  protected:
@@ -30,7 +45,7 @@ class RedisTest : public testing::Test {
     if (std::system("command -v redis-server > /dev/null 2>&1") != 0) {
       GTEST_SKIP() << "redis-server is not installed";
     }
-    address_.port = static_cast<uint16_t>(20000 + ::getpid() % 40000);
+    address_.port = free_port();
     address_.password = kPassword;
     begin();
   }
