@@ -17,6 +17,8 @@ function skip(reason) {
   process.exit(SKIPPED);
 }
 
+const node = Number(process.versions.node.split(".")[0]);
+if (node < 20) skip(`playwright-core wants Node.js 20 or later, this is ${process.versions.node}`);
 if (!browserPath) skip("chromium is not installed");
 if (!existsSync(program)) skip(`no program at ${program}`);
 const require = createRequire(import.meta.url);
