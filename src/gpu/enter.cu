@@ -34,7 +34,8 @@ __device__ void store_mixes(const MixPointers& mixes, int64_t row, int64_t c, co
 #pragma unroll
   for (int m = 0; m < kMostMixes; m++) {
     if (m >= mixes.count) break;
-    const Float4 share = load4(mixes.mix[m] + c);
+    const Float4 share =
+        mixes.mix[m] != nullptr ? load4(mixes.mix[m] + c) : Float4{{1.0f, 1.0f, 1.0f, 1.0f}};
     Float4 v;
 #pragma unroll
     for (int i = 0; i < kVector; i++) v.x[i] = z.x[i] + (previous.x[i] - z.x[i]) * share.x[i];
@@ -102,7 +103,7 @@ __global__ void enter_single_kernel(Batch batch, float* x, int64_t x_stride, con
     prefetch(carried + c);
 #pragma unroll
     for (int m = 0; m < kMostMixes; m++) {
-      if (m < mixes.count) prefetch(mixes.mix[m] + c);
+      if (m < mixes.count && mixes.mix[m] != nullptr) prefetch(mixes.mix[m] + c);
     }
   }
   wait_for_previous();

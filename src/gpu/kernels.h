@@ -36,7 +36,7 @@ void turn_by_token(const Queue&, const Batch&, const ChannelMix7&, Tensor matrix
 // ---- enter.cu: the beginning of each half block
 struct Mixes {
   int count = 0;
-  const float* mix[6] = {};  // each [C]
+  const float* mix[6] = {};  // each [C]; null: 1, which gives the shifted z itself
   Tensor out[6];             // each [rows, C]
 };
 // x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
@@ -80,7 +80,7 @@ void wkv7_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const
                 Tensor y, void* workspace);
 
 // ---- linear_rows.cu: products for few rows, every weight read once
-enum class Epilogue : uint8_t { none, tanh, sigmoid, relu_squared };
+enum class Epilogue : uint8_t { none, tanh, sigmoid, silu, relu_squared };
 struct RowsProduct {
   Tensor in;  // [rows, K]; 16-byte aligned rows
   Weight weight;

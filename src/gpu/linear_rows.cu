@@ -40,6 +40,8 @@ __device__ float finish(Epilogue epilogue, float x) {
       return tanhf(x);
     case Epilogue::sigmoid:
       return sigmoid(x);
+    case Epilogue::silu:
+      return x * sigmoid(x);
     case Epilogue::relu_squared:
       return x > 0 ? x * x : 0.0f;
   }
