@@ -37,6 +37,13 @@ struct BannedAt {
   std::vector<int32_t> ids;
 };
 
+// One state of a mixture. Each member is fed the row's tokens in a slot of its own; what is drawn from is the
+// mean of their logits by weight.
+struct MixtureMember {
+  std::string state;    // name of a tuned state; empty: the zero state
+  double weight = 0.0;  // any finite number; those of a row do not add up to 0
+};
+
 // Where a row's state comes from and where it goes. Empty strings: the zero state, and nowhere.
 struct StateLink {
   std::string read_session;         // continue this session when it exists
@@ -45,6 +52,7 @@ struct StateLink {
   std::vector<int32_t> continuing;  // fed in place of the prompt when read_session existed; empty: the prompt
   bool keep_on_cancel = false;      // commit what there is when the row is cancelled
   std::string initial_state;        // name of a tuned state to start from when no session was found
+  std::vector<MixtureMember> mixture;  // in place of all the above: such a row has no session
 };
 
 struct Ask {

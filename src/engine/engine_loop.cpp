@@ -1,6 +1,7 @@
 #include "engine/engine_loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <future>
 #include <limits>
 
@@ -72,11 +73,36 @@ Status EngineLoop::check(const Ask& ask) const {
       }
     }
   }
+  FULMAR_TRY(check_mixture(ask));
   for (const auto& [token, bias] : ask.sampling.logit_bias) {
     if (token < 0 || token >= vocabulary) {
       return Error{ErrorKind::invalid, "logit_bias names token id " + std::to_string(token) +
                                            "; wanted 0 to " + std::to_string(vocabulary - 1)};
     }
+  }
+  return {};
+}
+
+Status EngineLoop::check_mixture(const Ask& ask) const {
+  const std::vector<MixtureMember>& members = ask.state.mixture;
+  if (members.empty()) return {};
+  const auto slots = static_cast<int64_t>(members.size());
+  double sum = 0;
+  for (const MixtureMember& member : members) sum += member.weight;
+  if (slots > options_.slots) {
+    return Error{ErrorKind::invalid, "a mixture of " + std::to_string(slots) +
+                                         " states takes as many slots; " + "this server has " +
+                                         std::to_string(options_.slots)};
+  }
+  if (!std::isfinite(sum) || sum == 0) {
+    return Error{ErrorKind::invalid,
+                 "the weights of a mixture add up to " + std::to_string(sum) + "; wanted another sum than 0"};
+  }
+  if (!ask.state.read_session.empty() || !ask.state.write_session.empty()) {
+    return Error{ErrorKind::invalid, "a mixture of states has no single state that a session could keep"};
+  }
+  if (ask.score_prompt || ask.embed) {
+    return Error{ErrorKind::invalid, "the prompt of a mixture of states cannot be scored or embedded"};
   }
   return {};
 }
@@ -89,7 +115,9 @@ Status EngineLoop::submit(Request request) {
   record->id = request.rows.front().request_id;
   record->endpoint = std::move(request.endpoint);
   record->model = std::move(request.model);
-  record->resumable = request.resumable && request.rows.size() == 1;
+  // Pausing takes one state out; a mixture has several.
+  record->resumable =
+      request.resumable && request.rows.size() == 1 && request.rows.front().state.mixture.empty();
   record->listener = std::move(request.listener);
   record->created = unix_seconds();
   record->rows = record->rows_left = static_cast<int64_t>(request.rows.size());
@@ -220,7 +248,8 @@ void EngineLoop::step() {
     items.push_back({.to_feed = static_cast<int64_t>(sequence->ready().size()),
                      .until_pause = keeper_->until_snapshot(*sequence),
                      .decoding = sequence->phase == Sequence::Phase::decode,
-                     .every_row = sequence->ask.score_prompt || sequence->ask.embed});
+                     .every_row = sequence->ask.score_prompt || sequence->ask.embed,
+                     .slots = 1 + static_cast<int64_t>(sequence->more_slots.size())});
   }
   const auto feed = plan_step(items, {.max_rows = model_.max_rows(),
                                       .prefill_chunk = options_.prefill_chunk,
@@ -274,7 +303,8 @@ void EngineLoop::obey_cancels() {
 void EngineLoop::admit() {
   bool moved = false;
   for (SequencePtr& waiting : waiting_) {
-    if (keeper_->free_slots() == 0) break;
+    const auto slots = std::max<int64_t>(1, static_cast<int64_t>(waiting->ask.state.mixture.size()));
+    if (keeper_->free_slots() < slots) break;
     if (!keeper_->ready_to_start(*waiting, running_)) continue;
     SequencePtr sequence = std::move(waiting);
     moved = true;

@@ -55,6 +55,7 @@ class EngineLoop final : public Engine {
 
   // ---- doors, any thread
   Status check(const Ask& ask) const;
+  Status check_mixture(const Ask& ask) const;
   void call_on_engine(const std::function<void()>& task);
 
   // ---- thread side

@@ -202,11 +202,15 @@ void EngineLoop::publish_stats() {
   for (const SequencePtr& sequence : running_) {
     add_row(entry_of(*sequence), *sequence);
     (sequence->phase == Sequence::Phase::decode ? stats.rows_decode : stats.rows_prefill)++;
-    SlotStatus& slot = stats.slots[static_cast<size_t>(sequence->slot)];
-    slot.phase = phase_of(*sequence);
-    slot.request_id = sequence->request->id;
-    slot.prompt_tokens = static_cast<int64_t>(sequence->ask.prompt.size());
-    slot.generated_tokens = static_cast<int64_t>(sequence->drawn.size());
+    const auto show_in = [&](int64_t place) {
+      SlotStatus& slot = stats.slots[static_cast<size_t>(place)];
+      slot.phase = phase_of(*sequence);
+      slot.request_id = sequence->request->id;
+      slot.prompt_tokens = static_cast<int64_t>(sequence->ask.prompt.size());
+      slot.generated_tokens = static_cast<int64_t>(sequence->drawn.size());
+    };
+    show_in(sequence->slot);
+    for (const int64_t slot : sequence->more_slots) show_in(slot);
   }
   for (const SequencePtr& sequence : waiting_) add_row(entry_of(*sequence), *sequence);
   for (const auto& [id, paused] : paused_) {

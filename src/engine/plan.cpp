@@ -8,21 +8,25 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
   std::vector<int64_t> feed(items.size(), 0);
   int64_t rows = limits.max_rows;
   int64_t wanted = limits.max_wanted;
-  for (size_t i = 0; i < items.size() && rows > 0 && wanted > 0; i++) {
-    if (!items[i].decoding || items[i].to_feed == 0) continue;
+  for (size_t i = 0; i < items.size(); i++) {
+    const int64_t slots = items[i].slots;
+    if (!items[i].decoding || items[i].to_feed == 0 || slots > rows || slots > wanted) continue;
     feed[i] = 1;
-    rows--;
-    wanted--;
+    rows -= slots;
+    wanted -= slots;
   }
   int64_t prompt_rows = std::min(rows, limits.prefill_chunk);
   for (size_t i = 0; i < items.size() && prompt_rows > 0 && wanted > 0; i++) {
-    if (items[i].decoding || items[i].to_feed == 0) continue;
-    int64_t take = std::min(items[i].to_feed, prompt_rows);
+    const int64_t slots = items[i].slots;
+    if (items[i].decoding || items[i].to_feed == 0 || slots > rows || slots > wanted) continue;
+    // A chunk smaller than a mixture still feeds it one token.
+    int64_t take = std::min(items[i].to_feed, std::max<int64_t>(1, prompt_rows / slots));
     if (items[i].until_pause > 0) take = std::min(take, items[i].until_pause);
-    if (items[i].every_row) take = std::min(take, wanted);
+    if (items[i].every_row) take = std::min(take, wanted / slots);
     feed[i] = take;
-    prompt_rows -= take;
-    wanted -= items[i].every_row ? take : 1;
+    rows -= take * slots;
+    prompt_rows -= take * slots;
+    wanted -= (items[i].every_row ? take : 1) * slots;
   }
   return feed;
 }

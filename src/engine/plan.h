@@ -13,6 +13,7 @@ struct PlanItem {
   int64_t until_pause = 0;  // feed at most this many (a snapshot is due there); 0: no limit
   bool decoding = false;    // its one token waits for nobody
   bool every_row = false;   // the model's output is wanted for each token, not only for the last
+  int64_t slots = 1;        // a token of a mixture takes a row in each of its slots
 };
 
 struct PlanLimits {

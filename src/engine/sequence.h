@@ -66,6 +66,7 @@ struct Sequence {
   std::shared_ptr<RequestRecord> request;
   Phase phase = Phase::prefill;
   int64_t slot = -1;
+  std::vector<int64_t> more_slots;  // of a mixture: where its members after the first are
 
   std::vector<int32_t> feed;            // what prefill feeds: the prompt, or its continuing form
   size_t fed = 0;                       // of feed, restored from a snapshot or fed

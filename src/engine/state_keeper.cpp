@@ -57,7 +57,8 @@ StateKeeper::StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, 
 bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running) {
   const Ask& ask = sequence.ask;
   if (!ask.state.write_session.empty() && busy_.contains(ask.state.write_session)) return false;
-  if (!ask.use_prefix_cache || !prefixes_on_ || !starts_afresh(ask)) return true;
+  if (!ask.use_prefix_cache || !prefixes_on_ || !starts_afresh(ask) || !ask.state.mixture.empty())
+    return true;
   if (const auto leader = sequence.follows.lock()) {
     if (leader->fed < sequence.follows_until) return false;
     sequence.follows.reset();
@@ -87,11 +88,17 @@ void StateKeeper::follow(Sequence& sequence, Sequence& leader, size_t shared) {
 }
 
 Status StateKeeper::start(Sequence& sequence) {
-  sequence.slot = free_slots_.back();
-  free_slots_.pop_back();
+  sequence.slot = take_slot();
+  if (!sequence.ask.state.mixture.empty()) return start_mixture(sequence);
   if (!sequence.ask.state.write_session.empty()) busy_.insert(sequence.ask.state.write_session);
   FULMAR_ASSIGN(const bool continued, start_from_session(sequence));
   return continued ? Status() : start_fresh(sequence);
+}
+
+int64_t StateKeeper::take_slot() {
+  const int64_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
 }
 
 Result<bool> StateKeeper::start_from_session(Sequence& sequence) {
@@ -133,15 +140,33 @@ Status StateKeeper::start_fresh(Sequence& sequence) {
     sequence.snapshot_points = snapshot_points(sequence.feed.size(), sequence.fed, known.shared);
     if (sequence.fed > 0) return {};
   }
-  if (ask.state.initial_state.empty()) {
-    pool_.zero(sequence.slot);
+  return set_first_state(sequence.slot, ask.state.initial_state);
+}
+
+// Nothing of a mixture is cached: its prompt has as many states as it has members.
+Status StateKeeper::start_mixture(Sequence& sequence) {
+  sequence.feed = sequence.ask.prompt;
+  sequence.usage.prompt_tokens = static_cast<int64_t>(sequence.feed.size());
+  const std::vector<MixtureMember>& members = sequence.ask.state.mixture;
+  FULMAR_TRY(set_first_state(sequence.slot, members.front().state));
+  for (size_t i = 1; i < members.size(); i++) {
+    sequence.more_slots.push_back(take_slot());
+    FULMAR_TRY(set_first_state(sequence.more_slots.back(), members[i].state));
+  }
+  return {};
+}
+
+// `tuned`: the name of a tuned state; empty: the zero state.
+Status StateKeeper::set_first_state(int64_t slot, const std::string& tuned) {
+  if (tuned.empty()) {
+    pool_.zero(slot);
     return {};
   }
-  const auto tuned = tuned_.find(ask.state.initial_state);
-  if (tuned == tuned_.end()) {
-    return Error{ErrorKind::not_found, "tuned state '" + ask.state.initial_state + "' is not loaded"};
+  const auto found = tuned_.find(tuned);
+  if (found == tuned_.end()) {
+    return Error{ErrorKind::not_found, "tuned state '" + tuned + "' is not loaded"};
   }
-  return pool_.write(sequence.slot, tuned->second);
+  return pool_.write(slot, found->second);
 }
 
 int64_t StateKeeper::until_snapshot(const Sequence& sequence) const {
@@ -233,6 +258,7 @@ void StateKeeper::release(Sequence& sequence) {
   if (sequence.slot < 0) return;
   drop_rewind_point(sequence);
   free_slots_.push_back(std::exchange(sequence.slot, -1));
+  for (const int64_t slot : std::exchange(sequence.more_slots, {})) free_slots_.push_back(slot);
   if (!sequence.ask.state.write_session.empty()) busy_.erase(sequence.ask.state.write_session);
 }
 
@@ -259,8 +285,7 @@ Status StateKeeper::put_back(Sequence& sequence, std::span<const std::byte> stat
   if (!session.empty() && !busy_.insert(session).second) {
     return Error{ErrorKind::conflict, "session '" + session + "' is in use by another request"};
   }
-  sequence.slot = free_slots_.back();
-  free_slots_.pop_back();
+  sequence.slot = take_slot();
   return pool_.write(sequence.slot, state);
 }
 

@@ -74,6 +74,9 @@ class StateKeeper {
 
   Result<bool> start_from_session(Sequence& sequence);
   Status start_fresh(Sequence& sequence);
+  Status start_mixture(Sequence& sequence);
+  int64_t take_slot();
+  Status set_first_state(int64_t slot, const std::string& tuned);
   void follow(Sequence& sequence, Sequence& leader, size_t shared);
   void take_rewind_point(Sequence& sequence);
   void drop_rewind_point(Sequence& sequence);

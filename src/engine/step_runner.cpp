@@ -42,9 +42,13 @@ void StepRunner::pack(std::span<const StepPart> parts) {
     const Sequence& sequence = *part.sequence;
     const auto ready = sequence.ready().first(static_cast<size_t>(part.count));
     const auto first_row = static_cast<int32_t>(token_.size());
-    token_.insert(token_.end(), ready.begin(), ready.end());
-    start_.push_back(static_cast<int32_t>(token_.size()));
-    slot_.push_back(static_cast<int32_t>(sequence.slot));
+    const auto feed_slot = [&](int64_t slot) {
+      token_.insert(token_.end(), ready.begin(), ready.end());
+      start_.push_back(static_cast<int32_t>(token_.size()));
+      slot_.push_back(static_cast<int32_t>(slot));
+    };
+    feed_slot(sequence.slot);
+    for (const int64_t slot : sequence.more_slots) feed_slot(slot);
 
     Wanted wanted{.first = static_cast<int32_t>(wanted_row_.size()),
                   .draws = draws_after(sequence, part.count)};
@@ -53,7 +57,9 @@ void StepRunner::pack(std::span<const StepPart> parts) {
     if (every_row) {
       for (int32_t row = first_row; row < start_.back(); row++) wanted_row_.push_back(row);
     } else if (wanted.draws) {
-      wanted_row_.push_back(start_.back() - 1);
+      const auto count = static_cast<int32_t>(part.count);
+      for (int32_t end = first_row + count; end <= start_.back(); end += count)
+        wanted_row_.push_back(end - 1);
     }
     wanted.count = static_cast<int32_t>(wanted_row_.size()) - wanted.first;
     wanted_.push_back(wanted);
@@ -87,6 +93,7 @@ void StepRunner::draw(std::span<const StepPart> parts, Tensor logits, Outcome& o
   for (size_t i = 0; i < parts.size(); i++) {
     if (!wanted_[i].draws) continue;
     const Sequence& sequence = *parts[i].sequence;
+    if (!sequence.more_slots.empty()) mix(sequence, wanted_[i].first, logits);
     SampleRow row{.logits_row = wanted_[i].first + wanted_[i].count - 1,
                   .slot = static_cast<int32_t>(sequence.slot),
                   .position = sequence.drawn.size(),
@@ -104,6 +111,26 @@ void StepRunner::draw(std::span<const StepPart> parts, Tensor logits, Outcome& o
     outcome.drawn[part_of[i]] = std::move(drawn[i]);
     outcome.has_token[part_of[i]] = true;
   }
+}
+
+// Puts the weighted mean of a mixture's logits into the last of its rows. Penalties depend on the row's text
+// alone, so subtracting them afterwards is the same as from each.
+void StepRunner::mix(const Sequence& sequence, int64_t first_row, Tensor logits) {
+  const std::vector<MixtureMember>& members = sequence.ask.state.mixture;
+  double sum = 0;
+  for (const MixtureMember& member : members) sum += member.weight;
+  const auto size = static_cast<size_t>(logits.cols);
+  host_row_.resize(size);
+  mixed_.assign(size, 0.0);
+  int64_t row = first_row;
+  for (const MixtureMember& member : members) {
+    ops_.read(host_row_.data(), logits.row<float>(row++), size * sizeof(float));
+    const double share = member.weight / sum;
+    for (size_t i = 0; i < size; i++) mixed_[i] += share * static_cast<double>(host_row_[i]);
+  }
+  std::transform(mixed_.begin(), mixed_.end(), host_row_.begin(),
+                 [](double value) { return static_cast<float>(value); });
+  ops_.write(logits.row<float>(row - 1), host_row_.data(), size * sizeof(float));
 }
 
 void StepRunner::score(std::span<const StepPart> parts, Tensor logits) {

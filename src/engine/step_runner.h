@@ -33,6 +33,7 @@ class StepRunner {
  private:
   void pack(std::span<const StepPart> parts);
   void draw(std::span<const StepPart> parts, Tensor logits, Outcome& outcome);
+  void mix(const Sequence& sequence, int64_t first_row, Tensor logits);
   void score(std::span<const StepPart> parts, Tensor logits);
   void pool_hidden(std::span<const StepPart> parts);
 
@@ -48,6 +49,7 @@ class StepRunner {
   std::vector<int32_t> token_, start_, slot_, wanted_row_;
   std::vector<Wanted> wanted_;
   std::vector<float> host_row_;
+  std::vector<double> mixed_;
 };
 
 }  // namespace fulmar

@@ -11,6 +11,7 @@
 namespace fulmar {
 namespace {
 
+using testing::RecordingListener;
 using testing::RowLog;
 using testing::TinyEngine;
 
@@ -244,16 +245,20 @@ TEST(Prefixes, AnAnswerIsReusedByTheNextTurnOfItsConversation) {
   EXPECT_GE(tiny.run(next).last->usage.cached_tokens, 60 + 19);
 }
 
-TEST(TunedStates, AStateStartsARowUnderItsName) {
-  TinyEngine tiny;
+// A state for every layer, different in each row: the head norm takes out what all value channels share.
+std::vector<std::vector<float>> some_state(TinyEngine& tiny, float scale) {
   const auto& config = tiny.model().config();
   std::vector<std::vector<float>> wkv(static_cast<size_t>(config.n_layer));
   const auto numbers = static_cast<size_t>(config.n_embd * config.head_size);
   for (auto& layer : wkv) {
-    // Different in each row: the head norm takes out what all value channels have in common.
-    for (size_t i = 0; i < numbers; i++) layer.push_back(std::sin(static_cast<float>(i * i)));
+    for (size_t i = 0; i < numbers; i++) layer.push_back(scale * std::sin(static_cast<float>(i * i)));
   }
-  ASSERT_TRUE(tiny.engine().add_state("tuned", wkv).ok());
+  return wkv;
+}
+
+TEST(TunedStates, AStateStartsARowUnderItsName) {
+  TinyEngine tiny;
+  ASSERT_TRUE(tiny.engine().add_state("tuned", some_state(tiny, 1)).ok());
   EXPECT_EQ(tiny.engine().states(), std::vector<std::string>{"tuned"});
   Ask ask = fresh("with a tuned state, and long enough to be cached as well", 8);
   const std::string plain = bytes_of(tiny.run(ask));
@@ -265,6 +270,80 @@ TEST(TunedStates, AStateStartsARowUnderItsName) {
   EXPECT_EQ(bytes_of(tiny.run(ask)), tuned);
   EXPECT_TRUE(tiny.engine().remove_state("tuned"));
   EXPECT_EQ(tiny.run(ask).last->error->text, "tuned state 'tuned' is not loaded");
+}
+
+int64_t slots_used(TinyEngine& tiny) {
+  tiny.engine().sessions();  // runs between two steps: the figures of the last one are out by then
+  return tiny.engine().stats().slots_used;
+}
+
+// Log-probabilities of all ids for the first token of the answer.
+std::vector<double> first_scores(TinyEngine& tiny, Ask ask) {
+  const int32_t ids = static_cast<int32_t>(tiny.model().config().vocab);
+  ask.sampling.top_logprobs = ids;
+  ask.max_tokens = 1;
+  std::vector<double> scores(static_cast<size_t>(ids));
+  const RowLog row = tiny.run(ask);
+  EXPECT_EQ(row.records.size(), 1u);
+  for (const TokenLogprob& one : row.records.at(0).top) scores[static_cast<size_t>(one.token)] = one.logprob;
+  return scores;
+}
+
+TEST(Mixtures, TheDrawIsFromTheWeightedMeanOfTheMembers) {
+  TinyEngine tiny;
+  ASSERT_TRUE(tiny.engine().add_state("one", some_state(tiny, 1)).ok());
+  ASSERT_TRUE(tiny.engine().add_state("two", some_state(tiny, -2)).ok());
+  Ask ask = fresh("what the members are fed, longer than one chunk of a mixture", 6);
+  const auto of_state = [&](const std::string& name) {
+    Ask alone = ask;
+    alone.state.initial_state = name;
+    return first_scores(tiny, alone);
+  };
+  const std::vector<double> one = of_state("one"), two = of_state("two"), zero = of_state("");
+  Ask mixed = ask;
+  mixed.state.mixture = {{"one", 3}, {"two", 1.5}, {"", 1.5}};
+  const std::vector<double> found = first_scores(tiny, mixed);
+  std::vector<double> wanted(one.size());
+  double sum = 0;
+  for (size_t i = 0; i < wanted.size(); i++) {
+    wanted[i] = 0.5 * one[i] + 0.25 * two[i] + 0.25 * zero[i];
+    sum += std::exp(wanted[i]);
+  }
+  for (size_t i = 0; i < wanted.size(); i++) EXPECT_NEAR(found[i], wanted[i] - std::log(sum), 1e-4) << i;
+
+  // A weight of 1 beside zeros is the state alone, over many tokens; all slots come back.
+  mixed.state.mixture = {{"one", 0}, {"two", 1}, {"", 0}};
+  ask.state.initial_state = "two";
+  EXPECT_EQ(bytes_of(tiny.run(mixed)), bytes_of(tiny.run(ask)));
+  EXPECT_EQ(slots_used(tiny), 0);
+}
+
+TEST(Mixtures, WaitForAllTheirSlotsAndRefuseWhatTheyCannotKeep) {
+  TinyEngine tiny({.slots = 2, .prefill_chunk = 16});
+  Ask mixed = fresh("mixed", 4);
+  mixed.state.mixture = {{"", 1}, {"", 1}};
+  std::vector<Ask> rows{fresh("a", 20), mixed, fresh("b", 3)};
+  const auto done = tiny.submit(rows)->finished(3);
+  EXPECT_EQ(done.at(1).last->reason, FinishReason::length);
+  EXPECT_EQ(bytes_of(done.at(1)), bytes_of(tiny.run(fresh("mixed", 4))));
+
+  const auto refused = [&](const Ask& ask) {
+    return !tiny.engine().submit({.rows = {ask}, .listener = std::make_shared<RecordingListener>()}).ok();
+  };
+  Ask bad = mixed;
+  bad.state.write_session = "s";
+  EXPECT_TRUE(refused(bad));
+  bad = mixed;
+  bad.embed = true;
+  EXPECT_TRUE(refused(bad));
+  bad = mixed;
+  bad.state.mixture = {{"", 1}, {"", -1}};
+  EXPECT_TRUE(refused(bad));
+  bad.state.mixture.assign(3, {"", 1});
+  EXPECT_TRUE(refused(bad)) << "more members than slots";
+  bad.state.mixture = {{"nowhere", 1}, {"", 1}};
+  EXPECT_EQ(tiny.run(bad).last->error->text, "tuned state 'nowhere' is not loaded");
+  EXPECT_EQ(slots_used(tiny), 0);
 }
 
 }  // namespace

@@ -43,6 +43,17 @@ TEST(Plan, OutputsThatAreWantedAreBounded) {
             (Feeds{100, 1, 50, 0}));
 }
 
+TEST(Plan, ATokenOfAMixtureTakesARowInEachSlot) {
+  const PlanItem mixed{.to_feed = 1, .decoding = true, .slots = 3};
+  const PlanItem mixed_prompt{.to_feed = 100, .slots = 3};
+  EXPECT_EQ(plan_step(std::vector{mixed, decoding()}, {.max_rows = 3, .prefill_chunk = 8}), (Feeds{1, 0}));
+  EXPECT_EQ(plan_step(std::vector{mixed, decoding()}, {.max_rows = 2, .prefill_chunk = 8}), (Feeds{0, 1}));
+  EXPECT_EQ(plan_step(std::vector{mixed_prompt, prompt(9)}, {.max_rows = 64, .prefill_chunk = 32}),
+            (Feeds{10, 2}));
+  EXPECT_EQ(plan_step(std::vector{mixed_prompt}, {.max_rows = 64, .prefill_chunk = 2}), (Feeds{1}))
+      << "a chunk smaller than the mixture does not stop it";
+}
+
 TEST(Plan, NothingToFeedMeansNothingToRun) {
   const std::vector<PlanItem> items = {prompt(0), {.to_feed = 0, .decoding = true}};
   const Feeds feeds = plan_step(items, {});
