@@ -1,0 +1,44 @@
+// Reads one streamed completion the way the strictest known client does (http-api.md 14.2): line by line,
+// every line but the empty ones and `[DONE]` must be JSON with choices[0].text. Knows no socket and no clock.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fulmar {
+
+// One request as its client saw it. Times are seconds on the caller's clock.
+struct AnswerRecord {
+  double sent_at = 0;
+  std::vector<double> text_at;  // each event with non-empty text
+  double ended_at = 0;          // the last line
+  bool done = false;            // `[DONE]` came
+  std::string finish_reason;    // the last one that was not null
+  std::string fault;            // why this request failed; empty: it did not
+
+  bool succeeded() const { return fault.empty() && done; }
+};
+
+class CompletionReader {
+ public:
+  explicit CompletionReader(double sent_at) { record_.sent_at = sent_at; }
+
+  // Only 200 is an answer.
+  void head(int status);
+  void feed(std::string_view bytes, double now);
+  // The connection is at its end; `trouble` tells why when it should not be.
+  void end(std::string_view trouble, double now);
+
+  const AnswerRecord& record() const { return record_; }
+
+ private:
+  void take_line(std::string_view line, double now);
+  void fail(std::string text);
+
+  AnswerRecord record_;
+  std::string line_;    // not complete yet
+  bool error_ = false;  // the body is an error's, not a stream
+};
+
+}  // namespace fulmar
