@@ -9,7 +9,6 @@
 #define HWY_TARGET_INCLUDE "cpu/linear_dot.cpp"
 #include "hwy/foreach_target.h"
 #include "cpu/weight_load-inl.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 // clang-format on
 
@@ -18,7 +17,8 @@ namespace fulmar::HWY_NAMESPACE {
 
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr size_t kLineBytes = 64;
-constexpr size_t kPrefetchBytes = 2048;  // least distance; covers the latency of memory
+constexpr size_t kPrefetchBytes = 4096;  // least distance; covers the latency of memory
+constexpr int kSecondLevel = 2;          // the first level tracks too few misses to keep memory busy
 
 // One row reads its weights as a single stream; more rows share each widened weight among more outputs.
 constexpr int outputs_per_tile(int rows) { return rows == 1 ? 1 : rows == 2 || kManyRegisters ? 4 : 2; }
@@ -64,7 +64,7 @@ HWY_INLINE void dot_tile(const E* weight, size_t depth, const float* in, size_t 
     for (size_t o = 0; o < kOutputs; ++o) {
       const auto* const at = reinterpret_cast<const std::byte*>(weight + o * depth + k);
       for (size_t line = 0; line < kWays * lanes * sizeof(E); line += kLineBytes) {
-        hwy::Prefetch(at + ahead + line);
+        __builtin_prefetch(at + ahead + line, 0, kSecondLevel);
       }
     }
     for (size_t way = 0; way < kWays; ++way) {
