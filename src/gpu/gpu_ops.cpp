@@ -205,10 +205,10 @@ class GpuOps final : public Ops {
     gpu::key_prepare7(queue_, att, k, alpha, kk);
   }
   void wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) override {
-    gpu::wkv7(queue_, batch, att.n_head, att.head_size, p, wkv, y, INT64_MAX);
+    gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX);
   }
   void wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) override {
-    gpu::wkv6(queue_, batch, att.n_head, att.head_size, att.u.as<float>(), p, wkv, y);
+    gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX);
   }
   void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) override {
     gpu::head_norm(queue_, n_head, ln_x, y);
@@ -279,8 +279,7 @@ class GpuOps final : public Ops {
     const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
     // The low-rank products are too small to fill the GPU: they run beside the large ones, two chains of
     // them.
-    FULMAR_GPU(cudaEventRecord(fork_, queue_.stream));
-    for (const Queue& side : side_) FULMAR_GPU(cudaStreamWaitEvent(side.stream, fork_, 0));
+    fork();
     if (own && first_block) {
       gpu::linear_rows(side_[0], {{xg, att.g.first, low_g, Epilogue::sigmoid},
                                   {xw, att.w.first, low_w, Epilogue::tanh},
@@ -296,13 +295,10 @@ class GpuOps final : public Ops {
       low_rank_path(side_[0], xa, att.a, low_a, p.alpha, {});
       if (!first_block) low_rank_path(side_[1], xv, att.v, low_v, share, {});
     }
-    for (int i = 0; i < kSides; i++) FULMAR_GPU(cudaEventRecord(join_[i], side_[i].stream));
     linear(xr, att.receptance, p.r);
     linear(xk, att.key, p.k);
     linear(xv, att.value, p.v);
-    for (const cudaEvent_t join : join_) FULMAR_GPU(cudaStreamWaitEvent(queue_.stream, join, 0));
-    Queue joined = queue_;
-    joined.overlap = false;
+    const Queue joined = join();
     if (own) return gpu::low_rank_finish7(joined, att, first_block, v_first, low_w, low_a, low_v, low_g, p);
     gpu::finish_project7(joined, att, first_block, v_first, share, p);
   }
@@ -312,7 +308,7 @@ class GpuOps final : public Ops {
     if (att.head_size != kHead || batch.longest <= gpu::kMostRecurrentRows)
       return wkv7(batch, att, p, wkv, y);
     if (plan_.short_sequences > 0) {
-      gpu::wkv7(queue_, batch, att.n_head, kHead, p, wkv, y, gpu::kMostRecurrentRows);
+      gpu::wkv7(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows);
     }
     Scratch scratch(*this);
     const auto bytes = static_cast<int64_t>(gpu::wkv7_chunk_workspace(chunks_.count, att.n_head));
@@ -336,7 +332,7 @@ class GpuOps final : public Ops {
     if (att.head_size != kHead || batch.longest > gpu::kMostRecurrentRows) {
       return Ops::attend7(batch, att, p, wkv, y, pending);
     }
-    gpu::wkv7(queue_, batch, att.n_head, kHead, p, wkv, y, INT64_MAX, {&att});
+    gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX, true);
     linear(y, att.output, pending);
   }
 
@@ -355,6 +351,73 @@ class GpuOps final : public Ops {
     linear(hidden, ffn.value, pending);
   }
 
+  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+              std::span<const Tensor, 5> mixed) override {
+    Scratch scratch(*this);
+    const Tensor low = scratch.take(x.rows, att.mix_w1.out);
+    if (!gpu::suits_low_rank6(low, att.mix_w2[0])) {
+      return Ops::enter6(batch, att, x, pending, att_shift, mixed);
+    }
+    const Tensor towards = scratch.take(x.rows, x.cols), previous = scratch.take(x.rows, x.cols);
+    const gpu::Mixes mixes{2, {att.mix_x.as<float>(), nullptr}, {towards, previous}};
+    const Tensor z = enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true);
+    low_product(queue_, towards, att.mix_w1, low);
+    gpu::mix6(queue_, att, z, previous, low, mixed);
+  }
+
+  void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
+                const Projected6& p) override {
+    const Tensor xw = mixed[0], xk = mixed[1], xv = mixed[2], xr = mixed[3], xg = mixed[4];
+    Scratch scratch(*this);
+    const Tensor low = scratch.take(batch.rows, att.w.first.out);
+    if (!gpu::suits_low_rank6(low, att.w.second)) return Ops::project6(batch, att, mixed, p);
+    if (few_rows(xw, att.w.first) && few_rows(xr, att.receptance)) {
+      gpu::linear_rows(queue_, {{xw, att.w.first, low, Epilogue::tanh},
+                                {xr, att.receptance, p.r},
+                                {xk, att.key, p.k},
+                                {xv, att.value, p.v},
+                                {xg, att.gate, p.g, Epilogue::silu}});
+      return gpu::decay6(queue_, att.w, low, p.u);
+    }
+    fork();
+    low_product(side_[0], xw, att.w.first, low);
+    gemm_->run(side_[1], xg, att.gate, p.g, worth_timing(xg.rows));
+    gpu::activate(side_[1], p.g, {}, Activation::silu);
+    linear(xr, att.receptance, p.r);
+    linear(xk, att.key, p.k);
+    linear(xv, att.value, p.v);
+    gpu::decay6(join(), att.w, low, p.u);
+  }
+
+  void recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
+              Tensor y) override {
+    if (att.head_size != kHead || batch.longest <= gpu::kMostRecurrentRows)
+      return wkv6(batch, att, p, wkv, y);
+    if (plan_.short_sequences > 0) gpu::wkv6(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows);
+    Scratch scratch(*this);
+    const auto bytes = static_cast<int64_t>(gpu::wkv6_chunk_workspace(chunks_.count, att.n_head));
+    const Tensor workspace = scratch.take(1, bytes, DType::u8);
+    Queue after = queue_;  // as in recur7
+    after.overlap = false;
+    gpu::wkv6_chunk(after, batch, chunks_, att.n_head, att.u.as<float>(), p, wkv, y, workspace.data);
+  }
+
+  void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y,
+              Tensor pending) override {
+    if (att.head_size != kHead) return Ops::leave6(batch, att, p, y, pending);
+    gpu::leave_heads6(queue_, att, p.g, y);
+    linear(y, att.output, pending);
+  }
+
+  void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
+               Tensor pending) override {
+    if (att.head_size != kHead || batch.longest > gpu::kMostRecurrentRows) {
+      return Ops::attend6(batch, att, p, wkv, y, pending);
+    }
+    gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX, true);
+    linear(y, att.output, pending);
+  }
+
   void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
                     StateField ffn_shift) override {
     Scratch scratch(*this);
@@ -365,13 +428,15 @@ class GpuOps final : public Ops {
     if (few_rows(for_key, ffn.key) && few_rows(for_gate, ffn.receptance)) {
       gpu::linear_rows(queue_, {{for_key, ffn.key, hidden, Epilogue::relu_squared},
                                 {for_gate, ffn.receptance, gate, Epilogue::sigmoid}});
-    } else {
-      key_product(for_key, ffn.key, hidden);
-      linear(for_gate, ffn.receptance, gate);
-      activate(gate, {}, Activation::sigmoid);
+      linear(hidden, ffn.value, pending);
+      return multiply(pending, gate, pending);
     }
+    fork();
+    gemm_->run(side_[0], for_gate, ffn.receptance, gate, worth_timing(for_gate.rows));
+    gpu::activate(side_[0], gate, {}, Activation::sigmoid);
+    key_product(for_key, ffn.key, hidden);
     linear(hidden, ffn.value, pending);
-    multiply(pending, gate, pending);
+    gpu::multiply(join(), pending, gate, pending);
   }
 
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override {
@@ -465,6 +530,32 @@ class GpuOps final : public Ops {
     if (few_rows(in, key)) return gpu::linear_rows(queue_, {{in, key, hidden, Epilogue::relu_squared}});
     linear(in, key, hidden);
     activate(hidden, {}, Activation::relu_squared);
+  }
+
+  // low = tanh(in @ first^T), the first half of RWKV-6's low-rank paths
+  void low_product(const Queue& queue, Tensor in, const Weight& first, Tensor low) {
+    if (in.rows <= gpu::kMostOwnLowRankRows && gpu::suits_rows_product(in, first)) {
+      return gpu::linear_rows(queue, {{in, first, low, Epilogue::tanh}});
+    }
+    gemm_->run(queue, in, first, low, worth_timing(in.rows));
+    gpu::activate(queue, low, {}, Activation::tanh);
+  }
+
+  // The side queues run beside the main one until join.
+  void fork() {
+    FULMAR_GPU(cudaEventRecord(fork_, queue_.stream));
+    for (const Queue& side : side_) FULMAR_GPU(cudaStreamWaitEvent(side.stream, fork_, 0));
+  }
+  // For the first kernel behind all of them, which waits for more than the one in front and cannot start
+  // early.
+  Queue join() {
+    for (int i = 0; i < kSides; i++) {
+      FULMAR_GPU(cudaEventRecord(join_[i], side_[i].stream));
+      FULMAR_GPU(cudaStreamWaitEvent(queue_.stream, join_[i], 0));
+    }
+    Queue joined = queue_;
+    joined.overlap = false;
+    return joined;
   }
 
   // Returns the normalised rows where they were made.

@@ -33,25 +33,37 @@ __device__ __forceinline__ PreparedKey prepare_key(const Float2& key, const Floa
 }
 
 struct LeaveWeights {
-  const float *norm_weight, *norm_bias, *r_k;  // each [C]
+  const float *norm_weight, *norm_bias;  // each [C]
+  const float* r_k;                      // [C], RWKV-7 only
 };
 
 inline LeaveWeights leave_weights(const TimeMix7& att) {
   return {att.ln_x.weight.as<float>(), att.ln_x.bias.as<float>(), att.r_k.as<float>()};
 }
+inline LeaveWeights leave_weights(const TimeMix6& att) {
+  return {att.ln_x.weight.as<float>(), att.ln_x.bias.as<float>(), nullptr};
+}
 
-// (group norm of y + bonus) * g for the channels c and c + 1 of this lane.
-__device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& r, const Float2& k,
-                                             const Float2& v, const Float2& g, const LeaveWeights& weights,
-                                             int64_t c) {
-  const Float2 w = load2(weights.norm_weight + c), b = load2(weights.norm_bias + c),
-               r_k = load2(weights.r_k + c);
+__device__ __forceinline__ Float2 normalise_head(const Float2& y, const LeaveWeights& weights, int64_t c) {
+  const Float2 w = load2(weights.norm_weight + c), b = load2(weights.norm_bias + c);
   const float mean = warp_sum(y.x[0] + y.x[1]) / kHeadSize;
   const float d0 = y.x[0] - mean, d1 = y.x[1] - mean;
   const float scale = rsqrtf(warp_sum(d0 * d0 + d1 * d1) / kHeadSize + kHeadNormEps);
+  return {{d0 * scale * w.x[0] + b.x[0], d1 * scale * w.x[1] + b.x[1]}};
+}
+
+// (group norm of y + bonus) * g for the channels c and c + 1 of this lane; RWKV-6 has no bonus here.
+__device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& g, const LeaveWeights& weights,
+                                             int64_t c) {
+  const Float2 normal = normalise_head(y, weights, c);
+  return {{normal.x[0] * g.x[0], normal.x[1] * g.x[1]}};
+}
+__device__ __forceinline__ Float2 leave_head(const Float2& y, const Float2& r, const Float2& k,
+                                             const Float2& v, const Float2& g, const LeaveWeights& weights,
+                                             int64_t c) {
+  const Float2 normal = normalise_head(y, weights, c), r_k = load2(weights.r_k + c);
   const float agreement = warp_sum(r.x[0] * k.x[0] * r_k.x[0] + r.x[1] * k.x[1] * r_k.x[1]);
-  return {{(d0 * scale * w.x[0] + b.x[0] + agreement * v.x[0]) * g.x[0],
-           (d1 * scale * w.x[1] + b.x[1] + agreement * v.x[1]) * g.x[1]}};
+  return {{(normal.x[0] + agreement * v.x[0]) * g.x[0], (normal.x[1] + agreement * v.x[1]) * g.x[1]}};
 }
 
 // The same with four channels per lane and two heads side by side in a warp, for kernels that move many rows.
@@ -77,22 +89,30 @@ __device__ __forceinline__ void prepare_keys(Float4& key, Float4& kk, const Floa
   for (int i = 0; i < 4; i++) kk.x[i] *= scale;
 }
 
-__device__ __forceinline__ void leave_heads(Float4& y, const Float4& r, const Float4& k, const Float4& v,
-                                            const Float4& g, const LeaveWeights& weights, int64_t c) {
-  const Float4 w = load4(weights.norm_weight + c), b = load4(weights.norm_bias + c),
-               r_k = load4(weights.r_k + c);
+__device__ __forceinline__ void normalise_heads(Float4& y, const LeaveWeights& weights, int64_t c) {
+  const Float4 w = load4(weights.norm_weight + c), b = load4(weights.norm_bias + c);
   const float mean = half_warp_sum(total(y)) / kHeadSize;
-  Float4 squares, products;
+  Float4 squares;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     y.x[i] -= mean;
     squares.x[i] = y.x[i] * y.x[i];
-    products.x[i] = r.x[i] * k.x[i] * r_k.x[i];
   }
   const float scale = rsqrtf(half_warp_sum(total(squares)) / kHeadSize + kHeadNormEps);
-  const float agreement = half_warp_sum(total(products));
 #pragma unroll
-  for (int i = 0; i < 4; i++) y.x[i] = (y.x[i] * scale * w.x[i] + b.x[i] + agreement * v.x[i]) * g.x[i];
+  for (int i = 0; i < 4; i++) y.x[i] = y.x[i] * scale * w.x[i] + b.x[i];
+}
+
+__device__ __forceinline__ void leave_heads(Float4& y, const Float4& r, const Float4& k, const Float4& v,
+                                            const Float4& g, const LeaveWeights& weights, int64_t c) {
+  const Float4 r_k = load4(weights.r_k + c);
+  Float4 products;
+#pragma unroll
+  for (int i = 0; i < 4; i++) products.x[i] = r.x[i] * k.x[i] * r_k.x[i];
+  const float agreement = half_warp_sum(total(products));
+  normalise_heads(y, weights, c);
+#pragma unroll
+  for (int i = 0; i < 4; i++) y.x[i] = (y.x[i] + agreement * v.x[i]) * g.x[i];
 }
 
 }  // namespace fulmar::gpu

@@ -129,6 +129,19 @@ void leave_heads7_of(const Queue& queue, const TimeMix7& att, const Projected7& 
 }
 
 template <class T>
+void leave_heads6_of(const Queue& queue, const LeaveWeights& weights, Tensor g, Tensor y) {
+  const auto gate = rows_of<T>(g), at = rows_of<T>(y);
+  for_channels(queue, y.rows, y.cols, [=] __device__(int64_t row, int64_t c, bool inside) {
+    Float4 out = load4(at[row] + c);
+    const Float4 by = load4(gate[row] + c);
+    normalise_heads(out, weights, c);
+#pragma unroll
+    for (int i = 0; i < kLaneChannels; i++) out.x[i] *= by.x[i];
+    if (inside) store4(at[row] + c, out);
+  });
+}
+
+template <class T>
 void finish_project7_of(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,
                         Tensor share, const Projected7& p) {
   const auto k = rows_of<T>(p.k), v = rows_of<T>(p.v), u = rows_of<T>(p.u), kk = rows_of<T>(p.kk),
@@ -178,6 +191,12 @@ void bonus7(const Queue& queue, const TimeMix7& att, const Projected7& p, Tensor
 void leave_heads7(const Queue& queue, const TimeMix7& att, const Projected7& p, Tensor y) {
   FULMAR_CHECK(y.cols == att.n_head * kHeadSize);
   with_activation(y.dtype, [&](auto sample) { leave_heads7_of<decltype(sample)>(queue, att, p, y); });
+}
+
+void leave_heads6(const Queue& queue, const TimeMix6& att, Tensor g, Tensor y) {
+  FULMAR_CHECK(y.cols == att.n_head * kHeadSize);
+  with_activation(y.dtype,
+                  [&](auto sample) { leave_heads6_of<decltype(sample)>(queue, leave_weights(att), g, y); });
 }
 
 void finish_project7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first, Tensor share,

@@ -51,20 +51,21 @@ void head_norm(const Queue&, int64_t n_head, const Norm&, Tensor y);
 void bonus7(const Queue&, const TimeMix7&, const Projected7&, Tensor y);
 // y = (head_norm(y) + bonus) * g, in place; heads of 64
 void leave_heads7(const Queue&, const TimeMix7&, const Projected7&, Tensor y);
+// y = head_norm(y) * g, in place; heads of 64
+void leave_heads6(const Queue&, const TimeMix6&, Tensor g, Tensor y);
 // From raw products to what project7 promises, in place: u += bias; alpha = sigmoid(alpha + bias); value
 // residual by sigmoid(share + bias), or v_first <- v in the first block; key preparation. Heads of 64.
 void finish_project7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, Tensor share,
                      const Projected7&);
 
 // ---- wkv.cu: both recurrences token by token
-struct WkvLeave {  // set: y is not the recurrence's output but (head_norm(it) + bonus) * g
-  const TimeMix7* att = nullptr;
-};
-// Skips sequences of more than `longest` rows.
-void wkv7(const Queue&, const Batch&, int64_t n_head, int64_t head_size, const Projected7&, StateField wkv,
-          Tensor y, int64_t longest, WkvLeave leave = {});
-void wkv6(const Queue&, const Batch&, int64_t n_head, int64_t head_size, const float* bonus,
-          const Projected6&, StateField wkv, Tensor y);
+// Sequences of more than `longest` rows are skipped. With `leaves` (heads of 64 only) y is not the
+// recurrence's output but what the output product takes: (head_norm(it) + bonus) * g, without bonus in
+// RWKV-6.
+void wkv7(const Queue&, const Batch&, const TimeMix7&, const Projected7&, StateField wkv, Tensor y,
+          int64_t longest, bool leaves = false);
+void wkv6(const Queue&, const Batch&, const TimeMix6&, const Projected6&, StateField wkv, Tensor y,
+          int64_t longest, bool leaves = false);
 
 // ---- wkv7_chunk.cu: the recurrence of long sequences on matrix units, heads of 64
 constexpr int kChunk = 16;  // rows of one chunk
@@ -78,6 +79,11 @@ struct Chunks {
 size_t wkv7_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
 void wkv7_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const Projected7&, StateField wkv,
                 Tensor y, void* workspace);
+
+// ---- wkv6_chunk.cu: the same for RWKV-6
+size_t wkv6_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
+void wkv6_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const float* bonus,
+                const Projected6&, StateField wkv, Tensor y, void* workspace);
 
 // ---- linear_rows.cu: products for few rows, every weight read once
 enum class Epilogue : uint8_t { none, tanh, sigmoid, silu, relu_squared };
@@ -95,6 +101,14 @@ void linear_rows(const Queue&, std::initializer_list<RowsProduct> products);
 // Second half of the low-rank paths and everything that finish_project7 does, for few rows; heads of 64.
 void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, Tensor low_w,
                       Tensor low_a, Tensor low_v, Tensor low_g, const Projected7&);
+
+// ---- low_rank6.cu: second halves of RWKV-6's low-rank paths, any number of rows
+bool suits_low_rank6(Tensor low, const Weight& second);
+// mixed[i] = z + (previous - z) * (mix row i + low part i @ mix_w2[i]^T); low [rows, 5 * Rm], tanh applied
+void mix6(const Queue&, const TimeMix6&, Tensor z, Tensor previous, Tensor low,
+          std::span<const Tensor, 5> mixed);
+// u = bias + low @ second^T; tanh applied to low
+void decay6(const Queue&, const LowRank& w, Tensor low, Tensor u);
 
 // ---- linear_value.cu: in @ weight^T for few rows with many zeros, weight stored transposed
 struct ValuePlan {

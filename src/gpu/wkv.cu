@@ -21,7 +21,7 @@ constexpr int kRowsPerThread = kHeadSize / kRowGroups;
 constexpr int64_t kSingleBlocks = 132 * 5;  // as many as run at once on the GPU that this is tuned for
 
 struct WkvInputs {
-  const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk, alpha and g for RWKV-7 only
+  const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk and alpha for RWKV-7 only
   int64_t stride;
   const float* bonus;  // [C], RWKV-6 only
 };
@@ -148,7 +148,7 @@ __device__ void advance(float (&state)[kRowsPerThread][kKeys], Shared& shared) {
   }
 }
 
-template <class T>
+template <int kVersion, class T>
 __device__ void write_output(const LeaveWeights& leave, bool leaves, const Float2& gate, int64_t channel,
                              const Shared& shared, T* y) {
   if (threadIdx.x >= kWarp) return;
@@ -156,8 +156,9 @@ __device__ void write_output(const LeaveWeights& leave, bool leaves, const Float
   Float2 out = load2(shared.y + c);
   if (leaves) {
     const Float2 rounded = {{to_float(from_float<T>(out.x[0])), to_float(from_float<T>(out.x[1]))}};
-    out = leave_head(rounded, load2(shared.r + c), load2(shared.k + c), load2(shared.v + c), gate, leave,
-                     channel + c);
+    out = kVersion == 6 ? leave_head(rounded, gate, leave, channel + c)
+                        : leave_head(rounded, load2(shared.r + c), load2(shared.k + c), load2(shared.v + c),
+                                     gate, leave, channel + c);
   }
   store2(y + c, out.x[0], out.x[1]);
 }
@@ -191,7 +192,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     Float2 gate{};
     if (leaves && threadIdx.x < kWarp) gate = load2(static_cast<const T*>(in.g) + at + 2 * threadIdx.x);
-    write_output(leave, leaves, gate, channel, shared, y + t * y_stride + channel);
+    write_output<kVersion>(leave, leaves, gate, channel, shared, y + t * y_stride + channel);
   }
 #pragma unroll
   for (int p = 0; p < kRowsPerThread; p++) {
@@ -246,7 +247,7 @@ __global__ void __launch_bounds__(kThreads, 5)
       store_state_row(own + (p * kRowGroups + group) * kHeadSize, lane, state[p]);
     }
     __syncthreads();
-    write_output(leave, leaves, own_gate, channel, shared, y + sequence * y_stride + channel);
+    write_output<kVersion>(leave, leaves, own_gate, channel, shared, y + sequence * y_stride + channel);
     __syncthreads();
   }
 }
@@ -285,25 +286,24 @@ __global__ void wkv_plain_kernel(Batch batch, WkvInputs in, Slots<S> slots, T* y
 
 template <int kVersion, class T, class S>
 void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
-            StateField wkv, Tensor y, int64_t longest, WkvLeave leave) {
+            StateField wkv, Tensor y, int64_t longest, const LeaveWeights& leave, bool leaves) {
   const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
   const auto slots = slots_of<S>(wkv);
   if (head_size == kHeadSize) {
-    const LeaveWeights weights = leave.att != nullptr ? leave_weights(*leave.att) : LeaveWeights{};
     // f32 states are large enough to keep the memory busy one by one: measured 6 % quicker that way.
     if (batch.decode_only() && sizeof(S) == 2) {
       // Whole multiples of the heads, so that a block stays with one head.
       const int64_t together = std::max<int64_t>(1, kSingleBlocks / n_head);
       const int64_t blocks = n_head * std::min<int64_t>(batch.sequences, together);
       launch(queue, wkv_single_kernel<kVersion, T, S>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0,
-             batch, n_head, in, weights, leave.att != nullptr, slots, y.as<T>(), y.stride);
+             batch, n_head, in, leave, leaves, slots, y.as<T>(), y.stride);
       return;
     }
-    launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kThreads), 0, batch, in, weights,
-           leave.att != nullptr, slots, y.as<T>(), y.stride, longest);
+    launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kThreads), 0, batch, in, leave, leaves, slots,
+           y.as<T>(), y.stride, longest);
     return;
   }
-  FULMAR_CHECK(head_size <= 1024 && leave.att == nullptr);
+  FULMAR_CHECK(head_size <= 1024 && !leaves && longest == INT64_MAX);
   launch(queue, wkv_plain_kernel<kVersion, T, S>, grid, dim3(static_cast<unsigned>(head_size)),
          static_cast<size_t>(5 * head_size) * sizeof(float), batch, in, slots, y.as<T>(), y.stride,
          head_size);
@@ -311,30 +311,31 @@ void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head
 
 template <int kVersion>
 void wkv(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
-         StateField state, Tensor y, int64_t longest, WkvLeave leave) {
+         StateField state, Tensor y, int64_t longest, const LeaveWeights& leave, bool leaves) {
   with_activation(y.dtype, [&](auto sample) {
     using T = decltype(sample);
     if (state.dtype == DType::f32) {
-      wkv_of<kVersion, T, float>(queue, batch, n_head, head_size, in, state, y, longest, leave);
+      wkv_of<kVersion, T, float>(queue, batch, n_head, head_size, in, state, y, longest, leave, leaves);
     } else {
-      wkv_of<kVersion, T, Half>(queue, batch, n_head, head_size, in, state, y, longest, leave);
+      wkv_of<kVersion, T, Half>(queue, batch, n_head, head_size, in, state, y, longest, leave, leaves);
     }
   });
 }
 
 }  // namespace
 
-void wkv7(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const Projected7& p,
-          StateField state, Tensor y, int64_t longest, WkvLeave leave) {
+void wkv7(const Queue& queue, const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state,
+          Tensor y, int64_t longest, bool leaves) {
   const WkvInputs in{p.r.data,     p.k.data, p.v.data,   p.u.data, p.kk.data,
                      p.alpha.data, p.g.data, p.r.stride, nullptr};
-  wkv<7>(queue, batch, n_head, head_size, in, state, y, longest, leave);
+  wkv<7>(queue, batch, att.n_head, att.head_size, in, state, y, longest, leave_weights(att), leaves);
 }
 
-void wkv6(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const float* bonus,
-          const Projected6& p, StateField state, Tensor y) {
-  const WkvInputs in{p.r.data, p.k.data, p.v.data, p.u.data, nullptr, nullptr, nullptr, p.r.stride, bonus};
-  wkv<6>(queue, batch, n_head, head_size, in, state, y, INT64_MAX, {});
+void wkv6(const Queue& queue, const Batch& batch, const TimeMix6& att, const Projected6& p, StateField state,
+          Tensor y, int64_t longest, bool leaves) {
+  const WkvInputs in{p.r.data, p.k.data, p.v.data,   p.u.data,         nullptr,
+                     nullptr,  p.g.data, p.r.stride, att.u.as<float>()};
+  wkv<6>(queue, batch, att.n_head, att.head_size, in, state, y, longest, leave_weights(att), leaves);
 }
 
 }  // namespace fulmar::gpu

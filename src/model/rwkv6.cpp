@@ -91,8 +91,7 @@ void Rwkv6::step(const Batch& batch, const State& state, Tensor hidden, Tensor l
     const auto layer = static_cast<int64_t>(i);
     ops().enter6(batch, att, x, i == 0 ? Tensor{} : pending, state.att_shift(layer), mixed);
     ops().project6(batch, att, mixed, p);
-    ops().recur6(batch, att, p, state.wkv(layer), y);
-    ops().leave6(batch, att, p, y, pending);
+    ops().attend6(batch, att, p, state.wkv(layer), y, pending);
     ops().channel_mix6(batch, ffn, x, pending, state.ffn_shift(layer));
   }
   if (batch.wanted > 0) ops().read_out(batch, head_, x, pending, hidden, logits);

@@ -148,6 +148,12 @@ void Ops::leave6(const Batch&, const TimeMix6& att, const Projected6& p, Tensor 
   linear(y, att.output, pending);
 }
 
+void Ops::attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
+                  Tensor pending) {
+  recur6(batch, att, p, wkv, y);
+  leave6(batch, att, p, y, pending);
+}
+
 void Ops::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
                        StateField ffn_shift) {
   Scratch scratch(*this);

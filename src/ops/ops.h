@@ -146,6 +146,9 @@ class Ops {
   virtual void recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y);
   // pending = (head_norm(y) * g) @ output^T; y is used up
   virtual void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending);
+  // recur6, then leave6, as attend7
+  virtual void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
+                       Tensor pending);
   virtual void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
                             StateField ffn_shift);
 
