@@ -6,6 +6,7 @@ const DEFAULTS = {
   presence_penalty: 0, frequency_penalty: 0, seed: "", password: "", history: true, model: "",
 };
 const STORE = "fulmar.settings";
+const SHORTEST_RATE = 0.05;  // seconds of arriving text that a rate can be told from
 const NUMBERS = ["temperature", "top_p", "top_k", "max_tokens", "presence_penalty", "frequency_penalty", "seed"];
 
 const at = (id) => document.getElementById(id);
@@ -120,7 +121,8 @@ function figures(clock, tokens) {
   if (!clock.first) return "";
   const parts = [`first token ${Math.round(clock.first - clock.start)} ms`];
   const seconds = ((clock.end ?? performance.now()) - clock.first) / 1000;
-  if (tokens > 1 && seconds > 0) parts.unshift(`${((tokens - 1) / seconds).toFixed(1)} tokens/s`);
+  // An answer that came in one burst says how the network delivered, not how fast the model is.
+  if (tokens > 1 && seconds >= SHORTEST_RATE) parts.unshift(`${((tokens - 1) / seconds).toFixed(1)} tokens/s`);
   parts.push(`${tokens} ${tokens === 1 ? "token" : "tokens"}`);
   return parts.join(" · ");
 }
