@@ -9,6 +9,7 @@
 #include "app/bench_report.h"
 #include "app/commands.h"
 #include "app/exit_code.h"
+#include "app/load_bench.h"
 #include "app/model_source.h"
 #include "cpu/ceilings.h"
 #include "files/synthetic.h"
@@ -23,6 +24,7 @@ struct BenchFlags {
   std::string decode = "1,4,16", prefill = "1x512";
   double zeros = 0;
   BenchOptions options;
+  LoadFlags load;
 };
 
 // Rows of one step of prefill; wider steps gain nothing on a CPU and keep more memory busy.
@@ -84,6 +86,7 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
 Result<LoadedModel> load_file(const BenchFlags& flags) {
   ModelFlags model = flags.model;
   if (model.max_rows == 0) model.max_rows = widest(flags.options, kHostRows);
+  model.max_wanted = std::max(model.max_wanted, most_sequences(flags.options));
   return load_model(model);
 }
 
@@ -102,10 +105,26 @@ Status write_file(const std::string& path, const std::string& text) {
   return {};
 }
 
+Result<LoadedModel> load_any(const BenchFlags& flags) {
+  return flags.synthetic.empty() ? load_file(flags) : load_synthetic(flags);
+}
+
+// With --load or --serve the shape follows from the load.
+Result<int> bench_under_load(BenchFlags flags) {
+  flags.load.quiet = flags.model.quiet;
+  flags.load.json = flags.json;
+  flags.options.decode.assign(1, std::max<int64_t>(flags.load.rows(), 64));
+  flags.options.prefill.clear();
+  if (!flags.load.serve) return bench_load(flags.load, [&] { return load_any(flags); });
+  flags.options.decode.assign(1, flags.load.streams);
+  FULMAR_ASSIGN(LoadedModel model, load_any(flags));
+  return bench_serve(flags.load, std::move(model), flags.options);
+}
+
 Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
-  FULMAR_ASSIGN(const LoadedModel loaded, flags.synthetic.empty() ? load_file(flags) : load_synthetic(flags));
+  FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
   FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.ops, *loaded.model, flags.options));
   report.model = loaded.path.filename().string();
   if (loaded.tokenizer != nullptr) report.tokenizer_mbs = bench_tokenizer(*loaded.tokenizer);
@@ -139,12 +158,15 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--json", flags.json, "also write the result to this file");
+  add_load_flags(*command, flags.load);
   command->footer(
       "Examples:\n  fulmar bench --synthetic rwkv7-0.4b --threads 2\n"
+      "  fulmar bench --load conrwkv --rate 4 --num-prompts 1200 --url http://127.0.0.1:8000\n"
+      "  fulmar bench --serve --streams 320 --tokens 256\n"
       "  fulmar bench --model my.safetensors --decode 1,32 --prefill 1x512,8x512 --json result.json");
   command->callback([&chosen] {
     chosen = [] {
-      const auto code = bench(flags);
+      const auto code = flags.load.wanted() ? bench_under_load(flags) : bench(flags);
       return code.ok() ? *code : report(code.error());
     };
   });

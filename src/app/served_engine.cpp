@@ -77,14 +77,14 @@ Result<std::unique_ptr<SessionStore>> open_store(const ServeEngineFlags& flags) 
 }  // namespace
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
-  app.add_option("--slots,--max-batch-size", flags.slots, "sequences that run at once; 0 fits the memory")
+  app.add_option("--slots,--max-batch-size,--max_batch_size", flags.slots, "sequences that run at once; 0 fits the memory")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--prefill-chunk,--prefill-chunk-size,--chunk-size", flags.prefill_chunk,
                  "most prompt tokens of one step; 0 suits the device")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--max-queue,--max-queue-size", flags.max_queue, "requests that may wait")
+  app.add_option("--max-queue,--max-queue-size,--max_queue_size", flags.max_queue, "requests that may wait")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--l1-capacity", flags.device_sessions, "sessions kept on the device")
@@ -122,12 +122,26 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
 
 Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
                                                          const ServeEngineFlags& flags, const ServeAs& as) {
-  FULMAR_ASSIGN(auto store, open_store(flags));
-  auto served = std::make_shared<ServedEngine>();
+  FULMAR_ASSIGN(auto store, open_store(flags));  // first: it fails faster than a model loads
   ModelFlags sized = model;
   sized.max_wanted = std::max<int64_t>(flags.slots, model.device == "cpu" ? kMostHostSlots : kMostSlots);
-  FULMAR_ASSIGN(served->loaded_, load_model(sized));
-  LoadedModel& loaded = served->loaded_;
+  FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
+  return assemble(std::move(loaded), std::move(store), flags, as);
+}
+
+Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, const ServeEngineFlags& flags,
+                                                         const ServeAs& as) {
+  FULMAR_ASSIGN(auto store, open_store(flags));
+  return assemble(std::move(model), std::move(store), flags, as);
+}
+
+Result<std::shared_ptr<ServedEngine>> ServedEngine::assemble(LoadedModel model,
+                                                             std::unique_ptr<SessionStore> store,
+                                                             const ServeEngineFlags& flags,
+                                                             const ServeAs& as) {
+  auto served = std::make_shared<ServedEngine>();
+  served->loaded_ = std::move(model);
+  const LoadedModel& loaded = served->loaded_;
   const StateLayout layout = loaded.model->state_layout();
 
   EngineOptions options{.max_queue = flags.max_queue};
@@ -153,6 +167,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   facts->id = as.id.empty() ? served_id(facts->path) : as.id;
   facts->default_temperature = as.default_temperature;
   facts->default_top_p = as.default_top_p;
+  facts->end_text = as.end_text;
   facts->created = file_time(loaded.path);
   facts->architecture = fmt::format("rwkv{}", loaded.model->config().version);
   facts->runtime = name_of(loaded.model->config().dtype);

@@ -37,6 +37,7 @@ struct ServeAs {
   std::string id;  // empty: the file's name
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
+  std::string end_text;  // ends the turns of chats besides the usual texts
 };
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
@@ -46,12 +47,20 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags,
                                                     const ServeAs& as = {});
 
+  // As open, with a model that is loaded already, for at least flags.slots wanted rows, and has a tokenizer.
+  static Result<std::shared_ptr<ServedEngine>> make(LoadedModel loaded, const ServeEngineFlags& flags,
+                                                    const ServeAs& as = {});
+
   // Shares ownership with this.
   ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
   const ModelConfig& config() const { return loaded_.model->config(); }
   size_t memory_free() const { return loaded_.ops->memory_free(); }  // on its device, bytes
 
  private:
+  static Result<std::shared_ptr<ServedEngine>> assemble(LoadedModel loaded,
+                                                        std::unique_ptr<SessionStore> store,
+                                                        const ServeEngineFlags& flags, const ServeAs& as);
+
   LoadedModel loaded_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<ServedModel> served_;

@@ -118,7 +118,7 @@ std::string load_json(const LoadFigures& figures) {
   return json.end_array().end_object().take();
 }
 
-SteadyRate steady_rate(std::span<const AnswerRecord> records) {
+SteadyRate steady_rate(std::span<const AnswerRecord> records, std::span<const int64_t> lengths) {
   double begin = 0, end = std::numeric_limits<double>::max();
   for (const AnswerRecord& record : records) {
     if (record.text_at.empty()) return {};
@@ -126,13 +126,15 @@ SteadyRate steady_rate(std::span<const AnswerRecord> records) {
     end = std::min(end, record.text_at.back());
   }
   if (records.empty() || end <= begin) return {};
-  size_t tokens = 0;
-  for (const AnswerRecord& record : records) {
-    const auto after = std::upper_bound(record.text_at.begin(), record.text_at.end(), begin);
-    const auto until = std::upper_bound(record.text_at.begin(), record.text_at.end(), end);
-    tokens += static_cast<size_t>(until - after);
+  double tokens = 0;
+  for (size_t i = 0; i < records.size(); i++) {
+    const std::vector<double>& times = records[i].text_at;
+    const auto after = std::upper_bound(times.begin(), times.end(), begin);
+    const auto until = std::upper_bound(times.begin(), times.end(), end);
+    const double per_event = static_cast<double>(lengths[i]) / static_cast<double>(times.size());
+    tokens += per_event * static_cast<double>(until - after);
   }
-  return {end - begin, static_cast<double>(tokens) / (end - begin)};
+  return {end - begin, tokens / (end - begin)};
 }
 
 }  // namespace fulmar

@@ -32,11 +32,12 @@ std::string load_table(const LoadFigures& figures);
 std::string load_json(const LoadFigures& figures);
 
 // Rate at which tokens came while every stream was under way: from when the last one had its first text until
-// the first one had its last. Zero when there was no such time.
+// the first one had its last. Zero when there was no such time. `lengths` as above: an event counts for its
+// share of the answer, since a character of several tokens comes in one event.
 struct SteadyRate {
   double seconds = 0;
   double tokens_per_second = 0;
 };
-SteadyRate steady_rate(std::span<const AnswerRecord> records);
+SteadyRate steady_rate(std::span<const AnswerRecord> records, std::span<const int64_t> lengths);
 
 }  // namespace fulmar

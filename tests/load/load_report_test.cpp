@@ -53,20 +53,22 @@ TEST(LoadReport, FailuresAreToldAndCountNowhere) {
 
 TEST(LoadReport, NothingSentGivesZeros) {
   EXPECT_EQ(load_figures({}, {}).seconds, 0);
-  EXPECT_EQ(steady_rate({}).tokens_per_second, 0);
+  EXPECT_EQ(steady_rate({}, {}).tokens_per_second, 0);
 }
 
 TEST(LoadReport, TheSteadyRateCountsWhileAllStreamsRun) {
   // All run from 2 (second stream's first text) to 5 (first stream's last): texts at 3, 4, 5 and at 3, 4, 5.
   const std::vector<AnswerRecord> records = {answer(0, {1, 2, 3, 4, 5}, 5), answer(0, {2, 3, 4, 5, 6, 7}, 7)};
-  const SteadyRate rate = steady_rate(records);
+  const SteadyRate rate = steady_rate(records, std::vector<int64_t>{5, 6});
   EXPECT_DOUBLE_EQ(rate.seconds, 3);
   EXPECT_DOUBLE_EQ(rate.tokens_per_second, 2);
+  // Two tokens behind each event of the second stream.
+  EXPECT_DOUBLE_EQ(steady_rate(records, std::vector<int64_t>{5, 12}).tokens_per_second, 3);
 }
 
 TEST(LoadReport, StreamsThatNeverMetHaveNoSteadyRate) {
   const std::vector<AnswerRecord> records = {answer(0, {1, 2}, 2), answer(0, {3, 4}, 4)};
-  EXPECT_EQ(steady_rate(records).tokens_per_second, 0);
+  EXPECT_EQ(steady_rate(records, std::vector<int64_t>{2, 2}).tokens_per_second, 0);
 }
 
 }  // namespace

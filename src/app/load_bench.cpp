@@ -1,0 +1,355 @@
+#include "app/load_bench.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "app/engine_load.h"
+#include "app/local_server.h"
+#include "app/progress_bar.h"
+#include "load/load_report.h"
+#include "load/load_run.h"
+#include "load/workload.h"
+#include "net/http_client.h"
+#include "net/json.h"
+#include "net/json_writer.h"
+#include "net/url.h"
+
+namespace fulmar {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr auto kPauseAfterWarmUp = std::chrono::milliseconds(1500);
+constexpr size_t kServePromptBytes = 64;
+
+struct PromptOf {
+  std::string text;
+  int64_t answer_tokens = 0;
+};
+
+Result<double> parse_rate(const std::string& text) {
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  double rate = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, rate);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(rate > 0) || !std::isfinite(rate)) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--rate is '{}'; wanted requests per second above 0, or inf", text)};
+  }
+  return rate;
+}
+
+// ---- what the server says of itself
+// ------------------------------------------------------------------------------
+
+Result<std::string> ask(const LoadTarget& target, std::string_view method, std::string_view path,
+                        std::string body = {}) {
+  const std::string url = fmt::format("http://{}{}", host_and_port(target.host, target.port), path);
+  FULMAR_ASSIGN(HttpResponse answer, fetch(method, url, target.headers, std::move(body)));
+  if (answer.status == 200) return std::move(answer.body);
+  return Error{ErrorKind::unavailable,
+               fmt::format("{}: HTTP {}: {}", url, answer.status, answer.body.substr(0, 200))};
+}
+
+Result<int64_t> count_tokens(const LoadTarget& target, const std::string& text) {
+  JsonWriter json;
+  json.begin_object().member("text", text).end_object();
+  FULMAR_ASSIGN(const std::string answer, ask(target, "POST", "/v1/tokens/count", json.take()));
+  FULMAR_ASSIGN(const JsonValue tree, parse_json(answer));
+  FULMAR_ASSIGN(const auto tokens, get_int(tree, "tokens"));
+  if (!tokens) return Error{ErrorKind::unavailable, "the server does not count tokens: " + answer};
+  return *tokens;
+}
+
+// Tokens the server has fed and drawn so far; nothing where it does not tell.
+struct Counters {
+  double prompt = 0, generated = 0;
+};
+std::optional<Counters> counters_of(const LoadTarget& target) {
+  const auto text = ask(target, "GET", "/metrics");
+  if (!text.ok()) return std::nullopt;
+  const auto value = [&](const std::string& name) {
+    const size_t at = text->find("\n" + name + " ");
+    return at == std::string::npos ? -1.0 : std::atof(text->c_str() + at + name.size() + 2);
+  };
+  const Counters counters{value("fulmar_prompt_tokens_total"), value("fulmar_generated_tokens_total")};
+  if (counters.generated < 0) return std::nullopt;
+  return counters;
+}
+
+// ---- the load
+// ----------------------------------------------------------------------------------------------------
+
+Result<std::vector<PromptOf>> made_prompts(const LoadTarget& target, size_t count) {
+  const std::string sample = filler_text(4096, kSeed);
+  FULMAR_ASSIGN(const int64_t tokens, count_tokens(target, sample));
+  const double bytes_per_token =
+      static_cast<double>(sample.size()) / static_cast<double>(std::max<int64_t>(tokens, 1));
+  std::vector<PromptOf> prompts;
+  for (const RequestLength& length : chat_lengths(count, kSeed)) {
+    const auto bytes =
+        static_cast<size_t>(std::llround(static_cast<double>(length.prompt) * bytes_per_token));
+    prompts.push_back({filler_text(bytes, kSeed + prompts.size()), length.answer});
+  }
+  return prompts;
+}
+
+Result<std::vector<PromptOf>> conversations(const LoadTarget& target, const std::string& path, size_t count) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return Error{ErrorKind::not_found, fmt::format("--dataset '{}' cannot be read", path)};
+  FULMAR_ASSIGN(const auto pairs, parse_conversations(text.str()));
+  std::vector<PromptOf> prompts;
+  for (const size_t i : shuffled(pairs.size(), kSeed)) {
+    if (prompts.size() == count) break;
+    FULMAR_ASSIGN(const int64_t prompt, count_tokens(target, pairs[i].first));
+    FULMAR_ASSIGN(const int64_t answer, count_tokens(target, pairs[i].second));
+    if (is_kept({prompt, answer})) prompts.push_back({pairs[i].first, answer});
+  }
+  if (prompts.size() == count) return prompts;
+  return Error{ErrorKind::invalid, fmt::format("--dataset '{}' has {} conversations that fit; wanted {}",
+                                               path, prompts.size(), count)};
+}
+
+// The body that the acceptance client sends (http-api.md 14.2).
+std::string completion_body(const PromptOf& prompt) {
+  JsonWriter json;
+  json.begin_object()
+      .member("model", "rwkv")
+      .member("prompt", prompt.text)
+      .member("temperature", 0.0)
+      .member("best_of", 1)
+      .member("max_tokens", prompt.answer_tokens)
+      .member("stream", true)
+      .member("ignore_eos", true)
+      .end_object();
+  return json.take();
+}
+
+std::vector<AnswerRecord> run_with_bar(const LoadTarget& target, std::vector<LoadRequest> requests,
+                                       bool quiet) {
+  const auto count = static_cast<double>(requests.size());
+  ProgressBar bar(quiet ? std::string() : std::string("requests"));
+  return run_load(target, std::move(requests),
+                  [&](size_t ended) { bar.show(static_cast<double>(ended) / count); });
+}
+
+Status warm_up(const LoadTarget& target, const PromptOf& prompt) {
+  const auto records = run_load(target, {{.body = completion_body(prompt)}});
+  if (!records.front().succeeded())
+    return Error{ErrorKind::unavailable, "the warm-up request failed: " + records.front().fault};
+  std::this_thread::sleep_for(kPauseAfterWarmUp);
+  return {};
+}
+
+void print_server_count(const Counters& before, const Counters& after, int64_t asked, size_t requests) {
+  const double generated = after.generated - before.generated;
+  fmt::print("\nserver generated      {:.0f} tokens; asked for {}: {}\n", generated, asked,
+             generated == static_cast<double>(asked) ? "exact" : "NOT EXACT");
+  const auto count = static_cast<double>(requests);
+  fmt::print("tokens per request    {:.1f} of prompt fed, {:.1f} of answer\n",
+             (after.prompt - before.prompt) / count, static_cast<double>(asked) / count);
+}
+
+double machine_load() {
+  double load = 0;
+  return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+Status write_json(const std::string& path, const std::string& text) {
+  if (path.empty()) return {};
+  std::ofstream file(path, std::ios::binary);
+  file << text << "\n";
+  file.close();
+  if (!file) return Error{ErrorKind::io, fmt::format("'{}' cannot be written", path)};
+  return {};
+}
+
+Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget target) {
+  const char* key = std::getenv("OPENAI_API_KEY");
+  target.headers.set("Authorization", std::string("Bearer ") + (key ? key : "None"));
+  const auto count = static_cast<size_t>(flags.num_prompts);
+  FULMAR_ASSIGN(const auto prompts, flags.dataset.empty() ? made_prompts(target, count)
+                                                          : conversations(target, flags.dataset, count));
+  FULMAR_TRY(warm_up(target, prompts.front()));
+
+  std::vector<LoadRequest> requests;
+  std::vector<int64_t> lengths;
+  const std::vector<double> arrivals = arrival_times(count, rate, kSeed);
+  for (size_t i = 0; i < count; i++) {
+    requests.push_back({arrivals[i], completion_body(prompts[i])});
+    lengths.push_back(prompts[i].answer_tokens);
+  }
+  const double machine = machine_load();
+  const auto before = counters_of(target);
+  const auto records = run_with_bar(target, std::move(requests), flags.quiet);
+  const auto after = counters_of(target);
+  const LoadFigures figures = load_figures(records, lengths);
+  fmt::print(
+      "load      conrwkv, {} requests, {} per second, {}\nmachine   load average {:.2f} before the run\n\n{}",
+      count, flags.rate, flags.dataset.empty() ? "made-up prompts" : flags.dataset, machine,
+      load_table(figures));
+  const int64_t asked = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  if (before && after) print_server_count(*before, *after, asked, count);
+  FULMAR_TRY(write_json(flags.json, load_json(figures)));
+  const bool all_well = figures.successes == count && figures.exact == count;
+  return all_well ? 0 : 1;
+}
+
+// ---- streams that decode together
+// ----------------------------------------------------------------------------------
+
+struct Seen {
+  SteadyRate steady;
+  LoadFigures figures;
+};
+
+Seen seen_by(std::span<const AnswerRecord> records, std::span<const int64_t> lengths) {
+  return {steady_rate(records, lengths), load_figures(records, lengths)};
+}
+
+void print_serve(const LoadFlags& flags, const BenchReport& alone, const Seen& engine, const Seen& server) {
+  const double model = alone.lines.front().tokens_per_second;
+  const double tokens = server.steady.tokens_per_second;
+  fmt::print("model     {} on {}, states {}\nstreams   {} of {} tokens; {} answered, {} of exact length\n",
+             alone.model, alone.device, alone.state_dtype, flags.streams, flags.tokens,
+             server.figures.successes, server.figures.exact);
+  for (const std::string& fault : server.figures.faults) fmt::print("  failed: {}\n", fault);
+  fmt::print("machine   load average {:.2f} before the run\n\n", alone.load_average);
+  fmt::print("model steps alone     {:>10.1f} tok/s\n", model);
+  fmt::print("engine without HTTP   {:>10.1f} tok/s  {:.1f} % of the steps\n",
+             engine.steady.tokens_per_second, engine.steady.tokens_per_second / model * 100);
+  fmt::print("server and clients    {:>10.1f} tok/s  {:.1f} % of the steps, {:.1f} % of the engine\n", tokens,
+             tokens / model * 100, tokens / engine.steady.tokens_per_second * 100);
+  fmt::print("  while all streams ran, {:.2f} s; {:.1f} tok/s with prompts and ends, {:.2f} s\n",
+             server.steady.seconds,
+             static_cast<double>(server.figures.answer_tokens) / server.figures.seconds,
+             server.figures.seconds);
+  const Summary& gap = server.figures.itl;
+  fmt::print("inter-token           {:>10.2f} ms median, {:.2f} ms p99: {:.2f} x\n", gap.median, gap.p99,
+             gap.median > 0 ? gap.p99 / gap.median : 0);
+  fmt::print("first token           {:>10.2f} ms median, {:.2f} ms p99\n", server.figures.ttft.median,
+             server.figures.ttft.p99);
+}
+
+std::string serve_json(const BenchReport& alone, const Seen& engine, const Seen& server) {
+  JsonWriter json;
+  json.begin_object()
+      .member("model", alone.model)
+      .member("device", alone.device)
+      .member("state_dtype", alone.state_dtype)
+      .member("load_average", alone.load_average)
+      .member("model_tokens_per_second", alone.lines.front().tokens_per_second)
+      .member("engine_tokens_per_second", engine.steady.tokens_per_second)
+      .member("server_tokens_per_second", server.steady.tokens_per_second)
+      .member("steady_seconds", server.steady.seconds);
+  return json.key("clients").raw(load_json(server.figures)).end_object().take();
+}
+
+// Sampled by the route's defaults, as clients that say nothing get it.
+std::string stream_body(const std::string& prompt, int64_t tokens) {
+  JsonWriter json;
+  json.begin_object()
+      .member("prompt", prompt)
+      .member("max_tokens", tokens)
+      .member("stream", true)
+      .member("ignore_eos", true)
+      .end_object();
+  return json.take();
+}
+
+}  // namespace
+
+int64_t LoadFlags::rows() const {
+  if (slots > 0) return slots;
+  return serve ? streams : 0;
+}
+
+void add_load_flags(CLI::App& app, LoadFlags& flags) {
+  constexpr const char* kGroup = "A server under load";
+  app.add_option("--load", flags.load, "send the acceptance load of this client: conrwkv")
+      ->check(CLI::IsMember({"conrwkv"}))
+      ->group(kGroup);
+  app.add_option("--rate", flags.rate, "requests per second, or inf for all at once")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--num-prompts", flags.num_prompts)
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--url", flags.url, "a server that runs, http://HOST:PORT; default: one of our own")
+      ->group(kGroup);
+  app.add_option("--dataset", flags.dataset, "conversations, a ShareGPT file; default: made-up prompts")
+      ->group(kGroup);
+  app.add_flag("--serve", flags.serve, "streams that decode together: steps alone, engine, server")
+      ->excludes("--load")
+      ->group(kGroup);
+  app.add_option("--streams", flags.streams)
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--tokens", flags.tokens, "of each stream")
+      ->check(CLI::Range(2, 65536))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--slots", flags.slots, "sequences that our own server runs at once; 0 suits the load")
+      ->check(CLI::NonNegativeNumber)
+      ->group(kGroup);
+}
+
+Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model) {
+  FULMAR_ASSIGN(const double rate, parse_rate(flags.rate));
+  std::unique_ptr<LocalServer> own;
+  std::string url = flags.url;
+  if (url.empty()) {
+    FULMAR_ASSIGN(LoadedModel model, load_model());
+    ServeEngineFlags engine;
+    engine.slots = flags.slots;
+    engine.max_queue = std::max(engine.max_queue, flags.num_prompts);  // the load knows no cap
+    FULMAR_ASSIGN(own, LocalServer::start(std::move(model), engine));
+    url = own->url();
+  }
+  FULMAR_ASSIGN(LoadTarget target, load_target(url));
+  return run_acceptance(flags, rate, std::move(target));
+}
+
+Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, const BenchOptions& options) {
+  const std::string name = model.path.filename().string();
+  FULMAR_ASSIGN(BenchReport alone, bench_model(*model.ops, *model.model, options));
+  alone.model = name;
+
+  ServeEngineFlags engine_flags;
+  engine_flags.slots = flags.rows();
+  engine_flags.max_queue = std::max(engine_flags.max_queue, flags.streams);
+  FULMAR_ASSIGN(const auto own, LocalServer::start(std::move(model), engine_flags));
+  const auto count = static_cast<size_t>(flags.streams);
+  const std::vector<int64_t> lengths(count, flags.tokens);
+  std::vector<std::string> prompts;
+  for (size_t i = 0; i < count; i++) prompts.push_back(filler_text(kServePromptBytes, kSeed + i));
+
+  FULMAR_ASSIGN(const auto engine_records,
+                run_on_engine(own->engine(), own->tokenizer(), prompts, flags.tokens));
+  own->engine().clear_prefixes();  // the server computes every prompt itself
+  FULMAR_ASSIGN(const LoadTarget target, load_target(own->url()));
+  std::vector<LoadRequest> requests;
+  for (const std::string& prompt : prompts) requests.push_back({.body = stream_body(prompt, flags.tokens)});
+  const auto records = run_with_bar(target, std::move(requests), flags.quiet);
+
+  const Seen engine = seen_by(engine_records, lengths), server = seen_by(records, lengths);
+  print_serve(flags, alone, engine, server);
+  FULMAR_TRY(write_json(flags.json, serve_json(alone, engine, server)));
+  return server.figures.exact == count ? 0 : 1;
+}
+
+}  // namespace fulmar

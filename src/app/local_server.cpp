@@ -1,0 +1,20 @@
+#include "app/local_server.h"
+
+#include "app/stand_in_tokenizer.h"
+
+namespace fulmar {
+
+Result<std::unique_ptr<LocalServer>> LocalServer::start(LoadedModel model, ServeEngineFlags flags) {
+  if (!model.tokenizer) model.tokenizer = std::make_unique<StandInTokenizer>(model.model->config().vocab);
+  flags.session_db = "none";
+  flags.state_store.clear();
+  auto local = std::unique_ptr<LocalServer>(new LocalServer);
+  FULMAR_ASSIGN(local->served_, ServedEngine::make(std::move(model), flags));
+  local->models_.add(local->served_->model());
+  ServerOptions options;
+  options.port = 0;
+  FULMAR_ASSIGN(local->server_, Server::start(options, local->models_));
+  return local;
+}
+
+}  // namespace fulmar
