@@ -60,20 +60,8 @@ Rwkv6::Rwkv6(const ModelConfig& config, Ops& ops, int64_t max_rows) : Model(conf
 
 Result<std::unique_ptr<Rwkv6>> Rwkv6::bind(Binder& binder, int64_t max_rows,
                                            const std::function<void(int64_t)>& loaded) {
-  const ModelConfig& config = binder.config();
-  std::unique_ptr<Rwkv6> model(new Rwkv6(config, binder.ops(), max_rows));
-  model->embedding_.table = binder.matrix("emb.weight", config.vocab, config.n_embd, WeightRole::embedding);
-  model->embedding_.ln0 = binder.norm("blocks.0.ln0", config.n_embd);
-  model->layers_.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
-  for (int64_t l = 0; l < config.n_layer; l++) {
-    Layer& layer = model->layers_.emplace_back(Layer{time_mix(binder, l), channel_mix(binder, l)});
-    FULMAR_TRY(binder.status());
-    FULMAR_TRY(binder.ops().finish_layer(layer.att, layer.ffn));
-    loaded(l + 1);
-  }
-  model->head_.ln_out = binder.norm("ln_out", config.n_embd);
-  model->head_.matrix = binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head);
-  FULMAR_TRY(binder.status());
+  std::unique_ptr<Rwkv6> model(new Rwkv6(binder.config(), binder.ops(), max_rows));
+  FULMAR_TRY(bind_stack(binder, model->stack_, time_mix, channel_mix, loaded));
   return model;
 }
 
@@ -85,16 +73,16 @@ void Rwkv6::step(const Batch& batch, const State& state, Tensor hidden, Tensor l
   const auto& all = projected_;
   const Projected6 p{rows(all.r), rows(all.k), rows(all.v), rows(all.g), rows(all.u)};
 
-  ops().embed(batch, embedding_, x);
-  for (size_t i = 0; i < layers_.size(); i++) {
-    const auto& [att, ffn] = layers_[i];
+  ops().embed(batch, stack_.embedding, x);
+  for (size_t i = 0; i < stack_.layers.size(); i++) {
+    const auto& [att, ffn] = stack_.layers[i];
     const auto layer = static_cast<int64_t>(i);
     ops().enter6(batch, att, x, i == 0 ? Tensor{} : pending, state.att_shift(layer), mixed);
     ops().project6(batch, att, mixed, p);
     ops().attend6(batch, att, p, state.wkv(layer), y, pending);
     ops().channel_mix6(batch, ffn, x, pending, state.ffn_shift(layer));
   }
-  if (batch.wanted > 0) ops().read_out(batch, head_, x, pending, hidden, logits);
+  if (batch.wanted > 0) ops().read_out(batch, stack_.head, x, pending, hidden, logits);
 }
 
 }  // namespace fulmar

@@ -3,20 +3,15 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "model/bind.h"
 #include "model/model.h"
+#include "model/stack.h"
 
 namespace fulmar {
 
 class Rwkv6 final : public Model {
  public:
-  struct Layer {
-    TimeMix6 att;
-    ChannelMix6 ffn;
-  };
-
   // Declares the activations and imports the weights; `loaded(l)` is called after each of the l blocks.
   static Result<std::unique_ptr<Rwkv6>> bind(Binder& binder, int64_t max_rows,
                                              const std::function<void(int64_t)>& loaded);
@@ -25,9 +20,7 @@ class Rwkv6 final : public Model {
   Rwkv6(const ModelConfig& config, Ops& ops, int64_t max_rows);
   void step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) override;
 
-  Embedding embedding_;
-  std::vector<Layer> layers_;
-  Head head_;
+  Stack<TimeMix6, ChannelMix6> stack_;
 
   Tensor x_;              // [rows, C], residual stream
   Tensor pending_;        // [rows, C], addend of the island before

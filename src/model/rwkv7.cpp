@@ -71,20 +71,8 @@ Rwkv7::Rwkv7(const ModelConfig& config, Ops& ops, int64_t max_rows) : Model(conf
 
 Result<std::unique_ptr<Rwkv7>> Rwkv7::bind(Binder& binder, int64_t max_rows,
                                            const std::function<void(int64_t)>& loaded) {
-  const ModelConfig& config = binder.config();
-  std::unique_ptr<Rwkv7> model(new Rwkv7(config, binder.ops(), max_rows));
-  model->embedding_.table = binder.matrix("emb.weight", config.vocab, config.n_embd, WeightRole::embedding);
-  model->embedding_.ln0 = binder.norm("blocks.0.ln0", config.n_embd);
-  model->layers_.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
-  for (int64_t l = 0; l < config.n_layer; l++) {
-    Layer& layer = model->layers_.emplace_back(Layer{time_mix(binder, l), channel_mix(binder, l)});
-    FULMAR_TRY(binder.status());
-    FULMAR_TRY(binder.ops().finish_layer(layer.att, layer.ffn));
-    loaded(l + 1);
-  }
-  model->head_.ln_out = binder.norm("ln_out", config.n_embd);
-  model->head_.matrix = binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head);
-  FULMAR_TRY(binder.status());
+  std::unique_ptr<Rwkv7> model(new Rwkv7(binder.config(), binder.ops(), max_rows));
+  FULMAR_TRY(bind_stack(binder, model->stack_, time_mix, channel_mix, loaded));
   return model;
 }
 
@@ -98,16 +86,16 @@ void Rwkv7::step(const Batch& batch, const State& state, Tensor hidden, Tensor l
                      rows(all.u), rows(all.kk), rows(all.alpha)};
   const Tensor pending = rows(pending_);
 
-  ops().embed(batch, embedding_, x);
-  for (size_t i = 0; i < layers_.size(); i++) {
-    const auto& [att, ffn] = layers_[i];
+  ops().embed(batch, stack_.embedding, x);
+  for (size_t i = 0; i < stack_.layers.size(); i++) {
+    const auto& [att, ffn] = stack_.layers[i];
     const auto layer = static_cast<int64_t>(i);
     ops().enter7(batch, att, x, i == 0 ? Tensor{} : pending, state.att_shift(layer), mixed);
     ops().project7(batch, att, mixed, i == 0, v_first, p);
     ops().attend7(batch, att, p, state.wkv(layer), y, pending);
-    ops().channel_mix7(batch, embedding_, ffn, x, pending, state.ffn_shift(layer));
+    ops().channel_mix7(batch, stack_.embedding, ffn, x, pending, state.ffn_shift(layer));
   }
-  if (batch.wanted > 0) ops().read_out(batch, head_, x, pending, hidden, logits);
+  if (batch.wanted > 0) ops().read_out(batch, stack_.head, x, pending, hidden, logits);
 }
 
 }  // namespace fulmar
