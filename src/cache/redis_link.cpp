@@ -1,28 +1,25 @@
-// The only includer of hiredis.
+// The only includer of hiredis, of which the protocol is used: writing commands, reading answers.
 #include "cache/redis_link.h"
 
 #include <fmt/core.h>
 #include <hiredis/hiredis.h>
-#include <sys/time.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
+#include <array>
 #include <utility>
 
 namespace fulmar {
 namespace {
 
-struct FreeContext {
-  void operator()(redisContext* context) const { redisFree(context); }
-};
 struct FreeReply {
   void operator()(redisReply* reply) const { freeReplyObject(reply); }
 };
-
-timeval timeval_of(std::chrono::milliseconds time) {
-  return {.tv_sec = time.count() / 1000, .tv_usec = (time.count() % 1000) * 1000};
-}
+struct FreeReader {
+  void operator()(redisReader* reader) const { redisReaderFree(reader); }
+};
+struct FreeCommand {
+  void operator()(char* command) const { redisFreeCommand(command); }
+};
 
 Result<RedisReply> convert(const redisReply& reply) {
   RedisReply converted;
@@ -50,95 +47,27 @@ Result<RedisReply> convert(const redisReply& reply) {
   }
 }
 
-template <class Number>
-std::optional<Number> whole(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-std::string unescape(std::string_view text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned byte = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr == text.data() + i + 3) {
-      plain.push_back(static_cast<char>(byte));
-      i += 2;
-    } else {
-      plain.push_back(text[i]);
-    }
-  }
-  return plain;
-}
-
-constexpr std::string_view kScheme = "redis://";
 constexpr std::chrono::seconds kPauseAfterLoss{3};
 constexpr std::chrono::milliseconds kConnectPatience{500};
 
 }  // namespace
 
-bool is_redis_url(std::string_view text) {
-  return text.starts_with(kScheme) || text.starts_with("rediss://");
-}
-
-Result<RedisAddress> parse_redis_url(std::string_view url) {
-  if (url.starts_with("rediss://")) {
-    return Error{ErrorKind::unsupported,
-                 "rediss:// is not built in; let a TLS tunnel on this machine reach the server"};
-  }
-  if (!url.starts_with(kScheme)) {
-    return Error{ErrorKind::invalid, fmt::format("'{}' does not begin with {}", url, kScheme)};
-  }
-  // The text itself stays out of these messages: it may hold a password.
-  const auto bad = [](const char* part) {
-    return Error{
-        ErrorKind::invalid,
-        fmt::format("Redis URL: bad {}, wanted redis://[[user]:password@]host[:port][/database]", part)};
-  };
-  RedisAddress address;
-  std::string_view rest = url.substr(kScheme.size());
-  if (const size_t at = rest.rfind('@'); at != std::string_view::npos) {
-    const std::string_view login = rest.substr(0, at);
-    const size_t colon = login.find(':');
-    if (colon == std::string_view::npos) return bad("login");
-    address.user = unescape(login.substr(0, colon));
-    address.password = unescape(login.substr(colon + 1));
-    rest.remove_prefix(at + 1);
-  }
-  if (const size_t slash = rest.find('/'); slash != std::string_view::npos) {
-    const auto database = whole<int64_t>(rest.substr(slash + 1));
-    if (slash + 1 < rest.size() && (!database || *database < 0)) return bad("database");
-    address.database = database.value_or(0);
-    rest = rest.substr(0, slash);
-  }
-  if (const size_t colon = rest.rfind(':'); colon != std::string_view::npos) {
-    const auto port = whole<uint16_t>(rest.substr(colon + 1));
-    if (!port || *port == 0) return bad("port");
-    address.port = *port;
-    rest = rest.substr(0, colon);
-  }
-  if (rest.empty()) return bad("host");
-  address.host = std::string(rest);
-  return address;
-}
-
 struct RedisLink::Connection {
-  std::unique_ptr<redisContext, FreeContext> context;
+  std::unique_ptr<ByteStream> stream;
+  std::unique_ptr<redisReader, FreeReader> reader{redisReaderCreate()};
+  bool used = false;  // has answered before: if it is closed now, a fresh one may do
 };
 
 RedisLink::RedisLink(RedisAddress address, std::chrono::milliseconds patience)
     : address_(std::move(address)), patience_(patience) {}
 RedisLink::~RedisLink() = default;
 
-Error RedisLink::lost(std::string_view reason) {
-  // The reason may lie inside the connection that goes.
-  const Error error{ErrorKind::unavailable,
-                    fmt::format("Redis at {}:{}: {}", address_.host, address_.port, reason)};
+// A connection that is closed can be opened again at once; a server that does not answer is left in peace.
+Error RedisLink::lost(const Error& reason) {
   connection_.reset();
-  next_attempt_ = std::chrono::steady_clock::now() + kPauseAfterLoss;
-  return error;
+  if (reason.kind != ErrorKind::io) next_attempt_ = std::chrono::steady_clock::now() + kPauseAfterLoss;
+  return {ErrorKind::unavailable,
+          fmt::format("Redis at {}:{}: {}", address_.host, address_.port, reason.text)};
 }
 
 Status RedisLink::connect() {
@@ -147,61 +76,105 @@ Status RedisLink::connect() {
     return Error{ErrorKind::unavailable,
                  fmt::format("Redis at {}:{} does not answer", address_.host, address_.port)};
   }
-  auto fresh = std::make_unique<Connection>();
-  fresh->context.reset(redisConnectWithTimeout(address_.host.c_str(), address_.port,
-                                               timeval_of(std::min(patience_, kConnectPatience))));
-  if (!fresh->context) return lost("no memory for a connection");
-  if (fresh->context->err != 0) return lost(fresh->context->errstr);
-  redisSetTimeout(fresh->context.get(), timeval_of(patience_));
-  connection_ = std::move(fresh);
-  const auto greet = [&](const std::vector<std::string_view>& words) -> Status {
-    auto answered = exchange(words);
-    if (!answered.ok()) return lost(answered.error().text);
-    return {};
-  };
-  if (!address_.password.empty() && !address_.user.empty()) {
-    FULMAR_TRY(greet({"AUTH", address_.user, address_.password}));
-  } else if (!address_.password.empty()) {
-    FULMAR_TRY(greet({"AUTH", address_.password}));
-  }
-  if (address_.database != 0) {
-    const std::string number = std::to_string(address_.database);
-    FULMAR_TRY(greet({"SELECT", number}));
+  auto stream = ByteStream::connect({.host = address_.host,
+                                     .port = address_.port,
+                                     .tls = address_.encrypted ? &address_.tls : nullptr,
+                                     .connect_patience = std::min(patience_, kConnectPatience),
+                                     .patience = patience_});
+  if (!stream.ok()) return lost(stream.error());
+  connection_ = std::make_unique<Connection>();
+  connection_->stream = std::move(*stream);
+  if (const Status greeted = greet(); !greeted.ok()) {
+    // One that refuses the password is as good as away.
+    return connection_ ? lost({ErrorKind::unavailable, greeted.error().text}) : greeted.error();
   }
   return {};
 }
 
-Result<RedisReply> RedisLink::exchange(const std::vector<std::string_view>& words) {
+Status RedisLink::greet() {
+  if (!address_.password.empty() && !address_.user.empty()) {
+    FULMAR_TRY(exchange({"AUTH", address_.user, address_.password}));
+  } else if (!address_.password.empty()) {
+    FULMAR_TRY(exchange({"AUTH", address_.password}));
+  }
+  if (address_.database != 0) {
+    const std::string number = std::to_string(address_.database);
+    FULMAR_TRY(exchange({"SELECT", number}));
+  }
+  return {};
+}
+
+Status RedisLink::send(const std::vector<std::string_view>& words) {
   std::vector<const char*> pointers;
   std::vector<size_t> lengths;
   for (const std::string_view word : words) {
     pointers.push_back(word.data());
     lengths.push_back(word.size());
   }
-  redisContext* context = connection_->context.get();
-  const std::unique_ptr<redisReply, FreeReply> reply(static_cast<redisReply*>(
-      redisCommandArgv(context, static_cast<int>(words.size()), pointers.data(), lengths.data())));
-  if (!reply) return lost(context->errstr);
-  return convert(*reply);
+  char* text = nullptr;
+  const auto size =
+      redisFormatCommandArgv(&text, static_cast<int>(words.size()), pointers.data(), lengths.data());
+  const std::unique_ptr<char, FreeCommand> command(text);
+  if (size < 0) return Error{ErrorKind::resource, "no memory for a Redis command"};
+  if (const Status sent = connection_->stream->write({text, static_cast<size_t>(size)}); !sent.ok()) {
+    return lost(sent.error());
+  }
+  return {};
+}
+
+Result<RedisReply> RedisLink::receive() {
+  std::array<char, 65536> bytes;
+  for (;;) {
+    void* answer = nullptr;
+    if (redisReaderGetReply(connection_->reader.get(), &answer) != REDIS_OK) {
+      return lost({ErrorKind::unavailable, fmt::format("not Redis: {}", connection_->reader->errstr)});
+    }
+    if (answer != nullptr) {
+      const std::unique_ptr<redisReply, FreeReply> reply(static_cast<redisReply*>(answer));
+      connection_->used = true;
+      return convert(*reply);
+    }
+    const auto got = connection_->stream->read(bytes);
+    if (!got.ok()) return lost(got.error());
+    redisReaderFeed(connection_->reader.get(), bytes.data(), *got);
+  }
+}
+
+Result<RedisReply> RedisLink::exchange(const std::vector<std::string_view>& words) {
+  FULMAR_TRY(send(words));
+  return receive();
+}
+
+// Once more over a fresh connection when an old one was closed meanwhile.
+template <class Talk>
+auto RedisLink::talk(Talk talk) -> decltype(talk()) {
+  FULMAR_TRY(connect());
+  const bool old = connection_->used;
+  auto said = talk();
+  const bool closed = !connection_ && std::chrono::steady_clock::now() >= next_attempt_;
+  if (said.ok() || !old || !closed) return said;
+  FULMAR_TRY(connect());
+  return talk();
 }
 
 Result<RedisReply> RedisLink::call(const std::vector<std::string_view>& words) {
-  FULMAR_TRY(connect());
-  return exchange(words);
+  return talk([&] { return exchange(words); });
 }
 
+// All commands go out before the first answer is read: one trip to the server, however many there are.
 Result<std::vector<RedisReply>> RedisLink::transact(
     const std::vector<std::vector<std::string_view>>& commands) {
-  FULMAR_TRY(connect());
-  FULMAR_TRY(exchange({"MULTI"}));
-  for (const auto& command : commands) {
-    if (auto queued = exchange(command); !queued.ok()) {
-      if (connection_) (void)exchange({"DISCARD"});
-      return queued.error();
+  return talk([&]() -> Result<std::vector<RedisReply>> {
+    FULMAR_TRY(send({"MULTI"}));
+    for (const auto& command : commands) FULMAR_TRY(send(command));
+    FULMAR_TRY(send({"EXEC"}));
+    for (size_t i = 0; i <= commands.size(); ++i) {
+      const auto queued = receive();
+      if (!connection_) return queued.error();  // otherwise EXEC tells what was wrong
     }
-  }
-  FULMAR_ASSIGN(RedisReply done, exchange({"EXEC"}));
-  return std::move(done.list);
+    FULMAR_ASSIGN(RedisReply done, receive());
+    return std::move(done.list);
+  });
 }
 
 }  // namespace fulmar

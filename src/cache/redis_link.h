@@ -10,21 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/redis_address.h"
 
 namespace fulmar {
-
-struct RedisAddress {
-  std::string host = "127.0.0.1";
-  uint16_t port = 6379;
-  std::string user;      // empty: the default one
-  std::string password;  // empty: none
-  int64_t database = 0;
-};
-
-// "redis://[[user]:password@]host[:port][/database]", with %XX escapes in user and password. Encrypted
-// connections (rediss://) are unsupported here and said to be so.
-Result<RedisAddress> parse_redis_url(std::string_view url);
-bool is_redis_url(std::string_view text);
 
 // What Redis answers, as a tree. Errors it answers with become Errors instead.
 struct RedisReply {
@@ -45,9 +33,9 @@ class RedisLink {
   RedisLink(const RedisLink&) = delete;
   RedisLink& operator=(const RedisLink&) = delete;
 
-  // One command, its words of any bytes. A lost connection is an unavailable Error that names host and port;
-  // so is every call of the next three seconds, then the connection is tried again: callers must not wait
-  // each time.
+  // One command, its words of any bytes. Sent again, once, over a fresh connection when the old one turns out
+  // to be closed: commands must bear that. A server that does not answer is an unavailable Error that names
+  // host and port; so is every call of the next three seconds: callers must not wait each time.
   Result<RedisReply> call(const std::vector<std::string_view>& words);
   // All or none: between MULTI and EXEC. The replies of the commands, in order; an Error when one of them
   // failed.
@@ -57,8 +45,13 @@ class RedisLink {
   struct Connection;
 
   Status connect();
+  Status greet();
+  Status send(const std::vector<std::string_view>& words);
+  Result<RedisReply> receive();
   Result<RedisReply> exchange(const std::vector<std::string_view>& words);
-  Error lost(std::string_view reason);
+  template <class Talk>
+  auto talk(Talk talk) -> decltype(talk());
+  Error lost(const Error& reason);
 
   const RedisAddress address_;
   const std::chrono::milliseconds patience_;

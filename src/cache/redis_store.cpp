@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstddef>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,11 +15,14 @@
 namespace fulmar {
 namespace {
 
-// KEYS: the session, the list. ARGV: turn, tokens, updated, state, time to live in ms, id.
+// KEYS: the session, the list. ARGV: turn, tokens, updated, state, time to live in ms, id, writer. The same
+// writer's same turn is one whose answer was lost on the way: it is there.
 constexpr std::string_view kStoreScript = R"(
-local known = redis.call('HGET', KEYS[1], 'turn')
-if known and tonumber(known) >= tonumber(ARGV[1]) then return 0 end
-redis.call('HSET', KEYS[1], 'turn', ARGV[1], 'tokens', ARGV[2], 'updated', ARGV[3], 'state', ARGV[4])
+local known = redis.call('HMGET', KEYS[1], 'turn', 'writer')
+if known[1] == ARGV[1] and known[2] == ARGV[7] then return 1 end
+if known[1] and tonumber(known[1]) >= tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'turn', ARGV[1], 'tokens', ARGV[2], 'updated', ARGV[3], 'state', ARGV[4],
+  'writer', ARGV[7])
 if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[5]) else redis.call('PERSIST', KEYS[1]) end
 redis.call('ZADD', KEYS[2], ARGV[3], ARGV[6])
 return 1)";
@@ -50,12 +54,18 @@ Number number_of(const std::string& text) {
 
 // The words of one write; the command refers to them.
 struct StoreWords {
-  std::string session, list, turn, tokens, updated, state, time_to_live, id;
+  std::string session, list, turn, tokens, updated, state, time_to_live, id, writer;
 
   std::vector<std::string_view> command() const {
-    return {"EVAL", kStoreScript, "2", session, list, turn, tokens, updated, state, time_to_live, id};
+    return {"EVAL", kStoreScript, "2", session, list, turn, tokens, updated, state, time_to_live, id, writer};
   }
 };
+
+// Tells this process from all others that write to the same server.
+std::string fresh_writer() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}", source(), source());
+}
 
 class RedisStore final : public SessionStore {
  public:
@@ -81,14 +91,18 @@ class RedisStore final : public SessionStore {
     return reply.kind == RedisReply::Kind::text ? number_of<int64_t>(reply.text) : int64_t{0};
   }
 
-  Status store(const std::vector<SessionWrite>& writes) override {
-    if (writes.empty()) return {};
+  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
+    std::vector<std::string> refused;
+    if (writes.empty()) return refused;
     std::vector<StoreWords> words;
     for (const SessionWrite& write : writes) words.push_back(words_of(write));
     std::vector<std::vector<std::string_view>> commands;
     for (const StoreWords& one : words) commands.push_back(one.command());
-    FULMAR_TRY(link_.transact(commands));
-    return {};
+    FULMAR_ASSIGN(const auto replies, link_.transact(commands));
+    for (size_t i = 0; i < replies.size() && i < writes.size(); ++i) {
+      if (replies[i].integer == 0) refused.push_back(writes[i].id);
+    }
+    return refused;
   }
 
   Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {
@@ -135,11 +149,13 @@ class RedisStore final : public SessionStore {
             .updated = fmt::format("{:.6f}", unix_time()),
             .state = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
             .time_to_live = std::to_string(time_to_live_.count()),
-            .id = write.id};
+            .id = write.id,
+            .writer = writer_};
   }
 
   RedisLink link_;
   const std::chrono::milliseconds time_to_live_;
+  const std::string writer_ = fresh_writer();
 };
 
 }  // namespace

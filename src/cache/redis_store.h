@@ -1,8 +1,8 @@
 // Sessions in a Redis server that several workers share, so that any of them can go on with any conversation.
 //
-// Each session is a hash "fulmar:{<fingerprint>}:session:<id>" with turn, tokens, updated and state; a sorted
-// set "fulmar:{<fingerprint>}:sessions" lists them by time. A script compares turns on the server: a worker
-// that comes late never replaces what another has committed since.
+// Each session is a hash "fulmar:{<fingerprint>}:session:<id>" with turn, tokens, updated, state and who
+// wrote it; a sorted set "fulmar:{<fingerprint>}:sessions" lists them by time. A script compares turns on the
+// server: a worker that comes late never replaces what another has committed since.
 #pragma once
 
 #include <chrono>

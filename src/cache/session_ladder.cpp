@@ -14,6 +14,11 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
+Error overtaken(const std::string& session) {
+  return {ErrorKind::conflict,
+          "session '" + session + "' has gone on elsewhere since this turn began; send the turn again"};
+}
+
 SessionLadder::SessionLadder(Ops& ops, State state, std::vector<int64_t> device_slots,
                              std::string fingerprint, std::unique_ptr<SessionStore> store,
                              const LadderOptions& options)
@@ -22,21 +27,27 @@ SessionLadder::SessionLadder(Ops& ops, State state, std::vector<int64_t> device_
       free_slots_(std::move(device_slots)),
       fingerprint_(std::move(fingerprint)),
       options_(options) {
-  if (store) writer_ = std::make_unique<StoreWriter>(std::move(store), fingerprint_);
+  if (store) courier_ = std::make_unique<StoreCourier>(std::move(store), fingerprint_);
 }
 
 SessionLadder::~SessionLadder() { flush(); }
 
 SessionLadder::Entry* SessionLadder::find(const std::string& id) {
   const auto found = entries_.find(id);
-  return found == entries_.end() ? nullptr : &found->second;
+  if (found == entries_.end()) return nullptr;
+  const TurnTicket& ticket = found->second.ticket;
+  if (ticket && *ticket == TurnFate::refused) {  // somebody else's turn is the session's, not this one
+    drop(id);
+    return nullptr;
+  }
+  return &found->second;
 }
 
 bool SessionLadder::contains(const std::string& id) {
   if (find(id) != nullptr) return true;
-  if (!writer_) return false;
-  const auto loaded = writer_->load(id);
-  return loaded.ok() && loaded->has_value();
+  if (!courier_) return false;
+  const auto turn = courier_->newest_turn(id);
+  return turn.ok() && *turn > 0;
 }
 
 // A state in host memory, whatever level it lies on.
@@ -88,7 +99,7 @@ void SessionLadder::trim_host() {
   while (static_cast<int64_t>(hosts_.size()) > options_.host_capacity) {
     const std::string id = hosts_.back();
     Entry& entry = entries_.at(id);
-    if (writer_ && entry.dirty) send(id, entry);  // the writer holds the state until the store has it
+    if (courier_ && entry.dirty) send(id, entry);  // the courier holds the state until the store has it
     drop(id);
   }
 }
@@ -105,118 +116,159 @@ void SessionLadder::drop(const std::string& id) {
   entries_.erase(found);
 }
 
-void SessionLadder::send(const std::string& id, Entry& entry) {
-  writer_->put({id, host_copy(entry)});
+TurnTicket SessionLadder::send(const std::string& id, Entry& entry) {
   entry.dirty = false;
+  return entry.ticket = courier_->put({id, host_copy(entry)});
 }
 
-void SessionLadder::forget_if_overtaken(const std::string& id) {
+void SessionLadder::on_news(std::function<void()> news) {
+  if (courier_) courier_->on_news(std::move(news));
+}
+
+std::shared_ptr<SessionLookup> SessionLadder::look_up(const std::string& id, bool with_state) {
+  auto lookup = std::make_shared<SessionLookup>();
+  lookup->id = id;
   const Entry* entry = find(id);
-  if (entry == nullptr || !writer_) return;
-  const auto stored =
-      writer_->newest_turn(id);  // when the store does not answer, our copy is the best there is
-  if (stored.ok() && *stored > entry->turn) drop(id);
+  if (entry != nullptr) lookup->turn = lookup->known_turn = entry->turn;
+  if (!courier_ || (entry != nullptr && !courier_->shared())) {
+    lookup->done = true;
+    return lookup;
+  }
+  if (!with_state) lookup->known_turn = SessionLookup::kTurnOnly;
+  courier_->ask(lookup);
+  return lookup;
 }
 
-Result<std::optional<SessionInfo>> SessionLadder::restore(const std::string& id, int64_t slot) {
-  forget_if_overtaken(id);
+bool SessionLadder::holds(const SessionLookup& lookup) {
+  if (lookup.state || lookup.known_turn == 0 || lookup.known_turn == SessionLookup::kTurnOnly) return true;
+  const Entry* entry = find(lookup.id);
+  return entry != nullptr && entry->turn >= lookup.known_turn;
+}
+
+int64_t SessionLadder::newest_turn(const SessionLookup& lookup) {
+  const Entry* entry = find(lookup.id);
+  return std::max(lookup.turn, entry != nullptr ? entry->turn : 0);
+}
+
+// A state in host memory becomes the session's, and the most recent there.
+SessionLadder::Entry& SessionLadder::place_on_host(const std::string& id,
+                                                   std::shared_ptr<const StateBlob> blob) {
+  if (find(id) != nullptr) drop(id);
+  hosts_.push_front(id);
+  Entry& entry = entries_[id];
+  entry.tokens = blob->tokens;
+  entry.turn = blob->turn;
+  entry.recency = hosts_.begin();
+  entry.host = std::move(blob);
+  return entry;
+}
+
+// What `slot` holds becomes the session's state on the first level. False when that level is empty.
+bool SessionLadder::place_on_device(const std::string& id, int64_t slot) {
   Entry* entry = find(id);
+  if (entry == nullptr || entry->slot < 0) {
+    // Out of its list first: making room must not push this session out below.
+    if (entry != nullptr) hosts_.erase(entry->recency);
+    const int64_t device_slot = take_device_slot(id);
+    if (device_slot < 0) {
+      if (entry != nullptr) entry->recency = hosts_.insert(hosts_.begin(), id);
+      return false;
+    }
+    entry = &entries_[id];
+    entry->recency = devices_.insert(devices_.begin(), id);
+    entry->slot = device_slot;
+    entry->host.reset();
+  }
+  ops_.copy_slot(state_, slot, entry->slot);
+  touch(*entry, id);
+  return true;
+}
+
+Result<std::optional<SessionInfo>> SessionLadder::restore(SessionLookup& lookup, int64_t slot) {
+  const std::string& id = lookup.id;
   auto level = SessionInfo::Level::store;
-  if (entry != nullptr) level = entry->slot >= 0 ? SessionInfo::Level::device : SessionInfo::Level::host;
+  if (lookup.state && newest_turn(lookup) == lookup.state->turn) {
+    FULMAR_ASSIGN(lookup.state->payload, payload_for(*lookup.state, fingerprint_, state_.layout));
+    lookup.state->layout = state_.layout;
+    place_on_host(id, std::make_shared<StateBlob>(std::move(*lookup.state)));
+    lookup.state.reset();
+  } else if (const Entry* entry = find(id)) {
+    level = entry->slot >= 0 ? SessionInfo::Level::device : SessionInfo::Level::host;
+  }
+  Entry* entry = find(id);
   if (entry == nullptr) {
-    if (!writer_) return std::optional<SessionInfo>();
-    FULMAR_ASSIGN(std::optional<StateBlob> stored, writer_->load(id));
-    if (!stored) return std::optional<SessionInfo>();
-    FULMAR_ASSIGN(stored->payload, payload_for(*stored, fingerprint_, state_.layout));
-    stored->layout = state_.layout;
-    Entry fresh{.tokens = stored->tokens, .turn = stored->turn};
-    fresh.host = std::make_shared<StateBlob>(std::move(*stored));
-    hosts_.push_front(id);
-    fresh.recency = hosts_.begin();
-    entry = &entries_.emplace(id, std::move(fresh)).first->second;
+    if (!lookup.status.ok()) return lookup.status.error();
+    return std::optional<SessionInfo>();
   }
   const SessionInfo found{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn};
   if (entry->slot >= 0) {
     ops_.copy_slot(state_, entry->slot, slot);
     touch(*entry, id);
-    return std::optional(found);
-  }
-  ops_.write_slot(state_, slot, entry->host->payload);
-  hosts_.erase(entry->recency);  // out of the list first: making room above must not push this one out below
-  const int64_t device_slot = take_device_slot(id);
-  if (device_slot >= 0) {
-    ops_.copy_slot(state_, slot, device_slot);
-    devices_.push_front(id);
-    entry->recency = devices_.begin();
-    entry->slot = device_slot;
-    entry->host.reset();
   } else {
-    hosts_.push_front(id);
-    entry->recency = hosts_.begin();
-    trim_host();
+    ops_.write_slot(state_, slot, entry->host->payload);
+    if (!place_on_device(id, slot)) trim_host();
   }
   return std::optional(found);
 }
 
-// Turns only grow, also for a session that left memory since it was read.
-int64_t SessionLadder::next_turn(const std::string& id) {
-  if (const Entry* entry = find(id)) return entry->turn + 1;
-  if (!writer_) return 1;
-  const auto stored = writer_->load(id);
-  return stored.ok() && stored->has_value() ? (*stored)->turn + 1 : 1;
-}
-
-void SessionLadder::commit(const std::string& id, int64_t slot, int64_t tokens) {
-  const int64_t turn = next_turn(id);
-  Entry* entry = find(id);
-  if (entry == nullptr || entry->slot < 0) {
-    const int64_t device_slot = take_device_slot(id);
-    if (device_slot < 0) {
-      std::vector<std::byte> payload(state_.layout.slot_bytes());
-      ops_.read_slot(state_, slot, payload);
-      return commit(id, std::move(payload), tokens);
-    }
-    entry = find(id);
-    if (entry != nullptr) {
-      hosts_.erase(entry->recency);
-    } else {
-      entry = &entries_[id];
-    }
-    devices_.push_front(id);
-    entry->recency = devices_.begin();
-    entry->slot = device_slot;
-    entry->host.reset();
+Result<TurnTicket> SessionLadder::commit(const std::string& id, int64_t slot, int64_t tokens, int64_t turn) {
+  const Entry* known = find(id);
+  if (known != nullptr && known->turn >= turn) return overtaken(id);
+  const bool on_device = place_on_device(id, slot);
+  if (!on_device) {
+    auto blob = blob_of(tokens, turn);
+    blob->payload.resize(state_.layout.slot_bytes());
+    ops_.read_slot(state_, slot, blob->payload);
+    place_on_host(id, std::move(blob));
   }
-  ops_.copy_slot(state_, slot, entry->slot);
-  entry->tokens = tokens;
-  entry->turn = turn;
-  entry->committed = Clock::now();
-  entry->dirty = writer_ != nullptr;
-  touch(*entry, id);
+  Entry& entry = *find(id);
+  entry.tokens = tokens;
+  entry.turn = turn;
+  TurnTicket ticket = keep(id, entry);
+  if (!on_device) trim_host();
+  return ticket;
 }
 
-void SessionLadder::commit(const std::string& id, std::vector<std::byte> payload, int64_t tokens) {
+// A fresh turn in memory is on its way to the store, sooner or later. The ticket where somebody should wait
+// for it.
+TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
+  entry.ticket.reset();
+  entry.committed = Clock::now();
+  entry.dirty = courier_ != nullptr;
+  return courier_ && courier_->shared() ? send(id, entry) : nullptr;
+}
+
+std::shared_ptr<StateBlob> SessionLadder::blob_of(int64_t tokens, int64_t turn) const {
   auto blob = std::make_shared<StateBlob>();
   blob->fingerprint = fingerprint_;
   blob->layout = state_.layout;
   blob->tokens = tokens;
-  blob->turn = next_turn(id);
+  blob->turn = turn;
+  return blob;
+}
+
+TurnTicket SessionLadder::import(const std::string& id, std::vector<std::byte> payload, int64_t tokens) {
+  const Entry* known = find(id);
+  int64_t turn = known != nullptr ? known->turn : 0;
+  if (courier_ && (known == nullptr || courier_->shared())) {
+    if (const auto stored = courier_->newest_turn(id); stored.ok()) turn = std::max(turn, *stored);
+  }
+  auto blob = blob_of(tokens, turn + 1);
   blob->payload = std::move(payload);
-  if (find(id) != nullptr) drop(id);
-  hosts_.push_front(id);
-  entries_[id] = Entry{.host = blob,
-                       .tokens = tokens,
-                       .turn = blob->turn,
-                       .dirty = writer_ != nullptr,
-                       .committed = Clock::now(),
-                       .recency = hosts_.begin()};
+  TurnTicket ticket = keep(id, place_on_host(id, std::move(blob)));
   trim_host();
+  return ticket;
 }
 
 Result<std::optional<StateBlob>> SessionLadder::read(const std::string& id) {
-  if (const Entry* entry = find(id)) return std::optional<StateBlob>(*host_copy(*entry));
-  if (!writer_) return std::optional<StateBlob>();
-  return writer_->load(id);
+  const Entry* entry = find(id);
+  if (courier_ && (entry == nullptr || courier_->shared())) {
+    auto stored = courier_->load(id);
+    if (entry == nullptr || (stored.ok() && stored->has_value() && (*stored)->turn > entry->turn))
+      return stored;
+  }
+  if (entry == nullptr) return std::optional<StateBlob>();
+  return std::optional<StateBlob>(*host_copy(*entry));
 }
 
 int64_t SessionLadder::erase(const std::string& id, bool and_branches) {
@@ -226,16 +278,16 @@ int64_t SessionLadder::erase(const std::string& id, bool and_branches) {
     if (other == id || (and_branches && other.compare(0, branch.size(), branch) == 0)) gone.push_back(other);
   }
   int64_t stored_only = 0;
-  if (writer_) {
-    writer_->flush();  // what is on its way to the store counts, too
-    if (const auto sessions = writer_->list(); sessions.ok()) {
+  if (courier_) {
+    courier_->flush();  // what is on its way to the store counts, too
+    if (const auto sessions = courier_->list(); sessions.ok()) {
       for (const StoredSession& session : *sessions) {
         const bool concerned =
             session.id == id || (and_branches && session.id.compare(0, branch.size(), branch) == 0);
         if (concerned && find(session.id) == nullptr) stored_only++;
       }
     }
-    if (const auto erased = writer_->erase(id, and_branches); !erased.ok())
+    if (const auto erased = courier_->erase(id, and_branches); !erased.ok())
       spdlog::error("{}", erased.error().text);
   }
   for (const std::string& other : gone) drop(other);
@@ -255,9 +307,9 @@ std::vector<SessionInfo> SessionLadder::list() {
                           .updated = now});
     }
   }
-  if (!writer_) return sessions;
-  writer_->flush();  // what has just left memory is to be seen in the store
-  const auto stored = writer_->list();
+  if (!courier_) return sessions;
+  courier_->flush();  // what has just left memory is to be seen in the store
+  const auto stored = courier_->list();
   if (!stored.ok()) {
     spdlog::error("{}", stored.error().text);
     return sessions;
@@ -272,7 +324,7 @@ std::vector<SessionInfo> SessionLadder::list() {
 
 std::optional<Clock::time_point> SessionLadder::tick(Clock::time_point now) {
   std::optional<Clock::time_point> next;
-  if (!writer_) return next;
+  if (!courier_) return next;
   for (auto& [id, entry] : entries_) {
     if (!entry.dirty) continue;
     // Half the promised time, so that the transaction itself fits into the other half.
@@ -287,11 +339,11 @@ std::optional<Clock::time_point> SessionLadder::tick(Clock::time_point now) {
 }
 
 void SessionLadder::flush() {
-  if (!writer_) return;
+  if (!courier_) return;
   for (auto& [id, entry] : entries_) {
     if (entry.dirty) send(id, entry);
   }
-  writer_->flush();
+  courier_->flush();
 }
 
 }  // namespace fulmar

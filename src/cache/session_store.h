@@ -31,14 +31,16 @@ class SessionStore {
   virtual ~SessionStore() = default;
   // Nothing when there is none; a corrupt row is an Error and is never used.
   virtual Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) = 0;
-  // All in one transaction. An older turn never replaces a newer one.
-  virtual Status store(const std::vector<SessionWrite>& writes) = 0;
+  // All in one transaction. A turn replaces older ones only; returned are the ids whose turn was refused
+  // because somebody else has committed that turn or a later one.
+  virtual Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) = 0;
   // Returns how many went; `and_branches` also takes every id that starts with "<id>:".
   virtual Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) = 0;
-  // True when other processes may commit sessions there, too.
+  // True when other processes may commit sessions there, too: then a turn counts once it is stored, and a
+  // copy in memory may be out of date.
   virtual bool shared() const { return false; }
-  // The turn that is stored, 0 when there is none; asked before a copy in memory is used, where shared().
-  virtual Result<int64_t> newest_turn(const std::string&, const std::string&) { return int64_t{0}; }
+  // The turn that is stored, 0 when there is none.
+  virtual Result<int64_t> newest_turn(const std::string& fingerprint, const std::string& id) = 0;
   // Newest first.
   virtual Result<std::vector<StoredSession>> list(const std::string& fingerprint) = 0;
 };

@@ -105,19 +105,30 @@ class SqliteStore final : public SessionStore {
     return std::optional<StateBlob>(std::move(blob));
   }
 
-  Status store(const std::vector<SessionWrite>& writes) override {
-    if (writes.empty()) return {};
+  Result<int64_t> newest_turn(const std::string& fingerprint, const std::string& id) override {
+    Statement query(database_.get(), "SELECT turn FROM fulmar_sessions WHERE fingerprint = ? AND id = ?");
+    FULMAR_ASSIGN(const bool found, query.text(1, fingerprint).text(2, id).next());
+    return found ? query.column_integer(0) : int64_t{0};
+  }
+
+  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
+    std::vector<std::string> refused;
+    if (writes.empty()) return refused;
     FULMAR_TRY(execute("BEGIN IMMEDIATE"));
     for (const SessionWrite& write : writes) {
       const Status stored = store_one(write);
       if (!stored.ok()) {
         (void)execute("ROLLBACK");
-        return stored;
+        return stored.error();
       }
+      if (sqlite3_changes(database_.get()) == 0) refused.push_back(write.id);
     }
     const Status committed = execute("COMMIT");
-    if (!committed.ok()) (void)execute("ROLLBACK");
-    return committed;
+    if (!committed.ok()) {
+      (void)execute("ROLLBACK");
+      return committed.error();
+    }
+    return refused;
   }
 
   Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {

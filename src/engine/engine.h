@@ -54,7 +54,8 @@ class Engine {
   // with `invalid` for a row that breaks Ask's rules; no event is delivered then.
   virtual Status submit(Request request) = 0;
 
-  // Ends a request, waiting or running, within one step; false when it is unknown. Rows end as `cancelled`.
+  // Ends a request, waiting or running, within one step; false when it is unknown. Rows end as `cancelled`;
+  // one that is over but for its turn's way to a shared store ends as it would have.
   virtual bool cancel(const std::string& request_id) = 0;
   // Ends every request; returns how many there were.
   virtual int64_t cancel_all() = 0;

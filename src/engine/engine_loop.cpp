@@ -46,6 +46,7 @@ EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const
       runner_(model, ops) {
   counters_.start_time = unix_seconds();
   publish_stats();
+  keeper_->sessions().on_news([this] { commands_.wake(); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -217,30 +218,33 @@ EngineStats EngineLoop::stats() const {
 
 void EngineLoop::run() {
   while (true) {
-    const bool idle = running_.empty() && waiting_.empty();
-    const auto commands = idle ? commands_.wait_all(idle_time()) : commands_.take_all();
+    const auto commands = moved_ ? commands_.take_all() : commands_.wait_all(idle_time());
     for (const auto& command : commands) command();
     if (stopping_) break;
     step();
-    if (running_.empty() && waiting_.empty()) {
+    if (running_.empty() && waiting_.empty() && storing_.empty()) {
       for (const auto& done : std::exchange(drained_, {})) done();
     }
   }
   for (const auto& command : commands_.take_all()) command();  // somebody may wait for their answer
   cancel_all();
   obey_cancels();
+  for (auto& sequence : std::exchange(storing_, {})) end_row(std::move(sequence));
   deliver();
 }
 
-// How long nothing need happen: until the next session is due in the store.
+// How long nothing need happen: until the next session is due in the store, or late there.
 Clock::duration EngineLoop::idle_time() {
   const auto now = Clock::now();
-  const auto due = keeper_->sessions().tick(now);
-  return due ? std::max<Clock::duration>(*due - now, std::chrono::milliseconds(1)) : std::chrono::hours(1);
+  auto until = keeper_->sessions().tick(now).value_or(now + std::chrono::hours(1));
+  for (const SequencePtr& sequence : storing_) until = std::min(until, sequence->session.waits_until);
+  return std::max<Clock::duration>(until - now, std::chrono::milliseconds(1));
 }
 
 void EngineLoop::step() {
+  moved_ = false;
   obey_cancels();
+  end_stored_rows();
   admit();
   std::vector<PlanItem> items;
   items.reserve(running_.size());
@@ -262,6 +266,7 @@ void EngineLoop::step() {
     if (!items[i].decoding) prompt_rows += feed[i];
   }
   if (!parts.empty()) {
+    moved_ = true;
     const auto before = Clock::now();
     StepRunner::Outcome outcome = runner_.run(parts, keeper_->view());
     const auto after = Clock::now();
@@ -295,7 +300,10 @@ void EngineLoop::obey_cancels() {
     ended.push_back(std::move(sequence));
   }
   if (!ended.empty()) std::erase(waiting_, nullptr);
-  for (auto& sequence : ended) end_row(std::move(sequence));
+  for (auto& sequence : ended) {
+    keeper_->release(*sequence);
+    end_row(std::move(sequence));
+  }
   if (any) end_rows();
 }
 
@@ -319,6 +327,7 @@ void EngineLoop::admit() {
 
 // Gives the row a slot and its first state. False when it cannot run; then it has its reason to finish.
 bool EngineLoop::start_row(Sequence& sequence) {
+  moved_ = true;
   leave_queue(*sequence.request);
   sequence.request->rows_admitted++;
   if (const Status started = keeper_->start(sequence); !started.ok()) {
@@ -365,15 +374,33 @@ void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome out
 void EngineLoop::end_rows() {
   std::vector<SequencePtr> ended;
   for (auto& sequence : running_) {
-    if (sequence->finish && !keeper_->close(*sequence)) ended.push_back(std::move(sequence));
+    if (!sequence->finish) continue;
+    switch (keeper_->close(*sequence)) {
+      case Closing::feeding:
+        break;
+      case Closing::storing:
+        storing_.push_back(std::move(sequence));
+        break;
+      case Closing::done:
+        ended.push_back(std::move(sequence));
+        break;
+    }
   }
-  if (ended.empty()) return;
   std::erase(running_, nullptr);
   for (auto& sequence : ended) end_row(std::move(sequence));
 }
 
+// An answer is complete once its turn cannot get lost any more.
+void EngineLoop::end_stored_rows() {
+  for (auto& sequence : storing_) {
+    if (keeper_->turn_settled(*sequence)) end_row(std::move(sequence));
+  }
+  std::erase(storing_, nullptr);
+}
+
 // The last event of a row that holds no slot any more.
 void EngineLoop::end_row(SequencePtr sequence) {
+  moved_ = true;
   RequestRecord& request = *sequence->request;
   leave_queue(request);
   add_row(request.ended_rows, *sequence);

@@ -60,6 +60,7 @@ class EngineLoop final : public Engine {
 
   // ---- thread side
   void run();
+  // What the step did goes into moved_.
   void step();
   void obey_cancels();
   void admit();
@@ -67,6 +68,7 @@ class EngineLoop final : public Engine {
   void leave_queue(RequestRecord& request);
   void settle(std::span<const StepPart> parts, StepRunner::Outcome outcome);
   void end_rows();
+  void end_stored_rows();
   void end_row(SequencePtr sequence);
   void emit(Sequence& sequence, Event event);
   void deliver();
@@ -95,6 +97,8 @@ class EngineLoop final : public Engine {
   StepRunner runner_;
   std::deque<SequencePtr> waiting_;
   std::vector<SequencePtr> running_;
+  std::vector<SequencePtr> storing_;  // over, but their turns are on their way to a shared store
+  bool moved_ = false;  // the step fed, started or ended a row; if not, only a message can change anything
   std::vector<std::shared_ptr<RequestRecord>> to_deliver_;  // requests with events of this step
   std::map<std::string, Paused> paused_;
   int64_t pauses_ = 0;

@@ -128,9 +128,15 @@ int64_t EngineLoop::erase_session(const std::string& id, bool and_branches) {
   int64_t erased = 0;
   call_on_engine([&] {
     const std::string branch = id + ":";
+    const auto concerned = [&](const std::string& session) {
+      return session == id || (and_branches && session.starts_with(branch));
+    };
     for (const SequencePtr& sequence : running_) {
-      const std::string& session = sequence->ask.state.write_session;
-      if (session == id || (and_branches && session.starts_with(branch))) keeper_->forget_session(*sequence);
+      if (concerned(sequence->ask.state.write_session)) keeper_->forget_session(*sequence);
+    }
+    for (const SequencePtr& sequence : waiting_) {
+      const StateLink& link = sequence->ask.state;
+      if (concerned(link.write_session) || concerned(link.read_session)) keeper_->forget_session(*sequence);
     }
     erased = keeper_->sessions().erase(id, and_branches);
   });
@@ -153,9 +159,13 @@ Result<StateBlob> EngineLoop::export_session(const std::string& id) {
 }
 
 Status EngineLoop::import_session(const std::string& id, const StateBlob& blob) {
-  Status imported = Error{ErrorKind::unavailable, "Server is shutting down"};
+  Result<TurnTicket> imported = Error{ErrorKind::unavailable, "Server is shutting down"};
   call_on_engine([&] { imported = keeper_->import_session(id, blob); });
-  return imported;
+  FULMAR_ASSIGN(const TurnTicket ticket, std::move(imported));
+  if (!ticket) return {};
+  ticket->wait(TurnFate::under_way);  // on the caller's thread; the store's own patience bounds it
+  if (*ticket == TurnFate::refused) return overtaken(id);
+  return {};
 }
 
 Status EngineLoop::add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) {
@@ -212,6 +222,7 @@ void EngineLoop::publish_stats() {
     show_in(sequence->slot);
     for (const int64_t slot : sequence->more_slots) show_in(slot);
   }
+  for (const SequencePtr& sequence : storing_) add_row(entry_of(*sequence), *sequence);
   for (const SequencePtr& sequence : waiting_) add_row(entry_of(*sequence), *sequence);
   for (const auto& [id, paused] : paused_) {
     stats.paused.push_back(status_of(*paused.sequence->request));

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cache/store_courier.h"
 #include "engine/ask.h"
 #include "engine/event.h"
 #include "engine/output_text.h"
@@ -55,6 +57,15 @@ struct RewindPoint {
   std::vector<std::byte> host;  // in host memory
 };
 
+// What a row has to do with named sessions, from before its start until its turn is in the store.
+struct SessionHold {
+  bool held = false;                                  // nobody else may write to write_session
+  std::shared_ptr<SessionLookup> reading, writing;    // one and the same where it is one session
+  int64_t turn = 0;                                   // of write_session when the row began
+  TurnTicket ticket;                                  // of the turn that it has committed to a shared store
+  std::chrono::steady_clock::time_point waits_until;  // for that
+};
+
 struct Sequence {
   enum class Phase : uint8_t {
     prefill,  // prompt tokens are being fed
@@ -74,6 +85,7 @@ struct Sequence {
   bool cacheable = false;               // the state depends on `feed` and the tuned state alone
   std::vector<size_t> snapshot_points;  // positions of feed where the prefix cache wants a copy, ascending
   std::optional<RewindPoint> rewind_point;
+  SessionHold session;
 
   std::vector<int32_t> drawn;  // kept tokens in order
   size_t drawn_fed = 0;        // how many of them the state contains

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "engine/settle.h"
 
 namespace fulmar {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // Device slots for rewind points of stop texts; further ones are kept in host memory.
 constexpr int64_t kRewindSlots = 16;
@@ -52,11 +55,12 @@ StateKeeper::StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, 
       prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),
       sessions_(ops, pool_.view(), std::move(shares.sessions), model.fingerprint(), std::move(store),
                 options.sessions),
-      prefixes_(ops, pool_.view(), std::move(shares.prefixes), options.prefixes) {}
+      prefixes_(ops, pool_.view(), std::move(shares.prefixes), options.prefixes),
+      store_patience_(options.sessions.store_patience) {}
 
 bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running) {
+  if (!session_ready(sequence)) return false;
   const Ask& ask = sequence.ask;
-  if (!ask.state.write_session.empty() && busy_.contains(ask.state.write_session)) return false;
   if (!ask.use_prefix_cache || !prefixes_on_ || !starts_afresh(ask) || !ask.state.mixture.empty())
     return true;
   if (const auto leader = sequence.follows.lock()) {
@@ -77,6 +81,25 @@ bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique
   return true;
 }
 
+// The row takes its session before it looks it up: nobody here may move it in between.
+bool StateKeeper::session_ready(Sequence& sequence) {
+  const StateLink& link = sequence.ask.state;
+  SessionHold& session = sequence.session;
+  if (!link.write_session.empty() && !session.held) {
+    if (!busy_.insert(link.write_session).second) return false;
+    session.held = true;
+  }
+  if (!link.read_session.empty() && !looked_up(session.reading, link.read_session, true)) return false;
+  if (link.write_session.empty()) return true;
+  if (link.write_session == link.read_session) session.writing = session.reading;
+  return looked_up(session.writing, link.write_session, false);
+}
+
+bool StateKeeper::looked_up(std::shared_ptr<SessionLookup>& lookup, const std::string& id, bool with_state) {
+  if (!lookup || (lookup->done && !sessions_.holds(*lookup))) lookup = sessions_.look_up(id, with_state);
+  return lookup->done;
+}
+
 // Makes the running row leave a snapshot after `shared` tokens, and the waiting one wait for it.
 void StateKeeper::follow(Sequence& sequence, Sequence& leader, size_t shared) {
   auto& points = leader.snapshot_points;
@@ -90,8 +113,10 @@ void StateKeeper::follow(Sequence& sequence, Sequence& leader, size_t shared) {
 Status StateKeeper::start(Sequence& sequence) {
   sequence.slot = take_slot();
   if (!sequence.ask.state.mixture.empty()) return start_mixture(sequence);
-  if (!sequence.ask.state.write_session.empty()) busy_.insert(sequence.ask.state.write_session);
   FULMAR_ASSIGN(const bool continued, start_from_session(sequence));
+  SessionHold& session = sequence.session;
+  if (session.writing) session.turn = sessions_.newest_turn(*session.writing);
+  session.reading = session.writing = nullptr;
   return continued ? Status() : start_fresh(sequence);
 }
 
@@ -104,7 +129,7 @@ int64_t StateKeeper::take_slot() {
 Result<bool> StateKeeper::start_from_session(Sequence& sequence) {
   const StateLink& link = sequence.ask.state;
   if (link.read_session.empty()) return false;
-  FULMAR_ASSIGN(const auto restored, sessions_.restore(link.read_session, sequence.slot));
+  FULMAR_ASSIGN(const auto restored, sessions_.restore(*sequence.session.reading, sequence.slot));
   if (!restored) {
     if (link.must_exist)
       return Error{ErrorKind::not_found, "session '" + link.read_session + "' does not exist"};
@@ -225,7 +250,7 @@ void StateKeeper::rewind(Sequence& sequence) {
   drop_rewind_point(sequence);
 }
 
-bool StateKeeper::close(Sequence& sequence) {
+Closing StateKeeper::close(Sequence& sequence) {
   const StateLink& link = sequence.ask.state;
   const FinishReason reason = sequence.finish->reason;
   const bool ended_well = reason == FinishReason::stop || reason == FinishReason::length;
@@ -238,10 +263,16 @@ bool StateKeeper::close(Sequence& sequence) {
     sequence.drawn.resize(wanted);
     if (sequence.drawn_fed < wanted) {
       sequence.phase = Sequence::Phase::closing;
-      return true;
+      return Closing::feeding;
     }
     const auto fed = static_cast<int64_t>(sequence.feed.size() + sequence.drawn_fed);
-    sessions_.commit(link.write_session, sequence.slot, sequence.tokens_before + fed);
+    auto ticket = sessions_.commit(link.write_session, sequence.slot, sequence.tokens_before + fed,
+                                   sequence.session.turn + 1);
+    if (ticket.ok()) {
+      sequence.session.ticket = std::move(*ticket);
+    } else {
+      sequence.finish = Finish{.reason = FinishReason::failed, .error = ticket.error()};
+    }
   } else if (sequence.cacheable && ended_well && fed_all && sequence.drawn_fed > 0) {
     // The end of the answer: where the next turn of a client that resends its history begins.
     std::vector<int32_t> tokens = sequence.feed;
@@ -249,21 +280,50 @@ bool StateKeeper::close(Sequence& sequence) {
                   sequence.drawn.begin() + static_cast<ptrdiff_t>(sequence.drawn_fed));
     prefixes_.save(sequence.ask.state.initial_state, tokens, sequence.slot);
   }
+  if (sequence.session.ticket) {
+    sequence.session.waits_until = Clock::now() + store_patience_;
+    release_slot(sequence);
+    return Closing::storing;
+  }
   release(sequence);
-  return false;
+  return Closing::done;
+}
+
+bool StateKeeper::turn_settled(Sequence& sequence) {
+  const std::string& session = sequence.ask.state.write_session;
+  const TurnFate fate = *sequence.session.ticket;
+  const bool in_time = Clock::now() < sequence.session.waits_until;
+  if (fate == TurnFate::under_way && in_time) return false;
+  if (fate == TurnFate::refused) {
+    sequence.finish = Finish{.reason = FinishReason::failed, .error = overtaken(session)};
+  } else if (fate != TurnFate::stored) {
+    unconfirmed_++;
+    if (fate == TurnFate::under_way) {
+      spdlog::error("session '{}': its turn is not in the store after {} ms and is answered all the same",
+                    session, store_patience_.count());
+    }
+  }
+  release(sequence);
+  return true;
 }
 
 void StateKeeper::release(Sequence& sequence) {
+  release_slot(sequence);
+  if (std::exchange(sequence.session.held, false)) busy_.erase(sequence.ask.state.write_session);
+}
+
+void StateKeeper::release_slot(Sequence& sequence) {
   sequence.progress.reset();
   if (sequence.slot < 0) return;
   drop_rewind_point(sequence);
   free_slots_.push_back(std::exchange(sequence.slot, -1));
   for (const int64_t slot : std::exchange(sequence.more_slots, {})) free_slots_.push_back(slot);
-  if (!sequence.ask.state.write_session.empty()) busy_.erase(sequence.ask.state.write_session);
 }
 
 void StateKeeper::forget_session(Sequence& sequence) {
-  busy_.erase(sequence.ask.state.write_session);
+  sequence.session.reading = sequence.session.writing = nullptr;
+  if (sequence.slot < 0) return;
+  if (std::exchange(sequence.session.held, false)) busy_.erase(sequence.ask.state.write_session);
   sequence.ask.state.write_session.clear();
   drop_rewind_point(sequence);
 }
@@ -285,15 +345,15 @@ Status StateKeeper::put_back(Sequence& sequence, std::span<const std::byte> stat
   if (!session.empty() && !busy_.insert(session).second) {
     return Error{ErrorKind::conflict, "session '" + session + "' is in use by another request"};
   }
+  sequence.session.held = !session.empty();
   sequence.slot = take_slot();
   return pool_.write(sequence.slot, state);
 }
 
-Status StateKeeper::import_session(const std::string& id, const StateBlob& blob) {
+Result<TurnTicket> StateKeeper::import_session(const std::string& id, const StateBlob& blob) {
   if (in_use(id)) return Error{ErrorKind::conflict, "session '" + id + "' is in use by a running request"};
   FULMAR_ASSIGN(std::vector<std::byte> payload, payload_for(blob, model_.fingerprint(), pool_.layout()));
-  sessions_.commit(id, std::move(payload), blob.tokens);
-  return {};
+  return sessions_.import(id, std::move(payload), blob.tokens);
 }
 
 Status StateKeeper::add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) {
@@ -324,6 +384,7 @@ void StateKeeper::add_to(EngineStats& stats) const {
   stats.session_hits_host = hits_host_;
   stats.session_hits_store = hits_store_;
   stats.session_store_failures = sessions_.store_failures();
+  stats.session_turns_unconfirmed = unconfirmed_;
   stats.prefixes = prefixes_.counters();
 }
 

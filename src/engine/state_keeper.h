@@ -21,6 +21,13 @@
 
 namespace fulmar {
 
+// What a row that has ended still waits for.
+enum class Closing : uint8_t {
+  done,     // nothing: its slot and its session are free
+  feeding,  // tokens are to be fed before its session can be committed: close it again then
+  storing,  // its slot is free, its turn is on its way to a shared store
+};
+
 class StateKeeper {
  public:
   static Result<std::unique_ptr<StateKeeper>> make(Model& model, Ops& ops, const EngineOptions& options,
@@ -29,8 +36,8 @@ class StateKeeper {
   State view() const { return pool_.view(); }
   int64_t free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
 
-  // Could this row start now? False while its session is in use, or while a running row is about to compute a
-  // beginning of its prompt (then that row is told to leave a snapshot there).
+  // Could this row start now? False while its session is in use or looked up in the store, or while a running
+  // row is about to compute a beginning of its prompt (then that row is told to leave a snapshot there).
   bool ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running);
 
   // Gives the row a slot (there must be a free one) with its first state, and what is left to feed.
@@ -42,13 +49,16 @@ class StateKeeper {
   // Tokens that prefill may feed before the next snapshot is due; 0: no limit.
   int64_t until_snapshot(const Sequence& sequence) const;
 
-  // The row has ended. True when tokens are still to be fed before its session can be committed; call again
-  // then.
-  bool close(Sequence& sequence);
-  // Takes slot, rewind point and session lock back; commits nothing.
+  // The row has ended: commits its session, unless tokens are still to be fed.
+  Closing close(Sequence& sequence);
+  // Whether a row that is `storing` may end: the store has its turn, has refused it (the row then ends as
+  // failed), or has failed or kept us waiting for too long (the turn is then answered for by this worker
+  // alone).
+  bool turn_settled(Sequence& sequence);
+  // Takes slot, rewind point and session back; commits nothing.
   void release(Sequence& sequence);
 
-  // The row will not write to its session any more.
+  // Sessions were erased: the row will not write to its own any more, or looks it up again if it waits.
   void forget_session(Sequence& sequence);
 
   // A running row's state on its way out of and back into the engine.
@@ -58,7 +68,7 @@ class StateKeeper {
   SessionLadder& sessions() { return sessions_; }
   PrefixCache& prefixes() { return prefixes_; }
   bool in_use(const std::string& session) const { return busy_.contains(session); }
-  Status import_session(const std::string& id, const StateBlob& blob);
+  Result<TurnTicket> import_session(const std::string& id, const StateBlob& blob);
   Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv);
   bool remove_state(const std::string& name);
   std::vector<std::string> states() const;
@@ -72,6 +82,8 @@ class StateKeeper {
   StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
               std::unique_ptr<SessionStore> store);
 
+  bool session_ready(Sequence& sequence);
+  bool looked_up(std::shared_ptr<SessionLookup>& lookup, const std::string& id, bool with_state);
   Result<bool> start_from_session(Sequence& sequence);
   Status start_fresh(Sequence& sequence);
   Status start_mixture(Sequence& sequence);
@@ -80,6 +92,7 @@ class StateKeeper {
   void follow(Sequence& sequence, Sequence& leader, size_t shared);
   void take_rewind_point(Sequence& sequence);
   void drop_rewind_point(Sequence& sequence);
+  void release_slot(Sequence& sequence);
   void rewind(Sequence& sequence);
   bool caches_prefixes() const { return prefixes_on_; }
 
@@ -90,9 +103,11 @@ class StateKeeper {
   const bool prefixes_on_;
   SessionLadder sessions_;
   PrefixCache prefixes_;
-  std::set<std::string> busy_;                           // sessions with a running row
+  const std::chrono::milliseconds store_patience_;
+  std::set<std::string> busy_;                           // sessions that a row will write to
   std::map<std::string, std::vector<std::byte>> tuned_;  // slot images
   int64_t hits_device_ = 0, hits_host_ = 0, hits_store_ = 0;
+  int64_t unconfirmed_ = 0;
 };
 
 }  // namespace fulmar

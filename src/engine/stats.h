@@ -60,6 +60,7 @@ struct EngineStats {
   int64_t device_sessions = 0, host_sessions = 0;
   int64_t session_hits_device = 0, session_hits_host = 0, session_hits_store = 0;
   int64_t session_store_failures = 0;
+  int64_t session_turns_unconfirmed = 0;  // answered before the shared store had them
   PrefixCache::Counters prefixes;
 
   std::vector<RequestStatus> requests;  // waiting and running, oldest first

@@ -84,6 +84,8 @@ std::vector<MetricFamily> cache_figures(const EngineStats& engine) {
                {{"device", engine.prefixes.device_hits}, {"host", engine.prefixes.host_hits}}),
       figure("fulmar_state_store_failures_total", "Writes or reads of the session store that failed.",
              MetricType::Counter, static_cast<double>(engine.session_store_failures)),
+      figure("fulmar_state_unconfirmed_turns_total", "Turns answered before the shared store had them.",
+             MetricType::Counter, static_cast<double>(engine.session_turns_unconfirmed)),
   };
 }
 
@@ -181,7 +183,8 @@ EngineStats add_up(const EngineStats& a, const EngineStats& b) {
                                           &EngineStats::session_hits_device,
                                           &EngineStats::session_hits_host,
                                           &EngineStats::session_hits_store,
-                                          &EngineStats::session_store_failures}) {
+                                          &EngineStats::session_store_failures,
+                                          &EngineStats::session_turns_unconfirmed}) {
     sum.*figure_of += b.*figure_of;
   }
   sum.prefixes.device_entries += b.prefixes.device_entries;

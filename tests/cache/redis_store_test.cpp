@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -54,11 +54,25 @@ class RedisTest : public testing::Test {
   void begin() {
     server_ = ::fork();
     if (server_ == 0) {
-      const std::string port = std::to_string(address_.port);
       [[maybe_unused]] const FILE* quiet = ::freopen("/dev/null", "w", stdout);
-      ::execlp("redis-server", "redis-server", "--port", port.c_str(), "--bind", "127.0.0.1", "--save", "",
-               "--appendonly", "no", "--requirepass", kPassword, "--dir", testing::TempDir().c_str(),
-               nullptr);
+      std::vector<std::string> words{"redis-server",
+                                     address_.encrypted ? "--tls-port" : "--port",
+                                     std::to_string(address_.port),
+                                     "--bind",
+                                     "127.0.0.1",
+                                     "--save",
+                                     "",
+                                     "--appendonly",
+                                     "no",
+                                     "--requirepass",
+                                     kPassword,
+                                     "--dir",
+                                     testing::TempDir()};
+      words.insert(words.end(), more_flags_.begin(), more_flags_.end());
+      std::vector<char*> arguments;
+      for (std::string& word : words) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      ::execvp("redis-server", arguments.data());
       ::_exit(127);
     }
     for (int i = 0; i < 500 && !check_redis(address_).ok(); ++i)
@@ -77,6 +91,7 @@ class RedisTest : public testing::Test {
   }
 
   RedisAddress address_;
+  std::vector<std::string> more_flags_;
   pid_t server_ = -1;
 };
 
@@ -114,9 +129,12 @@ TEST_F(RedisTest, GivesBackWhatWasStored) {
 
 TEST_F(RedisTest, ALateWorkerNeverReplacesANewerTurn) {
   const auto one = open(), other = open();
-  ASSERT_TRUE(one->store({write("s", 5)}).ok());
-  ASSERT_TRUE(other->store({write("s", 4)}).ok());
+  EXPECT_THAT(*one->store({write("s", 5)}), testing::IsEmpty());
+  EXPECT_THAT(*other->store({write("s", 4), write("t", 1)}), ElementsAre("s"));
+  EXPECT_THAT(*other->store({write("s", 5, "model", 'y')}), ElementsAre("s")) << "nor the same one";
   EXPECT_EQ((*one->load("model", "s"))->turn, 5);
+  EXPECT_EQ((*one->load("model", "s"))->payload[0], std::byte{'x'});
+  EXPECT_THAT(*one->store({write("s", 5)}), testing::IsEmpty()) << "its own turn, sent again, is there";
   ASSERT_TRUE(other->store({write("s", 6)}).ok());
   EXPECT_EQ((*one->load("model", "s"))->turn, 6);
   EXPECT_TRUE(one->shared());
@@ -145,7 +163,7 @@ TEST_F(RedisTest, ALostServerIsAnErrorAndComesBack) {
   const auto store = open();
   ASSERT_TRUE(store->store({write("a", 1)}).ok());
   end();
-  const Status failed = store->store({write("a", 2)});
+  const auto failed = store->store({write("a", 2)});
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().kind, ErrorKind::unavailable);
   EXPECT_FALSE(store->load("model", "a").ok());
@@ -187,6 +205,90 @@ TEST_F(RedisTest, WorkersAreListedWhileTheyRenew) {
   EXPECT_TRUE(directory->workers()->empty());
 }
 
+TEST_F(RedisTest, AClosedConnectionIsOpenedAgainUnnoticed) {
+  const auto store = open();
+  ASSERT_TRUE(store->store({write("a", 1)}).ok());
+  RedisLink other(address_);
+  ASSERT_TRUE(other.call({"CLIENT", "KILL", "TYPE", "normal"}).ok());
+  EXPECT_TRUE(store->store({write("a", 2)}).ok());
+  EXPECT_EQ(*store->newest_turn("model", "a"), 2);
+}
+
+TEST_F(RedisTest, StatesOfAnySizeArriveWhole) {
+  const auto store = open();
+  SessionWrite large = write("large", 1);
+  auto blob = std::make_shared<StateBlob>(*large.blob);
+  blob->layout = {.n_layer = 24, .n_embd = 2048, .n_head = 32, .head_size = 64};
+  blob->payload.resize(blob->layout.slot_bytes());
+  uint32_t noise = 1;
+  for (std::byte& byte : blob->payload)
+    byte = static_cast<std::byte>((noise = noise * 1664525 + 1013904223) >> 24);
+  large.blob = blob;
+  ASSERT_TRUE(store->store({large, write("small", 1)}).ok());
+  const auto loaded = open()->load("model", "large");
+  ASSERT_TRUE(loaded.ok() && loaded->has_value());
+  EXPECT_EQ((*loaded)->payload, blob->payload);
+}
+
+// A server that speaks TLS only, with a certificate for "localhost" by an authority of our own.
+class EncryptedRedisTest : public RedisTest {
+ protected:
+  void SetUp() override {
+    std::signal(SIGPIPE, SIG_IGN);  // as the program does
+    folder_ = std::filesystem::path(testing::TempDir()) / ("fulmar_tls_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+    const std::string make =
+        "cd " + folder_.string() +
+        " && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout ca.key -out ca.crt -subj /CN=ca"
+        " && openssl req -newkey rsa:2048 -nodes -keyout key -out csr -subj /CN=localhost"
+        " && echo subjectAltName=DNS:localhost > names"
+        " && openssl x509 -req -in csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out "
+        "crt";
+    if (std::system(("(" + make + ") > /dev/null 2>&1").c_str()) != 0) {
+      GTEST_SKIP() << "no openssl program to make certificates with";
+    }
+    address_.encrypted = true;
+    address_.host = "localhost";
+    address_.tls = {file("ca.crt"), file("crt"), file("key")};
+    more_flags_ = {"--port",         "0",         "--tls-cert-file",    file("crt"),
+                   "--tls-key-file", file("key"), "--tls-ca-cert-file", file("ca.crt")};
+    RedisTest::SetUp();
+  }
+  void TearDown() override {
+    RedisTest::TearDown();
+    std::filesystem::remove_all(folder_);
+  }
+  std::string file(const char* name) const { return (folder_ / name).string(); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(EncryptedRedisTest, StoresAndGivesBack) {
+  const auto store = open();
+  ASSERT_TRUE(store->store({write("a", 1), write("b", 2)}).ok());
+  EXPECT_EQ((*store->load("model", "b"))->turn, 2);
+  RedisLink other(address_);
+  ASSERT_TRUE(other.call({"CLIENT", "KILL", "TYPE", "normal"}).ok());
+  EXPECT_TRUE(store->store({write("a", 2)}).ok()) << "over a fresh connection";
+}
+
+TEST_F(EncryptedRedisTest, RefusesServersThatCannotProveThemselves) {
+  RedisAddress address = address_;
+  address.tls.authorities.clear();
+  EXPECT_THAT(check_redis(address).error().text, HasSubstr("certificate"));
+  address = address_;
+  address.host = "127.0.0.1";
+  EXPECT_THAT(check_redis(address).error().text, HasSubstr("mismatch"));
+  address = address_;
+  address.tls.certificate = address.tls.key = "";
+  EXPECT_FALSE(check_redis(address).ok()) << "this server wants to see a certificate";
+  address.tls.authorities = "/nowhere";
+  EXPECT_THAT(check_redis(address).error().text, HasSubstr("/nowhere"));
+  address = address_;
+  address.encrypted = false;
+  EXPECT_FALSE(check_redis(address).ok()) << "and to be spoken to in TLS";
+}
+
 TEST(RedisUrl, IsTakenApart) {
   const auto address = parse_redis_url("redis://me:a%40b@host.example:7000/3");
   ASSERT_TRUE(address.ok());
@@ -197,10 +299,20 @@ TEST(RedisUrl, IsTakenApart) {
   EXPECT_EQ(address->database, 3);
   EXPECT_EQ(parse_redis_url("redis://h")->port, 6379);
   EXPECT_EQ(parse_redis_url("redis://:p@h/")->password, "p");
+  EXPECT_EQ(parse_redis_url("redis://[::1]:7000")->host, "::1");
+  EXPECT_EQ(parse_redis_url("redis://[::1]:7000")->port, 7000);
   for (const char* bad :
-       {"http://h", "redis://", "redis://h:x", "redis://h:0", "redis://h/x", "redis://p@h", "rediss://h"}) {
+       {"http://h", "redis://", "redis://h:x", "redis://h:0", "redis://h/x", "redis://p@h", "redis://[::1",
+        "redis://h?cacert=f", "rediss://h?other=f", "rediss://h?cert=f", "rediss://"}) {
     EXPECT_FALSE(parse_redis_url(bad).ok()) << bad;
   }
+  const auto encrypted = parse_redis_url("rediss://h/2?cacert=/a%20b&cert=c&key=k");
+  ASSERT_TRUE(encrypted.ok()) << encrypted.error().text;
+  EXPECT_TRUE(encrypted->encrypted);
+  EXPECT_EQ(encrypted->database, 2);
+  EXPECT_EQ(encrypted->tls.authorities, "/a b");
+  EXPECT_EQ(encrypted->tls.certificate, "c");
+  EXPECT_EQ(encrypted->tls.key, "k");
   EXPECT_THAT(parse_redis_url("redis://:secret@h:x").error().text, testing::Not(HasSubstr("secret")));
 }
 

@@ -1,0 +1,29 @@
+// Where a Redis server is and what it wants to see, from the URL that people write. Connects to nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cache/byte_stream.h"
+
+namespace fulmar {
+
+struct RedisAddress {
+  std::string host = "127.0.0.1";
+  uint16_t port = 6379;
+  std::string user;      // empty: the default one
+  std::string password;  // empty: none
+  int64_t database = 0;
+  bool encrypted = false;
+  TlsFiles tls;  // where encrypted
+};
+
+// "redis://[[user]:password@]host[:port][/database]", with %XX escapes in user and password; "[...]" around
+// an IPv6 host. "rediss://" is the same over TLS and takes "?cacert=FILE" (instead of the system's
+// authorities) and
+// "&cert=FILE&key=FILE" (our own certificate); the host's name must be the one in the server's certificate.
+Result<RedisAddress> parse_redis_url(std::string_view url);
+
+}  // namespace fulmar

@@ -1,0 +1,342 @@
+// Engines around one shared store whose doors the test opens and closes: when an answer may end, who waits
+// for whom, and whose turn counts.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "support/tiny_engine.h"
+
+namespace fulmar {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::RecordingListener;
+using testing::RowLog;
+using testing::TinyEngine;
+
+// What the engines of a test share.
+class Vault {
+ public:
+  void open_writes(bool open) {
+    change([&] { writes_open_ = open; });
+  }
+  void open_reads(bool open) {
+    change([&] { reads_open_ = open; });
+  }
+  void break_down(bool broken) {
+    change([&] { broken_ = broken; });
+  }
+  void replace(const std::string& id, const StateBlob& blob) {
+    change([&] { blobs_[id] = blob; });
+  }
+
+  int64_t turn(const std::string& id) {
+    std::lock_guard lock(mutex_);
+    const auto found = blobs_.find(id);
+    return found == blobs_.end() ? 0 : found->second.turn;
+  }
+  StateBlob blob(const std::string& id) {
+    std::lock_guard lock(mutex_);
+    return blobs_.at(id);
+  }
+  bool wait_for_writer() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return writers_ > 0; });
+  }
+  bool wait_for_reader() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return readers_ > 0; });
+  }
+
+  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) {
+    std::unique_lock lock(mutex_);
+    wait_for_door(lock, writes_open_, writers_);
+    if (broken_) return away();
+    std::vector<std::string> refused;
+    for (const SessionWrite& write : writes) {
+      const auto found = blobs_.find(write.id);
+      if (found != blobs_.end() && found->second.turn >= write.blob->turn) {
+        refused.push_back(write.id);
+      } else {
+        blobs_[write.id] = *write.blob;
+      }
+    }
+    return refused;
+  }
+  Result<std::optional<StateBlob>> load(const std::string& id) {
+    std::unique_lock lock(mutex_);
+    wait_for_door(lock, reads_open_, readers_);
+    if (broken_) return away();
+    const auto found = blobs_.find(id);
+    return found == blobs_.end() ? std::optional<StateBlob>() : std::optional<StateBlob>(found->second);
+  }
+
+ private:
+  template <class Change>
+  void change(Change change) {
+    {
+      std::lock_guard lock(mutex_);
+      change();
+    }
+    changed_.notify_all();
+  }
+  void wait_for_door(std::unique_lock<std::mutex>& lock, const bool& open, int& waiting) {
+    waiting++;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open; });
+    waiting--;
+  }
+  static Error away() { return {ErrorKind::unavailable, "the vault is away"}; }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, StateBlob> blobs_;
+  bool writes_open_ = true, reads_open_ = true, broken_ = false;
+  int writers_ = 0, readers_ = 0;
+};
+
+class VaultStore final : public SessionStore {
+ public:
+  explicit VaultStore(std::shared_ptr<Vault> vault) : vault_(std::move(vault)) {}
+  bool shared() const override { return true; }
+  Result<std::optional<StateBlob>> load(const std::string&, const std::string& id) override {
+    return vault_->load(id);
+  }
+  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
+    return vault_->store(writes);
+  }
+  Result<int64_t> newest_turn(const std::string&, const std::string& id) override {
+    FULMAR_ASSIGN(const auto blob, vault_->load(id));
+    return blob ? blob->turn : int64_t{0};
+  }
+  Result<int64_t> erase(const std::string&, const std::string&, bool) override { return int64_t{0}; }
+  Result<std::vector<StoredSession>> list(const std::string&) override {
+    return std::vector<StoredSession>{};
+  }
+
+ private:
+  std::shared_ptr<Vault> vault_;
+};
+
+class SharedStore : public ::testing::Test {
+ protected:
+  std::unique_ptr<TinyEngine> worker(milliseconds patience = std::chrono::minutes(10), int64_t slots = 4) {
+    EngineOptions options{.slots = slots, .prefill_chunk = 16};
+    options.sessions.store_patience = patience;
+    return std::make_unique<TinyEngine>(options, 7, std::make_unique<VaultStore>(vault_));
+  }
+  ~SharedStore() override {  // a worker that ends writes what it has: not before a closed door
+    vault_->open_writes(true);
+    vault_->open_reads(true);
+  }
+
+  std::shared_ptr<Vault> vault_ = std::make_shared<Vault>();
+};
+
+Ask turn(const std::string& session, const std::string& text, int64_t max_tokens = 4) {
+  Ask ask = TinyEngine::greedy(text, max_tokens);
+  ask.sampling.top_logprobs = 0;  // records carry the exact bytes
+  ask.use_prefix_cache = false;
+  ask.state = {.read_session = session, .write_session = session};
+  return ask;
+}
+
+std::string bytes_of(const RowLog& row) {
+  std::string bytes;
+  for (const TokenRecord& record : row.records) bytes += record.bytes;
+  return bytes;
+}
+
+// What the engine knows once everything delivered so far is behind it.
+EngineStats stats_after(TinyEngine& worker) {
+  worker.engine().states();  // through the engine's thread
+  return worker.engine().stats();
+}
+
+bool ended(RecordingListener& listener) {
+  bool over = false;
+  listener.wait_until([&](const auto& rows) {
+    over = rows.contains(0) && rows.at(0).last.has_value();
+    return true;
+  });
+  return over;
+}
+
+TEST_F(SharedStore, AnAnswerEndsOnceTheStoreHasItsTurnAndNobodyElseWaits) {
+  const auto worker = this->worker(std::chrono::minutes(10), 1);
+  vault_->open_writes(false);
+  const auto first = worker->submit({turn("s", "hello")});
+  ASSERT_TRUE(vault_->wait_for_writer());
+  // Its only slot is free for others, who come and go meanwhile.
+  for (int i = 0; i < 3; i++) EXPECT_EQ(worker->run(turn("", "x")).last->reason, FinishReason::length);
+  EXPECT_FALSE(ended(*first)) << "the turn would be lost if this worker died now";
+  EXPECT_EQ(stats_after(*worker).requests.size(), 1u) << "still to be seen";
+  vault_->open_writes(true);
+  EXPECT_EQ(first->finished().at(0).last->reason, FinishReason::length);
+  EXPECT_EQ(vault_->turn("s"), 1);
+}
+
+TEST_F(SharedStore, TurnsOfOneSessionWaitForEachOthersStoring) {
+  const auto worker = this->worker();
+  vault_->open_writes(false);
+  const auto first = worker->submit({turn("s", "one")});
+  ASSERT_TRUE(vault_->wait_for_writer());
+  const auto second = worker->submit({turn("s", "two")});
+  worker->run(turn("", "x"));
+  EXPECT_FALSE(ended(*second));
+  vault_->open_writes(true);
+  first->finished();
+  second->finished();
+  EXPECT_EQ(vault_->turn("s"), 2);
+}
+
+TEST_F(SharedStore, AStoreThatIsAwayDelaysNoAnswerForGood) {
+  const auto worker = this->worker();
+  worker->run(turn("s", "before"));
+  vault_->break_down(true);
+  const RowLog row = worker->run(turn("s", " during"));
+  EXPECT_EQ(row.last->reason, FinishReason::length);
+  EXPECT_EQ(stats_after(*worker).session_turns_unconfirmed, 1);
+  EXPECT_GE(stats_after(*worker).session_store_failures, 1);
+  EXPECT_EQ(worker->run(turn("unknown", "who?")).last->error->kind, ErrorKind::unavailable)
+      << "a session that may exist elsewhere is no new one";
+  vault_->break_down(false);
+  worker->run(turn("s", " after"));
+  EXPECT_EQ(vault_->turn("s"), 3);
+}
+
+TEST_F(SharedStore, AStoreThatHangsIsWaitedForNoLongerThanAllowed) {
+  const auto worker = this->worker(milliseconds(30));
+  vault_->open_writes(false);
+  EXPECT_EQ(worker->run(turn("s", "hello")).last->reason, FinishReason::length);
+  EXPECT_EQ(stats_after(*worker).session_turns_unconfirmed, 1);
+  EXPECT_EQ(vault_->turn("s"), 0);
+  vault_->open_writes(true);
+}
+
+TEST_F(SharedStore, DrainingWaitsForTurnsOnTheirWay) {
+  const auto worker = this->worker();
+  vault_->open_writes(false);
+  const auto last = worker->submit({turn("s", "hello")});
+  ASSERT_TRUE(vault_->wait_for_writer());
+  std::atomic<bool> drained = false;
+  worker->engine().drain([&] { drained = true; });
+  worker->engine().states();  // has been through the engine's thread since
+  EXPECT_FALSE(drained);
+  vault_->open_writes(true);
+  last->finished();
+  while (!drained) std::this_thread::yield();
+  EXPECT_EQ(vault_->turn("s"), 1);
+}
+
+TEST_F(SharedStore, CancellingChangesNothingForATurnOnItsWay) {
+  const auto worker = this->worker();
+  vault_->open_writes(false);
+  std::string id;
+  const auto row = worker->submit({turn("s", "hello")}, &id);
+  ASSERT_TRUE(vault_->wait_for_writer());
+  EXPECT_TRUE(worker->engine().cancel(id));
+  worker->run(turn("", "x"));
+  EXPECT_FALSE(ended(*row));
+  vault_->open_writes(true);
+  EXPECT_EQ(row->finished().at(0).last->reason, FinishReason::length);
+}
+
+TEST_F(SharedStore, AStoppingEngineEndsRowsOnTheirWay) {
+  auto worker = this->worker();
+  vault_->open_writes(false);
+  const auto row = worker->submit({turn("s", "hello")});
+  ASSERT_TRUE(vault_->wait_for_writer());
+  std::thread stopping([&] { worker->stop(); });
+  EXPECT_EQ(row->finished().at(0).last->reason, FinishReason::length);
+  vault_->open_writes(true);
+  stopping.join();
+  EXPECT_EQ(vault_->turn("s"), 1) << "written on the way out";
+}
+
+TEST_F(SharedStore, LookingASessionUpHoldsUpNobodyElse) {
+  const auto worker = this->worker();
+  vault_->open_reads(false);
+  std::string id;
+  const auto given_up = worker->submit({turn("s", "hello")}, &id);
+  const auto patient = worker->submit({turn("t", "hello")});
+  ASSERT_TRUE(vault_->wait_for_reader());
+  EXPECT_EQ(worker->run(turn("", "x")).last->reason, FinishReason::length);
+  EXPECT_TRUE(worker->engine().cancel(id));
+  EXPECT_EQ(given_up->finished().at(0).last->reason, FinishReason::cancelled);
+  EXPECT_FALSE(ended(*patient));
+  vault_->open_reads(true);
+  EXPECT_EQ(patient->finished().at(0).last->reason, FinishReason::length);
+  EXPECT_EQ(worker->run(turn("s", "again")).last->reason, FinishReason::length) << "its session is free";
+}
+
+TEST_F(SharedStore, AnyWorkerGoesOnWithTheNewestTurn) {
+  const auto one = worker(), other = worker();
+  std::string said = "first";
+  std::string answer = bytes_of(one->run(turn("s", said)));
+  for (const auto& [worker, text] :
+       {std::pair{&other, " second"}, std::pair{&one, " third"}, std::pair{&one, " fourth"}}) {
+    said += answer + text;
+    answer = bytes_of((*worker)->run(turn("s", text)));
+    EXPECT_EQ(answer, bytes_of((*worker)->run(turn("", said)))) << text;
+  }
+  EXPECT_EQ(vault_->turn("s"), 4);
+}
+
+TEST_F(SharedStore, AWorkerThatComesLateIsToldAndGoesOnFromTheOthersTurn) {
+  const auto late = worker(), quick = worker();
+  const std::string first = bytes_of(late->run(turn("s", "begin")));
+  vault_->open_writes(false);
+  const auto lost = late->submit({turn("s", " late")});
+  ASSERT_TRUE(vault_->wait_for_writer());
+  // The other worker's second turn arrives while the late one's is on its way.
+  StateBlob elsewhere = vault_->blob("s");
+  elsewhere.turn = 2;
+  vault_->replace("s", elsewhere);
+  vault_->open_writes(true);
+  const RowLog row = lost->finished().at(0);
+  EXPECT_EQ(row.last->reason, FinishReason::failed);
+  EXPECT_EQ(row.last->error->kind, ErrorKind::conflict);
+  EXPECT_EQ(vault_->turn("s"), 2);
+  EXPECT_EQ(bytes_of(late->run(turn("s", " next"))),
+            bytes_of(late->run(turn("", "begin" + first + " next"))));
+}
+
+TEST_F(SharedStore, AWorkerWithoutACopyInMemoryDoesNotOverwriteEither) {
+  EngineOptions options{.slots = 2, .prefill_chunk = 16, .device_sessions = 0};
+  options.sessions.host_capacity = 0;
+  TinyEngine late(options, 7, std::make_unique<VaultStore>(vault_));
+  late.run(turn("s", "begin"));
+  Ask open_ended = turn("s", " on and on", 1'000'000);
+  open_ended.state.keep_on_cancel = true;
+  std::string id;
+  const auto running = late.submit({open_ended}, &id);
+  ASSERT_TRUE(
+      running->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 0; }));
+  StateBlob elsewhere = vault_->blob("s");
+  elsewhere.turn = 2;
+  vault_->replace("s", elsewhere);
+  late.engine().cancel(id);
+  EXPECT_EQ(running->finished().at(0).last->reason, FinishReason::failed);
+  EXPECT_EQ(vault_->turn("s"), 2);
+}
+
+TEST_F(SharedStore, AnImportReturnsOnceTheStoreHasIt) {
+  const auto worker = this->worker();
+  worker->run(turn("s", "begin"));
+  vault_->open_writes(false);
+  std::atomic<bool> imported = false;
+  std::thread importing([&] {
+    EXPECT_TRUE(worker->engine().import_session("copy", vault_->blob("s")).ok());
+    imported = true;
+  });
+  ASSERT_TRUE(vault_->wait_for_writer());
+  EXPECT_FALSE(imported);
+  vault_->open_writes(true);
+  importing.join();
+  EXPECT_EQ(vault_->turn("copy"), 1);
+}
+
+}  // namespace
+}  // namespace fulmar
