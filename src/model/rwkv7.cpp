@@ -91,8 +91,7 @@ void Rwkv7::step(const Batch& batch, const State& state, Tensor hidden, Tensor l
     const auto& [att, ffn] = stack_.layers[i];
     const auto layer = static_cast<int64_t>(i);
     ops().enter7(batch, att, x, i == 0 ? Tensor{} : pending, state.att_shift(layer), mixed);
-    ops().project7(batch, att, mixed, i == 0, v_first, p);
-    ops().attend7(batch, att, p, state.wkv(layer), y, pending);
+    ops().time_mix7(batch, att, mixed, i == 0, v_first, p, state.wkv(layer), y, pending);
     ops().channel_mix7(batch, stack_.embedding, ffn, x, pending, state.ffn_shift(layer));
   }
   if (batch.wanted > 0) ops().read_out(batch, stack_.head, x, pending, hidden, logits);

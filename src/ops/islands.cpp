@@ -79,6 +79,13 @@ void Ops::attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, 
   leave7(batch, att, p, y, pending);
 }
 
+void Ops::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                    bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
+                    Tensor pending) {
+  project7(batch, att, mixed, first_block, v_first, p);
+  attend7(batch, att, p, wkv, y, pending);
+}
+
 void Ops::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                        Tensor pending, StateField ffn_shift) {
   Scratch scratch(*this);

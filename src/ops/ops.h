@@ -134,6 +134,10 @@ class Ops {
   // recur7, then leave7; y [rows, C] is working memory. For backends that keep y in registers.
   virtual void attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
                        Tensor pending);
+  // project7, then attend7; p and y are working memory. For backends that keep part of p in registers.
+  virtual void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                         bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
+                         Tensor pending);
   // x += pending; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T
   virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                             Tensor pending, StateField ffn_shift);
