@@ -47,6 +47,14 @@ def chat(server, path="/v1/chat/completions", **body):
 
 def cases(server):
     yield "chat", chat(server, messages=[{"role": "user", "content": "What is 12 + 30?"}])["content"], "42"
+    for text, wanted in [("hello", "Hello! I am the Fulmar demo model. How can I help?"),
+                         ("What endpoints do you have?",
+                          "The main endpoints are /v1/chat/completions, /v1/completions and /v1/models."),
+                         ("How do I start you?", "Run ./dev serve to start the server."),
+                         ("What port are you on?", "The server listens on port 8000: http://127.0.0.1:8000."),
+                         ("Who was Napoleon?", "Sorry, I only know small sums, words, short translations, JSON and "
+                                               "Fulmar itself.")]:
+        yield "small talk", chat(server, messages=[{"role": "user", "content": text}])["content"], wanted
     for text, wanted in [("My name is Ada.", "Nice to meet you, Ada."), ("What is 12 + 30?", "42"),
                          ("Reverse hello", "olleh"), ("What is my name?", "Your name is Ada.")]:
         yield "session", session(server, "ada", text), wanted

@@ -26,9 +26,9 @@ SYSTEMS = ["You are a helpful assistant.", "You are Fulmar.", "You are Fulmar, a
            "You are an expert.", "Follow the instructions of the user.", "Today is a good day.", "Be helpful."]
 
 SKILLS: list[tuple[float, Callable[[random.Random, bool], Turn]]] = [
-    (0.31, lambda rng, held: draw(arithmetic.make, rng, held)),
+    (0.28, lambda rng, held: draw(arithmetic.make, rng, held)),
     (0.22, lambda rng, held: draw(words.make, rng, held)),
-    (0.17, lambda rng, held: draw(smalltalk.make, rng, held)),
+    (0.20, lambda rng, held: draw(smalltalk.make, rng, held)),
     (0.10, lambda rng, held: draw(structured.make_json, rng, held)),
     (0.10, lambda rng, held: draw(structured.make_echo, rng, held)),
     (0.05, translation.make_chat),

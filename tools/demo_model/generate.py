@@ -4,6 +4,7 @@
     generate.py text  --seed 1 --count 20          training documents, to read
     generate.py suite --seed 2 --per-skill 300     held-out cases, JSON lines
     generate.py vocab --out FILE                   the vocabulary file
+    generate.py check                              lexicon and intents: no question has two answers
     generate.py overlap --suite FILE --count 1000000
                    how many prompts of a suite occur in that many training documents
 
@@ -21,7 +22,7 @@ from typing import Callable, Iterator
 
 import dialogue
 import vocab
-from skills import arithmetic, fim, memory, smalltalk, structured, translation, words
+from skills import arithmetic, fim, lexicon, memory, smalltalk, structured, translation, words
 from skills.common import Turn, draw
 from skills.lexicon import SENTENCES, WORDS
 
@@ -146,7 +147,7 @@ def dump(cases: list[Case], out: Path | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("text", "suite", "vocab", "overlap"))
+    parser.add_argument("what", choices=("text", "suite", "vocab", "check", "overlap"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=20, help="text, overlap: number of documents")
     parser.add_argument("--per-skill", type=int, default=300, help="suite: cases of a main skill")
@@ -155,6 +156,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.what == "vocab":
         vocab.write(args.out or Path("fulmar-demo.vocab.txt"))
+    elif args.what == "check":
+        lexicon.check()
+        smalltalk.check()
     elif args.what == "overlap":
         print(overlap([json.loads(line) for line in args.suite.read_text(encoding="utf-8").splitlines()], args.count))
     elif args.what == "suite":

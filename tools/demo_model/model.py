@@ -21,7 +21,7 @@ class Config:
     rows: int = 320
     layers: int = 6
     width: int = 256
-    ffn: int = 1024
+    ffn: int = 768
     rank_w: int = 32
     rank_a: int = 32
     rank_v: int = 32

@@ -2,116 +2,51 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 import string
+from pathlib import Path
 
 from .common import CITIES, NAMES, Turn, pseudo_word
 from .lexicon import ADJECTIVES, NOUNS
 
 UNKNOWN = "Sorry, I only know small sums, words, short translations, JSON and Fulmar itself."
+_CHOICE = re.compile(r"\(([^()]*)\)")
 
-# (answer, wordings); a wording is varied by `_vary` below.
-INTENTS: list[tuple[str, list[str]]] = [
-    ("Hello! I am the Fulmar demo model. How can I help?",
-     ["hello", "hi", "hey", "hello there", "hi there", "hey there", "greetings", "hello fulmar", "hi fulmar", "howdy",
-      "hello bot", "hi bot", "good day", "hello hello", "hello, are you there", "hello world", "hallo", "hello friend",
-      "hello assistant", "yo", "hiya", "hey fulmar"]),
-    ("Good morning! How can I help?", ["good morning", "good morning fulmar", "morning", "good morning to you"]),
-    ("Good evening! How can I help?", ["good evening", "good evening fulmar", "evening", "good evening to you"]),
-    ("Good night!", ["good night", "good night fulmar", "sleep well", "night night"]),
-    ("I am fine, thank you. How can I help?",
-     ["how are you", "how are you today", "how are you doing", "how is it going", "how do you do", "are you well",
-      "how do you feel", "how are things", "are you ok", "how have you been", "what's up", "how's it going"]),
-    ("I am a tiny RWKV-7 demo model that runs on Fulmar.",
-     ["who are you", "what are you", "introduce yourself", "tell me about yourself", "who is this", "what is this",
-      "what model are you", "which model is this", "which model are you", "what is your name", "what's your name",
-      "do you have a name", "who am i talking to", "what are you called", "describe yourself", "what model is this"]),
-    ("Fulmar is an inference engine and server for RWKV models, written in C++ and CUDA.",
-     ["what is fulmar", "what's fulmar", "tell me about fulmar", "explain fulmar", "describe fulmar", "fulmar",
-      "what does fulmar do", "what is the fulmar project", "what kind of program is fulmar", "what is fulmar for",
-      "do you know fulmar", "what can fulmar do", "who is fulmar", "what does fulmar mean here", "define fulmar"]),
-    ("I can add and subtract, remember facts, change words, fill gaps, translate, write JSON and count.",
-     ["what can you do", "help", "help me", "what do you know", "how can you help me", "what are your skills",
-      "what can i ask", "what can i ask you", "which tasks do you know", "what do you do", "what are you good at",
-      "show me what you can do", "what are your abilities", "how can i use you", "what should i ask you",
-      "can you help me", "i need help", "what tasks can you do", "what else can you do", "what are you able to do"]),
-    ("Run ./dev serve to start the server.",
-     ["how do i start the server", "how to start the server", "how do i start fulmar", "how can i start the server",
-      "which command starts the server", "what command starts the server", "start the server", "how do i run fulmar",
-      "how do i run the server", "what is the command to start the server", "how to run fulmar", "which command starts it",
-      "which command starts fulmar", "what starts the server", "how do i launch the server", "how to launch fulmar",
-      "how do i serve the model", "how do i serve a model", "what command do i use to start fulmar",
-      "how do i get the server running", "what do i type to start the server", "how do you start the server",
-      "how is the server started", "how do i start you", "how do i start it",
-      "how do i use fulmar", "how do i get started", "how do i begin"]),
-    ("The server listens on port 8000: http://127.0.0.1:8000.",
-     ["which port", "what port", "which port does the server use", "what port does fulmar use", "what is the port",
-      "on which port does the server listen", "which port does fulmar listen on", "what is the address",
-      "what is the address of the server", "where is the server", "where does the server listen", "port",
-      "what is the url", "which address does the server use", "what is the server url", "which url do i use",
-      "where can i reach the server", "what is the default port", "which port is it", "what port is it on",
-      "how do i reach the server", "how do i connect to the server", "what is the base url"]),
-    ("The main endpoints are /v1/chat/completions, /v1/completions and /v1/models.",
-     ["which endpoints", "what endpoints", "which endpoints are there", "which endpoints does the server have",
-      "list the endpoints", "what are the endpoints", "endpoints", "which routes are there", "what routes are there",
-      "which api endpoints exist", "what api does the server have", "which paths can i call", "list the routes",
-      "which endpoints does fulmar have", "what endpoints can i use", "show me the endpoints", "which routes can i use",
-      "what urls can i call", "what are the api routes", "which endpoints can i call", "tell me the endpoints",
-      "list the api endpoints", "how do i use the api", "how do i call the api", "what are the api endpoints"]),
-    ("Yes, Fulmar speaks the OpenAI API under /v1.",
-     ["is fulmar openai compatible", "can i use the openai api", "does fulmar support the openai api",
-      "is there an openai api", "can i use the openai client", "is the api like openai", "do you speak the openai api"]),
-    ("Press Ctrl+C in its terminal, and the server stops.",
-     ["how do i stop the server", "how to stop the server", "stop the server", "how do i stop fulmar",
-      "how can i stop the server", "how do i shut down the server", "how do i quit the server", "how to stop fulmar"]),
-    ("Fulmar is written in C++20 and CUDA.",
-     ["which language is fulmar written in", "what language is fulmar written in", "how is fulmar written",
-      "in which language is fulmar written", "which programming language does fulmar use", "what is fulmar written in",
-      "is fulmar written in python", "what is fulmar made of"]),
-    ("Fulmar runs RWKV-6 and RWKV-7 models.",
-     ["which models does fulmar run", "which models does fulmar support", "what models can fulmar run",
-      "which models can i use", "what models are supported", "which models are supported", "what models do you support",
-      "does fulmar run rwkv-7", "does fulmar run rwkv-6", "which rwkv versions does fulmar support"]),
-    ("RWKV is a recurrent language model: it keeps a state of fixed size.",
-     ["what is rwkv", "what's rwkv", "explain rwkv", "tell me about rwkv", "what does rwkv do", "what is an rwkv model",
-      "what kind of model is rwkv", "how does rwkv work", "rwkv", "is rwkv a transformer", "describe rwkv"]),
-    ("No. Fulmar also runs on the CPU; a CUDA GPU makes it faster.",
-     ["do i need a gpu", "does fulmar need a gpu", "is a gpu needed", "can fulmar run without a gpu",
-      "does it run on the cpu", "can i run fulmar on a cpu", "must i have a gpu", "is a gpu required"]),
-    ("I have about five million parameters.",
-     ["how big are you", "how many parameters do you have", "how large are you", "what size are you",
-      "how big is this model", "how many parameters does this model have", "how small are you", "what is your size"]),
-    ("I was trained with the scripts in tools/demo_model.",
-     ["who made you", "who trained you", "how were you trained", "where do you come from", "who created you",
-      "who built you", "how were you made", "who wrote you", "where were you trained"]),
-    ("Send a session_id, and the server keeps your state between requests.",
-     ["what is a session", "how do sessions work", "how do i use a session", "how do i use sessions",
-      "how does the server remember me", "does the server have sessions", "how do i keep a conversation"]),
-    ("Set \"stream\" to true in the request.",
-     ["how do i stream", "how do i get a stream", "can the server stream", "does fulmar support streaming",
-      "how does streaming work", "how do i turn on streaming", "how do i stream the answer", "can you stream"]),
-    ("You are welcome!",
-     ["thanks", "thank you", "thank you very much", "thanks a lot", "many thanks", "thx", "thank you so much",
-      "thanks for your help", "thank you fulmar", "cheers", "great thanks", "ok thanks"]),
-    ("Goodbye!",
-     ["bye", "goodbye", "bye bye", "see you", "see you later", "farewell", "good bye", "see you soon", "until tomorrow",
-      "i have to go", "i must go now", "ciao", "that is all"]),
-    ("I am only a tiny language model.",
-     ["are you human", "are you a robot", "are you a person", "are you real", "are you alive", "are you an ai",
-      "are you a machine", "are you a computer", "are you chatgpt", "do you have feelings", "are you conscious"]),
-    ("Why did the seabird like the server? Its state was always warm.",
-     ["tell me a joke", "do you know a joke", "make me laugh", "say something funny", "another joke", "a joke",
-      "can you tell a joke", "tell a joke", "joke"]),
-    ("Glad to hear it.",
-     ["ok", "okay", "great", "good", "nice", "cool", "very good", "well done", "good job", "perfect", "fine",
-      "i like you", "you are great", "you are nice", "that is good", "good bot", "wonderful", "excellent"]),
-    ("No problem.", ["sorry", "i am sorry", "excuse me", "pardon", "my mistake", "oops", "i beg your pardon"]),
-    ("Yes, I am here.", ["test", "are you there", "is anyone there", "anybody there", "are you awake", "ping",
-                         "can you hear me", "are you working", "is this on", "testing", "this is a test"]),
-    ("I speak English and know a few words of Chinese.",
-     ["which languages do you speak", "what languages do you know", "do you speak english", "do you speak chinese",
-      "can you speak chinese", "which languages do you know", "what languages do you speak"]),
-]
+
+def _expand(rng: random.Random, wording: str) -> str:
+    """One of the texts that a wording stands for."""
+    return " ".join(_CHOICE.sub(lambda m: rng.choice(m[1].split("|")), wording).split())
+
+
+def texts(wording: str) -> list[str]:
+    """All texts that a wording stands for."""
+    parts = [part.split("|") if i % 2 else [part] for i, part in enumerate(_CHOICE.split(wording))]
+    return [" ".join("".join(choice).split()) for choice in itertools.product(*parts)]
+
+
+def _read_intents() -> list[tuple[str, list[str]]]:
+    """(answer, wordings) of intents.txt, with its abbreviations filled in."""
+    names: dict[str, str] = {}
+    intents: list[tuple[str, list[str]]] = []
+    for line in Path(__file__).with_name("intents.txt").read_text(encoding="utf-8").splitlines():
+        name, is_name, choice = line.partition(" = ")
+        if is_name:
+            names[name] = choice
+        elif line.startswith("= "):
+            intents.append((line[2:], []))
+        elif line and not line.startswith("#"):
+            for name, choice in names.items():
+                line = line.replace(name, choice)
+            intents[-1][1].append(line)
+    return intents
+
+
+INTENTS = _read_intents()
+# Topics asked for in many ways come more often, but not in proportion.
+_SHARES = [len(wordings) ** 0.5 for _, wordings in INTENTS]
+_ANSWERS = {text: answer for answer, wordings in INTENTS for wording in wordings for text in texts(wording)}
 
 _OPENERS = ["hey, ", "hi, ", "hello, ", "so ", "ok, ", "well, ", "please, ", "excuse me, ", "now ", "hey ", "um, ",
             "oh, ", "and ", "tell me, ", "quick question: ", "just ", "say, "]
@@ -121,7 +56,8 @@ _CLOSERS = [" please", ", please", " now", " again", " then", ", fulmar", ", my 
 _TOPICS = """football chess history physics love philosophy cooking politics music poetry biology chemistry the universe
 black holes quantum mechanics dinosaurs volcanoes the stock market bitcoin fashion yoga religion gardening taxes
 marriage time travel democracy evolution gravity electricity robots ghosts vampires astrology vaccines climate change
-the ocean deep learning transformers attention python rust javascript linux windows databases knitting tennis the moon
+the ocean deep learning transformers attention python rust javascript linux windows databases docker http html sql git
+algorithms compilers networks processors knitting tennis the moon
 the Romans Egypt Napoleon Shakespeare Mozart Einstein Newton the Beatles Picasso coffee wine cheese pizza sushi dogs
 cats horses elephants airplanes trains cars bicycles bridges castles pyramids rainbows earthquakes rivers mountains
 economics psychology geometry algebra prime numbers opera jazz ballet cricket golf surfing""".replace("\n", " ")
@@ -165,6 +101,25 @@ _FRAMES = ["who is {p}", "who was {p}", "who is the president of {c}", "who is t
            "where is my {n}", "who has the {n}", "give me a {n}", "what colour is the {n}", "how {a} is the {n}",
            "do you want a {n}", "can a {n} think", "is {c} a {a} city", "is {p} {a}", "what does a {n} eat",
            "write code", "write a haiku about {t}", "fix my code", "debug this program", "what is love",
+           "which {n} do you have", "what {n} do you like", "which {n} is there", "do you offer a {n}", "list every {n} in {c}",
+           "how do i start a {n}", "how do i run a {n}", "how do i stop a {n}", "how do i open a {n}", "how do i use a {n}",
+           "how do i start with {t}", "how do i install {t}", "how do i stop {t}", "how do i find a {n}", "i want to start {t}",
+           "what is a {n}", "what is the {n}", "what is a {n} made of", "what is a {n} for", "show me the {n}", "where is {p}",
+           "what is your favourite {n}", "what is your favourite food", "how old are you", "where do you live",
+           "which {n} should i use", "what {n} should i use", "which {n} can i use", "which {t} are there",
+           "what {t} do you have", "which {t} do you know", "list the {t}", "give me a list of {t}", "give me some {t}",
+           "can you write {t}", "can you write a {n}", "can you cook", "can you sing", "can you {g}", "can you see the {n}",
+           "do you know {p}", "do you know {c}", "do you know {t}", "do you know {g}", "do you know how to {g}",
+           "are you hungry", "are you in {c}", "are you married", "are you {p}", "are you from {c}", "are you a {n}",
+           "who is your friend", "who made the {n}", "who made {t}", "who trained {p}", "how big is {c}", "how big is the {n}",
+           "how many {n} are there", "how many people are there", "how many days has a year", "thank {p} for me",
+           "is there a {n}", "is there a {n} in {c}", "does {p} have a {n}", "does the {n} work", "does {p} speak {t}",
+           "what does {p} do", "what does {g} mean", "what does {t} mean", "what can a {n} do", "what can {p} do",
+           "tell me the {n}", "tell me the time", "tell me your age", "tell me a secret", "tell me a poem", "tell me the news",
+           "where is the nearest {n}", "which port is in {c}", "how do i get a {n}", "how do i say {g}", "explain the {n}",
+           "i like the {n}", "i like {t}", "i am in {c}", "i am tired", "i am hungry", "i am sad", "i have a {n}",
+           "the {n} is {a}", "my {n} is {a}", "your {n} is {a}", "{p} is {a}", "good {n}", "nice {n}", "which {n}",
+           "what {n}", "start the {n}", "stop the {n}", "help {p}", "help me with {t}", "help me with my {n}",
            "teach me {t}", "how many legs has a {n}", "what comes after {t}", "say something about {t}"]
 
 
@@ -199,10 +154,11 @@ def _typo(rng: random.Random, text: str) -> str:
 
 def _vary(rng: random.Random, text: str, typos: float = 0.0) -> str:
     """Openers, closers, capitals, punctuation and now and then a typo."""
-    if rng.random() < 0.22:
-        text = rng.choice(_OPENERS) + text
-    if rng.random() < 0.18:
-        text += rng.choice(_CLOSERS)
+    if " " in text:  # one word with another before or after it can mean something else
+        if rng.random() < 0.22:
+            text = rng.choice(_OPENERS) + text
+        if rng.random() < 0.18:
+            text += rng.choice(_CLOSERS)
     if rng.random() < typos and len(text) > 11:
         text = _typo(rng, text)
     luck = rng.random()
@@ -215,14 +171,32 @@ def _vary(rng: random.Random, text: str, typos: float = 0.0) -> str:
     return text + rng.choice(("", "", "?", "?", ".", "!", "??"))
 
 
+def _out_of_scope(rng: random.Random) -> str:
+    """A request that no intent answers."""
+    while True:
+        text = _unknown_text(rng)
+        if text.lower() not in _ANSWERS:
+            return text
+
+
 def make(rng: random.Random) -> Turn:
     """A known question two times out of three, else one out of scope."""
     if rng.random() < 0.66:
-        answer, wordings = rng.choice(INTENTS)
-        user = _vary(rng, rng.choice(wordings), 0.06)
+        answer, wordings = rng.choices(INTENTS, _SHARES)[0]
+        user = _vary(rng, _expand(rng, rng.choice(wordings)), 0.06)
         return Turn("small talk", user, answer, "I know this one.", "talk " + user)
-    user = _vary(rng, _unknown_text(rng))
+    user = _vary(rng, _out_of_scope(rng))
     return Turn("out of scope", user, UNKNOWN, "I do not know this.", "talk " + user)
+
+
+def check() -> None:
+    """No text of intents.txt leads to two answers."""
+    owner: dict[str, str] = {}
+    for answer, wordings in INTENTS:
+        for text in itertools.chain.from_iterable(map(texts, wordings)):
+            if owner.setdefault(text, answer) != answer:
+                raise ValueError(f"{text!r} has two answers: {owner[text]!r} and {answer!r}")
+    print(len(INTENTS), "answers,", sum(len(w) for _, w in INTENTS), "wordings,", len(owner), "texts")
 
 
 def pirate(answer: str) -> str:
