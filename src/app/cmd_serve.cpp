@@ -10,6 +10,7 @@
 #include <csignal>
 #include <thread>
 
+#include "app/accepted_flags.h"
 #include "app/commands.h"
 #include "app/exit_code.h"
 #include "app/heartbeat.h"
@@ -30,8 +31,7 @@ struct ServeFlags {
   double grace_seconds = 30;
   std::string directory;
   WorkerRecord record;
-  int64_t max_prefill_batch = 0;
-  bool use_cuda_graph = false;
+  AcceptedFlags accepted;
   int64_t body_mib = 64;
   AdminOptions admin;
   bool no_model = false;
@@ -50,7 +50,8 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_flag("--auth-all", server.auth_all, "ask for the password on model lists and status pages, too");
   app.add_flag("--open-translate", server.open_translate, "let /translate through without a password");
   app.add_flag("--strict-model", server.strict_model, "404 for unknown model names");
-  app.add_option("--max-tokens-limit", server.limits.max_tokens, "larger max_tokens are clamped")
+  app.add_option("--max-tokens-limit,--max_completion_tokens", server.limits.max_tokens,
+                 "larger max_tokens are clamped")
       ->capture_default_str();
   app.add_option("--max-request-rows", server.limits.max_request_rows, "rows of one request")
       ->capture_default_str();
@@ -62,6 +63,13 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   app.add_flag("--no-model", flags.no_model, "start without one: 503 until /loadmodel brings one");
+  app.add_option("--mrssmax", server.limits.max_mixture_files, "tuned states of one mixture")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option(
+         "--state-dir", flags.admin.states,
+         "folder in which tuned states that clients send are kept; without it they go with the server")
+      ->check(CLI::ExistingDirectory);
   app.add_option("--model-root", flags.admin.root, "files that clients name must lie below this folder")
       ->check(CLI::ExistingDirectory);
   app.add_flag("--enable-dynamic-loading", flags.dynamic_loading,
@@ -71,13 +79,7 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--announce-as", flags.record.name, "name in the directory; default: host name and port");
   app.add_option("--announce-host", flags.record.host,
                  "numeric address under which others reach this worker");
-  constexpr const char* kAccepted = "Accepted from other servers' start scripts";
-  app.add_option("--max-prefill-batch", flags.max_prefill_batch,
-                 "without effect: a step's prefill is bounded in tokens, by --prefill-chunk")
-      ->group(kAccepted);
-  app.add_flag("--use-cuda-graph", flags.use_cuda_graph,
-               "without effect: the backend records its steps where that pays")
-      ->group(kAccepted);
+  add_accepted_flags(app, flags.accepted);
   app.footer(
       "Examples:\n"
       "  fulmar serve\n"
@@ -124,6 +126,9 @@ Result<int> serve(ServeFlags flags) {
   const sigset_t ending = ending_signals();
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // before any thread starts, so that all inherit it
 
+  if (flags.accepted.debug) spdlog::set_level(spdlog::level::debug);
+  FULMAR_ASSIGN(const std::string device, named_device(flags.accepted));
+  if (!device.empty()) flags.model.device = device;
   ModelRegistry models;
   if (flags.dynamic_loading) {
     flags.admin.folder = flags.model.model;

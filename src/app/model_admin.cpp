@@ -16,6 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostJobs = 16;
 constexpr std::chrono::milliseconds kBurialRound{20};
+// Between a mixture's name and the number of a member: no name that a client would give.
+constexpr char kMemberMark = '\x1f';
 
 bool lies_below(const fs::path& root, const fs::path& path) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
@@ -61,6 +63,7 @@ LocalAdmin::LocalAdmin(ModelRegistry& models, ModelFlags model, ServeEngineFlags
       model_flags_(std::move(model)),
       engine_flags_(std::move(engine)),
       options_(std::move(options)),
+      files_(options_.states),
       jobs_(kMostJobs),
       thread_([this] { work(); }) {}
 
@@ -86,6 +89,10 @@ bool LocalAdmin::post(std::function<void()> job) { return jobs_.put(std::move(jo
 void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) {
   models_.add(served->model());
   loaded_.push_back({std::move(served), {}});
+  for (StateFolder::Kept& kept : files_.fitting(loaded_.back().served->config())) {
+    const Status added = add_state(loaded_.back(), {.name = kept.file.id}, std::move(kept.state));
+    if (!added) spdlog::warn("state file '{}' not registered: {}", kept.file.filename, added.error().text);
+  }
 }
 
 Status LocalAdmin::check_load(const ModelLoad& load) {
@@ -118,7 +125,7 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load) {
     FULMAR_ASSIGN(const fs::path vocabulary, confined_path(options_.root, load.vocabulary));
     flags.vocab = vocabulary.string();
   }
-  const ServeAs as{load.name, load.default_temperature, load.default_top_p};
+  const ServeAs as{load.name, load.default_temperature, load.default_top_p, load.end_text};
   FULMAR_ASSIGN(auto served, ServedEngine::open(flags, engine_flags_, as));
   const std::string id = served->model()->id;
   const std::vector<TunedState> facts = models_.states(id);
@@ -142,12 +149,25 @@ void LocalAdmin::carry_states(const Loaded& from, const std::vector<TunedState>&
   const ModelConfig &was = from.served->config(), &is = to.served->config();
   if (was.n_layer != is.n_layer || was.n_head != is.n_head || was.head_size != is.head_size) return;
   for (const TunedState& state : facts) {
-    const auto found = from.states.find(state.name);
-    if (found == from.states.end()) continue;
-    if (const Status added = add_state(to, state, found->second); !added) {
-      spdlog::warn("tuned state '{}' not carried over: {}", state.name, added.error().text);
+    if (const Status carried = carry_state(from, state, to); !carried) {
+      spdlog::warn("tuned state '{}' not carried over: {}", state.name, carried.error().text);
     }
   }
+}
+
+Status LocalAdmin::carry_state(const Loaded& from, const TunedState& state, Loaded& to) {
+  std::vector<std::string> names{state.name};
+  if (!state.mixture.empty()) names.clear();
+  for (const MixtureMember& member : state.mixture) {
+    if (!member.state.empty()) names.push_back(member.state);
+  }
+  for (const std::string& name : names) {
+    const auto found = from.states.find(name);
+    if (found == from.states.end()) return Error{ErrorKind::not_found, "its numbers are gone"};
+    FULMAR_TRY(add_numbers(to, name, found->second));
+  }
+  models_.add_state(to.served->model()->id, state);
+  return {};
 }
 
 bool LocalAdmin::remove_model(const std::string& name) {
@@ -172,12 +192,54 @@ Status LocalAdmin::load_state(const StateLoad& load) {
   return add_state(loaded, {load.name, load.default_temperature, load.default_top_p}, std::move(state));
 }
 
-Status LocalAdmin::add_state(Loaded& loaded, TunedState facts, TimeState state) {
-  const ServedModelPtr model = loaded.served->model();
-  FULMAR_TRY(model->engine->add_state(facts.name, state));
-  loaded.states.insert_or_assign(facts.name, std::move(state));
-  models_.add_state(model->id, std::move(facts));
+// Every file is read before anything changes.
+Status LocalAdmin::load_mixture(const MixtureLoad& load) {
+  if (loaded_.empty()) return Error{ErrorKind::unavailable, "no model is loaded"};
+  Loaded& loaded = loaded_.back();
+  std::vector<TimeState> states;
+  for (const std::string& file : load.paths) {
+    FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, file));
+    FULMAR_ASSIGN(TimeState state, read_time_state(path, loaded.served->config()));
+    states.push_back(std::move(state));
+  }
+  TunedState facts{load.name, load.default_temperature, load.default_top_p, {}};
+  for (TimeState& state : states) {
+    const std::string member = fmt::format("{}{}{}", load.name, kMemberMark, facts.mixture.size());
+    FULMAR_TRY(add_numbers(loaded, member, std::move(state)));
+    facts.mixture.push_back({member, load.weights[facts.mixture.size()]});
+  }
+  if (load.with_zero_state) facts.mixture.push_back({"", load.weights.back()});
+  models_.add_state(loaded.served->model()->id, std::move(facts));
   return {};
+}
+
+Status LocalAdmin::add_numbers(Loaded& loaded, const std::string& name, TimeState state) {
+  FULMAR_TRY(loaded.served->model()->engine->add_state(name, state));
+  loaded.states.insert_or_assign(name, std::move(state));
+  return {};
+}
+
+Status LocalAdmin::add_state(Loaded& loaded, TunedState facts, TimeState state) {
+  FULMAR_TRY(add_numbers(loaded, facts.name, std::move(state)));
+  models_.add_state(loaded.served->model()->id, std::move(facts));
+  return {};
+}
+
+Result<StateFile> LocalAdmin::keep_state_file(const std::string& filename, std::string_view bytes) {
+  if (loaded_.empty()) return Error{ErrorKind::unavailable, "No model loaded"};
+  Loaded& loaded = loaded_.back();
+  FULMAR_ASSIGN(StateFolder::Kept kept, files_.keep(filename, bytes, loaded.served->config()));
+  FULMAR_TRY(add_state(loaded, {.name = kept.file.id}, std::move(kept.state)));
+  return std::move(kept.file);
+}
+
+bool LocalAdmin::drop_state_file(const std::string& id) {
+  if (!files_.drop(id)) return false;
+  models_.remove_state(id);
+  for (Loaded& loaded : loaded_) {
+    if (loaded.states.erase(id) > 0) loaded.served->model()->engine->remove_state(id);
+  }
+  return true;
 }
 
 void LocalAdmin::remove_states() {

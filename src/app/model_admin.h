@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/served_engine.h"
+#include "app/state_folder.h"
 #include "base/mailbox.h"
 #include "files/time_state.h"
 #include "server/model_admin.h"
@@ -18,6 +19,7 @@ namespace fulmar {
 struct AdminOptions {
   std::filesystem::path root;    // files that clients name must lie below it; empty: anywhere
   std::filesystem::path folder;  // of model files that clients may switch between; empty: none
+  std::filesystem::path states;  // of tuned states that clients send; empty: they go with the server
 };
 
 // The file that a client's `name` means, symbolic links resolved. With a root, relative names start there and
@@ -42,20 +44,27 @@ class LocalAdmin : public ModelAdmin {
   Status load_model(const ModelLoad& load) override;
   bool remove_model(const std::string& name) override;
   Status load_state(const StateLoad& load) override;
+  Status load_mixture(const MixtureLoad& load) override;
   void remove_states() override;
+  Result<StateFile> keep_state_file(const std::string& filename, std::string_view bytes) override;
+  bool drop_state_file(const std::string& id) override;
+  std::vector<StateFile> state_files() const override { return files_.list(); }
   Status load_available(const std::string& id) override;
   std::vector<std::string> available() const override;
 
  private:
   struct Loaded {
     std::shared_ptr<ServedEngine> served;
-    std::map<std::string, TimeState> states;  // to carry over to a model that replaces this one
+    // By their names in the engine, members of mixtures too; to carry over to a model that replaces this one.
+    std::map<std::string, TimeState> states;
   };
 
   void work();
   Status check_memory(const std::filesystem::path& path) const;
   Status open(const std::filesystem::path& path, const ModelLoad& load);
+  Status add_numbers(Loaded& loaded, const std::string& name, TimeState state);
   Status add_state(Loaded& loaded, TunedState facts, TimeState state);
+  Status carry_state(const Loaded& from, const TunedState& state, Loaded& to);
   void carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to);
   void retire(std::shared_ptr<ServedEngine> served);
   // Ends retired models whose last request has gone: never on the engine's own thread.
@@ -65,6 +74,7 @@ class LocalAdmin : public ModelAdmin {
   const ModelFlags model_flags_;
   const ServeEngineFlags engine_flags_;
   const AdminOptions options_;
+  StateFolder files_;
   std::vector<Loaded> loaded_;  // in order of loading
   std::vector<std::shared_ptr<ServedEngine>> retired_;
   Mailbox<std::function<void()>> jobs_;

@@ -120,8 +120,15 @@ asio::awaitable<bool> Connection::read_request() {
   Incoming incoming;
   incoming.parser.header_limit(
       static_cast<uint32_t>(std::min<size_t>(shared_.options.max_head_bytes, UINT32_MAX)));
-  incoming.parser.body_limit(shared_.options.max_body_bytes);
+  incoming.parser.body_limit(boost::none);  // until the head says which one holds
   if (!co_await read_head(incoming)) co_return false;
+  const auto& limit_of = shared_.options.body_limit;
+  body_limit_ = limit_of ? limit_of(request_) : shared_.options.max_body_bytes;
+  incoming.parser.body_limit(body_limit_);
+  if (incoming.parser.content_length().value_or(0) > body_limit_) {
+    co_await refuse_failure(http::error::body_limit);
+    co_return false;
+  }
   if (!co_await read_body(incoming)) co_return false;
   request_.body = std::move(incoming.parser.get().body());
   co_return true;
@@ -196,8 +203,7 @@ asio::awaitable<void> Connection::refuse_failure(const error_code& failure) {
     error_code ignored;
     socket_.close(ignored);
   } else if (status == 413) {
-    co_await refuse(status,
-                    "the body is larger than " + std::to_string(shared_.options.max_body_bytes) + " bytes");
+    co_await refuse(status, "the body is larger than " + std::to_string(body_limit_) + " bytes");
   } else if (status == 431) {
     co_await refuse(status,
                     "the head is larger than " + std::to_string(shared_.options.max_head_bytes) + " bytes");

@@ -113,6 +113,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   bool keep_alive_ = true;
   bool http_1_0_ = false;
   bool head_only_ = false;
+  size_t body_limit_ = 0;
 
   std::shared_ptr<ExchangeState> answering_;
   bool chunked_ = false;        // the stream's framing

@@ -77,6 +77,9 @@ struct HttpServerOptions {
   size_t max_connections = 16384;            // further ones are closed at once
   size_t max_head_bytes = size_t{64} << 10;  // request line and headers; beyond: 431
   size_t max_body_bytes = size_t{64} << 20;  // beyond: 413
+  // The bound for one request, of which the head alone is known; empty: max_body_bytes for all. Runs on an IO
+  // thread.
+  std::function<size_t(const HttpRequest& head)> body_limit;
   size_t max_stream_backlog_bytes = size_t{4}
                                     << 20;  // unsent bytes of one stream; beyond: the client is cut off
   std::chrono::milliseconds idle_timeout{75'000};    // a kept-alive connection between two requests

@@ -81,7 +81,7 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   shape.service_tier = fields.text("service_tier").has_value();
   shape.include_usage = generation.include_usage;
   submission.model_name = raw ? model->id : model_name(fields, model->id);
-  if (const auto session = read_session(fields)) {
+  if (const auto session = read_session(*call, fields)) {
     if (submission.rows_per_prompt > 1) {
       fields.fail(
           bad_value("'n' above 1 cannot be combined with 'session_id'", "n", "unsupported_parameter"));
@@ -125,7 +125,7 @@ void lightning_chat(std::shared_ptr<Call> call) {
     last.role = "user";
     last.content = contents.front();
   }
-  const bool in_session = read_session(fields).has_value();
+  const bool in_session = read_session(*call, fields).has_value();
   if (in_session && contents.size() > 1) {
     fields.fail(bad_value("State mode only supports a single contents item", "contents"));
   }

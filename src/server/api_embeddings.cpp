@@ -179,6 +179,7 @@ void embed_texts(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   const ServedModelPtr model = pick_model(*call, fields);
   if (!model) return call->fail(fields.fault());
+  if (!model->mixture.empty()) fields.fail(bad_value("a mixture of states cannot embed", "model"));
   const VectorForm form = read_form(fields);
   auto inputs = read_inputs(fields, *model, call->service().options.limits);
   const std::string name = model_name(fields, model->id);

@@ -27,8 +27,8 @@ void submit_contents(std::shared_ptr<Call> call, const NativeRoute& route) {
 void contents_on_chat_path(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
-  submit_native(std::move(call), fields, {.defaults = kNativeDefaults, .session = read_session(fields)},
-                contents);
+  const NativeRoute route{.defaults = kNativeDefaults, .session = read_session(*call, fields)};
+  submit_native(std::move(call), fields, route, contents);
 }
 
 void v2_chat(std::shared_ptr<Call> call) {

@@ -64,7 +64,7 @@ void write_session(JsonWriter& json, const SessionInfo& session) {
 void session_chat(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   NativeRoute route{.defaults = kNativeDefaults, .endpoint = "state.chat.completions"};
-  route.session = read_session(fields);
+  route.session = read_session(*call, fields);
   if (!fields.failed() && !route.session) fields.fail(bad_value("Missing session_id parameter"));
   const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
   if (!fields.failed() && contents.size() != 1) {

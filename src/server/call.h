@@ -10,6 +10,7 @@
 #include "net/json_value.h"
 #include "server/answer_rules.h"
 #include "server/auth.h"
+#include "server/branch_indices.h"
 #include "server/errors.h"
 #include "server/metrics.h"
 #include "server/model_admin.h"
@@ -29,6 +30,7 @@ struct Service {
   Metrics metrics;
   AnswerConstraints constraints = {};
   ResponseStore responses = {};
+  const std::shared_ptr<BranchIndices> branches = std::make_shared<BranchIndices>();
   std::atomic<bool> draining{false};
 
   AuthRules auth_rules() const { return {options.password, options.auth_all, options.open_translate}; }

@@ -4,10 +4,16 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 
 #include "net/json.h"
 
 namespace fulmar {
+namespace {
+
+constexpr double kLargestListed = 1e9;
+
+}  // namespace
 
 bool holds_something(const JsonValue* value) {
   if (!value || value->is_null()) return false;
@@ -97,6 +103,26 @@ std::optional<std::vector<std::string>> Fields::texts(std::string_view name) {
       return std::nullopt;
     }
     list.push_back(element.as_string());
+  }
+  return list;
+}
+
+std::optional<std::vector<double>> Fields::numbers(std::string_view name) {
+  const JsonValue* found = find(name);
+  if (!found) return std::nullopt;
+  if (!found->is_array()) {
+    fail_type(name, *found, "an array of numbers");
+    return std::nullopt;
+  }
+  std::vector<double> list;
+  for (const JsonValue& element : found->as_array()) {
+    const std::optional<double> value = lenient_number(element);
+    if (!value || !(std::abs(*value) <= kLargestListed)) {
+      fail_type(fmt::format("{}[{}]", name, list.size()), element,
+                fmt::format("a number of at most {:g} in size", kLargestListed));
+      return std::nullopt;
+    }
+    list.push_back(*value);
   }
   return list;
 }

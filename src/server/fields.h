@@ -35,6 +35,8 @@ class Fields {
   std::optional<double> number(std::string_view name, double least, double most);
   std::optional<uint64_t> unsigned_integer(std::string_view name);
   std::optional<std::string> text(std::string_view name);
+  // A list of lenient numbers, none of them beyond 1e9.
+  std::optional<std::vector<double>> numbers(std::string_view name);
   // A list of strings; a bare string counts as a list of one.
   std::optional<std::vector<std::string>> texts(std::string_view name);
   // Null when absent or at fault.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -16,6 +17,7 @@ struct ModelLoad {
   std::string name;        // the id under which it is served; empty: the file's
   std::string precision;   // as the client called it; empty: the native one
   std::string vocabulary;  // file; empty: chosen from the model
+  std::string end_text;    // ends the turns of chats, besides what usually does; empty: nothing more
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
 };
@@ -25,6 +27,25 @@ struct StateLoad {
   std::string name;
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
+};
+
+// A mixture of tuned states under one name.
+struct MixtureLoad {
+  std::vector<std::string> paths;
+  bool with_zero_state = false;  // as a further, last member
+  std::vector<double> weights;   // one per member; their sum is not 0
+  std::string name;
+  std::optional<double> default_temperature;
+  std::optional<double> default_top_p;
+};
+
+// A file with a tuned state that a client sent.
+struct StateFile {
+  std::string id;  // the file name without its extension
+  std::string filename;
+  int64_t bytes = 0;
+  int64_t tensors = 0;
+  int64_t created = 0;  // unix seconds
 };
 
 class ModelAdmin {
@@ -48,10 +69,20 @@ class ModelAdmin {
   virtual bool remove_model(const std::string& name) = 0;
   // For the default model.
   virtual Status load_state(const StateLoad& load) = 0;
+  virtual Status load_mixture(const MixtureLoad& load) = 0;
+  // All, mixtures too.
   virtual void remove_states() = 0;
+
+  // Keeps a file under its id, in the place of one of the same id, and registers it as a tuned state of the
+  // default model. `invalid` for names that are no plain file names and for files that do not fit the model.
+  virtual Result<StateFile> keep_state_file(const std::string& filename, std::string_view bytes) = 0;
+  virtual bool drop_state_file(const std::string& id) = 0;
 
   // Puts this model in the place of those that are loaded; their running requests finish.
   virtual Status load_available(const std::string& id) = 0;
+
+  // From any thread, by id.
+  virtual std::vector<StateFile> state_files() const = 0;
 
   // From any thread: ids of the model files that load_available takes; empty without a folder of models.
   virtual std::vector<std::string> available() const = 0;

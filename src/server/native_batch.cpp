@@ -50,9 +50,10 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
   submission.request_id = next_native_id(now);
   submission.endpoint = route.endpoint;
   submission.refuse_if_never_run = route.refuse_if_never_run;
-  auto writer =
-      std::make_unique<NativeWriter>(AnswerHead{submission.request_id, {}, now, submission.model_name},
-                                     route.shape, submission.generation.include_usage);
+  const AnswerHead head{submission.request_id, {}, now, submission.model_name};
+  const bool usage = submission.generation.include_usage;
+  auto writer = route.branch ? std::make_unique<BranchWriter>(head, route.shape, usage, *route.branch)
+                             : std::make_unique<NativeWriter>(head, route.shape, usage);
   submit(std::move(call), std::move(submission), std::move(writer));
 }
 

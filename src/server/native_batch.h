@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/branch_writer.h"
 #include "server/intake.h"
-#include "server/native_writer.h"
 
 namespace fulmar {
 
@@ -20,6 +20,7 @@ struct NativeRoute {
   std::string_view empty_text = "Empty prompts list";  // the error for a list without prompts
   bool refuse_if_never_run = false;
   std::optional<SessionUse> session = {};  // continued by the only prompt
+  std::optional<BranchTurn> branch = {};   // of a session tree, beside `session`
 };
 
 // Encodes the prompts exactly as given and submits them. `adjust` may be null; it changes what was read of

@@ -46,6 +46,7 @@ std::string NativeWriter::write_whole(std::vector<Choice> choices, const Totals&
   }
   json.end_array();
   write_usage(json, totals);
+  write_extra(json);
   return json.end_object().take();
 }
 

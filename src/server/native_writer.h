@@ -28,6 +28,9 @@ class NativeWriter : public Writer {
   std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
 
  private:
+  // Further members of a whole answer.
+  virtual void write_extra(JsonWriter&) const {}
+
   AnswerHead head_;
   const NativeShape shape_;
   const bool include_usage_;

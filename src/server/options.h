@@ -12,7 +12,9 @@ struct ServerLimits {
   int64_t max_tokens = 65536;           // per row; larger requests are clamped
   int64_t max_request_rows = 4096;      // rows of one request; more are refused
   int64_t max_prompt_tokens = 1 << 24;  // over all rows of one request
+  int64_t max_mixture_files = 4;        // tuned states of one mixture
   size_t max_body_bytes = size_t{64} << 20;
+  size_t max_file_bytes = size_t{512} << 20;  // bodies that are files
 };
 
 struct ServerOptions {

@@ -3,15 +3,18 @@
 
 #include "server/api_admin.h"
 #include "server/api_big_batch.h"
+#include "server/api_branches.h"
 #include "server/api_chat.h"
 #include "server/api_control.h"
 #include "server/api_embeddings.h"
 #include "server/api_fim.h"
+#include "server/api_mixture.h"
 #include "server/api_native.h"
 #include "server/api_openai.h"
 #include "server/api_responses.h"
 #include "server/api_sessions.h"
 #include "server/api_state.h"
+#include "server/api_state_files.h"
 #include "server/api_status.h"
 #include "server/api_text.h"
 #include "server/api_translate.h"
@@ -58,6 +61,8 @@ constexpr Route kRoutes[] = {
 
     // Sessions.
     {"POST", "/state/chat/completions", kNative, Access::key, session_chat},
+    {"POST", "/multi_state/chat/completions", kNative, Access::key, branch_chat, true},
+    {"POST", "/v1/advanced/multi_state", kNative, Access::key, branch_chat, true},
     {"POST", "/state/status", kNative, Access::key, list_sessions, true},
     {"POST", "/v1/admin/state/status", kNative, Access::key, list_sessions, true},
     {"POST", "/state/delete", kNative, Access::key, delete_session, true},
@@ -75,7 +80,16 @@ constexpr Route kRoutes[] = {
     {"POST", "/removemodel", kAdmin, Access::key, remove_models},
     {"POST", "/loadstatemodel", kAdmin, Access::key, load_state_file},
     {"POST", "/removestatemodel", kAdmin, Access::key, remove_states},
+    {"POST", "/mrss_loadstatemodel", kAdmin, Access::key, load_mixture},
+    {"POST", "/mrss_set_gatingweight", kAdmin, Access::key, set_mixture_weights},
     {"POST", "/v1/model/load", kOpenai, Access::key, load_available_model},
+
+    // Files with tuned states that clients send.
+    {"POST", "/v1/state/upload", kNative, Access::key, upload_state_file, true, nullptr, true},
+    {"GET", "/v1/state/list", kNative, Access::key, list_state_files},
+    {"POST", "/v1/state/list", kNative, Access::key, list_state_files},
+    {"DELETE", "/v1/state/delete", kNative, Access::key, delete_state_file},
+    {"POST", "/v1/state/delete", kNative, Access::key, delete_state_file},
 
     // Text and tokens.
     {"POST", "/v1/embeddings", kOpenai, Access::key, embed_texts},

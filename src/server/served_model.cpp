@@ -1,6 +1,8 @@
 // Names and the list of loaded models.
 #include "server/served_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace fulmar {
@@ -25,15 +27,17 @@ std::string_view without_state(std::string_view name, std::string_view state) {
   return name.back() == ' ' ? name.substr(0, name.size() - 1) : std::string_view();
 }
 
-// Holds on to `model` for as long as it lives itself.
+// A copy of the facts that holds on to `model` for as long as it lives itself.
+struct Variant {
+  ServedModelPtr model;
+  ServedModel facts;
+};
+
 ServedModelPtr started_from(const ServedModelPtr& model, const TunedState& state) {
-  struct Started {
-    ServedModelPtr model;
-    ServedModel facts;
-  };
-  auto started = std::make_shared<Started>(Started{model, *model});
+  auto started = std::make_shared<Variant>(Variant{model, *model});
   ServedModel& facts = started->facts;
   facts.initial_state = state.name;
+  facts.mixture = state.mixture;
   if (state.default_temperature) facts.default_temperature = state.default_temperature;
   if (state.default_top_p) facts.default_top_p = state.default_top_p;
   return {started, &facts};
@@ -50,6 +54,27 @@ std::string served_id(std::string_view path) {
     }
   }
   return std::string(name);
+}
+
+Result<std::vector<MixtureMember>> weighted(std::vector<MixtureMember> members,
+                                            const std::vector<double>& weights) {
+  if (weights.size() > members.size()) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("{} weights for a mixture of {} states", weights.size(), members.size())};
+  }
+  double sum = 0;
+  for (size_t i = 0; i < members.size(); ++i) {
+    members[i].weight = i < weights.size() ? weights[i] : 0.0;
+    sum += members[i].weight;
+  }
+  if (sum == 0) return Error{ErrorKind::invalid, "the weights of a mixture add up to 0"};
+  return members;
+}
+
+ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMember> mixture) {
+  auto variant = std::make_shared<Variant>(Variant{model, *model});
+  variant->facts.mixture = std::move(mixture);
+  return {variant, &variant->facts};
 }
 
 void ModelRegistry::add(ServedModelPtr model) {
@@ -87,6 +112,18 @@ bool ModelRegistry::add_state(std::string_view id, TunedState state) {
   std::erase_if(entry->states, [&](const TunedState& old) { return old.name == state.name; });
   entry->states.push_back(std::move(state));
   return true;
+}
+
+bool ModelRegistry::change_state(std::string_view name, const std::function<void(TunedState&)>& change) {
+  std::lock_guard lock(mutex_);
+  for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
+    for (TunedState& state : entry->states) {
+      if (name != state.name && !names(without_state(name, state.name), *entry->model)) continue;
+      change(state);
+      return true;
+    }
+  }
+  return false;
 }
 
 void ModelRegistry::remove_state(std::string_view name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,12 +30,14 @@ struct ServedModel {
   Engine* engine = nullptr;
   const Tokenizer* tokenizer = nullptr;
 
+  std::string end_text;              // ends the turns of chats besides the usual texts; empty: nothing more
   std::optional<int32_t> end_token;  // ends every row unless ignore_eos; nothing: id 0 is data
   StopDefaults stops;                // of this vocabulary
   bool thinks = false;               // chats end in a think suffix by default
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
-  std::string initial_state;  // tuned state that rows start from where they continue no session
+  std::string initial_state;           // tuned state that rows start from where they continue no session
+  std::vector<MixtureMember> mixture;  // when that state is a mixture: what it consists of
 };
 
 // A tuned state of a model. Its numbers are in the model's engine, under the same name.
@@ -42,12 +45,19 @@ struct TunedState {
   std::string name;
   std::optional<double> default_temperature;  // each before the model's own
   std::optional<double> default_top_p;
+  std::vector<MixtureMember> mixture;  // not empty: several states of the engine under this one name
 };
 
 using ServedModelPtr = std::shared_ptr<const ServedModel>;
 
 // The file name without directory and without .pth, .safetensors, .st or .gguf.
 std::string served_id(std::string_view path);
+
+// `members` with these weights; further members get 0. Error: more weights than members, or a sum of 0.
+Result<std::vector<MixtureMember>> weighted(std::vector<MixtureMember> members,
+                                            const std::vector<double>& weights);
+// The same model with another mixture. Holds on to `model`.
+ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMember> mixture);
 
 // Thread-safe. The default model is the one added last.
 class ModelRegistry {
@@ -64,6 +74,8 @@ class ModelRegistry {
 
   // Replaces the model's state of the same name. False when there is no model of that id.
   bool add_state(std::string_view id, TunedState state);
+  // Lets `change` alter the state of that name, bare or after its model's, and says whether there is one.
+  bool change_state(std::string_view name, const std::function<void(TunedState&)>& change);
   void remove_state(std::string_view name);
   void clear_states();
   std::vector<TunedState> states(std::string_view id) const;

@@ -1,6 +1,7 @@
 // Start, dispatch and stop.
 #include "server/server.h"
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 
@@ -37,6 +38,15 @@ HttpResponse format_net_error(const HttpRequest& request, int status, std::strin
   return response;
 }
 
+// Files may be larger than what is parsed, for callers that have shown the key already.
+size_t body_limit(const Service& service, const HttpRequest& head) {
+  const ServerLimits& limits = service.options.limits;
+  const RouteMatch match = find_route(head.method, head.path);
+  if (!match.route || !match.route->takes_bytes) return limits.max_body_bytes;
+  const bool trusted = has_key(service.auth_rules(), match.route->access, head, JsonValue());
+  return trusted ? std::max(limits.max_body_bytes, limits.max_file_bytes) : limits.max_body_bytes;
+}
+
 }  // namespace
 
 class Server::Impl {
@@ -53,6 +63,7 @@ class Server::Impl {
     net.port = options.port;
     net.threads = options.io_threads;
     net.max_body_bytes = options.limits.max_body_bytes;
+    net.body_limit = [service = service_](const HttpRequest& head) { return body_limit(*service, head); };
     net.format_error = format_net_error;
     auto started =
         HttpServer::start(net, [this](std::shared_ptr<Exchange> exchange) { dispatch(std::move(exchange)); });

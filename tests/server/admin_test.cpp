@@ -22,6 +22,7 @@ class NamesOnly : public ModelAdmin {
     if (load.path == "bad") return Error{ErrorKind::not_found, "no file 'bad'"};
     auto facts = std::make_shared<ServedModel>(*rig_.model);
     facts->id = load.name;
+    facts->end_text = load.end_text;
     facts->default_temperature = load.default_temperature;
     rig_.models.add(facts);
     return {};
@@ -39,7 +40,30 @@ class NamesOnly : public ModelAdmin {
     rig_.models.add_state(model->id, {load.name, load.default_temperature, load.default_top_p});
     return {};
   }
+  Status load_mixture(const MixtureLoad& load) override {
+    TunedState state{load.name, load.default_temperature, load.default_top_p, {}};
+    for (const std::string& path : load.paths) {
+      if (path == "bad") return Error{ErrorKind::corrupt, "bad state"};
+      state.mixture.push_back({path, load.weights[state.mixture.size()]});
+    }
+    if (load.with_zero_state) state.mixture.push_back({"", load.weights.back()});
+    rig_.models.add_state(rig_.models.find({}, false)->id, std::move(state));
+    return {};
+  }
   void remove_states() override { rig_.models.clear_states(); }
+  Result<StateFile> keep_state_file(const std::string& filename, std::string_view bytes) override {
+    if (bytes == "bad") return Error{ErrorKind::invalid, "bad state"};
+    files_ = {{.id = served_id(filename),
+               .filename = filename,
+               .bytes = static_cast<int64_t>(bytes.size()),
+               .tensors = 2,
+               .created = 5}};
+    return files_.front();
+  }
+  bool drop_state_file(const std::string& id) override {
+    return std::erase_if(files_, [&](const StateFile& file) { return file.id == id; }) > 0;
+  }
+  std::vector<StateFile> state_files() const override { return files_; }
   std::vector<std::string> available() const override { return {"one", "two"}; }
   Status load_available(const std::string& id) override {
     if (id == "one") return {};
@@ -48,6 +72,7 @@ class NamesOnly : public ModelAdmin {
 
  private:
   ServerRig& rig_;
+  std::vector<StateFile> files_;
 };
 
 class AdminRig : public ServerRig {
@@ -160,6 +185,149 @@ TEST(Admin, Errors) {
   EXPECT_EQ(rig.get("/models").body, R"([{"object":"models","id":"tiny-rwkv7"}])");
   const ServerRig fixed;
   EXPECT_EQ(fixed.post("/loadmodel", R"({"model_filename":"m"})").status, 501);
+}
+
+// "state=weight" of each member.
+std::string members_of(const Ask& ask) {
+  std::string text;
+  for (const MixtureMember& member : ask.state.mixture) {
+    text += fmt::format("{}={} ", member.state, member.weight);
+  }
+  return text;
+}
+
+TEST(Mixtures, LoadedWeighedAndUsedByName) {
+  AdminRig rig;
+  EXPECT_EQ(rig.post("/mrss_loadstatemodel",
+                     R"({"state_viewname":"M","state_filenames":["a","b"],"contain_originalstate":"True",)"
+                     R"("state_gatingweight":["0.5",2],"default_temperature":"0.3"})")
+                .body,
+            kSuccess);
+  EXPECT_NE(rig.get("/models").body.find(R"("id":"tiny-rwkv7 M")"), std::string::npos);
+  const auto ask = [&](const std::string& more) {
+    EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","model":"tiny-rwkv7 M")" + more + "}").status,
+              200);
+    return members_of(rig.last_ask());
+  };
+  EXPECT_EQ(ask(""), "a=0.5 b=2 =0 ");
+  EXPECT_EQ(rig.last_ask().state.initial_state, "");
+  EXPECT_FLOAT_EQ(rig.last_ask().sampling.temperature, 0.3f);
+  EXPECT_EQ(ask(R"(,"mrss_gatingweight":[1,"1",1])"), "a=1 b=1 =1 ");
+  for (const char* name : {"M", "tiny-rwkv7 M"}) {
+    EXPECT_EQ(rig.post("/mrss_set_gatingweight", fmt::format(R"({{"state_viewname":"{}",)"
+                                                             R"("state_gatingweight":[0,0,3]}})",
+                                                             name))
+                  .body,
+              kSuccess);
+  }
+  EXPECT_EQ(ask(""), "a=0 b=0 =3 ");
+  EXPECT_EQ(rig.post("/mrss_loadstatemodel", R"({"state_viewname":"E","state_filenames":["a","b"]})").body,
+            kSuccess);
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","state_id":"E"})").status, 200);
+  EXPECT_EQ(members_of(rig.last_ask()), "a=1 b=1 ");
+}
+
+TEST(Mixtures, Errors) {
+  AdminRig rig;
+  rig.post("/mrss_loadstatemodel", R"({"state_viewname":"M","state_filenames":["a","b"]})");
+  rig.post("/loadstatemodel", R"({"state_filename":"s","state_viewname":"S"})");
+  const std::string before = rig.get("/models").body;
+  const std::tuple<const char*, const char*, int> cases[] = {
+      {"/mrss_loadstatemodel", R"({"state_filenames":["a"]})", 400},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X"})", 400},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":[]})", 400},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":[7]})", 400},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a"],"state_gatingweight":[0]})",
+       400},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a"],"state_gatingweight":[1,1]})",
+       400},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a"],"state_gatingweight":["x"]})",
+       400},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a","b","c","d","e"]})", 500},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a","bad"]})", 500},
+      {"/mrss_set_gatingweight", R"({"state_viewname":"X","state_gatingweight":[1]})", 500},
+      {"/mrss_set_gatingweight", R"({"state_viewname":"S","state_gatingweight":[1]})", 500},
+      {"/mrss_set_gatingweight", R"({"state_viewname":"M"})", 400},
+      {"/mrss_set_gatingweight", R"({"state_viewname":"M","state_gatingweight":[]})", 400},
+      {"/mrss_set_gatingweight", R"({"state_viewname":"M","state_gatingweight":[1,1,1]})", 400},
+      {"/v1/completions", R"({"prompt":"x","model":"tiny-rwkv7 M","mrss_gatingweight":[0,0]})", 400},
+      {"/v1/completions", R"({"prompt":"x","model":"tiny-rwkv7 M","mrss_gatingweight":7})", 400},
+      {"/v1/embeddings", R"({"input":"x","model":"tiny-rwkv7 M"})", 400},
+  };
+  for (const auto& [path, body, status] : cases) {
+    const Reply reply = rig.post(path, body);
+    EXPECT_EQ(reply.status, status) << path << body << reply.body;
+    EXPECT_TRUE(reply.body.starts_with(path[1] == 'm' ? R"({"detail":")" : R"({"error":)")) << reply.body;
+  }
+  EXPECT_EQ(rig.get("/models").body, before);
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+Headers form_header() {
+  Headers headers;
+  headers.set("Content-Type", "multipart/form-data; boundary=XX");
+  return headers;
+}
+
+std::string form(const std::string& disposition, const std::string& content) {
+  return "--XX\r\nContent-Disposition: form-data; " + disposition + "\r\n\r\n" + content + "\r\n--XX--\r\n";
+}
+
+TEST(StateFiles, SentListedAndDeleted) {
+  AdminRig rig;
+  EXPECT_EQ(rig.get("/v1/state/list").body, R"({"object":"list","data":[]})");
+  EXPECT_EQ(
+      rig.post("/v1/state/upload", form(R"(name="file"; filename="p.st")", "\r\n--X"), form_header()).body,
+      R"({"object":"rwkv.state","state_id":"p"})");
+  EXPECT_EQ(
+      rig.post("/v1/state/list", "").body,
+      R"({"object":"list","data":[{"state_id":"p","filename":"p.st","size_bytes":5,"tensor_count":2,"created":5}]})");
+  EXPECT_EQ(rig.send("DELETE", "/v1/state/delete", R"({"state_id":"p"})").body,
+            R"({"object":"rwkv.state","state_id":"p","deleted":true})");
+  const Reply again = rig.post("/v1/state/delete", R"({"state_id":"p"})");
+  EXPECT_EQ(again.status, 404);
+  EXPECT_EQ(again.body, R"({"object":"rwkv.state","state_id":"p","deleted":false})");
+}
+
+TEST(StateFiles, Errors) {
+  AdminRig rig;
+  for (const std::string& body :
+       {std::string(), std::string("--XX--"), std::string("x"), form(R"(name="file")", "x"),
+        form(R"(name="other"; filename="a.st")", "x"), form(R"(name="file"; filename="a.st")", "bad"),
+        form(R"(filename="a.st")", "x"),
+        std::string("--XX\r\nContent-Disposition: form-data; name=\"file\"")}) {
+    const Reply reply = rig.post("/v1/state/upload", body, form_header());
+    EXPECT_EQ(reply.status, 400) << body;
+    EXPECT_TRUE(reply.body.starts_with(R"({"error":")")) << reply.body;
+  }
+  EXPECT_EQ(rig.post("/v1/state/upload", "{}").status, 400);
+  EXPECT_EQ(rig.post("/v1/state/delete", "{}").status, 400);
+  EXPECT_EQ(rig.get("/v1/state/list").body, R"({"object":"list","data":[]})");
+}
+
+TEST(StateFiles, MayBeLargerThanOtherBodiesForThoseWithTheKey) {
+  ServerOptions options;
+  options.limits.max_body_bytes = 1000;
+  options.password = "p";
+  const ServerRig rig(options);
+  const std::string large(5000, 'x');
+  Headers key = form_header();
+  EXPECT_EQ(rig.post("/v1/state/upload", large, key).status, 413);
+  key.set("Authorization", "Bearer p");
+  EXPECT_EQ(rig.post("/v1/state/upload", large, key).status, 400) << "read, and found to be no form";
+  EXPECT_EQ(rig.post("/v1/completions", large, key).status, 413);
+}
+
+TEST(Admin, AnEndTokenOfAModelEndsItsChats) {
+  AdminRig rig;
+  EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","model_viewname":"E","endtoken":"\\n\\nBob's:",)"
+                                   R"("template":"x","rope_theta":1})")
+                .body,
+            kSuccess);
+  rig.post("/v1/chat/completions", R"({"model":"E","messages":[{"role":"user","content":"x"}]})");
+  EXPECT_EQ(rig.last_ask().stop.texts, (std::vector<std::string>{"\n\nUser:", "\nUser:", "\n\nBob's:"}));
+  EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","endtoken":"\\x"})").status, 400);
+  EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","template":7})").status, 400);
 }
 
 }  // namespace

@@ -1,0 +1,155 @@
+#include "app/state_folder.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/log.h"
+#include "base/unix_time.h"
+#include "server/served_model.h"
+
+namespace fulmar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLongestName = 128;
+constexpr std::array<std::string_view, 3> kEndings{".pth", ".st", ".safetensors"};
+
+Status check_name(const std::string& name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  const bool ends_well = std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
+    return name.size() > ending.size() && name.ends_with(ending);
+  });
+  if (ends_well && name.size() <= kLongestName && name.front() != '.' &&
+      std::all_of(name.begin(), name.end(), fits)) {
+    return {};
+  }
+  return Error{ErrorKind::invalid,
+               fmt::format("the file name is '{}'; wanted at most {} of A-Z a-z 0-9 . _ - and one of the "
+                           "endings {}",
+                           name, kLongestName, fmt::join(kEndings, ", "))};
+}
+
+Status write_file(const fs::path& path, std::string_view bytes) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (out) return {};
+  return Error{ErrorKind::io,
+               fmt::format("'{}' could not be written: {}", path.string(), std::strerror(errno))};
+}
+
+// What the list says of a file; the number of tensors is 0 for one that cannot be read.
+StateFile describe_file(const fs::path& path, const std::string& filename) {
+  std::error_code error;
+  StateFile file{.id = served_id(filename), .filename = filename, .created = unix_seconds()};
+  file.bytes = static_cast<int64_t>(fs::file_size(path, error));
+  if (const auto checkpoint = open_checkpoint(path)) {
+    file.tensors = static_cast<int64_t>((*checkpoint)->tensors().size());
+  }
+  const auto written = fs::last_write_time(path, error);
+  if (!error) {
+    const auto system = std::chrono::file_clock::to_sys(written).time_since_epoch();
+    file.created = std::chrono::duration_cast<std::chrono::seconds>(system).count();
+  }
+  return file;
+}
+
+}  // namespace
+
+StateFolder::StateFolder(fs::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (check_name(name)) insert(describe_file(entry->path(), name));
+  }
+}
+
+StateFolder::~StateFolder() {
+  std::error_code ignored;
+  if (temporary_) fs::remove_all(folder_, ignored);
+}
+
+Status StateFolder::make_temporary() {
+  if (!folder_.empty()) return {};
+  std::error_code error;
+  std::string name = (fs::temp_directory_path(error) / "fulmar-states-XXXXXX").string();
+  if (error || ::mkdtemp(name.data()) == nullptr) {
+    return Error{ErrorKind::io, fmt::format("no folder for state files: {}", std::strerror(errno))};
+  }
+  folder_ = name;
+  temporary_ = true;
+  return {};
+}
+
+Result<StateFolder::Kept> StateFolder::keep(const std::string& filename, std::string_view bytes,
+                                            const ModelConfig& config) {
+  FULMAR_TRY(check_name(filename));
+  FULMAR_TRY(make_temporary());
+  // Under another name until it is known to be good; the ending says how to read it.
+  const fs::path incoming = folder_ / (".incoming." + filename);
+  Status written = write_file(incoming, bytes);
+  Result<TimeState> state = written ? read_time_state(incoming, config) : Result<TimeState>(written.error());
+  std::error_code error;
+  if (!state) {
+    fs::remove(incoming, error);
+    if (!written) return written.error();
+    return Error{ErrorKind::invalid,
+                 fmt::format("'{}' is no state for this model: {}", filename, state.error().text)};
+  }
+  StateFile file = describe_file(incoming, filename);
+  drop(file.id);
+  fs::rename(incoming, folder_ / filename, error);
+  if (error) return Error{ErrorKind::io, fmt::format("'{}': {}", filename, error.message())};
+  insert(file);
+  return Kept{std::move(file), std::move(*state)};
+}
+
+bool StateFolder::drop(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(files_.begin(), files_.end(), [&](const StateFile& file) { return file.id == id; });
+  if (found == files_.end()) return false;
+  std::error_code ignored;
+  fs::remove(folder_ / found->filename, ignored);
+  files_.erase(found);
+  return true;
+}
+
+std::vector<StateFolder::Kept> StateFolder::fitting(const ModelConfig& config) const {
+  std::vector<Kept> kept;
+  for (StateFile& file : list()) {
+    Result<TimeState> state = read_time_state(folder_ / file.filename, config);
+    if (state) {
+      kept.push_back({std::move(file), std::move(*state)});
+    } else {
+      spdlog::info("state file '{}' is not for this model: {}", file.filename, state.error().text);
+    }
+  }
+  return kept;
+}
+
+std::vector<StateFile> StateFolder::list() const {
+  std::lock_guard lock(mutex_);
+  return files_;
+}
+
+void StateFolder::insert(StateFile file) {
+  std::lock_guard lock(mutex_);
+  const auto place =
+      std::lower_bound(files_.begin(), files_.end(), file.id,
+                       [](const StateFile& one, const std::string& id) { return one.id < id; });
+  files_.insert(place, std::move(file));
+}
+
+}  // namespace fulmar

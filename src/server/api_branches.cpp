@@ -1,0 +1,48 @@
+// A turn on a node: reads one session, writes the next.
+#include "server/api_branches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "server/native_batch.h"
+
+namespace fulmar {
+namespace {
+
+int64_t highest_branch(const ServedModel& model, const std::string& tree) {
+  int64_t highest = 0;
+  for (const SessionInfo& session : model.engine->sessions()) {
+    highest = std::max(highest, branch_index(session.id, tree));
+  }
+  return highest;
+}
+
+}  // namespace
+
+void branch_chat(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  auto session = read_session(*call, fields);
+  if (!session) fields.fail(bad_value("Missing session_id parameter"));
+  const auto from = fields.integer("dialogue_idx", 0, std::numeric_limits<int32_t>::max());
+  if (!from) fields.fail(bad_value("Missing dialogue_idx parameter"));
+  const auto contents = fields.texts("contents").value_or(std::vector<std::string>());
+  if (contents.size() != 1) fields.fail(bad_value("Request must contain exactly one prompt"));
+  const ServedModelPtr model = pick_model(*call, fields);
+  if (fields.failed()) return call->fail(fields.fault());
+
+  const std::string tree = session->id;
+  const auto lease = call->service().branches->take(tree, [&] { return highest_branch(*model, tree); });
+  session->id = branch_session(tree, *from);
+  session->write_to = branch_session(tree, lease->index());
+  session->must_exist = *from != 0;  // the root of a tree is the zero state
+  const NativeRoute route{.defaults = kNativeDefaults,
+                          .shape = {"rwkv7-multi-state", "chat.completion"},
+                          .endpoint = "multi_state.chat.completions",
+                          .session = std::move(session),
+                          .branch = BranchTurn{*from, lease}};
+  submit_native(std::move(call), fields, route, contents);
+}
+
+}  // namespace fulmar

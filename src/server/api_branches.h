@@ -1,0 +1,12 @@
+// Sessions that branch: every answer is a node that can be continued more than once (http-api.md 7.6).
+#pragma once
+
+#include <memory>
+
+namespace fulmar {
+
+class Call;
+
+void branch_chat(std::shared_ptr<Call> call);  // /multi_state/chat/completions
+
+}  // namespace fulmar

@@ -1,0 +1,51 @@
+// Giving out branch indices.
+#include "server/branch_indices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace fulmar {
+
+std::string branch_session(const std::string& tree, int64_t index) {
+  return fmt::format("{}:{}", tree, index);
+}
+
+int64_t branch_index(const std::string& session, const std::string& tree) {
+  if (session.size() < tree.size() + 2 || !session.starts_with(tree) || session[tree.size()] != ':')
+    return -1;
+  int64_t index = -1;
+  const char* end = session.data() + session.size();
+  const auto [stop, fault] = std::from_chars(session.data() + tree.size() + 1, end, index);
+  return fault == std::errc() && stop == end && index >= 0 ? index : -1;
+}
+
+BranchIndices::Lease::Lease(std::shared_ptr<BranchIndices> owner, std::string tree, int64_t index)
+    : owner_(std::move(owner)), tree_(std::move(tree)), index_(index) {}
+
+BranchIndices::Lease::~Lease() {
+  std::lock_guard lock(owner_->mutex_);
+  const auto held = owner_->held_.find(tree_);
+  held->second.erase(index_);
+  if (held->second.empty()) owner_->held_.erase(held);
+}
+
+// An index that is given back in between has been stored by then, or never will be: either way what is found
+// stored afterwards is right. `mutex_` is free meanwhile, because the engine that is waited for gives back.
+std::shared_ptr<const BranchIndices::Lease> BranchIndices::take(
+    const std::string& tree, const std::function<int64_t()>& highest_stored) {
+  std::lock_guard one_at_a_time(taking_);
+  int64_t highest = 0;
+  {
+    std::lock_guard lock(mutex_);
+    const auto held = held_.find(tree);
+    if (held != held_.end()) highest = *held->second.rbegin();
+  }
+  highest = std::max(highest, highest_stored());
+  std::lock_guard lock(mutex_);
+  held_[tree].insert(highest + 1);
+  return std::make_shared<const Lease>(shared_from_this(), tree, highest + 1);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,49 @@
+// The numbers of the branches of a session tree (http-api.md 7.6): each request on one tree gets an index of
+// its own to store its state under. Knows no engine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+namespace fulmar {
+
+// The session that holds the state of a branch.
+std::string branch_session(const std::string& tree, int64_t index);
+// The index of a session that is a branch of the tree; -1 for any other.
+int64_t branch_index(const std::string& session, const std::string& tree);
+
+// Thread-safe.
+class BranchIndices : public std::enable_shared_from_this<BranchIndices> {
+ public:
+  // Holds an index until it goes: for as long as the request may still store under it.
+  class Lease {
+   public:
+    Lease(std::shared_ptr<BranchIndices> owner, std::string tree, int64_t index);
+    ~Lease();
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    const std::string& tree() const { return tree_; }
+    int64_t index() const { return index_; }
+
+   private:
+    const std::shared_ptr<BranchIndices> owner_;
+    const std::string tree_;
+    const int64_t index_;
+  };
+
+  // The index after every stored and every held one; the first is 1. `highest_stored` may wait for the
+  // engine.
+  std::shared_ptr<const Lease> take(const std::string& tree, const std::function<int64_t()>& highest_stored);
+
+ private:
+  std::mutex taking_;  // one at a time: what is held is looked at before what is stored
+  std::mutex mutex_;   // guards held_
+  std::map<std::string, std::set<int64_t>> held_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,90 @@
+// Generation parameters of every route (http-api.md 3): defaults as data, fields to a plain struct. Knows no
+// route and no engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/ask.h"
+#include "grammar/constraint.h"
+#include "server/fields.h"
+#include "server/options.h"
+#include "server/served_model.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+// Which stops hold when a request names none. The end token holds besides, always.
+enum class DefaultStops : uint8_t {
+  end_only,
+  turn,       // blank line, or the model begins to speak for the user
+  user_text,  // the texts "\n\nUser:" and "\nUser:"
+  infill,     // the marker of the fill-in-the-middle template
+};
+
+// One column of http-api.md 3.2.
+struct GenerationDefaults {
+  int64_t max_tokens;
+  double temperature;
+  int64_t top_k;
+  double top_p;
+  double presence;
+  double frequency;
+  double decay;
+  DefaultStops stops;
+  int64_t chunk_size;
+  bool stream = false;
+  bool pad_zero = false;
+};
+
+inline constexpr GenerationDefaults kNativeDefaults{.max_tokens = 8192,
+                                                    .temperature = 1.0,
+                                                    .top_k = 50,
+                                                    .top_p = 0.6,
+                                                    .presence = 2.0,
+                                                    .frequency = 0.2,
+                                                    .decay = 0.996,
+                                                    .stops = DefaultStops::turn,
+                                                    .chunk_size = 4};
+inline constexpr GenerationDefaults kChatDefaults{.max_tokens = 4096,
+                                                  .temperature = 1.0,
+                                                  .top_k = 20,
+                                                  .top_p = 0.6,
+                                                  .presence = 1.0,
+                                                  .frequency = 0.1,
+                                                  .decay = 0.996,
+                                                  .stops = DefaultStops::user_text,
+                                                  .chunk_size = 1};
+inline constexpr GenerationDefaults kCompletionDefaults{.max_tokens = 1024,
+                                                        .temperature = 1.0,
+                                                        .top_k = 0,
+                                                        .top_p = 1.0,
+                                                        .presence = 0.0,
+                                                        .frequency = 0.0,
+                                                        .decay = 0.996,
+                                                        .stops = DefaultStops::end_only,
+                                                        .chunk_size = 1};
+
+struct Generation {
+  SamplingParams sampling;  // seed: of row 0; row i draws with seed + i
+  int64_t max_tokens = 0;
+  StopRules stop;
+  std::vector<BannedAt> banned_at;
+  int64_t chunk_size = 1;
+  bool stream = false;
+  bool include_usage = false;
+  bool pad_zero = false;
+  bool use_prefix_cache = true;
+  std::shared_ptr<Constraint> constraint;  // null: any text
+};
+
+// Reads all fields of http-api.md 3.1. Faults stay in `fields`; the result is meaningful without one only.
+Generation read_generation(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
+                           const ServerLimits& limits);
+
+// Keeps the model from closing its think block at once (http-api.md 4.2); without effect on vocabularies in
+// which the ids concerned have another text.
+void force_reasoning(Generation& generation, const Tokenizer& tokenizer);
+
+}  // namespace fulmar
