@@ -93,8 +93,13 @@ void resume_request(std::shared_ptr<Call> call) {
   auto writer = std::make_unique<NativeWriter>(AnswerHead{id, {}, unix_seconds(), name}, kBatchShape, false);
   const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), model);
   if (const Status resumed = model->engine->resume(id, max_tokens, reply); !resumed) {
-    if (resumed.error().kind == ErrorKind::not_found) {
+    const ErrorKind kind = resumed.error().kind;
+    if (kind == ErrorKind::not_found) {
       return call->fail({404, "Paused request not found", {}, "not_found", {}});
+    }
+    // No free slot, or its session is in use: the request is still there.
+    if (kind == ErrorKind::unavailable || kind == ErrorKind::conflict) {
+      return call->fail(api_error(resumed.error()));
     }
     return call->fail({500, "Paused request state is incomplete", {}, "internal_error", {}});
   }
