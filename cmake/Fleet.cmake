@@ -8,11 +8,25 @@ function(fulmar_fleet_tests)
   add_test(NAME fleet.haproxy COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fleet/haproxy_test.py
     $<TARGET_FILE:fulmar_fake_worker> ${PROJECT_SOURCE_DIR}/deploy/haproxy.cfg)
   set_tests_properties(fleet.haproxy PROPERTIES LABELS fleet SKIP_RETURN_CODE 77 TIMEOUT 120)
-  # On demand, since it still finds something under load: a session that changes its worker can meet a turn that is on its
-  # way to Redis (1 of 200 seen). Commits must wait for a shared store first.
-  if(TARGET fulmar AND FULMAR_FLEET_OUTAGES)
-    add_test(NAME fleet.sessions COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fleet/fleet_test.py
-      $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors ${PROJECT_SOURCE_DIR}/deploy/haproxy.cfg)
-    set_tests_properties(fleet.sessions PROPERTIES LABELS fleet SKIP_RETURN_CODE 77 TIMEOUT 300)
+  if(NOT TARGET fulmar)
+    return()
+  endif()
+  set(model ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
+  add_test(NAME control.seed_commands COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/control/seed_commands_test.py
+    $<TARGET_FILE:fulmar> ${model})
+  add_test(NAME control.operations COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/control/operations_test.py
+    $<TARGET_FILE:fulmar> ${model} ${PROJECT_SOURCE_DIR}/docs/operations.md)
+  set_tests_properties(control.seed_commands control.operations PROPERTIES LABELS control SKIP_RETURN_CODE 77 TIMEOUT 120)
+  add_test(NAME fleet.sessions COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fleet/fleet_test.py
+    $<TARGET_FILE:fulmar> ${model} ${PROJECT_SOURCE_DIR}/deploy/haproxy.cfg)
+  add_test(NAME fleet.slurm COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fleet/slurm_test.py
+    $<TARGET_FILE:fulmar> ${model} ${PROJECT_SOURCE_DIR}/deploy/fulmar.slurm)
+  add_test(NAME fleet.container COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fleet/container_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/deploy/Containerfile)
+  set_tests_properties(fleet.sessions fleet.slurm fleet.container PROPERTIES LABELS fleet SKIP_RETURN_CODE 77 TIMEOUT 240)
+  if(FULMAR_NODE)
+    add_test(NAME fleet.kubernetes COMMAND ${FULMAR_NODE} ${PROJECT_SOURCE_DIR}/tests/fleet/kubernetes_test.mjs
+      $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/deploy/kubernetes/fulmar.yaml ${PROJECT_SOURCE_DIR}/docs/operations.md)
+    set_tests_properties(fleet.kubernetes PROPERTIES LABELS fleet SKIP_RETURN_CODE 77)
   endif()
 endfunction()

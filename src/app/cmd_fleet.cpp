@@ -70,14 +70,19 @@ Result<std::string> tell_haproxy(const std::string& path, const std::string& com
   return answer;
 }
 
-Status align(WorkerDirectory& directory, const FleetFlags& flags) {
+// After the directory was away, so long for workers to be heard of again before they are taken out.
+constexpr std::chrono::seconds kComeBack{10};
+
+Status align(WorkerDirectory& directory, const FleetFlags& flags, bool all_may_be_gone) {
   FULMAR_ASSIGN(const auto records, directory.workers());
   std::vector<WantedServer> wanted;
   for (const WorkerRecord& record : records) {
     wanted.push_back({record.name, record.host, record.port, record.draining});
   }
   FULMAR_ASSIGN(const std::string state, tell_haproxy(flags.socket, "show servers state " + flags.backend));
-  for (const std::string& command : haproxy_commands(flags.backend, wanted, read_servers(state))) {
+  const std::vector<KnownServer> known = read_servers(state);
+  if (!all_may_be_gone) keep_missing(wanted, known);
+  for (const std::string& command : haproxy_commands(flags.backend, wanted, known)) {
     FULMAR_ASSIGN(std::string answer, tell_haproxy(flags.socket, command));
     while (!answer.empty() && answer.back() == '\n') answer.pop_back();
     spdlog::info("haproxy: {}{}{}", command, answer.empty() ? "" : ": ", answer);
@@ -89,8 +94,11 @@ Status align(WorkerDirectory& directory, const FleetFlags& flags) {
 Result<int> follow(const FleetFlags& flags) {
   FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.directory));
   const auto directory = redis_directory(address);
+  auto patient_until = std::chrono::steady_clock::time_point::min();
   for (;;) {
-    const Status aligned = align(*directory, flags);
+    const auto now = std::chrono::steady_clock::now();
+    const Status aligned = align(*directory, flags, now >= patient_until);
+    if (!aligned.ok()) patient_until = now + kComeBack;
     if (flags.once && !aligned.ok()) return aligned.error();
     if (flags.once) return 0;
     if (!aligned.ok()) spdlog::warn("{}", aligned.error().text);

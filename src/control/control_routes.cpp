@@ -242,9 +242,10 @@ void route_by_model(const Asked& asked) {
   if (const JsonValue* model = body.find("model"); model != nullptr && model->is_string()) {
     wish.model = model->as_string();
   }
-  std::string session = session_key(asked.request().headers, body);
-  if (!session.empty()) wish.home = asked.service.homes.find(session);
-  relay_anywhere(asked, std::move(wish), std::move(session), 503);
+  SessionKey session = session_key(asked.request().headers, body);
+  if (!session.text.empty()) wish.home = asked.service.homes.find(session.text);
+  wish.home_is_guess = session.guessed;
+  relay_anywhere(asked, std::move(wish), std::move(session.text), 503);
 }
 
 // Nobody remembers who runs a request: one worker after the other is asked until one knows it.

@@ -80,6 +80,13 @@ std::vector<KnownServer> read_servers(std::string_view answer) {
   return servers;
 }
 
+void keep_missing(std::vector<WantedServer>& wanted, const std::vector<KnownServer>& known) {
+  for (const KnownServer& server : known) {
+    if (server.in_maintenance || find(wanted, server.name) != nullptr) continue;
+    wanted.push_back({server.name, server.address, server.port, server.draining});
+  }
+}
+
 std::vector<std::string> haproxy_commands(std::string_view backend, const std::vector<WantedServer>& wanted,
                                           const std::vector<KnownServer>& known) {
   std::vector<std::string> commands;

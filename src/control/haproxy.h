@@ -28,6 +28,10 @@ struct KnownServer {
 std::vector<KnownServer> read_servers(std::string_view answer);
 inline constexpr std::string_view kOurServers = "fulmar-";
 
+// Lets servers that are missing from the directory stay as they are: after it was away, records have run out
+// although their workers live and will be renewed.
+void keep_missing(std::vector<WantedServer>& wanted, const std::vector<KnownServer>& known);
+
 // Runtime commands, to be sent in order. A server that is to go is put into maintenance first and deleted
 // once HAProxy knows it to be there: its last streams end in between. Wanted servers whose name or address
 // holds signs that would mean something inside a command are left out.

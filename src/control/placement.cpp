@@ -1,7 +1,10 @@
 // The choice of a worker.
 #include "control/placement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
 
 namespace fulmar {
 namespace {
@@ -12,9 +15,46 @@ bool serves(const WorkerView& worker, std::string_view model) {
                      [&](const std::string& id) { return id == model || id == plain; });
 }
 
+// How many more rows a worker may have than the idlest one before a guessed home is passed over.
+constexpr int64_t kGuessMayCost = 8;
+
 // What was polled lags behind, what we have under way does not.
 int64_t load_of(const WorkerView& worker) {
   return worker.queue.waiting + std::max(worker.queue.running, worker.in_flight->load());
+}
+
+// A message's content: a text, or parts that hold texts.
+void append_text(std::string& text, const JsonValue* content) {
+  if (content == nullptr) return;
+  if (content->is_string()) text += content->as_string();
+  if (!content->is_array()) return;
+  for (const JsonValue& part : content->as_array()) append_text(text, part.find("text"));
+}
+
+std::string first_turn_of(const JsonValue::Array& messages) {
+  std::string turn;
+  for (const JsonValue& message : messages) {
+    const JsonValue* role = message.find("role");
+    if (role == nullptr || !role->is_string()) return {};
+    turn += role->as_string() + ": ";
+    append_text(turn, message.find("content"));
+    turn += '\n';
+    if (role->as_string() == "user" || role->as_string() == "User") return turn;
+  }
+  return {};
+}
+
+std::string first_turn(const JsonValue& body) {
+  for (const char* field : {"messages", "input", "contents", "prompt"}) {
+    const JsonValue* found = body.find(field);
+    if (found == nullptr) continue;
+    if (found->is_array() && !found->as_array().empty() && found->as_array().front().is_object()) {
+      return first_turn_of(found->as_array());
+    }
+    if (found->is_array() && found->as_array().size() == 1) found = &found->as_array().front();
+    if (found->is_string()) return found->as_string().substr(0, found->as_string().find("\n\n"));
+  }
+  return {};
 }
 
 }  // namespace
@@ -32,19 +72,24 @@ WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish) {
   }
   const auto home =
       std::find_if(fit.begin(), fit.end(), [&](const WorkerPtr& worker) { return worker->id == wish.home; });
-  if (home != fit.end()) return *home;
   const auto least = std::min_element(fit.begin(), fit.end(), [](const WorkerPtr& a, const WorkerPtr& b) {
     return load_of(*a) < load_of(*b);
   });
-  return least == fit.end() ? nullptr : *least;
+  if (home == fit.end()) return least == fit.end() ? nullptr : *least;
+  const bool too_busy = wish.home_is_guess && load_of(**home) > load_of(**least) + kGuessMayCost;
+  return too_busy ? *least : *home;
 }
 
-std::string session_key(const Headers& headers, const JsonValue& body) {
+SessionKey session_key(const Headers& headers, const JsonValue& body) {
   if (const std::string_view header = headers.get("X-Fulmar-Session"); !header.empty()) {
-    return std::string(header);
+    return {.text = std::string(header)};
   }
-  const JsonValue* id = body.find("session_id");
-  return id != nullptr && id->is_string() ? id->as_string() : std::string();
+  if (const JsonValue* id = body.find("session_id"); id != nullptr && id->is_string()) {
+    return {.text = id->as_string()};
+  }
+  const std::string turn = first_turn(body);
+  if (turn.empty()) return {};
+  return {.text = fmt::format("first turn {:016x}", std::hash<std::string>()(turn)), .guessed = true};
 }
 
 }  // namespace fulmar

@@ -16,15 +16,24 @@ namespace fulmar {
 struct Wish {
   std::string model;                  // as the client wrote it; empty: any
   std::string home;                   // id of the worker that has the session; empty: none yet
+  bool home_is_guess = false;         // then it is passed over when it is much busier than others
   std::vector<std::string> excluded;  // ids tried already
 };
 
-// The ready worker to ask: the session's home while it is fit, else the one with the fewest rows queued or
-// under way among those that serve the model. A model that nobody serves is not an error: the workers decide
-// then. Null when no worker is ready. Names of the form "<model> <state>" mean the model.
+// The ready worker to ask: the session's home while it is fit (a guessed one: while it is not much busier),
+// else the one with the fewest rows queued or under way among those that serve the model. A model that nobody
+// serves is not an error: the workers decide then. Null when no worker is ready. Names of the form "<model>
+// <state>" mean the model.
 WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish);
 
-// X-Fulmar-Session, else the body's "session_id"; empty when the request belongs to no session.
-std::string session_key(const Headers& headers, const JsonValue& body);
+struct SessionKey {
+  std::string text;      // empty: the request belongs to no conversation
+  bool guessed = false;  // from the first turn: others may have begun with the same words
+};
+
+// X-Fulmar-Session, else the body's "session_id", else a hash of the conversation's first turn, which clients
+// that resend their history repeat each time: the messages up to the first of the user, or a lone prompt's
+// first paragraph.
+SessionKey session_key(const Headers& headers, const JsonValue& body);
 
 }  // namespace fulmar

@@ -122,6 +122,7 @@ ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& su
     fields.refuse("model_path", "model_path: " + found.error().text);
   } else if (!surroundings.models_dir.empty()) {
     spec.model_path = std::move(*found);
+    spec.models_dir = surroundings.models_dir;
   }
   if (!spec.tokenizer_path.empty() && !surroundings.models_dir.empty()) {
     auto found = locate_model(spec.tokenizer_path, surroundings.models_dir);
@@ -144,6 +145,7 @@ std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::stri
   // The value sits in the same word, so that a path that begins with '-' is not taken for a flag.
   arguments.push_back("--model=" + spec.model_path);
   if (!spec.tokenizer_path.empty()) arguments.push_back("--tokenizer-path=" + spec.tokenizer_path);
+  if (!spec.models_dir.empty()) arguments.push_back("--model-root=" + spec.models_dir);
   arguments.push_back("--host=" + spec.host);
   add("--port", std::to_string(spec.port));
   add("--max-batch-size", std::to_string(spec.max_batch_size));

@@ -19,6 +19,7 @@ struct WorkerSpec {
   std::string name;  // from a configuration file; empty for workers started over HTTP
   std::string model_path;
   std::string tokenizer_path;     // empty: the server's own choice
+  std::string models_dir;         // whatever the worker is asked to load later lies below it; empty: anywhere
   std::optional<int64_t> gpu_id;  // the only GPU that the worker sees; nothing: all
   std::string host = "127.0.0.1";
   int64_t port = 0;  // 0: to be chosen

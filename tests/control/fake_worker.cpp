@@ -81,7 +81,8 @@ class FakeWorker {
     answer(exchange, json.take());
   }
 
-  // "crash": dies before the answer. "full": 503. Else `max_tokens` events, "pace_ms" apart.
+  // "crash": dies before the answer. "full": 503. Else `max_tokens` events, "pace_ms" apart; each one's text
+  // is its number, or the time at which it was written when the prompt is "clock".
   void complete(std::shared_ptr<Exchange> exchange) {
     const auto body = parse_json(exchange->request().body);
     if (!body.ok()) return answer(*exchange, R"({"error":"Invalid JSON"})", "", 400);
@@ -91,12 +92,13 @@ class FakeWorker {
     if (flags_.model.ends_with(".full.pth")) return answer(*exchange, R"({"error":"full"})", "", 503);
     const int64_t tokens = get_int(*body, "max_tokens")->value_or(4);
     const int64_t pace = get_int(*body, "pace_ms")->value_or(1);
-    std::thread([this, exchange = std::move(exchange), tokens, pace] {
-      stream(*exchange, tokens, pace);
+    const bool clock = prompt == "clock";
+    std::thread([this, exchange = std::move(exchange), tokens, pace, clock] {
+      stream(*exchange, tokens, pace, clock);
     }).detach();
   }
 
-  void stream(Exchange& exchange, int64_t tokens, int64_t pace) {
+  void stream(Exchange& exchange, int64_t tokens, int64_t pace, bool clock) {
     count(&FakeWorker::running_, 1);
     HttpResponse head;
     head.content_type = kSseContentType;
@@ -104,7 +106,8 @@ class FakeWorker {
     head.headers.set("X-Served-By", id_of(flags_.model));
     exchange.begin_stream(std::move(head));
     for (int64_t i = 0; i < tokens && !exchange.disconnected(); ++i) {
-      exchange.write(sse_event(R"({"choices":[{"index":0,"text":")" + std::to_string(i) + R"( "}]})"));
+      const int64_t text = clock ? std::chrono::steady_clock::now().time_since_epoch().count() : i;
+      exchange.write(sse_event(R"({"choices":[{"index":0,"text":")" + std::to_string(text) + R"( "}]})"));
       std::this_thread::sleep_for(std::chrono::milliseconds(pace));
     }
     count(&FakeWorker::running_, -1);

@@ -130,6 +130,15 @@ TEST_F(SpecTest, NothingOutsideTheModelsFolderIsFound) {
   EXPECT_TRUE(locate_model((root_ / "secret").string(), "").ok());
 }
 
+TEST_F(SpecTest, WorkersLoadNothingFromOutsideLaterEither) {
+  const auto has_root = [](const ParsedSpec& parsed, const std::string& root) {
+    const auto words = serve_arguments(parsed.spec, "sessions.db", 8);
+    return std::find(words.begin(), words.end(), "--model-root=" + root) != words.end();
+  };
+  EXPECT_TRUE(has_root(parse(R"({"model_path":"sub/m"})", models()), models()));
+  EXPECT_FALSE(has_root(parse(R"({"model_path":")" + models() + R"(/sub/m"})"), ""));
+}
+
 TEST_F(SpecTest, ListsModelFiles) {
   const auto files = list_model_files(models());
   ASSERT_EQ(files.size(), 2u);
@@ -225,6 +234,10 @@ TEST(Placement, SessionsStayAtHomeWhileItIsFit) {
   const Fleet fleet{worker("a", "m", 5), worker("b", "m", 2)};
   EXPECT_EQ(choose_worker(fleet, {.model = "m", .home = "a"})->id, "a");
   EXPECT_EQ(choose_worker(fleet, {.model = "m", .home = "gone"})->id, "b");
+  EXPECT_EQ(choose_worker(fleet, {.model = "m", .home = "a", .home_is_guess = true})->id, "a");
+  const Fleet uneven{worker("a", "m", 50), worker("b", "m", 2)};
+  EXPECT_EQ(choose_worker(uneven, {.model = "m", .home = "a", .home_is_guess = true})->id, "b");
+  EXPECT_EQ(choose_worker(uneven, {.model = "m", .home = "a"})->id, "a") << "its state is there";
 }
 
 TEST(Placement, CountsWhatIsUnderWay) {
@@ -236,10 +249,32 @@ TEST(Placement, CountsWhatIsUnderWay) {
 TEST(Placement, FindsTheSession) {
   Headers headers;
   const auto body = parse_json(R"({"session_id":"s"})");
-  EXPECT_EQ(session_key(headers, *body), "s");
+  EXPECT_EQ(session_key(headers, *body).text, "s");
   headers.add("x-fulmar-session", "h");
-  EXPECT_EQ(session_key(headers, *body), "h");
-  EXPECT_EQ(session_key({}, JsonValue()), "");
+  EXPECT_EQ(session_key(headers, *body).text, "h");
+  EXPECT_EQ(session_key({}, JsonValue()).text, "");
+  EXPECT_FALSE(session_key(headers, *body).guessed);
+}
+
+TEST(Placement, KnowsAConversationByItsFirstTurn) {
+  const auto key = [](const std::string& body) { return session_key({}, *parse_json(body)).text; };
+  const std::string first =
+      key(R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}]})");
+  EXPECT_NE(first, "");
+  EXPECT_EQ(
+      key(R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"Hi"}]},
+      {"role":"assistant","content":"Hello"},{"role":"user","content":"And you?"}]})"),
+      first);
+  EXPECT_NE(key(R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":"Ho"}]})"), first);
+  EXPECT_EQ(key(R"({"prompt":"User: a\n\nAssistant:"})"),
+            key(R"({"contents":["User: a\n\nAssistant: b\n\nUser: c\n\nAssistant:"]})"));
+  EXPECT_NE(key(R"({"input":"a"})"), key(R"({"input":"b"})"));
+  EXPECT_TRUE(session_key({}, *parse_json(R"({"prompt":"x"})")).guessed);
+  for (const char* none : {R"({"contents":["a","b"]})", R"({"messages":[]})",
+                           R"({"messages":[{"role":"system","content":"S"}]})", R"({"messages":[1]})",
+                           R"({"prompt":5})", "[]", R"({"messages":[{"content":"x"}]})"}) {
+    EXPECT_EQ(key(none), "") << none;
+  }
 }
 
 TEST(SessionHomes, ForgetsTheOneUsedLongestAgo) {
@@ -315,6 +350,15 @@ TEST(Haproxy, AddsDrainsAndRemoves) {
   EXPECT_THAT(haproxy_commands("workers", {{"a", "10.0.0.7", 8000, false}}, {known[0]}),
               ElementsAre("set server workers/fulmar-a state maint"))
       << "moved: removed first";
+}
+
+TEST(Haproxy, KeepsWhatIsMissingAfterAnOutageOfTheDirectory) {
+  const auto known = read_servers(kState);
+  std::vector<WantedServer> wanted{{"a", "10.0.0.1", 8000, true}};
+  keep_missing(wanted, known);
+  EXPECT_THAT(haproxy_commands("workers", wanted, known),
+              ElementsAre("set server workers/fulmar-a state drain", "del server workers/fulmar-c"))
+      << "b drains as before, c was on its way out";
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Three workers with the demo model, Redis, HAProxy and the adapter between them: fleet_test.py PROGRAM MODEL CONFIG
+"""Three workers with the demo model and 200 sessions through HAProxy: fleet_test.py PROGRAM MODEL CONFIG
 
-Sessions tell their names, then a worker is killed, Redis is cut off, a worker is told to end: no committed turn
-may be lost. Exit code 77 means that Redis or HAProxy is not installed.
+While everybody talks, a worker is killed, Redis is cut off for ten seconds, a worker sleeps and wakes with old states, a
+worker is told to end. No committed turn may be lost, and whatever fails must fail cleanly. Exit code 77 means that Redis
+or HAProxy is not installed.
 """
 import concurrent.futures
 import http.client
@@ -10,160 +11,162 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
+
+from rig import Fleet, eventually
 
 SKIPPED = 77
 SESSIONS = 200
 NAMES = ["Alice", "Bob", "Emma", "Tom", "Anna", "Max"]
+TALKERS = 16
+CLEAN = {409, 429, 502, 503, 504}
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+class Failed(Exception):
+    """A request that failed as it should: a status, an error in the stream, or a cut connection."""
 
 
-def eventually(condition, what, patience=60.0):
-    end = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"never: {what}")
-        time.sleep(0.05)
+def text_of_stream(response):
+    text, done = "", False
+    for line in response.read().decode().splitlines():
+        if not line.startswith("data: "):
+            continue
+        data = line.removeprefix("data: ")
+        if data == "[DONE]":
+            done = True
+            continue
+        event = json.loads(data)
+        if "error" in event:
+            raise Failed("error event")
+        text += "".join(choice["delta"].get("content") or "" for choice in event["choices"])
+    assert done, "a stream that looks complete lacks its end"
+    return text
 
 
-class Fleet:
-    def __init__(self, program, model, config, folder):
-        self.program, self.model, self.folder = program, model, folder
-        self.redis_port, self.port, self.socket = free_port(), free_port(), f"{folder}/admin.sock"
-        self.url = f"redis://127.0.0.1:{self.redis_port}"
-        self.others = [
-            self.run("redis", ["redis-server", "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", "",
-                               "--appendonly", "no", "--dir", folder])]
-        self.redis = self.others[0]
-        nowhere = {f"FULMAR_WORKER_{i}": "127.0.0.1:1" for i in (1, 2, 3)}  # all servers come from the directory
-        self.others.append(self.run("haproxy", ["haproxy", "-db", "-f", config], FULMAR_BIND=f"127.0.0.1:{self.port}",
-                                    FULMAR_ADMIN_SOCKET=self.socket, **nowhere))
-        self.others.append(self.run("adapter", [program, "fleet", "haproxy", "--directory", self.url,
-                                                "--socket", self.socket, "--every", "0.2"]))
-        self.workers = {}
-        for name in ("a", "b", "c"):
-            self.start(name)
-        self.wait_for({"a", "b", "c"})
-
-    def run(self, name, words, **environment):
-        log = open(f"{self.folder}/{name}.log", "ab")
-        return subprocess.Popen(words, env=dict(os.environ, **environment), stdout=log, stderr=log)
-
-    def start(self, name):
-        self.workers[name] = self.run(name, [
-            self.program, "serve", "--model", self.model, "--port", "0", "--threads", "1", "--quiet", "--grace", "20",
-            "--state-store", self.url, "--directory", self.url, "--announce-as", name, "--announce-host", "127.0.0.1"])
-
-    def up(self):
-        with socket.socket(socket.AF_UNIX) as door:
-            door.connect(self.socket)
-            door.sendall(b"show stat\n")
-            answer = b""
-            while piece := door.recv(65536):
-                answer += piece
-        rows = [line.split(",") for line in answer.decode().splitlines() if line.startswith("workers,fulmar-")]
-        return {row[1].removeprefix("fulmar-") for row in rows if row[17].startswith("UP")}
-
-    def wait_for(self, names):
-        def aligned():
-            try:
-                return self.up() == names
-            except OSError:
-                return False
-        eventually(aligned, f"HAProxy has {sorted(names)}")
-
-    def stop(self):
-        os.kill(self.redis.pid, signal.SIGCONT)
-        for process in [*self.workers.values(), *self.others]:
-            process.kill()
-            process.wait()
-
-
-def turn(fleet, session, text):
-    """(answer, None) or (None, clean failure). Anything else is an error of the test."""
+def turn(fleet, session, text, stream):
     connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=60)
-    body = json.dumps({"contents": [f"User: {text}\n\nAssistant:"], "session_id": session, "stream": False,
+    body = json.dumps({"contents": [f"User: {text}\n\nAssistant:"], "session_id": session, "stream": stream,
                        "max_tokens": 24, "top_k": 1, "alpha_presence": 0, "alpha_frequency": 0})
     try:
         connection.request("POST", "/state/chat/completions", body, {"X-Fulmar-Session": session})
         response = connection.getresponse()
-        answer = json.loads(response.read()) if response.getheader("Content-Type", "").startswith("application/json") else None
+        if response.status == 200:
+            return text_of_stream(response) if stream else json.loads(response.read())["choices"][0]["message"]["content"]
+        answer = response.read()
+    except TimeoutError as failure:
+        raise AssertionError(f"session {session} hung") from failure
     except (http.client.HTTPException, OSError) as failure:
-        return None, failure  # the connection was cut
-    if response.status != 200:
-        return None, response.status
-    return answer["choices"][0]["message"]["content"], None
+        raise Failed(type(failure).__name__) from failure
+    finally:
+        connection.close()
+    assert response.status in CLEAN, (response.status, answer)
+    raise Failed(response.status)
 
 
-def everyone(fleet, text_of):
-    """Asks in all sessions at once; a clean failure is tried again, as clients do."""
-    failures = []
+class Round:
+    """Everybody says one thing; clean failures are repeated, as clients do. Leaving it waits for all answers."""
 
-    def ask(i):
-        for _ in range(20):
-            answer, failure = turn(fleet, f"s{i}", text_of(i))
-            if failure is None:
-                return answer
-            failures.append(failure)
-            time.sleep(0.3)
-        raise AssertionError(f"session {i} never answered: {failures[-5:]}")
+    def __init__(self, fleet, text_of):
+        self.fleet, self.text_of = fleet, text_of
+        self.failures, self.lock, self.answered = Counter(), threading.Lock(), 0
+        self.pool = concurrent.futures.ThreadPoolExecutor(TALKERS)
 
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        return list(pool.map(ask, range(SESSIONS))), failures
+    def __enter__(self):
+        self.futures = [self.pool.submit(self.ask, i) for i in range(SESSIONS)]
+        return self
+
+    def __exit__(self, *failure):
+        self.pool.shutdown(cancel_futures=failure[0] is not None)
+        self.answers = [] if failure[0] else [future.result() for future in self.futures]
+
+    def ask(self, i):
+        patience = time.monotonic() + 40
+        while True:
+            try:
+                answer = turn(self.fleet, f"s{i}", self.text_of(i), stream=i % 2 == 1)
+            except Failed as failure:
+                with self.lock:
+                    self.failures[str(failure)] += 1
+                assert time.monotonic() < patience, f"session {i} never answered: {self.failures}"
+                time.sleep(0.3)
+                continue
+            with self.lock:
+                self.answered += 1
+            return answer
+
+    def halfway(self):
+        eventually(lambda: self.answered >= SESSIONS // 4, "a quarter of the sessions was answered")
 
 
-def name_of(i, renamed=0):
-    return NAMES[(i + renamed) % len(NAMES)]
+def name_of(i, shift):
+    return NAMES[(i + shift) % len(NAMES)]
 
 
-def remembered(fleet, moment, renamed=0):
-    answers, failures = everyone(fleet, lambda i: "What is my name?")
-    wrong = [(i, name_of(i, renamed), answer) for i, answer in enumerate(answers) if name_of(i, renamed) not in answer]
-    print(f"- {moment}: {SESSIONS - len(wrong)} of {SESSIONS} names right, {len(failures)} requests failed and were repeated")
+def introduce(fleet, shift):
+    return Round(fleet, lambda i: f"My name is {name_of(i, shift)}.")
+
+
+def remembered(fleet, moment, shift):
+    with Round(fleet, lambda i: "What is my name?") as talk:
+        pass
+    wrong = [(i, name_of(i, shift), answer) for i, answer in enumerate(talk.answers) if name_of(i, shift) not in answer]
+    print(f"- {moment}: {SESSIONS - len(wrong)} of {SESSIONS} names right; {time.monotonic() - BEGUN:.0f} s", flush=True)
     assert not wrong, f"{moment}: {wrong[:5]}"
 
 
-def check(fleet):
-    answers, _ = everyone(fleet, lambda i: f"My name is {name_of(i)}.")
-    print(f"- introduced; the first answer: {answers[0]!r}")
-    remembered(fleet, "all is well")
+def told(moment, talk):
+    print(f"- {moment}: {SESSIONS} of {SESSIONS} answered in the end; failed cleanly and repeated: "
+          f"{dict(talk.failures) or 'none'}", flush=True)
 
-    fleet.workers["a"].kill()
-    fleet.workers["a"].wait()
-    remembered(fleet, "a worker was killed")
+
+def kill_one(fleet):
+    with introduce(fleet, 0) as talk:
+        talk.halfway()
+        fleet.workers["a"].kill()
+    told("a worker is killed while all introduce themselves", talk)
     fleet.start("a")
     fleet.wait_for({"a", "b", "c"})
-    remembered(fleet, "it is back, with sessions that went on elsewhere")
+    remembered(fleet, "it is back, with sessions that went on elsewhere", 0)
 
-    os.kill(fleet.redis.pid, signal.SIGSTOP)
-    resume = time.monotonic() + 10
-    while time.monotonic() < resume:
-        turn(fleet, "s0", "What is my name?")
-        time.sleep(0.2)
-    os.kill(fleet.redis.pid, signal.SIGCONT)
+
+def cut_redis_off(fleet):
+    with introduce(fleet, 1) as talk:
+        talk.halfway()
+        fleet.cut_redis()
+        time.sleep(10)
+        fleet.mend_redis()
+    told("Redis is cut off for ten seconds while all get new names", talk)
+    failures = sum(fleet.metric(name, "fulmar_state_store_failures_total") for name in "abc")
+    assert failures > 0, "the outage was not noticed"
     fleet.wait_for({"a", "b", "c"})
-    remembered(fleet, "Redis was away for ten seconds")
+    remembered(fleet, "Redis is back", 1)
 
-    # A worker that was away comes back with old states in its memory.
+
+def let_one_sleep(fleet):
     os.kill(fleet.workers["c"].pid, signal.SIGSTOP)
     fleet.wait_for({"a", "b"})
-    everyone(fleet, lambda i: f"My name is {name_of(i, 1)}.")
+    with introduce(fleet, 2) as talk:
+        pass
+    told("a worker sleeps while all get new names", talk)
     os.kill(fleet.workers["c"].pid, signal.SIGCONT)
     fleet.wait_for({"a", "b", "c"})
-    remembered(fleet, "a worker slept while its sessions went on elsewhere", 1)
+    remembered(fleet, "it wakes with old states in its memory", 2)
 
-    fleet.workers["b"].terminate()
-    assert fleet.workers["b"].wait(30) == 0
-    remembered(fleet, "a worker was told to end", 1)
+
+def end_one(fleet):
+    with introduce(fleet, 3) as talk:
+        talk.halfway()
+        fleet.workers["b"].terminate()
+    told("a worker is told to end while all get new names", talk)
+    assert fleet.workers["b"].wait(30) == 0, "it ends well"
+    assert not talk.failures.keys() - {"503"}, f"draining cuts nothing: {talk.failures}"
+    fleet.start("b")
+    fleet.wait_for({"a", "b", "c"})
+    remembered(fleet, "another one has taken its place", 3)
 
 
 def main():
@@ -175,11 +178,15 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         fleet = Fleet(program, model, config, folder)
         try:
-            check(fleet)
+            print(f"- workers in {fleet.network.kind}")
+            for name in "abc":
+                fleet.start(name)
+            fleet.wait_for({"a", "b", "c"})
+            for scene in (kill_one, cut_redis_off, let_one_sleep, end_one):
+                scene(fleet)
         except BaseException:
-            for name in ("a", "b", "c", "adapter"):
-                with open(f"{folder}/{name}.log", encoding="utf-8", errors="replace") as log:
-                    print(f"---- {name}\n{log.read()[-1500:]}")
+            for name, log in fleet.logs():
+                print(f"---- {name}\n{log}")
             raise
         finally:
             fleet.stop()
@@ -188,4 +195,5 @@ def main():
 
 
 if __name__ == "__main__":
+    BEGUN = time.monotonic()
     sys.exit(main())

@@ -32,11 +32,11 @@ def eventually(condition, what, patience=20.0):
         time.sleep(0.02)
 
 
-def ask(port, session=None, tokens=1, pace=0):
+def ask(port, session=None, tokens=1, pace=0, **more):
     """The worker that answered, and the text."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     headers = {"X-Fulmar-Session": session} if session else {}
-    body = json.dumps({"prompt": "x", "max_tokens": tokens, "pace_ms": pace, "stream": True})
+    body = json.dumps({"prompt": "x", "max_tokens": tokens, "pace_ms": pace, "stream": True, **more})
     connection.request("POST", "/v1/completions", body, headers)
     response = connection.getresponse()
     text = response.read().decode()
@@ -106,6 +106,19 @@ def check(fleet):
     homes = fleet.homes()
     assert set(homes.values()) == {"w1", "w2", "w3"}, "every worker has sessions"
     assert moved(homes, fleet.homes()) == set(), "sessions stay"
+
+    # Without the header a conversation is known by its session_id, or else by its first turn.
+    for i in range(20):
+        homes_of_id = {ask(fleet.port, session_id=f"s{i}")[0] for _ in range(3)}
+        assert homes_of_id == {homes[f"s{i}"]}, "the same key, wherever it is found"
+    rules, hello = {"role": "system", "content": "Be kind."}, [{"role": "user", "content": f"Hello {i}"} for i in range(30)]
+    answer = {"role": "assistant", "content": "Hello!"}
+    for opening in ([rules], []):
+        begun = [ask(fleet.port, messages=[*opening, first])[0] for first in hello]
+        assert set(begun) == {"w1", "w2", "w3"}, "first turns differ"
+        again = [ask(fleet.port, messages=[*opening, first, answer, hello[0]])[0] for first in hello]
+        assert again == begun, "later turns follow the first"
+    assert {ask(fleet.port)[0] for _ in range(30)} == {"w1", "w2", "w3"}, "what belongs to no conversation is spread"
 
     # A drained worker loses its sessions, finishes what runs, and gets its own sessions back.
     on_w2 = next(session for session, home in homes.items() if home == "w2")

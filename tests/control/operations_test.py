@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""What the operations document promises, on a real control plane with a real worker: operations_test.py PROGRAM MODEL
+DOCUMENT
+
+Every figure that /metrics serves is in the document with its kind, and the other way round; and with --models-dir a
+worker reaches nothing outside of it.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+
+def documented(path):
+    """Kind by name, from the rows | `name{labels}`, ... | kind | meaning | (kinds as many as names, or one for all)."""
+    kinds = {}
+    with open(path, encoding="utf-8") as document:
+        rows = [line.split("|") for line in document if line.startswith("| `fulmar_")]
+    for row in rows:
+        names, kind = re.findall(r"`(fulmar_\w+)[^`]*`", row[1]), row[2].replace(" ", "").split(",")
+        assert len(kind) in (1, len(names)), row
+        kinds.update(zip(names, kind * (len(names) if len(kind) == 1 else 1)))
+    return kinds
+
+
+def served(address):
+    with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+        return dict(re.findall(r"^# TYPE (\w+) (\w+)$", answer.read().decode(), re.MULTILINE))
+
+
+def ask(address, path, body=None):
+    request = urllib.request.Request(address + path, json.dumps(body).encode() if body is not None else None)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def ready_worker(address, model):
+    own = f"/api/workers/{ask(address, '/api/workers/start', {'model_path': model})['worker_id']}"
+    end = time.monotonic() + 60
+    while not ask(address, own)["ready"]:
+        assert time.monotonic() < end, "the worker is ready"
+        time.sleep(0.1)
+    return own
+
+
+def check_figures(address, document):
+    end = time.monotonic() + 60
+    ask(address, "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4})
+    kinds = documented(document)
+    while (found := served(address)) != kinds:  # the control plane reads the worker's figures every now and then
+        assert time.monotonic() < end, {"served only": found.items() - kinds.items(), "documented only": kinds.items() - found.items()}
+        time.sleep(0.2)
+    print(f"- {len(kinds)} figures are served and documented")
+
+
+def status_of(address, path, body):
+    try:
+        ask(address, path, body)
+        return 200
+    except urllib.error.HTTPError as refusal:
+        return refusal.code
+
+
+def check_reach(address, own, inside, outside):
+    os.symlink(outside, os.path.join(os.path.dirname(inside), "link.safetensors"))
+    for path in (outside, "../outside.safetensors", "link.safetensors"):
+        assert status_of(address, "/api/workers/start", {"model_path": path}) == 422, path
+        load = {"model_filename": path, "model_viewname": "other", "model_strategy": "fp16"}
+        assert status_of(address, f"{own}/proxy/loadmodel", load) >= 400, path
+        assert [one["id"] for one in ask(address, "/v1/models")["data"]] == ["inside"]
+    load = {"model_filename": "inside.safetensors", "model_viewname": "other", "model_strategy": "fp16"}
+    assert status_of(address, f"{own}/proxy/loadmodel", load) == 200, "what lies inside is found"
+    print("- nothing outside of --models-dir is loaded")
+
+
+def main():
+    program, model, document = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        inside, outside = f"{folder}/models/inside.safetensors", f"{folder}/outside.safetensors"
+        os.mkdir(f"{folder}/models")
+        for copy in (inside, outside):
+            shutil.copy(model, copy)
+        control = subprocess.Popen([program, "control", "--port", "0", "--models-dir", f"{folder}/models", "--state-dir", folder],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            address = next(found[0] for line in control.stdout if (found := re.findall(r"http://[\w.:]+", line)))
+            own = ready_worker(address, "inside.safetensors")
+            check_figures(address, document)
+            check_reach(address, own, inside, outside)
+            print("passed")
+        finally:
+            control.terminate()
+            control.wait(30)
+
+
+if __name__ == "__main__":
+    main()
