@@ -114,7 +114,7 @@ void add_fleet(CLI::App& app, Command& chosen) {
   fleet->require_subcommand(1);
   auto* haproxy =
       fleet->add_subcommand("haproxy", "Keep HAProxy's servers equal to the directory of workers");
-  haproxy->add_option("--directory", flags->directory, "redis:// address of the directory")
+  haproxy->add_option("--directory", flags->directory, "redis:// or rediss:// address of the directory")
       ->envname("FULMAR_DIRECTORY")
       ->capture_default_str();
   haproxy->add_option("--socket", flags->socket, "HAProxy's admin socket")->capture_default_str();

@@ -74,7 +74,8 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::ExistingDirectory);
   app.add_flag("--enable-dynamic-loading", flags.dynamic_loading,
                "take --model as a folder of which /v1/model/load serves one model; starts without one");
-  app.add_option("--directory", flags.directory, "redis:// address at which to announce this worker")
+  app.add_option("--directory", flags.directory,
+                 "redis:// or rediss:// address at which to announce this worker")
       ->envname("FULMAR_DIRECTORY");
   app.add_option("--announce-as", flags.record.name, "name in the directory; default: host name and port");
   app.add_option("--announce-host", flags.record.host,

@@ -77,7 +77,8 @@ Result<std::unique_ptr<SessionStore>> open_store(const ServeEngineFlags& flags) 
 }  // namespace
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
-  app.add_option("--slots,--max-batch-size,--max_batch_size", flags.slots, "sequences that run at once; 0 fits the memory")
+  app.add_option("--slots,--max-batch-size,--max_batch_size", flags.slots,
+                 "sequences that run at once; 0 fits the memory")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--prefill-chunk,--prefill-chunk-size,--chunk-size", flags.prefill_chunk,
@@ -96,8 +97,9 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--state-db-path", flags.session_db,
                  "SQLite file that sessions survive in; 'none' for memory only")
       ->capture_default_str();
-  app.add_option("--state-store", flags.state_store,
-                 "redis://[[user]:password@]host[:port][/database] that workers share, in place of the file")
+  app.add_option(
+         "--state-store", flags.state_store,
+         "redis[s]://[[user]:password@]host[:port][/database] that workers share, in place of the file")
       ->envname("FULMAR_STATE_STORE");
   app.add_option("--state-ttl-days", flags.state_ttl_days,
                  "how long a shared session lives after its last turn; 0 for ever")
@@ -147,9 +149,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::assemble(LoadedModel model,
   EngineOptions options{.max_queue = flags.max_queue};
   options.device_sessions = flags.device_sessions;
   options.sessions.host_capacity = flags.host_sessions;
-  // The next turn may come to another worker: a shared store gets each turn at once.
-  const double flush_seconds = flags.state_store.empty() ? flags.flush_seconds : 0;
-  options.sessions.flush_after = std::chrono::milliseconds(std::llround(flush_seconds * 1000));
+  options.sessions.flush_after = std::chrono::milliseconds(std::llround(flags.flush_seconds * 1000));
   options.prefix_slots = flags.prefix_slots;
   options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
   const int64_t others = flags.device_sessions + flags.prefix_slots;
