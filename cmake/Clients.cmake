@@ -9,6 +9,9 @@ function(fulmar_client_tests)
     add_test(NAME server.conformance COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/server/conformance.py
       $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
     set_tests_properties(server.conformance PROPERTIES LABELS server TIMEOUT 600)
+    add_test(NAME server.flags COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/server/start_flags.py
+      $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+    set_tests_properties(server.flags PROPERTIES LABELS server TIMEOUT 300)
     add_test(NAME server.documents COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tools/check_docs.py $<TARGET_FILE:fulmar>)
     set_tests_properties(server.documents PROPERTIES LABELS server TIMEOUT 300)
   endif()

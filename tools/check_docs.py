@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Runs the commands that the documents show, so that they cannot go stale.
 
+Every route of the table in src/server/routes.cpp must stand in docs/api.md with a command of its own.
+
 A fenced block marked ```sh runs as it stands, in a scratch folder with the models/ beside it, `fulmar` on the PATH and
 FULMAR naming a server with the demo model; lines may also say http://127.0.0.1:8000, which stands for that server. A block
 marked ```text is only shown. A command must exit with 0, and a curl answer must not be an error object.
@@ -11,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,21 +25,41 @@ def blocks(path):
         yield path.read_text()[: found.start()].count("\n") + 1, found.group(1)
 
 
+def routes_without_command():
+    """Lines of the table of routes that docs/api.md shows no command for."""
+    table = re.findall(r'\{"([A-Z]+)", "([^"]+)"', (ROOT / "src/server/routes.cpp").read_text())
+    documented = re.findall(r"^\*\*`([A-Z]+) ([^`]+)`\*\*[^`]*(?:`[^`]+`[^`]*)*?\n```sh *\n", (ROOT / "docs/api.md").read_text(), re.M)
+    missing = []
+    for method, path in table:
+        stem = path.removesuffix("*")
+        fits = [shown for verb, shown in documented if verb == method
+                and (shown == path if stem == path else shown.startswith(stem + "{"))]
+        if not fits:
+            missing.append(f"{method} {path}")
+    return missing if table else ["no table was found"]
+
+
 def start_server(program, folder):
     log = open(folder / "server.log", "w")
-    server = subprocess.Popen([program, "serve", "--model", str(ROOT / "models/fulmar-demo.safetensors"), "--port", "0",
+    server = subprocess.Popen([program, "serve", "--model-path", str(ROOT / "models"), "--enable-dynamic-loading", "--port", "0",
                                "--state-db-path", str(folder / "sessions.db")],
                               stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder)
     for line in server.stdout:
         found = re.search(r"http://([0-9.]+:\d+)/", line)
         if found:
+            load = urllib.request.Request(f"http://{found.group(1)}/v1/model/load", b'{"model":"fulmar-demo"}')
+            urllib.request.urlopen(load, timeout=60).close()
             return server, found.group(1)
     raise SystemExit("the server did not start:\n" + (folder / "server.log").read_text())
 
 
 def main():
     program = str(Path(sys.argv[1]).resolve())
-    failures = count = 0
+    count = 0
+    missing = routes_without_command()
+    failures = len(missing)
+    for route in missing:
+        print(f"docs/api.md shows no command for {route}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "bin").mkdir()
