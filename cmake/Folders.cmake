@@ -15,7 +15,7 @@ function(fulmar_folder name)
 endfunction()
 
 # The folders a test or the program may link: everything.
-set(FULMAR_ALL_FOLDERS base tensor files text ops cpu model cache engine net load grammar server control)
+set(FULMAR_ALL_FOLDERS base tensor files text ops cpu model cache engine net load grammar hub server control)
 
 function(fulmar_all_libraries out)
   set(libraries ${FULMAR_ALL_FOLDERS})

@@ -17,7 +17,7 @@ CONFINED = {
     r"hwy/": ["src/cpu/"],
     r"CLI/": ["src/app/"],
     r"cuda|cublas": ["src/gpu/"],
-    r"curl/": ["src/app/", "src/net/"],
+    r"curl/": ["src/hub/"],
     r"hiredis": ["src/cache/"],
     r"yaml-cpp/": ["src/control/config_file"],
 }

@@ -20,6 +20,8 @@ void add_tokenize(CLI::App& app, Command& chosen);
 void add_tokenizer(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
+void add_pull(CLI::App& app, Command& chosen);
+void add_models(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 
 }  // namespace fulmar

@@ -1,0 +1,74 @@
+// fulmar pull: a model and its vocabulary from a hub into the folder of models.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "app/commands.h"
+#include "app/exit_code.h"
+#include "app/progress_bar.h"
+#include "hub/pull.h"
+#include "text/locate_vocabulary.h"
+
+namespace fulmar {
+namespace {
+
+struct PullFlags {
+  std::string name, endpoint;
+  PullOptions options;
+  bool quiet = false;
+};
+
+Result<int> run_pull(PullFlags flags) {
+  FULMAR_ASSIGN(const HubName name, parse_hub_name(flags.name));
+  FULMAR_ASSIGN(flags.options.hub.endpoint, hub_endpoint(flags.endpoint, std::getenv("HF_ENDPOINT")));
+  if (const char* token = std::getenv("HF_TOKEN")) flags.options.hub.token = token;
+  flags.options.folder = vocabulary_folder() / "models";
+
+  const bool show = !flags.quiet && isatty(STDERR_FILENO) != 0;
+  std::string shown;
+  std::optional<ProgressBar> bar;
+  FULMAR_ASSIGN(const Pulled pulled, pull(name, flags.options, [&](const std::string& file, double fraction) {
+                  if (file != shown) bar.emplace(show ? file : std::string());
+                  shown = file;
+                  bar->show(fraction);
+                }));
+  bar.reset();
+  fmt::print("model       {}\n", pulled.model.string());
+  if (pulled.vocabulary) {
+    fmt::print("vocabulary  {}\n", pulled.vocabulary->string());
+  } else {
+    fmt::print("vocabulary  none in the repository; see fulmar tokenizer import\n");
+  }
+  fmt::print("serve it    fulmar serve --model {}\n", pulled.model.stem().string());
+  return 0;
+}
+
+}  // namespace
+
+void add_pull(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<PullFlags>();
+  CLI::App* command =
+      app.add_subcommand("pull", "Get a model and its vocabulary from a Hugging Face compatible hub");
+  command->add_option("name", flags->name, "OWNER/NAME, or OWNER/NAME:FILE where it has several models")
+      ->required();
+  command->add_option("--endpoint", flags->endpoint,
+                      "address of the hub; default: the environment's HF_ENDPOINT");
+  command->add_option("--revision", flags->options.revision, "branch, tag or commit")->capture_default_str();
+  command->add_option("--as", flags->options.as, "name of the model here; default: the file's");
+  command->add_flag("-q,--quiet", flags->quiet, "no progress bar");
+  command->footer(
+      "A token for private models is taken from HF_TOKEN. What broke off goes on where it was.\n"
+      "Example:\n  fulmar pull OWNER/NAME:rwkv7-g1-1.5b.pth --endpoint https://HUB");
+  command->callback([flags, &chosen] {
+    chosen = [flags] {
+      const auto code = run_pull(*flags);
+      return code.ok() ? *code : report(code.error());
+    };
+  });
+}
+
+}  // namespace fulmar

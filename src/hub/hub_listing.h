@@ -1,0 +1,42 @@
+// A repository's files as its hub lists them, and which of them a pull takes. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "hub/hub_name.h"
+
+namespace fulmar {
+
+// How a file proves that it is the one meant.
+struct Checksum {
+  enum class Kind : uint8_t {
+    none,
+    sha256,
+    git_blob
+  };  // git_blob: SHA-1 over "blob <size>\0" and the content
+  Kind kind = Kind::none;
+  std::string hex;  // lower case
+};
+
+struct HubFile {
+  std::string path;
+  int64_t size = -1;  // bytes; -1: not told
+  Checksum checksum;
+};
+
+// The answer of /api/models/OWNER/NAME/tree/REVISION: an array of
+// {"type","path","size","oid","lfs":{"oid","size"}}. Folders and files with unsafe paths are left out.
+Result<std::vector<HubFile>> parse_listing(const std::string& json);
+
+struct PullPlan {
+  HubFile model;
+  std::vector<HubFile> vocabularies;  // none or one
+};
+
+// The file asked for, or the only one with an ending of weights; else an error that names the candidates.
+Result<PullPlan> choose_files(const HubName& hub, const std::vector<HubFile>& files);
+
+}  // namespace fulmar

@@ -1,0 +1,194 @@
+#include "hub/pull.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/log.h"
+#include "hub/file_digest.h"
+#include "hub/hub_listing.h"
+#include "net/url.h"
+
+namespace fulmar {
+namespace {
+
+namespace fs = std::filesystem;
+using Progress = std::function<void(double fraction)>;
+
+constexpr auto kFirstPause = std::chrono::milliseconds(200);
+constexpr size_t kPartDigits = 12;
+
+// Escapes each part of a path.
+std::string escaped(std::string_view path) {
+  std::string text;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    if (begin > 0) text += '/';
+    text += percent_encode(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return text;
+}
+
+int64_t size_or_zero(const fs::path& path) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+// Makes sure that what is in the file, or the name in its folder, outlives a loss of power.
+void sync_to_disk(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  ::fsync(file);
+  ::close(file);
+}
+
+Status check_space(const fs::path& folder, int64_t missing) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error || missing <= 0 || space.available >= static_cast<uintmax_t>(missing)) return {};
+  return Error{ErrorKind::resource,
+               fmt::format("{} has {} MB free; the file needs {} MB more", folder.string(),
+                           space.available / 1'000'000, missing / 1'000'000)};
+}
+
+class FilePull {
+ public:
+  FilePull(const HubAccess& hub, std::string url, const HubFile& file, fs::path target, int attempts,
+           Progress progress)
+      : hub_(hub),
+        url_(std::move(url)),
+        file_(file),
+        target_(std::move(target)),
+        part_(target_.string() + "." +
+              (resumable() ? file.checksum.hex.substr(0, kPartDigits) + ".part" : "part")),
+        attempts_(attempts),
+        progress_(std::move(progress)) {}
+
+  Status run() {
+    std::error_code error;
+    if (fs::exists(target_, error)) return check_existing();
+    if (!resumable()) fs::remove(part_, error);
+    const bool resumed = size_or_zero(part_) > 0;
+    Status fetched = fetch();
+    if (fetched.ok()) fetched = verify();
+    if (!fetched.ok() && resumed && fetched.error().kind == ErrorKind::corrupt) {
+      fs::remove(part_, error);  // what was there before may be to blame
+      fetched = fetch();
+      if (fetched.ok()) fetched = verify();
+    }
+    FULMAR_TRY(fetched);
+    return move_into_place();
+  }
+
+ private:
+  // Only a part that belongs to this very content may be continued.
+  bool resumable() const { return file_.checksum.kind != Checksum::Kind::none; }
+
+  Status check_existing() const {
+    const int64_t size = size_or_zero(target_);
+    const bool same = (file_.size < 0 || size == file_.size) && check_file(target_, file_.checksum).ok();
+    if (same) return {};
+    return Error{
+        ErrorKind::conflict,
+        fmt::format("{} is there already, with {} bytes of other content; wanted {} bytes: choose another "
+                    "name with --as",
+                    target_.string(), size, file_.size)};
+  }
+
+  // Goes on until the part is whole; gives up after several attempts in a row without a byte.
+  Status fetch() {
+    auto pause = kFirstPause;
+    for (int left = attempts_;;) {
+      int64_t have = size_or_zero(part_);
+      if (file_.size >= 0 && have == file_.size && have > 0) return {};
+      if (file_.size >= 0 && have > file_.size) have = 0;
+      FULMAR_TRY(check_space(target_.parent_path(), file_.size - have));
+      const Attempt attempt = fetch_part(hub_, url_, part_, have, file_.size, [&](int64_t bytes) {
+        if (file_.size > 0) progress_(static_cast<double>(bytes) / static_cast<double>(file_.size));
+      });
+      if (attempt.end == Attempt::End::complete) return {};
+      if (attempt.end == Attempt::End::refused) return attempt.error;
+      const bool moved = size_or_zero(part_) > have;
+      left = moved ? attempts_ : left - 1;
+      if (left == 0) return attempt.error;
+      if (moved) pause = kFirstPause;
+      spdlog::warn("{}; trying again", attempt.error.text);
+      std::this_thread::sleep_for(pause);
+      pause *= 2;
+    }
+  }
+
+  Status verify() const {
+    const Status checked = check_file(part_, file_.checksum);
+    if (checked.ok()) return {};
+    if (checked.error().kind != ErrorKind::corrupt) return checked;
+    std::error_code error;
+    fs::remove(part_, error);  // nobody should go on from that
+    return Error{ErrorKind::corrupt, url_ + ": " + checked.error().text};
+  }
+
+  Status move_into_place() const {
+    sync_to_disk(part_);
+    std::error_code error;
+    fs::rename(part_, target_, error);
+    if (error) return Error{ErrorKind::io, target_.string() + ": " + error.message()};
+    sync_to_disk(target_.parent_path());
+    return {};
+  }
+
+  const HubAccess& hub_;
+  const std::string url_;
+  const HubFile& file_;
+  const fs::path target_, part_;
+  const int attempts_;
+  const Progress progress_;
+};
+
+}  // namespace
+
+Result<std::string> hub_endpoint(const std::string& flag, const char* environment) {
+  std::string endpoint = !flag.empty() ? flag : environment != nullptr ? environment : "";
+  if (endpoint.empty()) {
+    return Error{ErrorKind::invalid, "no hub is named: give --endpoint https://HOST or set HF_ENDPOINT"};
+  }
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  if (endpoint.starts_with("https://") || endpoint.starts_with("http://")) return endpoint;
+  return Error{ErrorKind::invalid, "the hub is '" + endpoint + "'; wanted https://HOST or http://HOST"};
+}
+
+Result<Pulled> pull(const HubName& name, const PullOptions& options,
+                    const std::function<void(const std::string& file, double fraction)>& progress) {
+  const std::string base = options.hub.endpoint, revision = percent_encode(options.revision);
+  const std::string repository = name.owner + "/" + name.name;
+  FULMAR_ASSIGN(
+      const std::string listing,
+      fetch_text(options.hub, base + "/api/models/" + repository + "/tree/" + revision + "?recursive=true"));
+  FULMAR_ASSIGN(const auto files, parse_listing(listing));
+  FULMAR_ASSIGN(const PullPlan plan, choose_files(name, files));
+  FULMAR_ASSIGN(const std::string local, local_model_name(name, plan.model.path, options.as));
+  std::error_code error;
+  fs::create_directories(options.folder, error);
+  if (error) return Error{ErrorKind::io, options.folder.string() + ": " + error.message()};
+
+  const auto get = [&](const HubFile& file, const fs::path& target) {
+    const std::string url = base + "/" + repository + "/resolve/" + revision + "/" + escaped(file.path);
+    return FilePull(options.hub, url, file, target, options.attempts,
+                    [&](double fraction) { progress(target.filename().string(), fraction); })
+        .run();
+  };
+  Pulled pulled{.model = options.folder / local};
+  for (const HubFile& vocabulary :
+       plan.vocabularies) {  // first: it is small, and a model without it is no use
+    pulled.vocabulary = options.folder / local_vocabulary_name(vocabulary.path, local);
+    FULMAR_TRY(get(vocabulary, *pulled.vocabulary));
+  }
+  FULMAR_TRY(get(plan.model, pulled.model));
+  return pulled;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""fulmar pull against a hub that breaks off, lies and redirects: pull_test.py PROGRAM MODELS
+
+Whatever the hub does, a file is under its name only when it is whole and the one that was listed.
+"""
+import hashlib
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+WEIGHTS, VOCABULARY = "fulmar-demo.safetensors", "fulmar-demo.vocab.txt"
+
+
+class Hub(http.server.ThreadingHTTPServer):
+    """One repository, owner/tiny; `trick` says how it misbehaves."""
+    daemon_threads = True
+
+    def __init__(self, files):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files, self.trick, self.requests, self.broken, self.elsewhere = files, "", [], 0, None
+        self.address = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, *_):  # a client that breaks off is part of the test
+        pass
+
+    def listing(self):
+        entries = [{"type": "directory", "path": "folder"}]
+        for path, data in self.files.items():
+            entry = {"type": "file", "path": path, "size": len(data),
+                     "oid": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()}
+            if path.endswith(".safetensors"):
+                entry["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 132}
+                entry["size"] += {"listed too long": 1000, "listed too short": -1000}.get(self.trick, 0)
+                entry["lfs"]["size"] = entry["size"]
+                if self.trick == "wrong hash":
+                    entry["lfs"]["oid"] = "0" * 64
+            if self.trick == "hostile names":
+                entry["path"] = "../" + path
+            entries.append(entry)
+        return entries
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        hub = self.server
+        hub.requests.append((self.path, self.headers.get("Range"), self.headers.get("Authorization")))
+        if hub.trick == "needs a token" and self.headers.get("Authorization") != "Bearer sesame":
+            return self.answer(401, b"who are you")
+        if self.path.startswith("/api/models/owner/tiny/tree/main"):
+            return self.answer(200, json.dumps(hub.listing()).encode())
+        path = self.path.removeprefix("/owner/tiny/resolve/main/").removeprefix("/cdn/")
+        if path not in hub.files or hub.trick == "gone":
+            return self.answer(404, b"Entry not found")
+        if hub.elsewhere and path == WEIGHTS and not self.path.startswith("/cdn/"):
+            return self.answer(302, b"", ("Location", f"{hub.elsewhere.address}/cdn/{path}"))
+        if hub.trick == "in circles":
+            return self.answer(302, b"", ("Location", self.path))
+        if path == WEIGHTS and hub.trick == "busy twice" and hub.broken < 2:
+            hub.broken += 1
+            return self.answer(503, b"later")
+        self.send_file(hub, path, hub.files[path])
+
+    def answer(self, status, body, *headers):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def send_file(self, hub, path, data):
+        begin = int(found.group(1)) if (found := re.match(r"bytes=(\d+)-", self.headers.get("Range") or "")) else 0
+        if hub.trick == "ignores ranges" or begin == 0:
+            begin = 0
+            self.send_response(200)
+        else:
+            self.send_response(206)
+            shown = 0 if hub.trick == "wrong range" else begin
+            self.send_header("Content-Range", f"bytes {shown}-{len(data) - 1}/{len(data)}")
+        rest = data[begin:]
+        if path == WEIGHTS and hub.trick == "sends more":
+            rest += b"x" * 5000
+        breaks = path == WEIGHTS and hub.trick in ("breaks off", "ignores ranges", "wrong range", "never ends")
+        if path == WEIGHTS and hub.trick == "ends early":  # and says that this is all
+            rest = rest[:1000]
+        self.send_header("Content-Length", str(len(rest)))
+        self.end_headers()
+        if breaks and (hub.broken < 3 or hub.trick == "never ends"):
+            hub.broken += 1
+            self.wfile.write(rest[:0 if hub.trick == "never ends" and hub.broken > 1 else len(rest) // 3])
+            self.close_connection = True
+            return
+        self.wfile.write(rest)
+
+
+class Case:
+    def __init__(self, program, hub, home):
+        self.program, self.hub, self.home = program, hub, Path(home)
+        self.models = self.home / "fulmar" / "models"
+
+    def run(self, *command, **environment):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+        done = subprocess.run([self.program, *command], capture_output=True, text=True, timeout=120,
+                              env={**clean, "XDG_DATA_HOME": str(self.home), **environment})
+        return done.returncode, done.stdout, done.stderr
+
+    def pull(self, *flags, name="owner/tiny", trick="", **environment):
+        self.hub.trick, self.hub.broken, self.hub.requests = trick, 0, []
+        return self.run("pull", name, "--endpoint", self.hub.address, *flags, **environment)
+
+    def files(self):
+        return sorted(path.name for path in self.models.iterdir()) if self.models.exists() else []
+
+    def clear(self):
+        for path in self.models.iterdir() if self.models.exists() else []:
+            path.unlink()
+
+    def check_whole(self, result):
+        code, out, error = result
+        assert code == 0, (code, out, error)
+        assert self.files() == [WEIGHTS, VOCABULARY], self.files()
+        for name in self.files():
+            assert (self.models / name).read_bytes() == self.hub.files[name], f"{name} differs"
+
+    def check_refused(self, result, code, *words):
+        assert result[0] == code, result
+        for word in words:
+            assert word in result[2], (word, result)
+        assert WEIGHTS not in self.files(), self.files()
+
+
+def check_tricks(case):
+    for trick in ("", "breaks off", "ignores ranges", "busy twice"):
+        case.check_whole(case.pull(trick=trick))
+        if trick == "breaks off":
+            ranges = [wanted for path, wanted, _ in case.hub.requests if path.endswith(WEIGHTS)]
+            assert ranges[0] is None and all(ranges[1:]) and len(ranges) == 4, ranges
+        case.clear()
+    case.check_refused(case.pull(trick="wrong hash"), 3, "checksum", "0" * 64)
+    assert case.files() == [VOCABULARY], case.files()  # nobody goes on from a part that is wrong
+    case.check_refused(case.pull(trick="listed too long"), 4, "ended at byte")
+    case.clear()
+    case.check_refused(case.pull(trick="listed too short"), 3, "sends more")
+    case.check_refused(case.pull(trick="sends more"), 3, "sends more")
+    case.check_refused(case.pull(trick="wrong range"), 3, "goes on at byte 0")
+    case.clear()
+    case.check_refused(case.pull(trick="in circles"), 4, "redirects")
+    case.check_refused(case.pull(trick="gone"), 3, "HTTP 404")
+    case.check_refused(case.pull(trick="hostile names"), 3, "no .pth, .safetensors or .st")
+    assert not list(case.home.glob("*.safetensors")), "a file outside the folder"
+    case.clear()
+
+
+def check_resuming(case):
+    case.check_refused(case.pull(trick="never ends"), 4)
+    part = next(name for name in case.files() if name.endswith(".part"))
+    there = (case.models / part).stat().st_size
+    assert 0 < there < len(case.hub.files[WEIGHTS])
+    out = case.run("models")[1]
+    assert "incomplete" in out and "fulmar-demo.safetensors" in out, out
+    assert case.run("generate", "x", "--model", "fulmar-demo")[0] == 3
+    case.check_whole(case.pull())
+    assert case.hub.requests[-1][1] == f"bytes={there}-", case.hub.requests
+    case.clear()
+    # A part whose bytes are wrong costs a second transfer and nothing else.
+    (case.models / part).write_bytes(b"?" * there)
+    case.check_whole(case.pull())
+
+
+def check_again(case):
+    case.check_whole(case.pull())
+    assert not [path for path, _, _ in case.hub.requests if "resolve" in path], "what is there was fetched again"
+    kept = (case.models / WEIGHTS).read_bytes()
+    (case.models / WEIGHTS).write_bytes(b"mine")
+    code, _, error = case.pull()
+    assert code == 2 and "--as" in error, (code, error)
+    assert (case.models / WEIGHTS).read_bytes() == b"mine"
+    (case.models / WEIGHTS).write_bytes(kept)
+    assert case.pull("--as", "other")[0] == 0
+    assert case.files() == [WEIGHTS, VOCABULARY, "other.safetensors", "other.vocab.txt"], case.files()
+    out = case.run("models")[1]
+    assert re.search(r"^other .*other.vocab.txt", out, re.M) and "fulmar-demo " in out, out
+    code, out, error = case.run("generate", "User: 12 + 30\n\nAssistant:", "-t", "0", "--model", "other", "--device", "cpu")
+    assert code == 0 and "42" in out, (code, out, error)
+
+
+def check_tokens_and_redirects(case, elsewhere):
+    case.clear()
+    case.check_refused(case.pull(trick="needs a token"), 2, "HTTP 401", "HF_TOKEN")
+    case.check_whole(case.pull(trick="needs a token", HF_TOKEN="sesame"))
+    case.clear()
+    case.hub.elsewhere, elsewhere.requests = elsewhere, []
+    case.check_whole(case.pull(HF_TOKEN="sesame"))
+    case.hub.elsewhere = None
+    assert elsewhere.requests and all(token is None for _, _, token in elsewhere.requests), elsewhere.requests
+    assert all(token == "Bearer sesame" for _, _, token in case.hub.requests), case.hub.requests
+
+
+def check_usage(case):
+    code, _, error = case.run("pull", "owner/tiny")
+    assert code == 2 and "HF_ENDPOINT" in error, (code, error)
+    for name in ("tiny", "../tiny", "owner/..", "owner/tiny:../x.pth", "owner/tiny:/etc/passwd"):
+        assert case.pull(name=name)[0] == 2, name
+        assert not case.hub.requests, name
+    assert case.pull(name="owner/tiny:none.pth")[0] == 3
+    assert case.pull("--as", "../x")[0] == 2
+    case.clear()
+    assert case.run("pull", "owner/tiny", HF_ENDPOINT=case.hub.address)[0] == 0
+
+
+def main(program, models):
+    files = {name: (Path(models) / name).read_bytes() for name in (WEIGHTS, VOCABULARY)}
+    files["README.md"] = b"tiny"
+    with tempfile.TemporaryDirectory() as home:
+        hub, elsewhere = Hub(files), Hub(files)
+        case = Case(program, hub, home)
+        for check in (check_tricks, check_resuming, check_again):
+            check(case)
+            print(f"ok {check.__name__}", flush=True)
+        check_tokens_and_redirects(case, elsewhere)
+        print("ok check_tokens_and_redirects")
+        check_usage(case)
+        print("ok check_usage")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

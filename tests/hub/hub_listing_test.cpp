@@ -1,0 +1,91 @@
+#include "hub/hub_listing.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "hub/file_digest.h"
+
+namespace fulmar {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const std::string kSha256(64, 'a'), kSha1(40, 'b');
+
+HubFile file(std::string path) { return {std::move(path), 1, {}}; }
+
+TEST(HubListing, ReadsSizesAndChecksums) {
+  const auto files = parse_listing(R"([{"type":"directory","path":"d"},)"
+                                   R"({"type":"file","path":"v.txt","size":5,"oid":")" +
+                                   kSha1 + R"("},{"type":"file","path":"m.pth","size":130,"oid":")" + kSha1 +
+                                   R"(","lfs":{"oid":")" + kSha256 + R"(","size":1000,"pointerSize":130}}])");
+  ASSERT_TRUE(files.ok()) << files.error().text;
+  ASSERT_THAT(*files, SizeIs(2));
+  EXPECT_EQ((*files)[0].checksum.kind, Checksum::Kind::git_blob);
+  EXPECT_EQ((*files)[1].checksum.kind, Checksum::Kind::sha256);
+  EXPECT_EQ((*files)[1].checksum.hex, kSha256);
+  EXPECT_EQ((*files)[1].size, 1000);
+}
+
+TEST(HubListing, LeavesOutWhatItCannotTrust) {
+  const auto files = parse_listing(R"([{"path":"../m.pth"},{"path":"/m.pth"},{"path":"a/../../m.pth"},{},)"
+                                   R"({"path":"m.pth","oid":"short","lfs":{"oid":"XYZ"}}])");
+  ASSERT_TRUE(files.ok());
+  ASSERT_THAT(*files, SizeIs(1));
+  EXPECT_EQ((*files)[0].checksum.kind, Checksum::Kind::none);
+  EXPECT_EQ((*files)[0].size, -1);
+}
+
+TEST(HubListing, RefusesWhatIsNoListing) {
+  for (const char* text : {"", "{}", "[", R"([{"path":5}])", R"([{"path":"a","size":-1}])"}) {
+    EXPECT_FALSE(parse_listing(text).ok()) << text;
+  }
+}
+
+TEST(ChooseFiles, TakesTheOnlyModelAndItsVocabulary) {
+  const HubName hub{"o", "n", ""};
+  const auto plan =
+      choose_files(hub, {file("README.md"), file("a.state.pth"), file("a.pth"), file("x_vocab.txt")});
+  ASSERT_TRUE(plan.ok()) << plan.error().text;
+  EXPECT_EQ(plan->model.path, "a.pth");
+  ASSERT_THAT(plan->vocabularies, SizeIs(1));
+  EXPECT_EQ(plan->vocabularies[0].path, "x_vocab.txt");
+}
+
+TEST(ChooseFiles, AsksWhereThereAreSeveral) {
+  const HubName hub{"o", "n", ""};
+  const std::vector<HubFile> files = {file("a.pth"), file("b.safetensors")};
+  const auto unclear = choose_files(hub, files);
+  EXPECT_THAT(unclear.error().text,
+              AllOf(HasSubstr("a.pth"), HasSubstr("b.safetensors"), HasSubstr("o/n:FILE")));
+  EXPECT_EQ(choose_files({"o", "n", "b.safetensors"}, files)->model.path, "b.safetensors");
+  EXPECT_EQ(choose_files({"o", "n", "c.pth"}, files).error().kind, ErrorKind::not_found);
+  EXPECT_EQ(choose_files(hub, {file("README.md")}).error().kind, ErrorKind::not_found);
+}
+
+TEST(ChooseFiles, PrefersTheModelsOwnVocabularyAndGuessesNone) {
+  const HubName hub{"o", "n", "a.pth"};
+  const std::vector<HubFile> both = {file("a.pth"), file("z_vocab.txt"), file("a.vocab.txt")};
+  EXPECT_EQ(choose_files(hub, both)->vocabularies[0].path, "a.vocab.txt");
+  EXPECT_THAT(choose_files(hub, {file("a.pth"), file("x_vocab.txt"), file("y_vocab.txt")})->vocabularies,
+              IsEmpty());
+}
+
+TEST(FileDigest, IsThatOfTheFile) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "fulmar_file_digest";
+  std::ofstream(path) << "hello\n";
+  // As sha256sum and git hash-object print them.
+  EXPECT_EQ(*file_digest(path, Checksum::Kind::sha256),
+            "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+  EXPECT_EQ(*file_digest(path, Checksum::Kind::git_blob), "ce013625030ba8dba906f756967f9e9ca394464a");
+  EXPECT_TRUE(check_file(path, {}).ok());
+  EXPECT_THAT(check_file(path, {Checksum::Kind::sha256, kSha256}).error().text, HasSubstr(kSha256));
+  std::filesystem::remove(path);
+  EXPECT_EQ(file_digest(path, Checksum::Kind::sha256).error().kind, ErrorKind::io);
+}
+
+}  // namespace
+}  // namespace fulmar
