@@ -5,6 +5,7 @@ DOCUMENT
 Every figure that /metrics serves is in the document with its kind, and the other way round; and with --models-dir a
 worker reaches nothing outside of it.
 """
+import glob
 import json
 import os
 import re
@@ -84,8 +85,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         inside, outside = f"{folder}/models/inside.safetensors", f"{folder}/outside.safetensors"
         os.mkdir(f"{folder}/models")
-        for copy in (inside, outside):
-            shutil.copy(model, copy)
+        shutil.copy(model, inside)
+        shutil.copy(model, outside)
+        for vocabulary in glob.glob(f"{os.path.dirname(model)}/*.vocab.txt"):
+            shutil.copy(vocabulary, f"{folder}/models")
+            shutil.copy(vocabulary, folder)
         control = subprocess.Popen([program, "control", "--port", "0", "--models-dir", f"{folder}/models", "--state-dir", folder],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:

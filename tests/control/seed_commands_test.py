@@ -4,6 +4,7 @@ PROGRAM MODEL
 
 In a network namespace of its own, where port 9000 is free; without one the test needs that port to be free here.
 """
+import glob
 import json
 import os
 import shutil
@@ -106,6 +107,8 @@ def main():
             return SKIPPED
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(f"{folder}/models")
+        for vocabulary in glob.glob(f"{os.path.dirname(model)}/*.vocab.txt"):
+            os.symlink(vocabulary, f"{folder}/models/{os.path.basename(vocabulary)}")
         os.symlink(model, f"{folder}/models/{MODEL_NAME}.pth")  # recognised by its content
         with open(f"{folder}/log", "wb") as log:
             control = subprocess.Popen([program, *CONTROL], cwd=folder, stdout=log, stderr=log)

@@ -23,6 +23,7 @@ SKIPPED = 77
 SESSIONS = 200
 NAMES = ["Alice", "Bob", "Emma", "Tom", "Anna", "Max"]
 TALKERS = 16
+STREAMS = 9
 CLEAN = {409, 429, 502, 503, 504}
 
 
@@ -123,11 +124,43 @@ def told(moment, talk):
           f"{dict(talk.failures) or 'none'}", flush=True)
 
 
+class Streams:
+    """Long answers outside of all sessions, under way on the worker that is about to go."""
+
+    def __init__(self, fleet, victim):
+        self.pool = concurrent.futures.ThreadPoolExecutor(STREAMS)
+        self.futures = [self.pool.submit(self.listen, fleet, i) for i in range(STREAMS)]
+        eventually(lambda: fleet.metric(victim, "fulmar_requests_running") > 0, f"{victim} has something to do")
+
+    @staticmethod
+    def listen(fleet, i):
+        connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=120)
+        body = json.dumps({"contents": ["User: Count."], "stream": True, "max_tokens": 600, "ignore_eos": True, "stop_tokens": []})
+        try:
+            connection.request("POST", "/v1/chat/completions", body, {"X-Fulmar-Session": f"long{i}"})
+            response = connection.getresponse()
+            if response.status != 200:
+                return str(response.status)
+            text_of_stream(response)
+            return "whole"
+        except (http.client.HTTPException, ConnectionError, Failed) as failure:
+            return type(failure).__name__
+        finally:
+            connection.close()
+
+    def outcomes(self):
+        self.pool.shutdown()
+        return Counter(future.result() for future in self.futures)
+
+
 def kill_one(fleet):
+    streams = Streams(fleet, "a")
     with introduce(fleet, 0) as talk:
         talk.halfway()
         fleet.workers["a"].kill()
     told("a worker is killed while all introduce themselves", talk)
+    outcomes = streams.outcomes()
+    assert 0 < outcomes["whole"] < STREAMS, f"its streams are cut and look so, the others' are whole: {outcomes}"
     fleet.start("a")
     fleet.wait_for({"a", "b", "c"})
     remembered(fleet, "it is back, with sessions that went on elsewhere", 0)
@@ -158,10 +191,12 @@ def let_one_sleep(fleet):
 
 
 def end_one(fleet):
+    streams = Streams(fleet, "b")
     with introduce(fleet, 3) as talk:
-        talk.halfway()
         fleet.workers["b"].terminate()
     told("a worker is told to end while all get new names", talk)
+    outcomes = streams.outcomes()
+    assert outcomes == {"whole": STREAMS}, f"no stream is dropped: {outcomes}"
     assert fleet.workers["b"].wait(30) == 0, "it ends well"
     assert not talk.failures.keys() - {"503"}, f"draining cuts nothing: {talk.failures}"
     fleet.start("b")
