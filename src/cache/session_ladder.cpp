@@ -233,7 +233,8 @@ Result<TurnTicket> SessionLadder::commit(const std::string& id, int64_t slot, in
 // for it.
 TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
   entry.ticket.reset();
-  entry.committed = Clock::now();
+  // The oldest turn that the store lacks sets the time: talking fast must not put it off.
+  if (!entry.dirty) entry.committed = Clock::now();
   entry.dirty = courier_ != nullptr;
   return courier_ && courier_->shared() ? send(id, entry) : nullptr;
 }

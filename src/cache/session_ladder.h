@@ -94,10 +94,10 @@ class SessionLadder {
     std::shared_ptr<const StateBlob> host;  // in host memory (also kept while on its way to the store)
     int64_t tokens = 0;
     int64_t turn = 0;
-    bool dirty = false;  // this turn is still to be sent to the store
-    TurnTicket ticket;   // once it was sent
-    std::chrono::steady_clock::time_point committed;
-    std::list<std::string>::iterator recency;  // place in devices_ or hosts_
+    bool dirty = false;                               // this turn is still to be sent to the store
+    TurnTicket ticket;                                // once it was sent
+    std::chrono::steady_clock::time_point committed;  // the oldest turn since the last that was sent
+    std::list<std::string>::iterator recency;         // place in devices_ or hosts_
   };
 
   Entry* find(const std::string& id);

@@ -128,11 +128,13 @@ void StoreCourier::run() {
   Lock lock(mutex_);
   while (true) {
     wait_for_work(lock);
-    if (!lookups_.empty()) {
-      answer_lookups(lock);
+    // In turns: under load there is always another lookup.
+    if (!lookups_.empty()) answer_lookups(lock);
+    if (queued_.empty()) {
+      if (stopping_ && lookups_.empty()) return;
       continue;
     }
-    if (queued_.empty()) return;  // stopping, and nothing is left to write
+    if (!stopping_ && Clock::now() < retry_at_) continue;
     write_queued(lock);
     if (stopping_ && !queued_.empty()) return;  // tried once more, in vain
   }
