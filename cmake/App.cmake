@@ -7,4 +7,16 @@ function(fulmar_app_tests)
   add_test(NAME app.admin COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/admin_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.admin PROPERTIES LABELS app TIMEOUT 240)
+  add_test(NAME app.pull COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/pull_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.pull PROPERTIES LABELS app TIMEOUT 120)
+  # Short forms; the scripts' --help says how to run them in full.
+  set(model ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
+  add_test(NAME soak.crash COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/crash_test.py
+    $<TARGET_FILE:fulmar> ${model} --sessions 40 --device 4 --host 8 --kills 5 --most 4 --slack 5)
+  add_test(NAME soak.streams COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/streams_test.py
+    $<TARGET_FILE:fulmar> ${model} --streams 60 --seconds 10 --warm-up 5)
+  add_test(NAME soak.prefix COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/prefix_test.py
+    $<TARGET_FILE:fulmar> ${model} --chats 60 --requests 40 --mixture 24)
+  set_tests_properties(soak.crash soak.streams soak.prefix PROPERTIES LABELS soak TIMEOUT 300)
 endfunction()
