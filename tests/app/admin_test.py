@@ -100,6 +100,90 @@ def check_models_and_states(server):
     equal(server.chat("A S"), plain)
 
 
+def check_mixtures(server):
+    plain, pirate = server.chat("A"), None
+    equal(server.call("POST", "/loadstatemodel", {"state_filename": STATE, "state_viewname": "S"}), SUCCESS)
+    pirate = server.chat("A S")
+    mixture = {"state_viewname": "M", "state_filenames": [STATE], "contain_originalstate": "True"}
+    equal(server.call("POST", "/mrss_loadstatemodel", {**mixture, "state_gatingweight": ["1", 0]}), SUCCESS)
+    equal(server.chat("A M"), pirate)
+    equal(server.call("POST", "/mrss_set_gatingweight", {"state_viewname": "A M", "state_gatingweight": [0, 1]}), SUCCESS)
+    equal(server.chat("A M"), plain)
+    # The same model again: states and mixtures move over.
+    equal(server.call("POST", "/loadmodel", {"model_filename": MODEL, "model_viewname": "A"}), SUCCESS)
+    equal([server.chat("A M"), server.chat("A S")], [plain, pirate])
+    for bad in ("none.pth", "../README.md", MODEL):
+        equal(server.call("POST", "/mrss_loadstatemodel", {**mixture, "state_filenames": [STATE, bad]}), (500, BAD_STATE))
+    equal(server.chat("A M"), plain)
+    status, answer = server.call("POST", "/state/chat/completions", {
+        "model": "A M", "session_id": "m", "contents": ["x"], "max_tokens": 1})
+    assert status == 400 and "mixture" in answer["error"], answer
+    equal(server.call("POST", "/removestatemodel"), SUCCESS)
+    equal(server.ids(), ["A"])
+
+
+def send_state(server, name, content):
+    body = (b'--XX\r\nContent-Disposition: form-data; name="file"; filename="' + name.encode() + b'"\r\n\r\n'
+            + content + b"\r\n--XX--\r\n")
+    request = urllib.request.Request(server.base + "/v1/state/upload", data=body, method="POST",
+                                     headers={"Content-Type": "multipart/form-data; boundary=XX"})
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def check_state_files(server, models):
+    with open(os.path.join(models, STATE), "rb") as file:
+        content = file.read()
+    plain = server.chat("A")
+    equal(send_state(server, "pirate.pth", content), (200, {"object": "rwkv.state", "state_id": "pirate"}))
+    assert server.chat("A pirate").startswith("Ahoy")
+    (entry,) = server.call("GET", "/v1/state/list")[1]["data"]
+    equal((entry["state_id"], entry["filename"], entry["size_bytes"]), ("pirate", "pirate.pth", len(content)))
+    assert entry["tensor_count"] > 0
+    for name, bytes_sent in (("../x.pth", content), ("x.txt", content), (".x.pth", content), ("x y.pth", content),
+                             ("pirate.pth", b"no state"), ("cut.pth", content[:-100]), ("empty.pth", b"")):
+        equal(send_state(server, name, bytes_sent)[0], 400)
+    equal(len(server.call("GET", "/v1/state/list")[1]["data"]), 1)
+    assert server.chat("A pirate").startswith("Ahoy")
+    equal(server.call("DELETE", "/v1/state/delete", {"state_id": "pirate"})[0], 200)
+    equal(server.call("DELETE", "/v1/state/delete", {"state_id": "pirate"})[0], 404)
+    equal(server.chat("A pirate"), plain)
+
+
+def check_kept_state_files(program, models):
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ("--model", os.path.join(models, MODEL), "--state-dir", folder)
+        with Server(program, *flags) as server:
+            with open(os.path.join(models, STATE), "rb") as file:
+                equal(send_state(server, "pirate.pth", file.read())[0], 200)
+        equal(os.listdir(folder), ["pirate.pth"])
+        with Server(program, *flags) as server:
+            assert server.chat("fulmar-demo pirate").startswith("Ahoy")
+            equal(server.call("POST", "/v1/state/delete", {"state_id": "pirate"})[0], 200)
+        equal(os.listdir(folder), [])
+
+
+def check_branches(server):
+    def step(node, text):
+        return server.call("POST", "/multi_state/chat/completions", {
+            "session_id": "tree", "dialogue_idx": node, "contents": [f"User: {text}\n\nAssistant:"], "temperature": 0,
+            "max_tokens": 32, "stop_tokens": [0]})
+    status, first = step(0, "My name is Anna.")
+    equal((status, first["dialogue_idx"]), (200, 1))
+    branches = [step(1, "What is my name?")[1] for _ in range(2)]
+    equal([branch["dialogue_idx"] for branch in branches], [2, 3])
+    equal(branches[0]["choices"], branches[1]["choices"])
+    other = step(0, "My name is Ben.")[1]["dialogue_idx"]
+    equal(other, 4)
+    assert step(4, "What is my name?")[1]["choices"] != branches[0]["choices"]
+    equal(step(99, "x"), (404, {"error": "State not found for dialogue_idx=99"}))
+    equal(server.call("POST", "/state/delete", {"session_id": "tree", "delete_prefix": True})[0], 200)
+    equal(step(1, "x")[0], 404)
+
+
 def check_sessions(server):
     server.turn("one", "My name is Anna.")
     status, blob = server.raw("GET", "/v1/sessions/one/state")
@@ -160,10 +244,14 @@ def main(program, models):
         os.symlink("/etc/passwd", os.path.join(folder, "link.pth"))
         with Server(program, "--no-model", "--model-root", folder) as server:
             check_models_and_states(server)
+            check_mixtures(server)
+            check_state_files(server, models)
+            check_branches(server)
             check_sessions(server)
             check_embeddings(server)
             check_removal_under_a_stream(server)
     check_switching(program, models)
+    check_kept_state_files(program, models)
 
 
 if __name__ == "__main__":
