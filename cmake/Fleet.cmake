@@ -23,7 +23,9 @@ function(fulmar_fleet_tests)
     $<TARGET_FILE:fulmar> ${model} ${PROJECT_SOURCE_DIR}/deploy/fulmar.slurm)
   add_test(NAME fleet.container COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fleet/container_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/deploy/Containerfile)
-  set_tests_properties(fleet.sessions fleet.slurm fleet.container PROPERTIES LABELS fleet SKIP_RETURN_CODE 77 TIMEOUT 240)
+  add_test(NAME fleet.systemd COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fleet/systemd_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/deploy)
+  set_tests_properties(fleet.sessions fleet.slurm fleet.container fleet.systemd PROPERTIES LABELS fleet SKIP_RETURN_CODE 77 TIMEOUT 240)
   if(FULMAR_NODE)
     add_test(NAME fleet.kubernetes COMMAND ${FULMAR_NODE} ${PROJECT_SOURCE_DIR}/tests/fleet/kubernetes_test.mjs
       $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/deploy/kubernetes/fulmar.yaml ${PROJECT_SOURCE_DIR}/docs/operations.md)
