@@ -219,21 +219,24 @@ Seen seen_by(std::span<const AnswerRecord> records, std::span<const int64_t> len
   return {steady_rate(records, lengths), load_figures(records, lengths)};
 }
 
+// While all streams ran, beside the model's own rate.
+std::string steady_text(const SteadyRate& rate, double model) {
+  if (rate.seconds == 0) return "the first stream ended before the last began: ask for more --tokens";
+  return fmt::format("{:>10.1f} tok/s  {:.1f} % of the steps, over {:.2f} s", rate.tokens_per_second,
+                     rate.tokens_per_second / model * 100, rate.seconds);
+}
+
 void print_serve(const LoadFlags& flags, const BenchReport& alone, const Seen& engine, const Seen& server) {
   const double model = alone.lines.front().tokens_per_second;
-  const double tokens = server.steady.tokens_per_second;
   fmt::print("model     {} on {}, states {}\nstreams   {} of {} tokens; {} answered, {} of exact length\n",
              alone.model, alone.device, alone.state_dtype, flags.streams, flags.tokens,
              server.figures.successes, server.figures.exact);
   for (const std::string& fault : server.figures.faults) fmt::print("  failed: {}\n", fault);
   fmt::print("machine   load average {:.2f} before the run\n\n", alone.load_average);
   fmt::print("model steps alone     {:>10.1f} tok/s\n", model);
-  fmt::print("engine without HTTP   {:>10.1f} tok/s  {:.1f} % of the steps\n",
-             engine.steady.tokens_per_second, engine.steady.tokens_per_second / model * 100);
-  fmt::print("server and clients    {:>10.1f} tok/s  {:.1f} % of the steps, {:.1f} % of the engine\n", tokens,
-             tokens / model * 100, tokens / engine.steady.tokens_per_second * 100);
-  fmt::print("  while all streams ran, {:.2f} s; {:.1f} tok/s with prompts and ends, {:.2f} s\n",
-             server.steady.seconds,
+  fmt::print("engine without HTTP   {}\n", steady_text(engine.steady, model));
+  fmt::print("server and clients    {}\n", steady_text(server.steady, model));
+  fmt::print("  with prompts and ends {:.1f} tok/s, {:.2f} s\n",
              static_cast<double>(server.figures.answer_tokens) / server.figures.seconds,
              server.figures.seconds);
   const Summary& gap = server.figures.itl;
