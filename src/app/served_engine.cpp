@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cache/redis_store.h"
 #include "cache/sqlite_store.h"
+#include "ops/device.h"
 #include "text/think_mode.h"
 
 namespace fulmar {
@@ -19,8 +20,8 @@ namespace {
 
 // Chosen by ourselves; --slots may ask for more.
 constexpr int64_t kMostSlots = 1024, kMostHostSlots = 64;
-constexpr double kShareOfFreeMemory =
-    0.25;  // of what is free, for states when the number of slots is ours to choose
+// Of what is free, for states when the number of slots is ours to choose: a GPU is all ours, a host is not.
+constexpr double kShareOfDevice = 0.8, kShareOfHost = 0.25;
 
 Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenizer& tokenizer,
                                          int64_t vocabulary) {
@@ -38,10 +39,25 @@ Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenize
 
 // As many slots as a share of the free memory holds, on the CPU no more than its cores can feed.
 int64_t choose_slots(const Ops& ops, const StateLayout& layout, int64_t others) {
-  const double room = kShareOfFreeMemory * static_cast<double>(ops.memory_free());
+  const double share = ops.borrows_host_weights() ? kShareOfHost : kShareOfDevice;
+  const double room = share * static_cast<double>(ops.memory_free());
   const auto fits = static_cast<int64_t>(room / static_cast<double>(layout.slot_bytes())) - others;
   const int64_t useful = ops.borrows_host_weights() ? kMostHostSlots : kMostSlots;
   return std::clamp<int64_t>(fits, 1, useful);
+}
+
+// Asks a GPU for its memory; empty for the CPU. The ops outlive the answer. The driver answers for the device
+// of the thread that asks, which is the first one on the server's threads; no figure is better than another's.
+std::function<DeviceMemory()> memory_of(const Ops& ops) {
+  const std::string name = ops.name();  // "cuda:0 (NVIDIA H200)"
+  const std::string device = name.substr(0, name.find(' '));
+  for (const GpuInfo& gpu : list_gpus()) {
+    if (gpu.index != 0 || device != "cuda:0") continue;
+    return [&ops, device, total = gpu.memory_total] {
+      return DeviceMemory{device, static_cast<int64_t>(total), static_cast<int64_t>(ops.memory_free())};
+    };
+  }
+  return nullptr;
 }
 
 int64_t file_time(const std::filesystem::path& path) {
@@ -127,6 +143,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   FULMAR_ASSIGN(auto store, open_store(flags));  // first: it fails faster than a model loads
   ModelFlags sized = model;
   sized.max_wanted = std::max<int64_t>(flags.slots, model.device == "cpu" ? kMostHostSlots : kMostSlots);
+  sized.slots = std::max<int64_t>(flags.slots, 1) + flags.device_sessions + flags.prefix_slots;
   FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
   return assemble(std::move(loaded), std::move(store), flags, as);
 }
@@ -173,6 +190,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::assemble(LoadedModel model,
   facts->runtime = name_of(loaded.model->config().dtype);
   facts->vocabulary = loaded.model->config().vocab;
   facts->state_bytes = static_cast<int64_t>(layout.slot_bytes());
+  facts->device_memory = memory_of(*loaded.ops);
   facts->engine = served->engine_.get();
   facts->tokenizer = loaded.tokenizer.get();
   FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));

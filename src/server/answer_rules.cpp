@@ -26,26 +26,38 @@ const std::string* text_member(const JsonValue& object, std::string_view name) {
   return value && value->is_string() ? &value->as_string() : nullptr;
 }
 
-void read_tool(Fields& fields, const JsonValue& tool, const std::string& place, ToolUse& use) {
-  const std::string* type = text_member(tool, "type");
-  const JsonValue* function = tool.find("function");
-  if (!type || *type != "function" || !function || !function->is_object()) {
-    return fields.fail(
-        bad_value(fmt::format("'{}' is no {{\"type\":\"function\",\"function\":{{...}}}}", place), "tools"));
+// What the model is told of a function.
+std::string description_of(const JsonValue& function) {
+  std::vector<JsonObject::Member> told;
+  for (const auto& [name, value] : function.as_object().members()) {
+    if (name != "type" && name != "strict") told.emplace_back(name, value);
   }
+  return json_text(JsonValue(JsonObject(std::move(told))));
+}
+
+void read_tool(Fields& fields, const JsonValue& tool, ToolForm form, std::string place, ToolUse& use) {
+  const std::string* type = text_member(tool, "type");
+  const bool nested = form == ToolForm::nested;
+  const JsonValue* function = nested ? tool.find("function") : &tool;
+  if (!type || *type != "function" || !function || !function->is_object()) {
+    return fields.fail(bad_value(fmt::format("'{}' is no {{\"type\":\"function\",{}}}", place,
+                                             nested ? "\"function\":{...}" : "\"name\":..."),
+                                 "tools"));
+  }
+  if (nested) place += ".function";
   const std::string* name = text_member(*function, "name");
   if (!name || !is_name(*name)) {
     const JsonValue* found = function->find("name");
-    return fields.fail(bad_value(fmt::format("'{}.function.name' is {}; wanted 1 to {} of A-Z a-z 0-9 _ -",
-                                             place, found ? describe(*found) : "absent", kLongestName),
+    return fields.fail(bad_value(fmt::format("'{}.name' is {}; wanted 1 to {} of A-Z a-z 0-9 _ -", place,
+                                             found ? describe(*found) : "absent", kLongestName),
                                  "tools"));
   }
   const JsonValue* parameters = function->find("parameters");
   if (parameters && !parameters->is_null() && !parameters->is_object()) {
-    return fields.fail_type(place + ".function.parameters", *parameters, "an object");
+    return fields.fail_type(place + ".parameters", *parameters, "an object");
   }
   use.tools.push_back({*name, parameters ? *parameters : JsonValue()});
-  use.descriptions.push_back(json_text(*function));
+  use.descriptions.push_back(description_of(*function));
 }
 
 // `tool_choice` as an object names one function: the others may not be called then.
@@ -105,7 +117,7 @@ std::string key_of(AnswerStart start, const AnswerRules& rules) {
 
 }  // namespace
 
-ToolUse read_tools(Fields& fields) {
+ToolUse read_tools(Fields& fields, ToolForm form) {
   ToolUse use;
   use.several = fields.boolean("parallel_tool_calls").value_or(true);
   if (const JsonValue* tools = fields.find("tools")) {
@@ -114,7 +126,7 @@ ToolUse read_tools(Fields& fields) {
       return use;
     }
     for (size_t i = 0; i < tools->as_array().size() && !fields.failed(); ++i) {
-      read_tool(fields, tools->as_array()[i], fmt::format("tools[{}]", i), use);
+      read_tool(fields, tools->as_array()[i], form, fmt::format("tools[{}]", i), use);
     }
   }
   read_choice(fields, use);
@@ -180,8 +192,11 @@ Result<std::shared_ptr<const TokenTree>> AnswerConstraints::tree_of(const Served
   return trees_.back().tree;
 }
 
-Result<std::shared_ptr<Constraint>> AnswerConstraints::find(const ServedModelPtr& model, AnswerStart start,
+Result<std::shared_ptr<Constraint>> AnswerConstraints::find(const ServedModelPtr& named, AnswerStart start,
                                                             const AnswerRules& rules) {
+  // States of one model share what belongs to its vocabulary.
+  const ServedModelPtr plain = named->plain.lock();
+  const ServedModelPtr& model = plain ? plain : named;
   const std::string key = key_of(start, rules);
   std::lock_guard lock(mutex_);
   std::erase_if(entries_,

@@ -27,8 +27,12 @@ struct ToolUse {
   std::vector<std::string> descriptions;  // of all, for the prompt: one line of JSON each
 };
 
+// Where the name of a function stands: in a member "function" of the tool, or beside its type as on
+// /v1/responses.
+enum class ToolForm : uint8_t { nested, flat };
+
 // Faults stay in `fields`. With tool_choice "none" nothing is offered to the model.
-ToolUse read_tools(Fields& fields);
+ToolUse read_tools(Fields& fields, ToolForm form);
 
 // What the answer must be; nothing of it set: any text.
 struct AnswerRules {
@@ -52,7 +56,7 @@ AnswerStart answer_start(ThinkMode think);
 class AnswerConstraints {
  public:
   // Errors as those of the forms and of TokenTree.
-  Result<std::shared_ptr<Constraint>> find(const ServedModelPtr& model, AnswerStart start,
+  Result<std::shared_ptr<Constraint>> find(const ServedModelPtr& named, AnswerStart start,
                                            const AnswerRules& rules);
 
  private:

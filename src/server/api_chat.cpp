@@ -66,14 +66,13 @@ std::optional<ReasoningMode> read_split(Fields& fields, ThinkMode think) {
 
 // `raw`: the continuation goes out as it is, and the model's own id is echoed.
 void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr model, const ChatPrompt& prompt,
-                 bool raw) {
+                 const ToolUse& tools, bool raw) {
   Submission submission;
   ChatShape shape;
   Generation generation = read_generation(fields, kChatDefaults, *model, call->service().options.limits);
   refuse_unsupported(fields);
   check_ignored(fields);
   read_logprobs(fields, shape, generation.sampling);
-  const ToolUse tools = read_tools(fields);
   for (const CallableTool& tool : tools.tools) shape.tools.push_back(tool.name);
   shape.several_calls = tools.several;
   if (!raw) submission.split = read_split(fields, prompt.think);
@@ -109,9 +108,12 @@ void chat_on_v1(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   ServedModelPtr model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());
-  const auto prompt = read_chat(fields, *model, kV1Chat);
+  const std::vector<ChatMessage> messages = read_messages(fields);
+  const ToolUse tools = read_tools(fields, ToolForm::nested);
+  if (fields.failed()) return call->fail(fields.fault());
+  const auto prompt = render_messages(fields, *model, kV1Chat, messages, {tools.descriptions});
   if (!prompt) return call->fail(fields.fault());
-  submit_chat(std::move(call), fields, std::move(model), *prompt, false);
+  submit_chat(std::move(call), fields, std::move(model), *prompt, tools, false);
 }
 
 void lightning_chat(std::shared_ptr<Call> call) {
@@ -135,10 +137,11 @@ void lightning_chat(std::shared_ptr<Call> call) {
   if (!fields.failed() && messages.empty()) {
     fields.fail(bad_value("one of 'messages', 'contents' is required", {}, "missing_input"));
   }
+  const ToolUse tools = read_tools(fields, ToolForm::nested);
   if (fields.failed()) return call->fail(fields.fault());
-  const auto prompt = render_messages(fields, *model, kLightningChat, messages);
+  const auto prompt = render_messages(fields, *model, kLightningChat, messages, {tools.descriptions});
   if (!prompt) return call->fail(fields.fault());
-  submit_chat(std::move(call), fields, std::move(model), *prompt, true);
+  submit_chat(std::move(call), fields, std::move(model), *prompt, tools, true);
 }
 
 }  // namespace fulmar

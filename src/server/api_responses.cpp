@@ -11,13 +11,12 @@
 namespace fulmar {
 namespace {
 
-// Functions are not offered on this route.
 constexpr ChatRoute kResponses{ThinkMode::fast, CleanUp::collapse};
 
 std::string item_text(Fields& fields, const JsonValue* content, const std::string& place) {
   if (content && content->is_string()) return content->as_string();
   if (!content || !content->is_array()) {
-    fields.fail(bad_value(fmt::format("'{}.content' is {}; wanted a string or an array of text parts", place,
+    fields.fail(bad_value(fmt::format("'{}' holds {}; wanted a string or an array of text parts", place,
                                       content ? describe(*content) : "absent"),
                           "input"));
     return {};
@@ -27,8 +26,7 @@ std::string item_text(Fields& fields, const JsonValue* content, const std::strin
     const JsonValue* words = part.find("text");
     if (!words || !words->is_string()) {
       fields.fail(bad_value(
-          fmt::format("'{}.content' holds {}; only text parts are supported", place, describe(part)),
-          "input"));
+          fmt::format("'{}' holds {}; only text parts are supported", place, describe(part)), "input"));
       return {};
     }
     text += words->as_string();
@@ -36,7 +34,41 @@ std::string item_text(Fields& fields, const JsonValue* content, const std::strin
   return text;
 }
 
-// A string, or a list of messages.
+std::string word_of(const JsonValue& item, std::string_view name) {
+  const JsonValue* member = item.find(name);
+  return member && member->is_string() ? member->as_string() : std::string();
+}
+
+// One item of `input`: a message, a call that the model made, or what a function answered.
+ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& place) {
+  ChatMessage message;
+  const std::string type = word_of(item, "type");
+  if (type == "function_call") {
+    message.role = "assistant";
+    message.tool_calls.push_back(
+        {word_of(item, "call_id"), word_of(item, "name"), word_of(item, "arguments")});
+    const ToolCall& call = message.tool_calls.back();
+    if (call.id.empty() || call.name.empty()) {
+      fields.fail(bad_value(fmt::format("'{}' is a call without call_id or name", place), "input"));
+    }
+  } else if (type == "function_call_output") {
+    message.role = "tool";
+    message.tool_call_id = word_of(item, "call_id");
+    const JsonValue* output = item.find("output");
+    message.content = item_text(fields, output, place);
+  } else {
+    message.role = word_of(item, "role");
+    const bool plain = item.is_object() && (!item.find("type") || type == "message");
+    if (plain && !message.role.empty()) {
+      message.content = item_text(fields, item.find("content"), place);
+    } else {
+      fields.fail(bad_value(fmt::format("'{}' is no message with a role", place), "input"));
+    }
+  }
+  return message;
+}
+
+// A string, or a list of items.
 std::vector<ChatMessage> read_input(Fields& fields) {
   std::vector<ChatMessage> messages;
   const JsonValue* input = fields.find("input");
@@ -44,13 +76,10 @@ std::vector<ChatMessage> read_input(Fields& fields) {
     fields.fail(bad_value("'input' is required", "input", "missing_input"));
     return messages;
   }
-  const auto add = [&](std::string role, std::string content) {
-    ChatMessage& message = messages.emplace_back();
-    message.role = std::move(role);
-    message.content = std::move(content);
-  };
   if (input->is_string()) {
-    add("user", input->as_string());
+    ChatMessage& message = messages.emplace_back();
+    message.role = "user";
+    message.content = input->as_string();
     return messages;
   }
   if (!input->is_array()) {
@@ -58,21 +87,15 @@ std::vector<ChatMessage> read_input(Fields& fields) {
     return messages;
   }
   for (const JsonValue& item : input->as_array()) {
-    const std::string place = fmt::format("input[{}]", messages.size());
-    const JsonValue* type = item.find("type");
-    const JsonValue* role = item.find("role");
-    const bool message = !type || (type->is_string() && type->as_string() == "message");
-    if (!message || !role || !role->is_string()) {
-      fields.fail(bad_value(fmt::format("'{}' is no message with a role", place), "input"));
-      return messages;
-    }
-    add(role->as_string(), item_text(fields, item.find("content"), place));
+    if (word_of(item, "type") == "reasoning") continue;  // clients send back what they got; it is not fed
+    messages.push_back(read_item(fields, item, fmt::format("input[{}]", messages.size())));
+    if (fields.failed()) break;
   }
   return messages;
 }
 
 void refuse_unsupported(Fields& fields) {
-  for (const std::string_view name : {"tools", "background", "conversation", "prompt"}) {
+  for (const std::string_view name : {"background", "conversation", "prompt"}) {
     const JsonValue* value = fields.find(name);
     if (!holds_something(value) || (value->is_bool() && !value->as_bool())) continue;
     fields.fail(bad_value(fmt::format("'{}' is not supported on /v1/responses; leave it out", name),
@@ -110,6 +133,47 @@ ApiError not_stored(const std::string& id, std::string_view param) {
   return {404, fmt::format("Response '{}' not found", id), std::string(param), "response_not_found", {}};
 }
 
+// The input, with the instructions in front.
+std::vector<ChatMessage> read_turn(Fields& fields, ResponseFacts& facts) {
+  std::vector<ChatMessage> messages = read_input(fields);
+  facts.instructions = fields.text("instructions").value_or("");
+  if (!facts.instructions.empty()) {
+    ChatMessage instructions;
+    instructions.role = "system";
+    instructions.content = facts.instructions;
+    messages.insert(messages.begin(), std::move(instructions));
+  }
+  return messages;
+}
+
+// The stored response that this one goes on from. Faults stay in `fields`.
+std::optional<StoredResponse> read_previous(Fields& fields, const Service& service,
+                                            const ServedModel& model) {
+  const std::string id = fields.text("previous_response_id").value_or("");
+  if (id.empty() || fields.failed()) return std::nullopt;
+  auto previous = service.responses.find(id);
+  if (!previous) {
+    fields.fail(not_stored(id, "previous_response_id"));
+  } else if (previous->model != model.id) {
+    fields.fail(bad_value(fmt::format("'previous_response_id' is of the model '{}', this request of '{}'",
+                                      previous->model, model.id),
+                          "previous_response_id"));
+  }
+  return previous;
+}
+
+// Functions that the state has been told of are not described again.
+ToolTalk talk_of_tools(const ToolUse& tools, const std::optional<StoredResponse>& previous,
+                       ResponseFacts& facts) {
+  for (const CallableTool& tool : tools.tools) facts.tool_names.push_back(tool.name);
+  facts.several_calls = tools.several;
+  facts.tools = fmt::format("{}", fmt::join(tools.descriptions, ","));
+  ToolTalk talk;
+  if (!previous || previous->tools != facts.tools) talk.descriptions = tools.descriptions;
+  if (previous) talk.calls_before = previous->calls;
+  return talk;
+}
+
 }  // namespace
 
 void create_response(std::shared_ptr<Call> call) {
@@ -120,27 +184,14 @@ void create_response(std::shared_ptr<Call> call) {
   const ServedModelPtr model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());
   ResponseFacts facts;
-  std::vector<ChatMessage> messages = read_input(fields);
-  facts.instructions = fields.text("instructions").value_or("");
-  if (!facts.instructions.empty()) {
-    ChatMessage instructions;
-    instructions.role = "system";
-    instructions.content = facts.instructions;
-    messages.insert(messages.begin(), std::move(instructions));
-  }
+  const std::vector<ChatMessage> messages = read_turn(fields, facts);
   refuse_unsupported(fields);
-  facts.previous = fields.text("previous_response_id").value_or("");
-  if (!facts.previous.empty() && !fields.failed()) {
-    const auto previous = service.responses.find(facts.previous);
-    if (!previous) return call->fail(not_stored(facts.previous, "previous_response_id"));
-    if (previous->model != model->id) {
-      fields.fail(bad_value(fmt::format("'previous_response_id' is of the model '{}', this request of '{}'",
-                                        previous->model, model->id),
-                            "previous_response_id"));
-    }
-  }
+  const auto previous = read_previous(fields, service, *model);
+  facts.previous = previous ? previous->id : std::string();
+  const ToolUse tools = read_tools(fields, ToolForm::flat);
   if (fields.failed()) return call->fail(fields.fault());
-  const auto prompt = render_messages(fields, *model, kResponses, messages);
+  const auto prompt =
+      render_messages(fields, *model, kResponses, messages, talk_of_tools(tools, previous, facts));
   if (!prompt) return call->fail(fields.fault());
 
   const ServerLimits& limits = service.options.limits;
@@ -148,8 +199,13 @@ void create_response(std::shared_ptr<Call> call) {
   if (const auto most = fields.integer("max_output_tokens", 0)) {
     generation.max_tokens = std::min(*most, limits.max_tokens);
   }
-  const AnswerRules rules = read_text_format(fields);
-  constrain(fields, service, model, prompt->think, rules, "text", generation);
+  AnswerRules rules = read_text_format(fields);
+  if (!rules.any_text() && tools.choice != ToolUse::Choice::none) {
+    fields.fail(bad_value("'text.format' and 'tools' cannot be combined", "text", "unsupported_parameter"));
+  }
+  if (tools.choice == ToolUse::Choice::must) rules.calls = tools.tools;
+  rules.several_calls = tools.several;
+  constrain(fields, service, model, prompt->think, rules, rules.calls.empty() ? "text" : "tools", generation);
   facts.store = fields.boolean("store").value_or(true);
   facts.model = model_name(fields, model->id);
   if (fields.failed()) return call->fail(fields.fault());
@@ -160,8 +216,8 @@ void create_response(std::shared_ptr<Call> call) {
   facts.model_id = model->id;
   facts.format = rules.schema ? "json_schema" : rules.json_object ? "json_object" : "text";
   facts.max_tokens = generation.max_tokens;
-  facts.temperature = static_cast<double>(generation.sampling.temperature);
-  facts.top_p = static_cast<double>(generation.sampling.top_p);
+  facts.temperature = generation.sampling.temperature;
+  facts.top_p = generation.sampling.top_p;
   Submission submission;
   submission.model = model;
   submission.model_name = facts.model;

@@ -30,6 +30,19 @@ void write_queue(JsonWriter& json, const EngineStats& stats) {
   json.end_object();
 }
 
+// In the units of the Albatross worker.
+void write_memory(JsonWriter& json, const DeviceMemory& memory) {
+  constexpr double kMiB = 1 << 20;
+  const auto used = static_cast<double>(memory.total - memory.free);
+  json.begin_object()
+      .member("total_mb", static_cast<double>(memory.total) / kMiB)
+      .member("allocated_mb", used / kMiB)
+      .member("reserved_mb", used / kMiB)
+      .member("free_mb", static_cast<double>(memory.free) / kMiB)
+      .member("utilization", memory.total > 0 ? used / static_cast<double>(memory.total) : 0.0)
+      .end_object();
+}
+
 std::string_view phase_name(SlotStatus::Phase phase) {
   switch (phase) {
     case SlotStatus::Phase::free:
@@ -105,13 +118,25 @@ ServedModelPtr ready_model(Call& call) {
 
 }  // namespace
 
+std::vector<DeviceMemory> device_memories(const Service& service) {
+  std::vector<DeviceMemory> memories;
+  for (const ServedModelPtr& model : service.models.all()) {
+    if (!model->device_memory) continue;
+    DeviceMemory memory = model->device_memory();
+    const bool known = std::any_of(memories.begin(), memories.end(),
+                                   [&](const DeviceMemory& one) { return one.device == memory.device; });
+    if (!known) memories.push_back(std::move(memory));
+  }
+  return memories;
+}
+
 EngineStats stats_of_all(const Service& service) {
   EngineStats sum;
   for (const ServedModelPtr& model : service.models.all()) sum = add_up(sum, model->engine->stats());
   return sum;
 }
 
-void write_request(JsonWriter& json, const RequestStatus& request) {
+void write_request(JsonWriter& json, const RequestStatus& request, bool finished) {
   const double progress = request.prompt_tokens > 0 ? static_cast<double>(request.prefilled_tokens) /
                                                           static_cast<double>(request.prompt_tokens)
                                                     : 0.0;
@@ -129,6 +154,7 @@ void write_request(JsonWriter& json, const RequestStatus& request) {
       .member("prefill_progress", std::clamp(progress, 0.0, 1.0))
       .member("prefill_speed", request.prefill_speed)
       .member("decode_speed", request.decode_speed);
+  if (finished) json.member("finished", true);
   if (!request.session.empty()) json.member("state_key", request.session);
   json.end_object();
 }
@@ -166,7 +192,8 @@ void health_check(std::shared_ptr<Call> call) { call->respond_json(R"({"message"
 void metrics(std::shared_ptr<Call> call) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = call->service().metrics.text(stats_of_all(call->service()));
+  response.body =
+      call->service().metrics.text(stats_of_all(call->service()), device_memories(call->service()));
   call->respond(std::move(response));
 }
 
@@ -193,8 +220,12 @@ void engine_figures(std::shared_ptr<Call> call) {
       .member("current_max_batch_size", stats.slots_total)
       .member("current_prefill_chunk_size", call->service().options.prefill_chunk)
       .member("iteration_count", stats.steps)
-      .member("oom_count", 0)
-      .end_object();
+      .member("oom_count", 0);
+  if (const auto memories = device_memories(call->service()); !memories.empty()) {
+    json.key("memory");
+    write_memory(json, memories.front());
+  }
+  json.end_object();
   call->respond_json(json.end_object().take());
 }
 
@@ -216,7 +247,12 @@ void server_status(std::shared_ptr<Call> call) {
       .member("reserved_bsz", stats.slots_used)
       .member("available_bsz", stats.slots_total - stats.slots_used)
       .member("queued_requests", stats.requests_waiting)
-      .member("bytes_per_bsz", model ? model->state_bytes : 0)
+      .member("bytes_per_bsz", model ? model->state_bytes : 0);
+  const auto memories = device_memories(service);
+  const DeviceMemory memory = memories.empty() ? DeviceMemory() : memories.front();
+  json.member("free_vram_bytes", memory.free)
+      .member("total_vram_bytes", memory.total)
+      .member("reserve_vram_bytes", 0)
       .end_object();
   json.key("active_request");
   write_active_request(json, stats);
@@ -226,7 +262,7 @@ void server_status(std::shared_ptr<Call> call) {
   if (stats.last_finished.id.empty()) {
     json.null();
   } else {
-    write_request(json, stats.last_finished);
+    write_request(json, stats.last_finished, true);
   }
   json.key("paused_requests").begin_array();
   for (const RequestStatus& request : stats.paused) write_paused(json, request);

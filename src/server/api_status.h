@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "engine/stats.h"
 #include "net/json_writer.h"
+#include "server/served_model.h"
 
 namespace fulmar {
 
@@ -21,10 +23,12 @@ void server_status(std::shared_ptr<Call> call);    // /v1/server/status
 void slots(std::shared_ptr<Call> call);            // /slots
 void properties(std::shared_ptr<Call> call);       // /props
 
+// One entry for each device that loaded models run on.
+std::vector<DeviceMemory> device_memories(const Service& service);
 // The figures of all loaded models together.
 EngineStats stats_of_all(const Service& service);
-// One request as an object.
-void write_request(JsonWriter& json, const RequestStatus& request);
+// One request as an object; `finished`: it is over.
+void write_request(JsonWriter& json, const RequestStatus& request, bool finished = false);
 // The newest request that is neither waiting nor done, or null.
 void write_active_request(JsonWriter& json, const EngineStats& stats);
 

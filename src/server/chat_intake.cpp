@@ -82,6 +82,17 @@ bool read_message(Fields& fields, const JsonValue& value, size_t index, std::vec
   return !fields.failed();
 }
 
+// `reasoning_effort`, or `reasoning.effort` as clients of /v1/responses have it.
+std::optional<std::string> read_effort(Fields& fields) {
+  if (fields.find("reasoning_effort")) return fields.text("reasoning_effort");
+  const JsonValue* reasoning = fields.find("reasoning");
+  const JsonValue* effort = reasoning ? reasoning->find("effort") : nullptr;
+  if (!effort || effort->is_null()) return std::nullopt;
+  if (effort->is_string()) return effort->as_string();
+  fields.fail_type("reasoning.effort", *effort, "a string");
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<ChatMessage> read_messages(Fields& fields) {
@@ -100,7 +111,7 @@ std::vector<ChatMessage> read_messages(Fields& fields) {
 
 ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off) {
   const ThinkRequest request{fields.text("think_type"), fields.boolean("think"),
-                             fields.boolean("enable_think"), fields.text("reasoning_effort")};
+                             fields.boolean("enable_think"), read_effort(fields)};
   const Result<ThinkMode> mode = choose_think_mode(request, think_off, model.thinks);
   if (mode) return *mode;
   fields.fail(bad_value(mode.error().text, "reasoning_effort"));
@@ -108,7 +119,7 @@ ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode th
 }
 
 std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& model, const ChatRoute& route,
-                                          const std::vector<ChatMessage>& messages) {
+                                          const std::vector<ChatMessage>& messages, ToolTalk talk) {
   ChatOptions options;
   options.think = read_think_mode(fields, model, route.think_off);
   options.clean_up = route.clean_up;
@@ -117,7 +128,8 @@ std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& mod
   options.names.system = fields.text("system_name").value_or("");
   options.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   options.system = fields.text("system").value_or("");
-  if (route.takes_tools) options.tools = read_tools(fields).descriptions;
+  options.tools = std::move(talk.descriptions);
+  options.calls_before = std::move(talk.calls_before);
   const bool forced = fields.boolean("force_reasoning").value_or(is_thinking(options.think));
   if (fields.failed()) return std::nullopt;
   Result<std::string> text = render_chat(messages, options);
@@ -129,8 +141,10 @@ std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& mod
 
 std::optional<ChatPrompt> read_chat(Fields& fields, const ServedModel& model, const ChatRoute& route) {
   const std::vector<ChatMessage> messages = read_messages(fields);
+  ToolTalk talk;
+  if (route.takes_tools) talk.descriptions = read_tools(fields, ToolForm::nested).descriptions;
   if (fields.failed()) return std::nullopt;
-  return render_messages(fields, model, route, messages);
+  return render_messages(fields, model, route, messages, std::move(talk));
 }
 
 }  // namespace fulmar

@@ -34,10 +34,17 @@ std::vector<ChatMessage> read_messages(Fields& fields);
 // How the request wants its suffix. Faults stay in `fields`.
 ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off);
 
+// What a prompt needs to know of functions.
+struct ToolTalk {
+  std::vector<std::string> descriptions = {};  // one line of JSON each
+  std::vector<std::string> calls_before =
+      {};  // ids of calls that `messages` may answer without containing them
+};
+
 // Renders `messages` as the body's other fields say. Nothing at a fault.
 std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& model, const ChatRoute& route,
-                                          const std::vector<ChatMessage>& messages);
-// read_messages, then render_messages.
+                                          const std::vector<ChatMessage>& messages, ToolTalk talk = {});
+// The fields `messages` and, where the route takes them, `tools`; then render_messages.
 std::optional<ChatPrompt> read_chat(Fields& fields, const ServedModel& model, const ChatRoute& route);
 
 }  // namespace fulmar

@@ -47,6 +47,7 @@ void write_call_delta(JsonWriter& json, const ToolCall& call, size_t index, bool
 ChatWriter::ChatWriter(AnswerHead head, ChatShape shape, const Tokenizer& tokenizer)
     : head_(std::move(head)), shape_(shape), tokenizer_(tokenizer) {
   head_.object = "chat.completion.chunk";
+  if (shape.service_tier) head_.service_tier = "default";
 }
 
 void ChatWriter::write_opening(int32_t index, std::vector<std::string>& events) {
@@ -88,10 +89,8 @@ void ChatWriter::write_text_and_calls(const Piece& piece, std::vector<std::strin
 }
 
 std::string ChatWriter::event(int32_t index, const Delta& delta) const {
-  JsonWriter json;
-  write_head(json, head_);
-  if (shape_.service_tier) json.member("service_tier", "default");
-  json.key("choices").begin_array().begin_object().member("index", index).key("delta").begin_object();
+  JsonWriter json = begin_choice_event(head_);
+  json.member("index", index).key("delta").begin_object();
   if (delta.role) json.member("role", "assistant");
   if (delta.reasoning) json.member("reasoning_content", *delta.reasoning);
   if (delta.content) json.member("content", *delta.content);
@@ -106,26 +105,20 @@ std::string ChatWriter::event(int32_t index, const Delta& delta) const {
   if (delta.ending) {
     write_finish(json, *delta.ending, delta.called, family());
   } else {
-    json.key("finish_reason").null();
+    write_ending_or_null(json, nullptr, family());
   }
-  json.end_object().end_array();
-  if (shape_.include_usage) json.key("usage").null();
-  return json.end_object().take();
+  return end_choice_event(json, shape_.include_usage);
 }
 
 void ChatWriter::write_closing(const Totals& totals, std::vector<std::string>& events) {
-  if (!shape_.include_usage) return;
-  JsonWriter json;
-  write_head(json, head_);
-  json.key("choices").begin_array().end_array();
-  write_usage(json, totals);
-  events.push_back(json.end_object().take());
+  if (shape_.include_usage) events.push_back(usage_event(head_, totals));
 }
 
 std::string ChatWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
   JsonWriter json;
-  write_head(json, {head_.id, "chat.completion", head_.created, head_.model});
-  if (shape_.service_tier) json.member("service_tier", "default");
+  AnswerHead whole = head_;
+  whole.object = "chat.completion";
+  write_head(json, whole);
   json.key("choices").begin_array();
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = choices[i];

@@ -56,9 +56,7 @@ void CompletionWriter::write_piece(const Piece& piece, std::vector<std::string>&
 
 std::string CompletionWriter::event(int32_t index, std::string_view text,
                                     const std::vector<TokenRecord>* tokens, const Ending* ending) {
-  JsonWriter json;
-  write_head(json, head_);
-  json.key("choices").begin_array().begin_object();
+  JsonWriter json = begin_choice_event(head_);
   json.member("text", text).member("index", index).key("logprobs");
   const auto place = static_cast<size_t>(index);
   if (offsets_.size() <= place) offsets_.resize(place + 1);
@@ -68,23 +66,12 @@ std::string CompletionWriter::event(int32_t index, std::string_view text,
     json.null();
     offsets_[place] += count_characters(text);
   }
-  if (ending) {
-    write_ending(json, *ending, family());
-  } else {
-    json.key("finish_reason").null();
-  }
-  json.end_object().end_array();
-  if (shape_.include_usage) json.key("usage").null();
-  return json.end_object().take();
+  write_ending_or_null(json, ending, family());
+  return end_choice_event(json, shape_.include_usage);
 }
 
 void CompletionWriter::write_closing(const Totals& totals, std::vector<std::string>& events) {
-  if (!shape_.include_usage) return;
-  JsonWriter json;
-  write_head(json, head_);
-  json.key("choices").begin_array().end_array();
-  write_usage(json, totals);
-  events.push_back(json.end_object().take());
+  if (shape_.include_usage) events.push_back(usage_event(head_, totals));
 }
 
 std::string CompletionWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {

@@ -118,6 +118,20 @@ std::vector<MetricFamily> engine_figures(const EngineStats& engine) {
   };
 }
 
+MetricFamily device_memory(std::span<const DeviceMemory> devices) {
+  MetricFamily family{
+      "fulmar_gpu_memory_bytes", "Memory of the devices that models run on.", MetricType::Gauge, {}};
+  for (const DeviceMemory& memory : devices) {
+    for (const auto& [kind, bytes] :
+         {std::pair{"total", memory.total}, {"used", memory.total - memory.free}, {"free", memory.free}}) {
+      ClientMetric metric = sample(MetricType::Gauge, static_cast<double>(bytes));
+      metric.label = {{"device", memory.device}, {"kind", kind}};
+      family.metric.push_back(std::move(metric));
+    }
+  }
+  return family;
+}
+
 MetricFamily build_info() {
   ClientMetric metric = sample(MetricType::Gauge, 1);
   metric.label = {{"version", std::string(kFulmarVersion)}};
@@ -154,10 +168,11 @@ void Metrics::observe_first_token(double seconds) { content_->first_token.Observ
 void Metrics::observe_token_gap(double seconds) { content_->token_gap.Observe(seconds); }
 void Metrics::observe_request(double seconds) { content_->whole_request.Observe(seconds); }
 
-std::string Metrics::text(const EngineStats& engine) const {
+std::string Metrics::text(const EngineStats& engine, std::span<const DeviceMemory> devices) const {
   std::vector<MetricFamily> families = content_->registry.Collect();
   for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : cache_figures(engine)) families.push_back(std::move(family));
+  if (!devices.empty()) families.push_back(device_memory(devices));
   families.push_back(build_info());
   return prometheus::TextSerializer().Serialize(families);
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "engine/stats.h"
+#include "server/served_model.h"
 
 namespace fulmar {
 
@@ -26,8 +28,8 @@ class Metrics {
   void observe_token_gap(double seconds);
   void observe_request(double seconds);
 
-  // The exposition text; the engine's figures are taken from `engine` as they are now.
-  std::string text(const EngineStats& engine) const;
+  // The exposition text; the engine's and the devices' figures are taken as they are now.
+  std::string text(const EngineStats& engine, std::span<const DeviceMemory> devices) const;
 
  private:
   struct Content;

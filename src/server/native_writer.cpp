@@ -12,22 +12,15 @@ NativeWriter::NativeWriter(AnswerHead head, NativeShape shape, bool include_usag
 void NativeWriter::write_opening(int32_t, std::vector<std::string>&) {}
 
 void NativeWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {
-  JsonWriter json;
-  write_head(json, head_);
-  json.key("choices").begin_array().begin_object().member("index", piece.index);
+  JsonWriter json = begin_choice_event(head_);
+  json.member("index", piece.index);
   json.key("delta").begin_object().member("content", piece.content).end_object();
   if (piece.ending) write_ending(json, *piece.ending, family());
-  json.end_object().end_array().end_object();
-  events.push_back(json.take());
+  events.push_back(end_choice_event(json, false));
 }
 
 void NativeWriter::write_closing(const Totals& totals, std::vector<std::string>& events) {
-  if (!include_usage_) return;
-  JsonWriter json;
-  write_head(json, head_);
-  json.key("choices").begin_array().end_array();
-  write_usage(json, totals);
-  events.push_back(json.end_object().take());
+  if (include_usage_) events.push_back(usage_event(head_, totals));
 }
 
 std::string NativeWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {

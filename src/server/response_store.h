@@ -17,6 +17,8 @@ struct StoredResponse {
   std::string model;  // id of the model
   std::string json;   // the whole answer
   int64_t created = 0;
+  std::string tools = {};               // the functions that the state has been told of
+  std::vector<std::string> calls = {};  // ids of the calls in the answer, to be answered in the next turn
 };
 
 // The engine's session of a response.

@@ -2,10 +2,14 @@
 // lines are not needed (http-api.md 2.6).
 #include "server/responses_writer.h"
 
+#include <fmt/format.h>
+
 namespace fulmar {
 
 ResponsesWriter::ResponsesWriter(std::shared_ptr<Service> service, ResponseFacts facts)
-    : service_(std::move(service)), facts_(std::move(facts)), item_id_("msg_" + facts_.id.substr(5)) {}
+    : service_(std::move(service)), facts_(std::move(facts)) {
+  if (!facts_.tool_names.empty()) splitter_.emplace(facts_.tool_names, facts_.several_calls);
+}
 
 std::string_view ResponsesWriter::status() const {
   switch (ending_.reason) {
@@ -21,17 +25,122 @@ std::string_view ResponsesWriter::status() const {
   return "completed";
 }
 
-void ResponsesWriter::write_part(JsonWriter& json, const std::string& text) const {
-  json.begin_object().member("type", "output_text").member("text", text);
-  json.key("annotations").begin_array().end_array().end_object();
+// ---- items
+
+void ResponsesWriter::write_part(JsonWriter& json, const Item& item, const std::string& text) const {
+  const bool reasoning = item.kind == Item::Kind::reasoning;
+  json.begin_object().member("type", reasoning ? "reasoning_text" : "output_text").member("text", text);
+  if (!reasoning) json.key("annotations").begin_array().end_array();
+  json.end_object();
 }
 
-void ResponsesWriter::write_item(JsonWriter& json, std::string_view status) const {
-  json.begin_object().member("id", item_id_).member("type", "message").member("status", status);
-  json.member("role", "assistant").key("content").begin_array();
-  if (status != "in_progress") write_part(json, text_);
+// `whole`: with what it contains.
+void ResponsesWriter::write_item(JsonWriter& json, const Item& item, bool whole) const {
+  const std::string_view state = !whole                    ? "in_progress"
+                                 : status() == "completed" ? "completed"
+                                                           : "incomplete";
+  json.begin_object().member("id", item.id);
+  switch (item.kind) {
+    case Item::Kind::reasoning:
+      json.member("type", "reasoning").key("summary").begin_array().end_array();
+      break;
+    case Item::Kind::message:
+      json.member("type", "message").member("status", state).member("role", "assistant");
+      break;
+    case Item::Kind::call:
+      json.member("type", "function_call").member("status", whole ? "completed" : "in_progress");
+      json.member("call_id", item.call.id).member("name", item.call.name);
+      json.member("arguments", whole ? item.text : std::string()).end_object();
+      return;
+  }
+  json.key("content").begin_array();
+  if (whole) write_part(json, item, item.text);
   json.end_array().end_object();
 }
+
+JsonWriter ResponsesWriter::begin_event(std::string_view type) {
+  JsonWriter json;
+  json.begin_object().member("type", type).member("sequence_number", sequence_++);
+  return json;
+}
+
+// An event on the last item.
+JsonWriter ResponsesWriter::begin_item_event(std::string_view type) {
+  JsonWriter json = begin_event(type);
+  json.member("item_id", items_.back().id).member("output_index", items_.size() - 1);
+  if (items_.back().kind != Item::Kind::call) json.member("content_index", 0);
+  return json;
+}
+
+void ResponsesWriter::open_item(Item item, std::vector<std::string>& events) {
+  close_item(events);
+  constexpr std::string_view kPrefixes[] = {"rs_", "msg_", "fc_"};
+  item.id = fmt::format("{}{}{:02x}", kPrefixes[static_cast<size_t>(item.kind)], facts_.id.substr(5),
+                        items_.size());
+  items_.push_back(std::move(item));
+  JsonWriter added = begin_event("response.output_item.added");
+  added.member("output_index", items_.size() - 1).key("item");
+  write_item(added, items_.back(), false);
+  events.push_back(added.end_object().take());
+  if (items_.back().kind == Item::Kind::call) return;
+  JsonWriter part = begin_item_event("response.content_part.added");
+  part.key("part");
+  write_part(part, items_.back(), {});
+  events.push_back(part.end_object().take());
+}
+
+void ResponsesWriter::close_item(std::vector<std::string>& events) {
+  if (items_.empty() || items_.back().closed) return;
+  Item& item = items_.back();
+  item.closed = true;
+  if (item.kind == Item::Kind::call) {
+    JsonWriter done = begin_item_event("response.function_call_arguments.done");
+    done.member("name", item.call.name).member("arguments", item.text);
+    events.push_back(done.end_object().take());
+  } else {
+    const bool reasoning = item.kind == Item::Kind::reasoning;
+    JsonWriter done =
+        begin_item_event(reasoning ? "response.reasoning_text.done" : "response.output_text.done");
+    done.member("text", item.text);
+    if (!reasoning) done.key("logprobs").begin_array().end_array();
+    events.push_back(done.end_object().take());
+    JsonWriter part = begin_item_event("response.content_part.done");
+    part.key("part");
+    write_part(part, item, item.text);
+    events.push_back(part.end_object().take());
+  }
+  JsonWriter whole = begin_event("response.output_item.done");
+  whole.member("output_index", items_.size() - 1).key("item");
+  write_item(whole, item, true);
+  events.push_back(whole.end_object().take());
+}
+
+void ResponsesWriter::add_text(Item::Kind kind, const std::string& text, std::vector<std::string>& events) {
+  if (text.empty()) return;
+  if (items_.empty() || items_.back().closed || items_.back().kind != kind) {
+    open_item({.kind = kind, .id = {}, .text = {}, .call = {}}, events);
+  }
+  items_.back().text += text;
+  const bool message = kind == Item::Kind::message;
+  JsonWriter json =
+      begin_item_event(message ? "response.output_text.delta" : "response.reasoning_text.delta");
+  json.member("delta", text);
+  if (message) json.key("logprobs").begin_array().end_array();
+  events.push_back(json.end_object().take());
+}
+
+void ResponsesWriter::add_calls(const TextAndCalls& parts, std::vector<std::string>& events) {
+  add_text(Item::Kind::message, parts.content, events);
+  for (const ToolCall& call : parts.calls) {
+    open_item({.kind = Item::Kind::call, .id = {}, .text = call.arguments, .call = call}, events);
+    JsonWriter json = begin_item_event("response.function_call_arguments.delta");
+    json.member("delta", call.arguments);
+    events.push_back(json.end_object().take());
+    close_item(events);
+  }
+}
+
+// ---- the answer
 
 void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, const Totals* totals) const {
   json.begin_object().member("id", facts_.id).member("object", "response");
@@ -49,18 +158,19 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   text_or_null("instructions", facts_.instructions);
   json.member("max_output_tokens", facts_.max_tokens).member("model", facts_.model);
   json.key("output").begin_array();
-  if (totals && !reasoning_.empty()) {
-    json.begin_object().member("id", "rs_" + facts_.id.substr(5)).member("type", "reasoning");
-    json.key("summary").begin_array().end_array().key("content").begin_array().begin_object();
-    json.member("type", "reasoning_text").member("text", reasoning_).end_object().end_array().end_object();
+  if (totals) {
+    for (const Item& item : items_) write_item(json, item, true);
   }
-  if (totals) write_item(json, status == "completed" ? "completed" : "incomplete");
-  json.end_array().member("parallel_tool_calls", true);
+  json.end_array().member("parallel_tool_calls", facts_.several_calls);
   text_or_null("previous_response_id", facts_.previous);
   json.member("store", facts_.store).member("temperature", facts_.temperature);
   json.key("text").begin_object().key("format").begin_object().member("type", facts_.format);
-  json.end_object().end_object().member("tool_choice", "auto").key("tools").begin_array().end_array();
-  json.member("top_p", facts_.top_p).member("truncation", "disabled").key("usage");
+  json.end_object().end_object().member("tool_choice", facts_.tool_names.empty() ? "none" : "auto");
+  json.key("tools").begin_array();
+  for (const std::string& name : facts_.tool_names) {
+    json.begin_object().member("type", "function").member("name", name).end_object();
+  }
+  json.end_array().member("top_p", facts_.top_p).member("truncation", "disabled").key("usage");
   if (totals) {
     json.begin_object().member("input_tokens", totals->prompt_tokens).key("input_tokens_details");
     json.begin_object().member("cached_tokens", totals->cached_tokens).end_object();
@@ -73,12 +183,6 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   json.key("metadata").begin_object().end_object().end_object();
 }
 
-JsonWriter ResponsesWriter::begin_event(std::string_view type) {
-  JsonWriter json;
-  json.begin_object().member("type", type).member("sequence_number", sequence_++);
-  return json;
-}
-
 void ResponsesWriter::write_opening(int32_t, std::vector<std::string>& events) {
   for (const std::string_view type : {"response.created", "response.in_progress"}) {
     JsonWriter json = begin_event(type);
@@ -86,48 +190,39 @@ void ResponsesWriter::write_opening(int32_t, std::vector<std::string>& events) {
     write_response(json, "in_progress", nullptr);
     events.push_back(json.end_object().take());
   }
-  JsonWriter item = begin_event("response.output_item.added");
-  item.member("output_index", 0).key("item");
-  write_item(item, "in_progress");
-  events.push_back(item.end_object().take());
-  JsonWriter part = begin_event("response.content_part.added");
-  part.member("item_id", item_id_).member("output_index", 0).member("content_index", 0).key("part");
-  write_part(part, {});
-  events.push_back(part.end_object().take());
 }
 
 void ResponsesWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {
-  text_ += piece.content;
   if (piece.ending) ending_ = *piece.ending;
-  if (piece.content.empty()) return;
-  JsonWriter json = begin_event("response.output_text.delta");
-  json.member("item_id", item_id_).member("output_index", 0).member("content_index", 0);
-  json.member("delta", piece.content).key("logprobs").begin_array().end_array();
-  events.push_back(json.end_object().take());
+  add_text(Item::Kind::reasoning, piece.reasoning, events);
+  if (!splitter_) {
+    add_text(Item::Kind::message, piece.content, events);
+  } else {
+    add_calls(splitter_->feed(piece.content), events);
+    if (piece.ending) add_calls(splitter_->finish(), events);
+  }
+  if (!piece.ending) return;
+  // Clients look for a message even in an answer without a word.
+  if (items_.empty()) open_item({.kind = Item::Kind::message, .id = {}, .text = {}, .call = {}}, events);
+  close_item(events);
 }
 
 void ResponsesWriter::write_closing(const Totals& totals, std::vector<std::string>& events) {
-  JsonWriter text = begin_event("response.output_text.done");
-  text.member("item_id", item_id_).member("output_index", 0).member("content_index", 0);
-  text.member("text", text_).key("logprobs").begin_array().end_array();
-  events.push_back(text.end_object().take());
-  JsonWriter part = begin_event("response.content_part.done");
-  part.member("item_id", item_id_).member("output_index", 0).member("content_index", 0).key("part");
-  write_part(part, text_);
-  events.push_back(part.end_object().take());
-  JsonWriter item = begin_event("response.output_item.done");
-  item.member("output_index", 0).key("item");
-  write_item(item, status() == "completed" ? "completed" : "incomplete");
-  events.push_back(item.end_object().take());
   JsonWriter whole = begin_event(status() == "completed" ? "response.completed" : "response.incomplete");
   whole.key("response").raw(finish(totals));
   events.push_back(whole.end_object().take());
 }
 
+// Items come about as in a stream; the events on the way are of no use here.
 std::string ResponsesWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
-  text_ = std::move(choices.front().content);
-  reasoning_ = std::move(choices.front().reasoning);
-  ending_ = choices.front().ending;
+  Choice& choice = choices.front();
+  std::vector<std::string> unused;
+  write_piece({.index = 0,
+               .reasoning = std::move(choice.reasoning),
+               .content = std::move(choice.content),
+               .tokens = {},
+               .ending = choice.ending},
+              unused);
   return finish(totals);
 }
 
@@ -137,9 +232,12 @@ std::string ResponsesWriter::finish(const Totals& totals) {
   JsonWriter json;
   write_response(json, status(), &totals);
   std::string text = json.take();
-  if (facts_.store && ending_.reason != FinishReason::cancelled) {
-    service_->responses.put({facts_.id, facts_.model_id, text, facts_.created});
+  if (!facts_.store || ending_.reason == FinishReason::cancelled) return text;
+  StoredResponse stored{facts_.id, facts_.model_id, text, facts_.created, facts_.tools, {}};
+  for (const Item& item : items_) {
+    if (item.kind == Item::Kind::call) stored.calls.push_back(item.call.id);
   }
+  service_->responses.put(std::move(stored));
   return text;
 }
 

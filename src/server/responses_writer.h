@@ -1,10 +1,13 @@
-// Answers of /v1/responses, whole and as events.
+// Answers of /v1/responses, whole and as events: a list of items (reasoning, a message, calls of functions)
+// that grows at its end.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "net/json_writer.h"
 #include "server/call.h"
+#include "server/tool_calls.h"
 #include "server/writer.h"
 
 namespace fulmar {
@@ -18,10 +21,13 @@ struct ResponseFacts {
   std::string previous;  // empty: none
   std::string instructions;
   std::string format = "text";
+  std::string tools;                    // descriptions of functions, separated by commas
+  std::vector<std::string> tool_names;  // that may be called; empty: text is not searched for calls
+  bool several_calls = true;
   bool store = true;
   int64_t max_tokens = 0;
-  double temperature = 0;
-  double top_p = 0;
+  float temperature = 0;
+  float top_p = 0;
 };
 
 class ResponsesWriter : public Writer {
@@ -36,18 +42,31 @@ class ResponsesWriter : public Writer {
   std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
 
  private:
-  void write_item(JsonWriter& json, std::string_view status) const;
-  void write_part(JsonWriter& json, const std::string& text) const;
+  struct Item {
+    enum class Kind : uint8_t { reasoning, message, call };
+    Kind kind;
+    std::string id;
+    std::string text;  // of a call: its arguments
+    ToolCall call;
+    bool closed = false;
+  };
+
+  void add_text(Item::Kind kind, const std::string& text, std::vector<std::string>& events);
+  void add_calls(const TextAndCalls& parts, std::vector<std::string>& events);
+  void open_item(Item item, std::vector<std::string>& events);
+  void close_item(std::vector<std::string>& events);
+  void write_item(JsonWriter& json, const Item& item, bool whole) const;
+  void write_part(JsonWriter& json, const Item& item, const std::string& text) const;
   void write_response(JsonWriter& json, std::string_view status, const Totals* totals) const;
   JsonWriter begin_event(std::string_view type);
+  JsonWriter begin_item_event(std::string_view type);
   std::string_view status() const;
   std::string finish(const Totals& totals);
 
   const std::shared_ptr<Service> service_;
   const ResponseFacts facts_;
-  const std::string item_id_;
-  std::string text_;       // so far
-  std::string reasoning_;  // likewise
+  std::optional<ToolCallSplitter> splitter_;  // only with functions
+  std::vector<Item> items_;                   // the last one may be open
   Ending ending_;
   int64_t sequence_ = 0;
 };

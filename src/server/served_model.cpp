@@ -36,6 +36,7 @@ struct Variant {
 ServedModelPtr started_from(const ServedModelPtr& model, const TunedState& state) {
   auto started = std::make_shared<Variant>(Variant{model, *model});
   ServedModel& facts = started->facts;
+  facts.plain = model;
   facts.initial_state = state.name;
   facts.mixture = state.mixture;
   if (state.default_temperature) facts.default_temperature = state.default_temperature;

@@ -16,6 +16,13 @@
 
 namespace fulmar {
 
+// Of the device that a model runs on.
+struct DeviceMemory {
+  std::string device;  // "cuda:0"
+  int64_t total = 0;   // bytes
+  int64_t free = 0;
+};
+
 struct ServedModel {
   std::string id;         // as clients see it: served_id(path) unless told otherwise
   std::string view_name;  // a second public name; empty: none
@@ -25,6 +32,9 @@ struct ServedModel {
   std::string runtime;       // how the weights are kept: "f16", "bf16", ...
   int64_t vocabulary = 0;    // ids the model can draw: 0 .. vocabulary-1
   int64_t state_bytes = 0;   // of one sequence
+
+  // From any thread; empty where no device has a memory of its own.
+  std::function<DeviceMemory()> device_memory;
 
   // Both outlive every request on the model.
   Engine* engine = nullptr;
@@ -36,8 +46,9 @@ struct ServedModel {
   bool thinks = false;               // chats end in a think suffix by default
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
-  std::string initial_state;           // tuned state that rows start from where they continue no session
-  std::vector<MixtureMember> mixture;  // when that state is a mixture: what it consists of
+  std::string initial_state;               // tuned state that rows start from where they continue no session
+  std::vector<MixtureMember> mixture;      // when that state is a mixture: what it consists of
+  std::weak_ptr<const ServedModel> plain;  // with an initial state: the model without one
 };
 
 // A tuned state of a model. Its numbers are in the model's engine, under the same name.

@@ -18,6 +18,7 @@ void write_head(JsonWriter& json, const AnswerHead& head) {
       .member("object", head.object)
       .member("created", head.created)
       .member("model", head.model);
+  if (!head.service_tier.empty()) json.member("service_tier", head.service_tier);
 }
 
 void write_usage(JsonWriter& json, const Totals& totals) {
@@ -33,6 +34,35 @@ void write_usage(JsonWriter& json, const Totals& totals) {
         .end_object();
   }
   json.end_object();
+}
+
+std::string usage_event(const AnswerHead& head, const Totals& totals) {
+  JsonWriter json;
+  write_head(json, head);
+  json.key("choices").begin_array().end_array();
+  write_usage(json, totals);
+  return json.end_object().take();
+}
+
+JsonWriter begin_choice_event(const AnswerHead& head) {
+  JsonWriter json;
+  write_head(json, head);
+  json.key("choices").begin_array().begin_object();
+  return json;
+}
+
+std::string end_choice_event(JsonWriter& json, bool usage_later) {
+  json.end_object().end_array();
+  if (usage_later) json.key("usage").null();
+  return json.end_object().take();
+}
+
+void write_ending_or_null(JsonWriter& json, const Ending* ending, Family family) {
+  if (ending) {
+    write_ending(json, *ending, family);
+  } else {
+    json.key("finish_reason").null();
+  }
 }
 
 void write_ending(JsonWriter& json, const Ending& ending, Family family) {

@@ -15,13 +15,21 @@ struct AnswerHead {
   std::string_view object;
   int64_t created = 0;
   std::string model;
+  std::string service_tier = {};  // empty: left out
 };
 
 // Opens an object and writes the head into it.
 void write_head(JsonWriter& json, const AnswerHead& head);
 // The member "usage".
 void write_usage(JsonWriter& json, const Totals& totals);
-// The members "finish_reason" and, where something matched, "stop_reason".
+// The event between the last piece and [DONE] that clients ask for with stream_options.include_usage.
+std::string usage_event(const AnswerHead& head, const Totals& totals);
+// Opens an event's object and its only choice.
+JsonWriter begin_choice_event(const AnswerHead& head);
+// Closes what begin_choice_event opened. With `usage_later` clients expect a null usage until the last event.
+std::string end_choice_event(JsonWriter& json, bool usage_later);
+// The members "finish_reason" and, where something matched, "stop_reason"; of a choice that goes on, null.
+void write_ending_or_null(JsonWriter& json, const Ending* ending, Family family);
 void write_ending(JsonWriter& json, const Ending& ending, Family family);
 
 }  // namespace fulmar

@@ -107,8 +107,8 @@ std::string turn_text(const ChatMessage& message, CleanUp clean_up) {
 }
 
 // Every tool message must answer a call made before it.
-Status check_tool_answers(std::span<const ChatMessage> messages) {
-  std::set<std::string_view> calls;
+Status check_tool_answers(std::span<const ChatMessage> messages, const ChatOptions& options) {
+  std::set<std::string_view> calls(options.calls_before.begin(), options.calls_before.end());
   for (const ChatMessage& message : messages) {
     for (const ToolCall& call : message.tool_calls) calls.insert(call.id);
     if (message.role == "tool" && !calls.contains(message.tool_call_id)) {
@@ -144,7 +144,7 @@ void add_footer(std::vector<Turn>& turns, ThinkMode think) {
 }  // namespace
 
 Result<std::string> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options) {
-  FULMAR_TRY(check_tool_answers(messages));
+  FULMAR_TRY(check_tool_answers(messages, options));
   std::vector<Turn> turns = turns_of(messages, options.clean_up);
   if (options.add_generation_prompt) add_footer(turns, options.think);
   std::string system = system_text(messages, options);

@@ -45,9 +45,10 @@ struct ChatOptions {
   ThinkMode think = ThinkMode::none;
   CleanUp clean_up = CleanUp::collapse;
   RoleNames names;
-  bool add_generation_prompt = true;  // false: no suffix after the last turn
-  std::string system;                 // comes before the system messages
-  std::vector<std::string> tools;     // JSON text of one function description each
+  bool add_generation_prompt = true;      // false: no suffix after the last turn
+  std::string system;                     // comes before the system messages
+  std::vector<std::string> tools;         // JSON text of one function description each
+  std::vector<std::string> calls_before;  // ids of calls in turns that came before these messages
 };
 
 // All system and developer messages form one system turn at the front; messages without content are skipped.

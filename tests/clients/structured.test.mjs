@@ -147,3 +147,42 @@ test("responses: continued from the stored state, branched, streamed, deleted", 
   await client.responses.delete(first.id);
   await assert.rejects(go(), OpenAI.NotFoundError);
 });
+
+test("responses: a function is called, streamed, and its answer continues the turn", async () => {
+  const flat = [{ type: "function", name: "save_person", description: "Saves a person", parameters: person, strict: true }];
+  const request = { model, input: "Save Ada, 36", tools: flat, tool_choice: "required", parallel_tool_calls: false,
+    temperature: 1, max_output_tokens: 400 };
+  const types = [];
+  let last;
+  for await (const event of await client.responses.create({ ...request, stream: true })) {
+    types.push(event.type);
+    last = event.response ?? last;
+  }
+  assert.equal(types[0], "response.created");
+  if (last.status !== "completed") return;
+  assert.ok(types.includes("response.function_call_arguments.done"));
+  const call = last.output.find((item) => item.type === "function_call");
+  assert.equal(call.name, "save_person");
+  assert.ok(new Ajv({ strict: false }).validate(person, JSON.parse(call.arguments)));
+  const next = await client.responses.create({
+    model, previous_response_id: last.id, tools: flat, max_output_tokens: 8,
+    input: [{ type: "function_call_output", call_id: call.call_id, output: "saved" }] });
+  assert.equal(next.previous_response_id, last.id);
+  await assert.rejects(client.responses.create({
+    model, previous_response_id: last.id, input: [{ type: "function_call_output", call_id: "call_0", output: "x" }] }),
+  OpenAI.BadRequestError);
+});
+
+test("responses: thinking is an item of its own", async () => {
+  let thought = "", said = "", last;
+  for await (const event of await client.responses.create({
+    model, input: "58 + 67", reasoning: { effort: "medium" }, think: true, temperature: 0, max_output_tokens: 200, stream: true })) {
+    if (event.type === "response.reasoning_text.delta") thought += event.delta;
+    if (event.type === "response.output_text.delta") said += event.delta;
+    last = event.response ?? last;
+  }
+  assert.ok(thought.length > 0);
+  assert.equal(last.output[0].type, "reasoning");
+  assert.equal(last.output[0].content[0].text, thought);
+  assert.equal(last.output_text ?? last.output.at(-1).content[0].text, said);
+});

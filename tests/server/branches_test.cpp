@@ -81,7 +81,9 @@ TEST(Branches, Errors) {
   for (const auto& [body, wanted] : cases) {
     const Reply reply = rig.post(kPath, body);
     EXPECT_EQ(reply.status, 400) << body;
-    if (wanted) EXPECT_EQ(reply.body, wanted);
+    if (wanted) {
+      EXPECT_EQ(reply.body, wanted);
+    }
   }
   EXPECT_TRUE(rig.engine.asks().empty());
 }

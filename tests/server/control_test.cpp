@@ -208,6 +208,28 @@ TEST(StatusPages, Metrics) {
   }
 }
 
+TEST(StatusPages, DeviceMemoryWhereADeviceAnswers) {
+  ServerRig rig;
+  EXPECT_EQ(rig.get("/metrics").body.find("gpu_memory"), std::string::npos);
+  EXPECT_EQ(rig.get("/v1/stats").body.find("memory"), std::string::npos);
+  auto facts = std::make_shared<ServedModel>(*rig.model);
+  facts->device_memory = [] { return DeviceMemory{"cuda:0", 8 << 20, 2 << 20}; };
+  rig.models.add(facts);
+  const std::string metrics = rig.get("/metrics").body;
+  for (const std::string line :
+       {R"({device="cuda:0",kind="total"} 8388608)", R"({device="cuda:0",kind="used"} 6291456)",
+        R"({device="cuda:0",kind="free"} 2097152)"}) {
+    EXPECT_NE(metrics.find("fulmar_gpu_memory_bytes" + line), std::string::npos) << line;
+  }
+  EXPECT_NE(rig.get("/v1/server/status").body.find(R"("free_vram_bytes":2097152,"total_vram_bytes":8388608)"),
+            std::string::npos);
+  EXPECT_NE(
+      rig.get("/v1/stats")
+          .body.find(
+              R"("memory":{"total_mb":8,"allocated_mb":6,"reserved_mb":6,"free_mb":2,"utilization":0.75})"),
+      std::string::npos);
+}
+
 TEST(Text, TokensBothWays) {
   const ServerRig rig;
   EXPECT_EQ(rig.post("/tokenize", R"({"content":"AB"})").body, R"({"tokens":[66,67]})");

@@ -139,6 +139,11 @@ inline std::string steady(std::string text) {
     }
   };
   replace_after("\"created\":", "0123456789", "1");
+  replace_after("\"created_at\":", "0123456789", "1");
+  replace_after("\"timestamp\":", "0123456789.e+", "1");
+  replace_after("\"build_info\":\"", "fulmar 0123456789.", "x");
+  replace_after("\"resp_", "0123456789abcdef", "x");
+  replace_after("\"msg_", "0123456789abcdef", "x");
   replace_after("\"chatcmpl-", "0123456789abcdef", "x");
   replace_after("\"cmpl-", "0123456789abcdef", "x");
   replace_after("\"req-", "0123456789-", "x");

@@ -75,6 +75,48 @@ TEST(ResponseFormat, RefusesByName) {
 
 const std::string kCall = R"(<tool_call>{"name":"add","arguments":{"x":1}}</tool_call>)";
 
+// A keyword is kept or refused by its name; none is passed over in silence.
+TEST(ResponseFormat, RefusesSchemaKeywordsItCannotKeep) {
+  const ServerRig rig;
+  const std::pair<const char*, const char*> keywords[] = {{"pattern", "\"a+\""},
+                                                          {"format", "\"date\""},
+                                                          {"multipleOf", "2"},
+                                                          {"uniqueItems", "true"},
+                                                          {"not", "{}"},
+                                                          {"if", "{}"},
+                                                          {"then", "{}"},
+                                                          {"else", "{}"},
+                                                          {"contains", "{}"},
+                                                          {"minContains", "1"},
+                                                          {"maxContains", "1"},
+                                                          {"patternProperties", "{}"},
+                                                          {"propertyNames", "{}"},
+                                                          {"minProperties", "1"},
+                                                          {"maxProperties", "1"},
+                                                          {"dependentRequired", "{}"},
+                                                          {"dependentSchemas", "{}"},
+                                                          {"unevaluatedItems", "false"},
+                                                          {"unevaluatedProperties", "0"},
+                                                          {"contentEncoding", "\"base64\""},
+                                                          {"$dynamicRef", "\"#\""},
+                                                          {"nonsense", "1"}};
+  for (const auto& [keyword, value] : keywords) {
+    for (const std::string type : {"string", "integer", "array", "object"}) {
+      const Reply reply = rig.post(
+          "/v1/chat/completions",
+          chat(
+              R"("response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object","properties":)"
+              R"({"a":{"type":")" +
+              type + "\",\"" + keyword + "\":" + value + "}}}}}"));
+      EXPECT_EQ(reply.status, 400) << keyword;
+      EXPECT_NE(reply.body.find(std::string("'") + keyword + "' at '#/properties/a'"), std::string::npos)
+          << reply.body;
+      EXPECT_NE(reply.body.find(R"("code":"unsupported_parameter")"), std::string::npos) << reply.body;
+    }
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
 TEST(Tools, AreDescribedAndTheirCallsReturned) {
   ServerRig rig({}, [](const Ask&) { return Script{.pieces = {"Wait. <tool", kCall.substr(5)}}; });
   const Reply reply = rig.post("/v1/chat/completions", chat(kTools));
@@ -176,13 +218,95 @@ TEST(Responses, StreamEndsWithTheWholeAnswer) {
 
 TEST(Responses, RefuseWhatTheyCannotDo) {
   ServerRig rig;
-  for (const std::string body :
-       {R"({})", R"({"input":7})", R"({"input":[{"type":"function_call_output"}]})",
-        R"({"input":"x","tools":[{"type":"web_search"}]})", R"({"input":"x","text":{"format":{"type":"x"}}})",
-        R"({"input":"x","background":true})"}) {
+  for (
+      const std::string body :
+      {R"({})", R"({"input":7})", R"({"input":[{"type":"function_call_output"}]})",
+       R"({"input":"x","tools":[{"type":"web_search"}]})", R"({"input":"x","text":{"format":{"type":"x"}}})",
+       R"({"input":"x","background":true})",
+       R"({"input":[{"type":"function_call_output","call_id":"c","output":"x"}]})",
+       R"({"input":[{"type":"function_call","call_id":"c"}]})",
+       R"({"input":"x","tools":[{"type":"function"}]})",
+       R"({"input":"x","tools":[{"type":"function","name":"f"}],"text":{"format":{"type":"json_object"}}})"}) {
     EXPECT_EQ(rig.post("/v1/responses", body).status, 400) << body;
   }
   EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+// The `type` of each event.
+std::vector<std::string> types_of(const std::vector<std::string>& events) {
+  std::vector<std::string> types;
+  for (const std::string& event : events) types.push_back(parse_json(event)->find("type")->as_string());
+  return types;
+}
+
+TEST(Responses, ThinkingAndCallsAreItemsOfTheirOwn) {
+  ServerRig rig({}, [](const Ask&) {
+    return Script{.pieces = {">", "hm", "</think>", "\n\nI ", "ask.<tool_", R"(call>{"name":"add","argu)",
+                             R"(ments":{"x":1}}</tool_call>)"},
+                  .stop_id = 0};
+  });
+  const std::string body =
+      R"({"input":"hi","reasoning":{"effort":"high"},"tools":[{"type":"function","name":"add","strict":true,)"
+      R"("parameters":{"type":"object","properties":{"x":{"type":"integer"}}}}])";
+  const Reply whole = rig.post("/v1/responses", body + "}");
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  EXPECT_NE(
+      rig.tokenizer.decode(rig.last_ask().prompt)
+          .find(R"({"name":"add","parameters":{"type":"object","properties":{"x":{"type":"integer"}}}})"),
+      std::string::npos);
+  const auto answer = parse_json(whole.body);
+  const JsonValue::Array& output = answer->find("output")->as_array();
+  ASSERT_EQ(output.size(), 3u) << whole.body;
+  EXPECT_EQ(output[0].find("content")->as_array()[0].find("text")->as_string(), "hm");
+  EXPECT_EQ(output[1].find("content")->as_array()[0].find("text")->as_string(), "I ask.");
+  EXPECT_EQ(output[2].find("name")->as_string(), "add");
+  EXPECT_EQ(output[2].find("arguments")->as_string(), R"({"x":1})");
+
+  // The call is answered; what the state knows of functions is not said again.
+  const std::string id = answer->find("id")->as_string(), call = output[2].find("call_id")->as_string();
+  const std::string next = body.substr(0, body.find(R"("input":"hi")")) +
+                           R"("input":[{"type":"function_call_output","call_id":")" + call +
+                           R"(","output":"2"}],"previous_response_id":")" + id + "\"" +
+                           body.substr(body.find(R"(,"tools")")) + "}";
+  EXPECT_EQ(rig.post("/v1/responses", next).status, 200);
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().state.continuing), "\n\nTool: 2\n\nAssistant:");
+
+  const auto events = events_of(rig.post("/v1/responses", body + R"(,"stream":true})").body);
+  const std::string r = "response.";
+  EXPECT_EQ(types_of(events), (std::vector<std::string>{r + "created",
+                                                        r + "in_progress",
+                                                        r + "output_item.added",
+                                                        r + "content_part.added",
+                                                        r + "reasoning_text.delta",
+                                                        r + "reasoning_text.done",
+                                                        r + "content_part.done",
+                                                        r + "output_item.done",
+                                                        r + "output_item.added",
+                                                        r + "content_part.added",
+                                                        r + "output_text.delta",
+                                                        r + "output_text.delta",
+                                                        r + "output_text.done",
+                                                        r + "content_part.done",
+                                                        r + "output_item.done",
+                                                        r + "output_item.added",
+                                                        r + "function_call_arguments.delta",
+                                                        r + "function_call_arguments.done",
+                                                        r + "output_item.done",
+                                                        r + "completed"}));
+}
+
+TEST(AnswerConstraints, StatesOfOneModelShareTheirs) {
+  ServerRig rig;
+  rig.models.add_state("tiny-rwkv7", {.name = "S"});
+  AnswerConstraints constraints;
+  AnswerRules rules;
+  rules.json_object = true;
+  const auto find = [&](const char* name) {
+    return *constraints.find(rig.models.find(name, true), AnswerStart::plain, rules);
+  };
+  const auto plain = find("tiny-rwkv7");
+  EXPECT_EQ(find("tiny-rwkv7 S"), plain);
+  EXPECT_EQ(find("tiny-rwkv7 S"), plain) << "each look-up of a state makes facts of its own";
 }
 
 TEST(ResponseStore, ForgetsByAge) {

@@ -1,0 +1,91 @@
+// A server whose models and states can be loaded by name, without files.
+#pragma once
+
+#include "server/server_rig.h"
+
+namespace fulmar::testing {
+
+// Loads nothing: names that hold "bad" fail, others appear in the registry.
+class NamesOnly : public ModelAdmin {
+ public:
+  explicit NamesOnly(ServerRig& rig) : rig_(rig) {}
+  bool post(std::function<void()> job) override {
+    job();
+    return true;
+  }
+  Status check_load(const ModelLoad& load) override {
+    if (load.precision != "nf4") return {};
+    return Error{ErrorKind::unsupported, "model_strategy is 'nf4'"};
+  }
+  Status load_model(const ModelLoad& load) override {
+    if (load.path == "bad") return Error{ErrorKind::not_found, "no file 'bad'"};
+    auto facts = std::make_shared<ServedModel>(*rig_.model);
+    facts->id = load.name;
+    facts->end_text = load.end_text;
+    facts->default_temperature = load.default_temperature;
+    rig_.models.add(facts);
+    return {};
+  }
+  bool remove_model(const std::string& name) override {
+    bool found = false;
+    for (const ServedModelPtr& model : rig_.models.all()) {
+      if (name.empty() || model->id == name) found |= rig_.models.remove(model->id);
+    }
+    return found;
+  }
+  Status load_state(const StateLoad& load) override {
+    const ServedModelPtr model = rig_.models.find({}, false);
+    if (!model || load.path == "bad") return Error{ErrorKind::corrupt, "bad state"};
+    rig_.models.add_state(model->id, {load.name, load.default_temperature, load.default_top_p});
+    return {};
+  }
+  Status load_mixture(const MixtureLoad& load) override {
+    TunedState state{load.name, load.default_temperature, load.default_top_p, {}};
+    for (const std::string& path : load.paths) {
+      if (path == "bad") return Error{ErrorKind::corrupt, "bad state"};
+      state.mixture.push_back({path, load.weights[state.mixture.size()]});
+    }
+    if (load.with_zero_state) state.mixture.push_back({"", load.weights.back()});
+    rig_.models.add_state(rig_.models.find({}, false)->id, std::move(state));
+    return {};
+  }
+  void remove_states() override { rig_.models.clear_states(); }
+  Result<StateFile> keep_state_file(const std::string& filename, std::string_view bytes) override {
+    if (bytes == "bad") return Error{ErrorKind::invalid, "bad state"};
+    files_ = {{.id = served_id(filename),
+               .filename = filename,
+               .bytes = static_cast<int64_t>(bytes.size()),
+               .tensors = 2,
+               .created = 5}};
+    return files_.front();
+  }
+  bool drop_state_file(const std::string& id) override {
+    return std::erase_if(files_, [&](const StateFile& file) { return file.id == id; }) > 0;
+  }
+  std::vector<StateFile> state_files() const override { return files_; }
+  std::vector<std::string> available() const override { return {"one", "two"}; }
+  Status load_available(const std::string& id) override {
+    if (id == "one") return {};
+    return Error{ErrorKind::not_found, "no such model"};
+  }
+
+ private:
+  ServerRig& rig_;
+  std::vector<StateFile> files_;
+};
+
+class AdminRig : public ServerRig {
+ public:
+  AdminRig() : admin_(*this) {
+    server.reset();
+    auto started = Server::start({.port = 0}, models, &admin_);
+    EXPECT_TRUE(started.ok());
+    server = std::move(*started);
+  }
+  ~AdminRig() { server.reset(); }
+
+ private:
+  NamesOnly admin_;
+};
+
+}  // namespace fulmar::testing
