@@ -6,6 +6,7 @@
 #include "gpu/ptx.h"
 #include "gpu/sample.h"
 #include "ops/philox.h"
+#include "ops/sampling.h"
 
 namespace fulmar::gpu {
 
@@ -18,6 +19,7 @@ constexpr int kBins = 1024;    // of magnitudes from 1 down, eight to a power of
 constexpr int kBinShift = 20;  // of a float's bits: exponent and three bits of the fraction
 constexpr double kMassUnit = 1.0 / (1ull << 40);
 constexpr float kDropped = -INFINITY;
+constexpr float kSmallestExponential = 6.2e-5f;  // as in ops/sampling.cpp
 
 struct Shared {
   double warp_sum[kWarps];
@@ -26,6 +28,8 @@ struct Shared {
   uint32_t count[kBins];
   unsigned long long mass[kBins];  // in kMassUnit: integers add up to the same in any order
   int candidates, cut_bin, chosen;
+  int begin, end;  // of the candidates tied at a cut
+  float tied;      // what each of them weighs
 };
 
 __device__ uint32_t bin_of(float weight) {
@@ -41,34 +45,15 @@ __device__ double draw_unit(const SampleJob& job) {
 
 __device__ float clamp_finite(float x) { return fminf(fmaxf(x, -FLT_MAX), FLT_MAX); }
 
-// z into working memory, adjusted; then its largest value and the lowest id that has it.
-__device__ void adjust(const SampleJob& job, const SampleChange* changes, const int32_t* bans,
-                       const float* logits, float* z, int vocab, Shared& shared, float& top, int& top_id) {
+// The first of all values behind (previous, previous_id) in the order of likelihood: larger ones first, then
+// lower ids. kDropped where there is none left.
+__device__ void find_best(const float* z, int vocab, float previous, int previous_id, Shared& shared,
+                          float& best, int& best_id) {
+  best = kDropped;
+  best_id = vocab;
   for (int i = threadIdx.x; i < vocab; i += kThreads) {
-    const float x = logits[i];
-    z[i] = x == x ? clamp_finite(x) : 0.0f;
-  }
-  __syncthreads();
-  // Biases, then penalties: distinct ids within each.
-  for (int part = 0; part < 2; part++) {
-    const int first = job.changes + (part == 0 ? 0 : job.biases);
-    const int count = part == 0 ? job.biases : job.penalties;
-    for (int i = threadIdx.x; i < count; i += kThreads) {
-      const SampleChange change = changes[first + i];
-      if (change.token >= 0 && change.token < vocab)
-        z[change.token] = clamp_finite(z[change.token] + change.added);
-    }
-    __syncthreads();
-  }
-  for (int i = threadIdx.x; i < job.banned; i += kThreads) {
-    const int32_t id = bans[job.bans + i];
-    if (id >= 0 && id < vocab) z[id] = kDropped;
-  }
-  __syncthreads();
-  float best = kDropped;
-  int best_id = vocab;
-  for (int i = threadIdx.x; i < vocab; i += kThreads) {
-    if (z[i] > best) best = z[i], best_id = i;
+    const bool behind = z[i] < previous || (z[i] == previous && i > previous_id);
+    if (behind && z[i] > best) best = z[i], best_id = i;
   }
   const auto take = [&](float other, int other_id) {
     if (other > best || (other == best && other_id < best_id)) best = other, best_id = other_id;
@@ -79,12 +64,43 @@ __device__ void adjust(const SampleJob& job, const SampleChange* changes, const 
     const int other_id = __shfl_xor_sync(kFullWarp, best_id, offset);
     take(other, other_id);
   }
+  __syncthreads();
   if (threadIdx.x % kWarp == 0)
     shared.warp_max[threadIdx.x / kWarp] = best, shared.warp_index[threadIdx.x / kWarp] = best_id;
   __syncthreads();
   for (int w = 0; w < kWarps; w++) take(shared.warp_max[w], shared.warp_index[w]);
-  top = best;
-  top_id = best == kDropped ? 0 : best_id;
+}
+
+// z into working memory, adjusted; then its largest value and the lowest id that has it.
+__device__ void adjust(const SampleJob& job, const SampleLists& lists, const float* logits, float* z,
+                       int vocab, Shared& shared, float& top, int& top_id) {
+  for (int i = threadIdx.x; i < vocab; i += kThreads) {
+    const float x = logits[i];
+    z[i] = x == x ? clamp_finite(x) : 0.0f;
+  }
+  __syncthreads();
+  // Biases, then penalties: distinct ids within each.
+  for (int part = 0; part < 2; part++) {
+    const int first = job.changes + (part == 0 ? 0 : job.biases);
+    const int count = part == 0 ? job.biases : job.penalties;
+    for (int i = threadIdx.x; i < count; i += kThreads) {
+      const SampleChange change = lists.changes[first + i];
+      if (change.token >= 0 && change.token < vocab)
+        z[change.token] = clamp_finite(z[change.token] + change.added);
+    }
+    __syncthreads();
+  }
+  for (int i = threadIdx.x; i < job.banned; i += kThreads) {
+    const int32_t id = lists.bans[job.bans + i];
+    if (id >= 0 && id < vocab) z[id] = kDropped;
+  }
+  for (int i = threadIdx.x; job.mask_words > 0 && i < vocab; i += kThreads) {
+    const bool allowed = i / 64 < job.mask_words && (lists.masks[job.masks + i / 64] >> (i % 64) & 1) != 0;
+    if (!allowed) z[i] = kDropped;
+  }
+  __syncthreads();
+  find_best(z, vocab, INFINITY, -1, shared, top, top_id);
+  if (top == kDropped) top_id = 0;
 }
 
 // Weights in place of z, and per warp the sum of its share of ids, which lie side by side.
@@ -105,13 +121,20 @@ __device__ double weigh(float* z, int vocab, float top, float inverse_temperatur
   return total;
 }
 
-// Drops weights below min_p, without which the sums per warp become those of what is kept; returns their sum.
-__device__ double keep_likely(float* weights, int vocab, float min_p, Shared& shared) {
+__device__ float raised(float weight, double power) {
+  return static_cast<float>(pow(static_cast<double>(weight), power));
+}
+
+// Drops weights below min_p and raises the others; the sums per warp become those of what is kept. Returns
+// their sum.
+__device__ double keep_likely(float* weights, int vocab, const SampleJob& job, Shared& shared) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = (vocab + kWarps - 1) / kWarps;
   double sum = 0;
   for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
-    if (weights[i] < min_p) weights[i] = 0.0f;
-    sum += weights[i];
+    float weight = weights[i] < job.min_p ? 0.0f : weights[i];
+    if (job.power != 0 && weight > 0) weight = raised(weight, job.power);
+    weights[i] = weight;
+    sum += weight;
   }
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
@@ -219,9 +242,10 @@ __device__ int id_of(uint64_t candidate) {
   return static_cast<int>(0xffffffffu - static_cast<uint32_t>(candidate));
 }
 
-// Steps 3 and 4 over the sorted candidates, one thread: few are walked over before a limit binds.
-__device__ int draw_cut(const SampleJob& job, const uint64_t* candidates, int count, int vocab, double total,
-                        double unit) {
+// Step 3 over the sorted candidates, one thread: few are walked over before a limit binds. Those before
+// `begin` count whole, those up to `end` by their share.
+__device__ void cut(const SampleJob& job, const uint64_t* candidates, int count, int vocab, double total,
+                    Shared& shared) {
   const int64_t k = job.top_k <= 0 ? vocab : job.top_k;
   const double wanted = job.top_p < 1.0f ? job.top_p * total : INFINITY;
   double above = 0;
@@ -241,20 +265,75 @@ __device__ int draw_cut(const SampleJob& job, const uint64_t* candidates, int co
     above += ties * weight;
     begin = end;
   }
-  // Candidates before `begin` count whole, those up to `end` by their share.
-  const float tied = begin < count ? weight_of(candidates[begin]) * static_cast<float>(share) : 0.0f;
-  double left = unit * (above + static_cast<double>(end - begin) * tied);
+  shared.begin = begin;
+  shared.end = end;
+  shared.tied = begin < count ? weight_of(candidates[begin]) * static_cast<float>(share) : 0.0f;
+}
+
+// Step 4 over what the cut has kept.
+__device__ void draw_cut(const SampleJob& job, uint64_t* candidates, double unit, Shared& shared) {
+  const int begin = shared.begin, end = shared.end;
+  const float largest = begin > 0 ? weight_of(candidates[0]) : shared.tied;
+  __syncthreads();
+  for (int i = threadIdx.x; i < end; i += kThreads) {
+    float weight = i < begin ? weight_of(candidates[i]) : shared.tied;
+    if (job.power != 0) weight = raised(weight / largest, job.power);
+    candidates[i] =
+        static_cast<uint64_t>(__float_as_uint(weight)) << 32 | static_cast<uint32_t>(candidates[i]);
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  double total = 0;
+  for (int i = 0; i < end; i++) total += weight_of(candidates[i]);
+  double left = unit * total;
+  int chosen = max(end, 1) - 1;
   for (int i = 0; i < end; i++) {
-    const double weight = i < begin ? weight_of(candidates[i]) : tied;
-    if (left < weight) return id_of(candidates[i]);
+    const double weight = weight_of(candidates[i]);
+    if (left < weight) {
+      chosen = i;
+      break;
+    }
     left -= weight;
   }
-  return id_of(candidates[max(end, 1) - 1]);
+  shared.chosen = id_of(candidates[chosen]);
+}
+
+// The largest of z / T plus noise of its own for every id, into z itself.
+__device__ int draw_noisy(const SampleJob& job, float* z, int vocab, Shared& shared) {
+  for (int first = 4 * threadIdx.x; first < vocab; first += 4 * kThreads) {
+    const PhiloxBlock random = philox(job.seed, job.position, static_cast<uint64_t>(first / 4 + 1));
+    for (int i = 0; i < 4 && first + i < vocab; i++) {
+      if (z[first + i] == kDropped) continue;
+      const float unit = to_unit(random.x[i]);
+      const float noise = job.noise == static_cast<int32_t>(NoiseKind::gumbel)
+                              ? -logf(fmaxf(-logf(unit), kSmallestExponential))
+                              : unit * job.noise_scale;
+      z[first + i] = z[first + i] * job.inverse_temperature + noise;
+    }
+  }
+  __syncthreads();
+  float best;
+  int chosen;
+  find_best(z, vocab, INFINITY, -1, shared, best, chosen);
+  return chosen;
+}
+
+// The likeliest ids and, until their sum is known, their scaled logits.
+__device__ void list_likeliest(const SampleJob& job, const float* z, int vocab, Shared& shared,
+                               LikelyTokens& likely) {
+  float value = INFINITY;
+  int id = -1, listed = 0;
+  for (; listed < job.likeliest; listed++) {
+    find_best(z, vocab, value, id, shared, value, id);
+    if (value == kDropped) break;
+    if (threadIdx.x == 0) likely.token[listed] = id, likely.logprob[listed] = value;
+  }
+  if (threadIdx.x == 0) likely.count = listed;
 }
 
 __global__ void __launch_bounds__(kThreads)
-    sample_kernel(const SampleJob* jobs, const SampleChange* changes, const int32_t* bans,
-                  const float* logits, int64_t stride, int vocab, float* work, SampleResult* results) {
+    sample_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
+                  float* work, SampleResult* results, LikelyTokens* likely) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   auto* candidates = reinterpret_cast<uint64_t*>(dynamic);
   __shared__ Shared shared;
@@ -264,44 +343,68 @@ __global__ void __launch_bounds__(kThreads)
   float* z = work + static_cast<int64_t>(blockIdx.x) * vocab;
   float top;
   int token;
-  adjust(job, changes, bans, logits + job.logits_row * stride, z, vocab, shared, top, token);
+  adjust(job, lists, logits + job.logits_row * stride, z, vocab, shared, top, token);
   SampleResult& result = results[blockIdx.x];
+  LikelyTokens& list = likely[blockIdx.x];
   if (top == kDropped || (job.greedy && !job.logprob)) {
     if (threadIdx.x == 0) result = {token, 0.0f, 1};
+    if (threadIdx.x == 0 && job.likeliest > 0) list.count = 0;
     return;
+  }
+  __syncthreads();
+  if (job.likeliest > 0) list_likeliest(job, z, vocab, shared, list);
+  const bool noisy = job.noise != 0 && !job.greedy;
+  if (noisy) {
+    token = draw_noisy(job, z, vocab, shared);
+    if (!job.logprob) {
+      if (threadIdx.x == 0) result = {token, 0.0f, 1};
+      return;
+    }
+    // The noise has used z up.
+    __syncthreads();
+    int likeliest;
+    adjust(job, lists, logits + job.logits_row * stride, z, vocab, shared, top, likeliest);
   }
   __syncthreads();
   const double total = weigh(z, vocab, top, job.inverse_temperature, shared);
   __syncthreads();
-  const bool cut = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f;
+  const bool limited = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f;
   int done = 1;
-  if (job.greedy) {
+  if (job.greedy || noisy) {
     if (threadIdx.x == 0) shared.chosen = token;
-  } else if (!cut) {
-    const double kept = job.min_p > 0.0f ? keep_likely(z, vocab, job.min_p, shared) : total;
+  } else if (!limited) {
+    const bool changed = job.min_p > 0.0f || job.power != 0;
+    const double kept = changed ? keep_likely(z, vocab, job, shared) : total;
     draw_uncut(z, vocab, draw_unit(job) * kept, shared);
   } else if (collect(job, z, vocab, total, candidates, shared)) {
     sort_descending(candidates, shared.candidates);
-    if (threadIdx.x == 0) {
-      shared.chosen = draw_cut(job, candidates, shared.candidates, vocab, total, draw_unit(job));
-    }
+    if (threadIdx.x == 0) cut(job, candidates, shared.candidates, vocab, total, shared);
+    __syncthreads();
+    draw_cut(job, candidates, draw_unit(job), shared);
   } else {
     done = 0;
   }
   __syncthreads();
   if (threadIdx.x != 0) return;
   const int chosen = done ? shared.chosen : 0;
-  const float logprob = static_cast<float>(log(static_cast<double>(z[chosen])) - log(total));
-  result = {chosen, job.logprob ? logprob : 0.0f, done};
+  // Weights that were raised before the draw come back from it here.
+  const double power = job.power != 0 && !limited ? job.power : 1.0;
+  const double own = log(static_cast<double>(z[chosen])) / power;
+  result = {chosen, job.logprob ? static_cast<float>(own - log(total)) : 0.0f, done};
+  const double log_sum = static_cast<double>(top) * job.inverse_temperature + log(total);
+  for (int i = 0; job.likeliest > 0 && i < list.count; i++) {
+    const double scaled = static_cast<double>(list.logprob[i]) * job.inverse_temperature;
+    list.logprob[i] = static_cast<float>(scaled - log_sum);
+  }
 }
 
 }  // namespace
 
-void sample(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleChange* changes,
-            const int32_t* bans, Tensor logits, float* work, SampleResult* results) {
+void sample(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists, Tensor logits,
+            float* work, SampleResult* results, LikelyTokens* likely) {
   constexpr size_t kShared = kMostCandidates * sizeof(uint64_t);
-  launch(queue, sample_kernel, dim3(static_cast<unsigned>(count)), dim3(kThreads), kShared, jobs, changes,
-         bans, logits.as<float>(), logits.stride, static_cast<int>(logits.cols), work, results);
+  launch(queue, sample_kernel, dim3(static_cast<unsigned>(count)), dim3(kThreads), kShared, jobs, lists,
+         logits.as<float>(), logits.stride, static_cast<int>(logits.cols), work, results, likely);
 }
 
 }  // namespace fulmar::gpu

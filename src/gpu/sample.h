@@ -21,8 +21,14 @@ struct SampleJob {
   int32_t bans = 0, banned = 0;  // first ban and their number
   int32_t top_k = 0;             // <= 0: no limit
   float inverse_temperature = 1, top_p = 1, min_p = 0;
-  int32_t greedy = 0, logprob = 0;
+  double power = 0;  // with temperature_last, what kept weights are raised to; 0: nothing
+  int32_t greedy = 0, logprob = 0, likeliest = 0;  // likeliest: length of the list wanted
+  int32_t noise = 0;                               // a NoiseKind, in place of a draw
+  float noise_scale = 0;
+  int32_t masks = 0, mask_words = 0;  // first word of the ids allowed and their number; 0 words: all
 };
+
+constexpr int kMostLikeliest = 20;  // of a list; longer ones are the host's
 
 struct SampleResult {
   int32_t token = 0;
@@ -30,8 +36,21 @@ struct SampleResult {
   int32_t done = 0;  // 0: more candidates than the device sorts; the host draws this one
 };
 
-// work: f32 [count, V]; logits f32 [rows, V] stay as they are.
-void sample(const Queue&, int64_t count, const SampleJob* jobs, const SampleChange* changes,
-            const int32_t* bans, Tensor logits, float* work, SampleResult* results);
+struct LikelyTokens {
+  int32_t count = 0;
+  int32_t token[kMostLikeliest] = {};
+  float logprob[kMostLikeliest] = {};
+};
+
+// What the jobs refer to by index, on the device.
+struct SampleLists {
+  const SampleChange* changes;
+  const int32_t* bans;
+  const uint64_t* masks;
+};
+
+// work: f32 [count, V]; logits f32 [rows, V] stay as they are; likely is written where a job wants a list.
+void sample(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists, Tensor logits,
+            float* work, SampleResult* results, LikelyTokens* likely);
 
 }  // namespace fulmar::gpu

@@ -18,7 +18,7 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // What only the host's reference does: grammars, noise, temperature after the cuts, lists of likely tokens.
+  // Not what only the host's reference does: long lists of likely tokens.
   static bool draws(const SampleRow& row);
 
   // Fills out[i] for the rows that it draws and returns the indices of the others. `work` gives f32 memory

@@ -1,4 +1,5 @@
 // Draws on the device against the reference sampler, row by row.
+#include <bit>
 #include <cmath>
 #include <random>
 #include <tuple>
@@ -40,6 +41,7 @@ class GpuSample : public GpuTest {
         row.position = static_cast<uint64_t>(draw);
         row.params = &each[static_cast<size_t>(i)];
         row.memory = memory;
+        row.allowed = allowed_;
         rows.push_back(row);
       }
       std::vector<SampledToken> got(rows.size());
@@ -52,11 +54,22 @@ class GpuSample : public GpuTest {
         if (got[i].token == want.token) {
           EXPECT_NEAR(got[i].logprob, want.logprob, 1e-3);
         }
+        expect_equal_lists(got[i].top, want.top);
       }
     }
     return different;
   }
 
+  static void expect_equal_lists(const std::vector<TokenLogprob>& got,
+                                 const std::vector<TokenLogprob>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t n = 0; n < got.size(); n++) {
+      EXPECT_EQ(got[n].token, want[n].token) << "place " << n;
+      EXPECT_NEAR(got[n].logprob, want[n].logprob, 1e-3) << "place " << n;
+    }
+  }
+
+  std::vector<uint64_t> allowed_;  // empty: all
   std::vector<float> host_ = std::vector<float>(static_cast<size_t>(kRows * kVocab));
   Buffer memory_;
 };
@@ -94,13 +107,64 @@ TEST_F(GpuSample, DrawsAreTheReferences) {
   }
 }
 
-TEST_F(GpuSample, WhatTheDeviceDoesNotKnowTheHostDoes) {
+TEST_F(GpuSample, OnlyAllowedIdsAreDrawn) {
+  std::mt19937_64 random(8);
+  for (int word = 0; word < 60; word++) allowed_.push_back(random() & random());  // none behind the last word
   SamplingParams params;
-  params.top_logprobs = 3;
-  EXPECT_EQ(differences(params, nullptr, 2), 0);
-  params.top_logprobs = -1;
+  params.top_logprobs = 2;
+  EXPECT_LE(differences(params, nullptr, 20), 1);
+  params.top_p = 0.8f;
+  params.banned = {static_cast<int32_t>(std::countr_zero(allowed_[0]))};
+  EXPECT_LE(differences(params, nullptr, 20), 1);
+  params.temperature = 0;
+  EXPECT_EQ(differences(params, nullptr, 1), 0);
+  allowed_.assign(allowed_.size(), 0);  // nothing is left: id 0, as in the reference
+  EXPECT_EQ(differences(params, nullptr, 1), 0);
+}
+
+TEST_F(GpuSample, TemperatureAfterTheCutsIsTheReferences) {
+  for (const auto& [temperature, top_k, top_p, min_p] :
+       std::vector<std::tuple<float, int, float, float>>{{0.5f, 0, 1.0f, 0.0f},
+                                                         {1.7f, 0, 1.0f, 0.02f},
+                                                         {3.0f, 40, 1.0f, 0.0f},
+                                                         {0.3f, 0, 0.9f, 0.0f},
+                                                         {2.0f, 500, 0.7f, 0.01f}}) {
+    SamplingParams params;
+    params.temperature = temperature;
+    params.temperature_last = true;
+    params.top_k = top_k;
+    params.top_p = top_p;
+    params.min_p = min_p;
+    params.top_logprobs = 0;
+    EXPECT_LE(differences(params, nullptr, 20), 1) << temperature << " " << top_k << " " << top_p;
+  }
+}
+
+// A logarithm that differs in its last bit may put another id in front, one time in very many.
+TEST_F(GpuSample, NoiseIsTheReferences) {
+  SamplingParams params;
   params.noise = NoiseKind::gumbel;
+  params.temperature = 0.8f;
+  EXPECT_LE(differences(params, nullptr, 20), 1);
+  params.top_logprobs = 1;
+  EXPECT_LE(differences(params, nullptr, 20), 1);
+  params.noise = NoiseKind::uniform;
+  params.noise_scale = 2.5f;
+  EXPECT_LE(differences(params, nullptr, 20), 1);
+  params.temperature = 0;  // cold: no noise
   EXPECT_EQ(differences(params, nullptr, 2), 0);
+}
+
+TEST_F(GpuSample, ListsOfLikelyTokensAreTheReferences) {
+  SamplingParams params;
+  params.temperature = 1.4f;
+  params.top_logprobs = 3;
+  EXPECT_LE(differences(params, nullptr, 5), 1);
+  params.top_logprobs = 20;
+  params.top_k = 7;
+  EXPECT_LE(differences(params, nullptr, 5), 1);
+  params.top_logprobs = 30;  // more than the device lists: the host's
+  EXPECT_EQ(differences(params, nullptr, 1), 0);
 }
 
 }  // namespace
