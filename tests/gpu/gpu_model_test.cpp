@@ -99,6 +99,22 @@ TEST_P(GpuModel, RaggedStepsAgreeWithSequencesAlone) {
   }
 }
 
+// The rows of one step, each against the same row on the CPU: their root mean square, and the worst.
+struct RowErrors {
+  double pooled = 0, worst = 0;
+};
+RowErrors row_errors(const std::vector<std::vector<float>>& got,
+                     const std::vector<std::vector<float>>& want) {
+  RowErrors errors;
+  for (size_t row = 0; row < got.size(); row++) {
+    const double error = relative_error(got[row], want[row]);
+    errors.pooled += error * error / static_cast<double>(got.size());
+    errors.worst = std::max(errors.worst, error);
+  }
+  errors.pooled = std::sqrt(errors.pooled);
+  return errors;
+}
+
 TEST_P(GpuModel, DecodeStepsOfAllSizesAgreeAndRepeatTheirBits) {
   const std::unique_ptr<Ops> cpu = make_cpu_ops({.threads = 2});
   constexpr int64_t kSlots = 70;
@@ -111,15 +127,23 @@ TEST_P(GpuModel, DecodeStepsOfAllSizesAgreeAndRepeatTheirBits) {
       got.pool().zero(row);
       feeds.push_back({row, {static_cast<int32_t>((row * 37 + rows) % 256)}});
     }
-    std::vector<std::vector<float>> first;
-    // Three times over: as it is, recorded, replayed.
+    // As it is, recorded, replayed. The first tokens from a zero state are the hardest there are: a head's
+    // output is then one value vector times r . k, and its group norm divides by |r . k|. Where that sum
+    // nearly cancels, r and k rounded to f16 show in the logits, whatever computes them. Measured on an H200:
+    // worst row 0.038 here (RWKV-6) and 0.005 behind a prompt, root mean square of a step's rows 0.005.
     for (int round = 0; round < 3; round++) {
-      const auto packed = got.step(feeds), expected = want.step(feeds);
-      for (size_t s = 0; s < feeds.size(); s++) {
-        // Of hundreds of rows the worst one.
-        ASSERT_LT(relative_error(packed[s], expected[s]), 5 * kLogitError) << rows << " rows, row " << s;
-      }
+      const RowErrors cold = row_errors(got.step(feeds), want.step(feeds));
+      EXPECT_LT(cold.pooled, kLogitError) << rows << " rows, token " << round;
+      EXPECT_LT(cold.worst, 5 * kLogitError) << rows << " rows, token " << round;
     }
+    std::vector<Feed> prompts;
+    for (int64_t row = 0; row < rows; row++) prompts.push_back({row, tokens(7, static_cast<uint32_t>(row))});
+    got.step(prompts), want.step(prompts);
+    for (int round = 0; round < 3; round++) {
+      const RowErrors warm = row_errors(got.step(feeds), want.step(feeds));
+      EXPECT_LT(warm.worst, kLogitError) << rows << " rows, token " << round;
+    }
+    std::vector<std::vector<float>> first;
     for (int round = 0; round < 3; round++) {
       for (int64_t row = 0; row < rows; row++) got.pool().zero(row);
       const auto packed = got.step(feeds);

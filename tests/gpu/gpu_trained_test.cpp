@@ -2,18 +2,17 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "gpu/gpu_device.h"
+#include "support/golden.h"
 #include "support/model_rig.h"
 
 namespace fulmar {
 namespace {
 
+using support::Json;
 using support::ModelRig;
-using Json = nlohmann::json;
 using Tokens = std::vector<int32_t>;
 
 constexpr int32_t kEnd = 0, kComma = 11;
@@ -65,16 +64,20 @@ class GpuGolden : public GpuTest, public testing::WithParamInterface<const char*
 
 // 16-bit products: the likeliest token where it leads by more than 0.1, and the size of the error.
 TEST_P(GpuGolden, LogitsAgree) {
-  std::ifstream file(support::shared_folder() / "golden" / (std::string(GetParam()) + ".json"));
-  if (!file) GTEST_SKIP() << "no golden files beside this checkout";
-  const Json golden = Json::parse(file);
-  auto opened = open_checkpoint(support::shared_folder() / "models" / golden["model"].get<std::string>());
-  ASSERT_TRUE(opened.ok()) << opened.error().text;
-  ModelRig rig(std::move(opened).value(), gpu(), 2);
+  const Json golden = support::read_golden(GetParam());
+  if (golden.is_null()) GTEST_SKIP() << "no golden files beside this checkout";
+  auto checkpoint = support::golden_checkpoint(golden);
+  ASSERT_NE(checkpoint, nullptr);
+  const auto initial = support::time_states(*checkpoint, golden["config"]["n_layer"]);
+  const bool tuned = golden.contains("time_state") && !golden["time_state"].is_null();
+  ModelRig rig(std::move(checkpoint), gpu(), 2);
   ASSERT_TRUE(rig.loaded());
   for (const Json& one : golden["cases"]) {
     SCOPED_TRACE(one["name"].get<std::string>());
     rig.pool().zero(1);
+    if (tuned) {
+      ASSERT_TRUE(rig.pool().set_initial(1, initial).ok());
+    }
     const std::vector<float> got = rig.feed(1, one["tokens"].get<Tokens>());
     const auto want = one["logits"].get<std::vector<double>>();
     double mean = 0, error = 0, spread = 0;
@@ -91,7 +94,10 @@ TEST_P(GpuGolden, LogitsAgree) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, GpuGolden, testing::Values("tiny-rwkv7", "tiny-rwkv7-pth", "tiny-rwkv6"));
+INSTANTIATE_TEST_SUITE_P(Files, GpuGolden,
+                         testing::Values("tiny-rwkv7", "tiny-rwkv7-pth", "tiny-rwkv6", "synth-rwkv7",
+                                         "synth-rwkv7-state", "synth-rwkv7a", "synth-rwkv6",
+                                         "synth-rwkv6-state"));
 
 }  // namespace
 }  // namespace fulmar

@@ -1,19 +1,18 @@
 // The golden files: logits, states and greedy continuations of a double-precision reference.
+#include "support/golden.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "cpu/cpu_ops.h"
-#include "files/synthetic.h"
 #include "support/model_rig.h"
 
 namespace fulmar {
 namespace {
 
+using support::Json;
 using support::ModelRig;
-using Json = nlohmann::json;
 
 constexpr double kLogitTolerance = 1e-4;
 
@@ -28,40 +27,6 @@ double norm_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value * value;
   return std::sqrt(sum);
-}
-
-SyntheticSpec spec_of(const Json& golden) {
-  const Json& recipe = golden["recipe"];
-  const Json& ranks = recipe["ranks"];
-  SyntheticSpec spec;
-  spec.version = recipe["version"];
-  spec.n_layer = recipe["n_layer"];
-  spec.n_head = recipe["n_head"];
-  spec.head_size = recipe["head_size"];
-  spec.vocab = recipe["vocab"];
-  spec.n_ffn = golden["config"]["n_ffn"];
-  if (spec.version == 7) {
-    spec.rank_w = ranks[0];
-    spec.rank_a = ranks[1];
-    spec.rank_v = ranks[2];
-    spec.rank_g = ranks[3];
-    spec.deep_embed_rank = recipe.value("deep_embed", 0);
-  } else {
-    spec.rank_mix = ranks[0];
-    spec.rank_decay = ranks[1];
-  }
-  spec.time_state = golden.contains("time_state") && !golden["time_state"].is_null();
-  return spec;
-}
-
-std::vector<std::vector<float>> time_states(const Checkpoint& checkpoint, int64_t n_layer) {
-  std::vector<std::vector<float>> out;
-  for (int64_t l = 0; l < n_layer; l++) {
-    const StoredTensor* tensor = checkpoint.find("blocks." + std::to_string(l) + ".att.time_state");
-    if (tensor == nullptr) return {};
-    copy_as_f32(*tensor, out.emplace_back(static_cast<size_t>(tensor->count())));
-  }
-  return out;
 }
 
 // The golden files lay RWKV-6 states out [head][key][value]; ours are [head][value][key].
@@ -80,17 +45,10 @@ std::vector<double> golden_order(std::vector<double> wkv, const Json& config) {
 class Golden : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    std::ifstream file(support::shared_folder() / "golden" / (std::string(GetParam()) + ".json"));
-    if (!file) GTEST_SKIP() << "no golden files beside this checkout";
-    golden_ = Json::parse(file);
-    if (golden_.contains("recipe")) {
-      checkpoint_ = synthetic_checkpoint(spec_of(golden_));
-    } else {
-      const auto path = support::shared_folder() / "models" / golden_["model"].get<std::string>();
-      Result<std::unique_ptr<Checkpoint>> opened = open_checkpoint(path);
-      ASSERT_TRUE(opened.ok()) << opened.error().text;
-      checkpoint_ = std::move(opened).value();
-    }
+    golden_ = support::read_golden(GetParam());
+    if (golden_.is_null()) GTEST_SKIP() << "no golden files beside this checkout";
+    checkpoint_ = support::golden_checkpoint(golden_);
+    ASSERT_NE(checkpoint_, nullptr);
   }
 
   void check_states(ModelRig& rig, const Json& wanted) {
@@ -115,7 +73,7 @@ class Golden : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(Golden, LogitsStatesAndContinuationAgree) {
-  const auto initial = time_states(*checkpoint_, golden_["config"]["n_layer"]);
+  const auto initial = support::time_states(*checkpoint_, golden_["config"]["n_layer"]);
   const std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 2});
   ModelRig rig(std::move(checkpoint_), *ops, 2);
   ASSERT_TRUE(rig.loaded());

@@ -45,6 +45,8 @@ class OpsRig {
   MadeNorm norm(int64_t cols);
   // With `transposed` the host offers the matrix column by column, as the low-rank factors lie in files.
   MadeWeight weight(int64_t out, int64_t in, DType dtype, WeightRole role, bool transposed = false);
+  // The same without its numbers, for large ones.
+  Weight bare_weight(int64_t out, int64_t in, DType dtype, WeightRole role, bool transposed = false);
   Tensor empty(int64_t rows, int64_t cols);  // activation type
   Tensor empty(int64_t rows, int64_t cols, DType dtype);
   Made same(const Made& from);  // a copy with memory of its own
@@ -57,6 +59,8 @@ class OpsRig {
   const std::vector<int32_t>& wanted() const { return wanted_; }
   const State& state() const { return state_; }
   void set_tokens_below(int32_t vocab) { vocab_ = vocab; }
+  // All numbers made from now on are numbers of this type, too, wherever they are stored.
+  void set_rounded_to(DType dtype) { rounded_to_ = dtype; }
 
   Doubles read(Tensor tensor);
   Doubles read(StateField field, int64_t slot, int64_t count);
@@ -66,6 +70,9 @@ class OpsRig {
  private:
   Buffer& allocate(size_t bytes);
   std::vector<float> numbers(int64_t count, DType dtype, double low, double high);
+  std::vector<float> weight_numbers(int64_t out, int64_t in, DType dtype);
+  Weight import(const std::vector<float>& values, int64_t out, int64_t in, DType dtype, WeightRole role,
+                bool transposed);
 
   Ops& ops_;
   std::mt19937 random_;
@@ -73,12 +80,14 @@ class OpsRig {
   std::deque<std::vector<std::byte>> host_;  // what borrowed weights point into
   std::vector<int32_t> token_, start_, slot_, wanted_;
   int32_t vocab_ = 16;
+  DType rounded_to_ = DType::f32;
   State state_;
 };
 
 // Fails the test unless |got - want| is below `tolerance` of the size of `want` (root of summed squares),
 // which is chosen for the type that the backend computes in.
 void expect_close(const Doubles& got, const Doubles& want, DType computed_in, const std::string& what);
+void expect_close(const Doubles& got, const Doubles& want, double tolerance, const std::string& what);
 double tolerance_of(DType computed_in);
 
 }  // namespace fulmar::support

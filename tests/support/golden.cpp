@@ -1,0 +1,63 @@
+#include "support/golden.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "files/synthetic.h"
+#include "support/model_rig.h"
+
+namespace fulmar::support {
+
+namespace {
+
+SyntheticSpec spec_of(const Json& golden) {
+  const Json& recipe = golden["recipe"];
+  const Json& ranks = recipe["ranks"];
+  SyntheticSpec spec;
+  spec.version = recipe["version"];
+  spec.n_layer = recipe["n_layer"];
+  spec.n_head = recipe["n_head"];
+  spec.head_size = recipe["head_size"];
+  spec.vocab = recipe["vocab"];
+  spec.n_ffn = golden["config"]["n_ffn"];
+  if (spec.version == 7) {
+    spec.rank_w = ranks[0];
+    spec.rank_a = ranks[1];
+    spec.rank_v = ranks[2];
+    spec.rank_g = ranks[3];
+    spec.deep_embed_rank = recipe.value("deep_embed", 0);
+  } else {
+    spec.rank_mix = ranks[0];
+    spec.rank_decay = ranks[1];
+  }
+  spec.time_state = golden.contains("time_state") && !golden["time_state"].is_null();
+  return spec;
+}
+
+}  // namespace
+
+Json read_golden(const std::string& name) {
+  std::ifstream file(shared_folder() / "golden" / (name + ".json"));
+  return file ? Json::parse(file) : Json();
+}
+
+std::unique_ptr<Checkpoint> golden_checkpoint(const Json& golden) {
+  if (golden.contains("recipe")) return synthetic_checkpoint(spec_of(golden));
+  auto opened = open_checkpoint(shared_folder() / "models" / golden["model"].get<std::string>());
+  if (opened.ok()) return std::move(opened).value();
+  ADD_FAILURE() << opened.error().text;
+  return nullptr;
+}
+
+std::vector<std::vector<float>> time_states(const Checkpoint& checkpoint, int64_t n_layer) {
+  std::vector<std::vector<float>> out;
+  for (int64_t l = 0; l < n_layer; l++) {
+    const StoredTensor* tensor = checkpoint.find("blocks." + std::to_string(l) + ".att.time_state");
+    if (tensor == nullptr) return {};
+    copy_as_f32(*tensor, out.emplace_back(static_cast<size_t>(tensor->count())));
+  }
+  return out;
+}
+
+}  // namespace fulmar::support
