@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -19,7 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostSequences = 65536;
 constexpr double kShortestRun = 0.2;  // seconds; a run repeats decode steps until it lasts about so long
-constexpr int64_t kMostStepsPerRun = 64;
+constexpr int64_t kMostStepsPerRun = 512;
+constexpr int64_t kWarmSteps = 3;  // until a backend replays what it has recorded
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -44,6 +46,7 @@ class Step {
     for (int64_t s = 1; s <= sequences; ++s) last_.push_back(static_cast<int32_t>(s * count - 1));
   }
 
+  double rows() const { return static_cast<double>(token_.size()); }
   // wants: whether the logits of every sequence's last row are computed.
   StepInput input(bool wants) const {
     return {token_, start_, slot_, wants ? std::span<const int32_t>(last_) : std::span<const int32_t>()};
@@ -53,9 +56,10 @@ class Step {
   std::vector<int32_t> token_, start_, slot_, last_;
 };
 
-// Parameters of the matrices that every row meets, and those of the head.
+// Parameters of the matrices that every row meets, of those the ones behind relu², and those of the head.
 struct MatrixSizes {
   double layers = 0;
+  double behind_relu = 0;
   double head = 0;
 };
 
@@ -64,7 +68,8 @@ MatrixSizes matrix_sizes(const ModelConfig& config) {
   const auto deep = static_cast<double>(
       config.deep_embed ? config.n_layer * config.vocab * config.deep_embed_rank * config.deep_embed_rank
                         : 0);
-  return {static_cast<double>(config.parameters) - 2 * table - deep, table};
+  const auto behind_relu = static_cast<double>(config.n_layer * config.n_ffn * config.n_embd);
+  return {static_cast<double>(config.parameters) - 2 * table - deep, behind_relu, table};
 }
 
 class Bench {
@@ -72,8 +77,11 @@ class Bench {
   Bench(Ops& ops, Model& model, StatePool& states, const BenchOptions& options)
       : ops_(ops), model_(model), states_(states), options_(options), sizes_(matrix_sizes(model.config())) {}
 
-  double weight_bytes() const {
-    return (sizes_.layers + sizes_.head) * static_cast<double>(size_of(model_.config().dtype));
+  // Of one step over so many rows: weights that meet only zeros need not be read.
+  double weight_bytes(double rows, bool wants) const {
+    const double skipped = sizes_.behind_relu * (options_.zeros > 0 ? std::pow(options_.zeros, rows) : 0);
+    const double parameters = sizes_.layers - skipped + (wants ? sizes_.head : 0);
+    return parameters * static_cast<double>(size_of(model_.config().dtype));
   }
 
   BenchLine decode(int64_t sequences) {
@@ -82,7 +90,7 @@ class Bench {
       for (int64_t i = 0; i < count; ++i) model_.forward(step.input(true), states_.view());
       ops_.synchronise();
     };
-    steps(1);
+    steps(kWarmSteps);
     const auto start = Clock::now();
     steps(1);
     const double once = std::max(seconds_since(start), 1e-6);
@@ -91,11 +99,11 @@ class Bench {
     line.workload = "decode";
     line.sequences = sequences;
     line.tokens = 1;
-    measure(line, static_cast<double>(count), [&] { steps(count); });
     const auto rows = static_cast<double>(sequences);
-    const double state_bytes = 2 * rows * static_cast<double>(states_.layout().slot_bytes());
-    line.gbs = (weight_bytes() + state_bytes) / line.seconds.median / 1e9;
-    line.gflops = 2 * rows * (sizes_.layers + sizes_.head) / line.seconds.median / 1e9;
+    line.weight_bytes = weight_bytes(rows, true);
+    line.state_bytes = state_bytes(rows);
+    line.flop = 2 * rows * (sizes_.layers + sizes_.head);
+    measure(line, static_cast<double>(count), [&] { steps(count); });
     return line;
   }
 
@@ -116,14 +124,22 @@ class Bench {
     line.workload = "prefill";
     line.sequences = shape.sequences;
     line.tokens = shape.tokens;
+    const auto sequences = static_cast<double>(shape.sequences);
+    for (const Step& step : steps) {
+      line.weight_bytes += weight_bytes(step.rows(), &step == &steps.back());
+      line.state_bytes += state_bytes(sequences);
+      line.flop += 2 * step.rows() * sizes_.layers;
+    }
+    line.flop += 2 * sequences * sizes_.head;
     measure(line, 1, run);
-    const double rows = static_cast<double>(shape.sequences * shape.tokens);
-    const double multiplied = rows * sizes_.layers + static_cast<double>(shape.sequences) * sizes_.head;
-    line.gflops = 2 * multiplied / line.seconds.median / 1e9;
     return line;
   }
 
  private:
+  double state_bytes(double sequences) const {
+    return 2 * sequences * static_cast<double>(states_.layout().slot_bytes());
+  }
+
   // Times `run`, which stands for `parts` times what the line is about.
   void measure(BenchLine& line, double parts, const std::function<void()>& run) {
     std::vector<double> times;
@@ -132,6 +148,7 @@ class Bench {
       run();
       times.push_back(seconds_since(start) / parts);
     } while (static_cast<int>(times.size()) < options_.repeats && seconds_since(begin_) < options_.seconds);
+    line.state = states_.layout().wkv_dtype;
     line.runs = static_cast<int>(times.size());
     line.seconds = spread_of(std::move(times));
     line.tokens_per_second = static_cast<double>(line.sequences * line.tokens) / line.seconds.median;
@@ -192,6 +209,13 @@ Status for_each_part(std::string_view text, const std::function<Status(std::stri
 
 }  // namespace
 
+double least_seconds(const BenchLine& line, const Ceilings& ceilings) {
+  if (ceilings.read_gbs <= 0 || ceilings.gflops <= 0) return 0;
+  const double copy_gbs = ceilings.copy_gbs > 0 ? ceilings.copy_gbs : ceilings.read_gbs;
+  const double reading = line.weight_bytes / ceilings.read_gbs, multiplying = line.flop / ceilings.gflops;
+  return (std::max(reading, multiplying) + line.state_bytes / copy_gbs) / 1e9;
+}
+
 Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;
@@ -227,16 +251,23 @@ Result<std::vector<PrefillShape>> parse_prefills(std::string_view text) {
 
 Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& options) {
   FULMAR_ASSIGN(const int64_t sequences, check_shapes(options, model));
-  FULMAR_ASSIGN(StatePool states, StatePool::make(ops, model.state_layout(), sequences));
+  std::vector<DType> types = options.states;
+  if (types.empty()) types.push_back(model.state_layout().wkv_dtype);
   BenchReport report;
   report.device = ops.name();
   report.load_average = load_of_last_minute();
-  Bench bench(ops, model, states, options);
-  for (const int64_t count : options.decode) report.lines.push_back(bench.decode(count));
-  for (const PrefillShape& shape : options.prefill) report.lines.push_back(bench.prefill(shape));
-  report.state_dtype = name_of(states.layout().wkv_dtype);
-  report.weight_bytes = static_cast<size_t>(bench.weight_bytes());
-  report.state_bytes = states.layout().slot_bytes();
+  for (const DType type : types) {
+    StateLayout layout = model.state_layout();
+    layout.wkv_dtype = type;
+    FULMAR_ASSIGN(StatePool states, StatePool::make(ops, layout, sequences));
+    Bench bench(ops, model, states, options);
+    for (const int64_t count : options.decode) report.lines.push_back(bench.decode(count));
+    if (type != types.front()) continue;
+    for (const PrefillShape& shape : options.prefill) report.lines.push_back(bench.prefill(shape));
+    report.state_dtype = name_of(type);
+    report.weight_bytes = static_cast<size_t>(bench.weight_bytes(1, true));
+    report.state_bytes = layout.slot_bytes();
+  }
   report.peak_rss = peak_memory();
   return report;
 }

@@ -23,6 +23,10 @@ struct PrefillShape {
 struct BenchOptions {
   std::vector<int64_t> decode = {1, 4, 16};  // sequences that advance by one token together
   std::vector<PrefillShape> prefill = {{1, 512}};
+  // How states are kept between tokens: each decode line once per type, prefill with the first. Empty: as the
+  // backend keeps them.
+  std::vector<DType> states;
+  double zeros = 0;     // share of zeros behind relu² that the model is known to have
   int repeats = 5;      // timed runs of each line, after an untimed one
   double seconds = 60;  // no new run is begun once this much time is over; each line has at least one
 };
@@ -38,15 +42,34 @@ struct BenchLine {
   std::string workload;  // "decode" or "prefill"
   int64_t sequences = 0;
   int64_t tokens = 0;  // per sequence and run; 1 for decode
+  DType state = DType::f32;
   int runs = 0;
   Spread seconds;  // of one decode step or one whole prefill
   double tokens_per_second = 0;
-  double gbs = 0;     // decode: weights but the embedding, and each state read and written; / 1e9
-  double gflops = 0;  // two for every parameter of a matrix that a token meets; / 1e9
+  // What one run has to move and compute at least.
+  double weight_bytes = 0;  // all but the embedding, once per step
+  double state_bytes = 0;   // read and written, once per step
+  double flop = 0;          // two for every parameter of a matrix that a token meets
+
+  double gbs() const { return (weight_bytes + state_bytes) / seconds.median / 1e9; }
+  double gflops() const { return flop / seconds.median / 1e9; }
+};
+
+// Seconds that a line would take at the ceilings: weights are read while the units multiply, states are
+// copied on their own. 0 where the ceilings are not known.
+double least_seconds(const BenchLine& line, const Ceilings& ceilings);
+
+// One island of one layer alone (bench_islands.h).
+struct IslandLine {
+  std::string island;
+  int64_t sequences = 0, tokens = 0;
+  Spread seconds;  // of one call
+  double bytes = 0, flop = 0;
 };
 
 struct BenchReport {
   std::vector<BenchLine> lines;
+  std::vector<IslandLine> islands;
   Ceilings ceilings;
   std::string device;
   std::string model;
@@ -58,8 +81,10 @@ struct BenchReport {
   double load_average = 0;   // of the machine when the run began, last minute
 };
 
-// Runs every line of the options. Sampling is not part of a step here. Refuses (invalid) shapes that do not
-// fit into the rows that the model was loaded for. The caller adds the model's name, ceilings and tokenizer.
+// Runs every line of the options. Sampling is not part of a step here. Steps are timed by the clock, many
+// behind one another and the device waited for at the end, so that what the host adds to a step counts.
+// Refuses (invalid) shapes that do not fit into the rows that the model was loaded for. The caller adds the
+// model's name, ceilings and tokenizer.
 Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& options);
 
 // Megabytes of English text per second that the tokenizer encodes on this thread.

@@ -7,34 +7,61 @@
 namespace fulmar {
 namespace {
 
-// "12.3 (45%)", or without the share where there is no ceiling, or nothing where there is no rate.
-std::string rate_text(double rate, double ceiling) {
-  if (rate <= 0) return "";
-  if (ceiling <= 0) return fmt::format("{:.1f}", rate);
-  return fmt::format("{:.1f} ({:.0f}%)", rate, rate / ceiling * 100);
+std::string share_text(double share) { return share > 0 ? fmt::format("{:.0f}%", share * 100) : ""; }
+
+double share_of_ceiling(const BenchLine& line, const Ceilings& ceilings) {
+  return least_seconds(line, ceilings) / line.seconds.median;
+}
+
+// Seconds as text of a fixed unit, so that a column can be read down.
+std::string milliseconds(const Spread& seconds) {
+  return fmt::format("{:.3f} ({:.3f}..{:.3f})", seconds.median * 1e3, seconds.least * 1e3,
+                     seconds.most * 1e3);
 }
 
 std::string line_text(const BenchLine& line, const Ceilings& ceilings) {
-  const std::string shape = fmt::format("{}x{}", line.sequences, line.tokens);
-  const std::string spread = fmt::format("{:.2f} ({:.2f}..{:.2f})", line.seconds.median * 1e3,
-                                         line.seconds.least * 1e3, line.seconds.most * 1e3);
-  return fmt::format("{:<8} {:>8} {:>4} {:>28} {:>10.1f} {:>15} {:>16}\n", line.workload, shape, line.runs,
-                     spread, line.tokens_per_second, rate_text(line.gbs, ceilings.read_gbs),
-                     rate_text(line.gflops, ceilings.gflops));
+  return fmt::format("{:<8} {:>8} {:>5} {:>4} {:>30} {:>10.1f} {:>8.1f} {:>8.2f} {:>5}\n", line.workload,
+                     fmt::format("{}x{}", line.sequences, line.tokens), name_of(line.state), line.runs,
+                     milliseconds(line.seconds), line.tokens_per_second, line.gbs(), line.gflops() / 1e3,
+                     share_text(share_of_ceiling(line, ceilings)));
 }
 
-void write_line(JsonWriter& json, const BenchLine& line) {
+std::string island_text(const IslandLine& line) {
+  const double seconds = line.seconds.median;
+  return fmt::format("{:<14} {:>8} {:>10.2f} {:>10.1f} {:>8.2f}\n", line.island,
+                     fmt::format("{}x{}", line.sequences, line.tokens), seconds * 1e6,
+                     line.bytes / seconds / 1e9, line.flop / seconds / 1e12);
+}
+
+void write_spread(JsonWriter& json, const Spread& seconds) {
+  json.member("seconds_median", seconds.median)
+      .member("seconds_least", seconds.least)
+      .member("seconds_most", seconds.most);
+}
+
+void write_line(JsonWriter& json, const BenchLine& line, const Ceilings& ceilings) {
   json.begin_object()
       .member("workload", line.workload)
       .member("sequences", line.sequences)
       .member("tokens", line.tokens)
-      .member("runs", line.runs)
-      .member("seconds_median", line.seconds.median)
-      .member("seconds_least", line.seconds.least)
-      .member("seconds_most", line.seconds.most)
-      .member("tokens_per_second", line.tokens_per_second)
-      .member("gb_per_second", line.gbs)
-      .member("gflop_per_second", line.gflops)
+      .member("state_dtype", name_of(line.state))
+      .member("runs", line.runs);
+  write_spread(json, line.seconds);
+  json.member("tokens_per_second", line.tokens_per_second)
+      .member("gb_per_second", line.gbs())
+      .member("gflop_per_second", line.gflops())
+      .member("share_of_ceiling", share_of_ceiling(line, ceilings))
+      .end_object();
+}
+
+void write_island(JsonWriter& json, const IslandLine& line) {
+  json.begin_object()
+      .member("island", line.island)
+      .member("sequences", line.sequences)
+      .member("tokens", line.tokens);
+  write_spread(json, line.seconds);
+  json.member("gb_per_second", line.bytes / line.seconds.median / 1e9)
+      .member("gflop_per_second", line.flop / line.seconds.median / 1e9)
       .end_object();
 }
 
@@ -47,12 +74,18 @@ std::string bench_table(const BenchReport& report) {
   text += fmt::format("weights   {:.1f} MB read by a decode step\n",
                       static_cast<double>(report.weight_bytes) / 1e6);
   if (report.ceilings.read_gbs > 0) {
-    text += fmt::format("ceilings  read {:.1f} GB/s, multiply-add {:.0f} GFLOP/s (measured in this run)\n",
-                        report.ceilings.read_gbs, report.ceilings.gflops);
+    text +=
+        fmt::format("ceilings  read {:.1f} GB/s, copy {:.1f} GB/s, multiply-add {:.2f} TFLOP/s (this run)\n",
+                    report.ceilings.read_gbs, report.ceilings.copy_gbs, report.ceilings.gflops / 1e3);
   }
-  text += fmt::format("\n{:<8} {:>8} {:>4} {:>28} {:>10} {:>15} {:>16}\n", "", "shape", "runs",
-                      "ms median (least..most)", "tok/s", "GB/s", "GFLOP/s");
+  text += fmt::format("\n{:<8} {:>8} {:>5} {:>4} {:>30} {:>10} {:>8} {:>8} {:>5}\n", "", "shape", "state",
+                      "runs", "ms median (least..most)", "tok/s", "GB/s", "TFLOP/s", "of it");
   for (const BenchLine& line : report.lines) text += line_text(line, report.ceilings);
+  if (!report.islands.empty()) {
+    text +=
+        fmt::format("\n{:<14} {:>8} {:>10} {:>10} {:>8}\n", "one island", "shape", "us", "GB/s", "TFLOP/s");
+    for (const IslandLine& line : report.islands) text += island_text(line);
+  }
   text += "\n";
   if (report.tokenizer_mbs > 0)
     text += fmt::format("tokenizer {:.1f} MB/s on one core\n", report.tokenizer_mbs);
@@ -70,12 +103,16 @@ std::string bench_json(const BenchReport& report) {
       .member("state_bytes", report.state_bytes)
       .member("weight_bytes", report.weight_bytes)
       .member("ceiling_read_gb_per_second", report.ceilings.read_gbs)
+      .member("ceiling_copy_gb_per_second", report.ceilings.copy_gbs)
       .member("ceiling_gflop_per_second", report.ceilings.gflops)
       .member("tokenizer_mb_per_second", report.tokenizer_mbs)
       .member("peak_rss_bytes", report.peak_rss)
       .member("load_average", report.load_average);
   json.key("lines").begin_array();
-  for (const BenchLine& line : report.lines) write_line(json, line);
+  for (const BenchLine& line : report.lines) write_line(json, line, report.ceilings);
+  json.end_array();
+  json.key("islands").begin_array();
+  for (const IslandLine& line : report.islands) write_island(json, line);
   json.end_array().end_object();
   return json.take();
 }

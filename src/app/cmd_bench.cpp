@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "app/bench_islands.h"
 #include "app/bench_report.h"
 #include "app/commands.h"
 #include "app/exit_code.h"
@@ -22,13 +23,14 @@ struct BenchFlags {
   ModelFlags model;
   std::string synthetic, json;
   std::string decode = "1,4,16", prefill = "1x512";
-  double zeros = 0;
+  std::string states = "fp32";
+  bool kernels = false;
   BenchOptions options;
   LoadFlags load;
 };
 
 // Rows of one step of prefill; wider steps gain nothing on a CPU and keep more memory busy.
-constexpr int64_t kHostRows = 512, kDeviceRows = 2048;
+constexpr int64_t kHostRows = 512, kDeviceRows = 4096;
 
 std::string join(const std::vector<std::string_view>& names) {
   std::string text;
@@ -64,7 +66,7 @@ int64_t widest(const BenchOptions& options, int64_t at_least) {
 int64_t most_sequences(const BenchOptions& options) { return widest(options, 1); }
 
 Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
-  FULMAR_ASSIGN(const SyntheticSpec spec, synthetic_spec(flags.synthetic, flags.zeros));
+  FULMAR_ASSIGN(const SyntheticSpec spec, synthetic_spec(flags.synthetic, flags.options.zeros));
   LoadedModel loaded;
   loaded.path = flags.synthetic;
   FULMAR_ASSIGN(loaded.ops, open_device(flags.model));
@@ -90,11 +92,35 @@ Result<LoadedModel> load_file(const BenchFlags& flags) {
   return load_model(model);
 }
 
-// Of the processor; a GPU's are not measured.
-Result<Ceilings> ceilings_of(const Ops& ops, int threads) {
-  if (!ops.borrows_host_weights()) return Ceilings{};
+Result<Ceilings> ceilings_of(Ops& ops, int threads) {
+  if (!ops.borrows_host_weights()) return ops.measure_ceilings();
   ThreadPool pool(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
   return measure_ceilings(pool);
+}
+
+// "fp32,fp16"
+Result<std::vector<DType>> parse_states(const std::string& text) {
+  std::vector<DType> types;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string name = text.substr(at, comma - at);
+    if (name != "fp32" && name != "fp16") {
+      return Error{ErrorKind::invalid, fmt::format("--state-dtype names '{}'; wanted fp32 or fp16", name)};
+    }
+    types.push_back(name == "fp32" ? DType::f32 : DType::f16);
+    at = comma + 1;
+  }
+  return types;
+}
+
+// Every shape of the workloads, as far as one step has room for it.
+std::vector<PrefillShape> island_shapes(const BenchOptions& options, const Model& model) {
+  std::vector<PrefillShape> shapes;
+  for (const int64_t sequences : options.decode) shapes.push_back({sequences, 1});
+  for (const PrefillShape& shape : options.prefill) {
+    shapes.push_back({shape.sequences, std::min(shape.tokens, model.max_rows() / shape.sequences)});
+  }
+  return shapes;
 }
 
 Status write_file(const std::string& path, const std::string& text) {
@@ -124,9 +150,19 @@ Result<int> bench_under_load(BenchFlags flags) {
 Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
+  FULMAR_ASSIGN(flags.options.states, parse_states(flags.states));
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
+  const bool halves = std::find(flags.options.states.begin(), flags.options.states.end(), DType::f16) !=
+                      flags.options.states.end();
+  if (halves && loaded.ops->borrows_host_weights()) {
+    return Error{ErrorKind::unsupported, "--state-dtype fp16 needs a GPU; the CPU keeps states in fp32"};
+  }
   FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.ops, *loaded.model, flags.options));
   report.model = loaded.path.filename().string();
+  if (flags.kernels) {
+    FULMAR_ASSIGN(report.islands, bench_islands(*loaded.ops, loaded.model->config(), flags.options.zeros,
+                                                island_shapes(flags.options, *loaded.model)));
+  }
   if (loaded.tokenizer != nullptr) report.tokenizer_mbs = bench_tokenizer(*loaded.tokenizer);
   // After the model's runs, so that the large buffer does not count as the model's memory.
   FULMAR_ASSIGN(report.ceilings, ceilings_of(*loaded.ops, flags.model.threads));
@@ -141,9 +177,15 @@ void add_bench(CLI::App& app, Command& chosen) {
   static BenchFlags flags;
   CLI::App* command = app.add_subcommand("bench", "measure speed against the machine's own limits");
   add_model_flags(*command, flags.model);
+  command->remove_option(command->get_option("--state-dtype"));
+  command
+      ->add_option("--state-dtype", flags.states,
+                   "how states are kept between tokens: fp32, fp16 (GPU only) or both, as fp32,fp16")
+      ->capture_default_str();
+  command->add_flag("--kernels", flags.kernels, "also time every island of a layer alone, at every shape");
   command->add_option("--synthetic", flags.synthetic,
                       "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16");
-  command->add_option("--zeros", flags.zeros, "share of zeros behind relu² in a synthetic model")
+  command->add_option("--zeros", flags.options.zeros, "share of zeros behind relu² in a synthetic model")
       ->check(CLI::Range(0.0, 0.99));
   command->add_option("--decode", flags.decode, "numbers of sequences to decode together")
       ->capture_default_str();

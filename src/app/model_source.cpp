@@ -120,8 +120,15 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
 
   const int64_t suitable_rows = loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows;
   LoadOptions options{.max_rows = flags.max_rows > 0 ? flags.max_rows : suitable_rows,
+                      .slots = flags.slots,
                       .allow_nonfinite = flags.allow_nonfinite};
   options.max_wanted = std::min(flags.max_wanted, options.max_rows);
+  const MemoryPlan plan = plan_memory(*checkpoint, config, *loaded.ops, options);
+  // A server says so; a program that runs one prompt only when asked.
+  spdlog::log(options.slots > 0 ? spdlog::level::info : spdlog::level::debug,
+              "memory plan weights={} MiB workspace={} MiB state={} KiB slots={} free={} MiB",
+              plan.weights >> 20, plan.workspace >> 20, plan.per_slot >> 10, plan.slots,
+              loaded.ops->memory_free() >> 20);
   std::error_code error;
   const bool show =
       !flags.quiet && isatty(STDERR_FILENO) != 0 && fs::file_size(loaded.path, error) >= kWorthABar;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "gpu/ceilings.h"
 #include "gpu/kernels.h"
 #include "gpu/linear_choice.h"
 #include "gpu/linear_gemm.h"
@@ -82,6 +83,10 @@ class GpuOps final : public Ops {
     FULMAR_GPU(cudaMemGetInfo(&free, &total));
     return free > kMemoryMargin ? free - kMemoryMargin : 0;
   }
+  Result<Ceilings> measure_ceilings() override {
+    use_device();
+    return gpu::measure_ceilings(queue_, *gemm_, facts_.multiprocessors, memory_free());
+  }
 
   // ---- memory
 
@@ -109,13 +114,13 @@ class GpuOps final : public Ops {
     if (queue_.stream != nullptr) FULMAR_GPU(cudaStreamSynchronize(queue_.stream));
   }
 
+  // Embedding rows are gathered, not multiplied: they keep the precision they have.
+  DType imported_dtype(DType stored, WeightRole role) const override {
+    return role == WeightRole::embedding ? Ops::imported_dtype(stored, role) : options_.activation;
+  }
   Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override {
     Weight weight{WeightKind::f16, matrix.rows, matrix.cols, nullptr, false};
-    // Embedding rows are gathered, not multiplied: they keep the precision they have.
-    const bool gathered = role == WeightRole::embedding;
-    const DType stored =
-        matrix.dtype == DType::f16 || matrix.dtype == DType::bf16 ? matrix.dtype : DType::f32;
-    const DType target = gathered ? stored : options_.activation;
+    const DType target = imported_dtype(matrix.dtype, role);
     weight.kind = kind_of(target);
     weight.transposed = true;
     weight.transposed = role == WeightRole::ffn_value && gpu::suits_value_product(1, weight);

@@ -32,19 +32,28 @@ size_t scratch_bytes(const ModelConfig& config, int64_t rows) {
   return static_cast<size_t>(rows * (4 * c + f + ranks + deep)) * sizeof(float) + kPieces * kAlignment;
 }
 
+// That, or what a device's sampler works on: copies of the logits of so many rows.
+size_t scratch_of(const ModelConfig& config, const Ops& ops, int64_t rows, int64_t wanted) {
+  constexpr int64_t kDrawnAtOnce = 256;
+  const int64_t drawn = ops.borrows_host_weights() ? 0 : std::min(wanted, kDrawnAtOnce);
+  return std::max(scratch_bytes(config, rows), static_cast<size_t>(drawn * config.vocab) * sizeof(float));
+}
+
 // Matrices that a borrowing backend uses where they lie: rows of `out` channels, in a type it can read.
 bool borrowable(const StoredTensor& tensor) {
   return tensor.shape.size() == 2 && tensor.contiguous() && tensor.name.ends_with(".weight") &&
          tensor.dtype != DType::f64;
 }
 
-size_t imported_bytes(const Checkpoint& checkpoint, bool borrows) {
+size_t imported_bytes(const Checkpoint& checkpoint, const Ops& ops) {
   size_t bytes = 0;
   for (const StoredTensor& tensor : checkpoint.tensors()) {
-    if (borrows && borrowable(tensor)) continue;
+    if (ops.borrows_host_weights() && borrowable(tensor)) continue;
     const bool vector = !tensor.shape.empty() && tensor.shape.back() == tensor.count();
-    const size_t element = vector ? sizeof(float) : std::min(size_of(tensor.dtype), sizeof(float));
-    bytes += static_cast<size_t>(tensor.count()) * element;
+    const bool gathered = tensor.name.ends_with("emb.weight");
+    const auto role = gathered ? WeightRole::embedding : WeightRole::projection;
+    const DType kept = vector ? DType::f32 : ops.imported_dtype(tensor.dtype, role);
+    bytes += static_cast<size_t>(tensor.count()) * size_of(kept);
   }
   return bytes;
 }
@@ -58,10 +67,14 @@ Status check_options(const LoadOptions& options) {
 }
 
 Status check_memory(const MemoryPlan& plan, const Ops& ops) {
-  const size_t needed = plan.weights + plan.workspace, free = ops.memory_free();
-  if (needed <= free) return {};
-  return Error{ErrorKind::resource, "the model needs " + mebibytes(needed) + " (" + mebibytes(plan.weights) +
-                                        " weights, " + mebibytes(plan.workspace) + " workspace); " +
+  const size_t free = ops.memory_free();
+  if (plan.slots <= most_slots(plan, free)) return {};
+  std::string parts = mebibytes(plan.weights) + " weights, " + mebibytes(plan.workspace) + " workspace";
+  if (plan.slots > 0) {
+    parts +=
+        ", " + std::to_string(plan.slots) + " states of " + std::to_string(plan.per_slot / 1024) + " KiB";
+  }
+  return Error{ErrorKind::resource, "the model needs " + mebibytes(plan.total()) + " (" + parts + "); " +
                                         ops.name() + " has " + mebibytes(free) + " free"};
 }
 
@@ -87,15 +100,24 @@ StateLayout state_layout_of(const ModelConfig& config, const Ops& ops) {
 
 MemoryPlan plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops,
                        const LoadOptions& options) {
-  const int64_t rows = padded_rows(options.max_rows);
-  const int64_t tensors = config.version == 7 ? 17 : 12;
-  const auto row_bytes = static_cast<size_t>(config.n_embd) * sizeof(float);
-  const size_t activations = static_cast<size_t>(rows * tensors) * row_bytes;
-  const auto wanted = static_cast<size_t>(padded_rows(wanted_rows(options)));
-  const size_t results = wanted * (row_bytes + static_cast<size_t>(config.vocab) * sizeof(float));
-  return {.weights = imported_bytes(checkpoint, ops.borrows_host_weights()),
-          .workspace = activations + results + scratch_bytes(config, rows),
-          .per_slot = state_layout_of(config, ops).slot_bytes()};
+  const int64_t rows = padded_rows(options.max_rows), wanted = padded_rows(wanted_rows(options));
+  const int64_t activations = config.version == 7 ? 16 : 11;  // beside the residual stream
+  const size_t activation = size_of(ops.activation_dtype());
+  const auto width = static_cast<size_t>(config.n_embd), vocab = static_cast<size_t>(config.vocab);
+  const size_t per_row =
+      width * (size_of(ops.residual_dtype()) + static_cast<size_t>(activations) * activation);
+  const size_t per_wanted = width * activation + vocab * sizeof(float);
+  return {.weights = imported_bytes(checkpoint, ops),
+          .workspace = static_cast<size_t>(rows) * per_row + static_cast<size_t>(wanted) * per_wanted +
+                       scratch_of(config, ops, rows, wanted),
+          .per_slot = state_layout_of(config, ops).slot_bytes(),
+          .slots = options.slots};
+}
+
+int64_t most_slots(const MemoryPlan& plan, size_t free) {
+  const size_t model = plan.weights + plan.workspace;
+  if (model > free) return -1;
+  return static_cast<int64_t>((free - model) / plan.per_slot);
 }
 
 Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoint, Ops& ops,
@@ -121,7 +143,7 @@ Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoin
   model->buffers_.declare(model->hidden_, wanted, config.n_embd, ops.activation_dtype());
   model->buffers_.declare(model->logits_, wanted, config.vocab, DType::f32);
   FULMAR_TRY(model->buffers_.place(ops));
-  FULMAR_TRY(ops.reserve_scratch(scratch_bytes(config, rows)));
+  FULMAR_TRY(ops.reserve_scratch(scratch_of(config, ops, rows, wanted)));
   ops.synchronise();
   model->checkpoint_ = std::move(checkpoint);
   model->fingerprint_ = binder.fingerprint();

@@ -18,18 +18,25 @@ namespace fulmar {
 struct LoadOptions {
   int64_t max_rows = 512;        // rows of one step, 1 to 65536
   int64_t max_wanted = 0;        // rows of one step whose logits are wanted; 0: max_rows
+  int64_t slots = 0;             // states that will be kept beside the model: there must be room for them
   bool allow_nonfinite = false;  // false: every weight is read once, and NaN or infinity refuses the model
   std::function<void(double fraction)> progress;  // called from 0 to 1 while weights are imported
 };
 
-// Bytes a model will take on its backend.
+// Bytes that a model will take on its backend, known before anything is allocated.
 struct MemoryPlan {
   size_t weights = 0;    // copies made at load; what is borrowed from the mapped file is not counted
-  size_t workspace = 0;  // activations of one step
+  size_t workspace = 0;  // of one step and the draws behind it
   size_t per_slot = 0;   // one state
+  int64_t slots = 0;     // as in LoadOptions
+
+  size_t total() const { return weights + workspace + static_cast<size_t>(slots) * per_slot; }
 };
 MemoryPlan plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops,
                        const LoadOptions& options);
+
+// How many states fit into so many free bytes beside the rest of the plan; -1 where not even that fits.
+int64_t most_slots(const MemoryPlan& plan, size_t free);
 
 // The state layout that models of this shape use on this backend.
 StateLayout state_layout_of(const ModelConfig& config, const Ops& ops);

@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "ops/args.h"
 #include "ops/batch.h"
+#include "ops/ceilings.h"
 #include "ops/sampling.h"
 #include "ops/state.h"
 #include "tensor/tensor.h"
@@ -40,6 +41,8 @@ class Ops {
   virtual DType wkv_dtype() const { return DType::f32; }  // as states are kept between steps
   virtual bool borrows_host_weights() const = 0;  // true: imported weights may point into the checkpoint
   virtual size_t memory_free() const = 0;         // bytes that allocations may still take
+  // What the device reaches at best, measured now; nothing where a backend has no measure of its own.
+  virtual Result<Ceilings> measure_ceilings() { return Ceilings{}; }
 
   // ---- memory
   virtual Result<Buffer> allocate(size_t bytes) = 0;  // 64-byte aligned, contents undefined
@@ -51,7 +54,12 @@ class Ops {
   // loaded; a backend whose islands have their own workspace makes room for that instead.
   virtual Status reserve_scratch(size_t bytes);
 
-  // Takes a matrix into the form this backend computes with; keeps f32, f16 and bf16 in their stored type.
+  // The type in which import_weight keeps a matrix that is stored in this one.
+  virtual DType imported_dtype(DType stored, WeightRole role) const {
+    (void)role;
+    return stored == DType::f16 || stored == DType::bf16 ? stored : DType::f32;
+  }
+  // Takes a matrix into the form this backend computes with.
   virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;
   // Takes numbers as an f32 matrix [rows, cols].
   virtual Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) = 0;

@@ -143,6 +143,22 @@ TEST_F(Load, PlanCountsOnlyWhatIsCopied) {
   EXPECT_GT(wide.workspace, plan.workspace);
 }
 
+TEST_F(Load, TooManyStatesAreRefusedBeforeAnythingIsAllocated) {
+  const auto refused = load(synthetic_checkpoint(tiny()), {.slots = int64_t{1} << 40});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::resource);
+  for (const char* part : {"MiB weights", "MiB workspace", "1099511627776 states of", "MiB free"}) {
+    EXPECT_NE(refused.error().text.find(part), std::string::npos) << refused.error().text;
+  }
+}
+
+TEST(MemoryPlan, StatesFillWhatTheModelLeaves) {
+  const MemoryPlan plan{.weights = 1000, .workspace = 200, .per_slot = 30, .slots = 0};
+  EXPECT_EQ(most_slots(plan, 1199), -1);
+  EXPECT_EQ(most_slots(plan, 1200), 0);
+  EXPECT_EQ(most_slots(plan, 1299), 3);
+}
+
 TEST_F(Load, StatePoolChecksWhatIsWritten) {
   const auto model = load(synthetic_checkpoint(tiny()));
   ASSERT_TRUE(model.ok());

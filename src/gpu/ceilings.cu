@@ -1,0 +1,114 @@
+// What this GPU reaches at best: reading, copying, and a large product of the GEMM library.
+#include <algorithm>
+#include <functional>
+
+#include "gpu/ceilings.h"
+#include "gpu/element.h"
+#include "gpu/kernels.h"
+#include "gpu/ptx.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr size_t kMostBytes = size_t{2} << 30;  // of each buffer: many times the last cache
+constexpr int64_t kProductSize = 8192;
+constexpr int kRounds = 25;
+constexpr int kThreads = 512;
+
+// Numbers without a pattern, of a size that products of them stay finite: zeros would be quicker.
+__global__ void fill_kernel(uint2* to, int64_t count) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const uint32_t mixed = static_cast<uint32_t>(i) * 2654435761u ^ static_cast<uint32_t>(i >> 9) * 40503u;
+    to[i] = {(mixed & 0x83ff83ffu) | 0x20002000u, (mixed * 2246822519u & 0x83ff83ffu) | 0x24002400u};
+  }
+}
+
+// Several loads on their way per thread; the sum leaves only if it has one value of many.
+__global__ void __launch_bounds__(kThreads) read_kernel(const uint4* from, int64_t count, uint32_t* kept) {
+  constexpr int kAhead = 8;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  uint32_t sum = 0;
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (; i + (kAhead - 1) * step < count; i += kAhead * step) {
+    uint4 v[kAhead];
+#pragma unroll
+    for (int ahead = 0; ahead < kAhead; ahead++) v[ahead] = __ldcs(from + i + ahead * step);
+#pragma unroll
+    for (int ahead = 0; ahead < kAhead; ahead++) sum += v[ahead].x ^ v[ahead].y ^ v[ahead].z ^ v[ahead].w;
+  }
+  if (sum == 0x9e3779b9u) *kept = sum;
+}
+
+__global__ void __launch_bounds__(kThreads) copy_kernel(const uint4* from, uint4* to, int64_t count) {
+  constexpr int kAhead = 8;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (; i + (kAhead - 1) * step < count; i += kAhead * step) {
+    uint4 v[kAhead];
+#pragma unroll
+    for (int ahead = 0; ahead < kAhead; ahead++) v[ahead] = __ldcs(from + i + ahead * step);
+#pragma unroll
+    for (int ahead = 0; ahead < kAhead; ahead++) __stcs(to + i + ahead * step, v[ahead]);
+  }
+}
+
+// Seconds of the quickest of several rounds: anything else only ever slows one down.
+double quickest(const Queue& queue, const std::function<void()>& run) {
+  cudaEvent_t begin, end;
+  FULMAR_GPU(cudaEventCreate(&begin));
+  FULMAR_GPU(cudaEventCreate(&end));
+  float least = 0;
+  for (int round = 0; round <= kRounds; round++) {
+    FULMAR_GPU(cudaEventRecord(begin, queue.stream));
+    run();
+    FULMAR_GPU(cudaEventRecord(end, queue.stream));
+    FULMAR_GPU(cudaEventSynchronize(end));
+    float elapsed = 0;
+    FULMAR_GPU(cudaEventElapsedTime(&elapsed, begin, end));
+    if (round == 1 || (round > 1 && elapsed < least)) least = elapsed;  // the first one warms up
+  }
+  FULMAR_GPU(cudaEventDestroy(begin));
+  FULMAR_GPU(cudaEventDestroy(end));
+  return least / 1e3;
+}
+
+}  // namespace
+
+Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiprocessors, size_t free_memory) {
+  const size_t bytes = std::min(kMostBytes, free_memory / 4) / 4096 * 4096;
+  FULMAR_ASSIGN(const Buffer from, allocate_device(bytes));
+  FULMAR_ASSIGN(const Buffer to, allocate_device(bytes));
+  Queue plain = queue;
+  plain.overlap = false;
+  const auto blocks = dim3(static_cast<unsigned>(multiprocessors * 4));
+  const auto pieces = static_cast<int64_t>(bytes / sizeof(uint4));
+  launch(plain, fill_kernel, blocks, dim3(kThreads), 0, static_cast<uint2*>(from.data()), 2 * pieces);
+
+  Ceilings found;
+  const auto* source = static_cast<const uint4*>(from.data());
+  const double reading = quickest(plain, [&] {
+    launch(plain, read_kernel, blocks, dim3(kThreads), 0, source, pieces, static_cast<uint32_t*>(to.data()));
+  });
+  const double copying = quickest(plain, [&] {
+    launch(plain, copy_kernel, blocks, dim3(kThreads), 0, source, static_cast<uint4*>(to.data()), pieces);
+  });
+  const double library = quickest(plain, [&] {
+    FULMAR_GPU(cudaMemcpyAsync(to.data(), source, bytes, cudaMemcpyDeviceToDevice, plain.stream));
+  });
+  found.read_gbs = static_cast<double>(bytes) / reading / 1e9;
+  found.copy_gbs = 2 * static_cast<double>(bytes) / std::min(copying, library) / 1e9;
+
+  // Operands from what the copy has written, the result over the first buffer.
+  int64_t size = kProductSize;
+  while (static_cast<size_t>(2 * size * size) * sizeof(Half) > bytes) size /= 2;
+  const auto at = [&](int64_t row) { return static_cast<Half*>(to.data()) + row * size; };
+  const Tensor in{at(0), DType::f16, size, size, size}, out{from.data(), DType::f16, size, size, size};
+  const Weight weight{WeightKind::f16, size, size, at(size), false};
+  const double multiplying = quickest(plain, [&] { gemm.run(plain, in, weight, out, true); });
+  found.gflops = 2.0 * static_cast<double>(size * size) * static_cast<double>(size) / multiplying / 1e9;
+  return found;
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,13 @@
+// What this GPU reaches at best, for benchmarks.
+#pragma once
+
+#include "gpu/linear_gemm.h"
+#include "ops/ceilings.h"
+
+namespace fulmar::gpu {
+
+// Reads, copies and multiplies for some tens of milliseconds, in memory of its own, at most half of
+// `free_memory` bytes. Waits for the device.
+Result<Ceilings> measure_ceilings(const Queue&, Gemm&, int multiprocessors, size_t free_memory);
+
+}  // namespace fulmar::gpu
