@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
 #include "engine/event.h"
 #include "text/stop_matcher.h"
-#include "text/utf8.h"
 
 namespace fulmar {
 

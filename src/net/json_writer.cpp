@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "net/utf8.h"
+#include "base/utf8.h"
 
 namespace fulmar {
 namespace {
@@ -19,8 +19,6 @@ constexpr std::array<unsigned char, 256> kByteClass = [] {
   table['"'] = table['\\'] = kEscaped;
   return table;
 }();
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 ByteClass class_of(char c) { return static_cast<ByteClass>(kByteClass[static_cast<unsigned char>(c)]); }
 
@@ -175,9 +173,10 @@ void JsonWriter::quote(std::string_view text) {
       text.remove_prefix(1);
       continue;
     }
-    const size_t length = net::utf8_length(text);
-    text_.append(length == 0 ? kReplacement : text.substr(0, length));
-    text.remove_prefix(length == 0 ? 1 : length);
+    const Utf8Front front = utf8_front(text);
+    const bool whole = front.kind == Utf8Front::Kind::character;
+    text_.append(whole ? text.substr(0, front.length) : kReplacementCharacter);
+    text.remove_prefix(front.length);
   }
   text_.push_back('"');
 }

@@ -5,7 +5,7 @@
 
 #include <charconv>
 
-#include "net/utf8.h"
+#include "base/utf8.h"
 
 namespace fulmar {
 namespace {
@@ -25,12 +25,7 @@ bool is_plain(char c) {
 }
 
 bool is_valid_text(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = text.front() == '\0' ? 0 : net::utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
+  return text.find('\0') == std::string_view::npos && is_utf8(text);
 }
 
 bool starts_ignoring_case(std::string_view text, std::string_view start) {

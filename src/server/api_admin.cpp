@@ -11,15 +11,19 @@
 namespace fulmar {
 namespace {
 
-// `text` with its backslash escapes decoded as in a string of Python, where this field comes from.
+// The field's text with its backslash escapes decoded as in a string of Python, where this field comes from.
 std::string decode_escapes(Fields& fields, std::string_view name) {
+  const std::string written = fields.text(name).value_or(std::string());
   std::string literal = "'";
-  for (const char c : fields.text(name).value_or(std::string())) {
-    if (c == '\'') literal += '\\';
-    if (c == '\n') {
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (written[i] == '\\' && i + 1 < written.size()) {
+      literal += written[i++];
+      literal += written[i];
+    } else if (written[i] == '\n') {
       literal += "\\n";
     } else {
-      literal += c;
+      if (written[i] == '\'') literal += '\\';
+      literal += written[i];
     }
   }
   auto text = parse_python_literal(literal + "'");

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
 #include "net/json.h"
 #include "net/json_writer.h"
 #include "server/chat_intake.h"
 #include "server/intake.h"
-#include "text/utf8.h"
 
 namespace fulmar {
 namespace {

@@ -4,13 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
-#include <cmath>
-#include <limits>
 #include <random>
-
-#include "net/json.h"
 
 namespace fulmar {
 namespace {

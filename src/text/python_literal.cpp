@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace fulmar {
 namespace {

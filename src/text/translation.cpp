@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace fulmar {
 namespace {

@@ -7,9 +7,9 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "base/utf8.h"
 #include "text/python_literal.h"
 #include "text/sha256.h"
-#include "text/utf8.h"
 
 namespace fulmar {
 namespace {

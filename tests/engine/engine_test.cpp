@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <future>
 
+#include "base/utf8.h"
 #include "model/state_pool.h"
 #include "support/tiny_engine.h"
-#include "text/utf8.h"
 
 namespace fulmar {
 namespace {

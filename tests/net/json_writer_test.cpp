@@ -38,7 +38,7 @@ TEST(JsonWriter, ReplacesInvalidUtf8) {
                         "b"),
             "\"a\xEF\xBF\xBD"
             "b\"");
-  EXPECT_EQ(json_quoted("\xe6\xbc"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");
+  EXPECT_EQ(json_quoted("\xe6\xbc"), "\"\xEF\xBF\xBD\"") << "one for each maximal subpart, as everywhere";
   EXPECT_EQ(json_quoted("\xed\xa0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
   EXPECT_EQ(json_quoted("\xc0\xaf"
                         "x"),

@@ -239,13 +239,15 @@ TEST(StateFiles, MayBeLargerThanOtherBodiesForThoseWithTheKey) {
 
 TEST(Admin, AnEndTokenOfAModelEndsItsChats) {
   AdminRig rig;
-  EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","model_viewname":"E","endtoken":"\\n\\nBob's:",)"
-                                   R"("template":"x","rope_theta":1})")
-                .body,
-            kSuccess);
+  EXPECT_EQ(
+      rig.post("/loadmodel", R"({"model_filename":"m","model_viewname":"E","endtoken":"\\n\nBob's \\'x\\':",)"
+                             R"("template":"x","rope_theta":1})")
+          .body,
+      kSuccess);
   rig.post("/v1/chat/completions", R"({"model":"E","messages":[{"role":"user","content":"x"}]})");
-  EXPECT_EQ(rig.last_ask().stop.texts, (std::vector<std::string>{"\n\nUser:", "\nUser:", "\n\nBob's:"}));
+  EXPECT_EQ(rig.last_ask().stop.texts, (std::vector<std::string>{"\n\nUser:", "\nUser:", "\n\nBob's 'x':"}));
   EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","endtoken":"\\x"})").status, 400);
+  EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","endtoken":"x\\"})").status, 400);
   EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","template":7})").status, 400);
 }
 

@@ -1,5 +1,5 @@
 // UTF-8 by the table of well-formed byte sequences (Unicode 15, table 3-7).
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // Decoding against the WHATWG algorithm, for every cut.
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 
