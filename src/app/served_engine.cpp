@@ -47,7 +47,8 @@ int64_t choose_slots(const Ops& ops, const StateLayout& layout, int64_t others) 
 }
 
 // Asks a GPU for its memory; empty for the CPU. The ops outlive the answer. The driver answers for the device
-// of the thread that asks, which is the first one on the server's threads; no figure is better than another's.
+// of the thread that asks, which is the first one on the server's threads; no figure is better than
+// another's.
 std::function<DeviceMemory()> memory_of(const Ops& ops) {
   const std::string name = ops.name();  // "cuda:0 (NVIDIA H200)"
   const std::string device = name.substr(0, name.find(' '));
