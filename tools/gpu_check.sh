@@ -2,8 +2,9 @@
 # Runs the CUDA tests and benchmarks of a built tree on a machine that has only the driver and the CUDA
 # libraries; builds nothing.
 #   tools/gpu_check.sh TREE REPORT PART...
-# TREE holds fulmar_gpu_test, fulmar_gpu_bench and, in lib/, what the loader does not find by itself. REPORT is
-# a folder for the logs; PARTs are tests, sanitize, kernels, decode, small and rwkv6. Tables come last.
+# TREE holds fulmar, fulmar_gpu_test and, in lib/, what the loader does not find by itself. REPORT is a folder
+# for logs and the benchmarks' JSON. PARTs: tests (several processes side by side), large (7B models against
+# the CPU; 30 GB of host memory), sanitize, decode, prefill, kernels, small and rwkv6. Tables come last.
 set -u
 tree=$1 report=$2
 shift 2
@@ -11,10 +12,23 @@ mkdir -p "$report"
 python_libraries=$(python3 -c 'import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], "cu13", "lib"))' 2>/dev/null)
 export LD_LIBRARY_PATH="$tree/lib:/usr/local/cuda/lib64:$python_libraries:${LD_LIBRARY_PATH:-}"
 failed=0
+shards=5
 
 tests() {
-  timeout 200 "$tree/fulmar_gpu_test" --gtest_brief=1 "$@" >"$report/tests.log" 2>&1 || failed=1
-  tail -n 60 "$report/tests.log"
+  pids=
+  for shard in $(seq 0 $((shards - 1))); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard timeout 200 stdbuf -oL "$tree/fulmar_gpu_test" \
+      >"$report/tests$shard.log" 2>&1 &
+    pids="$pids $!"
+  done
+  for pid in $pids; do wait "$pid" || failed=1; done
+  grep -hE "error|Failure|FAILED  \]|PASSED  \]|failure:" "$report"/tests?.log | head -n 60
+}
+
+large() {
+  FULMAR_LARGE_MODELS=1 timeout 200 "$tree/fulmar_gpu_test" --gtest_filter='*GpuLarge*' \
+    >"$report/large.log" 2>&1 || failed=1
+  grep -E "rms error|FAILED|PASSED" "$report/large.log"
 }
 
 sanitize() {
@@ -25,25 +39,31 @@ sanitize() {
   done
 }
 
+# bench NAME FLAGS...
 bench() {
-  timeout 280 "$tree/fulmar_gpu_bench" "$@" >>"$report/bench.txt" 2>&1 || failed=1
+  name=$1
+  shift
+  timeout 280 "$tree/fulmar" bench --device cuda --zeros 0.9 --quiet --json "$report/$name.json" "$@" \
+    >"$report/$name.txt" 2>&1 || failed=1
+  tables="$tables $report/$name.txt"
 }
 
-SANITIZE_FILTER='*Primitives*:*Islands*:*Ragged*:*ChunkedRecurrence*'
+SANITIZE_FILTER='*Primitives*:*Islands*:*Ragged*:*ChunkedRecurrence*:-*wide*:*4097*'
+tables=
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-: >"$report/bench.txt"
 for what in "$@"; do
   case $what in
     tests) tests ;;
+    large) large ;;
     sanitize) sanitize ;;
-    kernels) bench rwkv7-7.2b 0.9 kernels:1x1 kernels:8x1 kernels:32x1 kernels:320x1 kernels:960x1 kernels:1x1024 kernels:8x512 kernels:128x1 ;;
-    decode) bench rwkv7-7.2b 0.9 decode:1:fp32 decode:8:fp32 decode:32:fp32 decode:128:fp32 decode:320:fp32 \
-      decode:320:fp16 decode:960:fp32 decode:960:fp16 prefill:1x1024 prefill:1x4096 prefill:8x512 ;;
-    small) bench rwkv7-1.5b 0.9 decode:1:fp32 decode:32:fp32
-      bench rwkv7-0.1b 0.9 decode:1:fp32 decode:32:fp32 ;;
-    rwkv6) bench rwkv6-7b 0.9 decode:1:fp32 decode:32:fp32 decode:320:fp32 prefill:1x1024 ;;
+    decode) bench decode --synthetic rwkv7-7.2b --decode 1,8,32,128,320,960 --prefill "" --state-dtype fp32,fp16 ;;
+    prefill) bench prefill --synthetic rwkv7-7.2b --decode "" --prefill 1x1024,1x4096,8x512 ;;
+    kernels) bench kernels --synthetic rwkv7-7.2b --decode 1,32,320,960 --prefill 1x4096 --repeats 1 --kernels ;;
+    small) bench small-1.5b --synthetic rwkv7-1.5b --decode 1,32 --prefill ""
+      bench small-0.1b --synthetic rwkv7-0.1b --decode 1,32 --prefill "" ;;
+    rwkv6) bench rwkv6 --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --kernels ;;
     *) echo "unknown part '$what'" >&2; exit 2 ;;
   esac
 done
-cat "$report/bench.txt"
+[ -z "$tables" ] || cat $tables
 exit $failed
