@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Address, undefined-behaviour and thread sanitizers over what runs on several threads or reads what others send.
-# FULMAR_TSAN_MORE="fulmar_server_test fulmar_cache_test" adds programs to the thread sanitizer's (minutes of building).
+# FULMAR_TSAN_MORE="fulmar_server_test fulmar_control_test" adds programs to the thread sanitizer's (minutes of building).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 run() {  # preset, then test programs
@@ -15,4 +15,4 @@ run() {  # preset, then test programs
 }
 export ASAN_OPTIONS=detect_leaks=1 TSAN_OPTIONS=halt_on_error=1
 run asan fulmar_files_test fulmar_text_test fulmar_grammar_test fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test
-run tsan fulmar_net_test fulmar_engine_test ${FULMAR_TSAN_MORE:-}
+run tsan fulmar_net_test fulmar_cache_test fulmar_engine_test ${FULMAR_TSAN_MORE:-}
