@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kWorkspace = size_t{64} << 20;
 constexpr int kCandidates = 8;
-constexpr int kTimedRuns = 3;
+constexpr int kTimedRuns = 4;
 
 // Bytes (at most 16) that an address is a multiple of.
 uint32_t alignment_of(const void* data) {
@@ -183,6 +183,10 @@ Gemm::Chosen& Gemm::choose(const Queue& queue, const Key& key, Tensor in, const 
     cudaEvent_t begin, end;
     FULMAR_GPU(cudaEventCreate(&begin));
     FULMAR_GPU(cudaEventCreate(&end));
+    // Alone and from a cold cache, as in a step, where other weights have passed since: small matrices would
+    // otherwise be judged by how quickly they come from the cache.
+    FULMAR_GPU(cudaDeviceSynchronize());
+    const Buffer& evicting = workspace_[(queue.index + 1) % kQueues];
     float least = 0;
     for (int i = 0; i < found; i++) {
       const auto run = [&] {
@@ -190,15 +194,20 @@ Gemm::Chosen& Gemm::choose(const Queue& queue, const Key& key, Tensor in, const 
                          workspace_[queue.index].data());
       };
       if (run() != CUBLAS_STATUS_SUCCESS) continue;
-      FULMAR_GPU(cudaEventRecord(begin, queue.stream));
-      for (int j = 0; j < kTimedRuns; j++) run();
-      FULMAR_GPU(cudaEventRecord(end, queue.stream));
-      FULMAR_GPU(cudaEventSynchronize(end));
-      float elapsed = 0;
-      FULMAR_GPU(cudaEventElapsedTime(&elapsed, begin, end));
+      float taken = 0;
+      for (int j = 0; j < kTimedRuns; j++) {
+        FULMAR_GPU(cudaMemsetAsync(evicting.data(), 0, evicting.bytes(), queue.stream));
+        FULMAR_GPU(cudaEventRecord(begin, queue.stream));
+        run();
+        FULMAR_GPU(cudaEventRecord(end, queue.stream));
+        FULMAR_GPU(cudaEventSynchronize(end));
+        float elapsed = 0;
+        FULMAR_GPU(cudaEventElapsedTime(&elapsed, begin, end));
+        taken = j == 0 ? elapsed : std::min(taken, elapsed);
+      }
       // The library's order stands unless another is clearly quicker.
-      if (least == 0 || elapsed < 0.97f * least) {
-        least = elapsed;
+      if (least == 0 || taken < 0.97f * least) {
+        least = taken;
         best = i;
       }
     }
