@@ -117,6 +117,9 @@ __device__ __forceinline__ Float2 load2(const float* p) {
   const float2 v = *reinterpret_cast<const float2*>(p);
   return {{v.x, v.y}};
 }
+__device__ __forceinline__ void store2(float* p, float a, float b) {
+  *reinterpret_cast<float2*>(p) = make_float2(a, b);
+}
 template <class T>
 __device__ __forceinline__ void store2(T* p, float a, float b) {
   *reinterpret_cast<uint32_t*>(p) = pack_floats<T>(a, b);

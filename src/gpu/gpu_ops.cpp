@@ -62,7 +62,7 @@ class GpuOps final : public Ops {
     }
     FULMAR_ASSIGN(gemm_, gpu::Gemm::open());
     FULMAR_TRY(upload_.open());
-    FULMAR_ASSIGN(counters_, gpu::allocate_device(kCounters * sizeof(uint32_t)));
+    FULMAR_ASSIGN(counters_, gpu::allocate_device((kCounters + kTileCounters) * sizeof(uint32_t)));
     FULMAR_GPU(cudaMemset(counters_.data(), 0, counters_.bytes()));
     for (InputStage& stage : input_stages_) {
       FULMAR_GPU(cudaEventCreateWithFlags(&stage.free, cudaEventDisableTiming));
@@ -249,63 +249,24 @@ class GpuOps final : public Ops {
       mixes.out[i] = mixed[static_cast<size_t>(i)];
     }
     Scratch scratch(*this);
-    enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, false);
+    gpu::Ahead ahead;
+    if (batch.rows == 1) {
+      ahead = bring_ahead({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
+                          gpu::kAheadSquare);
+    }
+    enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, false, ahead);
   }
 
   void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
                 Tensor v_first, const Projected7& p) override {
     if (att.head_size != kHead) return Ops::project7(batch, att, mixed, first_block, v_first, p);
-    const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
     Scratch scratch(*this);
-    const Tensor low_w = scratch.take(batch.rows, att.w.first.out),
-                 low_a = scratch.take(batch.rows, att.a.first.out),
-                 low_g = scratch.take(batch.rows, att.g.first.out),
-                 low_v = first_block ? Tensor{} : scratch.take(batch.rows, att.v.first.out);
-    const bool own = suits_low_rank7(att, xr, first_block);
-    if (own && few_rows(xr, att.receptance)) {
-      if (first_block) {
-        gpu::linear_rows(queue_, {{xg, att.g.first, low_g, Epilogue::sigmoid},
-                                  {xw, att.w.first, low_w, Epilogue::tanh},
-                                  {xa, att.a.first, low_a},
-                                  {xr, att.receptance, p.r},
-                                  {xk, att.key, p.k},
-                                  {xv, att.value, p.v}});
-      } else {
-        gpu::linear_rows(queue_, {{xg, att.g.first, low_g, Epilogue::sigmoid},
-                                  {xw, att.w.first, low_w, Epilogue::tanh},
-                                  {xa, att.a.first, low_a},
-                                  {xv, att.v.first, low_v},
-                                  {xr, att.receptance, p.r},
-                                  {xk, att.key, p.k},
-                                  {xv, att.value, p.v}});
-      }
-      return gpu::low_rank_finish7(queue_, att, first_block, v_first, low_w, low_a, low_v, low_g, p);
+    const gpu::LowRows7 low = low_rows7(scratch, batch.rows, att, first_block);
+    if (!suits_low_rank7(att, mixed[0], first_block)) {
+      return project_by_library7(batch, att, mixed, first_block, v_first, p, low, scratch);
     }
-    const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
-    // The low-rank products are too small to fill the GPU: they run beside the large ones, two chains of
-    // them.
-    fork();
-    if (own && first_block) {
-      gpu::linear_rows(side_[0], {{xg, att.g.first, low_g, Epilogue::sigmoid},
-                                  {xw, att.w.first, low_w, Epilogue::tanh},
-                                  {xa, att.a.first, low_a}});
-    } else if (own) {
-      gpu::linear_rows(side_[0], {{xg, att.g.first, low_g, Epilogue::sigmoid},
-                                  {xw, att.w.first, low_w, Epilogue::tanh},
-                                  {xa, att.a.first, low_a},
-                                  {xv, att.v.first, low_v}});
-    } else {
-      low_rank_path(side_[0], xg, att.g, low_g, p.g, Activation::sigmoid);
-      low_rank_path(side_[1], xw, att.w, low_w, p.u, Activation::tanh);
-      low_rank_path(side_[0], xa, att.a, low_a, p.alpha, {});
-      if (!first_block) low_rank_path(side_[1], xv, att.v, low_v, share, {});
-    }
-    linear(xr, att.receptance, p.r);
-    linear(xk, att.key, p.k);
-    linear(xv, att.value, p.v);
-    const Queue joined = join();
-    if (own) return gpu::low_rank_finish7(joined, att, first_block, v_first, low_w, low_a, low_v, low_g, p);
-    gpu::finish_project7(joined, att, first_block, v_first, share, p);
+    first_products7(att, mixed, first_block, p, low, scratch);
+    gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
   }
 
   void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
@@ -341,12 +302,32 @@ class GpuOps final : public Ops {
     linear(y, att.output, pending);
   }
 
+  void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
+                 Tensor v_first, const Projected7& p, StateField wkv, Tensor y, Tensor pending) override {
+    const bool fused = batch.decode_only() && batch.rows <= gpu::kMostFusedRows &&
+                       gpu::suits_attend_row7(att, first_block) &&
+                       suits_low_rank7(att, mixed[0], first_block);
+    if (!fused) return Ops::time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
+    Scratch scratch(*this);
+    const gpu::LowRows7 low = low_rows7(scratch, batch.rows, att, first_block);
+    first_products7(att, mixed, first_block, p, low, scratch);
+    const gpu::Ahead ahead = bring_ahead({&att.output}, gpu::kAheadSquare);
+    gpu::attend_row7(queue_, batch, att, first_block, v_first, low, p, wkv, y, ahead);
+    linear(y, att.output, pending);
+  }
+
   void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                     Tensor pending, StateField ffn_shift) override {
     Scratch scratch(*this);
     const Tensor mixed = scratch.take(x.rows, x.cols), hidden = scratch.take(x.rows, ffn.key.out);
     const gpu::Mixes mixes{1, {ffn.mix.as<float>()}, {mixed}};
-    const Tensor z = enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, ffn.deep_embed);
+    const gpu::Ahead next = x.rows == 1 ? bring_ahead({&ffn.key}, gpu::kAheadKey) : gpu::Ahead{};
+    const Tensor z = enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, ffn.deep_embed, next);
+    const gpu::FfnRowPlan row = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors);
+    if (x.rows == 1 && row.blocks > 0 && !ffn.deep_embed) {
+      const Tensor partial = scratch.take(1, static_cast<int64_t>(row.partial_bytes), DType::u8);
+      return gpu::ffn_row(queue_, row, mixed, ffn.key, ffn.value, pending, partial.as<float>());
+    }
     key_product(mixed, ffn.key, hidden);
     if (ffn.deep_embed) {
       const Tensor scale = scratch.take(x.rows, ffn.key.out);
@@ -459,7 +440,8 @@ class GpuOps final : public Ops {
   }
 
  private:
-  static constexpr size_t kCounters = 4096;
+  static constexpr size_t kCounters = 4096;      // of linear_value
+  static constexpr size_t kTileCounters = 4096;  // of linear_tiles
   static constexpr size_t kFirstNumbers = 64 * 1024;
   static constexpr int kInputStages = 4;
   struct InputStage {
@@ -504,12 +486,71 @@ class GpuOps final : public Ops {
     return in.rows <= gpu::kMostOwnRows && gpu::suits_rows_product(in, weight);
   }
   static bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) {
-    if (in.rows > gpu::kMostOwnLowRankRows) return false;
+    if (in.rows > gpu::kMostTiledRows) return false;
     for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
       if (path == &att.v && first_block) continue;
       if (!gpu::suits_rows_product(in, path->first) || path->second.in % 8 != 0) return false;
     }
     return gpu::suits_rows_product(in, att.receptance);
+  }
+
+  static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block) {
+    return {scratch.take(rows, att.w.first.out), scratch.take(rows, att.a.first.out),
+            first_block ? Tensor{} : scratch.take(rows, att.v.first.out),
+            scratch.take(rows, att.g.first.out)};
+  }
+
+  // The beginning of each matrix, where the first is so large that the kernel which wants it cannot have all
+  // of it on its way by itself.
+  static gpu::Ahead bring_ahead(std::initializer_list<const Weight*> weights, int64_t most) {
+    gpu::Ahead ahead;
+    const auto bytes = [](const Weight& weight) {
+      return weight.data == nullptr ? 0 : weight.in * weight.out * int64_t{sizeof(uint16_t)};
+    };
+    if (bytes(**weights.begin()) < gpu::kAheadShare * most) return ahead;
+    int i = 0;
+    for (const Weight* weight : weights) {
+      ahead.data[i] = weight->data;
+      ahead.bytes[i++] = static_cast<uint32_t>(std::min(most, bytes(*weight)) / 16 * 16);
+    }
+    return ahead;
+  }
+
+  // p.r, p.k, p.v and the first halves of the low-rank paths, in one launch.
+  void first_products7(const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
+                       const Projected7& p, const gpu::LowRows7& low, Scratch& scratch) {
+    const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
+    const gpu::RowsProduct products[] = {{xr, att.receptance, p.r},
+                                         {xk, att.key, p.k},
+                                         {xv, att.value, p.v},
+                                         {xg, att.g.first, low.g, Epilogue::sigmoid},
+                                         {xw, att.w.first, low.w, Epilogue::tanh},
+                                         {xa, att.a.first, low.a},
+                                         {xv, att.v.first, low.v}};
+    const gpu::RowsProducts all(products, std::size(products) - (first_block ? 1 : 0));
+    if (few_rows(xr, att.receptance)) return gpu::linear_rows(queue_, all);
+    const gpu::TilePlan plan = gpu::plan_tiles(all, facts_.multiprocessors);
+    FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
+    const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
+    gpu::linear_tiles(queue_, all, plan, partial.as<float>(),
+                      static_cast<uint32_t*>(counters_.data()) + kCounters);
+  }
+
+  // For more rows than our own kernels pay for: two chains of low-rank products beside the large ones.
+  void project_by_library7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                           bool first_block, Tensor v_first, const Projected7& p, const gpu::LowRows7& low,
+                           Scratch& scratch) {
+    const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
+    const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
+    fork();
+    low_rank_path(side_[0], xg, att.g, low.g, p.g, Activation::sigmoid);
+    low_rank_path(side_[1], xw, att.w, low.w, p.u, Activation::tanh);
+    low_rank_path(side_[0], xa, att.a, low.a, p.alpha, {});
+    if (!first_block) low_rank_path(side_[1], xv, att.v, low.v, share, {});
+    linear(xr, att.receptance, p.r);
+    linear(xk, att.key, p.k);
+    linear(xv, att.value, p.v);
+    gpu::finish_project7(join(), att, first_block, v_first, share, p);
   }
 
   void linear_value(Tensor in, const Weight& weight, Tensor out) {
@@ -539,7 +580,7 @@ class GpuOps final : public Ops {
 
   // low = tanh(in @ first^T), the first half of RWKV-6's low-rank paths
   void low_product(const Queue& queue, Tensor in, const Weight& first, Tensor low) {
-    if (in.rows <= gpu::kMostOwnLowRankRows && gpu::suits_rows_product(in, first)) {
+    if (in.rows <= gpu::kMostTiledRows && gpu::suits_rows_product(in, first)) {
       return gpu::linear_rows(queue, {{in, first, low, Epilogue::tanh}});
     }
     gemm_->run(queue, in, first, low, worth_timing(in.rows));
@@ -565,13 +606,13 @@ class GpuOps final : public Ops {
 
   // Returns the normalised rows where they were made.
   Tensor enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
-               const gpu::Mixes& mixes, Scratch& scratch, bool needs_z) {
+               const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Ahead& ahead = {}) {
     Tensor z, first;
     if (needs_z || !batch.decode_only()) {
       z = scratch.take(x.rows, x.cols);
       first = scratch.take(batch.sequences, x.cols, DType::f32);
     }
-    gpu::enter(queue_, batch, norm, x, pending, carry, mixes, z, first.as<float>());
+    gpu::enter(queue_, batch, norm, x, pending, carry, mixes, z, first.as<float>(), ahead);
     return z;
   }
 
@@ -588,8 +629,8 @@ class GpuOps final : public Ops {
   gpu::Sampler sampler_;
   // Counts allocations and releases; outlives this object in the buffers that it gave away.
   std::shared_ptr<uint64_t> memory_ = std::make_shared<uint64_t>(0);
-  Buffer counters_;  // of linear_value
-  Buffer numbers_;   // the step's index arrays
+  Buffer counters_;
+  Buffer numbers_;  // the step's index arrays
   InputStage input_stages_[kInputStages];
   int next_input_ = 0;
   gpu::StepPlan plan_;

@@ -33,6 +33,13 @@ void gather_rows(const Queue&, Tensor x, const int32_t* rows, Tensor out);
 // RWKV-7a: turned[t] = low[t] @ (s_emb[token] + matrix[t]) as [D, D]
 void turn_by_token(const Queue&, const Batch&, const ChannelMix7&, Tensor matrix, Tensor low, Tensor turned);
 
+// Weights that one of the next kernels wants, for kernels that leave the memory idle; see ahead.h.
+constexpr int kMostAhead = 5;
+struct Ahead {
+  const void* data[kMostAhead] = {};
+  uint32_t bytes[kMostAhead] = {};
+};
+
 // ---- enter.cu: the beginning of each half block
 struct Mixes {
   int count = 0;
@@ -43,7 +50,7 @@ struct Mixes {
 // empty and must not be empty unless every sequence has one row; then `first` (f32 [sequences, C], what each
 // sequence's first row sees in front of it) is needed, too.
 void enter(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry, const Mixes&,
-           Tensor z, float* first);
+           Tensor z, float* first, const Ahead& = {});
 
 // ---- heads.cu: what happens within heads
 void key_prepare7(const Queue&, const TimeMix7&, Tensor k, Tensor alpha, Tensor kk);
@@ -93,14 +100,52 @@ struct RowsProduct {
   Tensor out;  // activation type or f32
   Epilogue epilogue = Epilogue::none;
 };
+using RowsProducts = std::span<const RowsProduct>;
 constexpr int kMostProducts = 8;
 bool suits_rows_product(Tensor in,
                         const Weight& weight);  // its layout; when it pays is linear_choice's business
 // Independent products of equal row count in one launch.
-void linear_rows(const Queue&, std::initializer_list<RowsProduct> products);
-// Second half of the low-rank paths and everything that finish_project7 does, for few rows; heads of 64.
-void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, Tensor low_w,
-                      Tensor low_a, Tensor low_v, Tensor low_g, const Projected7&);
+void linear_rows(const Queue&, RowsProducts);
+inline void linear_rows(const Queue& queue, std::initializer_list<RowsProduct> products) {
+  linear_rows(queue, RowsProducts(products.begin(), products.size()));
+}
+
+// ---- linear_tiles.cu: the same for more rows
+struct TilePlan {
+  int64_t tiles = 0;   // of outputs and rows, all products together
+  int64_t slices = 1;  // of the inputs
+  int64_t steps = 0;   // of a slice
+  size_t partial_bytes = 0;
+};
+TilePlan plan_tiles(RowsProducts, int multiprocessors);
+// Products of equal row count and input width, outputs in the activation type and a multiple of 4 wide.
+// partial: plan.partial_bytes; counters: zeroed once, [plan.tiles], zero again afterwards.
+void linear_tiles(const Queue&, RowsProducts, const TilePlan&, float* partial, uint32_t* counters);
+
+// ---- low_rank7.cu
+// Second half of the low-rank paths and everything that finish_project7 does; heads of 64.
+struct LowRows7 {  // first halves, activations applied; [rows, R] each
+  Tensor w, a, v, g;
+};
+void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
+                      const Projected7&);
+
+// ---- attend_row7.cu
+// From the raw products r, k, v and the first halves of the low-rank paths to what the output product takes,
+// for few rows of which each is the only one of its sequence: low_rank_finish7 and wkv7 with its head end in
+// one. p.r, p.k and p.v are read; of what project7 leaves only v_first is written.
+bool suits_attend_row7(const TimeMix7&, bool first_block);
+void attend_row7(const Queue&, const Batch&, const TimeMix7&, bool first_block, Tensor v_first,
+                 const LowRows7&, const Projected7& p, StateField wkv, Tensor y, const Ahead& = {});
+
+// ---- ffn_row.cu: value @ relu²(key @ in) for one row, value stored transposed
+struct FfnRowPlan {
+  int64_t blocks = 0;  // 0: these matrices do not suit
+  size_t partial_bytes = 0;
+};
+FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors);
+void ffn_row(const Queue&, const FfnRowPlan&, Tensor in, const Weight& key, const Weight& value, Tensor out,
+             float* partial);  // partial: plan.partial_bytes
 
 // ---- low_rank6.cu: second halves of RWKV-6's low-rank paths, any number of rows
 bool suits_low_rank6(Tensor low, const Weight& second);

@@ -10,8 +10,22 @@ constexpr int64_t kMostRecurrentRows = 16;
 
 // Products of at most this many rows read the weights with our own kernel; beyond it the library is quicker.
 constexpr int64_t kMostOwnRows = 8;
-// The low-rank paths, whose weights stay in the cache, up to this many; the large products run beside them.
-constexpr int64_t kMostOwnLowRankRows = 64;
+// Up to this many the large and the low-rank products go through one kernel of ours.
+constexpr int64_t kMostTiledRows = 64;
+// Steps of at most this many rows take what lies between two large products in one kernel.
+constexpr int64_t kMostFusedRows = 1;
+
+// Slices of a tile's inputs: at most so many, each of at least so many inputs; what a block costs besides, in
+// inputs.
+constexpr int64_t kMostTileSlices = 16;
+constexpr int64_t kLeastTileInputs = 256;
+constexpr int64_t kTileOverheadInputs = 192;
+
+// With one row, bytes of a matrix that are brought into the cache while a kernel of few blocks runs: of
+// square ones and of the key matrix, each if the matrix is so many times as large. Smaller ones lose by it.
+constexpr int64_t kAheadSquare = int64_t{4} << 20;
+constexpr int64_t kAheadKey = int64_t{12} << 20;
+constexpr int64_t kAheadShare = 8;
 
 // Steps that are replayed from graphs: those with one row per sequence, up to this many.
 constexpr int64_t kMostCapturedRows = 1024;

@@ -28,6 +28,15 @@ __device__ __forceinline__ void prefetch(const void* address) {
 #endif
 }
 
+// The same for `bytes` bytes at once; both are multiples of 16.
+__device__ __forceinline__ void prefetch(const void* address, uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes));
+#else
+  for (uint32_t at = 0; at < bytes; at += 128) prefetch(static_cast<const char*>(address) + at);
+#endif
+}
+
 // c[16, 8] += a[16, 16] * b[16, 8] over a warp. Lane 4g+q holds
 //   a: (g, 2q..), (g+8, 2q..), (g, 2q+8..), (g+8, 2q+8..), each a pair along k
 //   b: (2q.., g), (2q+8.., g), each a pair along k

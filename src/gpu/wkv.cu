@@ -18,7 +18,9 @@ constexpr int kLanesPerRow = 8;                  // threads that share a value c
 constexpr int kKeys = kHeadSize / kLanesPerRow;  // key channels per thread
 constexpr int kRowGroups = kThreads / kLanesPerRow;
 constexpr int kRowsPerThread = kHeadSize / kRowGroups;
-constexpr int64_t kSingleBlocks = 132 * 5;  // as many as run at once on the GPU that this is tuned for
+// On the GPU that this is tuned for: blocks of wkv_single_kernel on one multiprocessor, and states that each
+// has on its way.
+constexpr int kMultiprocessors = 132, kSingleBlocksEach = 5, kStatesAhead = 3;
 
 struct WkvInputs {
   const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk and alpha for RWKV-7 only
@@ -200,25 +202,33 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Every sequence has one row: blocks go from state to state and have the next one on its way while they work
-// on one, since it is the memory that counts.
+// Every sequence has one row and states are small: blocks go from state to state and have the next ones on
+// their way through shared memory while they work on one, since it is the memory that counts. A thread
+// fetches what it will read itself, so that no barrier is between.
 template <int kVersion, class T, class S>
-__global__ void __launch_bounds__(kThreads, 5)
+__global__ void __launch_bounds__(kThreads, kSingleBlocksEach)
     wkv_single_kernel(Batch batch, int64_t n_head, WkvInputs in, LeaveWeights leave, bool leaves,
                       Slots<S> slots, T* y, int64_t y_stride) {
-  __shared__ Shared shared;
+  static_assert(sizeof(StateRow<S>) == sizeof(uint4));
+  __shared__ uint4 coming[kStatesAhead][kRowsPerThread][kThreads];
+  __shared__ Shared both[2];  // by turns: the output of one state is written while the next one begins
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
   const int64_t channel = blockIdx.x % n_head * kHeadSize, step = gridDim.x / n_head;
-  StateRow<S> coming[kRowsPerThread];
+  const auto state_of = [&](int64_t sequence) {
+    return slots[batch.slot[sequence]] + channel * kHeadSize + group * kHeadSize;
+  };
+  const auto fetch_state = [&](int64_t sequence, int place) {
+    if (sequence < batch.sequences) {
+      const S* from = state_of(sequence) + lane * kKeys;
+#pragma unroll
+      for (int p = 0; p < kRowsPerThread; p++) {
+        __pipeline_memcpy_async(&coming[place][p][threadIdx.x], from + p * kRowGroups * kHeadSize, 16);
+      }
+    }
+    __pipeline_commit();  // also when there is nothing: waiting counts commits
+  };
   TokenPart token{};
   Float2 gate{};
-  const auto fetch_state = [&](int64_t sequence) {
-    const S* from = slots[batch.slot[sequence]] + channel * kHeadSize;
-#pragma unroll
-    for (int p = 0; p < kRowsPerThread; p++) {
-      coming[p] = fetch_state_row(from + (p * kRowGroups + group) * kHeadSize, lane);
-    }
-  };
   const auto fetch_inputs = [&](int64_t sequence) {
     const int64_t at = sequence * in.stride + channel;
     token = fetch_token<kVersion, T>(in, at);
@@ -226,29 +236,33 @@ __global__ void __launch_bounds__(kThreads, 5)
   };
   int64_t sequence = blockIdx.x / n_head;
   let_next_start();
-  fetch_state(sequence);
+#pragma unroll
+  for (int place = 0; place < kStatesAhead; place++) fetch_state(sequence + place * step, place);
   wait_for_previous();
   fetch_inputs(sequence);
-  for (; sequence < batch.sequences; sequence += step) {
-    float state[kRowsPerThread][kKeys];
-#pragma unroll
-    for (int p = 0; p < kRowsPerThread; p++) widen(coming[p], state[p]);
+  int place = 0;
+  for (int turn = 0; sequence < batch.sequences; sequence += step, turn ^= 1) {
+    Shared& shared = both[turn];
     spread_token<kVersion>(token, in.bonus, channel, shared);
     const Float2 own_gate = gate;
-    if (sequence + step < batch.sequences) {
-      fetch_state(sequence + step);
-      fetch_inputs(sequence + step);
-    }
-    __syncthreads();
-    advance<kVersion, S>(state, shared);
-    S* own = slots[batch.slot[sequence]] + channel * kHeadSize;
+    if (sequence + step < batch.sequences) fetch_inputs(sequence + step);
+    __pipeline_wait_prior(kStatesAhead - 1);
+    float state[kRowsPerThread][kKeys];
 #pragma unroll
     for (int p = 0; p < kRowsPerThread; p++) {
-      store_state_row(own + (p * kRowGroups + group) * kHeadSize, lane, state[p]);
+      widen(StateRow<S>{{coming[place][p][threadIdx.x]}}, state[p]);
+    }
+    __syncthreads();
+    fetch_state(sequence + kStatesAhead * step, place);
+    place = place + 1 == kStatesAhead ? 0 : place + 1;
+    advance<kVersion, S>(state, shared);
+    S* own = state_of(sequence);
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) {
+      store_state_row(own + p * kRowGroups * kHeadSize, lane, state[p]);
     }
     __syncthreads();
     write_output<kVersion>(leave, leaves, own_gate, channel, shared, y + sequence * y_stride + channel);
-    __syncthreads();
   }
 }
 
@@ -291,13 +305,15 @@ void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head
   const auto slots = slots_of<S>(wkv);
   if (head_size == kHeadSize) {
     // f32 states are large enough to keep the memory busy one by one: measured 6 % quicker that way.
-    if (batch.decode_only() && sizeof(S) == 2) {
-      // Whole multiples of the heads, so that a block stays with one head.
-      const int64_t together = std::max<int64_t>(1, kSingleBlocks / n_head);
-      const int64_t blocks = n_head * std::min<int64_t>(batch.sequences, together);
-      launch(queue, wkv_single_kernel<kVersion, T, S>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0,
-             batch, n_head, in, leave, leaves, slots, y.as<T>(), y.stride);
-      return;
+    if constexpr (sizeof(S) == 2) {
+      if (batch.decode_only()) {
+        // Whole multiples of the heads, so that a block stays with one head.
+        const int64_t together = std::max<int64_t>(1, kMultiprocessors * kSingleBlocksEach / n_head);
+        const int64_t blocks = n_head * std::min<int64_t>(batch.sequences, together);
+        launch(queue, wkv_single_kernel<kVersion, T, S>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
+               0, batch, n_head, in, leave, leaves, slots, y.as<T>(), y.stride);
+        return;
+      }
     }
     launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kThreads), 0, batch, in, leave, leaves, slots,
            y.as<T>(), y.stride, longest);

@@ -20,7 +20,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kPrepareThreads = 128;
+constexpr int kPrepareWarps = 4, kPrepareThreads = kPrepareWarps * kWarp;
 constexpr int kHeadTiles = kHeadSize / 16;  // tiles of 16 value channels
 constexpr int kMiddle = kChunk / 2;         // the row that exponents are centred on
 
@@ -49,86 +49,126 @@ __device__ constexpr int tile_of(int key) { return key % 16 / 2; }
 __device__ constexpr int column_of(int key) { return 2 * (key / 16) + key % 2; }
 
 struct alignas(16) PrepareShared {
-  // Rows padded by 8 so that lanes of a matrix instruction read from different banks.
-  Half a[kChunk][kHeadSize + 8], r[kChunk][kHeadSize + 8];  // centred left factors
-  Half b[kChunk][kHeadSize + 8], k[kChunk][kHeadSize + 8];  // centred right factors
-  float a_decayed[kChunk][kHeadSize];                       // A exp E
-  float v[kChunk][kHeadSize];
-  float m_ab[kChunk][kChunk], m_ak[kChunk][kChunk];  // transposed: [inner row][row]
-  float half_sum[2][kHeadSize];
+  // Rows padded by 8 so that lanes of a matrix instruction read from different banks. The centred A, the
+  // fourth of these factors, is kept where W will be.
+  Half r[kChunk][kHeadSize + 8], b[kChunk][kHeadSize + 8], k[kChunk][kHeadSize + 8];  // centred
+  float a_decayed[kChunk][kHeadSize];                                                 // A exp E
+  float m_ak_v[kChunk][kHeadSize];
+  float m_ab[kChunk][kChunk];  // transposed: [inner row][row]
+  float part_sum[kPrepareWarps][kHeadSize];
+  float middle[kHeadSize];  // G of the middle row
 };
 
-// Fills `shared` and the parts of `out` that need no products. Thread: one channel, eight rows.
+__device__ __forceinline__ void store_pair(Half* to, float low, float high) {
+  *reinterpret_cast<uint32_t*>(to) = pack_floats<Half>(low, high);
+}
+
+// Fills `shared` and the parts of `out` that need no products. Warp: four rows; lane: two channels.
 template <class T>
 __device__ void scale_rows(const ChunkInputs& in, int64_t first_row, int rows, int64_t channel,
                            PrepareShared& shared, ChunkData& out) {
-  constexpr int kRowsEach = kChunk / 2;
-  const int c = threadIdx.x % kHeadSize, half = threadIdx.x / kHeadSize, t0 = half * kRowsEach;
-  float r[kRowsEach], k[kRowsEach], a[kRowsEach], b[kRowsEach], v[kRowsEach], g[kRowsEach];
-  float sum = 0;
+  constexpr int kRowsEach = kChunk / kPrepareWarps;
+  const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kRowsEach;
+  Float2 r[kRowsEach], k[kRowsEach], kk[kRowsEach], b[kRowsEach], v[kRowsEach], g[kRowsEach];
+  float sum[2] = {};
 #pragma unroll
   for (int i = 0; i < kRowsEach; i++) {
-    const int t = t0 + i;
-    r[i] = k[i] = a[i] = b[i] = v[i] = g[i] = 0;  // rows past the end change nothing
-    if (t < rows) {
-      const int64_t at = (first_row + t) * in.stride + channel + c;
-      const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at]); };
-      const float kk = number(in.kk);
-      r[i] = number(in.r);
-      k[i] = number(in.k);
-      v[i] = number(in.v);
-      a[i] = -kk;
-      b[i] = kk * number(in.alpha);
-      g[i] = -kDecayScale * sigmoid(number(in.u));
+    r[i] = k[i] = kk[i] = b[i] = v[i] = g[i] = {};  // rows past the end change nothing
+    if (t0 + i < rows) {
+      const int64_t at = (first_row + t0 + i) * in.stride + channel + c;
+      const auto pair = [&](const void* from) { return load2(static_cast<const T*>(from) + at); };
+      r[i] = pair(in.r), k[i] = pair(in.k), kk[i] = pair(in.kk), b[i] = pair(in.alpha), v[i] = pair(in.v);
+      g[i] = pair(in.u);
     }
-    sum += g[i];
   }
-  shared.half_sum[half][c] = sum;
+#pragma unroll
+  for (int i = 0; i < kRowsEach; i++) {
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      b[i].x[e] *= kk[i].x[e];
+      g[i].x[e] = t0 + i < rows ? -kDecayScale * sigmoid(g[i].x[e]) : 0.0f;
+      sum[e] += g[i].x[e];
+    }
+  }
+  store2(&shared.part_sum[warp][c], sum[0], sum[1]);
   __syncthreads();
-  const float before = half == 0 ? 0.0f : shared.half_sum[0][c];
-  const float last = shared.half_sum[0][c] + shared.half_sum[1][c];
-  // G of the middle row: all of the first half and the middle row's own.
-  __shared__ float middle[kHeadSize];
-  if (half == 1) middle[c] = before + g[0];
+  float running[2] = {}, last[2] = {}, centre[2];
+#pragma unroll
+  for (int w = 0; w < kPrepareWarps; w++) {
+    const Float2 part = load2(&shared.part_sum[w][c]);
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      if (w < warp) running[e] += part.x[e];
+      last[e] += part.x[e];
+    }
+  }
+  // The middle row is the first of the third warp.
+  static_assert(kMiddle == 2 * kRowsEach);
+  if (warp == 2) store2(&shared.middle[c], running[0] + g[0].x[0], running[1] + g[0].x[1]);
   __syncthreads();
-  const float centre = middle[c];
-  static_assert(kMiddle == kRowsEach);
+  const Float2 middle = load2(&shared.middle[c]);
+  centre[0] = middle.x[0], centre[1] = middle.x[1];
 
-  float running = before;
-  Half k_end[kRowsEach], b_end[kRowsEach];
+  // exp(G - centre) and exp G of the row before: what A wants of its own row.
+  float left_before[2], whole_before[2];
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+    left_before[e] = __expf(running[e] - centre[e]);
+    whole_before[e] = __expf(running[e]);
+  }
+  float k_end[kRowsEach][2], b_end[kRowsEach][2];
 #pragma unroll
   for (int i = 0; i < kRowsEach; i++) {
     const int t = t0 + i;
-    const float exclusive = running;
-    running += g[i];
-    const float right = __expf(centre - running), end = __expf(last - running);
-    shared.a[t][c] = from_float<Half>(a[i] * __expf(exclusive - centre));
-    shared.r[t][c] = from_float<Half>(r[i] * __expf(running - centre));
-    shared.b[t][c] = from_float<Half>(b[i] * right);
-    shared.k[t][c] = from_float<Half>(k[i] * right);
-    shared.a_decayed[t][c] = a[i] * __expf(exclusive);
-    shared.v[t][c] = v[i];
-    out.r[t][c] = from_float<Half>(r[i] * __expf(running));
-    k_end[i] = from_float<Half>(k[i] * end);
-    b_end[i] = from_float<Half>(b[i] * end);
-  }
-  if (half == 0) out.decay[c] = __expf(last);
-    // Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second: each thread has one pair per q.
+    float a_left[2], r_left[2], r_whole[2], a_whole[2], k_right[2], b_right[2];
 #pragma unroll
-  for (int q = 0; q < 4; q++) {
-    const int lane = column_of(c) * 4 + q;
-    *reinterpret_cast<uint32_t*>(&out.k[tile_of(c)][lane][2 * half]) = pack(k_end[2 * q], k_end[2 * q + 1]);
-    *reinterpret_cast<uint32_t*>(&out.b[tile_of(c)][lane][2 * half]) = pack(b_end[2 * q], b_end[2 * q + 1]);
-    const int value_lane = c % 8 * 4 + q, word = c % 16 / 8 + 2 * half;
-    out.v[c / 16][value_lane][word] = pack_floats<Half>(v[2 * q], v[2 * q + 1]);
+    for (int e = 0; e < 2; e++) {
+      running[e] += g[i].x[e];
+      const float left = __expf(running[e] - centre[e]), whole = __expf(running[e]);
+      const float right = __expf(centre[e] - running[e]), end = __expf(last[e] - running[e]);
+      a_left[e] = -kk[i].x[e] * left_before[e];
+      a_whole[e] = -kk[i].x[e] * whole_before[e];
+      r_left[e] = r[i].x[e] * left;
+      r_whole[e] = r[i].x[e] * whole;
+      k_right[e] = k[i].x[e] * right;
+      b_right[e] = b[i].x[e] * right;
+      k_end[i][e] = k[i].x[e] * end;
+      b_end[i][e] = b[i].x[e] * end;
+      left_before[e] = left;
+      whole_before[e] = whole;
+    }
+    store_pair(&out.w[t][c], a_left[0], a_left[1]);
+    store_pair(&shared.r[t][c], r_left[0], r_left[1]);
+    store_pair(&shared.b[t][c], b_right[0], b_right[1]);
+    store_pair(&shared.k[t][c], k_right[0], k_right[1]);
+    store_pair(&out.r[t][c], r_whole[0], r_whole[1]);
+    store2(&shared.a_decayed[t][c], a_whole[0], a_whole[1]);
+  }
+  if (warp == 0) {
+    store2(&out.decay[c], __expf(last[0]), __expf(last[1]));
+  }
+  // Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second: a warp has those of two q.
+  const int half = warp / 2;
+#pragma unroll
+  for (int i = 0; i < kRowsEach; i += 2) {
+    const int q = (t0 + i) % kMiddle / 2;
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      const int lane = column_of(c + e) * 4 + q;
+      store_pair(&out.k[tile_of(c)][lane][2 * half], k_end[i][e], k_end[i + 1][e]);
+      store_pair(&out.b[tile_of(c)][lane][2 * half], b_end[i][e], b_end[i + 1][e]);
+      const int value_lane = (c + e) % 8 * 4 + q, word = c % 16 / 8 + 2 * half;
+      out.v[c / 16][value_lane][word] = pack_floats<Half>(v[i].x[e], v[i + 1].x[e]);
+    }
   }
 }
 
-// One of the four 16 x 16 products per warp; the two with R go out as operands, the two with A stay.
+// One of the four 16 x 16 products per warp. The two with R go out as operands, A with B stays, and A with K
+// meets V at once.
 __device__ void multiply_factors(PrepareShared& shared, ChunkData& out) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const bool with_r = warp >= 2, with_k = warp % 2 == 1;  // ab, ak, rb, rk
-  const auto& left = with_r ? shared.r : shared.a;
+  const auto& left = with_r ? shared.r : out.w;
   const auto& right = with_k ? shared.k : shared.b;
   const auto word = [](const Half* at) { return *reinterpret_cast<const uint32_t*>(at); };
   float sum[2][4] = {};
@@ -152,20 +192,35 @@ __device__ void multiply_factors(PrepareShared& shared, ChunkData& out) {
       if (with_r ? s > t : s >= t) sum[n][i] = 0;
     }
   }
-  if (with_r) {
-    auto& to = with_k ? out.m_rk : out.m_rb;
+  if (warp == 0) {
 #pragma unroll
     for (int n = 0; n < 2; n++) {
-      to[lane][n] = pack_floats<Half>(sum[n][0], sum[n][1]);
-      to[lane][2 + n] = pack_floats<Half>(sum[n][2], sum[n][3]);
+#pragma unroll
+      for (int i = 0; i < 4; i++) shared.m_ab[n * 8 + 2 * q + i % 2][g + i / 2 * 8] = sum[n][i];
     }
     return;
   }
-  auto& to = with_k ? shared.m_ak : shared.m_ab;
+  uint32_t packed[2][2];  // [inner tile][row tile]
 #pragma unroll
   for (int n = 0; n < 2; n++) {
+    packed[n][0] = pack_floats<Half>(sum[n][0], sum[n][1]);
+    packed[n][1] = pack_floats<Half>(sum[n][2], sum[n][3]);
+  }
+  if (with_r) {
+    auto& to = with_k ? out.m_rk : out.m_rb;
 #pragma unroll
-    for (int i = 0; i < 4; i++) to[n * 8 + 2 * q + i % 2][g + i / 2 * 8] = sum[n][i];
+    for (int n = 0; n < 2; n++) to[lane][n] = packed[n][0], to[lane][2 + n] = packed[n][1];
+    return;
+  }
+  // An accumulator of one product is the left operand of the next; V lies as its right one.
+#pragma unroll
+  for (int j = 0; j < kHeadSize / 8; j++) {
+    float product[4] = {};
+    matrix_multiply_add<Half>(product, packed[0][0], packed[0][1], packed[1][0], packed[1][1],
+                              out.v[j / 2][lane][j % 2], out.v[j / 2][lane][j % 2 + 2]);
+    float* to = &shared.m_ak_v[g][j * 8 + 2 * q];
+    store2(to, product[0], product[1]);
+    store2(to + 8 * kHeadSize, product[2], product[3]);
   }
 }
 
@@ -173,24 +228,13 @@ __device__ void multiply_factors(PrepareShared& shared, ChunkData& out) {
 __device__ void solve(const PrepareShared& shared, ChunkData& out) {
   const int c = threadIdx.x % kHeadSize;
   const bool for_u = threadIdx.x >= kHeadSize;
+  const auto& right = for_u ? shared.m_ak_v : shared.a_decayed;
   float x[kChunk];
 #pragma unroll
-  for (int t = 0; t < kChunk; t++) x[t] = for_u ? 0.0f : shared.a_decayed[t][c];
-  if (for_u) {
+  for (int t = 0; t < kChunk; t++) x[t] = right[t][c];
+    // x[s] is complete when its turn comes; then all later rows take their share of it.
 #pragma unroll
-    for (int s = 0; s < kChunk; s++) {
-      const float value = shared.v[s][c];
-#pragma unroll
-      for (int t = (s + 1) / 4 * 4; t < kChunk; t += 4) {
-        const Float4 by = load4(&shared.m_ak[s][t]);
-#pragma unroll
-        for (int i = 0; i < 4; i++) x[t + i] += by.x[i] * value;  // zero where t + i <= s
-      }
-    }
-  }
-  // x[s] is complete when its turn comes; then all later rows take their share of it.
-#pragma unroll
-  for (int s = 0; s < kChunk; s++) {
+  for (int s = 0; s < kChunk - 1; s++) {
 #pragma unroll
     for (int t = (s + 1) / 4 * 4; t < kChunk; t += 4) {
       const Float4 by = load4(&shared.m_ab[s][t]);
@@ -208,12 +252,12 @@ __device__ void solve(const PrepareShared& shared, ChunkData& out) {
 #pragma unroll
   for (int t = 0; t < kChunk; t += 2) {
     const int lane = c % 8 * 4 + t % 8 / 2, element = t / 8 * 4 + c % 16 / 8 * 2;
-    *reinterpret_cast<uint32_t*>(&out.u[c / 16][lane][element]) = pack_floats<Half>(x[t], x[t + 1]);
+    store_pair(&out.u[c / 16][lane][element], x[t], x[t + 1]);
   }
 }
 
 template <class T>
-__global__ void __launch_bounds__(kPrepareThreads)
+__global__ void __launch_bounds__(kPrepareThreads, 7)
     wkv7_chunk_prepare_kernel(Chunks chunks, ChunkInputs in, ChunkData* data) {
   __shared__ PrepareShared shared;
   __shared__ ChunkData out;  // put together here, since its parts are written in no order that memory likes

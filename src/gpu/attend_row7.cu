@@ -1,0 +1,281 @@
+// Between the projections and the output product of RWKV-7, for so few rows that latency is all: second
+// halves of the low-rank paths, key preparation, recurrence, head norm, bonus and gate in one kernel. One
+// block per head and row; its weights and its state are on their way before the kernel in front has finished.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/ahead.h"
+#include "gpu/head_math.h"
+#include "gpu/kernels.h"
+#include "gpu/ptx.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+enum Path : int { kDecay, kRate, kValue, kGate, kPaths };
+constexpr int kHeadTiles = kHeadSize / 16;  // of 16 outputs
+constexpr int kPiece = 64;                  // inputs of a piece
+constexpr int kPieces = 4;                  // of a warp
+constexpr int kGateShares = 2;              // warps that share the inputs of a tile; 1 for the other paths
+constexpr int kProductWarps = kHeadTiles * (kGateShares + kPaths - 1);
+constexpr int kThreads = kProductWarps * kWarp;
+constexpr int kChannelWarp = kProductWarps - 1;  // does what goes by channel
+constexpr int kMostRank = kPieces * kGateShares * kPiece;
+constexpr int kLanesPerRow = 8, kKeys = kHeadSize / kLanesPerRow;  // of a state row
+constexpr int kStateThreads = kHeadSize * kLanesPerRow;
+static_assert(kStateThreads <= kThreads);
+
+template <class T>
+struct Arguments {
+  Batch batch;
+  unsigned heads;
+  bool first_block;
+  const T* low[kPaths];  // [rows, R]
+  int64_t low_stride[kPaths];
+  const T* weight[kPaths];  // [C, R]
+  int rank[kPaths];
+  const float *w0, *a0, *v0, *k_k, *k_a;
+  LeaveWeights leave;
+  Rows<T> r, k, v, v_first, y;
+};
+
+struct alignas(16) Shared {
+  float r[kHeadSize], w[kHeadSize], k[kHeadSize], v[kHeadSize], removing[kHeadSize], adding[kHeadSize];
+  float product[kPaths + kGateShares - 1][kHeadSize];
+  float y[kHeadSize];
+  uint4 low[kPaths][kMostRank / 8];
+};
+
+// Which tile of which path a warp multiplies, and from which piece on.
+struct Role {
+  int path, tile, share, shares;
+};
+__device__ Role role_of(int warp) {
+  const int group = warp / kHeadTiles;
+  if (group < kGateShares) return {kGate, warp % kHeadTiles, group, kGateShares};
+  return {group - kGateShares, warp % kHeadTiles, 0, 1};
+}
+
+// A warp's weights as they lie in memory: two rows of outputs, two halves of each piece; zero beyond the
+// rank.
+struct WeightPieces {
+  uint4 of[kPieces][4];
+};
+template <class T>
+__device__ WeightPieces fetch_weights(const T* tile, int rank, const Role& role) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  WeightPieces out;
+#pragma unroll
+  for (int i = 0; i < kPieces; i++) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const int at = (role.share + i * role.shares) * kPiece + half * 32 + q * 8;
+      const bool inside = at < rank;
+      const auto* low = reinterpret_cast<const uint4*>(tile + g * rank + at);
+      const auto* high = reinterpret_cast<const uint4*>(tile + (g + 8) * rank + at);
+      out.of[i][half] = inside ? __ldcs(low) : uint4{};
+      out.of[i][2 + half] = inside ? __ldcs(high) : uint4{};
+    }
+  }
+  return out;
+}
+
+template <class T>
+__device__ void multiply_pieces(const WeightPieces& weights, const Role& role, Shared& shared) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  float sum[4] = {};
+#pragma unroll
+  for (int i = 0; i < kPieces; i++) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const int piece = role.share + i * role.shares;
+      // All eight columns of the product are the one row; the first is kept.
+      const uint4 v = shared.low[role.path][piece * 8 + half * 4 + q];
+      const uint4 &low = weights.of[i][half], &high = weights.of[i][2 + half];
+      matrix_multiply_add<T>(sum, low.x, high.x, low.y, high.y, v.x, v.y);
+      matrix_multiply_add<T>(sum, low.z, high.z, low.w, high.w, v.z, v.w);
+    }
+  }
+  if (q != 0) return;
+  float* to = shared.product[role.path + role.share] + role.tile * 16 + g;
+  to[0] = sum[0];
+  to[8] = sum[2];
+}
+
+// What the channel warp keeps of its two channels.
+struct Channels {
+  Float2 r, k, v, gate;
+};
+
+// From products to what the recurrence wants.
+template <class T>
+__device__ Channels prepare(const Arguments<T>& a, int64_t row, int64_t channel, Channels own,
+                            const Float2& v_first, Shared& shared) {
+  const int c = 2 * (threadIdx.x % kWarp);
+  const int64_t at = channel + c;
+  const auto product = [&](int i) { return load2(shared.product[i] + c); };
+  const Float2 decay = product(kDecay), rate_raw = product(kRate), share = product(kValue),
+               g0 = product(kGate), g1 = product(kGate + 1), w0 = load2(a.w0 + at), a0 = load2(a.a0 + at);
+  Float2 rate;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    rate.x[i] = sigmoid(rate_raw.x[i] + a0.x[i]);
+    own.gate.x[i] = g0.x[i] + g1.x[i];
+    shared.w[c + i] = __expf(-kDecayScale * sigmoid(decay.x[i] + w0.x[i]));
+  }
+  if (a.first_block) {
+    store2(a.v_first[row] + at, own.v.x[0], own.v.x[1]);
+  } else {
+    const Float2 v0 = load2(a.v0 + at);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      own.v.x[i] += (v_first.x[i] - own.v.x[i]) * sigmoid(share.x[i] + v0.x[i]);
+    }
+  }
+  const PreparedKey key = prepare_key(own.k, rate, a.k_k + at, a.k_a + at);
+  own.k = key.k;
+  store2(shared.r + c, own.r.x[0], own.r.x[1]);
+  store2(shared.k + c, own.k.x[0], own.k.x[1]);
+  store2(shared.v + c, own.v.x[0], own.v.x[1]);
+  store2(shared.removing + c, -key.kk.x[0], -key.kk.x[1]);
+  store2(shared.adding + c, key.kk.x[0] * rate.x[0], key.kk.x[1] * rate.x[1]);
+  return own;
+}
+
+__device__ __forceinline__ float row_sum(float x) {
+#pragma unroll
+  for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+  return x;
+}
+
+// One thread's eight keys of one state row.
+__device__ void advance(Float4 (&state)[2], Shared& shared) {
+  const int lane = threadIdx.x % kLanesPerRow, value = threadIdx.x / kLanesPerRow;
+  const float v = shared.v[value];
+  float removed = 0, out = 0;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const Float4 removing = load4(shared.removing + lane * kKeys + half * 4);
+#pragma unroll
+    for (int e = 0; e < 4; e++) removed += state[half].x[e] * removing.x[e];
+  }
+  removed = row_sum(removed);
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int j = lane * kKeys + half * 4;
+    const Float4 r = load4(shared.r + j), w = load4(shared.w + j), k = load4(shared.k + j),
+                 adding = load4(shared.adding + j);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      float& cell = state[half].x[e];
+      cell = cell * w.x[e] + v * k.x[e] + removed * adding.x[e];
+      out += r.x[e] * cell;
+    }
+  }
+  out = row_sum(out);
+  if (lane == 0) shared.y[value] = out;
+}
+
+template <class T, class S>
+__global__ void __launch_bounds__(kThreads)
+    attend_row7_kernel(const __grid_constant__ Arguments<T> a, Slots<S> slots,
+                       const __grid_constant__ Ahead ahead) {
+  __shared__ Shared shared;
+  if (blockIdx.x >= a.heads) {
+    let_next_start();
+    if (blockIdx.y == 0) bring_ahead(ahead, blockIdx.x - a.heads, kAheadBlocks);
+    return;
+  }
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kHeadSize, row = blockIdx.y;
+  const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp);
+  let_next_start();
+  S* own_state = slots[a.batch.slot[row]] + channel * kHeadSize + threadIdx.x * kKeys;
+  Float4 state[2];
+  if (threadIdx.x < kStateThreads) state[0] = load4(own_state), state[1] = load4(own_state + 4);
+  const Role role = role_of(warp);
+  const int rank = a.rank[role.path];
+  const WeightPieces weights =
+      fetch_weights(a.weight[role.path] + (channel + role.tile * 16) * rank, rank, role);
+  wait_for_previous();
+  for (int i = threadIdx.x; i < kPaths * (kMostRank / 8); i += kThreads) {
+    const int path = i / (kMostRank / 8), piece = i % (kMostRank / 8);
+    const auto* from = reinterpret_cast<const uint4*>(a.low[path] + row * a.low_stride[path]) + piece;
+    shared.low[path][piece] = piece * 8 < a.rank[path] ? *from : uint4{};
+  }
+  Channels own;
+  Float2 v_first{};
+  if (warp == kChannelWarp) {
+    own.r = load2(a.r[row] + channel + c);
+    own.k = load2(a.k[row] + channel + c);
+    own.v = load2(a.v[row] + channel + c);
+    if (!a.first_block) v_first = load2(a.v_first[row] + channel + c);
+  }
+  __syncthreads();
+  multiply_pieces<T>(weights, role, shared);
+  __syncthreads();
+  if (warp == kChannelWarp) own = prepare(a, row, channel, own, v_first, shared);
+  __syncthreads();
+  if (threadIdx.x < kStateThreads) {
+    advance(state, shared);
+    store4(own_state, state[0]);
+    store4(own_state + 4, state[1]);
+  }
+  __syncthreads();
+  if (warp == kChannelWarp) {
+    const Float2 y = leave_head(load2(shared.y + c), own.r, own.k, own.v, own.gate, a.leave, channel + c);
+    store2(a.y[row] + channel + c, y.x[0], y.x[1]);
+  }
+}
+
+}  // namespace
+
+bool suits_attend_row7(const TimeMix7& att, bool first_block) {
+  const auto fits = [](const LowRank& path, int64_t most) {
+    return path.second.in % 8 == 0 && path.second.in <= most && !path.second.transposed;
+  };
+  constexpr int64_t kOthers = kPieces * kPiece;
+  return att.head_size == kHeadSize && fits(att.w, kOthers) && fits(att.a, kOthers) &&
+         fits(att.g, kMostRank) && (first_block || fits(att.v, kOthers));
+}
+
+void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bool first_block,
+                 Tensor v_first, const LowRows7& lows, const Projected7& p, StateField wkv, Tensor y,
+                 const Ahead& ahead) {
+  FULMAR_CHECK(batch.decode_only() && suits_attend_row7(att, first_block));
+  const Tensor low[kPaths] = {lows.w, lows.a, lows.v, lows.g};
+  const LowRank* paths[kPaths] = {&att.w, &att.a, &att.v, &att.g};
+  with_activation(y.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    Arguments<T> a{};
+    a.batch = batch;
+    a.heads = static_cast<unsigned>(att.n_head);
+    a.first_block = first_block;
+    for (int i = 0; i < kPaths; i++) {
+      if (i == kValue && first_block) continue;
+      a.low[i] = low[i].as<const T>();
+      a.low_stride[i] = low[i].stride;
+      a.weight[i] = static_cast<const T*>(paths[i]->second.data);
+      a.rank[i] = static_cast<int>(paths[i]->second.in);
+    }
+    a.w0 = att.w.bias.as<float>();
+    a.a0 = att.a.bias.as<float>();
+    a.v0 = att.v.bias.as<float>();
+    a.k_k = att.k_k.as<float>();
+    a.k_a = att.k_a.as<float>();
+    a.leave = leave_weights(att);
+    a.r = rows_of<T>(p.r);
+    a.k = rows_of<T>(p.k);
+    a.v = rows_of<T>(p.v);
+    a.v_first = rows_of<T>(v_first);
+    a.y = rows_of<T>(y);
+    const dim3 grid(a.heads + (ahead.bytes[0] > 0 ? kAheadBlocks : 0), static_cast<unsigned>(batch.rows));
+    if (wkv.dtype == DType::f32) {
+      launch(queue, attend_row7_kernel<T, float>, grid, dim3(kThreads), 0, a, slots_of<float>(wkv), ahead);
+    } else {
+      launch(queue, attend_row7_kernel<T, Half>, grid, dim3(kThreads), 0, a, slots_of<Half>(wkv), ahead);
+    }
+  });
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,135 @@
+// RWKV-7's fused kernels at the shapes where one gives way to the next, against the default composition of
+// the same backend: one row, tiles of 32, 64 and 128 rows with a remainder, slices of the inputs, odd ranks.
+#include <optional>
+
+#include "gpu/gpu_device.h"
+#include "support/ops_rig.h"
+
+namespace fulmar {
+namespace {
+
+using support::Doubles;
+using support::OpsRig;
+
+constexpr int64_t kHeads = 16, kWidth = kHeads * 64, kHidden = 2048;
+
+LowRank low_rank(OpsRig& rig, int64_t rank) {
+  return {rig.weight(rank, kWidth, DType::f16, WeightRole::low_rank, true).weight,
+          rig.weight(kWidth, rank, DType::f16, WeightRole::low_rank, true).weight,
+          rig.vector(1, kWidth).tensor};
+}
+
+TimeMix7 time_mix(OpsRig& rig) {
+  TimeMix7 att;
+  att.n_head = kHeads;
+  att.head_size = 64;
+  for (Weight* square : {&att.receptance, &att.key, &att.value, &att.output}) {
+    *square = rig.weight(kWidth, kWidth, DType::f16, WeightRole::projection).weight;
+  }
+  att.w = low_rank(rig, 128);
+  att.a = low_rank(rig, 72);
+  att.v = low_rank(rig, 40);
+  att.g = low_rank(rig, 328);
+  for (Tensor* vector : {&att.k_k, &att.k_a, &att.r_k}) *vector = rig.vector(1, kWidth).tensor;
+  att.ln_x = rig.norm(kWidth).norm;
+  return att;
+}
+
+class GpuFused7 : public GpuTest, public testing::WithParamInterface<int> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (shared_gpu() == nullptr) return;
+    made_.emplace(gpu(), 11);
+    batch_ = rig().begin(std::vector<int32_t>(static_cast<size_t>(GetParam()), 1), kHeads, 64);
+  }
+  OpsRig& rig() { return *made_; }
+  // The caller's rows: a step may have been padded with rows that share a slot.
+  Doubles read(Tensor tensor) { return rig().read(tensor.slice_rows(0, GetParam())); }
+  Tensor rows_of(double low, double high) { return rig().tensor(batch_.rows, kWidth, low, high).tensor; }
+  Tensor empty() { return rig().empty(batch_.rows, kWidth); }
+  Projected7 projected() { return {empty(), empty(), empty(), empty(), empty(), empty(), empty()}; }
+
+  std::optional<OpsRig> made_;
+  Batch batch_;
+};
+
+TEST_P(GpuFused7, ProjectionsAgreeWithTheirComposition) {
+  const TimeMix7 att = time_mix(rig());
+  const Tensor mixed[6] = {rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1),
+                           rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1)};
+  for (const bool first_block : {false, true}) {
+    const Tensor v_first = rows_of(-9, 9), v_first_want = rig().empty(batch_.rows, kWidth);
+    gpu().lerp(v_first, v_first, v_first, v_first_want);  // a copy
+    const Projected7 got = projected(), want = projected();
+    gpu().project7(batch_, att, mixed, first_block, v_first, got);
+    gpu().Ops::project7(batch_, att, mixed, first_block, v_first_want, want);
+    const auto expect = [&](Tensor one, Tensor other, const char* name) {
+      support::expect_close(read(one), read(other), DType::f16, name);
+    };
+    expect(got.r, want.r, "r");
+    expect(got.k, want.k, "k");
+    if (!first_block) expect(got.v, want.v, "v");
+    expect(got.g, want.g, "g");
+    expect(got.u, want.u, "u");
+    expect(got.kk, want.kk, "kk");
+    expect(got.alpha, want.alpha, "alpha");
+    expect(v_first, v_first_want, "v_first");
+  }
+}
+
+TEST_P(GpuFused7, TimeMixAgreesWithItsComposition) {
+  const TimeMix7 att = time_mix(rig());
+  const Tensor mixed[6] = {rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1),
+                           rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1)};
+  const auto before = rig().read_all_slots();
+  for (const bool first_block : {false, true}) {
+    const Tensor v_first = rows_of(-1, 1), y = empty(), got = empty(), want = empty();
+    const StateField wkv = rig().state().wkv(0);
+    const auto states = [&] {
+      Doubles all;
+      for (const int32_t slot : rig().slots()) {
+        const Doubles one = rig().read(wkv, slot, kWidth * 64);
+        all.insert(all.end(), one.begin(), one.end());
+      }
+      return all;
+    };
+    gpu().time_mix7(batch_, att, mixed, first_block, v_first, projected(), wkv, y, got);
+    const Doubles got_state = states(), got_first = read(v_first);
+    rig().write_all_slots(before);
+    gpu().Ops::time_mix7(batch_, att, mixed, first_block, v_first, projected(), wkv, y, want);
+    support::expect_close(read(got), read(want), DType::f16, "pending");
+    support::expect_close(got_first, read(v_first), DType::f16, "v_first");
+    support::expect_close(got_state, states(), DType::f16, "state");
+    rig().write_all_slots(before);
+  }
+}
+
+TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
+  ChannelMix7 ffn;
+  ffn.ln2 = rig().norm(kWidth).norm;
+  ffn.mix = rig().vector(1, kWidth, 0, 1).tensor;
+  ffn.key = rig().weight(kHidden, kWidth, DType::f16, WeightRole::ffn_key).weight;
+  ffn.value = rig().weight(kWidth, kHidden, DType::f16, WeightRole::ffn_value).weight;
+  const support::Made x = rig().tensor(batch_.rows, kWidth, gpu().residual_dtype(), -2, 2);
+  const support::Made pending = rig().tensor(batch_.rows, kWidth);
+  const auto before = rig().read_all_slots();
+  const auto run = [&](bool own) {
+    const Tensor residual = rig().same(x).tensor, out = rig().same(pending).tensor;
+    rig().write_all_slots(before);
+    if (own)
+      gpu().channel_mix7(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0));
+    else
+      gpu().Ops::channel_mix7(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0));
+    return std::pair(read(residual), read(out));
+  };
+  const auto got = run(true), want = run(false);
+  support::expect_close(got.first, want.first, DType::f16, "x");
+  support::expect_close(got.second, want.second, DType::f16, "pending");
+  EXPECT_EQ(run(true).second, got.second);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, GpuFused7, testing::Values(1, 2, 8, 9, 31, 33, 64, 65, 200));
+
+}  // namespace
+}  // namespace fulmar
