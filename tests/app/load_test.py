@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""fulmar bench under load, from outside: load_test.py PROGRAM MODEL
+
+Every request is answered in full at its exact length, by a server of the program's own and by one that runs already.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def bench(program, *flags):
+    done = subprocess.run([program, "bench", "-q", *flags], capture_output=True, text=True, timeout=240)
+    return done.returncode, done.stdout, done.stderr
+
+
+def check_own_server(program, model, folder):
+    result = os.path.join(folder, "load.json")
+    code, out, error = bench(program, "--device", "cpu", "--model", model, "--load", "conrwkv", "--rate", "20",
+                             "--num-prompts", "12", "--json", result)
+    assert code == 0 and "12 of 12" in out and re.search(r"asked for \d+: exact", out), (code, out, error)
+    with open(result, encoding="utf-8") as file:
+        figures = json.load(file)
+    assert figures["successes"] == figures["exact_lengths"] == 12 and not figures["faults"], figures
+    assert figures["e2e_ms"]["count"] == figures["ttft_ms"]["count"] == 12, figures
+    assert figures["itl_ms"]["count"] <= figures["answer_tokens"] - 12, figures
+
+
+def check_running_server(program, model, folder):
+    conversations = [{"conversations": [{"value": f"What is {i} + 30, please?"}, {"value": "It is some number."}]}
+                     for i in range(12)]
+    dataset = os.path.join(folder, "conversations.json")
+    with open(dataset, "w", encoding="utf-8") as file:
+        json.dump(conversations, file)
+    server = subprocess.Popen([program, "serve", "--port", "0", "--device", "cpu", "--model", model, "--state-db-path", "none"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    url = re.search(r"http://[0-9.]+:\d+", server.stdout.readline()).group()
+    code, out, error = bench(program, "--load", "conrwkv", "--rate", "inf", "--num-prompts", "10", "--url", url,
+                             "--dataset", dataset)
+    assert code == 0 and "10 of 10" in out, (code, out, error)
+    code, _, error = bench(program, "--load", "conrwkv", "--num-prompts", "13", "--url", url, "--dataset", dataset)
+    assert code == 2 and "12 conversations" in error, (code, error)
+    server.terminate()
+    assert server.wait(timeout=60) == 0
+    code, _, error = bench(program, "--load", "conrwkv", "--num-prompts", "1", "--url", url)
+    assert code == 4 and "cannot connect" in error, (code, error)
+
+
+def check_streams(program, model):
+    code, out, error = bench(program, "--device", "cpu", "--model", model, "--serve", "--streams", "4", "--tokens", "64")
+    assert code == 0 and "4 of 64 tokens; 4 answered, 4 of exact length" in out, (code, out, error)
+
+
+def check_usage(program, model):
+    for flags in (["--load", "other"], ["--load", "conrwkv", "--rate", "0"], ["--load", "conrwkv", "--rate", "fast"],
+                  ["--load", "conrwkv", "--serve"], ["--serve", "--streams", "0"],
+                  ["--load", "conrwkv", "--url", "ftp://x"]):
+        code, _, error = bench(program, "--model", model, *flags)
+        assert code == 2 and error, (flags, code, error)
+
+
+def main(program, model):
+    with tempfile.TemporaryDirectory() as folder:
+        check_own_server(program, model, folder)
+        check_running_server(program, model, folder)
+    check_streams(program, model)
+    check_usage(program, model)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
