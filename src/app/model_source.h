@@ -26,7 +26,7 @@ struct ModelFlags {
   int threads = 0;       // 0: as many as the machine has
   int64_t max_rows = 0;  // rows of one step; 0: suits the device
   int64_t max_wanted =
-      64;  // rows of one step whose logits are wanted: at least the sequences that run at once
+      64;             // rows of one step whose logits are wanted: at least the sequences that run at once
   int64_t slots = 0;  // states that will be kept beside the model
   bool allow_nonfinite = false;
   bool quiet = false;  // no progress bar
