@@ -92,9 +92,11 @@ const ports = container.ports.map((port) => port.name);
 for (const probe of ["startupProbe", "readinessProbe", "livenessProbe"]) {
   assert.ok(ports.includes(container[probe].httpGet.port), `${probe} names a port`);
 }
-const secret = container.env.find((entry) => entry.valueFrom).valueFrom.secretKeyRef;
-assert.equal(secret.name, one("Secret").metadata.name);
-assert.ok(secret.key in one("Secret").stringData);
+for (const { valueFrom: { secretKeyRef: secret } } of container.env) {
+  if (!secret) continue;
+  assert.equal(secret.name, one("Secret").metadata.name);
+  assert.ok(secret.optional || secret.key in one("Secret").stringData, `the secret has ${secret.key}`);
+}
 const scaled = one("HorizontalPodAutoscaler").spec;
 assert.deepEqual(scaled.scaleTargetRef, { apiVersion: "apps/v1", kind: "Deployment", name: deployment.metadata.name });
 assert.ok(scaled.minReplicas > one("PodDisruptionBudget").spec.minAvailable, "one may be disturbed at the smallest size");
@@ -105,6 +107,9 @@ for (const volume of container.volumeMounts) {
 console.log("- the program knows the flags, the routes and the figure");
 const help = execFileSync(program, ["serve", "--help"], { encoding: "utf8" });
 const flags = container.args.filter((word) => word.startsWith("--"));
+for (const { name } of container.env) {
+  if (name.startsWith("FULMAR_")) assert.match(help, new RegExp(`Env:${name}\\b`), name);
+}
 for (const flag of flags) assert.match(help, new RegExp(`${flag}\\b`), flag);
 const grace = Number(container.args[container.args.indexOf("--grace") + 1]);
 const pause = Number(container.lifecycle.preStop.exec.command.at(-1));
