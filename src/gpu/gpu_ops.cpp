@@ -485,8 +485,9 @@ class GpuOps final : public Ops {
   static bool few_rows(Tensor in, const Weight& weight) {
     return in.rows <= gpu::kMostOwnRows && gpu::suits_rows_product(in, weight);
   }
-  static bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) {
+  bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) const {
     if (in.rows > gpu::kMostTiledRows) return false;
+    if (in.rows > gpu::kMostOwnRows && gpu::tile_shared_bytes(in.rows) > facts_.shared_memory) return false;
     for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
       if (path == &att.v && first_block) continue;
       if (!gpu::suits_rows_product(in, path->first) || path->second.in % 8 != 0) return false;

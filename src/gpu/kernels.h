@@ -117,6 +117,7 @@ struct TilePlan {
   int64_t steps = 0;   // of a slice
   size_t partial_bytes = 0;
 };
+size_t tile_shared_bytes(int64_t rows);  // that a block needs; not every GPU has so much
 TilePlan plan_tiles(RowsProducts, int multiprocessors);
 // Products of equal row count and input width, outputs in the activation type and a multiple of 4 wide.
 // partial: plan.partial_bytes; counters: zeroed once, [plan.tiles], zero again afterwards.

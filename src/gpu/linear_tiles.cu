@@ -147,6 +147,12 @@ void with_shape(int64_t rows, F&& f) {
 
 }  // namespace
 
+size_t tile_shared_bytes(int64_t rows) {
+  size_t bytes = 0;
+  with_shape(rows, [&](auto shape) { bytes = decltype(shape)::kBytes; });
+  return bytes;
+}
+
 // As many slices as give the least work to the multiprocessor that has most of it, two blocks on each at a
 // time; of equals the fewest.
 TilePlan plan_tiles(RowsProducts products, int multiprocessors) {
