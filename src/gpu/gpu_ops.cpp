@@ -1,5 +1,5 @@
 // Wires the kernels into Ops: one method per primitive, the islands that have kernels of their own, and what
-// a step needs around them (index arrays, graphs, workspace). Long only because Ops has many methods.
+// a step needs around them (index arrays, graphs, workspace). Long because Ops has many methods.
 #include <algorithm>
 #include <memory>
 #include <optional>
