@@ -1,0 +1,193 @@
+// The CUDA backend behind Ops: one device, its queues, and what lies on it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gpu/kernels.h"
+#include "gpu/linear_gemm.h"
+#include "gpu/sampler.h"
+#include "gpu/step_graph.h"
+#include "gpu/step_input.h"
+#include "gpu/upload.h"
+#include "ops/device.h"
+
+namespace fulmar {
+
+class GpuOps final : public Ops {
+ public:
+  GpuOps(gpu::DeviceFacts facts, const DeviceOptions& options)
+      : facts_(std::move(facts)), options_(options) {}
+
+  ~GpuOps() override;
+
+  Status open();
+
+  // ---- facts
+
+  std::string name() const override {
+    return "cuda:" + std::to_string(facts_.index) + " (" + facts_.name + ")";
+  }
+  DType activation_dtype() const override { return options_.activation; }
+  DType wkv_dtype() const override { return options_.half_state ? DType::f16 : DType::f32; }
+  bool borrows_host_weights() const override { return false; }
+  size_t memory_free() const override;
+  Result<Ceilings> measure_ceilings() override;
+
+  // ---- memory
+
+  Result<Buffer> allocate(size_t bytes) override;
+  void write(void* target, const void* host, size_t bytes) override;
+  void read(void* host, const void* source, size_t bytes) override;
+  void synchronise() override;
+
+  // Embedding rows are gathered, not multiplied: they keep the precision they have.
+  DType imported_dtype(DType stored, WeightRole role) const override;
+  Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override;
+  Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
+  Status finish_layer(TimeMix7& att, ChannelMix7&) override { return check_layer(att.ln1.weight.cols); }
+  Status finish_layer(TimeMix6& att, ChannelMix6&) override { return check_layer(att.ln1.weight.cols); }
+
+  // ---- steps
+
+  Batch begin_step(const StepInput& input, const State& state) override;
+  void run_step(const Batch& batch, const std::function<void()>& body) override;
+
+  // ---- slots
+
+  void zero_slot(const State& state, int64_t slot) override;
+  void copy_slot(const State& state, int64_t from, int64_t to) override;
+
+  // ---- primitives
+
+  void embed(const Batch& batch, const Embedding& embedding, Tensor out) override;
+  void add(Tensor x, Tensor pending) override;
+  void norm(Tensor x, const Norm& norm, Tensor out) override;
+  void shift(const Batch& batch, Tensor z, StateField carry, Tensor out) override;
+  void lerp(Tensor z, Tensor other, Tensor mix, Tensor out) override;
+  void lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) override;
+  void linear(Tensor in, const Weight& weight, Tensor out) override;
+  void activate(Tensor x, Tensor bias, Activation act) override;
+  void add_bias(Tensor x, Tensor bias) override;
+  void multiply(Tensor a, Tensor b, Tensor out) override;
+  void key_prepare7(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk) override;
+  void wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) override;
+  void wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) override;
+  void head_norm(int64_t n_head, const Norm& ln_x, Tensor y) override;
+  void bonus7(const TimeMix7& att, const Projected7& p, Tensor y) override;
+  void deep_embed(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor z,
+                  Tensor scale) override;
+  void gather_wanted(const Batch& batch, Tensor x, Tensor out) override;
+
+  // ---- islands
+
+  void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+              std::span<const Tensor, 6> mixed) override;
+  void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
+                Tensor v_first, const Projected7& p) override;
+  void recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
+              Tensor y) override;
+  void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
+              Tensor pending) override;
+  void attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
+               Tensor pending) override;
+  void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
+                 Tensor v_first, const Projected7& p, StateField wkv, Tensor y, Tensor pending) override;
+  void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
+                    Tensor pending, StateField ffn_shift) override;
+  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+              std::span<const Tensor, 5> mixed) override;
+  void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
+                const Projected6& p) override;
+  void recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv,
+              Tensor y) override;
+  void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y,
+              Tensor pending) override;
+  void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
+               Tensor pending) override;
+  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
+                    StateField ffn_shift) override;
+  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
+
+ private:
+  static constexpr size_t kCounters = 4096;      // of linear_value
+  static constexpr size_t kTileCounters = 4096;  // of linear_tiles
+  static constexpr size_t kFirstNumbers = 64 * 1024;
+  static constexpr int kInputStages = 4;
+  struct InputStage {
+    void* pinned = nullptr;
+    cudaEvent_t free = nullptr;
+  };
+
+  // The current device is a property of the calling thread, and ours may change between steps.
+  void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
+
+  static std::byte* slot_at(const State& state, int64_t slot);
+  Status check_layer(int64_t width);
+  Status grow_input(size_t numbers);
+
+  // Row counts that come again and again: worth trying out the library's candidates.
+  static bool worth_timing(int64_t rows) { return rows % 4 == 0; }
+
+  static bool few_rows(Tensor in, const Weight& weight);
+  bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) const;
+  static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
+
+  // The beginning of each matrix, where the first is so large that the kernel which wants it cannot have all
+  // of it on its way by itself.
+  static gpu::Ahead bring_ahead(std::initializer_list<const Weight*> weights, int64_t most);
+
+  // p.r, p.k, p.v and the first halves of the low-rank paths, in one launch.
+  void first_products7(const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
+                       const Projected7& p, const gpu::LowRows7& low, Scratch& scratch);
+
+  // For more rows than our own kernels pay for: two chains of low-rank products beside the large ones.
+  void project_by_library7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                           bool first_block, Tensor v_first, const Projected7& p, const gpu::LowRows7& low,
+                           Scratch& scratch);
+  void linear_value(Tensor in, const Weight& weight, Tensor out);
+
+  // out = act(in @ first^T) @ second^T
+  void low_rank_path(const gpu::Queue& side, Tensor in, const LowRank& path, Tensor low, Tensor out,
+                     std::optional<Activation> act);
+
+  // hidden = relu²(in @ key^T)
+  void key_product(Tensor in, const Weight& key, Tensor hidden);
+
+  // low = tanh(in @ first^T), the first half of RWKV-6's low-rank paths
+  void low_product(const gpu::Queue& queue, Tensor in, const Weight& first, Tensor low);
+
+  // The side queues run beside the main one until join.
+  void fork();
+  // For the first kernel behind all of them, which waits for more than the one in front and cannot start
+  // early.
+  gpu::Queue join();
+
+  // Returns the normalised rows where they were made.
+  Tensor enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
+               const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Ahead& ahead = {});
+
+  gpu::DeviceFacts facts_;
+  DeviceOptions options_;
+  gpu::Queue queue_;
+  static constexpr int kSides = gpu::kQueues - 1;
+  gpu::Queue side_[kSides];  // for small products beside large ones, between fork_ and join_
+  cudaEvent_t fork_ = nullptr, join_[kSides] = {};
+  std::unique_ptr<gpu::Gemm> gemm_;
+  gpu::Arena arena_;
+  gpu::Upload upload_;
+  gpu::StepGraphs graphs_;
+  gpu::Sampler sampler_;
+  // Counts allocations and releases; outlives this object in the buffers that it gave away.
+  std::shared_ptr<uint64_t> memory_ = std::make_shared<uint64_t>(0);
+  Buffer counters_;
+  Buffer numbers_;  // the step's index arrays
+  InputStage input_stages_[kInputStages];
+  int next_input_ = 0;
+  gpu::StepPlan plan_;
+  gpu::Chunks chunks_;
+  const void* state_base_ = nullptr;
+};
+
+}  // namespace fulmar
