@@ -17,4 +17,11 @@ Result<std::unique_ptr<LocalServer>> LocalServer::start(LoadedModel model, Serve
   return local;
 }
 
+LocalServer::~LocalServer() {
+  server_.reset();
+  if (!served_) return;
+  models_.remove(served_->model()->id);
+  let_go(std::move(served_));
+}
+
 }  // namespace fulmar

@@ -14,6 +14,8 @@ class LocalServer {
   // The model needs no vocabulary: one without gets stand-in words. Sessions live in memory only.
   static Result<std::unique_ptr<LocalServer>> start(LoadedModel model, ServeEngineFlags flags);
 
+  ~LocalServer();
+
   std::string url() const { return "http://" + server_->address(); }
   Engine& engine() { return *served_->model()->engine; }
   const Tokenizer& tokenizer() const { return *served_->model()->tokenizer; }

@@ -70,6 +70,11 @@ LocalAdmin::LocalAdmin(ModelRegistry& models, ModelFlags model, ServeEngineFlags
 LocalAdmin::~LocalAdmin() {
   jobs_.close();
   thread_.join();
+  for (Loaded& loaded : loaded_) {
+    models_.remove(loaded.served->model()->id);
+    let_go(std::move(loaded.served));
+  }
+  for (auto& served : retired_) let_go(std::move(served));
 }
 
 void LocalAdmin::work() {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "base/log.h"
 #include "cache/redis_store.h"
@@ -199,6 +200,10 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::assemble(LoadedModel model,
   facts->thinks = thinks_by_default(*parse_think_template(flags.think_template), served_id(facts->path));
   served->served_ = std::move(facts);
   return served;
+}
+
+void let_go(std::shared_ptr<ServedEngine> served) {
+  while (served.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace fulmar

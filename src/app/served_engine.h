@@ -66,4 +66,9 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   std::shared_ptr<ServedModel> served_;
 };
 
+// Lets go of an engine that nobody can find any more, as soon as the last request on it has gone. Blocks:
+// were the request's own thread to drop the last reference, the engine would end on that thread and wait for
+// itself.
+void let_go(std::shared_ptr<ServedEngine> served);
+
 }  // namespace fulmar
