@@ -205,11 +205,12 @@ class Crash:
             if (kill + 1) % 10 == 0:
                 print(f"{kill + 1} kills, {self.count['turns']} turns, {time.monotonic() - begin:.0f} s", flush=True)
         self.everybody_once()
+        self.tokens_by_session()
         self.check_levels()
         for line in self.server.log_lines("corrupt", "checksum", " error "):
             self.problem(f"log: {line}")
-        if (code := self.server.stop()) != 0:
-            self.problem(f"exit code {code} after SIGTERM; wanted 0")
+        for problem in self.server.problem_of_stop():
+            self.problem(problem)
         for name, value in sorted(self.count.items()):
             print(f"{name}: {value}")
         print(f"oldest turn gone: answered {self.oldest_gone:.2f} s before its kill")

@@ -165,8 +165,7 @@ def main():
         problems += check_system_prompt(server, flags.requests)
         problems += check_equal(server, fresh, flags.mixture)
         for each in (server, fresh):
-            if (code := each.stop()) != 0:
-                problems.append(f"exit code {code} after SIGTERM; wanted 0")
+            problems += each.problem_of_stop()
     for problem in problems[:20]:
         print(f"PROBLEM {problem}")
     return 1 if problems else 0

@@ -55,6 +55,11 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) / 1024
 
+    def problem_of_stop(self):
+        """What is wrong with how the server ends; nothing when it ends well."""
+        code = self.stop()
+        return [] if code == 0 else [f"exit code {code} after SIGTERM; wanted 0; its log ends:\n{self.log.read_text()[-1500:]}"]
+
     def log_lines(self, *words):
         return [line for line in self.log.read_text(errors="replace").splitlines() if any(w in line for w in words)]
 
