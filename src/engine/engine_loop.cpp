@@ -280,10 +280,11 @@ void EngineLoop::step() {
     prefill_speed_.add(prompt_rows, after);
     settle(parts, std::move(outcome));
   }
-  deliver();
   const auto now = Clock::now();
   keeper_->sessions().tick(now);
+  // First the figures: who has heard a row's last event does not find it still running.
   if (running_.empty() || now - published_ > kPublishEvery) publish_stats();
+  deliver();
 }
 
 void EngineLoop::obey_cancels() {
