@@ -17,7 +17,7 @@ constexpr uint64_t kOpen = 0x8000;
 constexpr int kNumberShift = 16;
 constexpr auto kSpinTime = std::chrono::microseconds(200);  // longer than the gap between loops of one step
 constexpr int kSpinsPerLook = 32;
-constexpr int64_t kChunksPerThread = 4;  // evens out threads that the system slows down
+constexpr int64_t kSharesPerThread = 2;  // of what is left, that a thread takes at a time
 
 void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -72,9 +72,7 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
   if (count <= 0) return;
   if (workers_.empty() || count <= grain) return body(0, count);
 
-  const int64_t grains = (count + grain - 1) / grain;
-  const int64_t chunks = std::min(grains, kChunksPerThread * size());
-  loop_ = {.count = count, .chunk = (grains + chunks - 1) / chunks * grain, .body = &body};
+  loop_ = {.count = count, .grain = grain, .body = &body};
   next_.store(0, std::memory_order_relaxed);
   const uint64_t number = (state_.load(std::memory_order_relaxed) >> kNumberShift) + 1;
   state_.store(number << kNumberShift | kOpen, std::memory_order_release);
@@ -96,12 +94,18 @@ std::span<float> ThreadPool::workspace(size_t floats) {
   return {workspace_.get(), workspace_floats_};
 }
 
+// Large chunks at first, because memory likes long streams, and small ones at the end, because the threads
+// should finish together though the system may slow any of them down.
 void ThreadPool::take_chunks() {
   const Loop loop = loop_;
-  while (true) {
-    const int64_t begin = next_.fetch_add(loop.chunk, std::memory_order_relaxed);
-    if (begin >= loop.count) return;
-    (*loop.body)(begin, std::min(begin + loop.chunk, loop.count));
+  const int64_t shares = kSharesPerThread * size();
+  int64_t begin = next_.load(std::memory_order_relaxed);
+  while (begin < loop.count) {
+    const int64_t grains = (loop.count - begin) / loop.grain / shares;
+    const int64_t end = std::min(begin + std::max<int64_t>(1, grains) * loop.grain, loop.count);
+    if (!next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+    (*loop.body)(begin, end);
+    begin = next_.load(std::memory_order_relaxed);
   }
 }
 

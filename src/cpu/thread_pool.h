@@ -44,7 +44,7 @@ class ThreadPool {
   // The loop being run. Written by the caller while no worker is inside, read by the workers that joined.
   struct Loop {
     int64_t count = 0;
-    int64_t chunk = 1;
+    int64_t grain = 1;
     FunctionRef<void(int64_t, int64_t)> const* body = nullptr;
   };
 
