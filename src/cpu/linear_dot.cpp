@@ -1,6 +1,8 @@
 // Tiles of outputs x rows held in registers: each weight is widened once for all rows.
 #include "cpu/linear_dot.h"
 
+#include <algorithm>
+
 #include "cpu/simd_targets.h"
 
 // Highway's loop over targets must come before the per-target headers.
@@ -18,6 +20,8 @@ namespace fulmar::HWY_NAMESPACE {
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kPrefetchBytes = 4096;  // least distance; covers the latency of memory
+constexpr int kGroupRows = 4;            // whose sums fit into registers together
+constexpr int64_t kGroupOutputs = 12;    // whose weights the groups share from the first level
 constexpr int kSecondLevel = 2;          // the first level tracks too few misses to keep memory busy
 
 // One row reads its weights as a single stream; more rows share each widened weight among more outputs.
@@ -83,36 +87,51 @@ HWY_INLINE void dot_tile(const E* weight, size_t depth, const float* in, size_t 
   }
 }
 
-// Outputs [first, last) for kRows rows.
+// Outputs [first, last) of rows [row, row + kRows).
 template <int kRows, class E>
-HWY_INLINE void dot_rows(const DotProduct& p, int64_t first, int64_t last) {
+HWY_INLINE void dot_rows(const DotProduct& p, int64_t row, int64_t first, int64_t last) {
   constexpr int kOutputs = outputs_per_tile(kRows);
   const E* const weight = reinterpret_cast<const E*>(p.weight);
   const auto depth = static_cast<size_t>(p.depth);
   const auto in_stride = static_cast<size_t>(p.in_stride);
   const auto out_stride = static_cast<size_t>(p.out_stride);
+  const float* const in = p.in + row * p.in_stride;
+  float* const out = p.out + row * p.out_stride;
   int64_t o = first;
   for (; o + kOutputs <= last; o += kOutputs) {
-    dot_tile<kOutputs, kRows>(weight + o * p.depth, depth, p.in, in_stride, p.out + o, out_stride);
+    dot_tile<kOutputs, kRows>(weight + o * p.depth, depth, in, in_stride, out + o, out_stride);
   }
   for (; o < last; ++o) {
-    dot_tile<1, kRows>(weight + o * p.depth, depth, p.in, in_stride, p.out + o, out_stride);
+    dot_tile<1, kRows>(weight + o * p.depth, depth, in, in_stride, out + o, out_stride);
   }
 }
 
 template <class E>
-void dot_all_rows(const DotProduct& p, int64_t first, int64_t last) {
-  switch (p.rows) {
+HWY_INLINE void dot_group(const DotProduct& p, int64_t row, int64_t rows, int64_t first, int64_t last) {
+  switch (rows) {
     case 1:
-      return dot_rows<1, E>(p, first, last);
+      return dot_rows<1, E>(p, row, first, last);
     case 2:
-      return dot_rows<2, E>(p, first, last);
+      return dot_rows<2, E>(p, row, first, last);
     case 3:
-      return dot_rows<3, E>(p, first, last);
-    case 4:
-      return dot_rows<4, E>(p, first, last);
+      return dot_rows<3, E>(p, row, first, last);
+    case kGroupRows:
+      return dot_rows<kGroupRows, E>(p, row, first, last);
     default:
-      break;  // kMostDotRows
+      break;  // no rows
+  }
+}
+
+// Rows beyond one group meet the same few weights one group after the other.
+template <class E>
+void dot_all_rows(const DotProduct& p, int64_t first, int64_t last) {
+  if (p.rows <= kGroupRows) return dot_group<E>(p, 0, p.rows, first, last);
+  const int64_t groups = (p.rows + kGroupRows - 1) / kGroupRows;
+  for (int64_t o = first; o < last; o += kGroupOutputs) {
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t row = p.rows * group / groups, end = p.rows * (group + 1) / groups;
+      dot_group<E>(p, row, end - row, o, std::min(o + kGroupOutputs, last));
+    }
   }
 }
 

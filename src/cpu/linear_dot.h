@@ -1,4 +1,5 @@
-// Dot products of stored weights with a few rows of input: what decode runs. Knows nothing of threads.
+// Dot products of stored weights with a few rows of input: what decode of small batches runs. Knows nothing
+// of threads.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace fulmar {
 
-constexpr int64_t kMostDotRows = 4;
+// Beyond, packing the rows pays.
+constexpr int64_t kMostDotRows = 16;
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
 struct DotProduct {
