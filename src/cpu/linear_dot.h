@@ -9,7 +9,7 @@
 namespace fulmar {
 
 // Beyond, packing the rows pays.
-constexpr int64_t kMostDotRows = 16;
+constexpr int64_t kMostDotRows = 12;
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
 struct DotProduct {
