@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 
+#include "model/stack.h"
 #include "model/state_pool.h"
 #include "tensor/convert.h"
 
@@ -102,14 +103,8 @@ class Stock {
   Status status_;
 };
 
-struct Layer7 {
-  TimeMix7 att;
-  ChannelMix7 ffn;
-};
-struct Layer6 {
-  TimeMix6 att;
-  ChannelMix6 ffn;
-};
+using Layer7 = Layer<TimeMix7, ChannelMix7>;
+using Layer6 = Layer<TimeMix6, ChannelMix6>;
 
 Layer7 make_layer7(Stock& stock, const ModelConfig& config) {
   const int64_t c = config.n_embd;
