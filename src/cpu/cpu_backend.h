@@ -13,7 +13,7 @@
 
 namespace fulmar {
 
-class CpuOps final : public Ops {
+class CpuOps : public Ops {
  public:
   explicit CpuOps(const CpuOptions& options);
 

@@ -1,4 +1,4 @@
-// Tiles of outputs x rows held in registers: each weight is widened once for all rows.
+// Tiles of outputs x rows held in registers: each weight is widened once for all rows of a tile.
 #include "cpu/linear_dot.h"
 
 #include <algorithm>
@@ -18,131 +18,255 @@ HWY_BEFORE_NAMESPACE();
 namespace fulmar::HWY_NAMESPACE {
 
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
+constexpr int kTileOutputs = 4;
+constexpr int64_t kGroupRows = kManyRegisters ? 6 : 3;  // whose sums fit into registers beside one weight
+constexpr size_t kWays = 4;           // independent sums of a single row, to hide the latency of one
+constexpr size_t kAheadBytes = 4096;  // least distance of what a single row fetches; covers memory's latency
 constexpr size_t kLineBytes = 64;
-constexpr size_t kPrefetchBytes = 4096;  // least distance; covers the latency of memory
-constexpr int kGroupRows = 4;            // whose sums fit into registers together
-constexpr int64_t kGroupOutputs = 12;    // whose weights the groups share from the first level
-constexpr int kSecondLevel = 2;          // the first level tracks too few misses to keep memory busy
+constexpr int64_t kBlockBytes = 32 * 1024;  // weights that the groups share from the second level
+constexpr int64_t kPartDepth = 1024;        // terms of a group's rows that stay in the first level
+constexpr int kSecondLevel = 2;             // the first level tracks too few misses to keep memory busy
 
-// One row reads its weights as a single stream; more rows share each widened weight among more outputs.
-constexpr int outputs_per_tile(int rows) { return rows == 1 ? 1 : rows == 2 || kManyRegisters ? 4 : 2; }
+// Weights that are needed next, fetched a few lines at a time while others are multiplied.
+struct Ahead {
+  const std::byte* next;
+  const std::byte* last;
 
-// Independent sums per output and row, enough to hide the latency of one.
-constexpr int ways_per_tile(int rows) { return rows == 1 ? 4 : 1; }
+  HWY_INLINE void fetch(size_t bytes) {
+    for (size_t line = 0; line < bytes; line += kLineBytes) {
+      __builtin_prefetch(next, 0, kSecondLevel);
+      next = HWY_MIN(next + kLineBytes, last);
+    }
+  }
+};
 
-// One vector's worth of terms, or the `rest` of them at the end of the rows, for a tile.
+// What a tile multiplies: `depth` terms of weight rows `weight_stride` apart with rows `in_stride` apart.
+template <class E>
+struct Tile {
+  const E* weight = nullptr;
+  size_t weight_stride = 0;
+  const float* in = nullptr;
+  size_t in_stride = 0;
+  size_t depth = 0;
+  float* out = nullptr;
+  size_t out_stride = 0;
+  bool fresh = true;  // else the sums are added to what `out` holds
+};
+
+// One vector's worth of terms, or the `rest` of them at the end of the rows.
 template <bool kIsRest, int kOutputs, int kRows, class E>
-HWY_INLINE void add_terms(const E* weight, size_t depth, const float* in, size_t in_stride, size_t rest,
-                          F32Vec (&sum)[kOutputs][kRows]) {
+HWY_INLINE void add_terms(const Tile<E>& t, size_t k, F32Vec (&sum)[kRows][kOutputs]) {
+  const size_t rest = t.depth - k;
   F32Vec x[kRows];
   for (size_t r = 0; r < kRows; ++r) {
-    const float* const from = in + r * in_stride;
+    const float* const from = t.in + r * t.in_stride + k;
     x[r] = kIsRest ? load_weights_tail(from, rest) : load_weights(from);
   }
   for (size_t o = 0; o < kOutputs; ++o) {
-    const E* const from = weight + o * depth;
+    const E* const from = t.weight + o * t.weight_stride + k;
     const F32Vec w = kIsRest ? load_weights_tail(from, rest) : load_weights(from);
-    for (size_t r = 0; r < kRows; ++r) sum[o][r] = hn::MulAdd(w, x[r], sum[o][r]);
+    for (size_t r = 0; r < kRows; ++r) sum[r][o] = hn::MulAdd(w, x[r], sum[r][o]);
   }
 }
 
-// kOutputs x kRows dot products of length `depth`; `weight` and `in` point at the tile's first row.
-template <int kOutputs, int kRows, class E>
-HWY_INLINE void dot_tile(const E* weight, size_t depth, const float* in, size_t in_stride, float* out,
-                         size_t out_stride) {
+template <size_t kCount>
+HWY_INLINE void clear(F32Vec (&sum)[kCount]) {
+  for (auto& s : sum) s = hn::Zero(F32());
+}
+
+HWY_INLINE void put_sum(F32Vec sum, bool fresh, float* to) {
+  const float total = hn::GetLane(hn::SumOfLanes(F32(), sum));
+  *to = fresh ? total : *to + total;
+}
+
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE void put_sums(const F32Vec (&sum)[kTileOutputs], bool fresh, float* to) {
+  for (int o = 0; o < kTileOutputs; ++o) put_sum(sum[o], fresh, to + o);
+}
+#else
+// The blocks of 128 bits added to each other, halves first.
+template <class D>
+HWY_INLINE hn::Vec<hn::Full128<float>> add_blocks(D d, hn::Vec<D> v) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return v;
+  } else {
+    const hn::Half<D> half;
+    return add_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+
+// Adds the lanes of four vectors at once: turned like a 4 x 4 matrix within blocks, then block onto block.
+HWY_INLINE void put_sums(const F32Vec (&sum)[kTileOutputs], bool fresh, float* to) {
   const F32 d;
-  const size_t lanes = hn::Lanes(d);
-  constexpr int kWays = ways_per_tile(kRows);
-  // The same place in a following tile: rows are contiguous, so every line is fetched once and in time.
-  const size_t tile_bytes = kOutputs * depth * sizeof(E);
-  const size_t ahead = (kPrefetchBytes + tile_bytes - 1) / tile_bytes * tile_bytes;
+  const hn::Full128<float> four;
+  const hn::RepartitionToWide<F32> wide;
+  const auto pair = [&](F32Vec a, F32Vec b) {
+    return hn::BitCast(wide, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  };
+  const auto ab = pair(sum[0], sum[1]), ce = pair(sum[2], sum[3]);
+  const F32Vec all = hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, ab, ce)),
+                             hn::BitCast(d, hn::InterleaveUpper(wide, ab, ce)));
+  const auto total = add_blocks(d, all);
+  hn::StoreU(fresh ? total : hn::Add(hn::LoadU(four, to), total), four, to);
+}
+#endif
 
-  F32Vec sum[kWays][kOutputs][kRows];
-  for (auto& way : sum) {
-    for (auto& output : way) {
-      for (auto& row : output) row = hn::Zero(d);
-    }
-  }
+// kOutputs x kRows dot products.
+template <int kOutputs, int kRows, bool kIsShared, class E>
+HWY_INLINE void multiply_tile(const Tile<E>& t, Ahead& ahead) {
+  const size_t lanes = hn::Lanes(F32());
+  // Several groups of rows pass while the next weights come.
+  const size_t bytes = kOutputs * lanes * sizeof(E) / (kIsShared ? 2 : 1);
+  F32Vec sum[kRows][kOutputs];
+  for (auto& row : sum) clear(row);
   size_t k = 0;
-  for (; k + kWays * lanes <= depth; k += kWays * lanes) {
-    for (size_t o = 0; o < kOutputs; ++o) {
-      const auto* const at = reinterpret_cast<const std::byte*>(weight + o * depth + k);
-      for (size_t line = 0; line < kWays * lanes * sizeof(E); line += kLineBytes) {
-        __builtin_prefetch(at + ahead + line, 0, kSecondLevel);
-      }
-    }
-    for (size_t way = 0; way < kWays; ++way) {
-      add_terms<false>(weight + k + way * lanes, depth, in + k + way * lanes, in_stride, 0, sum[way]);
-    }
+  for (; k + lanes <= t.depth; k += lanes) {
+    ahead.fetch(bytes);
+    add_terms<false>(t, k, sum);
   }
-  for (; k + lanes <= depth; k += lanes) add_terms<false>(weight + k, depth, in + k, in_stride, 0, sum[0]);
-  if (k < depth) add_terms<true>(weight + k, depth, in + k, in_stride, depth - k, sum[0]);
-
+  if (k < t.depth) add_terms<true>(t, k, sum);
   for (size_t r = 0; r < kRows; ++r) {
-    for (size_t o = 0; o < kOutputs; ++o) {
-      F32Vec total = sum[0][o][r];
-      for (size_t way = 1; way < kWays; ++way) total = hn::Add(total, sum[way][o][r]);
-      out[r * out_stride + o] = hn::GetLane(hn::SumOfLanes(d, total));
+    float* const to = t.out + r * t.out_stride;
+    if constexpr (kOutputs == kTileOutputs) {
+      put_sums(sum[r], t.fresh, to);
+    } else {
+      for (size_t o = 0; o < kOutputs; ++o) put_sum(sum[r][o], t.fresh, to + o);
     }
   }
 }
 
-// Outputs [first, last) of rows [row, row + kRows).
-template <int kRows, class E>
-HWY_INLINE void dot_rows(const DotProduct& p, int64_t row, int64_t first, int64_t last) {
-  constexpr int kOutputs = outputs_per_tile(kRows);
-  const E* const weight = reinterpret_cast<const E*>(p.weight);
-  const auto depth = static_cast<size_t>(p.depth);
-  const auto in_stride = static_cast<size_t>(p.in_stride);
-  const auto out_stride = static_cast<size_t>(p.out_stride);
-  const float* const in = p.in + row * p.in_stride;
-  float* const out = p.out + row * p.out_stride;
-  int64_t o = first;
-  for (; o + kOutputs <= last; o += kOutputs) {
-    dot_tile<kOutputs, kRows>(weight + o * p.depth, depth, in, in_stride, out + o, out_stride);
+// Outputs [first, last) of kRows rows.
+template <int kRows, bool kIsShared, class E>
+HWY_INLINE void multiply_outputs(Tile<E> t, int64_t outputs, Ahead& ahead) {
+  int64_t o = 0;
+  for (; o + kTileOutputs <= outputs; o += kTileOutputs) {
+    multiply_tile<kTileOutputs, kRows, kIsShared>(t, ahead);
+    t.weight += kTileOutputs * t.weight_stride;
+    t.out += kTileOutputs;
   }
-  for (; o < last; ++o) {
-    dot_tile<1, kRows>(weight + o * p.depth, depth, in, in_stride, out + o, out_stride);
+  for (; o < outputs; ++o) {
+    multiply_tile<1, kRows, kIsShared>(t, ahead);
+    t.weight += t.weight_stride;
+    t.out += 1;
   }
 }
 
-template <class E>
-HWY_INLINE void dot_group(const DotProduct& p, int64_t row, int64_t rows, int64_t first, int64_t last) {
+template <bool kIsShared, class E>
+HWY_INLINE void multiply_group(const Tile<E>& t, int64_t rows, int64_t outputs, Ahead& ahead) {
   switch (rows) {
     case 1:
-      return dot_rows<1, E>(p, row, first, last);
+      return multiply_outputs<1, kIsShared>(t, outputs, ahead);
     case 2:
-      return dot_rows<2, E>(p, row, first, last);
+      return multiply_outputs<2, kIsShared>(t, outputs, ahead);
     case 3:
-      return dot_rows<3, E>(p, row, first, last);
-    case kGroupRows:
-      return dot_rows<kGroupRows, E>(p, row, first, last);
+      return multiply_outputs<3, kIsShared>(t, outputs, ahead);
     default:
-      break;  // no rows
+      break;
+  }
+  if constexpr (kManyRegisters) {
+    switch (rows) {
+      case 4:
+        return multiply_outputs<4, kIsShared>(t, outputs, ahead);
+      case 5:
+        return multiply_outputs<5, kIsShared>(t, outputs, ahead);
+      case 6:
+        return multiply_outputs<6, kIsShared>(t, outputs, ahead);
+      default:
+        break;
+    }
   }
 }
 
-// Rows beyond one group meet the same few weights one group after the other.
+// Outputs [first, last) of every group, whose rows meet the same weights one after the other.
 template <class E>
-void dot_all_rows(const DotProduct& p, int64_t first, int64_t last) {
-  if (p.rows <= kGroupRows) return dot_group<E>(p, 0, p.rows, first, last);
+void multiply_block(const DotProduct& p, int64_t first, int64_t last, Ahead ahead) {
   const int64_t groups = (p.rows + kGroupRows - 1) / kGroupRows;
-  for (int64_t o = first; o < last; o += kGroupOutputs) {
+  Tile<E> tile = {.weight_stride = static_cast<size_t>(p.depth),
+                  .in_stride = static_cast<size_t>(p.in_stride),
+                  .out_stride = static_cast<size_t>(p.out_stride)};
+  for (int64_t k = 0; k == 0 || k < p.depth; k += kPartDepth) {
+    tile.weight = reinterpret_cast<const E*>(p.weight) + first * p.depth + k;
+    tile.depth = static_cast<size_t>(std::min(kPartDepth, p.depth - k));
+    tile.fresh = k == 0;
     for (int64_t group = 0; group < groups; ++group) {
       const int64_t row = p.rows * group / groups, end = p.rows * (group + 1) / groups;
-      dot_group<E>(p, row, end - row, o, std::min(o + kGroupOutputs, last));
+      tile.in = p.in + row * p.in_stride + k;
+      tile.out = p.out + row * p.out_stride + first;
+      if (groups == 1) {
+        multiply_group<false>(tile, end - row, last - first, ahead);
+      } else {
+        multiply_group<true>(tile, end - row, last - first, ahead);
+      }
     }
   }
+}
+
+template <class E>
+void multiply_rows(const DotProduct& p, int64_t first, int64_t last) {
+  const int64_t row_bytes = p.depth * static_cast<int64_t>(sizeof(E));
+  const int64_t tile_bytes = std::max<int64_t>(1, kTileOutputs * row_bytes);
+  const int64_t outputs = std::max<int64_t>(1, kBlockBytes / tile_bytes) * kTileOutputs;
+  for (int64_t o = first; o < last; o += outputs) {
+    const int64_t end = std::min(o + outputs, last);
+    const std::byte* const next = p.weight + end * row_bytes;
+    multiply_block<E>(p, o, end, {next, next + outputs * row_bytes});
+  }
+}
+
+// One output of a single row; `distance` bytes on lies the weight that is fetched meanwhile.
+template <class E>
+HWY_INLINE float dot_row(const E* weight, const float* in, size_t depth, size_t distance) {
+  const size_t lanes = hn::Lanes(F32());
+  F32Vec sum[kWays];
+  clear(sum);
+  size_t k = 0;
+  for (; k + kWays * lanes <= depth; k += kWays * lanes) {
+    const std::byte* const ahead = reinterpret_cast<const std::byte*>(weight + k) + distance;
+    for (size_t line = 0; line < kWays * lanes * sizeof(E); line += kLineBytes) {
+      __builtin_prefetch(ahead + line, 0, kSecondLevel);
+    }
+    for (size_t way = 0; way < kWays; ++way) {
+      const size_t at = k + way * lanes;
+      sum[way] = hn::MulAdd(load_weights(weight + at), load_weights(in + at), sum[way]);
+    }
+  }
+  for (; k + lanes <= depth; k += lanes) {
+    sum[0] = hn::MulAdd(load_weights(weight + k), load_weights(in + k), sum[0]);
+  }
+  if (k < depth) {
+    sum[0] =
+        hn::MulAdd(load_weights_tail(weight + k, depth - k), load_weights_tail(in + k, depth - k), sum[0]);
+  }
+  for (size_t way = 1; way < kWays; ++way) sum[0] = hn::Add(sum[0], sum[way]);
+  return hn::GetLane(hn::SumOfLanes(F32(), sum[0]));
+}
+
+// A single row reads its weights as one stream. What is fetched is the same place in a later weight row: rows
+// are contiguous, so every line is fetched once.
+template <class E>
+void multiply_row(const DotProduct& p, int64_t first, int64_t last) {
+  const auto depth = static_cast<size_t>(p.depth);
+  const size_t row_bytes = std::max<size_t>(1, depth * sizeof(E));
+  const size_t distance = (kAheadBytes + row_bytes - 1) / row_bytes * row_bytes;
+  for (int64_t o = first; o < last; ++o) {
+    p.out[o] = dot_row(reinterpret_cast<const E*>(p.weight) + o * p.depth, p.in, depth, distance);
+  }
+}
+
+template <class E>
+void multiply(const DotProduct& p, int64_t first, int64_t last) {
+  if (p.rows == 1) return multiply_row<E>(p, first, last);
+  multiply_rows<E>(p, first, last);
 }
 
 void DotOutputs(const DotProduct& p, int64_t first, int64_t last) {
   switch (p.kind) {
     case WeightKind::f32:
-      return dot_all_rows<float>(p, first, last);
+      return multiply<float>(p, first, last);
     case WeightKind::f16:
-      return dot_all_rows<hwy::float16_t>(p, first, last);
+      return multiply<hwy::float16_t>(p, first, last);
     case WeightKind::bf16:
-      return dot_all_rows<hwy::bfloat16_t>(p, first, last);
+      return multiply<hwy::bfloat16_t>(p, first, last);
   }
 }
 

@@ -9,7 +9,7 @@
 namespace fulmar {
 
 // Beyond, packing the rows pays.
-constexpr int64_t kMostDotRows = 12;
+constexpr int64_t kMostDotRows = 32;
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
 struct DotProduct {
@@ -23,9 +23,10 @@ struct DotProduct {
   int64_t out_stride = 0;
 };
 
-// Computes the outputs [first, last) of every row. Order of summation: lane l of a vector of L lanes sums
-// k = l, l + L, l + 2L, ... (with one row, four such sums over every fourth vector, added at the end); the
-// lanes are then added pairwise.
+// Computes the outputs [first, last) of every row. Order of summation with one row: lane l of a vector of L
+// lanes sums k = l, l + L, l + 2L, ... in four sums over every fourth vector, which are added at the end,
+// then the lanes. With more rows, the same for every number of them: the lanes' sums over each 1,024 terms,
+// the lanes of each, and these parts in turn.
 void dot_outputs(const DotProduct& product, int64_t first, int64_t last);
 
 }  // namespace fulmar

@@ -136,7 +136,7 @@ TEST(Linear, LargerThanOneBlock) {
     expect_right(pool, kind, 16, 1000, 1000);
     expect_right(pool, kind, 129, 1000, 257);
     expect_right(pool, kind, 600, 40, 257);
-    expect_right(pool, kind, 9, 5000, 33);
+    for (int64_t rows : {1, 2, 9, 20, 40}) expect_right(pool, kind, rows, 5000, 33);
   }
 }
 
