@@ -265,26 +265,37 @@ void EngineLoop::step() {
     parts.push_back({running_[i].get(), feed[i]});
     if (!items[i].decoding) prompt_rows += feed[i];
   }
-  if (!parts.empty()) {
-    moved_ = true;
-    const auto before = Clock::now();
-    StepRunner::Outcome outcome = runner_.run(parts, keeper_->view());
-    const auto after = Clock::now();
-    for (const StepPart& part : parts) {
-      const bool decoding = part.sequence->phase == Sequence::Phase::decode;
-      (decoding ? part.sequence->decode_seconds : part.sequence->prefill_seconds) +=
-          seconds_between(before, after);
-    }
-    counters_.steps++;
-    counters_.prompt_tokens += prompt_rows;
-    prefill_speed_.add(prompt_rows, after);
-    settle(parts, std::move(outcome));
+  if (!parts.empty()) run_parts(parts, prompt_rows);
+  // An asynchronous device gets its next step first where there is one.
+  const bool later = runner_.asynchronous() && !parts.empty() && !running_.empty();
+  if (!later) report();
+}
+
+void EngineLoop::run_parts(std::span<const StepPart> parts, int64_t prompt_rows) {
+  moved_ = true;
+  const auto before = Clock::now();
+  runner_.begin(parts, keeper_->view());
+  if (runner_.asynchronous()) report();
+  StepRunner::Outcome outcome = runner_.finish(parts);
+  const auto after = Clock::now();
+  for (const StepPart& part : parts) {
+    const bool decoding = part.sequence->phase == Sequence::Phase::decode;
+    (decoding ? part.sequence->decode_seconds : part.sequence->prefill_seconds) +=
+        seconds_between(before, after);
   }
+  counters_.steps++;
+  counters_.prompt_tokens += prompt_rows;
+  prefill_speed_.add(prompt_rows, after);
+  settle(parts, std::move(outcome));
+}
+
+// What a step leaves to do that the next one does not depend on.
+void EngineLoop::report() {
   const auto now = Clock::now();
-  keeper_->sessions().tick(now);
   // First the figures: who has heard a row's last event does not find it still running.
   if (running_.empty() || now - published_ > kPublishEvery) publish_stats();
   deliver();
+  keeper_->sessions().tick(now);
 }
 
 void EngineLoop::obey_cancels() {

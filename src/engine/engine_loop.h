@@ -62,6 +62,8 @@ class EngineLoop final : public Engine {
   void run();
   // What the step did goes into moved_.
   void step();
+  void run_parts(std::span<const StepPart> parts, int64_t prompt_rows);
+  void report();
   void obey_cancels();
   void admit();
   bool start_row(Sequence& sequence);

@@ -54,7 +54,8 @@ struct Event {
   std::vector<float> embedding;  // with embed: mean-pooled hidden state [C]
 };
 
-// Receives the events of one request. Called on the engine thread: must return at once and never block.
+// Receives the events of one request. Called on the engine thread, perhaps while the device computes: must
+// return at once, never block, and call nothing of the engine but submit, cancel and erase_session.
 // All rows of a request that moved in one step arrive in one call.
 class Listener {
  public:

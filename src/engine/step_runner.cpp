@@ -66,16 +66,18 @@ void StepRunner::pack(std::span<const StepPart> parts) {
   }
 }
 
-StepRunner::Outcome StepRunner::run(std::span<const StepPart> parts, const State& state) {
+void StepRunner::begin(std::span<const StepPart> parts, const State& state) {
   pack(parts);
-  const Tensor logits =
-      model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_row_}, state);
+  logits_ = model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_row_}, state);
+}
+
+StepRunner::Outcome StepRunner::finish(std::span<const StepPart> parts) {
   Outcome outcome;
   outcome.drawn.resize(parts.size());
   outcome.has_token.assign(parts.size(), false);
-  score(parts, logits);
+  score(parts);
   pool_hidden(parts);
-  draw(parts, logits, outcome);
+  draw(parts, outcome);
   for (const StepPart& part : parts) {
     Sequence& sequence = *part.sequence;
     if (sequence.phase == Sequence::Phase::prefill) {
@@ -87,13 +89,13 @@ StepRunner::Outcome StepRunner::run(std::span<const StepPart> parts, const State
   return outcome;
 }
 
-void StepRunner::draw(std::span<const StepPart> parts, Tensor logits, Outcome& outcome) {
+void StepRunner::draw(std::span<const StepPart> parts, Outcome& outcome) {
   std::vector<SampleRow> rows;
   std::vector<size_t> part_of;
   for (size_t i = 0; i < parts.size(); i++) {
     if (!wanted_[i].draws) continue;
     const Sequence& sequence = *parts[i].sequence;
-    if (!sequence.more_slots.empty()) mix(sequence, wanted_[i].first, logits);
+    if (!sequence.more_slots.empty()) mix(sequence, wanted_[i].first);
     SampleRow row{.logits_row = wanted_[i].first + wanted_[i].count - 1,
                   .slot = static_cast<int32_t>(sequence.slot),
                   .position = sequence.drawn.size(),
@@ -106,7 +108,7 @@ void StepRunner::draw(std::span<const StepPart> parts, Tensor logits, Outcome& o
   }
   if (rows.empty()) return;
   std::vector<SampledToken> drawn(rows.size());
-  ops_.sample(logits, rows, drawn);
+  ops_.sample(logits_, rows, drawn);
   for (size_t i = 0; i < rows.size(); i++) {
     outcome.drawn[part_of[i]] = std::move(drawn[i]);
     outcome.has_token[part_of[i]] = true;
@@ -115,33 +117,33 @@ void StepRunner::draw(std::span<const StepPart> parts, Tensor logits, Outcome& o
 
 // Puts the weighted mean of a mixture's logits into the last of its rows. Penalties depend on the row's text
 // alone, so subtracting them afterwards is the same as from each.
-void StepRunner::mix(const Sequence& sequence, int64_t first_row, Tensor logits) {
+void StepRunner::mix(const Sequence& sequence, int64_t first_row) {
   const std::vector<MixtureMember>& members = sequence.ask.state.mixture;
   double sum = 0;
   for (const MixtureMember& member : members) sum += member.weight;
-  const auto size = static_cast<size_t>(logits.cols);
+  const auto size = static_cast<size_t>(logits_.cols);
   host_row_.resize(size);
   mixed_.assign(size, 0.0);
   int64_t row = first_row;
   for (const MixtureMember& member : members) {
-    ops_.read(host_row_.data(), logits.row<float>(row++), size * sizeof(float));
+    ops_.read(host_row_.data(), logits_.row<float>(row++), size * sizeof(float));
     const double share = member.weight / sum;
     for (size_t i = 0; i < size; i++) mixed_[i] += share * static_cast<double>(host_row_[i]);
   }
   std::transform(mixed_.begin(), mixed_.end(), host_row_.begin(),
                  [](double value) { return static_cast<float>(value); });
-  ops_.write(logits.row<float>(row - 1), host_row_.data(), size * sizeof(float));
+  ops_.write(logits_.row<float>(row - 1), host_row_.data(), size * sizeof(float));
 }
 
-void StepRunner::score(std::span<const StepPart> parts, Tensor logits) {
+void StepRunner::score(std::span<const StepPart> parts) {
   for (size_t i = 0; i < parts.size(); i++) {
     Sequence& sequence = *parts[i].sequence;
     if (!sequence.ask.score_prompt || sequence.phase != Sequence::Phase::prefill) continue;
     for (int32_t j = 0; j < wanted_[i].count; j++) {
       const size_t predicted = sequence.fed + static_cast<size_t>(j) + 1;
       if (predicted >= sequence.feed.size()) break;
-      host_row_.resize(static_cast<size_t>(logits.cols));
-      ops_.read(host_row_.data(), logits.row<float>(wanted_[i].first + j), host_row_.size() * sizeof(float));
+      host_row_.resize(static_cast<size_t>(logits_.cols));
+      ops_.read(host_row_.data(), logits_.row<float>(wanted_[i].first + j), host_row_.size() * sizeof(float));
       SamplingParams plain{.temperature = 1.0f,
                            .top_logprobs = std::max(sequence.ask.sampling.top_logprobs, 0)};
       const int32_t token = sequence.feed[predicted];

@@ -32,6 +32,7 @@ class GpuOps final : public Ops {
   DType activation_dtype() const override { return options_.activation; }
   DType wkv_dtype() const override { return options_.half_state ? DType::f16 : DType::f32; }
   bool borrows_host_weights() const override { return false; }
+  bool asynchronous() const override { return true; }
   size_t memory_free() const override;
   Result<Ceilings> measure_ceilings() override;
 

@@ -39,8 +39,9 @@ class Ops {
   virtual DType residual_dtype() const { return DType::f32; }
   virtual DType shift_dtype() const { return DType::f32; }
   virtual DType wkv_dtype() const { return DType::f32; }  // as states are kept between steps
-  virtual bool borrows_host_weights() const = 0;  // true: imported weights may point into the checkpoint
-  virtual size_t memory_free() const = 0;         // bytes that allocations may still take
+  virtual bool borrows_host_weights() const = 0;       // true: imported weights may point into the checkpoint
+  virtual bool asynchronous() const { return false; }  // true: steps run on after the calls that begin them
+  virtual size_t memory_free() const = 0;              // bytes that allocations may still take
   // What the device reaches at best, measured now; nothing where a backend has no measure of its own.
   virtual Result<Ceilings> measure_ceilings() { return Ceilings{}; }
 
