@@ -1,4 +1,4 @@
-// Two loops that do nothing but load, and nothing but multiply and add.
+// Loops that do nothing but load, copy, or multiply and add.
 #include "cpu/ceilings.h"
 
 #include <algorithm>
@@ -16,7 +16,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/ceilings.cpp"
 #include "hwy/foreach_target.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 // clang-format on
 
@@ -25,7 +24,8 @@ namespace fulmar::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kStreams = 4;  // read side by side, as the dot kernel does
+constexpr size_t kStreams = 4;   // read side by side
+constexpr int kSecondLevel = 2;  // the first level tracks too few misses to keep memory busy
 constexpr size_t kPrefetchFloats = 512;
 constexpr size_t kSums = 12;  // enough to hide the latency of a multiply-add, few enough for 16 registers
 
@@ -38,7 +38,7 @@ float ReadSum(const float* from, size_t count) {
   for (auto& s : sum) s = hn::Zero(d);
   for (size_t i = 0; i + 16 <= part; i += 16) {
     for (size_t s = 0; s < kStreams; ++s) {
-      hwy::Prefetch(from + s * part + i + kPrefetchFloats);
+      __builtin_prefetch(from + s * part + i + kPrefetchFloats, 0, kSecondLevel);
       for (size_t j = 0; j < 16; j += lanes) {
         sum[s] = hn::Add(sum[s], hn::LoadU(d, from + s * part + i + j));
       }
@@ -113,6 +113,19 @@ double measure_read(ThreadPool& pool, const float* buffer, size_t blocks, double
   return static_cast<double>(blocks * kBlockFloats * sizeof(float)) / best / 1e9;
 }
 
+// From the first half of the blocks to the second.
+double measure_copy(ThreadPool& pool, float* buffer, size_t blocks, double seconds) {
+  const size_t half = blocks / 2;
+  const double best = best_of(seconds, [&] {
+    pool.parallel_for(static_cast<int64_t>(half), 1, [&](int64_t begin, int64_t end) {
+      const size_t first = static_cast<size_t>(begin) * kBlockFloats;
+      std::memcpy(buffer + half * kBlockFloats + first, buffer + first,
+                  static_cast<size_t>(end - begin) * kBlockFloats * sizeof(float));
+    });
+  });
+  return 2.0 * static_cast<double>(half * kBlockFloats * sizeof(float)) / best / 1e9;
+}
+
 double measure_multiply(ThreadPool& pool, double seconds) {
   std::atomic<float> kept = 0;
   const int64_t parts = 4 * pool.size();
@@ -130,7 +143,7 @@ double measure_multiply(ThreadPool& pool, double seconds) {
 
 Result<Ceilings> measure_ceilings(ThreadPool& pool, const CeilingOptions& options) {
   constexpr size_t kBlockBytes = kBlockFloats * sizeof(float);
-  const size_t blocks = std::max<size_t>(options.buffer_bytes / kBlockBytes, 1);
+  const size_t blocks = std::max<size_t>(options.buffer_bytes / kBlockBytes, 2);
   // One more block, so that prefetches ahead of the last one stay inside.
   const std::unique_ptr<void, decltype(&std::free)> buffer(std::aligned_alloc(64, (blocks + 1) * kBlockBytes),
                                                            &std::free);
@@ -139,9 +152,11 @@ Result<Ceilings> measure_ceilings(ThreadPool& pool, const CeilingOptions& option
                                           " bytes to measure memory speed"};
   }
   std::memset(buffer.get(), 0, (blocks + 1) * kBlockBytes);
-  const double half = options.seconds / 2;
-  return Ceilings{.read_gbs = measure_read(pool, static_cast<const float*>(buffer.get()), blocks, half),
-                  .gflops = measure_multiply(pool, half)};
+  auto* const floats = static_cast<float*>(buffer.get());
+  const double third = options.seconds / 3;
+  return Ceilings{.read_gbs = measure_read(pool, floats, blocks, third),
+                  .copy_gbs = measure_copy(pool, floats, blocks, third),
+                  .gflops = measure_multiply(pool, third)};
 }
 
 }  // namespace fulmar

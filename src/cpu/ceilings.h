@@ -1,4 +1,5 @@
-// Measures how fast this machine reads memory and multiplies, with the threads that the kernels use.
+// Measures how fast this machine reads and copies memory and multiplies, with the threads that the kernels
+// use.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace fulmar {
 
 struct CeilingOptions {
   size_t buffer_bytes = size_t{1} << 30;  // read in turn, so it should be many times the last cache
-  double seconds = 1.0;                   // for both measurements together
+  double seconds = 1.0;                   // for all measurements together
 };
 
 // The best of several rounds, because anything else that runs on the machine only ever slows a round down.

@@ -12,6 +12,8 @@ TEST(Ceilings, ArePlausible) {
   ASSERT_TRUE(ceilings.ok());
   EXPECT_GT(ceilings->read_gbs, 0.01);
   EXPECT_LT(ceilings->read_gbs, 1e5);
+  EXPECT_GT(ceilings->copy_gbs, 0.01);
+  EXPECT_LT(ceilings->copy_gbs, 1e5);
   EXPECT_GT(ceilings->gflops, 0.01);
   EXPECT_LT(ceilings->gflops, 1e5);
 }
