@@ -16,7 +16,9 @@ namespace fulmar::gpu {
 
 constexpr int kHeadTiles = kHeadSize / 16;  // tiles of 16 value channels
 constexpr int kWalkWarps = kHeadTiles;      // of a block: one per tile
-constexpr int kStages = 3;                  // chunks in shared memory
+// Chunks in shared memory: where there are fewer blocks than multiprocessors, each has to hide the memory's
+// latency by itself.
+constexpr int kStages = 3, kStagesAlone = 6;
 
 using WalkState = float[8][4];
 using WalkOutput = float[2][4];  // y^T [16 values, 16 rows]: tile of 8 rows, accumulator element
@@ -24,6 +26,33 @@ using WalkOutput = float[2][4];  // y^T [16 values, 16 rows]: tile of 8 rows, ac
 // Where key channel `key` stands among the columns of accumulator tiles: tile, and column g within it.
 __device__ constexpr int tile_of(int key) { return key % 16 / 2; }
 __device__ constexpr int column_of(int key) { return 2 * (key / 16) + key % 2; }
+
+// Operands of the state's update: pairs of rows by key channel, and V^T (or the like) as left operand. Lanes
+// are shuffled so that the kernels which put them together write to different banks.
+using KeyOperand = Half[8][kWarp][4];           // [tile j][key_place(j, lane)][rows 2q, 2q+1, 2q+8, 2q+9]
+using ValueOperand = uint4[kHeadTiles][kWarp];  // [tile][value_place(tile, lane)]
+__device__ constexpr int key_place(int tile, int lane) { return lane ^ tile; }
+__device__ constexpr int value_place(int tile, int lane) { return lane ^ lane >> 3 ^ (tile & 1) << 2; }
+
+// One 16 x 16 product of two factors [16 rows, 64 keys] over a warp: accumulator tile n is columns 8n to
+// 8n + 7.
+using Factor = Half[kChunk][kHeadSize + 8];  // padded against bank conflicts
+__device__ __forceinline__ void multiply_factors(const Factor& left, const Factor& right,
+                                                 float (&sum)[2][4]) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const auto word = [](const Half* at) { return *reinterpret_cast<const uint32_t*>(at); };
+#pragma unroll
+  for (int step = 0; step < kHeadSize / 16; step++) {
+    const int at = step * 16 + 2 * q;
+    const uint32_t a0 = word(&left[g][at]), a1 = word(&left[g + 8][at]), a2 = word(&left[g][at + 8]),
+                   a3 = word(&left[g + 8][at + 8]);
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      matrix_multiply_add<Half>(sum[n], a0, a1, a2, a3, word(&right[n * 8 + g][at]),
+                                word(&right[n * 8 + g][at + 8]));
+    }
+  }
+}
 
 template <class S>
 __device__ void load_state(const S* row, WalkState& s, int element) {
@@ -42,7 +71,7 @@ __device__ void store_state(S* row, const WalkState& s, int element) {
   }
 }
 
-template <class Data, class T, class S>
+template <class Data, class T, class S, int kStages>
 __global__ void __launch_bounds__(kWalkWarps* kWarp)
     chunk_walk_kernel(Batch batch, Chunks chunks, const Data* data, int64_t n_head, Slots<S> slots, T* y,
                       int64_t y_stride) {
@@ -96,18 +125,34 @@ __global__ void __launch_bounds__(kWalkWarps* kWarp)
   store_state(row + 8 * kHeadSize, state, 2);
 }
 
-template <class T, class S, class Data>
-void walk_chunks(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head, StateField wkv,
-                 Tensor y, const Data* data) {
+template <class T, class S, int kStages, class Data>
+void walk_chunks_of(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
+                    StateField wkv, Tensor y, const Data* data) {
   constexpr size_t kShared = kStages * sizeof(Data);
-  static const bool allowed = [] {
-    allow_shared(chunk_walk_kernel<Data, T, S>, kShared);
+  const auto kernel = chunk_walk_kernel<Data, T, S, kStages>;
+  static const bool allowed = [kernel] {
+    allow_shared(kernel, kShared);
     return true;
   }();
   (void)allowed;
   const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
-  launch(queue, chunk_walk_kernel<Data, T, S>, grid, dim3(kWalkWarps * kWarp), kShared, batch, chunks, data,
-         n_head, slots_of<S>(wkv), y.as<T>(), y.stride);
+  launch(queue, kernel, grid, dim3(kWalkWarps * kWarp), kShared, batch, chunks, data, n_head,
+         slots_of<S>(wkv), y.as<T>(), y.stride);
+}
+
+template <class Data>
+void walk_chunks(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head, StateField wkv,
+                 Tensor y, const Data* data, int multiprocessors) {
+  const bool alone = n_head * batch.sequences <= multiprocessors;
+  with_activation(y.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    const auto with = [&](auto state) {
+      using S = decltype(state);
+      if (alone) return walk_chunks_of<T, S, kStagesAlone>(queue, batch, chunks, n_head, wkv, y, data);
+      walk_chunks_of<T, S, kStages>(queue, batch, chunks, n_head, wkv, y, data);
+    };
+    wkv.dtype == DType::f32 ? with(float{}) : with(Half{});
+  });
 }
 
 }  // namespace fulmar::gpu

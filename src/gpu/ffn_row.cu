@@ -1,7 +1,9 @@
 // relu² feed-forward of one row: every block takes some of the hidden channels, streams their part of the key
 // matrix and, where relu² leaves something, multiplies it with its row of the value matrix (stored
-// transposed, [F, C]) at once. A second kernel adds up what the blocks have found, in order.
+// transposed, [F, C]) at once. A second kernel adds up what the blocks have found, in order. RWKV-6's gate
+// comes along: its matrix is streamed behind the key's, and the second kernel multiplies by it.
 #include <algorithm>
+#include <type_traits>
 
 #include "base/check.h"
 #include "gpu/element.h"
@@ -23,39 +25,47 @@ constexpr int kVector = 8;      // elements of 16 bytes
 
 template <class T>
 struct Arguments {
-  const T *in, *key, *value;  // [K]; [F, K]; [F, C]
-  float* partial;             // [blocks, C]
-  int k, cols, tiles;         // K, C, F / 16
+  const T *in, *key, *value;       // [K]; [F, K]; [F, C]
+  float* partial;                  // [blocks, C]
+  int k, cols, tiles;              // K, C, F / 16
+  const T *gate_in, *gate_weight;  // [K]; [C, K]
+  T* gate;                         // [C], before its activation
+  int all_tiles;                   // those of the gate included
 };
 
 // What the warp's share of the inputs gives for all tiles of the block: tiles blockIdx.x, + gridDim.x, ...,
 // inputs warp * kPiece, + kWarps * kPiece, ... No barrier between tiles: the stream of weights does not
 // pause.
-template <class T>
+template <class T, bool kGated>
 __device__ void stream_keys(const Arguments<T>& a, float (*part)[kWarps][kTileOut]) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
   const int row_vectors = a.k / kVector, pieces = a.k / kPiece;
   const int each = (pieces - warp + kWarps - 1) / kWarps;  // of a tile
-  const int tiles = (a.tiles - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) /
+  const int tiles = (a.all_tiles - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) /
                     static_cast<int>(gridDim.x);
   const int total = each * tiles;
   constexpr int kStride = kWarps * kPiece / kVector;
-  const auto* first = reinterpret_cast<const uint4*>(a.key) +
-                      static_cast<int64_t>(blockIdx.x * kTileOut + g) * row_vectors +
-                      warp * (kPiece / kVector) + q;
-  const auto* in = reinterpret_cast<const uint4*>(a.in) + warp * (kPiece / kVector) + q;
-  const int64_t down = int64_t{8} * row_vectors,
-                to_next_tile = static_cast<int64_t>(gridDim.x) * kTileOut * row_vectors;
+  const int own = warp * (kPiece / kVector) + q;
+  const auto weights_of = [&](int number) {
+    const bool gate = kGated && number >= a.tiles;
+    return reinterpret_cast<const uint4*>(gate ? a.gate_weight : a.key) +
+           static_cast<int64_t>((gate ? number - a.tiles : number) * kTileOut + g) * row_vectors + own;
+  };
+  const auto input_of = [&](int number) {
+    return reinterpret_cast<const uint4*>(kGated && number >= a.tiles ? a.gate_in : a.in) + own;
+  };
+  const int64_t down = int64_t{8} * row_vectors;
   uint4 w[kAhead][4];
   int fetched = 0;  // pieces of the tile being fetched
-  const uint4* at = first;
+  int fetching = blockIdx.x;
+  const uint4* at = weights_of(fetching);
   const auto fetch = [&](uint4(&to)[4]) {
     to[0] = __ldcs(at), to[1] = __ldcs(at + 4);
     to[2] = __ldcs(at + down), to[3] = __ldcs(at + down + 4);
     at += kStride;
     if (++fetched == each) {
       fetched = 0;
-      at += to_next_tile - static_cast<int64_t>(each) * kStride;
+      at = weights_of(fetching += gridDim.x);
     }
   };
 #pragma unroll
@@ -65,6 +75,7 @@ __device__ void stream_keys(const Arguments<T>& a, float (*part)[kWarps][kTileOu
   wait_for_previous();
   float sum[4] = {};
   int piece = 0, tile = 0;
+  const uint4* in = input_of(blockIdx.x);
   uint4 x[2] = {};
   if (total > 0) x[0] = in[0], x[1] = in[4];
   for (int base = 0; base < total; base += kAhead) {
@@ -74,6 +85,7 @@ __device__ void stream_keys(const Arguments<T>& a, float (*part)[kWarps][kTileOu
       if (i >= total) break;
       const int next = piece + 1 == each ? 0 : piece + 1;
       const uint4 x0 = x[0], x1 = x[1];
+      if (kGated && next == 0) in = input_of(blockIdx.x + (tile + 1) * gridDim.x);
       x[0] = in[next * kStride], x[1] = in[next * kStride + 4];
       const uint4(&v)[4] = w[ahead];
       matrix_multiply_add<T>(sum, v[0].x, v[2].x, v[0].y, v[2].y, x0.x, x0.y);
@@ -98,7 +110,7 @@ struct Kept {
   float value[kMostTiles * kTileOut];
 };
 
-template <class T>
+template <class T, bool kGated>
 __device__ void keep_channels(const Arguments<T>& a, const float (*part)[kWarps][kTileOut], Kept& kept) {
   static_assert(kThreads == kMostTiles * kTileOut);
   __shared__ int warp_count[kWarps];
@@ -106,9 +118,13 @@ __device__ void keep_channels(const Arguments<T>& a, const float (*part)[kWarps]
   const int tile = threadIdx.x / kTileOut, out = threadIdx.x % kTileOut;
   const int number = blockIdx.x + tile * gridDim.x;
   float x = 0;
-  if (number < a.tiles) {
+  if (number < a.all_tiles) {
 #pragma unroll
     for (int w = 0; w < kWarps; w++) x += w * kPiece < a.k ? part[tile][w][out] : 0.0f;
+  }
+  if (kGated && number >= a.tiles) {
+    if (number < a.all_tiles) a.gate[(number - a.tiles) * kTileOut + out] = from_float<T>(x);
+    x = 0;
   }
   x = x > 0 ? to_float(from_float<T>(x * x)) : 0.0f;
   const bool keeps = x != 0.0f;
@@ -170,14 +186,14 @@ __device__ void multiply_values(const Arguments<T>& a, const Kept& kept) {
   }
 }
 
-template <class T, int kVectors>
+template <class T, int kVectors, bool kGated>
 __global__ void __launch_bounds__(kThreads, 2) ffn_row_kernel(const __grid_constant__ Arguments<T> a) {
   __shared__ float part[kMostTiles][kWarps][kTileOut];
   __shared__ Kept kept;
   let_next_start();
-  stream_keys(a, part);
+  stream_keys<T, kGated>(a, part);
   __syncthreads();
-  keep_channels(a, part, kept);
+  keep_channels<T, kGated>(a, part, kept);
   multiply_values<T, kVectors>(a, kept);
 }
 
@@ -187,7 +203,7 @@ constexpr int kSumGroups = kThreads / kSumLanes;  // of parts
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    ffn_row_sum_kernel(const float* partial, int parts, int cols, T* out) {
+    ffn_row_sum_kernel(const float* partial, int parts, int cols, const T* gate, T* out) {
   __shared__ float group_sum[kSumGroups][kSumOuts];
   const int lane = threadIdx.x % kSumLanes, group = threadIdx.x / kSumLanes, first = blockIdx.x * kSumOuts;
   let_next_start();
@@ -205,18 +221,20 @@ __global__ void __launch_bounds__(kThreads)
   float total = 0;
 #pragma unroll
   for (int i = 0; i < kSumGroups; i++) total += group_sum[i][threadIdx.x];
+  if (gate != nullptr) total *= sigmoid(to_float(gate[first + threadIdx.x]));
   out[first + threadIdx.x] = from_float<T>(total);
 }
 
 }  // namespace
 
-FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors) {
+FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate) {
   constexpr int64_t kMostVectors = 4;
   FfnRowPlan plan;
   const bool suits = !key.transposed && value.transposed && key.in % kPiece == 0 && key.out % kTileOut == 0 &&
-                     value.out % kSumOuts == 0 && value.out <= kMostVectors * kThreads * kVector;
+                     value.out % kSumOuts == 0 && value.out <= kMostVectors * kThreads * kVector &&
+                     !gate.transposed && gate.out % kTileOut == 0;
   if (!suits) return plan;
-  const int64_t tiles = key.out / kTileOut;
+  const int64_t tiles = (key.out + gate.out) / kTileOut;
   plan.blocks =
       std::max<int64_t>(std::min<int64_t>(2 * multiprocessors, tiles), (tiles + kMostTiles - 1) / kMostTiles);
   plan.partial_bytes = static_cast<size_t>(plan.blocks * value.out) * sizeof(float);
@@ -224,8 +242,10 @@ FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocess
 }
 
 void ffn_row(const Queue& queue, const FfnRowPlan& plan, Tensor in, const Weight& key, const Weight& value,
-             Tensor out, float* partial) {
+             Tensor out, float* partial, const FfnRowGate& gate) {
   FULMAR_CHECK(in.rows == 1 && plan.blocks > 0);
+  const bool gated = gate.in.data != nullptr;
+  FULMAR_CHECK(!gated || (gate.weight.in == key.in && gate.weight.out == value.out));
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
     const Arguments<T> a{in.as<const T>(),
@@ -234,18 +254,27 @@ void ffn_row(const Queue& queue, const FfnRowPlan& plan, Tensor in, const Weight
                          partial,
                          static_cast<int>(key.in),
                          static_cast<int>(value.out),
-                         static_cast<int>(key.out / kTileOut)};
+                         static_cast<int>(key.out / kTileOut),
+                         gate.in.as<const T>(),
+                         static_cast<const T*>(gate.weight.data),
+                         gate.out.as<T>(),
+                         static_cast<int>((key.out + (gated ? gate.weight.out : 0)) / kTileOut)};
     const dim3 grid(static_cast<unsigned>(plan.blocks)), block(kThreads);
     const int64_t vectors = (value.out + kThreads * kVector - 1) / (kThreads * kVector);
+    const auto with = [&](auto each) {
+      if (gated) return launch(queue, ffn_row_kernel<T, each(), true>, grid, block, 0, a);
+      launch(queue, ffn_row_kernel<T, each(), false>, grid, block, 0, a);
+    };
+    using std::integral_constant;
     if (vectors == 1) {
-      launch(queue, ffn_row_kernel<T, 1>, grid, block, 0, a);
+      with(integral_constant<int, 1>{});
     } else if (vectors == 2) {
-      launch(queue, ffn_row_kernel<T, 2>, grid, block, 0, a);
+      with(integral_constant<int, 2>{});
     } else {
-      launch(queue, ffn_row_kernel<T, 4>, grid, block, 0, a);
+      with(integral_constant<int, 4>{});
     }
     launch(queue, ffn_row_sum_kernel<T>, dim3(static_cast<unsigned>(value.out / kSumOuts)), block, 0, partial,
-           static_cast<int>(plan.blocks), static_cast<int>(value.out), out.as<T>());
+           static_cast<int>(plan.blocks), static_cast<int>(value.out), gate.out.as<const T>(), out.as<T>());
   });
 }
 

@@ -52,13 +52,10 @@ void GpuOps::recur7(const Batch& batch, const TimeMix7& att, const Projected7& p
     gpu::wkv7(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows);
   }
   Scratch scratch(*this);
-  const auto bytes = static_cast<int64_t>(gpu::wkv7_chunk_workspace(chunks_.count, att.n_head));
-  const Tensor workspace = scratch.take(1, bytes, DType::u8);
-  // Launched early, the few blocks that walk over the chunks would crowd together where room comes up
-  // first.
-  Queue after = queue_;
-  after.overlap = false;
-  gpu::wkv7_chunk(after, batch, chunks_, att.n_head, p, wkv, y, workspace.data);
+  const Tensor workspace = chunk_workspace7(scratch, att);
+  gpu::wkv7_chunk_prepare(unhurried(), chunks_, att.n_head, p, {}, workspace.data);
+  gpu::wkv7_chunk_walk(unhurried(), batch, chunks_, att.n_head, wkv, y, workspace.data,
+                       facts_.multiprocessors);
 }
 
 void GpuOps::leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending) {
@@ -79,6 +76,10 @@ void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& 
 void GpuOps::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                        bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                        Tensor pending) {
+  const bool all_chunked = batch.longest > gpu::kMostRecurrentRows && plan_.short_sequences == 0;
+  if (all_chunked && att.head_size == kHead && batch.rows > gpu::kMostTiledRows) {
+    return chunked_time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
+  }
   const bool fused = batch.decode_only() && batch.rows <= gpu::kMostFusedRows &&
                      gpu::suits_attend_row7(att, first_block) && suits_low_rank7(att, mixed[0], first_block);
   if (!fused) return Ops::time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
@@ -87,6 +88,29 @@ void GpuOps::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const 
   first_products7(att, mixed, first_block, p, low, scratch);
   const gpu::Ahead ahead = bring_ahead({&att.output}, gpu::kAheadSquare);
   gpu::attend_row7(queue_, batch, att, first_block, v_first, low, p, wkv, y, ahead);
+  linear(y, att.output, pending);
+}
+
+void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                               bool first_block, Tensor v_first, const Projected7& p, StateField wkv,
+                               Tensor y, Tensor pending) {
+  Scratch scratch(*this);
+  const gpu::LowRows7 low = low_rows7(scratch, batch.rows, att, first_block);
+  const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
+  const Tensor agreement = scratch.take(batch.rows, att.n_head, DType::f32);
+  const Tensor workspace = chunk_workspace7(scratch, att);
+  const Tensor xw = mixed[1], xv = mixed[3], xa = mixed[4], xg = mixed[5];
+  fork();
+  low_rank_path(side_[0], xw, att.w, low.w, p.u, Activation::tanh);
+  low_rank_path(side_[0], xa, att.a, low.a, p.alpha, {});
+  if (!first_block) low_rank_path(side_[1], xv, att.v, low.v, share, {});
+  large_products7(att, mixed, p);
+  gpu::wkv7_chunk_prepare(join(), chunks_, att.n_head, p, {&att, share, v_first, agreement}, workspace.data);
+  fork();  // the walk leaves room for the gate's products
+  gpu::wkv7_chunk_walk(unhurried(), batch, chunks_, att.n_head, wkv, y, workspace.data,
+                       facts_.multiprocessors);
+  low_rank_path(side_[0], xg, att.g, low.g, p.g, Activation::sigmoid);
+  gpu::leave_heads7(join(), att, agreement, p.v, p.g, y);
   linear(y, att.output, pending);
 }
 
@@ -120,8 +144,15 @@ void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pe
   }
   const Tensor towards = scratch.take(x.rows, x.cols), previous = scratch.take(x.rows, x.cols);
   const gpu::Mixes mixes{2, {att.mix_x.as<float>(), nullptr}, {towards, previous}};
-  const Tensor z = enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true);
-  low_product(queue_, towards, att.mix_w1, low);
+  gpu::Ahead ahead;
+  if (batch.rows == 1) {
+    ahead = bring_ahead({&att.receptance, &att.key, &att.value, &att.gate, &att.mix_w1}, gpu::kAheadSquare);
+  }
+  const Tensor z = enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true, ahead);
+  if (!own_products({{towards, att.mix_w1, low, Epilogue::tanh}}, scratch)) {
+    gemm_->run(queue_, towards, att.mix_w1, low, worth_timing(x.rows));
+    gpu::activate(queue_, low, {}, Activation::tanh);
+  }
   gpu::mix6(queue_, att, z, previous, low, mixed);
 }
 
@@ -131,16 +162,19 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
   Scratch scratch(*this);
   const Tensor low = scratch.take(batch.rows, att.w.first.out);
   if (!gpu::suits_low_rank6(low, att.w.second)) return Ops::project6(batch, att, mixed, p);
-  if (few_rows(xw, att.w.first) && few_rows(xr, att.receptance)) {
-    gpu::linear_rows(queue_, {{xw, att.w.first, low, Epilogue::tanh},
-                              {xr, att.receptance, p.r},
-                              {xk, att.key, p.k},
-                              {xv, att.value, p.v},
-                              {xg, att.gate, p.g, Epilogue::silu}});
-    return gpu::decay6(queue_, att.w, low, p.u);
+  const bool done = own_products({{xr, att.receptance, p.r},
+                                  {xk, att.key, p.k},
+                                  {xv, att.value, p.v},
+                                  {xg, att.gate, p.g, Epilogue::silu},
+                                  {xw, att.w.first, low, Epilogue::tanh}},
+                                 scratch);
+  if (done) {
+    const gpu::Ahead ahead = batch.rows == 1 ? bring_ahead({&att.output}, gpu::kAheadSquare) : gpu::Ahead{};
+    return gpu::decay6(queue_, att.w, low, p.u, ahead);
   }
   fork();
-  low_product(side_[0], xw, att.w.first, low);
+  gemm_->run(side_[0], xw, att.w.first, low, worth_timing(xw.rows));
+  gpu::activate(side_[0], low, {}, Activation::tanh);
   gemm_->run(side_[1], xg, att.gate, p.g, worth_timing(xg.rows));
   gpu::activate(side_[1], p.g, {}, Activation::silu);
   linear(xr, att.receptance, p.r);
@@ -155,9 +189,8 @@ void GpuOps::recur6(const Batch& batch, const TimeMix6& att, const Projected6& p
   Scratch scratch(*this);
   const auto bytes = static_cast<int64_t>(gpu::wkv6_chunk_workspace(chunks_.count, att.n_head));
   const Tensor workspace = scratch.take(1, bytes, DType::u8);
-  Queue after = queue_;  // as in recur7
-  after.overlap = false;
-  gpu::wkv6_chunk(after, batch, chunks_, att.n_head, att.u.as<float>(), p, wkv, y, workspace.data);
+  gpu::wkv6_chunk(unhurried(), batch, chunks_, att.n_head, att.u.as<float>(), p, wkv, y, workspace.data,
+                  facts_.multiprocessors);
 }
 
 void GpuOps::leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending) {
@@ -181,19 +214,25 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
   const Tensor for_key = scratch.take(x.rows, x.cols), for_gate = scratch.take(x.rows, x.cols);
   const Tensor gate = scratch.take(x.rows, x.cols), hidden = scratch.take(x.rows, ffn.key.out);
   const gpu::Mixes mixes{2, {ffn.mix_k.as<float>(), ffn.mix_r.as<float>()}, {for_key, for_gate}};
-  enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false);
+  const gpu::Ahead next = x.rows == 1 ? bring_ahead({&ffn.key}, gpu::kAheadKey) : gpu::Ahead{};
+  enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false, next);
+  const gpu::FfnRowPlan row = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
+  if (x.rows == 1 && row.blocks > 0) {
+    const Tensor partial = scratch.take(1, static_cast<int64_t>(row.partial_bytes), DType::u8);
+    return gpu::ffn_row(queue_, row, for_key, ffn.key, ffn.value, pending, partial.as<float>(),
+                        {for_gate, ffn.receptance, gate});
+  }
   if (few_rows(for_key, ffn.key) && few_rows(for_gate, ffn.receptance)) {
-    gpu::linear_rows(queue_, {{for_key, ffn.key, hidden, Epilogue::relu_squared},
-                              {for_gate, ffn.receptance, gate, Epilogue::sigmoid}});
+    gpu::linear_rows(queue_,
+                     {{for_key, ffn.key, hidden, Epilogue::relu_squared}, {for_gate, ffn.receptance, gate}});
     linear(hidden, ffn.value, pending);
-    return multiply(pending, gate, pending);
+    return gpu::multiply_sigmoid(queue_, pending, gate);
   }
   fork();
   gemm_->run(side_[0], for_gate, ffn.receptance, gate, worth_timing(for_gate.rows));
-  gpu::activate(side_[0], gate, {}, Activation::sigmoid);
   key_product(for_key, ffn.key, hidden);
   linear(hidden, ffn.value, pending);
-  gpu::multiply(join(), pending, gate, pending);
+  gpu::multiply_sigmoid(join(), pending, gate);
 }
 
 bool GpuOps::few_rows(Tensor in, const Weight& weight) {
@@ -239,29 +278,52 @@ void GpuOps::first_products7(const TimeMix7& att, std::span<const Tensor, 6> mix
                                        {xw, att.w.first, low.w, Epilogue::tanh},
                                        {xa, att.a.first, low.a},
                                        {xv, att.v.first, low.v}};
-  const gpu::RowsProducts all(products, std::size(products) - (first_block ? 1 : 0));
-  if (few_rows(xr, att.receptance)) return gpu::linear_rows(queue_, all);
-  const gpu::TilePlan plan = gpu::plan_tiles(all, facts_.multiprocessors);
+  FULMAR_CHECK(own_products({products, std::size(products) - (first_block ? 1 : 0)}, scratch));
+}
+
+bool GpuOps::own_products(gpu::RowsProducts products, Scratch& scratch) {
+  const int64_t rows = products.front().in.rows;
+  if (rows > gpu::kMostTiledRows) return false;
+  if (rows > gpu::kMostOwnRows && gpu::tile_shared_bytes(rows) > facts_.shared_memory) return false;
+  for (const gpu::RowsProduct& one : products) {
+    if (!gpu::suits_rows_product(one.in, one.weight)) return false;
+    if (rows > gpu::kMostOwnRows && one.weight.out % 4 != 0) return false;
+  }
+  if (rows <= gpu::kMostOwnRows) {
+    gpu::linear_rows(queue_, products);
+    return true;
+  }
+  const gpu::TilePlan plan = gpu::plan_tiles(products, facts_.multiprocessors);
   FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
   const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
-  gpu::linear_tiles(queue_, all, plan, partial.as<float>(),
+  gpu::linear_tiles(queue_, products, plan, partial.as<float>(),
                     static_cast<uint32_t*>(counters_.data()) + kCounters);
+  return true;
 }
 
 void GpuOps::project_by_library7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                                  bool first_block, Tensor v_first, const Projected7& p,
                                  const gpu::LowRows7& low, Scratch& scratch) {
-  const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
+  const Tensor xw = mixed[1], xv = mixed[3], xa = mixed[4], xg = mixed[5];
   const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
   fork();
   low_rank_path(side_[0], xg, att.g, low.g, p.g, Activation::sigmoid);
   low_rank_path(side_[1], xw, att.w, low.w, p.u, Activation::tanh);
   low_rank_path(side_[0], xa, att.a, low.a, p.alpha, {});
   if (!first_block) low_rank_path(side_[1], xv, att.v, low.v, share, {});
-  linear(xr, att.receptance, p.r);
-  linear(xk, att.key, p.k);
-  linear(xv, att.value, p.v);
+  large_products7(att, mixed, p);
   gpu::finish_project7(join(), att, first_block, v_first, share, p);
+}
+
+void GpuOps::large_products7(const TimeMix7& att, std::span<const Tensor, 6> mixed, const Projected7& p) {
+  linear(mixed[0], att.receptance, p.r);
+  linear(mixed[2], att.key, p.k);
+  linear(mixed[3], att.value, p.v);
+}
+
+Tensor GpuOps::chunk_workspace7(Scratch& scratch, const TimeMix7& att) const {
+  return scratch.take(1, static_cast<int64_t>(gpu::wkv7_chunk_workspace(chunks_.count, att.n_head)),
+                      DType::u8);
 }
 
 void GpuOps::linear_value(Tensor in, const Weight& weight, Tensor out) {
@@ -286,14 +348,6 @@ void GpuOps::key_product(Tensor in, const Weight& key, Tensor hidden) {
   activate(hidden, {}, Activation::relu_squared);
 }
 
-void GpuOps::low_product(const Queue& queue, Tensor in, const Weight& first, Tensor low) {
-  if (in.rows <= gpu::kMostTiledRows && gpu::suits_rows_product(in, first)) {
-    return gpu::linear_rows(queue, {{in, first, low, Epilogue::tanh}});
-  }
-  gemm_->run(queue, in, first, low, worth_timing(in.rows));
-  gpu::activate(queue, low, {}, Activation::tanh);
-}
-
 void GpuOps::fork() {
   FULMAR_GPU(cudaEventRecord(fork_, queue_.stream));
   for (const Queue& side : side_) FULMAR_GPU(cudaStreamWaitEvent(side.stream, fork_, 0));
@@ -304,9 +358,13 @@ Queue GpuOps::join() {
     FULMAR_GPU(cudaEventRecord(join_[i], side_[i].stream));
     FULMAR_GPU(cudaStreamWaitEvent(queue_.stream, join_[i], 0));
   }
-  Queue joined = queue_;
-  joined.overlap = false;
-  return joined;
+  return unhurried();
+}
+
+Queue GpuOps::unhurried() const {
+  Queue queue = queue_;
+  queue.overlap = false;
+  return queue;
 }
 
 Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,

@@ -147,6 +147,14 @@ class GpuOps final : public Ops {
   void project_by_library7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                            bool first_block, Tensor v_first, const Projected7& p, const gpu::LowRows7& low,
                            Scratch& scratch);
+  void large_products7(const TimeMix7& att, std::span<const Tensor, 6> mixed, const Projected7& p);
+
+  // time_mix7 where every sequence goes in chunks: finish_project7 becomes part of their preparation.
+  void chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                         bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
+                         Tensor pending);
+  Tensor chunk_workspace7(Scratch& scratch, const TimeMix7& att) const;
+
   void linear_value(Tensor in, const Weight& weight, Tensor out);
 
   // out = act(in @ first^T) @ second^T
@@ -156,14 +164,21 @@ class GpuOps final : public Ops {
   // hidden = relu²(in @ key^T)
   void key_product(Tensor in, const Weight& key, Tensor hidden);
 
-  // low = tanh(in @ first^T), the first half of RWKV-6's low-rank paths
-  void low_product(const gpu::Queue& queue, Tensor in, const Weight& first, Tensor low);
+  // Products of equal row count and input width by one launch of our own kernels; false, and nothing done,
+  // where these do not suit.
+  bool own_products(gpu::RowsProducts products, Scratch& scratch);
+  bool own_products(std::initializer_list<gpu::RowsProduct> products, Scratch& scratch) {
+    return own_products(gpu::RowsProducts(products.begin(), products.size()), scratch);
+  }
 
   // The side queues run beside the main one until join.
   void fork();
   // For the first kernel behind all of them, which waits for more than the one in front and cannot start
   // early.
   gpu::Queue join();
+  // The main queue for kernels that do not start early: the few blocks of a walk over chunks would crowd
+  // together where room comes up first.
+  gpu::Queue unhurried() const;
 
   // Returns the normalised rows where they were made.
   Tensor enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,

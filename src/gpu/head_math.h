@@ -103,16 +103,19 @@ __device__ __forceinline__ void normalise_heads(Float4& y, const LeaveWeights& w
   for (int i = 0; i < 4; i++) y.x[i] = y.x[i] * scale * w.x[i] + b.x[i];
 }
 
+__device__ __forceinline__ void leave_heads(Float4& y, float agreement, const Float4& v, const Float4& g,
+                                            const LeaveWeights& weights, int64_t c) {
+  normalise_heads(y, weights, c);
+#pragma unroll
+  for (int i = 0; i < 4; i++) y.x[i] = (y.x[i] + agreement * v.x[i]) * g.x[i];
+}
 __device__ __forceinline__ void leave_heads(Float4& y, const Float4& r, const Float4& k, const Float4& v,
                                             const Float4& g, const LeaveWeights& weights, int64_t c) {
   const Float4 r_k = load4(weights.r_k + c);
   Float4 products;
 #pragma unroll
   for (int i = 0; i < 4; i++) products.x[i] = r.x[i] * k.x[i] * r_k.x[i];
-  const float agreement = half_warp_sum(total(products));
-  normalise_heads(y, weights, c);
-#pragma unroll
-  for (int i = 0; i < 4; i++) y.x[i] = (y.x[i] + agreement * v.x[i]) * g.x[i];
+  leave_heads(y, half_warp_sum(total(products)), v, g, weights, c);
 }
 
 }  // namespace fulmar::gpu

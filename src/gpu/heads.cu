@@ -129,6 +129,19 @@ void leave_heads7_of(const Queue& queue, const TimeMix7& att, const Projected7& 
 }
 
 template <class T>
+void leave_heads7_of(const Queue& queue, const TimeMix7& att, Tensor agreement, Tensor v_rows, Tensor g_rows,
+                     Tensor y) {
+  const auto v = rows_of<T>(v_rows), g = rows_of<T>(g_rows), at = rows_of<T>(y);
+  const auto meet = rows_of<float>(agreement);
+  const LeaveWeights weights = leave_weights(att);
+  for_channels(queue, y.rows, y.cols, [=] __device__(int64_t row, int64_t c, bool inside) {
+    Float4 out = load4(at[row] + c);
+    leave_heads(out, meet[row][c / kHeadSize], load4(v[row] + c), load4(g[row] + c), weights, c);
+    if (inside) store4(at[row] + c, out);
+  });
+}
+
+template <class T>
 void leave_heads6_of(const Queue& queue, const LeaveWeights& weights, Tensor g, Tensor y) {
   const auto gate = rows_of<T>(g), at = rows_of<T>(y);
   for_channels(queue, y.rows, y.cols, [=] __device__(int64_t row, int64_t c, bool inside) {
@@ -191,6 +204,12 @@ void bonus7(const Queue& queue, const TimeMix7& att, const Projected7& p, Tensor
 void leave_heads7(const Queue& queue, const TimeMix7& att, const Projected7& p, Tensor y) {
   FULMAR_CHECK(y.cols == att.n_head * kHeadSize);
   with_activation(y.dtype, [&](auto sample) { leave_heads7_of<decltype(sample)>(queue, att, p, y); });
+}
+
+void leave_heads7(const Queue& queue, const TimeMix7& att, Tensor agreement, Tensor v, Tensor g, Tensor y) {
+  FULMAR_CHECK(y.cols == att.n_head * kHeadSize);
+  with_activation(y.dtype,
+                  [&](auto sample) { leave_heads7_of<decltype(sample)>(queue, att, agreement, v, g, y); });
 }
 
 void leave_heads6(const Queue& queue, const TimeMix6& att, Tensor g, Tensor y) {

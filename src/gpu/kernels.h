@@ -28,7 +28,8 @@ void lerp_shifted(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor delta
 void activate(const Queue&, Tensor x, Tensor bias, Activation);
 void add_bias(const Queue&, Tensor x, Tensor bias);
 void multiply(const Queue&, Tensor a, Tensor b, Tensor out);
-void narrow(const Queue&, Tensor wide, Tensor out);  // f32 to activation type
+void multiply_sigmoid(const Queue&, Tensor x, Tensor raw);  // x *= sigmoid(raw)
+void narrow(const Queue&, Tensor wide, Tensor out);         // f32 to activation type
 void gather_rows(const Queue&, Tensor x, const int32_t* rows, Tensor out);
 // RWKV-7a: turned[t] = low[t] @ (s_emb[token] + matrix[t]) as [D, D]
 void turn_by_token(const Queue&, const Batch&, const ChannelMix7&, Tensor matrix, Tensor low, Tensor turned);
@@ -58,6 +59,8 @@ void head_norm(const Queue&, int64_t n_head, const Norm&, Tensor y);
 void bonus7(const Queue&, const TimeMix7&, const Projected7&, Tensor y);
 // y = (head_norm(y) + bonus) * g, in place; heads of 64
 void leave_heads7(const Queue&, const TimeMix7&, const Projected7&, Tensor y);
+// The same where `agreement` (f32 [rows, heads]: sums of r * k * r_k) is known.
+void leave_heads7(const Queue&, const TimeMix7&, Tensor agreement, Tensor v, Tensor g, Tensor y);
 // y = head_norm(y) * g, in place; heads of 64
 void leave_heads6(const Queue&, const TimeMix6&, Tensor g, Tensor y);
 // From raw products to what project7 promises, in place: u += bias; alpha = sigmoid(alpha + bias); value
@@ -84,13 +87,23 @@ struct Chunks {
   const int32_t* begin = nullptr;  // [sequences + 1], first chunk of each sequence; none for short ones
 };
 size_t wkv7_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
-void wkv7_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const Projected7&, StateField wkv,
-                Tensor y, void* workspace);
+// For p that holds raw products: what finish_project7 would do, done on the way. Of the results only v (or
+// v_first) is written.
+struct RawProjected7 {
+  const TimeMix7* att = nullptr;  // null: p is what project7 promises
+  Tensor share;                   // empty in the first block
+  Tensor v_first;                 // written in the first block
+  Tensor agreement;               // f32 [rows, heads], for leave_heads7
+};
+void wkv7_chunk_prepare(const Queue&, const Chunks&, int64_t n_head, const Projected7&, const RawProjected7&,
+                        void* workspace);
+void wkv7_chunk_walk(const Queue&, const Batch&, const Chunks&, int64_t n_head, StateField wkv, Tensor y,
+                     const void* workspace, int multiprocessors);
 
 // ---- wkv6_chunk.cu: the same for RWKV-6
 size_t wkv6_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
 void wkv6_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const float* bonus,
-                const Projected6&, StateField wkv, Tensor y, void* workspace);
+                const Projected6&, StateField wkv, Tensor y, void* workspace, int multiprocessors);
 
 // ---- linear_rows.cu: products for few rows, every weight read once
 enum class Epilogue : uint8_t { none, tanh, sigmoid, silu, relu_squared };
@@ -144,9 +157,16 @@ struct FfnRowPlan {
   int64_t blocks = 0;  // 0: these matrices do not suit
   size_t partial_bytes = 0;
 };
-FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors);
+// RWKV-6's gate, [C, C] as `weight`: the result is multiplied by sigmoid(weight @ in). `out` [1, C]: working
+// memory.
+struct FfnRowGate {
+  Tensor in;
+  Weight weight;
+  Tensor out;
+};
+FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate = {});
 void ffn_row(const Queue&, const FfnRowPlan&, Tensor in, const Weight& key, const Weight& value, Tensor out,
-             float* partial);  // partial: plan.partial_bytes
+             float* partial, const FfnRowGate& gate = {});  // partial: plan.partial_bytes
 
 // ---- low_rank6.cu: second halves of RWKV-6's low-rank paths, any number of rows
 bool suits_low_rank6(Tensor low, const Weight& second);
@@ -154,7 +174,7 @@ bool suits_low_rank6(Tensor low, const Weight& second);
 void mix6(const Queue&, const TimeMix6&, Tensor z, Tensor previous, Tensor low,
           std::span<const Tensor, 5> mixed);
 // u = bias + low @ second^T; tanh applied to low
-void decay6(const Queue&, const LowRank& w, Tensor low, Tensor u);
+void decay6(const Queue&, const LowRank& w, Tensor low, Tensor u, const Ahead& = {});
 
 // ---- linear_value.cu: in @ weight^T for few rows with many zeros, weight stored transposed
 struct ValuePlan {

@@ -1,23 +1,35 @@
 // RWKV-6's low-rank paths, second half: products with matrices [C, R] of few inputs, and what becomes of them
-// on the spot: the data-dependent mixes of enter6, the decay of project6. One kernel for any number of rows.
+// on the spot: the data-dependent mixes of enter6, the decay of project6. One kernel for any number of rows:
+// a block keeps its channels' weights in shared memory while its warps go from rows to rows.
+#include <algorithm>
+
 #include "base/check.h"
+#include "gpu/ahead.h"
 #include "gpu/element.h"
 #include "gpu/kernels.h"
 #include "gpu/ptx.h"
-#include "gpu/rows_product.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kBlockOut = 64;                    // channels of a block
-constexpr int kOutTiles = kBlockOut / kTileOut;  // one warp each
-constexpr int kMixed = 5;                        // paths of enter6
-constexpr int64_t kEnoughBlocks = 512;           // from here on a block does all paths of its rows
+constexpr int kBlockOut = 64;          // channels of a block
+constexpr int kTiles = kBlockOut / 8;  // accumulators of a warp
+constexpr int kLaneOut = 16;           // channels of a lane
+constexpr int kWarpRows = 16;          // rows of an accumulator
+constexpr int kWarps = 4, kThreads = kWarps * kWarp;
+constexpr int kStepInputs = 32;              // that two instructions take
+constexpr int kStepPieces = kTiles * kWarp;  // pieces of eight weights: [tile][lane]
+constexpr int kMixed = 5;                    // paths of enter6
+constexpr int64_t kEnoughBlocks = 512;       // from here on a block does all paths of its rows
+constexpr size_t kMostShared = 48 << 10;
 
 template <class T>
 struct Paths {
   int rows, rank, count;
+  int each;                   // paths of a block
+  int turns;                  // groups of kWarps * kWarpRows rows of a block
+  unsigned across;            // blocks beyond so many along x only bring weights ahead
   Rows<const T> low;          // [rows, count * rank]
   const T* weight[kMixed];    // [C, rank]
   const float* base[kMixed];  // [C], added to the product
@@ -26,75 +38,153 @@ struct Paths {
   Rows<const T> z, previous;  // of the mixes
 };
 
-// Along y of the grid: paths; along z: groups of kGroups * kTiles * 8 rows.
-template <class T, int kTiles, int kGroups, bool kMixes>
-__global__ void __launch_bounds__(kOutTiles* kGroups* kWarp)
-    low_rank6_kernel(const __grid_constant__ Paths<T> paths) {
-  constexpr int kStride = kBlockOut + 2;
-  constexpr int kGroupRows = kTiles * kTileRows, kBlockRows = kGroups * kGroupRows;
-  constexpr int kWarps = kOutTiles * kGroups, kRowsEach = kBlockRows / kWarps;
-  __shared__ float product[kBlockRows * kStride];
-  const int warp = threadIdx.x / kWarp, tile = warp % kOutTiles, group = warp / kOutTiles;
-  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kBlockOut,
-                c = channel + 2 * (threadIdx.x % kWarp);
-  const int first = blockIdx.z * kBlockRows;
-  const int own_first = min(first + group * kGroupRows, paths.rows - 1),
-            own_rows = min(paths.rows - own_first, kGroupRows);
-  let_next_start();
-  Float2 z[kRowsEach], previous[kRowsEach];
-  for (int path = blockIdx.y; path < paths.count; path += gridDim.y) {
+// Column `column` of accumulator `tile` is this channel of the block, so that a lane's channels are
+// neighbours: 16q to 16q + 15.
+__device__ constexpr int channel_of(int tile, int column) {
+  return kLaneOut * (column / 2) + 2 * tile + column % 2;
+}
+
+// [path][step][tile][lane], as the lanes of matrix instructions take them; zero beyond the rank.
+template <class T>
+__device__ void fetch_weights(const Paths<T>& paths, int first_path, int count, int64_t channel,
+                              uint4* weights) {
+  const int steps = (paths.rank + kStepInputs - 1) / kStepInputs;
+  for (int i = threadIdx.x; i < count * steps * kStepPieces; i += kThreads) {
+    const int lane = i % kWarp, tile = i / kWarp % kTiles, step = i / kStepPieces % steps;
+    const T* row = paths.weight[first_path + i / (kStepPieces * steps)] +
+                   (channel + channel_of(tile, lane / 4)) * paths.rank;
+    const int at = step * kStepInputs + lane % 4 * 8;
+    const bool inside = at < paths.rank;
+    __pipeline_memcpy_async(&weights[i], inside ? row + at : row, 16, inside ? 0 : 16);
+  }
+  __pipeline_commit();
+}
+
+// 16 neighbouring channels of one row.
+template <class T>
+struct Piece {
+  uint4 v[2];
+  __device__ static Piece load(const T* from) {
+    const auto* at = reinterpret_cast<const uint4*>(from);
+    return {{at[0], at[1]}};
+  }
+  __device__ void numbers(float (&to)[kLaneOut]) const {
+    T e[kLaneOut];
+    memcpy(e, v, sizeof(e));
+#pragma unroll
+    for (int i = 0; i < kLaneOut; i++) to[i] = to_float(e[i]);
+  }
+  __device__ static void store(T* to, const float (&x)[kLaneOut]) {
+    uint32_t word[kLaneOut / 2];
+#pragma unroll
+    for (int i = 0; i < kLaneOut / 2; i++) word[i] = pack_floats<T>(x[2 * i], x[2 * i + 1]);
+    auto* at = reinterpret_cast<uint4*>(to);
+    at[0] = make_uint4(word[0], word[1], word[2], word[3]);
+    at[1] = make_uint4(word[4], word[5], word[6], word[7]);
+  }
+};
+
+// Of the lane's two rows and eight inputs a step: low and high row of the product's left operand.
+template <class T>
+__device__ void multiply(const T* low, const T* high, const uint4* weights, int rank,
+                         float (&sum)[kTiles][4]) {
+  const int lane = threadIdx.x % kWarp, q = lane % 4;
+  for (int at = q * 8; at - q * 8 < rank; at += kStepInputs, weights += kStepPieces) {
+    const bool inside = at < rank;
+    const uint4 a = inside ? *reinterpret_cast<const uint4*>(low + at) : uint4{};
+    const uint4 b = inside ? *reinterpret_cast<const uint4*>(high + at) : uint4{};
+#pragma unroll
+    for (int tile = 0; tile < kTiles; tile++) {
+      const uint4 w = weights[tile * kWarp + lane];
+      matrix_multiply_add<T>(sum[tile], a.x, b.x, a.y, b.y, w.x, w.y);
+      matrix_multiply_add<T>(sum[tile], a.z, b.z, a.w, b.w, w.z, w.w);
+    }
+  }
+}
+
+// One warp, 16 rows from `first` on, all paths of the block.
+template <class T, bool kMixes>
+__device__ void finish_rows(const Paths<T>& paths, int first, int first_path, int count, int64_t channel,
+                            const uint4* weights) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4;
+  const int64_t c = channel + lane % 4 * kLaneOut;
+  const int row[2] = {min(first + g, paths.rows - 1), min(first + g + 8, paths.rows - 1)};
+  Piece<T> z[2], previous[2];
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    if (!kMixes) break;
+    z[r] = Piece<T>::load(paths.z[row[r]] + c);
+    previous[r] = Piece<T>::load(paths.previous[row[r]] + c);
+  }
+  const int pieces = (paths.rank + kStepInputs - 1) / kStepInputs * kStepPieces;
+  for (int i = 0; i < count; i++) {
+    const int path = first_path + i, low = path * paths.rank;
     float sum[kTiles][4] = {};
-    const T* weight = paths.weight[path] + (channel + tile * kTileOut) * paths.rank;
-    const Rows<const T> low = {paths.low[own_first] + path * paths.rank, paths.low.stride};
-    multiply_rows<T, kTiles, 1>(weight, kTileOut, low, own_rows, paths.rank, 0, sum);
-    if (kMixes && path == blockIdx.y) {
+    multiply<T>(paths.low[row[0]] + low, paths.low[row[1]] + low, weights + i * pieces, paths.rank, sum);
 #pragma unroll
-      for (int i = 0; i < kRowsEach; i++) {
-        const int row = min(first + warp + i * kWarps, paths.rows - 1);
-        z[i] = load2(paths.z[row] + c);
-        previous[i] = load2(paths.previous[row] + c);
+    for (int r = 0; r < 2; r++) {
+      float v[kLaneOut], from[kLaneOut], towards[kLaneOut];
+      if (kMixes) z[r].numbers(from), previous[r].numbers(towards);
+#pragma unroll
+      for (int e = 0; e < kLaneOut; e += 4) {
+        const Float4 base = load4(paths.base[path] + c + e);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+          v[e + k] = base.x[k] + sum[(e + k) / 2][2 * r + k % 2];
+          if (kMixes) v[e + k] = from[e + k] + (towards[e + k] - from[e + k]) * v[e + k];
+        }
       }
+      if (first + g + 8 * r < paths.rows) Piece<T>::store(paths.out[path] + row[r] * paths.out_stride + c, v);
     }
-    spread_rows<kTiles>(sum, product + group * kGroupRows * kStride + tile * kTileOut, kStride);
-    __syncthreads();
-    const Float2 base = load2(paths.base[path] + c);
-#pragma unroll
-    for (int i = 0; i < kRowsEach; i++) {
-      const int row = warp + i * kWarps;
-      if (first + row >= paths.rows) break;
-      Float2 v = load2(product + row * kStride + c - channel);
-#pragma unroll
-      for (int e = 0; e < 2; e++) {
-        v.x[e] += base.x[e];
-        if (kMixes) v.x[e] = z[i].x[e] + (previous[i].x[e] - z[i].x[e]) * v.x[e];
-      }
-      store2(paths.out[path] + (first + row) * paths.out_stride + c, v.x[0], v.x[1]);
-    }
-    __syncthreads();
+  }
+}
+
+// Grid: channels; groups of paths; groups of rows.
+template <class T, bool kMixes>
+__global__ void __launch_bounds__(kThreads)
+    low_rank6_kernel(const __grid_constant__ Paths<T> paths, const __grid_constant__ Ahead ahead) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  let_next_start();
+  if (blockIdx.x >= paths.across) {
+    if (blockIdx.y + blockIdx.z == 0) bring_ahead(ahead, blockIdx.x - paths.across, kAheadBlocks);
+    return;
+  }
+  auto* weights = reinterpret_cast<uint4*>(shared);
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kBlockOut;
+  const int first_path = blockIdx.y * paths.each, count = min(paths.each, paths.count - first_path);
+  fetch_weights(paths, first_path, count, channel, weights);
+  wait_for_previous();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  const int warp = threadIdx.x / kWarp;
+  for (int turn = 0; turn < paths.turns; turn++) {
+    const int first = ((blockIdx.z * paths.turns + turn) * kWarps + warp) * kWarpRows;
+    if (first >= paths.rows) return;
+    finish_rows<T, kMixes>(paths, first, first_path, count, channel, weights);
   }
 }
 
 template <bool kMixes, class T>
-void launch_paths(const Queue& queue, const Paths<T>& paths, int64_t cols) {
-  const auto with = [&](auto tiles, auto groups) {
-    constexpr int kRows = groups() * tiles() * kTileRows;
-    const int64_t across = cols / kBlockOut, down = (paths.rows + kRows - 1) / kRows;
-    const dim3 grid(static_cast<unsigned>(across),
-                    static_cast<unsigned>(across * down < kEnoughBlocks ? paths.count : 1),
-                    static_cast<unsigned>(down));
-    launch(queue, low_rank6_kernel<T, tiles(), groups(), kMixes>, grid, dim3(kOutTiles * groups() * kWarp), 0,
-           paths);
-  };
-  using std::integral_constant;
-  if (paths.rows <= kTileRows) return with(integral_constant<int, 1>{}, integral_constant<int, 1>{});
-  if (paths.rows <= 4 * kTileRows) return with(integral_constant<int, 4>{}, integral_constant<int, 1>{});
-  with(integral_constant<int, 4>{}, integral_constant<int, 2>{});
+void launch_paths(const Queue& queue, Paths<T> paths, int64_t cols, const Ahead& ahead) {
+  const int64_t across = cols / kBlockOut, group = kWarps * kWarpRows,
+                groups = (paths.rows + group - 1) / group;
+  const size_t path_bytes =
+      static_cast<size_t>((paths.rank + kStepInputs - 1) / kStepInputs) * kStepPieces * sizeof(uint4);
+  const bool together = across * groups >= kEnoughBlocks && path_bytes * paths.count <= kMostShared;
+  paths.each = together ? paths.count : 1;
+  paths.turns = static_cast<int>(std::max<int64_t>(1, across * groups / kEnoughBlocks));
+  paths.across = static_cast<unsigned>(across);
+  const dim3 grid(paths.across + (ahead.bytes[0] > 0 ? kAheadBlocks : 0),
+                  static_cast<unsigned>((paths.count + paths.each - 1) / paths.each),
+                  static_cast<unsigned>((groups + paths.turns - 1) / paths.turns));
+  launch(queue, low_rank6_kernel<T, kMixes>, grid, dim3(kThreads), path_bytes * paths.each, paths, ahead);
 }
 
 }  // namespace
 
 bool suits_low_rank6(Tensor low, const Weight& second) {
-  return suits_rows_product(low, second) && second.out % kBlockOut == 0;
+  constexpr int64_t kMostRank = kMostShared / (kStepPieces * sizeof(uint4)) * kStepInputs;
+  return suits_rows_product(low, second) && second.out % kBlockOut == 0 && second.in <= kMostRank;
 }
 
 void mix6(const Queue& queue, const TimeMix6& att, Tensor z, Tensor previous, Tensor low,
@@ -116,11 +206,11 @@ void mix6(const Queue& queue, const TimeMix6& att, Tensor z, Tensor previous, Te
     }
     paths.z = {z.as<const T>(), z.stride};
     paths.previous = {previous.as<const T>(), previous.stride};
-    launch_paths<true>(queue, paths, z.cols);
+    launch_paths<true>(queue, paths, z.cols, {});
   });
 }
 
-void decay6(const Queue& queue, const LowRank& w, Tensor low, Tensor u) {
+void decay6(const Queue& queue, const LowRank& w, Tensor low, Tensor u, const Ahead& ahead) {
   with_activation(u.dtype, [&](auto sample) {
     using T = decltype(sample);
     Paths<T> paths{};
@@ -132,7 +222,7 @@ void decay6(const Queue& queue, const LowRank& w, Tensor low, Tensor u) {
     paths.weight[0] = static_cast<const T*>(w.second.data);
     paths.base[0] = w.bias.as<float>();
     paths.out[0] = u.as<T>();
-    launch_paths<false>(queue, paths, u.cols);
+    launch_paths<false>(queue, paths, u.cols, ahead);
   });
 }
 

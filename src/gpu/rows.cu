@@ -172,6 +172,18 @@ void activate_of(const Queue& queue, Tensor x, Tensor bias, Activation act, bool
 }
 
 template <class T>
+void multiply_sigmoid_of(const Queue& queue, Tensor x, Tensor raw) {
+  const auto at = rows_of<T>(x), gate = rows_of<T>(raw);
+  for_rows(queue, x.rows, x.cols, [=] __device__(int64_t row, int64_t c) {
+    Float4 v = load4(at[row] + c);
+    const Float4 w = load4(gate[row] + c);
+#pragma unroll
+    for (int i = 0; i < kVector; i++) v.x[i] *= sigmoid(w.x[i]);
+    store4(at[row] + c, v);
+  });
+}
+
+template <class T>
 void multiply_of(const Queue& queue, Tensor a, Tensor b, Tensor out) {
   const auto left = rows_of<T>(a), right = rows_of<T>(b), to = rows_of<T>(out);
   for_rows(queue, a.rows, a.cols, [=] __device__(int64_t row, int64_t c) {
@@ -271,6 +283,10 @@ void add_bias(const Queue& queue, Tensor x, Tensor bias) {
 
 void multiply(const Queue& queue, Tensor a, Tensor b, Tensor out) {
   with_activation(a.dtype, [&](auto sample) { multiply_of<decltype(sample)>(queue, a, b, out); });
+}
+
+void multiply_sigmoid(const Queue& queue, Tensor x, Tensor raw) {
+  with_activation(x.dtype, [&](auto sample) { multiply_sigmoid_of<decltype(sample)>(queue, x, raw); });
 }
 
 void narrow(const Queue& queue, Tensor wide, Tensor out) {

@@ -27,11 +27,11 @@ static_assert(kChunk == 1 << kLevels && kThreads == kLevels * kWarp && kThreads 
 
 // What the walk needs of a chunk and head, in the order in which lanes of matrix instructions take it.
 struct alignas(16) Chunk6 {
-  Half r[kChunk][kHeadSize + 8];     // R exp E; rows padded against bank conflicts
-  Half k[8][kWarp][4];               // K exp(G_last - G): [tile j][lane][rows 2q, 2q+1, 2q+8, 2q+9]
-  Half m[kWarp][4][2];               // [lane][2 * tile of t + tile of s][neighbours s]
-  float decay[kHeadSize];            // exp G_last
-  uint32_t v[kHeadTiles][kWarp][4];  // V^T as left operand
+  Factor r;                // R exp E
+  KeyOperand k;            // K exp(G_last - G)
+  Half m[kWarp][4][2];     // [lane][2 * tile of t + tile of s][neighbours s]
+  float decay[kHeadSize];  // exp G_last
+  ValueOperand v;          // V^T
 };
 
 struct Inputs {
@@ -40,10 +40,9 @@ struct Inputs {
   const float* bonus;  // [C]
 };
 
-using Factors = Half[kChunk][kHeadSize + 8];
 struct alignas(16) PrepareShared {
-  Factors level[kLevels];  // left and right factors of levels 1 and up; right ones of level 0
-  Factors left;            // of level 0, whose diagonal needs both of every row
+  Factor level[kLevels];  // left and right factors of levels 1 and up; right ones of level 0
+  Factor left;            // of level 0, whose diagonal needs both of every row
   float half_sum[2][kHeadSize];
 };
 
@@ -104,30 +103,20 @@ __device__ void scale_rows(const Column& in, int c, int half, float bonus, Prepa
   // Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second: each thread has one pair per q.
 #pragma unroll
   for (int q = 0; q < 4; q++) {
-    const int lane = column_of(c) * 4 + q;
-    *reinterpret_cast<uint32_t*>(&out.k[tile_of(c)][lane][2 * half]) = pack(to_end[2 * q], to_end[2 * q + 1]);
-    out.v[c / 16][c % 8 * 4 + q][c % 16 / 8 + 2 * half] = pack_floats<Half>(in.v[2 * q], in.v[2 * q + 1]);
+    const int place = key_place(tile_of(c), column_of(c) * 4 + q);
+    *reinterpret_cast<uint32_t*>(&out.k[tile_of(c)][place][2 * half]) =
+        pack(to_end[2 * q], to_end[2 * q + 1]);
+    uint4& value = out.v[c / 16][value_place(c / 16, c % 8 * 4 + q)];
+    reinterpret_cast<uint32_t*>(&value)[c % 16 / 8 + 2 * half] =
+        pack_floats<Half>(in.v[2 * q], in.v[2 * q + 1]);
   }
 }
 
 // This warp's level of M. Entries of other levels are chosen away, never multiplied away.
 __device__ void multiply_level(const PrepareShared& shared, Chunk6& out) {
   const int level = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  const Factors& right = shared.level[level];
-  const Factors& left = level == 0 ? shared.left : right;
-  const auto word = [](const Half* at) { return *reinterpret_cast<const uint32_t*>(at); };
   float sum[2][4] = {};
-#pragma unroll
-  for (int step = 0; step < kHeadSize / 16; step++) {
-    const int at = step * 16 + 2 * q;
-    const uint32_t a0 = word(&left[g][at]), a1 = word(&left[g + 8][at]), a2 = word(&left[g][at + 8]),
-                   a3 = word(&left[g + 8][at + 8]);
-#pragma unroll
-    for (int n = 0; n < 2; n++) {
-      matrix_multiply_add<Half>(sum[n], a0, a1, a2, a3, word(&right[n * 8 + g][at]),
-                                word(&right[n * 8 + g][at + 8]));
-    }
-  }
+  multiply_factors(level == 0 ? shared.left : shared.level[level], shared.level[level], sum);
 #pragma unroll
   for (int n = 0; n < 2; n++) {
 #pragma unroll
@@ -163,7 +152,7 @@ __global__ void __launch_bounds__(kThreads)
 __device__ void walk_chunk(const Chunk6& data, int tile, WalkState& state, WalkOutput& y) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const auto four = [](const void* at) { return *reinterpret_cast<const uint4*>(at); };
-  const uint4 v = four(data.v[tile][lane]), m = four(data.m[lane]);
+  const uint4 v = data.v[tile][value_place(tile, lane)], m = four(data.m[lane]);
   uint32_t s[8][2];  // the state as left operand
 #pragma unroll
   for (int j = 0; j < 8; j++) {
@@ -183,7 +172,7 @@ __device__ void walk_chunk(const Chunk6& data, int tile, WalkState& state, WalkO
 #pragma unroll
   for (int j = 0; j < 8; j++) {
     const Float2 decay = load2(&data.decay[16 * q + 2 * j]);
-    const uint2 k = *reinterpret_cast<const uint2*>(data.k[j][lane]);
+    const uint2 k = *reinterpret_cast<const uint2*>(data.k[j][key_place(j, lane)]);
 #pragma unroll
     for (int i = 0; i < 4; i++) state[j][i] *= decay.x[i % 2];
     matrix_multiply_add<Half>(state[j], v.x, v.y, v.z, v.w, k.x, k.y);
@@ -197,20 +186,16 @@ size_t wkv6_chunk_workspace(int64_t chunks, int64_t n_head) {
 }
 
 void wkv6_chunk(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
-                const float* bonus, const Projected6& p, StateField wkv, Tensor y, void* workspace) {
+                const float* bonus, const Projected6& p, StateField wkv, Tensor y, void* workspace,
+                int multiprocessors) {
   const Inputs in{p.r.data, p.k.data, p.v.data, p.u.data, p.r.stride, bonus};
   auto* data = static_cast<Chunk6*>(workspace);
   with_activation(y.dtype, [&](auto sample) {
-    using T = decltype(sample);
-    launch(queue, wkv6_chunk_prepare_kernel<T>,
+    launch(queue, wkv6_chunk_prepare_kernel<decltype(sample)>,
            dim3(static_cast<unsigned>(n_head), static_cast<unsigned>(chunks.count)), dim3(kThreads), 0,
            chunks, in, data);
-    if (wkv.dtype == DType::f32) {
-      walk_chunks<T, float>(queue, batch, chunks, n_head, wkv, y, data);
-    } else {
-      walk_chunks<T, Half>(queue, batch, chunks, n_head, wkv, y, data);
-    }
   });
+  walk_chunks(queue, batch, chunks, n_head, wkv, y, data, multiprocessors);
 }
 
 }  // namespace fulmar::gpu

@@ -1,5 +1,7 @@
 // RWKV-7's fused kernels at the shapes where one gives way to the next, against the default composition of
-// the same backend: one row, tiles of 32, 64 and 128 rows with a remainder, slices of the inputs, odd ranks.
+// the same backend: one row, tiles of 32, 64 and 128 rows with a remainder, slices of the inputs, odd ranks,
+// sequences that go in chunks.
+#include <numeric>
 #include <optional>
 
 #include "gpu/gpu_device.h"
@@ -35,23 +37,28 @@ TimeMix7 time_mix(OpsRig& rig) {
   return att;
 }
 
-class GpuFused7 : public GpuTest, public testing::WithParamInterface<int> {
+using Lengths = std::vector<int32_t>;
+
+Lengths decode(size_t rows) { return Lengths(rows, 1); }
+
+class GpuFused7 : public GpuTest, public testing::WithParamInterface<Lengths> {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
     if (shared_gpu() == nullptr) return;
     made_.emplace(gpu(), 11);
-    batch_ = rig().begin(std::vector<int32_t>(static_cast<size_t>(GetParam()), 1), kHeads, 64);
+    batch_ = rig().begin(GetParam(), kHeads, 64);
   }
   OpsRig& rig() { return *made_; }
   // The caller's rows: a step may have been padded with rows that share a slot.
-  Doubles read(Tensor tensor) { return rig().read(tensor.slice_rows(0, GetParam())); }
+  Doubles read(Tensor tensor) { return rig().read(tensor.slice_rows(0, rows_)); }
   Tensor rows_of(double low, double high) { return rig().tensor(batch_.rows, kWidth, low, high).tensor; }
   Tensor empty() { return rig().empty(batch_.rows, kWidth); }
   Projected7 projected() { return {empty(), empty(), empty(), empty(), empty(), empty(), empty()}; }
 
   std::optional<OpsRig> made_;
   Batch batch_;
+  int64_t rows_ = std::accumulate(GetParam().begin(), GetParam().end(), int64_t{0});
 };
 
 TEST_P(GpuFused7, ProjectionsAgreeWithTheirComposition) {
@@ -129,7 +136,10 @@ TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
   EXPECT_EQ(run(true).second, got.second);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, GpuFused7, testing::Values(1, 2, 8, 9, 31, 33, 64, 65, 200));
+INSTANTIATE_TEST_SUITE_P(Rows, GpuFused7,
+                         testing::Values(decode(1), decode(2), decode(8), decode(9), decode(31), decode(33),
+                                         decode(64), decode(65), decode(200), Lengths{200},
+                                         Lengths{17, 100, 33, 64}, Lengths{90, 1, 16}));
 
 }  // namespace
 }  // namespace fulmar

@@ -1,0 +1,133 @@
+// RWKV-6's fused kernels at the shapes where one gives way to the next, against the default composition of
+// the same backend: one row, tiles with a remainder, many rows, odd ranks.
+#include <numeric>
+#include <optional>
+
+#include "gpu/gpu_device.h"
+#include "support/ops_rig.h"
+
+namespace fulmar {
+namespace {
+
+using support::Doubles;
+using support::Made;
+using support::OpsRig;
+using Lengths = std::vector<int32_t>;
+
+constexpr int64_t kHeads = 16, kWidth = kHeads * 64, kHidden = 1792, kMixRank = 40, kDecayRank = 136;
+
+Lengths decode(size_t rows) { return Lengths(rows, 1); }
+
+class GpuFused6 : public GpuTest, public testing::WithParamInterface<Lengths> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (shared_gpu() == nullptr) return;
+    made_.emplace(gpu(), 12);
+    batch_ = rig().begin(GetParam(), kHeads, 64);
+  }
+  OpsRig& rig() { return *made_; }
+  // The caller's rows: a step may have been padded with rows that share a slot.
+  Doubles read(Tensor tensor) { return rig().read(tensor.slice_rows(0, rows_)); }
+  Tensor rows_of(double low, double high) { return rig().tensor(batch_.rows, kWidth, low, high).tensor; }
+  Tensor empty() { return rig().empty(batch_.rows, kWidth); }
+  Weight matrix(int64_t out, int64_t in, WeightRole role = WeightRole::projection) {
+    return rig().weight(out, in, DType::f16, role, role == WeightRole::low_rank).weight;
+  }
+  TimeMix6 time_mix();
+
+  std::optional<OpsRig> made_;
+  Batch batch_;
+  int64_t rows_ = std::accumulate(GetParam().begin(), GetParam().end(), int64_t{0});
+};
+
+TimeMix6 GpuFused6::time_mix() {
+  TimeMix6 att;
+  att.n_head = kHeads;
+  att.head_size = 64;
+  att.ln1 = rig().norm(kWidth).norm;
+  att.mix_x = rig().vector(1, kWidth, 0, 1).tensor;
+  att.mix = rig().vector(5, kWidth, 0, 1).tensor;
+  att.mix_w1 = matrix(5 * kMixRank, kWidth, WeightRole::low_rank);
+  for (Weight& second : att.mix_w2) second = matrix(kWidth, kMixRank, WeightRole::low_rank);
+  for (Weight* square : {&att.receptance, &att.key, &att.value, &att.gate, &att.output}) {
+    *square = matrix(kWidth, kWidth);
+  }
+  att.w = {matrix(kDecayRank, kWidth, WeightRole::low_rank), matrix(kWidth, kDecayRank, WeightRole::low_rank),
+           rig().vector(1, kWidth).tensor};
+  att.u = rig().vector(1, kWidth).tensor;
+  att.ln_x = rig().norm(kWidth).norm;
+  return att;
+}
+
+TEST_P(GpuFused6, MixesAgreeWithTheirComposition) {
+  const TimeMix6 att = time_mix();
+  const Made x = rig().tensor(batch_.rows, kWidth, gpu().residual_dtype(), -2, 2);
+  const Tensor pending = rows_of(-1, 1);
+  const auto before = rig().read_all_slots();
+  const auto run = [&](bool own) {
+    const Tensor residual = rig().same(x).tensor;
+    const Tensor mixed[5] = {empty(), empty(), empty(), empty(), empty()};
+    rig().write_all_slots(before);
+    if (own)
+      gpu().enter6(batch_, att, residual, pending, rig().state().att_shift(0), mixed);
+    else
+      gpu().Ops::enter6(batch_, att, residual, pending, rig().state().att_shift(0), mixed);
+    std::vector<Doubles> all{read(residual)};
+    for (const Tensor& one : mixed) all.push_back(read(one));
+    return all;
+  };
+  const auto got = run(true), want = run(false);
+  for (size_t i = 0; i < got.size(); i++) {
+    support::expect_close(got[i], want[i], DType::f16, "tensor " + std::to_string(i));
+  }
+  EXPECT_EQ(run(true), got);
+}
+
+TEST_P(GpuFused6, ProjectionsAgreeWithTheirComposition) {
+  const TimeMix6 att = time_mix();
+  const Tensor mixed[5] = {rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1), rows_of(-1, 1)};
+  const auto projected = [&] { return Projected6{empty(), empty(), empty(), empty(), empty()}; };
+  const Projected6 got = projected(), want = projected();
+  gpu().project6(batch_, att, mixed, got);
+  gpu().Ops::project6(batch_, att, mixed, want);
+  support::expect_close(read(got.r), read(want.r), DType::f16, "r");
+  support::expect_close(read(got.k), read(want.k), DType::f16, "k");
+  support::expect_close(read(got.v), read(want.v), DType::f16, "v");
+  support::expect_close(read(got.g), read(want.g), DType::f16, "g");
+  support::expect_close(read(got.u), read(want.u), DType::f16, "u");
+}
+
+TEST_P(GpuFused6, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
+  ChannelMix6 ffn;
+  ffn.ln2 = rig().norm(kWidth).norm;
+  ffn.mix_k = rig().vector(1, kWidth, 0, 1).tensor;
+  ffn.mix_r = rig().vector(1, kWidth, 0, 1).tensor;
+  ffn.key = matrix(kHidden, kWidth, WeightRole::ffn_key);
+  ffn.value = matrix(kWidth, kHidden, WeightRole::ffn_value);
+  ffn.receptance = matrix(kWidth, kWidth);
+  const Made x = rig().tensor(batch_.rows, kWidth, gpu().residual_dtype(), -2, 2);
+  const Made pending = rig().tensor(batch_.rows, kWidth);
+  const auto before = rig().read_all_slots();
+  const auto run = [&](bool own) {
+    const Tensor residual = rig().same(x).tensor, out = rig().same(pending).tensor;
+    rig().write_all_slots(before);
+    if (own)
+      gpu().channel_mix6(batch_, ffn, residual, out, rig().state().ffn_shift(0));
+    else
+      gpu().Ops::channel_mix6(batch_, ffn, residual, out, rig().state().ffn_shift(0));
+    return std::pair(read(residual), read(out));
+  };
+  const auto got = run(true), want = run(false);
+  support::expect_close(got.first, want.first, DType::f16, "x");
+  support::expect_close(got.second, want.second, DType::f16, "pending");
+  EXPECT_EQ(run(true).second, got.second);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, GpuFused6,
+                         testing::Values(decode(1), decode(2), decode(8), decode(9), decode(31), decode(33),
+                                         decode(64), decode(65), decode(200), Lengths{600},
+                                         Lengths{17, 100, 1, 64}));
+
+}  // namespace
+}  // namespace fulmar
