@@ -8,14 +8,17 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
   std::vector<int64_t> feed(items.size(), 0);
   int64_t rows = limits.max_rows;
   int64_t wanted = limits.max_wanted;
+  int64_t decoding = 0;
   for (size_t i = 0; i < items.size(); i++) {
     const int64_t slots = items[i].slots;
     if (!items[i].decoding || items[i].to_feed == 0 || slots > rows || slots > wanted) continue;
     feed[i] = 1;
     rows -= slots;
     wanted -= slots;
+    decoding += slots;
   }
   int64_t prompt_rows = std::min(rows, limits.prefill_chunk);
+  if (decoding > 0) prompt_rows = std::min(prompt_rows, std::max(decoding, kLeastPromptRows));
   for (size_t i = 0; i < items.size() && prompt_rows > 0 && wanted > 0; i++) {
     const int64_t slots = items[i].slots;
     if (items[i].decoding || items[i].to_feed == 0 || slots > rows || slots > wanted) continue;

@@ -18,7 +18,7 @@ struct PlanItem {
 
 struct PlanLimits {
   int64_t max_rows = 512;       // rows of one step, decode and prefill together
-  int64_t prefill_chunk = 256;  // prompt rows of one step: what a running stream may have to wait for
+  int64_t prefill_chunk = 256;  // prompt rows of one step
   int64_t max_wanted = 512;     // rows of one step whose output is wanted
 };
 
@@ -26,7 +26,9 @@ struct PlanLimits {
 //
 // Every decoding sequence gets its row first. What is left of the budget goes to prompts, oldest first, so
 // that one long prompt is not interleaved with later ones and the time to the first token stays in order of
-// arrival.
+// arrival. Beside decoding rows prompts take as many as there are of those, or kLeastPromptRows: a step then
+// takes about twice as long at most as one without prompts, and so does a running stream's wait for it.
+constexpr int64_t kLeastPromptRows = 256;
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits);
 
 }  // namespace fulmar

@@ -44,4 +44,11 @@ constexpr int64_t padded_rows(int64_t rows) {
   return rows;
 }
 
+// Row counts that come again and again: those of padded decode steps and of full steps of prompts. For these
+// the library's candidates are tried out, which takes as long as several steps.
+constexpr int64_t kFullRows = 1024;
+constexpr bool worth_timing(int64_t rows) {
+  return rows < kFullRows ? rows % 4 == 0 && padded_rows(rows) == rows : rows % kFullRows == 0;
+}
+
 }  // namespace fulmar::gpu
