@@ -4,7 +4,8 @@
 #   tools/gpu_check.sh TREE REPORT PART...
 # TREE holds fulmar, fulmar_gpu_test and, in lib/, what the loader does not find by itself. REPORT is a folder
 # for logs and the benchmarks' JSON. PARTs: tests (several processes side by side), large (7B models against
-# the CPU; 30 GB of host memory), sanitize, decode, prefill, kernels, small and rwkv6. Tables come last.
+# the CPU; 30 GB of host memory), demo (the demo model's suite, where its files lie beside the tree), sanitize,
+# decode, prefill, kernels, small, rwkv6 and serve (320 streams through HTTP). Tables come last.
 set -u
 tree=$1 report=$2
 shift 2
@@ -31,12 +32,27 @@ large() {
   grep -E "rms error|FAILED|PASSED" "$report/large.log"
 }
 
-sanitize() {
-  for tool in memcheck racecheck; do
-    timeout 240 compute-sanitizer --tool $tool --error-exitcode 9 "$tree/fulmar_gpu_test" --gtest_brief=1 \
-      --gtest_filter="$SANITIZE_FILTER" >"$report/$tool.log" 2>&1 || failed=1
-    echo "$tool: $(tail -n 2 "$report/$tool.log" | tr '\n' ' ')"
+demo() {
+  timeout 100 "$tree/fulmar" eval --suite demo --device cuda >"$report/demo.log" 2>&1 || failed=1
+  cat "$report/demo.log"
+}
+
+# sanitize_by TOOL FILTER
+sanitize_by() {
+  pids=
+  for shard in $(seq 0 $((shards - 1))); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard timeout 240 compute-sanitizer --tool "$1" \
+      --error-exitcode 9 "$tree/fulmar_gpu_test" --gtest_filter="$2" >"$report/$1$shard.log" 2>&1 &
+    pids="$pids $!"
   done
+  for pid in $pids; do wait "$pid" || failed=1; done
+  echo "$1: $(cat "$report/$1"?.log | grep -c ' OK \]') tests; $(grep -h SUMMARY "$report/$1"?.log | sort | uniq -c | tr '\n' ' ')"
+}
+
+# Races are looked for in tests of the kernels alone: every access is recorded, which takes its time.
+sanitize() {
+  sanitize_by memcheck "*Primitives*:*Islands*:*Fused*:*Model*:GpuSample*:-$TOO_WIDE"
+  sanitize_by racecheck "*Primitives*:*Islands*:GpuSample*:-$TOO_WIDE"
 }
 
 # bench NAME FLAGS...
@@ -48,13 +64,14 @@ bench() {
   tables="$tables $report/$name.txt"
 }
 
-SANITIZE_FILTER='*Primitives*:*Islands*:*Ragged*:*ChunkedRecurrence*:-*wide*:*4097*'
+TOO_WIDE='*wide*:*4097*'
 tables=
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 for what in "$@"; do
   case $what in
     tests) tests ;;
     large) large ;;
+    demo) demo ;;
     sanitize) sanitize ;;
     decode) bench decode --synthetic rwkv7-7.2b --decode 1,8,32,128,320,960 --prefill "" --state-dtype fp32,fp16 ;;
     prefill) bench prefill --synthetic rwkv7-7.2b --decode "" --prefill 1x1024,1x4096,8x512 ;;
@@ -62,6 +79,9 @@ for what in "$@"; do
     small) bench small-1.5b --synthetic rwkv7-1.5b --decode 1,32 --prefill ""
       bench small-0.1b --synthetic rwkv7-0.1b --decode 1,32 --prefill "" ;;
     rwkv6) bench rwkv6 --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --kernels ;;
+    serve) for size in 7.2b 1.5b; do
+        bench serve-$size --synthetic rwkv7-$size --serve --streams 320 --tokens 256
+      done ;;
     *) echo "unknown part '$what'" >&2; exit 2 ;;
   esac
 done

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <thread>
 
 #include "base/log.h"
@@ -47,14 +48,12 @@ int64_t choose_slots(const Ops& ops, const StateLayout& layout, int64_t others) 
   return std::clamp<int64_t>(fits, 1, useful);
 }
 
-// Asks a GPU for its memory; empty for the CPU. The ops outlive the answer. The driver answers for the device
-// of the thread that asks, which is the first one on the server's threads; no figure is better than
-// another's.
+// Asks a GPU for its memory; empty for the CPU. The ops outlive the answer.
 std::function<DeviceMemory()> memory_of(const Ops& ops) {
   const std::string name = ops.name();  // "cuda:0 (NVIDIA H200)"
   const std::string device = name.substr(0, name.find(' '));
   for (const GpuInfo& gpu : list_gpus()) {
-    if (gpu.index != 0 || device != "cuda:0") continue;
+    if (device != fmt::format("cuda:{}", gpu.index)) continue;
     return [&ops, device, total = gpu.memory_total] {
       return DeviceMemory{device, static_cast<int64_t>(total), static_cast<int64_t>(ops.memory_free())};
     };
@@ -96,11 +95,12 @@ Result<std::unique_ptr<SessionStore>> open_store(const ServeEngineFlags& flags) 
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--slots,--max-batch-size,--max_batch_size", flags.slots,
-                 "sequences that run at once; 0 fits the memory")
+                 "sequences that run at once; auto, or 0, fits the memory")
+      ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
       ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      ->default_str("auto");
   app.add_option("--prefill-chunk,--prefill-chunk-size,--chunk-size", flags.prefill_chunk,
-                 "most prompt tokens of one step; 0 suits the device")
+                 "most prompt tokens of one step, fewer while others are answered; 0 suits the device")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--max-queue,--max-queue-size,--max_queue_size", flags.max_queue, "requests that may wait")

@@ -2,6 +2,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "gpu/full_device.h"
 
 namespace fulmar::gpu {
 
@@ -11,9 +15,16 @@ void device_failed(cudaError_t error, const char* call, const char* file, int li
   std::abort();
 }
 
+Error refused(cudaError_t error, const char* call) {
+  cudaGetLastError();
+  return {error == cudaErrorMemoryAllocation ? ErrorKind::resource : ErrorKind::unsupported,
+          std::string("the GPU cannot be opened: ") + cudaGetErrorString(error) + " in " + call};
+}
+
 Result<Buffer> allocate_device(size_t bytes) {
   void* data = nullptr;
-  const cudaError_t error = cudaMalloc(&data, bytes > 0 ? bytes : 1);
+  const cudaError_t error =
+      pretend_full ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes > 0 ? bytes : 1);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     size_t free = 0, total = 0;
@@ -24,6 +35,29 @@ Result<Buffer> allocate_device(size_t bytes) {
   }
   FULMAR_GPU(error);
   return Buffer(data, bytes, [](void* owned) { FULMAR_GPU(cudaFree(owned)); });
+}
+
+Result<Buffer> allocate_pinned(size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t error =
+      pretend_full ? cudaErrorMemoryAllocation : cudaMallocHost(&data, bytes > 0 ? bytes : 1);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return Error{ErrorKind::resource, "cannot allocate " + std::to_string(bytes) + " bytes of pinned memory"};
+  }
+  FULMAR_GPU(error);
+  return Buffer(data, bytes, [](void* owned) { FULMAR_GPU(cudaFreeHost(owned)); });
+}
+
+void allow_shared(const void* kernel, size_t bytes) {
+  static std::mutex mutex;
+  static std::set<std::pair<const void*, int>> told;
+  int device = 0;
+  FULMAR_GPU(cudaGetDevice(&device));
+  std::lock_guard lock(mutex);
+  if (!told.emplace(kernel, device).second) return;
+  FULMAR_GPU(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
 Result<void*> Arena::take(size_t bytes) {

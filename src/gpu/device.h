@@ -21,6 +21,15 @@ namespace fulmar::gpu {
       ::fulmar::gpu::device_failed(fulmar_error, #call, __FILE__, __LINE__);  \
   } while (0)
 
+// The same where a device is opened: it may be full or taken, and the program can go on without it.
+Error refused(cudaError_t error, const char* call);
+
+#define FULMAR_GPU_TRY(call)                                                  \
+  do {                                                                        \
+    if (const cudaError_t fulmar_error = (call); fulmar_error != cudaSuccess) \
+      return ::fulmar::gpu::refused(fulmar_error, #call);                     \
+  } while (0)
+
 struct DeviceFacts {
   int index = 0;
   std::string name;
@@ -56,15 +65,17 @@ void launch(const Queue& queue, void (*kernel)(Parameters...), dim3 grid, dim3 b
       cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...));
 }
 
-// Lets a kernel use more than 48 KiB of shared memory.
-template <class Kernel>
-void allow_shared(Kernel* kernel, size_t bytes) {
-  FULMAR_GPU(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+// Lets a kernel use more than 48 KiB of shared memory; each kernel on each device is told once.
+void allow_shared(const void* kernel, size_t bytes);
+template <class... Parameters>
+void allow_shared(void (*kernel)(Parameters...), size_t bytes) {
+  allow_shared(reinterpret_cast<const void*>(kernel), bytes);
 }
 
-// Device memory for `bytes`, or an error that names the number and what is free.
+// Device memory, or host memory that the device reads and writes by itself, for `bytes`; or an error that
+// names the number and, for a device, what is free.
 Result<Buffer> allocate_device(size_t bytes);
+Result<Buffer> allocate_pinned(size_t bytes);
 
 // Many small weights in few allocations; nothing is given back before the arena goes.
 class Arena {

@@ -13,6 +13,7 @@ namespace {
 
 using gpu::Epilogue;
 using gpu::Queue;
+using gpu::worth_timing;
 
 constexpr int64_t kHead = 64;  // channels of a head that the fused islands know
 

@@ -14,6 +14,7 @@ namespace fulmar {
 namespace {
 
 using gpu::Queue;
+using gpu::worth_timing;
 
 constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and what is loaded lazily
 constexpr int kLeastArchitecture = 80;
@@ -44,7 +45,6 @@ Result<gpu::DeviceFacts> facts_of(int index) {
 GpuOps::~GpuOps() {
   synchronise();
   for (const InputStage& stage : input_stages_) {
-    if (stage.pinned != nullptr) FULMAR_GPU(cudaFreeHost(stage.pinned));
     if (stage.free != nullptr) FULMAR_GPU(cudaEventDestroy(stage.free));
   }
   for (const cudaEvent_t event : {fork_, join_[0], join_[1]}) {
@@ -56,25 +56,29 @@ GpuOps::~GpuOps() {
 }
 
 Status GpuOps::open() {
-  FULMAR_GPU(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking));
+  FULMAR_GPU_TRY(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking));
   queue_.overlap = facts_.architecture >= 90;
-  FULMAR_GPU(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
+  FULMAR_GPU_TRY(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
   for (int i = 0; i < kSides; i++) {
-    FULMAR_GPU(cudaStreamCreateWithFlags(&side_[i].stream, cudaStreamNonBlocking));
-    FULMAR_GPU(cudaEventCreateWithFlags(&join_[i], cudaEventDisableTiming));
+    FULMAR_GPU_TRY(cudaStreamCreateWithFlags(&side_[i].stream, cudaStreamNonBlocking));
+    FULMAR_GPU_TRY(cudaEventCreateWithFlags(&join_[i], cudaEventDisableTiming));
     side_[i].index = 1 + i;
   }
   FULMAR_ASSIGN(gemm_, gpu::Gemm::open());
   FULMAR_TRY(upload_.open());
   FULMAR_ASSIGN(counters_, gpu::allocate_device((kCounters + kTileCounters) * sizeof(uint32_t)));
-  FULMAR_GPU(cudaMemset(counters_.data(), 0, counters_.bytes()));
+  FULMAR_GPU_TRY(cudaMemset(counters_.data(), 0, counters_.bytes()));
+  constexpr size_t kInputBytes = static_cast<size_t>(gpu::most_numbers(kMostRows)) * sizeof(int32_t);
+  FULMAR_ASSIGN(numbers_, gpu::allocate_device(kInputBytes));
   for (InputStage& stage : input_stages_) {
-    FULMAR_GPU(cudaEventCreateWithFlags(&stage.free, cudaEventDisableTiming));
+    FULMAR_GPU_TRY(cudaEventCreateWithFlags(&stage.free, cudaEventDisableTiming));
+    FULMAR_ASSIGN(stage.pinned, gpu::allocate_pinned(kInputBytes));
   }
-  return grow_input(kFirstNumbers);
+  return {};
 }
 
 size_t GpuOps::memory_free() const {
+  use_device();
   size_t free = 0, total = 0;
   FULMAR_GPU(cudaMemGetInfo(&free, &total));
   return free > kMemoryMargin ? free - kMemoryMargin : 0;
@@ -139,15 +143,14 @@ Result<Tensor> GpuOps::import_vector(std::span<const float> values, int64_t rows
 Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   use_device();
   gpu::plan_step(input, static_cast<int32_t>(state.slots - 1), gpu::kChunk, plan_);
-  if (plan_.numbers.size() > numbers_.bytes() / sizeof(int32_t)) {
-    FULMAR_CHECK(grow_input(plan_.numbers.size() * 2).ok(), "index arrays of a step");
-  }
   const size_t bytes = plan_.numbers.size() * sizeof(int32_t);
+  FULMAR_CHECK(bytes <= numbers_.bytes());
   InputStage& stage = input_stages_[next_input_];
   next_input_ = (next_input_ + 1) % kInputStages;
   FULMAR_GPU(cudaEventSynchronize(stage.free));
-  std::copy(plan_.numbers.begin(), plan_.numbers.end(), static_cast<int32_t*>(stage.pinned));
-  FULMAR_GPU(cudaMemcpyAsync(numbers_.data(), stage.pinned, bytes, cudaMemcpyHostToDevice, queue_.stream));
+  std::copy(plan_.numbers.begin(), plan_.numbers.end(), static_cast<int32_t*>(stage.pinned.data()));
+  FULMAR_GPU(
+      cudaMemcpyAsync(numbers_.data(), stage.pinned.data(), bytes, cudaMemcpyHostToDevice, queue_.stream));
   FULMAR_GPU(cudaEventRecord(stage.free, queue_.stream));
   state_base_ = state.base;
   const auto at = [&](size_t offset) { return static_cast<const int32_t*>(numbers_.data()) + offset; };
@@ -246,12 +249,8 @@ void GpuOps::gather_wanted(const Batch& batch, Tensor x, Tensor out) {
 void GpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) {
   FULMAR_CHECK(logits.dtype == DType::f32 && rows.size() == out.size());
   Scratch scratch(*this);
-  float* numbers = nullptr;
-  int64_t held = 0;
-  const auto work = [&](int64_t count) {
-    if (count > held) numbers = scratch.take(1, held = count, DType::f32).as<float>();
-    return numbers;
-  };
+  const auto at_once = std::min(static_cast<int64_t>(rows.size()), gpu::Sampler::kMostAtOnce);
+  const Tensor work = scratch.take(at_once, logits.cols, DType::f32);
   for (const size_t i : sampler_.draw(queue_, logits, rows, out, work)) {
     Ops::sample(logits, rows.subspan(i, 1), out.subspan(i, 1));
   }
@@ -269,17 +268,6 @@ Status GpuOps::check_layer(int64_t width) {
   }
   if (upload_.overflowed(queue_)) {
     return Error{ErrorKind::unsupported, "a weight lies beyond 65504, the largest number of f16; use bf16"};
-  }
-  return {};
-}
-
-Status GpuOps::grow_input(size_t numbers) {
-  synchronise();
-  FULMAR_ASSIGN(numbers_, gpu::allocate_device(numbers * sizeof(int32_t)));
-  ++*memory_;
-  for (InputStage& stage : input_stages_) {
-    if (stage.pinned != nullptr) FULMAR_GPU(cudaFreeHost(stage.pinned));
-    FULMAR_GPU(cudaMallocHost(&stage.pinned, numbers * sizeof(int32_t)));
   }
   return {};
 }
@@ -306,7 +294,7 @@ Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options) {
                  facts.name + " has compute capability " + std::to_string(facts.architecture / 10) + "." +
                      std::to_string(facts.architecture % 10) + "; wanted 8.0 or later"};
   }
-  FULMAR_GPU(cudaSetDevice(options.index));
+  FULMAR_GPU_TRY(cudaSetDevice(options.index));
   auto ops = std::make_unique<GpuOps>(std::move(facts), options);
   FULMAR_TRY(ops->open());
   return std::unique_ptr<Ops>(std::move(ops));

@@ -114,10 +114,10 @@ class GpuOps final : public Ops {
  private:
   static constexpr size_t kCounters = 4096;      // of linear_value
   static constexpr size_t kTileCounters = 4096;  // of linear_tiles
-  static constexpr size_t kFirstNumbers = 64 * 1024;
+  static constexpr int64_t kMostRows = 65536;    // of a step
   static constexpr int kInputStages = 4;
   struct InputStage {
-    void* pinned = nullptr;
+    Buffer pinned;
     cudaEvent_t free = nullptr;
   };
 
@@ -126,10 +126,6 @@ class GpuOps final : public Ops {
 
   static std::byte* slot_at(const State& state, int64_t slot);
   Status check_layer(int64_t width);
-  Status grow_input(size_t numbers);
-
-  // Row counts that come again and again: worth trying out the library's candidates.
-  static bool worth_timing(int64_t rows) { return rows % 4 == 0; }
 
   static bool few_rows(Tensor in, const Weight& weight);
   bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) const;

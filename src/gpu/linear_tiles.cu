@@ -110,11 +110,7 @@ int64_t tiles_of(RowsProducts list) {
 template <class T, class Shape>
 void linear_tiles_of(const Queue& queue, RowsProducts list, const TilePlan& plan, float* partial,
                      uint32_t* counters) {
-  static const bool allowed = [] {
-    allow_shared(linear_tiles_kernel<T, Shape>, Shape::kBytes);
-    return true;
-  }();
-  FULMAR_CHECK(allowed);
+  allow_shared(linear_tiles_kernel<T, Shape>, Shape::kBytes);
   Products<T> products{};
   products.slices = static_cast<int>(plan.slices);
   products.steps = static_cast<int>(plan.steps);

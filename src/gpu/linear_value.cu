@@ -20,6 +20,7 @@ constexpr int kWarpOut = 64;                            // outputs of a warp, 8 
 constexpr int kShares = kWarps * kWarpOut / kBlockOut;  // warps that share the inputs of one output range
 constexpr int kStep = 16;                               // kept inputs of one matrix instruction
 constexpr int kLeastSlice = 512, kMostSlice = 2048;
+constexpr size_t kMostShared = 96 * 1024;
 
 template <class T>
 struct ValueArguments {
@@ -205,11 +206,8 @@ void linear_value_of(const Queue& queue, const ValuePlan& plan, Tensor in, const
                         static_cast<size_t>(kTiles * 8) * static_cast<size_t>(plan.slice + 8) * sizeof(T);
   const size_t parts = static_cast<size_t>(kShares * kTiles * 8 * (kBlockOut + 4)) * sizeof(float);
   const size_t bytes = std::max(values, parts);
-  static const bool allowed = [] {
-    allow_shared(linear_value_kernel<T, kTiles>, 96 * 1024);
-    return true;
-  }();
-  FULMAR_CHECK(allowed && bytes <= 96 * 1024);
+  FULMAR_CHECK(bytes <= kMostShared);
+  allow_shared(linear_value_kernel<T, kTiles>, kMostShared);
   const ValueArguments<T> arguments{{in.as<const T>(), in.stride},
                                     static_cast<const T*>(weight.data),
                                     rows_of<T>(out),

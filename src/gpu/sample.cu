@@ -45,15 +45,41 @@ __device__ double draw_unit(const SampleJob& job) {
 
 __device__ float clamp_finite(float x) { return fminf(fmaxf(x, -FLT_MAX), FLT_MAX); }
 
+// The logits that a draw goes by: a copy that was adjusted, or where nothing is to adjust the model's own.
+struct Values {
+  const float* z;
+  bool raw;
+
+  __device__ float operator[](int i) const {
+    const float x = z[i];
+    if (!raw) return x;
+    return x == x ? clamp_finite(x) : 0.0f;
+  }
+};
+
+// What each id weighs: computed wherever it is asked for, or kept.
+struct Weights {
+  Values values;
+  float top, inverse_temperature;
+  const float* kept;  // null: computed
+
+  __device__ float operator[](int i) const {
+    if (kept != nullptr) return kept[i];
+    const float x = values[i];
+    return x == kDropped ? 0.0f : __expf(fmaxf((x - top) * inverse_temperature, -87.0f));
+  }
+};
+
 // The first of all values behind (previous, previous_id) in the order of likelihood: larger ones first, then
 // lower ids. kDropped where there is none left.
-__device__ void find_best(const float* z, int vocab, float previous, int previous_id, Shared& shared,
-                          float& best, int& best_id) {
+__device__ void find_best(Values z, int vocab, float previous, int previous_id, Shared& shared, float& best,
+                          int& best_id) {
   best = kDropped;
   best_id = vocab;
   for (int i = threadIdx.x; i < vocab; i += kThreads) {
-    const bool behind = z[i] < previous || (z[i] == previous && i > previous_id);
-    if (behind && z[i] > best) best = z[i], best_id = i;
+    const float x = z[i];
+    const bool behind = x < previous || (x == previous && i > previous_id);
+    if (behind && x > best) best = x, best_id = i;
   }
   const auto take = [&](float other, int other_id) {
     if (other > best || (other == best && other_id < best_id)) best = other, best_id = other_id;
@@ -71,9 +97,12 @@ __device__ void find_best(const float* z, int vocab, float previous, int previou
   for (int w = 0; w < kWarps; w++) take(shared.warp_max[w], shared.warp_index[w]);
 }
 
-// z into working memory, adjusted; then its largest value and the lowest id that has it.
-__device__ void adjust(const SampleJob& job, const SampleLists& lists, const float* logits, float* z,
-                       int vocab, Shared& shared, float& top, int& top_id) {
+// The values that the job is drawn from, in working memory where they differ from the model's or will.
+__device__ Values adjusted(const SampleJob& job, const SampleLists& lists, const float* logits, float* z,
+                           int vocab) {
+  const bool as_they_are =
+      job.biases == 0 && job.penalties == 0 && job.banned == 0 && job.mask_words == 0 && job.noise == 0;
+  if (as_they_are) return {logits, true};
   for (int i = threadIdx.x; i < vocab; i += kThreads) {
     const float x = logits[i];
     z[i] = x == x ? clamp_finite(x) : 0.0f;
@@ -99,18 +128,15 @@ __device__ void adjust(const SampleJob& job, const SampleLists& lists, const flo
     if (!allowed) z[i] = kDropped;
   }
   __syncthreads();
-  find_best(z, vocab, INFINITY, -1, shared, top, top_id);
-  if (top == kDropped) top_id = 0;
+  return {z, false};
 }
 
-// Weights in place of z, and per warp the sum of its share of ids, which lie side by side.
-__device__ double weigh(float* z, int vocab, float top, float inverse_temperature, Shared& shared) {
+// The sum of the weights, and per warp of its share of ids, which lie side by side.
+__device__ double weigh(const Weights& weights, int vocab, Shared& shared) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = (vocab + kWarps - 1) / kWarps;
   double sum = 0;
   for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
-    const float weight = z[i] == kDropped ? 0.0f : __expf(fmaxf((z[i] - top) * inverse_temperature, -87.0f));
-    z[i] = weight;
-    sum += weight;
+    sum += weights[i];
   }
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
@@ -125,15 +151,17 @@ __device__ float raised(float weight, double power) {
   return static_cast<float>(pow(static_cast<double>(weight), power));
 }
 
-// Drops weights below min_p and raises the others; the sums per warp become those of what is kept. Returns
-// their sum.
-__device__ double keep_likely(float* weights, int vocab, const SampleJob& job, Shared& shared) {
+// Drops weights below min_p and raises the others, into `kept`; the sums per warp become those of what is
+// kept. Returns their sum.
+__device__ double keep_likely(const Weights& weights, float* kept, int vocab, const SampleJob& job,
+                              Shared& shared) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = (vocab + kWarps - 1) / kWarps;
   double sum = 0;
   for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
-    float weight = weights[i] < job.min_p ? 0.0f : weights[i];
+    float weight = weights[i];
+    if (weight < job.min_p) weight = 0.0f;
     if (job.power != 0 && weight > 0) weight = raised(weight, job.power);
-    weights[i] = weight;
+    kept[i] = weight;
     sum += weight;
   }
 #pragma unroll
@@ -146,7 +174,7 @@ __device__ double keep_likely(float* weights, int vocab, const SampleJob& job, S
 }
 
 // The id at `left` of the mass, ids in order; the first warp does it.
-__device__ void draw_uncut(const float* weights, int vocab, double left, Shared& shared) {
+__device__ void draw_uncut(const Weights& weights, int vocab, double left, Shared& shared) {
   if (threadIdx.x >= kWarp) return;
   const int lane = threadIdx.x, each = (vocab + kWarps - 1) / kWarps;
   int warp = 0;
@@ -176,7 +204,7 @@ __device__ void draw_uncut(const float* weights, int vocab, double left, Shared&
 
 // Collects the ids that the limits can keep, unordered: all bins from the heaviest down to the one in which a
 // limit binds. False where there are more than fit.
-__device__ bool collect(const SampleJob& job, const float* weights, int vocab, double total,
+__device__ bool collect(const SampleJob& job, const Weights& weights, int vocab, double total,
                         uint64_t* candidates, Shared& shared) {
   for (int i = threadIdx.x; i < kBins; i += kThreads) shared.count[i] = 0, shared.mass[i] = 0;
   if (threadIdx.x == 0) shared.candidates = 0;
@@ -314,12 +342,12 @@ __device__ int draw_noisy(const SampleJob& job, float* z, int vocab, Shared& sha
   __syncthreads();
   float best;
   int chosen;
-  find_best(z, vocab, INFINITY, -1, shared, best, chosen);
+  find_best({z, false}, vocab, INFINITY, -1, shared, best, chosen);
   return chosen;
 }
 
 // The likeliest ids and, until their sum is known, their scaled logits.
-__device__ void list_likeliest(const SampleJob& job, const float* z, int vocab, Shared& shared,
+__device__ void list_likeliest(const SampleJob& job, Values z, int vocab, Shared& shared,
                                LikelyTokens& likely) {
   float value = INFINITY;
   int id = -1, listed = 0;
@@ -340,10 +368,13 @@ __global__ void __launch_bounds__(kThreads)
   let_next_start();
   wait_for_previous();
   const SampleJob job = jobs[blockIdx.x];
-  float* z = work + static_cast<int64_t>(blockIdx.x) * vocab;
+  logits += job.logits_row * stride;
+  work += static_cast<int64_t>(blockIdx.x) * vocab;
+  const Values values = adjusted(job, lists, logits, work, vocab);
   float top;
   int token;
-  adjust(job, lists, logits + job.logits_row * stride, z, vocab, shared, top, token);
+  find_best(values, vocab, INFINITY, -1, shared, top, token);
+  if (top == kDropped) token = 0;
   SampleResult& result = results[blockIdx.x];
   LikelyTokens& list = likely[blockIdx.x];
   if (top == kDropped || (job.greedy && !job.logprob)) {
@@ -352,21 +383,21 @@ __global__ void __launch_bounds__(kThreads)
     return;
   }
   __syncthreads();
-  if (job.likeliest > 0) list_likeliest(job, z, vocab, shared, list);
+  if (job.likeliest > 0) list_likeliest(job, values, vocab, shared, list);
   const bool noisy = job.noise != 0 && !job.greedy;
   if (noisy) {
-    token = draw_noisy(job, z, vocab, shared);
+    token = draw_noisy(job, work, vocab, shared);
     if (!job.logprob) {
       if (threadIdx.x == 0) result = {token, 0.0f, 1};
       return;
     }
-    // The noise has used z up.
+    // The noise has used the working memory up.
     __syncthreads();
-    int likeliest;
-    adjust(job, lists, logits + job.logits_row * stride, z, vocab, shared, top, likeliest);
+    adjusted(job, lists, logits, work, vocab);
   }
   __syncthreads();
-  const double total = weigh(z, vocab, top, job.inverse_temperature, shared);
+  Weights weights{values, top, job.inverse_temperature, nullptr};
+  const double total = weigh(weights, vocab, shared);
   __syncthreads();
   const bool limited = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f;
   int done = 1;
@@ -374,9 +405,10 @@ __global__ void __launch_bounds__(kThreads)
     if (threadIdx.x == 0) shared.chosen = token;
   } else if (!limited) {
     const bool changed = job.min_p > 0.0f || job.power != 0;
-    const double kept = changed ? keep_likely(z, vocab, job, shared) : total;
-    draw_uncut(z, vocab, draw_unit(job) * kept, shared);
-  } else if (collect(job, z, vocab, total, candidates, shared)) {
+    const double kept = changed ? keep_likely(weights, work, vocab, job, shared) : total;
+    if (changed) weights.kept = work;
+    draw_uncut(weights, vocab, draw_unit(job) * kept, shared);
+  } else if (collect(job, weights, vocab, total, candidates, shared)) {
     sort_descending(candidates, shared.candidates);
     if (threadIdx.x == 0) cut(job, candidates, shared.candidates, vocab, total, shared);
     __syncthreads();
@@ -389,7 +421,7 @@ __global__ void __launch_bounds__(kThreads)
   const int chosen = done ? shared.chosen : 0;
   // Weights that were raised before the draw come back from it here.
   const double power = job.power != 0 && !limited ? job.power : 1.0;
-  const double own = log(static_cast<double>(z[chosen])) / power;
+  const double own = log(static_cast<double>(weights[chosen])) / power;
   result = {chosen, job.logprob ? static_cast<float>(own - log(total)) : 0.0f, done};
   const double log_sum = static_cast<double>(top) * job.inverse_temperature + log(total);
   for (int i = 0; job.likeliest > 0 && i < list.count; i++) {

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace fulmar::gpu {
 
 namespace {
 
 constexpr float kSmallestTemperature = 0.001f;
-constexpr size_t kMostAtOnce = 256;  // bounds the working memory to as many rows of logits
 
 // What the jobs of one launch refer to.
 struct Lists {
@@ -57,76 +54,91 @@ SampleJob job_of(const SampleRow& row, Lists& lists) {
 
 size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-}  // namespace
+// Where the parts of the block lie that is copied to the device, and of the one that comes back.
+struct Layout {
+  size_t changes, bans, masks, results, likely, end;
 
-Sampler::~Sampler() {
-  if (pinned_ != nullptr) FULMAR_GPU(cudaFreeHost(pinned_));
+  Layout(size_t count, const Lists& lists) {
+    changes = aligned(count * sizeof(SampleJob));
+    bans = changes + aligned(lists.changes.size() * sizeof(SampleChange));
+    masks = bans + aligned(lists.bans.size() * sizeof(int32_t));
+    results = masks + aligned(lists.masks.size() * sizeof(uint64_t));
+    likely = results + aligned(count * sizeof(SampleResult));
+    end = likely + count * sizeof(LikelyTokens);
+  }
+};
+
+template <class T>
+T* at(const Buffer& block, size_t offset) {
+  return reinterpret_cast<T*>(static_cast<std::byte*>(block.data()) + offset);
 }
 
-bool Sampler::draws(const SampleRow& row) { return row.params->top_logprobs <= kMostLikeliest; }
+SampledToken token_of(const SampleJob& job, const SampleResult& result, const LikelyTokens& likely) {
+  SampledToken token{result.token, result.logprob, {}};
+  for (int n = 0; job.likeliest > 0 && n < likely.count; n++) {
+    token.top.push_back({likely.token[n], likely.logprob[n]});
+  }
+  return token;
+}
 
-void Sampler::reserve(size_t bytes) {
-  if (bytes <= device_.bytes()) return;
-  auto grown = allocate_device(2 * bytes);
-  FULMAR_CHECK(grown.ok(), "memory for the parameters of sampling");
-  device_ = std::move(grown).value();
-  if (pinned_ != nullptr) FULMAR_GPU(cudaFreeHost(pinned_));
-  FULMAR_GPU(cudaMallocHost(&pinned_, 2 * bytes));
+}  // namespace
+
+bool Sampler::reserve(size_t bytes) {
+  if (bytes <= device_.bytes()) return true;
+  auto device = allocate_device(2 * bytes);
+  auto pinned = allocate_pinned(2 * bytes);
+  if (!device.ok() || !pinned.ok()) return false;
+  device_ = std::move(device).value();
+  pinned_ = std::move(pinned).value();
+  return true;
 }
 
 std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<const SampleRow> rows,
-                                  std::span<SampledToken> out, const std::function<float*(int64_t)>& work) {
+                                  std::span<SampledToken> out, Tensor work) {
   std::vector<size_t> drawn, left;
-  for (size_t i = 0; i < rows.size(); i++) (draws(rows[i]) ? drawn : left).push_back(i);
-  for (size_t first = 0; first < drawn.size(); first += kMostAtOnce) {
-    const size_t count = std::min(kMostAtOnce, drawn.size() - first);
-    std::vector<SampleJob> jobs;
-    Lists lists;
-    bool lists_likely = false;
-    for (size_t i = 0; i < count; i++) {
-      jobs.push_back(job_of(rows[drawn[first + i]], lists));
-      lists_likely = lists_likely || jobs.back().likeliest > 0;
+  std::vector<SampleJob> jobs;
+  Lists lists;
+  bool lists_likely = false;
+  for (size_t i = 0; i < rows.size(); i++) {
+    if (rows[i].params->top_logprobs > kMostLikeliest) {
+      left.push_back(i);
+      continue;
     }
+    drawn.push_back(i);
+    jobs.push_back(job_of(rows[i], lists));
+    lists_likely = lists_likely || jobs.back().likeliest > 0;
+  }
+  const Layout layout(jobs.size(), lists);
+  if (!reserve(layout.end)) {
+    left.insert(left.end(), drawn.begin(), drawn.end());
+    return left;
+  }
 
-    // One block of memory, on both sides: what goes in, then what comes out.
-    const size_t changes_at = aligned(count * sizeof(SampleJob));
-    const size_t bans_at = changes_at + aligned(lists.changes.size() * sizeof(SampleChange));
-    const size_t masks_at = bans_at + aligned(lists.bans.size() * sizeof(int32_t));
-    const size_t results_at = masks_at + aligned(lists.masks.size() * sizeof(uint64_t));
-    const size_t likely_at = results_at + aligned(count * sizeof(SampleResult));
-    reserve(likely_at + count * sizeof(LikelyTokens));
-    auto* host = static_cast<std::byte*>(pinned_);
-    auto* device = static_cast<std::byte*>(device_.data());
-    std::copy(jobs.begin(), jobs.end(), reinterpret_cast<SampleJob*>(host));
-    std::copy(lists.changes.begin(), lists.changes.end(), reinterpret_cast<SampleChange*>(host + changes_at));
-    std::copy(lists.bans.begin(), lists.bans.end(), reinterpret_cast<int32_t*>(host + bans_at));
-    std::copy(lists.masks.begin(), lists.masks.end(), reinterpret_cast<uint64_t*>(host + masks_at));
-    FULMAR_GPU(cudaMemcpyAsync(device, host, results_at, cudaMemcpyHostToDevice, queue.stream));
-    sample(queue, static_cast<int64_t>(count), reinterpret_cast<const SampleJob*>(device),
-           {reinterpret_cast<const SampleChange*>(device + changes_at),
-            reinterpret_cast<const int32_t*>(device + bans_at),
-            reinterpret_cast<const uint64_t*>(device + masks_at)},
-           logits, work(static_cast<int64_t>(count) * logits.cols),
-           reinterpret_cast<SampleResult*>(device + results_at),
-           reinterpret_cast<LikelyTokens*>(device + likely_at));
-    const size_t returned =
-        lists_likely ? likely_at - results_at + count * sizeof(LikelyTokens) : count * sizeof(SampleResult);
-    FULMAR_GPU(cudaMemcpyAsync(host + results_at, device + results_at, returned, cudaMemcpyDeviceToHost,
-                               queue.stream));
-    FULMAR_GPU(cudaStreamSynchronize(queue.stream));
-    const auto* results = reinterpret_cast<const SampleResult*>(host + results_at);
-    const auto* likely = reinterpret_cast<const LikelyTokens*>(host + likely_at);
-    for (size_t i = 0; i < count; i++) {
-      const size_t row = drawn[first + i];
-      if (results[i].done == 0) {
-        left.push_back(row);
-        continue;
-      }
-      SampledToken& token = out[row];
-      token = {results[i].token, results[i].logprob, {}};
-      for (int n = 0; jobs[i].likeliest > 0 && n < likely[i].count; n++) {
-        token.top.push_back({likely[i].token[n], likely[i].logprob[n]});
-      }
+  std::copy(jobs.begin(), jobs.end(), at<SampleJob>(pinned_, 0));
+  std::copy(lists.changes.begin(), lists.changes.end(), at<SampleChange>(pinned_, layout.changes));
+  std::copy(lists.bans.begin(), lists.bans.end(), at<int32_t>(pinned_, layout.bans));
+  std::copy(lists.masks.begin(), lists.masks.end(), at<uint64_t>(pinned_, layout.masks));
+  FULMAR_GPU(
+      cudaMemcpyAsync(device_.data(), pinned_.data(), layout.results, cudaMemcpyHostToDevice, queue.stream));
+  const auto count = static_cast<int64_t>(jobs.size());
+  for (int64_t first = 0; first < count; first += kMostAtOnce) {
+    sample(queue, std::min(kMostAtOnce, count - first), at<SampleJob>(device_, 0) + first,
+           {at<SampleChange>(device_, layout.changes), at<int32_t>(device_, layout.bans),
+            at<uint64_t>(device_, layout.masks)},
+           logits, work.as<float>(), at<SampleResult>(device_, layout.results) + first,
+           at<LikelyTokens>(device_, layout.likely) + first);
+  }
+  const size_t returned = (lists_likely ? layout.end : layout.likely) - layout.results;
+  FULMAR_GPU(cudaMemcpyAsync(at<std::byte>(pinned_, layout.results), at<std::byte>(device_, layout.results),
+                             returned, cudaMemcpyDeviceToHost, queue.stream));
+  FULMAR_GPU(cudaStreamSynchronize(queue.stream));
+  const auto* results = at<SampleResult>(pinned_, layout.results);
+  const auto* likely = at<LikelyTokens>(pinned_, layout.likely);
+  for (size_t i = 0; i < drawn.size(); i++) {
+    if (results[i].done == 0) {
+      left.push_back(drawn[i]);
+    } else {
+      out[drawn[i]] = token_of(jobs[i], results[i], likely[i]);
     }
   }
   return left;

@@ -1,7 +1,6 @@
 // Draws a step's tokens on the device: packs what the draws need into one copy, reads the tokens back in one.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -13,24 +12,18 @@ namespace fulmar::gpu {
 
 class Sampler {
  public:
-  Sampler() = default;
-  ~Sampler();
-  Sampler(const Sampler&) = delete;
-  Sampler& operator=(const Sampler&) = delete;
+  static constexpr int64_t kMostAtOnce = 256;  // rows of one launch: bounds the working memory
 
-  // Not what only the host's reference does: long lists of likely tokens.
-  static bool draws(const SampleRow& row);
-
-  // Fills out[i] for the rows that it draws and returns the indices of the others. `work` gives f32 memory
-  // for so many numbers until the call returns.
+  // Fills out[i] for the rows that it draws and returns the indices of the others, which are the host's: long
+  // lists of likely tokens, more candidates than a block sorts, and all where memory for the parameters is
+  // short. `work` is f32, [rows or kMostAtOnce, V].
   std::vector<size_t> draw(const Queue& queue, Tensor logits, std::span<const SampleRow> rows,
-                           std::span<SampledToken> out, const std::function<float*(int64_t)>& work);
+                           std::span<SampledToken> out, Tensor work);
 
  private:
-  void reserve(size_t bytes);
+  bool reserve(size_t bytes);
 
-  void* pinned_ = nullptr;  // the packed input, then the results
-  Buffer device_;
+  Buffer pinned_, device_;  // the packed input, then the results: the same on both sides
 };
 
 }  // namespace fulmar::gpu

@@ -8,6 +8,10 @@
 
 namespace fulmar::gpu {
 
+// Numbers that the arrays of a step of so many rows take at most: eight of them, one for each row and one
+// more where they say where a sequence begins, and the padding.
+constexpr int64_t most_numbers(int64_t rows) { return 8 * rows + 1024; }
+
 // Offsets count from the block's beginning, in numbers.
 struct StepPlan {
   int64_t rows = 0, sequences = 0, wanted = 0, longest = 0, chunks = 0;

@@ -30,22 +30,17 @@ std::vector<float> gathered(const HostMatrix& from) {
 
 Status Upload::open() {
   for (Stage& stage : stages_) {
-    if (cudaMallocHost(&stage.pinned, kStage) != cudaSuccess) {
-      cudaGetLastError();
-      return Error{ErrorKind::resource,
-                   "cannot allocate " + std::to_string(kStage) + " bytes of pinned memory"};
-    }
+    FULMAR_ASSIGN(stage.pinned, allocate_pinned(kStage));
     FULMAR_ASSIGN(stage.raw, allocate_device(kStage));
-    FULMAR_GPU(cudaEventCreateWithFlags(&stage.free, cudaEventDisableTiming));
+    FULMAR_GPU_TRY(cudaEventCreateWithFlags(&stage.free, cudaEventDisableTiming));
   }
   FULMAR_ASSIGN(overflow_, allocate_device(sizeof(uint32_t)));
-  FULMAR_GPU(cudaMemset(overflow_.data(), 0, sizeof(uint32_t)));
+  FULMAR_GPU_TRY(cudaMemset(overflow_.data(), 0, sizeof(uint32_t)));
   return {};
 }
 
 Upload::~Upload() {
   for (const Stage& stage : stages_) {
-    if (stage.pinned != nullptr) FULMAR_GPU(cudaFreeHost(stage.pinned));
     if (stage.free != nullptr) FULMAR_GPU(cudaEventDestroy(stage.free));
   }
 }
@@ -72,9 +67,9 @@ void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DT
     Stage& stage = stages_[next_];
     next_ = 1 - next_;
     FULMAR_GPU(cudaEventSynchronize(stage.free));
-    std::memcpy(stage.pinned, from.data + static_cast<size_t>(first) * line_bytes, bytes);
+    std::memcpy(stage.pinned.data(), from.data + static_cast<size_t>(first) * line_bytes, bytes);
     void* landing = direct ? out + static_cast<size_t>(first) * line_bytes : stage.raw.data();
-    FULMAR_GPU(cudaMemcpyAsync(landing, stage.pinned, bytes, cudaMemcpyHostToDevice, queue.stream));
+    FULMAR_GPU(cudaMemcpyAsync(landing, stage.pinned.data(), bytes, cudaMemcpyHostToDevice, queue.stream));
     if (!direct) {
       const auto offset = static_cast<size_t>(first * (by_columns ? col_stride : row_stride));
       import_matrix(queue, landing, from.dtype, by_columns ? line : count, by_columns ? count : line,

@@ -27,7 +27,7 @@ class Upload {
  private:
   static constexpr size_t kStage = size_t{16} << 20;
   struct Stage {
-    void* pinned = nullptr;
+    Buffer pinned;
     Buffer raw;  // on the device, for what is converted there
     cudaEvent_t free = nullptr;
   };

@@ -34,7 +34,8 @@ def check_running_server(program, model, folder):
     dataset = os.path.join(folder, "conversations.json")
     with open(dataset, "w", encoding="utf-8") as file:
         json.dump(conversations, file)
-    server = subprocess.Popen([program, "serve", "--port", "0", "--device", "cpu", "--model", model, "--state-db-path", "none"],
+    server = subprocess.Popen([program, "serve", "--port", "0", "--device", "cpu", "--model", model, "--slots", "auto",
+                               "--state-db-path", "none"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     url = re.search(r"http://[0-9.]+:\d+", server.stdout.readline()).group()
     code, out, error = bench(program, "--load", "conrwkv", "--rate", "inf", "--num-prompts", "10", "--url", url,
@@ -44,6 +45,8 @@ def check_running_server(program, model, folder):
     assert code == 2 and "12 conversations" in error, (code, error)
     server.terminate()
     assert server.wait(timeout=60) == 0
+    refused = subprocess.run([program, "serve", "--model", model, "--slots", "some"], capture_output=True, text=True)
+    assert refused.returncode == 2 and "--slots" in refused.stderr, refused
     code, _, error = bench(program, "--load", "conrwkv", "--num-prompts", "1", "--url", url)
     assert code == 4 and "cannot connect" in error, (code, error)
 
