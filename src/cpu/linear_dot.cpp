@@ -20,25 +20,11 @@ namespace fulmar::HWY_NAMESPACE {
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr int kTileOutputs = 4;
 constexpr int64_t kGroupRows = kManyRegisters ? 6 : 3;  // whose sums fit into registers beside one weight
-constexpr size_t kWays = 4;           // independent sums of a single row, to hide the latency of one
-constexpr size_t kAheadBytes = 4096;  // least distance of what a single row fetches; covers memory's latency
+constexpr size_t kWays = 4;  // independent sums of a single row, to hide the latency of one
 constexpr size_t kLineBytes = 64;
 constexpr int64_t kBlockBytes = 32 * 1024;  // weights that the groups share from the second level
 constexpr int64_t kPartDepth = 1024;        // terms of a group's rows that stay in the first level
 constexpr int kSecondLevel = 2;             // the first level tracks too few misses to keep memory busy
-
-// Weights that are needed next, fetched a few lines at a time while others are multiplied.
-struct Ahead {
-  const std::byte* next;
-  const std::byte* last;
-
-  HWY_INLINE void fetch(size_t bytes) {
-    for (size_t line = 0; line < bytes; line += kLineBytes) {
-      __builtin_prefetch(next, 0, kSecondLevel);
-      next = HWY_MIN(next + kLineBytes, last);
-    }
-  }
-};
 
 // What a tile multiplies: `depth` terms of weight rows `weight_stride` apart with rows `in_stride` apart.
 template <class E>
@@ -50,7 +36,8 @@ struct Tile {
   size_t depth = 0;
   float* out = nullptr;
   size_t out_stride = 0;
-  bool fresh = true;  // else the sums are added to what `out` holds
+  bool fresh = true;    // else the sums are added to what `out` holds
+  size_t distance = 0;  // in bytes, of the weights fetched meanwhile
 };
 
 // One vector's worth of terms, or the `rest` of them at the end of the rows.
@@ -111,17 +98,27 @@ HWY_INLINE void put_sums(const F32Vec (&sum)[kTileOutputs], bool fresh, float* t
 }
 #endif
 
+// What lies t.distance behind one vector of each of the tile's weight rows.
+template <class E>
+HWY_INLINE void fetch_ahead(const Tile<E>& t, size_t k, size_t outputs, size_t lanes) {
+  for (size_t o = 0; o < outputs; ++o) {
+    const auto* const at =
+        reinterpret_cast<const std::byte*>(t.weight + o * t.weight_stride + k) + t.distance;
+    for (size_t line = 0; line < lanes * sizeof(E); line += kLineBytes) {
+      __builtin_prefetch(at + line, 0, kSecondLevel);
+    }
+  }
+}
+
 // kOutputs x kRows dot products.
-template <int kOutputs, int kRows, bool kIsShared, class E>
-HWY_INLINE void multiply_tile(const Tile<E>& t, Ahead& ahead) {
+template <int kOutputs, int kRows, bool kFetch, class E>
+HWY_INLINE void multiply_tile(const Tile<E>& t) {
   const size_t lanes = hn::Lanes(F32());
-  // Several groups of rows pass while the next weights come.
-  const size_t bytes = kOutputs * lanes * sizeof(E) / (kIsShared ? 2 : 1);
   F32Vec sum[kRows][kOutputs];
   for (auto& row : sum) clear(row);
   size_t k = 0;
   for (; k + lanes <= t.depth; k += lanes) {
-    ahead.fetch(bytes);
+    if constexpr (kFetch) fetch_ahead(t, k, kOutputs, lanes);
     add_terms<false>(t, k, sum);
   }
   if (k < t.depth) add_terms<true>(t, k, sum);
@@ -136,54 +133,63 @@ HWY_INLINE void multiply_tile(const Tile<E>& t, Ahead& ahead) {
 }
 
 // Outputs [first, last) of kRows rows.
-template <int kRows, bool kIsShared, class E>
-HWY_INLINE void multiply_outputs(Tile<E> t, int64_t outputs, Ahead& ahead) {
+template <int kRows, bool kFetch, class E>
+HWY_INLINE void multiply_outputs(Tile<E> t, int64_t outputs) {
   int64_t o = 0;
   for (; o + kTileOutputs <= outputs; o += kTileOutputs) {
-    multiply_tile<kTileOutputs, kRows, kIsShared>(t, ahead);
+    multiply_tile<kTileOutputs, kRows, kFetch>(t);
     t.weight += kTileOutputs * t.weight_stride;
     t.out += kTileOutputs;
   }
   for (; o < outputs; ++o) {
-    multiply_tile<1, kRows, kIsShared>(t, ahead);
+    multiply_tile<1, kRows, kFetch>(t);
     t.weight += t.weight_stride;
     t.out += 1;
   }
 }
 
-template <bool kIsShared, class E>
-HWY_INLINE void multiply_group(const Tile<E>& t, int64_t rows, int64_t outputs, Ahead& ahead) {
+template <bool kFetch, class E>
+HWY_INLINE void multiply_group(const Tile<E>& t, int64_t rows, int64_t outputs) {
   switch (rows) {
     case 1:
-      return multiply_outputs<1, kIsShared>(t, outputs, ahead);
+      return multiply_outputs<1, kFetch>(t, outputs);
     case 2:
-      return multiply_outputs<2, kIsShared>(t, outputs, ahead);
+      return multiply_outputs<2, kFetch>(t, outputs);
     case 3:
-      return multiply_outputs<3, kIsShared>(t, outputs, ahead);
+      return multiply_outputs<3, kFetch>(t, outputs);
     default:
       break;
   }
   if constexpr (kManyRegisters) {
     switch (rows) {
       case 4:
-        return multiply_outputs<4, kIsShared>(t, outputs, ahead);
+        return multiply_outputs<4, kFetch>(t, outputs);
       case 5:
-        return multiply_outputs<5, kIsShared>(t, outputs, ahead);
+        return multiply_outputs<5, kFetch>(t, outputs);
       case 6:
-        return multiply_outputs<6, kIsShared>(t, outputs, ahead);
+        return multiply_outputs<6, kFetch>(t, outputs);
       default:
         break;
     }
   }
 }
 
-// Outputs [first, last) of every group, whose rows meet the same weights one after the other.
+// The least multiple of `step` bytes that covers the latency of memory. Weight rows are contiguous: fetched
+// that far ahead, in steps of whole tiles, every line is fetched once.
+size_t distance_ahead(size_t step) {
+  constexpr size_t kLeast = 4096;
+  return step == 0 ? 0 : (kLeast + step - 1) / step * step;
+}
+
+// Outputs [first, last) of every group, whose rows meet the same weights one after the other; the first group
+// fetches later weights meanwhile.
 template <class E>
-void multiply_block(const DotProduct& p, int64_t first, int64_t last, Ahead ahead) {
+void multiply_block(const DotProduct& p, int64_t first, int64_t last) {
   const int64_t groups = (p.rows + kGroupRows - 1) / kGroupRows;
   Tile<E> tile = {.weight_stride = static_cast<size_t>(p.depth),
                   .in_stride = static_cast<size_t>(p.in_stride),
-                  .out_stride = static_cast<size_t>(p.out_stride)};
+                  .out_stride = static_cast<size_t>(p.out_stride),
+                  .distance = distance_ahead(static_cast<size_t>(kTileOutputs * p.depth) * sizeof(E))};
   for (int64_t k = 0; k == 0 || k < p.depth; k += kPartDepth) {
     tile.weight = reinterpret_cast<const E*>(p.weight) + first * p.depth + k;
     tile.depth = static_cast<size_t>(std::min(kPartDepth, p.depth - k));
@@ -192,10 +198,10 @@ void multiply_block(const DotProduct& p, int64_t first, int64_t last, Ahead ahea
       const int64_t row = p.rows * group / groups, end = p.rows * (group + 1) / groups;
       tile.in = p.in + row * p.in_stride + k;
       tile.out = p.out + row * p.out_stride + first;
-      if (groups == 1) {
-        multiply_group<false>(tile, end - row, last - first, ahead);
+      if (group == 0) {
+        multiply_group<true>(tile, end - row, last - first);
       } else {
-        multiply_group<true>(tile, end - row, last - first, ahead);
+        multiply_group<false>(tile, end - row, last - first);
       }
     }
   }
@@ -207,9 +213,7 @@ void multiply_rows(const DotProduct& p, int64_t first, int64_t last) {
   const int64_t tile_bytes = std::max<int64_t>(1, kTileOutputs * row_bytes);
   const int64_t outputs = std::max<int64_t>(1, kBlockBytes / tile_bytes) * kTileOutputs;
   for (int64_t o = first; o < last; o += outputs) {
-    const int64_t end = std::min(o + outputs, last);
-    const std::byte* const next = p.weight + end * row_bytes;
-    multiply_block<E>(p, o, end, {next, next + outputs * row_bytes});
+    multiply_block<E>(p, o, std::min(o + outputs, last));
   }
 }
 
@@ -241,13 +245,11 @@ HWY_INLINE float dot_row(const E* weight, const float* in, size_t depth, size_t 
   return hn::GetLane(hn::SumOfLanes(F32(), sum[0]));
 }
 
-// A single row reads its weights as one stream. What is fetched is the same place in a later weight row: rows
-// are contiguous, so every line is fetched once.
+// A single row reads its weights as one stream.
 template <class E>
 void multiply_row(const DotProduct& p, int64_t first, int64_t last) {
   const auto depth = static_cast<size_t>(p.depth);
-  const size_t row_bytes = std::max<size_t>(1, depth * sizeof(E));
-  const size_t distance = (kAheadBytes + row_bytes - 1) / row_bytes * row_bytes;
+  const size_t distance = distance_ahead(depth * sizeof(E));
   for (int64_t o = first; o < last; ++o) {
     p.out[o] = dot_row(reinterpret_cast<const E*>(p.weight) + o * p.depth, p.in, depth, distance);
   }
