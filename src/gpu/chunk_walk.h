@@ -1,6 +1,11 @@
 // Walking a recurrence over chunks of 16 rows on matrix units, the state of 16 value channels by 64 key
 // channels in each warp's registers. What a chunk brings with it differs between the RWKV versions: `Data` is
-// made by their own kernels, and `walk_chunk(data, tile, state, y)` moves the state on.
+// made by their own kernels, `advance(data, tile, state, passed)` moves the state on and `emit(data, tile,
+// passed, y)` makes the chunk's output of what it passed.
+//
+// A block has one head of one sequence, or half of its value channels. Chunk follows chunk, so it is the time
+// of one that counts: some warps do nothing but move the state, others make the outputs of the chunk before,
+// and one brings the next chunks.
 //
 // Lane 4g+q of a warp has the value channels g and g + 8 of its tile. Its key channels are 16q..16q+15, so
 // that the state's rows are read and written in whole pieces: accumulator tile j, element e is key
@@ -15,13 +20,40 @@
 namespace fulmar::gpu {
 
 constexpr int kHeadTiles = kHeadSize / 16;  // tiles of 16 value channels
-constexpr int kWalkWarps = kHeadTiles;      // of a block: one per tile
-// Chunks in shared memory: where there are fewer blocks than multiprocessors, each has to hide the memory's
-// latency by itself.
-constexpr int kStages = 3, kStagesAlone = 6;
+template <int kTiles>  // of a block: a warp for each one's state, one for its output, one that fetches
+constexpr int kWalkThreads = (2 * kTiles + 1) * kWarp;
+constexpr int kStages = 5;  // chunks in shared memory
 
 using WalkState = float[8][4];
 using WalkOutput = float[2][4];  // y^T [16 values, 16 rows]: tile of 8 rows, accumulator element
+
+// What a chunk's output takes beside its own data: the state in front of it and what the chunk adds to V
+// (RWKV-7's U), both as left operands.
+struct alignas(16) Passed {
+  uint32_t s[8][2];
+  uint32_t u[4];
+};
+constexpr int kPassedPieces = sizeof(Passed) / sizeof(uint4);
+using PassedPlace = uint4[kPassedPieces][kWarp];
+
+__device__ __forceinline__ void pass_on(const Passed& passed, PassedPlace& place) {
+  const auto* from = reinterpret_cast<const uint4*>(&passed);
+#pragma unroll
+  for (int i = 0; i < kPassedPieces; i++) place[i][threadIdx.x % kWarp] = from[i];
+}
+__device__ __forceinline__ void take_over(const PassedPlace& place, Passed& passed) {
+  auto* to = reinterpret_cast<uint4*>(&passed);
+#pragma unroll
+  for (int i = 0; i < kPassedPieces; i++) to[i] = place[i][threadIdx.x % kWarp];
+}
+
+__device__ __forceinline__ void pack_state(const WalkState& state, Passed& passed) {
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    passed.s[j][0] = pack_floats<Half>(state[j][0], state[j][1]);
+    passed.s[j][1] = pack_floats<Half>(state[j][2], state[j][3]);
+  }
+}
 
 // Where key channel `key` stands among the columns of accumulator tiles: tile, and column g within it.
 __device__ constexpr int tile_of(int key) { return key % 16 / 2; }
@@ -71,85 +103,109 @@ __device__ void store_state(S* row, const WalkState& s, int element) {
   }
 }
 
-template <class Data, class T, class S, int kStages>
-__global__ void __launch_bounds__(kWalkWarps* kWarp)
+// One warp's chunk of y.
+template <class T>
+__device__ __forceinline__ void store_output(const WalkOutput& out, T* to, int64_t stride, int rows) {
+  const int q = threadIdx.x % 4;
+#pragma unroll
+  for (int n = 0; n < 2; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int t = n * 8 + 2 * q + i % 2;
+      if (t < rows) to[t * stride + i / 2 * 8] = from_float<T>(out[n][i]);
+    }
+  }
+}
+
+template <class Data, class T, class S, int kTiles>
+__global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1 ? 2 : 1)
     chunk_walk_kernel(Batch batch, Chunks chunks, const Data* data, int64_t n_head, Slots<S> slots, T* y,
                       int64_t y_stride) {
   extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ PassedPlace places[2][kTiles];
   auto* stages = reinterpret_cast<Data*>(shared);
   let_next_start();
   wait_for_previous();
-  const int64_t head = blockIdx.x, sequence = blockIdx.y;
-  const int64_t begin = chunks.begin[sequence], end = chunks.begin[sequence + 1];
-  if (begin == end) return;
-  const int64_t first_row = batch.start[sequence], last_row = batch.start[sequence + 1];
-  const int tile = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  constexpr int kParts = kHeadTiles / kTiles;
+  const int64_t head = blockIdx.x / kParts, sequence = blockIdx.y;
+  const int begin = chunks.begin[sequence], count = chunks.begin[sequence + 1] - begin;
+  if (count == 0) return;
+  const int64_t first_row = batch.start[sequence], rows = batch.start[sequence + 1] - first_row;
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const int role = warp / kTiles, own = warp % kTiles;  // state, output, fetching
+  const int tile = blockIdx.x % kParts * kTiles + own;
 
-  const auto fetch = [&](int64_t chunk) {
-    if (chunk < end) {
-      const auto* from = reinterpret_cast<const unsigned char*>(&data[chunk * n_head + head]);
-      auto* to = reinterpret_cast<unsigned char*>(&stages[(chunk - begin) % kStages]);
-      for (unsigned at = threadIdx.x * 16; at < sizeof(Data); at += kWalkWarps * kWarp * 16) {
-        __pipeline_memcpy_async(to + at, from + at, 16);
+  const Data* next = data + begin * n_head + head;
+  const auto fetch = [&](int chunk) {
+    if (chunk < count) {
+      const auto* from = reinterpret_cast<const unsigned char*>(next) + lane * 16;
+      auto* to = reinterpret_cast<unsigned char*>(&stages[chunk % kStages]) + lane * 16;
+#pragma unroll
+      for (unsigned at = 0; at < sizeof(Data); at += kWarp * 16) {
+        if (at + lane * 16 < sizeof(Data)) __pipeline_memcpy_async(to + at, from + at, 16);
       }
+      next += n_head;
     }
     __pipeline_commit();  // also when there is nothing: waiting counts commits
   };
-#pragma unroll
-  for (int stage = 0; stage < kStages - 1; stage++) fetch(begin + stage);
-
   const int64_t value = head * kHeadSize + tile * 16 + g;  // this lane's first value channel
   S* row = slots[batch.slot[sequence]] + value * kHeadSize + 16 * q;
   WalkState state;
-  load_state(row, state, 0);
-  load_state(row + 8 * kHeadSize, state, 2);
-  for (int64_t chunk = begin; chunk < end; chunk++) {
-    __pipeline_wait_prior(kStages - 2);
+  if (role == 0) {
+    load_state(row, state, 0);
+    load_state(row + 8 * kHeadSize, state, 2);
+  } else if (role == 2) {
+#pragma unroll
+    for (int chunk = 0; chunk < kStages - 2; chunk++) fetch(chunk);
+  }
+  T* to = y + first_row * y_stride + value;
+  // Turn i moves the state through chunk i and makes the output of chunk i - 1.
+  for (int i = 0; i <= count; i++) {
+    if (role == 2) __pipeline_wait_prior(kStages - 3);
     __syncthreads();
-    fetch(chunk + kStages - 1);  // into the place of the chunk that all have just left
-    WalkOutput out;
-    walk_chunk(stages[(chunk - begin) % kStages], tile, state, out);
-    const int64_t first = first_row + (chunk - begin) * kChunk;
-    const int64_t rows = min(last_row - first, static_cast<int64_t>(kChunk));
-    T* to = y + (first + 2 * q) * y_stride + value;
-#pragma unroll
-    for (int n = 0; n < 2; n++) {
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const int t = n * 8 + i % 2;
-        if (2 * q + t < rows) to[t * y_stride + i / 2 * 8] = from_float<T>(out[n][i]);
-      }
+    if (role == 2) {
+      fetch(i + kStages - 2);  // into the place of the chunk that all have just left
+    } else if (role == 0 && i < count) {
+      Passed passed;
+      advance(stages[i % kStages], tile, state, passed);
+      pass_on(passed, places[i % 2][own]);
+    } else if (role == 1 && i > 0) {
+      Passed passed;
+      take_over(places[(i - 1) % 2][own], passed);
+      WalkOutput out;
+      emit(stages[(i - 1) % kStages], tile, passed, out);
+      store_output(out, to, y_stride, static_cast<int>(min(rows - int64_t{i - 1} * kChunk, int64_t{kChunk})));
+      to += kChunk * y_stride;
     }
   }
+  if (role != 0) return;
   store_state(row, state, 0);
   store_state(row + 8 * kHeadSize, state, 2);
 }
 
-template <class T, class S, int kStages, class Data>
+template <class T, class S, int kTiles, class Data>
 void walk_chunks_of(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
                     StateField wkv, Tensor y, const Data* data) {
   constexpr size_t kShared = kStages * sizeof(Data);
-  const auto kernel = chunk_walk_kernel<Data, T, S, kStages>;
-  static const bool allowed = [kernel] {
-    allow_shared(kernel, kShared);
-    return true;
-  }();
-  (void)allowed;
-  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
-  launch(queue, kernel, grid, dim3(kWalkWarps * kWarp), kShared, batch, chunks, data, n_head,
+  const auto kernel = chunk_walk_kernel<Data, T, S, kTiles>;
+  allow_shared(kernel, kShared);
+  const dim3 grid(static_cast<unsigned>(n_head * kHeadTiles / kTiles),
+                  static_cast<unsigned>(batch.sequences));
+  launch(queue, kernel, grid, dim3(kWalkThreads<kTiles>), kShared, batch, chunks, data, n_head,
          slots_of<S>(wkv), y.as<T>(), y.stride);
 }
 
 template <class Data>
 void walk_chunks(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head, StateField wkv,
                  Tensor y, const Data* data, int multiprocessors) {
-  const bool alone = n_head * batch.sequences <= multiprocessors;
+  constexpr int kHalf = kHeadTiles / 2;
+  const bool halves = 2 * n_head * batch.sequences <= multiprocessors;  // else there are blocks enough
   with_activation(y.dtype, [&](auto sample) {
     using T = decltype(sample);
     const auto with = [&](auto state) {
       using S = decltype(state);
-      if (alone) return walk_chunks_of<T, S, kStagesAlone>(queue, batch, chunks, n_head, wkv, y, data);
-      walk_chunks_of<T, S, kStages>(queue, batch, chunks, n_head, wkv, y, data);
+      if (halves) return walk_chunks_of<T, S, kHalf>(queue, batch, chunks, n_head, wkv, y, data);
+      walk_chunks_of<T, S, kHeadTiles>(queue, batch, chunks, n_head, wkv, y, data);
     };
     wkv.dtype == DType::f32 ? with(float{}) : with(Half{});
   });

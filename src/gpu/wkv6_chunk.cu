@@ -149,16 +149,26 @@ __global__ void __launch_bounds__(kThreads)
   for (unsigned i = threadIdx.x; i < sizeof(Chunk6) / sizeof(uint4); i += kThreads) to[i] = from[i];
 }
 
-__device__ void walk_chunk(const Chunk6& data, int tile, WalkState& state, WalkOutput& y) {
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  const auto four = [](const void* at) { return *reinterpret_cast<const uint4*>(at); };
-  const uint4 v = data.v[tile][value_place(tile, lane)], m = four(data.m[lane]);
-  uint32_t s[8][2];  // the state as left operand
+__device__ __forceinline__ void advance(const Chunk6& data, int tile, WalkState& state, Passed& passed) {
+  const int lane = threadIdx.x % kWarp, q = lane % 4;
+  passed = {};  // there is no U
+  pack_state(state, passed);
+  const uint4 v = data.v[tile][value_place(tile, lane)];
 #pragma unroll
   for (int j = 0; j < 8; j++) {
-    s[j][0] = pack_floats<Half>(state[j][0], state[j][1]);
-    s[j][1] = pack_floats<Half>(state[j][2], state[j][3]);
+    const Float2 decay = load2(&data.decay[16 * q + 2 * j]);
+    const uint2 k = *reinterpret_cast<const uint2*>(data.k[j][key_place(j, lane)]);
+#pragma unroll
+    for (int i = 0; i < 4; i++) state[j][i] *= decay.x[i % 2];
+    matrix_multiply_add<Half>(state[j], v.x, v.y, v.z, v.w, k.x, k.y);
   }
+}
+
+__device__ __forceinline__ void emit(const Chunk6& data, int tile, const Passed& passed, WalkOutput& y) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const auto four = [](const void* at) { return *static_cast<const uint4*>(at); };
+  const uint4 v = data.v[tile][value_place(tile, lane)], m = four(data.m[lane]);
+  const auto& s = passed.s;
 #pragma unroll
   for (int n = 0; n < 2; n++) {
     const uint4 r0 = four(&data.r[n * 8 + g][16 * q]), r1 = four(&data.r[n * 8 + g][16 * q + 8]);
@@ -168,14 +178,6 @@ __device__ void walk_chunk(const Chunk6& data, int tile, WalkState& state, WalkO
     matrix_multiply_add<Half>(y[n], s[4][0], s[4][1], s[5][0], s[5][1], r1.x, r1.y);
     matrix_multiply_add<Half>(y[n], s[6][0], s[6][1], s[7][0], s[7][1], r1.z, r1.w);
     matrix_multiply_add<Half>(y[n], v.x, v.y, v.z, v.w, n == 0 ? m.x : m.z, n == 0 ? m.y : m.w);
-  }
-#pragma unroll
-  for (int j = 0; j < 8; j++) {
-    const Float2 decay = load2(&data.decay[16 * q + 2 * j]);
-    const uint2 k = *reinterpret_cast<const uint2*>(data.k[j][key_place(j, lane)]);
-#pragma unroll
-    for (int i = 0; i < 4; i++) state[j][i] *= decay.x[i % 2];
-    matrix_multiply_add<Half>(state[j], v.x, v.y, v.z, v.w, k.x, k.y);
   }
 }
 

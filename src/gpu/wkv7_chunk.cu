@@ -360,22 +360,17 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
   for (unsigned i = threadIdx.x; i < sizeof(Chunk7) / sizeof(uint4); i += kPrepareThreads) to[i] = from[i];
 }
 
-// One chunk: state [16 values, 64 keys] of this warp moves on; y^T [16 values, 16 rows] comes out.
-__device__ void walk_chunk(const Chunk7& data, int tile, WalkState& state, WalkOutput& y) {
+__device__ __forceinline__ uint4 four(const void* at) { return *static_cast<const uint4*>(at); }
+
+__device__ __forceinline__ void advance(const Chunk7& data, int tile, WalkState& state, Passed& passed) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  const auto four = [](const void* at) { return *reinterpret_cast<const uint4*>(at); };
-  uint32_t s[8][2];  // the state as left operand
-#pragma unroll
-  for (int j = 0; j < 8; j++) {
-    s[j][0] = pack_floats<Half>(state[j][0], state[j][1]);
-    s[j][1] = pack_floats<Half>(state[j][2], state[j][3]);
-  }
+  pack_state(state, passed);
+  const auto& s = passed.s;
   float u[2][4], more[2][4] = {};  // two sums side by side: what follows waits for them
   {
     const uint4 packed = data.u[tile][value_place(tile, lane)];
     Half e[8];
     memcpy(e, &packed, sizeof(e));
-    // [row tile][value, value + 8] of pairs of rows
 #pragma unroll
     for (int i = 0; i < 8; i++) u[i / 4][i % 4] = to_float(e[i]);
   }
@@ -398,16 +393,21 @@ __device__ void walk_chunk(const Chunk7& data, int tile, WalkState& state, WalkO
   }
 #pragma unroll
   for (int n = 0; n < 2; n++) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) u[n][i] += more[n][i];
+    passed.u[2 * n] = pack_floats<Half>(u[n][0] + more[n][0], u[n][1] + more[n][1]);
+    passed.u[2 * n + 1] = pack_floats<Half>(u[n][2] + more[n][2], u[n][3] + more[n][3]);
   }
-  const uint32_t u0 = pack_floats<Half>(u[0][0], u[0][1]), u1 = pack_floats<Half>(u[0][2], u[0][3]),
-                 u2 = pack_floats<Half>(u[1][0], u[1][1]), u3 = pack_floats<Half>(u[1][2], u[1][3]);
 #pragma unroll
   for (int j = 0; j < 8; j++) {
     const uint2 b = *reinterpret_cast<const uint2*>(data.b[j][key_place(j, lane)]);
-    matrix_multiply_add<Half>(state[j], u0, u1, u2, u3, b.x, b.y);
+    matrix_multiply_add<Half>(state[j], passed.u[0], passed.u[1], passed.u[2], passed.u[3], b.x, b.y);
   }
+}
+
+__device__ __forceinline__ void emit(const Chunk7& data, int tile, const Passed& passed, WalkOutput& y) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const auto& s = passed.s;
+  const auto& u = passed.u;
+  const uint4 v = data.v[tile][value_place(tile, lane)], rk = data.m_rk[lane], rb = data.m_rb[lane];
 #pragma unroll
   for (int n = 0; n < 2; n++) {
     const uint4 r0 = four(&data.r[n * 8 + g][16 * q]), r1 = four(&data.r[n * 8 + g][16 * q + 8]);
@@ -416,12 +416,9 @@ __device__ void walk_chunk(const Chunk7& data, int tile, WalkState& state, WalkO
     matrix_multiply_add<Half>(y[n], s[2][0], s[2][1], s[3][0], s[3][1], r0.z, r0.w);
     matrix_multiply_add<Half>(y[n], s[4][0], s[4][1], s[5][0], s[5][1], r1.x, r1.y);
     matrix_multiply_add<Half>(y[n], s[6][0], s[6][1], s[7][0], s[7][1], r1.z, r1.w);
+    matrix_multiply_add<Half>(y[n], v.x, v.y, v.z, v.w, n == 0 ? rk.x : rk.z, n == 0 ? rk.y : rk.w);
+    matrix_multiply_add<Half>(y[n], u[0], u[1], u[2], u[3], n == 0 ? rb.x : rb.z, n == 0 ? rb.y : rb.w);
   }
-  const uint4 rk = data.m_rk[lane], rb = data.m_rb[lane];
-  matrix_multiply_add<Half>(y[0], v.x, v.y, v.z, v.w, rk.x, rk.y);
-  matrix_multiply_add<Half>(y[1], v.x, v.y, v.z, v.w, rk.z, rk.w);
-  matrix_multiply_add<Half>(y[0], u0, u1, u2, u3, rb.x, rb.y);
-  matrix_multiply_add<Half>(y[1], u0, u1, u2, u3, rb.z, rb.w);
 }
 
 }  // namespace
