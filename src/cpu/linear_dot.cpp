@@ -19,7 +19,7 @@ namespace fulmar::HWY_NAMESPACE {
 
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
 constexpr int kTileOutputs = 4;
-constexpr int64_t kGroupRows = kManyRegisters ? 6 : 3;  // whose sums fit into registers beside one weight
+constexpr int kGroupRows = kManyRegisters ? 6 : 3;  // whose sums fit into registers beside one weight
 constexpr size_t kWays = 4;  // independent sums of a single row, to hide the latency of one
 constexpr size_t kLineBytes = 64;
 constexpr int64_t kBlockBytes = 32 * 1024;  // weights that the groups share from the second level
@@ -148,30 +148,11 @@ HWY_INLINE void multiply_outputs(Tile<E> t, int64_t outputs) {
   }
 }
 
-template <bool kFetch, class E>
+// `rows`, at most kRows.
+template <int kRows, bool kFetch, class E>
 HWY_INLINE void multiply_group(const Tile<E>& t, int64_t rows, int64_t outputs) {
-  switch (rows) {
-    case 1:
-      return multiply_outputs<1, kFetch>(t, outputs);
-    case 2:
-      return multiply_outputs<2, kFetch>(t, outputs);
-    case 3:
-      return multiply_outputs<3, kFetch>(t, outputs);
-    default:
-      break;
-  }
-  if constexpr (kManyRegisters) {
-    switch (rows) {
-      case 4:
-        return multiply_outputs<4, kFetch>(t, outputs);
-      case 5:
-        return multiply_outputs<5, kFetch>(t, outputs);
-      case 6:
-        return multiply_outputs<6, kFetch>(t, outputs);
-      default:
-        break;
-    }
-  }
+  if (rows == kRows) return multiply_outputs<kRows, kFetch>(t, outputs);
+  if constexpr (kRows > 1) multiply_group<kRows - 1, kFetch>(t, rows, outputs);
 }
 
 // The least multiple of `step` bytes that covers the latency of memory. Weight rows are contiguous: fetched
@@ -199,9 +180,9 @@ void multiply_block(const DotProduct& p, int64_t first, int64_t last) {
       tile.in = p.in + row * p.in_stride + k;
       tile.out = p.out + row * p.out_stride + first;
       if (group == 0) {
-        multiply_group<true>(tile, end - row, last - first);
+        multiply_group<kGroupRows, true>(tile, end - row, last - first);
       } else {
-        multiply_group<false>(tile, end - row, last - first);
+        multiply_group<kGroupRows, false>(tile, end - row, last - first);
       }
     }
   }
