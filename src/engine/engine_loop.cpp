@@ -219,6 +219,7 @@ EngineStats EngineLoop::stats() const {
 void EngineLoop::run() {
   while (true) {
     const auto commands = moved_ ? commands_.take_all() : commands_.wait_all(idle_time());
+    if (!commands.empty()) tell_all();  // they may end rows, or hand them over
     for (const auto& command : commands) command();
     if (stopping_) break;
     step();
@@ -291,6 +292,7 @@ void EngineLoop::run_parts(std::span<const StepPart> parts, int64_t prompt_rows)
 
 // What a step leaves to do that the next one does not depend on.
 void EngineLoop::report() {
+  tell_all();
   const auto now = Clock::now();
   // First the figures: who has heard a row's last event does not find it still running.
   if (running_.empty() || now - published_ > kPublishEvery) publish_stats();
@@ -298,10 +300,23 @@ void EngineLoop::report() {
   keeper_->sessions().tick(now);
 }
 
+void EngineLoop::tell(Sequence& sequence, const SampledToken& drawn) {
+  Event event{.kind = Event::Kind::text, .index = sequence.ask.index, .sampled = 1};
+  event.text = tell_token(sequence, drawn, tokenizer_);
+  event.tokens = sequence.output.take_records();
+  if (!sequence.finish || !event.text.empty() || !event.tokens.empty()) emit(sequence, std::move(event));
+}
+
+void EngineLoop::tell_all() {
+  for (const Untold& untold : untold_) tell(*untold.sequence, untold.drawn);
+  untold_.clear();
+}
+
 void EngineLoop::obey_cancels() {
   bool any = false;
   for (auto& sequence : running_) {
     if (!sequence->request->cancel_requested || sequence->finish) continue;
+    tell_all();
     sequence->finish = Finish{.reason = FinishReason::cancelled};
     any = true;
   }
@@ -367,11 +382,13 @@ void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome out
     if (outcome.has_token[i]) {
       drawn++;
       sequence.phase = Sequence::Phase::decode;
-      Event event{.kind = Event::Kind::text, .index = sequence.ask.index, .sampled = 1};
-      event.text = settle_token(sequence, outcome.drawn[i], tokenizer_);
-      event.tokens = sequence.output.take_records();
+      take_token(sequence, outcome.drawn[i]);
+      if (sequence.finish || text_decides(sequence)) {
+        tell(sequence, outcome.drawn[i]);
+      } else {
+        untold_.push_back({&sequence, std::move(outcome.drawn[i])});
+      }
       keeper_->after_draw(sequence);
-      if (!sequence.finish || !event.text.empty() || !event.tokens.empty()) emit(sequence, std::move(event));
     } else if (sequence.phase == Sequence::Phase::prefill && sequence.ready().empty()) {
       sequence.finish =
           Finish{.reason = FinishReason::length};  // max_tokens 0: the prompt was all there was to do

@@ -63,6 +63,8 @@ class EngineLoop final : public Engine {
   // What the step did goes into moved_.
   void step();
   void run_parts(std::span<const StepPart> parts, int64_t prompt_rows);
+  void tell(Sequence& sequence, const SampledToken& drawn);
+  void tell_all();
   void report();
   void obey_cancels();
   void admit();
@@ -99,6 +101,12 @@ class EngineLoop final : public Engine {
   StepRunner runner_;
   std::deque<SequencePtr> waiting_;
   std::vector<SequencePtr> running_;
+  // Drawn tokens of running rows that are not yet text: it decides nothing, so the next step goes first.
+  struct Untold {
+    Sequence* sequence;
+    SampledToken drawn;
+  };
+  std::vector<Untold> untold_;
   std::vector<SequencePtr> storing_;  // over, but their turns are on their way to a shared store
   bool moved_ = false;  // the step fed, started or ended a row; if not, only a message can change anything
   std::vector<std::shared_ptr<RequestRecord>> to_deliver_;  // requests with events of this step

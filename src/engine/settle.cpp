@@ -16,27 +16,30 @@ Finish stopped_by_text(const Sequence& sequence) {
 
 }  // namespace
 
-std::string settle_token(Sequence& sequence, const SampledToken& drawn, const Tokenizer& tokenizer) {
+void take_token(Sequence& sequence, const SampledToken& drawn) {
   const Ask& ask = sequence.ask;
   if (contains(ask.stop.ids, drawn.token)) {
     sequence.finish = Finish{.reason = FinishReason::stop, .stop_id = drawn.token};
-    return sequence.output.finish();
+    return;
   }
-
   sequence.drawn.push_back(drawn.token);
   if (ask.sampling.penalised()) sequence.memory.record(drawn.token, ask.sampling);
   if (ask.mask) ask.mask->accept(drawn.token);
-  const std::string_view bytes = tokenizer.bytes(drawn.token);
-  TokenRecord record{drawn.token, std::string(bytes), drawn.logprob, drawn.top};
-  std::string text = sequence.output.push(bytes, std::move(record));
-
-  if (sequence.output.hit()) {
-    sequence.finish = stopped_by_text(sequence);
-  } else if (ask.mask && ask.mask->complete()) {
+  if (ask.mask && ask.mask->complete()) {
     sequence.finish = Finish{.reason = FinishReason::stop};
   } else if (static_cast<int64_t>(sequence.drawn.size()) >= ask.max_tokens) {
     sequence.finish = Finish{.reason = FinishReason::length};
   }
+}
+
+bool text_decides(const Sequence& sequence) { return !sequence.ask.stop.texts.empty(); }
+
+std::string tell_token(Sequence& sequence, const SampledToken& drawn, const Tokenizer& tokenizer) {
+  if (sequence.finish && sequence.finish->stop_id) return sequence.output.finish();
+  const std::string_view bytes = tokenizer.bytes(drawn.token);
+  TokenRecord record{drawn.token, std::string(bytes), drawn.logprob, drawn.top};
+  std::string text = sequence.output.push(bytes, std::move(record));
+  if (sequence.output.hit()) sequence.finish = stopped_by_text(sequence);
   if (sequence.finish) {
     text += sequence.output.finish();
     // The end of the output may complete a match that an earlier, now impossible one had held open.

@@ -50,12 +50,30 @@ struct Values {
   const float* z;
   bool raw;
 
-  __device__ float operator[](int i) const {
-    const float x = z[i];
+  __device__ float tidy(float x) const {
     if (!raw) return x;
     return x == x ? clamp_finite(x) : 0.0f;
   }
+  __device__ float operator[](int i) const { return tidy(z[i]); }
 };
+
+// use(id, value) for the ids of [begin, end) that fall to one of so many lanes: four at a time where memory
+// allows it.
+template <class Use>
+__device__ void each_value(const Values& values, int begin, int end, int lane, int lanes, const Use& use) {
+  if (begin % 4 == 0 && end % 4 == 0 && reinterpret_cast<uintptr_t>(values.z) % sizeof(float4) == 0) {
+#pragma unroll 4
+    for (int i = begin + 4 * lane; i < end; i += 4 * lanes) {
+      const float4 x = *reinterpret_cast<const float4*>(values.z + i);
+      use(i, values.tidy(x.x));
+      use(i + 1, values.tidy(x.y));
+      use(i + 2, values.tidy(x.z));
+      use(i + 3, values.tidy(x.w));
+    }
+  } else {
+    for (int i = begin + lane; i < end; i += lanes) use(i, values[i]);
+  }
+}
 
 // What each id weighs: computed wherever it is asked for, or kept.
 struct Weights {
@@ -63,9 +81,8 @@ struct Weights {
   float top, inverse_temperature;
   const float* kept;  // null: computed
 
-  __device__ float operator[](int i) const {
-    if (kept != nullptr) return kept[i];
-    const float x = values[i];
+  __device__ float operator[](int i) const { return kept != nullptr ? kept[i] : of(values[i]); }
+  __device__ float of(float x) const {
     return x == kDropped ? 0.0f : __expf(fmaxf((x - top) * inverse_temperature, -87.0f));
   }
 };
@@ -76,11 +93,10 @@ __device__ void find_best(Values z, int vocab, float previous, int previous_id, 
                           int& best_id) {
   best = kDropped;
   best_id = vocab;
-  for (int i = threadIdx.x; i < vocab; i += kThreads) {
-    const float x = z[i];
+  each_value(z, 0, vocab, threadIdx.x, kThreads, [&](int i, float x) {
     const bool behind = x < previous || (x == previous && i > previous_id);
     if (behind && x > best) best = x, best_id = i;
-  }
+  });
   const auto take = [&](float other, int other_id) {
     if (other > best || (other == best && other_id < best_id)) best = other, best_id = other_id;
   };
@@ -135,9 +151,8 @@ __device__ Values adjusted(const SampleJob& job, const SampleLists& lists, const
 __device__ double weigh(const Weights& weights, int vocab, Shared& shared) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = (vocab + kWarps - 1) / kWarps;
   double sum = 0;
-  for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
-    sum += weights[i];
-  }
+  each_value(weights.values, warp * each, min(vocab, (warp + 1) * each), lane, kWarp,
+             [&](int, float x) { sum += weights.of(x); });
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
   if (lane == 0) shared.warp_sum[warp] = sum;
@@ -173,33 +188,41 @@ __device__ double keep_likely(const Weights& weights, float* kept, int vocab, co
   return total;
 }
 
+// Of 32 equal pieces of the ids [begin, end) the one in which the mass reaches `left`, and what is left
+// there.
+__device__ void narrow(const Weights& weights, int& begin, int& end, double& left) {
+  const int lane = threadIdx.x % kWarp, each = (end - begin + kWarp - 1) / kWarp;
+  const int first = min(begin + lane * each, end), last = min(first + each, end);
+  double sum = 0;
+#pragma unroll 8
+  for (int i = first; i < last; i++) sum += weights[i];
+  double through = sum;
+#pragma unroll
+  for (int offset = 1; offset < kWarp; offset *= 2) {
+    const double other = __shfl_up_sync(kFullWarp, through, offset);
+    if (lane >= offset) through += other;
+  }
+  const unsigned reached = __ballot_sync(kFullWarp, sum > 0 && through > left);
+  const unsigned alive = __ballot_sync(kFullWarp, sum > 0);
+  // Where rounding leaves a little over it is the last one that weighs anything.
+  const int chosen = reached != 0 ? __ffs(static_cast<int>(reached)) - 1
+                     : alive != 0 ? 31 - __clz(static_cast<int>(alive))
+                                  : 0;
+  left -= __shfl_sync(kFullWarp, through - sum, chosen);
+  begin = __shfl_sync(kFullWarp, first, chosen);
+  end = __shfl_sync(kFullWarp, last, chosen);
+}
+
 // The id at `left` of the mass, ids in order; the first warp does it.
 __device__ void draw_uncut(const Weights& weights, int vocab, double left, Shared& shared) {
   if (threadIdx.x >= kWarp) return;
-  const int lane = threadIdx.x, each = (vocab + kWarps - 1) / kWarps;
+  const int each = (vocab + kWarps - 1) / kWarps;
   int warp = 0;
   while (warp + 1 < kWarps && left >= shared.warp_sum[warp]) left -= shared.warp_sum[warp++];
   while (warp > 0 && shared.warp_sum[warp] <= 0) warp--;
-  int last = 0;
-  for (int first = warp * each; first < min(vocab, (warp + 1) * each); first += kWarp) {
-    const int id = first + lane;
-    const double weight = id < min(vocab, (warp + 1) * each) ? weights[id] : 0.0;
-    double sum = weight;
-#pragma unroll
-    for (int offset = 1; offset < kWarp; offset *= 2) {
-      const double other = __shfl_up_sync(kFullWarp, sum, offset);
-      if (lane >= offset) sum += other;
-    }
-    const unsigned reached = __ballot_sync(kFullWarp, weight > 0 && sum > left);
-    const unsigned alive = __ballot_sync(kFullWarp, weight > 0);
-    if (reached != 0) {
-      if (lane == 0) shared.chosen = first + __ffs(static_cast<int>(reached)) - 1;
-      return;
-    }
-    if (alive != 0) last = first + 31 - __clz(static_cast<int>(alive));
-    left -= __shfl_sync(kFullWarp, sum, kWarp - 1);
-  }
-  if (lane == 0) shared.chosen = last;
+  int begin = warp * each, end = min(vocab, begin + each);
+  while (end - begin > 1) narrow(weights, begin, end, left);
+  if (threadIdx.x == 0) shared.chosen = begin;
 }
 
 // Collects the ids that the limits can keep, unordered: all bins from the heaviest down to the one in which a
