@@ -10,6 +10,9 @@ namespace {
 // Distances from the end of a prompt, and the interval of the coarse points.
 constexpr size_t kNear = 32, kFar = 256, kInterval = 1024;
 
+// Copies to the host that may follow each other at once, in seconds of their rate: running streams wait.
+constexpr double kBurst = 0.02;
+
 }  // namespace
 
 std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared) {
@@ -82,6 +85,7 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
   } else {
     const size_t bytes = state_.layout.slot_bytes();
     if (!may_copy_to_host(bytes)) return;
+    snapshot.host = std::exchange(spare_, {});
     snapshot.host.resize(bytes);
     ops_.read_slot(state_, slot, snapshot.host);
     hosts_.push_front(id);
@@ -95,6 +99,7 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
 
 void PrefixCache::clear() {
   while (!snapshots_.empty()) drop(snapshots_.begin()->first);
+  spare_ = {};
 }
 
 void PrefixCache::clear(const std::string& root) {
@@ -127,6 +132,7 @@ bool PrefixCache::demote(PrefixIndex::Id id) {
   const size_t bytes = state_.layout.slot_bytes();
   if (!may_copy_to_host(bytes)) return false;
   Snapshot& snapshot = snapshots_.at(id);
+  snapshot.host = std::exchange(spare_, {});
   snapshot.host.resize(bytes);
   ops_.read_slot(state_, snapshot.slot, snapshot.host);
   free_slots_.push_back(std::exchange(snapshot.slot, -1));
@@ -148,6 +154,7 @@ void PrefixCache::drop(PrefixIndex::Id id) {
     hosts_.erase(snapshot.recency);
     counters_.host_entries--;
     counters_.host_bytes -= snapshot.host.size();
+    spare_ = std::move(snapshot.host);
   }
   index_.at(snapshot.root).erase(id);
   snapshots_.erase(found);
@@ -158,7 +165,7 @@ bool PrefixCache::may_copy_to_host(size_t bytes) {
   const auto now = std::chrono::steady_clock::now();
   const double rate = static_cast<double>(options_.host_bytes_per_second);
   host_allowance_ += rate * std::chrono::duration<double>(now - allowance_at_).count();
-  host_allowance_ = std::min(host_allowance_, std::max(rate, static_cast<double>(bytes)));
+  host_allowance_ = std::min(host_allowance_, std::max(kBurst * rate, static_cast<double>(bytes)));
   allowance_at_ = now;
   if (bytes > options_.host_bytes || host_allowance_ < static_cast<double>(bytes)) return false;
   while (counters_.host_bytes + bytes > options_.host_bytes) drop(hosts_.back());

@@ -78,6 +78,7 @@ class PrefixCache {
   std::map<std::string, PrefixIndex> index_;  // by root
   std::unordered_map<PrefixIndex::Id, Snapshot> snapshots_;
   std::list<PrefixIndex::Id> devices_, hosts_;  // most recent first
+  std::vector<std::byte> spare_;  // of the last one that went, for the next: mapped pages are dear
   PrefixIndex::Id next_id_ = 1;
   Counters counters_;
   double host_allowance_ = 0;  // bytes that may be copied now
