@@ -88,6 +88,21 @@ Result<std::vector<HubFile>> parse_listing(const std::string& json) {
   return files;
 }
 
+std::string next_page(std::string_view link) {
+  while (!link.empty()) {
+    const size_t open = link.find('<'), close = link.find('>', open);
+    if (close == std::string_view::npos) break;
+    const std::string_view address = link.substr(open + 1, close - open - 1);
+    link.remove_prefix(close + 1);
+    const std::string_view parameters = link.substr(0, link.find('<'));
+    if (parameters.find("rel=\"next\"") != std::string_view::npos ||
+        parameters.find("rel=next") != std::string_view::npos) {
+      return std::string(address);
+    }
+  }
+  return {};
+}
+
 Result<PullPlan> choose_files(const HubName& hub, const std::vector<HubFile>& files) {
   const HubFile* model = nullptr;
   int candidates = 0;

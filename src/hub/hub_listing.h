@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +31,9 @@ struct HubFile {
 // The answer of /api/models/OWNER/NAME/tree/REVISION: an array of
 // {"type","path","size","oid","lfs":{"oid","size"}}. Folders and files with unsafe paths are left out.
 Result<std::vector<HubFile>> parse_listing(const std::string& json);
+
+// The address with the relation "next" in a Link header (RFC 8288); empty: this was the last page.
+std::string next_page(std::string_view link);
 
 struct PullPlan {
   HubFile model;

@@ -20,6 +20,7 @@ using Progress = std::function<void(double fraction)>;
 
 constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr size_t kPartDigits = 12;
+constexpr int kMostPages = 100;  // of a list; a hub puts about a thousand files on one
 
 // Escapes each part of a path.
 std::string escaped(std::string_view path) {
@@ -149,6 +150,28 @@ class FilePull {
   const Progress progress_;
 };
 
+// Every page of the list. Only the hub's own pages are followed: they are asked for with its token.
+Result<std::vector<HubFile>> list_files(const HubAccess& hub, const std::string& repository,
+                                        const std::string& revision) {
+  std::vector<HubFile> files;
+  std::string url = hub.endpoint + "/api/models/" + repository + "/tree/" + revision + "?recursive=true";
+  for (int pages = 0; !url.empty(); pages++) {
+    if (pages == kMostPages) {
+      return Error{ErrorKind::corrupt,
+                   fmt::format("the hub's list of {} has more than {} pages", repository, kMostPages)};
+    }
+    FULMAR_ASSIGN(const Page page, fetch_page(hub, url));
+    FULMAR_ASSIGN(const auto more, parse_listing(page.text));
+    files.insert(files.end(), more.begin(), more.end());
+    url = next_page(page.link);
+    if (!url.empty() && !url.starts_with(hub.endpoint + "/")) {
+      return Error{ErrorKind::corrupt,
+                   fmt::format("the hub's list goes on at {}; wanted {}/", url, hub.endpoint)};
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 Result<std::string> hub_endpoint(const std::string& flag, const char* environment) {
@@ -165,10 +188,7 @@ Result<Pulled> pull(const HubName& name, const PullOptions& options,
                     const std::function<void(const std::string& file, double fraction)>& progress) {
   const std::string base = options.hub.endpoint, revision = percent_encode(options.revision);
   const std::string repository = name.owner + "/" + name.name;
-  FULMAR_ASSIGN(
-      const std::string listing,
-      fetch_text(options.hub, base + "/api/models/" + repository + "/tree/" + revision + "?recursive=true"));
-  FULMAR_ASSIGN(const auto files, parse_listing(listing));
+  FULMAR_ASSIGN(const auto files, list_files(options.hub, repository, revision));
   FULMAR_ASSIGN(const PullPlan plan, choose_files(name, files));
   FULMAR_ASSIGN(const std::string local, local_model_name(name, plan.model.path, options.as));
   std::error_code error;

@@ -86,6 +86,17 @@ size_t take_text(char* bytes, size_t, size_t count, void* target) {
   return count;
 }
 
+size_t take_link(char* bytes, size_t, size_t count, void* target) {
+  auto& link = *static_cast<std::string*>(target);
+  const std::string_view line(bytes, count);
+  constexpr std::string_view kName = "link:";
+  if (line.starts_with("HTTP/")) link.clear();  // the next answer, after a redirect
+  if (line.size() > kName.size() && ::strncasecmp(bytes, kName.data(), kName.size()) == 0) {
+    link = line.substr(kName.size());
+  }
+  return count;
+}
+
 // What arrives for one file. A 206 goes on at `have`, a 200 begins anew, anything else is an error's text.
 struct Arrival {
   const Request& request;
@@ -148,16 +159,18 @@ size_t take_header(char* bytes, size_t, size_t count, void* target) {
 
 }  // namespace
 
-Result<std::string> fetch_text(const HubAccess& hub, const std::string& url) {
+Result<Page> fetch_page(const HubAccess& hub, const std::string& url) {
   const Request request(hub, url);
   if (request.get() == nullptr) return Error{ErrorKind::internal, "libcurl does not start"};
-  std::string text;
+  Page page;
   curl_easy_setopt(request.get(), CURLOPT_WRITEFUNCTION, take_text);
-  curl_easy_setopt(request.get(), CURLOPT_WRITEDATA, &text);
+  curl_easy_setopt(request.get(), CURLOPT_WRITEDATA, &page.text);
+  curl_easy_setopt(request.get(), CURLOPT_HEADERFUNCTION, take_link);
+  curl_easy_setopt(request.get(), CURLOPT_HEADERDATA, &page.link);
   const CURLcode code = curl_easy_perform(request.get());
   if (code != CURLE_OK) return request.transport_error(code);
-  if (request.status() != 200) return request.status_error(text);
-  return text;
+  if (request.status() != 200) return request.status_error(page.text);
+  return page;
 }
 
 Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::filesystem::path& part,

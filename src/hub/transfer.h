@@ -16,8 +16,13 @@ struct HubAccess {
   std::string token;     // empty: none
 };
 
-// The body of a 200 answer. not_found for 404, invalid for a missing or insufficient token, else unavailable.
-Result<std::string> fetch_text(const HubAccess& hub, const std::string& url);
+struct Page {
+  std::string text;
+  std::string link;  // its Link header (RFC 8288); empty: none
+};
+
+// A 200 answer. not_found for 404, invalid for a missing or insufficient token, else unavailable.
+Result<Page> fetch_page(const HubAccess& hub, const std::string& url);
 
 // How one attempt at a file ended.
 struct Attempt {

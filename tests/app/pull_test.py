@@ -59,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if hub.trick == "needs a token" and self.headers.get("Authorization") != "Bearer sesame":
             return self.answer(401, b"who are you")
         if self.path.startswith("/api/models/owner/tiny/tree/main"):
-            return self.answer(200, json.dumps(hub.listing()).encode())
+            return self.answer_listing(hub)
         path = self.path.removeprefix("/owner/tiny/resolve/main/").removeprefix("/cdn/")
         if path not in hub.files or hub.trick == "gone":
             return self.answer(404, b"Entry not found")
@@ -71,6 +71,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             hub.broken += 1
             return self.answer(503, b"later")
         self.send_file(hub, path, hub.files[path])
+
+    def answer_listing(self, hub):
+        """In one piece, or an entry a page."""
+        entries, links = hub.listing(), []
+        if hub.trick.startswith("pages"):
+            page = int((re.findall(r"cursor=(\d+)", self.path) or ["0"])[0])
+            home = hub.elsewhere.address if hub.trick == "pages elsewhere" else hub.address
+            if page + 1 < len(entries) or hub.trick == "pages without end":
+                links = [("Link", f'<{home}/api/models/owner/tiny/tree/main?cursor={page + 1}>; rel="next"')]
+            entries = entries[page:page + 1]
+        self.answer(200, json.dumps(entries).encode(), *links)
 
     def answer(self, status, body, *headers):
         self.send_response(status)
@@ -208,6 +219,18 @@ def check_tokens_and_redirects(case, elsewhere):
     assert all(token == "Bearer sesame" for _, _, token in case.hub.requests), case.hub.requests
 
 
+def check_pages(case, elsewhere):
+    case.clear()
+    case.check_whole(case.pull(trick="pages"))
+    assert len([path for path, _, _ in case.hub.requests if "/tree/" in path]) == 4, case.hub.requests
+    case.clear()
+    case.check_refused(case.pull(trick="pages without end"), 3, "more than", "pages")
+    case.hub.elsewhere, elsewhere.requests = elsewhere, []
+    case.check_refused(case.pull(trick="pages elsewhere", HF_TOKEN="sesame"), 3, elsewhere.address, case.hub.address)
+    case.hub.elsewhere = None
+    assert not elsewhere.requests, elsewhere.requests
+
+
 def check_usage(case):
     code, _, error = case.run("pull", "owner/tiny")
     assert code == 2 and "HF_ENDPOINT" in error, (code, error)
@@ -231,6 +254,8 @@ def main(program, models):
             print(f"ok {check.__name__}", flush=True)
         check_tokens_and_redirects(case, elsewhere)
         print("ok check_tokens_and_redirects")
+        check_pages(case, elsewhere)
+        print("ok check_pages")
         check_usage(case)
         print("ok check_usage")
 

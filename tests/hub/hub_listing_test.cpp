@@ -45,6 +45,15 @@ TEST(HubListing, RefusesWhatIsNoListing) {
   }
 }
 
+TEST(HubListing, FindsTheNextPage) {
+  EXPECT_EQ(next_page(R"( <https://hub/a?cursor=2>; rel="next")"), "https://hub/a?cursor=2");
+  EXPECT_EQ(next_page(R"(<https://hub/a>; rel="prev", <https://hub/c,d>; rel="next")"), "https://hub/c,d");
+  EXPECT_EQ(next_page("<https://hub/b>; rel=next"), "https://hub/b");
+  for (const char* last : {"", "<", "<https://hub/a", R"(<https://hub/a>; rel="prev")", "rel=\"next\""}) {
+    EXPECT_EQ(next_page(last), "") << last;
+  }
+}
+
 TEST(ChooseFiles, TakesTheOnlyModelAndItsVocabulary) {
   const HubName hub{"o", "n", ""};
   const auto plan =
