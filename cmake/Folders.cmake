@@ -14,6 +14,18 @@ function(fulmar_folder name)
   endif()
 endfunction()
 
+# fulmar_gpu_part(name architecture): src/gpu/<name>/, which only that architecture can run, becomes part of the
+# library of src/gpu/ whatever the other kernels are compiled for.
+function(fulmar_gpu_part name architecture)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/${name}/*.cpp ${PROJECT_SOURCE_DIR}/src/gpu/${name}/*.cu)
+  add_library(fulmar_gpu_${name} OBJECT ${sources})
+  set_target_properties(fulmar_gpu_${name} PROPERTIES CUDA_ARCHITECTURES ${architecture})
+  target_include_directories(fulmar_gpu_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(fulmar_gpu_${name} PRIVATE fulmar_ops CUDA::cudart_static fulmar_flags)
+  target_compile_options(fulmar_gpu_${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda;--expt-relaxed-constexpr>)
+  target_sources(fulmar_gpu PRIVATE $<TARGET_OBJECTS:fulmar_gpu_${name}>)
+endfunction()
+
 # The folders a test or the program may link: everything.
 set(FULMAR_ALL_FOLDERS base tensor files text ops cpu model cache engine net load grammar hub server control)
 

@@ -2,6 +2,7 @@
 // of matrices.
 #pragma once
 
+#include "gpu/ptx.h"
 #include "gpu/vendor.h"
 #include "ops/state.h"
 #include "tensor/tensor.h"
@@ -71,11 +72,7 @@ __device__ __forceinline__ uint32_t pack_floats(float low, float high) {
 
 template <>
 __device__ __forceinline__ uint32_t pack_floats<Half>(float low, float high) {
-  const __half2 largest = __half2half2(__ushort_as_half(0x7bff));
-  const __half2 pair = __hmin2_nan(__hmax2_nan(__floats2half2_rn(low, high), __hneg2(largest)), largest);
-  uint32_t word;
-  memcpy(&word, &pair, sizeof(word));
-  return word;
+  return pack_saturated(low, high);
 }
 
 struct Float4 {

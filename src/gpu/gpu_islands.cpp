@@ -2,6 +2,7 @@
 // suits falls back to the default composition.
 #include <algorithm>
 #include <initializer_list>
+#include <cstdlib>
 
 #include "base/check.h"
 #include "gpu/gpu_ops.h"
@@ -10,6 +11,7 @@
 namespace fulmar {
 
 namespace {
+int64_t env_rows(const char* name) { const char* t = std::getenv(name); return t ? atoi(t) : 100000; }
 
 using gpu::Epilogue;
 using gpu::Queue;
@@ -44,7 +46,9 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
     return project_by_library7(batch, att, mixed, first_block, v_first, p, low, scratch);
   }
   first_products7(att, mixed, first_block, p, low, scratch);
-  gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
+  if (batch.rows <= gpu::kMostTiledRows)
+    return gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
+  gpu::finish_panels7(queue_, att, first_block, v_first, low, p, facts_.multiprocessors);
 }
 
 void GpuOps::recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) {
@@ -147,10 +151,10 @@ void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pe
   const gpu::Mixes mixes{2, {att.mix_x.as<float>(), nullptr}, {towards, previous}};
   gpu::Ahead ahead;
   if (batch.rows == 1) {
-    ahead = bring_ahead({&att.receptance, &att.key, &att.value, &att.gate, &att.mix_w1}, gpu::kAheadSquare);
+    ahead = bring_ahead({&att.receptance, &att.key, &att.value, &att.gate, &att.mix_w1}, gpu::kAheadSquare6);
   }
   const Tensor z = enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true, ahead);
-  if (!own_products({{towards, att.mix_w1, low, Epilogue::tanh}}, scratch)) {
+  if (x.rows > env_rows("X_E6") || !own_products({{towards, att.mix_w1, low, Epilogue::tanh}}, scratch)) {
     gemm_->run(queue_, towards, att.mix_w1, low, worth_timing(x.rows));
     gpu::activate(queue_, low, {}, Activation::tanh);
   }
@@ -163,7 +167,7 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
   Scratch scratch(*this);
   const Tensor low = scratch.take(batch.rows, att.w.first.out);
   if (!gpu::suits_low_rank6(low, att.w.second)) return Ops::project6(batch, att, mixed, p);
-  const bool done = own_products({{xr, att.receptance, p.r},
+  const bool done = batch.rows <= env_rows("X_P6") && own_products({{xr, att.receptance, p.r},
                                   {xk, att.key, p.k},
                                   {xv, att.value, p.v},
                                   {xg, att.gate, p.g, Epilogue::silu},
@@ -223,9 +227,9 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
     return gpu::ffn_row(queue_, row, for_key, ffn.key, ffn.value, pending, partial.as<float>(),
                         {for_gate, ffn.receptance, gate});
   }
-  if (few_rows(for_key, ffn.key) && few_rows(for_gate, ffn.receptance)) {
-    gpu::linear_rows(queue_,
-                     {{for_key, ffn.key, hidden, Epilogue::relu_squared}, {for_gate, ffn.receptance, gate}});
+  const gpu::RowsProduct products[] = {{for_key, ffn.key, hidden, Epilogue::relu_squared},
+                                       {for_gate, ffn.receptance, gate}};
+  if (x.rows <= env_rows("X_F6") && x.rows <= most_key_rows() && own_products(products, scratch)) {
     linear(hidden, ffn.value, pending);
     return gpu::multiply_sigmoid(queue_, pending, gate);
   }
@@ -241,8 +245,7 @@ bool GpuOps::few_rows(Tensor in, const Weight& weight) {
 }
 
 bool GpuOps::suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) const {
-  if (in.rows > gpu::kMostTiledRows) return false;
-  if (in.rows > gpu::kMostOwnRows && gpu::tile_shared_bytes(in.rows) > facts_.shared_memory) return false;
+  if (!own_kernels_serve(in.rows)) return false;
   for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
     if (path == &att.v && first_block) continue;
     if (!gpu::suits_rows_product(in, path->first) || path->second.in % 8 != 0) return false;
@@ -284,8 +287,7 @@ void GpuOps::first_products7(const TimeMix7& att, std::span<const Tensor, 6> mix
 
 bool GpuOps::own_products(gpu::RowsProducts products, Scratch& scratch) {
   const int64_t rows = products.front().in.rows;
-  if (rows > gpu::kMostTiledRows) return false;
-  if (rows > gpu::kMostOwnRows && gpu::tile_shared_bytes(rows) > facts_.shared_memory) return false;
+  if (!own_kernels_serve(rows)) return false;
   for (const gpu::RowsProduct& one : products) {
     if (!gpu::suits_rows_product(one.in, one.weight)) return false;
     if (rows > gpu::kMostOwnRows && one.weight.out % 4 != 0) return false;
@@ -294,12 +296,25 @@ bool GpuOps::own_products(gpu::RowsProducts products, Scratch& scratch) {
     gpu::linear_rows(queue_, products);
     return true;
   }
+  auto* counters = static_cast<uint32_t*>(counters_.data()) + kCounters;
+  if (has_panels()) {
+    const gpu::PanelPlan plan = gpu::plan_panels(products, facts_.multiprocessors);
+    FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
+    const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
+    gpu::linear_panels(queue_, products, plan, partial.as<float>(), counters);
+    return true;
+  }
   const gpu::TilePlan plan = gpu::plan_tiles(products, facts_.multiprocessors);
   FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
   const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
-  gpu::linear_tiles(queue_, products, plan, partial.as<float>(),
-                    static_cast<uint32_t*>(counters_.data()) + kCounters);
+  gpu::linear_tiles(queue_, products, plan, partial.as<float>(), counters);
   return true;
+}
+
+bool GpuOps::own_kernels_serve(int64_t rows) const {
+  if (has_panels()) return rows <= gpu::kMostPanelRows;
+  if (rows > gpu::kMostTiledRows) return false;
+  return rows <= gpu::kMostOwnRows || gpu::tile_shared_bytes(rows) <= facts_.shared_memory;
 }
 
 void GpuOps::project_by_library7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
@@ -343,8 +358,12 @@ void GpuOps::low_rank_path(const Queue& side, Tensor in, const LowRank& path, Te
   gemm_->run(side, low, path.second, out, worth_timing(in.rows));
 }
 
+int64_t GpuOps::most_key_rows() const { return has_panels() ? gpu::kMostPanelKeyRows : gpu::kMostOwnRows; }
+
 void GpuOps::key_product(Tensor in, const Weight& key, Tensor hidden) {
-  if (few_rows(in, key)) return gpu::linear_rows(queue_, {{in, key, hidden, Epilogue::relu_squared}});
+  Scratch scratch(*this);
+  if (in.rows <= env_rows("X_K6") && in.rows <= most_key_rows() && own_products({{in, key, hidden, Epilogue::relu_squared}}, scratch))
+    return;
   linear(in, key, hidden);
   activate(hidden, {}, Activation::relu_squared);
 }

@@ -128,6 +128,11 @@ class GpuOps final : public Ops {
   Status check_layer(int64_t width);
 
   static bool few_rows(Tensor in, const Weight& weight);
+  bool has_panels() const { return facts_.architecture == 90; }
+  // Up to which the feed-forward's key product goes through own_products.
+  int64_t most_key_rows() const;
+  // Whether own_products has a kernel for so many rows.
+  bool own_kernels_serve(int64_t rows) const;
   bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) const;
   static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
 

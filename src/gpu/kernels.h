@@ -136,6 +136,19 @@ TilePlan plan_tiles(RowsProducts, int multiprocessors);
 // partial: plan.partial_bytes; counters: zeroed once, [plan.tiles], zero again afterwards.
 void linear_tiles(const Queue&, RowsProducts, const TilePlan&, float* partial, uint32_t* counters);
 
+// ---- sm90/linear_panels.cu: products of any number of rows on GPUs of compute capability 9.0
+struct PanelPlan {
+  int64_t shape = 0;       // of the tiles; which one is linear_panels' business
+  int64_t steps_each = 0;  // of a block; 0: whole tiles
+  int64_t tiles = 0, blocks = 0;
+  size_t partial_bytes = 0;
+};
+PanelPlan plan_panels(RowsProducts, int multiprocessors);
+// Products of equal row count, operands as suits_rows_product wants them, outputs in the activation type and
+// a multiple of 4 wide. partial: plan.partial_bytes; counters, where steps_each is not 0: zeroed once,
+// [plan.tiles], zero again afterwards.
+void linear_panels(const Queue&, RowsProducts, const PanelPlan&, float* partial, uint32_t* counters);
+
 // ---- low_rank7.cu
 // Second half of the low-rank paths and everything that finish_project7 does; heads of 64.
 struct LowRows7 {  // first halves, activations applied; [rows, R] each
@@ -143,6 +156,9 @@ struct LowRows7 {  // first halves, activations applied; [rows, R] each
 };
 void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
                       const Projected7&);
+// The same in linear_panels' way, for more rows.
+void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
+                    const Projected7&, int multiprocessors);
 
 // ---- attend_row7.cu
 // From the raw products r, k, v and the first halves of the low-rank paths to what the output product takes,

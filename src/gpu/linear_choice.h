@@ -12,6 +12,8 @@ constexpr int64_t kMostRecurrentRows = 16;
 constexpr int64_t kMostOwnRows = 8;
 // Up to this many the large and the low-rank products go through one kernel of ours.
 constexpr int64_t kMostTiledRows = 64;
+// Up to this many on GPUs of compute capability 9.0, and the key matrix of the feed-forward, which is alone.
+constexpr int64_t kMostPanelRows = 320, kMostPanelKeyRows = 320;
 // Steps of at most this many rows take what lies between two large products in one kernel.
 constexpr int64_t kMostFusedRows = 1;
 
@@ -23,7 +25,7 @@ constexpr int64_t kTileOverheadInputs = 192;
 
 // With one row, bytes of a matrix that are brought into the cache while a kernel of few blocks runs: of
 // square ones and of the key matrix, each if the matrix is so many times as large. Smaller ones lose by it.
-constexpr int64_t kAheadSquare = int64_t{4} << 20;
+constexpr int64_t kAheadSquare = int64_t{4} << 20, kAheadSquare6 = int64_t{2} << 20;  // RWKV-6: of four
 constexpr int64_t kAheadKey = int64_t{12} << 20;
 constexpr int64_t kAheadShare = 8;
 

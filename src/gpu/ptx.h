@@ -37,6 +37,16 @@ __device__ __forceinline__ void prefetch(const void* address, uint32_t bytes) {
 #endif
 }
 
+// Two numbers as halves in one word, `low` first; what lies beyond their range becomes the largest, NaN
+// stays.
+__device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
+  uint32_t word = 0;
+#if defined(__CUDA_ARCH__)
+  asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#endif
+  return word;
+}
+
 // c[16, 8] += a[16, 16] * b[16, 8] over a warp. Lane 4g+q holds
 //   a: (g, 2q..), (g+8, 2q..), (g, 2q+8..), (g+8, 2q+8..), each a pair along k
 //   b: (2q.., g), (2q+8.., g), each a pair along k

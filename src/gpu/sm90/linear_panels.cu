@@ -1,0 +1,338 @@
+// Independent products in one launch for more rows than linear_rows takes, on GPUs of compute capability 9.0:
+// blocks that share a tile leave their sums in memory, and the last one of them adds these up in order.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/epilogue.h"
+#include "gpu/head_math.h"
+#include "gpu/sm90/panel_product.h"
+#include "gpu/sm90/tensor_map.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kThreads = kGroups * kGroupThreads;  // that multiply
+
+// Where an unfinished tile's sums lie: a block's first place is for the tile that it begins in.
+template <class Shape>
+__device__ __forceinline__ float4* partial_of(const Panels& panels, int block, int tile_begin) {
+  const int place = 2 * block + (block * panels.steps_each < tile_begin ? 1 : 0);
+  return reinterpret_cast<float4*>(panels.partial + place * Shape::kPartial);
+}
+
+// Stores the segment's sums and tells whether the tile's other ones were all there already. All multiplying
+// threads call.
+template <class Shape>
+__device__ __forceinline__ bool leave_segment(const Panels& panels, const Segment& at, int blocks,
+                                              const PanelSums<Shape>& sum, int group, float* chunk) {
+  __shared__ bool last;
+  float4* own = partial_of<Shape>(panels, blockIdx.x, at.begin);
+  for_each_turn<Shape>(sum, group, chunk, [&](int turn, const TurnVectors& v) {
+#pragma unroll
+    for (int i = 0; i < kChunkVectors; i++) {
+      store4(reinterpret_cast<float*>(&own[(turn * kChunkVectors + i) * kThreads + threadIdx.x]), v.of[i]);
+    }
+  });
+  __threadfence();
+  sync_some(1 + kGroups, kThreads);
+  if (threadIdx.x == 0) {
+    last = atomicAdd(&panels.counter[at.tile], 1u) + 1 == static_cast<uint32_t>(blocks);
+    if (last) panels.counter[at.tile] = 0;
+  }
+  sync_some(1 + kGroups, kThreads);
+  const bool is_last = last;
+  if (is_last) __threadfence();
+  return is_last;
+}
+
+template <class T, class Shape, class Finish>
+__device__ __forceinline__ void end_segment(const Panels& panels, const Finish& finish, const Segment& at,
+                                            const PanelSums<Shape>& sum, int group, float* chunk) {
+  const PanelProduct& product = panels.each[at.product];
+  const auto end = [&](int, TurnVectors v) {
+    v.row += at.first_row, v.out += at.first_out;
+    finish(at.product, v, v.out < product.outs ? panels.rows : 0);
+  };
+  if (at.steps == product.steps) return for_each_turn<Shape>(sum, group, chunk, end);
+  const int first_block = at.begin / panels.steps_each,
+            last_block = (at.begin + product.steps - 1) / panels.steps_each;
+  if (!leave_segment<Shape>(panels, at, last_block - first_block + 1, sum, group, chunk)) return;
+#pragma unroll 1
+  for (int turn = 0; turn < Shape::kTurns; turn++) {
+    TurnVectors total = vectors_of<Shape>(turn, group);
+    for (int block = first_block; block <= last_block; block++) {
+      const float4* from =
+          partial_of<Shape>(panels, block, at.begin) + turn * kChunkVectors * kThreads + threadIdx.x;
+#pragma unroll
+      for (int i = 0; i < kChunkVectors; i++) {
+        const float4 v = __ldcg(&from[i * kThreads]);
+        Float4& to = total.of[i];
+        to.x[0] += v.x, to.x[1] += v.y, to.x[2] += v.z, to.x[3] += v.w;
+      }
+    }
+    end(turn, total);
+  }
+}
+
+template <class T, class Shape, class Finish>
+__global__ void __launch_bounds__(kPanelThreads, 1)
+    panels_kernel(const __grid_constant__ Panels panels, const __grid_constant__ Finish finish) {
+  extern __shared__ unsigned char shared[];
+  __shared__ uint64_t full[Shape::kStages], empty[Shape::kStages];
+  auto* stages = shared + (1024 - shared_address(shared) % 1024) % 1024;
+  let_next_start();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < Shape::kStages; i++) {
+      init_barrier(&full[i], 1);
+      init_barrier(&empty[i], kGroups * kGroupThreads / kWarp);
+    }
+    publish_barriers();
+  }
+  __syncthreads();
+  Ring<Shape> ring{stages, full, empty};
+  const int group = threadIdx.x / kGroupThreads;
+  if (group == kGroups) {
+    give_registers<kBringRegisters>();
+    if (threadIdx.x == kGroups * kGroupThreads) bring_steps(panels, ring);
+  } else {
+    take_registers<kMultiplyRegisters>();
+    wait_for_previous();
+    float* chunk = reinterpret_cast<float*>(stages + Shape::kStages * Shape::kStageBytes) +
+                   group * kChunkRows * kChunkStride;
+    Segment at;
+    for (Walk<Shape> walk(panels); walk.next(at);) {
+      PanelSums<Shape> sum;
+      multiply_segment<Shape, T>(at, ring, group, sum);
+      end_segment<T, Shape>(panels, finish, at, sum, group, chunk);
+    }
+  }
+}
+
+// What becomes of a turn's vectors; rows from `rows` on are not to be stored.
+template <class T>
+struct StoreProducts {
+  Rows<T> out[kMostProducts];
+  Epilogue epilogue[kMostProducts];
+  __device__ __forceinline__ void operator()(int product, const TurnVectors& v, int rows) const {
+#pragma unroll 1
+    for (int i = 0; i < kChunkVectors; i++) {
+      const int row = v.row + i * kVectorRows;
+      if (row >= rows) return;
+      Float4 one = v.of[0];
+#pragma unroll
+      for (int j = 1; j < kChunkVectors; j++) one = i == j ? v.of[j] : one;
+#pragma unroll
+      for (float& e : one.x) e = finish(epilogue[product], e);
+      store4(out[product][row] + v.out, one);
+    }
+  }
+};
+
+// What project7 still owes once the second halves of its low-rank paths are known.
+enum class Path : int { gate, decay, rate, value };
+template <class T>
+struct FinishProject7 {
+  bool first_block;
+  const float *w0, *a0, *v0, *k_k, *k_a;
+  Rows<T> k, v, u, kk, alpha, g, v_first;
+
+  static __device__ __forceinline__ void load_all(Float4 (&to)[kChunkVectors], const Rows<T>& from,
+                                                  const TurnVectors& x, int rows) {
+#pragma unroll
+    for (int i = 0; i < kChunkVectors; i++) {
+      const int row = x.row + i * kVectorRows;
+      if (row < rows) to[i] = load4(from[row] + x.out);
+    }
+  }
+  static __device__ __forceinline__ void store_all(const Rows<T>& to, const Float4 (&v)[kChunkVectors],
+                                                   const TurnVectors& x, int rows) {
+#pragma unroll
+    for (int i = 0; i < kChunkVectors; i++) {
+      const int row = x.row + i * kVectorRows;
+      if (row < rows) store4(to[row] + x.out, v[i]);
+    }
+  }
+
+  __device__ __forceinline__ void operator()(int product, TurnVectors x, int rows) const {
+    const int c = x.out;
+    Float4 first[kChunkVectors] = {}, second[kChunkVectors] = {};
+    switch (static_cast<Path>(product)) {
+      case Path::gate:
+        return store_all(g, x.of, x, rows);
+      case Path::decay: {
+        const Float4 bias = load4(w0 + c);
+        if (first_block) load_all(first, v, x, rows);
+#pragma unroll
+        for (Float4& one : x.of) {
+#pragma unroll
+          for (int i = 0; i < 4; i++) one.x[i] += bias.x[i];
+        }
+        store_all(u, x.of, x, rows);
+        if (first_block) store_all(v_first, first, x, rows);
+        return;
+      }
+      case Path::rate: {
+        const Float4 bias = load4(a0 + c);
+        load_all(first, k, x, rows);
+#pragma unroll
+        for (int n = 0; n < kChunkVectors; n++) {
+#pragma unroll
+          for (int i = 0; i < 4; i++) x.of[n].x[i] = sigmoid(x.of[n].x[i] + bias.x[i]);
+          prepare_keys(first[n], second[n], x.of[n], k_k + c, k_a + c);
+        }
+        store_all(alpha, x.of, x, rows);
+        store_all(kk, second, x, rows);
+        return store_all(k, first, x, rows);
+      }
+      case Path::value: {
+        const Float4 bias = load4(v0 + c);
+        load_all(first, v, x, rows);
+        load_all(second, v_first, x, rows);
+#pragma unroll
+        for (int n = 0; n < kChunkVectors; n++) {
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            first[n].x[i] += (second[n].x[i] - first[n].x[i]) * sigmoid(x.of[n].x[i] + bias.x[i]);
+          }
+        }
+        return store_all(v, first, x, rows);
+      }
+    }
+  }
+};
+
+// f(shape, what one step of one of its tiles takes of a multiprocessor's time, in hundredths of a microsecond
+// as measured on an H200) for all shapes that products are taken in.
+template <class F>
+void for_each_shape(F&& f) {
+  f(PanelShape<1, 32, 10>{}, 48);
+  f(PanelShape<1, 64, 8>{}, 52);
+  f(PanelShape<1, 128, 6>{}, 58);
+  f(PanelShape<2, 128, 4>{}, 88);
+  f(PanelShape<2, 160, 4>{}, 106);
+}
+using SecondHalves = PanelShape<1, 128, 6>;
+
+template <class Shape>
+int64_t tiles_of(const RowsProduct& one) {
+  return (one.weight.out + Shape::kOuts - 1) / Shape::kOuts *
+         ((one.in.rows + Shape::kRows - 1) / Shape::kRows);
+}
+int64_t steps_of(const RowsProduct& one) { return (one.weight.in + kPanelStep - 1) / kPanelStep; }
+
+template <class Shape>
+Panels panels_of(RowsProducts list) {
+  FULMAR_CHECK(list.size() <= kMostProducts);
+  Panels panels{};
+  panels.rows = static_cast<int>(list.front().in.rows);
+  panels.row_tiles = (panels.rows + Shape::kRows - 1) / Shape::kRows;
+  for (const RowsProduct& one : list) {
+    FULMAR_CHECK(one.in.rows == panels.rows && one.weight.out % 4 == 0);
+    const Tensor weight{const_cast<void*>(one.weight.data), one.in.dtype, one.weight.out, one.weight.in,
+                        one.weight.in};
+    const int steps = static_cast<int>(steps_of(one)), tiles = static_cast<int>(tiles_of<Shape>(one));
+    panels.each[panels.count++] = {tensor_map(weight, Shape::kOuts),
+                                   tensor_map(one.in, Shape::kRows),
+                                   static_cast<int>(one.weight.out),
+                                   steps,
+                                   panels.steps,
+                                   panels.tiles};
+    panels.steps += tiles * steps;
+    panels.tiles += tiles;
+  }
+  return panels;
+}
+
+template <class T, class Shape, class Finish>
+void launch_panels(const Queue& queue, const Panels& panels, const Finish& finish, int64_t blocks) {
+  static const bool allowed = [] {
+    allow_shared(panels_kernel<T, Shape, Finish>, Shape::kBytes);
+    return true;
+  }();
+  FULMAR_CHECK(allowed);
+  launch(queue, panels_kernel<T, Shape, Finish>, dim3(static_cast<unsigned>(blocks)), dim3(kPanelThreads),
+         Shape::kBytes, panels, finish);
+}
+
+template <class T>
+StoreProducts<T> stores_of(RowsProducts products) {
+  StoreProducts<T> stores{};
+  for (size_t i = 0; i < products.size(); i++) {
+    stores.out[i] = rows_of<T>(products[i].out);
+    stores.epilogue[i] = products[i].epilogue;
+  }
+  return stores;
+}
+
+}  // namespace
+
+// The shape that should be through first: whole tiles by turns, or as many steps for each block with sums of
+// tiles added up afterwards, which costs as much as some steps for each chunk of a tile.
+PanelPlan plan_panels(RowsProducts products, int multiprocessors) {
+  constexpr int64_t kStepsPerTurn = 5;
+  PanelPlan best;
+  int64_t least = 0, shape_number = 0;
+  for_each_shape([&](auto shape, int64_t step_cost) {
+    using Shape = decltype(shape);
+    int64_t tiles = 0, steps = 0, longest = 0;
+    for (const RowsProduct& one : products) {
+      tiles += tiles_of<Shape>(one);
+      steps += tiles_of<Shape>(one) * steps_of(one);
+      longest = std::max(longest, steps_of(one));
+    }
+    const int64_t rounds = (tiles + multiprocessors - 1) / multiprocessors;
+    const int64_t steps_each = (steps + multiprocessors - 1) / multiprocessors;
+    const auto consider = [&](int64_t cost, const PanelPlan& plan) {
+      if (least != 0 && cost >= least) return;
+      least = cost;
+      best = plan;
+    };
+    consider(rounds * longest * step_cost,
+             {shape_number, 0, tiles, std::min<int64_t>(tiles, multiprocessors), 0});
+    const int64_t blocks = (steps + steps_each - 1) / steps_each;
+    consider((steps_each + kStepsPerTurn * Shape::kTurns) * step_cost,
+             {shape_number, steps_each, tiles, blocks,
+              static_cast<size_t>(2 * blocks * Shape::kPartial) * sizeof(float)});
+    shape_number++;
+  });
+  return best;
+}
+
+void linear_panels(const Queue& queue, RowsProducts products, const PanelPlan& plan, float* partial,
+                   uint32_t* counters) {
+  with_activation(products.front().in.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    int64_t shape_number = 0;
+    for_each_shape([&](auto shape, int) {
+      using Shape = decltype(shape);
+      if (shape_number++ != plan.shape) return;
+      Panels panels = panels_of<Shape>(products);
+      panels.steps_each = static_cast<int>(plan.steps_each);
+      panels.partial = partial;
+      panels.counter = counters;
+      launch_panels<T, Shape>(queue, panels, stores_of<T>(products), plan.blocks);
+    });
+  });
+}
+
+void finish_panels7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,
+                    const LowRows7& low, const Projected7& p, int multiprocessors) {
+  // In the order of Path.
+  const RowsProduct products[] = {{low.g, att.g.second, p.g},
+                                  {low.w, att.w.second, p.u},
+                                  {low.a, att.a.second, p.alpha},
+                                  {low.v, att.v.second, p.v}};
+  const Panels panels = panels_of<SecondHalves>({products, std::size(products) - (first_block ? 1 : 0)});
+  with_activation(p.k.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    const FinishProject7<T> finish{
+        first_block,         att.w.bias.as<float>(), att.a.bias.as<float>(), att.v.bias.as<float>(),
+        att.k_k.as<float>(), att.k_a.as<float>(),    rows_of<T>(p.k),        rows_of<T>(p.v),
+        rows_of<T>(p.u),     rows_of<T>(p.kk),       rows_of<T>(p.alpha),    rows_of<T>(p.g),
+        rows_of<T>(v_first)};
+    launch_panels<T, SecondHalves>(queue, panels, finish, std::min<int64_t>(panels.tiles, multiprocessors));
+  });
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,220 @@
+// Grouped products out[rows, outs] = in[rows, K] * weight[outs, K]^T on the matrix units of compute
+// capability 9.0. The work is one line of steps: of every tile of outputs and rows of every product, 64
+// inputs at a time. A block takes a piece of that line. One warp has the copy engine bring operands into a
+// ring of stages in shared memory, two groups of four warps multiply them, and neither waits for the other
+// before the ring is full or empty.
+#pragma once
+
+#include "gpu/element.h"
+#include "gpu/kernels.h"
+#include "gpu/ptx.h"
+#include "gpu/sm90/ptx.h"
+
+namespace fulmar::gpu {
+
+constexpr int kPanelStep = 64;  // inputs of a step: 128 bytes, what the copy engine swizzles over
+constexpr int kGroups = 2;      // of four warps that multiply
+constexpr int kGroupThreads = 4 * kWarp;
+// Registers are shared out anew among whole groups, so that one serves to bring.
+constexpr int kPanelThreads = (kGroups + 1) * kGroupThreads;
+constexpr int kBringRegisters = 40, kMultiplyRegisters = 232;
+constexpr int kGroupOuts = 64;  // of one instruction
+constexpr int kChunkRows = 32;  // that go through shared memory together on their way out
+constexpr int kChunkStride = kGroupOuts + 4;
+constexpr int kVectorsAcross = kGroupOuts / 4,
+              kVectorRows = kGroupThreads / kVectorsAcross;  // of four outputs
+constexpr int kChunkVectors = kChunkRows / kVectorRows;      // per thread
+
+// kOutTiles: of 64 outputs, for each group.
+template <int kOutTilesEach, int kTileRows, int kStageCount>
+struct PanelShape {
+  static constexpr int kOutTiles = kOutTilesEach, kRows = kTileRows, kStages = kStageCount;
+  static constexpr int kOuts = kGroups * kOutTiles * kGroupOuts, kChunks = kRows / kChunkRows,
+                       kTurns = kOutTiles * kChunks;
+  static constexpr size_t kWeightBytes = size_t{kOuts} * kPanelStep * 2;
+  static constexpr size_t kStageBytes = kWeightBytes + size_t{kRows} * kPanelStep * 2;
+  static constexpr size_t kChunkBytes = size_t{kGroups} * kChunkRows * kChunkStride * sizeof(float);
+  static constexpr size_t kBytes = 1024 + kStages * kStageBytes + kChunkBytes;  // 1024: to align the stages
+  static constexpr int64_t kPartial = int64_t{kOuts} * kRows;  // numbers of an unfinished tile
+};
+
+struct PanelProduct {
+  CUtensorMap weight, in;
+  int outs, steps, first_step, first_tile;  // steps of a tile; first_*: on the line of all products
+};
+
+struct Panels {
+  PanelProduct each[kMostProducts];
+  int count, rows, row_tiles;
+  int steps, tiles;   // of all products
+  int steps_each;     // of a block, wherever tiles end; 0: whole tiles by turns
+  float* partial;     // [blocks, 2, Shape::kPartial]
+  uint32_t* counter;  // [tiles], zero before and after
+};
+
+// A part of one tile: `steps` steps from `first` on.
+struct Segment {
+  int product, tile;                              // tile: on the line of all products
+  int first_out, first_row, first, steps, begin;  // begin: the tile's first step on the line
+};
+
+// Goes through a block's segments.
+template <class Shape>
+class Walk {
+ public:
+  __device__ __forceinline__ explicit Walk(const Panels& panels) : panels_(panels) {
+    const int block = static_cast<int>(blockIdx.x);
+    at_ = block * max(panels.steps_each, 1);
+    end_ = panels.steps_each > 0 ? min(at_ + panels.steps_each, panels.steps) : panels.tiles;
+  }
+  __device__ __forceinline__ bool next(Segment& to) {
+    if (at_ >= end_) return false;
+    const bool by_steps = panels_.steps_each > 0;
+    int p = 0;
+    while (p + 1 < panels_.count &&
+           at_ >= (by_steps ? panels_.each[p + 1].first_step : panels_.each[p + 1].first_tile)) {
+      p++;
+    }
+    const PanelProduct& product = panels_.each[p];
+    const int tile = by_steps ? (at_ - product.first_step) / product.steps : at_ - product.first_tile;
+    to.product = p;
+    to.tile = product.first_tile + tile;
+    to.first_out = tile / panels_.row_tiles * Shape::kOuts;
+    to.first_row = tile % panels_.row_tiles * Shape::kRows;
+    to.begin = product.first_step + tile * product.steps;
+    to.first = by_steps ? at_ - to.begin : 0;
+    to.steps = by_steps ? min(to.begin + product.steps, end_) - at_ : product.steps;
+    at_ += by_steps ? to.steps : static_cast<int>(gridDim.x);
+    return true;
+  }
+
+ private:
+  const Panels& panels_;
+  int at_, end_;  // steps or tiles
+};
+
+template <class Shape>
+struct Ring {
+  unsigned char* stages;
+  uint64_t *full, *empty;  // [kStages] each
+  int place = 0;
+  uint32_t turn = 0;  // parity of the phase
+  __device__ __forceinline__ void* weights() const { return stages + place * Shape::kStageBytes; }
+  __device__ __forceinline__ void* inputs() const {
+    return stages + place * Shape::kStageBytes + Shape::kWeightBytes;
+  }
+  __device__ __forceinline__ void next() {
+    if (++place == Shape::kStages) place = 0, turn ^= 1;
+  }
+};
+
+// Weights that fit into the ring are on their way before the kernels in front have finished.
+template <class Shape>
+__device__ __forceinline__ void bring_steps(const Panels& panels, Ring<Shape> ring) {
+  const auto bring_weights = [&](const Segment& at, int step, const Ring<Shape>& to) {
+    arrive_expecting(&to.full[to.place], static_cast<uint32_t>(Shape::kStageBytes));
+    copy_box(to.weights(), panels.each[at.product].weight, (at.first + step) * kPanelStep, at.first_out,
+             &to.full[to.place]);
+  };
+  Segment at;
+  Ring<Shape> early = ring;
+  int brought = 0;
+  for (Walk<Shape> walk(panels); brought < Shape::kStages && walk.next(at);) {
+    for (int i = 0; i < at.steps && brought < Shape::kStages; i++, brought++, early.next())
+      bring_weights(at, i, early);
+  }
+  wait_for_previous();
+  for (Walk<Shape> walk(panels); walk.next(at);) {
+    for (int i = 0; i < at.steps; i++, brought--, ring.next()) {
+      if (brought <= 0) {
+        wait_phase(&ring.empty[ring.place], ring.turn ^ 1);
+        bring_weights(at, i, ring);
+      }
+      copy_box(ring.inputs(), panels.each[at.product].in, (at.first + i) * kPanelStep, at.first_row,
+               &ring.full[ring.place]);
+    }
+  }
+}
+
+template <class Shape>
+using PanelSums = float[Shape::kOutTiles][Shape::kRows / 2];
+
+template <class Shape, class T>
+__device__ __forceinline__ void multiply_segment(const Segment& at, Ring<Shape>& ring, int group,
+                                                 PanelSums<Shape>& sum) {
+  const bool speaks = threadIdx.x % kWarp == 0;
+  uint64_t* left = nullptr;  // the stage whose products may not have finished
+  for (int step = 0; step < at.steps; step++) {
+    wait_phase(&ring.full[ring.place], ring.turn);
+    const auto* weights = static_cast<const unsigned char*>(ring.weights()) +
+                          static_cast<size_t>(group) * Shape::kOutTiles * kGroupOuts * kPanelStep * 2;
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < kPanelStep; k += 16) {
+      const uint64_t in = matrix_at(ring.inputs(), k);
+#pragma unroll
+      for (int m = 0; m < Shape::kOutTiles; m++) {
+        multiply_together<T, Shape::kRows>(sum[m], matrix_at(weights + m * kGroupOuts * kPanelStep * 2, k),
+                                           in, step > 0 || k > 0);
+      }
+    }
+    commit_products();
+    wait_products<1>();
+    if (left != nullptr && speaks) arrive(left);
+    left = &ring.empty[ring.place];
+    ring.next();
+  }
+  wait_products<0>();
+  if (left != nullptr && speaks) arrive(left);
+#pragma unroll
+  for (int m = 0; m < Shape::kOutTiles; m++) {
+#pragma unroll
+    for (float& s : sum[m]) asm volatile("" : "+f"(s)::"memory");
+  }
+}
+
+// Four neighbouring outputs, from `out` on, of the rows row, row + kVectorRows, ... of a tile.
+struct TurnVectors {
+  int row, out;
+  Float4 of[kChunkVectors];
+};
+
+// Which of a turn's vectors are a thread's; each turn is a chunk of rows of 64 outputs.
+template <class Shape>
+__device__ __forceinline__ TurnVectors vectors_of(int turn, int group) {
+  const int thread = threadIdx.x % kGroupThreads;
+  return {turn % Shape::kChunks * kChunkRows + thread / kVectorsAcross,
+          (group * Shape::kOutTiles + turn / Shape::kChunks) * kGroupOuts + thread % kVectorsAcross * 4,
+          {}};
+}
+
+// f(turn, vectors) for all of a group's tile: the sums pass through shared memory, since a thread holds
+// single outputs of many rows. One turn of a loop for each chunk, and in it a choice among registers:
+// unrolled, f would fill the instruction cache many times over.
+template <class Shape, class F>
+__device__ __forceinline__ void for_each_turn(const PanelSums<Shape>& sum, int group, float* chunk, F&& f) {
+  const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
+  float* own = chunk + 2 * q * kChunkStride + thread / kWarp * 16 + g;
+#pragma unroll 1
+  for (int turn = 0; turn < Shape::kTurns; turn++) {
+    sync_some(1 + group, kGroupThreads);
+#pragma unroll
+    for (int t = 0; t < Shape::kTurns; t++) {
+      if (turn != t) continue;
+#pragma unroll
+      for (int i = 0; i < kChunkRows / 2; i++) {
+        own[(i / 4 * 8 + i % 2) * kChunkStride + i % 4 / 2 * 8] =
+            sum[t / Shape::kChunks][t % Shape::kChunks * (kChunkRows / 2) + i];
+      }
+    }
+    sync_some(1 + group, kGroupThreads);
+    TurnVectors v = vectors_of<Shape>(turn, group);
+#pragma unroll
+    for (int i = 0; i < kChunkVectors; i++) {
+      v.of[i] = load4(&chunk[(v.row % kChunkRows + i * kVectorRows) * kChunkStride + v.out % kGroupOuts]);
+    }
+    f(turn, v);
+  }
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,157 @@
+// Instructions that only compute capability 9.0 has: barriers that count bytes, copies of whole tiles into
+// shared memory, and products that four warps compute together from there. Files of this folder are compiled
+// for that architecture alone; other GPUs take other ways to the same numbers.
+#pragma once
+
+#include <cuda.h>
+
+#include "gpu/vendor.h"
+
+namespace fulmar::gpu {
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// ---- barriers in shared memory: a phase ends when `count` have arrived and the announced bytes have come
+
+__device__ __forceinline__ void init_barrier(uint64_t* barrier, uint32_t count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
+}
+// Makes initialised barriers known to the copy engine; a block barrier has to follow.
+__device__ __forceinline__ void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+__device__ __forceinline__ void arrive_expecting(uint64_t* barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+// Until the phase of this parity has ended.
+__device__ __forceinline__ void wait_phase(uint64_t* barrier, uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra over;\n"
+      "bra again;\n"
+      "over:\n"
+      "}" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+// Among `threads` threads of the block, whole warps; number 0 is that of __syncthreads.
+__device__ __forceinline__ void sync_some(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// How many registers a thread has from here on, of a group of four warps that all call; fewer or more than
+// before.
+template <int kCount>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// ---- copies
+
+// The box of `map` that begins at (column, row); its bytes count towards the barrier's phase. One thread
+// calls.
+__device__ __forceinline__ void copy_box(void* to, const CUtensorMap& map, int column, int row,
+                                         uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row)
+      : "memory");
+}
+__device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// ---- products of four warps
+
+// What such a product reads: rows of 64 16-bit numbers, 128 bytes apart and swizzled as copy_box leaves them,
+// from an address that is a multiple of 1024 on; then `k` numbers further along the rows.
+__device__ __forceinline__ uint64_t matrix_at(const void* shared, int k) {
+  constexpr uint64_t kEightRows = 1024, kSwizzled = uint64_t{1} << 62;
+  return ((shared_address(shared) & 0x3ffff) + static_cast<uint32_t>(k) * 2) >> 4 | uint64_t{1} << 16 |
+         (kEightRows >> 4) << 32 | kSwizzled;
+}
+__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void commit_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// Until at most kPending of the committed groups are unfinished.
+template <int kPending>
+__device__ __forceinline__ void wait_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+#define FULMAR_EIGHT(s, i)                                                                    \
+  "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3]), "+f"(s[i + 4]), "+f"(s[i + 5]), \
+      "+f"(s[i + 6]), "+f"(s[i + 7])
+#define FULMAR_16(s, i) FULMAR_EIGHT(s, i), FULMAR_EIGHT(s, i + 8)
+#define FULMAR_32(s, i) FULMAR_16(s, i), FULMAR_16(s, i + 16)
+#define FULMAR_NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define FULMAR_NAMES_32 FULMAR_NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define FULMAR_NAMES_64                                                                                  \
+  FULMAR_NAMES_32                                                                                        \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56" \
+  ",%57,%58,%59,%60,%61,%62,%63"
+#define FULMAR_NAMES_80 FULMAR_NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define FULMAR_NAMES_96 FULMAR_NAMES_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define FULMAR_MULTIPLY(width, type, names, a, b, adds, ...)                                                \
+  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" adds                                              \
+               ", 0;\nwgmma.mma_async.sync.aligned.m64n" width "k16.f32." type "." type " {" names "}, %" a \
+               ", %" b ", adds, 1, 1, 0, 0;\n}"                                                             \
+               : __VA_ARGS__                                                                                \
+               : "l"(weight), "l"(in), "r"(adds_to))
+#define FULMAR_MULTIPLY_ANY(type)                                                                           \
+  if constexpr (kRows == 32) {                                                                              \
+    FULMAR_MULTIPLY("32", type, FULMAR_NAMES_16, "16", "17", "18", FULMAR_16(sum, 0));                      \
+  } else if constexpr (kRows == 64) {                                                                       \
+    FULMAR_MULTIPLY("64", type, FULMAR_NAMES_32, "32", "33", "34", FULMAR_32(sum, 0));                      \
+  } else if constexpr (kRows == 128) {                                                                      \
+    FULMAR_MULTIPLY("128", type, FULMAR_NAMES_64, "64", "65", "66", FULMAR_32(sum, 0), FULMAR_32(sum, 32)); \
+  } else if constexpr (kRows == 160) {                                                                      \
+    FULMAR_MULTIPLY("160", type, FULMAR_NAMES_80, "80", "81", "82", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
+                    FULMAR_16(sum, 64));                                                                    \
+  } else {                                                                                                  \
+    FULMAR_MULTIPLY("192", type, FULMAR_NAMES_96, "96", "97", "98", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
+                    FULMAR_32(sum, 64));                                                                    \
+  }
+
+// sum[64, kRows] = (adds_to ? sum : 0) + weight[64, 16] * in[kRows, 16]^T, all four warps. Lane 4g+q of warp
+// w holds in sum[4j..] the outputs 16w + g (twice) and 16w + g + 8 (twice) for the rows 8j + 2q and 8j + 2q
+// + 1. Not before wait_products may sum be read.
+template <class T, int kRows>
+__device__ __forceinline__ void multiply_together(float (&sum)[kRows / 2], uint64_t weight, uint64_t in,
+                                                  int adds_to) {
+  static_assert(kRows == 32 || kRows == 64 || kRows == 128 || kRows == 160 || kRows == 192);
+  if constexpr (sizeof(T) == sizeof(Half) && __is_same(T, Half)) {
+    FULMAR_MULTIPLY_ANY("f16")
+  } else {
+    FULMAR_MULTIPLY_ANY("bf16")
+  }
+}
+
+#undef FULMAR_EIGHT
+#undef FULMAR_16
+#undef FULMAR_32
+#undef FULMAR_NAMES_16
+#undef FULMAR_NAMES_32
+#undef FULMAR_NAMES_64
+#undef FULMAR_NAMES_80
+#undef FULMAR_NAMES_96
+#undef FULMAR_MULTIPLY
+#undef FULMAR_MULTIPLY_ANY
+
+}  // namespace fulmar::gpu
