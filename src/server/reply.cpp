@@ -68,6 +68,7 @@ void Reply::take_text(Row& row, Event& event) {
   std::string& content = options_.stream ? row.pending.content : row.choice.content;
   std::string& reasoning = options_.stream ? row.pending.reasoning : row.choice.reasoning;
   if (row.splitter) {
+    if (row.splitter->thinking()) row.reasoning_tokens += event.sampled;
     SplitText split = row.splitter->feed(event.text);
     reasoning += split.reasoning;
     content += split.content;
@@ -193,6 +194,7 @@ Totals Reply::totals() const {
   for (size_t i = 0; i < rows_.size(); ++i) {
     const Usage& usage = rows_[i].choice.usage;
     sums.completion_tokens += usage.completion_tokens;
+    sums.reasoning_tokens += rows_[i].reasoning_tokens;
     if (i % static_cast<size_t>(options_.rows_per_prompt) != 0) continue;
     sums.prompt_tokens += std::max<int64_t>(0, usage.prompt_tokens - (options_.padded ? 1 : 0));
     sums.cached_tokens += usage.cached_tokens;

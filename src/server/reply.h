@@ -42,6 +42,7 @@ class Reply : public Listener {
     Choice choice;  // whole answers gather here; streams use its ending and usage only
     Piece pending;  // streamed: not yet sent
     std::optional<ReasoningSplitter> splitter;
+    int64_t reasoning_tokens = 0;
     int64_t tokens_since_flush = 0;
     bool opened = false;
     bool finished = false;

@@ -175,7 +175,7 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
     json.begin_object().member("input_tokens", totals->prompt_tokens).key("input_tokens_details");
     json.begin_object().member("cached_tokens", totals->cached_tokens).end_object();
     json.member("output_tokens", totals->completion_tokens).key("output_tokens_details");
-    json.begin_object().member("reasoning_tokens", 0).end_object();
+    json.begin_object().member("reasoning_tokens", totals->reasoning_tokens).end_object();
     json.member("total_tokens", totals->prompt_tokens + totals->completion_tokens).end_object();
   } else {
     json.null();

@@ -33,6 +33,12 @@ void write_usage(JsonWriter& json, const Totals& totals) {
         .member("cached_tokens", totals.cached_tokens)
         .end_object();
   }
+  if (totals.reasoning_tokens > 0) {
+    json.key("completion_tokens_details")
+        .begin_object()
+        .member("reasoning_tokens", totals.reasoning_tokens)
+        .end_object();
+  }
   json.end_object();
 }
 

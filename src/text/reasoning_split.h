@@ -43,6 +43,8 @@ class ReasoningSplitter {
   // Adds text and returns what can be told apart by now. What may be the beginning of "</think>" is held
   // back.
   SplitText feed(std::string_view text);
+  // Whether the text that comes next begins inside the think block.
+  bool thinking() const { return thinking_ && stage_ <= Stage::reasoning; }
   // Nothing more will come: returns what was held back.
   SplitText finish();
 
@@ -59,7 +61,7 @@ class ReasoningSplitter {
   bool take_bracket();
   bool take_reasoning(SplitText& out);
 
-  bool thinking_;  // what follows the first bracket is reasoning
+  bool thinking_;  // what follows the first bracket is reasoning; an answer thinks once
   Stage stage_;
   std::string pending_;  // not yet told apart
 };

@@ -118,6 +118,8 @@ TEST(OpenaiChat, ThinkingIsSplitUnlessAskedNotTo) {
   const Reply split = rig.post("/v1/chat/completions", body + "}");
   EXPECT_NE(split.body.find(R"("reasoning_content":"first this","content":"the answer")"), std::string::npos)
       << split.body;
+  EXPECT_NE(split.body.find(R"("completion_tokens_details":{"reasoning_tokens":4})"), std::string::npos)
+      << split.body;
   EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt), "User: hi\n\nAssistant: <think");
   ASSERT_EQ(rig.last_ask().banned_at.size(), 2u);
   EXPECT_EQ(rig.last_ask().banned_at[0].position, 1);
@@ -126,6 +128,7 @@ TEST(OpenaiChat, ThinkingIsSplitUnlessAskedNotTo) {
   const Reply whole = rig.post("/v1/chat/completions", body + R"(,"reasoning_format":"none"})");
   EXPECT_NE(whole.body.find(R"("content":"<think>\nfirst this</think>\n\nthe answer")"), std::string::npos)
       << whole.body;
+  EXPECT_EQ(whole.body.find("reasoning_tokens"), std::string::npos) << whole.body;
 }
 
 TEST(OpenaiChat, Logprobs) {

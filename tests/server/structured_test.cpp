@@ -261,6 +261,8 @@ TEST(Responses, ThinkingAndCallsAreItemsOfTheirOwn) {
   EXPECT_EQ(output[1].find("content")->as_array()[0].find("text")->as_string(), "I ask.");
   EXPECT_EQ(output[2].find("name")->as_string(), "add");
   EXPECT_EQ(output[2].find("arguments")->as_string(), R"({"x":1})");
+  EXPECT_NE(whole.body.find(R"("output_tokens_details":{"reasoning_tokens":3})"), std::string::npos)
+      << whole.body;
 
   // The call is answered; what the state knows of functions is not said again.
   const std::string id = answer->find("id")->as_string(), call = output[2].find("call_id")->as_string();
