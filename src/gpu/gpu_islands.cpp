@@ -2,7 +2,6 @@
 // suits falls back to the default composition.
 #include <algorithm>
 #include <initializer_list>
-#include <cstdlib>
 
 #include "base/check.h"
 #include "gpu/gpu_ops.h"
@@ -11,7 +10,6 @@
 namespace fulmar {
 
 namespace {
-int64_t env_rows(const char* name) { const char* t = std::getenv(name); return t ? atoi(t) : 100000; }
 
 using gpu::Epilogue;
 using gpu::Queue;
@@ -131,7 +129,7 @@ void GpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const 
     const Tensor partial = scratch.take(1, static_cast<int64_t>(row.partial_bytes), DType::u8);
     return gpu::ffn_row(queue_, row, mixed, ffn.key, ffn.value, pending, partial.as<float>());
   }
-  key_product(mixed, ffn.key, hidden);
+  key_product(mixed, ffn.key, hidden, gpu::kMostPanelKeyRows);
   if (ffn.deep_embed) {
     const Tensor scale = scratch.take(x.rows, ffn.key.out);
     deep_embed(batch, embedding, ffn, z, scale);
@@ -154,7 +152,8 @@ void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pe
     ahead = bring_ahead({&att.receptance, &att.key, &att.value, &att.gate, &att.mix_w1}, gpu::kAheadSquare6);
   }
   const Tensor z = enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true, ahead);
-  if (x.rows > env_rows("X_E6") || !own_products({{towards, att.mix_w1, low, Epilogue::tanh}}, scratch)) {
+  const bool few = x.rows <= gpu::kMostOwnRows;
+  if (!few || !own_products({{towards, att.mix_w1, low, Epilogue::tanh}}, scratch)) {
     gemm_->run(queue_, towards, att.mix_w1, low, worth_timing(x.rows));
     gpu::activate(queue_, low, {}, Activation::tanh);
   }
@@ -167,13 +166,12 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
   Scratch scratch(*this);
   const Tensor low = scratch.take(batch.rows, att.w.first.out);
   if (!gpu::suits_low_rank6(low, att.w.second)) return Ops::project6(batch, att, mixed, p);
-  const bool done = batch.rows <= env_rows("X_P6") && own_products({{xr, att.receptance, p.r},
-                                  {xk, att.key, p.k},
-                                  {xv, att.value, p.v},
-                                  {xg, att.gate, p.g, Epilogue::silu},
-                                  {xw, att.w.first, low, Epilogue::tanh}},
-                                 scratch);
-  if (done) {
+  const gpu::RowsProduct products[] = {{xr, att.receptance, p.r},
+                                       {xk, att.key, p.k},
+                                       {xv, att.value, p.v},
+                                       {xg, att.gate, p.g, Epilogue::silu},
+                                       {xw, att.w.first, low, Epilogue::tanh}};
+  if (batch.rows <= gpu::kMostPanelRows6 && own_products(products, scratch)) {
     const gpu::Ahead ahead = batch.rows == 1 ? bring_ahead({&att.output}, gpu::kAheadSquare) : gpu::Ahead{};
     return gpu::decay6(queue_, att.w, low, p.u, ahead);
   }
@@ -227,15 +225,15 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
     return gpu::ffn_row(queue_, row, for_key, ffn.key, ffn.value, pending, partial.as<float>(),
                         {for_gate, ffn.receptance, gate});
   }
-  const gpu::RowsProduct products[] = {{for_key, ffn.key, hidden, Epilogue::relu_squared},
-                                       {for_gate, ffn.receptance, gate}};
-  if (x.rows <= env_rows("X_F6") && x.rows <= most_key_rows() && own_products(products, scratch)) {
+  if (few_rows(for_key, ffn.key) && few_rows(for_gate, ffn.receptance)) {
+    gpu::linear_rows(queue_,
+                     {{for_key, ffn.key, hidden, Epilogue::relu_squared}, {for_gate, ffn.receptance, gate}});
     linear(hidden, ffn.value, pending);
     return gpu::multiply_sigmoid(queue_, pending, gate);
   }
   fork();
   gemm_->run(side_[0], for_gate, ffn.receptance, gate, worth_timing(for_gate.rows));
-  key_product(for_key, ffn.key, hidden);
+  key_product(for_key, ffn.key, hidden, gpu::kMostPanelRows6);
   linear(hidden, ffn.value, pending);
   gpu::multiply_sigmoid(join(), pending, gate);
 }
@@ -358,12 +356,10 @@ void GpuOps::low_rank_path(const Queue& side, Tensor in, const LowRank& path, Te
   gemm_->run(side, low, path.second, out, worth_timing(in.rows));
 }
 
-int64_t GpuOps::most_key_rows() const { return has_panels() ? gpu::kMostPanelKeyRows : gpu::kMostOwnRows; }
-
-void GpuOps::key_product(Tensor in, const Weight& key, Tensor hidden) {
+void GpuOps::key_product(Tensor in, const Weight& key, Tensor hidden, int64_t most_panel_rows) {
   Scratch scratch(*this);
-  if (in.rows <= env_rows("X_K6") && in.rows <= most_key_rows() && own_products({{in, key, hidden, Epilogue::relu_squared}}, scratch))
-    return;
+  const int64_t most_rows = has_panels() ? most_panel_rows : gpu::kMostOwnRows;
+  if (in.rows <= most_rows && own_products({{in, key, hidden, Epilogue::relu_squared}}, scratch)) return;
   linear(in, key, hidden);
   activate(hidden, {}, Activation::relu_squared);
 }

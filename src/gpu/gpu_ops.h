@@ -129,8 +129,6 @@ class GpuOps final : public Ops {
 
   static bool few_rows(Tensor in, const Weight& weight);
   bool has_panels() const { return facts_.architecture == 90; }
-  // Up to which the feed-forward's key product goes through own_products.
-  int64_t most_key_rows() const;
   // Whether own_products has a kernel for so many rows.
   bool own_kernels_serve(int64_t rows) const;
   bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) const;
@@ -162,8 +160,8 @@ class GpuOps final : public Ops {
   void low_rank_path(const gpu::Queue& side, Tensor in, const LowRank& path, Tensor low, Tensor out,
                      std::optional<Activation> act);
 
-  // hidden = relu²(in @ key^T)
-  void key_product(Tensor in, const Weight& key, Tensor hidden);
+  // hidden = relu²(in @ key^T), through panels up to so many rows
+  void key_product(Tensor in, const Weight& key, Tensor hidden, int64_t most_panel_rows);
 
   // Products of equal row count and input width by one launch of our own kernels; false, and nothing done,
   // where these do not suit.

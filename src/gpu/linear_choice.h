@@ -14,6 +14,8 @@ constexpr int64_t kMostOwnRows = 8;
 constexpr int64_t kMostTiledRows = 64;
 // Up to this many on GPUs of compute capability 9.0, and the key matrix of the feed-forward, which is alone.
 constexpr int64_t kMostPanelRows = 320, kMostPanelKeyRows = 320;
+// Both in RWKV-6, which has the gate's product of the feed-forward beside the key's.
+constexpr int64_t kMostPanelRows6 = 128;
 // Steps of at most this many rows take what lies between two large products in one kernel.
 constexpr int64_t kMostFusedRows = 1;
 
