@@ -97,6 +97,12 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
   snapshots_.emplace(id, std::move(snapshot));
 }
 
+void PrefixCache::prepare() {
+  const size_t bytes = state_.layout.slot_bytes();
+  const bool copies_next = free_slots_.empty() && counters_.host_bytes + bytes <= options_.host_bytes;
+  if (copies_next && spare_.size() != bytes) spare_.resize(bytes);
+}
+
 void PrefixCache::clear() {
   while (!snapshots_.empty()) drop(snapshots_.begin()->first);
   spare_ = {};

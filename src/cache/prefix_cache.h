@@ -46,6 +46,9 @@ class PrefixCache {
   size_t restore(const std::string& root, std::span<const int32_t> tokens, int64_t slot);
   // Keeps a copy of what `slot` holds after exactly these tokens.
   void save(const std::string& root, std::span<const int32_t> tokens, int64_t slot);
+  // To be called where nobody waits: maps memory for the next copy to the host, which takes longer than the
+  // copy.
+  void prepare();
   void clear();
   // Forgets what started from a tuned state.
   void clear(const std::string& root);

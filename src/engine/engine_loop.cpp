@@ -298,6 +298,7 @@ void EngineLoop::report() {
   if (running_.empty() || now - published_ > kPublishEvery) publish_stats();
   deliver();
   keeper_->sessions().tick(now);
+  keeper_->prefixes().prepare();
 }
 
 void EngineLoop::tell(Sequence& sequence, const SampledToken& drawn) {

@@ -18,7 +18,7 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
     decoding += slots;
   }
   int64_t prompt_rows = std::min(rows, limits.prefill_chunk);
-  if (decoding > 0) prompt_rows = std::min(prompt_rows, std::max(decoding, kLeastPromptRows));
+  if (decoding > 0) prompt_rows = std::min(prompt_rows, std::max(decoding / 2, kLeastPromptRows));
   for (size_t i = 0; i < items.size() && prompt_rows > 0 && wanted > 0; i++) {
     const int64_t slots = items[i].slots;
     if (items[i].decoding || items[i].to_feed == 0 || slots > rows || slots > wanted) continue;

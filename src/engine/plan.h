@@ -26,8 +26,8 @@ struct PlanLimits {
 //
 // Every decoding sequence gets its row first. What is left of the budget goes to prompts, oldest first, so
 // that one long prompt is not interleaved with later ones and the time to the first token stays in order of
-// arrival. Beside decoding rows prompts take as many as there are of those, or kLeastPromptRows: a step then
-// takes about twice as long at most as one without prompts, and so does a running stream's wait for it.
+// arrival. Beside decoding rows prompts take half as many as there are of those, or kLeastPromptRows: a step
+// then takes less than twice as long as one without prompts, and so does a running stream's wait for it.
 constexpr int64_t kLeastPromptRows = 256;
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits);
 

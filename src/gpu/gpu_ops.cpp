@@ -18,6 +18,7 @@ using gpu::worth_timing;
 
 constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and what is loaded lazily
 constexpr int kLeastArchitecture = 80;
+constexpr size_t kLargeCopy = size_t{1} << 20;  // from here on the driver's own staging is slower than ours
 
 WeightKind kind_of(DType dtype) {
   return dtype == DType::f32 ? WeightKind::f32 : dtype == DType::bf16 ? WeightKind::bf16 : WeightKind::f16;
@@ -103,11 +104,13 @@ Result<Buffer> GpuOps::allocate(size_t bytes) {
 }
 
 void GpuOps::write(void* target, const void* host, size_t bytes) {
+  if (bytes >= kLargeCopy) return upload_.send(queue_, target, host, bytes);
   FULMAR_GPU(cudaMemcpyAsync(target, host, bytes, cudaMemcpyHostToDevice, queue_.stream));
   synchronise();
 }
 
 void GpuOps::read(void* host, const void* source, size_t bytes) {
+  if (bytes >= kLargeCopy) return upload_.fetch(queue_, host, source, bytes);
   FULMAR_GPU(cudaMemcpyAsync(host, source, bytes, cudaMemcpyDeviceToHost, queue_.stream));
   synchronise();
 }

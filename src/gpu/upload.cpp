@@ -80,6 +80,35 @@ void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DT
   }
 }
 
+void Upload::send(const Queue& queue, void* target, const void* host, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kPiece) {
+    const size_t count = std::min(kPiece, bytes - at);
+    Stage& stage = stages_[next_];
+    next_ = 1 - next_;
+    FULMAR_GPU(cudaEventSynchronize(stage.free));
+    std::memcpy(stage.pinned.data(), static_cast<const std::byte*>(host) + at, count);
+    FULMAR_GPU(cudaMemcpyAsync(static_cast<std::byte*>(target) + at, stage.pinned.data(), count,
+                               cudaMemcpyHostToDevice, queue.stream));
+    FULMAR_GPU(cudaEventRecord(stage.free, queue.stream));
+  }
+  FULMAR_GPU(cudaStreamSynchronize(queue.stream));
+}
+
+void Upload::fetch(const Queue& queue, void* host, const void* source, size_t bytes) {
+  const auto begin = [&](size_t at, Stage& stage) {
+    FULMAR_GPU(cudaEventSynchronize(stage.free));
+    FULMAR_GPU(cudaMemcpyAsync(stage.pinned.data(), static_cast<const std::byte*>(source) + at,
+                               std::min(kPiece, bytes - at), cudaMemcpyDeviceToHost, queue.stream));
+    FULMAR_GPU(cudaEventRecord(stage.free, queue.stream));
+  };
+  begin(0, stages_[0]);
+  for (size_t at = 0, i = 0; at < bytes; at += kPiece, i = 1 - i) {
+    if (at + kPiece < bytes) begin(at + kPiece, stages_[1 - i]);
+    FULMAR_GPU(cudaEventSynchronize(stages_[i].free));
+    std::memcpy(static_cast<std::byte*>(host) + at, stages_[i].pinned.data(), std::min(kPiece, bytes - at));
+  }
+}
+
 bool Upload::overflowed(const Queue& queue) {
   uint32_t flag = 0;
   FULMAR_GPU(cudaMemcpyAsync(&flag, overflow_.data(), sizeof(flag), cudaMemcpyDeviceToHost, queue.stream));

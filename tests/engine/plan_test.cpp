@@ -24,13 +24,13 @@ TEST(Plan, PromptsAreServedInOrderOfArrival) {
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256}), (Feeds{200, 56, 0}));
 }
 
-TEST(Plan, PromptsTakeNoMoreThanTheRowsBesideThem) {
+TEST(Plan, PromptsTakeHalfTheRowsBesideThem) {
   const PlanLimits limits{.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096};
   EXPECT_EQ(plan_step(std::vector{prompt(4000)}, limits), (Feeds{2048}));
   EXPECT_EQ(plan_step(std::vector{decoding(), prompt(4000)}, limits), (Feeds{1, kLeastPromptRows}));
-  std::vector<PlanItem> items(600, decoding());
+  std::vector<PlanItem> items(1000, decoding());
   items.push_back(prompt(4000));
-  EXPECT_EQ(plan_step(items, limits).back(), 600);
+  EXPECT_EQ(plan_step(items, limits).back(), 500);
 }
 
 TEST(Plan, RowsOfAStepAreBounded) {

@@ -70,6 +70,20 @@ TEST_P(GpuMemory, ALoadedModelAsksForNothingMore) {
 
 INSTANTIATE_TEST_SUITE_P(Versions, GpuMemory, testing::Values(6, 7));
 
+TEST_F(GpuTest, BytesComeBackAsTheyWent) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  for (const size_t bytes : {size_t{1}, kMiB, 4 * kMiB + 1, 8 * kMiB, 41 * kMiB + 3}) {
+    SCOPED_TRACE(bytes);
+    auto memory = gpu().allocate(bytes);
+    ASSERT_TRUE(memory.ok());
+    std::vector<uint8_t> went(bytes), came(bytes);
+    for (size_t i = 0; i < bytes; i++) went[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
+    gpu().write(memory->data(), went.data(), bytes);
+    gpu().read(came.data(), memory->data(), bytes);
+    EXPECT_TRUE(came == went);
+  }
+}
+
 TEST_F(GpuTest, DrawsGoOnWithoutMemoryForTheirParameters) {
   constexpr int64_t kVocab = 5000, kRows = 12;
   auto ops = open_gpu({});
