@@ -73,6 +73,10 @@ void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& 
     return Ops::attend7(batch, att, p, wkv, y, pending);
   }
   gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX, true);
+  Scratch scratch(*this);
+  const bool by_panels =
+      has_panels() && batch.rows > gpu::kMostOwnRows && batch.rows <= gpu::kMostPanelOutputRows;
+  if (by_panels && own_products({{y, att.output, pending}}, scratch)) return;
   linear(y, att.output, pending);
 }
 

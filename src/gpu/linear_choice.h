@@ -12,8 +12,9 @@ constexpr int64_t kMostRecurrentRows = 16;
 constexpr int64_t kMostOwnRows = 8;
 // Up to this many the large and the low-rank products go through one kernel of ours.
 constexpr int64_t kMostTiledRows = 64;
-// Up to this many on GPUs of compute capability 9.0, and the key matrix of the feed-forward, which is alone.
-constexpr int64_t kMostPanelRows = 320, kMostPanelKeyRows = 320;
+// Up to this many on GPUs of compute capability 9.0, and matrices that are alone: the feed-forward's key and
+// the square one of the output.
+constexpr int64_t kMostPanelRows = 256, kMostPanelKeyRows = 128, kMostPanelOutputRows = 32;
 // Both in RWKV-6, which has the gate's product of the feed-forward beside the key's.
 constexpr int64_t kMostPanelRows6 = 128;
 // Steps of at most this many rows take what lies between two large products in one kernel.
