@@ -37,6 +37,74 @@ __device__ __forceinline__ void prefetch(const void* address, uint32_t bytes) {
 #endif
 }
 
+// Whether whole pieces of memory can be copied by asking once. What follows does nothing where they cannot,
+// and kernels then take another way.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+constexpr bool kBulkCopies = true;
+#define FULMAR_BULK(...) asm volatile(__VA_ARGS__)
+#else
+constexpr bool kBulkCopies = false;
+#define FULMAR_BULK(...)
+#endif
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// Barriers in shared memory: a phase ends when `count` have arrived and the announced bytes have come.
+__device__ __forceinline__ void init_barrier(uint64_t* barrier, uint32_t count) {
+  FULMAR_BULK("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
+}
+// Makes initialised barriers known to copies.
+__device__ __forceinline__ void publish_barriers() {
+  FULMAR_BULK("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void arrive_expecting(uint64_t* barrier, uint32_t bytes) {
+  FULMAR_BULK("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+              "r"(bytes)
+              : "memory");
+}
+// Until the phase of this parity has ended.
+__device__ __forceinline__ void wait_phase(uint64_t* barrier, uint32_t parity) {
+  FULMAR_BULK(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra over;\n"
+      "bra again;\n"
+      "over:\n"
+      "}" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// Copies of `bytes` bytes into shared memory, counted by the barrier, and from there. All are multiples
+// of 16.
+__device__ __forceinline__ void bring_bytes(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+  FULMAR_BULK("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                  shared_address(to)),
+              "l"(from), "r"(bytes), "r"(shared_address(barrier))
+              : "memory");
+}
+__device__ __forceinline__ void send_bytes(void* to, const void* from, uint32_t bytes) {
+  FULMAR_BULK("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+              "r"(shared_address(from)), "r"(bytes)
+              : "memory");
+  FULMAR_BULK("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Makes what this thread has written into shared memory known to copies.
+__device__ __forceinline__ void publish_to_copies() {
+  FULMAR_BULK("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Until at most kPending of this thread's sends still read shared memory; until all have been written.
+template <int kPending>
+__device__ __forceinline__ void wait_sent() {
+  FULMAR_BULK("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+__device__ __forceinline__ void wait_written() { FULMAR_BULK("cp.async.bulk.wait_group 0;" ::: "memory"); }
+#undef FULMAR_BULK
+
 // Two numbers as halves in one word, `low` first; what lies beyond their range becomes the largest, NaN
 // stays.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {

@@ -117,7 +117,7 @@ Made OpsRig::same(const Made& from) {
 Batch OpsRig::begin(const std::vector<int32_t>& lengths, int64_t n_head, int64_t head_size) {
   const auto sequences = static_cast<int32_t>(lengths.size());
   constexpr int32_t kUntouched = 2;  // slots in front that no sequence uses
-  const StateLayout layout{1, n_head * head_size, n_head, head_size, ops_.shift_dtype(), DType::f32};
+  const StateLayout layout{1, n_head * head_size, n_head, head_size, ops_.shift_dtype(), ops_.wkv_dtype()};
   constexpr int32_t kSpare = 1;  // behind them, as in any pool
   state_ = {nullptr, sequences + kUntouched + kSpare, layout};
   const size_t bytes = layout.slot_bytes() * static_cast<size_t>(state_.slots);

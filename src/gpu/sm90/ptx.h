@@ -5,44 +5,12 @@
 
 #include <cuda.h>
 
-#include "gpu/vendor.h"
+#include "gpu/ptx.h"
 
 namespace fulmar::gpu {
 
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-// ---- barriers in shared memory: a phase ends when `count` have arrived and the announced bytes have come
-
-__device__ __forceinline__ void init_barrier(uint64_t* barrier, uint32_t count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
-}
-// Makes initialised barriers known to the copy engine; a block barrier has to follow.
-__device__ __forceinline__ void publish_barriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
 __device__ __forceinline__ void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-__device__ __forceinline__ void arrive_expecting(uint64_t* barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
-}
-// Until the phase of this parity has ended.
-__device__ __forceinline__ void wait_phase(uint64_t* barrier, uint32_t parity) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra over;\n"
-      "bra again;\n"
-      "over:\n"
-      "}" ::"r"(shared_address(barrier)),
-      "r"(parity)
-      : "memory");
 }
 // Among `threads` threads of the block, whole warps; number 0 is that of __syncthreads.
 __device__ __forceinline__ void sync_some(int number, int threads) {
