@@ -1,5 +1,6 @@
-// Instructions without a spelling in the language: matrix units and the overlap of one kernel with the next.
-// The only file with inline assembly; architectures that lack an instruction get plain code.
+// Instructions without a spelling in the language: matrix units, bulk copies, and the overlap of one kernel
+// with the next. The only file with inline assembly beside sm90/ptx.h; architectures that lack an instruction
+// get plain code.
 #pragma once
 
 #include "gpu/vendor.h"

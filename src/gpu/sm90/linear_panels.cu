@@ -52,7 +52,7 @@ __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& 
   const PanelProduct& product = panels.each[at.product];
   const auto end = [&](int, TurnVectors v) {
     v.row += at.first_row, v.out += at.first_out;
-    finish(at.product, v, v.out < product.outs ? panels.rows : 0);
+    if (v.out < product.outs) finish(at.product, v, panels.rows);
   };
   if (at.steps == product.steps) return for_each_turn<Shape>(sum, group, chunk, end);
   const int first_block = at.begin / panels.steps_each,

@@ -169,7 +169,7 @@ __device__ __forceinline__ void multiply_segment(const Segment& at, Ring<Shape>&
 #pragma unroll
   for (int m = 0; m < Shape::kOutTiles; m++) {
 #pragma unroll
-    for (float& s : sum[m]) asm volatile("" : "+f"(s)::"memory");
+    for (float& s : sum[m]) pin(s);
   }
 }
 

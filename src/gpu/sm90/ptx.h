@@ -1,5 +1,5 @@
-// Instructions that only compute capability 9.0 has: barriers that count bytes, copies of whole tiles into
-// shared memory, and products that four warps compute together from there. Files of this folder are compiled
+// Instructions that only compute capability 9.0 has: copies of whole tiles into shared memory, products that
+// four warps compute together from there, and registers shared out anew. Files of this folder are compiled
 // for that architecture alone; other GPUs take other ways to the same numbers.
 #pragma once
 
@@ -40,9 +40,6 @@ __device__ __forceinline__ void copy_box(void* to, const CUtensorMap& map, int c
       "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row)
       : "memory");
 }
-__device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
 
 // ---- products of four warps
 
@@ -62,6 +59,9 @@ template <int kPending>
 __device__ __forceinline__ void wait_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
+
+// Keeps the compiler from using a sum before this point, behind wait_products.
+__device__ __forceinline__ void pin(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
 
 #define FULMAR_EIGHT(s, i)                                                                    \
   "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3]), "+f"(s[i + 4]), "+f"(s[i + 5]), \

@@ -1,0 +1,48 @@
+// Plans of grouped products on GPUs of compute capability 9.0; needs no GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "gpu/kernels.h"
+
+namespace fulmar {
+namespace {
+
+constexpr int kMultiprocessors = 132;
+constexpr int64_t kStepInputs = 64;
+
+gpu::PanelPlan plan(int64_t rows, int64_t in, int64_t out) {
+  const gpu::RowsProduct product{{nullptr, DType::f16, rows, in, in}, {WeightKind::f16, out, in}, {}};
+  return gpu::plan_panels({&product, 1}, kMultiprocessors);
+}
+
+TEST(PanelPlan, EveryStepHasABlockAndEveryBlockAStep) {
+  for (const int64_t rows : {9, 32, 33, 64, 65, 128, 200, 256}) {
+    for (const int64_t in : {64, 96, 1024, 4096}) {
+      for (const int64_t out : {96, 480, 4096, 16384}) {
+        const gpu::PanelPlan p = plan(rows, in, out);
+        const int64_t steps = p.tiles * ((in + kStepInputs - 1) / kStepInputs);
+        ASSERT_GE(p.blocks, 1) << rows << " " << in << " " << out;
+        EXPECT_LE(p.blocks, kMultiprocessors);
+        if (p.steps_each == 0) {
+          EXPECT_EQ(p.blocks, std::min<int64_t>(p.tiles, kMultiprocessors));
+          EXPECT_EQ(p.partial_bytes, 0u);
+        } else {
+          EXPECT_GE(p.blocks * p.steps_each, steps);
+          EXPECT_LT((p.blocks - 1) * p.steps_each, steps);
+          EXPECT_GT(p.partial_bytes, 0u);
+        }
+      }
+    }
+  }
+}
+
+TEST(PanelPlan, FewTilesAreSharedAndManyAreNot) {
+  EXPECT_GT(plan(32, 4096, 4096).steps_each, 0);   // 32 tiles of 64 steps
+  EXPECT_EQ(plan(32, 4096, 16384).steps_each, 0);  // 128 tiles
+  EXPECT_EQ(plan(128, 4096, 16384).steps_each,
+            0);  // sums of so many rows cost more than the last blocks' rest
+}
+
+}  // namespace
+}  // namespace fulmar
