@@ -73,7 +73,7 @@ HWY_INLINE void put_sums(const F32Vec (&sum)[kTileOutputs], bool fresh, float* t
 #else
 // The blocks of 128 bits added to each other, halves first.
 template <class D>
-HWY_INLINE hn::Vec<hn::Full128<float>> add_blocks(D d, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<hn::Full128<float>> add_blocks(D, hn::Vec<D> v) {
   if constexpr (hn::MaxLanes(D()) == 4) {
     return v;
   } else {
