@@ -14,5 +14,6 @@ run() {  # preset, then test programs
   done
 }
 export ASAN_OPTIONS=detect_leaks=1 TSAN_OPTIONS=halt_on_error=1
-run asan fulmar_files_test fulmar_text_test fulmar_grammar_test fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test
+# The last one only skips: here it is built as on a machine without CUDA.
+run asan fulmar_files_test fulmar_text_test fulmar_grammar_test fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test fulmar_gpu_test
 run tsan fulmar_net_test fulmar_cache_test fulmar_engine_test ${FULMAR_TSAN_MORE:-}
