@@ -54,8 +54,8 @@ sanitize_by() {
 # Races are looked for in our own kernels alone: the GEMM library's order their accesses in ways that the tool
 # does not know.
 sanitize() {
-  sanitize_by memcheck "*Primitives*:*Islands*:*Fused*:*Model*:GpuSample*:-$TOO_WIDE"
-  sanitize_by racecheck "*Primitives*:*Islands*:*Fused*:GpuSample*:-$TOO_WIDE" --kernel-regex kns=fulmar
+  sanitize_by memcheck "*Primitives*:*Islands*:*Fused*:*HalfState*:*Model*:GpuSample*:GpuMemory*:-$TOO_WIDE"
+  sanitize_by racecheck "*Primitives*:*Islands*:*Fused*:*HalfState*:GpuSample*:-$TOO_WIDE" --kernel-regex kns=fulmar
 }
 
 # bench NAME FLAGS...

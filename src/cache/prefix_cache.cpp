@@ -85,9 +85,7 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
   } else {
     const size_t bytes = state_.layout.slot_bytes();
     if (!may_copy_to_host(bytes)) return;
-    snapshot.host = std::exchange(spare_, {});
-    snapshot.host.resize(bytes);
-    ops_.read_slot(state_, slot, snapshot.host);
+    snapshot.host = copy_to_host(slot);
     hosts_.push_front(id);
     snapshot.recency = hosts_.begin();
     counters_.host_entries++;
@@ -95,6 +93,13 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
   }
   index_[root].insert(tokens, id);
   snapshots_.emplace(id, std::move(snapshot));
+}
+
+std::vector<std::byte> PrefixCache::copy_to_host(int64_t slot) {
+  std::vector<std::byte> host = std::exchange(spare_, {});
+  host.resize(state_.layout.slot_bytes());
+  ops_.read_slot(state_, slot, host);
+  return host;
 }
 
 void PrefixCache::prepare() {
@@ -138,9 +143,7 @@ bool PrefixCache::demote(PrefixIndex::Id id) {
   const size_t bytes = state_.layout.slot_bytes();
   if (!may_copy_to_host(bytes)) return false;
   Snapshot& snapshot = snapshots_.at(id);
-  snapshot.host = std::exchange(spare_, {});
-  snapshot.host.resize(bytes);
-  ops_.read_slot(state_, snapshot.slot, snapshot.host);
+  snapshot.host = copy_to_host(snapshot.slot);
   free_slots_.push_back(std::exchange(snapshot.slot, -1));
   hosts_.splice(hosts_.begin(), devices_, snapshot.recency);
   counters_.device_entries--;

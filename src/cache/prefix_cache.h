@@ -73,6 +73,7 @@ class PrefixCache {
   bool demote(PrefixIndex::Id id);
   void drop(PrefixIndex::Id id);
   bool may_copy_to_host(size_t bytes);
+  std::vector<std::byte> copy_to_host(int64_t slot);
 
   Ops& ops_;
   const State state_;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace fulmar {
@@ -86,14 +87,20 @@ size_t take_text(char* bytes, size_t, size_t count, void* target) {
   return count;
 }
 
+// After a redirect another answer begins: what headers said before is void.
+bool begins_answer(std::string_view line) { return line.starts_with("HTTP/"); }
+
+// What follows `start` in a header's line, whatever the case of its letters.
+std::optional<std::string_view> rest_of_header(std::string_view line, std::string_view start) {
+  if (line.size() <= start.size() || ::strncasecmp(line.data(), start.data(), start.size()) != 0) return {};
+  return line.substr(start.size());
+}
+
 size_t take_link(char* bytes, size_t, size_t count, void* target) {
   auto& link = *static_cast<std::string*>(target);
   const std::string_view line(bytes, count);
-  constexpr std::string_view kName = "link:";
-  if (line.starts_with("HTTP/")) link.clear();  // the next answer, after a redirect
-  if (line.size() > kName.size() && ::strncasecmp(bytes, kName.data(), kName.size()) == 0) {
-    link = line.substr(kName.size());
-  }
+  if (begins_answer(line)) link.clear();
+  if (const auto rest = rest_of_header(line, "link:")) link = *rest;
   return count;
 }
 
@@ -149,10 +156,9 @@ size_t take_bytes(char* bytes, size_t, size_t count, void* arrival) {
 size_t take_header(char* bytes, size_t, size_t count, void* target) {
   auto& arrival = *static_cast<Arrival*>(target);
   const std::string_view line(bytes, count);
-  constexpr std::string_view kName = "content-range: bytes ";
-  if (line.starts_with("HTTP/")) arrival.range_start = -1;  // the next answer, after a redirect
-  if (line.size() > kName.size() && ::strncasecmp(bytes, kName.data(), kName.size()) == 0) {
-    std::from_chars(bytes + kName.size(), bytes + count, arrival.range_start);
+  if (begins_answer(line)) arrival.range_start = -1;
+  if (const auto rest = rest_of_header(line, "content-range: bytes ")) {
+    std::from_chars(rest->data(), rest->data() + rest->size(), arrival.range_start);
   }
   return count;
 }
