@@ -76,6 +76,7 @@ struct BenchReport {
   std::string state_dtype;
   size_t weight_bytes = 0;   // read by one decode step
   size_t state_bytes = 0;    // of one sequence
+  double load_seconds = 0;   // until the model was ready; a synthetic one is made in that time, too
   double tokenizer_mbs = 0;  // text encoded per second on one core, / 1e6; 0: no vocabulary at hand
   size_t peak_rss = 0;       // bytes of this process
   double load_average = 0;   // of the machine when the run began, last minute
@@ -84,7 +85,7 @@ struct BenchReport {
 // Runs every line of the options. Sampling is not part of a step here. Steps are timed by the clock, many
 // behind one another and the device waited for at the end, so that what the host adds to a step counts.
 // Refuses (invalid) shapes that do not fit into the rows that the model was loaded for. The caller adds the
-// model's name, ceilings and tokenizer.
+// model's name, its loading, ceilings and tokenizer.
 Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& options);
 
 // Megabytes of English text per second that the tokenizer encodes on this thread.

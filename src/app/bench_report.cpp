@@ -71,8 +71,8 @@ std::string bench_table(const BenchReport& report) {
   std::string text =
       fmt::format("model     {}\ndevice    {}\nstates    {}, {:.2f} MB each\n", report.model, report.device,
                   report.state_dtype, static_cast<double>(report.state_bytes) / 1e6);
-  text += fmt::format("weights   {:.1f} MB read by a decode step\n",
-                      static_cast<double>(report.weight_bytes) / 1e6);
+  text += fmt::format("weights   {:.1f} MB read by a decode step, ready after {:.2f} s\n",
+                      static_cast<double>(report.weight_bytes) / 1e6, report.load_seconds);
   if (report.ceilings.read_gbs > 0) {
     text +=
         fmt::format("ceilings  read {:.1f} GB/s, copy {:.1f} GB/s, multiply-add {:.2f} TFLOP/s (this run)\n",
@@ -102,6 +102,7 @@ std::string bench_json(const BenchReport& report) {
       .member("state_dtype", report.state_dtype)
       .member("state_bytes", report.state_bytes)
       .member("weight_bytes", report.weight_bytes)
+      .member("load_seconds", report.load_seconds)
       .member("ceiling_read_gb_per_second", report.ceilings.read_gbs)
       .member("ceiling_copy_gb_per_second", report.ceilings.copy_gbs)
       .member("ceiling_gflop_per_second", report.ceilings.gflops)

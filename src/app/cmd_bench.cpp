@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -87,7 +88,7 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
 
 Result<LoadedModel> load_file(const BenchFlags& flags) {
   ModelFlags model = flags.model;
-  if (model.max_rows == 0) model.max_rows = widest(flags.options, kHostRows);
+  model.least_rows = widest(flags.options, kHostRows);
   model.max_wanted = std::max(model.max_wanted, most_sequences(flags.options));
   return load_model(model);
 }
@@ -151,7 +152,9 @@ Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
   FULMAR_ASSIGN(flags.options.states, parse_states(flags.states));
+  const auto before = std::chrono::steady_clock::now();
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
+  const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;
   const bool halves = std::find(flags.options.states.begin(), flags.options.states.end(), DType::f16) !=
                       flags.options.states.end();
   if (halves && loaded.ops->borrows_host_weights()) {
@@ -159,6 +162,7 @@ Result<int> bench(BenchFlags flags) {
   }
   FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.ops, *loaded.model, flags.options));
   report.model = loaded.path.filename().string();
+  report.load_seconds = load_time.count();
   if (flags.kernels) {
     FULMAR_ASSIGN(report.islands, bench_islands(*loaded.ops, loaded.model->config(), flags.options.zeros,
                                                 island_shapes(flags.options, *loaded.model)));

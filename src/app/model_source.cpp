@@ -119,7 +119,8 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   FULMAR_ASSIGN(loaded.ops, open_device(flags));
 
   const int64_t suitable_rows = loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows;
-  LoadOptions options{.max_rows = flags.max_rows > 0 ? flags.max_rows : suitable_rows,
+  const int64_t chosen_rows = std::max(suitable_rows, flags.least_rows);
+  LoadOptions options{.max_rows = flags.max_rows > 0 ? flags.max_rows : chosen_rows,
                       .slots = flags.slots,
                       .allow_nonfinite = flags.allow_nonfinite};
   options.max_wanted = std::min(flags.max_wanted, options.max_rows);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/copy.h"
 #include "gpu/kernels.h"
 #include "tensor/convert.h"
 
@@ -67,7 +68,7 @@ void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DT
     Stage& stage = stages_[next_];
     next_ = 1 - next_;
     FULMAR_GPU(cudaEventSynchronize(stage.free));
-    std::memcpy(stage.pinned.data(), from.data + static_cast<size_t>(first) * line_bytes, bytes);
+    copy_bytes(stage.pinned.data(), from.data + static_cast<size_t>(first) * line_bytes, bytes);
     void* landing = direct ? out + static_cast<size_t>(first) * line_bytes : stage.raw.data();
     FULMAR_GPU(cudaMemcpyAsync(landing, stage.pinned.data(), bytes, cudaMemcpyHostToDevice, queue.stream));
     if (!direct) {

@@ -28,7 +28,7 @@ class Upload {
   bool overflowed(const Queue& queue);
 
  private:
-  static constexpr size_t kStage = size_t{16} << 20;
+  static constexpr size_t kStage = size_t{32} << 20;
   static constexpr size_t kPiece = size_t{4} << 20;  // of plain bytes: short, so that both ends soon work
   struct Stage {
     Buffer pinned;
