@@ -58,6 +58,8 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
                  "how states are kept between tokens on a GPU: fp32 or fp16")
       ->check(CLI::IsMember({"fp32", "fp16"}))
       ->capture_default_str();
+  app.add_flag("--plain-products", flags.plain_products,
+               "large products on a GPU without cuBLASLt, where it is missing or fails; slow");
   app.add_flag("--allow-nonfinite", flags.allow_nonfinite, "load weights that contain NaN or infinity");
   app.add_flag("-q,--quiet", flags.quiet, "no progress bar");
 }
@@ -85,6 +87,7 @@ Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
   if (any || flags.device.starts_with("cuda")) {
     DeviceOptions options;
     options.half_state = flags.state_dtype == "fp16";
+    options.plain_products = flags.plain_products;
     if (flags.device.starts_with("cuda:")) {
       const std::string number = flags.device.substr(5);
       if (number.empty() || number.size() > 3 ||

@@ -23,9 +23,10 @@ struct ModelFlags {
   std::string vocab;            // empty: chosen from the model
   std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string state_dtype = "fp32";
-  int threads = 0;         // 0: as many as the machine has
-  int64_t max_rows = 0;    // rows of one step; 0: suits the device
-  int64_t least_rows = 0;  // that it must have where it is to suit the device
+  bool plain_products = false;  // of a GPU: without its vendor's library
+  int threads = 0;              // 0: as many as the machine has
+  int64_t max_rows = 0;         // rows of one step; 0: suits the device
+  int64_t least_rows = 0;       // that it must have where it is to suit the device
   int64_t max_wanted =
       64;             // rows of one step whose logits are wanted: at least the sequences that run at once
   int64_t slots = 0;  // states that will be kept beside the model

@@ -65,7 +65,7 @@ Status GpuOps::open() {
     FULMAR_GPU_TRY(cudaEventCreateWithFlags(&join_[i], cudaEventDisableTiming));
     side_[i].index = 1 + i;
   }
-  FULMAR_ASSIGN(gemm_, gpu::Gemm::open());
+  FULMAR_ASSIGN(gemm_, gpu::Gemm::open(options_.plain_products));
   FULMAR_TRY(upload_.open());
   FULMAR_ASSIGN(counters_, gpu::allocate_device((kCounters + kTileCounters) * sizeof(uint32_t)));
   FULMAR_GPU_TRY(cudaMemset(counters_.data(), 0, counters_.bytes()));

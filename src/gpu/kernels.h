@@ -123,6 +123,9 @@ inline void linear_rows(const Queue& queue, std::initializer_list<RowsProduct> p
   linear_rows(queue, RowsProducts(products.begin(), products.size()));
 }
 
+// ---- linear_plain.cu: out = in @ weight^T for any shape, stride and alignment; slow
+void linear_plain(const Queue&, Tensor in, const Weight& weight, Tensor out);
+
 // ---- linear_tiles.cu: the same for more rows
 struct TilePlan {
   int64_t tiles = 0;   // of outputs and rows, all products together

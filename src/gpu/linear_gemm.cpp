@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "gpu/kernels.h"
 
 namespace fulmar::gpu {
 
@@ -141,8 +142,9 @@ struct Gemm::Chosen {
 Gemm::Gemm() = default;
 Gemm::~Gemm() = default;
 
-Result<std::unique_ptr<Gemm>> Gemm::open() {
+Result<std::unique_ptr<Gemm>> Gemm::open(bool plain) {
   std::unique_ptr<Gemm> gemm(new Gemm);
+  if (plain) return gemm;
   gemm->library_ = std::make_unique<GemmLibrary>();
   FULMAR_TRY(gemm->library_->open());
   for (Buffer& workspace : gemm->workspace_) {
@@ -219,6 +221,7 @@ Gemm::Chosen& Gemm::choose(const Queue& queue, const Key& key, Tensor in, const 
 }
 
 void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out, bool timed) {
+  if (library_ == nullptr) return linear_plain(queue, in, weight, out);
   const Key key{in.rows,
                 weight.in,
                 weight.out,

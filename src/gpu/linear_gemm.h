@@ -1,5 +1,5 @@
 // Products for many rows, by the vendor's GEMM library. It is loaded when the first GPU is opened, so that
-// the program starts where it is missing.
+// the program starts where it is missing; or not at all, and linear_plain computes them.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct GemmLibrary;
 
 class Gemm {
  public:
-  // Fails when the library cannot be loaded, naming the files that were tried.
-  static Result<std::unique_ptr<Gemm>> open();
+  // Fails when the library cannot be loaded, naming the files that were tried; with `plain` it is not loaded.
+  static Result<std::unique_ptr<Gemm>> open(bool plain);
   ~Gemm();
 
   // out = in @ weight^T. The first product of a shape asks the library for an algorithm; with `timed` (and
@@ -34,8 +34,8 @@ class Gemm {
 
   Chosen& choose(const Queue& queue, const Key& key, Tensor in, const Weight& weight, Tensor out, bool timed);
 
-  std::unique_ptr<GemmLibrary> library_;
-  Buffer workspace_[kQueues];  // products of different queues run at the same time
+  std::unique_ptr<GemmLibrary> library_;  // null: plain products
+  Buffer workspace_[kQueues];             // products of different queues run at the same time
   std::map<Key, std::unique_ptr<Chosen>> chosen_;
 };
 

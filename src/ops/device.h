@@ -17,6 +17,9 @@ struct DeviceOptions {
   bool half_state = false;        // keep the recurrent state in f16 between tokens; computed in f32 anyway
   DType activation = DType::f16;  // f16 or bf16; matrices are imported into this type
   bool capture = true;            // replay decode steps from recorded graphs
+  // Large products by a plain kernel, without the vendor's library: slow; for sanitizers, and where the
+  // library is missing or fails.
+  bool plain_products = false;
 };
 
 struct GpuInfo {

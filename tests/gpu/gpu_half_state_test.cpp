@@ -17,7 +17,7 @@ class GpuHalfState : public GpuTest, public testing::WithParamInterface<int> {
   void SetUp() override {
     GpuTest::SetUp();
     if (shared_gpu() == nullptr) return;
-    auto opened = open_gpu({.half_state = true});
+    auto opened = open_test_gpu({.half_state = true});
     ASSERT_TRUE(opened.ok());
     half_gpu_ = std::move(opened).value();
   }

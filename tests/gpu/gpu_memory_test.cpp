@@ -53,13 +53,13 @@ TEST_P(GpuMemory, ALoadedModelAsksForNothingMore) {
   spec.dtype = DType::f16;
   Logits want;
   {
-    auto ops = open_gpu({});
+    auto ops = open_test_gpu();
     ASSERT_TRUE(ops.ok());
     ModelRig rig(synthetic_checkpoint(spec), **ops, 8);
     ASSERT_TRUE(rig.loaded());
     want = all_kinds_of_steps(rig);
   }
-  auto ops = open_gpu({});
+  auto ops = open_test_gpu();
   ASSERT_TRUE(ops.ok());
   ModelRig rig(synthetic_checkpoint(spec), **ops, 8);
   ASSERT_TRUE(rig.loaded());
@@ -86,7 +86,7 @@ TEST_F(GpuTest, BytesComeBackAsTheyWent) {
 
 TEST_F(GpuTest, DrawsGoOnWithoutMemoryForTheirParameters) {
   constexpr int64_t kVocab = 5000, kRows = 12;
-  auto ops = open_gpu({});
+  auto ops = open_test_gpu();
   ASSERT_TRUE(ops.ok());
   auto memory = (*ops)->allocate(kRows * kVocab * sizeof(float));
   ASSERT_TRUE(memory.ok());

@@ -154,7 +154,7 @@ TEST_P(GpuModel, DecodeStepsOfAllSizesAgreeAndRepeatTheirBits) {
 }
 
 TEST_P(GpuModel, HalfStateStaysClose) {
-  auto opened = open_gpu({.half_state = true});
+  auto opened = open_test_gpu({.half_state = true});
   ASSERT_TRUE(opened.ok());
   const std::unique_ptr<Ops> half_gpu = std::move(opened).value();
   ModelRig want(synthetic_checkpoint(spec()), gpu(), 2), got(synthetic_checkpoint(spec()), *half_gpu, 2);
@@ -168,7 +168,7 @@ TEST_P(GpuModel, HalfStateStaysClose) {
 }
 
 TEST_P(GpuModel, BrainFloatComputesTheSame) {
-  auto opened = open_gpu({.activation = DType::bf16});
+  auto opened = open_test_gpu({.activation = DType::bf16});
   ASSERT_TRUE(opened.ok());
   const std::unique_ptr<Ops> other = std::move(opened).value();
   ModelRig want(synthetic_checkpoint(spec()), gpu(), 2), got(synthetic_checkpoint(spec()), *other, 2);
