@@ -87,6 +87,9 @@ function(fulmar_tests)
       if(folder IN_LIST FULMAR_TESTED_ON_CPU)
         list(APPEND libraries fulmar_model fulmar_cpu)
       endif()
+      if(folder STREQUAL "gpu")  # what an engine does beside a model's steps
+        list(APPEND libraries fulmar_engine)
+      endif()
     endif()
     target_link_libraries(fulmar_${folder}_test PRIVATE
       fulmar_flags fulmar_test_support ${libraries} GTest::gmock GTest::gtest_main)

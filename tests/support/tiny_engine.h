@@ -72,9 +72,9 @@ class TinyEngine {
  public:
   explicit TinyEngine(EngineOptions options = {.slots = 4, .prefill_chunk = 16}, int version = 7,
                       std::unique_ptr<SessionStore> store = nullptr,
-                      std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 1}))
+                      std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 1}), int64_t head_size = 32)
       : ops_(std::move(ops)) {
-    SyntheticSpec spec{.version = version, .n_layer = 2, .n_head = 2, .head_size = 32, .vocab = 256};
+    SyntheticSpec spec{.version = version, .n_layer = 2, .n_head = 2, .head_size = head_size, .vocab = 256};
     spec.rank_w = spec.rank_a = spec.rank_v = spec.rank_g = spec.rank_mix = spec.rank_decay = 8;
     auto loaded = Model::load(synthetic_checkpoint(spec), *ops_, {.max_rows = 64});
     EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().text);
