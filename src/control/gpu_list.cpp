@@ -10,13 +10,18 @@ namespace {
 
 using Device = struct NvmlDevice*;
 struct Memory {
-  unsigned long long total, free, used;  // bytes
+  unsigned long long total, free, used;  // bytes; used counts what the driver keeps for itself
+};
+struct MemoryApart {
+  unsigned int version;
+  unsigned long long total, reserved, free, used;  // bytes; used is what programs have
 };
 struct Utilization {
   unsigned int gpu, memory;  // percent
 };
 constexpr int kSuccess = 0;
 constexpr int kTemperatureOfGpu = 0;
+constexpr unsigned int kMemoryApart = sizeof(MemoryApart) | 2u << 24;  // its version, as the library wants it
 
 }  // namespace
 
@@ -28,13 +33,14 @@ struct GpuList::Library {
   int (*by_index)(unsigned int, Device*) = nullptr;
   int (*name)(Device, char*, unsigned int) = nullptr;
   int (*memory)(Device, Memory*) = nullptr;
+  int (*memory_apart)(Device, MemoryApart*) = nullptr;  // null in drivers before 510
   int (*utilization)(Device, Utilization*) = nullptr;
   int (*temperature)(Device, int, unsigned int*) = nullptr;
 
   // Null when any part is absent.
-  static std::unique_ptr<Library> open() {
+  static std::unique_ptr<Library> open(const char* file) {
     auto library = std::make_unique<Library>();
-    library->handle = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    library->handle = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library->handle == nullptr) return nullptr;
     const bool complete = library->load("nvmlInit_v2", library->init) &&
                           library->load("nvmlShutdown", library->shutdown) &&
@@ -48,6 +54,7 @@ struct GpuList::Library {
       ::dlclose(library->handle);
       return nullptr;
     }
+    library->load("nvmlDeviceGetMemoryInfo_v2", library->memory_apart);
     return library;
   }
 
@@ -68,17 +75,25 @@ struct GpuList::Library {
     return gpus;
   }
 
-  GpuFigures ask_one(int index, Device device) const {
-    GpuFigures gpu{.index = index};
-    std::array<char, 96> text{};
+  void ask_memory(Device device, GpuFigures& gpu) const {
+    MemoryApart apart{.version = kMemoryApart};
     Memory bytes{};
-    Utilization share{};
-    unsigned int degrees = 0;
-    if (name(device, text.data(), static_cast<unsigned int>(text.size())) == kSuccess) gpu.name = text.data();
-    if (memory(device, &bytes) == kSuccess) {
+    if (memory_apart != nullptr && memory_apart(device, &apart) == kSuccess) {
+      gpu.memory_total_mb = apart.total >> 20;
+      gpu.memory_used_mb = apart.used >> 20;
+    } else if (memory(device, &bytes) == kSuccess) {
       gpu.memory_total_mb = bytes.total >> 20;
       gpu.memory_used_mb = bytes.used >> 20;
     }
+  }
+
+  GpuFigures ask_one(int index, Device device) const {
+    GpuFigures gpu{.index = index};
+    std::array<char, 96> text{};
+    Utilization share{};
+    unsigned int degrees = 0;
+    if (name(device, text.data(), static_cast<unsigned int>(text.size())) == kSuccess) gpu.name = text.data();
+    ask_memory(device, gpu);
     if (utilization(device, &share) == kSuccess) gpu.utilization = static_cast<int>(share.gpu);
     if (temperature(device, kTemperatureOfGpu, &degrees) == kSuccess) {
       gpu.temperature = static_cast<int>(degrees);
@@ -87,7 +102,7 @@ struct GpuList::Library {
   }
 };
 
-GpuList::GpuList() : library_(Library::open()) {}
+GpuList::GpuList(const char* library) : library_(Library::open(library)) {}
 
 GpuList::~GpuList() {
   if (!library_) return;

@@ -15,8 +15,8 @@ namespace fulmar {
 struct GpuFigures {
   int index = 0;
   std::string name;
-  uint64_t memory_total_mb = 0;  // MiB
-  uint64_t memory_used_mb = 0;
+  uint64_t memory_total_mb = 0;    // MiB
+  uint64_t memory_used_mb = 0;     // by programs, where the driver tells these apart from itself
   std::optional<int> utilization;  // percent
   std::optional<int> temperature;  // degrees Celsius
 };
@@ -24,7 +24,7 @@ struct GpuFigures {
 // Any thread. The driver is asked at most once a second.
 class GpuList {
  public:
-  GpuList();
+  explicit GpuList(const char* library = "libnvidia-ml.so.1");
   ~GpuList();
   GpuList(const GpuList&) = delete;
   GpuList& operator=(const GpuList&) = delete;
