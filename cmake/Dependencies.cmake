@@ -34,6 +34,8 @@ if(FULMAR_CUDA)
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     endif()
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+    # nvcc may want an older compiler beside the system's, whose C++ library would be found first.
+    list(FILTER CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES EXCLUDE REGEX "/gcc/")
     find_package(CUDAToolkit REQUIRED)
     set(FULMAR_CUDA_FOUND ON)
   else()

@@ -14,7 +14,7 @@ namespace {
 // On the GPU that this is tuned for: blocks on one multiprocessor, and states that each has on its way.
 constexpr int kMultiprocessors = 132, kBlocksEach = 4, kStatesAhead = 4;
 constexpr int kVector = 8;  // elements of 16 bytes
-constexpr int kStatePieces = kHeadSize * kHeadSize / kVector, kTokenPieces = kHeadSize / kVector;
+constexpr int kTokenPieces = kHeadSize / kVector;
 constexpr uint32_t kStateBytes = kHeadSize * kHeadSize * sizeof(Half);
 
 enum TokenVector : int { kR, kK, kV, kU, kKk, kAlpha, kGate, kTokenVectors };
@@ -52,6 +52,7 @@ __device__ __forceinline__ void fetch_state(Shared<T>& shared, int place, const 
     arrive_expecting(&shared.full[place], kStateBytes + token_bytes);
     bring_bytes(to.state, from, kStateBytes, &shared.full[place]);
   } else {
+    constexpr int kStatePieces = kHeadSize * kHeadSize / kVector;
 #pragma unroll
     for (int i = threadIdx.x; i < kStatePieces; i += kWkvThreads) {
       __pipeline_memcpy_async(&to.state[0][0] + i * kVector, from + i * kVector, 16);
