@@ -103,6 +103,27 @@ __device__ void store_state(S* row, const WalkState& s, int element) {
   }
 }
 
+// What a chunk's output has of the state in front of it, `r` being R by the decay up to each row.
+__device__ __forceinline__ void emit_state(const Factor& r, const Passed& passed, WalkOutput& y) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const auto& s = passed.s;
+#pragma unroll
+  for (int n = 0; n < 2; n++) {
+    const auto* row = reinterpret_cast<const uint4*>(&r[n * 8 + g][16 * q]);
+    const uint4 r0 = row[0], r1 = row[1];
+    y[n][0] = y[n][1] = y[n][2] = y[n][3] = 0;
+    matrix_multiply_add<Half>(y[n], s[0][0], s[0][1], s[1][0], s[1][1], r0.x, r0.y);
+    matrix_multiply_add<Half>(y[n], s[2][0], s[2][1], s[3][0], s[3][1], r0.z, r0.w);
+    matrix_multiply_add<Half>(y[n], s[4][0], s[4][1], s[5][0], s[5][1], r1.x, r1.y);
+    matrix_multiply_add<Half>(y[n], s[6][0], s[6][1], s[7][0], s[7][1], r1.z, r1.w);
+  }
+}
+// And of the chunk's own rows: a left operand by [row tile][half of the inner rows] of a matrix between rows.
+__device__ __forceinline__ void emit_rows(const uint4& left, const uint4& between, WalkOutput& y) {
+  matrix_multiply_add<Half>(y[0], left.x, left.y, left.z, left.w, between.x, between.y);
+  matrix_multiply_add<Half>(y[1], left.x, left.y, left.z, left.w, between.z, between.w);
+}
+
 // One warp's chunk of y.
 template <class T>
 __device__ __forceinline__ void store_output(const WalkOutput& out, T* to, int64_t stride, int rows) {

@@ -122,7 +122,9 @@ __device__ __forceinline__ void store2(T* p, float a, float b) {
   *reinterpret_cast<uint32_t*>(p) = pack_floats<T>(a, b);
 }
 
-__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+// e to the x; below 2^-126 it is zero.
+__device__ __forceinline__ float exp_of(float x) { return exp2_flushed(x * 1.4426950408889634f); }
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp_of(-x)); }
 
 // exp(-0.5): the decay of RWKV-7 is exp(-exp(-0.5) * sigmoid(u)).
 constexpr float kDecayScale = 0.6065306597126334f;

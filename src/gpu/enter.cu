@@ -1,6 +1,7 @@
 // The beginning of each half block: residual add, norm, token shift and all mixes. One kernel where every
-// sequence has one row; two where rows follow one another, since x is updated in place and a row needs the
-// normalised row before it.
+// sequence has one row. Where rows follow one another, a block goes through some of them and keeps the
+// normalised row before; what its first row needs is made by a kernel in front, since x is updated in place.
+#include <algorithm>
 #include <type_traits>
 
 #include "base/check.h"
@@ -25,13 +26,17 @@ struct MixPointers {
   int64_t stride;
 };
 
-template <class T>
+__device__ __forceinline__ Float4 load_share(const MixPointers& mixes, int m, int64_t c) {
+  return mixes.mix[m] != nullptr ? load4(mixes.mix[m] + c) : Float4{{1.0f, 1.0f, 1.0f, 1.0f}};
+}
+
+template <class T, class Share>
 __device__ void store_mixes(const MixPointers& mixes, int64_t row, int64_t c, const Float4& z,
-                            const Float4& previous) {
+                            const Float4& previous, Share share_of) {
 #pragma unroll
   for (int m = 0; m < kMostMixes; m++) {
     if (m >= mixes.count) break;
-    const Float4 share = mixes.mix[m] != nullptr ? load4(mixes.mix[m] + c) : Float4{{1.0f, 1.0f, 1.0f, 1.0f}};
+    const Float4 share = share_of(m);
     Float4 v;
 #pragma unroll
     for (int i = 0; i < kVector; i++) v.x[i] = z.x[i] + (previous.x[i] - z.x[i]) * share.x[i];
@@ -86,8 +91,8 @@ struct MeanAndScale {
 // mean of the row first and the distances from it afterwards would take two, and none of the cancellation of
 // a sum of squares.
 template <int kVectors>
-__device__ MeanAndScale moments(const Float4 (&v)[kVectors], const Piece<kVectors>& piece) {
-  __shared__ float2 parts[kWarp];
+__device__ MeanAndScale moments(const Float4 (&v)[kVectors], const Piece<kVectors>& piece,
+                                float2 (&parts)[kWarp]) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   float sum = 0, squares = 0;
 #pragma unroll
@@ -168,7 +173,8 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   }
   wait_for_previous();
   absorb<T>(in, r, piece, v);
-  const MeanAndScale by = moments(v, piece);
+  __shared__ float2 parts[kWarp];
+  const MeanAndScale by = moments(v, piece, parts);
 #pragma unroll
   for (int i = 0; i < kVectors; i++) {
     if (!piece.has(i)) continue;
@@ -176,47 +182,160 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     const Float4 z = normalised<T>(v[i], weight, bias, by);
     store4(carried + piece.at(i), z);
     if (z_out.data != nullptr) store4(z_out[r] + piece.at(i), z);
-    store_mixes<T>(mixes, r, piece.at(i), z, rounded<T>(previous[i]));
+    store_mixes<T>(mixes, r, piece.at(i), z, rounded<T>(previous[i]),
+                   [&](int m) { return load_share(mixes, m, piece.at(i)); });
   }
 }
 
-// First of two: z of every row; keeps what the first row of a sequence sees before the carried vector moves
-// on.
+// What a thread's pieces of a row meet in every row: registers for all of it where the row is short enough.
+template <int kVectors>
+struct EnterWeights {
+  static constexpr bool kKept = kVectors <= 2;
+  const EnterInputs& in;
+  const MixPointers& mixes;
+  const Piece<kVectors>& piece;
+  Float4 weight[kVectors], bias[kVectors], share[kMostMixes][kVectors];
+
+  __device__ __forceinline__ EnterWeights(const EnterInputs& in, const MixPointers& mixes,
+                                          const Piece<kVectors>& piece)
+      : in(in), mixes(mixes), piece(piece) {
+    if constexpr (kKept) {
+#pragma unroll
+      for (int i = 0; i < kVectors; i++) {
+        if (!piece.has(i)) continue;
+        weight[i] = load4(in.weight + piece.at(i)), bias[i] = load4(in.bias + piece.at(i));
+#pragma unroll
+        for (int m = 0; m < kMostMixes; m++) {
+          if (m < mixes.count) share[m][i] = load_share(mixes, m, piece.at(i));
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ Float4 weight_of(int i) const {
+    return kKept ? weight[i] : load4(in.weight + piece.at(i));
+  }
+  __device__ __forceinline__ Float4 bias_of(int i) const {
+    return kKept ? bias[i] : load4(in.bias + piece.at(i));
+  }
+  __device__ __forceinline__ Float4 share_of(int m, int i) const {
+    return kKept ? share[m][i] : load_share(mixes, m, piece.at(i));
+  }
+};
+
+// A row's numbers on their way: x and what is pending, as they lie in memory.
+template <class T, int kVectors>
+struct RowAhead {
+  Float4 x[kVectors];
+  uint2 pending[kVectors];
+  __device__ __forceinline__ void fetch(const EnterInputs& in, int64_t r, const Piece<kVectors>& piece) {
+    const float* from = in.x + r * in.x_stride;
+    const T* added = static_cast<const T*>(in.pending) + r * in.pending_stride;
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (!piece.has(i)) continue;
+      x[i] = load4(from + piece.at(i));
+      if (in.pending != nullptr) pending[i] = *reinterpret_cast<const uint2*>(added + piece.at(i));
+    }
+  }
+  __device__ __forceinline__ void sum(const EnterInputs& in, Float4 (&v)[kVectors]) const {
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      v[i] = x[i];
+      if (in.pending == nullptr) continue;
+      const Float4 p = load4(reinterpret_cast<const T*>(&pending[i]));
+#pragma unroll
+      for (int e = 0; e < kVector; e++) v[i].x[e] += p.x[e];
+    }
+  }
+};
+
+// What a block of several rows cannot find when it comes to them, since x and the carried vectors change
+// meanwhile: what its first row sees, and what that row of a sequence sees which begins in this block and
+// ends in another.
+template <class T>
+struct Fronts {
+  Rows<T> first, carried;  // a row for each block
+};
+
 template <class T, int kVectors>
 __global__ void __launch_bounds__(kMostThreads<kVectors>)
-    enter_norm_kernel(Batch batch, EnterInputs in, Slots<float> carry, Rows<T> z, float* first) {
+    enter_fronts_kernel(Batch batch, EnterInputs in, Slots<float> carry, Fronts<T> fronts, int64_t each) {
+  __shared__ float2 parts[kWarp];
   let_next_start();
   wait_for_previous();
-  const int64_t r = blockIdx.x;
   const Piece<kVectors> piece{in.cols};
+  const int64_t begin = blockIdx.x * each, end = min(begin + each, batch.rows);
+  const int32_t sequence = batch.sequence_of[begin], last = batch.sequence_of[end - 1];
+  const auto copy_carried = [&](int32_t from, T* to) {
+    const float* carried = carry[batch.slot[from]];
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (piece.has(i)) store4(to + piece.at(i), load4(carried + piece.at(i)));
+    }
+  };
+  if (batch.start[last] > begin && batch.start[last + 1] > end)
+    copy_carried(last, fronts.carried[blockIdx.x]);
+  T* first = fronts.first[blockIdx.x];
+  if (batch.start[sequence] == begin) return copy_carried(sequence, first);
+  RowAhead<T, kVectors> ahead;
+  ahead.fetch(in, begin - 1, piece);
   Float4 v[kVectors];
-  absorb<T>(in, r, piece, v);
-  const MeanAndScale by = moments(v, piece);
-  const int32_t sequence = batch.sequence_of[r];
-  const bool keeps = r == batch.start[sequence];
+  ahead.sum(in, v);
+  const MeanAndScale by = moments(v, piece, parts);
 #pragma unroll
   for (int i = 0; i < kVectors; i++) {
     if (!piece.has(i)) continue;
     const int c = piece.at(i);
-    store4(z[r] + c, normalised<T>(v[i], load4(in.weight + c), load4(in.bias + c), by));
-    if (keeps) store4(first + sequence * in.cols + c, load4(carry[batch.slot[sequence]] + c));
+    store4(first + c, normalised<T>(v[i], load4(in.weight + c), load4(in.bias + c), by));
   }
 }
 
-template <class T>
-__global__ void enter_mix_kernel(Batch batch, Slots<float> carry, const T* z, int64_t z_stride,
-                                 const float* first, MixPointers mixes, int64_t cols) {
+// `each` rows that follow one another, in order; the next row is on its way while one is computed.
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kMostThreads<kVectors>)
+    enter_rows_kernel(Batch batch, EnterInputs in, Slots<float> carry,
+                      const __grid_constant__ MixPointers mixes, Rows<T> z_out, Fronts<T> fronts,
+                      int64_t each) {
+  __shared__ float2 parts[2][kWarp];
   let_next_start();
+  const Piece<kVectors> piece{in.cols};
+  const EnterWeights<kVectors> weights(in, mixes, piece);
   wait_for_previous();
-  const int64_t r = blockIdx.x;
-  const int32_t sequence = batch.sequence_of[r];
-  const bool is_first = r == batch.start[sequence], is_last = r + 1 == batch.start[sequence + 1];
-  for (int64_t c = threadIdx.x * kVector; c < cols; c += blockDim.x * kVector) {
-    const Float4 own = load4(z + r * z_stride + c);
-    const Float4 previous =
-        is_first ? rounded<T>(load4(first + sequence * cols + c)) : load4(z + (r - 1) * z_stride + c);
-    if (is_last) store4(carry[batch.slot[sequence]] + c, own);
-    store_mixes<T>(mixes, r, c, own, previous);
+  const int64_t begin = blockIdx.x * each, end = min(begin + each, batch.rows);
+  RowAhead<T, kVectors> ahead;
+  ahead.fetch(in, begin, piece);
+  int32_t sequence = batch.sequence_of[begin];
+  int64_t sequence_end = batch.start[sequence + 1];
+  float* carried = carry[batch.slot[sequence]];
+  Float4 v[kVectors], previous[kVectors];
+  const auto see = [&](const auto* from) {
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (piece.has(i)) previous[i] = rounded<T>(load4(from + piece.at(i)));
+    }
+  };
+  see(fronts.first[blockIdx.x]);
+  for (int64_t r = begin; r < end; r++) {
+    ahead.sum(in, v);
+    if (r + 1 < end) ahead.fetch(in, r + 1, piece);
+    if (r == sequence_end) {
+      sequence = batch.sequence_of[r];
+      sequence_end = batch.start[sequence + 1];
+      carried = carry[batch.slot[sequence]];
+      sequence_end > end ? see(fronts.carried[blockIdx.x]) : see(carried);
+    }
+    const MeanAndScale by = moments(v, piece, parts[r % 2]);
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (!piece.has(i)) continue;
+      const int c = piece.at(i);
+      if (in.pending != nullptr) store4(in.x + r * in.x_stride + c, v[i]);
+      const Float4 z = normalised<T>(v[i], weights.weight_of(i), weights.bias_of(i), by);
+      if (z_out.data != nullptr) store4(z_out[r] + c, z);
+      if (r + 1 == sequence_end) store4(carried + c, z);
+      store_mixes<T>(mixes, r, c, z, previous[i], [&](int m) { return weights.share_of(m, i); });
+      previous[i] = z;
+    }
   }
 }
 
@@ -239,8 +358,19 @@ void with_shape(int64_t rows, int64_t cols, F&& f) {
 
 }  // namespace
 
+// One wave of blocks, each as few rows as that takes: what it keeps in registers and the row in front of it
+// are read once for all of them.
+EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors) {
+  if (batch.decode_only()) return {};
+  constexpr int64_t kColsAtOnce = 4096;  // of a multiprocessor
+  const int64_t blocks = multiprocessors * std::max<int64_t>(kColsAtOnce / cols, 1);
+  const int64_t each = (batch.rows + blocks - 1) / blocks;
+  return {each, (batch.rows + each - 1) / each};
+}
+
 void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, Tensor pending,
-           StateField carry, const Mixes& mixes, Tensor z, float* first, const Ahead& ahead) {
+           StateField carry, const Mixes& mixes, Tensor z, const EnterPlan& plan, Tensor fronts,
+           const Ahead& ahead) {
   MixPointers pointers{mixes.count, {}, {}, mixes.out[0].stride};
   for (int i = 0; i < mixes.count; i++) {
     FULMAR_CHECK(mixes.out[i].stride == pointers.stride);
@@ -265,9 +395,11 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, T
                rows_of<T>(z), ahead);
         return;
       }
-      launch(queue, enter_norm_kernel<T, each()>, grid, block, 0, batch, in, carried, rows_of<T>(z), first);
-      launch(queue, enter_mix_kernel<T>, grid, block, 0, batch, carried, z.as<T>(), z.stride, first, pointers,
-             x.cols);
+      const dim3 blocks(static_cast<unsigned>(plan.blocks));
+      const Fronts<T> both{rows_of<T>(fronts), rows_of<T>(fronts.slice_rows(plan.blocks, plan.blocks))};
+      launch(queue, enter_fronts_kernel<T, each()>, blocks, block, 0, batch, in, carried, both, plan.each);
+      launch(queue, enter_rows_kernel<T, each()>, blocks, block, 0, batch, in, carried, pointers,
+             rows_of<T>(z), both, plan.each);
     });
   });
 }

@@ -363,7 +363,11 @@ void GpuOps::low_rank_path(const Queue& side, Tensor in, const LowRank& path, Te
 void GpuOps::key_product(Tensor in, const Weight& key, Tensor hidden, int64_t most_panel_rows) {
   Scratch scratch(*this);
   const int64_t most_rows = has_panels() ? most_panel_rows : gpu::kMostOwnRows;
-  if (in.rows <= most_rows && own_products({{in, key, hidden, Epilogue::relu_squared}}, scratch)) return;
+  const gpu::RowsProduct product{in, key, hidden, Epilogue::relu_squared};
+  if (in.rows <= most_rows && own_products({product}, scratch)) return;
+  if (has_panels() && gpu::many_rows_pay(in.rows) && gpu::suits_rows_product(in, key)) {
+    return gpu::linear_many(queue_, product, facts_.multiprocessors);
+  }
   linear(in, key, hidden);
   activate(hidden, {}, Activation::relu_squared);
 }
@@ -389,12 +393,10 @@ Queue GpuOps::unhurried() const {
 
 Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
                      const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Ahead& ahead) {
-  Tensor z, first;
-  if (needs_z || !batch.decode_only()) {
-    z = scratch.take(x.rows, x.cols);
-    first = scratch.take(batch.sequences, x.cols, DType::f32);
-  }
-  gpu::enter(queue_, batch, norm, x, pending, carry, mixes, z, first.as<float>(), ahead);
+  const Tensor z = needs_z ? scratch.take(x.rows, x.cols) : Tensor{};
+  const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors);
+  const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);
+  gpu::enter(queue_, batch, norm, x, pending, carry, mixes, z, plan, fronts, ahead);
   return z;
 }
 

@@ -10,7 +10,7 @@ namespace fulmar::gpu {
 constexpr int kHeadSize = 64;
 
 // 1 / max(norm, 1e-12) from the sum of squares, all in f32: squares underflow f16 below 2.4e-4.
-__device__ __forceinline__ float key_scale(float squares) { return 1.0f / fmaxf(sqrtf(squares), 1e-12f); }
+__device__ __forceinline__ float key_scale(float squares) { return fminf(rsqrtf(squares), 1e12f); }
 
 struct PreparedKey {
   Float2 kk, k;

@@ -47,11 +47,15 @@ struct Mixes {
   const float* mix[6] = {};  // each [C]; null: 1, which gives the shifted z itself
   Tensor out[6];             // each [rows, C]
 };
+// Rows that follow one another are shared out among blocks.
+struct EnterPlan {
+  int64_t each = 0, blocks = 0;  // rows of a block
+};
+EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors);
 // x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
-// empty and must not be empty unless every sequence has one row; then `first` (f32 [sequences, C], what each
-// sequence's first row sees in front of it) is needed, too.
+// empty. fronts: [2 * plan.blocks, C], working memory.
 void enter(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry, const Mixes&,
-           Tensor z, float* first, const Ahead& = {});
+           Tensor z, const EnterPlan&, Tensor fronts, const Ahead& = {});
 
 // ---- heads.cu: what happens within heads
 void key_prepare7(const Queue&, const TimeMix7&, Tensor k, Tensor alpha, Tensor kk);
@@ -151,6 +155,9 @@ PanelPlan plan_panels(RowsProducts, int multiprocessors);
 // a multiple of 4 wide. partial: plan.partial_bytes; counters, where steps_each is not 0: zeroed once,
 // [plan.tiles], zero again afterwards.
 void linear_panels(const Queue&, RowsProducts, const PanelPlan&, float* partial, uint32_t* counters);
+
+// ---- sm90/linear_many.cu: one product of many rows with relu² at its end, operands as linear_panels wants
+void linear_many(const Queue&, const RowsProduct&, int multiprocessors);
 
 // ---- low_rank7.cu
 // Second half of the low-rank paths and everything that finish_project7 does; heads of 64.

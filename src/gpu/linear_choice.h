@@ -17,6 +17,12 @@ constexpr int64_t kMostTiledRows = 64;
 constexpr int64_t kMostPanelRows = 256, kMostPanelKeyRows = 128, kMostPanelOutputRows = 32;
 // Both in RWKV-6, which has the gate's product of the feed-forward beside the key's.
 constexpr int64_t kMostPanelRows6 = 128;
+// The feed-forward's key for whole prompts: so many rows, most of them in full tiles.
+constexpr int64_t kLeastManyRows = 512, kManyTileRows = 256;
+constexpr bool many_rows_pay(int64_t rows) {
+  const int64_t in_tiles = (rows + kManyTileRows - 1) / kManyTileRows * kManyTileRows;
+  return rows >= kLeastManyRows && rows * 16 > in_tiles * 15;
+}
 // Steps of at most this many rows take what lies between two large products in one kernel.
 constexpr int64_t kMostFusedRows = 1;
 

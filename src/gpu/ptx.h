@@ -106,6 +106,15 @@ __device__ __forceinline__ void wait_sent() {
 __device__ __forceinline__ void wait_written() { FULMAR_BULK("cp.async.bulk.wait_group 0;" ::: "memory"); }
 #undef FULMAR_BULK
 
+// 2 to the x without the steps that results below 2^-126 would take: those become zero.
+__device__ __forceinline__ float exp2_flushed(float x) {
+  float power = 0;
+#if defined(__CUDA_ARCH__)
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+#endif
+  return power;
+}
+
 // Two numbers as halves in one word, `low` first; what lies beyond their range becomes the largest, NaN
 // stays.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {

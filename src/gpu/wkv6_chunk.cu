@@ -165,20 +165,9 @@ __device__ __forceinline__ void advance(const Chunk6& data, int tile, WalkState&
 }
 
 __device__ __forceinline__ void emit(const Chunk6& data, int tile, const Passed& passed, WalkOutput& y) {
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  const auto four = [](const void* at) { return *static_cast<const uint4*>(at); };
-  const uint4 v = data.v[tile][value_place(tile, lane)], m = four(data.m[lane]);
-  const auto& s = passed.s;
-#pragma unroll
-  for (int n = 0; n < 2; n++) {
-    const uint4 r0 = four(&data.r[n * 8 + g][16 * q]), r1 = four(&data.r[n * 8 + g][16 * q + 8]);
-    y[n][0] = y[n][1] = y[n][2] = y[n][3] = 0;
-    matrix_multiply_add<Half>(y[n], s[0][0], s[0][1], s[1][0], s[1][1], r0.x, r0.y);
-    matrix_multiply_add<Half>(y[n], s[2][0], s[2][1], s[3][0], s[3][1], r0.z, r0.w);
-    matrix_multiply_add<Half>(y[n], s[4][0], s[4][1], s[5][0], s[5][1], r1.x, r1.y);
-    matrix_multiply_add<Half>(y[n], s[6][0], s[6][1], s[7][0], s[7][1], r1.z, r1.w);
-    matrix_multiply_add<Half>(y[n], v.x, v.y, v.z, v.w, n == 0 ? m.x : m.z, n == 0 ? m.y : m.w);
-  }
+  const int lane = threadIdx.x % kWarp;
+  emit_state(data.r, passed, y);
+  emit_rows(data.v[tile][value_place(tile, lane)], *reinterpret_cast<const uint4*>(data.m[lane]), y);
 }
 
 }  // namespace

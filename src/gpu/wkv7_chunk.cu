@@ -41,7 +41,8 @@ struct Inputs {
 
 // With raw inputs: what is still to be done to them, and where its results go.
 struct RawInputs {
-  const void *share, *v_first;  // neither in the first block
+  bool mixes;                   // values with those of the first block, by shares; not in that block itself
+  const void *share, *v_first;  // where nothing is mixed: any rows that can be read
   void* v;                      // the values, finished
   float* agreement;             // [rows, heads], the bonus of the head end
   const float *w0, *a0, *v0, *k_k, *k_a, *r_k;
@@ -52,9 +53,10 @@ struct alignas(16) PrepareShared {
   Factor r, b, k;
   float a_decayed[kChunk][kHeadSize];   // A exp E
   float m_ak_v[kChunk][kHeadSize + 8];  // M_ak V; its first row holds G of the middle row until then
-  float m_ab[kChunk][kChunk + 4];       // transposed: [inner row][row]
-  float part_sum[kPrepareWarps][kHeadSize];
+  float m_ab[kChunk][kChunk + 4];       // transposed: [inner row][row]; until then sums of each warp's decays
+  __device__ __forceinline__ float* part_sum(int warp) { return &m_ab[0][0] + warp * kHeadSize; }
 };
+static_assert(sizeof(PrepareShared::m_ab) >= kPrepareWarps * kHeadSize * sizeof(float));
 
 __device__ __forceinline__ void store_pair(Half* to, float low, float high) {
   *reinterpret_cast<uint32_t*>(to) = pack_floats<Half>(low, high);
@@ -88,7 +90,7 @@ struct RawWeights {
   __device__ RawWeights(const RawInputs& raw, int64_t c)
       : w0(load2(raw.w0 + c)),
         a0(load2(raw.a0 + c)),
-        v0(raw.share != nullptr ? load2(raw.v0 + c) : Float2{}),
+        v0(raw.mixes ? load2(raw.v0 + c) : Float2{}),
         k_k(load2(raw.k_k + c)),
         k_a(load2(raw.k_a + c)),
         r_k(load2(raw.r_k + c)) {}
@@ -99,55 +101,74 @@ struct RawRow {
   uint32_t r, k, v, rate, decay, share, first;
 };
 template <class T>
-__device__ RawRow fetch_raw(const Inputs& in, const RawInputs& raw, int64_t at) {
+__device__ __forceinline__ RawRow fetch_raw(const Inputs& in, const RawInputs& raw, int at) {
   const auto word = [&](const void* from) {
-    return from == nullptr ? 0 : *reinterpret_cast<const uint32_t*>(static_cast<const T*>(from) + at);
+    return *reinterpret_cast<const uint32_t*>(static_cast<const T*>(from) + at);
   };
-  const bool mixes = raw.share != nullptr;
-  return {word(in.r),
-          word(in.k),
-          word(in.v),
-          word(in.alpha),
-          word(in.u),
-          word(raw.share),
-          word(mixes ? raw.v_first : nullptr)};
+  return {word(in.r), word(in.k), word(in.v), word(in.alpha), word(in.u), word(raw.share), word(raw.v_first)};
 }
 
-// As finish_project7 does it, and the agreement of the head end besides.
-template <class T>
-__device__ Row finish_row(const RawRow& from, const RawInputs& raw, const RawWeights& by, int64_t at,
-                          float* agreement) {
-  const auto pair = [](const uint32_t& word) { return load2(reinterpret_cast<const T*>(&word)); };
-  const Float2 r = pair(from.r), key = pair(from.k), raw_rate = pair(from.rate), decay = pair(from.decay);
-  Row row{r, {}, pair(from.v), {}, {}, {}};
-  if (raw.share != nullptr) {
-    const Float2 share = pair(from.share), first = pair(from.first);
+// Sums over a warp of kCount numbers at once: lane l has that of number l * kCount / kWarp. A lane gives half
+// of what it still has to another one and takes the other half of that one's.
+template <int kCount>
+__device__ __forceinline__ float warp_sums(float (&x)[kCount]) {
+  const int lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (int e = 0; e < 2; e++) {
-      row.v.x[e] += (first.x[e] - row.v.x[e]) * sigmoid(share.x[e] + by.v0.x[e]);
+  for (int half = kCount / 2, offset = kWarp / 2; half > 0; half /= 2, offset /= 2) {
+    const bool upper = (lane & offset) != 0;
+#pragma unroll
+    for (int i = 0; i < half; i++) {
+      const float given = upper ? x[i] : x[i + half], kept = upper ? x[i + half] : x[i];
+      x[i] = kept + __shfl_xor_sync(kFullWarp, given, offset);
     }
   }
-  store2(static_cast<T*>(raw.v) + at, row.v.x[0], row.v.x[1]);
-  Float2 rate;
-  float squares = 0, meet = 0;
 #pragma unroll
-  for (int e = 0; e < 2; e++) {
-    rate.x[e] = sigmoid(raw_rate.x[e] + by.a0.x[e]);
-    row.g.x[e] = -kDecayScale * sigmoid(decay.x[e] + by.w0.x[e]);
-    row.kk.x[e] = key.x[e] * by.k_k.x[e];
-    row.k.x[e] = key.x[e] * (1.0f + (rate.x[e] - 1.0f) * by.k_a.x[e]);
-    squares += row.kk.x[e] * row.kk.x[e];
-    meet += r.x[e] * row.k.x[e] * by.r_k.x[e];
+  for (int offset = kWarp / kCount / 2; offset > 0; offset /= 2) {
+    x[0] += __shfl_xor_sync(kFullWarp, x[0], offset);
   }
-  const float scale = key_scale(warp_sum(squares));
-  meet = warp_sum(meet);
-  if (threadIdx.x % kWarp == 0) *agreement = meet;
+  return x[0];
+}
+
+// As finish_project7 does it, and returns the agreement of the head end besides: that of row i in lane
+// (kRowsEach + i) * kLanesEach.
+constexpr int kLanesEach = kWarp / (2 * kRowsEach);
+template <class T>
+__device__ __forceinline__ float finish_rows(const RawRow (&from)[kRowsEach], const RawInputs& raw,
+                                             const RawWeights& by, Row (&rows)[kRowsEach]) {
+  const auto pair = [](const uint32_t& word) { return load2(reinterpret_cast<const T*>(&word)); };
+  float sums[2 * kRowsEach];  // squares of each row's unit keys, and agreements
+  float rate[kRowsEach][2];
 #pragma unroll
-  for (int e = 0; e < 2; e++) {
-    row.kk.x[e] *= scale;
-    row.b.x[e] = row.kk.x[e] * rate.x[e];
+  for (int i = 0; i < kRowsEach; i++) {
+    Row& row = rows[i];
+    const Float2 key = pair(from[i].k), raw_rate = pair(from[i].rate), decay = pair(from[i].decay);
+    const Float2 share = pair(from[i].share), first = pair(from[i].first);
+    row.r = pair(from[i].r), row.v = pair(from[i].v);
+    sums[i] = sums[kRowsEach + i] = 0;
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      const float towards = raw.mixes ? sigmoid(share.x[e] + by.v0.x[e]) : 0.0f;
+      row.v.x[e] += (first.x[e] - row.v.x[e]) * towards;
+      rate[i][e] = sigmoid(raw_rate.x[e] + by.a0.x[e]);
+      row.g.x[e] = -kDecayScale * sigmoid(decay.x[e] + by.w0.x[e]);
+      row.kk.x[e] = key.x[e] * by.k_k.x[e];
+      row.k.x[e] = key.x[e] * (1.0f + (rate[i][e] - 1.0f) * by.k_a.x[e]);
+      sums[i] += row.kk.x[e] * row.kk.x[e];
+      sums[kRowsEach + i] += row.r.x[e] * row.k.x[e] * by.r_k.x[e];
+    }
   }
-  return row;
+  const float sum = warp_sums(sums), scale = key_scale(sum);
+#pragma unroll
+  for (int i = 0; i < kRowsEach; i++) {
+    Row& row = rows[i];
+    const float by_norm = __shfl_sync(kFullWarp, scale, i * kLanesEach);
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      row.kk.x[e] *= by_norm;
+      row.b.x[e] = row.kk.x[e] * rate[i][e];
+    }
+  }
+  return sum;
 }
 
 // Fills `shared` and the parts of `out` that need no products. Warp: four rows; lane: two channels. Rows past
@@ -160,12 +181,12 @@ __device__ void scale_rows(const Row (&rows)[kRowsEach], PrepareShared& shared, 
 #pragma unroll
     for (int e = 0; e < 2; e++) sum[e] += rows[i].g.x[e];
   }
-  store2(&shared.part_sum[warp][c], sum[0], sum[1]);
+  store2(shared.part_sum(warp) + c, sum[0], sum[1]);
   __syncthreads();
   float running[2] = {}, last[2] = {};
 #pragma unroll
   for (int w = 0; w < kPrepareWarps; w++) {
-    const Float2 part = load2(&shared.part_sum[w][c]);
+    const Float2 part = load2(shared.part_sum(w) + c);
 #pragma unroll
     for (int e = 0; e < 2; e++) {
       if (w < warp) running[e] += part.x[e];
@@ -184,9 +205,9 @@ __device__ void scale_rows(const Row (&rows)[kRowsEach], PrepareShared& shared, 
   float from_begin[2], to_end[2], left_before[2];
 #pragma unroll
   for (int e = 0; e < 2; e++) {
-    from_begin[e] = __expf(centre.x[e]);
-    to_end[e] = __expf(last[e] - centre.x[e]);
-    left_before[e] = __expf(running[e] - centre.x[e]);  // of the row before: what A wants of its own row
+    from_begin[e] = exp_of(centre.x[e]);
+    to_end[e] = exp_of(last[e] - centre.x[e]);
+    left_before[e] = exp_of(running[e] - centre.x[e]);  // of the row before: what A wants of its own row
   }
   float k_end[kRowsEach][2], b_end[kRowsEach][2];
 #pragma unroll
@@ -197,7 +218,7 @@ __device__ void scale_rows(const Row (&rows)[kRowsEach], PrepareShared& shared, 
 #pragma unroll
     for (int e = 0; e < 2; e++) {
       running[e] += row.g.x[e];
-      const float left = __expf(running[e] - centre.x[e]), right = __expf(centre.x[e] - running[e]);
+      const float left = exp_of(running[e] - centre.x[e]), right = exp_of(centre.x[e] - running[e]);
       a_left[e] = -row.kk.x[e] * left_before[e];
       r_left[e] = row.r.x[e] * left;
       k_right[e] = row.k.x[e] * right;
@@ -289,8 +310,14 @@ __device__ void solve(const PrepareShared& shared, Chunk7& out) {
   const bool for_u = threadIdx.x >= kHeadSize;
   float x[kChunk];
 #pragma unroll
-  for (int t = 0; t < kChunk; t++) x[t] = for_u ? shared.m_ak_v[t][c] : shared.a_decayed[t][c];
-    // x[s] is complete when its turn comes; then all later rows take their share of it.
+  for (int t = 0; t < kChunk; t++) {
+    if (for_u) x[t] = shared.m_ak_v[t][c];
+  }
+#pragma unroll
+  for (int t = 0; t < kChunk; t++) {
+    if (!for_u) x[t] = shared.a_decayed[t][c];
+  }
+  // x[s] is complete when its turn comes; then all later rows take their share of it.
 #pragma unroll
   for (int s = 0; s < kChunk - 1; s++) {
 #pragma unroll
@@ -322,25 +349,33 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
   let_next_start();
   wait_for_previous();
   const int64_t head = blockIdx.x, chunk = blockIdx.y;
-  const int64_t channel = head * kHeadSize + 2 * (threadIdx.x % kWarp);
+  const int lane = threadIdx.x % kWarp;
+  const int64_t channel = head * kHeadSize + 2 * lane;
   const int t0 = threadIdx.x / kWarp * kRowsEach, left = chunks.rows[chunk] - t0;
   const int64_t first_row = chunks.row[chunk] + t0;
   Row rows[kRowsEach];
   if constexpr (kRaw) {
-    RawRow fetched[kRowsEach] = {};
+    // Rows past the end look at the chunk's last one.
+    const auto at = [&](int i) {
+      return static_cast<int>((first_row + min(i, left - 1)) * in.stride + channel);
+    };
+    RawRow fetched[kRowsEach];
+#pragma unroll
+    for (int i = 0; i < kRowsEach; i++) fetched[i] = fetch_raw<T>(in, raw, at(i));
+    const float sum = finish_rows<T>(fetched, raw, RawWeights(raw, channel), rows);
 #pragma unroll
     for (int i = 0; i < kRowsEach; i++) {
-      if (i < left) fetched[i] = fetch_raw<T>(in, raw, (first_row + i) * in.stride + channel);
+      if (i < left) store2(static_cast<T*>(raw.v) + at(i), rows[i].v.x[0], rows[i].v.x[1]);
     }
-    const RawWeights by(raw, channel);
+    if (left < kRowsEach) {
 #pragma unroll
-    for (int i = 0; i < kRowsEach; i++) {
-      const int64_t row = first_row + i;
-      rows[i] = {};
-      if (i < left) {
-        rows[i] = finish_row<T>(fetched[i], raw, by, row * in.stride + channel,
-                                raw.agreement + row * gridDim.x + head);
+      for (int i = 0; i < kRowsEach; i++) {
+        if (i >= left) rows[i] = {};
       }
+    }
+    const int finished = lane / kLanesEach - kRowsEach;
+    if (lane % kLanesEach == 0 && finished >= 0 && finished < left) {
+      raw.agreement[(first_row + finished) * gridDim.x + head] = sum;
     }
   } else {
 #pragma unroll
@@ -357,7 +392,12 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
   __syncthreads();
   const auto* from = reinterpret_cast<const uint4*>(&out);
   auto* to = reinterpret_cast<uint4*>(&data[chunk * gridDim.x + head]);
-  for (unsigned i = threadIdx.x; i < sizeof(Chunk7) / sizeof(uint4); i += kPrepareThreads) to[i] = from[i];
+  constexpr unsigned kPieces = sizeof(Chunk7) / sizeof(uint4);
+#pragma unroll
+  for (unsigned i = 0; i < kPieces; i += kPrepareThreads) {
+    if (i + kPrepareThreads <= kPieces || i + threadIdx.x < kPieces)
+      to[i + threadIdx.x] = from[i + threadIdx.x];
+  }
 }
 
 __device__ __forceinline__ uint4 four(const void* at) { return *static_cast<const uint4*>(at); }
@@ -404,21 +444,11 @@ __device__ __forceinline__ void advance(const Chunk7& data, int tile, WalkState&
 }
 
 __device__ __forceinline__ void emit(const Chunk7& data, int tile, const Passed& passed, WalkOutput& y) {
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  const auto& s = passed.s;
+  const int lane = threadIdx.x % kWarp;
   const auto& u = passed.u;
-  const uint4 v = data.v[tile][value_place(tile, lane)], rk = data.m_rk[lane], rb = data.m_rb[lane];
-#pragma unroll
-  for (int n = 0; n < 2; n++) {
-    const uint4 r0 = four(&data.r[n * 8 + g][16 * q]), r1 = four(&data.r[n * 8 + g][16 * q + 8]);
-    y[n][0] = y[n][1] = y[n][2] = y[n][3] = 0;
-    matrix_multiply_add<Half>(y[n], s[0][0], s[0][1], s[1][0], s[1][1], r0.x, r0.y);
-    matrix_multiply_add<Half>(y[n], s[2][0], s[2][1], s[3][0], s[3][1], r0.z, r0.w);
-    matrix_multiply_add<Half>(y[n], s[4][0], s[4][1], s[5][0], s[5][1], r1.x, r1.y);
-    matrix_multiply_add<Half>(y[n], s[6][0], s[6][1], s[7][0], s[7][1], r1.z, r1.w);
-    matrix_multiply_add<Half>(y[n], v.x, v.y, v.z, v.w, n == 0 ? rk.x : rk.z, n == 0 ? rk.y : rk.w);
-    matrix_multiply_add<Half>(y[n], u[0], u[1], u[2], u[3], n == 0 ? rb.x : rb.z, n == 0 ? rb.y : rb.w);
-  }
+  emit_state(data.r, passed, y);
+  emit_rows(data.v[tile][value_place(tile, lane)], data.m_rk[lane], y);
+  emit_rows(make_uint4(u[0], u[1], u[2], u[3]), data.m_rb[lane], y);
 }
 
 }  // namespace
@@ -440,10 +470,12 @@ void wkv7_chunk_prepare(const Queue& queue, const Chunks& chunks, int64_t n_head
                     RawInputs{}, data);
     }
     const TimeMix7& att = *raw.att;
-    FULMAR_CHECK(raw.v_first.stride == p.v.stride);
-    const RawInputs more{raw.share.data,
-                         raw.v_first.data,
-                         raw.share.data == nullptr ? raw.v_first.data : p.v.data,
+    FULMAR_CHECK(raw.v_first.stride == p.v.stride && p.v.rows * p.v.stride <= INT32_MAX);
+    const bool mixes = raw.share.data != nullptr;
+    const RawInputs more{mixes,
+                         mixes ? raw.share.data : p.v.data,
+                         mixes ? raw.v_first.data : p.v.data,
+                         !mixes ? raw.v_first.data : p.v.data,
                          raw.agreement.as<float>(),
                          att.w.bias.as<float>(),
                          att.a.bias.as<float>(),

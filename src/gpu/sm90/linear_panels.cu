@@ -76,21 +76,14 @@ __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& 
 }
 
 template <class T, class Shape, class Finish>
-__global__ void __launch_bounds__(kPanelThreads, 1)
+__global__ void __launch_bounds__(kRingThreads, 1)
     panels_kernel(const __grid_constant__ Panels panels, const __grid_constant__ Finish finish) {
   extern __shared__ unsigned char shared[];
   __shared__ uint64_t full[Shape::kStages], empty[Shape::kStages];
-  auto* stages = shared + (1024 - shared_address(shared) % 1024) % 1024;
+  Ring<Shape> ring{align_ring(shared), full, empty};
   let_next_start();
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < Shape::kStages; i++) {
-      init_barrier(&full[i], 1);
-      init_barrier(&empty[i], kGroups * kGroupThreads / kWarp);
-    }
-    publish_barriers();
-  }
+  if (threadIdx.x == 0) prepare_ring(ring, kGroups * kGroupThreads / kWarp);
   __syncthreads();
-  Ring<Shape> ring{stages, full, empty};
   const int group = threadIdx.x / kGroupThreads;
   if (group == kGroups) {
     give_registers<kBringRegisters>();
@@ -98,7 +91,7 @@ __global__ void __launch_bounds__(kPanelThreads, 1)
   } else {
     take_registers<kMultiplyRegisters>();
     wait_for_previous();
-    float* chunk = reinterpret_cast<float*>(stages + Shape::kStages * Shape::kStageBytes) +
+    float* chunk = reinterpret_cast<float*>(ring.stages + Shape::kStages * Shape::kStageBytes) +
                    group * kChunkRows * kChunkStride;
     Segment at;
     for (Walk<Shape> walk(panels); walk.next(at);) {
@@ -219,7 +212,7 @@ int64_t tiles_of(const RowsProduct& one) {
   return (one.weight.out + Shape::kOuts - 1) / Shape::kOuts *
          ((one.in.rows + Shape::kRows - 1) / Shape::kRows);
 }
-int64_t steps_of(const RowsProduct& one) { return (one.weight.in + kPanelStep - 1) / kPanelStep; }
+int64_t steps_of(const RowsProduct& one) { return (one.weight.in + kRingStep - 1) / kRingStep; }
 
 template <class Shape>
 Panels panels_of(RowsProducts list) {
@@ -251,7 +244,7 @@ void launch_panels(const Queue& queue, const Panels& panels, const Finish& finis
     return true;
   }();
   FULMAR_CHECK(allowed);
-  launch(queue, panels_kernel<T, Shape, Finish>, dim3(static_cast<unsigned>(blocks)), dim3(kPanelThreads),
+  launch(queue, panels_kernel<T, Shape, Finish>, dim3(static_cast<unsigned>(blocks)), dim3(kRingThreads),
          Shape::kBytes, panels, finish);
 }
 

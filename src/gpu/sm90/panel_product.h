@@ -1,23 +1,15 @@
 // Grouped products out[rows, outs] = in[rows, K] * weight[outs, K]^T on the matrix units of compute
 // capability 9.0. The work is one line of steps: of every tile of outputs and rows of every product, 64
-// inputs at a time. A block takes a piece of that line. One warp has the copy engine bring operands into a
-// ring of stages in shared memory, two groups of four warps multiply them, and neither waits for the other
-// before the ring is full or empty.
+// inputs at a time. A block takes a piece of that line.
 #pragma once
 
 #include "gpu/element.h"
 #include "gpu/kernels.h"
 #include "gpu/ptx.h"
-#include "gpu/sm90/ptx.h"
+#include "gpu/sm90/ring.h"
 
 namespace fulmar::gpu {
 
-constexpr int kPanelStep = 64;  // inputs of a step: 128 bytes, what the copy engine swizzles over
-constexpr int kGroups = 2;      // of four warps that multiply
-constexpr int kGroupThreads = 4 * kWarp;
-// Registers are shared out anew among whole groups, so that one serves to bring.
-constexpr int kPanelThreads = (kGroups + 1) * kGroupThreads;
-constexpr int kBringRegisters = 40, kMultiplyRegisters = 232;
 constexpr int kGroupOuts = 64;  // of one instruction
 constexpr int kChunkRows = 32;  // that go through shared memory together on their way out
 constexpr int kChunkStride = kGroupOuts + 4;
@@ -31,10 +23,10 @@ struct PanelShape {
   static constexpr int kOutTiles = kOutTilesEach, kRows = kTileRows, kStages = kStageCount;
   static constexpr int kOuts = kGroups * kOutTiles * kGroupOuts, kChunks = kRows / kChunkRows,
                        kTurns = kOutTiles * kChunks;
-  static constexpr size_t kWeightBytes = size_t{kOuts} * kPanelStep * 2;
-  static constexpr size_t kStageBytes = kWeightBytes + size_t{kRows} * kPanelStep * 2;
+  static constexpr size_t kFirstBytes = size_t{kOuts} * kRingStep * 2;  // the weights
+  static constexpr size_t kStageBytes = kFirstBytes + size_t{kRows} * kRingStep * 2;
   static constexpr size_t kChunkBytes = size_t{kGroups} * kChunkRows * kChunkStride * sizeof(float);
-  static constexpr size_t kBytes = 1024 + kStages * kStageBytes + kChunkBytes;  // 1024: to align the stages
+  static constexpr size_t kBytes = kRingAlignment + kStages * kStageBytes + kChunkBytes;
   static constexpr int64_t kPartial = int64_t{kOuts} * kRows;  // numbers of an unfinished tile
 };
 
@@ -93,27 +85,12 @@ class Walk {
   int at_, end_;  // steps or tiles
 };
 
-template <class Shape>
-struct Ring {
-  unsigned char* stages;
-  uint64_t *full, *empty;  // [kStages] each
-  int place = 0;
-  uint32_t turn = 0;  // parity of the phase
-  __device__ __forceinline__ void* weights() const { return stages + place * Shape::kStageBytes; }
-  __device__ __forceinline__ void* inputs() const {
-    return stages + place * Shape::kStageBytes + Shape::kWeightBytes;
-  }
-  __device__ __forceinline__ void next() {
-    if (++place == Shape::kStages) place = 0, turn ^= 1;
-  }
-};
-
 // Weights that fit into the ring are on their way before the kernels in front have finished.
 template <class Shape>
 __device__ __forceinline__ void bring_steps(const Panels& panels, Ring<Shape> ring) {
   const auto bring_weights = [&](const Segment& at, int step, const Ring<Shape>& to) {
     arrive_expecting(&to.full[to.place], static_cast<uint32_t>(Shape::kStageBytes));
-    copy_box(to.weights(), panels.each[at.product].weight, (at.first + step) * kPanelStep, at.first_out,
+    copy_box(to.first(), panels.each[at.product].weight, (at.first + step) * kRingStep, at.first_out,
              &to.full[to.place]);
   };
   Segment at;
@@ -130,7 +107,7 @@ __device__ __forceinline__ void bring_steps(const Panels& panels, Ring<Shape> ri
         wait_phase(&ring.empty[ring.place], ring.turn ^ 1);
         bring_weights(at, i, ring);
       }
-      copy_box(ring.inputs(), panels.each[at.product].in, (at.first + i) * kPanelStep, at.first_row,
+      copy_box(ring.second(), panels.each[at.product].in, (at.first + i) * kRingStep, at.first_row,
                &ring.full[ring.place]);
     }
   }
@@ -146,16 +123,16 @@ __device__ __forceinline__ void multiply_segment(const Segment& at, Ring<Shape>&
   uint64_t* left = nullptr;  // the stage whose products may not have finished
   for (int step = 0; step < at.steps; step++) {
     wait_phase(&ring.full[ring.place], ring.turn);
-    const auto* weights = static_cast<const unsigned char*>(ring.weights()) +
-                          static_cast<size_t>(group) * Shape::kOutTiles * kGroupOuts * kPanelStep * 2;
+    const unsigned char* weights =
+        ring.first() + static_cast<size_t>(group) * Shape::kOutTiles * kGroupOuts * kRingStep * 2;
     begin_products();
 #pragma unroll
-    for (int k = 0; k < kPanelStep; k += 16) {
-      const uint64_t in = matrix_at(ring.inputs(), k);
+    for (int k = 0; k < kRingStep; k += 16) {
+      const uint64_t in = matrix_at(ring.second(), k);
 #pragma unroll
       for (int m = 0; m < Shape::kOutTiles; m++) {
-        multiply_together<T, Shape::kRows>(sum[m], matrix_at(weights + m * kGroupOuts * kPanelStep * 2, k),
-                                           in, step > 0 || k > 0);
+        multiply_together<T, Shape::kRows>(sum[m], matrix_at(weights + m * kGroupOuts * kRingStep * 2, k), in,
+                                           step > 0 || k > 0);
       }
     }
     commit_products();

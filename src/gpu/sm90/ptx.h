@@ -17,6 +17,31 @@ __device__ __forceinline__ void sync_some(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// ---- clusters: blocks on neighbouring multiprocessors that reach each other's shared memory
+
+__device__ __forceinline__ uint32_t cluster_rank() {
+  uint32_t rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+// All threads of all blocks of the cluster, whole warps.
+__device__ __forceinline__ void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// At the same barrier of the cluster's block `rank`.
+__device__ __forceinline__ void arrive_at(uint64_t* barrier, uint32_t rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+      "}" ::"r"(shared_address(barrier)),
+      "r"(rank)
+      : "memory");
+}
+
+// ---- registers
+
 // How many registers a thread has from here on, of a group of four warps that all call; fewer or more than
 // before.
 template <int kCount>
@@ -39,6 +64,31 @@ __device__ __forceinline__ void copy_box(void* to, const CUtensorMap& map, int c
       "[%2];" ::"r"(shared_address(to)),
       "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row)
       : "memory");
+}
+
+// The same into every block of the cluster whose bit is set in `blocks`, each counting at its own barrier.
+__device__ __forceinline__ void copy_box_to(uint16_t blocks, void* to, const CUtensorMap& map, int column,
+                                            int row, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "h"(blocks)
+      : "memory");
+}
+// The other way, without what lies outside the matrix; waited for by wait_sent. One thread calls.
+__device__ __forceinline__ void send_box(const CUtensorMap& map, int column, int row, const void* from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(&map),
+               "r"(shared_address(from)), "r"(column), "r"(row)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Four 8 x 8 matrices of 16-bit numbers, each lane holding of each the two that accumulators have there; lane
+// 8m + r gives the address of row r of matrix m, 16 bytes.
+__device__ __forceinline__ void store_matrices(void* row, const uint32_t (&m)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+               "r"(m[0]), "r"(m[1]), "r"(m[2]), "r"(m[3])
+               : "memory");
 }
 
 // ---- products of four warps
@@ -76,6 +126,11 @@ __device__ __forceinline__ void pin(float& sum) { asm volatile("" : "+f"(sum)::"
   ",%57,%58,%59,%60,%61,%62,%63"
 #define FULMAR_NAMES_80 FULMAR_NAMES_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define FULMAR_NAMES_96 FULMAR_NAMES_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define FULMAR_NAMES_128                                                                                    \
+  FULMAR_NAMES_96                                                                                           \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%" \
+  "117"                                                                                                     \
+  ",%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define FULMAR_MULTIPLY(width, type, names, a, b, adds, ...)                                                \
   asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" adds                                              \
                ", 0;\nwgmma.mma_async.sync.aligned.m64n" width "k16.f32." type "." type " {" names "}, %" a \
@@ -92,6 +147,9 @@ __device__ __forceinline__ void pin(float& sum) { asm volatile("" : "+f"(sum)::"
   } else if constexpr (kRows == 160) {                                                                      \
     FULMAR_MULTIPLY("160", type, FULMAR_NAMES_80, "80", "81", "82", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
                     FULMAR_16(sum, 64));                                                                    \
+  } else if constexpr (kRows == 256) {                                                                      \
+    FULMAR_MULTIPLY("256", type, FULMAR_NAMES_128, "128", "129", "130", FULMAR_32(sum, 0),                  \
+                    FULMAR_32(sum, 32), FULMAR_32(sum, 64), FULMAR_32(sum, 96));                            \
   } else {                                                                                                  \
     FULMAR_MULTIPLY("192", type, FULMAR_NAMES_96, "96", "97", "98", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
                     FULMAR_32(sum, 64));                                                                    \
@@ -103,7 +161,7 @@ __device__ __forceinline__ void pin(float& sum) { asm volatile("" : "+f"(sum)::"
 template <class T, int kRows>
 __device__ __forceinline__ void multiply_together(float (&sum)[kRows / 2], uint64_t weight, uint64_t in,
                                                   int adds_to) {
-  static_assert(kRows == 32 || kRows == 64 || kRows == 128 || kRows == 160 || kRows == 192);
+  static_assert(kRows == 32 || kRows == 64 || kRows == 128 || kRows == 160 || kRows == 192 || kRows == 256);
   if constexpr (sizeof(T) == sizeof(Half) && __is_same(T, Half)) {
     FULMAR_MULTIPLY_ANY("f16")
   } else {
@@ -119,6 +177,7 @@ __device__ __forceinline__ void multiply_together(float (&sum)[kRows / 2], uint6
 #undef FULMAR_NAMES_64
 #undef FULMAR_NAMES_80
 #undef FULMAR_NAMES_96
+#undef FULMAR_NAMES_128
 #undef FULMAR_MULTIPLY
 #undef FULMAR_MULTIPLY_ANY
 

@@ -1,0 +1,183 @@
+// One product of many rows on GPUs of compute capability 9.0 with an end of its own, at the pace of the
+// matrix units: out[rows, outs] = end(in[rows, K] * weight[outs, K]^T). Two blocks of a cluster take
+// neighbouring tiles of rows and the same outputs, and each brings half of the weights for both, since the
+// cache could not feed them one by one. Within a block two groups of four warps have 64 rows each, and a
+// third brings operands ahead of them, across the ends of tiles.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/epilogue.h"
+#include "gpu/kernels.h"
+#include "gpu/sm90/ring.h"
+#include "gpu/sm90/tensor_map.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kBlocks = 2;  // of a cluster
+constexpr int kGroupRows = 64, kRows = kGroups * kGroupRows, kOuts = 256;
+struct Shape {
+  static constexpr int kStages = 4;
+  static constexpr size_t kFirstBytes = size_t{kRows} * kRingStep * 2;  // the rows
+  static constexpr size_t kStageBytes = kFirstBytes + size_t{kOuts} * kRingStep * 2;
+};
+// A group's results leave in pieces of 64 outputs, from two places by turns.
+constexpr int kPieceOuts = 64, kPlaces = 2;
+constexpr size_t kPieceBytes = size_t{kGroupRows} * kPieceOuts * 2;
+constexpr size_t kBytes =
+    kRingAlignment + Shape::kStages * Shape::kStageBytes + kGroups * kPlaces * kPieceBytes;
+
+struct ManyRows {
+  CUtensorMap in, weight, out;
+  int steps, row_tiles, out_tiles;  // tiles of a cluster
+};
+
+struct Tile {
+  int row, out;
+};
+
+// Bands of row tiles go through all outputs, so that what is multiplied at one time comes from little memory.
+constexpr int kBand = 8;
+__device__ __forceinline__ Tile tile_at(const ManyRows& p, int number) {
+  const int band = number / (kBand * p.out_tiles), first = band * kBand;
+  const int width = min(kBand, p.row_tiles - first), at = number - first * p.out_tiles;
+  return {(first + at % width) * kBlocks * kRows, at / width * kOuts};
+}
+
+// Goes through the tiles of this block's cluster.
+template <class F>
+__device__ __forceinline__ void for_each_tile(const ManyRows& p, F f) {
+  const int clusters = static_cast<int>(gridDim.x) / kBlocks;
+  const int rank = static_cast<int>(cluster_rank());
+  for (int i = static_cast<int>(blockIdx.x) / kBlocks; i < p.row_tiles * p.out_tiles; i += clusters) {
+    Tile tile = tile_at(p, i);
+    tile.row += rank * kRows;
+    f(tile);
+  }
+}
+
+__device__ __forceinline__ void bring_tiles(const ManyRows& p, Ring<Shape> ring) {
+  constexpr int kShare = kOuts / kBlocks;
+  const int share = static_cast<int>(cluster_rank()) * kShare;
+  for_each_tile(p, [&](const Tile& tile) {
+    for (int step = 0; step < p.steps; step++, ring.next()) {
+      uint64_t* full = &ring.full[ring.place];
+      wait_phase(&ring.empty[ring.place], ring.turn ^ 1);
+      arrive_expecting(full, static_cast<uint32_t>(Shape::kStageBytes));
+      copy_box(ring.first(), p.in, step * kRingStep, tile.row, full);
+      copy_box_to((1 << kBlocks) - 1, ring.second() + share * kRingStep * 2, p.weight, step * kRingStep,
+                  tile.out + share, full);
+    }
+  });
+}
+
+using Sums = float[kOuts / 2];
+
+// A place in the ring is empty when both blocks have done with it.
+__device__ __forceinline__ void leave_place(uint64_t* empty) {
+  if (threadIdx.x % kWarp < kBlocks) arrive_at(empty, threadIdx.x % kWarp);
+}
+
+template <class T>
+__device__ __forceinline__ void multiply_tile(int steps, Ring<Shape>& ring, int group, Sums& sum) {
+  uint64_t* left = nullptr;  // the place whose products may not have finished
+  for (int step = 0; step < steps; step++) {
+    wait_phase(&ring.full[ring.place], ring.turn);
+    const unsigned char* in = ring.first() + group * (Shape::kFirstBytes / kGroups);
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < kRingStep; k += 16) {
+      multiply_together<T, kOuts>(sum, matrix_at(in, k), matrix_at(ring.second(), k), step > 0 || k > 0);
+    }
+    commit_products();
+    wait_products<1>();
+    if (left != nullptr) leave_place(left);
+    left = &ring.empty[ring.place];
+    ring.next();
+  }
+  wait_products<0>();
+  leave_place(left);
+#pragma unroll
+  for (float& s : sum) pin(s);
+}
+
+// A group's tile, through shared memory: lanes hold pairs of outputs, memory wants rows of them.
+template <class T, Epilogue kEnd>
+__device__ __forceinline__ void send_tile(const ManyRows& p, const Tile& tile, int group,
+                                          unsigned char* places, Sums& sum) {
+  const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp;
+  const int row = thread / kWarp * 16 + lane % 16;  // that this lane gives the address of
+#pragma unroll
+  for (int piece = 0; piece < kOuts / kPieceOuts; piece++) {
+    unsigned char* place = places + (group * kPlaces + piece % kPlaces) * kPieceBytes;
+    if (thread == 0) wait_sent<kPlaces - 1>();
+    sync_some(1 + group, kGroupThreads);
+#pragma unroll
+    for (int pair = 0; pair < kPieceOuts / 16; pair++) {
+      uint32_t packed[4];
+#pragma unroll
+      for (int m = 0; m < 4; m++) {
+        const int at = (piece * kPieceOuts / 8 + pair * 2) * 4 + m * 2;
+        packed[m] = pack_floats<T>(finish(kEnd, sum[at]), finish(kEnd, sum[at + 1]));
+      }
+      const int chunk = pair * 2 + lane / 16;
+      store_matrices(place + row * kPieceOuts * 2 + (chunk ^ row % 8) * 16, packed);
+    }
+    publish_to_copies();
+    sync_some(1 + group, kGroupThreads);
+    if (thread == 0) send_box(p.out, tile.out + piece * kPieceOuts, tile.row + group * kGroupRows, place);
+  }
+}
+
+template <class T, Epilogue kEnd>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kRingThreads, 1)
+    many_rows_kernel(const __grid_constant__ ManyRows p) {
+  extern __shared__ unsigned char shared[];
+  __shared__ uint64_t full[Shape::kStages], empty[Shape::kStages];
+  Ring<Shape> ring{align_ring(shared), full, empty};
+  let_next_start();
+  if (threadIdx.x == 0) prepare_ring(ring, kBlocks * kGroups * kGroupThreads / kWarp);
+  sync_cluster();
+  wait_for_previous();
+  const int group = threadIdx.x / kGroupThreads;
+  if (group == kGroups) {
+    give_registers<kBringRegisters>();
+    if (threadIdx.x == kGroups * kGroupThreads) bring_tiles(p, ring);
+    __syncwarp();
+  } else {
+    take_registers<kMultiplyRegisters>();
+    for_each_tile(p, [&](const Tile& tile) {
+      Sums sum;
+      multiply_tile<T>(p.steps, ring, group, sum);
+      send_tile<T, kEnd>(p, tile, group, ring.stages + Shape::kStages * Shape::kStageBytes, sum);
+    });
+    if (threadIdx.x % kGroupThreads == 0) wait_written();
+    __syncwarp();
+  }
+  sync_cluster();  // the other block's copies and arrivals end here, too
+}
+
+}  // namespace
+
+void linear_many(const Queue& queue, const RowsProduct& product, int multiprocessors) {
+  const Tensor& in = product.in;
+  const Weight& weight = product.weight;
+  FULMAR_CHECK(product.epilogue == Epilogue::relu_squared && product.out.dtype == in.dtype);
+  const Tensor matrix{const_cast<void*>(weight.data), in.dtype, weight.out, weight.in, weight.in};
+  const auto tiles = [](int64_t size, int64_t each) { return static_cast<int>((size + each - 1) / each); };
+  const ManyRows p{tensor_map(in, kRows),
+                   tensor_map(matrix, kOuts / kBlocks),
+                   tensor_map(product.out, kGroupRows),
+                   tiles(weight.in, kRingStep),
+                   tiles(in.rows, int64_t{kBlocks} * kRows),
+                   tiles(weight.out, kOuts)};
+  const int clusters = std::min(p.row_tiles * p.out_tiles, multiprocessors / kBlocks);
+  with_activation(in.dtype, [&](auto sample) {
+    const auto kernel = many_rows_kernel<decltype(sample), Epilogue::relu_squared>;
+    allow_shared(kernel, kBytes);
+    launch(queue, kernel, dim3(static_cast<unsigned>(clusters * kBlocks)), dim3(kRingThreads), kBytes, p);
+  });
+}
+
+}  // namespace fulmar::gpu
