@@ -10,10 +10,13 @@
 
 namespace fulmar {
 
-// All tests open their GPUs so: FULMAR_PLAIN_PRODUCTS in the environment keeps the GEMM library out, for
-// tools that cannot follow its kernels.
+// Whether a tool notes every access to shared memory: a launch then takes tens of milliseconds, so tests
+// repeat less, and the tool cannot follow the GEMM library's kernels, so plain products take their place.
+inline bool under_racecheck() { return std::getenv("FULMAR_RACECHECK") != nullptr; }
+
+// How all tests open a GPU that need not have the library.
 inline Result<std::unique_ptr<Ops>> open_test_gpu(DeviceOptions options = {}) {
-  options.plain_products = std::getenv("FULMAR_PLAIN_PRODUCTS") != nullptr;
+  options.plain_products = under_racecheck();
   return open_gpu(options);
 }
 

@@ -55,11 +55,13 @@ TEST_P(GpuEngine, MixturesOfStatesAreTheCpus) {
     ASSERT_TRUE(tiny->engine().add_state("one", some_state(config, 1)).ok());
     ASSERT_TRUE(tiny->engine().add_state("two", some_state(config, -2)).ok());
   }
+  const int tokens_each = under_racecheck() ? 2 : 4;
   for (const std::string prompt : {"q", "what the members are fed, longer than one chunk of a mixture"}) {
+    if (under_racecheck() && prompt.size() > 1) continue;
     Ask ask = TinyEngine::greedy(prompt, 1);
     ask.state.mixture = {{"one", 3}, {"two", 1.5}, {"", 1.5}};
     Tokens drawn;
-    for (int step = 0; step < 4; step++) {
+    for (int step = 0; step < tokens_each; step++) {
       SCOPED_TRACE("'" + prompt + "' and " + std::to_string(step) + " tokens");
       const auto want = likeliest(cpu, ask, drawn), got = likeliest(gpu, ask, drawn);
       std::map<int32_t, double> found;

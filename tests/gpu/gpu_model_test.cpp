@@ -70,12 +70,15 @@ TEST_P(GpuModel, AgreesWithTheCpu) {
   const std::unique_ptr<Ops> cpu = make_cpu_ops({.threads = 2});
   ModelRig want(synthetic_checkpoint(spec()), *cpu, 8), got(synthetic_checkpoint(spec()), gpu(), 8);
   ASSERT_TRUE(want.loaded() && got.loaded());
-  for (const size_t length : {1, 15, 16, 17, 33, 300}) {
+  const auto lengths =
+      under_racecheck() ? std::vector<size_t>{1, 33} : std::vector<size_t>{1, 15, 16, 17, 33, 300};
+  const int32_t tokens_after = under_racecheck() ? 1 : 4;
+  for (const size_t length : lengths) {
     want.pool().zero(2);
     got.pool().zero(2);
     const auto prompt = tokens(length, 3);
     EXPECT_LT(relative_error(got.feed(2, prompt), want.feed(2, prompt)), kLogitError) << length << " tokens";
-    for (int32_t next = 0; next < 4; next++) {
+    for (int32_t next = 0; next < tokens_after; next++) {
       EXPECT_LT(relative_error(got.feed(2, {next}), want.feed(2, {next})), kLogitError) << "after " << length;
     }
   }
@@ -90,7 +93,8 @@ TEST_P(GpuModel, RaggedStepsAgreeWithSequencesAlone) {
   for (size_t s = 0; s < lengths.size(); s++) {
     feeds.push_back({static_cast<int64_t>(5 - s), tokens(lengths[s], static_cast<uint32_t>(s))});
   }
-  for (int round = 0; round < 2; round++) {
+  const int rounds = under_racecheck() ? 1 : 2;
+  for (int round = 0; round < rounds; round++) {
     const auto packed = got.step(feeds);
     for (size_t s = 0; s < feeds.size(); s++) {
       const auto alone = want.feed(feeds[s].slot, feeds[s].tokens);
@@ -120,7 +124,9 @@ TEST_P(GpuModel, DecodeStepsOfAllSizesAgreeAndRepeatTheirBits) {
   constexpr int64_t kSlots = 70;
   ModelRig want(synthetic_checkpoint(spec()), *cpu, kSlots), got(synthetic_checkpoint(spec()), gpu(), kSlots);
   ASSERT_TRUE(want.loaded() && got.loaded());
-  for (const int64_t rows : {1, 2, 7, 9, 16, 17, 31, 33, 64, 70}) {
+  const auto sizes = under_racecheck() ? std::vector<int64_t>{2, 33}
+                                       : std::vector<int64_t>{1, 2, 7, 9, 16, 17, 31, 33, 64, 70};
+  for (const int64_t rows : sizes) {
     std::vector<Feed> feeds;
     for (int64_t row = 0; row < rows; row++) {
       want.pool().zero(row);
@@ -160,9 +166,10 @@ TEST_P(GpuModel, HalfStateStaysClose) {
   ModelRig want(synthetic_checkpoint(spec()), gpu(), 2), got(synthetic_checkpoint(spec()), *half_gpu, 2);
   ASSERT_TRUE(want.loaded() && got.loaded());
   EXPECT_LT(got.model().state_layout().slot_bytes(), want.model().state_layout().slot_bytes());
-  const auto prompt = tokens(100, 9);
+  const auto prompt = tokens(under_racecheck() ? 20 : 100, 9);
   EXPECT_LT(relative_error(got.feed(1, prompt), want.feed(1, prompt)), kLogitError);
-  for (int32_t next = 0; next < 20; next++) {
+  const int32_t tokens_after = under_racecheck() ? 2 : 20;
+  for (int32_t next = 0; next < tokens_after; next++) {
     EXPECT_LT(relative_error(got.feed(1, {next}), want.feed(1, {next})), 2 * kLogitError);
   }
 }
@@ -173,7 +180,7 @@ TEST_P(GpuModel, BrainFloatComputesTheSame) {
   const std::unique_ptr<Ops> other = std::move(opened).value();
   ModelRig want(synthetic_checkpoint(spec()), gpu(), 2), got(synthetic_checkpoint(spec()), *other, 2);
   ASSERT_TRUE(want.loaded() && got.loaded());
-  const auto prompt = tokens(50, 4);
+  const auto prompt = tokens(under_racecheck() ? 20 : 50, 4);
   EXPECT_LT(relative_error(got.feed(1, prompt), want.feed(1, prompt)), 8 * kLogitError);
   EXPECT_LT(relative_error(got.feed(1, {5}), want.feed(1, {5})), 8 * kLogitError);
 }
@@ -186,6 +193,7 @@ TEST_F(GpuTest, ChunkedRecurrenceAgreesWithTheRecurrentOne) {
        std::vector<std::vector<int32_t>>{{17}, {16, 18}, {64, 1, 33, 5}, {4097}}) {
     for (const int64_t heads : {1, 3, 64}) {
       if (heads == 64 && lengths[0] > 1000) continue;
+      if (under_racecheck() && (heads == 64 || lengths[0] > 1000)) continue;
       support::OpsRig rig(gpu(), 5);
       const int64_t c = heads * 64;
       const Batch batch = rig.begin(lengths, heads, 64);

@@ -20,7 +20,7 @@ class GpuPlainProducts : public GpuTest, public testing::WithParamInterface<DTyp
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    if (std::getenv("FULMAR_PLAIN_PRODUCTS") != nullptr) GTEST_SKIP() << "the library is not to be touched";
+    if (under_racecheck()) GTEST_SKIP() << "the library is not to be touched";
     by_library_ = open(false);
     plain_ = open(true);
   }
