@@ -1,6 +1,8 @@
 // Masks by state, and a row's walk.
 #include "grammar/constraint.h"
 
+#include <algorithm>
+
 namespace fulmar {
 
 Constraint::Mask Constraint::allowed(State state) {

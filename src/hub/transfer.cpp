@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>

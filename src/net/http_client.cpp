@@ -1,6 +1,7 @@
 // The client's thread, its pool of kept-alive connections, and one coroutine per request.
 #include "net/http_client.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/asio/as_tuple.hpp>

@@ -1,6 +1,7 @@
 // Boundaries first, then the head of each part.
 #include "net/multipart.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "net/http_message.h"

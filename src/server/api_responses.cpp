@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "net/json_writer.h"
 #include "server/chat_intake.h"
 #include "server/intake.h"

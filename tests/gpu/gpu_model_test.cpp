@@ -1,5 +1,6 @@
 // Whole models: GPU against CPU in one process, and the invariants of chunking, packing, padding and
 // replaying.
+#include <algorithm>
 #include <cmath>
 #include <random>
 

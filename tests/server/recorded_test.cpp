@@ -1,5 +1,6 @@
 // One recorded request for every line of the table of routes, with the exact bytes of its answer. A route
 // without a record fails the last test.
+#include <algorithm>
 #include <set>
 
 #include "server/admin_rig.h"

@@ -1,5 +1,7 @@
 // A product of many rows with its end against the same product and the end as a pass of its own: tiles that
 // rows, outputs and inputs do not fill, one cluster and many.
+#include <algorithm>
+
 #include "gpu/device.h"
 #include "gpu/gpu_device.h"
 #include "gpu/kernels.h"
