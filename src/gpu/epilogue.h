@@ -17,7 +17,8 @@ __device__ __forceinline__ float finish(Epilogue epilogue, float x) {
     case Epilogue::silu:
       return x * sigmoid(x);
     case Epilogue::relu_squared:
-      return x > 0 ? x * x : 0.0f;
+      x = fmaxf(x, 0.0f);
+      return x * x;
   }
   return x;
 }

@@ -74,30 +74,43 @@ __device__ __forceinline__ void bring_tiles(const ManyRows& p, Ring<Shape> ring)
 
 using Sums = float[kOuts / 2];
 
-// A place in the ring is empty when both blocks have done with it.
-__device__ __forceinline__ void leave_place(uint64_t* empty) {
-  if (threadIdx.x % kWarp < kBlocks) arrive_at(empty, threadIdx.x % kWarp);
-}
+// What a group multiplies, of the ring's first stage, and where this lane reports stages that it has left:
+// they are empty when both blocks have done with them.
+struct Operands {
+  uint64_t in, weights;
+  uint32_t empty;
+  bool reports;
+  __device__ __forceinline__ Operands(const Ring<Shape>& ring, int group)
+      : in(matrix_at(ring.first() + group * (Shape::kFirstBytes / kGroups), 0)),
+        weights(matrix_at(ring.second(), 0)),
+        empty(address_in(threadIdx.x % kBlocks, ring.empty)),
+        reports(threadIdx.x % kWarp < kBlocks) {}
+  __device__ __forceinline__ void leave(int place) const {
+    if (reports) arrive_there(empty + static_cast<uint32_t>(place * sizeof(uint64_t)));
+  }
+};
 
 template <class T>
-__device__ __forceinline__ void multiply_tile(int steps, Ring<Shape>& ring, int group, Sums& sum) {
-  uint64_t* left = nullptr;  // the place whose products may not have finished
+__device__ __forceinline__ void multiply_tile(int steps, Ring<Shape>& ring, const Operands& operands,
+                                              Sums& sum) {
+  int left = -1;  // the stage whose products may not have finished
   for (int step = 0; step < steps; step++) {
     wait_phase(&ring.full[ring.place], ring.turn);
-    const unsigned char* in = ring.first() + group * (Shape::kFirstBytes / kGroups);
+    const auto at = static_cast<uint32_t>(ring.place * Shape::kStageBytes);
     begin_products();
 #pragma unroll
-    for (int k = 0; k < kRingStep; k += 16) {
-      multiply_together<T, kOuts>(sum, matrix_at(in, k), matrix_at(ring.second(), k), step > 0 || k > 0);
+    for (uint32_t k = 0; k < kRingStep; k += 16) {
+      multiply_together<T, kOuts>(sum, further(operands.in, at + k * 2),
+                                  further(operands.weights, at + k * 2), step > 0 || k > 0);
     }
     commit_products();
     wait_products<1>();
-    if (left != nullptr) leave_place(left);
-    left = &ring.empty[ring.place];
+    if (left >= 0) operands.leave(left);
+    left = ring.place;
     ring.next();
   }
   wait_products<0>();
-  leave_place(left);
+  operands.leave(left);
 #pragma unroll
   for (float& s : sum) pin(s);
 }
@@ -140,16 +153,18 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kRingThreads, 1)
   if (threadIdx.x == 0) prepare_ring(ring, kBlocks * kGroups * kGroupThreads / kWarp);
   sync_cluster();
   wait_for_previous();
-  const int group = threadIdx.x / kGroupThreads;
+  // From one lane, so that all know it to be the same in a warp.
+  const int group = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
   if (group == kGroups) {
     give_registers<kBringRegisters>();
     if (threadIdx.x == kGroups * kGroupThreads) bring_tiles(p, ring);
     __syncwarp();
   } else {
     take_registers<kMultiplyRegisters>();
+    const Operands operands(ring, group);
     for_each_tile(p, [&](const Tile& tile) {
       Sums sum;
-      multiply_tile<T>(p.steps, ring, group, sum);
+      multiply_tile<T>(p.steps, ring, operands, sum);
       send_tile<T, kEnd>(p, tile, group, ring.stages + Shape::kStages * Shape::kStageBytes, sum);
     });
     if (threadIdx.x % kGroupThreads == 0) wait_written();

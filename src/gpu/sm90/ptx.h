@@ -28,16 +28,14 @@ __device__ __forceinline__ uint32_t cluster_rank() {
 __device__ __forceinline__ void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// At the same barrier of the cluster's block `rank`.
-__device__ __forceinline__ void arrive_at(uint64_t* barrier, uint32_t rank) {
-  asm volatile(
-      "{\n"
-      ".reg .b32 there;\n"
-      "mapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
-      "}" ::"r"(shared_address(barrier)),
-      "r"(rank)
-      : "memory");
+// Where the cluster's block `rank` has what lies at `shared` in this one.
+__device__ __forceinline__ uint32_t address_in(uint32_t rank, const void* shared) {
+  uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(rank));
+  return there;
+}
+__device__ __forceinline__ void arrive_there(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 // ---- registers
@@ -65,7 +63,6 @@ __device__ __forceinline__ void copy_box(void* to, const CUtensorMap& map, int c
       "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row)
       : "memory");
 }
-
 // The same into every block of the cluster whose bit is set in `blocks`, each counting at its own barrier.
 __device__ __forceinline__ void copy_box_to(uint16_t blocks, void* to, const CUtensorMap& map, int column,
                                             int row, uint64_t* barrier) {
@@ -100,6 +97,8 @@ __device__ __forceinline__ uint64_t matrix_at(const void* shared, int k) {
   return ((shared_address(shared) & 0x3ffff) + static_cast<uint32_t>(k) * 2) >> 4 | uint64_t{1} << 16 |
          (kEightRows >> 4) << 32 | kSwizzled;
 }
+// The same `bytes` further on, a multiple of 16.
+__device__ __forceinline__ uint64_t further(uint64_t matrix, uint32_t bytes) { return matrix + (bytes >> 4); }
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
