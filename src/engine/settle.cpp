@@ -1,14 +1,8 @@
 #include "engine/settle.h"
 
-#include <algorithm>
-
 namespace fulmar {
 
 namespace {
-
-bool contains(const std::vector<int32_t>& ids, int32_t id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
 
 Finish stopped_by_text(const Sequence& sequence) {
   return {.reason = FinishReason::stop, .stop_text = sequence.output.stop_text()};
@@ -18,7 +12,7 @@ Finish stopped_by_text(const Sequence& sequence) {
 
 void take_token(Sequence& sequence, const SampledToken& drawn) {
   const Ask& ask = sequence.ask;
-  if (contains(ask.stop.ids, drawn.token)) {
+  if (drawn.stops) {
     sequence.finish = Finish{.reason = FinishReason::stop, .stop_id = drawn.token};
     return;
   }

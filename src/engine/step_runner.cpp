@@ -103,6 +103,7 @@ void StepRunner::draw(std::span<const StepPart> parts, Outcome& outcome) {
                   .memory = &sequence.memory};
     if (sequence.ask.mask) row.allowed = sequence.ask.mask->allowed();
     row.banned_here = banned_now(sequence);
+    row.stops = sequence.ask.stop.ids;
     rows.push_back(row);
     part_of.push_back(i);
   }

@@ -1,10 +1,8 @@
-// Draws tokens on the device by the rules of ops/sampling.h: adjusted weights in one pass, then the whole
-// mass, or the likeliest ids found by a histogram of their magnitudes and sorted. A block per token.
-#include <cfloat>
-
-#include "gpu/element.h"
+// Draws tokens on the device by the rules of ops/sampling.h. A row is surveyed in slices first, a block each:
+// adjusted, its likeliest id found, its mass summed up. Then a block per row draws: from the slice that the
+// mass leads to, or from the likeliest ids, found by a histogram of their magnitudes and sorted.
 #include "gpu/ptx.h"
-#include "gpu/sample.h"
+#include "gpu/sample_values.h"
 #include "ops/philox.h"
 #include "ops/sampling.h"
 
@@ -12,25 +10,32 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 1024, kSurveyThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kMostCandidates = 4096;
 constexpr int kBins = 1024;    // of magnitudes from 1 down, eight to a power of two
 constexpr int kBinShift = 20;  // of a float's bits: exponent and three bits of the fraction
 constexpr double kMassUnit = 1.0 / (1ull << 40);
-constexpr float kDropped = -INFINITY;
 constexpr float kSmallestExponential = 6.2e-5f;  // as in ops/sampling.cpp
 
 struct Shared {
+  double slice_sum[kSampleSlices];
   double warp_sum[kWarps];
-  float warp_max[kWarps];
-  int warp_index[kWarps];
+  Best warp_best[kWarps];
   uint32_t count[kBins];
   unsigned long long mass[kBins];  // in kMassUnit: integers add up to the same in any order
   int candidates, cut_bin, chosen;
-  int begin, end;  // of the candidates tied at a cut
-  float tied;      // what each of them weighs
+  int reached, alive;  // of the threads: the first where a mass is reached, the last that has any
+  int begin, end;      // of the candidates tied at a cut
+  float tied;          // what each of them weighs
+  LikelyTokens list;
 };
+
+// Ids of a slice; a multiple of four, so that slices begin where four values can be read at once.
+__device__ int slice_length(int vocab) {
+  constexpr int kGrain = 4 * kSampleSlices;
+  return (vocab + kGrain - 1) / kGrain * 4;
+}
 
 __device__ uint32_t bin_of(float weight) {
   const uint32_t below = (__float_as_uint(1.0f) >> kBinShift) - (__float_as_uint(weight) >> kBinShift);
@@ -43,122 +48,58 @@ __device__ double draw_unit(const SampleJob& job) {
   return (static_cast<double>(bits) + 0.5) * 0x1p-52;
 }
 
-__device__ float clamp_finite(float x) { return fminf(fmaxf(x, -FLT_MAX), FLT_MAX); }
-
-// The logits that a draw goes by: a copy that was adjusted, or where nothing is to adjust the model's own.
-struct Values {
-  const float* z;
-  bool raw;
-
-  __device__ float tidy(float x) const {
-    if (!raw) return x;
-    return x == x ? clamp_finite(x) : 0.0f;
-  }
-  __device__ float operator[](int i) const { return tidy(z[i]); }
-};
-
-// use(id, value) for the ids of [begin, end) that fall to one of so many lanes: four at a time where memory
-// allows it.
-template <class Use>
-__device__ void each_value(const Values& values, int begin, int end, int lane, int lanes, const Use& use) {
-  if (begin % 4 == 0 && end % 4 == 0 && reinterpret_cast<uintptr_t>(values.z) % sizeof(float4) == 0) {
-#pragma unroll 4
-    for (int i = begin + 4 * lane; i < end; i += 4 * lanes) {
-      const float4 x = *reinterpret_cast<const float4*>(values.z + i);
-      use(i, values.tidy(x.x));
-      use(i + 1, values.tidy(x.y));
-      use(i + 2, values.tidy(x.z));
-      use(i + 3, values.tidy(x.w));
-    }
-  } else {
-    for (int i = begin + lane; i < end; i += lanes) use(i, values[i]);
-  }
-}
-
-// What each id weighs: computed wherever it is asked for, or kept.
-struct Weights {
-  Values values;
-  float top, inverse_temperature;
-  const float* kept;  // null: computed
-
-  __device__ float operator[](int i) const { return kept != nullptr ? kept[i] : of(values[i]); }
-  __device__ float of(float x) const {
-    return x == kDropped ? 0.0f : __expf(fmaxf((x - top) * inverse_temperature, -87.0f));
-  }
-};
-
-// The first of all values behind (previous, previous_id) in the order of likelihood: larger ones first, then
-// lower ids. kDropped where there is none left.
-__device__ void find_best(Values z, int vocab, float previous, int previous_id, Shared& shared, float& best,
-                          int& best_id) {
-  best = kDropped;
-  best_id = vocab;
-  each_value(z, 0, vocab, threadIdx.x, kThreads, [&](int i, float x) {
-    const bool behind = x < previous || (x == previous && i > previous_id);
-    if (behind && x > best) best = x, best_id = i;
-  });
-  const auto take = [&](float other, int other_id) {
-    if (other > best || (other == best && other_id < best_id)) best = other, best_id = other_id;
-  };
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    const float other = __shfl_xor_sync(kFullWarp, best, offset);
-    const int other_id = __shfl_xor_sync(kFullWarp, best_id, offset);
-    take(other, other_id);
-  }
-  __syncthreads();
-  if (threadIdx.x % kWarp == 0)
-    shared.warp_max[threadIdx.x / kWarp] = best, shared.warp_index[threadIdx.x / kWarp] = best_id;
-  __syncthreads();
-  for (int w = 0; w < kWarps; w++) take(shared.warp_max[w], shared.warp_index[w]);
-}
-
-// The values that the job is drawn from, in working memory where they differ from the model's or will.
-__device__ Values adjusted(const SampleJob& job, const SampleLists& lists, const float* logits, float* z,
-                           int vocab) {
-  const bool as_they_are =
-      job.biases == 0 && job.penalties == 0 && job.banned == 0 && job.mask_words == 0 && job.noise == 0;
-  if (as_they_are) return {logits, true};
-  for (int i = threadIdx.x; i < vocab; i += kThreads) {
-    const float x = logits[i];
-    z[i] = x == x ? clamp_finite(x) : 0.0f;
-  }
-  __syncthreads();
-  // Biases, then penalties: distinct ids within each.
-  for (int part = 0; part < 2; part++) {
-    const int first = job.changes + (part == 0 ? 0 : job.biases);
-    const int count = part == 0 ? job.biases : job.penalties;
-    for (int i = threadIdx.x; i < count; i += kThreads) {
-      const SampleChange change = lists.changes[first + i];
-      if (change.token >= 0 && change.token < vocab)
-        z[change.token] = clamp_finite(z[change.token] + change.added);
-    }
-    __syncthreads();
-  }
-  for (int i = threadIdx.x; i < job.banned; i += kThreads) {
-    const int32_t id = lists.bans[job.bans + i];
-    if (id >= 0 && id < vocab) z[id] = kDropped;
-  }
-  for (int i = threadIdx.x; job.mask_words > 0 && i < vocab; i += kThreads) {
-    const bool allowed = i / 64 < job.mask_words && (lists.masks[job.masks + i / 64] >> (i % 64) & 1) != 0;
-    if (!allowed) z[i] = kDropped;
-  }
-  __syncthreads();
-  return {z, false};
-}
-
-// The sum of the weights, and per warp of its share of ids, which lie side by side.
-__device__ double weigh(const Weights& weights, int vocab, Shared& shared) {
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = (vocab + kWarps - 1) / kWarps;
-  double sum = 0;
-  each_value(weights.values, warp * each, min(vocab, (warp + 1) * each), lane, kWarp,
-             [&](int, float x) { sum += weights.of(x); });
+__device__ double warp_total(double sum) {
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
-  if (lane == 0) shared.warp_sum[warp] = sum;
+  return sum;
+}
+
+// Along x of the grid the slices, along y the jobs. Sums are of weights relative to the slice's best, where
+// the draw goes by weights.
+__global__ void __launch_bounds__(kSurveyThreads)
+    survey_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
+                  float* work, SampleSlice* slices) {
+  __shared__ Best warp_best[kSurveyThreads / kWarp];
+  __shared__ double warp_sum[kSurveyThreads / kWarp];
+  let_next_start();
+  wait_for_previous();
+  const SampleJob job = jobs[blockIdx.y];
+  const int begin = min(vocab, static_cast<int>(blockIdx.x) * slice_length(vocab));
+  const int end = min(vocab, begin + slice_length(vocab));
+  logits += job.logits_row * stride;
+  work += static_cast<int64_t>(blockIdx.y) * vocab;
+  const Values values = values_of(job, logits, work);
+  if (!values.raw) adjust(job, lists, logits, work, begin, end);
+  const Best best = find_best(values, begin, end, {INFINITY, -1}, warp_best);
+  const Weights weights{values, best.value, job.inverse_temperature, nullptr};
+  const bool weighed = job.logprob || !(job.greedy || job.noise);
+  double sum = 0;
+  each_value(values, begin, weighed ? end : begin, threadIdx.x, kSurveyThreads,
+             [&](int, float x) { sum += weights.of(x); });
+  sum = warp_total(sum);
+  if (threadIdx.x % kWarp == 0) warp_sum[threadIdx.x / kWarp] = sum;
   __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int w = 1; w < kSurveyThreads / kWarp; w++) sum += warp_sum[w];
+  slices[blockIdx.y * kSampleSlices + blockIdx.x] = {best.value, best.id, sum};
+}
+
+// The row's best; shared.slice_sum becomes what each slice weighs relative to it.
+__device__ Best combine(const SampleJob& job, const SampleSlice* slices, Shared& shared) {
+  Best best;
+  for (int s = 0; s < kSampleSlices; s++) best.take({slices[s].best, slices[s].best_id});
+  if (threadIdx.x < kSampleSlices) {
+    const SampleSlice slice = slices[threadIdx.x];
+    const double below = static_cast<double>(slice.best - best.value) * job.inverse_temperature;
+    shared.slice_sum[threadIdx.x] = slice.best == kDropped ? 0.0 : slice.sum * exp(below);
+  }
+  __syncthreads();
+  return best;
+}
+
+__device__ double total_of(const Shared& shared) {
   double total = 0;
-  for (int w = 0; w < kWarps; w++) total += shared.warp_sum[w];
+  for (int s = 0; s < kSampleSlices; s++) total += shared.slice_sum[s];
   return total;
 }
 
@@ -166,11 +107,12 @@ __device__ float raised(float weight, double power) {
   return static_cast<float>(pow(static_cast<double>(weight), power));
 }
 
-// Drops weights below min_p and raises the others, into `kept`; the sums per warp become those of what is
-// kept. Returns their sum.
-__device__ double keep_likely(const Weights& weights, float* kept, int vocab, const SampleJob& job,
-                              Shared& shared) {
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = (vocab + kWarps - 1) / kWarps;
+// Drops weights below min_p and raises the others, into `kept`; shared.slice_sum becomes that of what is
+// kept.
+__device__ void keep_likely(const Weights& weights, float* kept, int vocab, const SampleJob& job,
+                            Shared& shared) {
+  static_assert(kWarps == kSampleSlices);
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = slice_length(vocab);
   double sum = 0;
   for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
     float weight = weights[i];
@@ -179,22 +121,18 @@ __device__ double keep_likely(const Weights& weights, float* kept, int vocab, co
     kept[i] = weight;
     sum += weight;
   }
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
-  if (lane == 0) shared.warp_sum[warp] = sum;
+  sum = warp_total(sum);
   __syncthreads();
-  double total = 0;
-  for (int w = 0; w < kWarps; w++) total += shared.warp_sum[w];
-  return total;
+  if (lane == 0) shared.slice_sum[warp] = sum;
+  __syncthreads();
 }
 
-// Of 32 equal pieces of the ids [begin, end) the one in which the mass reaches `left`, and what is left
-// there.
-__device__ void narrow(const Weights& weights, int& begin, int& end, double& left) {
-  const int lane = threadIdx.x % kWarp, each = (end - begin + kWarp - 1) / kWarp;
-  const int first = min(begin + lane * each, end), last = min(first + each, end);
+// The id of [begin, end) at `left` of the mass there, ids in order.
+__device__ void draw_within(const Weights& weights, int begin, int end, double left, Shared& shared) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp,
+            each = (end - begin + kThreads - 1) / kThreads;
+  const int first = min(begin + static_cast<int>(threadIdx.x) * each, end), last = min(first + each, end);
   double sum = 0;
-#pragma unroll 8
   for (int i = first; i < last; i++) sum += weights[i];
   double through = sum;
 #pragma unroll
@@ -202,27 +140,34 @@ __device__ void narrow(const Weights& weights, int& begin, int& end, double& lef
     const double other = __shfl_up_sync(kFullWarp, through, offset);
     if (lane >= offset) through += other;
   }
-  const unsigned reached = __ballot_sync(kFullWarp, sum > 0 && through > left);
-  const unsigned alive = __ballot_sync(kFullWarp, sum > 0);
+  if (lane == kWarp - 1) shared.warp_sum[warp] = through;
+  if (threadIdx.x == 0) shared.reached = kThreads, shared.alive = 0;
+  __syncthreads();
+  for (int w = 0; w < warp; w++) through += shared.warp_sum[w];
+  if (sum > 0) atomicMax(&shared.alive, static_cast<int>(threadIdx.x));
+  if (sum > 0 && through > left) atomicMin(&shared.reached, static_cast<int>(threadIdx.x));
+  __syncthreads();
   // Where rounding leaves a little over it is the last one that weighs anything.
-  const int chosen = reached != 0 ? __ffs(static_cast<int>(reached)) - 1
-                     : alive != 0 ? 31 - __clz(static_cast<int>(alive))
-                                  : 0;
-  left -= __shfl_sync(kFullWarp, through - sum, chosen);
-  begin = __shfl_sync(kFullWarp, first, chosen);
-  end = __shfl_sync(kFullWarp, last, chosen);
+  const int owner = shared.reached < kThreads ? shared.reached : shared.alive;
+  if (threadIdx.x != owner) return;
+  shared.chosen = first;
+  left -= through - sum;
+  for (int i = first; i < last; i++) {
+    const float weight = weights[i];
+    if (weight <= 0) continue;
+    shared.chosen = i;
+    if (left < weight) break;
+    left -= weight;
+  }
 }
 
-// The id at `left` of the mass, ids in order; the first warp does it.
+// The id at `left` of the whole mass, ids in order.
 __device__ void draw_uncut(const Weights& weights, int vocab, double left, Shared& shared) {
-  if (threadIdx.x >= kWarp) return;
-  const int each = (vocab + kWarps - 1) / kWarps;
-  int warp = 0;
-  while (warp + 1 < kWarps && left >= shared.warp_sum[warp]) left -= shared.warp_sum[warp++];
-  while (warp > 0 && shared.warp_sum[warp] <= 0) warp--;
-  int begin = warp * each, end = min(vocab, begin + each);
-  while (end - begin > 1) narrow(weights, begin, end, left);
-  if (threadIdx.x == 0) shared.chosen = begin;
+  int slice = 0;
+  while (slice + 1 < kSampleSlices && left >= shared.slice_sum[slice]) left -= shared.slice_sum[slice++];
+  while (slice > 0 && shared.slice_sum[slice] <= 0) slice--;
+  const int begin = min(vocab, slice * slice_length(vocab));
+  draw_within(weights, begin, min(vocab, begin + slice_length(vocab)), left, shared);
 }
 
 // Collects the ids that the limits can keep, unordered: all bins from the heaviest down to the one in which a
@@ -363,103 +308,110 @@ __device__ int draw_noisy(const SampleJob& job, float* z, int vocab, Shared& sha
     }
   }
   __syncthreads();
-  float best;
-  int chosen;
-  find_best({z, false}, vocab, INFINITY, -1, shared, best, chosen);
-  return chosen;
+  return find_best({z, false}, 0, vocab, {INFINITY, -1}, shared.warp_best).id;
 }
 
-// The likeliest ids and, until their sum is known, their scaled logits.
-__device__ void list_likeliest(const SampleJob& job, Values z, int vocab, Shared& shared,
-                               LikelyTokens& likely) {
-  float value = INFINITY;
-  int id = -1, listed = 0;
+// The likeliest ids and, until their sum is known, their scaled logits, into shared.list.
+__device__ void list_likeliest(const SampleJob& job, const Values& z, int vocab, Shared& shared) {
+  Best best{INFINITY, -1};
+  int listed = 0;
   for (; listed < job.likeliest; listed++) {
-    find_best(z, vocab, value, id, shared, value, id);
-    if (value == kDropped) break;
-    if (threadIdx.x == 0) likely.token[listed] = id, likely.logprob[listed] = value;
+    best = find_best(z, 0, vocab, best, shared.warp_best);
+    if (best.value == kDropped) break;
+    if (threadIdx.x == 0) shared.list.token[listed] = best.id, shared.list.logprob[listed] = best.value;
   }
-  if (threadIdx.x == 0) likely.count = listed;
+  if (threadIdx.x == 0) shared.list.count = listed;
+}
+
+// One thread's last words.
+__device__ void answer(const SampleJob& job, const SampleLists& lists, int token, float logprob, bool done,
+                       SampleResult& result) {
+  bool stops = false;
+  for (int i = 0; i < job.stop_count; i++) stops = stops || lists.ids[job.stops + i] == token;
+  result = {token, logprob, done ? 1 : 0, stops ? 1 : 0};
 }
 
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
-                  float* work, SampleResult* results, LikelyTokens* likely) {
+                  float* work, const SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   auto* candidates = reinterpret_cast<uint64_t*>(dynamic);
   __shared__ Shared shared;
   let_next_start();
   wait_for_previous();
   const SampleJob job = jobs[blockIdx.x];
+  SampleResult& result = results[blockIdx.x];
   logits += job.logits_row * stride;
   work += static_cast<int64_t>(blockIdx.x) * vocab;
-  const Values values = adjusted(job, lists, logits, work, vocab);
-  float top;
-  int token;
-  find_best(values, vocab, INFINITY, -1, shared, top, token);
-  if (top == kDropped) token = 0;
-  SampleResult& result = results[blockIdx.x];
-  LikelyTokens& list = likely[blockIdx.x];
-  if (top == kDropped || (job.greedy && !job.logprob)) {
-    if (threadIdx.x == 0) result = {token, 0.0f, 1};
-    if (threadIdx.x == 0 && job.likeliest > 0) list.count = 0;
+  const Values values = values_of(job, logits, work);
+  const Best best = combine(job, slices + blockIdx.x * kSampleSlices, shared);
+  int token = best.value == kDropped ? 0 : best.id;
+  if (best.value == kDropped || (job.greedy && !job.logprob)) {
+    if (threadIdx.x == 0) answer(job, lists, token, 0.0f, true, result);
+    if (threadIdx.x == 0 && job.likeliest > 0) likely[blockIdx.x].count = 0;
     return;
   }
-  __syncthreads();
-  if (job.likeliest > 0) list_likeliest(job, values, vocab, shared, list);
+  if (job.likeliest > 0) list_likeliest(job, values, vocab, shared);
   const bool noisy = job.noise != 0 && !job.greedy;
   if (noisy) {
     token = draw_noisy(job, work, vocab, shared);
     if (!job.logprob) {
-      if (threadIdx.x == 0) result = {token, 0.0f, 1};
+      if (threadIdx.x == 0) answer(job, lists, token, 0.0f, true, result);
       return;
     }
     // The noise has used the working memory up.
     __syncthreads();
-    adjusted(job, lists, logits, work, vocab);
+    adjust(job, lists, logits, work, 0, vocab);
   }
-  __syncthreads();
-  Weights weights{values, top, job.inverse_temperature, nullptr};
-  const double total = weigh(weights, vocab, shared);
-  __syncthreads();
+  Weights weights{values, best.value, job.inverse_temperature, nullptr};
+  const double total = total_of(shared);
   const bool limited = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f;
-  int done = 1;
+  bool done = true;
   if (job.greedy || noisy) {
     if (threadIdx.x == 0) shared.chosen = token;
   } else if (!limited) {
     const bool changed = job.min_p > 0.0f || job.power != 0;
-    const double kept = changed ? keep_likely(weights, work, vocab, job, shared) : total;
+    if (changed) keep_likely(weights, work, vocab, job, shared);
     if (changed) weights.kept = work;
-    draw_uncut(weights, vocab, draw_unit(job) * kept, shared);
+    draw_uncut(weights, vocab, draw_unit(job) * total_of(shared), shared);
   } else if (collect(job, weights, vocab, total, candidates, shared)) {
     sort_descending(candidates, shared.candidates);
     if (threadIdx.x == 0) cut(job, candidates, shared.candidates, vocab, total, shared);
     __syncthreads();
     draw_cut(job, candidates, draw_unit(job), shared);
   } else {
-    done = 0;
+    done = false;
   }
   __syncthreads();
   if (threadIdx.x != 0) return;
   const int chosen = done ? shared.chosen : 0;
-  // Weights that were raised before the draw come back from it here.
-  const double power = job.power != 0 && !limited ? job.power : 1.0;
-  const double own = log(static_cast<double>(weights[chosen])) / power;
-  result = {chosen, job.logprob ? static_cast<float>(own - log(total)) : 0.0f, done};
-  const double log_sum = static_cast<double>(top) * job.inverse_temperature + log(total);
-  for (int i = 0; job.likeliest > 0 && i < list.count; i++) {
-    const double scaled = static_cast<double>(list.logprob[i]) * job.inverse_temperature;
-    list.logprob[i] = static_cast<float>(scaled - log_sum);
+  float logprob = 0;
+  if (job.logprob) {
+    // Weights that were raised before the draw come back from it here.
+    const double power = job.power != 0 && !limited ? job.power : 1.0;
+    logprob = static_cast<float>(log(static_cast<double>(weights[chosen])) / power - log(total));
   }
+  answer(job, lists, chosen, logprob, done, result);
+  if (job.likeliest == 0) return;
+  const double log_sum = static_cast<double>(best.value) * job.inverse_temperature + log(total);
+  for (int i = 0; i < shared.list.count; i++) {
+    const double scaled = static_cast<double>(shared.list.logprob[i]) * job.inverse_temperature;
+    shared.list.logprob[i] = static_cast<float>(scaled - log_sum);
+  }
+  likely[blockIdx.x] = shared.list;
 }
 
 }  // namespace
 
 void sample(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists, Tensor logits,
-            float* work, SampleResult* results, LikelyTokens* likely) {
+            float* work, SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
   constexpr size_t kShared = kMostCandidates * sizeof(uint64_t);
-  launch(queue, sample_kernel, dim3(static_cast<unsigned>(count)), dim3(kThreads), kShared, jobs, lists,
-         logits.as<float>(), logits.stride, static_cast<int>(logits.cols), work, results, likely);
+  const auto rows = static_cast<unsigned>(count);
+  const auto vocab = static_cast<int>(logits.cols);
+  launch(queue, survey_kernel, dim3(kSampleSlices, rows), dim3(kSurveyThreads), 0, jobs, lists,
+         logits.as<float>(), logits.stride, vocab, work, slices);
+  launch(queue, sample_kernel, dim3(rows), dim3(kThreads), kShared, jobs, lists, logits.as<float>(),
+         logits.stride, vocab, work, slices, results, likely);
 }
 
 }  // namespace fulmar::gpu

@@ -11,7 +11,7 @@ constexpr float kSmallestTemperature = 0.001f;
 // What the jobs of one launch refer to.
 struct Lists {
   std::vector<SampleChange> changes;
-  std::vector<int32_t> bans;
+  std::vector<int32_t> ids;
   std::vector<uint64_t> masks;
 };
 
@@ -28,10 +28,13 @@ SampleJob job_of(const SampleRow& row, Lists& lists) {
     for (const auto& [token, penalty] : row.memory->seen) lists.changes.push_back({token, -penalty});
     job.penalties = static_cast<int32_t>(row.memory->seen.size());
   }
-  job.bans = static_cast<int32_t>(lists.bans.size());
-  lists.bans.insert(lists.bans.end(), params.banned.begin(), params.banned.end());
-  lists.bans.insert(lists.bans.end(), row.banned_here.begin(), row.banned_here.end());
-  job.banned = static_cast<int32_t>(lists.bans.size()) - job.bans;
+  job.bans = static_cast<int32_t>(lists.ids.size());
+  lists.ids.insert(lists.ids.end(), params.banned.begin(), params.banned.end());
+  lists.ids.insert(lists.ids.end(), row.banned_here.begin(), row.banned_here.end());
+  job.banned = static_cast<int32_t>(lists.ids.size()) - job.bans;
+  job.stops = static_cast<int32_t>(lists.ids.size());
+  job.stop_count = static_cast<int32_t>(row.stops.size());
+  lists.ids.insert(lists.ids.end(), row.stops.begin(), row.stops.end());
   job.masks = static_cast<int32_t>(lists.masks.size());
   job.mask_words = static_cast<int32_t>(row.allowed.size());
   lists.masks.insert(lists.masks.end(), row.allowed.begin(), row.allowed.end());
@@ -54,15 +57,17 @@ SampleJob job_of(const SampleRow& row, Lists& lists) {
 
 size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-// Where the parts of the block lie that is copied to the device, and of the one that comes back.
+// Where the parts of the block lie. Those in front of the slices are copied to the device, where the slices
+// stay; the results are written to the host's block.
 struct Layout {
-  size_t changes, bans, masks, results, likely, end;
+  size_t changes, ids, masks, slices, results, likely, end;
 
   Layout(size_t count, const Lists& lists) {
     changes = aligned(count * sizeof(SampleJob));
-    bans = changes + aligned(lists.changes.size() * sizeof(SampleChange));
-    masks = bans + aligned(lists.bans.size() * sizeof(int32_t));
-    results = masks + aligned(lists.masks.size() * sizeof(uint64_t));
+    ids = changes + aligned(lists.changes.size() * sizeof(SampleChange));
+    masks = ids + aligned(lists.ids.size() * sizeof(int32_t));
+    slices = masks + aligned(lists.masks.size() * sizeof(uint64_t));
+    results = slices + aligned(count * kSampleSlices * sizeof(SampleSlice));
     likely = results + aligned(count * sizeof(SampleResult));
     end = likely + count * sizeof(LikelyTokens);
   }
@@ -74,7 +79,7 @@ T* at(const Buffer& block, size_t offset) {
 }
 
 SampledToken token_of(const SampleJob& job, const SampleResult& result, const LikelyTokens& likely) {
-  SampledToken token{result.token, result.logprob, {}};
+  SampledToken token{result.token, result.logprob, {}, result.stops != 0};
   for (int n = 0; job.likeliest > 0 && n < likely.count; n++) {
     token.top.push_back({likely.token[n], likely.logprob[n]});
   }
@@ -98,7 +103,6 @@ std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<c
   std::vector<size_t> drawn, left;
   std::vector<SampleJob> jobs;
   Lists lists;
-  bool lists_likely = false;
   for (size_t i = 0; i < rows.size(); i++) {
     if (rows[i].params->top_logprobs > kMostLikeliest) {
       left.push_back(i);
@@ -106,7 +110,6 @@ std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<c
     }
     drawn.push_back(i);
     jobs.push_back(job_of(rows[i], lists));
-    lists_likely = lists_likely || jobs.back().likeliest > 0;
   }
   const Layout layout(jobs.size(), lists);
   if (!reserve(layout.end)) {
@@ -116,24 +119,21 @@ std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<c
 
   std::copy(jobs.begin(), jobs.end(), at<SampleJob>(pinned_, 0));
   std::copy(lists.changes.begin(), lists.changes.end(), at<SampleChange>(pinned_, layout.changes));
-  std::copy(lists.bans.begin(), lists.bans.end(), at<int32_t>(pinned_, layout.bans));
+  std::copy(lists.ids.begin(), lists.ids.end(), at<int32_t>(pinned_, layout.ids));
   std::copy(lists.masks.begin(), lists.masks.end(), at<uint64_t>(pinned_, layout.masks));
   FULMAR_GPU(
-      cudaMemcpyAsync(device_.data(), pinned_.data(), layout.results, cudaMemcpyHostToDevice, queue.stream));
+      cudaMemcpyAsync(device_.data(), pinned_.data(), layout.slices, cudaMemcpyHostToDevice, queue.stream));
+  auto* results = at<SampleResult>(pinned_, layout.results);
+  auto* likely = at<LikelyTokens>(pinned_, layout.likely);
   const auto count = static_cast<int64_t>(jobs.size());
   for (int64_t first = 0; first < count; first += kMostAtOnce) {
     sample(queue, std::min(kMostAtOnce, count - first), at<SampleJob>(device_, 0) + first,
-           {at<SampleChange>(device_, layout.changes), at<int32_t>(device_, layout.bans),
+           {at<SampleChange>(device_, layout.changes), at<int32_t>(device_, layout.ids),
             at<uint64_t>(device_, layout.masks)},
-           logits, work.as<float>(), at<SampleResult>(device_, layout.results) + first,
-           at<LikelyTokens>(device_, layout.likely) + first);
+           logits, work.as<float>(), at<SampleSlice>(device_, layout.slices) + first * kSampleSlices,
+           results + first, likely + first);
   }
-  const size_t returned = (lists_likely ? layout.end : layout.likely) - layout.results;
-  FULMAR_GPU(cudaMemcpyAsync(at<std::byte>(pinned_, layout.results), at<std::byte>(device_, layout.results),
-                             returned, cudaMemcpyDeviceToHost, queue.stream));
   FULMAR_GPU(cudaStreamSynchronize(queue.stream));
-  const auto* results = at<SampleResult>(pinned_, layout.results);
-  const auto* likely = at<LikelyTokens>(pinned_, layout.likely);
   for (size_t i = 0; i < drawn.size(); i++) {
     if (results[i].done == 0) {
       left.push_back(drawn[i]);

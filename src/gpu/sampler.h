@@ -1,4 +1,5 @@
-// Draws a step's tokens on the device: packs what the draws need into one copy, reads the tokens back in one.
+// Draws a step's tokens on the device: packs what the draws need into one copy; the tokens come straight to
+// host memory.
 #pragma once
 
 #include <span>
@@ -23,7 +24,7 @@ class Sampler {
  private:
   bool reserve(size_t bytes);
 
-  Buffer pinned_, device_;  // the packed input, then the results: the same on both sides
+  Buffer pinned_, device_;  // laid out alike: the packed input, what the device notes, the results
 };
 
 }  // namespace fulmar::gpu

@@ -287,9 +287,7 @@ int32_t draw_noisy(std::span<const float> z, float inverse_temperature, const Sa
   return chosen;
 }
 
-}  // namespace
-
-SampledToken sample_row(std::span<float> logits, const SampleRow& row) {
+SampledToken draw_token(std::span<float> logits, const SampleRow& row) {
   const SamplingParams& params = *row.params;
   adjust(logits, row);
   const float top = maximum(logits);
@@ -325,6 +323,14 @@ SampledToken sample_row(std::span<float> logits, const SampleRow& row) {
         likeliest(logits, static_cast<size_t>(params.top_logprobs), inverse_temperature, log_normaliser);
   }
   return sampled;
+}
+
+}  // namespace
+
+SampledToken sample_row(std::span<float> logits, const SampleRow& row) {
+  SampledToken drawn = draw_token(logits, row);
+  drawn.stops = std::find(row.stops.begin(), row.stops.end(), drawn.token) != row.stops.end();
+  return drawn;
 }
 
 }  // namespace fulmar

@@ -60,6 +60,7 @@ struct SampledToken {
   int32_t token = 0;
   float logprob = 0.0f;           // only with top_logprobs >= 0; after bias, penalties, masks and temperature
   std::vector<TokenLogprob> top;  // likeliest first; ties by lowest id
+  bool stops = false;             // one of the row's stop ids
 };
 
 // One token to draw. Pointers stay valid during the call only.
@@ -71,6 +72,7 @@ struct SampleRow {
   const PenaltyMemory* memory = nullptr;  // nullptr: nothing drawn yet
   std::span<const uint64_t> allowed;      // bit per id; empty: all allowed
   std::span<const int32_t> banned_here;   // ids banned for this token only
+  std::span<const int32_t> stops;         // ids that end the sequence
 };
 
 // The reference: pure, one row, `logits` [V] is used as working memory. Records nothing.

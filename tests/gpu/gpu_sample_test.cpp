@@ -20,6 +20,7 @@ class GpuSample : public GpuTest {
     std::mt19937 random(5);
     std::normal_distribution<float> normal(0, 3);
     for (float& x : host_) x = normal(random);
+    for (int32_t id = 0; id < kVocab; id += 2) stops_.push_back(id);
     host_[7] = NAN;
     host_[8] = -INFINITY;
     auto made = gpu().allocate(host_.size() * sizeof(float));
@@ -43,6 +44,7 @@ class GpuSample : public GpuTest {
         row.params = &each[static_cast<size_t>(i)];
         row.memory = memory;
         row.allowed = allowed_;
+        row.stops = stops_;
         rows.push_back(row);
       }
       std::vector<SampledToken> got(rows.size());
@@ -54,6 +56,7 @@ class GpuSample : public GpuTest {
         different += got[i].token != want.token ? 1 : 0;
         if (got[i].token == want.token) {
           EXPECT_NEAR(got[i].logprob, want.logprob, 1e-3);
+          EXPECT_EQ(got[i].stops, want.stops) << "token " << want.token;
         }
         expect_equal_lists(got[i].top, want.top);
       }
@@ -71,6 +74,7 @@ class GpuSample : public GpuTest {
   }
 
   std::vector<uint64_t> allowed_;  // empty: all
+  std::vector<int32_t> stops_;     // every second id
   std::vector<float> host_ = std::vector<float>(static_cast<size_t>(kRows * kVocab));
   Buffer memory_;
 };

@@ -158,6 +158,17 @@ TEST(Sampling, BrokenLogitsAreCleaned) {
   EXPECT_NEAR(sure.logprob, 0, 1e-6);
 }
 
+TEST(Sampling, AStopIdIsMarked) {
+  const SamplingParams greedy{.temperature = 0};
+  const std::vector<int32_t> ids{3, 0};
+  SampleRow row;
+  EXPECT_FALSE(draw({1, 2, 3, 4}, greedy, 0, row).stops);
+  row.stops = ids;
+  EXPECT_TRUE(draw({1, 2, 3, 4}, greedy, 0, row).stops);
+  EXPECT_FALSE(draw({1, 2, 5, 4}, greedy, 0, row).stops);
+  EXPECT_TRUE(draw({-kInfinity, -kInfinity}, greedy, 0, row).stops);  // id 0, as nothing is left
+}
+
 TEST(Sampling, ForbiddenIdsAreNeverDrawn) {
   SamplingParams params{.temperature = 5.0f, .banned = {1, 3}};
   const std::vector<int32_t> here = {5};
