@@ -48,8 +48,10 @@ sanitize_by() {
     pids="$pids $!"
   done
   for pid in $pids; do wait "$pid" || failed=1; done
-  echo "$tool: $(cat "$report/$tool"*.log | grep -c ' OK \]') of $("$tree/fulmar_gpu_test" --gtest_filter="$filter" \
-    --gtest_list_tests | grep -c '^  ') tests; $(grep -h SUMMARY "$report/$tool"*.log | sort | uniq -c | tr '\n' ' ')"
+  listed=$("$tree/fulmar_gpu_test" --gtest_filter="$filter" --gtest_list_tests | grep -c '^  ')
+  echo "$tool: $(cat "$report/$tool"*.log | grep -c ' OK \]') of $listed tests," \
+    "$(cat "$report/$tool"*.log | grep -c 'SKIPPED \].* ms)') skipped;" \
+    "$(grep -h SUMMARY "$report/$tool"*.log | sort | uniq -c | tr '\n' ' ')"
   grep -hE "FAILED  \]|Race reported|Invalid|failure:" "$report/$tool"*.log | sort | uniq -c | head -n 20
 }
 
