@@ -58,7 +58,7 @@ sanitize_by() {
 # What takes part: every test but those of whole trained or large models (the same kernels, thousands of launches),
 # 4,097 rows and 64 heads ("wide").
 sanitize() {
-  sanitize_by memcheck 5 "-$LONG"
+  sanitize_by memcheck 10 "-$LONG"
 }
 
 # The GEMM library's kernels order their accesses in ways that this tool does not know, so plain products take their
