@@ -365,7 +365,8 @@ void GpuOps::key_product(Tensor in, const Weight& key, Tensor hidden, int64_t mo
   const int64_t most_rows = has_panels() ? most_panel_rows : gpu::kMostOwnRows;
   const gpu::RowsProduct product{in, key, hidden, Epilogue::relu_squared};
   if (in.rows <= most_rows && own_products({product}, scratch)) return;
-  if (has_panels() && gpu::many_rows_pay(in.rows) && gpu::suits_rows_product(in, key)) {
+  const bool suits = gpu::suits_rows_product(in, key) && key.out % 8 == 0;
+  if (has_panels() && gpu::many_rows_pay(in.rows) && suits) {
     return gpu::linear_many(queue_, product, facts_.multiprocessors);
   }
   linear(in, key, hidden);

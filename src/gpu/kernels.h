@@ -156,7 +156,7 @@ PanelPlan plan_panels(RowsProducts, int multiprocessors);
 // [plan.tiles], zero again afterwards.
 void linear_panels(const Queue&, RowsProducts, const PanelPlan&, float* partial, uint32_t* counters);
 
-// ---- sm90/linear_many.cu: one product of many rows with relu² at its end, operands as linear_panels wants
+// ---- sm90/linear_many.cu: a product of many rows, then relu²; operands as linear_panels wants, out % 8 == 0
 void linear_many(const Queue&, const RowsProduct&, int multiprocessors);
 
 // ---- low_rank7.cu

@@ -140,7 +140,7 @@ TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
 INSTANTIATE_TEST_SUITE_P(Rows, GpuFused7,
                          testing::Values(decode(1), decode(2), decode(8), decode(9), decode(31), decode(33),
                                          decode(64), decode(65), decode(130), decode(200), Lengths{200},
-                                         Lengths{17, 100, 33, 64}, Lengths{90, 1, 16}, Lengths{511, 3, 40},
+                                         Lengths{17, 100, 33, 64}, Lengths{90, 1, 16}, Lengths{481, 3, 520},
                                          Lengths{1025}));
 
 }  // namespace
