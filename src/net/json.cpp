@@ -18,7 +18,17 @@ Error invalid_json(std::string_view reason) {
   return {ErrorKind::invalid, "Invalid JSON: " + std::string(reason)};
 }
 
+constexpr std::string_view kBadNumber = "a number is malformed or does not fit 64 bits";
+
+// Whole numbers beyond 64 bits, which later versions of the library tell apart from malformed ones.
+template <class Code>
+bool is_too_large(Code code) {
+  if constexpr (requires { Code::BIGINT_ERROR; }) return code == Code::BIGINT_ERROR;
+  return false;
+}
+
 std::string_view reason_for(simdjson::error_code code, const JsonLimits& limits, std::string& scratch) {
+  if (is_too_large(code)) return kBadNumber;
   switch (code) {
     case simdjson::EMPTY:
       return "the text is empty";
@@ -28,7 +38,7 @@ std::string_view reason_for(simdjson::error_code code, const JsonLimits& limits,
       scratch = "nested deeper than " + std::to_string(limits.max_depth) + " levels";
       return scratch;
     case simdjson::NUMBER_ERROR:
-      return "a number is malformed or does not fit 64 bits";
+      return kBadNumber;
     case simdjson::STRING_ERROR:
       return "a string holds a bad escape or a lone surrogate";
     case simdjson::UNCLOSED_STRING:

@@ -1,6 +1,7 @@
 // Loading: what is refused and how it is said, memory plans, fingerprints, state slots.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
