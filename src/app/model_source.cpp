@@ -99,7 +99,9 @@ Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
     }
     auto opened = open_gpu(options);
     if (opened.ok() || !any) return opened;
-    spdlog::debug("no GPU: {}", opened.error().text);
+    const bool none = list_gpus().empty();
+    spdlog::log(none ? spdlog::level::debug : spdlog::level::warn, "running on the CPU: {}",
+                opened.error().text);
   } else if (flags.device != "cpu") {
     return Error{ErrorKind::invalid,
                  fmt::format("--device is '{}'; wanted auto, cpu, cuda or cuda:N", flags.device)};

@@ -298,6 +298,12 @@ Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options) {
                      std::to_string(facts.architecture % 10) + "; wanted 8.0 or later"};
   }
   FULMAR_GPU_TRY(cudaSetDevice(options.index));
+  if (!gpu::has_code_here()) {
+    return Error{ErrorKind::unsupported,
+                 facts.name + " has compute capability " + std::to_string(facts.architecture / 10) + "." +
+                     std::to_string(facts.architecture % 10) +
+                     "; this program was built for FULMAR_CUDA_ARCHS=" FULMAR_CUDA_ARCHS};
+  }
   auto ops = std::make_unique<GpuOps>(std::move(facts), options);
   FULMAR_TRY(ops->open());
   return std::unique_ptr<Ops>(std::move(ops));

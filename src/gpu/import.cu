@@ -60,6 +60,17 @@ void with_float_type(DType dtype, F&& f) {
 
 }  // namespace
 
+bool has_code_here() {
+  cudaFuncAttributes attributes;
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, import_kernel<float, float>);
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
+    cudaGetLastError();
+    return false;
+  }
+  FULMAR_GPU(error);
+  return true;
+}
+
 void import_matrix(const Queue& queue, const void* source, DType from, int64_t rows, int64_t cols,
                    int64_t row_stride, int64_t col_stride, void* target, DType to, int64_t target_row_stride,
                    int64_t target_col_stride, uint32_t* overflow) {

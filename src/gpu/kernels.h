@@ -217,6 +217,8 @@ void linear_value(const Queue&, const ValuePlan&, Tensor in, const Weight& weigh
                   uint32_t* counters);
 
 // ---- import.cu
+// Whether this program was compiled for the current device.
+bool has_code_here();
 // Element (i, j) of [rows, cols] lies at i * row_stride + j * col_stride, on both sides; types f32, f16,
 // bf16. *overflow becomes 1 where a finite number does not fit.
 void import_matrix(const Queue&, const void* source, DType from, int64_t rows, int64_t cols,
