@@ -102,6 +102,7 @@ struct GpuList::Library {
   }
 };
 
+GpuList::GpuList() : GpuList("libnvidia-ml.so.1") {}
 GpuList::GpuList(const char* library) : library_(Library::open(library)) {}
 
 GpuList::~GpuList() {

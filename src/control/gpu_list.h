@@ -24,7 +24,8 @@ struct GpuFigures {
 // Any thread. The driver is asked at most once a second.
 class GpuList {
  public:
-  explicit GpuList(const char* library = "libnvidia-ml.so.1");
+  GpuList();
+  explicit GpuList(const char* library);  // another file than the driver's
   ~GpuList();
   GpuList(const GpuList&) = delete;
   GpuList& operator=(const GpuList&) = delete;
