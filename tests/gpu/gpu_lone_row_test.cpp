@@ -1,7 +1,5 @@
 // Steps of a lone row in whole RWKV-7 models of all widths that releases have, against the CPU: from the very
 // first token on where the layers are few, and to equal bits whether launched or replayed.
-#include <cmath>
-
 #include "cpu/cpu_ops.h"
 #include "files/synthetic.h"
 #include "gpu/gpu_device.h"
@@ -11,6 +9,7 @@ namespace fulmar {
 namespace {
 
 using support::ModelRig;
+using support::relative_error;
 using Logits = std::vector<std::vector<float>>;
 
 SyntheticSpec spec_of(int64_t heads) {
@@ -35,16 +34,6 @@ Logits decode(ModelRig& rig) {
   rig.pool().zero(1);
   for (int32_t token = 0; token < kTokens; token++) out.push_back(rig.feed(1, {token * 37 + 5}));
   return out;
-}
-
-double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
-  double mean = 0, error = 0, spread = 0;
-  for (const float x : want) mean += x / static_cast<double>(want.size());
-  for (size_t i = 0; i < want.size(); i++) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    spread += (want[i] - mean) * (want[i] - mean);
-  }
-  return std::isfinite(error) ? std::sqrt(error / spread) : INFINITY;
 }
 
 class GpuLoneRow : public GpuTest, public testing::WithParamInterface<int64_t> {};

@@ -15,6 +15,7 @@ namespace {
 
 using support::Feed;
 using support::ModelRig;
+using support::relative_error;
 
 constexpr double kLogitError = 1e-2;  // root mean square, relative to the logits' deviation
 
@@ -50,16 +51,6 @@ std::vector<int32_t> tokens(size_t count, uint32_t seed) {
   std::vector<int32_t> out(count);
   for (int32_t& token : out) token = static_cast<int32_t>(random() % 256);
   return out;
-}
-
-double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
-  double mean = 0, error = 0, spread = 0;
-  for (const float x : want) mean += x / static_cast<double>(want.size());
-  for (size_t i = 0; i < want.size(); i++) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    spread += (want[i] - mean) * (want[i] - mean);
-  }
-  return std::isfinite(error) ? std::sqrt(error / spread) : INFINITY;
 }
 
 class GpuModel : public GpuTest, public testing::WithParamInterface<int> {

@@ -105,4 +105,19 @@ double max_difference(const std::vector<float>& got, const std::vector<float>& w
   return max_difference(got, std::vector<double>(want.begin(), want.end()));
 }
 
+double relative_error(const std::vector<float>& got, const std::vector<double>& want) {
+  if (got.size() != want.size()) return INFINITY;
+  double mean = 0, error = 0, spread = 0;
+  for (const double x : want) mean += x / static_cast<double>(want.size());
+  for (size_t i = 0; i < want.size(); i++) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    spread += (want[i] - mean) * (want[i] - mean);
+  }
+  return std::isfinite(error) ? std::sqrt(error / spread) : INFINITY;
+}
+
+double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  return relative_error(got, std::vector<double>(want.begin(), want.end()));
+}
+
 }  // namespace fulmar::support

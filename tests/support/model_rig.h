@@ -51,5 +51,8 @@ class ModelRig {
 int32_t argmax(const std::vector<float>& logits);  // the lowest of equals
 double max_difference(const std::vector<float>& got, const std::vector<double>& want);
 double max_difference(const std::vector<float>& got, const std::vector<float>& want);
+// Root mean square of the differences over the standard deviation of `want`; infinity where one is no number.
+double relative_error(const std::vector<float>& got, const std::vector<double>& want);
+double relative_error(const std::vector<float>& got, const std::vector<float>& want);
 
 }  // namespace fulmar::support
