@@ -72,6 +72,9 @@ function(fulmar_tests)
     file(GLOB sources CONFIGURE_DEPENDS ${path}/*_test.cpp)
     if(folder STREQUAL "gpu")  # its parts' tests are built where the parts are
       get_property(parts GLOBAL PROPERTY FULMAR_GPU_PARTS)
+      if(FULMAR_CUDA_FOUND)  # tests that include the vendor's headers
+        list(APPEND parts vendor)
+      endif()
       foreach(part ${parts})
         file(GLOB part_sources CONFIGURE_DEPENDS ${path}/${part}/*_test.cpp)
         list(APPEND sources ${part_sources})
