@@ -88,6 +88,7 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
 
 Result<LoadedModel> load_file(const BenchFlags& flags) {
   ModelFlags model = flags.model;
+  model.needs_vocab = flags.load.wanted();
   model.least_rows = widest(flags.options, kHostRows);
   model.max_wanted = std::max(model.max_wanted, most_sequences(flags.options));
   return load_model(model);

@@ -114,13 +114,17 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   FULMAR_ASSIGN(loaded.path, find_model(flags.model));
   FULMAR_ASSIGN(auto checkpoint, open_checkpoint(loaded.path));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-  FULMAR_ASSIGN(loaded.tokenizer,
-                choose_tokenizer({.model_path = loaded.path,
-                                  .explicit_vocabulary = flags.vocab,
-                                  .named_in_model = checkpoint->metadata().contains("tokenizer")
-                                                        ? checkpoint->metadata().at("tokenizer")
-                                                        : std::string(),
-                                  .model_rows = config.vocab}));
+  auto tokenizer = choose_tokenizer({.model_path = loaded.path,
+                                     .explicit_vocabulary = flags.vocab,
+                                     .named_in_model = checkpoint->metadata().contains("tokenizer")
+                                                           ? checkpoint->metadata().at("tokenizer")
+                                                           : std::string(),
+                                     .model_rows = config.vocab});
+  if (tokenizer.ok()) {
+    loaded.tokenizer = std::move(tokenizer).value();
+  } else if (flags.needs_vocab || !flags.vocab.empty()) {
+    return tokenizer.error();
+  }
   FULMAR_ASSIGN(loaded.ops, open_device(flags));
 
   const int64_t suitable_rows = loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows;

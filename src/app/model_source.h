@@ -21,6 +21,7 @@ namespace fulmar {
 struct ModelFlags {
   std::string model;            // a path or the name of an installed model; empty: the demo model
   std::string vocab;            // empty: chosen from the model
+  bool needs_vocab = true;      // false: a model whose vocabulary is not at hand is loaded without one
   std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string state_dtype = "fp32";
   bool plain_products = false;  // of a GPU: without its vendor's library

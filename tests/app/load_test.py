@@ -2,10 +2,12 @@
 """fulmar bench under load, from outside: load_test.py PROGRAM MODEL
 
 Every request is answered in full at its exact length, by a server of the program's own and by one that runs already.
+Steps alone need no vocabulary.
 """
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,6 +58,18 @@ def check_streams(program, model):
     assert code == 0 and "4 of 64 tokens; 4 answered, 4 of exact length" in out, (code, out, error)
 
 
+def check_without_vocabulary(program, model, folder):
+    alone = os.path.join(folder, "alone.safetensors")
+    shutil.copy(model, alone)
+    steps = ["--device", "cpu", "--model", alone, "--decode", "1", "--prefill", ""]
+    code, out, error = bench(program, *steps)
+    assert code == 0 and "tok/s" in out and "tokenizer" not in out, (code, out, error)
+    code, _, error = bench(program, *steps, "--vocab", os.path.join(folder, "none.txt"))
+    assert code == 3 and "none.txt" in error, (code, error)
+    code, _, error = bench(program, "--device", "cpu", "--model", alone, "--serve", "--streams", "1")
+    assert code == 3 and "vocabulary" in error, (code, error)
+
+
 def check_usage(program, model):
     for flags in (["--load", "other"], ["--load", "conrwkv", "--rate", "0"], ["--load", "conrwkv", "--rate", "fast"],
                   ["--load", "conrwkv", "--serve"], ["--serve", "--streams", "0"],
@@ -68,6 +82,7 @@ def main(program, model):
     with tempfile.TemporaryDirectory() as folder:
         check_own_server(program, model, folder)
         check_running_server(program, model, folder)
+        check_without_vocabulary(program, model, folder)
     check_streams(program, model)
     check_usage(program, model)
 
