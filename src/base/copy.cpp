@@ -10,9 +10,8 @@ namespace fulmar {
 
 namespace {
 
-constexpr size_t kLeastShare = size_t{2}
-                               << 20;  // what takes a core several times as long as a thread's start
-constexpr size_t kMostThreads = 8;     // these saturate the memory
+// A share takes a core several times as long as a thread's start; so many threads saturate the memory.
+constexpr size_t kLeastShare = size_t{2} << 20, kMostThreads = 8;
 constexpr size_t kPage = 4096;
 
 size_t threads_for(size_t bytes) {

@@ -292,17 +292,15 @@ Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options) {
                  "the GPU computes in f16 or bf16, not in " + std::string(name_of(options.activation))};
   }
   FULMAR_ASSIGN(gpu::DeviceFacts facts, facts_of(options.index));
-  if (facts.architecture < kLeastArchitecture) {
-    return Error{ErrorKind::unsupported,
-                 facts.name + " has compute capability " + std::to_string(facts.architecture / 10) + "." +
-                     std::to_string(facts.architecture % 10) + "; wanted 8.0 or later"};
-  }
+  const auto unsuited = [&](const char* wanted) {
+    return Error{ErrorKind::unsupported, facts.name + " has compute capability " +
+                                             std::to_string(facts.architecture / 10) + "." +
+                                             std::to_string(facts.architecture % 10) + "; " + wanted};
+  };
+  if (facts.architecture < kLeastArchitecture) return unsuited("wanted 8.0 or later");
   FULMAR_GPU_TRY(cudaSetDevice(options.index));
   if (!gpu::has_code_here()) {
-    return Error{ErrorKind::unsupported,
-                 facts.name + " has compute capability " + std::to_string(facts.architecture / 10) + "." +
-                     std::to_string(facts.architecture % 10) +
-                     "; this program was built for FULMAR_CUDA_ARCHS=" FULMAR_CUDA_ARCHS};
+    return unsuited("this program was built for FULMAR_CUDA_ARCHS=" FULMAR_CUDA_ARCHS);
   }
   auto ops = std::make_unique<GpuOps>(std::move(facts), options);
   FULMAR_TRY(ops->open());

@@ -108,11 +108,13 @@ __device__ __forceinline__ void wait_written() { FULMAR_BULK("cp.async.bulk.wait
 
 // 2 to the x without the steps that results below 2^-126 would take: those become zero.
 __device__ __forceinline__ float exp2_flushed(float x) {
-  float power = 0;
 #if defined(__CUDA_ARCH__)
+  float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-#endif
   return power;
+#else
+  return x < -126.0f ? 0.0f : exp2f(x);
+#endif
 }
 
 // Two numbers as halves in one word, `low` first; what lies beyond their range becomes the largest, NaN

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "gpu/epilogue.h"
 #include "gpu/kernels.h"
+#include "gpu/linear_choice.h"
 #include "gpu/sm90/ring.h"
 #include "gpu/sm90/tensor_map.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kBlocks = 2;  // of a cluster
 constexpr int kGroupRows = 64, kRows = kGroups * kGroupRows, kOuts = 256;
+static_assert(kBlocks * kRows == kManyTileRows);
 struct Shape {
   static constexpr int kStages = 4;
   static constexpr size_t kFirstBytes = size_t{kRows} * kRingStep * 2;  // the rows
