@@ -1,19 +1,22 @@
-// Between the projections and the output product of RWKV-7, for so few rows that latency is all: second
-// halves of the low-rank paths, key preparation, recurrence, head norm, bonus and gate in one kernel. One
-// block per head and row; its weights and its state are on their way before the kernel in front has finished.
+// Between the projections and the output product of RWKV-7 for a lone row: second halves of the low-rank
+// paths, key preparation, recurrence, head norm, bonus and gate in one kernel. One block per head; its
+// weights and its state are on their way before the kernel in front has finished.
 #include <algorithm>
 
 #include "base/check.h"
 #include "gpu/ahead.h"
 #include "gpu/head_math.h"
-#include "gpu/kernels.h"
+#include "gpu/pair.h"
 #include "gpu/ptx.h"
+#include "gpu/row_kernels.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
 enum Path : int { kDecay, kRate, kValue, kGate, kPaths };
+// The layer's vectors: biases of the paths, what prepares keys, the head norm's and the bonus's.
+enum Vector : int { kW0, kA0, kV0, kKk, kKa, kNormWeight, kNormBias, kRk, kVectors };
 constexpr int kHeadTiles = kHeadSize / 16;  // of 16 outputs
 constexpr int kPiece = 64;                  // inputs of a piece
 constexpr int kPieces = 4;                  // of a warp
@@ -31,20 +34,22 @@ struct Arguments {
   Batch batch;
   unsigned heads;
   bool first_block;
-  const T* low[kPaths];  // [rows, R]
-  int64_t low_stride[kPaths];
+  const T* low[kPaths][2];  // [R], and what rounding left of it
   const T* weight[kPaths];  // [C, R]
   int rank[kPaths];
-  const float *w0, *a0, *v0, *k_k, *k_a;
-  LeaveWeights leave;
-  Rows<T> r, k, v, v_first, y;
+  const float* vector[kVectors];  // [C]; null: not in this block
+  const float *r, *k, *v;
+  float* v_first;
+  T* v_first_narrow;
+  PairPointers<T> y;
 };
 
 struct alignas(16) Shared {
   float r[kHeadSize], w[kHeadSize], k[kHeadSize], v[kHeadSize], removing[kHeadSize], adding[kHeadSize];
   float product[kPaths + kGateShares - 1][kHeadSize];
   float y[kHeadSize];
-  uint4 low[kPaths][kMostRank / 8];
+  float vector[kVectors][kHeadSize];
+  uint4 low[kPaths][2][kMostRank / 8];
 };
 
 // Which tile of which path a warp multiplies, and from which piece on.
@@ -82,16 +87,17 @@ __device__ WeightPieces fetch_weights(const T* tile, int rank, const Role& role)
 }
 
 template <class T>
-__device__ void multiply_pieces(const WeightPieces& weights, const Role& role, Shared& shared) {
+__device__ void multiply_pieces(const WeightPieces& weights, const Role& role, int rank, Shared& shared) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   float sum[4] = {};
 #pragma unroll
   for (int i = 0; i < kPieces; i++) {
+    const int piece = role.share + i * role.shares;
+    if (piece * kPiece >= rank) break;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      const int piece = role.share + i * role.shares;
-      // All eight columns of the product are the one row; the first is kept.
-      const uint4 v = shared.low[role.path][piece * 8 + half * 4 + q];
+      // Column 0 of the product is the row, column 1 what is left of it; nobody looks at the others.
+      const uint4 v = shared.low[role.path][g == 0 ? 0 : 1][piece * 8 + half * 4 + q];
       const uint4 &low = weights.of[i][half], &high = weights.of[i][2 + half];
       matrix_multiply_add<T>(sum, low.x, high.x, low.y, high.y, v.x, v.y);
       matrix_multiply_add<T>(sum, low.z, high.z, low.w, high.w, v.z, v.w);
@@ -99,8 +105,18 @@ __device__ void multiply_pieces(const WeightPieces& weights, const Role& role, S
   }
   if (q != 0) return;
   float* to = shared.product[role.path + role.share] + role.tile * 16 + g;
-  to[0] = sum[0];
-  to[8] = sum[2];
+  to[0] = sum[0] + sum[1] / kLeftScale<T>;
+  to[8] = sum[2] + sum[3] / kLeftScale<T>;
+}
+
+// Constant, so all may come before the kernel in front has finished; from memory each would cost a
+// microsecond where it is wanted.
+template <class T>
+__device__ void bring_vectors(const Arguments<T>& a, int64_t channel, Shared& shared) {
+  constexpr int kPiecesOfHead = kHeadSize / 4;
+  const int which = threadIdx.x / kPiecesOfHead, c = threadIdx.x % kPiecesOfHead * 4;
+  if (which >= kVectors || a.vector[which] == nullptr) return;
+  store4(shared.vector[which] + c, load4(a.vector[which] + channel + c));
 }
 
 // What the channel warp keeps of its two channels.
@@ -110,13 +126,14 @@ struct Channels {
 
 // From products to what the recurrence wants.
 template <class T>
-__device__ Channels prepare(const Arguments<T>& a, int64_t row, int64_t channel, Channels own,
-                            const Float2& v_first, Shared& shared) {
+__device__ Channels prepare(const Arguments<T>& a, int64_t channel, Channels own, const Float2& v_first,
+                            Shared& shared) {
   const int c = 2 * (threadIdx.x % kWarp);
   const int64_t at = channel + c;
   const auto product = [&](int i) { return load2(shared.product[i] + c); };
   const Float2 decay = product(kDecay), rate_raw = product(kRate), share = product(kValue),
-               g0 = product(kGate), g1 = product(kGate + 1), w0 = load2(a.w0 + at), a0 = load2(a.a0 + at);
+               g0 = product(kGate), g1 = product(kGate + 1), w0 = load2(shared.vector[kW0] + c),
+               a0 = load2(shared.vector[kA0] + c);
   Float2 rate;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
@@ -125,15 +142,16 @@ __device__ Channels prepare(const Arguments<T>& a, int64_t row, int64_t channel,
     shared.w[c + i] = __expf(-kDecayScale * sigmoid(decay.x[i] + w0.x[i]));
   }
   if (a.first_block) {
-    store2(a.v_first[row] + at, own.v.x[0], own.v.x[1]);
+    store2(a.v_first + at, own.v.x[0], own.v.x[1]);
+    store2(a.v_first_narrow + at, own.v.x[0], own.v.x[1]);
   } else {
-    const Float2 v0 = load2(a.v0 + at);
+    const Float2 v0 = load2(shared.vector[kV0] + c);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       own.v.x[i] += (v_first.x[i] - own.v.x[i]) * sigmoid(share.x[i] + v0.x[i]);
     }
   }
-  const PreparedKey key = prepare_key(own.k, rate, a.k_k + at, a.k_a + at);
+  const PreparedKey key = prepare_key(own.k, rate, shared.vector[kKk] + c, shared.vector[kKa] + c);
   own.k = key.k;
   store2(shared.r + c, own.r.x[0], own.r.x[1]);
   store2(shared.k + c, own.k.x[0], own.k.x[1]);
@@ -184,37 +202,38 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ Shared shared;
   if (blockIdx.x >= a.heads) {
     let_next_start();
-    if (blockIdx.y == 0) bring_ahead(ahead, blockIdx.x - a.heads, kAheadBlocks);
+    bring_ahead(ahead, blockIdx.x - a.heads, kAheadBlocks);
     return;
   }
-  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kHeadSize, row = blockIdx.y;
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kHeadSize;
   const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp);
   let_next_start();
-  S* own_state = slots[a.batch.slot[row]] + channel * kHeadSize + threadIdx.x * kKeys;
+  S* own_state = slots[a.batch.slot[0]] + channel * kHeadSize + threadIdx.x * kKeys;
   Float4 state[2];
   if (threadIdx.x < kStateThreads) state[0] = load4(own_state), state[1] = load4(own_state + 4);
   const Role role = role_of(warp);
   const int rank = a.rank[role.path];
   const WeightPieces weights =
       fetch_weights(a.weight[role.path] + (channel + role.tile * 16) * rank, rank, role);
+  bring_vectors(a, channel, shared);
   wait_for_previous();
-  for (int i = threadIdx.x; i < kPaths * (kMostRank / 8); i += kThreads) {
-    const int path = i / (kMostRank / 8), piece = i % (kMostRank / 8);
-    const auto* from = reinterpret_cast<const uint4*>(a.low[path] + row * a.low_stride[path]) + piece;
-    shared.low[path][piece] = piece * 8 < a.rank[path] ? *from : uint4{};
+  for (int i = threadIdx.x; i < kPaths * 2 * (kMostRank / 8); i += kThreads) {
+    const int piece = i % (kMostRank / 8), column = i / (kMostRank / 8) % 2, path = i / (kMostRank / 4);
+    const auto* from = reinterpret_cast<const uint4*>(a.low[path][column]) + piece;
+    shared.low[path][column][piece] = piece * 8 < a.rank[path] ? *from : uint4{};
   }
   Channels own;
   Float2 v_first{};
   if (warp == kChannelWarp) {
-    own.r = load2(a.r[row] + channel + c);
-    own.k = load2(a.k[row] + channel + c);
-    own.v = load2(a.v[row] + channel + c);
-    if (!a.first_block) v_first = load2(a.v_first[row] + channel + c);
+    own.r = load2(a.r + channel + c);
+    own.k = load2(a.k + channel + c);
+    own.v = load2(a.v + channel + c);
+    if (!a.first_block) v_first = load2(a.v_first + channel + c);
   }
   __syncthreads();
-  multiply_pieces<T>(weights, role, shared);
+  multiply_pieces<T>(weights, role, rank, shared);
   __syncthreads();
-  if (warp == kChannelWarp) own = prepare(a, row, channel, own, v_first, shared);
+  if (warp == kChannelWarp) own = prepare(a, channel, own, v_first, shared);
   __syncthreads();
   if (threadIdx.x < kStateThreads) {
     advance(state, shared);
@@ -223,8 +242,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncthreads();
   if (warp == kChannelWarp) {
-    const Float2 y = leave_head(load2(shared.y + c), own.r, own.k, own.v, own.gate, a.leave, channel + c);
-    store2(a.y[row] + channel + c, y.x[0], y.x[1]);
+    const LeaveWeights leave{shared.vector[kNormWeight], shared.vector[kNormBias], shared.vector[kRk]};
+    const Float2 y = leave_head(load2(shared.y + c), own.r, own.k, own.v, own.gate, leave, c);
+    store2(a.y, channel + c, y);
   }
 }
 
@@ -240,12 +260,12 @@ bool suits_attend_row7(const TimeMix7& att, bool first_block) {
 }
 
 void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bool first_block,
-                 Tensor v_first, const LowRows7& lows, const Projected7& p, StateField wkv, Tensor y,
+                 const LowPairs7& lows, const RowValues7& values, StateField wkv, const Pair& y,
                  const Ahead& ahead) {
-  FULMAR_CHECK(batch.decode_only() && suits_attend_row7(att, first_block));
-  const Tensor low[kPaths] = {lows.w, lows.a, lows.v, lows.g};
+  FULMAR_CHECK(batch.rows == 1 && suits_attend_row7(att, first_block));
+  const Pair* low[kPaths] = {&lows.w, &lows.a, &lows.v, &lows.g};
   const LowRank* paths[kPaths] = {&att.w, &att.a, &att.v, &att.g};
-  with_activation(y.dtype, [&](auto sample) {
+  with_activation(y.high.dtype, [&](auto sample) {
     using T = decltype(sample);
     Arguments<T> a{};
     a.batch = batch;
@@ -253,23 +273,21 @@ void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bo
     a.first_block = first_block;
     for (int i = 0; i < kPaths; i++) {
       if (i == kValue && first_block) continue;
-      a.low[i] = low[i].as<const T>();
-      a.low_stride[i] = low[i].stride;
+      a.low[i][0] = low[i]->high.as<const T>();
+      a.low[i][1] = low[i]->left.as<const T>();
       a.weight[i] = static_cast<const T*>(paths[i]->second.data);
       a.rank[i] = static_cast<int>(paths[i]->second.in);
     }
-    a.w0 = att.w.bias.as<float>();
-    a.a0 = att.a.bias.as<float>();
-    a.v0 = att.v.bias.as<float>();
-    a.k_k = att.k_k.as<float>();
-    a.k_a = att.k_a.as<float>();
-    a.leave = leave_weights(att);
-    a.r = rows_of<T>(p.r);
-    a.k = rows_of<T>(p.k);
-    a.v = rows_of<T>(p.v);
-    a.v_first = rows_of<T>(v_first);
-    a.y = rows_of<T>(y);
-    const dim3 grid(a.heads + (ahead.bytes[0] > 0 ? kAheadBlocks : 0), static_cast<unsigned>(batch.rows));
+    const Tensor vectors[kVectors] = {att.w.bias, att.a.bias,      att.v.bias,    att.k_k,
+                                      att.k_a,    att.ln_x.weight, att.ln_x.bias, att.r_k};
+    for (int i = 0; i < kVectors; i++) a.vector[i] = vectors[i].as<const float>();
+    a.r = values.r.as<float>();
+    a.k = values.k.as<float>();
+    a.v = values.v.as<float>();
+    a.v_first = values.v_first.as<float>();
+    a.v_first_narrow = values.v_first_narrow.as<T>();
+    a.y = {y.high.as<T>(), y.left.as<T>()};
+    const dim3 grid(a.heads + (ahead.bytes[0] > 0 ? kAheadBlocks : 0));
     if (wkv.dtype == DType::f32) {
       launch(queue, attend_row7_kernel<T, float>, grid, dim3(kThreads), 0, a, slots_of<float>(wkv), ahead);
     } else {

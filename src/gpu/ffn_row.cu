@@ -6,101 +6,61 @@
 #include <type_traits>
 
 #include "base/check.h"
-#include "gpu/element.h"
-#include "gpu/kernels.h"
-#include "gpu/ptx.h"
+#include "gpu/pair.h"
+#include "gpu/row_kernels.h"
+#include "gpu/row_stream.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
-constexpr int kTileOut = 16;    // hidden channels of a tile
-constexpr int kMostTiles = 16;  // of a block
-constexpr int kPiece = 64;      // inputs that a warp takes at a time
-constexpr int kAhead = 4;       // pieces on their way
-constexpr int kValueAhead = 4;  // rows of the value matrix on their way
-constexpr int kVector = 8;      // elements of 16 bytes
+constexpr int kThreads = kStreamThreads;
+constexpr int kTileOut = kStreamTile;  // hidden channels of a tile
+constexpr int kMostTiles = 16;         // of a block
+constexpr int kValueAhead = 4;         // rows of the value matrix on their way
+constexpr int kVector = 8;             // elements of 16 bytes
 
 template <class T>
 struct Arguments {
-  const T *in, *key, *value;       // [K]; [F, K]; [F, C]
+  const T *in, *left, *key, *value;  // [K]; [K], what rounding left of it; [F, K]; [F, C]
+  float left_factor;
   float* partial;                  // [blocks, C]
   int k, cols, tiles;              // K, C, F / 16
   const T *gate_in, *gate_weight;  // [K]; [C, K]
   T* gate;                         // [C], before its activation
-  int all_tiles;                   // those of the gate included
+  int gate_tiles;                  // C / 16, or 0
 };
 
-// What the warp's share of the inputs gives for all tiles of the block: tiles blockIdx.x, + gridDim.x, ...,
-// inputs warp * kPiece, + kWarps * kPiece, ... No barrier between tiles: the stream of weights does not
-// pause.
+using Parts = float[kStreamWarps][kMostTiles * kTileOut];
+
+// A block's tiles of hidden channels, which follow one another in memory; those of the gate, which are
+// shorter work, go round.
+struct Share {
+  int first, keys, gates;
+  template <class T>
+  __device__ explicit Share(const Arguments<T>& a) {
+    const int block = blockIdx.x, blocks = gridDim.x, whole = a.tiles / blocks, rest = a.tiles % blocks;
+    keys = whole + (block < rest ? 1 : 0);
+    first = block * whole + min(block, rest);
+    const int turn = (block - rest + blocks) % blocks;  // blocks with fewer tiles come first
+    gates = (a.gate_tiles - turn + blocks - 1) / blocks;
+    gate_first = turn;
+  }
+  int gate_first;
+  __device__ int gate(int i) const { return gate_first + (i - keys) * static_cast<int>(gridDim.x); }
+};
+
+// The block's tiles of the key matrix, then of the gate's.
 template <class T, bool kGated>
-__device__ void stream_keys(const Arguments<T>& a, float (*part)[kWarps][kTileOut]) {
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
-  const int row_vectors = a.k / kVector, pieces = a.k / kPiece;
-  const int each = (pieces - warp + kWarps - 1) / kWarps;  // of a tile
-  const int tiles = (a.all_tiles - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) /
-                    static_cast<int>(gridDim.x);
-  const int total = each * tiles;
-  constexpr int kStride = kWarps * kPiece / kVector;
-  const int own = warp * (kPiece / kVector) + q;
-  const auto weights_of = [&](int number) {
-    const bool gate = kGated && number >= a.tiles;
-    return reinterpret_cast<const uint4*>(gate ? a.gate_weight : a.key) +
-           static_cast<int64_t>((gate ? number - a.tiles : number) * kTileOut + g) * row_vectors + own;
+__device__ void stream_keys(const Arguments<T>& a, const Share& share, uint4* inputs, Parts& part) {
+  const auto tile_of = [&](int i) -> StreamTile<T> {
+    const bool gate = kGated && i >= share.keys;
+    const int64_t row = (gate ? share.gate(i) : share.first + i) * kTileOut + stream_row_of_lane();
+    const T* low = (gate ? a.gate_weight : a.key) + row * a.k;
+    return {low, low + static_cast<int64_t>(kTileHalf) * a.k, gate ? a.gate_in : a.in,
+            gate ? nullptr : a.left};
   };
-  const auto input_of = [&](int number) {
-    return reinterpret_cast<const uint4*>(kGated && number >= a.tiles ? a.gate_in : a.in) + own;
-  };
-  const int64_t down = int64_t{8} * row_vectors;
-  uint4 w[kAhead][4];
-  int fetched = 0;  // pieces of the tile being fetched
-  int fetching = blockIdx.x;
-  const uint4* at = weights_of(fetching);
-  const auto fetch = [&](uint4(&to)[4]) {
-    to[0] = __ldcs(at), to[1] = __ldcs(at + 4);
-    to[2] = __ldcs(at + down), to[3] = __ldcs(at + down + 4);
-    at += kStride;
-    if (++fetched == each) {
-      fetched = 0;
-      at = weights_of(fetching += gridDim.x);
-    }
-  };
-#pragma unroll
-  for (int i = 0; i < kAhead; i++) {
-    if (i < total) fetch(w[i]);
-  }
-  wait_for_previous();
-  float sum[4] = {};
-  int piece = 0, tile = 0;
-  const uint4* in = input_of(blockIdx.x);
-  uint4 x[2] = {};
-  if (total > 0) x[0] = in[0], x[1] = in[4];
-  for (int base = 0; base < total; base += kAhead) {
-#pragma unroll
-    for (int ahead = 0; ahead < kAhead; ahead++) {
-      const int i = base + ahead;
-      if (i >= total) break;
-      const int next = piece + 1 == each ? 0 : piece + 1;
-      const uint4 x0 = x[0], x1 = x[1];
-      if (kGated && next == 0) in = input_of(blockIdx.x + (tile + 1) * gridDim.x);
-      x[0] = in[next * kStride], x[1] = in[next * kStride + 4];
-      const uint4(&v)[4] = w[ahead];
-      matrix_multiply_add<T>(sum, v[0].x, v[2].x, v[0].y, v[2].y, x0.x, x0.y);
-      matrix_multiply_add<T>(sum, v[0].z, v[2].z, v[0].w, v[2].w, x0.z, x0.w);
-      matrix_multiply_add<T>(sum, v[1].x, v[3].x, v[1].y, v[3].y, x1.x, x1.y);
-      matrix_multiply_add<T>(sum, v[1].z, v[3].z, v[1].w, v[3].w, x1.z, x1.w);
-      if (i + kAhead < total) fetch(w[ahead]);
-      piece = next;
-      if (piece != 0) continue;
-      // All columns of the product are the one row.
-      if (q == 0) part[tile][warp][g] = sum[0], part[tile][warp][g + 8] = sum[2];
-      sum[0] = sum[1] = sum[2] = sum[3] = 0;
-      tile++;
-    }
-  }
+  stream_row<T>(tile_of, share.keys + (kGated ? share.gates : 0), a.k, a.left_factor, inputs, part);
 }
 
 // Hidden channels of the block that relu² has left something of: their numbers and values, in order.
@@ -111,33 +71,29 @@ struct Kept {
 };
 
 template <class T, bool kGated>
-__device__ void keep_channels(const Arguments<T>& a, const float (*part)[kWarps][kTileOut], Kept& kept) {
+__device__ void keep_channels(const Arguments<T>& a, const Share& share, const Parts& part, Kept& kept) {
   static_assert(kThreads == kMostTiles * kTileOut);
-  __shared__ int warp_count[kWarps];
+  __shared__ int warp_count[kStreamWarps];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int tile = threadIdx.x / kTileOut, out = threadIdx.x % kTileOut;
-  const int number = blockIdx.x + tile * gridDim.x;
-  float x = 0;
-  if (number < a.all_tiles) {
-#pragma unroll
-    for (int w = 0; w < kWarps; w++) x += w * kPiece < a.k ? part[tile][w][out] : 0.0f;
-  }
-  if (kGated && number >= a.tiles) {
-    if (number < a.all_tiles) a.gate[(number - a.tiles) * kTileOut + out] = from_float<T>(x);
+  const bool key = tile < share.keys, gate = kGated && !key && tile < share.keys + share.gates;
+  float x = key || gate ? stream_sum(part, static_cast<int>(threadIdx.x), a.k) : 0.0f;
+  if (gate) {
+    a.gate[share.gate(tile) * kTileOut + out] = from_float<T>(x);
     x = 0;
   }
-  x = x > 0 ? to_float(from_float<T>(x * x)) : 0.0f;
+  x = x > 0 ? x * x : 0.0f;
   const bool keeps = x != 0.0f;
   const unsigned mask = __ballot_sync(kFullWarp, keeps);
   if (lane == 0) warp_count[warp] = __popc(mask);
   __syncthreads();
   int before = __popc(mask & ((1u << lane) - 1)), count = 0;
 #pragma unroll
-  for (int w = 0; w < kWarps; w++) {
+  for (int w = 0; w < kStreamWarps; w++) {
     if (w < warp) before += warp_count[w];
     count += warp_count[w];
   }
-  if (keeps) kept.channel[before] = number * kTileOut + out, kept.value[before] = x;
+  if (keeps) kept.channel[before] = (share.first + tile) * kTileOut + out, kept.value[before] = x;
   if (threadIdx.x == 0) kept.count = count;
   __syncthreads();
 }
@@ -188,12 +144,14 @@ __device__ void multiply_values(const Arguments<T>& a, const Kept& kept) {
 
 template <class T, int kVectors, bool kGated>
 __global__ void __launch_bounds__(kThreads, 2) ffn_row_kernel(const __grid_constant__ Arguments<T> a) {
-  __shared__ float part[kMostTiles][kWarps][kTileOut];
+  __shared__ Parts part;
   __shared__ Kept kept;
   let_next_start();
-  stream_keys<T, kGated>(a, part);
+  extern __shared__ uint4 inputs[];
+  const Share share(a);
+  stream_keys<T, kGated>(a, share, inputs, part);
   __syncthreads();
-  keep_channels<T, kGated>(a, part, kept);
+  keep_channels<T, kGated>(a, share, part, kept);
   multiply_values<T, kVectors>(a, kept);
 }
 
@@ -203,11 +161,12 @@ constexpr int kSumGroups = kThreads / kSumLanes;  // of parts
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    ffn_row_sum_kernel(const float* partial, int parts, int cols, const T* gate, T* out) {
+    ffn_row_sum_kernel(const float* partial, int parts, int cols, const T* gate, T* out, float* x) {
   __shared__ float group_sum[kSumGroups][kSumOuts];
   const int lane = threadIdx.x % kSumLanes, group = threadIdx.x / kSumLanes, first = blockIdx.x * kSumOuts;
   let_next_start();
   wait_for_previous();
+  const int c = first + threadIdx.x;
   Float4 sum{};
 #pragma unroll 9
   for (int i = group; i < parts; i += kSumGroups) {
@@ -221,8 +180,12 @@ __global__ void __launch_bounds__(kThreads)
   float total = 0;
 #pragma unroll
   for (int i = 0; i < kSumGroups; i++) total += group_sum[i][threadIdx.x];
-  if (gate != nullptr) total *= sigmoid(to_float(gate[first + threadIdx.x]));
-  out[first + threadIdx.x] = from_float<T>(total);
+  if (gate != nullptr) total *= sigmoid(to_float(gate[c]));
+  if (x != nullptr) {
+    atomicAdd(x + c, total);  // nobody else writes it: a way to add without waiting for what is there
+  } else {
+    out[c] = from_float<T>(total);
+  }
 }
 
 }  // namespace
@@ -230,7 +193,8 @@ __global__ void __launch_bounds__(kThreads)
 FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate) {
   constexpr int64_t kMostVectors = 4;
   FfnRowPlan plan;
-  const bool suits = !key.transposed && value.transposed && key.in % kPiece == 0 && key.out % kTileOut == 0 &&
+  const bool suits = !key.transposed && value.transposed && key.in % kStreamPiece == 0 &&
+                     stream_shared_bytes(key.in) <= kMostStreamShared && key.out % kTileOut == 0 &&
                      value.out % kSumOuts == 0 && value.out <= kMostVectors * kThreads * kVector &&
                      !gate.transposed && gate.out % kTileOut == 0;
   if (!suits) return plan;
@@ -241,16 +205,19 @@ FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocess
   return plan;
 }
 
-void ffn_row(const Queue& queue, const FfnRowPlan& plan, Tensor in, const Weight& key, const Weight& value,
-             Tensor out, float* partial, const FfnRowGate& gate) {
-  FULMAR_CHECK(in.rows == 1 && plan.blocks > 0);
+void ffn_row(const Queue& queue, const FfnRowPlan& plan, const Pair& in, const Weight& key,
+             const Weight& value, Tensor out, float* partial, const FfnRowGate& gate) {
+  FULMAR_CHECK(in.high.rows == 1 && plan.blocks > 0);
   const bool gated = gate.in.data != nullptr;
-  FULMAR_CHECK(!gated || (gate.weight.in == key.in && gate.weight.out == value.out));
-  with_activation(in.dtype, [&](auto sample) {
+  FULMAR_CHECK(!gated || (gate.weight.in == key.in && gate.weight.out == value.out && in.left.empty()));
+  const bool adds = out.dtype == DType::f32;
+  with_activation(in.high.dtype, [&](auto sample) {
     using T = decltype(sample);
-    const Arguments<T> a{in.as<const T>(),
+    const Arguments<T> a{in.high.as<const T>(),
+                         in.left.as<const T>(),
                          static_cast<const T*>(key.data),
                          static_cast<const T*>(value.data),
+                         in.left.empty() ? 0.0f : 1.0f / kLeftScale<T>,
                          partial,
                          static_cast<int>(key.in),
                          static_cast<int>(value.out),
@@ -258,12 +225,16 @@ void ffn_row(const Queue& queue, const FfnRowPlan& plan, Tensor in, const Weight
                          gate.in.as<const T>(),
                          static_cast<const T*>(gate.weight.data),
                          gate.out.as<T>(),
-                         static_cast<int>((key.out + (gated ? gate.weight.out : 0)) / kTileOut)};
+                         static_cast<int>((gated ? gate.weight.out : 0) / kTileOut)};
     const dim3 grid(static_cast<unsigned>(plan.blocks)), block(kThreads);
     const int64_t vectors = (value.out + kThreads * kVector - 1) / (kThreads * kVector);
+    const size_t shared = stream_shared_bytes(key.in);
+    const auto start = [&](void (*kernel)(Arguments<T>)) {
+      allow_shared(kernel, kMostStreamShared);
+      launch(queue, kernel, grid, block, shared, a);
+    };
     const auto with = [&](auto each) {
-      if (gated) return launch(queue, ffn_row_kernel<T, each(), true>, grid, block, 0, a);
-      launch(queue, ffn_row_kernel<T, each(), false>, grid, block, 0, a);
+      gated ? start(ffn_row_kernel<T, each(), true>) : start(ffn_row_kernel<T, each(), false>);
     };
     using std::integral_constant;
     if (vectors == 1) {
@@ -274,7 +245,8 @@ void ffn_row(const Queue& queue, const FfnRowPlan& plan, Tensor in, const Weight
       with(integral_constant<int, 4>{});
     }
     launch(queue, ffn_row_sum_kernel<T>, dim3(static_cast<unsigned>(value.out / kSumOuts)), block, 0, partial,
-           static_cast<int>(plan.blocks), static_cast<int>(value.out), gate.out.as<const T>(), out.as<T>());
+           static_cast<int>(plan.blocks), static_cast<int>(value.out), gate.out.as<const T>(),
+           adds ? nullptr : out.as<T>(), adds ? out.as<float>() : nullptr);
   });
 }
 

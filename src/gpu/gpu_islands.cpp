@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "gpu/gpu_ops.h"
 #include "gpu/linear_choice.h"
+#include "gpu/row_kernels.h"
 
 namespace fulmar {
 
@@ -27,12 +28,7 @@ void GpuOps::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pe
     mixes.out[i] = mixed[static_cast<size_t>(i)];
   }
   Scratch scratch(*this);
-  gpu::Ahead ahead;
-  if (batch.rows == 1) {
-    ahead = bring_ahead({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
-                        gpu::kAheadSquare);
-  }
-  enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, false, ahead);
+  enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, false);
 }
 
 void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
@@ -87,15 +83,7 @@ void GpuOps::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const 
   if (all_chunked && att.head_size == kHead && batch.rows > gpu::kMostTiledRows) {
     return chunked_time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
   }
-  const bool fused = batch.decode_only() && batch.rows <= gpu::kMostFusedRows &&
-                     gpu::suits_attend_row7(att, first_block) && suits_low_rank7(att, mixed[0], first_block);
-  if (!fused) return Ops::time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
-  Scratch scratch(*this);
-  const gpu::LowRows7 low = low_rows7(scratch, batch.rows, att, first_block);
-  first_products7(att, mixed, first_block, p, low, scratch);
-  const gpu::Ahead ahead = bring_ahead({&att.output}, gpu::kAheadSquare);
-  gpu::attend_row7(queue_, batch, att, first_block, v_first, low, p, wkv, y, ahead);
-  linear(y, att.output, pending);
+  Ops::time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
 }
 
 void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
@@ -126,13 +114,7 @@ void GpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const 
   Scratch scratch(*this);
   const Tensor mixed = scratch.take(x.rows, x.cols), hidden = scratch.take(x.rows, ffn.key.out);
   const gpu::Mixes mixes{1, {ffn.mix.as<float>()}, {mixed}};
-  const gpu::Ahead next = x.rows == 1 ? bring_ahead({&ffn.key}, gpu::kAheadKey) : gpu::Ahead{};
-  const Tensor z = enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, ffn.deep_embed, next);
-  const gpu::FfnRowPlan row = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors);
-  if (x.rows == 1 && row.blocks > 0 && !ffn.deep_embed) {
-    const Tensor partial = scratch.take(1, static_cast<int64_t>(row.partial_bytes), DType::u8);
-    return gpu::ffn_row(queue_, row, mixed, ffn.key, ffn.value, pending, partial.as<float>());
-  }
+  const Tensor z = enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, ffn.deep_embed);
   key_product(mixed, ffn.key, hidden, gpu::kMostPanelKeyRows);
   if (ffn.deep_embed) {
     const Tensor scale = scratch.take(x.rows, ffn.key.out);
@@ -226,7 +208,7 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
   const gpu::FfnRowPlan row = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
   if (x.rows == 1 && row.blocks > 0) {
     const Tensor partial = scratch.take(1, static_cast<int64_t>(row.partial_bytes), DType::u8);
-    return gpu::ffn_row(queue_, row, for_key, ffn.key, ffn.value, pending, partial.as<float>(),
+    return gpu::ffn_row(queue_, row, {for_key, {}}, ffn.key, ffn.value, pending, partial.as<float>(),
                         {for_gate, ffn.receptance, gate});
   }
   if (few_rows(for_key, ffn.key) && few_rows(for_gate, ffn.receptance)) {
@@ -294,6 +276,7 @@ bool GpuOps::own_products(gpu::RowsProducts products, Scratch& scratch) {
     if (!gpu::suits_rows_product(one.in, one.weight)) return false;
     if (rows > gpu::kMostOwnRows && one.weight.out % 4 != 0) return false;
   }
+  if (rows == 1 && stream_products(products)) return true;
   if (rows <= gpu::kMostOwnRows) {
     gpu::linear_rows(queue_, products);
     return true;
@@ -310,6 +293,17 @@ bool GpuOps::own_products(gpu::RowsProducts products, Scratch& scratch) {
   FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
   const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
   gpu::linear_tiles(queue_, products, plan, partial.as<float>(), counters);
+  return true;
+}
+
+bool GpuOps::stream_products(gpu::RowsProducts products) {
+  gpu::RowProduct streamed[gpu::kMostProducts];
+  size_t count = 0;
+  for (const gpu::RowsProduct& one : products) {
+    if (!gpu::suits_linear_row(one.weight) || one.weight.in != products.front().weight.in) return false;
+    streamed[count++] = {{one.in, {}}, one.weight, {one.out, {}}, one.epilogue};
+  }
+  gpu::linear_row(queue_, {streamed, count}, facts_.multiprocessors);
   return true;
 }
 

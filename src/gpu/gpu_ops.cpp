@@ -143,6 +143,15 @@ Result<Tensor> GpuOps::import_vector(std::span<const float> values, int64_t rows
   return Tensor{data, DType::f32, rows, cols, cols};
 }
 
+Status GpuOps::finish_layer(TimeMix7& att, ChannelMix7&) {
+  const int64_t width = att.ln1.weight.cols;
+  if (lone_v_first_.cols < width) {
+    FULMAR_ASSIGN(void* data, arena_.take(static_cast<size_t>(width) * sizeof(float)));
+    lone_v_first_ = {data, DType::f32, 1, width, width};
+  }
+  return check_layer(width);
+}
+
 Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   use_device();
   gpu::plan_step(input, static_cast<int32_t>(state.slots - 1), gpu::kChunk, plan_);
@@ -200,7 +209,11 @@ void GpuOps::lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tens
 void GpuOps::linear(Tensor in, const Weight& weight, Tensor out) {
   if (gpu::suits_value_product(in.rows, weight) && out.dtype != DType::f32)
     return linear_value(in, weight, out);
-  if (few_rows(in, weight)) return gpu::linear_rows(queue_, {{in, weight, out}});
+  if (few_rows(in, weight)) {
+    const gpu::RowsProduct product{in, weight, out};
+    if (in.rows == 1 && stream_products({&product, 1})) return;
+    return gpu::linear_rows(queue_, {&product, 1});
+  }
   gemm_->run(queue_, in, weight, out, worth_timing(in.rows));
 }
 

@@ -7,6 +7,7 @@
 
 #include "gpu/kernels.h"
 #include "gpu/linear_gemm.h"
+#include "gpu/row_kernels.h"
 #include "gpu/sampler.h"
 #include "gpu/step_graph.h"
 #include "gpu/step_input.h"
@@ -47,7 +48,7 @@ class GpuOps final : public Ops {
   DType imported_dtype(DType stored, WeightRole role) const override;
   Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override;
   Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
-  Status finish_layer(TimeMix7& att, ChannelMix7&) override { return check_layer(att.ln1.weight.cols); }
+  Status finish_layer(TimeMix7& att, ChannelMix7&) override;
   Status finish_layer(TimeMix6& att, ChannelMix6&) override { return check_layer(att.ln1.weight.cols); }
 
   // ---- steps
@@ -97,6 +98,8 @@ class GpuOps final : public Ops {
                  Tensor v_first, const Projected7& p, StateField wkv, Tensor y, Tensor pending) override;
   void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                     Tensor pending, StateField ffn_shift) override;
+  Tensor block7(const Batch& batch, const Embedding& embedding, const Block7& block, Tensor x, Tensor pending,
+                const Block7Work& work, const Block7State& state) override;
   void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
               std::span<const Tensor, 5> mixed) override;
   void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
@@ -109,6 +112,8 @@ class GpuOps final : public Ops {
                Tensor pending) override;
   void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
                     StateField ffn_shift) override;
+  void read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
+                Tensor logits) override;
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
 
  private:
@@ -137,6 +142,13 @@ class GpuOps final : public Ops {
   // The beginning of each matrix, where the first is so large that the kernel which wants it cannot have all
   // of it on its way by itself.
   static gpu::Ahead bring_ahead(std::initializer_list<const Weight*> weights, int64_t most);
+
+  // A lone row: whether its kernels suit a block's weights, and the two halves of the block.
+  bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;
+  static gpu::Pair take_pair(Scratch& scratch, int64_t cols);
+  void time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
+                     const Block7Work& work, const Block7State& state);
+  void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift);
 
   // p.r, p.k, p.v and the first halves of the low-rank paths, in one launch.
   void first_products7(const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
@@ -170,6 +182,9 @@ class GpuOps final : public Ops {
     return own_products(gpu::RowsProducts(products.begin(), products.size()), scratch);
   }
 
+  // The same for one row, by linear_row.
+  bool stream_products(gpu::RowsProducts products);
+
   // The side queues run beside the main one until join.
   void fork();
   // For the first kernel behind all of them, which waits for more than the one in front and cannot start
@@ -197,7 +212,8 @@ class GpuOps final : public Ops {
   // Counts allocations and releases; outlives this object in the buffers that it gave away.
   std::shared_ptr<uint64_t> memory_ = std::make_shared<uint64_t>(0);
   Buffer counters_;
-  Buffer numbers_;  // the step's index arrays
+  Tensor lone_v_first_;  // the first block's values of a lone row, f32
+  Buffer numbers_;       // the step's index arrays
   InputStage input_stages_[kInputStages];
   int next_input_ = 0;
   gpu::StepPlan plan_;

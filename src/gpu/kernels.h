@@ -170,30 +170,6 @@ void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_
 void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
                     const Projected7&, int multiprocessors);
 
-// ---- attend_row7.cu
-// From the raw products r, k, v and the first halves of the low-rank paths to what the output product takes,
-// for few rows of which each is the only one of its sequence: low_rank_finish7 and wkv7 with its head end in
-// one. p.r, p.k and p.v are read; of what project7 leaves only v_first is written.
-bool suits_attend_row7(const TimeMix7&, bool first_block);
-void attend_row7(const Queue&, const Batch&, const TimeMix7&, bool first_block, Tensor v_first,
-                 const LowRows7&, const Projected7& p, StateField wkv, Tensor y, const Ahead& = {});
-
-// ---- ffn_row.cu: value @ relu²(key @ in) for one row, value stored transposed
-struct FfnRowPlan {
-  int64_t blocks = 0;  // 0: these matrices do not suit
-  size_t partial_bytes = 0;
-};
-// RWKV-6's gate, [C, C] as `weight`: the result is multiplied by sigmoid(weight @ in). `out` [1, C]: working
-// memory.
-struct FfnRowGate {
-  Tensor in;
-  Weight weight;
-  Tensor out;
-};
-FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate = {});
-void ffn_row(const Queue&, const FfnRowPlan&, Tensor in, const Weight& key, const Weight& value, Tensor out,
-             float* partial, const FfnRowGate& gate = {});  // partial: plan.partial_bytes
-
 // ---- low_rank6.cu: second halves of RWKV-6's low-rank paths, any number of rows
 bool suits_low_rank6(Tensor low, const Weight& second);
 // mixed[i] = z + (previous - z) * (mix row i + low part i @ mix_w2[i]^T); low [rows, 5 * Rm], tanh applied

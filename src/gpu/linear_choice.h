@@ -23,9 +23,6 @@ constexpr bool many_rows_pay(int64_t rows) {
   const int64_t in_tiles = (rows + kManyTileRows - 1) / kManyTileRows * kManyTileRows;
   return rows >= kLeastManyRows && rows * 16 > in_tiles * 15;
 }
-// Steps of at most this many rows take what lies between two large products in one kernel.
-constexpr int64_t kMostFusedRows = 1;
-
 // Slices of a tile's inputs: at most so many, each of at least so many inputs; what a block costs besides, in
 // inputs.
 constexpr int64_t kMostTileSlices = 16;

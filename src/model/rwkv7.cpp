@@ -78,21 +78,21 @@ Result<std::unique_ptr<Rwkv7>> Rwkv7::bind(Binder& binder, int64_t max_rows,
 
 void Rwkv7::step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) {
   const auto rows = [&](Tensor tensor) { return tensor.slice_rows(0, batch.rows); };
-  const Tensor x = rows(x_), v_first = rows(v_first_), y = rows(y_);
-  const Tensor mixed[6] = {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]),
-                           rows(mixed_[3]), rows(mixed_[4]), rows(mixed_[5])};
-  const auto& all = projected_;
-  const Projected7 p{rows(all.r), rows(all.k),  rows(all.v),    rows(all.g),
-                     rows(all.u), rows(all.kk), rows(all.alpha)};
-  const Tensor pending = rows(pending_);
-
+  const Projected7& p = projected_;
+  const Block7Work work{
+      {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]), rows(mixed_[4]), rows(mixed_[5])},
+      rows(v_first_),
+      {rows(p.r), rows(p.k), rows(p.v), rows(p.g), rows(p.u), rows(p.kk), rows(p.alpha)},
+      rows(y_),
+      rows(pending_)};
+  const Tensor x = rows(x_);
+  Tensor pending;
   ops().embed(batch, stack_.embedding, x);
   for (size_t i = 0; i < stack_.layers.size(); i++) {
     const auto& [att, ffn] = stack_.layers[i];
     const auto layer = static_cast<int64_t>(i);
-    ops().enter7(batch, att, x, i == 0 ? Tensor{} : pending, state.att_shift(layer), mixed);
-    ops().time_mix7(batch, att, mixed, i == 0, v_first, p, state.wkv(layer), y, pending);
-    ops().channel_mix7(batch, stack_.embedding, ffn, x, pending, state.ffn_shift(layer));
+    pending = ops().block7(batch, stack_.embedding, {att, ffn, i == 0}, x, pending, work,
+                           {state.att_shift(layer), state.wkv(layer), state.ffn_shift(layer)});
   }
   if (batch.wanted > 0) ops().read_out(batch, stack_.head, x, pending, hidden, logits);
 }

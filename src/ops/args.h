@@ -3,6 +3,9 @@
 // widths. Vectors are f32 tensors [1, n]; matrices are Weights [out, in] whatever the file's orientation was.
 #pragma once
 
+#include <array>
+
+#include "ops/state.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
 
@@ -97,6 +100,23 @@ struct Projected7 {
       u;  // decay before its activation: w = exp(-exp(-0.5) * sigmoid(u)), evaluated in f32 by the recurrence
   Tensor kk;     // normalised per head, from k before `alpha` touched it
   Tensor alpha;  // in-context learning rate, (0, 1)
+};
+
+// One block of RWKV-7, its place in the state, and working memory for it: [rows, C] each, in the activation
+// type. v_first is what the first block leaves for the others.
+struct Block7 {
+  const TimeMix7& att;
+  const ChannelMix7& ffn;
+  bool first;
+};
+struct Block7State {
+  StateField att_shift, wkv, ffn_shift;
+};
+struct Block7Work {
+  std::array<Tensor, 6> mixed;
+  Tensor v_first;
+  Projected7 p;
+  Tensor y, pending;
 };
 
 // What project6 leaves for recur6 and leave6; all [rows, C] in the activation type.

@@ -151,6 +151,11 @@ class Ops {
   virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                             Tensor pending, StateField ffn_shift);
 
+  // A whole block: enter7, time_mix7 and channel_mix7. Returns what is then still to be added to x:
+  // work.pending, or nothing where a backend has added it.
+  virtual Tensor block7(const Batch& batch, const Embedding& embedding, const Block7& block, Tensor x,
+                        Tensor pending, const Block7Work& work, const Block7State& state);
+
   // x += pending; data-dependent mixes in the order w k v r g
   virtual void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
                       std::span<const Tensor, 5> mixed);

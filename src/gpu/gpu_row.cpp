@@ -1,0 +1,93 @@
+// A lone row through a block of RWKV-7: kernels of its own that keep what f32 has between them and add to the
+// residual stream at once.
+#include "base/check.h"
+#include "gpu/gpu_ops.h"
+#include "gpu/linear_choice.h"
+#include "gpu/row_kernels.h"
+
+namespace fulmar {
+
+using gpu::Epilogue;
+using gpu::Pair;
+using gpu::RowMix;
+using gpu::RowProduct;
+
+Pair GpuOps::take_pair(Scratch& scratch, int64_t cols) {
+  return {scratch.take(1, cols), scratch.take(1, cols)};
+}
+
+bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const {
+  for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
+    if (path == &att.v && first_block) continue;
+    if (!gpu::suits_linear_row(path->first)) return false;
+  }
+  return gpu::suits_linear_row(att.receptance) && gpu::suits_linear_row(att.output) &&
+         gpu::suits_attend_row7(att, first_block) && !ffn.deep_embed &&
+         gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors).blocks > 0;
+}
+
+Tensor GpuOps::block7(const Batch& batch, const Embedding& embedding, const Block7& block, Tensor x,
+                      Tensor pending, const Block7Work& work, const Block7State& state) {
+  const auto& [att, ffn, first_block] = block;
+  if (batch.rows != 1 || !pending.empty() || !suits_row7(att, ffn, first_block)) {
+    return Ops::block7(batch, embedding, block, x, pending, work, state);
+  }
+  time_mix_row7(batch, att, first_block, x, work, state);
+  channel_mix_row7(batch, ffn, x, state.ffn_shift);
+  return {};
+}
+
+void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
+                           const Block7Work& work, const Block7State& state) {
+  Scratch scratch(*this);
+  RowMix mixes[6];
+  for (int i = 0; i < 6; i++) mixes[i] = {att.mix.row<float>(i), take_pair(scratch, x.cols)};
+  gpu::enter_row(queue_, batch, att.ln1, x, state.att_shift, mixes,
+                 bring_ahead({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
+                             gpu::kAheadSquare));
+
+  const auto wide = [&] { return scratch.take(1, x.cols, DType::f32); };
+  const gpu::RowValues7 values{wide(), wide(), wide(), lone_v_first_, work.v_first};
+  const auto low = [&](const LowRank& path) { return take_pair(scratch, path.first.out); };
+  const gpu::LowPairs7 lows{low(att.w), low(att.a), first_block ? Pair{} : low(att.v), low(att.g)};
+  const Pair &r = mixes[0].out, &w = mixes[1].out, &k = mixes[2].out, &v = mixes[3].out, &a = mixes[4].out,
+             &g = mixes[5].out;
+  const RowProduct products[] = {{r, att.receptance, {values.r, {}}},
+                                 {k, att.key, {values.k, {}}},
+                                 {v, att.value, {values.v, {}}},
+                                 {g, att.g.first, lows.g, Epilogue::sigmoid},
+                                 {w, att.w.first, lows.w, Epilogue::tanh},
+                                 {a, att.a.first, lows.a},
+                                 {v, att.v.first, lows.v}};
+  const size_t count = std::size(products) - (first_block ? 1 : 0);
+  gpu::linear_row(queue_, {products, count}, facts_.multiprocessors);
+
+  const Pair y = take_pair(scratch, x.cols);
+  gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
+                   bring_ahead({&att.output}, gpu::kAheadSquare));
+  const RowProduct output[] = {{y, att.output, {x, {}}, Epilogue::none, true}};
+  gpu::linear_row(queue_, output, facts_.multiprocessors);
+}
+
+void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift) {
+  Scratch scratch(*this);
+  const RowMix mix{ffn.mix.as<float>(), take_pair(scratch, x.cols)};
+  gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1}, bring_ahead({&ffn.key}, gpu::kAheadKey));
+  const gpu::FfnRowPlan plan = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors);
+  const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
+  gpu::ffn_row(queue_, plan, mix.out, ffn.key, ffn.value, x, partial.as<float>());
+}
+
+void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
+                      Tensor logits) {
+  if (batch.rows != 1 || !pending.empty() || !gpu::suits_linear_row(head.matrix)) {
+    return Ops::read_out(batch, head, x, pending, hidden, logits);
+  }
+  Scratch scratch(*this);
+  const RowMix normed{nullptr, {hidden, scratch.take(1, x.cols)}};
+  gpu::enter_row(queue_, batch, head.ln_out, x, {}, {&normed, 1});
+  const RowProduct product[] = {{normed.out, head.matrix, {logits, {}}}};
+  gpu::linear_row(queue_, product, facts_.multiprocessors);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,147 @@
+// Products of one row: as many blocks as run at once stream equal shares of all matrices, each a piece of
+// memory without gaps. What is left after whole tiles goes round by halves, so that no block has much more to
+// do.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/epilogue.h"
+#include "gpu/pair.h"
+#include "gpu/row_kernels.h"
+#include "gpu/row_stream.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kMostTiles = 17;  // of a block
+
+template <class T>
+struct Product {
+  const T *in, *left;  // [K]
+  const T* weight;     // [outs, K]
+  float* wide;         // [outs] f32, or
+  PairPointers<T> out;
+  int outs;
+  int first_tile;
+  bool adds;
+  Epilogue epilogue;
+};
+
+template <class T>
+struct Products {
+  int count, k, tiles;
+  float left_factor;
+  Product<T> each[kMostProducts];
+};
+
+template <class T>
+__device__ __forceinline__ const Product<T>& product_of(const Products<T>& products, int tile) {
+  int index = 0;
+  while (index + 1 < products.count && tile >= products.each[index + 1].first_tile) index++;
+  return products.each[index];
+}
+
+// A block's tiles: `whole` that follow one another, and perhaps one more or half of one.
+struct Share {
+  int whole, last, half;  // last: a tile or -1; half: 0 or 1 of it, or -1 for both
+  __device__ explicit Share(int tiles) {
+    const int block = blockIdx.x, blocks = gridDim.x;
+    whole = tiles / blocks;
+    const int rest = tiles % blocks;
+    const bool halves = 2 * rest <= blocks;
+    half = halves ? block % 2 : -1;
+    last = whole * blocks + (halves ? block / 2 : block);
+    if (last >= tiles) last = -1;
+  }
+  __device__ int count() const { return whole + (last >= 0 ? 1 : 0); }
+  __device__ int tile(int i) const { return i < whole ? static_cast<int>(blockIdx.x) * whole + i : last; }
+  __device__ bool is_half(int i) const { return i == whole && half >= 0; }
+  // The first output of tile i that is the block's, within the tile.
+  __device__ int begin(int i) const { return is_half(i) ? half * kTileHalf : 0; }
+};
+
+template <class T>
+__device__ void put(const Product<T>& product, int out, float x) {
+  x = finish(product.epilogue, x);
+  if (product.adds) {
+    atomicAdd(product.wide + out,
+              x);  // nobody else writes it: a way to add without waiting for what is there
+  } else if (product.wide != nullptr) {
+    product.wide[out] = x;
+  } else if (product.out.left != nullptr) {
+    store(product.out, out, x);
+  } else {
+    product.out.high[out] = from_float<T>(x);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kStreamThreads, 2)
+    linear_row_kernel(const __grid_constant__ Products<T> products) {
+  __shared__ float part[kStreamWarps][kMostTiles * kStreamTile];
+  extern __shared__ uint4 inputs[];
+  const Share share(products.tiles);
+  let_next_start();
+  // Rows that no matrix has repeat its last one; nobody takes what comes of them.
+  const auto tile_of = [&](int i) -> StreamTile<T> {
+    const Product<T>& product = product_of(products, share.tile(i));
+    const int first = (share.tile(i) - product.first_tile) * kStreamTile + share.begin(i);
+    const auto row = [&](int out) {
+      return product.weight + static_cast<int64_t>(min(out, product.outs - 1)) * products.k;
+    };
+    const int low = first + stream_row_of_lane();
+    return {row(low), share.is_half(i) ? nullptr : row(low + kTileHalf), product.in, product.left};
+  };
+  stream_row<T>(tile_of, share.count(), products.k, products.left_factor, inputs, part);
+  __syncthreads();
+  for (int at = threadIdx.x; at < share.count() * kStreamTile; at += kStreamThreads) {
+    const int i = at / kStreamTile, of_tile = at % kStreamTile;
+    if (share.is_half(i) && of_tile >= kTileHalf) continue;
+    const Product<T>& product = product_of(products, share.tile(i));
+    const int out = (share.tile(i) - product.first_tile) * kStreamTile + share.begin(i) + of_tile;
+    if (out < product.outs) put(product, out, stream_sum(part, at, products.k));
+  }
+}
+
+}  // namespace
+
+bool suits_linear_row(const Weight& weight) {
+  return !weight.transposed && weight.in % kStreamPiece == 0 &&
+         stream_shared_bytes(weight.in) <= kMostStreamShared &&
+         reinterpret_cast<uintptr_t>(weight.data) % 16 == 0;
+}
+
+void linear_row(const Queue& queue, std::span<const RowProduct> list, int multiprocessors) {
+  FULMAR_CHECK(list.size() <= kMostProducts);
+  with_activation(list.front().in.high.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    Products<T> products{};
+    products.k = static_cast<int>(list.front().weight.in);
+    const bool pairs = !list.front().in.left.empty();
+    products.left_factor = pairs ? 1.0f / kLeftScale<T> : 0.0f;
+    for (const RowProduct& one : list) {
+      FULMAR_CHECK(one.weight.in == products.k && suits_linear_row(one.weight));
+      const bool wide = one.out.high.dtype == DType::f32;
+      FULMAR_CHECK((wide || !one.adds) && pairs == !one.in.left.empty());
+      products.each[products.count++] = {
+          one.in.high.as<const T>(),
+          one.in.left.as<const T>(),
+          static_cast<const T*>(one.weight.data),
+          wide ? one.out.high.as<float>() : nullptr,
+          {wide ? nullptr : one.out.high.as<T>(), wide ? nullptr : one.out.left.as<T>()},
+          static_cast<int>(one.weight.out),
+          products.tiles,
+          one.adds,
+          one.epilogue};
+      products.tiles += static_cast<int>((one.weight.out + kStreamTile - 1) / kStreamTile);
+    }
+    const int64_t resident = 2 * multiprocessors, tiles = products.tiles, most = kMostTiles - 1;
+    const int64_t blocks = std::max(std::min(resident, 2 * tiles), (tiles + most - 1) / most);
+    const size_t shared = stream_shared_bytes(products.k);
+    allow_shared(linear_row_kernel<T>, kMostStreamShared);
+    launch(queue, linear_row_kernel<T>, dim3(static_cast<unsigned>(blocks)), dim3(kStreamThreads), shared,
+           products);
+  });
+}
+
+}  // namespace fulmar::gpu
