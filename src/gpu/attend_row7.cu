@@ -42,6 +42,8 @@ struct Arguments {
   float* v_first;
   T* v_first_narrow;
   PairPointers<T> y;
+  const float* z;  // [C], or null: what is carried on
+  Slots<float> carry;
 };
 
 struct alignas(16) Shared {
@@ -233,6 +235,9 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   multiply_pieces<T>(weights, role, rank, shared);
   __syncthreads();
+  if (a.z != nullptr && threadIdx.x < kHeadSize) {
+    a.carry[a.batch.slot[0]][channel + threadIdx.x] = a.z[channel + threadIdx.x];
+  }
   if (warp == kChannelWarp) own = prepare(a, channel, own, v_first, shared);
   __syncthreads();
   if (threadIdx.x < kStateThreads) {
@@ -261,7 +266,7 @@ bool suits_attend_row7(const TimeMix7& att, bool first_block) {
 
 void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bool first_block,
                  const LowPairs7& lows, const RowValues7& values, StateField wkv, const Pair& y,
-                 const Ahead& ahead) {
+                 const Ahead& ahead, const CarryOn& on) {
   FULMAR_CHECK(batch.rows == 1 && suits_attend_row7(att, first_block));
   const Pair* low[kPaths] = {&lows.w, &lows.a, &lows.v, &lows.g};
   const LowRank* paths[kPaths] = {&att.w, &att.a, &att.v, &att.g};
@@ -287,6 +292,8 @@ void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bo
     a.v_first = values.v_first.as<float>();
     a.v_first_narrow = values.v_first_narrow.as<T>();
     a.y = {y.high.as<T>(), y.left.as<T>()};
+    a.z = on.z.as<const float>();
+    a.carry = slots_of<float>(on.carry);
     const dim3 grid(a.heads + (ahead.bytes[0] > 0 ? kAheadBlocks : 0));
     if (wkv.dtype == DType::f32) {
       launch(queue, attend_row7_kernel<T, float>, grid, dim3(kThreads), 0, a, slots_of<float>(wkv), ahead);

@@ -6,9 +6,8 @@
 #include <type_traits>
 
 #include "base/check.h"
-#include "gpu/pair.h"
 #include "gpu/row_kernels.h"
-#include "gpu/row_stream.h"
+#include "gpu/row_norm.h"
 
 namespace fulmar::gpu {
 
@@ -29,6 +28,8 @@ struct Arguments {
   const T *gate_in, *gate_weight;  // [K]; [C, K]
   T* gate;                         // [C], before its activation
   int gate_tiles;                  // C / 16, or 0
+  Norming norm;                    // where inputs are made
+  const float* mix;                // [K]
 };
 
 using Parts = float[kStreamWarps][kMostTiles * kTileOut];
@@ -50,17 +51,33 @@ struct Share {
   __device__ int gate(int i) const { return gate_first + (i - keys) * static_cast<int>(gridDim.x); }
 };
 
+enum class Inputs : uint8_t { stored, gated, made };  // gated: stored, and a gate comes along
+
 // The block's tiles of the key matrix, then of the gate's.
-template <class T, bool kGated>
-__device__ void stream_keys(const Arguments<T>& a, const Share& share, uint4* inputs, Parts& part) {
+template <class T, Inputs kInputs>
+__device__ void stream_keys(const Arguments<T>& a, const Share& share, uint4* shared, Parts& part) {
+  const auto is_gate = [&](int i) { return kInputs == Inputs::gated && i >= share.keys; };
   const auto tile_of = [&](int i) -> StreamTile<T> {
-    const bool gate = kGated && i >= share.keys;
-    const int64_t row = (gate ? share.gate(i) : share.first + i) * kTileOut + stream_row_of_lane();
-    const T* low = (gate ? a.gate_weight : a.key) + row * a.k;
-    return {low, low + static_cast<int64_t>(kTileHalf) * a.k, gate ? a.gate_in : a.in,
-            gate ? nullptr : a.left};
+    const int64_t row = (is_gate(i) ? share.gate(i) : share.first + i) * kTileOut + stream_row_of_lane();
+    const T* low = (is_gate(i) ? a.gate_weight : a.key) + row * a.k;
+    return {low, low + static_cast<int64_t>(kTileHalf) * a.k};
   };
-  stream_row<T>(tile_of, share.keys + (kGated ? share.gates : 0), a.k, a.left_factor, inputs, part);
+  const auto stream = [&](auto& inputs) {
+    const int tiles = share.keys + (kInputs == Inputs::gated ? share.gates : 0);
+    stream_row<T>(tile_of, inputs, tiles, a.k, a.left_factor, part);
+  };
+  if constexpr (kInputs == Inputs::made) {
+    const NormedRow row = a.norm.here();
+    const float* const mix[1] = {a.mix};
+    MadeInputs<T, 1> made(row, mix, shared);
+    stream(made);
+  } else {
+    const auto source = [&](int i) -> PairSource<T> {
+      return is_gate(i) ? PairSource<T>{a.gate_in, nullptr} : PairSource<T>{a.in, a.left};
+    };
+    StoredInputs<T, decltype(source)> stored(source, shared);
+    stream(stored);
+  }
 }
 
 // Hidden channels of the block that relu² has left something of: their numbers and values, in order.
@@ -70,13 +87,14 @@ struct Kept {
   float value[kMostTiles * kTileOut];
 };
 
-template <class T, bool kGated>
+template <class T, Inputs kInputs>
 __device__ void keep_channels(const Arguments<T>& a, const Share& share, const Parts& part, Kept& kept) {
   static_assert(kThreads == kMostTiles * kTileOut);
   __shared__ int warp_count[kStreamWarps];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int tile = threadIdx.x / kTileOut, out = threadIdx.x % kTileOut;
-  const bool key = tile < share.keys, gate = kGated && !key && tile < share.keys + share.gates;
+  const bool key = tile < share.keys,
+             gate = kInputs == Inputs::gated && !key && tile < share.keys + share.gates;
   float x = key || gate ? stream_sum(part, static_cast<int>(threadIdx.x), a.k) : 0.0f;
   if (gate) {
     a.gate[share.gate(tile) * kTileOut + out] = from_float<T>(x);
@@ -142,16 +160,16 @@ __device__ void multiply_values(const Arguments<T>& a, const Kept& kept) {
   }
 }
 
-template <class T, int kVectors, bool kGated>
+template <class T, int kVectors, Inputs kInputs>
 __global__ void __launch_bounds__(kThreads, 2) ffn_row_kernel(const __grid_constant__ Arguments<T> a) {
   __shared__ Parts part;
   __shared__ Kept kept;
   let_next_start();
-  extern __shared__ uint4 inputs[];
+  extern __shared__ uint4 shared[];
   const Share share(a);
-  stream_keys<T, kGated>(a, share, inputs, part);
+  stream_keys<T, kInputs>(a, share, shared, part);
   __syncthreads();
-  keep_channels<T, kGated>(a, share, part, kept);
+  keep_channels<T, kInputs>(a, share, part, kept);
   multiply_values<T, kVectors>(a, kept);
 }
 
@@ -160,31 +178,43 @@ constexpr int kSumLanes = kSumOuts / 4;           // threads that hold them
 constexpr int kSumGroups = kThreads / kSumLanes;  // of parts
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    ffn_row_sum_kernel(const float* partial, int parts, int cols, const T* gate, T* out, float* x) {
+struct Sum {
+  const float* parts;  // [count, cols]
+  int count, cols;
+  const T* gate;   // [cols], or null
+  T* out;          // [cols], or
+  float* x;        // [cols], to which the sum is added
+  const float* z;  // [cols], or null: what is carried on
+  Slots<float> carry;
+  const int32_t* slot;
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) sum_parts_kernel(const __grid_constant__ Sum<T> a) {
   __shared__ float group_sum[kSumGroups][kSumOuts];
   const int lane = threadIdx.x % kSumLanes, group = threadIdx.x / kSumLanes, first = blockIdx.x * kSumOuts;
   let_next_start();
   wait_for_previous();
-  const int c = first + threadIdx.x;
   Float4 sum{};
 #pragma unroll 9
-  for (int i = group; i < parts; i += kSumGroups) {
-    const Float4 v = load4(partial + static_cast<int64_t>(i) * cols + first + lane * 4);
+  for (int i = group; i < a.count; i += kSumGroups) {
+    const Float4 v = load4(a.parts + static_cast<int64_t>(i) * a.cols + first + lane * 4);
 #pragma unroll
     for (int e = 0; e < 4; e++) sum.x[e] += v.x[e];
   }
   store4(&group_sum[group][lane * 4], sum);
   __syncthreads();
   if (threadIdx.x >= kSumOuts) return;
+  const int c = first + threadIdx.x;
+  if (a.z != nullptr) a.carry[a.slot[0]][c] = a.z[c];
   float total = 0;
 #pragma unroll
   for (int i = 0; i < kSumGroups; i++) total += group_sum[i][threadIdx.x];
-  if (gate != nullptr) total *= sigmoid(to_float(gate[c]));
-  if (x != nullptr) {
-    atomicAdd(x + c, total);  // nobody else writes it: a way to add without waiting for what is there
+  if (a.gate != nullptr) total *= sigmoid(to_float(a.gate[c]));
+  if (a.x != nullptr) {
+    atomicAdd(a.x + c, total);  // nobody else writes it: a way to add without waiting for what is there
   } else {
-    out[c] = from_float<T>(total);
+    a.out[c] = from_float<T>(total);
   }
 }
 
@@ -201,52 +231,64 @@ FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocess
   const int64_t tiles = (key.out + gate.out) / kTileOut;
   plan.blocks =
       std::max<int64_t>(std::min<int64_t>(2 * multiprocessors, tiles), (tiles + kMostTiles - 1) / kMostTiles);
-  plan.partial_bytes = static_cast<size_t>(plan.blocks * value.out) * sizeof(float);
   return plan;
 }
 
-void ffn_row(const Queue& queue, const FfnRowPlan& plan, const Pair& in, const Weight& key,
-             const Weight& value, Tensor out, float* partial, const FfnRowGate& gate) {
-  FULMAR_CHECK(in.high.rows == 1 && plan.blocks > 0);
-  const bool gated = gate.in.data != nullptr;
-  FULMAR_CHECK(!gated || (gate.weight.in == key.in && gate.weight.out == value.out && in.left.empty()));
-  const bool adds = out.dtype == DType::f32;
-  with_activation(in.high.dtype, [&](auto sample) {
+void ffn_row(const Queue& queue, const FfnRowPlan& plan, const FfnRow& row, Tensor parts) {
+  const Weight &key = row.key, &value = row.value;
+  const bool made = row.norm.norm != nullptr, gated = row.gate.in.data != nullptr;
+  FULMAR_CHECK(plan.blocks > 0 && parts.rows == plan.blocks && parts.cols == value.out && parts.contiguous());
+  FULMAR_CHECK(!gated || (row.gate.weight.in == key.in && row.gate.weight.out == value.out));
+  FULMAR_CHECK(!made || (!gated && key.in <= kMostMadeCols && value.out <= kMostMadeCols));
+  with_activation(activation_of(key), [&](auto sample) {
     using T = decltype(sample);
-    const Arguments<T> a{in.high.as<const T>(),
-                         in.left.as<const T>(),
-                         static_cast<const T*>(key.data),
-                         static_cast<const T*>(value.data),
-                         in.left.empty() ? 0.0f : 1.0f / kLeftScale<T>,
-                         partial,
-                         static_cast<int>(key.in),
-                         static_cast<int>(value.out),
-                         static_cast<int>(key.out / kTileOut),
-                         gate.in.as<const T>(),
-                         static_cast<const T*>(gate.weight.data),
-                         gate.out.as<T>(),
-                         static_cast<int>((gated ? gate.weight.out : 0) / kTileOut)};
-    const dim3 grid(static_cast<unsigned>(plan.blocks)), block(kThreads);
-    const int64_t vectors = (value.out + kThreads * kVector - 1) / (kThreads * kVector);
-    const size_t shared = stream_shared_bytes(key.in);
+    Arguments<T> a{row.in.high.as<const T>(),
+                   row.in.left.as<const T>(),
+                   static_cast<const T*>(key.data),
+                   static_cast<const T*>(value.data),
+                   made || !row.in.left.empty() ? 1.0f / kLeftScale<T> : 0.0f,
+                   parts.as<float>(),
+                   static_cast<int>(key.in),
+                   static_cast<int>(value.out),
+                   static_cast<int>(key.out / kTileOut),
+                   row.gate.in.as<const T>(),
+                   static_cast<const T*>(row.gate.weight.data),
+                   row.gate.out.as<T>(),
+                   static_cast<int>((gated ? row.gate.weight.out : 0) / kTileOut)};
+    if (made) a.norm = norming_of(row.norm), a.mix = row.mix;
     const auto start = [&](void (*kernel)(Arguments<T>)) {
       allow_shared(kernel, kMostStreamShared);
-      launch(queue, kernel, grid, block, shared, a);
+      launch(queue, kernel, dim3(static_cast<unsigned>(plan.blocks)), dim3(kThreads),
+             stream_shared_bytes(key.in), a);
     };
     const auto with = [&](auto each) {
-      gated ? start(ffn_row_kernel<T, each(), true>) : start(ffn_row_kernel<T, each(), false>);
+      gated ? start(ffn_row_kernel<T, each(), Inputs::gated>)
+            : start(ffn_row_kernel<T, each(), Inputs::stored>);
     };
     using std::integral_constant;
-    if (vectors == 1) {
+    const int64_t vectors = (value.out + kThreads * kVector - 1) / (kThreads * kVector);
+    if (made) {
+      start(ffn_row_kernel<T, 1, Inputs::made>);
+    } else if (vectors == 1) {
       with(integral_constant<int, 1>{});
     } else if (vectors == 2) {
       with(integral_constant<int, 2>{});
     } else {
       with(integral_constant<int, 4>{});
     }
-    launch(queue, ffn_row_sum_kernel<T>, dim3(static_cast<unsigned>(value.out / kSumOuts)), block, 0, partial,
-           static_cast<int>(plan.blocks), static_cast<int>(value.out), gate.out.as<const T>(),
-           adds ? nullptr : out.as<T>(), adds ? out.as<float>() : nullptr);
+  });
+}
+
+void sum_parts(const Queue& queue, Tensor parts, Tensor out, const FfnRowGate& gate, const CarryOn& on) {
+  const bool adds = out.dtype == DType::f32;
+  FULMAR_CHECK(parts.cols % kSumOuts == 0 && parts.contiguous() && (!adds || gate.out.empty()));
+  with_activation(adds ? DType::f16 : out.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    const Sum<T> sum{parts.as<const float>(), static_cast<int>(parts.rows), static_cast<int>(parts.cols),
+                     gate.out.as<const T>(),  adds ? nullptr : out.as<T>(), adds ? out.as<float>() : nullptr,
+                     on.z.as<const float>(),  slots_of<float>(on.carry),    on.slot};
+    launch(queue, sum_parts_kernel<T>, dim3(static_cast<unsigned>(parts.cols / kSumOuts)), dim3(kThreads), 0,
+           sum);
   });
 }
 

@@ -207,9 +207,10 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
   enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false, next);
   const gpu::FfnRowPlan row = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
   if (x.rows == 1 && row.blocks > 0) {
-    const Tensor partial = scratch.take(1, static_cast<int64_t>(row.partial_bytes), DType::u8);
-    return gpu::ffn_row(queue_, row, {for_key, {}}, ffn.key, ffn.value, pending, partial.as<float>(),
-                        {for_gate, ffn.receptance, gate});
+    const Tensor parts = scratch.take(row.blocks, x.cols, DType::f32);
+    const gpu::FfnRowGate by{for_gate, ffn.receptance, gate};
+    gpu::ffn_row(queue_, row, {{for_key, {}}, ffn.key, ffn.value, by, {}}, parts);
+    return gpu::sum_parts(queue_, parts, pending, by);
   }
   if (few_rows(for_key, ffn.key) && few_rows(for_gate, ffn.receptance)) {
     gpu::linear_rows(queue_,

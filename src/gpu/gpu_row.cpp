@@ -37,45 +37,67 @@ Tensor GpuOps::block7(const Batch& batch, const Embedding& embedding, const Bloc
   return {};
 }
 
+// The six mixes of a row: stored by a kernel in front, or, where `norm` is set, made by whoever takes them.
+struct GpuOps::RowInputs {
+  RowMix mix[6];
+  gpu::RowNorm norm;
+
+  RowProduct product(int i, const Weight& weight, const Pair& out, Epilogue epilogue = Epilogue::none) const {
+    return {mix[i].out, weight, out, epilogue, false, mix[i].mix};
+  }
+};
+
 void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
                            const Block7Work& work, const Block7State& state) {
   Scratch scratch(*this);
-  RowMix mixes[6];
-  for (int i = 0; i < 6; i++) mixes[i] = {att.mix.row<float>(i), take_pair(scratch, x.cols)};
-  gpu::enter_row(queue_, batch, att.ln1, x, state.att_shift, mixes,
-                 bring_ahead({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
-                             gpu::kAheadSquare));
-
+  RowInputs in;
+  for (int i = 0; i < 6; i++) in.mix[i].mix = att.mix.row<float>(i);
   const auto wide = [&] { return scratch.take(1, x.cols, DType::f32); };
   const gpu::RowValues7 values{wide(), wide(), wide(), lone_v_first_, work.v_first};
   const auto low = [&](const LowRank& path) { return take_pair(scratch, path.first.out); };
   const gpu::LowPairs7 lows{low(att.w), low(att.a), first_block ? Pair{} : low(att.v), low(att.g)};
-  const Pair &r = mixes[0].out, &w = mixes[1].out, &k = mixes[2].out, &v = mixes[3].out, &a = mixes[4].out,
-             &g = mixes[5].out;
-  const RowProduct products[] = {{r, att.receptance, {values.r, {}}},
-                                 {k, att.key, {values.k, {}}},
-                                 {v, att.value, {values.v, {}}},
-                                 {g, att.g.first, lows.g, Epilogue::sigmoid},
-                                 {w, att.w.first, lows.w, Epilogue::tanh},
-                                 {a, att.a.first, lows.a},
-                                 {v, att.v.first, lows.v}};
-  const size_t count = std::size(products) - (first_block ? 1 : 0);
-  gpu::linear_row(queue_, {products, count}, facts_.multiprocessors);
+  const auto products = [&](auto&& run) {
+    const RowProduct list[] = {in.product(0, att.receptance, {values.r, {}}),
+                               in.product(2, att.key, {values.k, {}}),
+                               in.product(3, att.value, {values.v, {}}),
+                               in.product(5, att.g.first, lows.g, Epilogue::sigmoid),
+                               in.product(1, att.w.first, lows.w, Epilogue::tanh),
+                               in.product(4, att.a.first, lows.a),
+                               in.product(3, att.v.first, lows.v)};
+    return run(std::span(list, std::size(list) - (first_block ? 1 : 0)));
+  };
+  const int multiprocessors = facts_.multiprocessors;
+  if (products([&](auto list) { return gpu::suits_made_inputs(list, multiprocessors); })) {
+    in.norm = {&att.ln1, x, state.att_shift, batch.slot, wide()};
+  } else {
+    for (RowMix& mix : in.mix) mix.out = take_pair(scratch, x.cols);
+    gpu::enter_row(queue_, batch, att.ln1, x, state.att_shift, in.mix,
+                   bring_ahead({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
+                               gpu::kAheadSquare));
+  }
+  products([&](auto list) { gpu::linear_row(queue_, list, multiprocessors, in.norm); });
 
   const Pair y = take_pair(scratch, x.cols);
   gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
-                   bring_ahead({&att.output}, gpu::kAheadSquare));
+                   bring_ahead({&att.output}, gpu::kAheadSquare), {in.norm.z, state.att_shift});
   const RowProduct output[] = {{y, att.output, {x, {}}, Epilogue::none, true}};
-  gpu::linear_row(queue_, output, facts_.multiprocessors);
+  gpu::linear_row(queue_, output, multiprocessors);
 }
 
 void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift) {
   Scratch scratch(*this);
-  const RowMix mix{ffn.mix.as<float>(), take_pair(scratch, x.cols)};
-  gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1}, bring_ahead({&ffn.key}, gpu::kAheadKey));
+  gpu::FfnRow row{{}, ffn.key, ffn.value, {}, {}, ffn.mix.as<float>()};
+  if (x.cols <= gpu::kMostMadeCols) {
+    row.norm = {&ffn.ln2, x, ffn_shift, batch.slot, scratch.take(1, x.cols, DType::f32)};
+  } else {
+    row.in = take_pair(scratch, x.cols);
+    const RowMix mix{row.mix, row.in};
+    gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1}, bring_ahead({&ffn.key}, gpu::kAheadKey));
+  }
   const gpu::FfnRowPlan plan = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors);
-  const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
-  gpu::ffn_row(queue_, plan, mix.out, ffn.key, ffn.value, x, partial.as<float>());
+  const Tensor parts = scratch.take(plan.blocks, x.cols, DType::f32);
+  gpu::ffn_row(queue_, plan, row, parts);
+  gpu::sum_parts(queue_, parts, x, {}, {row.norm.z, ffn_shift, batch.slot});
 }
 
 void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,

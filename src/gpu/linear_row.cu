@@ -5,9 +5,8 @@
 
 #include "base/check.h"
 #include "gpu/epilogue.h"
-#include "gpu/pair.h"
 #include "gpu/row_kernels.h"
-#include "gpu/row_stream.h"
+#include "gpu/row_norm.h"
 
 namespace fulmar::gpu {
 
@@ -17,7 +16,8 @@ constexpr int kMostTiles = 17;  // of a block
 
 template <class T>
 struct Product {
-  const T *in, *left;  // [K]
+  const T *in, *left;  // [K], or
+  const float* mix;    // [K]
   const T* weight;     // [outs, K]
   float* wide;         // [outs] f32, or
   PairPointers<T> out;
@@ -75,24 +75,45 @@ __device__ void put(const Product<T>& product, int out, float x) {
   }
 }
 
-template <class T>
+int tiles_of(const Weight& weight) { return static_cast<int>((weight.out + kStreamTile - 1) / kStreamTile); }
+
+template <class T, bool kMade>
 __global__ void __launch_bounds__(kStreamThreads, 2)
-    linear_row_kernel(const __grid_constant__ Products<T> products) {
+    linear_row_kernel(const __grid_constant__ Products<T> products, const __grid_constant__ Norming norm) {
   __shared__ float part[kStreamWarps][kMostTiles * kStreamTile];
-  extern __shared__ uint4 inputs[];
+  extern __shared__ uint4 shared[];
   const Share share(products.tiles);
   let_next_start();
+  const auto product_of_tile = [&](int i) -> const Product<T>& {
+    return product_of(products, share.tile(i));
+  };
   // Rows that no matrix has repeat its last one; nobody takes what comes of them.
   const auto tile_of = [&](int i) -> StreamTile<T> {
-    const Product<T>& product = product_of(products, share.tile(i));
+    const Product<T>& product = product_of_tile(i);
     const int first = (share.tile(i) - product.first_tile) * kStreamTile + share.begin(i);
     const auto row = [&](int out) {
       return product.weight + static_cast<int64_t>(min(out, product.outs - 1)) * products.k;
     };
     const int low = first + stream_row_of_lane();
-    return {row(low), share.is_half(i) ? nullptr : row(low + kTileHalf), product.in, product.left};
+    return {row(low), share.is_half(i) ? nullptr : row(low + kTileHalf)};
   };
-  stream_row<T>(tile_of, share.count(), products.k, products.left_factor, inputs, part);
+  const auto stream = [&](auto& from) {
+    stream_row<T>(tile_of, from, share.count(), products.k, products.left_factor, part);
+  };
+  if constexpr (kMade) {
+    // Of the block's tiles, all but the last are of the first one's product.
+    const Product<T>&one = product_of_tile(0), &other = product_of_tile(max(share.count() - 1, 0));
+    const NormedRow row = norm.here();
+    const float* const mix[2] = {one.mix, other.mix};
+    MadeInputs<T, 2> made(row, mix, shared, share.count() - 1);
+    stream(made);
+  } else {
+    const auto source = [&](int i) -> PairSource<T> {
+      return {product_of_tile(i).in, product_of_tile(i).left};
+    };
+    StoredInputs<T, decltype(source)> stored(source, shared);
+    stream(stored);
+  }
   __syncthreads();
   for (int at = threadIdx.x; at < share.count() * kStreamTile; at += kStreamThreads) {
     const int i = at / kStreamTile, of_tile = at % kStreamTile;
@@ -111,36 +132,63 @@ bool suits_linear_row(const Weight& weight) {
          reinterpret_cast<uintptr_t>(weight.data) % 16 == 0;
 }
 
-void linear_row(const Queue& queue, std::span<const RowProduct> list, int multiprocessors) {
+namespace {
+
+template <class T>
+Products<T> products_of(std::span<const RowProduct> list, bool made) {
   FULMAR_CHECK(list.size() <= kMostProducts);
-  with_activation(list.front().in.high.dtype, [&](auto sample) {
+  Products<T> products{};
+  products.k = static_cast<int>(list.front().weight.in);
+  const bool pairs = made || !list.front().in.left.empty();
+  products.left_factor = pairs ? 1.0f / kLeftScale<T> : 0.0f;
+  for (const RowProduct& one : list) {
+    FULMAR_CHECK(one.weight.in == products.k && suits_linear_row(one.weight));
+    const bool wide = one.out.high.dtype == DType::f32;
+    FULMAR_CHECK((wide || !one.adds) && (made || pairs == !one.in.left.empty()));
+    products.each[products.count++] = {
+        one.in.high.as<const T>(),
+        one.in.left.as<const T>(),
+        one.mix,
+        static_cast<const T*>(one.weight.data),
+        wide ? one.out.high.as<float>() : nullptr,
+        {wide ? nullptr : one.out.high.as<T>(), wide ? nullptr : one.out.left.as<T>()},
+        static_cast<int>(one.weight.out),
+        products.tiles,
+        one.adds,
+        one.epilogue};
+    products.tiles += tiles_of(one.weight);
+  }
+  return products;
+}
+
+int64_t blocks_for(int64_t tiles, int multiprocessors) {
+  const int64_t resident = 2 * multiprocessors, most = kMostTiles - 1;
+  return std::max(std::min(resident, 2 * tiles), (tiles + most - 1) / most);
+}
+
+}  // namespace
+
+bool suits_made_inputs(std::span<const RowProduct> list, int multiprocessors) {
+  int64_t tiles = 0;
+  for (const RowProduct& one : list) tiles += tiles_of(one.weight);
+  // So that a block has at most one tile and the last.
+  return list.front().weight.in <= kMostMadeCols && tiles < 2 * blocks_for(tiles, multiprocessors);
+}
+
+void linear_row(const Queue& queue, std::span<const RowProduct> list, int multiprocessors,
+                const RowNorm& norm) {
+  const bool made = norm.norm != nullptr;
+  FULMAR_CHECK(!made || suits_made_inputs(list, multiprocessors));
+  with_activation(activation_of(list.front().weight), [&](auto sample) {
     using T = decltype(sample);
-    Products<T> products{};
-    products.k = static_cast<int>(list.front().weight.in);
-    const bool pairs = !list.front().in.left.empty();
-    products.left_factor = pairs ? 1.0f / kLeftScale<T> : 0.0f;
-    for (const RowProduct& one : list) {
-      FULMAR_CHECK(one.weight.in == products.k && suits_linear_row(one.weight));
-      const bool wide = one.out.high.dtype == DType::f32;
-      FULMAR_CHECK((wide || !one.adds) && pairs == !one.in.left.empty());
-      products.each[products.count++] = {
-          one.in.high.as<const T>(),
-          one.in.left.as<const T>(),
-          static_cast<const T*>(one.weight.data),
-          wide ? one.out.high.as<float>() : nullptr,
-          {wide ? nullptr : one.out.high.as<T>(), wide ? nullptr : one.out.left.as<T>()},
-          static_cast<int>(one.weight.out),
-          products.tiles,
-          one.adds,
-          one.epilogue};
-      products.tiles += static_cast<int>((one.weight.out + kStreamTile - 1) / kStreamTile);
-    }
-    const int64_t resident = 2 * multiprocessors, tiles = products.tiles, most = kMostTiles - 1;
-    const int64_t blocks = std::max(std::min(resident, 2 * tiles), (tiles + most - 1) / most);
-    const size_t shared = stream_shared_bytes(products.k);
-    allow_shared(linear_row_kernel<T>, kMostStreamShared);
-    launch(queue, linear_row_kernel<T>, dim3(static_cast<unsigned>(blocks)), dim3(kStreamThreads), shared,
-           products);
+    const Products<T> products = products_of<T>(list, made);
+    const dim3 grid(static_cast<unsigned>(blocks_for(products.tiles, multiprocessors)));
+    const auto start = [&](auto kernel, size_t shared, const Norming& norming) {
+      allow_shared(kernel, kMostStreamShared);
+      launch(queue, kernel, grid, dim3(kStreamThreads), shared, products, norming);
+    };
+    if (made) return start(linear_row_kernel<T, true>, stream_shared_bytes(products.k, 2), norming_of(norm));
+    start(linear_row_kernel<T, false>, stream_shared_bytes(products.k), {});
   });
 }
 

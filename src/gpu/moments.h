@@ -31,12 +31,13 @@ struct MeanAndScale {
   float mean, scale;
 };
 
+// `pieces` is a Piece, or has the same three members for another way to spread a row.
+//
 // Every warp finds mean and squared distances of its part, then all join the parts: one barrier, where the
 // mean of the row first and the distances from it afterwards would take two, and none of the cancellation of
 // a sum of squares.
-template <int kVectors>
-__device__ MeanAndScale moments(const Float4 (&v)[kVectors], const Piece<kVectors>& piece,
-                                float2 (&parts)[kWarp]) {
+template <int kVectors, class Pieces>
+__device__ MeanAndScale moments(const Float4 (&v)[kVectors], const Pieces& piece, float2 (&parts)[kWarp]) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   float sum = 0, squares = 0;
 #pragma unroll

@@ -12,6 +12,11 @@ struct Pair {
   Tensor high, left;  // left empty: high is all there is
 };
 
+// The activation type that a matrix is multiplied in.
+inline DType activation_of(const Weight& weight) {
+  return weight.kind == WeightKind::bf16 ? DType::bf16 : DType::f16;
+}
+
 // ---- enter_row.cu
 struct RowMix {
   const float* mix = nullptr;  // f32 [C]; null: 0, which gives z itself
@@ -23,17 +28,37 @@ constexpr int kMostRowMixes = 6;
 void enter_row(const Queue&, const Batch&, const Norm&, Tensor x, StateField carry, std::span<const RowMix>,
                const Ahead& = {});
 
+// Where rows are at most so wide, the kernels below can make their inputs themselves, each block for itself,
+// in place of enter_row: in = lerp(norm(x), carried, mix). The norm goes to z, which a later kernel carries
+// on.
+constexpr int64_t kMostMadeCols = 2048;
+struct RowNorm {
+  const Norm* norm = nullptr;  // null: inputs are stored
+  Tensor x;                    // f32 [1, C]
+  StateField carry;
+  const int32_t* slot = nullptr;
+  Tensor z;  // f32 [1, C]
+};
+// What such a kernel left, for a later one to carry on.
+struct CarryOn {
+  Tensor z;  // empty: nothing
+  StateField carry;
+  const int32_t* slot = nullptr;
+};
+
 // ---- linear_row.cu: products of one row, every weight read once
 struct RowProduct {
   Pair in;  // [1, K]; 16-byte aligned
   Weight weight;
   Pair out;  // of any type where `left` is empty
   Epilogue epilogue = Epilogue::none;
-  bool adds = false;  // out, f32, += the product
+  bool adds = false;           // out, f32, += the product
+  const float* mix = nullptr;  // [K], where inputs are made
 };
 bool suits_linear_row(const Weight& weight);
+bool suits_made_inputs(std::span<const RowProduct>, int multiprocessors);
 // Independent products of equal K in one launch.
-void linear_row(const Queue&, std::span<const RowProduct>, int multiprocessors);
+void linear_row(const Queue&, std::span<const RowProduct>, int multiprocessors, const RowNorm& = {});
 
 // ---- attend_row7.cu
 struct LowPairs7 {  // first halves of the low-rank paths, activations applied; [1, R] each
@@ -48,12 +73,11 @@ bool suits_attend_row7(const TimeMix7&, bool first_block);
 // From raw products to what the output product takes: second halves of the low-rank paths, key preparation,
 // recurrence and head end.
 void attend_row7(const Queue&, const Batch&, const TimeMix7&, bool first_block, const LowPairs7&,
-                 const RowValues7&, StateField wkv, const Pair& y, const Ahead& = {});
+                 const RowValues7&, StateField wkv, const Pair& y, const Ahead& = {}, const CarryOn& = {});
 
 // ---- ffn_row.cu: value @ relu²(key @ in), value stored transposed
 struct FfnRowPlan {
   int64_t blocks = 0;  // 0: these matrices do not suit
-  size_t partial_bytes = 0;
 };
 // RWKV-6's gate, [C, C] as `weight`: the result is multiplied by sigmoid(weight @ in). `out` [1, C]: working
 // memory.
@@ -62,10 +86,18 @@ struct FfnRowGate {
   Weight weight;
   Tensor out;
 };
+struct FfnRow {
+  Pair in;  // or made from `norm` and `mix`, f32 [C]
+  Weight key, value;
+  FfnRowGate gate;
+  RowNorm norm;
+  const float* mix = nullptr;
+};
 FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate = {});
-// `out` [1, C]: f32, to which the result is added, or of the activation type, which it becomes. partial:
-// plan.partial_bytes.
-void ffn_row(const Queue&, const FfnRowPlan&, const Pair& in, const Weight& key, const Weight& value,
-             Tensor out, float* partial, const FfnRowGate& gate = {});
+// What each block finds: parts, f32 [plan.blocks, C], whose sum is the result.
+void ffn_row(const Queue&, const FfnRowPlan&, const FfnRow&, Tensor parts);
+// `out` [1, C]: f32, to which their sum is added, or of the activation type, which it becomes, times
+// sigmoid(gate.out).
+void sum_parts(const Queue&, Tensor parts, Tensor out, const FfnRowGate& gate = {}, const CarryOn& = {});
 
 }  // namespace fulmar::gpu

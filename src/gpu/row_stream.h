@@ -16,68 +16,89 @@ constexpr int kStreamPiece = 64;                           // inputs that a warp
 constexpr int kStreamAhead = 3;                            // pieces on their way
 constexpr int kStreamVector = 8;                           // elements of 16 bytes
 
-// Where a lane finds its part of a tile.
+// Where a lane finds its part of a tile's weights: rows lane / 4 of both halves, [K] each; high null: half a
+// tile.
 template <class T>
 struct StreamTile {
-  const T *low, *high;  // [K], rows lane / 4 of both halves; high null: half a tile
-  const T *in, *left;   // [K]; left: what rounding left of `in`, or null
+  const T *low, *high;
 };
 __device__ __forceinline__ int stream_row_of_lane() { return threadIdx.x % kWarp / 4; }
 
-// Shared memory that a block gives to stream_row. Where it is scarce, so is the cache through which weights
-// come: 28 KiB of cache cost a tenth of the speed.
-constexpr size_t kMostStreamShared = size_t{64} << 10;
-constexpr size_t stream_shared_bytes(int64_t k) {
-  constexpr int64_t kOfBlock = kStreamWarps * kStreamPiece;
-  return static_cast<size_t>((k + kOfBlock - 1) / kOfBlock * kOfBlock) * 2 * sizeof(uint16_t);
-}
+// A block's inputs in shared memory: of each piece the row, then what is left of it; those of a warp
+// together. Several rows of inputs lie behind one another.
+struct StreamPlan {
+  static constexpr int kOne = kStreamPiece / kStreamVector, kBoth = 2 * kOne;  // vectors of a piece
+  int each;                                                                    // pieces of this warp
+  int most;                                                                    // of any warp
 
-// A warp's inputs in shared memory: of each of its pieces the row, then what is left of it.
-template <class T>
-class StreamInputs {
- public:
-  __device__ StreamInputs(uint4* shared, int pieces)
-      : each_((pieces - warp() + kStreamWarps - 1) / kStreamWarps),
-        own_(shared + warp() * ((pieces + kStreamWarps - 1) / kStreamWarps) * kBoth) {}
-
-  __device__ int each() const { return each_; }
+  __device__ explicit StreamPlan(int k)
+      : each((k / kStreamPiece - static_cast<int>(threadIdx.x / kWarp) + kStreamWarps - 1) / kStreamWarps),
+        most((k / kStreamPiece + kStreamWarps - 1) / kStreamWarps) {}
+  // The piece of the row that is the warp's i-th.
+  __device__ int piece(int i) const { return static_cast<int>(threadIdx.x) / kWarp + i * kStreamWarps; }
+  __device__ uint4* own(uint4* shared, int row) const {
+    return shared + (row * kStreamWarps + static_cast<int>(threadIdx.x) / kWarp) * most * kBoth;
+  }
   // Where this lane's column of the products begins. Column 0 is the row itself, column 1 what is left of it;
   // nobody looks at the others.
-  __device__ const uint4* column() const {
+  __device__ const uint4* column(const uint4* own, bool pairs) const {
     const int lane = threadIdx.x % kWarp;
-    return own_ + (lane / 4 == 0 || loaded_.left == nullptr ? 0 : kOne) + lane % 4;
+    return own + (lane / 4 == 0 || !pairs ? 0 : kOne) + lane % 4;
   }
-  __device__ void load(const StreamTile<T>& from) {
-    if (from.in == loaded_.in) return;
-    loaded_ = from;
-    __syncwarp();
-    for (int i = threadIdx.x % kWarp; i < each_ * kBoth; i += kWarp) {
-      const T* row = i % kBoth < kOne ? from.in : from.left;
-      if (row == nullptr) continue;
-      const int piece = warp() + i / kBoth * kStreamWarps;
-      own_[i] = reinterpret_cast<const uint4*>(row)[piece * kOne + i % kOne];
+};
+constexpr size_t stream_shared_bytes(int64_t k, int64_t rows = 1) {
+  constexpr int64_t kOfBlock = kStreamWarps * kStreamPiece;
+  return static_cast<size_t>((k + kOfBlock - 1) / kOfBlock * kOfBlock * rows) * 2 * sizeof(uint16_t);
+}
+// Where shared memory is scarce, so is the cache through which weights come: 28 KiB of cache cost a tenth of
+// the speed.
+constexpr size_t kMostStreamShared = size_t{64} << 10;
+
+// Inputs that another kernel has made. `source(i)`: those of tile i.
+template <class T>
+struct PairSource {
+  const T *high, *left;  // [K]; left null: high is all there is
+};
+template <class T, class SourceOf>
+class StoredInputs {
+ public:
+  __device__ StoredInputs(const SourceOf& source, uint4* shared) : source_(source), shared_(shared) {}
+  __device__ void prepare(const StreamPlan&) {}
+  __device__ void settle(const StreamPlan&) {}
+  __device__ const uint4* of(const StreamPlan& plan, int tile) {
+    const PairSource<T> from = source_(tile);
+    uint4* own = plan.own(shared_, 0);
+    if (from.high != loaded_) {
+      loaded_ = from.high;
+      __syncwarp();
+      for (int i = threadIdx.x % kWarp; i < plan.each * plan.kBoth; i += kWarp) {
+        const T* row = i % plan.kBoth < plan.kOne ? from.high : from.left;
+        if (row == nullptr) continue;
+        const int at = plan.piece(i / plan.kBoth) * plan.kOne + i % plan.kOne;
+        own[i] = reinterpret_cast<const uint4*>(row)[at];
+      }
+      __syncwarp();
     }
-    __syncwarp();
+    return plan.column(own, from.left != nullptr);
   }
-  static constexpr int kOne = kStreamPiece / kStreamVector, kBoth = 2 * kOne;  // vectors of a piece
 
  private:
-  __device__ static int warp() { return threadIdx.x / kWarp; }
-  int each_;  // pieces of this warp
-  uint4* own_;
-  StreamTile<T> loaded_{};
+  const SourceOf& source_;
+  uint4* shared_;
+  const T* loaded_ = nullptr;
 };
 
 // part[warp][i * 16 + j]: what the warp's inputs give for output j of tile i. `tile_of(i)`, 0 <= i < tiles,
-// gives a StreamTile; weights may be fetched before the kernel in front has finished, inputs only after that.
-// A warp that gets no inputs (64 * warp >= k) leaves its part as it is. left_factor: what column 1 counts
-// for. shared: stream_shared_bytes(k).
-template <class T, class TileOf, int kOuts>
-__device__ __forceinline__ void stream_row(const TileOf& tile_of, int tiles, int k, float left_factor,
-                                           uint4* shared, float (&part)[kStreamWarps][kOuts]) {
+// gives a StreamTile; weights may be fetched before the kernel in front has finished. `inputs` does what it
+// can before that in prepare and the rest in settle, which all threads call; of(plan, i) is where the lane's
+// inputs of tile i then lie. A warp that gets no inputs (64 * warp >= k) leaves its part as it is.
+// left_factor: what column 1 counts for.
+template <class T, class TileOf, class Inputs, int kOuts>
+__device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs, int tiles, int k,
+                                           float left_factor, float (&part)[kStreamWarps][kOuts]) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
-  StreamInputs<T> inputs(shared, k / kStreamPiece);
-  const int each = inputs.each(), total = each * tiles;
+  const StreamPlan plan(k);
+  const int each = plan.each, total = each * tiles;
   constexpr int kStride = kStreamWarps * kStreamPiece / kStreamVector;
   uint4 w[kStreamAhead][4];  // (low row, high row) x (first, second half of the piece)
   int fetched = 0;           // pieces of the tile being fetched
@@ -105,14 +126,15 @@ __device__ __forceinline__ void stream_row(const TileOf& tile_of, int tiles, int
   const auto joined = [&](float column, float left) {
     return left_factor == 0 ? column : column + left * left_factor;
   };
+  inputs.prepare(plan);
   if (total > 0) aim(0);
 #pragma unroll
   for (int i = 0; i < kStreamAhead; i++) {
     if (i < total) fetch(w[i]);
   }
   wait_for_previous();
-  if (total > 0) inputs.load(tile_of(0));
-  const uint4* x = inputs.column();
+  inputs.settle(plan);
+  const uint4* x = total > 0 ? inputs.of(plan, 0) : nullptr;
   float sum[4] = {};
   int piece = 0, tile = 0;
   for (int base = 0; base < total; base += kStreamAhead) {
@@ -120,7 +142,7 @@ __device__ __forceinline__ void stream_row(const TileOf& tile_of, int tiles, int
     for (int ahead = 0; ahead < kStreamAhead; ahead++) {
       const int i = base + ahead;
       if (i >= total) break;
-      const uint4 x0 = x[piece * inputs.kBoth], x1 = x[piece * inputs.kBoth + 4];
+      const uint4 x0 = x[piece * plan.kBoth], x1 = x[piece * plan.kBoth + 4];
       const uint4(&v)[4] = w[ahead];
       matrix_multiply_add<T>(sum, v[0].x, v[2].x, v[0].y, v[2].y, x0.x, x0.y);
       matrix_multiply_add<T>(sum, v[0].z, v[2].z, v[0].w, v[2].w, x0.z, x0.w);
@@ -135,7 +157,7 @@ __device__ __forceinline__ void stream_row(const TileOf& tile_of, int tiles, int
         to[kTileHalf] = joined(sum[2], sum[3]);
       }
       sum[0] = sum[1] = sum[2] = sum[3] = 0;
-      if (++tile < tiles) inputs.load(tile_of(tile));
+      if (++tile < tiles) x = inputs.of(plan, tile);
     }
   }
 }
