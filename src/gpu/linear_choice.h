@@ -10,6 +10,10 @@ constexpr int64_t kMostRecurrentRows = 16;
 
 // Products of at most this many rows read the weights with our own kernel; beyond it the library is quicker.
 constexpr int64_t kMostOwnRows = 8;
+// Half states of at least so many single rows go through a kernel that has several of them on their way. It
+// wants nearly all shared memory of a multiprocessor, which the products of fewer rows leave to the cache:
+// with these a step is longer by it, presumably for dividing that memory anew twice a layer.
+constexpr int64_t kLeastHalfStates = kMostOwnRows + 1;
 // Up to this many the large and the low-rank products go through one kernel of ours.
 constexpr int64_t kMostTiledRows = 64;
 // Up to this many on GPUs of compute capability 9.0, and matrices that are alone: the feed-forward's key and

@@ -2,6 +2,7 @@
 // registers, read and written once whatever the number of rows. Heads other than 64 channels take a plain
 // kernel that works in memory.
 #include "base/check.h"
+#include "gpu/linear_choice.h"
 #include "gpu/ptx.h"
 #include "gpu/wkv_head.h"
 
@@ -85,7 +86,7 @@ void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head
   const auto slots = slots_of<S>(wkv);
   if (head_size == kHeadSize) {
     // f32 states are large enough to keep the memory busy one by one: measured 3 % quicker that way.
-    if (sizeof(S) == 2 && batch.decode_only()) {
+    if (sizeof(S) == 2 && batch.decode_only() && batch.sequences >= kLeastHalfStates) {
       return wkv_single(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y);
     }
     launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kWkvThreads), 0, batch, in, leave, leaves, slots,
