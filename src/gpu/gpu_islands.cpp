@@ -282,18 +282,14 @@ bool GpuOps::own_products(gpu::RowsProducts products, Scratch& scratch) {
     gpu::linear_rows(queue_, products);
     return true;
   }
-  auto* counters = static_cast<uint32_t*>(counters_.data()) + kCounters;
   if (has_panels()) {
-    const gpu::PanelPlan plan = gpu::plan_panels(products, facts_.multiprocessors);
-    FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
-    const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
-    gpu::linear_panels(queue_, products, plan, partial.as<float>(), counters);
+    run_panels(products, gpu::plan_panels(products, facts_.multiprocessors), scratch);
     return true;
   }
   const gpu::TilePlan plan = gpu::plan_tiles(products, facts_.multiprocessors);
   FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
   const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
-  gpu::linear_tiles(queue_, products, plan, partial.as<float>(), counters);
+  gpu::linear_tiles(queue_, products, plan, partial.as<float>(), tile_counters());
   return true;
 }
 
@@ -306,6 +302,12 @@ bool GpuOps::stream_products(gpu::RowsProducts products) {
   }
   gpu::linear_row(queue_, {streamed, count}, facts_.multiprocessors);
   return true;
+}
+
+void GpuOps::run_panels(gpu::RowsProducts products, const gpu::PanelPlan& plan, Scratch& scratch) {
+  FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
+  const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
+  gpu::linear_panels(queue_, products, plan, partial.as<float>(), tile_counters());
 }
 
 bool GpuOps::own_kernels_serve(int64_t rows) const {
@@ -361,6 +363,10 @@ void GpuOps::key_product(Tensor in, const Weight& key, Tensor hidden, int64_t mo
   const gpu::RowsProduct product{in, key, hidden, Epilogue::relu_squared};
   if (in.rows <= most_rows && own_products({product}, scratch)) return;
   const bool suits = gpu::suits_rows_product(in, key) && key.out % 8 == 0;
+  if (has_panels() && in.rows <= gpu::kMostFilledKeyRows && suits) {
+    const gpu::PanelPlan plan = gpu::plan_panels({&product, 1}, facts_.multiprocessors);
+    if (plan.filled >= gpu::kLeastFilled) return run_panels({&product, 1}, plan, scratch);
+  }
   if (has_panels() && gpu::many_rows_pay(in.rows) && suits) {
     return gpu::linear_many(queue_, product, facts_.multiprocessors);
   }

@@ -173,7 +173,7 @@ class GpuOps final : public Ops {
   void low_rank_path(const gpu::Queue& side, Tensor in, const LowRank& path, Tensor low, Tensor out,
                      std::optional<Activation> act);
 
-  // hidden = relu²(in @ key^T), through panels up to so many rows
+  // hidden = relu²(in @ key^T), through panels up to so many rows and where they fill the GPU
   void key_product(Tensor in, const Weight& key, Tensor hidden, int64_t most_panel_rows);
 
   // Products of equal row count and input width by one launch of our own kernels; false, and nothing done,
@@ -182,6 +182,8 @@ class GpuOps final : public Ops {
   bool own_products(std::initializer_list<gpu::RowsProduct> products, Scratch& scratch) {
     return own_products(gpu::RowsProducts(products.begin(), products.size()), scratch);
   }
+  void run_panels(gpu::RowsProducts products, const gpu::PanelPlan& plan, Scratch& scratch);
+  uint32_t* tile_counters() const { return static_cast<uint32_t*>(counters_.data()) + kCounters; }
 
   // The same for one row, by linear_row.
   bool stream_products(gpu::RowsProducts products);

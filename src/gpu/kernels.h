@@ -149,6 +149,7 @@ struct PanelPlan {
   int64_t steps_each = 0;  // of a block; 0: whole tiles
   int64_t tiles = 0, blocks = 0;
   size_t partial_bytes = 0;
+  int64_t filled = 0;  // percent of what all multiprocessors compute meanwhile that is asked for
 };
 PanelPlan plan_panels(RowsProducts, int multiprocessors);
 // Products of equal row count, operands as suits_rows_product wants them, outputs in the activation type and

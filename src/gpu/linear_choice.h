@@ -18,9 +18,12 @@ constexpr int64_t kLeastHalfStates = kMostOwnRows + 1;
 constexpr int64_t kMostTiledRows = 64;
 // Up to this many on GPUs of compute capability 9.0, and matrices that are alone: the feed-forward's key and
 // the square one of the output.
-constexpr int64_t kMostPanelRows = 256, kMostPanelKeyRows = 128, kMostPanelOutputRows = 32;
+constexpr int64_t kMostPanelRows = 320, kMostPanelKeyRows = 128, kMostPanelOutputRows = 32;
 // Both in RWKV-6, which has the gate's product of the feed-forward beside the key's.
 constexpr int64_t kMostPanelRows6 = 128;
+// The key of either, alone, for more rows up to so many: if panels fill so many percent of what the
+// multiprocessors could compute.
+constexpr int64_t kMostFilledKeyRows = 960, kLeastFilled = 80;
 // The feed-forward's key for whole prompts: so many rows, most of them in full tiles.
 constexpr int64_t kLeastManyRows = 512, kManyTileRows = 256;
 constexpr bool many_rows_pay(int64_t rows) {

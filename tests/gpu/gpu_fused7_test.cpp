@@ -1,5 +1,5 @@
 // RWKV-7's fused kernels at the shapes where one gives way to the next, against the default composition of
-// the same backend: one row, tiles of 32, 64 and 128 rows with a remainder, slices of the inputs, odd ranks,
+// the same backend: one row, tiles of 32 to 160 rows with a remainder, slices of the inputs, odd ranks,
 // sequences that go in chunks.
 #include <numeric>
 #include <optional>
@@ -139,9 +139,9 @@ TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, GpuFused7,
                          testing::Values(decode(1), decode(2), decode(8), decode(9), decode(31), decode(33),
-                                         decode(64), decode(65), decode(130), decode(200), Lengths{200},
-                                         Lengths{17, 100, 33, 64}, Lengths{90, 1, 16}, Lengths{481, 3, 520},
-                                         Lengths{1025}));
+                                         decode(64), decode(65), decode(130), decode(200), decode(300),
+                                         Lengths{200}, Lengths{17, 100, 33, 64}, Lengths{90, 1, 16},
+                                         Lengths{481, 3, 520}, Lengths{1025}));
 
 }  // namespace
 }  // namespace fulmar

@@ -46,6 +46,65 @@ __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segmen
   return is_last;
 }
 
+// What becomes of products: whole tiles mostly leave by the copy engine, others by a turn's vectors, of which
+// rows from `rows` on are not to be stored.
+template <class T>
+struct StoreProducts {
+  Rows<T> out[kMostProducts];
+  Epilogue epilogue[kMostProducts];
+
+  // False, and nothing done: the tile is to be taken by turns. The longer ends, written out for every sum,
+  // would fill the instruction cache.
+  template <class Shape>
+  __device__ __forceinline__ bool send(const PanelProduct& product, const Segment& at,
+                                       const PanelSums<Shape>& sum, int group, float* chunk) const {
+    if (!product.sends) return false;
+    unsigned char* places = align_ring(reinterpret_cast<unsigned char*>(chunk));
+    switch (epilogue[at.product]) {
+      case Epilogue::none:
+        send_tile<T, Epilogue::none, Shape>(product.out, at, sum, group, places);
+        return true;
+      case Epilogue::relu_squared:
+        send_tile<T, Epilogue::relu_squared, Shape>(product.out, at, sum, group, places);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  template <Epilogue kEnd>
+  static __device__ __forceinline__ void end(TurnVectors& v) {
+#pragma unroll
+    for (Float4& one : v.of) {
+#pragma unroll
+      for (float& e : one.x) e = finish(kEnd, e);
+    }
+  }
+  __device__ __forceinline__ void operator()(int product, TurnVectors v, int rows) const {
+    switch (epilogue[product]) {
+      case Epilogue::none:
+        break;
+      case Epilogue::tanh:
+        end<Epilogue::tanh>(v);
+        break;
+      case Epilogue::sigmoid:
+        end<Epilogue::sigmoid>(v);
+        break;
+      case Epilogue::silu:
+        end<Epilogue::silu>(v);
+        break;
+      case Epilogue::relu_squared:
+        end<Epilogue::relu_squared>(v);
+        break;
+    }
+    T* to = out[product][v.row] + v.out;
+#pragma unroll
+    for (int i = 0; i < kChunkVectors; i++, to += kVectorRows * out[product].stride) {
+      if (v.row + i * kVectorRows < rows) store4(to, v.of[i]);
+    }
+  }
+};
+
 template <class T, class Shape, class Finish>
 __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& finish, const Segment& at,
                                             const PanelSums<Shape>& sum, int group, float* chunk) {
@@ -54,7 +113,10 @@ __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& 
     v.row += at.first_row, v.out += at.first_out;
     if (v.out < product.outs) finish(at.product, v, panels.rows);
   };
-  if (at.steps == product.steps) return for_each_turn<Shape>(sum, group, chunk, end);
+  const bool whole = at.steps == product.steps;
+  if (whole && finish.template send<Shape>(product, at, sum, group, chunk)) return;
+  if (threadIdx.x % kGroupThreads == 0) wait_sent<0>();  // until here the chunk may be on its way
+  if (whole) return for_each_turn<Shape>(sum, group, chunk, end);
   const int first_block = at.begin / panels.steps_each,
             last_block = (at.begin + product.steps - 1) / panels.steps_each;
   if (!leave_segment<Shape>(panels, at, last_block - first_block + 1, sum, group, chunk)) return;
@@ -99,28 +161,9 @@ __global__ void __launch_bounds__(kRingThreads, 1)
       multiply_segment<Shape, T>(at, ring, group, sum);
       end_segment<T, Shape>(panels, finish, at, sum, group, chunk);
     }
+    if (threadIdx.x % kGroupThreads == 0) wait_written();
   }
 }
-
-// What becomes of a turn's vectors; rows from `rows` on are not to be stored.
-template <class T>
-struct StoreProducts {
-  Rows<T> out[kMostProducts];
-  Epilogue epilogue[kMostProducts];
-  __device__ __forceinline__ void operator()(int product, const TurnVectors& v, int rows) const {
-#pragma unroll 1
-    for (int i = 0; i < kChunkVectors; i++) {
-      const int row = v.row + i * kVectorRows;
-      if (row >= rows) return;
-      Float4 one = v.of[0];
-#pragma unroll
-      for (int j = 1; j < kChunkVectors; j++) one = i == j ? v.of[j] : one;
-#pragma unroll
-      for (float& e : one.x) e = finish(epilogue[product], e);
-      store4(out[product][row] + v.out, one);
-    }
-  }
-};
 
 // What project7 still owes once the second halves of its low-rank paths are known.
 enum class Path : int { gate, decay, rate, value };
@@ -130,6 +173,11 @@ struct FinishProject7 {
   const float *w0, *a0, *v0, *k_k, *k_a;
   Rows<T> k, v, u, kk, alpha, g, v_first;
 
+  template <class Shape>
+  __device__ __forceinline__ bool send(const PanelProduct&, const Segment&, const PanelSums<Shape>&, int,
+                                       float*) const {
+    return false;  // its ends read other tensors
+  }
   static __device__ __forceinline__ void load_all(Float4 (&to)[kChunkVectors], const Rows<T>& from,
                                                   const TurnVectors& x, int rows) {
 #pragma unroll
@@ -200,12 +248,11 @@ struct FinishProject7 {
 template <class F>
 void for_each_shape(F&& f) {
   f(PanelShape<1, 32, 10>{}, 48);
-  f(PanelShape<1, 64, 8>{}, 52);
-  f(PanelShape<1, 128, 6>{}, 58);
-  f(PanelShape<2, 128, 4>{}, 88);
-  f(PanelShape<2, 160, 4>{}, 106);
+  f(PanelShape<1, 64, 8>{}, 50);
+  f(PanelShape<1, 128, 6>{}, 54);
+  f(PanelShape<2, 128, 4>{}, 82);
+  f(PanelShape<2, 160, 4>{}, 100);
 }
-using SecondHalves = PanelShape<1, 128, 6>;
 
 template <class Shape>
 int64_t tiles_of(const RowsProduct& one) {
@@ -227,6 +274,8 @@ Panels panels_of(RowsProducts list) {
     const int steps = static_cast<int>(steps_of(one)), tiles = static_cast<int>(tiles_of<Shape>(one));
     panels.each[panels.count++] = {tensor_map(weight, Shape::kOuts),
                                    tensor_map(one.in, Shape::kRows),
+                                   {},
+                                   false,
                                    static_cast<int>(one.weight.out),
                                    steps,
                                    panels.steps,
@@ -235,6 +284,17 @@ Panels panels_of(RowsProducts list) {
     panels.tiles += tiles;
   }
   return panels;
+}
+
+// Where the copy engine suits an output, it takes whole tiles of it.
+void let_send(Panels& panels, RowsProducts products) {
+  for (int i = 0; i < panels.count; i++) {
+    const auto& [in, weight, out, epilogue] = products[static_cast<size_t>(i)];
+    FULMAR_CHECK(out.rows == in.rows && out.cols == weight.out);
+    PanelProduct& product = panels.each[i];
+    product.sends = out.stride % 8 == 0 && reinterpret_cast<uintptr_t>(out.data) % 16 == 0;
+    if (product.sends) product.out = tensor_map(out, kChunkRows);
+  }
 }
 
 template <class T, class Shape, class Finish>
@@ -258,33 +318,53 @@ StoreProducts<T> stores_of(RowsProducts products) {
   return stores;
 }
 
+// The second halves are short, so what counts is turns: the shape with fewer of them, one after the other.
+template <class F>
+void with_finish_shape(RowsProducts products, int multiprocessors, F&& f) {
+  const auto turns = [&](auto shape) {
+    using Shape = decltype(shape);
+    int64_t tiles = 0;
+    for (const RowsProduct& one : products) tiles += tiles_of<Shape>(one);
+    return (tiles + multiprocessors - 1) / multiprocessors * Shape::kTurns;
+  };
+  const PanelShape<1, 128, 6> fewer_rows;
+  const PanelShape<1, 160, 5> more_rows;
+  if (turns(more_rows) < turns(fewer_rows)) {
+    f(more_rows);
+  } else {
+    f(fewer_rows);
+  }
+}
+
 }  // namespace
 
 // The shape that should be through first: whole tiles by turns, or as many steps for each block with sums of
 // tiles added up afterwards, which costs as much as some steps for each chunk of a tile.
 PanelPlan plan_panels(RowsProducts products, int multiprocessors) {
-  constexpr int64_t kStepsPerTurn = 5;
+  constexpr int64_t kStepsPerTurn = 7;
   PanelPlan best;
   int64_t least = 0, shape_number = 0;
   for_each_shape([&](auto shape, int64_t step_cost) {
     using Shape = decltype(shape);
-    int64_t tiles = 0, steps = 0, longest = 0;
+    int64_t tiles = 0, steps = 0, longest = 0, numbers = 0;
     for (const RowsProduct& one : products) {
+      numbers += one.in.rows * one.weight.out * steps_of(one);
       tiles += tiles_of<Shape>(one);
       steps += tiles_of<Shape>(one) * steps_of(one);
       longest = std::max(longest, steps_of(one));
     }
     const int64_t rounds = (tiles + multiprocessors - 1) / multiprocessors;
     const int64_t steps_each = (steps + multiprocessors - 1) / multiprocessors;
-    const auto consider = [&](int64_t cost, const PanelPlan& plan) {
+    const auto consider = [&](int64_t cost, int64_t steps_of_each, const PanelPlan& plan) {
       if (least != 0 && cost >= least) return;
       least = cost;
       best = plan;
+      best.filled = numbers * 100 / (steps_of_each * multiprocessors * Shape::kPartial);
     };
-    consider(rounds * longest * step_cost,
+    consider(rounds * longest * step_cost, rounds * longest,
              {shape_number, 0, tiles, std::min<int64_t>(tiles, multiprocessors), 0});
     const int64_t blocks = (steps + steps_each - 1) / steps_each;
-    consider((steps_each + kStepsPerTurn * Shape::kTurns) * step_cost,
+    consider((steps_each + kStepsPerTurn * Shape::kTurns) * step_cost, steps_each,
              {shape_number, steps_each, tiles, blocks,
               static_cast<size_t>(2 * blocks * Shape::kPartial) * sizeof(float)});
     shape_number++;
@@ -304,6 +384,7 @@ void linear_panels(const Queue& queue, RowsProducts products, const PanelPlan& p
       panels.steps_each = static_cast<int>(plan.steps_each);
       panels.partial = partial;
       panels.counter = counters;
+      let_send(panels, products);
       launch_panels<T, Shape>(queue, panels, stores_of<T>(products), plan.blocks);
     });
   });
@@ -316,7 +397,7 @@ void finish_panels7(const Queue& queue, const TimeMix7& att, bool first_block, T
                                   {low.w, att.w.second, p.u},
                                   {low.a, att.a.second, p.alpha},
                                   {low.v, att.v.second, p.v}};
-  const Panels panels = panels_of<SecondHalves>({products, std::size(products) - (first_block ? 1 : 0)});
+  const RowsProducts list(products, std::size(products) - (first_block ? 1 : 0));
   with_activation(p.k.dtype, [&](auto sample) {
     using T = decltype(sample);
     const FinishProject7<T> finish{
@@ -324,7 +405,11 @@ void finish_panels7(const Queue& queue, const TimeMix7& att, bool first_block, T
         att.k_k.as<float>(), att.k_a.as<float>(),    rows_of<T>(p.k),        rows_of<T>(p.v),
         rows_of<T>(p.u),     rows_of<T>(p.kk),       rows_of<T>(p.alpha),    rows_of<T>(p.g),
         rows_of<T>(v_first)};
-    launch_panels<T, SecondHalves>(queue, panels, finish, std::min<int64_t>(panels.tiles, multiprocessors));
+    with_finish_shape(list, multiprocessors, [&](auto shape) {
+      using Shape = decltype(shape);
+      const Panels panels = panels_of<Shape>(list);
+      launch_panels<T, Shape>(queue, panels, finish, std::min<int64_t>(panels.tiles, multiprocessors));
+    });
   });
 }
 

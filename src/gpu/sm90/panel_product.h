@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gpu/element.h"
+#include "gpu/epilogue.h"
 #include "gpu/kernels.h"
 #include "gpu/ptx.h"
 #include "gpu/sm90/ring.h"
@@ -31,7 +32,8 @@ struct PanelShape {
 };
 
 struct PanelProduct {
-  CUtensorMap weight, in;
+  CUtensorMap weight, in, out;
+  bool sends;  // whether the copy engine can take results: only then is there `out`
   int outs, steps, first_step, first_tile;  // steps of a tile; first_*: on the line of all products
 };
 
@@ -191,6 +193,44 @@ __device__ __forceinline__ void for_each_turn(const PanelSums<Shape>& sum, int g
       v.of[i] = load4(&chunk[(v.row % kChunkRows + i * kVectorRows) * kChunkStride + v.out % kGroupOuts]);
     }
     f(turn, v);
+  }
+}
+
+// A group's whole tile: results leave by the copy engine in pieces of kChunkRows rows of 64 outputs, from two
+// places in the chunk by turns. `piece_places`: 1024-byte aligned.
+constexpr size_t kPieceBytes = size_t{kChunkRows} * kGroupOuts * 2;
+static_assert(kGroups == 2 &&
+                  kChunkRows * kChunkStride * sizeof(float) * 2 >= 4 * kPieceBytes + kRingAlignment,
+              "both groups' chunks hold their places");
+template <class T, Epilogue kEnd, class Shape>
+__device__ __forceinline__ void send_tile(const CUtensorMap& out, const Segment& at,
+                                          const PanelSums<Shape>& sum, int group,
+                                          unsigned char* piece_places) {
+  const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, matrix = lane / 8;
+  // Which of a half piece's rows, and which 16 bytes of it, this lane gives the address of.
+  const int row = matrix / 2 * 8 + lane % 8, across = (thread / kWarp * 2 + matrix % 2) ^ lane % 8;
+#pragma unroll
+  for (int turn = 0; turn < Shape::kTurns; turn++) {
+    unsigned char* place = piece_places + turn % 2 * kPieceBytes;
+    const int m = turn / Shape::kChunks, chunk = turn % Shape::kChunks;
+    if (thread == 0) wait_sent<1>();
+    sync_some(1 + group, kGroupThreads);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      uint32_t packed[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int from = (chunk * 2 + half) * 8 + i * 2;
+        packed[i] = pack_floats<T>(finish(kEnd, sum[m][from]), finish(kEnd, sum[m][from + 1]));
+      }
+      store_turned_matrices(place + (half * 16 + row) * kGroupOuts * 2 + across * 16, packed);
+    }
+    publish_to_copies();
+    sync_some(1 + group, kGroupThreads);
+    if (thread == 0) {
+      send_box(out, at.first_out + (group * Shape::kOutTiles + m) * kGroupOuts,
+               at.first_row + chunk * kChunkRows, place);
+    }
   }
 }
 

@@ -88,6 +88,14 @@ __device__ __forceinline__ void store_matrices(void* row, const uint32_t (&m)[4]
                : "memory");
 }
 
+// The same where each lane holds two that lie below each other: the matrices are stored turned.
+__device__ __forceinline__ void store_turned_matrices(void* row, const uint32_t (&m)[4]) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+      "r"(m[0]), "r"(m[1]), "r"(m[2]), "r"(m[3])
+      : "memory");
+}
+
 // ---- products of four warps
 
 // What such a product reads: rows of 64 16-bit numbers, 128 bytes apart and swizzled as copy_box leaves them,

@@ -44,5 +44,16 @@ TEST(PanelPlan, FewTilesAreSharedAndManyAreNot) {
             0);  // sums of so many rows cost more than the last blocks' rest
 }
 
+TEST(PanelPlan, TellsHowMuchOfTheMultiprocessorsIsUsed) {
+  EXPECT_EQ(plan(320, 4096, 16384).filled, 96);  // 128 whole tiles for 132 multiprocessors
+  EXPECT_EQ(plan(960, 4096, 16384).filled, 96);  // three rounds
+  for (const int64_t rows : {32, 64, 128, 256}) EXPECT_EQ(plan(rows, 4096, 16384).filled, 96) << rows;
+  EXPECT_LT(plan(160, 4096, 16384).filled, 80);  // tiles of twice 128 rows
+  EXPECT_LT(plan(320, 2048, 8192).filled, 80);   // tiles for half of the multiprocessors, or for three halves
+  for (const int64_t rows : {9, 100, 320, 700}) {
+    for (const int64_t out : {96, 4096, 16384}) EXPECT_LE(plan(rows, 1024, out).filled, 100);
+  }
+}
+
 }  // namespace
 }  // namespace fulmar
