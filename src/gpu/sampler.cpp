@@ -1,6 +1,7 @@
 #include "gpu/sampler.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace fulmar::gpu {
 
@@ -8,11 +9,56 @@ namespace {
 
 constexpr float kSmallestTemperature = 0.001f;
 
-// What the jobs of one launch refer to.
+size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+size_t penalised_ids(const SampleRow& row) {
+  return row.memory != nullptr && row.params->penalised() ? row.memory->seen.size() : 0;
+}
+
+// Where the parts of the block lie. Those in front of the slices are copied to the device, where the slices
+// stay; the results are written to the host's block.
+struct Layout {
+  size_t changes, ids, masks, slices, results, likely, end;
+
+  Layout(std::span<const SampleRow> rows, std::span<const size_t> drawn) {
+    size_t changed = 0, listed = 0, words = 0;
+    for (const size_t i : drawn) {
+      const SampleRow& row = rows[i];
+      changed += row.params->logit_bias.size() + penalised_ids(row);
+      listed += row.params->banned.size() + row.banned_here.size() + row.stops.size();
+      words += row.allowed.size();
+    }
+    changes = aligned(drawn.size() * sizeof(SampleJob));
+    ids = changes + aligned(changed * sizeof(SampleChange));
+    masks = ids + aligned(listed * sizeof(int32_t));
+    slices = masks + aligned(words * sizeof(uint64_t));
+    results = slices + aligned(drawn.size() * kSampleSlices * sizeof(SampleSlice));
+    likely = results + aligned(drawn.size() * sizeof(SampleResult));
+    end = likely + drawn.size() * sizeof(LikelyTokens);
+  }
+};
+
+template <class T>
+T* at(const Buffer& block, size_t offset) {
+  return reinterpret_cast<T*>(static_cast<std::byte*>(block.data()) + offset);
+}
+
+// What the jobs of one launch refer to, filled from the front.
+template <class T>
+struct Filled {
+  T* data;
+  int32_t size = 0;
+
+  template <class Many, class Make = std::identity>
+  void append(const Many& many, const Make& make = {}) {
+    std::transform(many.begin(), many.end(), data + size, make);
+    size += static_cast<int32_t>(many.size());
+  }
+};
 struct Lists {
-  std::vector<SampleChange> changes;
-  std::vector<int32_t> ids;
-  std::vector<uint64_t> masks;
+  Filled<SampleChange> changes;
+  Filled<int32_t> ids;
+  Filled<uint64_t> masks;
 };
 
 SampleJob job_of(const SampleRow& row, Lists& lists) {
@@ -21,23 +67,27 @@ SampleJob job_of(const SampleRow& row, Lists& lists) {
   job.logits_row = row.logits_row;
   job.seed = params.seed;
   job.position = row.position;
-  job.changes = static_cast<int32_t>(lists.changes.size());
-  for (const auto& [token, bias] : params.logit_bias) lists.changes.push_back({token, bias});
+  job.changes = lists.changes.size;
+  lists.changes.append(params.logit_bias, [](const auto& one) {
+    return SampleChange{one.first, one.second};
+  });
   job.biases = static_cast<int32_t>(params.logit_bias.size());
-  if (row.memory != nullptr && params.penalised()) {
-    for (const auto& [token, penalty] : row.memory->seen) lists.changes.push_back({token, -penalty});
-    job.penalties = static_cast<int32_t>(row.memory->seen.size());
+  job.penalties = static_cast<int32_t>(penalised_ids(row));
+  if (job.penalties > 0) {
+    lists.changes.append(row.memory->seen, [](const auto& one) {
+      return SampleChange{one.token, -one.penalty};
+    });
   }
-  job.bans = static_cast<int32_t>(lists.ids.size());
-  lists.ids.insert(lists.ids.end(), params.banned.begin(), params.banned.end());
-  lists.ids.insert(lists.ids.end(), row.banned_here.begin(), row.banned_here.end());
-  job.banned = static_cast<int32_t>(lists.ids.size()) - job.bans;
-  job.stops = static_cast<int32_t>(lists.ids.size());
+  job.bans = lists.ids.size;
+  lists.ids.append(params.banned);
+  lists.ids.append(row.banned_here);
+  job.banned = lists.ids.size - job.bans;
+  job.stops = lists.ids.size;
   job.stop_count = static_cast<int32_t>(row.stops.size());
-  lists.ids.insert(lists.ids.end(), row.stops.begin(), row.stops.end());
-  job.masks = static_cast<int32_t>(lists.masks.size());
+  lists.ids.append(row.stops);
+  job.masks = lists.masks.size;
   job.mask_words = static_cast<int32_t>(row.allowed.size());
-  lists.masks.insert(lists.masks.end(), row.allowed.begin(), row.allowed.end());
+  lists.masks.append(row.allowed);
   job.top_k = params.top_k;
   job.top_p = params.top_p;
   job.min_p = params.min_p;
@@ -53,29 +103,6 @@ SampleJob job_of(const SampleRow& row, Lists& lists) {
   job.logprob = params.top_logprobs >= 0 ? 1 : 0;
   job.likeliest = std::max(params.top_logprobs, 0);
   return job;
-}
-
-size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
-
-// Where the parts of the block lie. Those in front of the slices are copied to the device, where the slices
-// stay; the results are written to the host's block.
-struct Layout {
-  size_t changes, ids, masks, slices, results, likely, end;
-
-  Layout(size_t count, const Lists& lists) {
-    changes = aligned(count * sizeof(SampleJob));
-    ids = changes + aligned(lists.changes.size() * sizeof(SampleChange));
-    masks = ids + aligned(lists.ids.size() * sizeof(int32_t));
-    slices = masks + aligned(lists.masks.size() * sizeof(uint64_t));
-    results = slices + aligned(count * kSampleSlices * sizeof(SampleSlice));
-    likely = results + aligned(count * sizeof(SampleResult));
-    end = likely + count * sizeof(LikelyTokens);
-  }
-};
-
-template <class T>
-T* at(const Buffer& block, size_t offset) {
-  return reinterpret_cast<T*>(static_cast<std::byte*>(block.data()) + offset);
 }
 
 SampledToken token_of(const SampleJob& job, const SampleResult& result, const LikelyTokens& likely) {
@@ -101,31 +128,24 @@ bool Sampler::reserve(size_t bytes) {
 std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<const SampleRow> rows,
                                   std::span<SampledToken> out, Tensor work) {
   std::vector<size_t> drawn, left;
-  std::vector<SampleJob> jobs;
-  Lists lists;
   for (size_t i = 0; i < rows.size(); i++) {
-    if (rows[i].params->top_logprobs > kMostLikeliest) {
-      left.push_back(i);
-      continue;
-    }
-    drawn.push_back(i);
-    jobs.push_back(job_of(rows[i], lists));
+    (rows[i].params->top_logprobs > kMostLikeliest ? left : drawn).push_back(i);
   }
-  const Layout layout(jobs.size(), lists);
+  const Layout layout(rows, drawn);
   if (!reserve(layout.end)) {
     left.insert(left.end(), drawn.begin(), drawn.end());
     return left;
   }
-
-  std::copy(jobs.begin(), jobs.end(), at<SampleJob>(pinned_, 0));
-  std::copy(lists.changes.begin(), lists.changes.end(), at<SampleChange>(pinned_, layout.changes));
-  std::copy(lists.ids.begin(), lists.ids.end(), at<int32_t>(pinned_, layout.ids));
-  std::copy(lists.masks.begin(), lists.masks.end(), at<uint64_t>(pinned_, layout.masks));
+  auto* jobs = at<SampleJob>(pinned_, 0);
+  Lists lists{{at<SampleChange>(pinned_, layout.changes)},
+              {at<int32_t>(pinned_, layout.ids)},
+              {at<uint64_t>(pinned_, layout.masks)}};
+  for (size_t i = 0; i < drawn.size(); i++) jobs[i] = job_of(rows[drawn[i]], lists);
   FULMAR_GPU(
       cudaMemcpyAsync(device_.data(), pinned_.data(), layout.slices, cudaMemcpyHostToDevice, queue.stream));
   auto* results = at<SampleResult>(pinned_, layout.results);
   auto* likely = at<LikelyTokens>(pinned_, layout.likely);
-  const auto count = static_cast<int64_t>(jobs.size());
+  const auto count = static_cast<int64_t>(drawn.size());
   for (int64_t first = 0; first < count; first += kMostAtOnce) {
     sample(queue, std::min(kMostAtOnce, count - first), at<SampleJob>(device_, 0) + first,
            {at<SampleChange>(device_, layout.changes), at<int32_t>(device_, layout.ids),
