@@ -1,8 +1,8 @@
 // Draws tokens on the device by the rules of ops/sampling.h. A row is surveyed in slices first, a block each:
 // adjusted, its likeliest id found, its mass summed up. Then a block per row draws: from the slice that the
-// mass leads to, or from the likeliest ids, found by a histogram of their magnitudes and sorted.
+// mass leads to, or where top_p or top_k cuts, from the likeliest ids, found digit by digit.
 #include "gpu/ptx.h"
-#include "gpu/sample_values.h"
+#include "gpu/sample_select.h"
 #include "ops/philox.h"
 #include "ops/sampling.h"
 
@@ -10,24 +10,18 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kThreads = 1024, kSurveyThreads = 256;
+constexpr int kThreads = kBins, kSurveyThreads = kSampleGroups * kWarp;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kMostCandidates = 4096;
-constexpr int kBins = 1024;    // of magnitudes from 1 down, eight to a power of two
-constexpr int kBinShift = 20;  // of a float's bits: exponent and three bits of the fraction
-constexpr double kMassUnit = 1.0 / (1ull << 40);
 constexpr float kSmallestExponential = 6.2e-5f;  // as in ops/sampling.cpp
 
 struct Shared {
   double slice_sum[kSampleSlices];
   double warp_sum[kWarps];
   Best warp_best[kWarps];
-  uint32_t count[kBins];
-  unsigned long long mass[kBins];  // in kMassUnit: integers add up to the same in any order
-  int candidates, cut_bin, chosen;
+  float group_best[kSampleSlices * kSampleGroups], least;
+  int chosen;
   int reached, alive;  // of the threads: the first where a mass is reached, the last that has any
-  int begin, end;      // of the candidates tied at a cut
-  float tied;          // what each of them weighs
+  SelectMemory select;
   LikelyTokens list;
 };
 
@@ -35,11 +29,6 @@ struct Shared {
 __device__ int slice_length(int vocab) {
   constexpr int kGrain = 4 * kSampleSlices;
   return (vocab + kGrain - 1) / kGrain * 4;
-}
-
-__device__ uint32_t bin_of(float weight) {
-  const uint32_t below = (__float_as_uint(1.0f) >> kBinShift) - (__float_as_uint(weight) >> kBinShift);
-  return below < kBins ? below : kBins - 1;
 }
 
 __device__ double draw_unit(const SampleJob& job) {
@@ -74,14 +63,19 @@ __global__ void __launch_bounds__(kSurveyThreads)
   const Weights weights{values, best.value, job.inverse_temperature, nullptr};
   const bool weighed = job.logprob || !(job.greedy || job.noise);
   double sum = 0;
-  each_value(values, begin, weighed ? end : begin, threadIdx.x, kSurveyThreads,
+  each_value(values, begin, weighed ? end : begin, threadIdx.x, kSurveyThreads, kDropped,
              [&](int, float x) { sum += weights.of(x); });
   sum = warp_total(sum);
-  if (threadIdx.x % kWarp == 0) warp_sum[threadIdx.x / kWarp] = sum;
+  SampleSlice& slice = slices[blockIdx.y * kSampleSlices + blockIdx.x];
+  if (threadIdx.x % kWarp == 0) {
+    const int warp = threadIdx.x / kWarp;
+    warp_sum[warp] = sum;
+    slice.group_best[warp] = warp_best[warp].value;
+  }
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (int w = 1; w < kSurveyThreads / kWarp; w++) sum += warp_sum[w];
-  slices[blockIdx.y * kSampleSlices + blockIdx.x] = {best.value, best.id, sum};
+  slice.best = best.value, slice.best_id = best.id, slice.sum = sum;
 }
 
 // The row's best; shared.slice_sum becomes what each slice weighs relative to it.
@@ -103,10 +97,6 @@ __device__ double total_of(const Shared& shared) {
   return total;
 }
 
-__device__ float raised(float weight, double power) {
-  return static_cast<float>(pow(static_cast<double>(weight), power));
-}
-
 // Drops weights below min_p and raises the others, into `kept`; shared.slice_sum becomes that of what is
 // kept.
 __device__ void keep_likely(const Weights& weights, float* kept, int vocab, const SampleJob& job,
@@ -117,7 +107,7 @@ __device__ void keep_likely(const Weights& weights, float* kept, int vocab, cons
   for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
     float weight = weights[i];
     if (weight < job.min_p) weight = 0.0f;
-    if (job.power != 0 && weight > 0) weight = raised(weight, job.power);
+    if (weight > 0) weight = Measure{job.power}.raise(weight);
     kept[i] = weight;
     sum += weight;
   }
@@ -170,128 +160,96 @@ __device__ void draw_uncut(const Weights& weights, int vocab, double left, Share
   draw_within(weights, begin, min(vocab, begin + slice_length(vocab)), left, shared);
 }
 
-// Collects the ids that the limits can keep, unordered: all bins from the heaviest down to the one in which a
-// limit binds. False where there are more than fit.
-__device__ bool collect(const SampleJob& job, const Weights& weights, int vocab, double total,
-                        uint64_t* candidates, Shared& shared) {
-  for (int i = threadIdx.x; i < kBins; i += kThreads) shared.count[i] = 0, shared.mass[i] = 0;
-  if (threadIdx.x == 0) shared.candidates = 0;
+// What top_k ids weigh or more, seen from the survey: so many of its groups have a best id that does. 0 where
+// there are fewer groups.
+__device__ float least_by_count(const SampleJob& job, const Weights& weights, const SampleSlice* slices,
+                                Shared& shared) {
+  constexpr int kGroups = kSampleSlices * kSampleGroups, kEach = kThreads / kGroups;
+  if (job.top_k <= 0 || job.top_k > kGroups) return 0.0f;
+  const int thread = static_cast<int>(threadIdx.x), group = thread / kEach;
+  if (thread < kGroups)
+    shared.group_best[thread] = slices[thread / kSampleGroups].group_best[thread % kSampleGroups];
   __syncthreads();
-  for (int i = threadIdx.x; i < vocab; i += kThreads) {
-    const float weight = weights[i];
-    if (weight <= 0 || weight < job.min_p) continue;
-    const uint32_t bin = bin_of(weight);
-    atomicAdd(&shared.count[bin], 1u);
-    atomicAdd(&shared.mass[bin], static_cast<unsigned long long>(static_cast<double>(weight) / kMassUnit));
+  const float mine = shared.group_best[group];
+  int before = 0;
+  for (int other = thread % kEach; other < kGroups; other += kEach) {
+    const float value = shared.group_best[other];
+    before += value > mine || (value == mine && other < group) ? 1 : 0;
   }
+#pragma unroll
+  for (int offset = 1; offset < kEach; offset *= 2) before += __shfl_xor_sync(kFullWarp, before, offset);
+  if (thread % kEach == 0 && before == job.top_k - 1) shared.least = weights.of(mine);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    const double wanted = job.top_p < 1.0f ? job.top_p * total : INFINITY;
-    uint64_t count = 0;
-    double mass = 0;
-    int bin = 0;
-    for (; bin < kBins; bin++) {
-      count += shared.count[bin];
-      mass += static_cast<double>(shared.mass[bin]) * kMassUnit;
-      // The units are cut off, so the mass is a little too small and the candidates enough.
-      if ((job.top_k > 0 && count >= static_cast<uint64_t>(job.top_k)) || mass >= wanted) break;
-    }
-    shared.cut_bin = bin;
-    shared.candidates = count > kMostCandidates ? -1 : 0;
-  }
-  __syncthreads();
-  if (shared.candidates < 0) return false;
-  for (int i = threadIdx.x; i < vocab; i += kThreads) {
-    const float weight = weights[i];
-    if (weight <= 0 || weight < job.min_p || static_cast<int>(bin_of(weight)) > shared.cut_bin) continue;
-    const int at = atomicAdd(&shared.candidates, 1);
-    // Heavier first, then the lower id: one comparison of integers.
-    candidates[at] =
-        static_cast<uint64_t>(__float_as_uint(weight)) << 32 | (0xffffffffu - static_cast<uint32_t>(i));
-  }
-  __syncthreads();
-  return true;
+  return shared.least;
 }
 
-__device__ void sort_descending(uint64_t* values, int count) {
-  int size = 2;
-  while (size < count) size *= 2;
-  for (int i = count + threadIdx.x; i < size; i += kThreads) values[i] = 0;
-  __syncthreads();
-  for (int length = 2; length <= size; length *= 2) {
-    for (int distance = length / 2; distance > 0; distance /= 2) {
-      for (int i = threadIdx.x; i < size / 2; i += kThreads) {
-        const int low = i / distance * 2 * distance + i % distance, high = low + distance;
-        const bool descending = (low & length) == 0;
-        const uint64_t a = values[low], b = values[high];
-        if ((a < b) == descending) values[low] = b, values[high] = a;
-      }
-      __syncthreads();
+// What a limit keeps of a row.
+struct Cut {
+  bool binds;
+  Place place;   // of the ids at the limit
+  double share;  // that each of them keeps of what it weighs
+};
+
+// Step 3. Narrows `from` down to what the limits can keep, listed where it is not too much.
+__device__ Cut cut(const SampleJob& job, double total, Candidates& from, SelectMemory& shared) {
+  const bool counted = job.top_k > 0 && job.top_k < from.vocab;
+  const double wanted = job.top_p < 1.0f ? job.top_p * total * kMassUnits : kNoMassLimit;
+  const Tally limit{counted ? static_cast<uint32_t>(job.top_k) : kNoCountLimit,
+                    max(static_cast<unsigned long long>(wanted), 1ull)};
+  Place place;
+  if (!list_candidates(from, shared, from.listed)) {
+    if (!select(from, limit, kKeyBits - kDigitBits, {}, shared, place)) return {false, place, 0};
+    if (place.before.count + place.count <= kMostListed) {
+      from.end = (place.prefix + 1) << place.shift;
+      list_candidates(from, shared, from.listed);
     }
   }
+  if (!select(from, limit, kIdBits, {}, shared, place)) return {false, place, 0};
+  const double ties = place.count;
+  const float weight = weight_of(key_in(from, place, shared));
+  const double by_mass = (wanted - static_cast<double>(place.before.mass)) / (weight * kMassUnits * ties);
+  const double by_count = (static_cast<double>(limit.count) - place.before.count) / ties;
+  return {true, place, fmin(fmax(fmin(by_mass, by_count), 0.0), 1.0)};
 }
 
-__device__ float weight_of(uint64_t candidate) {
-  return __uint_as_float(static_cast<uint32_t>(candidate >> 32));
-}
-__device__ int id_of(uint64_t candidate) {
-  return static_cast<int>(0xffffffffu - static_cast<uint32_t>(candidate));
-}
-
-// Step 3 over the sorted candidates, one thread: few are walked over before a limit binds. Those before
-// `begin` count whole, those up to `end` by their share.
-__device__ void cut(const SampleJob& job, const uint64_t* candidates, int count, int vocab, double total,
-                    Shared& shared) {
-  const int64_t k = job.top_k <= 0 ? vocab : job.top_k;
-  const double wanted = job.top_p < 1.0f ? job.top_p * total : INFINITY;
-  double above = 0;
-  int begin = 0, end = 0;
-  double share = 1;
-  while (begin < count) {
-    const float weight = weight_of(candidates[begin]);
-    end = begin;
-    while (end < count && weight_of(candidates[end]) == weight) end++;
-    const double ties = end - begin;
-    if (end >= k || above + ties * weight >= wanted) {
-      const double by_mass = (wanted - above) / (weight * ties);
-      const double by_count = static_cast<double>(k - min(k, static_cast<int64_t>(begin))) / ties;
-      share = fmin(fmax(fmin(by_mass, by_count), 0.0), 1.0);
-      break;
-    }
-    above += ties * weight;
-    begin = end;
+// Step 4 over what the limits have kept, the likeliest first.
+__device__ int draw_cut(const SampleJob& job, Candidates from, const Cut& cut, SelectMemory& shared) {
+  const Measure measure{job.power};
+  Candidates above = from;
+  double tied = 0;  // the mass of the ids at the limit
+  if (cut.binds) {
+    const uint64_t key = key_in(from, cut.place, shared);
+    above.end = key >> kIdBits << kIdBits;
+    const float weight = weight_of(key) * static_cast<float>(cut.share);
+    // Powers are of weights relative to the largest, which is 1 or one of these.
+    tied = (cut.place.before.count > 0 ? measure.raise(weight) : 1.0) * kMassUnits * cut.place.count;
   }
-  shared.begin = begin;
-  shared.end = end;
-  shared.tied = begin < count ? weight_of(candidates[begin]) * static_cast<float>(share) : 0.0f;
+  const bool known = cut.binds && job.power == 0;
+  const uint64_t mass = known ? cut.place.before.mass : total_of(above, measure, shared).mass;
+  const double left = draw_unit(job) * (static_cast<double>(mass) + tied);
+  Place place = cut.place;
+  Tally limit{kNoCountLimit, kNoMassLimit};
+  if (cut.binds && left >= static_cast<double>(mass)) {
+    const double share = (left - static_cast<double>(mass)) / tied * place.count;
+    limit.count = place.before.count + min(static_cast<uint32_t>(share), place.count - 1) + 1;
+    select(from, limit, 0, measure, shared, place);
+    return id_of(key_in(from, place, shared));
+  }
+  place = {};
+  limit.mass = min(static_cast<unsigned long long>(left) + 1, static_cast<unsigned long long>(mass));
+  select(above, limit, 0, measure, shared, place);
+  return id_of(key_in(above, place, shared));
 }
 
-// Step 4 over what the cut has kept.
-__device__ void draw_cut(const SampleJob& job, uint64_t* candidates, double unit, Shared& shared) {
-  const int begin = shared.begin, end = shared.end;
-  const float largest = begin > 0 ? weight_of(candidates[0]) : shared.tied;
-  __syncthreads();
-  for (int i = threadIdx.x; i < end; i += kThreads) {
-    float weight = i < begin ? weight_of(candidates[i]) : shared.tied;
-    if (job.power != 0) weight = raised(weight / largest, job.power);
-    candidates[i] =
-        static_cast<uint64_t>(__float_as_uint(weight)) << 32 | static_cast<uint32_t>(candidates[i]);
-  }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  double total = 0;
-  for (int i = 0; i < end; i++) total += weight_of(candidates[i]);
-  double left = unit * total;
-  int chosen = max(end, 1) - 1;
-  for (int i = 0; i < end; i++) {
-    const double weight = weight_of(candidates[i]);
-    if (left < weight) {
-      chosen = i;
-      break;
-    }
-    left -= weight;
-  }
-  shared.chosen = id_of(candidates[chosen]);
+// Steps 3 and 4 where top_k or top_p cuts.
+__device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, int vocab, double total,
+                                         const SampleSlice* slices, uint64_t* list, Shared& shared) {
+  // Ids lighter than this weigh less than what top_p leaves out, all together.
+  const double by_mass = job.top_p < 1.0f ? (1.0 - job.top_p) * total / vocab * 0.999 : 0.0;
+  const float least = fmaxf(static_cast<float>(by_mass), least_by_count(job, weights, slices, shared));
+  Candidates from{weights, vocab, fmaxf(least, job.min_p), list};
+  const Cut kept = cut(job, total, from, shared.select);
+  return draw_cut(job, from, kept, shared.select);
 }
 
 // The largest of z / T plus noise of its own for every id, into z itself.
@@ -324,18 +282,18 @@ __device__ void list_likeliest(const SampleJob& job, const Values& z, int vocab,
 }
 
 // One thread's last words.
-__device__ void answer(const SampleJob& job, const SampleLists& lists, int token, float logprob, bool done,
+__device__ void answer(const SampleJob& job, const SampleLists& lists, int token, float logprob,
                        SampleResult& result) {
   bool stops = false;
   for (int i = 0; i < job.stop_count; i++) stops = stops || lists.ids[job.stops + i] == token;
-  result = {token, logprob, done ? 1 : 0, stops ? 1 : 0};
+  result = {token, logprob, stops ? 1 : 0};
 }
 
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
                   float* work, const SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
   extern __shared__ __align__(16) unsigned char dynamic[];
-  auto* candidates = reinterpret_cast<uint64_t*>(dynamic);
+  auto* list = reinterpret_cast<uint64_t*>(dynamic);
   __shared__ Shared shared;
   let_next_start();
   wait_for_previous();
@@ -344,10 +302,11 @@ __global__ void __launch_bounds__(kThreads)
   logits += job.logits_row * stride;
   work += static_cast<int64_t>(blockIdx.x) * vocab;
   const Values values = values_of(job, logits, work);
-  const Best best = combine(job, slices + blockIdx.x * kSampleSlices, shared);
+  slices += blockIdx.x * kSampleSlices;
+  const Best best = combine(job, slices, shared);
   int token = best.value == kDropped ? 0 : best.id;
   if (best.value == kDropped || (job.greedy && !job.logprob)) {
-    if (threadIdx.x == 0) answer(job, lists, token, 0.0f, true, result);
+    if (threadIdx.x == 0) answer(job, lists, token, 0.0f, result);
     if (threadIdx.x == 0 && job.likeliest > 0) likely[blockIdx.x].count = 0;
     return;
   }
@@ -356,7 +315,7 @@ __global__ void __launch_bounds__(kThreads)
   if (noisy) {
     token = draw_noisy(job, work, vocab, shared);
     if (!job.logprob) {
-      if (threadIdx.x == 0) answer(job, lists, token, 0.0f, true, result);
+      if (threadIdx.x == 0) answer(job, lists, token, 0.0f, result);
       return;
     }
     // The noise has used the working memory up.
@@ -366,7 +325,6 @@ __global__ void __launch_bounds__(kThreads)
   Weights weights{values, best.value, job.inverse_temperature, nullptr};
   const double total = total_of(shared);
   const bool limited = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f;
-  bool done = true;
   if (job.greedy || noisy) {
     if (threadIdx.x == 0) shared.chosen = token;
   } else if (!limited) {
@@ -374,24 +332,22 @@ __global__ void __launch_bounds__(kThreads)
     if (changed) keep_likely(weights, work, vocab, job, shared);
     if (changed) weights.kept = work;
     draw_uncut(weights, vocab, draw_unit(job) * total_of(shared), shared);
-  } else if (collect(job, weights, vocab, total, candidates, shared)) {
-    sort_descending(candidates, shared.candidates);
-    if (threadIdx.x == 0) cut(job, candidates, shared.candidates, vocab, total, shared);
-    __syncthreads();
-    draw_cut(job, candidates, draw_unit(job), shared);
   } else {
-    done = false;
+    const int drawn = draw_limited(jobs[blockIdx.x], weights, vocab, total, slices, list, shared);
+    if (threadIdx.x == 0) shared.chosen = drawn;
   }
   __syncthreads();
   if (threadIdx.x != 0) return;
-  const int chosen = done ? shared.chosen : 0;
+  const int chosen = shared.chosen;
   float logprob = 0;
   if (job.logprob) {
-    // Weights that were raised before the draw come back from it here.
-    const double power = job.power != 0 && !limited ? job.power : 1.0;
-    logprob = static_cast<float>(log(static_cast<double>(weights[chosen])) / power - log(total));
+    // Where weights were kept their values are gone, and powers come back from there here.
+    const double scaled = weights.kept != nullptr
+                              ? log(static_cast<double>(weights[chosen])) / (job.power != 0 ? job.power : 1.0)
+                              : (static_cast<double>(values[chosen]) - best.value) * job.inverse_temperature;
+    logprob = static_cast<float>(scaled - log(total));
   }
-  answer(job, lists, chosen, logprob, done, result);
+  answer(job, lists, chosen, logprob, result);
   if (job.likeliest == 0) return;
   const double log_sum = static_cast<double>(best.value) * job.inverse_temperature + log(total);
   for (int i = 0; i < shared.list.count; i++) {
@@ -405,7 +361,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void sample(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists, Tensor logits,
             float* work, SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
-  constexpr size_t kShared = kMostCandidates * sizeof(uint64_t);
+  constexpr size_t kShared = kMostListed * sizeof(uint64_t);
   const auto rows = static_cast<unsigned>(count);
   const auto vocab = static_cast<int>(logits.cols);
   launch(queue, survey_kernel, dim3(kSampleSlices, rows), dim3(kSurveyThreads), 0, jobs, lists,

@@ -34,7 +34,6 @@ constexpr int kMostLikeliest = 20;  // of a list; longer ones are the host's
 struct SampleResult {
   int32_t token = 0;
   float logprob = 0;
-  int32_t done = 0;  // 0: more candidates than the device sorts; the host draws this one
   int32_t stops = 0;
 };
 
@@ -52,11 +51,12 @@ struct SampleLists {
 };
 
 // What a part of a row's ids comes to.
-constexpr int kSampleSlices = 32;
+constexpr int kSampleSlices = 32, kSampleGroups = 8;
 struct SampleSlice {
   float best;
   int32_t best_id;
-  double sum;  // of what each id weighs relative to the best
+  double sum;                       // of what each id weighs relative to the best
+  float group_best[kSampleGroups];  // of groups that the slice is divided into
 };
 
 // work: f32 [count, V], slices [count, kSampleSlices]; logits f32 [rows, V] stay as they are. results and

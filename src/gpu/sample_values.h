@@ -20,30 +20,40 @@ struct Values {
   bool raw;
 
   __device__ float tidy(float x) const {
-    if (!raw) return x;
-    return x == x ? clamp_finite(x) : 0.0f;
+    const float clean = x == x ? clamp_finite(x) : 0.0f;
+    return raw ? clean : x;
   }
   __device__ float operator[](int i) const { return tidy(z[i]); }
 };
 
-// use(id, value) for the ids of [begin, end) that fall to one of so many lanes: four at a time where memory
-// allows it.
-template <class Use>
+// use(id, value) for the ids of [begin, end) that fall to one of so many lanes: where memory allows it four
+// at a time, kAhead times four asked for before the first is used, and none of four below the floor.
+template <int kAhead = 2, class Use>
 __device__ __forceinline__ void each_value(const Values& values, int begin, int end, int lane, int lanes,
-                                           const Use& use) {
+                                           float floor, const Use& use) {
   if (begin % 4 == 0 && end % 4 == 0 && reinterpret_cast<uintptr_t>(values.z) % sizeof(float4) == 0) {
-#pragma unroll 4
-    for (int i = begin + 4 * lane; i < end; i += 4 * lanes) {
-      const float4 x = *reinterpret_cast<const float4*>(values.z + i);
-      use(i, values.tidy(x.x));
-      use(i + 1, values.tidy(x.y));
-      use(i + 2, values.tidy(x.z));
-      use(i + 3, values.tidy(x.w));
+    for (int first = begin + 4 * lane; first < end; first += 4 * kAhead * lanes) {
+      float4 x[kAhead];
+#pragma unroll
+      for (int n = 0; n < kAhead; n++) {
+        x[n] = *reinterpret_cast<const float4*>(values.z + min(first + 4 * n * lanes, end - 4));
+      }
+#pragma unroll
+      for (int n = 0; n < kAhead; n++) {
+        const int i = first + 4 * n * lanes;
+        if (i >= end || (x[n].x < floor && x[n].y < floor && x[n].z < floor && x[n].w < floor)) continue;
+        use(i, values.tidy(x[n].x));
+        use(i + 1, values.tidy(x[n].y));
+        use(i + 2, values.tidy(x[n].z));
+        use(i + 3, values.tidy(x[n].w));
+      }
     }
   } else {
     for (int i = begin + lane; i < end; i += lanes) use(i, values[i]);
   }
 }
+
+constexpr float kLeastExponent = -87.0f, kLeastWeight = 1.7e-38f;  // what an id weighs at least, rounded up
 
 // What each id weighs: computed wherever it is asked for, or kept.
 struct Weights {
@@ -53,7 +63,8 @@ struct Weights {
 
   __device__ float operator[](int i) const { return kept != nullptr ? kept[i] : of(values[i]); }
   __device__ float of(float x) const {
-    return x == kDropped ? 0.0f : __expf(fmaxf((x - top) * inverse_temperature, -87.0f));
+    const float weight = __expf(fmaxf((x - top) * inverse_temperature, kLeastExponent));
+    return x == kDropped ? 0.0f : weight;
   }
 };
 
@@ -72,7 +83,7 @@ struct Best {
 __device__ __forceinline__ Best find_best(const Values& z, int begin, int end, const Best& previous,
                                           Best* warp_best) {
   Best best;
-  each_value(z, begin, end, threadIdx.x, blockDim.x, [&](int i, float x) {
+  each_value(z, begin, end, threadIdx.x, blockDim.x, kDropped, [&](int i, float x) {
     const bool behind = x < previous.value || (x == previous.value && i > previous.id);
     if (behind && x > best.value) best = {x, i};
   });

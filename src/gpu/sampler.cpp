@@ -155,11 +155,7 @@ std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<c
   }
   FULMAR_GPU(cudaStreamSynchronize(queue.stream));
   for (size_t i = 0; i < drawn.size(); i++) {
-    if (results[i].done == 0) {
-      left.push_back(drawn[i]);
-    } else {
-      out[drawn[i]] = token_of(jobs[i], results[i], likely[i]);
-    }
+    out[drawn[i]] = token_of(jobs[i], results[i], likely[i]);
   }
   return left;
 }

@@ -16,8 +16,8 @@ class Sampler {
   static constexpr int64_t kMostAtOnce = 256;  // rows of one launch: bounds the working memory
 
   // Fills out[i] for the rows that it draws and returns the indices of the others, which are the host's: long
-  // lists of likely tokens, more candidates than a block sorts, and all where memory for the parameters is
-  // short. `work` is f32, [rows or kMostAtOnce, V].
+  // lists of likely tokens, and all where memory for the parameters is short. `work` is f32, [rows or
+  // kMostAtOnce, V].
   std::vector<size_t> draw(const Queue& queue, Tensor logits, std::span<const SampleRow> rows,
                            std::span<SampledToken> out, Tensor work);
 

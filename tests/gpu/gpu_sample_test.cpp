@@ -9,20 +9,28 @@
 namespace fulmar {
 namespace {
 
-constexpr int64_t kVocab = 5003;
-constexpr int64_t kRows = 9;
+constexpr int64_t kVocab = 5003, kWhole = 65536;
+constexpr size_t kRows = 9;
 
 class GpuSample : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    std::mt19937 random(5);
     std::normal_distribution<float> normal(0, 3);
-    for (float& x : host_) x = normal(random);
-    for (int32_t id = 0; id < kVocab; id += 2) stops_.push_back(id);
+    set_logits(kVocab, [&](std::mt19937& random) { return normal(random); });
     host_[7] = NAN;
     host_[8] = -INFINITY;
+    gpu().write(memory_.data(), host_.data(), host_.size() * sizeof(float));
+    for (int32_t id = 0; id < kVocab; id += 2) stops_.push_back(id);
+  }
+
+  template <class Make>
+  void set_logits(int64_t vocab, const Make& make) {
+    std::mt19937 random(5);
+    vocab_ = static_cast<size_t>(vocab);
+    host_.resize(kRows * vocab_);
+    for (float& x : host_) x = make(random);
     auto made = gpu().allocate(host_.size() * sizeof(float));
     ASSERT_TRUE(made.ok());
     memory_ = std::move(made).value();
@@ -30,28 +38,30 @@ class GpuSample : public GpuTest {
   }
 
   // How many of many draws differ from the reference.
-  int differences(SamplingParams params, const PenaltyMemory* memory, int draws) {
+  int differences(const SamplingParams& params, const PenaltyMemory* memory, int draws) {
+    return differences(std::vector<SamplingParams>(kRows, params), memory, draws);
+  }
+  int differences(std::vector<SamplingParams> each, const PenaltyMemory* memory, int draws) {
     int different = 0;
     if (under_racecheck()) draws = 1;
-    std::vector<SamplingParams> each(kRows, params);
     for (int draw = 0; draw < draws; draw++) {
       std::vector<SampleRow> rows;
-      for (int64_t i = 0; i < kRows; i++) {
-        each[static_cast<size_t>(i)].seed = static_cast<uint64_t>(draw * 100 + i);
+      for (size_t i = 0; i < kRows; i++) {
+        each[i].seed = static_cast<uint64_t>(draw) * 100 + i;
         SampleRow row;
         row.logits_row = static_cast<int32_t>(i);
         row.position = static_cast<uint64_t>(draw);
-        row.params = &each[static_cast<size_t>(i)];
+        row.params = &each[i];
         row.memory = memory;
         row.allowed = allowed_;
         row.stops = stops_;
         rows.push_back(row);
       }
       std::vector<SampledToken> got(rows.size());
-      gpu().sample(memory_.matrix(DType::f32, kRows, kVocab), rows, got);
+      gpu().sample(memory_.matrix(DType::f32, kRows, static_cast<int64_t>(vocab_)), rows, got);
       for (size_t i = 0; i < rows.size(); i++) {
-        std::vector<float> logits(host_.begin() + static_cast<ptrdiff_t>(i) * kVocab,
-                                  host_.begin() + static_cast<ptrdiff_t>(i + 1) * kVocab);
+        std::vector<float> logits(host_.begin() + static_cast<ptrdiff_t>(i * vocab_),
+                                  host_.begin() + static_cast<ptrdiff_t>((i + 1) * vocab_));
         const SampledToken want = sample_row(logits, rows[i]);
         different += got[i].token != want.token ? 1 : 0;
         if (got[i].token == want.token) {
@@ -75,7 +85,8 @@ class GpuSample : public GpuTest {
 
   std::vector<uint64_t> allowed_;  // empty: all
   std::vector<int32_t> stops_;     // every second id
-  std::vector<float> host_ = std::vector<float>(static_cast<size_t>(kRows * kVocab));
+  size_t vocab_ = 0;
+  std::vector<float> host_;  // [kRows, vocab_]
   Buffer memory_;
 };
 
@@ -110,6 +121,117 @@ TEST_F(GpuSample, DrawsAreTheReferences) {
     EXPECT_LE(differences(params, &memory, 20), 1)
         << temperature << " " << top_k << " " << top_p << " " << min_p;
   }
+}
+
+struct Limits {
+  int top_k;
+  float top_p, min_p = 0;
+};
+
+TEST_F(GpuSample, IdsTiedAtTheCutAreTheReferences) {
+  std::normal_distribution<float> normal(0, 2);
+  set_logits(kVocab, [&](std::mt19937& random) { return std::round(normal(random)); });
+  for (const auto& [top_k, top_p, min_p] :
+       std::vector<Limits>{{2, 1}, {40, 1}, {300, 1}, {2000, 1}, {0, 0.05f}, {0, 0.6f}, {100, 0.3f, 0.1f}}) {
+    for (const bool last : {false, true}) {
+      SamplingParams params;
+      params.temperature = 0.9f;
+      params.temperature_last = last;
+      params.top_k = top_k;
+      params.top_p = top_p;
+      params.min_p = min_p;
+      EXPECT_LE(differences(params, nullptr, 10), 1) << top_k << " " << top_p << " " << last;
+    }
+  }
+}
+
+// Levels of equal logits, so that a weight's last bit moves no id past another.
+TEST_F(GpuSample, NearlyFlatDistributionsAreTheReferences) {
+  std::normal_distribution<float> normal(0, 0.01f);
+  for (const float level : {0.0f, 1.0f / 512}) {
+    set_logits(kWhole, [&](std::mt19937& random) { return std::round(normal(random) * 512) * level; });
+    for (const auto& [top_k, top_p, min_p] :
+         std::vector<Limits>{{0, 0.9f}, {30000, 1}, {50, 1}, {60000, 0.01f}, {0, 0.99999f, 0.5f}}) {
+      for (const bool last : {false, true}) {
+        SamplingParams params;
+        params.temperature = 1.5f;
+        params.temperature_last = last;
+        params.top_k = top_k;
+        params.top_p = top_p;
+        params.min_p = min_p;
+        EXPECT_LE(differences(params, nullptr, 3), 1) << level << " " << top_k << " " << top_p << " " << last;
+      }
+    }
+  }
+}
+
+TEST_F(GpuSample, LimitsOfOneTokenAndOfAllAreTheReferences) {
+  std::normal_distribution<float> normal(0, 3);
+  set_logits(kWhole, [&](std::mt19937& random) { return normal(random); });
+  for (const auto& [top_k, top_p, min_p] : std::vector<Limits>{{1, 1},
+                                                               {0, 0},
+                                                               {0, 1e-7f},
+                                                               {0, 1e-30f},
+                                                               {50, 1, 1},
+                                                               {256, 1},
+                                                               {257, 1},
+                                                               {kWhole - 1, 1},
+                                                               {kWhole, 1},
+                                                               {2 * kWhole, 0.9f},
+                                                               {0, 0.9999999f}}) {
+    SamplingParams params;
+    params.top_k = top_k;
+    params.top_p = top_p;
+    params.min_p = min_p;
+    EXPECT_LE(differences(params, nullptr, 4), 1) << top_k << " " << top_p << " " << min_p;
+  }
+}
+
+TEST_F(GpuSample, RowsOfOneStepKeepTheirOwnSettings) {
+  PenaltyMemory memory;
+  for (int32_t id = 0; id < kVocab; id += 7) memory.seen.push_back({id, 0.01f * static_cast<float>(id % 90)});
+  std::vector<SamplingParams> each(kRows);
+  each[0].temperature = 0;
+  each[1].top_k = 50;
+  each[2].top_p = 0.9f;
+  each[3].min_p = 0.1f;
+  each[4].presence = 1;
+  each[4].top_p = 0.5f;
+  each[5].noise = NoiseKind::gumbel;
+  each[6].temperature_last = true;
+  each[6].temperature = 0.6f;
+  each[6].top_k = 20;
+  each[7].top_logprobs = 5;
+  each[7].frequency = 1;
+  each[7].banned = {5, 6};
+  EXPECT_LE(differences(each, &memory, 20), 2);
+}
+
+// However deep ids lie they can be drawn where a high temperature comes after the cuts.
+TEST_F(GpuSample, IdsFarBelowTheBestAreTheReferences) {
+  std::normal_distribution<float> normal(0, 60);
+  set_logits(kVocab, [&](std::mt19937& random) { return normal(random); });
+  SamplingParams params;
+  params.temperature = 1000;
+  params.temperature_last = true;
+  params.top_logprobs = 0;
+  for (const int top_k : {20, 200, 1000}) {
+    params.top_k = top_k;
+    EXPECT_LE(differences(params, nullptr, 10), 1) << top_k;
+  }
+}
+
+// They stay, as the smallest there is, behind all others.
+TEST_F(GpuSample, IdsThatABiasMakesImpossibleAreTheReferences) {
+  SamplingParams params;
+  for (int32_t id = 5; id < kVocab; id++) params.logit_bias.emplace_back(id, -INFINITY);
+  params.top_k = 40;
+  EXPECT_EQ(differences(params, nullptr, 5), 0);
+  params.top_k = 0;
+  params.top_p = 0.999f;
+  EXPECT_EQ(differences(params, nullptr, 5), 0);
+  for (int32_t id = 0; id < 5; id++) params.logit_bias.emplace_back(id, -INFINITY);  // all alike
+  EXPECT_LE(differences(params, nullptr, 5), 1);
 }
 
 TEST_F(GpuSample, OnlyAllowedIdsAreDrawn) {
