@@ -203,6 +203,12 @@ class Bench {
          [&](int i) { ops_.attend7(batch_, att(i), p, state_.wkv(i), y_, pending_); });
     line("channel_mix7", 2 * feed_forward(), 6, 0,
          [&](int i) { ops_.channel_mix7(batch_, {}, ffn(i), x_, pending_, state_.ffn_shift(i)); });
+    const Block7Work work{
+        {mixed_[0], mixed_[1], mixed_[2], mixed_[3], mixed_[4], mixed_[5]}, v_first_, p, y_, pending_};
+    line("block7", 4 * square() + low + 2 * feed_forward(), 40, 4, [&](int i) {
+      ops_.block7(batch_, {}, {att(i), ffn(i), false}, x_, {}, work,
+                  {shift(i), state_.wkv(i), state_.ffn_shift(i)});
+    });
     products([&](int i) { return att(i).output; }, [&](int i) { return ffn(i).key; },
              [&](int i) { return ffn(i).value; }, lines);
   }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <numeric>
+#include <thread>
 
 #include "model/state_pool.h"
 
@@ -85,6 +86,7 @@ class Bench {
   }
 
   BenchLine decode(int64_t sequences) {
+    rest();
     const Step step(sequences, 1, model_.config().vocab, 0);
     const auto steps = [&](int64_t count) {
       for (int64_t i = 0; i < count; ++i) model_.forward(step.input(true), states_.view());
@@ -108,6 +110,7 @@ class Bench {
   }
 
   BenchLine prefill(const PrefillShape& shape) {
+    rest();
     // As the engine does it: as many tokens of each prompt as one step has room for.
     const int64_t chunk = std::min(shape.tokens, model_.max_rows() / shape.sequences);
     std::vector<Step> steps;
@@ -136,6 +139,8 @@ class Bench {
   }
 
  private:
+  void rest() const { std::this_thread::sleep_for(std::chrono::duration<double>(options_.delay)); }
+
   double state_bytes(double sequences) const {
     return 2 * sequences * static_cast<double>(states_.layout().slot_bytes());
   }

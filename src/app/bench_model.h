@@ -29,6 +29,7 @@ struct BenchOptions {
   double zeros = 0;     // share of zeros behind relu² that the model is known to have
   int repeats = 5;      // timed runs of each line, after an untimed one
   double seconds = 60;  // no new run is begun once this much time is over; each line has at least one
+  double delay = 0;     // seconds of rest before each line: what is hot from the one before would be slower
 };
 
 struct Spread {

@@ -204,6 +204,11 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_option("--seconds", flags.options.seconds, "begin no further run after so long")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command
+      ->add_option("--delay", flags.options.delay,
+                   "seconds of rest before each line, so that heat does not count")
+      ->check(CLI::Range(0.0, 60.0))
+      ->capture_default_str();
   command->add_option("--json", flags.json, "also write the result to this file");
   add_load_flags(*command, flags.load);
   command->footer(

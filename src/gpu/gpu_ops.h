@@ -146,7 +146,6 @@ class GpuOps final : public Ops {
   // A lone row: whether its kernels suit a block's weights, and the two halves of the block.
   bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;
   static gpu::Pair take_pair(Scratch& scratch, int64_t cols);
-  struct RowInputs;
   void time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
                      const Block7Work& work, const Block7State& state);
   void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift);

@@ -37,51 +37,41 @@ Tensor GpuOps::block7(const Batch& batch, const Embedding& embedding, const Bloc
   return {};
 }
 
-// The six mixes of a row: stored by a kernel in front, or, where `norm` is set, made by whoever takes them.
-struct GpuOps::RowInputs {
-  RowMix mix[6];
-  gpu::RowNorm norm;
-
-  RowProduct product(int i, const Weight& weight, const Pair& out, Epilogue epilogue = Epilogue::none) const {
-    return {mix[i].out, weight, out, epilogue, false, mix[i].mix};
-  }
-};
-
 void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
                            const Block7Work& work, const Block7State& state) {
   Scratch scratch(*this);
-  RowInputs in;
-  for (int i = 0; i < 6; i++) in.mix[i].mix = att.mix.row<float>(i);
   const auto wide = [&] { return scratch.take(1, x.cols, DType::f32); };
   const gpu::RowValues7 values{wide(), wide(), wide(), lone_v_first_, work.v_first};
   const auto low = [&](const LowRank& path) { return take_pair(scratch, path.first.out); };
   const gpu::LowPairs7 lows{low(att.w), low(att.a), first_block ? Pair{} : low(att.v), low(att.g)};
-  const auto products = [&](auto&& run) {
-    const RowProduct list[] = {in.product(0, att.receptance, {values.r, {}}),
-                               in.product(2, att.key, {values.k, {}}),
-                               in.product(3, att.value, {values.v, {}}),
-                               in.product(5, att.g.first, lows.g, Epilogue::sigmoid),
-                               in.product(1, att.w.first, lows.w, Epilogue::tanh),
-                               in.product(4, att.a.first, lows.a),
-                               in.product(3, att.v.first, lows.v)};
-    return run(std::span(list, std::size(list) - (first_block ? 1 : 0)));
-  };
-  const int multiprocessors = facts_.multiprocessors;
-  if (products([&](auto list) { return gpu::suits_made_inputs(list, multiprocessors); })) {
-    in.norm = {&att.ln1, x, state.att_shift, batch.slot, wide()};
+  constexpr int kMixes = 6, kMixOf[] = {0, 2, 3, 5, 1, 4, 3};  // in the order r w k v a g
+  RowProduct list[] = {{{}, att.receptance, {values.r, {}}},
+                       {{}, att.key, {values.k, {}}},
+                       {{}, att.value, {values.v, {}}},
+                       {{}, att.g.first, lows.g, Epilogue::sigmoid},
+                       {{}, att.w.first, lows.w, Epilogue::tanh},
+                       {{}, att.a.first, lows.a},
+                       {{}, att.v.first, lows.v}};
+  for (size_t i = 0; i < std::size(list); i++) list[i].mix = att.mix.row<float>(kMixOf[i]);
+  const std::span products(list, std::size(list) - (first_block ? 1 : 0));
+  gpu::RowNorm norm;
+  if (gpu::suits_made_inputs(products, facts_.multiprocessors)) {
+    norm = {&att.ln1, x, state.att_shift, batch.slot, wide()};
   } else {
-    for (RowMix& mix : in.mix) mix.out = take_pair(scratch, x.cols);
-    gpu::enter_row(queue_, batch, att.ln1, x, state.att_shift, in.mix,
+    RowMix mixes[kMixes];
+    for (int i = 0; i < kMixes; i++) mixes[i] = {att.mix.row<float>(i), take_pair(scratch, x.cols)};
+    for (size_t i = 0; i < std::size(list); i++) list[i].in = mixes[kMixOf[i]].out;
+    gpu::enter_row(queue_, batch, att.ln1, x, state.att_shift, mixes,
                    bring_ahead({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
                                gpu::kAheadSquare));
   }
-  products([&](auto list) { gpu::linear_row(queue_, list, multiprocessors, in.norm); });
+  gpu::linear_row(queue_, products, facts_.multiprocessors, norm);
 
   const Pair y = take_pair(scratch, x.cols);
   gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
-                   bring_ahead({&att.output}, gpu::kAheadSquare), {in.norm.z, state.att_shift});
+                   bring_ahead({&att.output}, gpu::kAheadSquare), {norm.z, state.att_shift});
   const RowProduct output[] = {{y, att.output, {x, {}}, Epilogue::none, true}};
-  gpu::linear_row(queue_, output, multiprocessors);
+  gpu::linear_row(queue_, output, facts_.multiprocessors);
 }
 
 void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift) {

@@ -120,11 +120,16 @@ __device__ __forceinline__ float exp2_flushed(float x) {
 // Two numbers as halves in one word, `low` first; what lies beyond their range becomes the largest, NaN
 // stays.
 __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
-  uint32_t word = 0;
 #if defined(__CUDA_ARCH__)
+  uint32_t word;
   asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-#endif
   return word;
+#else
+  constexpr float kLargest = 65504.0f;
+  const auto half = [](float x) { return x > kLargest ? kLargest : x < -kLargest ? -kLargest : x; };
+  return static_cast<uint32_t>(__half_as_ushort(__float2half_rn(half(high)))) << 16 |
+         __half_as_ushort(__float2half_rn(half(low)));
+#endif
 }
 
 // c[16, 8] += a[16, 16] * b[16, 8] over a warp. Lane 4g+q holds
