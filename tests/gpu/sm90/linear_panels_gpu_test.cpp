@@ -2,6 +2,7 @@
 // outputs and inputs do not fill, one round of them and several, outputs of which some suit the copy engine.
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "gpu/device.h"
 #include "gpu/gpu_device.h"
@@ -78,13 +79,19 @@ TEST_P(GpuPanels, AgreeWithProductsAndEndsOneAfterTheOther) {
   for (size_t i = 0; i < outs.size(); i++) EXPECT_EQ(rig.read(outs[i].tensor), got[i]) << "bits again";
 }
 
+const auto kName = [](const auto& one) {
+  const auto& [dtype, shape] = one.param;
+  return std::string(name_of(dtype)) + "_" + std::to_string(shape.rows) + "x" + std::to_string(shape.in) +
+         "_for_" + std::to_string(shape.multiprocessors);
+};
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuPanels,
     testing::Combine(testing::Values(DType::f16, DType::bf16),
                      testing::Values(Shape{9, 1024, 132}, Shape{33, 72, 2}, Shape{130, 1024, 132},
                                      Shape{130, 1024, 4}, Shape{161, 512, 4}, Shape{257, 1000, 132},
                                      Shape{300, 72, 2}, Shape{320, 1024, 132}, Shape{320, 1024, 8},
-                                     Shape{321, 256, 4}, Shape{960, 512, 132}, Shape{960, 512, 6})));
+                                     Shape{321, 256, 4}, Shape{960, 512, 132}, Shape{960, 512, 6})),
+    kName);
 
 }  // namespace
 }  // namespace fulmar
