@@ -204,6 +204,10 @@ void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
 void SupervisedWorker::end_for_good() {
   view_.next_start_at.reset();
   set_phase(WorkerPhase::exited);
+}
+
+void SupervisedWorker::report_end() {
+  if (!gone()) return;
   for (const auto& reply : std::exchange(waiting_for_end_, {})) reply();
 }
 

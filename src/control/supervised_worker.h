@@ -42,6 +42,8 @@ class SupervisedWorker {
   int output() const { return process_ ? process_->output() : -1; }
   bool gone() const { return view_.phase == WorkerPhase::exited; }
   bool draining() const { return drain_until_.has_value(); }
+  // Replies to those who wait for the end, where it has come: when all can see it.
+  void report_end();
   // True once after each change of the view.
   bool take_change() { return std::exchange(changed_, false); }
 

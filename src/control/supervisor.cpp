@@ -130,15 +130,21 @@ class Supervisor::Loop {
         if (const auto depth = worker->due_probe(now)) probe(*worker, *depth);
       }
       start_due();
-      forget_old();
       if (std::any_of(workers_.begin(), workers_.end(),
                       [](const auto& worker) { return worker->take_change(); })) {
         publish();
       }
+      report_ends();
+      forget_old();
     }
     for (auto& command : commands_.take_all()) command();
     for (const auto& worker : workers_) worker->stop(Clock::now(), {});  // whom such a command came for
     publish();
+    report_ends();
+  }
+
+  void report_ends() {
+    for (const auto& worker : workers_) worker->report_end();
   }
 
   bool finished() const {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <future>
 
 #include "control/config_file.h"
 #include "control/control_rig.h"
@@ -137,6 +138,15 @@ TEST_F(Workers, PolicyRestartsAfterACrashWithTheSamePort) {
   EXPECT_EQ(worker(id)->crash->signal, SIGKILL);
   EXPECT_EQ(ask("POST", "/api/workers/" + id + "/stop").status, 200);
   EXPECT_EQ(worker(id)->phase, WorkerPhase::exited);
+}
+
+TEST_F(Workers, AStopIsAnsweredOnceTheEndCanBeSeen) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  Supervisor& supervisor = server_->supervisor();
+  std::promise<WorkerPhase> seen;
+  ASSERT_TRUE(supervisor.stop(id, [&] { seen.set_value(find_worker(*supervisor.fleet(), id)->phase); }).ok());
+  EXPECT_EQ(seen.get_future().get(), WorkerPhase::exited);
 }
 
 TEST_F(Workers, StoppingEndsTheBackOff) {
