@@ -266,7 +266,7 @@ bool suits_attend_row7(const TimeMix7& att, bool first_block) {
 
 void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bool first_block,
                  const LowPairs7& lows, const RowValues7& values, StateField wkv, const Pair& y,
-                 const Ahead& ahead, const CarryOn& on) {
+                 const Ahead& ahead, const RowNorm& made) {
   FULMAR_CHECK(batch.rows == 1 && suits_attend_row7(att, first_block));
   const Pair* low[kPaths] = {&lows.w, &lows.a, &lows.v, &lows.g};
   const LowRank* paths[kPaths] = {&att.w, &att.a, &att.v, &att.g};
@@ -292,8 +292,8 @@ void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bo
     a.v_first = values.v_first.as<float>();
     a.v_first_narrow = values.v_first_narrow.as<T>();
     a.y = {y.high.as<T>(), y.left.as<T>()};
-    a.z = on.z.as<const float>();
-    a.carry = slots_of<float>(on.carry);
+    a.z = made.z.as<const float>();
+    a.carry = slots_of<float>(made.carry);
     const dim3 grid(a.heads + (ahead.bytes[0] > 0 ? kAheadBlocks : 0));
     if (wkv.dtype == DType::f32) {
       launch(queue, attend_row7_kernel<T, float>, grid, dim3(kThreads), 0, a, slots_of<float>(wkv), ahead);

@@ -37,17 +37,15 @@ using Parts = float[kStreamWarps][kMostTiles * kTileOut];
 // A block's tiles of hidden channels, which follow one another in memory; those of the gate, which are
 // shorter work, go round.
 struct Share {
-  int first, keys, gates;
+  int first, keys, gate_first, gates;
   template <class T>
   __device__ explicit Share(const Arguments<T>& a) {
     const int block = blockIdx.x, blocks = gridDim.x, whole = a.tiles / blocks, rest = a.tiles % blocks;
     keys = whole + (block < rest ? 1 : 0);
     first = block * whole + min(block, rest);
-    const int turn = (block - rest + blocks) % blocks;  // blocks with fewer tiles come first
-    gates = (a.gate_tiles - turn + blocks - 1) / blocks;
-    gate_first = turn;
+    gate_first = (block - rest + blocks) % blocks;  // blocks with fewer tiles come first
+    gates = (a.gate_tiles - gate_first + blocks - 1) / blocks;
   }
-  int gate_first;
   __device__ int gate(int i) const { return gate_first + (i - keys) * static_cast<int>(gridDim.x); }
 };
 
@@ -220,24 +218,23 @@ __global__ void __launch_bounds__(kThreads) sum_parts_kernel(const __grid_consta
 
 }  // namespace
 
-FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate) {
+int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate) {
   constexpr int64_t kMostVectors = 4;
-  FfnRowPlan plan;
   const bool suits = !key.transposed && value.transposed && key.in % kStreamPiece == 0 &&
                      stream_shared_bytes(key.in) <= kMostStreamShared && key.out % kTileOut == 0 &&
                      value.out % kSumOuts == 0 && value.out <= kMostVectors * kThreads * kVector &&
                      !gate.transposed && gate.out % kTileOut == 0;
-  if (!suits) return plan;
+  if (!suits) return 0;
   const int64_t tiles = (key.out + gate.out) / kTileOut;
-  plan.blocks =
-      std::max<int64_t>(std::min<int64_t>(2 * multiprocessors, tiles), (tiles + kMostTiles - 1) / kMostTiles);
-  return plan;
+  return std::max<int64_t>(std::min<int64_t>(2 * multiprocessors, tiles),
+                           (tiles + kMostTiles - 1) / kMostTiles);
 }
 
-void ffn_row(const Queue& queue, const FfnRowPlan& plan, const FfnRow& row, Tensor parts) {
+void ffn_row(const Queue& queue, const FfnRow& row, Tensor parts) {
   const Weight &key = row.key, &value = row.value;
   const bool made = row.norm.norm != nullptr, gated = row.gate.in.data != nullptr;
-  FULMAR_CHECK(plan.blocks > 0 && parts.rows == plan.blocks && parts.cols == value.out && parts.contiguous());
+  const int64_t least = ffn_row_parts(key, value, 1, row.gate.weight);
+  FULMAR_CHECK(least > 0 && parts.rows >= least && parts.cols == value.out && parts.contiguous());
   FULMAR_CHECK(!gated || (row.gate.weight.in == key.in && row.gate.weight.out == value.out));
   FULMAR_CHECK(!made || (!gated && key.in <= kMostMadeCols && value.out <= kMostMadeCols));
   with_activation(activation_of(key), [&](auto sample) {
@@ -258,7 +255,7 @@ void ffn_row(const Queue& queue, const FfnRowPlan& plan, const FfnRow& row, Tens
     if (made) a.norm = norming_of(row.norm), a.mix = row.mix;
     const auto start = [&](void (*kernel)(Arguments<T>)) {
       allow_shared(kernel, kMostStreamShared);
-      launch(queue, kernel, dim3(static_cast<unsigned>(plan.blocks)), dim3(kThreads),
+      launch(queue, kernel, dim3(static_cast<unsigned>(parts.rows)), dim3(kThreads),
              stream_shared_bytes(key.in), a);
     };
     const auto with = [&](auto each) {
@@ -279,14 +276,14 @@ void ffn_row(const Queue& queue, const FfnRowPlan& plan, const FfnRow& row, Tens
   });
 }
 
-void sum_parts(const Queue& queue, Tensor parts, Tensor out, const FfnRowGate& gate, const CarryOn& on) {
+void sum_parts(const Queue& queue, Tensor parts, Tensor out, const FfnRowGate& gate, const RowNorm& made) {
   const bool adds = out.dtype == DType::f32;
   FULMAR_CHECK(parts.cols % kSumOuts == 0 && parts.contiguous() && (!adds || gate.out.empty()));
   with_activation(adds ? DType::f16 : out.dtype, [&](auto sample) {
     using T = decltype(sample);
-    const Sum<T> sum{parts.as<const float>(), static_cast<int>(parts.rows), static_cast<int>(parts.cols),
-                     gate.out.as<const T>(),  adds ? nullptr : out.as<T>(), adds ? out.as<float>() : nullptr,
-                     on.z.as<const float>(),  slots_of<float>(on.carry),    on.slot};
+    const Sum<T> sum{parts.as<const float>(),  static_cast<int>(parts.rows), static_cast<int>(parts.cols),
+                     gate.out.as<const T>(),   adds ? nullptr : out.as<T>(), adds ? out.as<float>() : nullptr,
+                     made.z.as<const float>(), slots_of<float>(made.carry),  made.slot};
     launch(queue, sum_parts_kernel<T>, dim3(static_cast<unsigned>(parts.cols / kSumOuts)), dim3(kThreads), 0,
            sum);
   });

@@ -205,11 +205,11 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
   const gpu::Mixes mixes{2, {ffn.mix_k.as<float>(), ffn.mix_r.as<float>()}, {for_key, for_gate}};
   const gpu::Ahead next = x.rows == 1 ? bring_ahead({&ffn.key}, gpu::kAheadKey) : gpu::Ahead{};
   enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false, next);
-  const gpu::FfnRowPlan row = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
-  if (x.rows == 1 && row.blocks > 0) {
-    const Tensor parts = scratch.take(row.blocks, x.cols, DType::f32);
+  const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
+  if (x.rows == 1 && count > 0) {
+    const Tensor parts = scratch.take(count, x.cols, DType::f32);
     const gpu::FfnRowGate by{for_gate, ffn.receptance, gate};
-    gpu::ffn_row(queue_, row, {{for_key, {}}, ffn.key, ffn.value, by, {}}, parts);
+    gpu::ffn_row(queue_, {{for_key, {}}, ffn.key, ffn.value, by, {}}, parts);
     return gpu::sum_parts(queue_, parts, pending, by);
   }
   if (few_rows(for_key, ffn.key) && few_rows(for_gate, ffn.receptance)) {
@@ -277,9 +277,8 @@ bool GpuOps::own_products(gpu::RowsProducts products, Scratch& scratch) {
     if (!gpu::suits_rows_product(one.in, one.weight)) return false;
     if (rows > gpu::kMostOwnRows && one.weight.out % 4 != 0) return false;
   }
-  if (rows == 1 && stream_products(products)) return true;
   if (rows <= gpu::kMostOwnRows) {
-    gpu::linear_rows(queue_, products);
+    few_rows_products(products);
     return true;
   }
   if (has_panels()) {
@@ -291,6 +290,10 @@ bool GpuOps::own_products(gpu::RowsProducts products, Scratch& scratch) {
   const Tensor partial = scratch.take(1, static_cast<int64_t>(plan.partial_bytes), DType::u8);
   gpu::linear_tiles(queue_, products, plan, partial.as<float>(), tile_counters());
   return true;
+}
+
+void GpuOps::few_rows_products(gpu::RowsProducts products) {
+  if (products.front().in.rows > 1 || !stream_products(products)) gpu::linear_rows(queue_, products);
 }
 
 bool GpuOps::stream_products(gpu::RowsProducts products) {

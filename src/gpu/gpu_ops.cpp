@@ -211,8 +211,7 @@ void GpuOps::linear(Tensor in, const Weight& weight, Tensor out) {
     return linear_value(in, weight, out);
   if (few_rows(in, weight)) {
     const gpu::RowsProduct product{in, weight, out};
-    if (in.rows == 1 && stream_products({&product, 1})) return;
-    return gpu::linear_rows(queue_, {&product, 1});
+    return few_rows_products({&product, 1});
   }
   gemm_->run(queue_, in, weight, out, worth_timing(in.rows));
 }

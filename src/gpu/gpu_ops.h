@@ -181,11 +181,11 @@ class GpuOps final : public Ops {
   bool own_products(std::initializer_list<gpu::RowsProduct> products, Scratch& scratch) {
     return own_products(gpu::RowsProducts(products.begin(), products.size()), scratch);
   }
+  // Of rows that few_rows is true for: one row by linear_row where that suits.
+  void few_rows_products(gpu::RowsProducts products);
+  bool stream_products(gpu::RowsProducts products);  // false, and nothing done, where it does not
   void run_panels(gpu::RowsProducts products, const gpu::PanelPlan& plan, Scratch& scratch);
   uint32_t* tile_counters() const { return static_cast<uint32_t*>(counters_.data()) + kCounters; }
-
-  // The same for one row, by linear_row.
-  bool stream_products(gpu::RowsProducts products);
 
   // The side queues run beside the main one until join.
   void fork();

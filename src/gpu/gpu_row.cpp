@@ -1,6 +1,5 @@
 // A lone row through a block of RWKV-7: kernels of its own that keep what f32 has between them and add to the
 // residual stream at once.
-#include "base/check.h"
 #include "gpu/gpu_ops.h"
 #include "gpu/linear_choice.h"
 #include "gpu/row_kernels.h"
@@ -23,7 +22,7 @@ bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_
   }
   return gpu::suits_linear_row(att.receptance) && gpu::suits_linear_row(att.output) &&
          gpu::suits_attend_row7(att, first_block) && !ffn.deep_embed &&
-         gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors).blocks > 0;
+         gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) > 0;
 }
 
 Tensor GpuOps::block7(const Batch& batch, const Embedding& embedding, const Block7& block, Tensor x,
@@ -44,7 +43,7 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
   const gpu::RowValues7 values{wide(), wide(), wide(), lone_v_first_, work.v_first};
   const auto low = [&](const LowRank& path) { return take_pair(scratch, path.first.out); };
   const gpu::LowPairs7 lows{low(att.w), low(att.a), first_block ? Pair{} : low(att.v), low(att.g)};
-  constexpr int kMixes = 6, kMixOf[] = {0, 2, 3, 5, 1, 4, 3};  // in the order r w k v a g
+  constexpr int kMixes = 6, kMixOf[] = {0, 2, 3, 5, 1, 4, 3};  // of r w k v a g
   RowProduct list[] = {{{}, att.receptance, {values.r, {}}},
                        {{}, att.key, {values.k, {}}},
                        {{}, att.value, {values.v, {}}},
@@ -69,7 +68,7 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
 
   const Pair y = take_pair(scratch, x.cols);
   gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
-                   bring_ahead({&att.output}, gpu::kAheadSquare), {norm.z, state.att_shift});
+                   bring_ahead({&att.output}, gpu::kAheadSquare), norm);
   const RowProduct output[] = {{y, att.output, {x, {}}, Epilogue::none, true}};
   gpu::linear_row(queue_, output, facts_.multiprocessors);
 }
@@ -84,10 +83,10 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
     const RowMix mix{row.mix, row.in};
     gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1}, bring_ahead({&ffn.key}, gpu::kAheadKey));
   }
-  const gpu::FfnRowPlan plan = gpu::plan_ffn_row(ffn.key, ffn.value, facts_.multiprocessors);
-  const Tensor parts = scratch.take(plan.blocks, x.cols, DType::f32);
-  gpu::ffn_row(queue_, plan, row, parts);
-  gpu::sum_parts(queue_, parts, x, {}, {row.norm.z, ffn_shift, batch.slot});
+  const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors);
+  const Tensor parts = scratch.take(count, x.cols, DType::f32);
+  gpu::ffn_row(queue_, row, parts);
+  gpu::sum_parts(queue_, parts, x, {}, row.norm);
 }
 
 void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,

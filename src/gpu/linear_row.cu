@@ -64,8 +64,8 @@ template <class T>
 __device__ void put(const Product<T>& product, int out, float x) {
   x = finish(product.epilogue, x);
   if (product.adds) {
-    atomicAdd(product.wide + out,
-              x);  // nobody else writes it: a way to add without waiting for what is there
+    // Nobody else writes it: a way to add without waiting for what is there.
+    atomicAdd(product.wide + out, x);
   } else if (product.wide != nullptr) {
     product.wide[out] = x;
   } else if (product.out.left != nullptr) {

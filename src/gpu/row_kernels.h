@@ -29,8 +29,8 @@ void enter_row(const Queue&, const Batch&, const Norm&, Tensor x, StateField car
                const Ahead& = {});
 
 // Where rows are at most so wide, the kernels below can make their inputs themselves, each block for itself,
-// in place of enter_row: in = lerp(norm(x), carried, mix). The norm goes to z, which a later kernel carries
-// on.
+// in place of enter_row: in = lerp(norm(x), carried, mix). The norm goes to z, which the kernel that is given
+// the same RowNorm as `made` carries on.
 constexpr int64_t kMostMadeCols = 2048;
 struct RowNorm {
   const Norm* norm = nullptr;  // null: inputs are stored
@@ -38,12 +38,6 @@ struct RowNorm {
   StateField carry;
   const int32_t* slot = nullptr;
   Tensor z;  // f32 [1, C]
-};
-// What such a kernel left, for a later one to carry on.
-struct CarryOn {
-  Tensor z;  // empty: nothing
-  StateField carry;
-  const int32_t* slot = nullptr;
 };
 
 // ---- linear_row.cu: products of one row, every weight read once
@@ -73,12 +67,10 @@ bool suits_attend_row7(const TimeMix7&, bool first_block);
 // From raw products to what the output product takes: second halves of the low-rank paths, key preparation,
 // recurrence and head end.
 void attend_row7(const Queue&, const Batch&, const TimeMix7&, bool first_block, const LowPairs7&,
-                 const RowValues7&, StateField wkv, const Pair& y, const Ahead& = {}, const CarryOn& = {});
+                 const RowValues7&, StateField wkv, const Pair& y, const Ahead& = {},
+                 const RowNorm& made = {});
 
 // ---- ffn_row.cu: value @ relu²(key @ in), value stored transposed
-struct FfnRowPlan {
-  int64_t blocks = 0;  // 0: these matrices do not suit
-};
 // RWKV-6's gate, [C, C] as `weight`: the result is multiplied by sigmoid(weight @ in). `out` [1, C]: working
 // memory.
 struct FfnRowGate {
@@ -93,11 +85,12 @@ struct FfnRow {
   RowNorm norm;
   const float* mix = nullptr;
 };
-FfnRowPlan plan_ffn_row(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate = {});
-// What each block finds: parts, f32 [plan.blocks, C], whose sum is the result.
-void ffn_row(const Queue&, const FfnRowPlan&, const FfnRow&, Tensor parts);
+// In how many parts the result is found, by a block each; 0: these matrices do not suit.
+int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate = {});
+// parts, f32 [ffn_row_parts, C]: their sum is the result.
+void ffn_row(const Queue&, const FfnRow&, Tensor parts);
 // `out` [1, C]: f32, to which their sum is added, or of the activation type, which it becomes, times
 // sigmoid(gate.out).
-void sum_parts(const Queue&, Tensor parts, Tensor out, const FfnRowGate& gate = {}, const CarryOn& = {});
+void sum_parts(const Queue&, Tensor parts, Tensor out, const FfnRowGate& gate = {}, const RowNorm& made = {});
 
 }  // namespace fulmar::gpu

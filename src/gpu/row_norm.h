@@ -17,7 +17,7 @@ struct NormedRow {
   float* z;  // [C]: norm(x), which a later kernel carries on
 };
 
-// The same as kernels are given it.
+// A RowNorm as kernels are given it.
 struct Norming {
   NormedRow row;  // but for what is carried, which lies in a slot
   Slots<float> carry;
@@ -88,9 +88,8 @@ class MadeInputs {
   }
 
  private:
-  static constexpr int kVectors = kMostMadeCols / (kStreamThreads * 4);
-  static constexpr int kPieceVectors =
-      kStreamPiece / 4;  // of four numbers; a warp takes two pieces at a time
+  // Vectors of four numbers: of a thread, and of a piece, of which a warp takes two at a time.
+  static constexpr int kVectors = kMostMadeCols / (kStreamThreads * 4), kPieceVectors = kStreamPiece / 4;
 
   __device__ static int of_warp(int i) {
     return i * (kWarp / kPieceVectors) + threadIdx.x % kWarp / kPieceVectors;

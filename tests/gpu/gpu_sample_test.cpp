@@ -126,21 +126,26 @@ TEST_F(GpuSample, DrawsAreTheReferences) {
 struct Limits {
   int top_k;
   float top_p, min_p = 0;
+
+  SamplingParams with(float temperature = 1, bool temperature_last = false) const {
+    SamplingParams params;
+    params.temperature = temperature;
+    params.temperature_last = temperature_last;
+    params.top_k = top_k;
+    params.top_p = top_p;
+    params.min_p = min_p;
+    return params;
+  }
 };
 
 TEST_F(GpuSample, IdsTiedAtTheCutAreTheReferences) {
   std::normal_distribution<float> normal(0, 2);
   set_logits(kVocab, [&](std::mt19937& random) { return std::round(normal(random)); });
-  for (const auto& [top_k, top_p, min_p] :
+  for (const Limits& limits :
        std::vector<Limits>{{2, 1}, {40, 1}, {300, 1}, {2000, 1}, {0, 0.05f}, {0, 0.6f}, {100, 0.3f, 0.1f}}) {
     for (const bool last : {false, true}) {
-      SamplingParams params;
-      params.temperature = 0.9f;
-      params.temperature_last = last;
-      params.top_k = top_k;
-      params.top_p = top_p;
-      params.min_p = min_p;
-      EXPECT_LE(differences(params, nullptr, 10), 1) << top_k << " " << top_p << " " << last;
+      EXPECT_LE(differences(limits.with(0.9f, last), nullptr, 10), 1)
+          << limits.top_k << " " << limits.top_p << " " << last;
     }
   }
 }
@@ -150,16 +155,11 @@ TEST_F(GpuSample, NearlyFlatDistributionsAreTheReferences) {
   std::normal_distribution<float> normal(0, 0.01f);
   for (const float level : {0.0f, 1.0f / 512}) {
     set_logits(kWhole, [&](std::mt19937& random) { return std::round(normal(random) * 512) * level; });
-    for (const auto& [top_k, top_p, min_p] :
+    for (const Limits& limits :
          std::vector<Limits>{{0, 0.9f}, {30000, 1}, {50, 1}, {60000, 0.01f}, {0, 0.99999f, 0.5f}}) {
       for (const bool last : {false, true}) {
-        SamplingParams params;
-        params.temperature = 1.5f;
-        params.temperature_last = last;
-        params.top_k = top_k;
-        params.top_p = top_p;
-        params.min_p = min_p;
-        EXPECT_LE(differences(params, nullptr, 3), 1) << level << " " << top_k << " " << top_p << " " << last;
+        EXPECT_LE(differences(limits.with(1.5f, last), nullptr, 3), 1)
+            << level << " " << limits.top_k << " " << limits.top_p << " " << last;
       }
     }
   }
@@ -168,22 +168,19 @@ TEST_F(GpuSample, NearlyFlatDistributionsAreTheReferences) {
 TEST_F(GpuSample, LimitsOfOneTokenAndOfAllAreTheReferences) {
   std::normal_distribution<float> normal(0, 3);
   set_logits(kWhole, [&](std::mt19937& random) { return normal(random); });
-  for (const auto& [top_k, top_p, min_p] : std::vector<Limits>{{1, 1},
-                                                               {0, 0},
-                                                               {0, 1e-7f},
-                                                               {0, 1e-30f},
-                                                               {50, 1, 1},
-                                                               {256, 1},
-                                                               {257, 1},
-                                                               {kWhole - 1, 1},
-                                                               {kWhole, 1},
-                                                               {2 * kWhole, 0.9f},
-                                                               {0, 0.9999999f}}) {
-    SamplingParams params;
-    params.top_k = top_k;
-    params.top_p = top_p;
-    params.min_p = min_p;
-    EXPECT_LE(differences(params, nullptr, 4), 1) << top_k << " " << top_p << " " << min_p;
+  for (const Limits& limits : std::vector<Limits>{{1, 1},
+                                                  {0, 0},
+                                                  {0, 1e-7f},
+                                                  {0, 1e-30f},
+                                                  {50, 1, 1},
+                                                  {256, 1},
+                                                  {257, 1},
+                                                  {kWhole - 1, 1},
+                                                  {kWhole, 1},
+                                                  {2 * kWhole, 0.9f},
+                                                  {0, 0.9999999f}}) {
+    EXPECT_LE(differences(limits.with(), nullptr, 4), 1)
+        << limits.top_k << " " << limits.top_p << " " << limits.min_p;
   }
 }
 

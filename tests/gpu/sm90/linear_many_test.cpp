@@ -2,9 +2,8 @@
 // rows, outputs and inputs do not fill, one cluster and many.
 #include <algorithm>
 
-#include "gpu/device.h"
-#include "gpu/gpu_device.h"
 #include "gpu/kernels.h"
+#include "gpu/sm90/sm90_device.h"
 #include "support/ops_rig.h"
 
 namespace fulmar {
@@ -14,17 +13,14 @@ struct Shape {
   int64_t rows, in, out;
 };
 
-class GpuManyRows : public GpuTest, public testing::WithParamInterface<std::tuple<DType, Shape>> {
+class GpuManyRows : public Sm90Test, public testing::WithParamInterface<std::tuple<DType, Shape>> {
  protected:
   void SetUp() override {
-    GpuTest::SetUp();
-    if (shared_gpu() == nullptr) return;
-    FULMAR_GPU(cudaDeviceGetAttribute(&major_, cudaDevAttrComputeCapabilityMajor, 0));
+    prepare(std::get<1>(GetParam()).rows, 1000);
+    if (IsSkipped()) return;
     FULMAR_GPU(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
-    if (major_ != 9) GTEST_SKIP() << "made for compute capability 9.0";
-    if (under_racecheck() && std::get<1>(GetParam()).rows > 1000) GTEST_SKIP() << "so many rows take minutes";
   }
-  int major_ = 0, multiprocessors_ = 0;
+  int multiprocessors_ = 0;
 };
 
 TEST_P(GpuManyRows, AgreeWithProductAndEndOneAfterTheOther) {

@@ -4,9 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "gpu/device.h"
-#include "gpu/gpu_device.h"
 #include "gpu/kernels.h"
+#include "gpu/sm90/sm90_device.h"
 #include "support/ops_rig.h"
 
 namespace fulmar {
@@ -17,16 +16,9 @@ struct Shape {
   int multiprocessors;  // that the plan is made for
 };
 
-class GpuPanels : public GpuTest, public testing::WithParamInterface<std::tuple<DType, Shape>> {
+class GpuPanels : public Sm90Test, public testing::WithParamInterface<std::tuple<DType, Shape>> {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (shared_gpu() == nullptr) return;
-    int major = 0;
-    FULMAR_GPU(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
-    if (major != 9) GTEST_SKIP() << "made for compute capability 9.0";
-    if (under_racecheck() && std::get<1>(GetParam()).rows > 500) GTEST_SKIP() << "so many rows take minutes";
-  }
+  void SetUp() override { prepare(std::get<1>(GetParam()).rows, 500); }
 };
 
 TEST_P(GpuPanels, AgreeWithProductsAndEndsOneAfterTheOther) {
