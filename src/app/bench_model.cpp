@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -47,7 +46,7 @@ class Step {
     for (int64_t s = 1; s <= sequences; ++s) last_.push_back(static_cast<int32_t>(s * count - 1));
   }
 
-  double rows() const { return static_cast<double>(token_.size()); }
+  int64_t rows() const { return static_cast<int64_t>(token_.size()); }
   // wants: whether the logits of every sequence's last row are computed.
   StepInput input(bool wants) const {
     return {token_, start_, slot_, wants ? std::span<const int32_t>(last_) : std::span<const int32_t>()};
@@ -57,32 +56,13 @@ class Step {
   std::vector<int32_t> token_, start_, slot_, last_;
 };
 
-// Parameters of the matrices that every row meets, of those the ones behind relu², and those of the head.
-struct MatrixSizes {
-  double layers = 0;
-  double behind_relu = 0;
-  double head = 0;
-};
-
-MatrixSizes matrix_sizes(const ModelConfig& config) {
-  const auto table = static_cast<double>(config.vocab * config.n_embd);
-  const auto deep = static_cast<double>(
-      config.deep_embed ? config.n_layer * config.vocab * config.deep_embed_rank * config.deep_embed_rank
-                        : 0);
-  const auto behind_relu = static_cast<double>(config.n_layer * config.n_ffn * config.n_embd);
-  return {static_cast<double>(config.parameters) - 2 * table - deep, behind_relu, table};
-}
-
 class Bench {
  public:
   Bench(Ops& ops, Model& model, StatePool& states, const BenchOptions& options)
-      : ops_(ops), model_(model), states_(states), options_(options), sizes_(matrix_sizes(model.config())) {}
+      : ops_(ops), model_(model), states_(states), options_(options) {}
 
-  // Of one step over so many rows: weights that meet only zeros need not be read.
-  double weight_bytes(double rows, bool wants) const {
-    const double skipped = sizes_.behind_relu * (options_.zeros > 0 ? std::pow(options_.zeros, rows) : 0);
-    const double parameters = sizes_.layers - skipped + (wants ? sizes_.head : 0);
-    return parameters * static_cast<double>(size_of(model_.config().dtype));
+  StepWork work(const StepShape& shape) const {
+    return step_work(model_.config(), states_.layout(), shape, options_.zeros);
   }
 
   BenchLine decode(int64_t sequences) {
@@ -101,10 +81,7 @@ class Bench {
     line.workload = "decode";
     line.sequences = sequences;
     line.tokens = 1;
-    const auto rows = static_cast<double>(sequences);
-    line.weight_bytes = weight_bytes(rows, true);
-    line.state_bytes = state_bytes(rows);
-    line.flop = 2 * rows * (sizes_.layers + sizes_.head);
+    line.work = work({sequences, sequences, sequences});
     measure(line, static_cast<double>(count), [&] { steps(count); });
     return line;
   }
@@ -127,23 +104,15 @@ class Bench {
     line.workload = "prefill";
     line.sequences = shape.sequences;
     line.tokens = shape.tokens;
-    const auto sequences = static_cast<double>(shape.sequences);
     for (const Step& step : steps) {
-      line.weight_bytes += weight_bytes(step.rows(), &step == &steps.back());
-      line.state_bytes += state_bytes(sequences);
-      line.flop += 2 * step.rows() * sizes_.layers;
+      line.work += work({step.rows(), shape.sequences, &step == &steps.back() ? shape.sequences : 0});
     }
-    line.flop += 2 * sequences * sizes_.head;
     measure(line, 1, run);
     return line;
   }
 
  private:
   void rest() const { std::this_thread::sleep_for(std::chrono::duration<double>(options_.delay)); }
-
-  double state_bytes(double sequences) const {
-    return 2 * sequences * static_cast<double>(states_.layout().slot_bytes());
-  }
 
   // Times `run`, which stands for `parts` times what the line is about.
   void measure(BenchLine& line, double parts, const std::function<void()>& run) {
@@ -163,7 +132,6 @@ class Bench {
   Model& model_;
   StatePool& states_;
   const BenchOptions& options_;
-  MatrixSizes sizes_;
   Clock::time_point begin_ = Clock::now();
 };
 
@@ -214,13 +182,6 @@ Status for_each_part(std::string_view text, const std::function<Status(std::stri
 
 }  // namespace
 
-double least_seconds(const BenchLine& line, const Ceilings& ceilings) {
-  if (ceilings.read_gbs <= 0 || ceilings.gflops <= 0) return 0;
-  const double copy_gbs = ceilings.copy_gbs > 0 ? ceilings.copy_gbs : ceilings.read_gbs;
-  const double reading = line.weight_bytes / ceilings.read_gbs, multiplying = line.flop / ceilings.gflops;
-  return (std::max(reading, multiplying) + line.state_bytes / copy_gbs) / 1e9;
-}
-
 Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t middle = values.size() / 2;
@@ -270,7 +231,7 @@ Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& opti
     if (type != types.front()) continue;
     for (const PrefillShape& shape : options.prefill) report.lines.push_back(bench.prefill(shape));
     report.state_dtype = name_of(type);
-    report.weight_bytes = static_cast<size_t>(bench.weight_bytes(1, true));
+    report.weight_bytes = static_cast<size_t>(bench.work({1, 1, 1}).weight_bytes());
     report.state_bytes = layout.slot_bytes();
   }
   report.peak_rss = peak_memory();

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "model/model.h"
+#include "model/roofline.h"
 #include "ops/ceilings.h"
 #include "ops/ops.h"
 #include "text/tokenizer.h"
@@ -47,18 +48,11 @@ struct BenchLine {
   int runs = 0;
   Spread seconds;  // of one decode step or one whole prefill
   double tokens_per_second = 0;
-  // What one run has to move and compute at least.
-  double weight_bytes = 0;  // all but the embedding, once per step
-  double state_bytes = 0;   // read and written, once per step
-  double flop = 0;          // two for every parameter of a matrix that a token meets
+  StepWork work;  // what one run has to move and compute at least
 
-  double gbs() const { return (weight_bytes + state_bytes) / seconds.median / 1e9; }
-  double gflops() const { return flop / seconds.median / 1e9; }
+  double gbs() const { return (work.weight_bytes() + work.state_bytes) / seconds.median / 1e9; }
+  double gflops() const { return work.flop() / seconds.median / 1e9; }
 };
-
-// Seconds that a line would take at the ceilings: weights are read while the units multiply, states are
-// copied on their own. 0 where the ceilings are not known.
-double least_seconds(const BenchLine& line, const Ceilings& ceilings);
 
 // One island of one layer alone (bench_islands.h).
 struct IslandLine {

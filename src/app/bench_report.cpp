@@ -9,8 +9,13 @@ namespace {
 
 std::string share_text(double share) { return share > 0 ? fmt::format("{:.0f}%", share * 100) : ""; }
 
-double share_of_ceiling(const BenchLine& line, const Ceilings& ceilings) {
-  return least_seconds(line, ceilings) / line.seconds.median;
+// Share of the roofline that a line reached, and the rate at the roofline; 0 where it is not known.
+double share_of_roofline(const BenchLine& line, const Ceilings& ceilings) {
+  return roofline_seconds(line.work, ceilings) / line.seconds.median;
+}
+double roofline_rate(const BenchLine& line, const Ceilings& ceilings) {
+  const double share = share_of_roofline(line, ceilings);
+  return share > 0 ? line.tokens_per_second / share : 0;
 }
 
 // Seconds as text of a fixed unit, so that a column can be read down.
@@ -20,10 +25,12 @@ std::string milliseconds(const Spread& seconds) {
 }
 
 std::string line_text(const BenchLine& line, const Ceilings& ceilings) {
-  return fmt::format("{:<8} {:>8} {:>5} {:>4} {:>30} {:>10.1f} {:>8.1f} {:>8.2f} {:>5}\n", line.workload,
-                     fmt::format("{}x{}", line.sequences, line.tokens), name_of(line.state), line.runs,
-                     milliseconds(line.seconds), line.tokens_per_second, line.gbs(), line.gflops() / 1e3,
-                     share_text(share_of_ceiling(line, ceilings)));
+  const double roofline = roofline_rate(line, ceilings);
+  return fmt::format("{:<8} {:>8} {:>5} {:>4} {:>30} {:>10.1f} {:>8.1f} {:>8.2f} {:>9} {:>5}\n",
+                     line.workload, fmt::format("{}x{}", line.sequences, line.tokens), name_of(line.state),
+                     line.runs, milliseconds(line.seconds), line.tokens_per_second, line.gbs(),
+                     line.gflops() / 1e3, roofline > 0 ? fmt::format("{:.0f}", roofline) : "",
+                     share_text(share_of_roofline(line, ceilings)));
 }
 
 std::string island_text(const IslandLine& line) {
@@ -50,7 +57,8 @@ void write_line(JsonWriter& json, const BenchLine& line, const Ceilings& ceiling
   json.member("tokens_per_second", line.tokens_per_second)
       .member("gb_per_second", line.gbs())
       .member("gflop_per_second", line.gflops())
-      .member("share_of_ceiling", share_of_ceiling(line, ceilings))
+      .member("roofline_tokens_per_second", roofline_rate(line, ceilings))
+      .member("share_of_roofline", share_of_roofline(line, ceilings))
       .end_object();
 }
 
@@ -78,8 +86,9 @@ std::string bench_table(const BenchReport& report) {
         fmt::format("ceilings  read {:.1f} GB/s, copy {:.1f} GB/s, multiply-add {:.2f} TFLOP/s (this run)\n",
                     report.ceilings.read_gbs, report.ceilings.copy_gbs, report.ceilings.gflops / 1e3);
   }
-  text += fmt::format("\n{:<8} {:>8} {:>5} {:>4} {:>30} {:>10} {:>8} {:>8} {:>5}\n", "", "shape", "state",
-                      "runs", "ms median (least..most)", "tok/s", "GB/s", "TFLOP/s", "of it");
+  text +=
+      fmt::format("\n{:<8} {:>8} {:>5} {:>4} {:>30} {:>10} {:>8} {:>8} {:>9} {:>5}\n", "", "shape", "state",
+                  "runs", "ms median (least..most)", "tok/s", "GB/s", "TFLOP/s", "roofline", "of it");
   for (const BenchLine& line : report.lines) text += line_text(line, report.ceilings);
   if (!report.islands.empty()) {
     text +=

@@ -13,6 +13,7 @@
 #include "app/exit_code.h"
 #include "app/load_bench.h"
 #include "app/model_source.h"
+#include "app/served_engine.h"
 #include "cpu/ceilings.h"
 #include "files/synthetic.h"
 
@@ -115,6 +116,12 @@ Result<std::vector<DType>> parse_states(const std::string& text) {
   return types;
 }
 
+Status check_states(const std::vector<DType>& states, const Ops& ops) {
+  const bool halves = std::find(states.begin(), states.end(), DType::f16) != states.end();
+  if (!halves || !ops.borrows_host_weights()) return {};
+  return Error{ErrorKind::unsupported, "--state-dtype fp16 needs a GPU; the CPU keeps states in fp32"};
+}
+
 // Every shape of the workloads, as far as one step has room for it.
 std::vector<PrefillShape> island_shapes(const BenchOptions& options, const Model& model) {
   std::vector<PrefillShape> shapes;
@@ -137,15 +144,26 @@ Result<LoadedModel> load_any(const BenchFlags& flags) {
   return flags.synthetic.empty() ? load_file(flags) : load_synthetic(flags);
 }
 
-// With --load or --serve the shape follows from the load.
+// With --load or --serve the shape follows from the load, and the server keeps its states in one type.
 Result<int> bench_under_load(BenchFlags flags) {
+  FULMAR_ASSIGN(const auto states, parse_states(flags.states));
+  if (states.size() > 1) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--state-dtype is '{}'; wanted one type for a server under load", flags.states)};
+  }
+  flags.model.state_dtype = flags.states;
   flags.load.quiet = flags.model.quiet;
   flags.load.json = flags.json;
-  flags.options.decode.assign(1, std::max<int64_t>(flags.load.rows(), 64));
+  flags.options.decode.assign(1, wanted_rows(flags.load.rows(), flags.model.device));
   flags.options.prefill.clear();
-  if (!flags.load.serve) return bench_load(flags.load, [&] { return load_any(flags); });
+  const auto load = [&]() -> Result<LoadedModel> {
+    FULMAR_ASSIGN(LoadedModel loaded, load_any(flags));
+    FULMAR_TRY(check_states(states, *loaded.ops));
+    return loaded;
+  };
+  if (!flags.load.serve) return bench_load(flags.load, load);
   flags.options.decode.assign(1, flags.load.streams);
-  FULMAR_ASSIGN(LoadedModel model, load_any(flags));
+  FULMAR_ASSIGN(LoadedModel model, load());
   return bench_serve(flags.load, std::move(model), flags.options);
 }
 
@@ -156,11 +174,7 @@ Result<int> bench(BenchFlags flags) {
   const auto before = std::chrono::steady_clock::now();
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
   const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;
-  const bool halves = std::find(flags.options.states.begin(), flags.options.states.end(), DType::f16) !=
-                      flags.options.states.end();
-  if (halves && loaded.ops->borrows_host_weights()) {
-    return Error{ErrorKind::unsupported, "--state-dtype fp16 needs a GPU; the CPU keeps states in fp32"};
-  }
+  FULMAR_TRY(check_states(flags.options.states, *loaded.ops));
   FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.ops, *loaded.model, flags.options));
   report.model = loaded.path.filename().string();
   report.load_seconds = load_time.count();

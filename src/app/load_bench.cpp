@@ -18,6 +18,7 @@
 #include "app/engine_load.h"
 #include "app/local_server.h"
 #include "app/progress_bar.h"
+#include "load/ideal_schedule.h"
 #include "load/load_report.h"
 #include "load/load_run.h"
 #include "load/workload.h"
@@ -35,7 +36,7 @@ constexpr size_t kServePromptBytes = 64;
 
 struct PromptOf {
   std::string text;
-  int64_t answer_tokens = 0;
+  RequestLength length;
 };
 
 Result<double> parse_rate(const std::string& text) {
@@ -100,7 +101,7 @@ Result<std::vector<PromptOf>> made_prompts(const LoadTarget& target, size_t coun
   for (const RequestLength& length : chat_lengths(count, kSeed)) {
     const auto bytes =
         static_cast<size_t>(std::llround(static_cast<double>(length.prompt) * bytes_per_token));
-    prompts.push_back({filler_text(bytes, kSeed + prompts.size()), length.answer});
+    prompts.push_back({filler_text(bytes, kSeed + prompts.size()), length});
   }
   return prompts;
 }
@@ -116,7 +117,7 @@ Result<std::vector<PromptOf>> conversations(const LoadTarget& target, const std:
     if (prompts.size() == count) break;
     FULMAR_ASSIGN(const int64_t prompt, count_tokens(target, pairs[i].first));
     FULMAR_ASSIGN(const int64_t answer, count_tokens(target, pairs[i].second));
-    if (is_kept({prompt, answer})) prompts.push_back({pairs[i].first, answer});
+    if (is_kept({prompt, answer})) prompts.push_back({pairs[i].first, {prompt, answer}});
   }
   if (prompts.size() == count) return prompts;
   return Error{ErrorKind::invalid, fmt::format("--dataset '{}' has {} conversations that fit; wanted {}",
@@ -131,7 +132,7 @@ std::string completion_body(const PromptOf& prompt) {
       .member("prompt", prompt.text)
       .member("temperature", 0.0)
       .member("best_of", 1)
-      .member("max_tokens", prompt.answer_tokens)
+      .member("max_tokens", prompt.length.answer)
       .member("stream", true)
       .member("ignore_eos", true)
       .end_object();
@@ -177,7 +178,62 @@ Status write_json(const std::string& path, const std::string& text) {
   return {};
 }
 
-Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget target) {
+// ---- what the model's own steps take
+// ---------------------------------------------------------------------------
+
+constexpr int64_t kStepPrompt = 512;     // tokens of each prompt fed alone
+constexpr double kShareForStates = 0.5;  // of the free memory: the server takes its slots afterwards
+
+// Decode steps of 1, 2, 4, ... rows up to what a server of so many slots can run, and full steps of prompts.
+Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
+  const double room = kShareForStates * static_cast<double>(model.ops->memory_free());
+  const auto fits =
+      static_cast<int64_t>(room / static_cast<double>(model.model->state_layout().slot_bytes()));
+  const int64_t most = std::clamp<int64_t>(std::min(fits, slots), 1, model.model->max_wanted());
+  BenchOptions options{.decode = {}, .prefill = {}, .repeats = 3};
+  for (int64_t rows = 1; rows < most; rows *= 2) options.decode.push_back(rows);
+  options.decode.push_back(most);
+  const int64_t tokens = std::min(kStepPrompt, model.model->max_rows());
+  options.prefill = {{std::clamp<int64_t>(model.model->max_rows() / tokens, 1, most), tokens}};
+  FULMAR_ASSIGN(const BenchReport report, bench_model(*model.ops, *model.model, options));
+  StepTimes times;
+  for (const BenchLine& line : report.lines) {
+    if (line.workload == "decode") times.decode.emplace_back(line.sequences, line.seconds.median);
+    if (line.workload == "prefill") times.prefill_tokens_per_second = line.tokens_per_second;
+  }
+  return times;
+}
+
+// A server of this process, and what bounds it from below.
+struct OwnServer {
+  std::unique_ptr<LocalServer> server;
+  StepTimes times;
+  std::string_view states;
+
+  int64_t slots() const { return server->engine().stats().slots_total; }
+};
+
+Result<OwnServer> start_own(const LoadFlags& flags, const LoadModel& load_model) {
+  FULMAR_ASSIGN(LoadedModel model, load_model());
+  OwnServer own;
+  own.states = name_of(model.ops->wkv_dtype());
+  const int64_t most = flags.slots > 0 ? flags.slots : flags.num_prompts;
+  FULMAR_ASSIGN(own.times, measure_steps(model, std::min(most, flags.num_prompts)));
+  ServeEngineFlags engine;
+  engine.slots = flags.slots;
+  engine.max_queue = std::max(engine.max_queue, flags.num_prompts);  // the load knows no cap
+  FULMAR_ASSIGN(own.server, LocalServer::start(std::move(model), engine));
+  return own;
+}
+
+void print_ideal(const OwnServer& own, double ideal, double seconds) {
+  fmt::print("server                {} slots, states {}\n", own.slots(), own.states);
+  fmt::print("ideal schedule        {:.2f} s by the model's own steps; took {:.2f} x as long\n", ideal,
+             seconds / std::max(ideal, 1e-9));
+}
+
+// `own` is null where the server is somebody else's.
+Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget target, const OwnServer* own) {
   const char* key = std::getenv("OPENAI_API_KEY");
   target.headers.set("Authorization", std::string("Bearer ") + (key ? key : "None"));
   const auto count = static_cast<size_t>(flags.num_prompts);
@@ -187,10 +243,12 @@ Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget targe
 
   std::vector<LoadRequest> requests;
   std::vector<int64_t> lengths;
+  std::vector<ScheduledRequest> schedule;
   const std::vector<double> arrivals = arrival_times(count, rate, kSeed);
   for (size_t i = 0; i < count; i++) {
     requests.push_back({arrivals[i], completion_body(prompts[i])});
-    lengths.push_back(prompts[i].answer_tokens);
+    lengths.push_back(prompts[i].length.answer);
+    schedule.push_back({arrivals[i], prompts[i].length.prompt, prompts[i].length.answer});
   }
   const double machine = machine_load();
   const auto before = counters_of(target);
@@ -203,6 +261,7 @@ Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget targe
       load_table(figures));
   const int64_t asked = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   if (before && after) print_server_count(*before, *after, asked, count);
+  if (own != nullptr) print_ideal(*own, ideal_seconds(schedule, own->times, own->slots()), figures.seconds);
   FULMAR_TRY(write_json(flags.json, load_json(figures)));
   const bool all_well = figures.successes == count && figures.exact == count;
   return all_well ? 0 : 1;
@@ -227,11 +286,13 @@ std::string steady_text(const SteadyRate& rate, double model) {
                      rate.tokens_per_second / model * 100, rate.seconds);
 }
 
-void print_serve(const LoadFlags& flags, const BenchReport& alone, const Seen& engine, const Seen& server) {
+void print_serve(const LoadFlags& flags, const BenchReport& alone, int64_t slots, const Seen& engine,
+                 const Seen& server) {
   const double model = alone.lines.front().tokens_per_second;
-  fmt::print("model     {} on {}, states {}\nstreams   {} of {} tokens; {} answered, {} of exact length\n",
-             alone.model, alone.device, alone.state_dtype, flags.streams, flags.tokens,
-             server.figures.successes, server.figures.exact);
+  fmt::print(
+      "model     {} on {}, states {}, {} slots\nstreams   {} of {} tokens; {} answered, {} of exact length\n",
+      alone.model, alone.device, alone.state_dtype, slots, flags.streams, flags.tokens,
+      server.figures.successes, server.figures.exact);
   for (const std::string& fault : server.figures.faults) fmt::print("  failed: {}\n", fault);
   fmt::print("machine   load average {:.2f} before the run\n\n", alone.load_average);
   fmt::print("model steps alone     {:>10.1f} tok/s\n", model);
@@ -314,18 +375,12 @@ void add_load_flags(CLI::App& app, LoadFlags& flags) {
 
 Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model) {
   FULMAR_ASSIGN(const double rate, parse_rate(flags.rate));
-  std::unique_ptr<LocalServer> own;
-  std::string url = flags.url;
-  if (url.empty()) {
-    FULMAR_ASSIGN(LoadedModel model, load_model());
-    ServeEngineFlags engine;
-    engine.slots = flags.slots;
-    engine.max_queue = std::max(engine.max_queue, flags.num_prompts);  // the load knows no cap
-    FULMAR_ASSIGN(own, LocalServer::start(std::move(model), engine));
-    url = own->url();
+  std::optional<OwnServer> own;
+  if (flags.url.empty()) {
+    FULMAR_ASSIGN(own, start_own(flags, load_model));
   }
-  FULMAR_ASSIGN(LoadTarget target, load_target(url));
-  return run_acceptance(flags, rate, std::move(target));
+  FULMAR_ASSIGN(LoadTarget target, load_target(own ? own->server->url() : flags.url));
+  return run_acceptance(flags, rate, std::move(target), own ? &*own : nullptr);
 }
 
 Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, const BenchOptions& options) {
@@ -351,7 +406,7 @@ Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, const BenchOp
   const auto records = run_with_bar(target, std::move(requests), flags.quiet);
 
   const Seen engine = seen_by(engine_records, lengths), server = seen_by(records, lengths);
-  print_serve(flags, alone, engine, server);
+  print_serve(flags, alone, own->engine().stats().slots_total, engine, server);
   FULMAR_TRY(write_json(flags.json, serve_json(alone, engine, server)));
   return server.figures.exact == count ? 0 : 1;
 }

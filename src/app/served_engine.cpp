@@ -140,11 +140,15 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--eos-id", flags.eos_id, "id that ends a text, or 'none'; default: the vocabulary's own");
 }
 
+int64_t wanted_rows(int64_t slots, const std::string& device) {
+  return std::max<int64_t>(slots, device == "cpu" ? kMostHostSlots : kMostSlots);
+}
+
 Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
                                                          const ServeEngineFlags& flags, const ServeAs& as) {
   FULMAR_ASSIGN(auto store, open_store(flags));  // first: it fails faster than a model loads
   ModelFlags sized = model;
-  sized.max_wanted = std::max<int64_t>(flags.slots, model.device == "cpu" ? kMostHostSlots : kMostSlots);
+  sized.max_wanted = wanted_rows(flags.slots, model.device);
   sized.slots = std::max<int64_t>(flags.slots, 1) + flags.device_sessions + flags.prefix_slots;
   FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
   return assemble(std::move(loaded), std::move(store), flags, as);

@@ -42,6 +42,10 @@ struct ServeAs {
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
 
+// Rows of one step whose logits a server may want: `slots`, or as many as it may choose by itself on this
+// --device where slots is 0.
+int64_t wanted_rows(int64_t slots, const std::string& device);
+
 class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
  public:
   static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags,
