@@ -72,6 +72,8 @@ void to_f32(DType dtype, const void* source, std::span<float> out) {
       return read_all<uint8_t>(source, out, plain);
     case DType::i8:
       return read_all<int8_t>(source, out, plain);
+    default:
+      FULMAR_CHECK(false, "a format that holds no single numbers");
   }
 }
 

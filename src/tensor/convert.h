@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/dtype.h"
+#include "tensor/format.h"
 
 namespace fulmar {
 
