@@ -20,10 +20,6 @@ constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and what 
 constexpr int kLeastArchitecture = 80;
 constexpr size_t kLargeCopy = size_t{1} << 20;  // from here on the driver's own staging is slower than ours
 
-WeightKind kind_of(DType dtype) {
-  return dtype == DType::f32 ? WeightKind::f32 : dtype == DType::bf16 ? WeightKind::bf16 : WeightKind::f16;
-}
-
 Result<gpu::DeviceFacts> facts_of(int index) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -124,13 +120,11 @@ DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
 }
 
 Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) {
-  Weight weight{WeightKind::f16, matrix.rows, matrix.cols, nullptr, false};
   const DType target = imported_dtype(matrix.dtype, role);
-  weight.kind = kind_of(target);
+  Weight weight{target, matrix.rows, matrix.cols};
   weight.transposed = true;
   weight.transposed = role == WeightRole::ffn_value && gpu::suits_value_product(1, weight);
-  FULMAR_ASSIGN(void* data, arena_.take(static_cast<size_t>(matrix.rows * matrix.cols) *
-                                        bytes_per_parameter(weight.kind)));
+  FULMAR_ASSIGN(void* data, arena_.take(weight.bytes()));
   weight.data = data;
   upload_.matrix(queue_, matrix, data, target, weight.transposed);
   return weight;

@@ -3,6 +3,7 @@
 // in front has finished. Nothing here allocates or waits.
 #pragma once
 
+#include "base/check.h"
 #include "gpu/kernels.h"
 
 namespace fulmar::gpu {
@@ -14,7 +15,8 @@ struct Pair {
 
 // The activation type that a matrix is multiplied in.
 inline DType activation_of(const Weight& weight) {
-  return weight.kind == WeightKind::bf16 ? DType::bf16 : DType::f16;
+  FULMAR_CHECK(weight.plain16());
+  return weight.dtype;
 }
 
 // ---- enter_row.cu

@@ -1,6 +1,7 @@
 // Primitives on rows: embedding, norm, shift, mixes, elementwise maths. One block per row.
 #include <algorithm>
 
+#include "base/check.h"
 #include "gpu/element.h"
 #include "gpu/kernels.h"
 #include "gpu/ptx.h"
@@ -223,21 +224,16 @@ void turn_of(const Queue& queue, Batch batch, const ChannelMix7& ffn, Tensor mat
 }
 
 template <class F>
-void with_table(WeightKind kind, F&& f) {
-  switch (kind) {
-    case WeightKind::f32:
-      return f(float{});
-    case WeightKind::f16:
-      return f(Half{});
-    case WeightKind::bf16:
-      return f(BFloat{});
-  }
+void with_table(DType dtype, F&& f) {
+  FULMAR_CHECK(is_kernel_float(dtype));
+  if (dtype == DType::f32) return f(float{});
+  dtype == DType::bf16 ? f(BFloat{}) : f(Half{});
 }
 
 }  // namespace
 
 void embed(const Queue& queue, const Batch& batch, const Embedding& embedding, Tensor out) {
-  with_table(embedding.table.kind, [&](auto sample) {
+  with_table(embedding.table.dtype, [&](auto sample) {
     using Table = decltype(sample);
     launch(queue, embed_kernel<Table>, dim3(static_cast<unsigned>(batch.rows)), dim3(threads_for(out.cols)),
            row_bytes(out.cols), batch.token, static_cast<const Table*>(embedding.table.data),
@@ -302,7 +298,7 @@ void gather_rows(const Queue& queue, Tensor x, const int32_t* rows, Tensor out) 
 void turn_by_token(const Queue& queue, const Batch& batch, const ChannelMix7& ffn, Tensor matrix, Tensor low,
                    Tensor turned) {
   with_activation(low.dtype, [&](auto sample) {
-    with_table(ffn.s_emb.kind, [&](auto table) {
+    with_table(ffn.s_emb.dtype, [&](auto table) {
       turn_of<decltype(sample), decltype(table)>(queue, batch, ffn, matrix, low, turned);
     });
   });

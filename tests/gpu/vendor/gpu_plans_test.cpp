@@ -31,7 +31,7 @@ TEST(EnterPlan, DecodeNeedsNone) {
 }
 
 Weight half(int64_t out, int64_t in, bool transposed = false) {
-  return {WeightKind::f16, out, in, nullptr, transposed};
+  return {DType::f16, out, in, nullptr, transposed};
 }
 
 // ffn_row holds the parts it is given against what one multiprocessor would need at least.
