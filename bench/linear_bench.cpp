@@ -27,10 +27,6 @@ Ceilings& ceilings() {
   return measured;
 }
 
-size_t bytes_of(const Weight& weight) {
-  return static_cast<size_t>(weight.out * weight.in) * bytes_per_parameter(weight.kind);
-}
-
 // Weights with every value small and normal, whatever the type.
 std::vector<uint16_t> plausible_bits(size_t bytes) {
   std::vector<uint16_t> bits((bytes + 1) / 2);
@@ -44,9 +40,9 @@ class Matrices {
   explicit Matrices(std::span<const Weight> shapes) : weights_(shapes.begin(), shapes.end()) {
     int64_t widest_in = 0, widest_out = 0;
     for (Weight& weight : weights_) {
-      bits_.push_back(plausible_bits(bytes_of(weight)));
+      bits_.push_back(plausible_bits(weight.bytes()));
       weight.data = bits_.back().data();
-      bytes_ += bytes_of(weight);
+      bytes_ += weight.bytes();
       parameters_ += weight.out * weight.in;
       widest_in = std::max(widest_in, weight.in);
       widest_out = std::max(widest_out, weight.out);
@@ -79,9 +75,9 @@ class Matrices {
 };
 
 // The matrices of an RWKV-7 of 0.4B parameters: 24 layers of width 1024, and the head.
-std::vector<Weight> shapes_of_0b4(WeightKind kind) {
+std::vector<Weight> shapes_of_0b4(DType dtype) {
   std::vector<Weight> shapes;
-  const auto add = [&](int64_t out, int64_t in) { shapes.push_back({.kind = kind, .out = out, .in = in}); };
+  const auto add = [&](int64_t out, int64_t in) { shapes.push_back({.dtype = dtype, .out = out, .in = in}); };
   constexpr int64_t kWidth = 1024;
   for (int layer = 0; layer < 24; ++layer) {
     for (int i = 0; i < 4; ++i) add(kWidth, kWidth);
@@ -107,14 +103,14 @@ void report(benchmark::State& state, double bytes, double flops) {
 
 // Arguments: weight kind, rows.
 void BM_Model(benchmark::State& state) {
-  const auto kind = static_cast<WeightKind>(state.range(0));
+  const auto dtype = static_cast<DType>(state.range(0));
   const int64_t rows = state.range(1);
-  Matrices matrices(shapes_of_0b4(kind));
+  Matrices matrices(shapes_of_0b4(dtype));
   for (auto _ : state) matrices.multiply(rows);
   report(state, matrices.bytes(), matrices.flops(rows));
 }
 BENCHMARK(BM_Model)
-    ->ArgNames({"kind", "rows"})
+    ->ArgNames({"dtype", "rows"})
     ->ArgsProduct({{0, 1, 2}, {1}})
     ->ArgsProduct({{1}, {2, 4, 8, 16, 32}})
     ->UseRealTime()
@@ -125,7 +121,7 @@ BENCHMARK(BM_Model)
 
 // Arguments: outputs, inputs, rows.
 void BM_Product(benchmark::State& state) {
-  const Weight shape{.kind = WeightKind::f16, .out = state.range(0), .in = state.range(1)};
+  const Weight shape{.dtype = DType::f16, .out = state.range(0), .in = state.range(1)};
   Matrices matrices({&shape, 1});
   for (auto _ : state) matrices.multiply(state.range(2));
   report(state, matrices.bytes(), matrices.flops(state.range(2)));

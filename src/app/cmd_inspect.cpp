@@ -33,7 +33,7 @@ void print_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
   size_t bytes = 0;
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     parameters += tensor.count();
-    bytes += static_cast<size_t>(tensor.count()) * size_of(tensor.dtype);
+    bytes += tensor.bytes();
   }
   const auto ops = make_cpu_ops({.threads = 1});
   StateLayout layout = state_layout_of(config, *ops);

@@ -21,21 +21,6 @@ constexpr size_t kAlignment = 64;
 
 int usable_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-WeightKind kind_of(DType dtype) {
-  switch (dtype) {
-    case DType::f16:
-      return WeightKind::f16;
-    case DType::bf16:
-      return WeightKind::bf16;
-    default:
-      return WeightKind::f32;
-  }
-}
-
-bool kept_as_stored(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 // Calls copy(from, to) for each element; square tiles keep both sides in cache when the source is transposed.
 template <class Copy>
 void for_elements(const HostMatrix& from, size_t element_out, std::byte* to, Copy copy) {
@@ -54,7 +39,7 @@ void for_elements(const HostMatrix& from, size_t element_out, std::byte* to, Cop
 }
 
 void copy_matrix(const HostMatrix& from, std::byte* to) {
-  if (!kept_as_stored(from.dtype)) {
+  if (!is_kernel_float(from.dtype)) {
     for_elements(from, sizeof(float), to, [&](const std::byte* in, std::byte* out) {
       to_f32(from.dtype, in, {reinterpret_cast<float*>(out), 1});
     });
@@ -99,16 +84,17 @@ void CpuOps::write(void* target, const void* host, size_t bytes) { std::memcpy(t
 
 void CpuOps::read(void* host, const void* source, size_t bytes) { std::memcpy(host, source, bytes); }
 
-Result<Weight> CpuOps::import_weight(const HostMatrix& matrix, WeightRole) {
-  const WeightKind kind = kind_of(matrix.dtype);
-  if (kept_as_stored(matrix.dtype) && matrix.row_major()) {
-    return Weight{kind, matrix.rows, matrix.cols, matrix.data, false};
+Result<Weight> CpuOps::import_weight(const HostMatrix& matrix, WeightRole role) {
+  Weight weight{imported_dtype(matrix.dtype, role), matrix.rows, matrix.cols};
+  if (is_kernel_float(matrix.dtype) && matrix.row_major()) {
+    weight.data = matrix.data;
+    return weight;
   }
-  const auto count = static_cast<size_t>(matrix.rows * matrix.cols);
-  FULMAR_ASSIGN(Buffer owned, allocate(count * bytes_per_parameter(kind)));
+  FULMAR_ASSIGN(Buffer owned, allocate(weight.bytes()));
   copy_matrix(matrix, static_cast<std::byte*>(owned.data()));
   owned_.push_back(std::move(owned));
-  return Weight{kind, matrix.rows, matrix.cols, owned_.back().data(), false};
+  weight.data = owned_.back().data();
+  return weight;
 }
 
 Result<Tensor> CpuOps::import_vector(std::span<const float> values, int64_t rows, int64_t cols) {

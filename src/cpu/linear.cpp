@@ -39,13 +39,13 @@ struct DotPieces {
 };
 
 int64_t dot_outputs_per_piece(const Weight& weight) {
-  const int64_t row_bytes = weight.in * static_cast<int64_t>(bytes_per_parameter(weight.kind));
+  const int64_t row_bytes = static_cast<int64_t>(bytes_for(weight.dtype, weight.in));
   const int64_t outputs = kPieceBytes / std::max<int64_t>(1, row_bytes);
   return std::max<int64_t>(1, divide_up(outputs, kDotTile)) * kDotTile;
 }
 
 DotPieces dot_pieces(const LinearTask& task, int64_t first_piece) {
-  const DotProduct product{.kind = task.weight->kind,
+  const DotProduct product{.dtype = task.weight->dtype,
                            .weight = static_cast<const std::byte*>(task.weight->data),
                            .depth = task.weight->in,
                            .rows = task.in.rows,
@@ -95,7 +95,7 @@ struct PanelPieces {
 
 PanelPieces panel_pieces(const LinearTask& task, int threads) {
   PanelPieces p;
-  p.product = {.kind = task.weight->kind,
+  p.product = {.dtype = task.weight->dtype,
                .weight = static_cast<const std::byte*>(task.weight->data),
                .depth = task.weight->in,
                .rows = task.in.rows,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "cpu/simd_targets.h"
 
 // Highway's loop over targets must come before the per-target headers.
@@ -243,13 +244,15 @@ void multiply(const DotProduct& p, int64_t first, int64_t last) {
 }
 
 void DotOutputs(const DotProduct& p, int64_t first, int64_t last) {
-  switch (p.kind) {
-    case WeightKind::f32:
+  switch (p.dtype) {
+    case DType::f32:
       return multiply<float>(p, first, last);
-    case WeightKind::f16:
+    case DType::f16:
       return multiply<hwy::float16_t>(p, first, last);
-    case WeightKind::bf16:
+    case DType::bf16:
       return multiply<hwy::bfloat16_t>(p, first, last);
+    default:
+      FULMAR_CHECK(false, "a format without a kernel");
   }
 }
 

@@ -13,7 +13,7 @@ constexpr int64_t kMostDotRows = 32;
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
 struct DotProduct {
-  WeightKind kind = WeightKind::f32;
+  DType dtype = DType::f32;
   const std::byte* weight = nullptr;  // [out, depth] row-major, any alignment
   int64_t depth = 0;
   int64_t rows = 0;           // at most kMostDotRows

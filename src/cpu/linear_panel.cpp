@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "cpu/simd_targets.h"
 
 // Highway's loop over targets must come before the per-target headers.
@@ -221,13 +222,15 @@ void multiply_block(const PanelProduct& p, const PanelBlock& block) {
 }
 
 void Multiply(const PanelProduct& p, const PanelBlock& block) {
-  switch (p.kind) {
-    case WeightKind::f32:
+  switch (p.dtype) {
+    case DType::f32:
       return multiply_block<float>(p, block);
-    case WeightKind::f16:
+    case DType::f16:
       return multiply_block<hwy::float16_t>(p, block);
-    case WeightKind::bf16:
+    case DType::bf16:
       return multiply_block<hwy::bfloat16_t>(p, block);
+    default:
+      FULMAR_CHECK(false, "a format without a kernel");
   }
 }
 

@@ -18,7 +18,7 @@ constexpr int64_t kPanelRows = 192;    // most rows of one block; a multiple of 
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
 struct PanelProduct {
-  WeightKind kind = WeightKind::f32;
+  DType dtype = DType::f32;
   const std::byte* weight = nullptr;  // [out, depth] row-major, any alignment
   int64_t depth = 0;
   int64_t rows = 0;

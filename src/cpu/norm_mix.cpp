@@ -26,11 +26,8 @@ void for_rows(ThreadPool& pool, int64_t rows, int64_t cols, Body body) {
 }  // namespace
 
 void read_row(const Weight& table, int64_t index, float* out) {
-  const DType dtype = table.kind == WeightKind::f32   ? DType::f32
-                      : table.kind == WeightKind::f16 ? DType::f16
-                                                      : DType::bf16;
   const auto* bytes = static_cast<const std::byte*>(table.data);
-  to_f32(dtype, bytes + static_cast<size_t>(index * table.in) * size_of(dtype),
+  to_f32(table.dtype, bytes + static_cast<size_t>(index) * bytes_for(table.dtype, table.in),
          {out, static_cast<size_t>(table.in)});
 }
 

@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "files/bytes.h"
 #include "files/mapped_file.h"
-#include "tensor/dtype.h"
+#include "tensor/format.h"
 
 namespace fulmar {
 
@@ -31,7 +31,7 @@ struct StoredTensor {
 
   int64_t count() const;    // product of shape
   bool contiguous() const;  // row-major without gaps
-  size_t bytes() const { return static_cast<size_t>(count()) * size_of(dtype); }
+  size_t bytes() const { return bytes_for(dtype, count()); }
 };
 
 // Row-major strides of a shape.

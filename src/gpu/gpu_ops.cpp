@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "gpu/ceilings.h"
 #include "gpu/device/import.h"
+#include "gpu/products/dequantise.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/value.h"
 #include "gpu/stages/heads.h"
@@ -20,10 +21,6 @@ namespace {
 constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and what is loaded lazily
 constexpr int kLeastArchitecture = 80;
 constexpr size_t kLargeCopy = size_t{1} << 20;  // from here on the driver's own staging is slower than ours
-
-WeightKind kind_of(DType dtype) {
-  return dtype == DType::f32 ? WeightKind::f32 : dtype == DType::bf16 ? WeightKind::bf16 : WeightKind::f16;
-}
 
 Result<gpu::DeviceFacts> facts_of(int index) {
   int count = 0;
@@ -115,19 +112,43 @@ void GpuOps::synchronise() {
   if (queue_.stream != nullptr) FULMAR_GPU(cudaStreamSynchronize(queue_.stream));
 }
 
+// Embedding rows are gathered, not multiplied: they keep the precision they have.
 DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
   return role == WeightRole::embedding ? Ops::imported_dtype(stored, role) : options_.activation;
 }
 
+// What can be decoded on the device stays as it is stored.
+bool GpuOps::stays_as_stored(const HostMatrix& matrix, WeightRole role) {
+  const bool codes = is_block(matrix.dtype) || matrix.scales != nullptr;
+  const bool multiplied = role != WeightRole::embedding && role != WeightRole::low_rank;
+  return codes && multiplied && matrix.row_major() && gpu::has_decoder(matrix.dtype);
+}
+
+Result<Weight> GpuOps::import_codes(const HostMatrix& matrix) {
+  FULMAR_TRY(products_->reserve_decoded());
+  Weight weight{matrix.dtype, matrix.rows, matrix.cols};
+  const auto take = [&](const void* host, size_t bytes) -> Result<const void*> {
+    FULMAR_ASSIGN(void* data, arena_.take(bytes));
+    write(data, host, bytes);
+    return static_cast<const void*>(data);
+  };
+  FULMAR_ASSIGN(weight.data, take(matrix.data, weight.bytes()));
+  if (matrix.scales == nullptr) return weight;
+  weight.group = matrix.group;
+  const auto count = static_cast<size_t>(matrix.rows * (matrix.cols / matrix.group));
+  FULMAR_ASSIGN(const void* scales, take(matrix.scales, count * sizeof(float)));
+  weight.scales = static_cast<const float*>(scales);
+  return weight;
+}
+
 Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) {
   use_device();
-  Weight weight{WeightKind::f16, matrix.rows, matrix.cols, nullptr, false};
+  if (stays_as_stored(matrix, role)) return import_codes(matrix);
   const DType target = imported_dtype(matrix.dtype, role);
-  weight.kind = kind_of(target);
+  Weight weight{target, matrix.rows, matrix.cols};
   weight.transposed = true;
   weight.transposed = role == WeightRole::ffn_value && gpu::suits_value(1, weight);
-  FULMAR_ASSIGN(void* data, arena_.take(static_cast<size_t>(matrix.rows * matrix.cols) *
-                                        bytes_per_parameter(weight.kind)));
+  FULMAR_ASSIGN(void* data, arena_.take(weight.bytes()));
   weight.data = data;
   upload_.matrix(queue_, matrix, data, target, weight.transposed);
   return weight;

@@ -46,7 +46,6 @@ class GpuOps final : public Ops {
   void read(void* host, const void* source, size_t bytes) override;
   void synchronise() override;
 
-  // Embedding rows are gathered, not multiplied: they keep the precision they have.
   DType imported_dtype(DType stored, WeightRole role) const override;
   Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override;
   Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
@@ -129,6 +128,8 @@ class GpuOps final : public Ops {
   // The current device is a property of the calling thread, and ours may change between steps.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
+  static bool stays_as_stored(const HostMatrix& matrix, WeightRole role);
+  Result<Weight> import_codes(const HostMatrix& matrix);
   static std::byte* slot_at(const State& state, int64_t slot);
   Status check_layer(int64_t width);
 

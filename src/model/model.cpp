@@ -53,7 +53,7 @@ size_t imported_bytes(const Checkpoint& checkpoint, const Ops& ops) {
     const bool gathered = tensor.name.ends_with("emb.weight");
     const auto role = gathered ? WeightRole::embedding : WeightRole::projection;
     const DType kept = vector ? DType::f32 : ops.imported_dtype(tensor.dtype, role);
-    bytes += static_cast<size_t>(tensor.count()) * size_of(kept);
+    bytes += bytes_for(kept, tensor.count());
   }
   return bytes;
 }

@@ -58,7 +58,7 @@ class Ops {
   // The type in which import_weight keeps a matrix that is stored in this one.
   virtual DType imported_dtype(DType stored, WeightRole role) const {
     (void)role;
-    return stored == DType::f16 || stored == DType::bf16 ? stored : DType::f32;
+    return is_kernel_float(stored) ? stored : DType::f32;
   }
   // Takes a matrix into the form this backend computes with.
   virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;

@@ -3,6 +3,9 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/blocks256.h"
+#include "tensor/blocks32.h"
+#include "tensor/scaled_codes.h"
 
 namespace fulmar {
 
@@ -50,6 +53,16 @@ void read_all(const void* source, std::span<float> out, Convert convert) {
   }
 }
 
+void decode_blocks(DType dtype, const std::byte* source, std::span<float> out) {
+  const Format& format = format_of(dtype);
+  const auto block = static_cast<size_t>(format.block);
+  FULMAR_CHECK(out.size() % block == 0);
+  const auto decode = format.block == kBlock32 ? decode_block32 : decode_block256;
+  for (size_t first = 0; first < out.size(); first += block, source += format.bytes) {
+    decode(dtype, source, &out[first]);
+  }
+}
+
 }  // namespace
 
 void to_f32(DType dtype, const void* source, std::span<float> out) {
@@ -72,6 +85,12 @@ void to_f32(DType dtype, const void* source, std::span<float> out) {
       return read_all<uint8_t>(source, out, plain);
     case DType::i8:
       return read_all<int8_t>(source, out, plain);
+    case DType::f8_e4m3:
+    case DType::i4:
+    case DType::nf4:
+      return decode_group(dtype, static_cast<const std::byte*>(source), 1, out);
+    default:
+      return decode_blocks(dtype, static_cast<const std::byte*>(source), out);
   }
 }
 
@@ -85,6 +104,16 @@ void from_f32(std::span<const float> values, DType dtype, void* target) {
   for (size_t i = 0; i < values.size(); i++) {
     const uint16_t bits = dtype == DType::f16 ? f32_to_f16(values[i]) : f32_to_bf16(values[i]);
     std::memcpy(out + i * 2, &bits, 2);
+  }
+}
+
+void encode_blocks(DType dtype, std::span<const float> values, std::byte* target) {
+  const Format& format = format_of(dtype);
+  const auto block = static_cast<size_t>(format.block);
+  FULMAR_CHECK(is_block(dtype) && values.size() % block == 0);
+  const auto encode = format.block == kBlock32 ? encode_block32 : encode_block256;
+  for (size_t first = 0; first < values.size(); first += block, target += format.bytes) {
+    encode(dtype, &values[first], target);
   }
 }
 

@@ -1,59 +1,38 @@
-// Element types that files, weights, activations and states can have.
+// Number formats that files, weights, activations and states can have. The facts of each are in format.h.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace fulmar {
 
-enum class DType : uint8_t { f32, f16, bf16, f64, i64, i32, u8, i8 };
+enum class DType : uint8_t {
+  // Plain: one number an element.
+  f32,
+  f16,   // IEEE binary16
+  bf16,  // the upper half of an f32
+  f64,
+  i64,
+  i32,
+  u8,
+  i8,
 
-// Bytes of one element.
-constexpr size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::i32:
-      return 4;
-    case DType::f16:
-    case DType::bf16:
-      return 2;
-    case DType::u8:
-    case DType::i8:
-      return 1;
-  }
-  return 0;
-}
+  // Codes whose scales lie beside them (Weight::scales). So does i8 when it holds a quantised weight.
+  f8_e4m3,  // 4 exponent bits with bias 7, 3 mantissa bits, no infinity ("fn")
+  i4,       // two's complement, two a byte, the low nibble first
+  nf4,      // indices into the 16 quantiles of the normal distribution, two a byte, the high nibble first
 
-// "f32", "f16", ...
-constexpr std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return "f64";
-    case DType::i64:
-      return "i64";
-    case DType::f32:
-      return "f32";
-    case DType::i32:
-      return "i32";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::u8:
-      return "u8";
-    case DType::i8:
-      return "i8";
-  }
-  return "?";
-}
-
-// True for the types a weight matrix may keep as stored.
-constexpr bool is_float(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f64;
-}
+  // Blocks of a row's consecutive weights with their scales inside, as GGUF files hold them.
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  iq4_nl,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+};
 
 }  // namespace fulmar

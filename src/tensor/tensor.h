@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "tensor/dtype.h"
+#include "tensor/format.h"
 
 namespace fulmar {
 

@@ -4,13 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tensor/dtype.h"
+#include "tensor/format.h"
 
 namespace fulmar {
-
-// How the numbers of a Weight are stored. Quantised kinds join here, each with its block layout in a header
-// of its own; only the `linear` primitives and the importers switch over the kind.
-enum class WeightKind : uint8_t { f32, f16, bf16 };
 
 // What a matrix is for. A backend may store some roles differently (transposed, padded, joined); the meaning
 // of a Weight stays out = in @ matrix^T.
@@ -23,31 +19,38 @@ enum class WeightRole : uint8_t {
   head,        // [V, C]
 };
 
-// A linear map from `in` to `out` channels, in the memory of one backend.
+// A linear map from `in` to `out` channels, in the memory of one backend. Only the `linear` primitives and
+// the importers switch over the format.
 struct Weight {
-  WeightKind kind = WeightKind::f32;
+  DType dtype = DType::f32;
   int64_t out = 0;
   int64_t in = 0;
-  const void* data = nullptr;  // [out, in] row-major, or [in, out] when transposed
-  bool transposed = false;
+  const void* data = nullptr;     // [out, in] row-major in whole blocks, or [in, out] when transposed
+  bool transposed = false;        // plain formats only
+  const float* scales = nullptr;  // [out, in / group] of formats with scales beside their codes
+  int64_t group = 0;              // weights of a row that share a scale
 
   bool empty() const { return data == nullptr; }
+  size_t bytes() const { return bytes_for(dtype, out * in); }
+  // True for one 16-bit float an element, which is all that a kernel without a loader for other formats may
+  // take; such a kernel asks this first. Whether it also takes `transposed` is its own question.
+  bool plain16() const { return dtype == DType::f16 || dtype == DType::bf16; }
 };
 
-// A matrix in host memory before a backend imports it: element (i, j) lies at
-// data + (i * row_stride + j * col_stride) * size_of(dtype).
+// A matrix in host memory before a backend imports it. Element (i, j) of a plain format lies at
+// data + (i * row_stride + j * col_stride) * size_of(dtype); rows of blocks and of packed codes follow each
+// other without gaps (row_major).
 struct HostMatrix {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;
   int64_t rows = 0;
   int64_t cols = 0;
-  int64_t row_stride = 0;  // elements
-  int64_t col_stride = 1;  // elements
+  int64_t row_stride = 0;         // elements
+  int64_t col_stride = 1;         // elements
+  const float* scales = nullptr;  // as in Weight
+  int64_t group = 0;
 
   bool row_major() const { return col_stride == 1 && row_stride == cols; }
 };
-
-// Bytes one parameter takes.
-constexpr size_t bytes_per_parameter(WeightKind kind) { return kind == WeightKind::f32 ? 4 : 2; }
 
 }  // namespace fulmar

@@ -15,26 +15,22 @@
 namespace fulmar {
 namespace {
 
-constexpr WeightKind kKinds[] = {WeightKind::f32, WeightKind::f16, WeightKind::bf16};
+constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
 // f32 sums of 1000 terms stay within this share of the root mean square of the result.
 constexpr double kTolerance = 2e-6;
-
-DType dtype_of(WeightKind kind) {
-  return kind == WeightKind::f32 ? DType::f32 : kind == WeightKind::f16 ? DType::f16 : DType::bf16;
-}
 
 // One product with its data, its strides wider than its rows and its weights off every alignment.
 class Product {
  public:
-  Product(WeightKind kind, int64_t rows, int64_t in, int64_t out, uint32_t seed = 1)
+  Product(DType dtype, int64_t rows, int64_t in, int64_t out, uint32_t seed = 1)
       : rows_(rows), in_stride_(in + 3), out_stride_(out + 5) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     std::vector<float> values(static_cast<size_t>(in * out));
     for (float& value : values) value = normal(random);
-    stored_.resize(values.size() * size_of(dtype_of(kind)) + 1);
-    from_f32(values, dtype_of(kind), stored_.data() + 1);
-    weight_ = {.kind = kind, .out = out, .in = in, .data = stored_.data() + 1};
+    stored_.resize(values.size() * size_of(dtype) + 1);
+    from_f32(values, dtype, stored_.data() + 1);
+    weight_ = {.dtype = dtype, .out = out, .in = in, .data = stored_.data() + 1};
     in_.resize(static_cast<size_t>(rows * in_stride_));
     for (float& value : in_) value = normal(random);
     out_.assign(static_cast<size_t>(rows * out_stride_), kUntouched);
@@ -48,7 +44,7 @@ class Product {
   // Root mean square of the error over that of the result.
   double normalised_error() const {
     std::vector<float> w(static_cast<size_t>(weight_.in * weight_.out));
-    to_f32(dtype_of(weight_.kind), weight_.data, w);
+    to_f32(weight_.dtype, weight_.data, w);
     double error = 0, size = 0;
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t o = 0; o < weight_.out; ++o) {
@@ -85,10 +81,10 @@ class Product {
   std::vector<float> in_, out_;
 };
 
-void expect_right(ThreadPool& pool, WeightKind kind, int64_t rows, int64_t in, int64_t out) {
-  Product product(kind, rows, in, out);
+void expect_right(ThreadPool& pool, DType dtype, int64_t rows, int64_t in, int64_t out) {
+  Product product(dtype, rows, in, out);
   product.run(pool);
-  const std::string what = std::string(name_of(dtype_of(kind))) + ", rows " + std::to_string(rows) + ", in " +
+  const std::string what = std::string(name_of(dtype)) + ", rows " + std::to_string(rows) + ", in " +
                            std::to_string(in) + ", out " + std::to_string(out);
   EXPECT_LE(product.normalised_error(), kTolerance) << what;
   EXPECT_TRUE(product.gaps_untouched()) << what;
@@ -112,10 +108,10 @@ void for_each_target(Body body) {
 TEST(Linear, OddShapes) {
   ThreadPool pool(2);
   for_each_target([&] {
-    for (WeightKind kind : kKinds) {
+    for (DType dtype : kTypes) {
       for (int64_t size : {1, 7, 64, 100, 257}) {
-        for (int64_t rows : {1, 2, 5, 16, 33}) expect_right(pool, kind, rows, size, 100);
-        for (int64_t rows : {1, 3, 12, 17}) expect_right(pool, kind, rows, 100, size);
+        for (int64_t rows : {1, 2, 5, 16, 33}) expect_right(pool, dtype, rows, size, 100);
+        for (int64_t rows : {1, 3, 12, 17}) expect_right(pool, dtype, rows, 100, size);
       }
     }
   });
@@ -124,26 +120,26 @@ TEST(Linear, OddShapes) {
 TEST(Linear, EveryRowCount) {
   ThreadPool pool(2);
   for_each_target([&] {
-    for (int64_t rows = 1; rows <= 40; ++rows) expect_right(pool, WeightKind::bf16, rows, 129, 37);
-    expect_right(pool, WeightKind::f16, 129, 130, 70);
+    for (int64_t rows = 1; rows <= 40; ++rows) expect_right(pool, DType::bf16, rows, 129, 37);
+    expect_right(pool, DType::f16, 129, 130, 70);
   });
 }
 
 TEST(Linear, LargerThanOneBlock) {
   ThreadPool pool(2);
-  for (WeightKind kind : kKinds) {
-    expect_right(pool, kind, 1, 1000, 1000);
-    expect_right(pool, kind, 16, 1000, 1000);
-    expect_right(pool, kind, 129, 1000, 257);
-    expect_right(pool, kind, 600, 40, 257);
-    for (int64_t rows : {1, 2, 9, 20, 40}) expect_right(pool, kind, rows, 5000, 33);
+  for (DType dtype : kTypes) {
+    expect_right(pool, dtype, 1, 1000, 1000);
+    expect_right(pool, dtype, 16, 1000, 1000);
+    expect_right(pool, dtype, 129, 1000, 257);
+    expect_right(pool, dtype, 600, 40, 257);
+    for (int64_t rows : {1, 2, 9, 20, 40}) expect_right(pool, dtype, rows, 5000, 33);
   }
 }
 
 TEST(Linear, EveryThreadCount) {
   for (int threads = 1; threads <= 4; ++threads) {
     ThreadPool pool(threads);
-    for (int64_t rows : {1, 4, 16, 100}) expect_right(pool, WeightKind::f16, rows, 257, 1000);
+    for (int64_t rows : {1, 4, 16, 100}) expect_right(pool, DType::f16, rows, 257, 1000);
   }
 }
 
@@ -152,10 +148,10 @@ TEST(Linear, ManyEqualsOneByOne) {
   for (int64_t rows : {1, 3, 20, 70}) {
     std::vector<Product> together, alone;
     for (uint32_t i = 0; i < 20; ++i) {
-      const WeightKind kind = kKinds[i % 3];
+      const DType dtype = kTypes[i % 3];
       const int64_t in = 5 + 37 * i, out = 1 + 61 * (19 - i);
-      together.emplace_back(kind, rows, in, out, i);
-      alone.emplace_back(kind, rows, in, out, i);
+      together.emplace_back(dtype, rows, in, out, i);
+      alone.emplace_back(dtype, rows, in, out, i);
     }
     std::vector<LinearTask> tasks;
     for (Product& product : together) tasks.push_back(product.task());
@@ -170,8 +166,7 @@ TEST(Linear, ManyEqualsOneByOne) {
 
 TEST(Linear, ManyTakesDifferentRowCounts) {
   ThreadPool pool(2);
-  Product few(WeightKind::f16, 1, 64, 96), some(WeightKind::bf16, 16, 96, 64),
-      many(WeightKind::f32, 90, 50, 70);
+  Product few(DType::f16, 1, 64, 96), some(DType::bf16, 16, 96, 64), many(DType::f32, 90, 50, 70);
   const LinearTask tasks[] = {few.task(), some.task(), many.task()};
   linear_many(pool, tasks);
   for (const Product* product : {&few, &some, &many}) EXPECT_LE(product->normalised_error(), kTolerance);
@@ -179,7 +174,7 @@ TEST(Linear, ManyTakesDifferentRowCounts) {
 
 TEST(Linear, NoRowsIsNothing) {
   ThreadPool pool(2);
-  Product none(WeightKind::f32, 0, 8, 8);
+  Product none(DType::f32, 0, 8, 8);
   none.run(pool);
   linear_many(pool, {});
 }

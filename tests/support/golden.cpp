@@ -2,10 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "files/synthetic.h"
-#include "support/model_rig.h"
 
 namespace fulmar::support {
 
@@ -36,11 +33,6 @@ SyntheticSpec spec_of(const Json& golden) {
 }
 
 }  // namespace
-
-Json read_golden(const std::string& name) {
-  std::ifstream file(shared_folder() / "golden" / (name + ".json"));
-  return file ? Json::parse(file) : Json();
-}
 
 std::unique_ptr<Checkpoint> golden_checkpoint(const Json& golden) {
   if (golden.contains("recipe")) return synthetic_checkpoint(spec_of(golden));

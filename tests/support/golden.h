@@ -2,17 +2,13 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "files/checkpoint.h"
+#include "support/shared_files.h"
 
 namespace fulmar::support {
-
-using Json = nlohmann::json;
-
-Json read_golden(const std::string& name);  // null where there are no golden files
 
 // The model that a golden file is about: a file, or made by its recipe. Null, failing the test, where it
 // cannot be opened.

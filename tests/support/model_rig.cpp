@@ -19,8 +19,6 @@ NamedTensors named_tensors(const Checkpoint& checkpoint) {
   return out;
 }
 
-std::filesystem::path shared_folder() { return std::filesystem::path(FULMAR_SOURCE_DIR) / ".." / "shared"; }
-
 ModelRig::ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slots, LoadOptions options)
     : ops_(ops) {
   Result<std::unique_ptr<Model>> model = Model::load(std::move(checkpoint), ops, options);

@@ -2,21 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "model/model.h"
 #include "model/state_pool.h"
 #include "support/reference.h"
+#include "support/shared_files.h"
 
 namespace fulmar::support {
 
 // The numbers of a checkpoint, widened.
 NamedTensors named_tensors(const Checkpoint& checkpoint);
-
-// Contract data of the project, beside the checkout; tests that need it skip where it does not exist.
-std::filesystem::path shared_folder();
 
 struct Feed {
   int64_t slot = 0;

@@ -7,7 +7,7 @@ namespace fulmar::gpu {
 Prefetch prefetch_of(std::initializer_list<const Weight*> weights, int64_t most) {
   Prefetch wanted;
   const auto bytes = [](const Weight& weight) {
-    return weight.data == nullptr ? 0 : weight.in * weight.out * int64_t{sizeof(uint16_t)};
+    return weight.data == nullptr ? 0 : static_cast<int64_t>(weight.bytes());
   };
   if (bytes(**weights.begin()) < kLeastPrefetchShare * most) return wanted;
   int i = 0;

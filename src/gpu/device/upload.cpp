@@ -12,8 +12,6 @@ namespace fulmar::gpu {
 
 namespace {
 
-bool kept(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
-
 // The matrix row by row in f32, for sources that lie in memory in no simple order or have an unusual type.
 std::vector<float> gathered(const HostMatrix& from) {
   std::vector<float> values(static_cast<size_t>(from.rows * from.cols));
@@ -48,7 +46,7 @@ Upload::~Upload() {
 
 void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DType to, bool transpose) {
   const bool by_columns = from.row_stride == 1 && from.col_stride == from.rows && !from.row_major();
-  if (!kept(from.dtype) || !(from.row_major() || by_columns)) {
+  if (!is_kernel_float(from.dtype) || !(from.row_major() || by_columns)) {
     const std::vector<float> values = gathered(from);
     return matrix(
         queue,

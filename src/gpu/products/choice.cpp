@@ -42,8 +42,8 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
   const Product& any = products.front();
   switch (way) {
     case Way::value:
-      return any.epilogue == Epilogue::none && any.out.dtype != DType::f32 &&
-             suits_value(any.in.rows, any.weight);
+      return any.epilogue == Epilogue::none && any.out.dtype == any.weight.dtype &&
+             any.in.dtype == any.weight.dtype && suits_value(any.in.rows, any.weight);
     case Way::row:
       return equal_inputs(products) && all_of(products, [](const Product& one) {
                return suits_row(one.weight) && suits_rows(one.in, one.weight);

@@ -16,7 +16,7 @@ enum class Way : uint8_t {
   panels,   // TMA and wgmma in one launch (sm90/panels.cu)
   many,     // the same for whole prompts (sm90/many.cu)
   tiles,    // split-K over tiles in one launch (tiles.cu)
-  library,  // the GEMM library or plain.cu, one product after the other; block formats are decoded first
+  library,  // the GEMM library or plain.cu, one product after the other; other formats are decoded first
 };
 
 // What a rule wants of the products' shape.

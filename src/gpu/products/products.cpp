@@ -1,6 +1,9 @@
 #include "gpu/products/products.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "gpu/products/dequantise.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/rows.h"
 #include "gpu/products/sm90/many.h"
@@ -118,8 +121,34 @@ void Products::run_panels(const Queue& queue, ProductList products) {
 
 void Products::run_library(const Queue& queue, const Product& product) {
   const auto& [in, weight, out, epilogue] = product;
-  gemm_->run(queue, in, weight, out, worth_timing(in.rows));
+  if (weight.dtype == in.dtype) {
+    gemm_->run(queue, in, weight, out, worth_timing(in.rows));
+  } else {
+    run_decoded(queue, product);
+  }
   apply_epilogue(queue, out, epilogue);
+}
+
+Status Products::reserve_decoded() {
+  for (Buffer& buffer : decoded_) {
+    if (buffer.data() == nullptr) FULMAR_ASSIGN(buffer, allocate_device(kDecodedBytes));
+  }
+  return {};
+}
+
+void Products::run_decoded(const Queue& queue, const Product& product) {
+  const auto& [in, weight, out, epilogue] = product;
+  const Buffer& buffer = decoded_[queue.index];
+  const int64_t row_bytes = weight.in * static_cast<int64_t>(size_of(in.dtype));
+  // A multiple of 8 outputs, so that the library's alignment stays.
+  const int64_t most = static_cast<int64_t>(buffer.bytes()) / row_bytes / 8 * 8;
+  FULMAR_CHECK(most > 0, "no room was made for decoded weights");
+  for (int64_t first = 0; first < weight.out; first += most) {
+    const int64_t rows = std::min(most, weight.out - first);
+    dequantise(queue, weight, first, rows, buffer.data(), in.dtype);
+    const Weight decoded{in.dtype, rows, weight.in, buffer.data()};
+    gemm_->run(queue, in, decoded, out.slice_cols(first, rows), worth_timing(in.rows));
+  }
 }
 
 void Products::fork() {

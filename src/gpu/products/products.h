@@ -57,11 +57,16 @@ class Products {
   void run_row(std::span<const RowProduct>, const RowNorm& = {});
   bool makes_inputs(std::span<const RowProduct>) const;
 
+  // Makes room for weights of other formats, which are decoded piece by piece; called before a step meets
+  // one.
+  Status reserve_decoded();
+
   bool has_panels() const { return device_.panels; }
   Gemm& library() { return *gemm_; }
 
  private:
   static constexpr size_t kValueCounters = 4096, kTileCounters = 4096;
+  static constexpr size_t kDecodedBytes = size_t{32} << 20;  // of a piece of decoded weights
 
   Products(const DeviceFacts&, const Queue& main, const Options&, Workspace);
   Status open_queues(bool plain);
@@ -71,6 +76,8 @@ class Products {
   void run_tiles(const Queue&, ProductList);
   void run_panels(const Queue&, ProductList);
   void run_library(const Queue&, const Product&);
+  // out = in @ weight^T, the weight decoded to the type of the input first, some of its rows at a time.
+  void run_decoded(const Queue&, const Product&);
   uint32_t* value_counters() const { return static_cast<uint32_t*>(counters_.data()); }
   uint32_t* tile_counters() const { return value_counters() + kValueCounters; }
 
@@ -80,6 +87,7 @@ class Products {
   bool forked_ = false;
   std::unique_ptr<Gemm> gemm_;
   Buffer counters_;
+  Buffer decoded_[kQueues];  // products of different queues run at the same time
   Workspace workspace_;
 };
 

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
 }  // namespace
 
 bool suits_row(const Weight& weight) {
-  return !weight.transposed && weight.in % kStreamPiece == 0 &&
+  return weight.plain16() && !weight.transposed && weight.in % kStreamPiece == 0 &&
          stream_shared_bytes(weight.in) <= kMostStreamShared &&
          reinterpret_cast<uintptr_t>(weight.data) % 16 == 0;
 }

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "base/check.h"
 #include "gpu/device/device.h"
 #include "gpu/products/product.h"
 #include "ops/args.h"
@@ -18,7 +19,8 @@ struct Pair {
 
 // The activation type that a matrix is multiplied in.
 inline DType activation_of(const Weight& weight) {
-  return weight.kind == WeightKind::bf16 ? DType::bf16 : DType::f16;
+  FULMAR_CHECK(weight.plain16());
+  return weight.dtype;
 }
 
 // Where rows are at most so wide, kernels can make their inputs themselves, each block for itself:

@@ -101,8 +101,8 @@ bool aligned16(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16
 }  // namespace
 
 bool suits_rows(Tensor in, const Weight& weight) {
-  return !weight.transposed && weight.in % 8 == 0 && in.stride % 8 == 0 && aligned16(in.data) &&
-         aligned16(weight.data);
+  return weight.plain16() && weight.dtype == in.dtype && !weight.transposed && weight.in % 8 == 0 &&
+         in.stride % 8 == 0 && aligned16(in.data) && aligned16(weight.data);
 }
 
 void linear_rows(const Queue& queue, ProductList products) {

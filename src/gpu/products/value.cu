@@ -219,7 +219,7 @@ void linear_value_of(const Queue& queue, const ValuePlan& plan, Tensor in, const
 }  // namespace
 
 bool suits_value(int64_t rows, const Weight& weight) {
-  return rows <= kMostValueRows && weight.transposed && weight.out % kBlockOut == 0 &&
+  return weight.plain16() && rows <= kMostValueRows && weight.transposed && weight.out % kBlockOut == 0 &&
          weight.in % kLeastSlice == 0;
 }
 

@@ -223,7 +223,8 @@ __global__ void __launch_bounds__(kFfnThreads) sum_parts_kernel(const __grid_con
 
 int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate) {
   constexpr int64_t kMostVectors = 4;
-  const bool suits = !key.transposed && value.transposed && key.in % kStreamPiece == 0 &&
+  const bool suits = key.plain16() && value.plain16() && (gate.empty() || gate.plain16()) &&
+                     !key.transposed && value.transposed && key.in % kStreamPiece == 0 &&
                      stream_shared_bytes(key.in) <= kMostStreamShared && key.out % kTileOut == 0 &&
                      value.out % kSumOuts == 0 && value.out <= kMostVectors * kFfnThreads * kVector &&
                      !gate.transposed && gate.out % kTileOut == 0;

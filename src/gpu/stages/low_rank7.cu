@@ -84,7 +84,9 @@ __global__ void __launch_bounds__(kLowRank7Threads, 2)
 
 }  // namespace
 
-bool suits_second_half7(const Weight& second) { return !second.transposed && second.in % 8 == 0; }
+bool suits_second_half7(const Weight& second) {
+  return second.plain16() && !second.transposed && second.in % 8 == 0;
+}
 
 void low_rank_finish7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,
                       const LowRows7& lows, const Projected7& p) {

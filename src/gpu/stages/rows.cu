@@ -1,4 +1,5 @@
 // Primitives on rows: embedding, norm, shift, mixes, elementwise maths. One block per row.
+#include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/for_rows.h"
 #include "gpu/device/ptx.h"
@@ -170,21 +171,16 @@ void transform_of(const Queue& queue, Batch batch, const ChannelMix7& ffn, Tenso
 }
 
 template <class F>
-void with_table(WeightKind kind, F&& f) {
-  switch (kind) {
-    case WeightKind::f32:
-      return f(float{});
-    case WeightKind::f16:
-      return f(Half{});
-    case WeightKind::bf16:
-      return f(BFloat{});
-  }
+void with_table(DType dtype, F&& f) {
+  FULMAR_CHECK(is_kernel_float(dtype));
+  if (dtype == DType::f32) return f(float{});
+  dtype == DType::bf16 ? f(BFloat{}) : f(Half{});
 }
 
 }  // namespace
 
 void embed(const Queue& queue, const Batch& batch, const Embedding& embedding, Tensor out) {
-  with_table(embedding.table.kind, [&](auto sample) {
+  with_table(embedding.table.dtype, [&](auto sample) {
     using Table = decltype(sample);
     launch(queue, embed_kernel<Table>, dim3(static_cast<unsigned>(batch.rows)), dim3(row_threads(out.cols)),
            row_bytes(out.cols), batch.token, static_cast<const Table*>(embedding.table.data),
@@ -240,7 +236,7 @@ void gather_rows(const Queue& queue, Tensor x, const int32_t* rows, Tensor out) 
 void transform_by_token(const Queue& queue, const Batch& batch, const ChannelMix7& ffn, Tensor matrix,
                         Tensor low, Tensor transformed) {
   with_activation(low.dtype, [&](auto sample) {
-    with_table(ffn.s_emb.kind, [&](auto table) {
+    with_table(ffn.s_emb.dtype, [&](auto table) {
       transform_of<decltype(sample), decltype(table)>(queue, batch, ffn, matrix, low, transformed);
     });
   });

@@ -2,9 +2,11 @@
 // for; needs no GPU.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "gpu/products/choice.h"
+#include "tensor/format.h"
 
 namespace fulmar {
 namespace {
@@ -17,7 +19,7 @@ constexpr gpu::ProductDevice kWithPanels{132, true}, kWithout{132, false};
 constexpr int64_t kWidth = 4096, kHidden = 4 * kWidth;
 
 Weight weight(int64_t out, int64_t in, bool transposed = false) {
-  return {WeightKind::f16, out, in, nullptr, transposed};
+  return {DType::f16, out, in, nullptr, transposed};
 }
 
 Product product(int64_t rows, const Weight& by, Epilogue epilogue = Epilogue::none, DType to = DType::f16) {
@@ -99,6 +101,25 @@ TEST(ProductChoice, OperandsThatAKernelCannotReadGoToTheLibrary) {
   EXPECT_EQ(first_products(32, 7, kWithPanels, 90), Way::library);              // outputs not by fours
   EXPECT_EQ(first_products(8, 7, kWithPanels, 90), Way::rows);
   EXPECT_EQ(way(product(32, weight(kWidth, kWidth), Epilogue::none, DType::f32), kWithPanels), Way::library);
+}
+
+TEST(ProductChoice, OtherFormatsAreNeverReadAs16Bits) {
+  for (const Format& format : kFormats) {
+    if (format.dtype == DType::f16) continue;
+    for (const bool transposed : {false, true}) {
+      Weight square{format.dtype, 4096, 4096}, wide{format.dtype, kHidden, kWidth},
+          narrow{format.dtype, kWidth, kHidden};
+      square.transposed = wide.transposed = narrow.transposed = transposed;
+      for (const int64_t rows : {1, 2, 8, 9, 32, 64, 128, 320, 1024}) {
+        SCOPED_TRACE(std::string(format.name) + ", " + std::to_string(rows) + " rows");
+        EXPECT_EQ(way(product(rows, square), kWithPanels), Way::library);
+        EXPECT_EQ(way(product(rows, wide, Epilogue::relu_squared), kWithPanels), Way::library);
+        EXPECT_EQ(way(product(rows, narrow), kWithPanels), Way::library);
+        EXPECT_EQ(way(product(rows, square), kWithout), Way::library);
+        EXPECT_EQ(gpu::choose_way(std::vector<Product>(7, product(rows, square)), kWithPanels), Way::library);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+// Facts of every number format: its name, and how many bytes so many elements take.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "tensor/dtype.h"
+
+namespace fulmar {
+
+struct Format {
+  DType dtype;
+  std::string_view name;
+  int64_t block;  // consecutive elements of a row that are stored as one; a row holds whole blocks
+  int64_t bytes;  // of one block
+};
+
+// In the order of the enumeration.
+inline constexpr Format kFormats[] = {
+    {DType::f32, "f32", 1, 4},       {DType::f16, "f16", 1, 2},         {DType::bf16, "bf16", 1, 2},
+    {DType::f64, "f64", 1, 8},       {DType::i64, "i64", 1, 8},         {DType::i32, "i32", 1, 4},
+    {DType::u8, "u8", 1, 1},         {DType::i8, "i8", 1, 1},           {DType::f8_e4m3, "f8_e4m3", 1, 1},
+    {DType::i4, "i4", 2, 1},         {DType::nf4, "nf4", 2, 1},         {DType::q4_0, "q4_0", 32, 18},
+    {DType::q4_1, "q4_1", 32, 20},   {DType::q5_0, "q5_0", 32, 22},     {DType::q5_1, "q5_1", 32, 24},
+    {DType::q8_0, "q8_0", 32, 34},   {DType::iq4_nl, "iq4_nl", 32, 18}, {DType::q2_k, "q2_k", 256, 84},
+    {DType::q3_k, "q3_k", 256, 110}, {DType::q4_k, "q4_k", 256, 144},   {DType::q5_k, "q5_k", 256, 176},
+    {DType::q6_k, "q6_k", 256, 210},
+};
+
+constexpr const Format& format_of(DType dtype) { return kFormats[static_cast<size_t>(dtype)]; }
+
+// "f32", "q4_k", ...
+constexpr std::string_view name_of(DType dtype) { return format_of(dtype).name; }
+
+// Bytes of `count` elements, which are whole blocks.
+constexpr size_t bytes_for(DType dtype, int64_t count) {
+  const Format& format = format_of(dtype);
+  FULMAR_CHECK(count % format.block == 0);
+  return static_cast<size_t>(count / format.block * format.bytes);
+}
+
+// Bytes of one element of a format that has elements: blocks have none.
+constexpr size_t size_of(DType dtype) { return bytes_for(dtype, 1); }
+
+// Plain floating-point numbers.
+constexpr bool is_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f64;
+}
+
+// Floating-point numbers that kernels read as they are stored.
+constexpr bool is_kernel_float(DType dtype) { return is_float(dtype) && dtype != DType::f64; }
+
+// Scales inside: blocks as GGUF files hold them.
+constexpr bool is_block(DType dtype) { return dtype >= DType::q4_0; }
+
+// Codes that mean nothing without the scales beside them.
+constexpr bool is_scaled(DType dtype) {
+  return dtype == DType::i8 || dtype == DType::f8_e4m3 || dtype == DType::i4 || dtype == DType::nf4;
+}
+
+}  // namespace fulmar
