@@ -1,23 +1,20 @@
 // Fragments of matrix instructions (mma.sync m16n8k16): which element of a 16 x 16 left operand, a 16 x 8
 // right operand and a 16 x 8 accumulator lies in which register of which lane of a warp. The one place that
-// knows this layout; kernels name lanes by `group` and `place` and accumulator elements by row and column.
+// knows this layout: kernels ask for a lane's group g and place q, and where an accumulator's elements stand.
 #pragma once
 
 #include "gpu/device/vendor.h"
 
 namespace fulmar::gpu {
 
-// Lane 4 * group + place.
-struct FragmentLane {
-  int group, place;
-  __device__ __forceinline__ FragmentLane()
-      : group(static_cast<int>(threadIdx.x) % kWarp / 4), place(static_cast<int>(threadIdx.x) % 4) {}
-};
+// Lane 4g + q of a warp.
+__device__ __forceinline__ int fragment_group() { return static_cast<int>(threadIdx.x) % kWarp / 4; }
+__device__ __forceinline__ int fragment_place() { return static_cast<int>(threadIdx.x) % 4; }
 
-// f32 [16, 8]: x[i] is element (row(i), column(i)).
+// f32 [16, 8]: element i of lane 4g + q stands at (row(g, i), column(q, i)).
 struct Accumulator {
-  static __device__ __forceinline__ constexpr int row(int group, int i) { return group + i / 2 * 8; }
-  static __device__ __forceinline__ constexpr int column(int place, int i) { return 2 * place + i % 2; }
+  static __device__ __forceinline__ constexpr int row(int g, int i) { return g + i / 2 * 8; }
+  static __device__ __forceinline__ constexpr int column(int q, int i) { return 2 * q + i % 2; }
 };
 
 // c[16, 8] += a[16, 16] * b[16, 8] over a warp. Lane 4g+q holds

@@ -37,7 +37,7 @@ bool equal_inputs(ProductList products) {
   return all_of(products, [&](const Product& one) { return one.weight.in == products.front().weight.in; });
 }
 
-// Whether the operands are such as the way's kernel wants them.
+// Whether the device has the way's kernel, and the operands are such as it wants them.
 bool suits(Way way, ProductList products, const ProductDevice& device) {
   const Product& any = products.front();
   switch (way) {
@@ -55,7 +55,7 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
     case Way::many:
       return device.panels && many_rows_pay(any.in.rows) && suits_tiled_out(any, 8);
     case Way::tiles:
-      return equal_inputs(products) &&
+      return !device.panels && equal_inputs(products) &&
              all_of(products, [](const Product& one) { return suits_tiled_out(one, 4); });
     case Way::library:
       return true;

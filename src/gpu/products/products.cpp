@@ -131,7 +131,8 @@ void Products::run_library(const Queue& queue, const Product& product) {
 
 Status Products::reserve_decoded() {
   for (Buffer& buffer : decoded_) {
-    if (buffer.data() == nullptr) FULMAR_ASSIGN(buffer, allocate_device(kDecodedBytes));
+    if (buffer.data() != nullptr) continue;
+    FULMAR_ASSIGN(buffer, allocate_device(kDecodedBytes));
   }
   return {};
 }

@@ -11,8 +11,8 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kFewRowsThreads = kWarps * kWarp;
+constexpr int kFewRowsWarps = 8;
+constexpr int kFewRowsThreads = kFewRowsWarps * kWarp;
 
 template <class T>
 struct FewRowsMatrix {
@@ -37,7 +37,7 @@ template <class T, int kTiles>
 __global__ void __launch_bounds__(kFewRowsThreads, 2)
     linear_rows_kernel(const __grid_constant__ FewRowsMatrices<T> products) {
   constexpr int kStride = kTileOut + 1;
-  __shared__ float part[kWarps][kTiles * kTileRows * kStride];
+  __shared__ float part[kFewRowsWarps][kTiles * kTileRows * kStride];
   int index = 0;
   while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_block) index++;
   const FewRowsMatrix<T>& product = products.each[index];
@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
   const int first_row = blockIdx.y * kTiles * kTileRows,
             rows = min(products.rows - first_row, kTiles * kTileRows);
   const Rows<const T> in = {product.in[first_row], product.in.stride};
-  multiply_rows<T, kTiles, kWarps>(product.weight + first_out * product.k,
-                                   static_cast<int>(min(product.outs - first_out, int64_t{kTileOut})), in,
-                                   rows, product.k, warp, sum);
+  multiply_rows<T, kTiles, kFewRowsWarps>(product.weight + first_out * product.k,
+                                          static_cast<int>(min(product.outs - first_out, int64_t{kTileOut})),
+                                          in, rows, product.k, warp, sum);
   spread_rows<kTiles>(sum, part[warp], kStride);
   __syncthreads();
   for (int i = threadIdx.x; i < rows * kTileOut; i += kFewRowsThreads) {
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
     if (first_out + out >= product.outs) continue;
     float total = 0;
 #pragma unroll
-    for (int w = 0; w < kWarps; w++) total += part[w][row * kStride + out];
+    for (int w = 0; w < kFewRowsWarps; w++) total += part[w][row * kStride + out];
     total = finish(product.epilogue, total);
     const int64_t at = (first_row + row) * product.out_stride + first_out + out;
     if (product.wide) {

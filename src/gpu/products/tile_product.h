@@ -57,7 +57,7 @@ __device__ __forceinline__ int tile_piece(int row, int piece) {
 // and rows beyond what there is mean nothing. `in` is touched only after the kernels in front have finished.
 template <class Shape, class T>
 __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, unsigned char* shared) {
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
+  const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
   const int first_out = warp % Shape::kOutWarps * 16, k_warp = warp / Shape::kOutWarps;
   const int first_in = a.first + k_warp * kWarpInputs + q * 8;
   const T* low = a.weight + static_cast<int64_t>(min(first_out + g, a.outs - 1)) * a.k + first_in;

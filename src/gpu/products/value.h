@@ -19,7 +19,7 @@ struct ValuePlan {
 // Which inputs are skipped changes the order of the sums: no more rows than have no padding among them.
 constexpr int64_t kMostValueRows = 8;
 
-constexpr int64_t kValueOuts = 128;  // of a block; each has a counter
+constexpr int kValueOuts = 128;  // of a block; each has a counter
 bool suits_value(int64_t rows, const Weight& weight);
 ValuePlan plan_value(int64_t rows, int64_t in, int64_t out, int multiprocessors);
 

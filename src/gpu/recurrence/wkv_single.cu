@@ -13,8 +13,8 @@ namespace {
 
 // Blocks of one multiprocessor, and states that each has on its way.
 constexpr int kBlocksEach = 4, kStatesAhead = 4;
-constexpr int kVector = 8;  // elements of 16 bytes
-constexpr int kTokenPieces = kHeadSize / kVector;
+constexpr int kSinglesVector = 8;  // elements of 16 bytes
+constexpr int kTokenPieces = kHeadSize / kSinglesVector;
 constexpr uint32_t kStateBytes = kHeadSize * kHeadSize * sizeof(Half);
 
 enum TokenVector : int { kR, kK, kV, kU, kKk, kAlpha, kGate, kTokenVectors };
@@ -28,14 +28,14 @@ struct TokenSource {
 };
 
 template <class T>
-struct Stage {
+struct StateStage {
   alignas(128) Half state[kHeadSize][kHeadSize];
   alignas(16) T token[kTokenVectors][kHeadSize];
 };
 
 template <class T>
-struct Shared {
-  Stage<T> coming[kStatesAhead];
+struct SinglesShared {
+  StateStage<T> coming[kStatesAhead];
   alignas(128) Half going[2][kHeadSize][kHeadSize];
   SpreadToken both[2];  // by turns: the output of one state is written while the next one begins
   uint64_t full[kStatesAhead];
@@ -44,25 +44,25 @@ struct Shared {
 // States and tokens on their way in. With bulk copies one thread asks for all of a stage; without, every
 // thread for some pieces.
 template <class T>
-__device__ __forceinline__ void fetch_state(Shared<T>& shared, int place, const Half* from,
+__device__ __forceinline__ void fetch_state(SinglesShared<T>& shared, int place, const Half* from,
                                             uint32_t token_bytes) {
-  Stage<T>& to = shared.coming[place];
+  StateStage<T>& to = shared.coming[place];
   if constexpr (kBulkCopies) {
     if (threadIdx.x != 0) return;
     mbarrier_expect_bytes(&shared.full[place], kStateBytes + token_bytes);
     bulk_load(to.state, from, kStateBytes, &shared.full[place]);
   } else {
-    constexpr int kStatePieces = kHeadSize * kHeadSize / kVector;
+    constexpr int kStatePieces = kHeadSize * kHeadSize / kSinglesVector;
 #pragma unroll
     for (int i = threadIdx.x; i < kStatePieces; i += kWkvThreads) {
-      __pipeline_memcpy_async(&to.state[0][0] + i * kVector, from + i * kVector, 16);
+      __pipeline_memcpy_async(&to.state[0][0] + i * kSinglesVector, from + i * kSinglesVector, 16);
     }
   }
 }
 template <class T>
-__device__ __forceinline__ void fetch_token(Shared<T>& shared, int place, const TokenSource<T>& source,
+__device__ __forceinline__ void fetch_token(SinglesShared<T>& shared, int place, const TokenSource<T>& source,
                                             int64_t at) {
-  Stage<T>& to = shared.coming[place];
+  StateStage<T>& to = shared.coming[place];
   if constexpr (kBulkCopies) {
     if (threadIdx.x != 0) return;
 #pragma unroll
@@ -75,13 +75,13 @@ __device__ __forceinline__ void fetch_token(Shared<T>& shared, int place, const 
 #pragma unroll
     for (int i = 0; i < kTokenVectors; i++) {
       if (static_cast<int>(threadIdx.x) / kTokenPieces != i || source.of[i] == nullptr) continue;
-      const int piece = threadIdx.x % kTokenPieces * kVector;
+      const int piece = threadIdx.x % kTokenPieces * kSinglesVector;
       __pipeline_memcpy_async(to.token[i] + piece, source.of[i] + at + piece, 16);
     }
   }
 }
 template <class T>
-__device__ __forceinline__ void wait_for_stage(Shared<T>& shared, int place, uint32_t parity) {
+__device__ __forceinline__ void wait_for_stage(SinglesShared<T>& shared, int place, uint32_t parity) {
   if constexpr (kBulkCopies) {
     mbarrier_wait(&shared.full[place], parity);
   } else {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
                       const float* bonus, LeaveWeights leave, bool leaves, Slots<Half> slots, T* y,
                       int64_t y_stride) {
   extern __shared__ __align__(128) unsigned char bytes[];
-  auto& shared = *reinterpret_cast<Shared<T>*>(bytes);
+  auto& shared = *reinterpret_cast<SinglesShared<T>*>(bytes);
   const Part part{static_cast<int>(threadIdx.x) / kLanesPerRow, static_cast<int>(threadIdx.x) % kLanesPerRow};
   const int64_t channel = blockIdx.x % n_head * kHeadSize, step = gridDim.x / n_head;
   const auto state_of = [&](int64_t sequence) { return slots[batch.slot[sequence]] + channel * kHeadSize; };
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   uint32_t parity = 0;
   for (int side = 0; sequence < batch.sequences; sequence += step, side ^= 1) {
     SpreadToken& token = shared.both[side];
-    const Stage<T>& from = shared.coming[place];
+    const StateStage<T>& from = shared.coming[place];
     wait_for_stage(shared, place, parity);
     spread_token<kVersion, Half>(part_of<kVersion, T>(from.token), bonus, channel, token);
     Float2 gate{};
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
 template <int kVersion, class T>
 void wkv_single_of(const Queue& queue, const Batch& batch, int64_t n_head, const WkvInputs& in,
                    const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int multiprocessors) {
-  allow_shared(wkv_single_kernel<kVersion, T>, sizeof(Shared<T>));
+  allow_shared(wkv_single_kernel<kVersion, T>, sizeof(SinglesShared<T>));
   TokenSource<T> source{{}, in.stride, 0};
   const void* const all[kTokenVectors] = {in.r, in.k, in.v, in.u, in.kk, in.alpha, in.g};
   for (int i = 0; i < kTokenVectors; i++) {
@@ -189,8 +189,8 @@ void wkv_single_of(const Queue& queue, const Batch& batch, int64_t n_head, const
   const int64_t together = std::max<int64_t>(1, multiprocessors * kBlocksEach / n_head);
   const int64_t blocks = n_head * std::min<int64_t>(batch.sequences, together);
   launch(queue, wkv_single_kernel<kVersion, T>, dim3(static_cast<unsigned>(blocks)), dim3(kWkvThreads),
-         sizeof(Shared<T>), batch, n_head, source, in.bonus, leave, leaves, slots_of<Half>(wkv), y.as<T>(),
-         y.stride);
+         sizeof(SinglesShared<T>), batch, n_head, source, in.bonus, leave, leaves, slots_of<Half>(wkv),
+         y.as<T>(), y.stride);
 }
 
 }  // namespace

@@ -11,13 +11,13 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr int kDrawThreads = kBins, kSurveyThreads = kSampleGroups * kWarp;
-constexpr int kWarps = kDrawThreads / kWarp;
+constexpr int kDrawWarps = kDrawThreads / kWarp;
 constexpr float kSmallestExponential = 6.2e-5f;  // as in ops/sampling.cpp
 
-struct Shared {
+struct DrawShared {
   double slice_sum[kSampleSlices];
-  double warp_sum[kWarps];
-  Best warp_best[kWarps];
+  double warp_sum[kDrawWarps];
+  Best warp_best[kDrawWarps];
   float group_best[kSampleSlices * kSampleGroups], least;
   int chosen;
   int reached, alive;  // of the threads: the first where a mass is reached, the last that has any
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kSurveyThreads)
 }
 
 // The row's best; shared.slice_sum becomes what each slice weighs relative to it.
-__device__ Best combine(const SampleJob& job, const SampleSlice* slices, Shared& shared) {
+__device__ Best combine(const SampleJob& job, const SampleSlice* slices, DrawShared& shared) {
   Best best;
   for (int s = 0; s < kSampleSlices; s++) best.take({slices[s].best, slices[s].best_id});
   if (threadIdx.x < kSampleSlices) {
@@ -91,7 +91,7 @@ __device__ Best combine(const SampleJob& job, const SampleSlice* slices, Shared&
   return best;
 }
 
-__device__ double total_of(const Shared& shared) {
+__device__ double total_of(const DrawShared& shared) {
   double total = 0;
   for (int s = 0; s < kSampleSlices; s++) total += shared.slice_sum[s];
   return total;
@@ -100,8 +100,8 @@ __device__ double total_of(const Shared& shared) {
 // Drops weights below min_p and raises the others, into `kept`; shared.slice_sum becomes that of what is
 // kept.
 __device__ void keep_likely(const Weights& weights, float* kept, int vocab, const SampleJob& job,
-                            Shared& shared) {
-  static_assert(kWarps == kSampleSlices);
+                            DrawShared& shared) {
+  static_assert(kDrawWarps == kSampleSlices);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = slice_length(vocab);
   double sum = 0;
   for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
@@ -118,7 +118,8 @@ __device__ void keep_likely(const Weights& weights, float* kept, int vocab, cons
 }
 
 // The id of [begin, end) at `remaining` of the mass there, ids in order.
-__device__ void draw_within(const Weights& weights, int begin, int end, double remaining, Shared& shared) {
+__device__ void draw_within(const Weights& weights, int begin, int end, double remaining,
+                            DrawShared& shared) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp,
             each = (end - begin + kDrawThreads - 1) / kDrawThreads;
   const int first = min(begin + static_cast<int>(threadIdx.x) * each, end), last = min(first + each, end);
@@ -152,7 +153,7 @@ __device__ void draw_within(const Weights& weights, int begin, int end, double r
 }
 
 // The id at `remaining` of the whole mass, ids in order.
-__device__ void draw_uncut(const Weights& weights, int vocab, double remaining, Shared& shared) {
+__device__ void draw_uncut(const Weights& weights, int vocab, double remaining, DrawShared& shared) {
   int slice = 0;
   while (slice + 1 < kSampleSlices && remaining >= shared.slice_sum[slice])
     remaining -= shared.slice_sum[slice++];
@@ -164,7 +165,7 @@ __device__ void draw_uncut(const Weights& weights, int vocab, double remaining, 
 // What top_k ids weigh or more, seen from the survey: so many of its groups have a best id that does. 0 where
 // there are fewer groups.
 __device__ float least_by_count(const SampleJob& job, const Weights& weights, const SampleSlice* slices,
-                                Shared& shared) {
+                                DrawShared& shared) {
   constexpr int kGroups = kSampleSlices * kSampleGroups, kEach = kDrawThreads / kGroups;
   if (job.top_k <= 0 || job.top_k > kGroups) return 0.0f;
   const int thread = static_cast<int>(threadIdx.x), group = thread / kEach;
@@ -244,7 +245,7 @@ __device__ int draw_cut(const SampleJob& job, Candidates from, const Cut& cut, S
 
 // Steps 3 and 4 where top_k or top_p cuts.
 __device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, int vocab, double total,
-                                         const SampleSlice* slices, uint64_t* list, Shared& shared) {
+                                         const SampleSlice* slices, uint64_t* list, DrawShared& shared) {
   // Ids lighter than this weigh less than what top_p leaves out, all together.
   const double by_mass = job.top_p < 1.0f ? (1.0 - job.top_p) * total / vocab * 0.999 : 0.0;
   const float least = fmaxf(static_cast<float>(by_mass), least_by_count(job, weights, slices, shared));
@@ -254,7 +255,7 @@ __device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, 
 }
 
 // The largest of z / T plus noise of its own for every id, into z itself.
-__device__ int draw_noisy(const SampleJob& job, float* z, int vocab, Shared& shared) {
+__device__ int draw_noisy(const SampleJob& job, float* z, int vocab, DrawShared& shared) {
   for (int first = 4 * threadIdx.x; first < vocab; first += 4 * kDrawThreads) {
     const PhiloxBlock random = philox(job.seed, job.position, static_cast<uint64_t>(first / 4 + 1));
     for (int i = 0; i < 4 && first + i < vocab; i++) {
@@ -271,7 +272,7 @@ __device__ int draw_noisy(const SampleJob& job, float* z, int vocab, Shared& sha
 }
 
 // The likeliest ids and, until their sum is known, their scaled logits, into shared.list.
-__device__ void list_likeliest(const SampleJob& job, const Values& z, int vocab, Shared& shared) {
+__device__ void list_likeliest(const SampleJob& job, const Values& z, int vocab, DrawShared& shared) {
   Best best{INFINITY, -1};
   int listed = 0;
   for (; listed < job.likeliest; listed++) {
@@ -295,7 +296,7 @@ __global__ void __launch_bounds__(kDrawThreads)
                   float* work, const SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   auto* list = reinterpret_cast<uint64_t*>(dynamic);
-  __shared__ Shared shared;
+  __shared__ DrawShared shared;
   pdl_launch_next();
   pdl_wait();
   const SampleJob job = jobs[blockIdx.x];

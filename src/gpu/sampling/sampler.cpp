@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <functional>
 
+#include "ops/sampling_mode.h"
+
 namespace fulmar::gpu {
 
 namespace {
-
-constexpr float kSmallestTemperature = 0.001f;
 
 size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
@@ -91,15 +91,12 @@ SampleJob job_of(const SampleRow& row, Lists& lists) {
   job.top_k = params.top_k;
   job.top_p = params.top_p;
   job.min_p = params.min_p;
-  // Which of them holds: as in sample_row.
-  const bool cold = params.temperature < kSmallestTemperature;
-  const bool noisy = params.noise != NoiseKind::none && !cold;
-  job.greedy = (params.noise != NoiseKind::none ? cold : params.greedy()) ? 1 : 0;
-  job.noise = noisy ? static_cast<int32_t>(params.noise) : 0;
+  const SamplingMode mode = sampling_mode(params);
+  job.greedy = mode.greedy ? 1 : 0;
+  job.noise = mode.noisy ? static_cast<int32_t>(params.noise) : 0;
   job.noise_scale = params.noise_scale;
-  const bool later = params.temperature_last && !noisy;
-  job.inverse_temperature = cold || later ? 1.0f : 1.0f / params.temperature;
-  job.power = later && !cold ? 1.0 / params.temperature : 0;
+  job.inverse_temperature = 1.0f / mode.temperature;
+  job.power = mode.power;
   job.logprob = params.top_logprobs >= 0 ? 1 : 0;
   job.likeliest = std::max(params.top_logprobs, 0);
   return job;

@@ -19,13 +19,13 @@ namespace {
 // The layer's vectors: biases of the paths, what prepares keys, the head norm's and the bonus's.
 enum Vector : int { kW0, kA0, kV0, kKk, kKa, kNormWeight, kNormBias, kRk, kVectors };
 constexpr int kHeadTiles = kHeadSize / 16;  // of 16 outputs
-constexpr int kPiece = 64;                  // inputs of a piece
-constexpr int kPieces = 4;                  // of a warp
+constexpr int kAttendPiece = 64;            // inputs of a piece
+constexpr int kAttendPieces = 4;            // of a warp
 constexpr int kGateShares = 2;              // warps that share the inputs of a tile; 1 for the other paths
 constexpr int kProductWarps = kHeadTiles * (kGateShares + kLowRankPaths7 - 1);
 constexpr int kAttendThreads = kProductWarps * kWarp;
 constexpr int kChannelWarp = kProductWarps - 1;  // does what goes by channel
-constexpr int kMostRank = kPieces * kGateShares * kPiece;
+constexpr int kMostRank = kAttendPieces * kGateShares * kAttendPiece;
 constexpr int kLanesPerRow = 8, kKeys = kHeadSize / kLanesPerRow;  // of a state row
 constexpr int kStateThreads = kHeadSize * kLanesPerRow;
 static_assert(kStateThreads <= kAttendThreads);
@@ -47,7 +47,7 @@ struct AttendRowArguments {
   Slots<float> carry;
 };
 
-struct alignas(16) Shared {
+struct alignas(16) AttendShared {
   float r[kHeadSize], w[kHeadSize], k[kHeadSize], v[kHeadSize], removing[kHeadSize], adding[kHeadSize];
   float product[kLowRankPaths7 + kGateShares - 1][kHeadSize];
   float y[kHeadSize];
@@ -68,17 +68,17 @@ __device__ Role role_of(int warp) {
 // A warp's weights as they lie in memory: two rows of outputs, two halves of each piece; zero beyond the
 // rank.
 struct WeightPieces {
-  uint4 of[kPieces][4];
+  uint4 of[kAttendPieces][4];
 };
 template <class T>
 __device__ WeightPieces fetch_weights(const T* tile, int rank, const Role& role) {
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const int g = fragment_group(), q = fragment_place();
   WeightPieces out;
 #pragma unroll
-  for (int i = 0; i < kPieces; i++) {
+  for (int i = 0; i < kAttendPieces; i++) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      const int at = (role.share + i * role.shares) * kPiece + half * 32 + q * 8;
+      const int at = (role.share + i * role.shares) * kAttendPiece + half * 32 + q * 8;
       const bool inside = at < rank;
       const auto* low = reinterpret_cast<const uint4*>(tile + g * rank + at);
       const auto* high = reinterpret_cast<const uint4*>(tile + (g + 8) * rank + at);
@@ -90,13 +90,14 @@ __device__ WeightPieces fetch_weights(const T* tile, int rank, const Role& role)
 }
 
 template <class T>
-__device__ void multiply_pieces(const WeightPieces& weights, const Role& role, int rank, Shared& shared) {
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+__device__ void multiply_pieces(const WeightPieces& weights, const Role& role, int rank,
+                                AttendShared& shared) {
+  const int g = fragment_group(), q = fragment_place();
   float sum[4] = {};
 #pragma unroll
-  for (int i = 0; i < kPieces; i++) {
+  for (int i = 0; i < kAttendPieces; i++) {
     const int piece = role.share + i * role.shares;
-    if (piece * kPiece >= rank) break;
+    if (piece * kAttendPiece >= rank) break;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       // Column 0 of the product is the row, column 1 what is left of it; nobody looks at the others.
@@ -115,7 +116,7 @@ __device__ void multiply_pieces(const WeightPieces& weights, const Role& role, i
 // Constant, so all may come before the kernel in front has finished; from memory each would cost a
 // microsecond where it is wanted.
 template <class T>
-__device__ void bring_vectors(const AttendRowArguments<T>& a, int64_t channel, Shared& shared) {
+__device__ void bring_vectors(const AttendRowArguments<T>& a, int64_t channel, AttendShared& shared) {
   constexpr int kPiecesOfHead = kHeadSize / 4;
   const int which = threadIdx.x / kPiecesOfHead, c = threadIdx.x % kPiecesOfHead * 4;
   if (which >= kVectors || a.vector[which] == nullptr) return;
@@ -130,7 +131,7 @@ struct Channels {
 // From products to what the recurrence wants.
 template <class T>
 __device__ Channels prepare(const AttendRowArguments<T>& a, int64_t channel, Channels own,
-                            const Float2& v_first, Shared& shared) {
+                            const Float2& v_first, AttendShared& shared) {
   const int c = 2 * (threadIdx.x % kWarp);
   const int64_t at = channel + c;
   const auto product = [&](int i) { return load2(shared.product[i] + c); };
@@ -171,7 +172,7 @@ __device__ __forceinline__ float row_sum(float x) {
 }
 
 // One thread's eight keys of one state row.
-__device__ void advance(Float4 (&state)[2], Shared& shared) {
+__device__ void advance(Float4 (&state)[2], AttendShared& shared) {
   const int lane = threadIdx.x % kLanesPerRow, value = threadIdx.x / kLanesPerRow;
   const float v = shared.v[value];
   float removed = 0, out = 0;
@@ -202,7 +203,7 @@ template <class T, class S>
 __global__ void __launch_bounds__(kAttendThreads)
     attend_row7_kernel(const __grid_constant__ AttendRowArguments<T> a, Slots<S> slots,
                        const __grid_constant__ Prefetch ahead) {
-  __shared__ Shared shared;
+  __shared__ AttendShared shared;
   if (blockIdx.x >= a.heads) {
     pdl_launch_next();
     prefetch_part(ahead, blockIdx.x - a.heads, kPrefetchBlocks);
@@ -261,7 +262,7 @@ bool suits_attend_row7(const TimeMix7& att, bool first_block) {
     return path.second.plain16() && path.second.in % 8 == 0 && path.second.in <= most &&
            !path.second.transposed;
   };
-  constexpr int64_t kOthers = kPieces * kPiece;
+  constexpr int64_t kOthers = kAttendPieces * kAttendPiece;
   return att.head_size == kHeadSize && fits(att.w, kOthers) && fits(att.a, kOthers) &&
          fits(att.g, kMostRank) && (first_block || fits(att.v, kOthers));
 }

@@ -16,7 +16,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kVector = 4;
+constexpr int kEnterVector = 4;
 constexpr int kMostMixes = 6;
 constexpr int64_t kMostWideRows = 132;  // of which each has a block as wide as the row
 
@@ -40,7 +40,7 @@ __device__ void store_mixes(const MixPointers& mixes, int64_t row, int64_t c, co
     const Float4 share = share_of(m);
     Float4 v;
 #pragma unroll
-    for (int i = 0; i < kVector; i++) v.x[i] = z.x[i] + (previous.x[i] - z.x[i]) * share.x[i];
+    for (int i = 0; i < kEnterVector; i++) v.x[i] = z.x[i] + (previous.x[i] - z.x[i]) * share.x[i];
     store4(static_cast<T*>(mixes.out[m]) + row * mixes.stride + c, v);
   }
 }
@@ -50,7 +50,7 @@ template <class T>
 __device__ Float4 rounded(const Float4& v) {
   Float4 out;
 #pragma unroll
-  for (int i = 0; i < kVector; i++) out.x[i] = to_float(from_float<T>(v.x[i]));
+  for (int i = 0; i < kEnterVector; i++) out.x[i] = to_float(from_float<T>(v.x[i]));
   return out;
 }
 
@@ -82,7 +82,7 @@ __device__ void absorb(const EnterInputs& in, int64_t r, const Piece<kVectors>& 
     if (!piece.has(i)) continue;
     const Float4 p = load4(pending + piece.at(i));
 #pragma unroll
-    for (int e = 0; e < kVector; e++) v[i].x[e] += p.x[e];
+    for (int e = 0; e < kEnterVector; e++) v[i].x[e] += p.x[e];
     store4(x + piece.at(i), v[i]);
   }
 }
@@ -91,7 +91,7 @@ template <class T>
 __device__ Float4 normalised(const Float4& v, const Float4& w, const Float4& b, const MeanAndScale& by) {
   Float4 z;
 #pragma unroll
-  for (int i = 0; i < kVector; i++) z.x[i] = (v.x[i] - by.mean) * by.scale * w.x[i] + b.x[i];
+  for (int i = 0; i < kEnterVector; i++) z.x[i] = (v.x[i] - by.mean) * by.scale * w.x[i] + b.x[i];
   return rounded<T>(z);
 }
 
@@ -196,7 +196,7 @@ struct RowAhead {
       if (in.pending == nullptr) continue;
       const Float4 p = load4(reinterpret_cast<const T*>(&pending[i]));
 #pragma unroll
-      for (int e = 0; e < kVector; e++) v[i].x[e] += p.x[e];
+      for (int e = 0; e < kEnterVector; e++) v[i].x[e] += p.x[e];
     }
   }
 };
@@ -294,8 +294,8 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
 // f(pieces per thread, threads) with a block for each row. Few rows: as many threads as there are, for the
 // time that one row takes is that of the whole step; many: small blocks, of which several run at once.
 template <class F>
-void with_shape(int64_t rows, int64_t cols, F&& f) {
-  const int64_t vectors = (cols + kVector - 1) / kVector;
+void with_enter_block(int64_t rows, int64_t cols, F&& f) {
+  const int64_t vectors = (cols + kEnterVector - 1) / kEnterVector;
   const auto with = [&](auto each) {
     const int64_t threads = (vectors + each() - 1) / each();
     FULMAR_CHECK(threads <= kMostThreads<each()>);
@@ -340,7 +340,7 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, T
   const auto carried = slots_of<float>(carry);
   with_activation(mixes.out[0].dtype, [&](auto sample) {
     using T = decltype(sample);
-    with_shape(batch.rows, x.cols, [&](auto each, dim3 block) {
+    with_enter_block(batch.rows, x.cols, [&](auto each, dim3 block) {
       if (batch.decode_only()) {
         const dim3 with_ahead(grid.x + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
         launch(queue, enter_single_kernel<T, each()>, with_ahead, block, 0, batch, in, carried, pointers,

@@ -11,9 +11,9 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kVector = 4;
+constexpr int kEnterRowVector = 4;
 constexpr int kSliceVectors = 64;  // of a block
-constexpr int kSlice = kSliceVectors * kVector;
+constexpr int kSlice = kSliceVectors * kEnterRowVector;
 constexpr int kLeastThreads = kSliceVectors * kMostRowMixes;
 constexpr int kMostThreads = 1024;
 
@@ -36,7 +36,8 @@ struct OwnMix {
 template <class T>
 __device__ OwnMix share_of(const EnterRowArguments<T>& a, const float* carried) {
   const int mix = threadIdx.x / kSliceVectors;
-  OwnMix own{static_cast<int>(blockIdx.x) * kSlice + static_cast<int>(threadIdx.x) % kSliceVectors * kVector};
+  OwnMix own{static_cast<int>(blockIdx.x) * kSlice +
+             static_cast<int>(threadIdx.x) % kSliceVectors * kEnterRowVector};
   own.any = mix < a.count && own.channel < a.cols;
   if (!own.any) return own;
   own.weight = load4(a.weight + own.channel), own.bias = load4(a.bias + own.channel);
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kMostThreads)
   if (!own.any) return;
   Float4 z, mixed;
 #pragma unroll
-  for (int i = 0; i < kVector; i++) {
+  for (int i = 0; i < kEnterRowVector; i++) {
     z.x[i] = (x.x[i] - by.mean) * by.scale * own.weight.x[i] + own.bias.x[i];
     mixed.x[i] = z.x[i] + (own.previous.x[i] - z.x[i]) * own.share.x[i];
   }
@@ -82,8 +83,8 @@ __global__ void __launch_bounds__(kMostThreads)
 
 // f(pieces of a thread, threads) for rows of so many numbers.
 template <class F>
-void with_shape(int64_t cols, F&& f) {
-  const int64_t vectors = (cols + kVector - 1) / kVector;
+void with_enter_row_block(int64_t cols, F&& f) {
+  const int64_t vectors = (cols + kEnterRowVector - 1) / kEnterRowVector;
   const auto with = [&](auto each) {
     const int64_t threads = std::max<int64_t>((vectors + each() - 1) / each(), kLeastThreads);
     FULMAR_CHECK(threads <= kMostThreads);
@@ -110,7 +111,7 @@ void enter_row(const Queue& queue, const Batch& batch, const Norm& norm, Tensor 
     }
     a.slices = static_cast<unsigned>((x.cols + kSlice - 1) / kSlice);
     const dim3 grid(a.slices + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
-    with_shape(x.cols, [&](auto each, dim3 block) {
+    with_enter_row_block(x.cols, [&](auto each, dim3 block) {
       launch(queue, enter_row_kernel<T, each()>, grid, block, 0, batch, a, slots_of<float>(carry), ahead);
     });
   });

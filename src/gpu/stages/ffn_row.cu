@@ -14,10 +14,10 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr int kFfnThreads = kStreamThreads;
-constexpr int kTileOut = kStreamTile;  // hidden channels of a tile
-constexpr int kMostTiles = 16;         // of a block
-constexpr int kValueAhead = 4;         // rows of the value matrix on their way
-constexpr int kVector = 8;             // elements of 16 bytes
+constexpr int kFfnTileOut = kStreamTile;  // hidden channels of a tile
+constexpr int kMostTiles = 16;            // of a block
+constexpr int kValueAhead = 4;            // rows of the value matrix on their way
+constexpr int kFfnVector = 8;             // elements of 16 bytes
 
 template <class T>
 struct FfnRowArguments {
@@ -32,7 +32,7 @@ struct FfnRowArguments {
   const float* mix;                // [K]
 };
 
-using Parts = float[kStreamWarps][kMostTiles * kTileOut];
+using Parts = float[kStreamWarps][kMostTiles * kFfnTileOut];
 
 // A block's tiles of hidden channels, which follow one another in memory; those of the gate, which are
 // shorter work, go round.
@@ -57,7 +57,7 @@ __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& sh
                             Parts& part) {
   const auto is_gate = [&](int i) { return kKind == InputKind::gated && i >= share.keys; };
   const auto tile_of = [&](int i) -> StreamTile<T> {
-    const int64_t row = (is_gate(i) ? share.gate(i) : share.first + i) * kTileOut + stream_row_of_lane();
+    const int64_t row = (is_gate(i) ? share.gate(i) : share.first + i) * kFfnTileOut + stream_row_of_lane();
     const T* low = (is_gate(i) ? a.gate_weight : a.key) + row * a.k;
     return {low, low + static_cast<int64_t>(kTileHalf) * a.k};
   };
@@ -82,22 +82,22 @@ __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& sh
 // Hidden channels of the block that relu² has left something of: their numbers and values, in order.
 struct Kept {
   int count;
-  int channel[kMostTiles * kTileOut];
-  float value[kMostTiles * kTileOut];
+  int channel[kMostTiles * kFfnTileOut];
+  float value[kMostTiles * kFfnTileOut];
 };
 
 template <class T, InputKind kKind>
 __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& share, const Parts& part,
                               Kept& kept) {
-  static_assert(kFfnThreads == kMostTiles * kTileOut);
+  static_assert(kFfnThreads == kMostTiles * kFfnTileOut);
   __shared__ int warp_count[kStreamWarps];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int tile = threadIdx.x / kTileOut, out = threadIdx.x % kTileOut;
+  const int tile = threadIdx.x / kFfnTileOut, out = threadIdx.x % kFfnTileOut;
   const bool key = tile < share.keys,
              gate = kKind == InputKind::gated && !key && tile < share.keys + share.gates;
   float x = key || gate ? stream_sum(part, static_cast<int>(threadIdx.x), a.k) : 0.0f;
   if (gate) {
-    a.gate[share.gate(tile) * kTileOut + out] = from_float<T>(x);
+    a.gate[share.gate(tile) * kFfnTileOut + out] = from_float<T>(x);
     x = 0;
   }
   x = x > 0 ? x * x : 0.0f;
@@ -111,7 +111,7 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
     if (w < warp) before += warp_count[w];
     count += warp_count[w];
   }
-  if (keeps) kept.channel[before] = (share.first + tile) * kTileOut + out, kept.value[before] = x;
+  if (keeps) kept.channel[before] = (share.first + tile) * kFfnTileOut + out, kept.value[before] = x;
   if (threadIdx.x == 0) kept.count = count;
   __syncthreads();
 }
@@ -119,8 +119,8 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
 // Every thread: kVectors pieces of eight outputs.
 template <class T, int kVectors>
 __device__ void multiply_values(const FfnRowArguments<T>& a, const Kept& kept) {
-  float sum[kVectors][kVector] = {};
-  const int vectors = a.cols / kVector;
+  float sum[kVectors][kFfnVector] = {};
+  const int vectors = a.cols / kFfnVector;
   const auto* value = reinterpret_cast<const uint4*>(a.value) + threadIdx.x;
   uint4 w[kValueAhead][kVectors];
   const auto fetch = [&](uint4(&to)[kVectors], int i) {
@@ -142,10 +142,10 @@ __device__ void multiply_values(const FfnRowArguments<T>& a, const Kept& kept) {
       const float by = kept.value[i];
 #pragma unroll
       for (int v = 0; v < kVectors; v++) {
-        T e[kVector];
+        T e[kFfnVector];
         memcpy(e, &w[ahead][v], sizeof(e));
 #pragma unroll
-        for (int j = 0; j < kVector; j++) sum[v][j] += by * to_float(e[j]);
+        for (int j = 0; j < kFfnVector; j++) sum[v][j] += by * to_float(e[j]);
       }
       fetch(w[ahead], i + kValueAhead);
     }
@@ -153,7 +153,7 @@ __device__ void multiply_values(const FfnRowArguments<T>& a, const Kept& kept) {
   float* to = a.partial + static_cast<int64_t>(blockIdx.x) * a.cols;
 #pragma unroll
   for (int v = 0; v < kVectors; v++) {
-    const int c = (threadIdx.x + v * kFfnThreads) * kVector;
+    const int c = (threadIdx.x + v * kFfnThreads) * kFfnVector;
     if (c >= a.cols) continue;
     store4(to + c, Float4{{sum[v][0], sum[v][1], sum[v][2], sum[v][3]}});
     store4(to + c + 4, Float4{{sum[v][4], sum[v][5], sum[v][6], sum[v][7]}});
@@ -225,11 +225,11 @@ int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessor
   constexpr int64_t kMostVectors = 4;
   const bool suits = key.plain16() && value.plain16() && (gate.empty() || gate.plain16()) &&
                      !key.transposed && value.transposed && key.in % kStreamPiece == 0 &&
-                     stream_shared_bytes(key.in) <= kMostStreamShared && key.out % kTileOut == 0 &&
-                     value.out % kSumOuts == 0 && value.out <= kMostVectors * kFfnThreads * kVector &&
-                     !gate.transposed && gate.out % kTileOut == 0;
+                     stream_shared_bytes(key.in) <= kMostStreamShared && key.out % kFfnTileOut == 0 &&
+                     value.out % kSumOuts == 0 && value.out <= kMostVectors * kFfnThreads * kFfnVector &&
+                     !gate.transposed && gate.out % kFfnTileOut == 0;
   if (!suits) return 0;
-  const int64_t tiles = (key.out + gate.out) / kTileOut;
+  const int64_t tiles = (key.out + gate.out) / kFfnTileOut;
   return std::max<int64_t>(std::min<int64_t>(2 * multiprocessors, tiles),
                            (tiles + kMostTiles - 1) / kMostTiles);
 }
@@ -251,11 +251,11 @@ void ffn_row(const Queue& queue, const FfnRow& row, Tensor parts) {
                          parts.as<float>(),
                          static_cast<int>(key.in),
                          static_cast<int>(value.out),
-                         static_cast<int>(key.out / kTileOut),
+                         static_cast<int>(key.out / kFfnTileOut),
                          row.gate.in.as<const T>(),
                          static_cast<const T*>(row.gate.weight.data),
                          row.gate.out.as<T>(),
-                         static_cast<int>((gated ? row.gate.weight.out : 0) / kTileOut)};
+                         static_cast<int>((gated ? row.gate.weight.out : 0) / kFfnTileOut)};
     if (made) a.norm = norming_of(row.norm), a.mix = row.mix;
     const auto start = [&](void (*kernel)(FfnRowArguments<T>)) {
       allow_shared(kernel, kMostStreamShared);
@@ -267,7 +267,7 @@ void ffn_row(const Queue& queue, const FfnRow& row, Tensor parts) {
             : start(ffn_row_kernel<T, each(), InputKind::stored>);
     };
     using std::integral_constant;
-    const int64_t vectors = (value.out + kFfnThreads * kVector - 1) / (kFfnThreads * kVector);
+    const int64_t vectors = (value.out + kFfnThreads * kFfnVector - 1) / (kFfnThreads * kFfnVector);
     if (made) {
       start(ffn_row_kernel<T, 1, InputKind::made>);
     } else if (vectors == 1) {

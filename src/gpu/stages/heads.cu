@@ -11,22 +11,22 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kWarps = 4;  // per block
+constexpr int kHeadsWarps = 4;  // per block
 
 // f(row, head) for each of them, with all lanes of a warp.
 template <class F>
 __global__ void heads_kernel(int64_t rows, int64_t n_head, F f) {
   pdl_launch_next();
   pdl_wait();
-  const int64_t item = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
+  const int64_t item = static_cast<int64_t>(blockIdx.x) * kHeadsWarps + threadIdx.x / kWarp;
   if (item < rows * n_head) f(item / n_head, item % n_head);
 }
 
 template <class F>
 void for_heads(const Queue& queue, int64_t rows, int64_t n_head, F f) {
-  const int64_t blocks = (rows * n_head + kWarps - 1) / kWarps;
-  launch(queue, heads_kernel<F>, dim3(static_cast<unsigned>(blocks)), dim3(kWarps * kWarp), 0, rows, n_head,
-         f);
+  const int64_t blocks = (rows * n_head + kHeadsWarps - 1) / kHeadsWarps;
+  launch(queue, heads_kernel<F>, dim3(static_cast<unsigned>(blocks)), dim3(kHeadsWarps * kWarp), 0, rows,
+         n_head, f);
 }
 
 constexpr int kLaneChannels = 4;

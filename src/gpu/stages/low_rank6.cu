@@ -15,22 +15,22 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kBlockOut = 64;          // channels of a block
-constexpr int kTiles = kBlockOut / 8;  // accumulators of a warp
-constexpr int kLaneOut = 16;           // channels of a lane
-constexpr int kWarpRows = 16;          // rows of an accumulator
-constexpr int kWarps = 4, kLowRank6Threads = kWarps * kWarp;
-constexpr int kStepInputs = 32;              // that two instructions take
-constexpr int kStepPieces = kTiles * kWarp;  // pieces of eight weights: [tile][lane]
-constexpr int kMixed = 5;                    // paths of enter6
-constexpr int64_t kEnoughBlocks = 512;       // from here on a block does all paths of its rows
+constexpr int kBlockOut = 64;                  // channels of a block
+constexpr int kLowRank6Tiles = kBlockOut / 8;  // accumulators of a warp
+constexpr int kLaneOut = 16;                   // channels of a lane
+constexpr int kWarpRows = 16;                  // rows of an accumulator
+constexpr int kLowRank6Warps = 4, kLowRank6Threads = kLowRank6Warps * kWarp;
+constexpr int kStepInputs = 32;                      // that two instructions take
+constexpr int kStepPieces = kLowRank6Tiles * kWarp;  // pieces of eight weights: [tile][lane]
+constexpr int kMixed = 5;                            // paths of enter6
+constexpr int64_t kEnoughBlocks = 512;               // from here on a block does all paths of its rows
 constexpr size_t kMostShared = 48 << 10;
 
 template <class T>
 struct Paths {
   int rows, rank, count;
   int each;                   // paths of a block
-  int groups_each;            // groups of kWarps * kWarpRows rows of a block
+  int groups_each;            // groups of kLowRank6Warps * kWarpRows rows of a block
   unsigned across;            // blocks beyond so many along x only bring weights ahead
   Rows<const T> low;          // [rows, count * rank]
   const T* weight[kMixed];    // [C, rank]
@@ -52,7 +52,7 @@ __device__ void fetch_weights(const Paths<T>& paths, int first_path, int count, 
                               uint4* weights) {
   const int steps = (paths.rank + kStepInputs - 1) / kStepInputs;
   for (int i = threadIdx.x; i < count * steps * kStepPieces; i += kLowRank6Threads) {
-    const int lane = i % kWarp, tile = i / kWarp % kTiles, step = i / kStepPieces % steps;
+    const int lane = i % kWarp, tile = i / kWarp % kLowRank6Tiles, step = i / kStepPieces % steps;
     const T* row = paths.weight[first_path + i / (kStepPieces * steps)] +
                    (channel + channel_of(tile, lane / 4)) * paths.rank;
     const int at = step * kStepInputs + lane % 4 * 8;
@@ -64,9 +64,9 @@ __device__ void fetch_weights(const Paths<T>& paths, int first_path, int count, 
 
 // 16 neighbouring channels of one row.
 template <class T>
-struct Piece {
+struct LowRankPiece {
   uint4 v[2];
-  __device__ static Piece load(const T* from) {
+  __device__ static LowRankPiece load(const T* from) {
     const auto* at = reinterpret_cast<const uint4*>(from);
     return {{at[0], at[1]}};
   }
@@ -89,14 +89,14 @@ struct Piece {
 // Of the lane's two rows and eight inputs a step: low and high row of the product's left operand.
 template <class T>
 __device__ void multiply(const T* low, const T* high, const uint4* weights, int rank,
-                         float (&sum)[kTiles][4]) {
-  const int lane = threadIdx.x % kWarp, q = lane % 4;
+                         float (&sum)[kLowRank6Tiles][4]) {
+  const int lane = threadIdx.x % kWarp, q = fragment_place();
   for (int at = q * 8; at - q * 8 < rank; at += kStepInputs, weights += kStepPieces) {
     const bool inside = at < rank;
     const uint4 a = inside ? *reinterpret_cast<const uint4*>(low + at) : uint4{};
     const uint4 b = inside ? *reinterpret_cast<const uint4*>(high + at) : uint4{};
 #pragma unroll
-    for (int tile = 0; tile < kTiles; tile++) {
+    for (int tile = 0; tile < kLowRank6Tiles; tile++) {
       const uint4 w = weights[tile * kWarp + lane];
       mma<T>(sum[tile], a.x, b.x, a.y, b.y, w.x, w.y);
       mma<T>(sum[tile], a.z, b.z, a.w, b.w, w.z, w.w);
@@ -108,20 +108,20 @@ __device__ void multiply(const T* low, const T* high, const uint4* weights, int 
 template <class T, bool kMixes>
 __device__ void finish_rows(const Paths<T>& paths, int first, int first_path, int count, int64_t channel,
                             const uint4* weights) {
-  const int lane = threadIdx.x % kWarp, g = lane / 4;
+  const int lane = threadIdx.x % kWarp, g = fragment_group();
   const int64_t c = channel + lane % 4 * kLaneOut;
   const int row[2] = {min(first + g, paths.rows - 1), min(first + g + 8, paths.rows - 1)};
-  Piece<T> z[2], previous[2];
+  LowRankPiece<T> z[2], previous[2];
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     if (!kMixes) break;
-    z[r] = Piece<T>::load(paths.z[row[r]] + c);
-    previous[r] = Piece<T>::load(paths.previous[row[r]] + c);
+    z[r] = LowRankPiece<T>::load(paths.z[row[r]] + c);
+    previous[r] = LowRankPiece<T>::load(paths.previous[row[r]] + c);
   }
   const int pieces = (paths.rank + kStepInputs - 1) / kStepInputs * kStepPieces;
   for (int i = 0; i < count; i++) {
     const int path = first_path + i, low = path * paths.rank;
-    float sum[kTiles][4] = {};
+    float sum[kLowRank6Tiles][4] = {};
     multiply<T>(paths.low[row[0]] + low, paths.low[row[1]] + low, weights + i * pieces, paths.rank, sum);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -136,7 +136,8 @@ __device__ void finish_rows(const Paths<T>& paths, int first, int first_path, in
           if (kMixes) v[e + k] = from[e + k] + (towards[e + k] - from[e + k]) * v[e + k];
         }
       }
-      if (first + g + 8 * r < paths.rows) Piece<T>::store(paths.out[path] + row[r] * paths.out_stride + c, v);
+      if (first + g + 8 * r < paths.rows)
+        LowRankPiece<T>::store(paths.out[path] + row[r] * paths.out_stride + c, v);
     }
   }
 }
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(kLowRank6Threads)
   __syncthreads();
   const int warp = threadIdx.x / kWarp;
   for (int group = 0; group < paths.groups_each; group++) {
-    const int first = ((blockIdx.z * paths.groups_each + group) * kWarps + warp) * kWarpRows;
+    const int first = ((blockIdx.z * paths.groups_each + group) * kLowRank6Warps + warp) * kWarpRows;
     if (first >= paths.rows) return;
     finish_rows<T, kMixes>(paths, first, first_path, count, channel, weights);
   }
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(kLowRank6Threads)
 
 template <bool kMixes, class T>
 void launch_paths(const Queue& queue, Paths<T> paths, int64_t cols, const Prefetch& ahead) {
-  const int64_t across = cols / kBlockOut, group = kWarps * kWarpRows,
+  const int64_t across = cols / kBlockOut, group = kLowRank6Warps * kWarpRows,
                 groups = (paths.rows + group - 1) / group;
   const size_t path_bytes =
       static_cast<size_t>((paths.rank + kStepInputs - 1) / kStepInputs) * kStepPieces * sizeof(uint4);

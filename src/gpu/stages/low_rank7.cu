@@ -10,8 +10,8 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kLowRank7Threads = kWarps * kWarp;
+constexpr int kLowRank7Warps = 8;
+constexpr int kLowRank7Threads = kLowRank7Warps * kWarp;
 
 template <class T>
 struct LowRankFinish {
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kLowRank7Threads, 2)
   spread_rows<kTiles>(sum, part[share] + tile * kTileOut, kStride);
   __syncthreads();
   const int c = 2 * (threadIdx.x % kWarp);
-  for (int row = warp; row < rows; row += kWarps) {
+  for (int row = warp; row < rows; row += kLowRank7Warps) {
     const float *one = &part[0][row * kStride + c], *other = &part[1][row * kStride + c];
     finish_path(to, path, first_row + row, channel + c, Float2{{one[0] + other[0], one[1] + other[1]}});
   }
