@@ -190,7 +190,7 @@ Island::Run block7(Stage& stage) {
       ops.Ops::leave7(stage.batch(), att, work.p, work.y, pending);
       ops.Ops::channel_mix7(stage.batch(), {}, ffn, t[0], pending, stage.ffn_shift());
     }
-    if (!pending.empty()) ops.add(t[0], pending);
+    if (!pending.empty()) stage.add_pending(t[0], pending);
     for (size_t i = 2; i < t.size(); i++) stage.forget(t[i]);
   };
 }

@@ -36,6 +36,8 @@ class Stage {
   virtual void give_first_row_of(size_t index) = 0;
   // Says that a tensor was working memory, whose contents mean nothing afterwards.
   virtual void forget(const Tensor& tensor) = 0;
+  // Adds to x what one backend leaves pending and another has added already, where outcomes are compared.
+  virtual void add_pending(const Tensor& x, const Tensor& pending) = 0;
   virtual void finished(const Status& status) = 0;  // of making the layer
 
   void give_rows(int count, double low = -1, double high = 1);  // activations [rows, C]

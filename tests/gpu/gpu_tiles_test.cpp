@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "files/synthetic.h"
 #include "gpu/device/memory.h"
 #include "gpu/gpu_device.h"
 #include "gpu/products/tiles.h"
+#include "support/model_rig.h"
 #include "support/ops_rig.h"
 
 namespace fulmar {
@@ -82,6 +84,39 @@ INSTANTIATE_TEST_SUITE_P(
                                      Shape{32, 1024, 4}, Shape{33, 1000, 132}, Shape{64, 1024, 132},
                                      Shape{64, 328, 8}, Shape{65, 512, 132}, Shape{130, 200, 20})),
     kName);
+
+class GpuNoPanels : public GpuTest, public testing::WithParamInterface<int> {};
+
+// Whole steps of 9 to 64 rows, and prompts, as GPUs without panels take them.
+TEST_P(GpuNoPanels, GiveTheLogitsOfStepsWithThem) {
+  SyntheticSpec spec{.version = GetParam(), .n_layer = 2, .n_head = 4, .head_size = 64, .vocab = 256};
+  spec.n_ffn = 1024;
+  spec.rank_w = spec.rank_a = spec.rank_v = spec.rank_g = spec.rank_mix = spec.rank_decay = 32;
+  spec.dtype = DType::f16;
+  auto opened = open_test_gpu({.panels = false});
+  ASSERT_TRUE(opened.ok());
+  const std::unique_ptr<Ops> plain = std::move(opened).value();
+  support::ModelRig want(synthetic_checkpoint(spec), gpu(), 70), got(synthetic_checkpoint(spec), *plain, 70);
+  ASSERT_TRUE(want.loaded() && got.loaded());
+  for (const int64_t rows : {9, 16, 17, 33, 64}) {
+    if (under_racecheck() && rows > 17) continue;
+    std::vector<support::Feed> prompts, feeds;
+    for (int64_t row = 0; row < rows; row++) {
+      for (support::ModelRig* rig : {&want, &got}) rig->pool().zero(row);
+      prompts.push_back({row, {static_cast<int32_t>(row), 7, static_cast<int32_t>(rows + row), 3}});
+      feeds.push_back({row, {static_cast<int32_t>(row * 37 % 256)}});
+    }
+    want.step(prompts), got.step(prompts);
+    for (int round = 0; round < 3; round++) {
+      const auto expected = want.step(feeds), found = got.step(feeds);
+      for (size_t row = 0; row < found.size(); row++) {
+        EXPECT_LT(support::relative_error(found[row], expected[row]), 2e-2) << rows << " rows, row " << row;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, GpuNoPanels, testing::Values(6, 7));
 
 }  // namespace
 }  // namespace fulmar

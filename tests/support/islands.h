@@ -57,6 +57,7 @@ class Stage final : public cases::Stage {
   void give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) override;
   void give_first_row_of(size_t index) override;
   void forget(const Tensor& tensor) override;
+  void add_pending(const Tensor& x, const Tensor& pending) override { ops().add(x, pending); }
   void finished(const Status& status) override;
 
   // What a run leaves: every tensor given, and each part of each slot's state.
