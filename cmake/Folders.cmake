@@ -1,7 +1,21 @@
-# fulmar_folder(name USES folders... LINKS targets...): the library of src/<name>/, all its sources.
+# fulmar_room(folder/room USES folder/rooms...): src/<folder>/<room>/ becomes part of the library of src/<folder>/,
+# which is declared behind its rooms. What a room may include: tools/check_layers.py reads it here.
+function(fulmar_room path)
+  get_filename_component(folder ${path} DIRECTORY)
+  set_property(GLOBAL APPEND PROPERTY FULMAR_ROOMS_${folder} ${path})
+endfunction()
+
+# fulmar_folder(name USES folders... LINKS targets...): the library of src/<name>/, all its sources and its rooms'.
 function(fulmar_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp ${PROJECT_SOURCE_DIR}/src/${name}/*.cu)
+  get_property(places GLOBAL PROPERTY FULMAR_ROOMS_${name})
+  list(PREPEND places ${name})
+  list(TRANSFORM places PREPEND ${PROJECT_SOURCE_DIR}/src/)
+  set(patterns)
+  foreach(place ${places})
+    list(APPEND patterns ${place}/*.cpp ${place}/*.cu)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   list(TRANSFORM ARG_USES PREPEND fulmar_)
   if(sources)
     add_library(fulmar_${name} STATIC ${sources})
@@ -14,10 +28,11 @@ function(fulmar_folder name)
   endif()
 endfunction()
 
-# fulmar_gpu_part(name architecture): src/gpu/<name>/, which only that architecture can run, becomes part of the
-# library of src/gpu/ whatever the other kernels are compiled for.
+# fulmar_gpu_part(name architecture): src/gpu/<room>/<name>/ of all rooms, which only that architecture can run,
+# becomes part of the library of src/gpu/ whatever the other kernels are compiled for.
 function(fulmar_gpu_part name architecture)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/${name}/*.cpp ${PROJECT_SOURCE_DIR}/src/gpu/${name}/*.cu)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/*/${name}/*.cpp
+    ${PROJECT_SOURCE_DIR}/src/gpu/*/${name}/*.cu)
   add_library(fulmar_gpu_${name} OBJECT ${sources})
   set_target_properties(fulmar_gpu_${name} PROPERTIES CUDA_ARCHITECTURES ${architecture})
   target_include_directories(fulmar_gpu_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -28,7 +43,7 @@ function(fulmar_gpu_part name architecture)
 endfunction()
 
 # The folders a test or the program may link: everything.
-set(FULMAR_ALL_FOLDERS base tensor files text ops cpu model cache engine net load grammar hub server control)
+set(FULMAR_ALL_FOLDERS base tensor files text ops cpu cases model cache engine net load grammar hub server control)
 
 function(fulmar_all_libraries out)
   set(libraries ${FULMAR_ALL_FOLDERS})
@@ -65,7 +80,7 @@ function(fulmar_tests)
   file(GLOB helpers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
   add_library(fulmar_test_support STATIC ${helpers})
   target_include_directories(fulmar_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(fulmar_test_support PRIVATE fulmar_flags fulmar_base GTest::gtest)
+  target_link_libraries(fulmar_test_support PUBLIC fulmar_cases PRIVATE fulmar_flags fulmar_base GTest::gtest)
   target_compile_definitions(fulmar_test_support PRIVATE FULMAR_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   foreach(path ${folders})
     get_filename_component(folder ${path} NAME)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Fails when a file of src/ includes a folder that its own folder's arrow does not reach.
+"""Fails when a file of src/ includes a folder that its own folder's arrow does not reach, or when includes go in a circle.
 
-The arrows are read from the fulmar_folder() lines of CMakeLists.txt, so there is one list only.
+The arrows are read from the fulmar_folder() and fulmar_room() lines of CMakeLists.txt, so there is one list only. A room
+is a folder within a folder: it may include the rooms that its arrow reaches and the folders that its folder may, but
+nothing that lies in its folder itself, which in turn may include all of its rooms.
 """
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 # Libraries that only these files may include: their compile time or their spirit stays behind a narrow header.
 CONFINED = {
     r"boost/": ["src/net/"],
@@ -23,13 +26,44 @@ CONFINED = {
 }
 
 
-def arrows():
-    """folder -> set of folders it may include (transitively)."""
+def declared():
+    """folder or folder/room -> those that its line names."""
     text = (ROOT / "CMakeLists.txt").read_text()
     direct = {}
-    for name, rest in re.findall(r"fulmar_folder\((\w+)([^)]*)\)", text):
-        uses = re.search(r"USES ((?:[a-z_]+ ?)+)", rest)
+    for name, rest in re.findall(r"fulmar_(?:folder|room)\(([\w/]+)([^)]*)\)", text):
+        uses = re.search(r"USES ((?:[a-z_/0-9]+ ?)+)", rest)
         direct[name] = set(uses.group(1).split()) if uses else set()
+    direct["app"] = {name for name in direct if "/" not in name}
+    return direct
+
+
+def circle_in(graph):
+    """A list of nodes that lead back to the first one, or None."""
+    done, path = set(), []
+
+    def walk(node):
+        if node in path:
+            return path[path.index(node):] + [node]
+        if node in done:
+            return None
+        path.append(node)
+        for other in sorted(graph.get(node, ())):
+            found = walk(other)
+            if found:
+                return found
+        path.pop()
+        done.add(node)
+        return None
+
+    for node in sorted(graph):
+        found = walk(node)
+        if found:
+            return found
+    return None
+
+
+def reach_of(direct):
+    """folder or room -> all that it may include, itself among them."""
     reach = {}
 
     def walk(name):
@@ -41,30 +75,55 @@ def arrows():
 
     for name in direct:
         walk(name)
-    reach["app"] = set(direct) | {"app"}
+    for name in direct:
+        folder = name.split("/")[0]
+        if "/" in name:
+            reach[name] |= reach.get(folder, set()) - {folder}
+        else:
+            reach[name] |= {room for room in direct if room.startswith(name + "/")}
     return reach
 
 
+def place_of(parts, direct):
+    """The room or folder that a path below src/ belongs to; parts of a room (sm90/) are the room's."""
+    room = "/".join(parts[:2])
+    return room if len(parts) > 2 and room in direct else parts[0]
+
+
 def main():
-    reach, problems = arrows(), []
-    for path in sorted((ROOT / "src").rglob("*")):
-        if path.suffix not in {".h", ".cpp", ".cu", ".cuh"}:
+    direct, problems, files = declared(), [], {}
+    circle = circle_in(direct)
+    if circle:
+        print("declared arrows go in a circle: " + " -> ".join(circle))
+        return 1
+    reach = reach_of(direct)
+    src = ROOT / "src"
+    for path in sorted(src.rglob("*")):
+        if path.suffix not in SUFFIXES:
             continue
         place = path.relative_to(ROOT)
-        folder = place.parts[1]
+        own = place_of(place.parts[1:], direct)
+        rooms = [name for name in direct if name.startswith(place.parts[1] + "/")]
+        if rooms and own not in direct:
+            problems.append(f"{place}: no room of CMakeLists.txt; wanted one of {', '.join(rooms)}")
+        includes = files.setdefault(str(path.relative_to(src)), set())
         for number, line in enumerate(path.read_text().splitlines(), 1):
             found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
             if not found:
                 continue
             kind, target = found.groups()
-            if kind == '"' and "/" in target:
-                other = target.split("/")[0]
-                if (ROOT / "src" / other).is_dir() and other not in reach.get(folder, {folder}):
-                    problems.append(f"{place}:{number}: {folder}/ may not include {target}")
+            if kind == '"' and (src / target).is_file():
+                includes.add(target)
+                other = place_of(target.split("/"), direct)
+                if other not in reach.get(own, {own}):
+                    problems.append(f"{place}:{number}: {own}/ may not include {target}")
             for pattern, homes in CONFINED.items():
                 if kind == "<" and re.match(pattern, target) and not any(str(place).startswith(h) for h in homes):
                     problems.append(f"{place}:{number}: <{target}> belongs to {', '.join(homes)} only")
-    print("\n".join(problems) if problems else "layers: every include follows its arrow")
+    circle = circle_in(files)
+    if circle:
+        problems.append("includes go in a circle: " + " -> ".join(circle))
+    print("\n".join(problems) if problems else "layers: every include follows its arrow, and none goes in a circle")
     return 1 if problems else 0
 
 

@@ -3,10 +3,12 @@
 # libraries; builds nothing.
 #   tools/gpu_check.sh TREE REPORT PART...
 # TREE holds fulmar, fulmar_gpu_test and, in lib/, what the loader does not find by itself. REPORT is a folder
-# for logs and the benchmarks' JSON. PARTs: tests (several processes side by side), large (7B models against
-# the CPU; 30 GB of host memory), demo (the demo model's suite, where its files lie beside the tree), sanitize
-# (memcheck), races (racecheck), decode, prefill, kernels, small, rwkv6 and serve (320 streams through HTTP).
-# Tables come last.
+# for logs and the benchmarks' JSON. PARTs: tests (several processes side by side), tests-no-panels (the same as a
+# GPU without panels goes: tiles and the library), large (7B models against the CPU; 30 GB of host memory), demo
+# (the demo model's suite, where its files lie beside the tree), sanitize (memcheck), races (racecheck), decode,
+# prefill, kernels, small, rwkv6, serve (320 streams through HTTP), no-panels (9 to 64 rows with and without panels)
+# and ab (the tables of BEFORE, a second tree named in the environment, and TREE in alternation; ROUNDS of each,
+# default 3). Tables come last.
 set -u
 tree=$1 report=$2
 shift 2
@@ -16,15 +18,23 @@ export LD_LIBRARY_PATH="$tree/lib:/usr/local/cuda/lib64:$python_libraries:${LD_L
 failed=0
 shards=5
 
+# tests NAME: logs go to NAME*.log
 tests() {
+  name=$1
   pids=
   for shard in $(seq 0 $((shards - 1))); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard timeout 200 stdbuf -oL "$tree/fulmar_gpu_test" \
-      >"$report/tests$shard.log" 2>&1 &
+      >"$report/$name$shard.log" 2>&1 &
     pids="$pids $!"
   done
   for pid in $pids; do wait "$pid" || failed=1; done
-  grep -hE "error|Failure|FAILED  \]|PASSED  \]|failure:" "$report"/tests?.log | head -n 60
+  grep -hE "error|Failure|FAILED  \]|PASSED  \]|failure:" "$report/$name"?.log | head -n 60
+}
+
+tests_no_panels() {
+  export FULMAR_NO_PANELS=1
+  tests tests-no-panels
+  unset FULMAR_NO_PANELS
 }
 
 large() {
@@ -73,9 +83,42 @@ races() {
 bench() {
   name=$1
   shift
-  timeout 280 "$tree/fulmar" bench --device cuda --zeros 0.9 --quiet --json "$report/$name.json" "$@" \
+  timeout 280 "${of:-$tree}/fulmar" bench --device cuda --zeros 0.9 --quiet --json "$report/$name.json" "$@" \
     >"$report/$name.txt" 2>&1 || failed=1
   tables="$tables $report/$name.txt"
+}
+
+# The lines that must not get slower, of two trees by turns on one card: what a card does by itself (clocks, heat)
+# meets both alike. Medians of the rounds, and how much slower or quicker the second tree is.
+ab() {
+  before=${BEFORE:?"BEFORE is not set; wanted the tree to compare with"}
+  rounds=${ROUNDS:-3}
+  for round in $(seq 1 "$rounds"); do
+    for side in before after; do
+      of=$tree
+      [ $side = after ] || of=$before
+      bench "ab-$side-decode-$round" --synthetic rwkv7-7.2b --decode 1,8,32,128,320,960 --prefill 1x1024,1x4096,8x512 \
+        --state-dtype fp32,fp16 --repeats 5
+      bench "ab-$side-small-$round" --synthetic rwkv7-1.5b --decode 1,32 --prefill "" --repeats 5
+      bench "ab-$side-tiny-$round" --synthetic rwkv7-0.1b --decode 1,32 --prefill "" --repeats 5
+      bench "ab-$side-rwkv6-$round" --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --repeats 5
+    done
+  done
+  unset of
+  tables=
+  python3 - "$report" <<'PYTHON'
+import json, statistics, sys
+from pathlib import Path
+lines = {}
+for path in sorted(Path(sys.argv[1]).glob("ab-*.json")):
+    _, side, table, _ = path.stem.split("-")
+    for line in json.loads(path.read_text())["lines"]:
+        key = (table, line["workload"], line["sequences"], line["tokens"], line["state_dtype"])
+        lines.setdefault(key, {}).setdefault(side, []).append(line["tokens_per_second"])
+for key, sides in lines.items():
+    before, after = (statistics.median(sides.get(side, [0])) for side in ("before", "after"))
+    print(f"{' '.join(map(str, key)):40} {before:12.1f} {after:12.1f} {100 * (after / before - 1) if before else 0:+7.2f} %")
+PYTHON
 }
 
 LONG='*wide*:*4097*:*GpuLarge*:*GpuReverse*:*GpuGolden*'
@@ -83,7 +126,8 @@ tables=
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 for what in "$@"; do
   case $what in
-    tests) tests ;;
+    tests) tests tests ;;
+    tests-no-panels) tests_no_panels ;;
     large) large ;;
     demo) demo ;;
     sanitize) sanitize ;;
@@ -94,6 +138,9 @@ for what in "$@"; do
     small) bench small-1.5b --synthetic rwkv7-1.5b --decode 1,32 --prefill ""
       bench small-0.1b --synthetic rwkv7-0.1b --decode 1,32 --prefill "" ;;
     rwkv6) bench rwkv6 --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --kernels ;;
+    no-panels) bench panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels
+      bench no-panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels --no-panels ;;
+    ab) ab ;;
     serve) for size in 7.2b 1.5b; do
         bench serve-$size --synthetic rwkv7-$size --serve --streams 320 --tokens 256
       done ;;

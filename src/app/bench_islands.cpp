@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
+#include <deque>
+#include <map>
+#include <memory>
 #include <optional>
 #include <random>
+#include <tuple>
 
-#include "model/stack.h"
+#include "cases/islands.h"
 #include "model/state_pool.h"
 #include "tensor/convert.h"
 
@@ -39,258 +42,200 @@ Spread time_calls(Ops& ops, const std::function<void()>& call) {
   return spread_of(std::move(taken));
 }
 
-// Where everything that the islands work with lives.
-class Stock {
+// Random numbers, and what is made of them on a backend. The first failure is kept; what is made after it is
+// empty.
+class Stock final : public cases::WeightSource {
  public:
   explicit Stock(Ops& ops) : ops_(ops), numbers_(kPeriod) {
     std::mt19937 random(3);
-    for (float& x : numbers_) x = static_cast<float>(random() * 0x1p-32) * 2.0f - 1.0f;
+    for (float& x : numbers_) x = static_cast<float>(random() * 0x1p-32);
   }
+  Ops& ops() { return ops_; }
   const Status& status() const { return status_; }
+  void note(const Status& status) {
+    if (status_.ok() && !status.ok()) status_ = status;
+  }
 
-  // The first failure is kept; what is made after it is empty.
-  Tensor rows(int64_t rows, int64_t cols, DType dtype, float scale, double zeros = 0) {
-    std::vector<float> values = some(rows * cols, scale);
+  Tensor tensor(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) {
+    std::vector<float> values = some(rows * cols, low, high);
     std::mt19937 random(5);
     const auto limit = static_cast<uint32_t>(zeros * 0xffffffffu);
     if (zeros > 0) {
       for (float& x : values) x = random() < limit ? 0.0f : x;
     }
     auto buffer = ops_.allocate(values.size() * size_of(dtype));
-    if (!buffer.ok()) return fail(buffer.error()), Tensor{};
+    if (!buffer.ok()) return note(buffer.error()), Tensor{};
     std::vector<std::byte> host(values.size() * size_of(dtype));
     from_f32(values, dtype, host.data());
     ops_.write(buffer->data(), host.data(), host.size());
     buffers_.push_back(std::move(*buffer));
     return buffers_.back().matrix(dtype, rows, cols);
   }
-  Tensor activations(int64_t rows, int64_t cols, float scale = 1, double zeros = 0) {
-    return this->rows(rows, cols, ops_.activation_dtype(), scale, zeros);
-  }
-  Weight weight(int64_t out, int64_t in, WeightRole role) {
+  Weight weight(int64_t out, int64_t in, WeightRole role) override {
+    constexpr double kScale = 0.03;
     auto& host = host_.emplace_back(static_cast<size_t>(out * in) * size_of(DType::f16));
-    from_f32(some(out * in, 0.03f), DType::f16, host.data());
+    from_f32(some(out * in, -kScale, kScale), DType::f16, host.data());
     auto made = ops_.import_weight({host.data(), DType::f16, out, in, in, 1}, role);
     if (!ops_.borrows_host_weights()) host_.pop_back();
-    if (!made.ok()) return fail(made.error()), Weight{};
+    if (!made.ok()) return note(made.error()), Weight{};
     return *made;
   }
-  Tensor vector(int64_t rows, int64_t cols) {
-    auto made = ops_.import_vector(some(rows * cols, 0.5f), rows, cols);
-    if (!made.ok()) return fail(made.error()), Tensor{};
+  Tensor vector(int64_t rows, int64_t cols, double low, double high) override {
+    auto made = ops_.import_vector(some(rows * cols, low, high), rows, cols);
+    if (!made.ok()) return note(made.error()), Tensor{};
     return *made;
   }
-  Norm norm(int64_t cols) { return {vector(1, cols), vector(1, cols)}; }
-  LowRank low_rank(int64_t rank, int64_t cols) {
-    return {weight(rank, cols, WeightRole::low_rank), weight(cols, rank, WeightRole::low_rank),
-            vector(1, cols)};
-  }
+  Norm norm(int64_t cols) override { return {vector(1, cols, 0.5, 1.5), vector(1, cols, -0.3, 0.3)}; }
 
  private:
-  std::vector<float> some(int64_t count, float scale) const {
+  std::vector<float> some(int64_t count, double low, double high) const {
     std::vector<float> values(static_cast<size_t>(count));
-    for (size_t i = 0; i < values.size(); i++) values[i] = scale * numbers_[i % kPeriod];
+    const auto from = static_cast<float>(low), width = static_cast<float>(high - low);
+    for (size_t i = 0; i < values.size(); i++) values[i] = from + width * numbers_[i % kPeriod];
     return values;
-  }
-  void fail(const Error& error) {
-    if (status_.ok()) status_ = error;
   }
 
   Ops& ops_;
   std::vector<float> numbers_;
   std::vector<Buffer> buffers_;
-  std::vector<std::vector<std::byte>> host_;  // of weights that a backend borrows
+  std::deque<std::vector<std::byte>> host_;  // of weights that a backend borrows
   Status status_;
 };
 
-using Layer7 = Layer<TimeMix7, ChannelMix7>;
-using Layer6 = Layer<TimeMix6, ChannelMix6>;
+// The tensors of one shape, for one island after the other: each takes from the beginning what it needs, and
+// the next one gets the same again.
+class Inputs {
+ public:
+  explicit Inputs(Ops& ops) : stock_(ops) {}
+  const Status& status() const { return stock_.status(); }
+  const cases::Stage::Tensors& given() const { return given_; }
 
-Layer7 make_layer7(Stock& stock, const ModelConfig& config) {
-  const int64_t c = config.n_embd;
-  const auto square = [&] { return stock.weight(c, c, WeightRole::projection); };
-  Layer7 layer;
-  TimeMix7& att = layer.att;
-  att.n_head = config.n_head;
-  att.head_size = config.head_size;
-  att.ln1 = stock.norm(c);
-  att.mix = stock.vector(6, c);
-  att.receptance = square(), att.key = square(), att.value = square(), att.output = square();
-  att.w = stock.low_rank(config.rank_w, c);
-  att.a = stock.low_rank(config.rank_a, c);
-  att.v = stock.low_rank(std::max<int64_t>(config.rank_v, 8), c);
-  att.g = stock.low_rank(config.rank_g, c);
-  att.k_k = stock.vector(1, c), att.k_a = stock.vector(1, c), att.r_k = stock.vector(1, c);
-  att.ln_x = stock.norm(c);
-  layer.ffn.ln2 = stock.norm(c);
-  layer.ffn.mix = stock.vector(1, c);
-  layer.ffn.key = stock.weight(config.n_ffn, c, WeightRole::ffn_key);
-  layer.ffn.value = stock.weight(c, config.n_ffn, WeightRole::ffn_value);
-  return layer;
+  void clear() { given_.clear(), taken_.clear(); }
+  void give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) {
+    const Kind kind{rows, cols, dtype, low, high, zeros};
+    std::vector<Tensor>& made = made_[kind];
+    const size_t index = taken_[kind]++;
+    if (index == made.size()) made.push_back(stock_.tensor(rows, cols, dtype, low, high, zeros));
+    given_.push_back(made[index]);
+  }
+
+ private:
+  using Kind = std::tuple<int64_t, int64_t, DType, double, double, double>;
+  Stock stock_;
+  std::map<Kind, std::vector<Tensor>> made_;
+  std::map<Kind, size_t> taken_;
+  cases::Stage::Tensors given_;
+};
+
+// One of several layers that take turns: weights of its own, the inputs that all have.
+class BenchStage final : public cases::Stage {
+ public:
+  BenchStage(Ops& ops, const ModelConfig& config, const cases::LayerShape& shape, double zeros, int64_t layer)
+      : stock_(ops), version_(config.version), shape_(shape), zeros_(zeros), layer_(layer) {}
+
+  const Status& status() const { return stock_.status(); }
+  // Null inputs: what an island asks for is another layer's.
+  void use(const Batch& batch, const State& state, Inputs* inputs) {
+    batch_ = batch;
+    state_ = state;
+    inputs_ = inputs;
+  }
+
+  Ops& ops() override { return stock_.ops(); }
+  int version() const override { return version_; }
+  double zeros() const override { return zeros_; }
+  const cases::LayerShape& shape() const override { return shape_; }
+  const Batch& batch() const override { return batch_; }
+  cases::WeightSource& weights() override { return stock_; }
+  StateField att_shift() const override { return state_.att_shift(layer_); }
+  StateField ffn_shift() const override { return state_.ffn_shift(layer_); }
+  StateField wkv() const override { return state_.wkv(layer_); }
+  void give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) override {
+    if (inputs_ != nullptr) inputs_->give(rows, cols, dtype, low, high, zeros);
+  }
+  void give_first_row_of(size_t) override { give(1, shape_.width(), DType::f32, -1, 1, 0); }
+  void forget(const Tensor&) override {}
+  void add_pending(const Tensor&, const Tensor&) override {}
+  void finished(const Status& status) override { stock_.note(status); }
+
+ private:
+  Stock stock_;
+  int version_;
+  cases::LayerShape shape_;
+  double zeros_;
+  int64_t layer_;
+  Batch batch_;
+  State state_;
+  Inputs* inputs_ = nullptr;
+};
+
+cases::LayerShape layer_shape(const ModelConfig& config) {
+  cases::LayerShape shape{config.n_head, config.head_size, config.n_ffn};
+  shape.rank_w = config.rank_w;
+  shape.rank_a = config.rank_a;
+  shape.rank_v = std::max<int64_t>(config.rank_v, 8);
+  shape.rank_g = config.rank_g;
+  shape.rank_mix = config.rank_mix;
+  shape.rank_decay = config.rank_decay;
+  return shape;
 }
 
-Layer6 make_layer6(Stock& stock, const ModelConfig& config) {
-  const int64_t c = config.n_embd;
-  const auto square = [&] { return stock.weight(c, c, WeightRole::projection); };
-  Layer6 layer;
-  TimeMix6& att = layer.att;
-  att.n_head = config.n_head;
-  att.head_size = config.head_size;
-  att.ln1 = stock.norm(c);
-  att.mix_x = stock.vector(1, c);
-  att.mix = stock.vector(5, c);
-  att.mix_w1 = stock.weight(5 * config.rank_mix, c, WeightRole::low_rank);
-  for (Weight& second : att.mix_w2) second = stock.weight(c, config.rank_mix, WeightRole::low_rank);
-  att.receptance = square(), att.key = square(), att.value = square(), att.gate = square(),
-  att.output = square();
-  att.w = stock.low_rank(config.rank_decay, c);
-  att.u = stock.vector(1, c);
-  att.ln_x = stock.norm(c);
-  layer.ffn.ln2 = stock.norm(c);
-  layer.ffn.mix_k = stock.vector(1, c), layer.ffn.mix_r = stock.vector(1, c);
-  layer.ffn.key = stock.weight(config.n_ffn, c, WeightRole::ffn_key);
-  layer.ffn.value = stock.weight(c, config.n_ffn, WeightRole::ffn_value);
-  layer.ffn.receptance = square();
-  return layer;
-}
-
-// What the islands of one shape work on, and the counts of what they move and compute.
+// The islands over one step, and the counts of what they move and compute.
 class Bench {
  public:
-  Bench(Ops& ops, const ModelConfig& config, double zeros, Stock& stock, const PrefillShape& shape,
-        const StatePool& states, const StatePool* half_states)
-      : ops_(ops),
-        config_(config),
-        shape_(shape),
-        state_(states.view()),
-        half_state_(half_states != nullptr ? half_states->view() : State{}) {
+  Bench(std::vector<std::unique_ptr<BenchStage>>& stages, const PrefillShape& shape)
+      : ops_(stages.front()->ops()), stages_(stages), shape_(shape), inputs_(ops_) {
     for (int64_t s = 0; s < shape.sequences; s++) {
       for (int64_t t = 0; t < shape.tokens; t++) token_.push_back(static_cast<int32_t>(s * 7919 + t) % 1000);
       start_.push_back(static_cast<int32_t>(token_.size()));
       slot_.push_back(static_cast<int32_t>(s));
     }
-    batch_ = ops.begin_step({token_, start_, slot_, {}}, state_);
-    const int64_t c = config.n_embd;
-    x_ = stock.rows(batch_.rows, c, ops.residual_dtype(), 1);
-    for (Tensor* tensor : {&pending_, &v_first_, &y_, &r_, &k_, &v_, &g_, &u_, &kk_, &alpha_}) {
-      *tensor = stock.activations(batch_.rows, c, 0.2f);
-    }
-    for (Tensor& tensor : mixed_) tensor = stock.activations(batch_.rows, c);
-    hidden_ = stock.activations(batch_.rows, config.n_ffn, 1, zeros);
   }
+  const Status& status() const { return inputs_.status(); }
 
-  void run(const std::vector<Layer7>& layers, std::vector<IslandLine>& lines) {
-    const std::span<const Tensor, 6> mixed(mixed_, 6);
-    const Projected7 p{r_, k_, v_, g_, u_, kk_, alpha_};
-    const auto att = [&](int i) -> const TimeMix7& { return layers[static_cast<size_t>(i)].att; };
-    const auto ffn = [&](int i) -> const ChannelMix7& { return layers[static_cast<size_t>(i)].ffn; };
-    const double ranks =
-        static_cast<double>(config_.rank_w + config_.rank_a + config_.rank_v + config_.rank_g);
-    const double low = 2 * ranks * channels();
-    const auto line = [&](const char* name, double parameters, double units, double states,
-                          const std::function<void(int)>& call) {
-      lines.push_back(measure(name, parameters, units, states, call));
-    };
-    line("enter7", 0, 11, 0, [&](int i) { ops_.enter7(batch_, att(i), x_, pending_, shift(i), mixed); });
-    line("project7", 3 * square() + low, 15, 0,
-         [&](int i) { ops_.project7(batch_, att(i), mixed, false, v_first_, p); });
-    line("recur7", 0, 7, 4, [&](int i) { ops_.recur7(batch_, att(i), p, state_.wkv(i), y_); });
-    if (half_state_.base != nullptr) {
-      line("recur7 fp16", 0, 7, 2, [&](int i) { ops_.recur7(batch_, att(i), p, half_state_.wkv(i), y_); });
+  Status run(const cases::Island& island, const State& state, const std::string& name,
+             std::vector<IslandLine>& lines) {
+    const Batch batch = ops_.begin_step({token_, start_, slot_, {}}, state);
+    inputs_.clear();
+    std::vector<cases::Island::Run> runs;
+    for (auto& stage : stages_) {
+      stage->use(batch, state, runs.empty() ? &inputs_ : nullptr);
+      runs.push_back(island.prepare(*stage));
+      FULMAR_TRY(stage->status());
     }
-    line("leave7", square(), 7, 0, [&](int i) { ops_.leave7(batch_, att(i), p, y_, pending_); });
-    line("attend7", square(), 9, 4,
-         [&](int i) { ops_.attend7(batch_, att(i), p, state_.wkv(i), y_, pending_); });
-    line("channel_mix7", 2 * feed_forward(), 6, 0,
-         [&](int i) { ops_.channel_mix7(batch_, {}, ffn(i), x_, pending_, state_.ffn_shift(i)); });
-    const Block7Work work{
-        {mixed_[0], mixed_[1], mixed_[2], mixed_[3], mixed_[4], mixed_[5]}, v_first_, p, y_, pending_};
-    line("block7", 4 * square() + low + 2 * feed_forward(), 40, 4, [&](int i) {
-      ops_.block7(batch_, {}, {att(i), ffn(i), false}, x_, {}, work,
-                  {shift(i), state_.wkv(i), state_.ffn_shift(i)});
-    });
-    products([&](int i) { return att(i).output; }, [&](int i) { return ffn(i).key; },
-             [&](int i) { return ffn(i).value; }, lines);
-  }
-
-  void run(const std::vector<Layer6>& layers, std::vector<IslandLine>& lines) {
-    const std::span<const Tensor, 5> mixed(mixed_, 5);
-    const Projected6 p{r_, k_, v_, g_, u_};
-    const auto att = [&](int i) -> const TimeMix6& { return layers[static_cast<size_t>(i)].att; };
-    const auto ffn = [&](int i) -> const ChannelMix6& { return layers[static_cast<size_t>(i)].ffn; };
-    const auto line = [&](const char* name, double parameters, double units, double states,
-                          const std::function<void(int)>& call) {
-      lines.push_back(measure(name, parameters, units, states, call));
-    };
-    const double mixes = 10 * static_cast<double>(config_.rank_mix) * channels();
-    const double decay = 2 * static_cast<double>(config_.rank_decay) * channels();
-    line("enter6", mixes, 10, 0, [&](int i) { ops_.enter6(batch_, att(i), x_, pending_, shift(i), mixed); });
-    line("project6", 4 * square() + decay, 10, 0, [&](int i) { ops_.project6(batch_, att(i), mixed, p); });
-    line("recur6", 0, 5, 4, [&](int i) { ops_.recur6(batch_, att(i), p, state_.wkv(i), y_); });
-    if (half_state_.base != nullptr) {
-      line("recur6 fp16", 0, 5, 2, [&](int i) { ops_.recur6(batch_, att(i), p, half_state_.wkv(i), y_); });
-    }
-    line("leave6", square(), 4, 0, [&](int i) { ops_.leave6(batch_, att(i), p, y_, pending_); });
-    line("attend6", square(), 7, 4,
-         [&](int i) { ops_.attend6(batch_, att(i), p, state_.wkv(i), y_, pending_); });
-    line("channel_mix6", 2 * feed_forward() + square(), 8, 0,
-         [&](int i) { ops_.channel_mix6(batch_, ffn(i), x_, pending_, state_.ffn_shift(i)); });
-    products([&](int i) { return att(i).output; }, [&](int i) { return ffn(i).key; },
-             [&](int i) { return ffn(i).value; }, lines);
+    FULMAR_TRY(inputs_.status());
+    const cases::LayerShape& layer = stages_.front()->shape();
+    const cases::Work work = island.work(layer);
+    const auto rows = static_cast<double>(batch.rows);
+    const auto cells = static_cast<double>(shape_.sequences * layer.width() * layer.head_size);
+    const auto cell_bytes = static_cast<double>(work.states ? size_of(state.layout.wkv_dtype) : 0);
+    IslandLine line{name, shape_.sequences, shape_.tokens, {}, 0, 2 * rows * work.parameters};
+    line.bytes =
+        kBytesPerElement * (work.parameters + work.units * rows * static_cast<double>(layer.width())) +
+        2 * cell_bytes * cells;
+    size_t next = 0;
+    line.seconds = time_calls(ops_, [&] { runs[next++ % runs.size()](inputs_.given(), cases::Body::own); });
+    lines.push_back(std::move(line));
+    return {};
   }
 
  private:
-  using ChooseWeight = std::function<Weight(int)>;
-
-  double rows() const { return static_cast<double>(batch_.rows); }
-  double channels() const { return static_cast<double>(config_.n_embd); }
-  double square() const { return channels() * channels(); }
-  double feed_forward() const { return channels() * static_cast<double>(config_.n_ffn); }
-  StateField shift(int i) const { return state_.att_shift(i); }
-
-  // parameters: of its matrices; units: [rows, C] tensors read or written; states: bytes of a cell of the
-  // state, which is read and written.
-  IslandLine measure(const char* name, double parameters, double units, double states,
-                     const std::function<void(int)>& call) {
-    IslandLine line{name, shape_.sequences, shape_.tokens, {}, 0, 2 * rows() * parameters};
-    const double cells = static_cast<double>(shape_.sequences * config_.n_embd * config_.head_size);
-    line.bytes = kBytesPerElement * (parameters + units * rows() * channels()) + 2 * states * cells;
-    int turn = 0;
-    line.seconds = time_calls(ops_, [&] { call(turn++ % kLayers); });
-    return line;
-  }
-
-  // The products that the islands end with, alone.
-  void products(const ChooseWeight& output, const ChooseWeight& key, const ChooseWeight& value,
-                std::vector<IslandLine>& lines) {
-    const double wide = static_cast<double>(config_.n_ffn) / channels();
-    lines.push_back(measure("output", square(), 2, 0, [&](int i) { ops_.linear(y_, output(i), pending_); }));
-    lines.push_back(measure("value", feed_forward(), 1 + wide, 0,
-                            [&](int i) { ops_.linear(hidden_, value(i), pending_); }));
-    lines.push_back(
-        measure("key", feed_forward(), 1 + wide, 0, [&](int i) { ops_.linear(y_, key(i), hidden_); }));
-  }
-
   Ops& ops_;
-  const ModelConfig& config_;
+  std::vector<std::unique_ptr<BenchStage>>& stages_;
   const PrefillShape& shape_;
-  State state_, half_state_;
+  Inputs inputs_;
   std::vector<int32_t> token_, start_{0}, slot_;
-  Batch batch_;
-  Tensor x_, pending_, v_first_, y_, r_, k_, v_, g_, u_, kk_, alpha_, mixed_[6], hidden_;
 };
 
-template <class Layer>
-Result<std::vector<IslandLine>> bench_layers(Ops& ops, const ModelConfig& config, double zeros,
-                                             const std::vector<PrefillShape>& shapes,
-                                             Layer (*make)(Stock&, const ModelConfig&)) {
-  Stock weights(ops);
-  std::vector<Layer> layers;
-  layers.reserve(kLayers);  // backends may remember a layer by address
-  for (int i = 0; i < kLayers; i++) {
-    layers.push_back(make(weights, config));
-    FULMAR_TRY(weights.status());
-    FULMAR_TRY(ops.finish_layer(layers.back().att, layers.back().ffn));
+bool is_recurrence(const cases::Island& island) { return island.name.starts_with("recur"); }
+
+}  // namespace
+
+Result<std::vector<IslandLine>> bench_islands(Ops& ops, const ModelConfig& config, double zeros,
+                                              const std::vector<PrefillShape>& shapes) {
+  std::vector<std::unique_ptr<BenchStage>> stages;
+  for (int64_t layer = 0; layer < kLayers; layer++) {
+    stages.push_back(std::make_unique<BenchStage>(ops, config, layer_shape(config), zeros, layer));
   }
   std::vector<IslandLine> lines;
   for (const PrefillShape& shape : shapes) {
@@ -302,20 +247,19 @@ Result<std::vector<IslandLine>> bench_layers(Ops& ops, const ModelConfig& config
       layout.wkv_dtype = DType::f16;
       FULMAR_ASSIGN(half_states, StatePool::make(ops, layout, shape.sequences));
     }
-    Stock inputs(ops);
-    Bench bench(ops, config, zeros, inputs, shape, states, half_states ? &*half_states : nullptr);
-    FULMAR_TRY(inputs.status());
-    bench.run(layers, lines);
+    Bench bench(stages, shape);
+    for (const cases::Island& island : cases::islands()) {
+      if (island.version != config.version || !island.work) continue;
+      FULMAR_TRY(bench.run(island, states.view(), island.name, lines));
+      if (half_states && is_recurrence(island)) {
+        FULMAR_TRY(bench.run(island, half_states->view(), island.name + " fp16", lines));
+      }
+    }
+    for (const cases::Island& product : cases::products()) {
+      FULMAR_TRY(bench.run(product, states.view(), product.name, lines));
+    }
   }
   return lines;
-}
-
-}  // namespace
-
-Result<std::vector<IslandLine>> bench_islands(Ops& ops, const ModelConfig& config, double zeros,
-                                              const std::vector<PrefillShape>& shapes) {
-  if (config.version == 7) return bench_layers<Layer7>(ops, config, zeros, shapes, make_layer7);
-  return bench_layers<Layer6>(ops, config, zeros, shapes, make_layer6);
 }
 
 }  // namespace fulmar

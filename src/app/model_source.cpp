@@ -60,6 +60,8 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
       ->capture_default_str();
   app.add_flag("--plain-products", flags.plain_products,
                "large products on a GPU without cuBLASLt, where it is missing or fails; slow");
+  app.add_flag("--no-panels", flags.no_panels,
+               "products on a GPU of compute capability 9.0 as on those before it; to time that");
   app.add_flag("--allow-nonfinite", flags.allow_nonfinite, "load weights that contain NaN or infinity");
   app.add_flag("-q,--quiet", flags.quiet, "no progress bar");
 }
@@ -88,6 +90,7 @@ Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
     DeviceOptions options;
     options.half_state = flags.state_dtype == "fp16";
     options.plain_products = flags.plain_products;
+    options.panels = !flags.no_panels;
     if (flags.device.starts_with("cuda:")) {
       const std::string number = flags.device.substr(5);
       if (number.empty() || number.size() > 3 ||

@@ -25,6 +25,7 @@ struct ModelFlags {
   std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string state_dtype = "fp32";
   bool plain_products = false;  // of a GPU: without its vendor's library
+  bool no_panels = false;       // of a GPU of compute capability 9.0: products as on those before it
   int threads = 0;              // 0: as many as the machine has
   int64_t max_rows = 0;         // rows of one step; 0: suits the device
   int64_t least_rows = 0;       // that it must have where it is to suit the device

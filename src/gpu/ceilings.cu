@@ -3,9 +3,9 @@
 #include <functional>
 
 #include "gpu/ceilings.h"
-#include "gpu/element.h"
-#include "gpu/kernels.h"
-#include "gpu/ptx.h"
+#include "gpu/device/element.h"
+#include "gpu/device/memory.h"
+#include "gpu/device/ptx.h"
 
 namespace fulmar::gpu {
 
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostBytes = size_t{2} << 30;  // of each buffer: many times the last cache
 constexpr int64_t kProductSize = 8192;
 constexpr int kRounds = 25;
-constexpr int kThreads = 512;
+constexpr int kCeilingThreads = 512;
 
 // Numbers without a pattern, of a size that products of them stay finite: zeros would be quicker.
 __global__ void fill_kernel(uint2* to, int64_t count) {
@@ -26,11 +26,12 @@ __global__ void fill_kernel(uint2* to, int64_t count) {
 }
 
 // Several loads on their way per thread; the sum leaves only if it has one value of many.
-__global__ void __launch_bounds__(kThreads) read_kernel(const uint4* from, int64_t count, uint32_t* kept) {
+__global__ void __launch_bounds__(kCeilingThreads)
+    read_kernel(const uint4* from, int64_t count, uint32_t* kept) {
   constexpr int kAhead = 8;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kCeilingThreads;
   uint32_t sum = 0;
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kCeilingThreads + threadIdx.x;
   for (; i + (kAhead - 1) * step < count; i += kAhead * step) {
     uint4 v[kAhead];
 #pragma unroll
@@ -41,10 +42,10 @@ __global__ void __launch_bounds__(kThreads) read_kernel(const uint4* from, int64
   if (sum == 0x9e3779b9u) *kept = sum;
 }
 
-__global__ void __launch_bounds__(kThreads) copy_kernel(const uint4* from, uint4* to, int64_t count) {
+__global__ void __launch_bounds__(kCeilingThreads) copy_kernel(const uint4* from, uint4* to, int64_t count) {
   constexpr int kAhead = 8;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kCeilingThreads;
+  int64_t i = static_cast<int64_t>(blockIdx.x) * kCeilingThreads + threadIdx.x;
   for (; i + (kAhead - 1) * step < count; i += kAhead * step) {
     uint4 v[kAhead];
 #pragma unroll
@@ -84,15 +85,17 @@ Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiproce
   plain.overlap = false;
   const auto blocks = dim3(static_cast<unsigned>(multiprocessors * 4));
   const auto pieces = static_cast<int64_t>(bytes / sizeof(uint4));
-  launch(plain, fill_kernel, blocks, dim3(kThreads), 0, static_cast<uint2*>(from.data()), 2 * pieces);
+  launch(plain, fill_kernel, blocks, dim3(kCeilingThreads), 0, static_cast<uint2*>(from.data()), 2 * pieces);
 
   Ceilings found;
   const auto* source = static_cast<const uint4*>(from.data());
   const double reading = quickest(plain, [&] {
-    launch(plain, read_kernel, blocks, dim3(kThreads), 0, source, pieces, static_cast<uint32_t*>(to.data()));
+    launch(plain, read_kernel, blocks, dim3(kCeilingThreads), 0, source, pieces,
+           static_cast<uint32_t*>(to.data()));
   });
   const double copying = quickest(plain, [&] {
-    launch(plain, copy_kernel, blocks, dim3(kThreads), 0, source, static_cast<uint4*>(to.data()), pieces);
+    launch(plain, copy_kernel, blocks, dim3(kCeilingThreads), 0, source, static_cast<uint4*>(to.data()),
+           pieces);
   });
   const double library = quickest(plain, [&] {
     FULMAR_GPU(cudaMemcpyAsync(to.data(), source, bytes, cudaMemcpyDeviceToDevice, plain.stream));

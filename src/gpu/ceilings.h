@@ -1,7 +1,7 @@
 // What this GPU reaches at best, for benchmarks.
 #pragma once
 
-#include "gpu/linear_gemm.h"
+#include "gpu/products/gemm.h"
 #include "ops/ceilings.h"
 
 namespace fulmar::gpu {

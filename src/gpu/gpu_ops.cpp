@@ -7,14 +7,16 @@
 
 #include "base/check.h"
 #include "gpu/ceilings.h"
-#include "gpu/linear_choice.h"
+#include "gpu/device/import.h"
+#include "gpu/products/dequantise.h"
+#include "gpu/products/epilogue.h"
+#include "gpu/products/value.h"
+#include "gpu/stages/heads.h"
+#include "gpu/stages/rows.h"
 
 namespace fulmar {
 
 namespace {
-
-using gpu::Queue;
-using gpu::worth_timing;
 
 constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and what is loaded lazily
 constexpr int kLeastArchitecture = 80;
@@ -40,32 +42,25 @@ Result<gpu::DeviceFacts> facts_of(int index) {
 }  // namespace
 
 GpuOps::~GpuOps() {
+  use_device();
   synchronise();
   for (const InputStage& stage : input_stages_) {
     if (stage.free != nullptr) FULMAR_GPU(cudaEventDestroy(stage.free));
   }
-  for (const cudaEvent_t event : {fork_, join_[0], join_[1]}) {
-    if (event != nullptr) FULMAR_GPU(cudaEventDestroy(event));
-  }
-  for (const Queue& queue : {queue_, side_[0], side_[1]}) {
-    if (queue.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue.stream));
-  }
+  products_.reset();
+  if (queue_.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue_.stream));
 }
 
 Status GpuOps::open() {
   FULMAR_GPU_TRY(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking));
   queue_.overlap = facts_.architecture >= 90;
-  FULMAR_GPU_TRY(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
-  for (int i = 0; i < kSides; i++) {
-    FULMAR_GPU_TRY(cudaStreamCreateWithFlags(&side_[i].stream, cudaStreamNonBlocking));
-    FULMAR_GPU_TRY(cudaEventCreateWithFlags(&join_[i], cudaEventDisableTiming));
-    side_[i].index = 1 + i;
-  }
-  FULMAR_ASSIGN(gemm_, gpu::Gemm::open(options_.plain_products));
+  const auto workspace = [this](size_t bytes) {
+    return Scratch(*this).take(1, static_cast<int64_t>(bytes), DType::u8).data;
+  };
+  FULMAR_ASSIGN(products_,
+                gpu::Products::open(facts_, queue_, {options_.plain_products, options_.panels}, workspace));
   FULMAR_TRY(upload_.open());
-  FULMAR_ASSIGN(counters_, gpu::allocate_device((kCounters + kTileCounters) * sizeof(uint32_t)));
-  FULMAR_GPU_TRY(cudaMemset(counters_.data(), 0, counters_.bytes()));
-  constexpr size_t kInputBytes = static_cast<size_t>(gpu::most_numbers(kMostRows)) * sizeof(int32_t);
+  constexpr size_t kInputBytes = static_cast<size_t>(gpu::most_numbers(gpu::kMostRows)) * sizeof(int32_t);
   FULMAR_ASSIGN(numbers_, gpu::allocate_device(kInputBytes));
   for (InputStage& stage : input_stages_) {
     FULMAR_GPU_TRY(cudaEventCreateWithFlags(&stage.free, cudaEventDisableTiming));
@@ -83,7 +78,7 @@ size_t GpuOps::memory_free() const {
 
 Result<Ceilings> GpuOps::measure_ceilings() {
   use_device();
-  return gpu::measure_ceilings(queue_, *gemm_, facts_.multiprocessors, memory_free());
+  return gpu::measure_ceilings(queue_, products_->library(), facts_.multiprocessors, memory_free());
 }
 
 Result<Buffer> GpuOps::allocate(size_t bytes) {
@@ -100,12 +95,14 @@ Result<Buffer> GpuOps::allocate(size_t bytes) {
 }
 
 void GpuOps::write(void* target, const void* host, size_t bytes) {
+  use_device();
   if (bytes >= kLargeCopy) return upload_.send(queue_, target, host, bytes);
   FULMAR_GPU(cudaMemcpyAsync(target, host, bytes, cudaMemcpyHostToDevice, queue_.stream));
   synchronise();
 }
 
 void GpuOps::read(void* host, const void* source, size_t bytes) {
+  use_device();
   if (bytes >= kLargeCopy) return upload_.fetch(queue_, host, source, bytes);
   FULMAR_GPU(cudaMemcpyAsync(host, source, bytes, cudaMemcpyDeviceToHost, queue_.stream));
   synchronise();
@@ -115,15 +112,42 @@ void GpuOps::synchronise() {
   if (queue_.stream != nullptr) FULMAR_GPU(cudaStreamSynchronize(queue_.stream));
 }
 
+// Embedding rows are gathered, not multiplied: they keep the precision they have.
 DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
   return role == WeightRole::embedding ? Ops::imported_dtype(stored, role) : options_.activation;
 }
 
+// What can be decoded on the device stays as it is stored.
+bool GpuOps::stays_as_stored(const HostMatrix& matrix, WeightRole role) {
+  const bool codes = is_block(matrix.dtype) || matrix.scales != nullptr;
+  const bool multiplied = role != WeightRole::embedding && role != WeightRole::low_rank;
+  return codes && multiplied && matrix.row_major() && gpu::has_decoder(matrix.dtype);
+}
+
+Result<Weight> GpuOps::import_codes(const HostMatrix& matrix) {
+  FULMAR_TRY(products_->reserve_decoded());
+  Weight weight{matrix.dtype, matrix.rows, matrix.cols};
+  const auto take = [&](const void* host, size_t bytes) -> Result<const void*> {
+    FULMAR_ASSIGN(void* data, arena_.take(bytes));
+    write(data, host, bytes);
+    return static_cast<const void*>(data);
+  };
+  FULMAR_ASSIGN(weight.data, take(matrix.data, weight.bytes()));
+  if (matrix.scales == nullptr) return weight;
+  weight.group = matrix.group;
+  const auto count = static_cast<size_t>(matrix.rows * (matrix.cols / matrix.group));
+  FULMAR_ASSIGN(const void* scales, take(matrix.scales, count * sizeof(float)));
+  weight.scales = static_cast<const float*>(scales);
+  return weight;
+}
+
 Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) {
+  use_device();
+  if (stays_as_stored(matrix, role)) return import_codes(matrix);
   const DType target = imported_dtype(matrix.dtype, role);
   Weight weight{target, matrix.rows, matrix.cols};
   weight.transposed = true;
-  weight.transposed = role == WeightRole::ffn_value && gpu::suits_value_product(1, weight);
+  weight.transposed = role == WeightRole::ffn_value && gpu::suits_value(1, weight);
   FULMAR_ASSIGN(void* data, arena_.take(weight.bytes()));
   weight.data = data;
   upload_.matrix(queue_, matrix, data, target, weight.transposed);
@@ -132,23 +156,15 @@ Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) 
 
 Result<Tensor> GpuOps::import_vector(std::span<const float> values, int64_t rows, int64_t cols) {
   FULMAR_CHECK(static_cast<int64_t>(values.size()) == rows * cols);
+  use_device();
   FULMAR_ASSIGN(void* data, arena_.take(values.size_bytes()));
   write(data, values.data(), values.size_bytes());
   return Tensor{data, DType::f32, rows, cols, cols};
 }
 
-Status GpuOps::finish_layer(TimeMix7& att, ChannelMix7&) {
-  const int64_t width = att.ln1.weight.cols;
-  if (lone_v_first_.cols < width) {
-    FULMAR_ASSIGN(void* data, arena_.take(static_cast<size_t>(width) * sizeof(float)));
-    lone_v_first_ = {data, DType::f32, 1, width, width};
-  }
-  return check_layer(width);
-}
-
 Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   use_device();
-  gpu::plan_step(input, static_cast<int32_t>(state.slots - 1), gpu::kChunk, plan_);
+  gpu::pack_step(input, static_cast<int32_t>(state.slots - 1), gpu::kChunk, plan_);
   const size_t bytes = plan_.numbers.size() * sizeof(int32_t);
   FULMAR_CHECK(bytes <= numbers_.bytes());
   InputStage& stage = input_stages_[next_input_];
@@ -173,11 +189,13 @@ void GpuOps::run_step(const Batch& batch, const std::function<void()>& body) {
 }
 
 void GpuOps::zero_slot(const State& state, int64_t slot) {
+  use_device();
   FULMAR_GPU(cudaMemsetAsync(slot_at(state, slot), 0, state.layout.slot_bytes(), queue_.stream));
 }
 
 void GpuOps::copy_slot(const State& state, int64_t from, int64_t to) {
   if (from == to) return;
+  use_device();
   FULMAR_GPU(cudaMemcpyAsync(slot_at(state, to), slot_at(state, from), state.layout.slot_bytes(),
                              cudaMemcpyDeviceToDevice, queue_.stream));
 }
@@ -201,13 +219,7 @@ void GpuOps::lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tens
 }
 
 void GpuOps::linear(Tensor in, const Weight& weight, Tensor out) {
-  if (gpu::suits_value_product(in.rows, weight) && out.dtype != DType::f32)
-    return linear_value(in, weight, out);
-  if (few_rows(in, weight)) {
-    const gpu::RowsProduct product{in, weight, out};
-    return few_rows_products({&product, 1});
-  }
-  gemm_->run(queue_, in, weight, out, worth_timing(in.rows));
+  products_->run(queue_, {in, weight, out});
 }
 
 void GpuOps::activate(Tensor x, Tensor bias, Activation act) { gpu::activate(queue_, x, bias, act); }
@@ -221,11 +233,11 @@ void GpuOps::key_prepare7(const TimeMix7& att, Tensor k, Tensor alpha, Tensor kk
 }
 
 void GpuOps::wkv7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) {
-  gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX);
+  gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors);
 }
 
 void GpuOps::wkv6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) {
-  gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX);
+  gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors);
 }
 
 void GpuOps::head_norm(int64_t n_head, const Norm& ln_x, Tensor y) {
@@ -241,13 +253,13 @@ void GpuOps::deep_embed(const Batch& batch, const Embedding& embedding, const Ch
   const Tensor wide = scratch.take(batch.rows, z.cols, DType::f32);
   const Tensor row = scratch.take(batch.rows, z.cols);
   const Tensor matrix = scratch.take(batch.rows, rank * rank);
-  const Tensor low = scratch.take(batch.rows, rank), turned = scratch.take(batch.rows, rank);
+  const Tensor low = scratch.take(batch.rows, rank), transformed = scratch.take(batch.rows, rank);
   embed(batch, embedding, wide);
   gpu::narrow(queue_, wide, row);
   linear(row, ffn.s_emb_x, matrix);
   linear(z, ffn.s1, low);
-  gpu::turn_by_token(queue_, batch, ffn, matrix, low, turned);
-  linear(turned, ffn.s2, scale);
+  gpu::transform_by_token(queue_, batch, ffn, matrix, low, transformed);
+  linear(transformed, ffn.s2, scale);
   add_bias(scale, ffn.s0);
 }
 
@@ -257,6 +269,7 @@ void GpuOps::gather_wanted(const Batch& batch, Tensor x, Tensor out) {
 
 void GpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) {
   FULMAR_CHECK(logits.dtype == DType::f32 && rows.size() == out.size());
+  use_device();
   Scratch scratch(*this);
   const auto at_once = std::min(static_cast<int64_t>(rows.size()), gpu::Sampler::kMostAtOnce);
   const Tensor work = scratch.take(at_once, logits.cols, DType::f32);
@@ -265,12 +278,28 @@ void GpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<Sa
   }
 }
 
+gpu::Queue GpuOps::without_pdl() const {
+  Queue queue = queue_;
+  queue.overlap = false;
+  return queue;
+}
+
+Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
+                     const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& next) {
+  const Tensor z = needs_z ? scratch.take(x.rows, x.cols) : Tensor{};
+  const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors);
+  const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);
+  gpu::enter(queue_, batch, norm, x, pending, carry, mixes, z, plan, fronts, next);
+  return z;
+}
+
 std::byte* GpuOps::slot_at(const State& state, int64_t slot) {
   FULMAR_CHECK(slot >= 0 && slot < state.slots);
   return state.base + static_cast<size_t>(slot) * state.layout.slot_bytes();
 }
 
 Status GpuOps::check_layer(int64_t width) {
+  use_device();
   if (width % 8 != 0) {
     return Error{ErrorKind::unsupported,
                  "the model is " + std::to_string(width) + " wide; the GPU wants a multiple of 8"};

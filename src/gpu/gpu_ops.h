@@ -5,13 +5,15 @@
 #include <optional>
 #include <string>
 
-#include "gpu/kernels.h"
-#include "gpu/linear_gemm.h"
-#include "gpu/row_kernels.h"
-#include "gpu/sampler.h"
-#include "gpu/step_graph.h"
-#include "gpu/step_input.h"
-#include "gpu/upload.h"
+#include "gpu/device/memory.h"
+#include "gpu/device/step_graph.h"
+#include "gpu/device/step_input.h"
+#include "gpu/device/upload.h"
+#include "gpu/products/products.h"
+#include "gpu/recurrence/recurrence.h"
+#include "gpu/sampling/sampler.h"
+#include "gpu/stages/enter.h"
+#include "gpu/stages/low_rank.h"
 #include "ops/device.h"
 
 namespace fulmar {
@@ -44,11 +46,10 @@ class GpuOps final : public Ops {
   void read(void* host, const void* source, size_t bytes) override;
   void synchronise() override;
 
-  // Embedding rows are gathered, not multiplied: they keep the precision they have.
   DType imported_dtype(DType stored, WeightRole role) const override;
   Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override;
   Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
-  Status finish_layer(TimeMix7& att, ChannelMix7&) override;
+  Status finish_layer(TimeMix7& att, ChannelMix7&) override { return check_layer(att.ln1.weight.cols); }
   Status finish_layer(TimeMix6& att, ChannelMix6&) override { return check_layer(att.ln1.weight.cols); }
 
   // ---- steps
@@ -117,9 +118,7 @@ class GpuOps final : public Ops {
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
 
  private:
-  static constexpr size_t kCounters = 4096;      // of linear_value
-  static constexpr size_t kTileCounters = 4096;  // of linear_tiles
-  static constexpr int64_t kMostRows = 65536;    // of a step
+  using Queue = gpu::Queue;
   static constexpr int kInputStages = 4;
   struct InputStage {
     Buffer pinned;
@@ -129,93 +128,48 @@ class GpuOps final : public Ops {
   // The current device is a property of the calling thread, and ours may change between steps.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
+  static bool stays_as_stored(const HostMatrix& matrix, WeightRole role);
+  Result<Weight> import_codes(const HostMatrix& matrix);
   static std::byte* slot_at(const State& state, int64_t slot);
   Status check_layer(int64_t width);
 
-  static bool few_rows(Tensor in, const Weight& weight);
-  bool has_panels() const { return facts_.architecture == 90; }
-  // Whether own_products has a kernel for so many rows.
-  bool own_kernels_serve(int64_t rows) const;
-  bool suits_low_rank7(const TimeMix7& att, Tensor in, bool first_block) const;
+  // ---- RWKV-7
   static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
-
-  // The beginning of each matrix, where the first is so large that the kernel which wants it cannot have all
-  // of it on its way by itself.
-  static gpu::Ahead bring_ahead(std::initializer_list<const Weight*> weights, int64_t most);
-
-  // A lone row: whether its kernels suit a block's weights, and the two halves of the block.
-  bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;
-  static gpu::Pair take_pair(Scratch& scratch, int64_t cols);
-  void time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
-                     const Block7Work& work, const Block7State& state);
-  void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift);
-
-  // p.r, p.k, p.v and the first halves of the low-rank paths, in one launch.
-  void first_products7(const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
-                       const Projected7& p, const gpu::LowRows7& low, Scratch& scratch);
-
-  // For more rows than our own kernels pay for: two chains of low-rank products beside the large ones.
-  void project_by_library7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                           bool first_block, Tensor v_first, const Projected7& p, const gpu::LowRows7& low,
-                           Scratch& scratch);
-  void large_products7(const TimeMix7& att, std::span<const Tensor, 6> mixed, const Projected7& p);
-
+  // out = between(in @ first^T) @ second^T
+  void low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
+                     gpu::Epilogue between = gpu::Epilogue::none);
   // time_mix7 where every sequence goes in chunks: finish_project7 becomes part of their preparation.
   void chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                          bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                          Tensor pending);
   Tensor chunk_workspace7(Scratch& scratch, const TimeMix7& att) const;
 
-  void linear_value(Tensor in, const Weight& weight, Tensor out);
+  // ---- a lone row (row7.cpp): whether its kernels suit a block's weights, and the two halves of the block
+  bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;
+  static gpu::Pair take_pair(Scratch& scratch, int64_t cols);
+  void time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
+                     const Block7Work& work, const Block7State& state);
+  void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift);
 
-  // out = act(in @ first^T) @ second^T
-  void low_rank_path(const gpu::Queue& side, Tensor in, const LowRank& path, Tensor low, Tensor out,
-                     std::optional<Activation> act);
-
-  // hidden = relu²(in @ key^T), through panels up to so many rows and where they fill the GPU
-  void key_product(Tensor in, const Weight& key, Tensor hidden, int64_t most_panel_rows);
-
-  // Products of equal row count and input width by one launch of our own kernels; false, and nothing done,
-  // where these do not suit.
-  bool own_products(gpu::RowsProducts products, Scratch& scratch);
-  bool own_products(std::initializer_list<gpu::RowsProduct> products, Scratch& scratch) {
-    return own_products(gpu::RowsProducts(products.begin(), products.size()), scratch);
-  }
-  // Of rows that few_rows is true for: one row by linear_row where that suits.
-  void few_rows_products(gpu::RowsProducts products);
-  bool stream_products(gpu::RowsProducts products);  // false, and nothing done, where it does not
-  void run_panels(gpu::RowsProducts products, const gpu::PanelPlan& plan, Scratch& scratch);
-  uint32_t* tile_counters() const { return static_cast<uint32_t*>(counters_.data()) + kCounters; }
-
-  // The side queues run beside the main one until join.
-  void fork();
-  // For the first kernel behind all of them, which waits for more than the one in front and cannot start
-  // early.
-  gpu::Queue join();
-  // The main queue for kernels that do not start early: the few blocks of a walk over chunks would crowd
-  // together where room comes up first.
-  gpu::Queue unhurried() const;
+  // The main queue for kernels that do not start early (PDL): the few blocks of a walk over chunks would
+  // crowd together where room comes up first.
+  Queue without_pdl() const;
 
   // Returns the normalised rows where they were made.
   Tensor enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
-               const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Ahead& ahead = {});
+               const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& ahead = {});
 
   gpu::DeviceFacts facts_;
   DeviceOptions options_;
-  gpu::Queue queue_;
-  static constexpr int kSides = gpu::kQueues - 1;
-  gpu::Queue side_[kSides];  // for small products beside large ones, between fork_ and join_
-  cudaEvent_t fork_ = nullptr, join_[kSides] = {};
-  std::unique_ptr<gpu::Gemm> gemm_;
+  Queue queue_;
+  std::unique_ptr<gpu::Products> products_;
   gpu::Arena arena_;
   gpu::Upload upload_;
   gpu::StepGraphs graphs_;
   gpu::Sampler sampler_;
   // Counts allocations and releases; outlives this object in the buffers that it gave away.
   std::shared_ptr<uint64_t> memory_ = std::make_shared<uint64_t>(0);
-  Buffer counters_;
-  Tensor lone_v_first_;  // the first block's values of a lone row, f32
-  Buffer numbers_;       // the step's index arrays
+  Buffer numbers_;  // the step's index arrays
   InputStage input_stages_[kInputStages];
   int next_input_ = 0;
   gpu::StepPlan plan_;

@@ -62,6 +62,7 @@ Rwkv7::Rwkv7(const ModelConfig& config, Ops& ops, int64_t max_rows) : Model(conf
   const int64_t c = config.n_embd;
   const DType activation = ops.activation_dtype();
   buffers().declare(x_, max_rows, c, ops.residual_dtype());
+  buffers().declare(v_first_wide_, 1, c, DType::f32);
   Projected7& p = projected_;
   for (Tensor* tensor : {&pending_, &mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &mixed_[5],
                          &v_first_, &y_, &p.r, &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha}) {
@@ -82,6 +83,7 @@ void Rwkv7::step(const Batch& batch, const State& state, Tensor hidden, Tensor l
   const Block7Work work{
       {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]), rows(mixed_[4]), rows(mixed_[5])},
       rows(v_first_),
+      v_first_wide_,
       {rows(p.r), rows(p.k), rows(p.v), rows(p.g), rows(p.u), rows(p.kk), rows(p.alpha)},
       rows(y_),
       rows(pending_)};

@@ -26,6 +26,7 @@ class Rwkv7 final : public Model {
   Tensor pending_;        // [rows, C], addend of the island before
   Tensor mixed_[6];       // [rows, C] each: r w k v a g
   Tensor v_first_;        // [rows, C], values of block 0; crosses layers, not tokens
+  Tensor v_first_wide_;   // f32 [1, C], the same of a lone row
   Tensor y_;              // [rows, C], what the recurrence reads out
   Projected7 projected_;  // [rows, C] each
 };

@@ -103,7 +103,8 @@ struct Projected7 {
 };
 
 // One block of RWKV-7, its place in the state, and working memory for it: [rows, C] each, in the activation
-// type. v_first is what the first block leaves for the others.
+// type. v_first is what the first block leaves for the others; v_first_wide, f32 [1, C], the same for
+// backends that keep more of a lone row's, or empty.
 struct Block7 {
   const TimeMix7& att;
   const ChannelMix7& ffn;
@@ -114,7 +115,7 @@ struct Block7State {
 };
 struct Block7Work {
   std::array<Tensor, 6> mixed;
-  Tensor v_first;
+  Tensor v_first, v_first_wide;
   Projected7 p;
   Tensor y, pending;
 };

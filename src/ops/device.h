@@ -20,6 +20,9 @@ struct DeviceOptions {
   // Large products by a plain kernel, without the vendor's library: slow; for sanitizers, and where the
   // library is missing or fails.
   bool plain_products = false;
+  // False: products by the kernels of GPUs that lack tensor memory access and warp-group matrix instructions,
+  // where the GPU has them; to test and time those.
+  bool panels = true;
 };
 
 struct GpuInfo {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ops/philox.h"
+#include "ops/sampling_mode.h"
 
 namespace fulmar {
 
@@ -28,7 +29,6 @@ void PenaltyMemory::record(int32_t token, const SamplingParams& params) {
 namespace {
 
 constexpr float kDropped = -std::numeric_limits<float>::infinity();
-constexpr float kSmallestTemperature = 0.001f;
 constexpr float kSmallestExponential = 6.2e-5f;  // bounds Gumbel noise at 9.7, as clients of the route expect
 constexpr size_t kBlock = 64;                    // ids per partial sum or maximum
 
@@ -247,7 +247,7 @@ void cut(std::vector<Candidate>& candidates, double total, size_t k, float top_p
 }
 
 // Step 3 and 4 on weights whose largest is 1.
-int32_t draw_cut(std::span<const float> weights, double total, const SampleRow& row) {
+int32_t draw_cut(std::span<const float> weights, double total, double power, const SampleRow& row) {
   const SamplingParams& params = *row.params;
   const size_t k = params.top_k <= 0 ? weights.size()
                                      : std::min<size_t>(weights.size(), static_cast<size_t>(params.top_k));
@@ -258,8 +258,7 @@ int32_t draw_cut(std::span<const float> weights, double total, const SampleRow& 
     if (weights[i] >= bound && weights[i] > 0) kept.push_back({weights[i], static_cast<int32_t>(i)});
   }
   if (limited) cut(kept, total, k, params.top_p);
-  if (params.temperature_last) {
-    const double power = 1.0 / params.temperature;
+  if (power != 0) {
     const float largest = std::min_element(kept.begin(), kept.end(), likelier)->weight;
     for (Candidate& one : kept) one.weight = static_cast<float>(std::pow(one.weight / largest, power));
   }
@@ -294,10 +293,7 @@ SampledToken draw_token(std::span<float> logits, const SampleRow& row) {
   SampledToken sampled;
   if (top == kDropped) return sampled;
 
-  const bool cold = params.temperature < kSmallestTemperature;
-  const bool noisy = params.noise != NoiseKind::none && !cold;
-  const bool greedy = params.noise != NoiseKind::none ? cold : params.greedy();
-  const float temperature = cold || (params.temperature_last && !noisy) ? 1.0f : params.temperature;
+  const auto [greedy, noisy, temperature, power] = sampling_mode(params);
   const float inverse_temperature = 1.0f / temperature;
   const bool logprobs = params.top_logprobs >= 0;
 
@@ -310,9 +306,9 @@ SampledToken draw_token(std::span<float> logits, const SampleRow& row) {
   const double total = exponentiate(weights, top, inverse_temperature, sums);
   if (!greedy && !noisy) {
     const bool limited = (params.top_k > 0 && static_cast<size_t>(params.top_k) < logits.size()) ||
-                         params.top_p < 1.0f || params.min_p > 0.0f || params.temperature_last;
+                         params.top_p < 1.0f || params.min_p > 0.0f || power != 0;
     sampled.token =
-        limited ? draw_cut(weights, total, row) : draw_uncut(weights, sums, total, draw_unit(row));
+        limited ? draw_cut(weights, total, power, row) : draw_uncut(weights, sums, total, draw_unit(row));
   }
   if (logprobs) {
     const double log_normaliser = static_cast<double>(top) * inverse_temperature + std::log(total);

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "gpu/gpu_device.h"
-#include "support/ops_rig.h"
+#include "support/islands.h"
 
 namespace fulmar {
 namespace {
@@ -31,34 +31,21 @@ class GpuFused6 : public GpuTest, public testing::WithParamInterface<Lengths> {
   Doubles read(Tensor tensor) { return rig().read(tensor.slice_rows(0, rows_)); }
   Tensor rows_of(double low, double high) { return rig().tensor(batch_.rows, kWidth, low, high).tensor; }
   Tensor empty() { return rig().empty(batch_.rows, kWidth); }
-  Weight matrix(int64_t out, int64_t in, WeightRole role = WeightRole::projection) {
-    return rig().weight(out, in, DType::f16, role, role == WeightRole::low_rank).weight;
+  static cases::LayerShape layer_shape() {
+    cases::LayerShape shape{kHeads, 64, kHidden};
+    shape.rank_mix = kMixRank;
+    shape.rank_decay = kDecayRank;
+    return shape;
   }
-  TimeMix6 time_mix();
+  TimeMix6 time_mix() {
+    support::RigWeights weights(rig(), DType::f16);
+    return cases::make_time_mix6(weights, layer_shape());
+  }
 
   std::optional<OpsRig> made_;
   Batch batch_;
   int64_t rows_ = std::accumulate(GetParam().begin(), GetParam().end(), int64_t{0});
 };
-
-TimeMix6 GpuFused6::time_mix() {
-  TimeMix6 att;
-  att.n_head = kHeads;
-  att.head_size = 64;
-  att.ln1 = rig().norm(kWidth).norm;
-  att.mix_x = rig().vector(1, kWidth, 0, 1).tensor;
-  att.mix = rig().vector(5, kWidth, 0, 1).tensor;
-  att.mix_w1 = matrix(5 * kMixRank, kWidth, WeightRole::low_rank);
-  for (Weight& second : att.mix_w2) second = matrix(kWidth, kMixRank, WeightRole::low_rank);
-  for (Weight* square : {&att.receptance, &att.key, &att.value, &att.gate, &att.output}) {
-    *square = matrix(kWidth, kWidth);
-  }
-  att.w = {matrix(kDecayRank, kWidth, WeightRole::low_rank), matrix(kWidth, kDecayRank, WeightRole::low_rank),
-           rig().vector(1, kWidth).tensor};
-  att.u = rig().vector(1, kWidth).tensor;
-  att.ln_x = rig().norm(kWidth).norm;
-  return att;
-}
 
 TEST_P(GpuFused6, MixesAgreeWithTheirComposition) {
   const TimeMix6 att = time_mix();
@@ -99,13 +86,8 @@ TEST_P(GpuFused6, ProjectionsAgreeWithTheirComposition) {
 }
 
 TEST_P(GpuFused6, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
-  ChannelMix6 ffn;
-  ffn.ln2 = rig().norm(kWidth).norm;
-  ffn.mix_k = rig().vector(1, kWidth, 0, 1).tensor;
-  ffn.mix_r = rig().vector(1, kWidth, 0, 1).tensor;
-  ffn.key = matrix(kHidden, kWidth, WeightRole::ffn_key);
-  ffn.value = matrix(kWidth, kHidden, WeightRole::ffn_value);
-  ffn.receptance = matrix(kWidth, kWidth);
+  support::RigWeights weights(rig(), DType::f16);
+  const ChannelMix6 ffn = cases::make_channel_mix6(weights, layer_shape());
   const Made x = rig().tensor(batch_.rows, kWidth, gpu().residual_dtype(), -2, 2);
   const Made pending = rig().tensor(batch_.rows, kWidth);
   const auto before = rig().read_all_slots();

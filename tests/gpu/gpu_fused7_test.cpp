@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "gpu/gpu_device.h"
-#include "support/ops_rig.h"
+#include "support/islands.h"
 
 namespace fulmar {
 namespace {
@@ -15,26 +15,18 @@ using support::OpsRig;
 
 constexpr int64_t kHeads = 16, kWidth = kHeads * 64, kHidden = 2048;
 
-LowRank low_rank(OpsRig& rig, int64_t rank) {
-  return {rig.weight(rank, kWidth, DType::f16, WeightRole::low_rank, true).weight,
-          rig.weight(kWidth, rank, DType::f16, WeightRole::low_rank, true).weight,
-          rig.vector(1, kWidth).tensor};
+cases::LayerShape layer_shape() {
+  cases::LayerShape shape{kHeads, 64, kHidden};
+  shape.rank_w = 128;
+  shape.rank_a = 72;
+  shape.rank_v = 40;
+  shape.rank_g = 328;
+  return shape;
 }
 
 TimeMix7 time_mix(OpsRig& rig) {
-  TimeMix7 att;
-  att.n_head = kHeads;
-  att.head_size = 64;
-  for (Weight* square : {&att.receptance, &att.key, &att.value, &att.output}) {
-    *square = rig.weight(kWidth, kWidth, DType::f16, WeightRole::projection).weight;
-  }
-  att.w = low_rank(rig, 128);
-  att.a = low_rank(rig, 72);
-  att.v = low_rank(rig, 40);
-  att.g = low_rank(rig, 328);
-  for (Tensor* vector : {&att.k_k, &att.k_a, &att.r_k}) *vector = rig.vector(1, kWidth).tensor;
-  att.ln_x = rig.norm(kWidth).norm;
-  return att;
+  support::RigWeights weights(rig, DType::f16);
+  return cases::make_time_mix7(weights, layer_shape(), false);
 }
 
 using Lengths = std::vector<int32_t>;
@@ -114,11 +106,8 @@ TEST_P(GpuFused7, TimeMixAgreesWithItsComposition) {
 }
 
 TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
-  ChannelMix7 ffn;
-  ffn.ln2 = rig().norm(kWidth).norm;
-  ffn.mix = rig().vector(1, kWidth, 0, 1).tensor;
-  ffn.key = rig().weight(kHidden, kWidth, DType::f16, WeightRole::ffn_key).weight;
-  ffn.value = rig().weight(kWidth, kHidden, DType::f16, WeightRole::ffn_value).weight;
+  support::RigWeights weights(rig(), DType::f16);
+  const ChannelMix7 ffn = cases::make_channel_mix7(weights, layer_shape(), false);
   const support::Made x = rig().tensor(batch_.rows, kWidth, gpu().residual_dtype(), -2, 2);
   const support::Made pending = rig().tensor(batch_.rows, kWidth);
   const auto before = rig().read_all_slots();

@@ -1,6 +1,6 @@
 // A device without free memory: what is loaded runs on, and gives the same answers.
 #include "files/synthetic.h"
-#include "gpu/full_device.h"
+#include "gpu/device/full_device.h"
 #include "gpu/gpu_device.h"
 #include "support/model_rig.h"
 

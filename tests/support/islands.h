@@ -1,6 +1,5 @@
-// The islands as test subjects: weights and inputs made on one backend, run there in their default body or as
-// the backend has them, and what they leave behind. One list serves the comparison of a backend with itself
-// and of two backends with each other.
+// The islands of cases/islands.h as test subjects: weights and inputs made on one backend, run there in their
+// default body or as the backend has them, and what they leave behind.
 #pragma once
 
 #include <functional>
@@ -8,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cases/islands.h"
 #include "support/ops_rig.h"
 
 namespace fulmar::support {
@@ -19,47 +19,59 @@ struct IslandShape {
   std::vector<int32_t> lengths;  // rows of each sequence
 
   int64_t width() const { return n_head * head_size; }
+  cases::LayerShape layer() const;
+};
+
+// Makes a layer's weights on a rig, of one stored type.
+class RigWeights final : public cases::WeightSource {
+ public:
+  RigWeights(OpsRig& rig, DType dtype) : rig_(rig), dtype_(dtype) {}
+  // Low-rank factors lie in files column by column.
+  Weight weight(int64_t out, int64_t in, WeightRole role) override {
+    return rig_.bare_weight(out, in, dtype_, role, role == WeightRole::low_rank);
+  }
+  Tensor vector(int64_t rows, int64_t cols, double low, double high) override {
+    return rig_.vector(rows, cols, low, high).tensor;
+  }
+  Norm norm(int64_t cols) override { return rig_.norm(cols).norm; }
+
+ private:
+  OpsRig& rig_;
+  DType dtype_;
 };
 
 // One backend's inputs of an island.
-class Stage {
+class Stage final : public cases::Stage {
  public:
-  using Tensors = std::vector<Tensor>;
-
   // With `rounded_to` every number made is one of that type as well, so that backends of different activation
   // types get equal ones.
   Stage(Ops& ops, const IslandShape& shape, DType rounded_to = DType::f32);
 
-  Ops& ops() { return rig_.ops(); }
-  OpsRig& rig() { return rig_; }
-  const IslandShape& shape() const { return shape_; }
-  const Batch& batch() const { return batch_; }
-
-  // Tensors that the island gets, in this order; it may change any of them.
-  void give(const Made& made) { inputs_.push_back(made); }
-  void give_rows(int count, double low = -1, double high = 1);  // activations [rows, C]
-  void give_residual();
+  Ops& ops() override { return rig_.ops(); }
+  const cases::LayerShape& shape() const override { return shape_; }
+  const Batch& batch() const override { return batch_; }
+  cases::WeightSource& weights() override { return weights_; }
+  StateField att_shift() const override { return rig_.state().att_shift(0); }
+  StateField ffn_shift() const override { return rig_.state().ffn_shift(0); }
+  StateField wkv() const override { return rig_.state().wkv(0); }
+  void give(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) override;
+  void give_first_row_of(size_t index) override;
+  void forget(const Tensor& tensor) override;
+  void add_pending(const Tensor& x, const Tensor& pending) override { ops().add(x, pending); }
+  void finished(const Status& status) override;
 
   // What a run leaves: every tensor given, and each part of each slot's state.
   using Outcome = std::vector<std::pair<std::string, Doubles>>;
   // Runs on copies of the inputs, and puts the states back afterwards.
-  Outcome run(const std::function<void(const Tensors&)>& island);
+  Outcome run(const cases::Island::Run& island, cases::Body body);
 
  private:
   OpsRig rig_;
-  const IslandShape& shape_;
+  RigWeights weights_;
+  cases::LayerShape shape_;
   Batch batch_;
   std::vector<Made> inputs_;
 };
-
-enum class Body : uint8_t { composed, own };
-
-struct Island {
-  using Run = std::function<void(const Stage::Tensors&, Body)>;
-  std::string name;
-  std::function<Run(Stage&)> prepare;  // makes weights and inputs
-};
-const std::vector<Island>& islands();
 
 // Fails the test unless every part agrees to `tolerance` of its size (root of summed squares).
 void expect_equal(const Stage::Outcome& got, const Stage::Outcome& want, double tolerance);

@@ -42,13 +42,27 @@ std::vector<float> OpsRig::numbers(int64_t count, DType dtype, double low, doubl
   return values;
 }
 
-Made OpsRig::tensor(int64_t rows, int64_t cols, DType dtype, double low, double high) {
-  const std::vector<float> values = numbers(rows * cols, dtype, low, high);
-  std::vector<std::byte> stored(values.size() * size_of(dtype));
-  from_f32(values, dtype, stored.data());
-  Buffer& buffer = allocate(stored.size());
-  ops_.write(buffer.data(), stored.data(), stored.size());
+Made OpsRig::stored(const std::vector<float>& values, int64_t rows, int64_t cols, DType dtype) {
+  std::vector<std::byte> bytes(values.size() * size_of(dtype));
+  from_f32(values, dtype, bytes.data());
+  Buffer& buffer = allocate(bytes.size());
+  ops_.write(buffer.data(), bytes.data(), bytes.size());
   return {buffer.matrix(dtype, rows, cols), widen(values)};
+}
+
+Made OpsRig::tensor(int64_t rows, int64_t cols, DType dtype, double low, double high) {
+  return stored(numbers(rows * cols, dtype, low, high), rows, cols, dtype);
+}
+
+Made OpsRig::sparse_tensor(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros) {
+  std::vector<float> values = numbers(rows * cols, dtype, low, high);
+  const double limit = zeros * 0x1p32;
+  for (float& value : values) value = random_() < limit ? 0.0f : value;
+  return stored(values, rows, cols, dtype);
+}
+
+Made OpsRig::tensor_of(const Doubles& values, int64_t rows, int64_t cols, DType dtype) {
+  return stored(std::vector<float>(values.begin(), values.end()), rows, cols, dtype);
 }
 
 Made OpsRig::tensor(int64_t rows, int64_t cols, double low, double high) {

@@ -41,7 +41,10 @@ class OpsRig {
   // Uniform numbers in [low, high); the activation type unless said otherwise.
   Made tensor(int64_t rows, int64_t cols, double low = -1, double high = 1);
   Made tensor(int64_t rows, int64_t cols, DType dtype, double low, double high);
-  Made vector(int64_t rows, int64_t cols, double low = -1, double high = 1);  // by import_vector, f32
+  // The same with a share of zeros.
+  Made sparse_tensor(int64_t rows, int64_t cols, DType dtype, double low, double high, double zeros);
+  Made tensor_of(const Doubles& values, int64_t rows, int64_t cols, DType dtype);  // these numbers, row-major
+  Made vector(int64_t rows, int64_t cols, double low = -1, double high = 1);       // by import_vector, f32
   MadeNorm norm(int64_t cols);
   // With `transposed` the host offers the matrix column by column, as the low-rank factors lie in files.
   MadeWeight weight(int64_t out, int64_t in, DType dtype, WeightRole role, bool transposed = false);
@@ -69,6 +72,7 @@ class OpsRig {
 
  private:
   Buffer& allocate(size_t bytes);
+  Made stored(const std::vector<float>& values, int64_t rows, int64_t cols, DType dtype);
   std::vector<float> numbers(int64_t count, DType dtype, double low, double high);
   std::vector<float> weight_numbers(int64_t out, int64_t in, DType dtype);
   Weight import(const std::vector<float>& values, int64_t out, int64_t in, DType dtype, WeightRole role,

@@ -2,7 +2,7 @@
 // rows, outputs and inputs do not fill, one cluster and many.
 #include <algorithm>
 
-#include "gpu/kernels.h"
+#include "gpu/products/sm90/many.h"
 #include "gpu/sm90/sm90_device.h"
 #include "support/ops_rig.h"
 

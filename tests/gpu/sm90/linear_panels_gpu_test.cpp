@@ -1,10 +1,11 @@
 // Grouped products by panels against the same products and their ends one after the other: tiles that rows,
-// outputs and inputs do not fill, one round of them and several, outputs of which some suit the copy engine.
+// outputs and inputs do not fill, one round of them and several, outputs of which some suit TMA.
 #include <algorithm>
 #include <optional>
 #include <string>
 
-#include "gpu/kernels.h"
+#include "gpu/device/memory.h"
+#include "gpu/products/sm90/panels.h"
 #include "gpu/sm90/sm90_device.h"
 #include "support/ops_rig.h"
 
@@ -36,7 +37,7 @@ TEST_P(GpuPanels, AgreeWithProductsAndEndsOneAfterTheOther) {
                       {96, gpu::Epilogue::tanh, Activation::tanh},
                       {260, gpu::Epilogue::sigmoid, Activation::sigmoid},
                       {1536, gpu::Epilogue::relu_squared, Activation::relu_squared}};
-  std::vector<gpu::RowsProduct> products;
+  std::vector<gpu::Product> products;
   std::vector<support::Made> outs;
   std::vector<Tensor> wants;
   for (const One& one : each) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "gpu/kernels.h"
+#include "gpu/products/sm90/panels.h"
 
 namespace fulmar {
 namespace {
@@ -12,7 +12,7 @@ constexpr int kMultiprocessors = 132;
 constexpr int64_t kStepInputs = 64;
 
 gpu::PanelPlan plan(int64_t rows, int64_t in, int64_t out) {
-  const gpu::RowsProduct product{{nullptr, DType::f16, rows, in, in}, {DType::f16, out, in}, {}};
+  const gpu::Product product{{nullptr, DType::f16, rows, in, in}, {DType::f16, out, in}, {}};
   return gpu::plan_panels({&product, 1}, kMultiprocessors);
 }
 

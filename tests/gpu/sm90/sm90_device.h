@@ -1,7 +1,7 @@
 // What tests of kernels for compute capability 9.0 alone need: such a GPU, or they skip.
 #pragma once
 
-#include "gpu/device.h"
+#include "gpu/device/device.h"
 #include "gpu/gpu_device.h"
 
 namespace fulmar {

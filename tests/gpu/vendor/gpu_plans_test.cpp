@@ -3,14 +3,19 @@
 
 #include <algorithm>
 
-#include "gpu/kernels.h"
-#include "gpu/linear_choice.h"
-#include "gpu/row_kernels.h"
+#include "gpu/products/choice.h"
+#include "gpu/products/tiles.h"
+#include "gpu/stages/enter.h"
+#include "gpu/stages/lone_row.h"
 
 namespace fulmar {
 namespace {
 
 constexpr int kMultiprocessors = 132;
+
+Weight half(int64_t out, int64_t in, bool transposed = false) {
+  return {DType::f16, out, in, nullptr, transposed};
+}
 
 TEST(EnterPlan, EveryRowHasABlockAndEveryBlockARow) {
   for (const int64_t cols : {64, 768, 2048, 4096, 8192}) {
@@ -28,10 +33,6 @@ TEST(EnterPlan, DecodeNeedsNone) {
   Batch batch;
   batch.rows = batch.sequences = 320;
   EXPECT_EQ(gpu::plan_enter(batch, 4096, kMultiprocessors).blocks, 0);
-}
-
-Weight half(int64_t out, int64_t in, bool transposed = false) {
-  return {DType::f16, out, in, nullptr, transposed};
 }
 
 // ffn_row holds the parts it is given against what one multiprocessor would need at least.
@@ -70,10 +71,32 @@ TEST(MadeInputs, SuitShortRowsWithFewOutputs) {
   EXPECT_FALSE(suit(2 * 2 * kMultiprocessors * 16, 2048));
 }
 
-TEST(ManyRows, PayWhereTheirTilesAreFull) {
-  for (const int64_t rows : {512, 1000, 1024, 2048, 4096, 4097})
-    EXPECT_TRUE(gpu::many_rows_pay(rows)) << rows;
-  for (const int64_t rows : {1, 256, 511, 513, 640, 960}) EXPECT_FALSE(gpu::many_rows_pay(rows)) << rows;
+TEST(TilePlan, EveryStepHasABlockAndTwoBlocksAMultiprocessorSuffice) {
+  for (const int64_t rows : {9, 16, 17, 32, 33, 64}) {
+    for (const int64_t in : {64, 72, 1000, 4096}) {
+      for (const int64_t out : {96, 4096, 13344, 16384}) {
+        const gpu::Product product{{nullptr, DType::f16, rows, in, in}, half(out, in), {}};
+        const gpu::TilePlan plan = gpu::plan_tiles({&product, 1}, kMultiprocessors);
+        const int64_t step = rows <= 32 ? 256 : 128, stages = (in + step - 1) / step;
+        EXPECT_GE(plan.steps * plan.slices, stages) << rows << " " << in << " " << out;
+        EXPECT_LT(plan.steps * (plan.slices - 1), stages) << rows << " " << in << " " << out;
+        EXPECT_EQ(plan.partial_bytes > 0, plan.slices > 1);
+        // What fits at once is not cut into more rounds.
+        if (plan.tiles <= 2 * kMultiprocessors) EXPECT_LE(plan.tiles * plan.slices, 2 * kMultiprocessors);
+      }
+    }
+  }
+}
+
+TEST(TilePlan, FewTilesAreCutIntoSlices) {
+  const auto slices = [](int64_t rows, int64_t out) {
+    const gpu::Product product{{nullptr, DType::f16, rows, 4096, 4096}, half(out, 4096), {}};
+    return gpu::plan_tiles({&product, 1}, kMultiprocessors).slices;
+  };
+  EXPECT_EQ(slices(32, 4096), 4);
+  EXPECT_EQ(slices(32, 16384), 1);
+  EXPECT_EQ(slices(64, 4096), 8);
+  EXPECT_EQ(slices(64, 16384), 2);
 }
 
 }  // namespace

@@ -1,0 +1,406 @@
+#include "cases/islands.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+namespace fulmar::cases {
+
+using Tensors = Stage::Tensors;
+
+// ---- layers of a stage
+
+struct Stage::Layers {
+  std::optional<std::pair<TimeMix7, ChannelMix7>> seven[2][2];  // [first block][deep]
+  std::optional<std::pair<TimeMix6, ChannelMix6>> six;
+};
+
+Stage::Layers& Stage::layers() {
+  if (layers_ == nullptr) layers_ = std::make_shared<Layers>();
+  return *layers_;
+}
+
+namespace {
+
+// Backends may join or rearrange the weights of a layer once it is whole.
+template <class Att, class Ffn>
+std::pair<Att, Ffn>& finish(Stage& stage, std::optional<std::pair<Att, Ffn>>& layer, Att att, Ffn ffn) {
+  layer.emplace(std::move(att), std::move(ffn));
+  stage.finished(stage.ops().finish_layer(layer->first, layer->second));
+  return *layer;
+}
+
+std::pair<TimeMix7, ChannelMix7>& layer7(Stage& stage, std::optional<std::pair<TimeMix7, ChannelMix7>>& layer,
+                                         bool first_block, bool deep) {
+  if (layer) return *layer;
+  TimeMix7 att = make_time_mix7(stage.weights(), stage.shape(), first_block);
+  return finish(stage, layer, std::move(att), make_channel_mix7(stage.weights(), stage.shape(), deep));
+}
+
+std::pair<TimeMix6, ChannelMix6>& layer6(Stage& stage,
+                                         std::optional<std::pair<TimeMix6, ChannelMix6>>& layer) {
+  if (layer) return *layer;
+  TimeMix6 att = make_time_mix6(stage.weights(), stage.shape());
+  return finish(stage, layer, std::move(att), make_channel_mix6(stage.weights(), stage.shape()));
+}
+
+}  // namespace
+
+const TimeMix7& Stage::time_mix7(bool first_block) {
+  return layer7(*this, layers().seven[first_block ? 1 : 0][0], first_block, false).first;
+}
+const ChannelMix7& Stage::channel_mix7(bool deep) {
+  return layer7(*this, layers().seven[0][deep ? 1 : 0], false, deep).second;
+}
+const TimeMix6& Stage::time_mix6() { return layer6(*this, layers().six).first; }
+const ChannelMix6& Stage::channel_mix6() { return layer6(*this, layers().six).second; }
+
+void Stage::give_rows(int count, double low, double high) {
+  for (int i = 0; i < count; i++) {
+    give(batch().rows, shape().width(), ops().activation_dtype(), low, high);
+  }
+}
+
+void Stage::give_residual() { give(batch().rows, shape().width(), ops().residual_dtype(), -2, 2); }
+
+namespace {
+
+template <size_t N>
+std::array<Tensor, N> part(const Tensors& tensors, size_t from) {
+  std::array<Tensor, N> out;
+  std::copy_n(tensors.begin() + static_cast<ptrdiff_t>(from), N, out.begin());
+  return out;
+}
+Projected7 projected7(const Tensors& t, size_t from) {
+  return {t[from], t[from + 1], t[from + 2], t[from + 3], t[from + 4], t[from + 5], t[from + 6]};
+}
+Projected6 projected6(const Tensors& t, size_t from) {
+  return {t[from], t[from + 1], t[from + 2], t[from + 3], t[from + 4]};
+}
+
+// ---- RWKV-7
+
+Island::Run enter7(Stage& stage, bool pending) {
+  const TimeMix7& att = stage.time_mix7();
+  stage.give_residual();
+  stage.give_rows(7);
+  return [&, pending](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    const Tensor addend = pending ? t[1] : Tensor{};
+    if (body == Body::own)
+      return ops.enter7(stage.batch(), att, t[0], addend, stage.att_shift(), part<6>(t, 2));
+    ops.Ops::enter7(stage.batch(), att, t[0], addend, stage.att_shift(), part<6>(t, 2));
+  };
+}
+
+Island::Run project7(Stage& stage, bool first_block) {
+  const TimeMix7& att = stage.time_mix7(first_block);
+  stage.give_rows(14);
+  return [&, first_block](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    const Projected7 p = projected7(t, 7);
+    if (body == Body::own) return ops.project7(stage.batch(), att, part<6>(t, 0), first_block, t[6], p);
+    ops.Ops::project7(stage.batch(), att, part<6>(t, 0), first_block, t[6], p);
+  };
+}
+
+// Inputs in the ranges that project7 leaves: a unit key per head, a rate between 0 and 1.
+void give_projected7(Stage& stage) {
+  const auto unit = 1.7 / std::sqrt(static_cast<double>(stage.shape().head_size));
+  stage.give_rows(4);               // r, k, v, g
+  stage.give_rows(1, -8, 4);        // u
+  stage.give_rows(1, -unit, unit);  // kk
+  stage.give_rows(1, 0, 1);         // alpha
+  stage.give_rows(2);               // y, pending
+}
+
+Island::Run recur7(Stage& stage) {
+  const TimeMix7& att = stage.time_mix7();
+  give_projected7(stage);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own) return ops.recur7(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7]);
+    ops.Ops::recur7(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7]);
+  };
+}
+
+Island::Run leave7(Stage& stage) {
+  const TimeMix7& att = stage.time_mix7();
+  give_projected7(stage);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    body == Body::own ? ops.leave7(stage.batch(), att, projected7(t, 0), t[7], t[8])
+                      : ops.Ops::leave7(stage.batch(), att, projected7(t, 0), t[7], t[8]);
+    stage.forget(t[7]);
+  };
+}
+
+Island::Run attend7(Stage& stage) {
+  const TimeMix7& att = stage.time_mix7();
+  give_projected7(stage);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own) {
+      ops.attend7(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7], t[8]);
+    } else {
+      ops.Ops::recur7(stage.batch(), att, projected7(t, 0), stage.wkv(), t[7]);
+      ops.Ops::leave7(stage.batch(), att, projected7(t, 0), t[7], t[8]);
+    }
+    stage.forget(t[7]);
+  };
+}
+
+Island::Run channel_mix7(Stage& stage, bool deep) {
+  const int64_t c = stage.shape().width();
+  Embedding embedding;
+  if (deep) {
+    embedding = {stage.weights().weight(stage.shape().deep_vocab, c, WeightRole::embedding),
+                 stage.weights().norm(c)};
+  }
+  const ChannelMix7& ffn = stage.channel_mix7(deep);
+  stage.give_residual();
+  stage.give_rows(1);
+  return [&, embedding](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own)
+      return ops.channel_mix7(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift());
+    ops.Ops::channel_mix7(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift());
+  };
+}
+
+// A backend may add to x what another leaves pending: here it is added.
+Island::Run block7(Stage& stage) {
+  const TimeMix7& att = stage.time_mix7();
+  const ChannelMix7& ffn = stage.channel_mix7();
+  stage.give_residual();
+  stage.give_rows(16);  // v_first, mixed, p, y, pending
+  stage.give_first_row_of(1);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    const Block7Work work{part<6>(t, 2), t[1], t[17], projected7(t, 8), t[15], t[16]};
+    Tensor pending = work.pending;
+    if (body == Body::own) {
+      pending = ops.block7(stage.batch(), {}, {att, ffn, false}, t[0], {}, work,
+                           {stage.att_shift(), stage.wkv(), stage.ffn_shift()});
+    } else {
+      ops.Ops::enter7(stage.batch(), att, t[0], {}, stage.att_shift(), work.mixed);
+      ops.Ops::project7(stage.batch(), att, work.mixed, false, work.v_first, work.p);
+      ops.Ops::recur7(stage.batch(), att, work.p, stage.wkv(), work.y);
+      ops.Ops::leave7(stage.batch(), att, work.p, work.y, pending);
+      ops.Ops::channel_mix7(stage.batch(), {}, ffn, t[0], pending, stage.ffn_shift());
+    }
+    if (!pending.empty()) stage.add_pending(t[0], pending);
+    for (size_t i = 2; i < t.size(); i++) stage.forget(t[i]);
+  };
+}
+
+// ---- RWKV-6
+
+Island::Run enter6(Stage& stage) {
+  const TimeMix6& att = stage.time_mix6();
+  stage.give_residual();
+  stage.give_rows(6);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own)
+      return ops.enter6(stage.batch(), att, t[0], t[1], stage.att_shift(), part<5>(t, 2));
+    ops.Ops::enter6(stage.batch(), att, t[0], t[1], stage.att_shift(), part<5>(t, 2));
+  };
+}
+
+Island::Run project6(Stage& stage) {
+  const TimeMix6& att = stage.time_mix6();
+  stage.give_rows(10);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own) return ops.project6(stage.batch(), att, part<5>(t, 0), projected6(t, 5));
+    ops.Ops::project6(stage.batch(), att, part<5>(t, 0), projected6(t, 5));
+  };
+}
+
+// Decays from almost none to almost all, which have no lower bound in RWKV-6.
+void give_projected6(Stage& stage) {
+  stage.give_rows(4);         // r, k, v, g
+  stage.give_rows(1, -7, 5);  // u
+  stage.give_rows(2);         // y, pending
+}
+
+Island::Run recur6(Stage& stage) {
+  const TimeMix6& att = stage.time_mix6();
+  give_projected6(stage);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own) return ops.recur6(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5]);
+    ops.Ops::recur6(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5]);
+  };
+}
+
+Island::Run leave6(Stage& stage) {
+  const TimeMix6& att = stage.time_mix6();
+  give_projected6(stage);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    body == Body::own ? ops.leave6(stage.batch(), att, projected6(t, 0), t[5], t[6])
+                      : ops.Ops::leave6(stage.batch(), att, projected6(t, 0), t[5], t[6]);
+    stage.forget(t[5]);
+  };
+}
+
+Island::Run attend6(Stage& stage) {
+  const TimeMix6& att = stage.time_mix6();
+  give_projected6(stage);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own) {
+      ops.attend6(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5], t[6]);
+    } else {
+      ops.Ops::recur6(stage.batch(), att, projected6(t, 0), stage.wkv(), t[5]);
+      ops.Ops::leave6(stage.batch(), att, projected6(t, 0), t[5], t[6]);
+    }
+    stage.forget(t[5]);
+  };
+}
+
+Island::Run channel_mix6(Stage& stage) {
+  const ChannelMix6& ffn = stage.channel_mix6();
+  stage.give_residual();
+  stage.give_rows(1);
+  return [&](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own) return ops.channel_mix6(stage.batch(), ffn, t[0], t[1], stage.ffn_shift());
+    ops.Ops::channel_mix6(stage.batch(), ffn, t[0], t[1], stage.ffn_shift());
+  };
+}
+
+// ---- both
+
+Island::Run read_out(Stage& stage) {
+  const int64_t c = stage.shape().width(), wanted = stage.batch().wanted, vocab = stage.shape().vocab;
+  const Head head{stage.weights().norm(c), stage.weights().weight(vocab, c, WeightRole::head)};
+  stage.give_residual();
+  stage.give_rows(1);
+  stage.give(wanted, c, stage.ops().activation_dtype(), -1, 1);
+  stage.give(wanted, vocab, DType::f32, -1, 1);
+  return [&, head](const Tensors& t, Body body) {
+    Ops& ops = stage.ops();
+    if (body == Body::own) return ops.read_out(stage.batch(), head, t[0], t[1], t[2], t[3]);
+    ops.Ops::read_out(stage.batch(), head, t[0], t[1], t[2], t[3]);
+  };
+}
+
+// ---- what they take at least
+
+double square(const LayerShape& shape) { return static_cast<double>(shape.width() * shape.width()); }
+double feed_forward(const LayerShape& shape) { return static_cast<double>(shape.width() * shape.n_ffn); }
+double low_rank7(const LayerShape& shape) {
+  const int64_t ranks = shape.rank_w + shape.rank_a + shape.rank_v + shape.rank_g;
+  return 2 * static_cast<double>(ranks * shape.width());
+}
+double hidden_units(const LayerShape& shape) {
+  return static_cast<double>(shape.n_ffn) / static_cast<double>(shape.width());
+}
+
+// ---- products
+
+using ChooseWeight = std::function<Weight(Stage&)>;
+
+Island product(const char* name, ChooseWeight choose, bool hidden_in, bool hidden_out) {
+  const auto width = [](const Stage& stage, bool hidden) {
+    return hidden ? stage.shape().n_ffn : stage.shape().width();
+  };
+  const auto prepare = [=](Stage& stage) -> Island::Run {
+    const Weight weight = choose(stage);
+    const DType dtype = stage.ops().activation_dtype();
+    stage.give(stage.batch().rows, width(stage, hidden_in), dtype, -1, 1, hidden_in ? stage.zeros() : 0);
+    stage.give(stage.batch().rows, width(stage, hidden_out), dtype, -1, 1);
+    return [&stage, weight](const Tensors& t, Body) { stage.ops().linear(t[0], weight, t[1]); };
+  };
+  const auto work = [=](const LayerShape& shape) -> Work {
+    const bool wide = hidden_in || hidden_out;
+    return {wide ? feed_forward(shape) : square(shape), wide ? 1 + hidden_units(shape) : 2, false};
+  };
+  return {name, 0, prepare, work};
+}
+
+}  // namespace
+
+const std::vector<Island>& islands() {
+  using S = LayerShape;
+  static const std::vector<Island> list = {
+      {"enter7", 7, [](Stage& s) { return enter7(s, true); },
+       [](const S&) {
+         return Work{0, 11, false};
+       }},
+      {"enter7_first", 7, [](Stage& s) { return enter7(s, false); }, {}},
+      {"project7", 7, [](Stage& s) { return project7(s, false); },
+       [](const S& s) {
+         return Work{3 * square(s) + low_rank7(s), 15, false};
+       }},
+      {"project7_first", 7, [](Stage& s) { return project7(s, true); }, {}},
+      {"recur7", 7, recur7,
+       [](const S&) {
+         return Work{0, 7, true};
+       }},
+      {"leave7", 7, leave7,
+       [](const S& s) {
+         return Work{square(s), 7, false};
+       }},
+      {"attend7", 7, attend7,
+       [](const S& s) {
+         return Work{square(s), 9, true};
+       }},
+      {"channel_mix7", 7, [](Stage& s) { return channel_mix7(s, false); },
+       [](const S& s) {
+         return Work{2 * feed_forward(s), 6, false};
+       }},
+      {"channel_mix7_deep", 7, [](Stage& s) { return channel_mix7(s, true); }, {}},
+      {"block7", 7, block7,
+       [](const S& s) {
+         return Work{4 * square(s) + low_rank7(s) + 2 * feed_forward(s), 40, true};
+       },
+       3},
+      {"enter6", 6, enter6,
+       [](const S& s) {
+         return Work{10 * static_cast<double>(s.rank_mix * s.width()), 10, false};
+       }},
+      {"project6", 6, project6,
+       [](const S& s) {
+         return Work{4 * square(s) + 2 * static_cast<double>(s.rank_decay * s.width()), 10, false};
+       }},
+      {"recur6", 6, recur6,
+       [](const S&) {
+         return Work{0, 5, true};
+       }},
+      {"leave6", 6, leave6,
+       [](const S& s) {
+         return Work{square(s), 4, false};
+       }},
+      {"attend6", 6, attend6,
+       [](const S& s) {
+         return Work{square(s), 7, true};
+       }},
+      {"channel_mix6", 6, channel_mix6,
+       [](const S& s) {
+         return Work{2 * feed_forward(s) + square(s), 8, false};
+       }},
+      {"read_out", 0, read_out, {}}};
+  return list;
+}
+
+const std::vector<Island>& products() {
+  static const std::vector<Island> list = {
+      product(
+          "output", [](Stage& s) { return s.version() == 6 ? s.time_mix6().output : s.time_mix7().output; },
+          false, false),
+      product(
+          "value",
+          [](Stage& s) { return s.version() == 6 ? s.channel_mix6().value : s.channel_mix7().value; }, true,
+          false),
+      product(
+          "key", [](Stage& s) { return s.version() == 6 ? s.channel_mix6().key : s.channel_mix7().key; },
+          false, true)};
+  return list;
+}
+
+}  // namespace fulmar::cases

@@ -1,0 +1,75 @@
+// One GPU: its facts, its queues, and how kernels are launched. Every vendor call's error ends up here.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "gpu/device/vendor.h"
+#include "tensor/tensor.h"
+
+namespace fulmar::gpu {
+
+// A vendor error is either ours or a lost device; neither can be continued from. Prints and aborts.
+[[noreturn]] void device_failed(cudaError_t error, const char* call, const char* file, int line);
+
+#define FULMAR_GPU(call)                                                      \
+  do {                                                                        \
+    if (const cudaError_t fulmar_error = (call); fulmar_error != cudaSuccess) \
+      ::fulmar::gpu::device_failed(fulmar_error, #call, __FILE__, __LINE__);  \
+  } while (0)
+
+// The same where a device is opened: it may be full or taken, and the program can go on without it.
+Error refused(cudaError_t error, const char* call);
+
+#define FULMAR_GPU_TRY(call)                                                  \
+  do {                                                                        \
+    if (const cudaError_t fulmar_error = (call); fulmar_error != cudaSuccess) \
+      return ::fulmar::gpu::refused(fulmar_error, #call);                     \
+  } while (0)
+
+struct DeviceFacts {
+  int index = 0;
+  std::string name;
+  int multiprocessors = 0;
+  int architecture = 0;      // 90 for compute capability 9.0
+  size_t shared_memory = 0;  // most that one block can have
+};
+
+// Where kernels go. `overlap`: programmatic dependent launch (PDL): the kernel may start early, and waits by
+// itself (pdl_wait) for the one before.
+constexpr int kQueues = 3;
+struct Queue {
+  cudaStream_t stream = nullptr;
+  bool overlap = false;
+  int index = 0;  // below kQueues
+};
+
+// Every kernel of this backend calls pdl_wait, so that it may be launched early.
+template <class... Parameters, class... Arguments>
+void launch(const Queue& queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+            Arguments&&... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = queue.stream;
+  config.attrs = &attribute;
+  config.numAttrs = queue.overlap ? 1 : 0;
+  FULMAR_GPU(
+      cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...));
+}
+
+// Lets a kernel use more than 48 KiB of shared memory; each kernel on each device is told once.
+void allow_shared(const void* kernel, size_t bytes);
+template <class... Parameters>
+void allow_shared(void (*kernel)(Parameters...), size_t bytes) {
+  allow_shared(reinterpret_cast<const void*>(kernel), bytes);
+}
+
+}  // namespace fulmar::gpu

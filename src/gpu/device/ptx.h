@@ -1,0 +1,142 @@
+// Instructions without a spelling in the language: programmatic dependent launch (PDL), prefetch, mbarriers
+// and bulk copies; matrix instructions are in fragment.h. With that file and products/sm90/ptx.h the only one
+// with inline assembly. A target that lacks an instruction gets plain code of the same effect; where there is
+// none, the body traps, so that no kernel can quietly compute nothing.
+#pragma once
+
+#include "gpu/device/vendor.h"
+
+namespace fulmar::gpu {
+
+// ---- programmatic dependent launch: the overlap of one kernel with the next
+
+// Blocks until the kernels before this one in the stream have finished and their writes are visible. What
+// comes before it in a kernel may touch constant data only: weights, and states of an earlier step. Targets
+// without PDL start a kernel when the one before it has finished, so there is nothing to wait for.
+__device__ __forceinline__ void pdl_wait() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel's blocks start where there is room for them: a hint.
+__device__ __forceinline__ void pdl_launch_next() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// ---- prefetch: hints
+
+// Brings the line at `address` into the L2 cache without waiting for it.
+__device__ __forceinline__ void prefetch_l2(const void* address) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
+// The same for `bytes` bytes at once; both are multiples of 16.
+__device__ __forceinline__ void prefetch_l2(const void* address, uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes));
+#else
+  for (uint32_t at = 0; at < bytes; at += 128) prefetch_l2(static_cast<const char*>(address) + at);
+#endif
+}
+
+// ---- bulk copies (cp.async.bulk) and the mbarriers that count them
+
+// Whether the target has them: kernels take another way, at compile time, where it has not.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+constexpr bool kBulkCopies = true;
+#define FULMAR_BULK(...) asm volatile(__VA_ARGS__)
+#else
+constexpr bool kBulkCopies = false;
+#define FULMAR_BULK(...) no_such_instruction()
+#endif
+
+// Barriers in shared memory: a phase ends when `count` have arrived and the announced bytes have come.
+__device__ __forceinline__ void mbarrier_init(uint64_t* barrier, uint32_t count) {
+  FULMAR_BULK("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
+}
+// Makes initialised barriers known to copies.
+__device__ __forceinline__ void mbarrier_publish() {
+  FULMAR_BULK("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void mbarrier_expect_bytes(uint64_t* barrier, uint32_t bytes) {
+  FULMAR_BULK("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+              "r"(bytes)
+              : "memory");
+}
+// Until the phase of this parity has ended.
+__device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
+  FULMAR_BULK(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra over;\n"
+      "bra again;\n"
+      "over:\n"
+      "}" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// Copies of `bytes` bytes into shared memory, counted by the barrier, and from there. All are multiples
+// of 16.
+__device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+  FULMAR_BULK("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                  shared_address(to)),
+              "l"(from), "r"(bytes), "r"(shared_address(barrier))
+              : "memory");
+}
+__device__ __forceinline__ void bulk_store(void* to, const void* from, uint32_t bytes) {
+  FULMAR_BULK("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+              "r"(shared_address(from)), "r"(bytes)
+              : "memory");
+  FULMAR_BULK("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Makes what this thread has written into shared memory known to copies (the async proxy).
+__device__ __forceinline__ void fence_async_proxy() {
+  FULMAR_BULK("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Until at most kPending of this thread's bulk stores still read shared memory; until all have been written.
+template <int kPending>
+__device__ __forceinline__ void bulk_wait_read() {
+  FULMAR_BULK("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+__device__ __forceinline__ void bulk_wait_written() {
+  FULMAR_BULK("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+#undef FULMAR_BULK
+
+// ---- arithmetic
+
+// 2 to the x without the steps that results below 2^-126 would take: those become zero.
+__device__ __forceinline__ float exp2_flushed(float x) {
+#if defined(__CUDA_ARCH__)
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return x < -126.0f ? 0.0f : exp2f(x);
+#endif
+}
+
+// Two numbers as halves in one word, `low` first; what lies beyond their range becomes the largest, NaN
+// stays.
+__device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  uint32_t word;
+  asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+#else
+  constexpr float kLargest = 65504.0f;
+  const auto half = [](float x) { return x > kLargest ? kLargest : x < -kLargest ? -kLargest : x; };
+  return static_cast<uint32_t>(__half_as_ushort(__float2half_rn(half(high)))) << 16 |
+         __half_as_ushort(__float2half_rn(half(low)));
+#endif
+}
+
+}  // namespace fulmar::gpu

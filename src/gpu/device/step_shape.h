@@ -1,0 +1,29 @@
+// Which steps are recorded as graphs, and how decode steps are padded so that few graphs serve all sizes.
+// Pure; numbers from an H200 with RWKV-7 7.2B, 2026-11-21.
+#pragma once
+
+#include <cstdint>
+
+namespace fulmar::gpu {
+
+// Sequences of at most this many rows go through the recurrence token by token, longer ones in chunks.
+constexpr int64_t kMostRecurrentRows = 16;
+
+// Steps that are replayed from graphs: those with one row per sequence, up to this many.
+constexpr int64_t kMostCapturedRows = 1024;
+
+// Decode steps are padded to multiples of `grain` rows from `above` rows on.
+struct Padding {
+  int64_t above;
+  int64_t grain;
+};
+constexpr Padding kPaddings[] = {{256, 64}, {128, 32}, {32, 16}, {8, 4}, {0, 1}};
+
+constexpr int64_t padded_rows(int64_t rows) {
+  for (const Padding& padding : kPaddings) {
+    if (rows > padding.above) return (rows + padding.grain - 1) / padding.grain * padding.grain;
+  }
+  return rows;
+}
+
+}  // namespace fulmar::gpu

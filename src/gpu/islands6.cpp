@@ -1,0 +1,107 @@
+// Islands of RWKV-6 on the CUDA backend: which stages and products make up each of them. What no stage suits
+// falls back to the default composition.
+#include "gpu/gpu_ops.h"
+#include "gpu/math/head_size.h"
+#include "gpu/stages/enter.h"
+#include "gpu/stages/heads.h"
+#include "gpu/stages/lone_row.h"
+#include "gpu/stages/rows.h"
+
+namespace fulmar {
+
+using gpu::Epilogue;
+using gpu::Prefetch;
+using gpu::Product;
+
+namespace {
+
+bool has_known_heads(const TimeMix6& att) { return att.head_size == gpu::kHeadSize; }
+
+}  // namespace
+
+void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+                    std::span<const Tensor, 5> mixed) {
+  Scratch scratch(*this);
+  const Tensor low = scratch.take(x.rows, att.mix_w1.out);
+  if (!gpu::suits_low_rank6(low, att.mix_w2[0])) {
+    return Ops::enter6(batch, att, x, pending, att_shift, mixed);
+  }
+  const Tensor towards = scratch.take(x.rows, x.cols), previous = scratch.take(x.rows, x.cols);
+  const gpu::Mixes mixes{2, {att.mix_x.as<float>(), nullptr}, {towards, previous}};
+  Prefetch next;
+  if (batch.rows == 1) {
+    next = gpu::prefetch_of({&att.receptance, &att.key, &att.value, &att.gate, &att.mix_w1},
+                            gpu::kPrefetchSquare6);
+  }
+  const Tensor z = enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true, next);
+  products_->run(queue_, {towards, att.mix_w1, low, Epilogue::tanh});
+  gpu::mix6(queue_, att, z, previous, low, mixed);
+}
+
+void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
+                      const Projected6& p) {
+  const Tensor xw = mixed[0], xk = mixed[1], xv = mixed[2], xr = mixed[3], xg = mixed[4];
+  Scratch scratch(*this);
+  const Tensor low = scratch.take(batch.rows, att.w.first.out);
+  if (!gpu::suits_low_rank6(low, att.w.second)) return Ops::project6(batch, att, mixed, p);
+  const Product products[] = {{xr, att.receptance, p.r},
+                              {xk, att.key, p.k},
+                              {xv, att.value, p.v},
+                              {xg, att.gate, p.g, Epilogue::silu},
+                              {xw, att.w.first, low, Epilogue::tanh}};
+  constexpr size_t kLate = 2;  // the gate and the decay
+  products_->run(products, kLate);
+  const Prefetch next = batch.rows == 1 ? gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare) : Prefetch{};
+  gpu::decay6(products_->join(), att.w, low, p.u, next);
+}
+
+void GpuOps::recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) {
+  if (!has_known_heads(att) || batch.longest <= gpu::kMostRecurrentRows) return wkv6(batch, att, p, wkv, y);
+  if (plan_.short_sequences > 0) {
+    gpu::wkv6(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows, facts_.multiprocessors);
+  }
+  Scratch scratch(*this);
+  const auto bytes = static_cast<int64_t>(gpu::wkv6_chunk_workspace(chunks_.count, att.n_head));
+  const Tensor workspace = scratch.take(1, bytes, DType::u8);
+  gpu::wkv6_chunk(without_pdl(), batch, chunks_, att.n_head, att.u.as<float>(), p, wkv, y, workspace.data,
+                  facts_.multiprocessors);
+}
+
+void GpuOps::leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending) {
+  if (!has_known_heads(att)) return Ops::leave6(batch, att, p, y, pending);
+  gpu::leave_heads6(queue_, att, p.g, y);
+  products_->run(queue_, {y, att.output, pending});
+}
+
+void GpuOps::attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
+                     Tensor pending) {
+  if (!has_known_heads(att) || batch.longest > gpu::kMostRecurrentRows) {
+    return Ops::attend6(batch, att, p, wkv, y, pending);
+  }
+  gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);
+  products_->run(queue_, {y, att.output, pending});
+}
+
+void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
+                          StateField ffn_shift) {
+  Scratch scratch(*this);
+  const Tensor for_key = scratch.take(x.rows, x.cols), for_gate = scratch.take(x.rows, x.cols);
+  const Tensor gate = scratch.take(x.rows, x.cols), hidden = scratch.take(x.rows, ffn.key.out);
+  const gpu::Mixes mixes{2, {ffn.mix_k.as<float>(), ffn.mix_r.as<float>()}, {for_key, for_gate}};
+  const Prefetch next = x.rows == 1 ? gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey) : Prefetch{};
+  enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false, next);
+  const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
+  if (x.rows == 1 && count > 0) {
+    const Tensor parts = scratch.take(count, x.cols, DType::f32);
+    const gpu::FfnRowGate by{for_gate, ffn.receptance, gate};
+    gpu::ffn_row(queue_, {{for_key, {}}, ffn.key, ffn.value, by, {}}, parts);
+    return gpu::sum_parts(queue_, parts, pending, by);
+  }
+  const Product products[] = {{for_key, ffn.key, hidden, Epilogue::relu_squared},
+                              {for_gate, ffn.receptance, gate}};
+  products_->run(products, 1);
+  products_->run(queue_, {hidden, ffn.value, pending});
+  gpu::multiply_sigmoid(products_->join(), pending, gate);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,167 @@
+// Islands of RWKV-7 on the CUDA backend: which stages and products make up each of them. What no stage suits
+// falls back to the default composition; a lone row goes by row7.cpp.
+#include "base/check.h"
+#include "gpu/gpu_ops.h"
+#include "gpu/math/head_size.h"
+#include "gpu/stages/enter.h"
+#include "gpu/stages/heads.h"
+
+namespace fulmar {
+
+using gpu::Epilogue;
+using gpu::Product;
+using gpu::ProductList;
+using gpu::Queue;
+
+namespace {
+
+bool has_known_heads(const TimeMix7& att) { return att.head_size == gpu::kHeadSize; }
+
+// Whether low_rank_finish7 and finish_panels7 take the second halves.
+bool suits_second_halves7(const TimeMix7& att, bool first_block) {
+  for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
+    if (path == &att.v && first_block) continue;
+    if (!gpu::suits_second_half7(path->second)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void GpuOps::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+                    std::span<const Tensor, 6> mixed) {
+  gpu::Mixes mixes{6, {}, {}};
+  for (int i = 0; i < 6; i++) {
+    mixes.mix[i] = att.mix.row<float>(i);
+    mixes.out[i] = mixed[static_cast<size_t>(i)];
+  }
+  Scratch scratch(*this);
+  enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, false);
+}
+
+gpu::LowRows7 GpuOps::low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block) {
+  return {scratch.take(rows, att.w.first.out), scratch.take(rows, att.a.first.out),
+          first_block ? Tensor{} : scratch.take(rows, att.v.first.out), scratch.take(rows, att.g.first.out)};
+}
+
+void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                      bool first_block, Tensor v_first, const Projected7& p) {
+  if (!has_known_heads(att)) return Ops::project7(batch, att, mixed, first_block, v_first, p);
+  const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
+  Scratch scratch(*this);
+  const gpu::LowRows7 low = low_rows7(scratch, batch.rows, att, first_block);
+  const Product all[] = {{xr, att.receptance, p.r},
+                         {xk, att.key, p.k},
+                         {xv, att.value, p.v},
+                         {xg, att.g.first, low.g, Epilogue::sigmoid},
+                         {xw, att.w.first, low.w, Epilogue::tanh},
+                         {xa, att.a.first, low.a},
+                         {xv, att.v.first, low.v}};
+  const ProductList products(all, std::size(all) - (first_block ? 1 : 0));
+  if (suits_second_halves7(att, first_block) && products_->together(products)) {
+    products_->run(queue_, products);
+    if (batch.rows <= gpu::kMostLowRankRows || !products_->has_panels()) {
+      return gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
+    }
+    return gpu::finish_panels7(queue_, att, first_block, v_first, low, p, facts_.multiprocessors);
+  }
+  const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
+  products_->fork();
+  low_rank_path(products_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
+  low_rank_path(products_->side(1), xw, att.w, low.w, p.u, Epilogue::tanh);
+  low_rank_path(products_->side(0), xa, att.a, low.a, p.alpha);
+  if (!first_block) low_rank_path(products_->side(1), xv, att.v, low.v, share);
+  for (const Product& large : products.first(3)) products_->run(queue_, large);
+  gpu::finish_project7(products_->join(), att, first_block, v_first, share, p);
+}
+
+void GpuOps::low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
+                           Epilogue between) {
+  products_->run(queue, {in, path.first, low, between});
+  products_->run(queue, {low, path.second, out});
+}
+
+void GpuOps::recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) {
+  if (!has_known_heads(att) || batch.longest <= gpu::kMostRecurrentRows) return wkv7(batch, att, p, wkv, y);
+  if (plan_.short_sequences > 0) {
+    gpu::wkv7(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows, facts_.multiprocessors);
+  }
+  Scratch scratch(*this);
+  const Tensor workspace = chunk_workspace7(scratch, att);
+  gpu::wkv7_chunk_prepare(without_pdl(), chunks_, att.n_head, p, {}, workspace.data);
+  gpu::wkv7_chunk_walk(without_pdl(), batch, chunks_, att.n_head, wkv, y, workspace.data,
+                       facts_.multiprocessors);
+}
+
+Tensor GpuOps::chunk_workspace7(Scratch& scratch, const TimeMix7& att) const {
+  return scratch.take(1, static_cast<int64_t>(gpu::wkv7_chunk_workspace(chunks_.count, att.n_head)),
+                      DType::u8);
+}
+
+void GpuOps::leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending) {
+  if (!has_known_heads(att)) return Ops::leave7(batch, att, p, y, pending);
+  gpu::leave_heads7(queue_, att, p, y);
+  products_->run(queue_, {y, att.output, pending});
+}
+
+void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
+                     Tensor pending) {
+  if (!has_known_heads(att) || batch.longest > gpu::kMostRecurrentRows) {
+    return Ops::attend7(batch, att, p, wkv, y, pending);
+  }
+  gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);
+  products_->run(queue_, {y, att.output, pending});
+}
+
+void GpuOps::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                       bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
+                       Tensor pending) {
+  const bool all_chunked = batch.longest > gpu::kMostRecurrentRows && plan_.short_sequences == 0;
+  if (all_chunked && has_known_heads(att) && batch.rows > gpu::kMostLowRankRows) {
+    return chunked_time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
+  }
+  Ops::time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
+}
+
+void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
+                               bool first_block, Tensor v_first, const Projected7& p, StateField wkv,
+                               Tensor y, Tensor pending) {
+  Scratch scratch(*this);
+  const gpu::LowRows7 low = low_rows7(scratch, batch.rows, att, first_block);
+  const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
+  const Tensor agreement = scratch.take(batch.rows, att.n_head, DType::f32);
+  const Tensor workspace = chunk_workspace7(scratch, att);
+  const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
+  products_->fork();
+  low_rank_path(products_->side(0), xw, att.w, low.w, p.u, Epilogue::tanh);
+  low_rank_path(products_->side(0), xa, att.a, low.a, p.alpha);
+  if (!first_block) low_rank_path(products_->side(1), xv, att.v, low.v, share);
+  products_->run(queue_, {xr, att.receptance, p.r});
+  products_->run(queue_, {xk, att.key, p.k});
+  products_->run(queue_, {xv, att.value, p.v});
+  gpu::wkv7_chunk_prepare(products_->join(), chunks_, att.n_head, p, {&att, share, v_first, agreement},
+                          workspace.data);
+  products_->fork();  // the walk leaves room for the gate's products
+  gpu::wkv7_chunk_walk(without_pdl(), batch, chunks_, att.n_head, wkv, y, workspace.data,
+                       facts_.multiprocessors);
+  low_rank_path(products_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
+  gpu::leave_heads7(products_->join(), att, agreement, p.v, p.g, y);
+  products_->run(queue_, {y, att.output, pending});
+}
+
+void GpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
+                          Tensor pending, StateField ffn_shift) {
+  Scratch scratch(*this);
+  const Tensor mixed = scratch.take(x.rows, x.cols), hidden = scratch.take(x.rows, ffn.key.out);
+  const gpu::Mixes mixes{1, {ffn.mix.as<float>()}, {mixed}};
+  const Tensor z = enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, ffn.deep_embed);
+  products_->run(queue_, {mixed, ffn.key, hidden, Epilogue::relu_squared});
+  if (ffn.deep_embed) {
+    const Tensor scale = scratch.take(x.rows, ffn.key.out);
+    deep_embed(batch, embedding, ffn, z, scale);
+    multiply(hidden, scale, hidden);
+  }
+  products_->run(queue_, {hidden, ffn.value, pending});
+}
+
+}  // namespace fulmar

@@ -1,0 +1,82 @@
+#include "gpu/products/choice.h"
+
+#include <algorithm>
+
+#include "gpu/products/row.h"
+#include "gpu/products/rows.h"
+#include "gpu/products/sm90/panels.h"
+#include "gpu/products/value.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+bool has_shape(const Product& product, ProductShape shape) {
+  switch (shape) {
+    case ProductShape::any:
+      return true;
+    case ProductShape::relu_squared:
+      return product.epilogue == Epilogue::relu_squared;
+    case ProductShape::square:
+      return product.epilogue == Epilogue::none && product.weight.in == product.weight.out;
+  }
+  return false;
+}
+
+// Whether whole vectors of outputs in the activation type can be stored, as kernels of tiles do.
+bool suits_tiled_out(const Product& product, int64_t grain) {
+  return suits_rows(product.in, product.weight) && product.weight.out % grain == 0 &&
+         product.out.dtype == product.in.dtype;
+}
+
+bool all_of(ProductList products, auto&& suits) {
+  return std::all_of(products.begin(), products.end(), suits);
+}
+
+bool equal_inputs(ProductList products) {
+  return all_of(products, [&](const Product& one) { return one.weight.in == products.front().weight.in; });
+}
+
+// Whether the device has the way's kernel, and the operands are such as it wants them.
+bool suits(Way way, ProductList products, const ProductDevice& device) {
+  const Product& any = products.front();
+  switch (way) {
+    case Way::value:
+      return any.epilogue == Epilogue::none && any.out.dtype == any.weight.dtype &&
+             any.in.dtype == any.weight.dtype && suits_value(any.in.rows, any.weight);
+    case Way::row:
+      return equal_inputs(products) && all_of(products, [](const Product& one) {
+               return suits_row(one.weight) && suits_rows(one.in, one.weight);
+             });
+    case Way::rows:
+      return all_of(products, [](const Product& one) { return suits_rows(one.in, one.weight); });
+    case Way::panels:
+      return device.panels && all_of(products, [](const Product& one) { return suits_tiled_out(one, 4); });
+    case Way::many:
+      return device.panels && many_rows_pay(any.in.rows) && suits_tiled_out(any, 8);
+    case Way::tiles:
+      return !device.panels && equal_inputs(products) &&
+             all_of(products, [](const Product& one) { return suits_tiled_out(one, 4); });
+    case Way::library:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Way choose_way(ProductList products, const ProductDevice& device) {
+  const int64_t rows = products.front().in.rows;
+  const auto count = static_cast<int>(products.size());
+  for (const Rule& rule : kRules) {
+    if (count < rule.least_products || count > rule.most_products) continue;
+    if (rows < rule.least_rows || rows > rule.most_rows) continue;
+    if (!has_shape(products.front(), rule.shape) || !suits(rule.way, products, device)) continue;
+    if (rule.least_filled > 0 && plan_panels(products, device.multiprocessors).filled < rule.least_filled)
+      continue;
+    return rule.way;
+  }
+  return Way::library;
+}
+
+}  // namespace fulmar::gpu

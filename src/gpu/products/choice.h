@@ -1,0 +1,84 @@
+// Which way products are computed, as one table over formats, architecture, rows and shape. Pure: data and
+// the function that looks it up. All numbers come from an H200 with RWKV-7 7.2B and RWKV-6 7B, 2026-11-21.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/device/step_shape.h"
+#include "gpu/products/product.h"
+
+namespace fulmar::gpu {
+
+enum class Way : uint8_t {
+  value,    // rows of the weight that meet zeros are skipped (value.cu)
+  row,      // a stream over the weights for one row (row.cu)
+  rows,     // weights straight to fragments (rows.cu)
+  panels,   // TMA and wgmma in one launch (sm90/panels.cu)
+  many,     // the same for whole prompts (sm90/many.cu)
+  tiles,    // split-K over tiles in one launch (tiles.cu)
+  library,  // the GEMM library or plain.cu, one product after the other; other formats are decoded first
+};
+
+// What a rule wants of the products' shape.
+enum class ProductShape : uint8_t {
+  any,
+  relu_squared,  // a matrix with relu² behind it: the feed-forward's key
+  square,        // as many outputs as inputs and nothing behind them: the output matrix
+};
+
+constexpr int64_t kMostRows = 65536;  // of a step
+constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostPanelRows = 320;
+
+// The first rule that applies and whose kernel suits the operands decides. Every kernel but the library takes
+// plain 16-bit weights only, which its suits_* asks for.
+struct Rule {
+  Way way;
+  int least_products, most_products;  // of one launch
+  ProductShape shape;
+  int64_t least_rows, most_rows;
+  int64_t least_filled = 0;  // percent of the multiprocessors that panels must fill
+};
+constexpr Rule kRules[] = {
+    {Way::value, 1, 1, ProductShape::any, 1, kMostOwnRows},
+    {Way::row, 1, kMostProducts, ProductShape::any, 1, 1},
+    {Way::rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
+    // RWKV-7's six or seven first products; RWKV-6's five, which the library beats from 129 rows on with two
+    // of them on side queues.
+    {Way::panels, 6, kMostProducts, ProductShape::any, 9, kMostPanelRows},
+    {Way::panels, 5, 5, ProductShape::any, 9, 128},
+    {Way::panels, 1, 1, ProductShape::relu_squared, 9, 128},
+    {Way::panels, 1, 1, ProductShape::relu_squared, 129, 960, 80},
+    {Way::many, 1, 1, ProductShape::relu_squared, 512, kMostRows},
+    {Way::panels, 1, 1, ProductShape::square, 9, 32},
+    // Where there are no panels.
+    {Way::tiles, 5, kMostProducts, ProductShape::any, 9, kMostTileRows},
+    {Way::tiles, 1, 1, ProductShape::relu_squared, 9, kMostTileRows},
+    {Way::tiles, 1, 1, ProductShape::square, 9, kMostTileRows},
+    {Way::library, 1, kMostProducts, ProductShape::any, 1, kMostRows},
+};
+
+// Tiles of `many` want to be full.
+constexpr int64_t kManyTileRows = 256;
+constexpr bool many_rows_pay(int64_t rows) {
+  const int64_t in_tiles = (rows + kManyTileRows - 1) / kManyTileRows * kManyTileRows;
+  return rows * 16 > in_tiles * 15;
+}
+
+// Row counts that come again and again: those of padded decode steps and of full steps of prompts. For these
+// the library's candidates are tried out, which takes as long as several steps.
+constexpr int64_t kFullRows = 1024;
+constexpr bool worth_timing(int64_t rows) {
+  return rows < kFullRows ? rows % 4 == 0 && padded_rows(rows) == rows : rows % kFullRows == 0;
+}
+
+// What the choice knows of a device.
+struct ProductDevice {
+  int multiprocessors = 0;
+  bool panels = false;  // compute capability 9.0, and not switched off
+};
+
+// The way of products that are computed together: with Way::library one after the other, otherwise in one
+// launch.
+Way choose_way(ProductList, const ProductDevice&);
+
+}  // namespace fulmar::gpu

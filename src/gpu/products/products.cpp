@@ -1,0 +1,181 @@
+#include "gpu/products/products.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/products/dequantise.h"
+#include "gpu/products/epilogue.h"
+#include "gpu/products/rows.h"
+#include "gpu/products/sm90/many.h"
+#include "gpu/products/sm90/panels.h"
+#include "gpu/products/tiles.h"
+#include "gpu/products/value.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kPanelArchitecture = 90;
+
+}  // namespace
+
+Products::Products(const DeviceFacts& facts, const Queue& main, const Options& options, Workspace workspace)
+    : device_{facts.multiprocessors, facts.architecture == kPanelArchitecture && options.panels},
+      main_(main),
+      workspace_(std::move(workspace)) {}
+
+Result<std::unique_ptr<Products>> Products::open(const DeviceFacts& facts, const Queue& main,
+                                                 const Options& options, Workspace workspace) {
+  std::unique_ptr<Products> products(new Products(facts, main, options, std::move(workspace)));
+  FULMAR_TRY(products->open_queues(options.plain));
+  return products;
+}
+
+Status Products::open_queues(bool plain) {
+  FULMAR_GPU_TRY(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
+  for (int i = 0; i < kSides; i++) {
+    FULMAR_GPU_TRY(cudaStreamCreateWithFlags(&side_[i].stream, cudaStreamNonBlocking));
+    FULMAR_GPU_TRY(cudaEventCreateWithFlags(&join_[i], cudaEventDisableTiming));
+    side_[i].index = 1 + i;
+  }
+  FULMAR_ASSIGN(gemm_, Gemm::open(plain));
+  FULMAR_ASSIGN(counters_, allocate_device((kValueCounters + kTileCounters) * sizeof(uint32_t)));
+  FULMAR_GPU_TRY(cudaMemset(counters_.data(), 0, counters_.bytes()));
+  return {};
+}
+
+Products::~Products() {
+  if (fork_ != nullptr) FULMAR_GPU(cudaEventDestroy(fork_));
+  for (const cudaEvent_t event : join_) {
+    if (event != nullptr) FULMAR_GPU(cudaEventDestroy(event));
+  }
+  for (const Queue& queue : side_) {
+    if (queue.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue.stream));
+  }
+}
+
+bool Products::together(ProductList products) const { return choose_way(products, device_) != Way::library; }
+
+void Products::run(const Queue& queue, ProductList products) {
+  const Way way = queue.index == main_.index ? choose_way(products, device_) : Way::library;
+  if (way != Way::library || products.size() == 1) return run_by(way, queue, products);
+  for (const Product& one : products) run(queue, one);
+}
+
+void Products::run(ProductList products, size_t late) {
+  const Way way = choose_way(products, device_);
+  if (way != Way::library) return run_by(way, main_, products);
+  fork();
+  const size_t early = products.size() - late;
+  for (size_t i = 0; i < late; i++) {
+    run(side_[i % kSides], products[products.size() - 1 - i]);
+  }
+  for (const Product& one : products.first(early)) run(main_, one);
+}
+
+void Products::run_by(Way way, const Queue& queue, ProductList products) {
+  FULMAR_CHECK(products.size() <= kMostProducts);
+  switch (way) {
+    case Way::value:
+      return run_value(queue, products.front());
+    case Way::row: {
+      RowProduct streamed[kMostProducts];
+      size_t count = 0;
+      for (const Product& one : products) {
+        streamed[count++] = {{one.in, {}}, one.weight, {one.out, {}}, one.epilogue};
+      }
+      return linear_row(queue, {streamed, count}, device_.multiprocessors);
+    }
+    case Way::rows:
+      return linear_rows(queue, products);
+    case Way::panels:
+      return run_panels(queue, products);
+    case Way::many:
+      return linear_many(queue, products.front(), device_.multiprocessors);
+    case Way::tiles:
+      return run_tiles(queue, products);
+    case Way::library:
+      return run_library(queue, products.front());
+  }
+}
+
+void Products::run_value(const Queue& queue, const Product& product) {
+  const auto& [in, weight, out, epilogue] = product;
+  const ValuePlan plan = plan_value(in.rows, weight.in, weight.out, device_.multiprocessors);
+  FULMAR_CHECK(static_cast<size_t>(weight.out / kValueOuts) <= kValueCounters);
+  linear_value(queue, plan, in, weight, out, static_cast<float*>(workspace_(plan.partial_bytes)),
+               value_counters());
+}
+
+void Products::run_tiles(const Queue& queue, ProductList products) {
+  const TilePlan plan = plan_tiles(products, device_.multiprocessors);
+  FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
+  linear_tiles(queue, products, plan, static_cast<float*>(workspace_(plan.partial_bytes)), tile_counters());
+}
+
+void Products::run_panels(const Queue& queue, ProductList products) {
+  const PanelPlan plan = plan_panels(products, device_.multiprocessors);
+  FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
+  linear_panels(queue, products, plan, static_cast<float*>(workspace_(plan.partial_bytes)), tile_counters());
+}
+
+void Products::run_library(const Queue& queue, const Product& product) {
+  const auto& [in, weight, out, epilogue] = product;
+  if (weight.dtype == in.dtype) {
+    gemm_->run(queue, in, weight, out, worth_timing(in.rows));
+  } else {
+    run_decoded(queue, product);
+  }
+  apply_epilogue(queue, out, epilogue);
+}
+
+Status Products::reserve_decoded() {
+  for (Buffer& buffer : decoded_) {
+    if (buffer.data() != nullptr) continue;
+    FULMAR_ASSIGN(buffer, allocate_device(kDecodedBytes));
+  }
+  return {};
+}
+
+void Products::run_decoded(const Queue& queue, const Product& product) {
+  const auto& [in, weight, out, epilogue] = product;
+  const Buffer& buffer = decoded_[queue.index];
+  const int64_t row_bytes = weight.in * static_cast<int64_t>(size_of(in.dtype));
+  // A multiple of 8 outputs, so that the library's alignment stays.
+  const int64_t most = static_cast<int64_t>(buffer.bytes()) / row_bytes / 8 * 8;
+  FULMAR_CHECK(most > 0, "no room was made for decoded weights");
+  for (int64_t first = 0; first < weight.out; first += most) {
+    const int64_t rows = std::min(most, weight.out - first);
+    dequantise(queue, weight, first, rows, buffer.data(), in.dtype);
+    const Weight decoded{in.dtype, rows, weight.in, buffer.data()};
+    gemm_->run(queue, in, decoded, out.slice_cols(first, rows), worth_timing(in.rows));
+  }
+}
+
+void Products::fork() {
+  FULMAR_GPU(cudaEventRecord(fork_, main_.stream));
+  for (const Queue& side : side_) FULMAR_GPU(cudaStreamWaitEvent(side.stream, fork_, 0));
+  forked_ = true;
+}
+
+Queue Products::join() {
+  Queue queue = main_;
+  if (!forked_) return queue;
+  forked_ = false;
+  for (int i = 0; i < kSides; i++) {
+    FULMAR_GPU(cudaEventRecord(join_[i], side_[i].stream));
+    FULMAR_GPU(cudaStreamWaitEvent(queue.stream, join_[i], 0));
+  }
+  queue.overlap = false;
+  return queue;
+}
+
+void Products::run_row(std::span<const RowProduct> products, const RowNorm& norm) {
+  linear_row(main_, products, device_.multiprocessors, norm);
+}
+
+bool Products::makes_inputs(std::span<const RowProduct> products) const {
+  return suits_made_inputs(products, device_.multiprocessors);
+}
+
+}  // namespace fulmar::gpu

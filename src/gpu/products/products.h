@@ -1,0 +1,94 @@
+// The one door to products: islands name what is multiplied and what follows; which kernel does it, in how
+// many launches and on which queue is decided here (choice.h). Owns the GEMM library, the counters of split-K
+// and the side queues.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/result.h"
+#include "gpu/device/device.h"
+#include "gpu/device/memory.h"
+#include "gpu/products/choice.h"
+#include "gpu/products/gemm.h"
+#include "gpu/products/product.h"
+#include "gpu/products/row.h"
+
+namespace fulmar::gpu {
+
+class Products {
+ public:
+  static constexpr int kSides = kQueues - 1;
+
+  struct Options {
+    bool plain = false;  // linear_plain in the library's place, which is then not loaded
+    bool panels = true;  // false: the ways of GPUs that have none
+  };
+  // Bytes of device memory for the time of the launches that follow at once; a later call may give the same.
+  using Workspace = std::function<void*(size_t bytes)>;
+
+  // Fails where the library is missing or the device has no memory. `main` is the queue of steps and outlives
+  // this.
+  static Result<std::unique_ptr<Products>> open(const DeviceFacts&, const Queue& main, const Options&,
+                                                Workspace);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  // All of them, epilogues applied, in one launch where that pays, behind what the queue was given before. On
+  // side queues always by the library, since kernels of ours share counters and working memory.
+  void run(const Queue&, ProductList);
+  void run(const Queue& queue, const Product& product) { run(queue, ProductList(&product, 1)); }
+  // Whether run() on the main queue takes them in one launch.
+  bool together(ProductList) const;
+
+  // On the main queue, the last `late` of which may take longer: what needs them waits for join(). Together,
+  // or the late ones beside the others on side queues.
+  void run(ProductList, size_t late);
+
+  // What side queues are given between fork() and join() runs beside the main queue.
+  void fork();
+  const Queue& side(int i) const { return side_[i]; }
+  // The main queue, behind all of them. After a fork without PDL: the first kernel waits for more than the
+  // one in front and cannot start early.
+  Queue join();
+
+  // Products of a lone row, in one launch (row.h).
+  void run_row(std::span<const RowProduct>, const RowNorm& = {});
+  bool makes_inputs(std::span<const RowProduct>) const;
+
+  // Makes room for weights of other formats, which are decoded piece by piece; called before a step meets
+  // one.
+  Status reserve_decoded();
+
+  bool has_panels() const { return device_.panels; }
+  Gemm& library() { return *gemm_; }
+
+ private:
+  static constexpr size_t kValueCounters = 4096, kTileCounters = 4096;
+  static constexpr size_t kDecodedBytes = size_t{32} << 20;  // of a piece of decoded weights
+
+  Products(const DeviceFacts&, const Queue& main, const Options&, Workspace);
+  Status open_queues(bool plain);
+
+  void run_by(Way, const Queue&, ProductList);
+  void run_value(const Queue&, const Product&);
+  void run_tiles(const Queue&, ProductList);
+  void run_panels(const Queue&, ProductList);
+  void run_library(const Queue&, const Product&);
+  // out = in @ weight^T, the weight decoded to the type of the input first, some of its rows at a time.
+  void run_decoded(const Queue&, const Product&);
+  uint32_t* value_counters() const { return static_cast<uint32_t*>(counters_.data()); }
+  uint32_t* tile_counters() const { return value_counters() + kValueCounters; }
+
+  ProductDevice device_;
+  Queue main_, side_[kSides];
+  cudaEvent_t fork_ = nullptr, join_[kSides] = {};
+  bool forked_ = false;
+  std::unique_ptr<Gemm> gemm_;
+  Buffer counters_;
+  Buffer decoded_[kQueues];  // products of different queues run at the same time
+  Workspace workspace_;
+};
+
+}  // namespace fulmar::gpu

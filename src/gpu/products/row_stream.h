@@ -1,0 +1,175 @@
+// out[tiles, 16] = weights * one row on matrix units, streamed: a block's warps share the inputs, and weights
+// come straight from memory into registers without a pause between tiles. Plain multiply-adds would not keep
+// up with the memory, and of the eight columns that an instruction has, one takes the row and another what
+// rounding left of it.
+#pragma once
+
+#include "gpu/device/element.h"
+#include "gpu/device/fragment.h"
+#include "gpu/device/ptx.h"
+
+namespace fulmar::gpu {
+
+constexpr int kStreamWarps = 8;
+constexpr int kStreamThreads = kStreamWarps * kWarp;
+constexpr int kTileHalf = 8, kStreamTile = 2 * kTileHalf;  // outputs of a tile
+constexpr int kStreamPiece = 64;                           // inputs that a warp takes at a time
+constexpr int kStreamAhead = 3;                            // pieces on their way
+constexpr int kStreamVector = 8;                           // elements of 16 bytes
+
+// Where a lane finds its part of a tile's weights: rows lane / 4 of both halves, [K] each; high null: half a
+// tile.
+template <class T>
+struct StreamTile {
+  const T *low, *high;
+};
+__device__ __forceinline__ int stream_row_of_lane() { return threadIdx.x % kWarp / 4; }
+
+// A block's inputs in shared memory: of each piece the row, then what is left of it; those of a warp
+// together. Several rows of inputs lie behind one another.
+struct StreamPlan {
+  static constexpr int kOne = kStreamPiece / kStreamVector, kBoth = 2 * kOne;  // vectors of a piece
+  int each;                                                                    // pieces of this warp
+  int most;                                                                    // of any warp
+
+  __device__ explicit StreamPlan(int k)
+      : each((k / kStreamPiece - static_cast<int>(threadIdx.x / kWarp) + kStreamWarps - 1) / kStreamWarps),
+        most((k / kStreamPiece + kStreamWarps - 1) / kStreamWarps) {}
+  // The piece of the row that is the warp's i-th.
+  __device__ int piece(int i) const { return static_cast<int>(threadIdx.x) / kWarp + i * kStreamWarps; }
+  __device__ uint4* own(uint4* shared, int row) const {
+    return shared + (row * kStreamWarps + static_cast<int>(threadIdx.x) / kWarp) * most * kBoth;
+  }
+  // Where this lane's column of the products begins. Column 0 is the row itself, column 1 what is left of it;
+  // nobody looks at the others.
+  __device__ const uint4* column(const uint4* own, bool pairs) const {
+    const int lane = threadIdx.x % kWarp;
+    return own + (lane / 4 == 0 || !pairs ? 0 : kOne) + lane % 4;
+  }
+};
+constexpr size_t stream_shared_bytes(int64_t k, int64_t rows = 1) {
+  constexpr int64_t kOfBlock = kStreamWarps * kStreamPiece;
+  return static_cast<size_t>((k + kOfBlock - 1) / kOfBlock * kOfBlock * rows) * 2 * sizeof(uint16_t);
+}
+// Where shared memory is scarce, so is the cache through which weights come: 28 KiB of cache cost a tenth of
+// the speed.
+constexpr size_t kMostStreamShared = size_t{64} << 10;
+
+// Inputs that another kernel has made. `source(i)`: those of tile i.
+template <class T>
+struct PairSource {
+  const T *high, *remainder;  // [K]; remainder null: high is all there is
+};
+template <class T, class SourceOf>
+class StoredInputs {
+ public:
+  __device__ StoredInputs(const SourceOf& source, uint4* shared) : source_(source), shared_(shared) {}
+  __device__ void prepare(const StreamPlan&) {}
+  __device__ void complete(const StreamPlan&) {}
+  __device__ const uint4* of(const StreamPlan& plan, int tile) {
+    const PairSource<T> from = source_(tile);
+    uint4* own = plan.own(shared_, 0);
+    if (from.high != loaded_) {
+      loaded_ = from.high;
+      __syncwarp();
+      for (int i = threadIdx.x % kWarp; i < plan.each * plan.kBoth; i += kWarp) {
+        const T* row = i % plan.kBoth < plan.kOne ? from.high : from.remainder;
+        if (row == nullptr) continue;
+        const int at = plan.piece(i / plan.kBoth) * plan.kOne + i % plan.kOne;
+        own[i] = reinterpret_cast<const uint4*>(row)[at];
+      }
+      __syncwarp();
+    }
+    return plan.column(own, from.remainder != nullptr);
+  }
+
+ private:
+  const SourceOf& source_;
+  uint4* shared_;
+  const T* loaded_ = nullptr;
+};
+
+// part[warp][i * 16 + j]: what the warp's inputs give for output j of tile i. `tile_of(i)`, 0 <= i < tiles,
+// gives a StreamTile; weights may be fetched before the kernel in front has finished. `inputs` does what it
+// can before that in prepare and the rest in complete, which all threads call; of(plan, i) is where the
+// lane's inputs of tile i then lie. A warp that gets no inputs (64 * warp >= k) leaves its part as it is.
+// remainder_factor: what column 1 counts for.
+template <class T, class TileOf, class Inputs, int kOuts>
+__device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs, int tiles, int k,
+                                           float remainder_factor, float (&part)[kStreamWarps][kOuts]) {
+  const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
+  const StreamPlan plan(k);
+  const int each = plan.each, total = each * tiles;
+  constexpr int kStride = kStreamWarps * kStreamPiece / kStreamVector;
+  uint4 w[kStreamAhead][4];  // (low row, high row) x (first, second half of the piece)
+  int fetched = 0;           // pieces of the tile being fetched
+  int fetching = 0;
+  const uint4 *low = nullptr, *high = nullptr;
+  const auto aim = [&](int tile) {
+    const StreamTile<T> at = tile_of(tile);
+    const int own = warp * (kStreamPiece / kStreamVector) + q;
+    low = reinterpret_cast<const uint4*>(at.low) + own;
+    high = at.high != nullptr ? reinterpret_cast<const uint4*>(at.high) + own : nullptr;
+  };
+  const auto fetch = [&](uint4(&to)[4]) {
+    to[0] = __ldcs(low), to[1] = __ldcs(low + 4);
+    low += kStride;
+    to[2] = to[3] = uint4{};
+    if (high != nullptr) {
+      to[2] = __ldcs(high), to[3] = __ldcs(high + 4);
+      high += kStride;
+    }
+    if (++fetched == each) {
+      fetched = 0;
+      if (++fetching < tiles) aim(fetching);
+    }
+  };
+  const auto joined = [&](float column, float remainder) {
+    return remainder_factor == 0 ? column : column + remainder * remainder_factor;
+  };
+  inputs.prepare(plan);
+  if (total > 0) aim(0);
+#pragma unroll
+  for (int i = 0; i < kStreamAhead; i++) {
+    if (i < total) fetch(w[i]);
+  }
+  pdl_wait();
+  inputs.complete(plan);
+  const uint4* x = total > 0 ? inputs.of(plan, 0) : nullptr;
+  float sum[4] = {};
+  int piece = 0, tile = 0;
+  for (int base = 0; base < total; base += kStreamAhead) {
+#pragma unroll
+    for (int ahead = 0; ahead < kStreamAhead; ahead++) {
+      const int i = base + ahead;
+      if (i >= total) break;
+      const uint4 x0 = x[piece * plan.kBoth], x1 = x[piece * plan.kBoth + 4];
+      const uint4(&v)[4] = w[ahead];
+      mma<T>(sum, v[0].x, v[2].x, v[0].y, v[2].y, x0.x, x0.y);
+      mma<T>(sum, v[0].z, v[2].z, v[0].w, v[2].w, x0.z, x0.w);
+      mma<T>(sum, v[1].x, v[3].x, v[1].y, v[3].y, x1.x, x1.y);
+      mma<T>(sum, v[1].z, v[3].z, v[1].w, v[3].w, x1.z, x1.w);
+      if (i + kStreamAhead < total) fetch(w[ahead]);
+      if (++piece < each) continue;
+      piece = 0;
+      if (q == 0) {
+        float* to = part[warp] + tile * kStreamTile + g;
+        to[0] = joined(sum[0], sum[1]);
+        to[kTileHalf] = joined(sum[2], sum[3]);
+      }
+      sum[0] = sum[1] = sum[2] = sum[3] = 0;
+      if (++tile < tiles) x = inputs.of(plan, tile);
+    }
+  }
+}
+
+// What all warps found for one output, in order.
+template <int kOuts>
+__device__ __forceinline__ float stream_sum(const float (&part)[kStreamWarps][kOuts], int out, int k) {
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kStreamWarps; w++) sum += w * kStreamPiece < k ? part[w][out] : 0.0f;
+  return sum;
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,17 @@
+// Products of one to eight rows, every weight read once, straight from memory into matrix fragments
+// (rows.cu).
+#pragma once
+
+#include "gpu/device/device.h"
+#include "gpu/products/product.h"
+
+namespace fulmar::gpu {
+
+// Whether 16-byte loads reach operands: 16-bit weights [outs, K] as they are, K and strides multiples of 8
+// elements, addresses of 16 bytes. When it pays is choice.h's business.
+bool suits_rows(Tensor in, const Weight& weight);
+
+// Independent products of equal row count in one launch; any out width, f32 or activation type.
+void linear_rows(const Queue&, ProductList);
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,48 @@
+// Warp specialisation of a block of a product on compute capability 9.0: a producer warp has TMA (the tensor
+// memory accelerator) bring operands into a ring of stages in shared memory, consumer warp groups multiply
+// them (wgmma), and neither waits for the other before the ring is full or empty (mbarriers).
+#pragma once
+
+#include "gpu/products/sm90/ptx.h"
+
+namespace fulmar::gpu {
+
+constexpr int kRingStep = 64;  // inputs of a stage: 128 bytes, what TMA swizzles over
+constexpr int kGroups = 2;     // warp groups that multiply
+constexpr int kGroupThreads = 4 * kWarp;
+// Registers are shared out anew among warp groups (setmaxnreg), so that a whole one is the producer's.
+constexpr int kRingThreads = (kGroups + 1) * kGroupThreads;
+constexpr int kBringRegisters = 40, kMultiplyRegisters = 232;
+
+// Shape: kStages, kStageBytes, and kFirstBytes of a stage's first operand.
+template <class Shape>
+struct Ring {
+  unsigned char* stages;
+  uint64_t *full, *empty;  // [kStages] each
+  int place = 0;
+  uint32_t phase = 0;  // its parity
+  __device__ __forceinline__ unsigned char* first() const { return stages + place * Shape::kStageBytes; }
+  __device__ __forceinline__ unsigned char* second() const { return first() + Shape::kFirstBytes; }
+  __device__ __forceinline__ void next() {
+    if (++place == Shape::kStages) place = 0, phase ^= 1;
+  }
+};
+
+// One thread, before the block or the cluster meets; `leaving`: arrivals that empty a stage.
+template <class Shape>
+__device__ __forceinline__ void prepare_ring(const Ring<Shape>& ring, uint32_t leaving) {
+#pragma unroll
+  for (int i = 0; i < Shape::kStages; i++) {
+    mbarrier_init(&ring.full[i], 1);
+    mbarrier_init(&ring.empty[i], leaving);
+  }
+  mbarrier_publish();
+}
+
+// Swizzling counts from multiples of this.
+constexpr size_t kRingAlignment = 1024;
+__device__ __forceinline__ unsigned char* align_ring(unsigned char* shared) {
+  return shared + (kRingAlignment - shared_address(shared) % kRingAlignment) % kRingAlignment;
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,14 @@
+// Descriptions of matrices for TMA (tensor maps).
+#pragma once
+
+#include <cuda.h>
+
+#include "tensor/tensor.h"
+
+namespace fulmar::gpu {
+
+// Boxes of `rows` rows by 64 columns of a [matrix.rows, matrix.cols] f16 or bf16 matrix, swizzled over 128
+// bytes; what lies outside comes as zeros. data is a multiple of 16, stride of 8 elements.
+CUtensorMap tensor_map(const Tensor& matrix, int rows);
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,28 @@
+// Products of some ten to a hundred rows in one launch on every GPU from compute capability 8.0 on: split-K
+// over tiles of outputs, so that small matrices fill the GPU, too (tiles.cu).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/device/device.h"
+#include "gpu/products/product.h"
+
+namespace fulmar::gpu {
+
+struct TilePlan {
+  int64_t tiles = 0;         // of outputs and rows, all products together
+  int64_t slices = 1;        // of the inputs (split-K)
+  int64_t steps = 0;         // of a slice
+  size_t partial_bytes = 0;  // of the slices' f32 sums
+};
+
+// For products of equal row count and input width.
+TilePlan plan_tiles(ProductList, int multiprocessors);
+
+// Products of equal row count and input width, operands as suits_rows wants them, outputs in the activation
+// type and a multiple of 4 wide. partial: plan.partial_bytes; counters: zeroed once, [plan.tiles], zero again
+// afterwards.
+void linear_tiles(const Queue&, ProductList, const TilePlan&, float* partial, uint32_t* counters);
+
+}  // namespace fulmar::gpu

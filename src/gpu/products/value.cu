@@ -1,0 +1,246 @@
+// The down-projection behind relu² for few rows: inputs that are zero in all rows are skipped, and with them
+// their part of the weight, which is stored transposed [K, out]. A block takes 128 outputs and one slice of
+// the inputs (split-K).
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/device/element.h"
+#include "gpu/device/fragment.h"
+#include "gpu/device/ptx.h"
+#include "gpu/products/split_k.h"
+#include "gpu/products/value.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kValueThreads = 256;
+constexpr int kValueWarps = kValueThreads / kWarp;
+constexpr int kWarpOut = 64;  // outputs of a warp, 8 per lane group
+constexpr int kValueShares =
+    kValueWarps * kWarpOut / kValueOuts;  // warps that share the inputs of one output range
+constexpr int kValueStep = 16;            // kept inputs of one matrix instruction
+constexpr int kLeastSlice = 512, kMostSlice = 2048;
+constexpr size_t kMostShared = 96 * 1024;
+
+template <class T>
+struct ValueArguments {
+  Rows<const T> in;
+  const T* weight;  // [K, out]
+  Rows<T> out;
+  float* partial;  // [slices, rows, out]
+  uint32_t* counters;
+  int rows, k, outs, slice, slices;
+};
+
+// Finds the slice's inputs that are not zero everywhere: their places go to kept[], their values to
+// values[row][], padded with zeros to a multiple of kValueStep. Returns how many there are, padding included.
+template <class T, int kTiles>
+__device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept, T* values, int stride) {
+  __shared__ int warp_total[kValueWarps];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int words = a.slice / kValueThreads / 2;  // pairs of neighbours per thread: 1, 2 or 4
+  const int each = 2 * words, own = threadIdx.x * each;
+  uint32_t mask = 0;
+#pragma unroll 4
+  for (int row = 0; row < a.rows; row++) {
+    const auto* pairs = reinterpret_cast<const uint32_t*>(a.in[row] + first + own);
+#pragma unroll
+    for (int i = 0; i < kMostSlice / kValueThreads / 2; i++) {
+      if (i >= words) break;
+      const Float2 pair = load2(reinterpret_cast<const T*>(pairs + i));
+      mask |= (pair.x[0] != 0.0f ? 1u : 0u) << 2 * i | (pair.x[1] != 0.0f ? 2u : 0u) << 2 * i;
+    }
+  }
+  const int mine = __popc(mask);
+  int before = mine;  // inclusive sum over the warp
+#pragma unroll
+  for (int offset = 1; offset < kWarp; offset *= 2) {
+    const int lower = __shfl_up_sync(kFullWarp, before, offset);
+    if (lane >= offset) before += lower;
+  }
+  if (lane == kWarp - 1) warp_total[warp] = before;
+  __syncthreads();
+  int total = 0, at = before - mine;
+#pragma unroll
+  for (int w = 0; w < kValueWarps; w++) {
+    if (w < warp) at += warp_total[w];
+    total += warp_total[w];
+  }
+  for (int i = 0; i < each; i++) {
+    if ((mask >> i & 1) == 0) continue;
+    kept[at] = static_cast<uint16_t>(own + i);
+    for (int row = 0; row < a.rows; row++) values[row * stride + at] = a.in[row][first + own + i];
+    at++;
+  }
+  const int padded = (total + kValueStep - 1) / kValueStep * kValueStep;
+  for (int i = total + threadIdx.x; i < padded; i += kValueThreads) {
+    kept[i] = 0;
+    for (int row = 0; row < a.rows; row++) values[row * stride + i] = from_float<T>(0.0f);
+  }
+  // Rows up to the accumulators' size are read, too.
+  for (int i = threadIdx.x; i < (kTiles * 8 - a.rows) * padded; i += kValueThreads) {
+    values[(a.rows + i / padded) * stride + i % padded] = from_float<T>(0.0f);
+  }
+  __syncthreads();
+  return padded;
+}
+
+// The warp's steps: lane 4g+q brings eight outputs from g*8 on of four kept inputs, which are then paired up.
+// Accumulator [j][t]: outputs g*8 + 2j and g*8 + 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q
+// + 1.
+template <class T, int kTiles>
+__device__ void multiply_kept(const T* weight, int outs, const uint16_t* kept, const T* values, int stride,
+                              int steps, int share, float (&sum)[4][kTiles][4]) {
+  const int g = fragment_group(), q = fragment_place();
+  constexpr int kStepsAhead = kTiles <= 2 ? 3 : 2;  // on their way from memory; more would spill registers
+  uint4 w[kStepsAhead][4];
+  const auto fetch = [&](uint4(&to)[4], int step) {
+    if (step >= steps) return;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int64_t row = kept[step * kValueStep + 4 * q + i];
+      to[i] = __ldcs(reinterpret_cast<const uint4*>(weight + row * outs + g * 8));
+    }
+  };
+#pragma unroll
+  for (int ahead = 0; ahead < kStepsAhead; ahead++) fetch(w[ahead], share + ahead * kValueShares);
+  for (int base = share; base < steps; base += kStepsAhead * kValueShares) {
+#pragma unroll
+    for (int ahead = 0; ahead < kStepsAhead; ahead++) {
+      const int step = base + ahead * kValueShares;
+      if (step < steps) {
+        uint2 x[kTiles];
+#pragma unroll
+        for (int t = 0; t < kTiles; t++) {
+          x[t] = *reinterpret_cast<const uint2*>(values + (t * 8 + g) * stride + step * kValueStep + 4 * q);
+        }
+        const uint4(&from)[4] = w[ahead];
+        const uint32_t word[4][4] = {{from[0].x, from[0].y, from[0].z, from[0].w},
+                                     {from[1].x, from[1].y, from[1].z, from[1].w},
+                                     {from[2].x, from[2].y, from[2].z, from[2].w},
+                                     {from[3].x, from[3].y, from[3].z, from[3].w}};
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          const uint32_t a0 = __byte_perm(word[0][j], word[1][j], 0x5410);
+          const uint32_t a1 = __byte_perm(word[0][j], word[1][j], 0x7632);
+          const uint32_t a2 = __byte_perm(word[2][j], word[3][j], 0x5410);
+          const uint32_t a3 = __byte_perm(word[2][j], word[3][j], 0x7632);
+#pragma unroll
+          for (int t = 0; t < kTiles; t++) mma<T>(sum[j][t], a0, a1, a2, a3, x[t].x, x[t].y);
+        }
+        fetch(w[ahead], step + kStepsAhead * kValueShares);
+      }
+    }
+  }
+}
+
+template <class T, int kTiles>
+__global__ void __launch_bounds__(kValueThreads, 2)
+    linear_value_kernel(const __grid_constant__ ValueArguments<T> a) {
+  constexpr int kPartStride = kValueOuts + 4;
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int stride = a.slice + 8;  // spreads the rows over the banks
+  auto* kept = reinterpret_cast<uint16_t*>(shared);
+  auto* values = reinterpret_cast<T*>(shared + kMostSlice * sizeof(uint16_t));
+  const int warp = threadIdx.x / kWarp;
+  const int half = warp % 2, share = warp / 2;
+  const int first_out = blockIdx.x * kValueOuts, slice = blockIdx.y, first = slice * a.slice;
+  pdl_launch_next();
+  pdl_wait();
+  const int count = keep_inputs<T, kTiles>(a, first, kept, values, stride);
+
+  const T* slice_weight = a.weight + static_cast<int64_t>(first) * a.outs + first_out;
+  float sum[4][kTiles][4] = {};
+  multiply_kept<T, kTiles>(slice_weight + half * kWarpOut, a.outs, kept, values, stride, count / kValueStep,
+                           share, sum);
+  __syncthreads();  // the values' place is taken over by the warps' parts
+
+  auto* part = reinterpret_cast<float*>(shared);  // [kValueShares, rows, kValueOuts]
+  const int g = fragment_group(), q = fragment_place();
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+#pragma unroll
+    for (int t = 0; t < kTiles; t++) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int row = t * 8 + Accumulator::column(q, i), out = half * kWarpOut + g * 8 + 2 * j + i / 2;
+        part[(share * kTiles * 8 + row) * kPartStride + out] = sum[j][t][i];
+      }
+    }
+  }
+  __syncthreads();
+  float* own = a.partial + static_cast<int64_t>(slice) * a.rows * a.outs + first_out;
+  for (int i = threadIdx.x; i < a.rows * kValueOuts; i += kValueThreads) {
+    const int row = i / kValueOuts, out = i % kValueOuts;
+    float total = 0;
+#pragma unroll
+    for (int s = 0; s < kValueShares; s++) total += part[(s * kTiles * 8 + row) * kPartStride + out];
+    own[static_cast<int64_t>(row) * a.outs + out] = total;
+  }
+
+  if (!arrives_last(&a.counters[blockIdx.x], static_cast<uint32_t>(a.slices), [] { __syncthreads(); }))
+    return;
+  for (int i = threadIdx.x; i < a.rows * kValueOuts; i += kValueThreads) {
+    const int row = i / kValueOuts, out = first_out + i % kValueOuts;
+    float total = 0;
+#pragma unroll 8
+    for (int s = 0; s < a.slices; s++) {
+      total += __ldcg(&a.partial[(static_cast<int64_t>(s) * a.rows + row) * a.outs + out]);
+    }
+    a.out[row][out] = from_float<T>(total);
+  }
+}
+
+template <class T, int kTiles>
+void linear_value_of(const Queue& queue, const ValuePlan& plan, Tensor in, const Weight& weight, Tensor out,
+                     float* partial, uint32_t* counters) {
+  const size_t values = kMostSlice * sizeof(uint16_t) +
+                        static_cast<size_t>(kTiles * 8) * static_cast<size_t>(plan.slice + 8) * sizeof(T);
+  const size_t parts = static_cast<size_t>(kValueShares * kTiles * 8 * (kValueOuts + 4)) * sizeof(float);
+  const size_t bytes = std::max(values, parts);
+  FULMAR_CHECK(bytes <= kMostShared);
+  allow_shared(linear_value_kernel<T, kTiles>, kMostShared);
+  const ValueArguments<T> arguments{{in.as<const T>(), in.stride},
+                                    static_cast<const T*>(weight.data),
+                                    rows_of<T>(out),
+                                    partial,
+                                    counters,
+                                    static_cast<int>(in.rows),
+                                    static_cast<int>(weight.in),
+                                    static_cast<int>(weight.out),
+                                    static_cast<int>(plan.slice),
+                                    static_cast<int>(plan.slices)};
+  launch(queue, linear_value_kernel<T, kTiles>,
+         dim3(static_cast<unsigned>(weight.out / kValueOuts), static_cast<unsigned>(plan.slices)),
+         dim3(kValueThreads), bytes, arguments);
+}
+
+}  // namespace
+
+bool suits_value(int64_t rows, const Weight& weight) {
+  return weight.plain16() && rows <= kMostValueRows && weight.transposed && weight.out % kValueOuts == 0 &&
+         weight.in % kLeastSlice == 0;
+}
+
+// The longest slices that still give most multiprocessors two blocks, which is as many as run at once.
+ValuePlan plan_value(int64_t rows, int64_t in, int64_t out, int multiprocessors) {
+  ValuePlan plan{kLeastSlice, in / kLeastSlice, 0};
+  for (int64_t slice = kLeastSlice * 2; slice <= kMostSlice && in % slice == 0; slice *= 2) {
+    if (2 * (in / slice) * (out / kValueOuts) < 3 * multiprocessors) break;
+    plan.slice = slice;
+    plan.slices = in / slice;
+  }
+  plan.partial_bytes = static_cast<size_t>(plan.slices * rows * out) * sizeof(float);
+  return plan;
+}
+
+void linear_value(const Queue& queue, const ValuePlan& plan, Tensor in, const Weight& weight, Tensor out,
+                  float* partial, uint32_t* counters) {
+  with_activation(in.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    linear_value_of<T, 1>(queue, plan, in, weight, out, partial, counters);
+  });
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,142 @@
+// Both recurrences token by token. A block of 128 threads owns one head of one sequence: the state stays in
+// registers, read and written once whatever the number of rows. Heads other than 64 channels take a plain
+// kernel that works in memory.
+#include "base/check.h"
+#include "gpu/device/ptx.h"
+#include "gpu/recurrence/recurrence.h"
+#include "gpu/recurrence/wkv_head.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+// Half states of at least so many single rows go through a kernel that has several of them on their way. It
+// wants nearly all shared memory of a multiprocessor, which the products of fewer rows leave to the cache:
+// with these a step is longer by it, presumably for dividing that memory anew twice a layer.
+constexpr int64_t kLeastHalfStates = 9;
+
+template <int kVersion, class T, class S>
+__global__ void __launch_bounds__(kWkvThreads)
+    wkv_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots, T* y,
+               int64_t y_stride, int64_t longest) {
+  __shared__ SpreadToken shared;
+  const int64_t head = blockIdx.x, sequence = blockIdx.y, channel = head * kHeadSize;
+  const int64_t begin = batch.start[sequence], end = batch.start[sequence + 1];
+  pdl_launch_next();
+  if (end - begin > longest) {
+    pdl_wait();  // or the next kernel could start before the one before this has finished
+    return;
+  }
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  S* own = slots[batch.slot[sequence]] + channel * kHeadSize;
+  float state[kRowsPerThread][kKeys];
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) {
+    widen(fetch_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane), state[p]);
+  }
+  pdl_wait();
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t at = t * in.stride + channel;
+    __syncthreads();
+    spread_token<kVersion, S>(fetch_token<kVersion, T>(in, at), in.bonus, channel, shared);
+    __syncthreads();
+    advance<kVersion>(state, shared);
+    __syncthreads();
+    Float2 gate{};
+    if (leaves && threadIdx.x < kWarp) gate = load2(static_cast<const T*>(in.g) + at + 2 * threadIdx.x);
+    write_output<kVersion, T, S>(leave, leaves, gate, channel, shared, y + t * y_stride + channel);
+  }
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) {
+    store_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane, state[p]);
+  }
+}
+
+// Any head size: one thread per value channel, the state in memory.
+template <int kVersion, class T, class S>
+__global__ void wkv_plain_kernel(Batch batch, WkvInputs in, Slots<S> slots, T* y, int64_t y_stride,
+                                 int64_t n) {
+  extern __shared__ float vectors[];  // r, w, k, first, second: [5, n]
+  float *r = vectors, *w = r + n, *k = w + n, *first = k + n, *second = first + n;
+  pdl_launch_next();
+  pdl_wait();
+  const int64_t sequence = blockIdx.y, channel = blockIdx.x * n, i = threadIdx.x;
+  S* row = slots[batch.slot[sequence]] + (channel + i) * n;
+  for (int64_t t = batch.start[sequence]; t < batch.start[sequence + 1]; t++) {
+    const int64_t at = t * in.stride + channel + i;
+    const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at]); };
+    const float u = number(in.u), v = number(in.v);
+    __syncthreads();
+    r[i] = number(in.r);
+    k[i] = number(in.k);
+    w[i] = kVersion == 7 ? expf(log_decay7(u)) : expf(-expf(u));
+    first[i] = kVersion == 7 ? -number(in.kk) : in.bonus[channel + i] * k[i];
+    second[i] = kVersion == 7 ? number(in.kk) * number(in.alpha) : 0.0f;
+    __syncthreads();
+    float removed = 0, out = 0;
+    for (int64_t j = 0; kVersion == 7 && j < n; j++) removed += to_float(row[j]) * first[j];
+    for (int64_t j = 0; j < n; j++) {
+      const float old = to_float(row[j]), moved = old * w[j] + removed * second[j] + v * k[j];
+      out += r[j] * (kVersion == 7 ? moved : old + first[j] * v);
+      row[j] = from_float<S>(moved);
+    }
+    y[t * y_stride + channel + i] = from_float<T>(out);
+  }
+}
+
+template <int kVersion, class T, class S>
+void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
+            StateField wkv, Tensor y, int64_t longest, int multiprocessors, const LeaveWeights& leave,
+            bool leaves) {
+  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
+  const auto slots = slots_of<S>(wkv);
+  if (head_size == kHeadSize) {
+    // f32 states are large enough to keep the memory busy one by one: measured 3 % quicker that way.
+    if (sizeof(S) == 2 && batch.decode_only() && batch.sequences >= kLeastHalfStates) {
+      return wkv_single(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, multiprocessors);
+    }
+    launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kWkvThreads), 0, batch, in, leave, leaves, slots,
+           y.as<T>(), y.stride, longest);
+    return;
+  }
+  FULMAR_CHECK(head_size <= 1024 && !leaves && longest == INT64_MAX);
+  launch(queue, wkv_plain_kernel<kVersion, T, S>, grid, dim3(static_cast<unsigned>(head_size)),
+         static_cast<size_t>(5 * head_size) * sizeof(float), batch, in, slots, y.as<T>(), y.stride,
+         head_size);
+}
+
+template <int kVersion>
+void wkv(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
+         StateField state, Tensor y, int64_t longest, int multiprocessors, const LeaveWeights& leave,
+         bool leaves) {
+  with_activation(y.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    if (state.dtype == DType::f32) {
+      wkv_of<kVersion, T, float>(queue, batch, n_head, head_size, in, state, y, longest, multiprocessors,
+                                 leave, leaves);
+    } else {
+      wkv_of<kVersion, T, Half>(queue, batch, n_head, head_size, in, state, y, longest, multiprocessors,
+                                leave, leaves);
+    }
+  });
+}
+
+}  // namespace
+
+void wkv7(const Queue& queue, const Batch& batch, const TimeMix7& att, const Projected7& p, StateField state,
+          Tensor y, int64_t longest, int multiprocessors, bool leaves) {
+  const WkvInputs in{p.r.data,     p.k.data, p.v.data,   p.u.data, p.kk.data,
+                     p.alpha.data, p.g.data, p.r.stride, nullptr};
+  wkv<7>(queue, batch, att.n_head, att.head_size, in, state, y, longest, multiprocessors, leave_weights(att),
+         leaves);
+}
+
+void wkv6(const Queue& queue, const Batch& batch, const TimeMix6& att, const Projected6& p, StateField state,
+          Tensor y, int64_t longest, int multiprocessors, bool leaves) {
+  const WkvInputs in{p.r.data, p.k.data, p.v.data,   p.u.data,         nullptr,
+                     nullptr,  p.g.data, p.r.stride, att.u.as<float>()};
+  wkv<6>(queue, batch, att.n_head, att.head_size, in, state, y, longest, multiprocessors, leave_weights(att),
+         leaves);
+}
+
+}  // namespace fulmar::gpu

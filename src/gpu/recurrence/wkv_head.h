@@ -1,0 +1,177 @@
+// One token of either recurrence on one head of 64 channels, by a block of 128 threads that hold the state in
+// registers; shared by the kernels that differ in where states and tokens come from.
+#pragma once
+
+#include "gpu/device/element.h"
+#include "gpu/math/finish7.h"
+#include "gpu/math/head_math.h"
+#include "gpu/recurrence/recurrence.h"
+
+namespace fulmar::gpu {
+
+constexpr int kWkvThreads = 128;
+constexpr int kLanesPerRow = 8;                  // threads that share a value channel's row of the state
+constexpr int kKeys = kHeadSize / kLanesPerRow;  // key channels per thread
+constexpr int kRowGroups = kWkvThreads / kLanesPerRow;
+constexpr int kRowsPerThread = kHeadSize / kRowGroups;
+
+struct WkvInputs {
+  const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk and alpha for RWKV-7 only
+  int64_t stride;
+  const float* bonus;  // [C], RWKV-6 only
+};
+
+// wkv_single.cu: every sequence has one row, states are half, heads have 64 channels; version 6 or 7.
+void wkv_single(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
+                const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int multiprocessors);
+
+// Vectors over the key channels lie in shared memory by halves: first four channels of every lane, then the
+// four others, so that lanes meet in no bank.
+constexpr int place_of(int lane, int half) { return 4 * lane + 32 * half; }
+
+// Where channel c is there. A lane's halves are neighbours in a row of half states, since it takes 16 bytes.
+template <class S>
+__device__ constexpr int place_of_channel(int c) {
+  return sizeof(S) == 4 ? c : place_of(c / 8, c / 4 % 2) + c % 4;
+}
+
+// A thread's part of one state row as it lies in memory.
+template <class S>
+struct StateRow {
+  uint4 v[kKeys * sizeof(S) / sizeof(uint4)];
+};
+__device__ inline StateRow<float> fetch_state_row(const float* row, int lane) {
+  return {{__ldcs(reinterpret_cast<const uint4*>(row + 4 * lane)),
+           __ldcs(reinterpret_cast<const uint4*>(row + 32 + 4 * lane))}};
+}
+__device__ inline StateRow<Half> fetch_state_row(const Half* row, int lane) {
+  return {{__ldcs(reinterpret_cast<const uint4*>(row + 8 * lane))}};
+}
+template <class S>
+__device__ void widen(const StateRow<S>& row, float (&s)[kKeys]) {
+  S e[kKeys];
+  memcpy(e, &row, sizeof(e));
+#pragma unroll
+  for (int i = 0; i < kKeys; i++) s[i] = to_float(e[i]);
+}
+__device__ inline void store_state_row(float* row, int lane, const float (&s)[kKeys]) {
+  __stcs(reinterpret_cast<float4*>(row + 4 * lane), make_float4(s[0], s[1], s[2], s[3]));
+  __stcs(reinterpret_cast<float4*>(row + 32 + 4 * lane), make_float4(s[4], s[5], s[6], s[7]));
+}
+__device__ inline uint4 pack_state_row(const float (&s)[kKeys]) {
+  return make_uint4(pack_floats<Half>(s[0], s[1]), pack_floats<Half>(s[2], s[3]),
+                    pack_floats<Half>(s[4], s[5]), pack_floats<Half>(s[6], s[7]));
+}
+__device__ inline void store_state_row(Half* row, int lane, const float (&s)[kKeys]) {
+  __stcs(reinterpret_cast<uint4*>(row + 8 * lane), pack_state_row(s));
+}
+
+// Sums of four rows over the eight lanes that share them: lane l gets that of row l / 2. Lanes give away half
+// of their rows in each of two steps, which takes a third of the exchanges of four separate sums.
+static_assert(kRowsPerThread == 4 && kLanesPerRow == 8);
+__device__ __forceinline__ float row_sums(const float (&x)[kRowsPerThread], int lane) {
+  const bool upper = (lane & 4) != 0, odd = (lane & 2) != 0;
+  const float a = (upper ? x[2] : x[0]) + __shfl_xor_sync(kFullWarp, upper ? x[0] : x[2], 4);
+  const float b = (upper ? x[3] : x[1]) + __shfl_xor_sync(kFullWarp, upper ? x[1] : x[3], 4);
+  const float sum = (odd ? b : a) + __shfl_xor_sync(kFullWarp, odd ? a : b, 2);
+  return sum + __shfl_xor_sync(kFullWarp, sum, 1);
+}
+
+// The vectors of one token that all threads need, in f32. For RWKV-7: first = -kk, second = kk * alpha; for
+// RWKV-6 first = bonus * k.
+struct alignas(16) SpreadToken {
+  float r[kHeadSize], w[kHeadSize], k[kHeadSize], v[kHeadSize], first[kHeadSize], second[kHeadSize],
+      y[kHeadSize];
+};
+
+// One thread's numbers of a token: r, u, k of one channel, or v, kk, alpha.
+struct TokenPart {
+  float x[3];
+};
+template <int kVersion, class T>
+__device__ TokenPart fetch_token(const WkvInputs& in, int64_t at) {
+  const int c = threadIdx.x % kHeadSize;
+  const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at + c]); };
+  if (threadIdx.x < kHeadSize) return {{number(in.r), number(in.u), number(in.k)}};
+  if (kVersion == 7) return {{number(in.v), number(in.kk), number(in.alpha)}};
+  return {{number(in.v), 0.0f, 0.0f}};
+}
+template <int kVersion, class S>
+__device__ void spread_token(const TokenPart& part, const float* bonus, int64_t channel,
+                             SpreadToken& shared) {
+  const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
+  if (threadIdx.x < kHeadSize) {
+    const float u = part.x[1];
+    shared.r[at] = part.x[0];
+    shared.w[at] = kVersion == 7 ? __expf(log_decay7(u)) : __expf(-__expf(u));
+    shared.k[at] = part.x[2];
+    if (kVersion == 6) shared.first[at] = bonus[channel + c] * part.x[2];
+  } else {
+    shared.v[c] = part.x[0];
+    if (kVersion == 7) {
+      shared.first[at] = -part.x[1];
+      shared.second[at] = part.x[1] * part.x[2];
+    }
+  }
+}
+
+// The vectors are read from shared memory where they are used: registers are for the state, and few of them
+// let more blocks have their states on the way.
+template <int kVersion>
+__device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared) {
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  const Float4 v = load4(shared.v + group * kRowsPerThread);
+  float removed[kRowsPerThread] = {}, out[kRowsPerThread] = {};
+  if (kVersion == 7) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const Float4 first = load4(shared.first + place_of(lane, half));
+#pragma unroll
+      for (int p = 0; p < kRowsPerThread; p++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) removed[p] += state[p][4 * half + e] * first.x[e];
+      }
+    }
+    const float sum = row_sums(removed, lane);
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) {
+      removed[p] = __shfl_sync(kFullWarp, sum, 2 * p, kLanesPerRow);
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int j = place_of(lane, half);
+    const Float4 r = load4(shared.r + j), w = load4(shared.w + j), k = load4(shared.k + j);
+    const Float4 other = kVersion == 7 ? load4(shared.second + j) : load4(shared.first + j);
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        float& cell = state[p][4 * half + e];
+        if (kVersion == 6) out[p] += r.x[e] * (cell + other.x[e] * v.x[p]);
+        cell = cell * w.x[e] + v.x[p] * k.x[e] + (kVersion == 7 ? removed[p] * other.x[e] : 0.0f);
+        if (kVersion == 7) out[p] += r.x[e] * cell;
+      }
+    }
+  }
+  const float sum = row_sums(out, lane);
+  if (lane % 2 == 0) shared.y[group * kRowsPerThread + lane / 2] = sum;
+}
+
+template <int kVersion, class T, class S>
+__device__ void write_output(const LeaveWeights& leave, bool leaves, const Float2& gate, int64_t channel,
+                             const SpreadToken& shared, T* y) {
+  if (threadIdx.x >= kWarp) return;
+  const int c = 2 * threadIdx.x;
+  Float2 out = load2(shared.y + c);
+  if (leaves) {
+    const Float2 rounded = {{to_float(from_float<T>(out.x[0])), to_float(from_float<T>(out.x[1]))}};
+    const int at = place_of_channel<S>(c);
+    out = kVersion == 6 ? leave_head(rounded, gate, leave, channel + c)
+                        : leave_head(rounded, load2(shared.r + at), load2(shared.k + at), load2(shared.v + c),
+                                     gate, leave, channel + c);
+  }
+  store2(y + c, out.x[0], out.x[1]);
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,106 @@
+// A lone row through a block of RWKV-7: kernels of its own that keep what f32 has between them and add to the
+// residual stream at once.
+#include "gpu/gpu_ops.h"
+#include "gpu/stages/lone_row.h"
+
+namespace fulmar {
+
+using gpu::Epilogue;
+using gpu::Pair;
+using gpu::RowMix;
+using gpu::RowProduct;
+
+Pair GpuOps::take_pair(Scratch& scratch, int64_t cols) {
+  return {scratch.take(1, cols), scratch.take(1, cols)};
+}
+
+bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const {
+  for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
+    if (path == &att.v && first_block) continue;
+    if (!gpu::suits_row(path->first)) return false;
+  }
+  return gpu::suits_row(att.receptance) && gpu::suits_row(att.key) && gpu::suits_row(att.value) &&
+         gpu::suits_row(att.output) && gpu::suits_attend_row7(att, first_block) && !ffn.deep_embed &&
+         gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) > 0;
+}
+
+Tensor GpuOps::block7(const Batch& batch, const Embedding& embedding, const Block7& block, Tensor x,
+                      Tensor pending, const Block7Work& work, const Block7State& state) {
+  const auto& [att, ffn, first_block] = block;
+  if (batch.rows != 1 || !pending.empty() || work.v_first_wide.empty() ||
+      !suits_row7(att, ffn, first_block)) {
+    return Ops::block7(batch, embedding, block, x, pending, work, state);
+  }
+  time_mix_row7(batch, att, first_block, x, work, state);
+  channel_mix_row7(batch, ffn, x, state.ffn_shift);
+  return {};
+}
+
+void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
+                           const Block7Work& work, const Block7State& state) {
+  Scratch scratch(*this);
+  const auto wide = [&] { return scratch.take(1, x.cols, DType::f32); };
+  const gpu::RowValues7 values{wide(), wide(), wide(), work.v_first_wide, work.v_first};
+  const auto low = [&](const LowRank& path) { return take_pair(scratch, path.first.out); };
+  const gpu::LowPairs7 lows{low(att.w), low(att.a), first_block ? Pair{} : low(att.v), low(att.g)};
+  constexpr int kMixes = 6, kMixOf[] = {0, 2, 3, 5, 1, 4, 3};  // of r w k v a g
+  RowProduct list[] = {{{}, att.receptance, {values.r, {}}},
+                       {{}, att.key, {values.k, {}}},
+                       {{}, att.value, {values.v, {}}},
+                       {{}, att.g.first, lows.g, Epilogue::sigmoid},
+                       {{}, att.w.first, lows.w, Epilogue::tanh},
+                       {{}, att.a.first, lows.a},
+                       {{}, att.v.first, lows.v}};
+  for (size_t i = 0; i < std::size(list); i++) list[i].mix = att.mix.row<float>(kMixOf[i]);
+  const std::span products(list, std::size(list) - (first_block ? 1 : 0));
+  gpu::RowNorm norm;
+  if (products_->makes_inputs(products)) {
+    norm = {&att.ln1, x, state.att_shift, batch.slot, wide()};
+  } else {
+    RowMix mixes[kMixes];
+    for (int i = 0; i < kMixes; i++) mixes[i] = {att.mix.row<float>(i), take_pair(scratch, x.cols)};
+    for (size_t i = 0; i < std::size(list); i++) list[i].in = mixes[kMixOf[i]].out;
+    gpu::enter_row(
+        queue_, batch, att.ln1, x, state.att_shift, mixes,
+        gpu::prefetch_of({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
+                         gpu::kPrefetchSquare));
+  }
+  products_->run_row(products, norm);
+
+  const Pair y = take_pair(scratch, x.cols);
+  gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
+                   gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare), norm);
+  const RowProduct output[] = {{y, att.output, {x, {}}, Epilogue::none, true}};
+  products_->run_row(output);
+}
+
+void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift) {
+  Scratch scratch(*this);
+  gpu::FfnRow row{{}, ffn.key, ffn.value, {}, {}, ffn.mix.as<float>()};
+  if (x.cols <= gpu::kMostMadeCols) {
+    row.norm = {&ffn.ln2, x, ffn_shift, batch.slot, scratch.take(1, x.cols, DType::f32)};
+  } else {
+    row.in = take_pair(scratch, x.cols);
+    const RowMix mix{row.mix, row.in};
+    gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1},
+                   gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey));
+  }
+  const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors);
+  const Tensor parts = scratch.take(count, x.cols, DType::f32);
+  gpu::ffn_row(queue_, row, parts);
+  gpu::sum_parts(queue_, parts, x, {}, row.norm);
+}
+
+void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
+                      Tensor logits) {
+  if (batch.rows != 1 || !pending.empty() || !gpu::suits_row(head.matrix)) {
+    return Ops::read_out(batch, head, x, pending, hidden, logits);
+  }
+  Scratch scratch(*this);
+  const RowMix normed{nullptr, {hidden, scratch.take(1, x.cols)}};
+  gpu::enter_row(queue_, batch, head.ln_out, x, {}, {&normed, 1});
+  const RowProduct product[] = {{normed.out, head.matrix, {logits, {}}}};
+  products_->run_row(product);
+}
+
+}  // namespace fulmar

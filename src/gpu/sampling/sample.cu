@@ -1,0 +1,375 @@
+// Draws tokens on the device by the rules of ops/sampling.h. A row is surveyed in slices first, a block each:
+// adjusted, its likeliest id found, its mass summed up. Then a block per row draws: from the slice that the
+// mass leads to, or where top_p or top_k cuts, from the likeliest ids, found digit by digit.
+#include "gpu/device/ptx.h"
+#include "gpu/sampling/sample_select.h"
+#include "ops/philox.h"
+#include "ops/sampling.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kDrawThreads = kBins, kSurveyThreads = kSampleGroups * kWarp;
+constexpr int kDrawWarps = kDrawThreads / kWarp;
+constexpr float kSmallestExponential = 6.2e-5f;  // as in ops/sampling.cpp
+
+struct DrawShared {
+  double slice_sum[kSampleSlices];
+  double warp_sum[kDrawWarps];
+  Best warp_best[kDrawWarps];
+  float group_best[kSampleSlices * kSampleGroups], least;
+  int chosen;
+  int reached, alive;  // of the threads: the first where a mass is reached, the last that has any
+  SelectMemory select;
+  LikelyTokens list;
+};
+
+// Ids of a slice; a multiple of four, so that slices begin where four values can be read at once.
+__device__ int slice_length(int vocab) {
+  constexpr int kGrain = 4 * kSampleSlices;
+  return (vocab + kGrain - 1) / kGrain * 4;
+}
+
+__device__ double draw_unit(const SampleJob& job) {
+  const PhiloxBlock random = philox(job.seed, job.position);
+  const uint64_t bits = (static_cast<uint64_t>(random.x[0]) << 20) ^ (random.x[1] >> 12);
+  return (static_cast<double>(bits) + 0.5) * 0x1p-52;
+}
+
+__device__ double warp_total(double sum) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+  return sum;
+}
+
+// Along x of the grid the slices, along y the jobs. Sums are of weights relative to the slice's best, where
+// the draw goes by weights.
+__global__ void __launch_bounds__(kSurveyThreads)
+    survey_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
+                  float* work, SampleSlice* slices) {
+  __shared__ Best warp_best[kSurveyThreads / kWarp];
+  __shared__ double warp_sum[kSurveyThreads / kWarp];
+  pdl_launch_next();
+  pdl_wait();
+  const SampleJob job = jobs[blockIdx.y];
+  const int begin = min(vocab, static_cast<int>(blockIdx.x) * slice_length(vocab));
+  const int end = min(vocab, begin + slice_length(vocab));
+  logits += job.logits_row * stride;
+  work += static_cast<int64_t>(blockIdx.y) * vocab;
+  const Values values = values_of(job, logits, work);
+  if (!values.raw) adjust(job, lists, logits, work, begin, end);
+  const Best best = find_best(values, begin, end, {INFINITY, -1}, warp_best);
+  const Weights weights{values, best.value, job.inverse_temperature, nullptr};
+  const bool weighed = job.logprob || !(job.greedy || job.noise);
+  double sum = 0;
+  each_value(values, begin, weighed ? end : begin, threadIdx.x, kSurveyThreads, kDropped,
+             [&](int, float x) { sum += weights.of(x); });
+  sum = warp_total(sum);
+  SampleSlice& slice = slices[blockIdx.y * kSampleSlices + blockIdx.x];
+  if (threadIdx.x % kWarp == 0) {
+    const int warp = threadIdx.x / kWarp;
+    warp_sum[warp] = sum;
+    slice.group_best[warp] = warp_best[warp].value;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int w = 1; w < kSurveyThreads / kWarp; w++) sum += warp_sum[w];
+  slice.best = best.value, slice.best_id = best.id, slice.sum = sum;
+}
+
+// The row's best; shared.slice_sum becomes what each slice weighs relative to it.
+__device__ Best combine(const SampleJob& job, const SampleSlice* slices, DrawShared& shared) {
+  Best best;
+  for (int s = 0; s < kSampleSlices; s++) best.take({slices[s].best, slices[s].best_id});
+  if (threadIdx.x < kSampleSlices) {
+    const SampleSlice slice = slices[threadIdx.x];
+    const double below = static_cast<double>(slice.best - best.value) * job.inverse_temperature;
+    shared.slice_sum[threadIdx.x] = slice.best == kDropped ? 0.0 : slice.sum * exp(below);
+  }
+  __syncthreads();
+  return best;
+}
+
+__device__ double total_of(const DrawShared& shared) {
+  double total = 0;
+  for (int s = 0; s < kSampleSlices; s++) total += shared.slice_sum[s];
+  return total;
+}
+
+// Drops weights below min_p and raises the others, into `kept`; shared.slice_sum becomes that of what is
+// kept.
+__device__ void keep_likely(const Weights& weights, float* kept, int vocab, const SampleJob& job,
+                            DrawShared& shared) {
+  static_assert(kDrawWarps == kSampleSlices);
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = slice_length(vocab);
+  double sum = 0;
+  for (int i = warp * each + lane; i < min(vocab, (warp + 1) * each); i += kWarp) {
+    float weight = weights[i];
+    if (weight < job.min_p) weight = 0.0f;
+    if (weight > 0) weight = Measure{job.power}.raise(weight);
+    kept[i] = weight;
+    sum += weight;
+  }
+  sum = warp_total(sum);
+  __syncthreads();
+  if (lane == 0) shared.slice_sum[warp] = sum;
+  __syncthreads();
+}
+
+// The id of [begin, end) at `remaining` of the mass there, ids in order.
+__device__ void draw_within(const Weights& weights, int begin, int end, double remaining,
+                            DrawShared& shared) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp,
+            each = (end - begin + kDrawThreads - 1) / kDrawThreads;
+  const int first = min(begin + static_cast<int>(threadIdx.x) * each, end), last = min(first + each, end);
+  double sum = 0;
+  for (int i = first; i < last; i++) sum += weights[i];
+  double through = sum;
+#pragma unroll
+  for (int offset = 1; offset < kWarp; offset *= 2) {
+    const double other = __shfl_up_sync(kFullWarp, through, offset);
+    if (lane >= offset) through += other;
+  }
+  if (lane == kWarp - 1) shared.warp_sum[warp] = through;
+  if (threadIdx.x == 0) shared.reached = kDrawThreads, shared.alive = 0;
+  __syncthreads();
+  for (int w = 0; w < warp; w++) through += shared.warp_sum[w];
+  if (sum > 0) atomicMax(&shared.alive, static_cast<int>(threadIdx.x));
+  if (sum > 0 && through > remaining) atomicMin(&shared.reached, static_cast<int>(threadIdx.x));
+  __syncthreads();
+  // Where rounding leaves a little over it is the last one that weighs anything.
+  const int owner = shared.reached < kDrawThreads ? shared.reached : shared.alive;
+  if (threadIdx.x != owner) return;
+  shared.chosen = first;
+  remaining -= through - sum;
+  for (int i = first; i < last; i++) {
+    const float weight = weights[i];
+    if (weight <= 0) continue;
+    shared.chosen = i;
+    if (remaining < weight) break;
+    remaining -= weight;
+  }
+}
+
+// The id at `remaining` of the whole mass, ids in order.
+__device__ void draw_uncut(const Weights& weights, int vocab, double remaining, DrawShared& shared) {
+  int slice = 0;
+  while (slice + 1 < kSampleSlices && remaining >= shared.slice_sum[slice])
+    remaining -= shared.slice_sum[slice++];
+  while (slice > 0 && shared.slice_sum[slice] <= 0) slice--;
+  const int begin = min(vocab, slice * slice_length(vocab));
+  draw_within(weights, begin, min(vocab, begin + slice_length(vocab)), remaining, shared);
+}
+
+// What top_k ids weigh or more, seen from the survey: so many of its groups have a best id that does. 0 where
+// there are fewer groups.
+__device__ float least_by_count(const SampleJob& job, const Weights& weights, const SampleSlice* slices,
+                                DrawShared& shared) {
+  constexpr int kGroups = kSampleSlices * kSampleGroups, kEach = kDrawThreads / kGroups;
+  if (job.top_k <= 0 || job.top_k > kGroups) return 0.0f;
+  const int thread = static_cast<int>(threadIdx.x), group = thread / kEach;
+  if (thread < kGroups)
+    shared.group_best[thread] = slices[thread / kSampleGroups].group_best[thread % kSampleGroups];
+  __syncthreads();
+  const float mine = shared.group_best[group];
+  int before = 0;
+  for (int other = thread % kEach; other < kGroups; other += kEach) {
+    const float value = shared.group_best[other];
+    before += value > mine || (value == mine && other < group) ? 1 : 0;
+  }
+#pragma unroll
+  for (int offset = 1; offset < kEach; offset *= 2) before += __shfl_xor_sync(kFullWarp, before, offset);
+  if (thread % kEach == 0 && before == job.top_k - 1) shared.least = weights.of(mine);
+  __syncthreads();
+  return shared.least;
+}
+
+// What a limit keeps of a row.
+struct Cut {
+  bool binds;
+  Place place;   // of the ids at the limit
+  double share;  // that each of them keeps of what it weighs
+};
+
+// Step 3. Narrows `from` down to what the limits can keep, listed where it is not too much.
+__device__ Cut cut(const SampleJob& job, double total, Candidates& from, SelectMemory& shared) {
+  const bool counted = job.top_k > 0 && job.top_k < from.vocab;
+  const double wanted = job.top_p < 1.0f ? job.top_p * total * kMassUnits : kNoMassLimit;
+  const Tally limit{counted ? static_cast<uint32_t>(job.top_k) : kNoCountLimit,
+                    max(static_cast<unsigned long long>(wanted), 1ull)};
+  Place place;
+  if (!list_candidates(from, shared, from.listed)) {
+    if (!select(from, limit, kKeyBits - kDigitBits, {}, shared, place)) return {false, place, 0};
+    if (place.before.count + place.count <= kMostListed) {
+      from.end = (place.prefix + 1) << place.shift;
+      list_candidates(from, shared, from.listed);
+    }
+  }
+  if (!select(from, limit, kIdBits, {}, shared, place)) return {false, place, 0};
+  const double ties = place.count;
+  const float weight = weight_of(key_in(from, place, shared));
+  const double by_mass = (wanted - static_cast<double>(place.before.mass)) / (weight * kMassUnits * ties);
+  const double by_count = (static_cast<double>(limit.count) - place.before.count) / ties;
+  return {true, place, fmin(fmax(fmin(by_mass, by_count), 0.0), 1.0)};
+}
+
+// Step 4 over what the limits have kept, the likeliest first.
+__device__ int draw_cut(const SampleJob& job, Candidates from, const Cut& cut, SelectMemory& shared) {
+  const Measure measure{job.power};
+  Candidates above = from;
+  double tied = 0;  // the mass of the ids at the limit
+  if (cut.binds) {
+    const uint64_t key = key_in(from, cut.place, shared);
+    above.end = key >> kIdBits << kIdBits;
+    const float weight = weight_of(key) * static_cast<float>(cut.share);
+    // Powers are of weights relative to the largest, which is 1 or one of these.
+    tied = (cut.place.before.count > 0 ? measure.raise(weight) : 1.0) * kMassUnits * cut.place.count;
+  }
+  const bool known = cut.binds && job.power == 0;
+  const uint64_t mass = known ? cut.place.before.mass : total_of(above, measure, shared).mass;
+  const double remaining = draw_unit(job) * (static_cast<double>(mass) + tied);
+  Place place = cut.place;
+  Tally limit{kNoCountLimit, kNoMassLimit};
+  if (cut.binds && remaining >= static_cast<double>(mass)) {
+    const double share = (remaining - static_cast<double>(mass)) / tied * place.count;
+    limit.count = place.before.count + min(static_cast<uint32_t>(share), place.count - 1) + 1;
+    select(from, limit, 0, measure, shared, place);
+    return id_of(key_in(from, place, shared));
+  }
+  place = {};
+  limit.mass = min(static_cast<unsigned long long>(remaining) + 1, static_cast<unsigned long long>(mass));
+  select(above, limit, 0, measure, shared, place);
+  return id_of(key_in(above, place, shared));
+}
+
+// Steps 3 and 4 where top_k or top_p cuts.
+__device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, int vocab, double total,
+                                         const SampleSlice* slices, uint64_t* list, DrawShared& shared) {
+  // Ids lighter than this weigh less than what top_p leaves out, all together.
+  const double by_mass = job.top_p < 1.0f ? (1.0 - job.top_p) * total / vocab * 0.999 : 0.0;
+  const float least = fmaxf(static_cast<float>(by_mass), least_by_count(job, weights, slices, shared));
+  Candidates from{weights, vocab, fmaxf(least, job.min_p), list};
+  const Cut kept = cut(job, total, from, shared.select);
+  return draw_cut(job, from, kept, shared.select);
+}
+
+// The largest of z / T plus noise of its own for every id, into z itself.
+__device__ int draw_noisy(const SampleJob& job, float* z, int vocab, DrawShared& shared) {
+  for (int first = 4 * threadIdx.x; first < vocab; first += 4 * kDrawThreads) {
+    const PhiloxBlock random = philox(job.seed, job.position, static_cast<uint64_t>(first / 4 + 1));
+    for (int i = 0; i < 4 && first + i < vocab; i++) {
+      if (z[first + i] == kDropped) continue;
+      const float unit = to_unit(random.x[i]);
+      const float noise = job.noise == static_cast<int32_t>(NoiseKind::gumbel)
+                              ? -logf(fmaxf(-logf(unit), kSmallestExponential))
+                              : unit * job.noise_scale;
+      z[first + i] = z[first + i] * job.inverse_temperature + noise;
+    }
+  }
+  __syncthreads();
+  return find_best({z, false}, 0, vocab, {INFINITY, -1}, shared.warp_best).id;
+}
+
+// The likeliest ids and, until their sum is known, their scaled logits, into shared.list.
+__device__ void list_likeliest(const SampleJob& job, const Values& z, int vocab, DrawShared& shared) {
+  Best best{INFINITY, -1};
+  int listed = 0;
+  for (; listed < job.likeliest; listed++) {
+    best = find_best(z, 0, vocab, best, shared.warp_best);
+    if (best.value == kDropped) break;
+    if (threadIdx.x == 0) shared.list.token[listed] = best.id, shared.list.logprob[listed] = best.value;
+  }
+  if (threadIdx.x == 0) shared.list.count = listed;
+}
+
+// One thread's last words.
+__device__ void answer(const SampleJob& job, const SampleLists& lists, int token, float logprob,
+                       SampleResult& result) {
+  bool stops = false;
+  for (int i = 0; i < job.stop_count; i++) stops = stops || lists.ids[job.stops + i] == token;
+  result = {token, logprob, stops ? 1 : 0};
+}
+
+__global__ void __launch_bounds__(kDrawThreads)
+    sample_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
+                  float* work, const SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  auto* list = reinterpret_cast<uint64_t*>(dynamic);
+  __shared__ DrawShared shared;
+  pdl_launch_next();
+  pdl_wait();
+  const SampleJob job = jobs[blockIdx.x];
+  SampleResult& result = results[blockIdx.x];
+  logits += job.logits_row * stride;
+  work += static_cast<int64_t>(blockIdx.x) * vocab;
+  const Values values = values_of(job, logits, work);
+  slices += blockIdx.x * kSampleSlices;
+  const Best best = combine(job, slices, shared);
+  int token = best.value == kDropped ? 0 : best.id;
+  if (best.value == kDropped || (job.greedy && !job.logprob)) {
+    if (threadIdx.x == 0) answer(job, lists, token, 0.0f, result);
+    if (threadIdx.x == 0 && job.likeliest > 0) likely[blockIdx.x].count = 0;
+    return;
+  }
+  if (job.likeliest > 0) list_likeliest(job, values, vocab, shared);
+  const bool noisy = job.noise != 0 && !job.greedy;
+  if (noisy) {
+    token = draw_noisy(job, work, vocab, shared);
+    if (!job.logprob) {
+      if (threadIdx.x == 0) answer(job, lists, token, 0.0f, result);
+      return;
+    }
+    // The noise has used the working memory up.
+    __syncthreads();
+    adjust(job, lists, logits, work, 0, vocab);
+  }
+  Weights weights{values, best.value, job.inverse_temperature, nullptr};
+  const double total = total_of(shared);
+  const bool limited = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f;
+  if (job.greedy || noisy) {
+    if (threadIdx.x == 0) shared.chosen = token;
+  } else if (!limited) {
+    const bool changed = job.min_p > 0.0f || job.power != 0;
+    if (changed) keep_likely(weights, work, vocab, job, shared);
+    if (changed) weights.kept = work;
+    draw_uncut(weights, vocab, draw_unit(job) * total_of(shared), shared);
+  } else {
+    const int drawn = draw_limited(jobs[blockIdx.x], weights, vocab, total, slices, list, shared);
+    if (threadIdx.x == 0) shared.chosen = drawn;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const int chosen = shared.chosen;
+  float logprob = 0;
+  if (job.logprob) {
+    // Where weights were kept their values are gone, and powers come back from there here.
+    const double scaled = weights.kept != nullptr
+                              ? log(static_cast<double>(weights[chosen])) / (job.power != 0 ? job.power : 1.0)
+                              : (static_cast<double>(values[chosen]) - best.value) * job.inverse_temperature;
+    logprob = static_cast<float>(scaled - log(total));
+  }
+  answer(job, lists, chosen, logprob, result);
+  if (job.likeliest == 0) return;
+  const double log_sum = static_cast<double>(best.value) * job.inverse_temperature + log(total);
+  for (int i = 0; i < shared.list.count; i++) {
+    const double scaled = static_cast<double>(shared.list.logprob[i]) * job.inverse_temperature;
+    shared.list.logprob[i] = static_cast<float>(scaled - log_sum);
+  }
+  likely[blockIdx.x] = shared.list;
+}
+
+}  // namespace
+
+void sample(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists, Tensor logits,
+            float* work, SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
+  constexpr size_t kShared = kMostListed * sizeof(uint64_t);
+  const auto rows = static_cast<unsigned>(count);
+  const auto vocab = static_cast<int>(logits.cols);
+  launch(queue, survey_kernel, dim3(kSampleSlices, rows), dim3(kSurveyThreads), 0, jobs, lists,
+         logits.as<float>(), logits.stride, vocab, work, slices);
+  launch(queue, sample_kernel, dim3(rows), dim3(kDrawThreads), kShared, jobs, lists, logits.as<float>(),
+         logits.stride, vocab, work, slices, results, likely);
+}
+
+}  // namespace fulmar::gpu

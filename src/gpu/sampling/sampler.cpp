@@ -1,0 +1,160 @@
+#include "gpu/sampling/sampler.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "ops/sampling_mode.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+size_t penalised_ids(const SampleRow& row) {
+  return row.memory != nullptr && row.params->penalised() ? row.memory->seen.size() : 0;
+}
+
+// Where the parts of the block lie. Those in front of the slices are copied to the device, where the slices
+// stay; the results are written to the host's block.
+struct Layout {
+  size_t changes, ids, masks, slices, results, likely, end;
+
+  Layout(std::span<const SampleRow> rows, std::span<const size_t> drawn) {
+    size_t changed = 0, listed = 0, words = 0;
+    for (const size_t i : drawn) {
+      const SampleRow& row = rows[i];
+      changed += row.params->logit_bias.size() + penalised_ids(row);
+      listed += row.params->banned.size() + row.banned_here.size() + row.stops.size();
+      words += row.allowed.size();
+    }
+    changes = aligned(drawn.size() * sizeof(SampleJob));
+    ids = changes + aligned(changed * sizeof(SampleChange));
+    masks = ids + aligned(listed * sizeof(int32_t));
+    slices = masks + aligned(words * sizeof(uint64_t));
+    results = slices + aligned(drawn.size() * kSampleSlices * sizeof(SampleSlice));
+    likely = results + aligned(drawn.size() * sizeof(SampleResult));
+    end = likely + drawn.size() * sizeof(LikelyTokens);
+  }
+};
+
+template <class T>
+T* at(const Buffer& block, size_t offset) {
+  return reinterpret_cast<T*>(static_cast<std::byte*>(block.data()) + offset);
+}
+
+// What the jobs of one launch refer to, filled from the front.
+template <class T>
+struct Filled {
+  T* data;
+  int32_t size = 0;
+
+  template <class Many, class Make = std::identity>
+  void append(const Many& many, const Make& make = {}) {
+    std::transform(many.begin(), many.end(), data + size, make);
+    size += static_cast<int32_t>(many.size());
+  }
+};
+struct Lists {
+  Filled<SampleChange> changes;
+  Filled<int32_t> ids;
+  Filled<uint64_t> masks;
+};
+
+SampleJob job_of(const SampleRow& row, Lists& lists) {
+  const SamplingParams& params = *row.params;
+  SampleJob job;
+  job.logits_row = row.logits_row;
+  job.seed = params.seed;
+  job.position = row.position;
+  job.changes = lists.changes.size;
+  lists.changes.append(params.logit_bias, [](const auto& one) {
+    return SampleChange{one.first, one.second};
+  });
+  job.biases = static_cast<int32_t>(params.logit_bias.size());
+  job.penalties = static_cast<int32_t>(penalised_ids(row));
+  if (job.penalties > 0) {
+    lists.changes.append(row.memory->seen, [](const auto& one) {
+      return SampleChange{one.token, -one.penalty};
+    });
+  }
+  job.bans = lists.ids.size;
+  lists.ids.append(params.banned);
+  lists.ids.append(row.banned_here);
+  job.banned = lists.ids.size - job.bans;
+  job.stops = lists.ids.size;
+  job.stop_count = static_cast<int32_t>(row.stops.size());
+  lists.ids.append(row.stops);
+  job.masks = lists.masks.size;
+  job.mask_words = static_cast<int32_t>(row.allowed.size());
+  lists.masks.append(row.allowed);
+  job.top_k = params.top_k;
+  job.top_p = params.top_p;
+  job.min_p = params.min_p;
+  const SamplingMode mode = sampling_mode(params);
+  job.greedy = mode.greedy ? 1 : 0;
+  job.noise = mode.noisy ? static_cast<int32_t>(params.noise) : 0;
+  job.noise_scale = params.noise_scale;
+  job.inverse_temperature = 1.0f / mode.temperature;
+  job.power = mode.power;
+  job.logprob = params.top_logprobs >= 0 ? 1 : 0;
+  job.likeliest = std::max(params.top_logprobs, 0);
+  return job;
+}
+
+SampledToken token_of(const SampleJob& job, const SampleResult& result, const LikelyTokens& likely) {
+  SampledToken token{result.token, result.logprob, {}, result.stops != 0};
+  for (int n = 0; job.likeliest > 0 && n < likely.count; n++) {
+    token.top.push_back({likely.token[n], likely.logprob[n]});
+  }
+  return token;
+}
+
+}  // namespace
+
+bool Sampler::reserve(size_t bytes) {
+  if (bytes <= device_.bytes()) return true;
+  auto device = allocate_device(2 * bytes);
+  auto pinned = allocate_pinned(2 * bytes);
+  if (!device.ok() || !pinned.ok()) return false;
+  device_ = std::move(device).value();
+  pinned_ = std::move(pinned).value();
+  return true;
+}
+
+std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<const SampleRow> rows,
+                                  std::span<SampledToken> out, Tensor work) {
+  std::vector<size_t> drawn, undrawn;
+  for (size_t i = 0; i < rows.size(); i++) {
+    (rows[i].params->top_logprobs > kMostLikeliest ? undrawn : drawn).push_back(i);
+  }
+  const Layout layout(rows, drawn);
+  if (!reserve(layout.end)) {
+    undrawn.insert(undrawn.end(), drawn.begin(), drawn.end());
+    return undrawn;
+  }
+  auto* jobs = at<SampleJob>(pinned_, 0);
+  Lists lists{{at<SampleChange>(pinned_, layout.changes)},
+              {at<int32_t>(pinned_, layout.ids)},
+              {at<uint64_t>(pinned_, layout.masks)}};
+  for (size_t i = 0; i < drawn.size(); i++) jobs[i] = job_of(rows[drawn[i]], lists);
+  FULMAR_GPU(
+      cudaMemcpyAsync(device_.data(), pinned_.data(), layout.slices, cudaMemcpyHostToDevice, queue.stream));
+  auto* results = at<SampleResult>(pinned_, layout.results);
+  auto* likely = at<LikelyTokens>(pinned_, layout.likely);
+  const auto count = static_cast<int64_t>(drawn.size());
+  for (int64_t first = 0; first < count; first += kMostAtOnce) {
+    sample(queue, std::min(kMostAtOnce, count - first), at<SampleJob>(device_, 0) + first,
+           {at<SampleChange>(device_, layout.changes), at<int32_t>(device_, layout.ids),
+            at<uint64_t>(device_, layout.masks)},
+           logits, work.as<float>(), at<SampleSlice>(device_, layout.slices) + first * kSampleSlices,
+           results + first, likely + first);
+  }
+  FULMAR_GPU(cudaStreamSynchronize(queue.stream));
+  for (size_t i = 0; i < drawn.size(); i++) {
+    out[drawn[i]] = token_of(jobs[i], results[i], likely[i]);
+  }
+  return undrawn;
+}
+
+}  // namespace fulmar::gpu

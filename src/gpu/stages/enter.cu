@@ -1,0 +1,359 @@
+// The beginning of each half block: residual add, norm, token shift and all mixes. One kernel where every
+// sequence has one row. Where rows follow one another, a block goes through some of them and keeps the
+// normalised row before; what its first row needs is made by a kernel in front, since x is updated in place.
+#include <algorithm>
+#include <type_traits>
+
+#include "base/check.h"
+#include "gpu/device/element.h"
+#include "gpu/device/prefetch.h"
+#include "gpu/device/ptx.h"
+#include "gpu/math/head_math.h"
+#include "gpu/math/moments.h"
+#include "gpu/stages/enter.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kEnterVector = 4;
+constexpr int kMostMixes = 6;
+constexpr int64_t kMostWideRows = 132;  // of which each has a block as wide as the row
+
+struct MixPointers {
+  int count;
+  const float* mix[kMostMixes];
+  void* out[kMostMixes];
+  int64_t stride;
+};
+
+__device__ __forceinline__ Float4 load_share(const MixPointers& mixes, int m, int64_t c) {
+  return mixes.mix[m] != nullptr ? load4(mixes.mix[m] + c) : Float4{{1.0f, 1.0f, 1.0f, 1.0f}};
+}
+
+template <class T, class Share>
+__device__ void store_mixes(const MixPointers& mixes, int64_t row, int64_t c, const Float4& z,
+                            const Float4& previous, Share share_of) {
+#pragma unroll
+  for (int m = 0; m < kMostMixes; m++) {
+    if (m >= mixes.count) break;
+    const Float4 share = share_of(m);
+    Float4 v;
+#pragma unroll
+    for (int i = 0; i < kEnterVector; i++) v.x[i] = z.x[i] + (previous.x[i] - z.x[i]) * share.x[i];
+    store4(static_cast<T*>(mixes.out[m]) + row * mixes.stride + c, v);
+  }
+}
+
+// Rounded as it would be through memory, so that one row and many give the same bits.
+template <class T>
+__device__ Float4 rounded(const Float4& v) {
+  Float4 out;
+#pragma unroll
+  for (int i = 0; i < kEnterVector; i++) out.x[i] = to_float(from_float<T>(v.x[i]));
+  return out;
+}
+
+template <int kVectors>
+constexpr int kMostThreads = kVectors == 2 ? 512 : 1024;
+
+struct EnterInputs {
+  float* x;
+  int64_t x_stride;
+  const void* pending;  // or null
+  int64_t pending_stride;
+  const float *weight, *bias;
+  int cols;
+};
+
+// v = x + pending, which is stored back.
+template <class T, int kVectors>
+__device__ void absorb(const EnterInputs& in, int64_t r, const Piece<kVectors>& piece,
+                       Float4 (&v)[kVectors]) {
+  float* x = in.x + r * in.x_stride;
+#pragma unroll
+  for (int i = 0; i < kVectors; i++) {
+    if (piece.has(i)) v[i] = load4(x + piece.at(i));
+  }
+  if (in.pending == nullptr) return;
+  const T* pending = static_cast<const T*>(in.pending) + r * in.pending_stride;
+#pragma unroll
+  for (int i = 0; i < kVectors; i++) {
+    if (!piece.has(i)) continue;
+    const Float4 p = load4(pending + piece.at(i));
+#pragma unroll
+    for (int e = 0; e < kEnterVector; e++) v[i].x[e] += p.x[e];
+    store4(x + piece.at(i), v[i]);
+  }
+}
+
+template <class T>
+__device__ Float4 normalised(const Float4& v, const Float4& w, const Float4& b, const MeanAndScale& by) {
+  Float4 z;
+#pragma unroll
+  for (int i = 0; i < kEnterVector; i++) z.x[i] = (v.x[i] - by.mean) * by.scale * w.x[i] + b.x[i];
+  return rounded<T>(z);
+}
+
+// Every row is the only one of its sequence. What does not depend on the kernel in front is fetched before
+// that has finished.
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kMostThreads<kVectors>)
+    enter_single_kernel(Batch batch, EnterInputs in, Slots<float> carry,
+                        const __grid_constant__ MixPointers mixes, Rows<T> z_out,
+                        const __grid_constant__ Prefetch ahead) {
+  if (blockIdx.x >= batch.rows) {
+    pdl_launch_next();
+    prefetch_part(ahead, blockIdx.x - static_cast<unsigned>(batch.rows), kPrefetchBlocks);
+    return;
+  }
+  const int64_t r = blockIdx.x;
+  const Piece<kVectors> piece{in.cols};
+  float* carried = carry[batch.slot[r]];
+  pdl_launch_next();
+  constexpr bool kEarly = kVectors == 1;  // registers for all of it
+  Float4 v[kVectors], weight, bias, previous[kVectors];
+#pragma unroll
+  for (int i = 0; i < kVectors; i++) {
+    if (!piece.has(i)) continue;
+    if (kEarly) weight = load4(in.weight + piece.at(i)), bias = load4(in.bias + piece.at(i));
+    previous[i] = load4(carried + piece.at(i));
+#pragma unroll
+    for (int m = 0; m < kMostMixes; m++) {
+      if (m < mixes.count && mixes.mix[m] != nullptr) prefetch_l2(mixes.mix[m] + piece.at(i));
+    }
+  }
+  pdl_wait();
+  absorb<T>(in, r, piece, v);
+  __shared__ float2 parts[kWarp];
+  const MeanAndScale by = moments(v, piece, parts);
+#pragma unroll
+  for (int i = 0; i < kVectors; i++) {
+    if (!piece.has(i)) continue;
+    if (!kEarly) weight = load4(in.weight + piece.at(i)), bias = load4(in.bias + piece.at(i));
+    const Float4 z = normalised<T>(v[i], weight, bias, by);
+    store4(carried + piece.at(i), z);
+    if (z_out.data != nullptr) store4(z_out[r] + piece.at(i), z);
+    store_mixes<T>(mixes, r, piece.at(i), z, rounded<T>(previous[i]),
+                   [&](int m) { return load_share(mixes, m, piece.at(i)); });
+  }
+}
+
+// What a thread's pieces of a row meet in every row: registers for all of it where the row is short enough.
+template <int kVectors>
+struct EnterWeights {
+  static constexpr bool kKept = kVectors <= 2;
+  const EnterInputs& in;
+  const MixPointers& mixes;
+  const Piece<kVectors>& piece;
+  Float4 weight[kVectors], bias[kVectors], share[kMostMixes][kVectors];
+
+  __device__ __forceinline__ EnterWeights(const EnterInputs& in, const MixPointers& mixes,
+                                          const Piece<kVectors>& piece)
+      : in(in), mixes(mixes), piece(piece) {
+    if constexpr (kKept) {
+#pragma unroll
+      for (int i = 0; i < kVectors; i++) {
+        if (!piece.has(i)) continue;
+        weight[i] = load4(in.weight + piece.at(i)), bias[i] = load4(in.bias + piece.at(i));
+#pragma unroll
+        for (int m = 0; m < kMostMixes; m++) {
+          if (m < mixes.count) share[m][i] = load_share(mixes, m, piece.at(i));
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ Float4 weight_of(int i) const {
+    return kKept ? weight[i] : load4(in.weight + piece.at(i));
+  }
+  __device__ __forceinline__ Float4 bias_of(int i) const {
+    return kKept ? bias[i] : load4(in.bias + piece.at(i));
+  }
+  __device__ __forceinline__ Float4 share_of(int m, int i) const {
+    return kKept ? share[m][i] : load_share(mixes, m, piece.at(i));
+  }
+};
+
+// A row's numbers on their way: x and what is pending, as they lie in memory.
+template <class T, int kVectors>
+struct RowAhead {
+  Float4 x[kVectors];
+  uint2 pending[kVectors];
+  __device__ __forceinline__ void fetch(const EnterInputs& in, int64_t r, const Piece<kVectors>& piece) {
+    const float* from = in.x + r * in.x_stride;
+    const T* added = static_cast<const T*>(in.pending) + r * in.pending_stride;
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (!piece.has(i)) continue;
+      x[i] = load4(from + piece.at(i));
+      if (in.pending != nullptr) pending[i] = *reinterpret_cast<const uint2*>(added + piece.at(i));
+    }
+  }
+  __device__ __forceinline__ void sum(const EnterInputs& in, Float4 (&v)[kVectors]) const {
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      v[i] = x[i];
+      if (in.pending == nullptr) continue;
+      const Float4 p = load4(reinterpret_cast<const T*>(&pending[i]));
+#pragma unroll
+      for (int e = 0; e < kEnterVector; e++) v[i].x[e] += p.x[e];
+    }
+  }
+};
+
+// What a block of several rows cannot find when it comes to them, since x and the carried vectors change
+// meanwhile: what its first row sees, and what that row of a sequence sees which begins in this block and
+// ends in another.
+template <class T>
+struct Fronts {
+  Rows<T> first, carried;  // a row for each block
+};
+
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kMostThreads<kVectors>)
+    enter_fronts_kernel(Batch batch, EnterInputs in, Slots<float> carry, Fronts<T> fronts, int64_t each) {
+  __shared__ float2 parts[kWarp];
+  pdl_launch_next();
+  pdl_wait();
+  const Piece<kVectors> piece{in.cols};
+  const int64_t begin = blockIdx.x * each, end = min(begin + each, batch.rows);
+  const int32_t sequence = batch.sequence_of[begin], last = batch.sequence_of[end - 1];
+  const auto copy_carried = [&](int32_t from, T* to) {
+    const float* carried = carry[batch.slot[from]];
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (piece.has(i)) store4(to + piece.at(i), load4(carried + piece.at(i)));
+    }
+  };
+  if (batch.start[last] > begin && batch.start[last + 1] > end)
+    copy_carried(last, fronts.carried[blockIdx.x]);
+  T* first = fronts.first[blockIdx.x];
+  if (batch.start[sequence] == begin) return copy_carried(sequence, first);
+  RowAhead<T, kVectors> ahead;
+  ahead.fetch(in, begin - 1, piece);
+  Float4 v[kVectors];
+  ahead.sum(in, v);
+  const MeanAndScale by = moments(v, piece, parts);
+#pragma unroll
+  for (int i = 0; i < kVectors; i++) {
+    if (!piece.has(i)) continue;
+    const int c = piece.at(i);
+    store4(first + c, normalised<T>(v[i], load4(in.weight + c), load4(in.bias + c), by));
+  }
+}
+
+// `each` rows that follow one another, in order; the next row is on its way while one is computed.
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kMostThreads<kVectors>)
+    enter_rows_kernel(Batch batch, EnterInputs in, Slots<float> carry,
+                      const __grid_constant__ MixPointers mixes, Rows<T> z_out, Fronts<T> fronts,
+                      int64_t each) {
+  __shared__ float2 parts[2][kWarp];
+  pdl_launch_next();
+  const Piece<kVectors> piece{in.cols};
+  const EnterWeights<kVectors> weights(in, mixes, piece);
+  pdl_wait();
+  const int64_t begin = blockIdx.x * each, end = min(begin + each, batch.rows);
+  RowAhead<T, kVectors> ahead;
+  ahead.fetch(in, begin, piece);
+  int32_t sequence = batch.sequence_of[begin];
+  int64_t sequence_end = batch.start[sequence + 1];
+  float* carried = carry[batch.slot[sequence]];
+  Float4 v[kVectors], previous[kVectors];
+  const auto see = [&](const auto* from) {
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (piece.has(i)) previous[i] = rounded<T>(load4(from + piece.at(i)));
+    }
+  };
+  see(fronts.first[blockIdx.x]);
+  for (int64_t r = begin; r < end; r++) {
+    ahead.sum(in, v);
+    if (r + 1 < end) ahead.fetch(in, r + 1, piece);
+    if (r == sequence_end) {
+      sequence = batch.sequence_of[r];
+      sequence_end = batch.start[sequence + 1];
+      carried = carry[batch.slot[sequence]];
+      sequence_end > end ? see(fronts.carried[blockIdx.x]) : see(carried);
+    }
+    const MeanAndScale by = moments(v, piece, parts[r % 2]);
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (!piece.has(i)) continue;
+      const int c = piece.at(i);
+      if (in.pending != nullptr) store4(in.x + r * in.x_stride + c, v[i]);
+      const Float4 z = normalised<T>(v[i], weights.weight_of(i), weights.bias_of(i), by);
+      if (z_out.data != nullptr) store4(z_out[r] + c, z);
+      if (r + 1 == sequence_end) store4(carried + c, z);
+      store_mixes<T>(mixes, r, c, z, previous[i], [&](int m) { return weights.share_of(m, i); });
+      previous[i] = z;
+    }
+  }
+}
+
+// f(pieces per thread, threads) with a block for each row. Few rows: as many threads as there are, for the
+// time that one row takes is that of the whole step; many: small blocks, of which several run at once.
+template <class F>
+void with_enter_block(int64_t rows, int64_t cols, F&& f) {
+  const int64_t vectors = (cols + kEnterVector - 1) / kEnterVector;
+  const auto with = [&](auto each) {
+    const int64_t threads = (vectors + each() - 1) / each();
+    FULMAR_CHECK(threads <= kMostThreads<each()>);
+    f(each, dim3(static_cast<unsigned>((threads + kWarp - 1) / kWarp * kWarp)));
+  };
+  using std::integral_constant;
+  if (rows <= kMostWideRows && vectors <= 1024) return with(integral_constant<int, 1>{});
+  if (vectors <= 1024) return with(integral_constant<int, 2>{});
+  if (vectors <= 4096) return with(integral_constant<int, 4>{});
+  with(integral_constant<int, 8>{});
+}
+
+}  // namespace
+
+// One wave of blocks, each as few rows as that takes: what it keeps in registers and the row in front of it
+// are read once for all of them.
+EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors) {
+  if (batch.decode_only()) return {};
+  constexpr int64_t kColsAtOnce = 4096;  // of a multiprocessor
+  const int64_t blocks = multiprocessors * std::max<int64_t>(kColsAtOnce / cols, 1);
+  const int64_t each = (batch.rows + blocks - 1) / blocks;
+  return {each, (batch.rows + each - 1) / each};
+}
+
+void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, Tensor pending,
+           StateField carry, const Mixes& mixes, Tensor z, const EnterPlan& plan, Tensor fronts,
+           const Prefetch& ahead) {
+  MixPointers pointers{mixes.count, {}, {}, mixes.out[0].stride};
+  for (int i = 0; i < mixes.count; i++) {
+    FULMAR_CHECK(mixes.out[i].stride == pointers.stride);
+    pointers.mix[i] = mixes.mix[i];
+    pointers.out[i] = mixes.out[i].data;
+  }
+  const EnterInputs in{x.as<float>(),
+                       x.stride,
+                       pending.data,
+                       pending.stride,
+                       norm.weight.as<float>(),
+                       norm.bias.as<float>(),
+                       static_cast<int>(x.cols)};
+  const dim3 grid(static_cast<unsigned>(batch.rows));
+  const auto carried = slots_of<float>(carry);
+  with_activation(mixes.out[0].dtype, [&](auto sample) {
+    using T = decltype(sample);
+    with_enter_block(batch.rows, x.cols, [&](auto each, dim3 block) {
+      if (batch.decode_only()) {
+        const dim3 with_ahead(grid.x + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
+        launch(queue, enter_single_kernel<T, each()>, with_ahead, block, 0, batch, in, carried, pointers,
+               rows_of<T>(z), ahead);
+        return;
+      }
+      const dim3 blocks(static_cast<unsigned>(plan.blocks));
+      const Fronts<T> both{rows_of<T>(fronts), rows_of<T>(fronts.slice_rows(plan.blocks, plan.blocks))};
+      launch(queue, enter_fronts_kernel<T, each()>, blocks, block, 0, batch, in, carried, both, plan.each);
+      launch(queue, enter_rows_kernel<T, each()>, blocks, block, 0, batch, in, carried, pointers,
+             rows_of<T>(z), both, plan.each);
+    });
+  });
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,29 @@
+// The beginning of each half block: residual add, norm, token shift and all mixes (enter.cu).
+#pragma once
+
+#include "gpu/device/device.h"
+#include "gpu/device/prefetch.h"
+#include "ops/args.h"
+#include "ops/batch.h"
+#include "ops/state.h"
+
+namespace fulmar::gpu {
+
+struct Mixes {
+  int count = 0;
+  const float* mix[6] = {};  // each f32 [C]; null: 1, which gives the shifted z itself
+  Tensor out[6];             // each [rows, C]
+};
+
+// Rows that follow one another are shared out among blocks.
+struct EnterPlan {
+  int64_t each = 0, blocks = 0;  // rows of a block
+};
+EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors);
+
+// x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
+// empty. fronts: [2 * plan.blocks, C], working memory.
+void enter(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry, const Mixes&,
+           Tensor z, const EnterPlan&, Tensor fronts, const Prefetch& = {});
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,296 @@
+// relu² feed-forward of one row: every block takes some of the hidden channels, streams their part of the key
+// matrix and, where relu² leaves something, multiplies it with its row of the value matrix (stored
+// transposed, [F, C]) at once. A second kernel adds up what the blocks have found, in order. RWKV-6's gate
+// comes along: its matrix is streamed behind the key's, and the second kernel multiplies by it.
+#include <algorithm>
+#include <type_traits>
+
+#include "base/check.h"
+#include "gpu/products/row_norm.h"
+#include "gpu/stages/lone_row.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kFfnThreads = kStreamThreads;
+constexpr int kFfnTileOut = kStreamTile;  // hidden channels of a tile
+constexpr int kMostTiles = 16;            // of a block
+constexpr int kValueAhead = 4;            // rows of the value matrix on their way
+constexpr int kFfnVector = 8;             // elements of 16 bytes
+
+template <class T>
+struct FfnRowArguments {
+  const T *in, *remainder, *key, *value;  // [K]; [K], what rounding left of it; [F, K]; [F, C]
+  float remainder_factor;
+  float* partial;                  // [blocks, C]
+  int k, cols, tiles;              // K, C, F / 16
+  const T *gate_in, *gate_weight;  // [K]; [C, K]
+  T* gate;                         // [C], before its activation
+  int gate_tiles;                  // C / 16, or 0
+  Norming norm;                    // where inputs are made
+  const float* mix;                // [K]
+};
+
+using Parts = float[kStreamWarps][kMostTiles * kFfnTileOut];
+
+// A block's tiles of hidden channels, which follow one another in memory; those of the gate, which are
+// shorter work, go round.
+struct BlockChannels {
+  int first, keys, gate_first, gates;
+  template <class T>
+  __device__ explicit BlockChannels(const FfnRowArguments<T>& a) {
+    const int block = blockIdx.x, blocks = gridDim.x, whole = a.tiles / blocks, rest = a.tiles % blocks;
+    keys = whole + (block < rest ? 1 : 0);
+    first = block * whole + min(block, rest);
+    gate_first = (block - rest + blocks) % blocks;  // blocks with fewer tiles come first
+    gates = (a.gate_tiles - gate_first + blocks - 1) / blocks;
+  }
+  __device__ int gate(int i) const { return gate_first + (i - keys) * static_cast<int>(gridDim.x); }
+};
+
+enum class InputKind : uint8_t { stored, gated, made };  // gated: stored, and a gate comes along
+
+// The block's tiles of the key matrix, then of the gate's.
+template <class T, InputKind kKind>
+__device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& share, uint4* shared,
+                            Parts& part) {
+  const auto is_gate = [&](int i) { return kKind == InputKind::gated && i >= share.keys; };
+  const auto tile_of = [&](int i) -> StreamTile<T> {
+    const int64_t row = (is_gate(i) ? share.gate(i) : share.first + i) * kFfnTileOut + stream_row_of_lane();
+    const T* low = (is_gate(i) ? a.gate_weight : a.key) + row * a.k;
+    return {low, low + static_cast<int64_t>(kTileHalf) * a.k};
+  };
+  const auto stream = [&](auto& inputs) {
+    const int tiles = share.keys + (kKind == InputKind::gated ? share.gates : 0);
+    stream_row<T>(tile_of, inputs, tiles, a.k, a.remainder_factor, part);
+  };
+  if constexpr (kKind == InputKind::made) {
+    const NormedRow row = a.norm.here();
+    const float* const mix[1] = {a.mix};
+    MadeInputs<T, 1> made(row, mix, shared);
+    stream(made);
+  } else {
+    const auto source = [&](int i) -> PairSource<T> {
+      return is_gate(i) ? PairSource<T>{a.gate_in, nullptr} : PairSource<T>{a.in, a.remainder};
+    };
+    StoredInputs<T, decltype(source)> stored(source, shared);
+    stream(stored);
+  }
+}
+
+// Hidden channels of the block that relu² has left something of: their numbers and values, in order.
+struct Kept {
+  int count;
+  int channel[kMostTiles * kFfnTileOut];
+  float value[kMostTiles * kFfnTileOut];
+};
+
+template <class T, InputKind kKind>
+__device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& share, const Parts& part,
+                              Kept& kept) {
+  static_assert(kFfnThreads == kMostTiles * kFfnTileOut);
+  __shared__ int warp_count[kStreamWarps];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int tile = threadIdx.x / kFfnTileOut, out = threadIdx.x % kFfnTileOut;
+  const bool key = tile < share.keys,
+             gate = kKind == InputKind::gated && !key && tile < share.keys + share.gates;
+  float x = key || gate ? stream_sum(part, static_cast<int>(threadIdx.x), a.k) : 0.0f;
+  if (gate) {
+    a.gate[share.gate(tile) * kFfnTileOut + out] = from_float<T>(x);
+    x = 0;
+  }
+  x = x > 0 ? x * x : 0.0f;
+  const bool keeps = x != 0.0f;
+  const unsigned mask = __ballot_sync(kFullWarp, keeps);
+  if (lane == 0) warp_count[warp] = __popc(mask);
+  __syncthreads();
+  int before = __popc(mask & ((1u << lane) - 1)), count = 0;
+#pragma unroll
+  for (int w = 0; w < kStreamWarps; w++) {
+    if (w < warp) before += warp_count[w];
+    count += warp_count[w];
+  }
+  if (keeps) kept.channel[before] = (share.first + tile) * kFfnTileOut + out, kept.value[before] = x;
+  if (threadIdx.x == 0) kept.count = count;
+  __syncthreads();
+}
+
+// Every thread: kVectors pieces of eight outputs.
+template <class T, int kVectors>
+__device__ void multiply_values(const FfnRowArguments<T>& a, const Kept& kept) {
+  float sum[kVectors][kFfnVector] = {};
+  const int vectors = a.cols / kFfnVector;
+  const auto* value = reinterpret_cast<const uint4*>(a.value) + threadIdx.x;
+  uint4 w[kValueAhead][kVectors];
+  const auto fetch = [&](uint4(&to)[kVectors], int i) {
+    if (i >= kept.count) return;
+#pragma unroll
+    for (int v = 0; v < kVectors; v++) {
+      if (threadIdx.x + v * kFfnThreads < static_cast<unsigned>(vectors)) {
+        to[v] = __ldcs(value + static_cast<int64_t>(kept.channel[i]) * vectors + v * kFfnThreads);
+      }
+    }
+  };
+#pragma unroll
+  for (int i = 0; i < kValueAhead; i++) fetch(w[i], i);
+  for (int base = 0; base < kept.count; base += kValueAhead) {
+#pragma unroll
+    for (int ahead = 0; ahead < kValueAhead; ahead++) {
+      const int i = base + ahead;
+      if (i >= kept.count) break;
+      const float by = kept.value[i];
+#pragma unroll
+      for (int v = 0; v < kVectors; v++) {
+        T e[kFfnVector];
+        memcpy(e, &w[ahead][v], sizeof(e));
+#pragma unroll
+        for (int j = 0; j < kFfnVector; j++) sum[v][j] += by * to_float(e[j]);
+      }
+      fetch(w[ahead], i + kValueAhead);
+    }
+  }
+  float* to = a.partial + static_cast<int64_t>(blockIdx.x) * a.cols;
+#pragma unroll
+  for (int v = 0; v < kVectors; v++) {
+    const int c = (threadIdx.x + v * kFfnThreads) * kFfnVector;
+    if (c >= a.cols) continue;
+    store4(to + c, Float4{{sum[v][0], sum[v][1], sum[v][2], sum[v][3]}});
+    store4(to + c + 4, Float4{{sum[v][4], sum[v][5], sum[v][6], sum[v][7]}});
+  }
+}
+
+template <class T, int kVectors, InputKind kKind>
+__global__ void __launch_bounds__(kFfnThreads, 2)
+    ffn_row_kernel(const __grid_constant__ FfnRowArguments<T> a) {
+  __shared__ Parts part;
+  __shared__ Kept kept;
+  pdl_launch_next();
+  extern __shared__ uint4 shared[];
+  const BlockChannels share(a);
+  stream_keys<T, kKind>(a, share, shared, part);
+  __syncthreads();
+  keep_channels<T, kKind>(a, share, part, kept);
+  multiply_values<T, kVectors>(a, kept);
+}
+
+constexpr int kSumOuts = 32;                         // of a block
+constexpr int kSumLanes = kSumOuts / 4;              // threads that hold them
+constexpr int kSumGroups = kFfnThreads / kSumLanes;  // of parts
+
+template <class T>
+struct Sum {
+  const float* parts;  // [count, cols]
+  int count, cols;
+  const T* gate;   // [cols], or null
+  T* out;          // [cols], or
+  float* x;        // [cols], to which the sum is added
+  const float* z;  // [cols], or null: what is carried on
+  Slots<float> carry;
+  const int32_t* slot;
+};
+
+template <class T>
+__global__ void __launch_bounds__(kFfnThreads) sum_parts_kernel(const __grid_constant__ Sum<T> a) {
+  __shared__ float group_sum[kSumGroups][kSumOuts];
+  const int lane = threadIdx.x % kSumLanes, group = threadIdx.x / kSumLanes, first = blockIdx.x * kSumOuts;
+  pdl_launch_next();
+  pdl_wait();
+  Float4 sum{};
+#pragma unroll 9
+  for (int i = group; i < a.count; i += kSumGroups) {
+    const Float4 v = load4(a.parts + static_cast<int64_t>(i) * a.cols + first + lane * 4);
+#pragma unroll
+    for (int e = 0; e < 4; e++) sum.x[e] += v.x[e];
+  }
+  store4(&group_sum[group][lane * 4], sum);
+  __syncthreads();
+  if (threadIdx.x >= kSumOuts) return;
+  const int c = first + threadIdx.x;
+  if (a.z != nullptr) a.carry[a.slot[0]][c] = a.z[c];
+  float total = 0;
+#pragma unroll
+  for (int i = 0; i < kSumGroups; i++) total += group_sum[i][threadIdx.x];
+  if (a.gate != nullptr) total *= sigmoid(to_float(a.gate[c]));
+  if (a.x != nullptr) {
+    atomicAdd(a.x + c, total);  // nobody else writes it: a way to add without waiting for what is there
+  } else {
+    a.out[c] = from_float<T>(total);
+  }
+}
+
+}  // namespace
+
+int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate) {
+  constexpr int64_t kMostVectors = 4;
+  const bool suits = key.plain16() && value.plain16() && (gate.empty() || gate.plain16()) &&
+                     !key.transposed && value.transposed && key.in % kStreamPiece == 0 &&
+                     stream_shared_bytes(key.in) <= kMostStreamShared && key.out % kFfnTileOut == 0 &&
+                     value.out % kSumOuts == 0 && value.out <= kMostVectors * kFfnThreads * kFfnVector &&
+                     !gate.transposed && gate.out % kFfnTileOut == 0;
+  if (!suits) return 0;
+  const int64_t tiles = (key.out + gate.out) / kFfnTileOut;
+  return std::max<int64_t>(std::min<int64_t>(2 * multiprocessors, tiles),
+                           (tiles + kMostTiles - 1) / kMostTiles);
+}
+
+void ffn_row(const Queue& queue, const FfnRow& row, Tensor parts) {
+  const Weight &key = row.key, &value = row.value;
+  const bool made = row.norm.norm != nullptr, gated = row.gate.in.data != nullptr;
+  const int64_t least = ffn_row_parts(key, value, 1, row.gate.weight);
+  FULMAR_CHECK(least > 0 && parts.rows >= least && parts.cols == value.out && parts.contiguous());
+  FULMAR_CHECK(!gated || (row.gate.weight.in == key.in && row.gate.weight.out == value.out));
+  FULMAR_CHECK(!made || (!gated && key.in <= kMostMadeCols && value.out <= kMostMadeCols));
+  with_activation(activation_of(key), [&](auto sample) {
+    using T = decltype(sample);
+    FfnRowArguments<T> a{row.in.high.as<const T>(),
+                         row.in.remainder.as<const T>(),
+                         static_cast<const T*>(key.data),
+                         static_cast<const T*>(value.data),
+                         made || !row.in.remainder.empty() ? 1.0f / kRemainderScale<T> : 0.0f,
+                         parts.as<float>(),
+                         static_cast<int>(key.in),
+                         static_cast<int>(value.out),
+                         static_cast<int>(key.out / kFfnTileOut),
+                         row.gate.in.as<const T>(),
+                         static_cast<const T*>(row.gate.weight.data),
+                         row.gate.out.as<T>(),
+                         static_cast<int>((gated ? row.gate.weight.out : 0) / kFfnTileOut)};
+    if (made) a.norm = norming_of(row.norm), a.mix = row.mix;
+    const auto start = [&](void (*kernel)(FfnRowArguments<T>)) {
+      allow_shared(kernel, kMostStreamShared);
+      launch(queue, kernel, dim3(static_cast<unsigned>(parts.rows)), dim3(kFfnThreads),
+             stream_shared_bytes(key.in), a);
+    };
+    const auto with = [&](auto each) {
+      gated ? start(ffn_row_kernel<T, each(), InputKind::gated>)
+            : start(ffn_row_kernel<T, each(), InputKind::stored>);
+    };
+    using std::integral_constant;
+    const int64_t vectors = (value.out + kFfnThreads * kFfnVector - 1) / (kFfnThreads * kFfnVector);
+    if (made) {
+      start(ffn_row_kernel<T, 1, InputKind::made>);
+    } else if (vectors == 1) {
+      with(integral_constant<int, 1>{});
+    } else if (vectors == 2) {
+      with(integral_constant<int, 2>{});
+    } else {
+      with(integral_constant<int, 4>{});
+    }
+  });
+}
+
+void sum_parts(const Queue& queue, Tensor parts, Tensor out, const FfnRowGate& gate, const RowNorm& made) {
+  const bool adds = out.dtype == DType::f32;
+  FULMAR_CHECK(parts.cols % kSumOuts == 0 && parts.contiguous() && (!adds || gate.out.empty()));
+  with_activation(adds ? DType::f16 : out.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    const Sum<T> sum{parts.as<const float>(),  static_cast<int>(parts.rows), static_cast<int>(parts.cols),
+                     gate.out.as<const T>(),   adds ? nullptr : out.as<T>(), adds ? out.as<float>() : nullptr,
+                     made.z.as<const float>(), slots_of<float>(made.carry),  made.slot};
+    launch(queue, sum_parts_kernel<T>, dim3(static_cast<unsigned>(parts.cols / kSumOuts)), dim3(kFfnThreads),
+           0, sum);
+  });
+}
+
+}  // namespace fulmar::gpu

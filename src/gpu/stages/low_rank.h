@@ -1,0 +1,35 @@
+// Second halves of the low-rank paths, and what becomes of their products on the spot (low_rank7.cu,
+// low_rank6.cu, sm90/finish_panels7.cu).
+#pragma once
+
+#include <span>
+
+#include "gpu/device/device.h"
+#include "gpu/device/prefetch.h"
+#include "ops/args.h"
+
+namespace fulmar::gpu {
+
+// ---- RWKV-7: all that project7 still owes, by the rules of math/finish7.h; heads of 64
+// Up to so many rows low_rank_finish7; from there on, where there are panels, finish_panels7.
+constexpr int64_t kMostLowRankRows = 64;
+// Whether they take a second half: plain 16-bit weights [C, R] as they are, R a multiple of 8.
+bool suits_second_half7(const Weight& second);
+struct LowRows7 {  // first halves, activations applied; [rows, R] each
+  Tensor w, a, v, g;
+};
+void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
+                      const Projected7&);
+// The same for more rows, as the epilogue of panels; compute capability 9.0.
+void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
+                    const Projected7&, int multiprocessors);
+
+// ---- RWKV-6: any number of rows
+bool suits_low_rank6(Tensor low, const Weight& second);
+// mixed[i] = z + (previous - z) * (mix row i + low part i @ mix_w2[i]^T); low [rows, 5 * Rm], tanh applied
+void mix6(const Queue&, const TimeMix6&, Tensor z, Tensor previous, Tensor low,
+          std::span<const Tensor, 5> mixed);
+// u = bias + low @ second^T; tanh applied to low
+void decay6(const Queue&, const LowRank& w, Tensor low, Tensor u, const Prefetch& = {});
+
+}  // namespace fulmar::gpu

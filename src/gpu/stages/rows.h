@@ -1,0 +1,27 @@
+// Primitives on rows (rows.cu): embedding, norm, token shift, mixes and elementwise maths. Shapes as in
+// ops/ops.h.
+#pragma once
+
+#include "gpu/device/device.h"
+#include "ops/args.h"
+#include "ops/batch.h"
+#include "ops/state.h"
+
+namespace fulmar::gpu {
+
+void embed(const Queue&, const Batch&, const Embedding&, Tensor out);
+void add(const Queue&, Tensor x, Tensor pending);
+// z = layer_norm(x + pending), x updated; an empty pending counts as zero
+void add_norm(const Queue&, Tensor x, Tensor pending, const Norm&, Tensor z);
+void shift(const Queue&, const Batch&, Tensor z, StateField carry, Tensor out);
+void lerp(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor out);
+void lerp_shifted(const Queue&, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out);
+void multiply(const Queue&, Tensor a, Tensor b, Tensor out);
+void multiply_sigmoid(const Queue&, Tensor x, Tensor raw);  // x *= sigmoid(raw)
+void narrow(const Queue&, Tensor wide, Tensor out);         // f32 to activation type
+void gather_rows(const Queue&, Tensor x, const int32_t* rows, Tensor out);
+// RWKV-7a: transformed[t] = low[t] @ (s_emb[token] + matrix[t]) as [D, D]
+void transform_by_token(const Queue&, const Batch&, const ChannelMix7&, Tensor matrix, Tensor low,
+                        Tensor transformed);
+
+}  // namespace fulmar::gpu

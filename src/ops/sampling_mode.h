@@ -1,0 +1,27 @@
+// How a row is drawn, by its parameters: one rule for every backend's sampler.
+#pragma once
+
+#include "ops/sampling.h"
+
+namespace fulmar {
+
+struct SamplingMode {
+  bool greedy = false;       // the likeliest id
+  bool noisy = false;        // the likeliest after noise; neither: a draw by weights
+  float temperature = 1.0f;  // that logits are divided by
+  double power = 0;          // that weights are raised to behind the cuts (temperature_last); 0: none
+};
+
+inline SamplingMode sampling_mode(const SamplingParams& params) {
+  constexpr float kSmallestTemperature = 0.001f;
+  const bool cold = params.temperature < kSmallestTemperature;
+  SamplingMode mode;
+  mode.noisy = params.noise != NoiseKind::none && !cold;
+  mode.greedy = params.noise != NoiseKind::none ? cold : params.greedy();
+  const bool later = params.temperature_last && !mode.noisy;
+  if (!cold && !later) mode.temperature = params.temperature;
+  if (!cold && later) mode.power = 1.0 / params.temperature;
+  return mode;
+}
+
+}  // namespace fulmar

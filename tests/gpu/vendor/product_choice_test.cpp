@@ -1,0 +1,126 @@
+// Which way products go, by rows, shape and device: the table of products/choice.h against what islands ask
+// for; needs no GPU.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "gpu/products/choice.h"
+#include "tensor/format.h"
+
+namespace fulmar {
+namespace {
+
+using gpu::Epilogue;
+using gpu::Product;
+using gpu::Way;
+
+constexpr gpu::ProductDevice kWithPanels{132, true}, kWithout{132, false};
+constexpr int64_t kWidth = 4096, kHidden = 4 * kWidth;
+
+Weight weight(int64_t out, int64_t in, bool transposed = false) {
+  return {DType::f16, out, in, nullptr, transposed};
+}
+
+Product product(int64_t rows, const Weight& by, Epilogue epilogue = Epilogue::none, DType to = DType::f16) {
+  return {{nullptr, DType::f16, rows, by.in, by.in}, by, {nullptr, to, rows, by.out, by.out}, epilogue};
+}
+
+Way way(const Product& one, const gpu::ProductDevice& device) { return gpu::choose_way({&one, 1}, device); }
+Way key(int64_t rows, const gpu::ProductDevice& device) {
+  return way(product(rows, weight(kHidden, kWidth), Epilogue::relu_squared), device);
+}
+Way output(int64_t rows, const gpu::ProductDevice& device) {
+  return way(product(rows, weight(kWidth, kWidth)), device);
+}
+Way first_products(int64_t rows, size_t count, const gpu::ProductDevice& device, int64_t rank = 96) {
+  std::vector<Product> list(3, product(rows, weight(kWidth, kWidth)));
+  while (list.size() < count) list.push_back(product(rows, weight(rank, kWidth), Epilogue::tanh));
+  return gpu::choose_way(list, device);
+}
+
+TEST(ProductChoice, FewRowsReadEveryWeightOnce) {
+  for (const auto& device : {kWithPanels, kWithout}) {
+    for (const int64_t rows : {2, 5, 8}) {
+      EXPECT_EQ(first_products(rows, 7, device), Way::rows) << rows;
+      EXPECT_EQ(key(rows, device), Way::rows) << rows;
+    }
+    EXPECT_EQ(first_products(1, 7, device), Way::row);
+    EXPECT_EQ(output(1, device), Way::row);
+    EXPECT_EQ(way(product(1, weight(65536, kWidth), Epilogue::none, DType::f32), device), Way::row);
+    EXPECT_EQ(way(product(4, weight(65536, kWidth), Epilogue::none, DType::f32), device), Way::rows);
+  }
+}
+
+TEST(ProductChoice, ZerosAreSkippedForUpToEightRows) {
+  for (const int64_t rows : {1, 8}) {
+    EXPECT_EQ(way(product(rows, weight(kWidth, kHidden, true)), kWithPanels), Way::value) << rows;
+  }
+  EXPECT_EQ(way(product(9, weight(kWidth, kHidden, true)), kWithPanels), Way::library);
+  EXPECT_EQ(way(product(8, weight(kWidth, kHidden)), kWithPanels), Way::rows);
+}
+
+TEST(ProductChoice, PanelsTakeWhatWasMeasuredToPay) {
+  for (const int64_t rows : {9, 64, 320}) {
+    EXPECT_EQ(first_products(rows, 7, kWithPanels), Way::panels) << rows;
+    EXPECT_EQ(first_products(rows, 6, kWithPanels), Way::panels) << rows;
+  }
+  EXPECT_EQ(first_products(321, 7, kWithPanels), Way::library);
+  EXPECT_EQ(first_products(128, 5, kWithPanels), Way::panels);
+  EXPECT_EQ(first_products(129, 5, kWithPanels), Way::library);
+  EXPECT_EQ(first_products(32, 2, kWithPanels), Way::library);  // a gate goes beside its key
+  for (const int64_t rows : {9, 128, 320, 960}) EXPECT_EQ(key(rows, kWithPanels), Way::panels) << rows;
+  EXPECT_EQ(key(160, kWithPanels), Way::library);  // tiles of 128 rows would be filled to five eighths
+  EXPECT_EQ(output(9, kWithPanels), Way::panels);
+  EXPECT_EQ(output(32, kWithPanels), Way::panels);
+  EXPECT_EQ(output(33, kWithPanels), Way::library);
+}
+
+TEST(ProductChoice, WholePromptsHaveTheirKeyWhereTilesAreFull) {
+  for (const int64_t rows : {1000, 1024, 2048, 4096, 4097})
+    EXPECT_EQ(key(rows, kWithPanels), Way::many) << rows;
+  for (const int64_t rows : {1025, 1100}) EXPECT_EQ(key(rows, kWithPanels), Way::library) << rows;
+  EXPECT_EQ(key(4096, kWithout), Way::library);
+}
+
+TEST(ProductChoice, TilesTakeThePlaceOfPanelsUpTo64Rows) {
+  for (const int64_t rows : {9, 32, 64}) {
+    EXPECT_EQ(first_products(rows, 7, kWithout), Way::tiles) << rows;
+    EXPECT_EQ(first_products(rows, 5, kWithout), Way::tiles) << rows;
+    EXPECT_EQ(key(rows, kWithout), Way::tiles) << rows;
+    EXPECT_EQ(output(rows, kWithout), Way::tiles) << rows;
+  }
+  EXPECT_EQ(first_products(65, 7, kWithout), Way::library);
+  EXPECT_EQ(key(65, kWithout), Way::library);
+  EXPECT_EQ(output(65, kWithout), Way::library);
+}
+
+TEST(ProductChoice, OperandsThatAKernelCannotReadGoToTheLibrary) {
+  EXPECT_EQ(way(product(1, weight(64, 100)), kWithPanels), Way::library);       // rows of no whole vectors
+  EXPECT_EQ(way(product(4, weight(64, 64, true)), kWithPanels), Way::library);  // [K, outs]
+  EXPECT_EQ(first_products(32, 7, kWithPanels, 90), Way::library);              // outputs not by fours
+  EXPECT_EQ(first_products(8, 7, kWithPanels, 90), Way::rows);
+  EXPECT_EQ(way(product(32, weight(kWidth, kWidth), Epilogue::none, DType::f32), kWithPanels), Way::library);
+}
+
+TEST(ProductChoice, OtherFormatsAreNeverReadAs16Bits) {
+  for (const Format& format : kFormats) {
+    if (format.dtype == DType::f16) continue;
+    for (const bool transposed : {false, true}) {
+      Weight square{format.dtype, 4096, 4096}, wide{format.dtype, kHidden, kWidth},
+          narrow{format.dtype, kWidth, kHidden};
+      square.transposed = wide.transposed = narrow.transposed = transposed;
+      for (const int64_t rows : {1, 2, 8, 9, 32, 64, 128, 320, 1024}) {
+        SCOPED_TRACE(std::string(format.name) + ", " + std::to_string(rows) + " rows");
+        EXPECT_EQ(way(product(rows, square), kWithPanels), Way::library);
+        EXPECT_EQ(way(product(rows, wide, Epilogue::relu_squared), kWithPanels), Way::library);
+        EXPECT_EQ(way(product(rows, narrow), kWithPanels), Way::library);
+        EXPECT_EQ(way(product(rows, square), kWithout), Way::library);
+        EXPECT_EQ(gpu::choose_way(std::vector<Product>(7, product(rows, square)), kWithPanels), Way::library);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fulmar
