@@ -124,7 +124,7 @@ Result<std::vector<PromptOf>> conversations(const LoadTarget& target, const std:
                                                path, prompts.size(), count)};
 }
 
-// The body that the acceptance client sends (http-api.md 14.2).
+// The body that the acceptance client sends (docs/http.md, "Load test").
 std::string completion_body(const PromptOf& prompt) {
   JsonWriter json;
   json.begin_object()

@@ -36,7 +36,8 @@ void add_load_flags(CLI::App& app, LoadFlags& flags);
 
 using LoadModel = std::function<Result<LoadedModel>()>;
 
-// The acceptance load of http-api.md 14.2 against --url, or against a server of our own with the model.
+// The acceptance load of docs/http.md, "Load test" against --url, or against a server of our own with the
+// model.
 Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model);
 
 // Streams that all decode at once: the model's steps alone, the engine without HTTP, and the server with its

@@ -26,7 +26,8 @@ struct AdminOptions {
 // whatever lies outside is refused.
 Result<std::filesystem::path> confined_path(const std::filesystem::path& root, const std::string& name);
 
-// A precision that clients may name (http-api.md 10.1), or `unsupported` with the list of those served.
+// A precision that clients may name (docs/http.md, "Administration"), or `unsupported` with the list of those
+// served.
 Status check_precision(const std::string& name);
 
 class LocalAdmin : public ModelAdmin {

@@ -21,7 +21,7 @@ HttpResponse unauthorized_answer();
 
 std::string workers_json(const Fleet& fleet);
 std::string worker_json(const WorkerView& worker);
-// http-api.md 13.5
+// docs/http.md, "Control plane"
 std::string system_json(std::string_view version, const std::vector<GpuFigures>& gpus);
 std::string logs_json(std::string_view worker_id, const std::vector<std::string>& lines);
 std::string model_files_json(bool confined, const std::vector<ModelFile>& files);

@@ -25,7 +25,7 @@ struct ControlService {
 // Answers one request in every case. Any thread.
 void handle_control_request(ControlService& service, std::shared_ptr<Exchange> exchange);
 
-// What every response carries (http-api.md 2.2).
+// What every response carries (docs/http.md, "Headers").
 void add_cors(Headers& headers);
 
 }  // namespace fulmar

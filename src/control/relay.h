@@ -28,7 +28,7 @@ using NextWorker = std::function<WorkerPtr()>;
 void relay(HttpClient& client, std::shared_ptr<Exchange> exchange, RelayRequest request, NextWorker next,
            HttpResponse unreachable);
 
-// Copies header fields but those that concern one connection only (http-api.md 13.7).
+// Copies header fields but those that concern one connection only (docs/http.md, "Control plane").
 Headers end_to_end_headers(const Headers& headers);
 
 }  // namespace fulmar

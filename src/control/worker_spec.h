@@ -63,7 +63,7 @@ Result<std::string> locate_model(const std::string& path, const std::string& mod
 std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::string& session_db,
                                          int64_t grace_seconds);
 
-// The "spec" object of a worker (http-api.md 13.1).
+// The "spec" object of a worker (docs/http.md, "Control plane").
 void write_spec(JsonWriter& json, const WorkerSpec& spec);
 
 // {"detail":[{"loc":["body","port"],"msg":"...","type":"..."}]}

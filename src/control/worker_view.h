@@ -1,4 +1,5 @@
-// What everybody may know of a worker at one moment, as plain data, and its JSON (http-api.md 13.1).
+// What everybody may know of a worker at one moment, as plain data, and its JSON (docs/http.md, "Control
+// plane").
 #pragma once
 
 #include <sys/types.h>

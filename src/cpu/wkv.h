@@ -1,4 +1,5 @@
-// Both recurrences of the CPU backend, on f32 rows and f32 states (model.md 1.2 and 2.2).
+// Both recurrences of the CPU backend, on f32 rows and f32 states (docs/model.md, "Recurrence of RWKV-7" and
+// "Recurrence of RWKV-6").
 #pragma once
 
 #include "cpu/thread_pool.h"

@@ -1,5 +1,6 @@
-// Reads one streamed completion the way the strictest known client does (http-api.md 14.2): line by line,
-// every line but the empty ones and `[DONE]` must be JSON with choices[0].text. Knows no socket and no clock.
+// Reads one streamed completion the way the strictest known client does (docs/http.md, "Load test"): line by
+// line, every line but the empty ones and `[DONE]` must be JSON with choices[0].text. Knows no socket and no
+// clock.
 #pragma once
 
 #include <string>

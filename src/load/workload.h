@@ -21,7 +21,7 @@ struct RequestLength {
   int64_t answer = 0;
 };
 
-// True for lengths that the acceptance load keeps (http-api.md 14.2).
+// True for lengths that the acceptance load keeps (docs/http.md, "Load test").
 bool is_kept(const RequestLength& length);
 
 // Log-normal lengths, cut to what is_kept: prompts with a median of 64 tokens and answers with one of 128,

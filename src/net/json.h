@@ -1,5 +1,5 @@
-// Reading JSON requests with limits, and the lenient scalar forms that clients send (http-api.md 2.1).
-// The parser underneath appears only in json.cpp.
+// Reading JSON requests with limits, and the lenient scalar forms that clients send (docs/http.md,
+// "Requests"). The parser underneath appears only in json.cpp.
 #pragma once
 
 #include <cstddef>

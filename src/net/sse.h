@@ -10,7 +10,7 @@
 
 namespace fulmar {
 
-// The last event of every stream (http-api.md 2.6).
+// The last event of every stream (docs/http.md, "Streams").
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 inline constexpr std::string_view kSseContentType = "text/event-stream; charset=utf-8";
 

@@ -1,5 +1,5 @@
 // Constrained answers: the fields `response_format`, `tools` and `tool_choice` of a request
-// (http-api.md 8.3.5, 8.3.6), and the grammar that follows from them.
+// (docs/http.md, "Structured answers" and "Tool calls"), and the grammar that follows from them.
 #pragma once
 
 #include <list>

@@ -1,4 +1,4 @@
-// Loading and removing models and tuned states (http-api.md 9.4 and 10).
+// Loading and removing models and tuned states (docs/http.md, "Administration" and 10).
 #pragma once
 
 #include <memory>

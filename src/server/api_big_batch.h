@@ -1,4 +1,4 @@
-// Very large batches with the simplest sampler (http-api.md 6.4).
+// Very large batches with the simplest sampler (docs/http.md, "Batches").
 #pragma once
 
 #include <memory>

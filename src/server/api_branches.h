@@ -1,4 +1,5 @@
-// Sessions that branch: every answer is a node that can be continued more than once (http-api.md 7.6).
+// Sessions that branch: every answer is a node that can be continued more than once (docs/http.md, "Branching
+// sessions").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Chats of the openai family (http-api.md 8.3, 8.4).
+// Chats of the openai family (docs/http.md, "Chats").
 #pragma once
 
 #include <memory>

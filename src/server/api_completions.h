@@ -1,4 +1,4 @@
-// Text completion from `prompt` (http-api.md 8.2).
+// Text completion from `prompt` (docs/http.md, "Completions").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Steering requests under way: cancel, stop, pause, resume (http-api.md 9.3, 12.3).
+// Steering requests under way: cancel, stop, pause, resume (docs/http.md, "Steering").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Batches of fill-in-the-middle prompts (http-api.md 6.5).
+// Batches of fill-in-the-middle prompts (docs/http.md, "Batches").
 #pragma once
 
 #include <memory>

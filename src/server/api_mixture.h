@@ -1,4 +1,4 @@
-// Mixtures of tuned states: loading one and changing its weights (http-api.md 10.5).
+// Mixtures of tuned states: loading one and changing its weights (docs/http.md, "Administration").
 #pragma once
 
 #include <memory>

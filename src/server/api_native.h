@@ -1,4 +1,4 @@
-// Batches of raw prompts in `contents` (http-api.md 6.1, 6.2, 6.7).
+// Batches of raw prompts in `contents` (docs/http.md, "Batches").
 #pragma once
 
 #include <memory>

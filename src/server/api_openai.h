@@ -1,5 +1,5 @@
-// The shared generating paths of the openai family: `messages`, `contents` or `prompt` decides (http-api.md
-// 5), and the list of models.
+// The shared generating paths of the openai family: `messages`, `contents` or `prompt` decides
+// (docs/http.md, "One path for two families"), and the list of models.
 #pragma once
 
 #include <memory>

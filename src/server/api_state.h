@@ -1,4 +1,4 @@
-// Sessions: continuing, listing and dropping them (http-api.md 7).
+// Sessions: continuing, listing and dropping them (docs/http.md, "Sessions").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Files with tuned states that clients send, list and delete (http-api.md 9.5).
+// Files with tuned states that clients send, list and delete (docs/http.md, "Administration").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Health, figures and lists of what runs (http-api.md 9.2, 11, 12.3).
+// Health, figures and lists of what runs (docs/http.md, "Health and figures" and "Steering").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Batches of texts to translate (http-api.md 6.6).
+// Batches of texts to translate (docs/http.md, "Batches").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// User utterances or a chat, templated by the server and answered as a native batch (http-api.md 6.3).
+// User utterances or a chat, templated by the server and answered as a native batch (docs/http.md,
+// "Batches").
 #pragma once
 
 #include <memory>

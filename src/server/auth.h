@@ -1,4 +1,4 @@
-// Who may call what (http-api.md 2.3): pure decisions over a password, a request and its body.
+// Who may call what (docs/http.md, "Keys"): pure decisions over a password, a request and its body.
 #pragma once
 
 #include <cstdint>

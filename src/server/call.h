@@ -53,7 +53,7 @@ class Call {
   bool trusted() const { return trusted_; }  // has shown the key, or none is set
 
   Family family() const { return family_; }
-  // Some paths serve two families; the body decides (http-api.md 5).
+  // Some paths serve two families; the body decides (docs/http.md, "One path for two families").
   void set_family(Family family) { family_ = family; }
 
   // Checks the key and reads the body; then runs the route's handler. Answers failures itself.
@@ -65,7 +65,7 @@ class Call {
   void respond_json(std::string body, int status = 200);
   void fail(const ApiError& error);
 
-  // Adds the headers that every answer carries (http-api.md 2.2).
+  // Adds the headers that every answer carries (docs/http.md, "Headers").
   void add_common_headers(Headers& headers) const;
   void count(Outcome outcome) const { service_->metrics.count_request(route_.path, outcome); }
 

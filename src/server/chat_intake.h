@@ -11,7 +11,7 @@
 
 namespace fulmar {
 
-// What the chat routes do not share (http-api.md 4.1, 4.2).
+// What the chat routes do not share (docs/http.md, "Prompts").
 struct ChatRoute {
   ThinkMode think_off;  // the route's spelling of an empty think block
   CleanUp clean_up;

@@ -1,4 +1,4 @@
-// Answers of the openai family to `messages` (http-api.md 8.3).
+// Answers of the openai family to `messages` (docs/http.md, "Chats").
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Answers of the openai family to `prompt` (http-api.md 8.2).
+// Answers of the openai family to `prompt` (docs/http.md, "Completions").
 #pragma once
 
 #include "server/writer_parts.h"

@@ -1,4 +1,4 @@
-// Failures as clients see them: one shape of error body for each family of routes (http-api.md 2.4).
+// Failures as clients see them: one shape of error body for each family of routes (docs/http.md, "Errors").
 #pragma once
 
 #include <cstdint>

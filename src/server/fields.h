@@ -14,7 +14,8 @@
 
 namespace fulmar {
 
-// Present in the sense of http-api.md 5: not null (pointer or value), not "" and not [].
+// Present in the sense of docs/http.md, "One path for two families": not null (pointer or value), not "" and
+// not [].
 bool holds_something(const JsonValue* value);
 
 // A field is looked up at the top of the body, then in its object `params` (nested defaults of some clients).
@@ -28,7 +29,7 @@ class Fields {
   const JsonValue* find(std::string_view name) const;
   bool present(std::string_view name) const { return holds_something(find(name)); }
 
-  // Lenient scalars (http-api.md 2.1). Nothing when absent or at fault.
+  // Lenient scalars (docs/http.md, "Requests"). Nothing when absent or at fault.
   std::optional<bool> boolean(std::string_view name);
   std::optional<int64_t> integer(std::string_view name, int64_t least = std::numeric_limits<int64_t>::min(),
                                  int64_t most = std::numeric_limits<int64_t>::max());

@@ -1,4 +1,4 @@
-// The fields of http-api.md 3, one after the other.
+// The fields of docs/http.md, "Generation parameters", one after the other.
 #include "server/generation.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Generation parameters of every route (http-api.md 3): defaults as data, fields to a plain struct. Knows no
-// route and no engine.
+// Generation parameters of every route (docs/http.md, "Generation parameters"): defaults as data, fields to a
+// plain struct. Knows no route and no engine.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class DefaultStops : uint8_t {
   infill,     // the marker of the fill-in-the-middle template
 };
 
-// One column of http-api.md 3.2.
+// One column of docs/http.md, "Generation parameters".
 struct GenerationDefaults {
   int64_t max_tokens;
   double temperature;
@@ -79,12 +79,13 @@ struct Generation {
   std::shared_ptr<Constraint> constraint;  // null: any text
 };
 
-// Reads all fields of http-api.md 3.1. Faults stay in `fields`; the result is meaningful without one only.
+// Reads all fields of docs/http.md, "Generation parameters". Faults stay in `fields`; the result is
+// meaningful without one only.
 Generation read_generation(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
                            const ServerLimits& limits);
 
-// Keeps the model from closing its think block at once (http-api.md 4.2); without effect on vocabularies in
-// which the ids concerned have another text.
+// Keeps the model from closing its think block at once (docs/http.md, "Prompts"); without effect on
+// vocabularies in which the ids concerned have another text.
 void force_reasoning(Generation& generation, const Tokenizer& tokenizer);
 
 }  // namespace fulmar

@@ -31,7 +31,7 @@ std::string model_name(Fields& fields, std::string_view otherwise);
 void constrain(Fields& fields, Service& service, const ServedModelPtr& model, ThinkMode think,
                const AnswerRules& rules, std::string_view param, Generation& generation);
 
-// The session that a request continues (http-api.md 7.2).
+// The session that a request continues (docs/http.md, "Sessions").
 struct SessionUse {
   std::string id;
   std::string write_to;             // where the new state goes; empty: to the same

@@ -1,5 +1,5 @@
-// Log-probabilities in both shapes of the openai family: legacy lists (http-api.md 8.2) and content entries
-// (8.3.7).
+// Log-probabilities in both shapes of the openai family: legacy lists (docs/http.md, "Completions") and
+// content entries ("Chats").
 #pragma once
 
 #include <span>

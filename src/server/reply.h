@@ -25,7 +25,8 @@ struct ReplyOptions {
 };
 
 // Called on the engine thread; answers through the call's exchange, which takes bytes without waiting.
-// The answer begins with the first admitted row: what fails before is a plain HTTP error (http-api.md 2.6).
+// The answer begins with the first admitted row: what fails before is a plain HTTP error (docs/http.md,
+// "Streams").
 class Reply : public Listener {
  public:
   // Keeps the model for as long as it lives.

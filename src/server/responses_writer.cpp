@@ -1,5 +1,5 @@
 // The shapes of responses and of their events. A stream's payloads name their kind in `type`, so that event
-// lines are not needed (http-api.md 2.6).
+// lines are not needed (docs/http.md, "Streams").
 #include "server/responses_writer.h"
 
 #include <fmt/format.h>

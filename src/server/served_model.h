@@ -1,4 +1,4 @@
-// What the server knows of a loaded model, and finding one by any of its names (http-api.md 2.7).
+// What the server knows of a loaded model, and finding one by any of its names (docs/http.md, "Model names").
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Parts calls of functions from the text of an answer while it streams (http-api.md 8.3.6). Sees text only.
+// Parts calls of functions from the text of an answer while it streams (docs/http.md, "Tool calls"). Sees
+// text only.
 #pragma once
 
 #include <string>

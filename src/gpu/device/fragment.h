@@ -8,8 +8,14 @@
 namespace fulmar::gpu {
 
 // Lane 4g + q of a warp.
-__device__ __forceinline__ int fragment_group() { return static_cast<int>(threadIdx.x) % kWarp / 4; }
-__device__ __forceinline__ int fragment_place() { return static_cast<int>(threadIdx.x) % 4; }
+__device__ __forceinline__ int fragment_group() {
+  const int lane = threadIdx.x % kWarp;
+  return lane / 4;
+}
+__device__ __forceinline__ int fragment_place() {
+  const int lane = threadIdx.x % kWarp;
+  return lane % 4;
+}
 
 // f32 [16, 8]: element i of lane 4g + q stands at (row(g, i), column(q, i)).
 struct Accumulator {

@@ -82,7 +82,9 @@ TEST(TilePlan, EveryStepHasABlockAndTwoBlocksAMultiprocessorSuffice) {
         EXPECT_LT(plan.steps * (plan.slices - 1), stages) << rows << " " << in << " " << out;
         EXPECT_EQ(plan.partial_bytes > 0, plan.slices > 1);
         // What fits at once is not cut into more rounds.
-        if (plan.tiles <= 2 * kMultiprocessors) EXPECT_LE(plan.tiles * plan.slices, 2 * kMultiprocessors);
+        if (plan.tiles <= 2 * kMultiprocessors) {
+          EXPECT_LE(plan.tiles * plan.slices, 2 * kMultiprocessors);
+        }
       }
     }
   }

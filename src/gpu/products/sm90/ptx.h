@@ -8,6 +8,10 @@
 
 #include "gpu/device/ptx.h"
 
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#error "wgmma and setmaxnreg need the target sm_90a, which this folder is compiled for (fulmar_gpu_part)"
+#endif
+
 namespace fulmar::gpu {
 
 __device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
