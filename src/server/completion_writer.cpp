@@ -98,6 +98,7 @@ void CompletionWriter::write_choice(JsonWriter& json, int32_t index, int32_t row
     const bool scored = !choice.prompt_scores.empty();
     int64_t offset = scored ? 0 : count_characters(echo);
     std::vector<TokenRecord> records = std::move(choice.prompt_scores);
+    for (TokenRecord& record : records) record.bytes = tokenizer_.bytes(record.token);
     records.insert(records.end(), std::make_move_iterator(choice.tokens.begin()),
                    std::make_move_iterator(choice.tokens.end()));
     write_legacy_logprobs(json, records, tokenizer_, offset, scored);

@@ -88,8 +88,10 @@ export function App() {
       {drawer.value && <div class="veil" onClick={() => { drawer.value = false; }} />}
       <div class="page">
         <Bar />
-        <main id="tool" role="tabpanel" aria-labelledby={`tab-${view.value}`} tabindex="-1" class={view.value}>
-          {view.value === "completion" ? <Completion /> : view.value === "batch" ? <Batch /> : <Conversation />}
+        <main>
+          <div id="tool" role="tabpanel" aria-labelledby={`tab-${view.value}`} tabindex="-1" class={view.value}>
+            {view.value === "completion" ? <Completion /> : view.value === "batch" ? <Batch /> : <Conversation />}
+          </div>
         </main>
       </div>
       {settingsShown.value && <SettingsPanel />}

@@ -91,7 +91,7 @@ export function Batch() {
         <textarea ref={area} rows="6" value={prompts.value} onInput={(event) => { prompts.value = event.currentTarget.value; }}
           placeholder={"What is 12 + 30?\nReverse: stone"} />
       </Field>
-      <div class="grid">
+      <div class="inline">
         <Field label="Template" hint="{} is the prompt"><input class="mono" value={template.value} onInput={(event) => { template.value = event.currentTarget.value; }} /></Field>
         <Field label="Answers to each"><input type="number" min="1" max="64" value={samples.value} onInput={(event) => { samples.value = event.currentTarget.value; }} /></Field>
       </div>

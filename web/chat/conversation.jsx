@@ -13,10 +13,10 @@ export function Conversation() {
   const pinned = useRef(true);
   const [away, setAway] = useState(false);
   const turns = path.value;
-  const toEnd = useCallback(() => { scroll.current.scrollTop = scroll.current.scrollHeight; }, []);
-  const follow = useCallback(() => { if (pinned.current) toEnd(); }, []);
+  const toEnd = useCallback(() => { if (scroll.current) scroll.current.scrollTop = scroll.current.scrollHeight; }, []);
   // The only place that reads the layout is the reader's own scrolling.
   const watch = useCallback(() => {
+    if (!scroll.current) return;
     const { scrollHeight, scrollTop, clientHeight } = scroll.current;
     pinned.current = scrollHeight - scrollTop - clientHeight < NEAR;
     setAway(!pinned.current);
@@ -25,22 +25,25 @@ export function Conversation() {
     pinned.current = true;
     toEnd();
   }, [current.value?.id, turns.length]);
+  // Whatever grows, an answer or a formula that was set, the end stays in sight while the reader is there.
+  const none = turns.length === 0;
   useEffect(() => {
-    const resized = new ResizeObserver(follow);
+    const resized = new ResizeObserver(() => { if (pinned.current) toEnd(); });
     resized.observe(scroll.current);
+    resized.observe(scroll.current.firstElementChild);
     return () => resized.disconnect();
-  }, []);
+  }, [none]);
   return (
     <>
       <div class="scroll" ref={scroll} onScroll={watch}>
-        {turns.length === 0 ? <Welcome /> : (
+        {none ? <Welcome /> : (
           <ol class="turns" aria-label="Conversation">
-            {turns.map((node, i) => <Turn key={node.id} node={node} last={i + 1 === turns.length} onPaint={follow} />)}
+            {turns.map((node, i) => <Turn key={node.id} node={node} last={i + 1 === turns.length} />)}
           </ol>
         )}
       </div>
       <div class="foot">
-        {away && turns.length > 0 && <IconButton icon="down" label="To the end" class="icon-button to-end" onClick={toEnd} />}
+        {away && !none && <IconButton icon="down" label="To the end" class="icon-button to-end" onClick={toEnd} />}
         <Composer />
       </div>
     </>

@@ -5,7 +5,7 @@ import { fileTitle, pickFiles, saveFile } from "../shared/clipboard.js";
 import { bytes } from "../shared/format.js";
 import { attempt, confirmed, Dialog, Field, notify, useSeconds } from "../shared/ui.jsx";
 import { basisOf } from "./settings.js";
-import { addNode, changeConversation, chooseModel, createConversation, current, loadModels, model, models, path, server, sessionName, settings } from "./state.js";
+import { addNode, available, changeConversation, chooseModel, createConversation, current, loadModels, model, models, path, server, sessionName, settings } from "./state.js";
 
 export const modelsShown = signal(false);
 
@@ -90,6 +90,10 @@ function ModelList() {
           {!one.id.includes(" ") && <button type="button" class="quiet framed" disabled={job.value !== null} onClick={() => attempt(() => remove(one.id))} aria-label={`Remove ${one.id}`}>Remove</button>}
         </li>
       ))}
+      {available.value.map((id) => (
+        <li key={id}><span class="mono soft">{id}</span><button type="button" class="quiet framed" disabled={job.value !== null} aria-label={`Load ${id}`}
+          onClick={() => attempt(() => busyWith(`Loading ${id}`, () => server.post("v1/model/load", { model: id })))}>Load in its place</button></li>
+      ))}
       {models.value.length === 0 && <li class="soft">No model is loaded.</li>}
     </ul>
   );
@@ -117,7 +121,9 @@ export function ModelsPanel() {
             <button type="button" class="quiet framed" aria-label={`Delete ${one.state_id}`} onClick={() => attempt(() => dropTuned(one.state_id, reread))}>Delete</button></li>
         ))}
       </ul>
-      <button type="button" class="quiet framed" disabled={job.value !== null} onClick={() => attempt(() => sendTuned(reread))}>Send a tuned state</button>
+      <div class="actions start">
+        <button type="button" class="quiet framed" disabled={job.value !== null} onClick={() => attempt(() => sendTuned(reread))}>Send a tuned state</button>
+      </div>
       <h3>State of this conversation <small>everything the model has read and said, as one file</small></h3>
       <div class="actions start">
         <button type="button" class="quiet framed" disabled={!holder} onClick={() => attempt(() => download(holder))}>Download</button>

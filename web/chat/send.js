@@ -64,24 +64,22 @@ async function prepare(turn, session) {
   if (!settings.value.sessions) return request(whole, null);
   const before = path.at(-2);
   const usable = before?.session && before.basis === basisOf(model.value, settings.value) && before.status !== "cut";
-  if (usable && await forked(before.session, session)) {
-    return request([{ role: "user", content: spoken(turn) }], session);
-  }
-  return request(whole, session);
+  const tokens = usable ? await fork(before.session, session) : 0;
+  return tokens > 0 ? { ...request([{ role: "user", content: spoken(turn) }], session), forked: tokens } : request(whole, session);
 }
 
-// Whether the server could copy the state; it may have been restarted or have another model.
-async function forked(from, to) {
+// The tokens of the state that the server copied; 0 where it could not: it may have been restarted or have another model.
+async function fork(from, to) {
   try {
-    await server.post(`v1/sessions/${encodeURIComponent(from)}/fork`, { session_id: to });
-    return true;
+    return (await server.post(`v1/sessions/${encodeURIComponent(from)}/fork`, { session_id: to })).tokens;
   } catch (problem) {
     if (problem.status === 0 || problem.status === 401) throw problem;
-    return false;
+    return 0;
   }
 }
 
-// Streams one answer into `node`. `begin(session)` resolves to {path, body, session}; `before`: text that stands already.
+// Streams one answer into `node`. `begin(session)` resolves to {path, body, session, forked}; `before`: text that stands
+// already.
 async function run(node, begin, before = "") {
   const growing = new LiveAnswer();
   growing.text = before;
@@ -104,7 +102,8 @@ async function run(node, begin, before = "") {
   addEventListener("pagehide", save);
   let end;
   try {
-    const { path, body, session } = await begin(sessionName(node.conversation, node.id));
+    const { path, body, session, forked = 0 } = await begin(sessionName(node.conversation, node.id));
+    growing.forked = forked;
     await generate(server, path, { model: model.value, ...body }, growing, {
       signal: abort.signal, onStart: (id) => { request = id; },
     });

@@ -14,6 +14,7 @@ export const nodes = signal(new Map());     // its turns by id
 export const settings = signal({ ...DEFAULTS });
 export const ownPresets = signal([]);
 export const models = signal([]);           // as /v1/models lists them
+export const available = signal([]);        // ids that the server could load in the place of those
 export const model = signal("");            // id; empty: the server's default
 export const serverProblem = signal("");
 export const kept = signal(true);           // whether this browser keeps conversations
@@ -43,9 +44,10 @@ export const server = new Server(undefined, askKey);
 
 export async function loadModels() {
   try {
-    const list = (await server.get("v1/models")).data;
+    const { data: list, available: others = [] } = await server.get("v1/models");
     batch(() => {
       models.value = list;
+      available.value = others.filter((id) => !list.some((one) => one.id === id));
       serverProblem.value = list.length === 0 ? "No model is loaded." : "";
       if (!list.some((one) => one.id === model.value)) model.value = list[0]?.id ?? "";
     });

@@ -4,7 +4,7 @@ import { copyText } from "../shared/clipboard.js";
 import { count, figuresLine, milliseconds } from "../shared/format.js";
 import { Icon } from "../shared/icons.jsx";
 import { GrowingText, MarkdownView } from "../shared/markdown_view.jsx";
-import { attempt, confirmed, IconButton, notify } from "../shared/ui.jsx";
+import { attempt, confirmed, IconButton, Menu, notify } from "../shared/ui.jsx";
 import { Probabilities } from "./probabilities.jsx";
 import { answer, continueAnswer, regenerate, resend, rewrite } from "./send.js";
 import { branchOff, live, nodes, removeTurn, stepTo } from "./state.js";
@@ -12,7 +12,7 @@ import { siblingsOf, subtree } from "./tree.js";
 
 const CONTINUABLE = ["cut", "length", "stopped"];
 
-export function Turn({ node, last, onPaint }) {
+export function Turn({ node, last }) {
   const [editing, setEditing] = useState(false);
   const [shown, setShown] = useState("text");  // text, raw, odds
   const running = live.value.get(node.id);
@@ -20,12 +20,12 @@ export function Turn({ node, last, onPaint }) {
   const toggle = (what) => setShown(shown === what ? "text" : what);
   return (
     <li class={`turn ${node.role}${last ? " last" : ""}${running ? " running" : ""}`} data-status={node.status}>
-      <h3 class="hidden">{user ? "You" : "Answer"}</h3>
+      <h2 class="hidden">{user ? "You" : "Answer"}</h2>
       {!user && <Thinking node={node} growing={running?.answer} />}
       {(node.files ?? []).map((file) => <p class="file" key={file.name}>{file.name} <small>{count(file.text.length, "character")}</small></p>)}
       {editing
         ? <Editor node={node} onDone={() => setEditing(false)} />
-        : <Words node={node} shown={shown} growing={running?.answer} onPaint={onPaint} />}
+        : <Words node={node} shown={shown} growing={running?.answer} />}
       {!user && <Outcome node={node} growing={running?.answer} />}
       {!editing && !running && (
         <div class="turn-actions">
@@ -34,10 +34,12 @@ export function Turn({ node, last, onPaint }) {
           <IconButton icon="edit" label={user ? "Edit and send again" : "Edit the answer"} onClick={() => setEditing(true)} />
           {!user && <IconButton icon="again" label="Answer again" onClick={() => attempt(() => regenerate(node))} />}
           {user && last && <IconButton icon="again" label="Ask for an answer" onClick={() => attempt(() => answer(node.id))} />}
-          <IconButton icon="branch" label="Branch into a new conversation" onClick={() => attempt(() => branchOff(node.id))} />
           {!user && <IconButton icon="chart" label="Probabilities" aria-pressed={shown === "odds"} onClick={() => toggle("odds")} />}
-          <IconButton icon="raw" label="Raw text" aria-pressed={shown === "raw"} onClick={() => toggle("raw")} />
-          <IconButton icon="trash" label="Delete" onClick={() => attempt(() => remove(node))} />
+          <Menu label="More for this turn" items={[
+            { label: shown === "raw" ? "Formatted text" : "Raw text", run: () => toggle("raw") },
+            { label: "Branch into a new conversation", run: () => attempt(() => branchOff(node.id)) },
+            { label: "Delete", bad: true, run: () => attempt(() => remove(node)) },
+          ]} />
         </div>
       )}
     </li>
@@ -50,11 +52,11 @@ async function remove(node) {
   if (await confirmed("Delete this turn?", text, "Delete")) await removeTurn(node.id);
 }
 
-function Words({ node, shown, growing, onPaint }) {
+function Words({ node, shown, growing }) {
   if (shown === "raw") return <pre class="raw" tabindex="0">{node.text}</pre>;
   if (shown === "odds") return <Probabilities node={node} />;
   if (node.role === "user") return <div class="words">{node.text}</div>;
-  return <div class="words"><MarkdownView text={node.text} live={growing} onPaint={onPaint} /></div>;
+  return <div class="words"><MarkdownView text={node.text} live={growing} /></div>;
 }
 
 // Folded, with the time it took; open while nothing else is there to read.

@@ -28,13 +28,12 @@ export const clock = (unixSeconds) => new Date(unixSeconds * 1000).toLocaleTimeS
 export const fileName = (path) => path.split("/").pop();
 
 // The figures of an answer in one line; `figures` as LiveAnswer gives them.
-export function figuresLine({ tokens, first, rate: speed, reused, prompt }) {
+export function figuresLine({ tokens, first, rate: speed, fed, reused }) {
   const parts = [];
   if (speed) parts.push(`${rate(speed)} tokens/s`);
   parts.push(count(tokens, "token"));
   if (first !== null && first !== undefined) parts.push(`first after ${milliseconds(first)}`);
-  if (prompt !== null && prompt !== undefined) {
-    const fed = prompt - reused;
+  if (fed !== null && fed !== undefined) {
     parts.push(reused > 0 ? `fed ${fed.toLocaleString("en")}, reused ${reused.toLocaleString("en")}` : `fed ${fed.toLocaleString("en")}`);
   }
   return parts.join(" · ");

@@ -18,6 +18,7 @@ export class LiveAnswer {
   thoughtUntil = null;
   finish = null;
   usage = null;
+  forked = 0;  // tokens in the state that the answer started from, which nobody sent
   #readers = new Set();
 
   subscribe(reader) {
@@ -54,14 +55,15 @@ export class LiveAnswer {
   figures() {
     const tokens = this.usage?.completion_tokens ?? this.tokens;
     const span = this.first === null ? 0 : this.last - this.first;
-    const reused = this.usage?.prompt_tokens_details?.cached_tokens ?? 0;
+    const cached = this.usage?.prompt_tokens_details?.cached_tokens ?? 0;
+    const prompt = this.usage?.prompt_tokens;
     return {
       tokens,
       first: this.first === null ? null : this.first - this.started,
       rate: tokens > 1 && span >= SHORTEST_RATE_MS ? ((tokens - 1) * 1000) / span : null,
       thought: this.thinking ? (this.thoughtUntil ?? this.last) - this.first : null,
-      prompt: this.usage?.prompt_tokens ?? null,
-      reused,
+      fed: prompt === undefined ? null : prompt - cached,
+      reused: this.forked + cached,
     };
   }
 }

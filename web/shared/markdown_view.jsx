@@ -4,8 +4,8 @@ import { listenForCopies } from "./decorate.js";
 import { paced } from "./pace.js";
 import { StreamMarkdown } from "./stream_markdown.js";
 
-// `live`: a LiveAnswer under way, or null; then `text` is whole. `onPaint` runs after text was added.
-export function MarkdownView({ text, live, onPaint }) {
+// `live`: a LiveAnswer under way, or null; then `text` is whole.
+export function MarkdownView({ text, live }) {
   const host = useRef();
   const stream = useRef();
   useLayoutEffect(() => {
@@ -19,9 +19,7 @@ export function MarkdownView({ text, live, onPaint }) {
     if (!live) return undefined;
     let over = false;
     const paint = paced(() => {
-      if (over) return;
-      stream.current.update(live.text);
-      onPaint?.();
+      if (!over) stream.current.update(live.text);
     });
     paint();
     const leave = live.subscribe(paint);
