@@ -1,13 +1,19 @@
 // Bundles the pages into web/dist:
 //   node build.mjs           writes web/dist
-//   node build.mjs --check   says whether web/dist is what would be written; exit code 1 when it is not
+//   node build.mjs --check   says whether web/dist is what would be written; exit code 1 when it is not, 77 where the
+//                            libraries are not installed (npm ci)
 // The same sources and the same lock file give the same bytes on every machine.
-import { build } from "esbuild";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, mkdirSync, writeFileSync, existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+
+const { build } = await import("esbuild").catch((problem) => {
+  if (problem.code !== "ERR_MODULE_NOT_FOUND") throw problem;
+  console.error("SKIPPED: npm ci has not been run in web/");
+  process.exit(77);
+});
 
 const WEB = dirname(fileURLToPath(import.meta.url));
 const DIST = join(WEB, "dist");

@@ -95,7 +95,6 @@ export async function startFakeServer(options = {}) {
       }
       return response.write(`data: ${JSON.stringify({ id, object: "x", choices: [choice], usage: null })}\n\n`);
     };
-    const fork = chat && body.messages.length === 1 && body.session_id && sessions.size > 0 && asked.length > 1;
     let tokens = 0;
     const say = (text) => { tokens += 1; write({ content: text }); };
     const [, kind, number, rate] = /^(stream|paragraph|code) (\d+) at (\d+)/.exec(last) ?? [];
@@ -124,7 +123,7 @@ export async function startFakeServer(options = {}) {
     }
     if (body.session_id) sessions.add(body.session_id);
     write({}, { finish_reason: "stop" });
-    const usage = { prompt_tokens: 30, completion_tokens: tokens, total_tokens: 30 + tokens, ...(fork ? { prompt_tokens_details: { cached_tokens: 20 } } : {}) };
+    const usage = { prompt_tokens: 30, completion_tokens: tokens, total_tokens: 30 + tokens };
     response.end(`data: ${JSON.stringify({ id, choices: [], usage })}\n\ndata: [DONE]\n\n`);
     return undefined;
   }
@@ -167,7 +166,7 @@ export async function startFakeServer(options = {}) {
     if (fork) {
       const known = sessions.has(decodeURIComponent(fork[1]));
       if (known) sessions.add(JSON.parse(body).session_id);
-      return known ? json(response, { object: "session" }) : fail(response, 404, "The session does not exist");
+      return known ? json(response, { object: "session", tokens: 20 }) : fail(response, 404, "The session does not exist");
     }
     const route = routes[`${request.method} ${pathname}`];
     return route ? route(response, body ? JSON.parse(body) : {}) : fail(response, 404, "Not Found");

@@ -7,9 +7,9 @@ import { paced } from "../shared/pace.js";
 import { eventsOf } from "../shared/sse.js";
 import { attempt, Field, notify } from "../shared/ui.jsx";
 import { samplingFields } from "./settings.js";
+import { CHAT_TEMPLATE, csvOf, rowsOf } from "./rows.js";
 import { model, server, settings } from "./state.js";
 
-export const CHAT_TEMPLATE = "User: {}\\n\\nAssistant:";
 const MOST_ROWS = 4096;
 
 const prompts = signal("");
@@ -18,17 +18,6 @@ const samples = signal("1");
 const rows = signal([]);       // {prompt, text, finish}
 const running = signal(null);
 const figures = signal("");
-
-// The rows of a text with one prompt a line, each `times`; in the template, {} stands for the prompt and \n for a line
-// end. Pure.
-export function rowsOf(text, pattern, times) {
-  const whole = pattern.replaceAll("\\n", "\n");
-  const filled = (prompt) => (whole.includes("{}") ? whole.replaceAll("{}", () => prompt) : prompt);
-  return text.split("\n").filter((line) => line.trim()).flatMap((line) => Array.from({ length: times }, () => ({ prompt: line, sent: filled(line), text: "", finish: null })));
-}
-
-const quoted = (value) => `"${value.replaceAll('"', '""')}"`;
-export const csvOf = (list) => ["prompt,answer,finish", ...list.map((row) => [row.prompt, row.text, row.finish ?? ""].map(quoted).join(","))].join("\r\n");
 
 async function run() {
   const list = rowsOf(prompts.value, template.value, Math.max(1, Number(samples.value) || 1));

@@ -6,7 +6,7 @@ import { bytes } from "../shared/format.js";
 import { Icon } from "../shared/icons.jsx";
 import { attempt, IconButton, notify } from "../shared/ui.jsx";
 import { send } from "./send.js";
-import { busy, live, models, path } from "./state.js";
+import { busy, live, path } from "./state.js";
 
 const MOST_FILE_BYTES = 1 << 20;
 
@@ -30,11 +30,9 @@ async function attach(list) {
 function submit() {
   const [text, attached] = [draft.value.trim(), files.value];
   if (busy.value || (!text && attached.length === 0)) return;
-  if (models.value.length === 0) return notify("No model is loaded: there is nobody to answer.", true);
   draft.value = "";
   files.value = [];
   attempt(() => send(text, attached));
-  return undefined;
 }
 
 export function Composer() {

@@ -1,6 +1,7 @@
 // Asking the server for answers. Each answer has a session of its own on the server, forked from the one of the answer
 // before it: the server goes on from there and is sent only the new turn, at any turn, on any branch.
 import { generate, LiveAnswer } from "../shared/generate.js";
+import { keepCut } from "./store.js";
 import { basisOf, chatFields, samplingFields } from "./settings.js";
 import { messagesOf, pathTo, promptOf, spoken } from "./tree.js";
 import {
@@ -97,9 +98,10 @@ async function run(node, begin, before = "") {
   };
   live.value = new Map(live.value).set(node.id, { node, answer: growing, stop });
   const written = () => ({ text: growing.text, thinking: growing.thinking || node.thinking || "", saved: Date.now() });
-  const save = () => changeNode(node.id, written(), true);
-  const timer = setInterval(save, SAVE_MS);
-  addEventListener("pagehide", save);
+  const timer = setInterval(() => changeNode(node.id, written(), true), SAVE_MS);
+  // A page that closes has no time for the store.
+  const leave = () => keepCut(node.id, written());
+  addEventListener("pagehide", leave);
   let end;
   try {
     const { path, body, session, forked = 0 } = await begin(sessionName(node.conversation, node.id));
@@ -112,7 +114,7 @@ async function run(node, begin, before = "") {
     end = failure(problem, growing.text !== before || growing.thinking !== "", stopped);
   }
   clearInterval(timer);
-  removeEventListener("pagehide", save);
+  removeEventListener("pagehide", leave);
   await changeNode(node.id, { ...written(), ...end, figures: growing.first === null ? null : growing.figures(), tops: growing.tops });
   const rest = new Map(live.value);
   rest.delete(node.id);

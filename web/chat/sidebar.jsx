@@ -5,23 +5,11 @@ import { pickFiles } from "../shared/clipboard.js";
 import { Icon } from "../shared/icons.jsx";
 import { asked, attempt, confirmed, IconButton, Menu, notify } from "../shared/ui.jsx";
 import { exportJson, exportMarkdown, importJson } from "./files.js";
+import { groupsOf } from "./groups.js";
 import { changeConversation, conversations, current, kept, newChat, openConversation, removeConversation } from "./state.js";
 import { searchTexts } from "./store.js";
 
 export const drawer = signal(false);  // whether the list is shown where it does not fit beside the conversation
-
-const DAY = 86_400_000;
-
-// [title, conversations] in the order of the list. Pure.
-export function groupsOf(list, now = Date.now()) {
-  const midnight = new Date(now).setHours(0, 0, 0, 0);
-  const age = ({ updated }) => (updated >= midnight ? "Today" : updated >= midnight - 6 * DAY ? "This week" : "Earlier");
-  const groups = new Map([["Pinned", []]]);
-  const folders = [...new Set(list.map((one) => one.folder).filter(Boolean))].sort();
-  for (const name of [...folders, "Today", "This week", "Earlier"]) groups.set(name, []);
-  for (const one of list) groups.get(one.pinned ? "Pinned" : one.folder || age(one)).push(one);
-  return [...groups].filter(([, members]) => members.length > 0).map(([title, members]) => ({ title, members, folder: folders.includes(title) }));
-}
 
 async function rename(one) {
   const title = await asked("Rename the conversation", "Title", one.title);

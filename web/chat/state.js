@@ -146,7 +146,7 @@ async function markCut(list) {
   for (const node of list) {
     const stale = Date.now() - (node.saved ?? 0) > 4000 || node.tab === store.tabId();
     if (node.status === "streaming" && !live.value.has(node.id) && stale) {
-      await changeNode(node.id, { status: "cut", note: "This answer was cut off when the page closed." });
+      await changeNode(node.id, { ...store.takeCut(node.id), status: "cut", note: "This answer was cut off when the page closed." });
     }
   }
 }

@@ -112,3 +112,22 @@ export function tabId() {
   } catch { /* a name for this page alone */ }
   return tab;
 }
+
+// What an answer had when its page closed, for the page that comes after it in this tab: IndexedDB would be too slow.
+const CUT = "fulmar.cut.";
+
+export function keepCut(id, values) {
+  try {
+    sessionStorage.setItem(CUT + id, JSON.stringify(values));
+  } catch { /* the last stored text stays */ }
+}
+
+export function takeCut(id) {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(CUT + id) ?? "{}");
+    sessionStorage.removeItem(CUT + id);
+    return kept;
+  } catch {
+    return {};
+  }
+}

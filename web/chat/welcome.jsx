@@ -2,6 +2,7 @@
 import { attempt } from "../shared/ui.jsx";
 import { send } from "./send.js";
 import { model, models, serverProblem } from "./state.js";
+import { whereabouts } from "./whereabouts.js";
 
 // The bundled demo model knows a few tasks and nothing else; any other model gets questions for a language model.
 const EXAMPLES = {
@@ -13,15 +14,6 @@ const EXAMPLES = {
     "Derive the formula for the roots of a quadratic equation.",
   ],
 };
-
-const isLoopback = (host) => host === "localhost" || host === "[::1]" || host.startsWith("127.");
-
-// Where the text goes that is typed here.
-export function whereabouts({ hostname, protocol }) {
-  if (isLoopback(hostname)) return "The model runs on this machine. Nothing leaves it.";
-  const open = protocol === "http:" ? " The connection is not encrypted: others on the network can read it." : "";
-  return `The model runs on ${hostname}. What you write goes there and nowhere else.${open}`;
-}
 
 export function Welcome() {
   const demo = model.value.startsWith("fulmar-demo");

@@ -33,6 +33,13 @@ const time = (seconds, withSeconds) => new Date(seconds * 1000).toLocaleTimeStri
 // Without a pointer over the chart, the legend tells the newest values.
 const legendOfNewest = (plot) => { if (plot.cursor.left < 0 || plot.cursor.left === undefined) plot.setLegend({ idx: plot.data[0].length - 1 }, false); };
 
+// Points that no line reaches, so that a lone answer is seen, too.
+function lonePoints(plot, series) {
+  const values = plot.data[series];
+  const empty = (at) => values[at] === null || values[at] === undefined;
+  return values.flatMap((_, i) => (!empty(i) && empty(i - 1) && empty(i + 1) ? [i] : []));
+}
+
 function optionsOf(kind, lines, width) {
   const [soft, line] = [resolved("--soft"), resolved("--line")];
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
@@ -45,7 +52,7 @@ function optionsOf(kind, lines, width) {
     series: [
       { label: "Time", value: (_, shown) => (shown ? time(shown, true) : "–") },
       ...lines.map(({ label, colour, dashed }) => ({
-        label, stroke: resolved(`--series-${colour}`), width: 2, dash: dashed ? [5, 4] : undefined, value,
+        label, stroke: resolved(`--series-${colour}`), width: 2, dash: dashed ? [5, 4] : undefined, value, points: { show: true, size: 5, filter: lonePoints },
       })),
     ],
   };

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { bytes } from "../shared/format.js";
 import { attempt, Dialog, Field } from "../shared/ui.jsx";
 import { gpus, refresh, server } from "./fleet.js";
+import { plainProblem } from "./problems.js";
 
 const shown = signal(false);
 export const openStart = () => { shown.value = true; };
@@ -14,12 +15,6 @@ const NUMBERS = [
   { name: "max_queue_size", label: "Rows in the queue", min: 1, max: 1_000_000, value: 1000 },
   { name: "prefill_chunk_size", label: "Prompt tokens a step", min: 1, max: 65536, value: 512 },
 ];
-
-// "model_path: no file 'x'" without the field's name, which the label says already.
-export const plainProblem = (text) => {
-  const words = text.replace(/^[a-z_]+: /, "");
-  return words.charAt(0).toUpperCase() + words.slice(1) + (/[.!?]$/.test(words) ? "" : ".");
-};
 
 function requestOf(form) {
   const entries = [...new FormData(form)].filter(([, value]) => value !== "");

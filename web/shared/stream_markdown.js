@@ -37,6 +37,7 @@ export class StreamMarkdown {
   #plain = null;   // text node that further text goes to: of an open fence, or of a long block
   #fenced = false;
   #shown = 0;      // of #tail, in #plain
+  #finished = false;
   source = "";
 
   constructor(host) {
@@ -47,13 +48,15 @@ export class StreamMarkdown {
 
   // Makes the source `text`, cheaply where it only grew.
   update(text, finished = false) {
-    if (!text.startsWith(this.source)) this.#reset();
+    // Text behind a finished one may go on within its last block.
+    if (!text.startsWith(this.source) || (this.#finished && text.length > this.source.length)) this.#reset();
     const more = text.slice(this.source.length);
     if (!more && !finished) return;
     this.source = text;
     this.#tail += more;
     if (this.#plain && !finished && this.#grow()) return;
     this.#render(finished);
+    this.#finished = finished;
   }
 
   #reset() {
