@@ -84,7 +84,8 @@ void history(const Asked& asked) {
     since = lenient_number(JsonValue(*text)).value_or(0);
   }
   const std::string* step = asked.request().query.find("step");
-  asked.answer(json_answer(asked.service.supervisor.history().json(since, step != nullptr && *step == "minute")));
+  asked.answer(
+      json_answer(asked.service.supervisor.history().json(since, step != nullptr && *step == "minute")));
 }
 
 void events(const Asked& asked) {

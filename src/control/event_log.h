@@ -1,4 +1,5 @@
-// What happened to the workers, with times: a ring of the last events. Written by the supervisor's thread, read by any.
+// What happened to the workers, with times: a ring of the last events. Written by the supervisor's thread,
+// read by any.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@ struct WorkerEvent {
   double time = 0;     // seconds since 1970
   std::string worker;  // id; empty: of the fleet
   std::string name;    // the worker's, which may be empty
-  std::string kind;    // started, ready, unresponsive, draining, crashed, stopped, restarting, removed, failed
-  std::string text;    // in words, such as the exit code; may be empty
+  std::string kind;  // started, ready, unresponsive, draining, crashed, stopped, restarting, removed, failed
+  std::string text;  // in words, such as the exit code; may be empty
   std::vector<std::string> lines;  // the last ones of the worker's output, of a crash
 };
 

@@ -101,7 +101,8 @@ struct GpuList::Library {
       gpu.temperature = static_cast<int>(degrees);
     }
     unsigned int milliwatts = 0;
-    if (power != nullptr && power(device, &milliwatts) == kSuccess) gpu.power = static_cast<int>(milliwatts / 1000);
+    if (power != nullptr && power(device, &milliwatts) == kSuccess)
+      gpu.power = static_cast<int>(milliwatts / 1000);
     return gpu;
   }
 };

@@ -41,7 +41,8 @@ void write_seconds(JsonWriter& json, const char* name, const std::vector<History
   json.end_array();
 }
 
-// One line of the file: ["series",time,tokens_per_second,ttft_p50,ttft_p95,rows_waiting,rows_running,memory_bytes]
+// One line of the file:
+// ["series",time,tokens_per_second,ttft_p50,ttft_p95,rows_waiting,rows_running,memory_bytes]
 std::string line_of(const std::string& series, const HistorySample& minute) {
   JsonWriter json;
   json.begin_array().value(series).value(minute.time).value(minute.tokens_per_second);
@@ -51,12 +52,15 @@ std::string line_of(const std::string& series, const HistorySample& minute) {
   return json.take() + "\n";
 }
 
-std::optional<double> number_at(const JsonValue& row, size_t index) { return lenient_number(row.as_array()[index]); }
+std::optional<double> number_at(const JsonValue& row, size_t index) {
+  return lenient_number(row.as_array()[index]);
+}
 
 // Nothing for a line that is none of ours, such as one that a full disk cut off.
 std::optional<std::pair<std::string, HistorySample>> read_line(const std::string& line) {
   const auto row = parse_json(line);
-  if (!row.ok() || !row->is_array() || row->as_array().size() != 8 || !row->as_array()[0].is_string()) return {};
+  if (!row.ok() || !row->is_array() || row->as_array().size() != 8 || !row->as_array()[0].is_string())
+    return {};
   for (const size_t required : {1, 2, 5, 6, 7}) {
     if (!number_at(*row, required)) return {};
   }
@@ -95,7 +99,8 @@ HistorySample minute_of(const std::vector<HistorySample>& samples) {
   return minute;
 }
 
-History::History(std::string file, size_t most_samples) : file_(std::move(file)), most_samples_(most_samples) {
+History::History(std::string file, size_t most_samples)
+    : file_(std::move(file)), most_samples_(most_samples) {
   if (!file_.empty()) read_file();
 }
 
@@ -123,7 +128,8 @@ void History::write_file() {
     }
   }
   out.close();
-  if (!out || std::rename(fresh.c_str(), file_.c_str()) != 0) spdlog::warn("figures not written to {}", file_);
+  if (!out || std::rename(fresh.c_str(), file_.c_str()) != 0)
+    spdlog::warn("figures not written to {}", file_);
 }
 
 void History::add_minute(const std::string& series, const HistorySample& minute) {

@@ -1,5 +1,5 @@
-// Figures for the charts: samples of the last hour as they were taken, and one a minute for a day, which a file keeps
-// over restarts of the control plane. Written by the supervisor's thread, read by any.
+// Figures for the charts: samples of the last hour as they were taken, and one a minute for a day, which a
+// file keeps over restarts of the control plane. Written by the supervisor's thread, read by any.
 #pragma once
 
 #include <chrono>
@@ -29,15 +29,16 @@ class History {
  public:
   static constexpr size_t kMostMinutes = 1440;
 
-  // `file` keeps the minutes; empty: nothing does. One that cannot be read or written is as none, with a warning.
+  // `file` keeps the minutes; empty: nothing does. One that cannot be read or written is as none, with a
+  // warning.
   explicit History(std::string file = {}, size_t most_samples = 720);
 
   // A series is named by its worker's name, or by its id.
   void add(const std::string& series, const HistorySample& sample);
   // Forgets the fine samples of series that are not in `kept`; minutes go after a day.
   void keep_only(const std::vector<std::string>& kept);
-  // {"workers":{"<series>":{"time":[...],"tokens_per_second":[...],...}}}; the samples after `since`, or, where `minutes`
-  // is true, one a minute.
+  // {"workers":{"<series>":{"time":[...],"tokens_per_second":[...],...}}}; the samples after `since`, or,
+  // where `minutes` is true, one a minute.
   std::string json(double since, bool minutes = false) const;
 
  private:

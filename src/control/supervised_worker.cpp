@@ -130,8 +130,7 @@ void SupervisedWorker::attend(Clock::time_point now) {
   }
   if (drain_until_ && !stop_asked_ && !gone() && view_.phase != WorkerPhase::stopping) {
     const bool begun = view_.phase != WorkerPhase::starting || restart_asked_;
-    const bool idle =
-        begun && view_.in_flight->load() == 0 && view_.queue.waiting + view_.queue.running == 0;
+    const bool idle = begun && view_.in_flight->load() == 0 && view_.queue.waiting + view_.queue.running == 0;
     if (!idle && now < *drain_until_) return;
     if (!restart_asked_) return stop(now, {});
     process_->terminate(now + options_.grace);
@@ -195,12 +194,12 @@ void SupervisedWorker::add_history(Clock::time_point now, const std::string& met
   sampled_run_ = run_;
   Buckets buckets = read_buckets(metrics, "fulmar_ttft_seconds");
   history.add(series_of(view_), {.time = unix_time(),
-                         .tokens_per_second = rate,
-                         .ttft_p50 = quantile_between(first_token_, buckets, 0.5),
-                         .ttft_p95 = quantile_between(first_token_, buckets, 0.95),
-                         .rows_waiting = view_.queue.waiting,
-                         .rows_running = view_.queue.running,
-                         .memory_bytes = view_.memory_bytes});
+                                 .tokens_per_second = rate,
+                                 .ttft_p50 = quantile_between(first_token_, buckets, 0.5),
+                                 .ttft_p95 = quantile_between(first_token_, buckets, 0.95),
+                                 .rows_waiting = view_.queue.waiting,
+                                 .rows_running = view_.queue.running,
+                                 .memory_bytes = view_.memory_bytes});
   first_token_ = std::move(buckets);
 }
 
@@ -221,7 +220,8 @@ void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
     view_.crash = exit;
     view_.crash_lines = view_.log->tail(kCrashLines);
   }
-  tell(asked_for ? "stopped" : "crashed", describe(exit), asked_for ? std::vector<std::string>{} : view_.log->tail(kEventLines));
+  tell(asked_for ? "stopped" : "crashed", describe(exit),
+       asked_for ? std::vector<std::string>{} : view_.log->tail(kEventLines));
   const RestartDecision decision =
       drain_until_ ? RestartDecision{} : decide_restart(view_.spec.restart, options_.back_off, ended);
   spdlog::log(asked_for ? spdlog::level::info : spdlog::level::warn, "worker ended id={} pid={}: {}",

@@ -44,8 +44,8 @@ class Supervisor::Loop {
 
   explicit Loop(SupervisorOptions options)
       : options_(std::move(options)),
-        history_(options_.state_dir.empty() ? std::string() : options_.state_dir + "/history.jsonl"),
         wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        history_(options_.state_dir.empty() ? std::string() : options_.state_dir + "/history.jsonl"),
         client_(std::make_unique<HttpClient>()),
         thread_([this] { run(); }) {}
 
@@ -95,7 +95,8 @@ class Supervisor::Loop {
     for (const auto& worker : workers_) {
       if (!worker->gone() && !worker->draining()) rolling_.due.push_back(worker->view().id);
     }
-    events_.add({.kind = "restarting", .text = fmt::format("{} workers, one after the other", rolling_.due.size())});
+    events_.add(
+        {.kind = "restarting", .text = fmt::format("{} workers, one after the other", rolling_.due.size())});
   }
 
   Status remove(const std::string& id) {
@@ -183,10 +184,12 @@ class Supervisor::Loop {
     if (!rolling_.under_way.empty()) {
       const Worker* worker = find(rolling_.under_way);
       const bool lost = worker == nullptr || worker->gone();
-      if (!lost && (worker->run() == rolling_.run_before || worker->view().phase != WorkerPhase::ready)) return;
+      if (!lost && (worker->run() == rolling_.run_before || worker->view().phase != WorkerPhase::ready))
+        return;
       if (lost && !rolling_.due.empty()) {
-        events_.add({.kind = "failed", .text = fmt::format("{} did not come back: {} workers were not restarted",
-                                                           rolling_.under_way, rolling_.due.size())});
+        events_.add({.kind = "failed",
+                     .text = fmt::format("{} did not come back: {} workers were not restarted",
+                                         rolling_.under_way, rolling_.due.size())});
         rolling_.due.clear();
       }
       rolling_.under_way.clear();
@@ -257,7 +260,8 @@ class Supervisor::Loop {
                    fmt::format("name: '{}' is taken by worker {}", spec.name, (*namesake)->view().id)};
     }
     std::string session_db = session_db_for(spec);
-    auto worker = std::make_unique<Worker>(options_, events_, fresh_id(), std::move(spec), std::move(session_db));
+    auto worker =
+        std::make_unique<Worker>(options_, events_, fresh_id(), std::move(spec), std::move(session_db));
     FULMAR_TRY(worker->start(Clock::now()));
     workers_.push_back(std::move(worker));
     return workers_.back()->view().id;

@@ -99,7 +99,8 @@ ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& su
   FieldReader fields(body, parsed.problems);
   fields.text("name", spec.name);
   if (spec.name.size() > kLongestName) {
-    fields.refuse("name", fmt::format("name: has {} bytes, wanted at most {}", spec.name.size(), kLongestName));
+    fields.refuse("name",
+                  fmt::format("name: has {} bytes, wanted at most {}", spec.name.size(), kLongestName));
   }
   fields.text("model_path", spec.model_path);
   fields.text("tokenizer_path", spec.tokenizer_path);

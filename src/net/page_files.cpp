@@ -16,9 +16,12 @@ constexpr std::string_view kContentSecurityPolicy =
 
 std::string_view type_of(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
-      {".html", "text/html; charset=utf-8"},       {".js", "text/javascript; charset=utf-8"},
-      {".css", "text/css; charset=utf-8"},         {".svg", "image/svg+xml"},
-      {".woff2", "font/woff2"},                    {".txt", "text/plain; charset=utf-8"},
+      {".html", "text/html; charset=utf-8"},
+      {".js", "text/javascript; charset=utf-8"},
+      {".css", "text/css; charset=utf-8"},
+      {".svg", "image/svg+xml"},
+      {".woff2", "font/woff2"},
+      {".txt", "text/plain; charset=utf-8"},
       {".webmanifest", "application/manifest+json"}};
   for (const auto& [ending, type] : kTypes) {
     if (name.ends_with(ending)) return type;
@@ -50,7 +53,8 @@ bool lists_tag(std::string_view listed, std::string_view etag) {
 
 const PageFile* find_page_file(std::string_view name) {
   const auto files = page_files();
-  const auto found = std::find_if(files.begin(), files.end(), [&](const PageFile& file) { return file.name == name; });
+  const auto found =
+      std::find_if(files.begin(), files.end(), [&](const PageFile& file) { return file.name == name; });
   return found == files.end() ? nullptr : &*found;
 }
 

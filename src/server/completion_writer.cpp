@@ -98,7 +98,8 @@ void CompletionWriter::add_first_token(const std::string& prompt, std::vector<To
     record.bytes = tokenizer_.bytes(record.token);
     rest += record.bytes.size();
   }
-  scores.insert(scores.begin(), TokenRecord{.bytes = prompt.substr(0, prompt.size() - std::min(rest, prompt.size()))});
+  scores.insert(scores.begin(),
+                TokenRecord{.bytes = prompt.substr(0, prompt.size() - std::min(rest, prompt.size()))});
 }
 
 void CompletionWriter::write_choice(JsonWriter& json, int32_t index, int32_t row, Choice choice) const {

@@ -38,7 +38,7 @@ const page = await openPage(browser, address, { viewport: { width: 1280, height:
 const button = (name) => page.getByRole("button", { name, exact: true });
 const act = async (title, item) => {
   await page.getByRole("button", { name: `Actions for ${title}` }).click();
-  await page.getByRole("menuitem", { name: item }).click();
+  await page.getByRole("menuitem", { name: item, exact: true }).click();
 };
 const confirm = (action) => page.locator("dialog").getByRole("button", { name: action, exact: true }).click();
 const badge = (title, text) => page.locator("tr", { hasText: title }).locator(".badge", { hasText: text });

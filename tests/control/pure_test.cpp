@@ -314,8 +314,18 @@ TEST(History, KeepsTheNewestOfEachWorker) {
 }
 
 TEST(History, AMinuteIsTheMeanOfItsRatesAndTheWorstOfItsRest) {
-  const HistorySample minute = minute_of({{.time = 60, .tokens_per_second = 10, .ttft_p50 = 1, .ttft_p95 = 5, .rows_waiting = 7, .memory_bytes = 9},
-                                          {.time = 65, .tokens_per_second = 30, .ttft_p50 = 3, .ttft_p95 = 4, .rows_running = 2, .memory_bytes = 8},
+  const HistorySample minute = minute_of({{.time = 60,
+                                           .tokens_per_second = 10,
+                                           .ttft_p50 = 1,
+                                           .ttft_p95 = 5,
+                                           .rows_waiting = 7,
+                                           .memory_bytes = 9},
+                                          {.time = 65,
+                                           .tokens_per_second = 30,
+                                           .ttft_p50 = 3,
+                                           .ttft_p95 = 4,
+                                           .rows_running = 2,
+                                           .memory_bytes = 8},
                                           {.time = 70}});
   EXPECT_EQ(minute.time, 70);
   EXPECT_NEAR(minute.tokens_per_second, 40.0 / 3, 1e-9);
@@ -340,7 +350,8 @@ TEST(History, MinutesOfADayOutliveARestart) {
     History history(file);
     history.add("old", {.time = now - 90'000});
     history.add("old", {.time = now - 89'900});  // closes the minute before, which is older than a day
-    for (int i = 0; i < 5; ++i) history.add("w \"quoted\"", {.time = now - 600 + i * 60, .tokens_per_second = 1.0 * i});
+    for (int i = 0; i < 5; ++i)
+      history.add("w \"quoted\"", {.time = now - 600 + i * 60, .tokens_per_second = 1.0 * i});
     EXPECT_EQ(minutes_in(history, "w \"quoted\""), 4u) << "the minute under way is not one yet";
   }
   std::ofstream(file, std::ios::app) << "[\"cut off\",12\nnonsense\n[1,2,3,4,5,6,7,8]\n";

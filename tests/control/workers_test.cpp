@@ -309,7 +309,8 @@ TEST_F(Workers, ANameIsOneWorkers) {
   begin();
   const std::string id = start_ready("m.pth", R"(,"name":"chat")");
   EXPECT_EQ(ask_json("/api/workers/" + id).find("name")->as_string(), "chat");
-  EXPECT_TRUE(eventually([&] { return ask("GET", "/api/history").body.find(R"("chat":{)") != std::string::npos; }));
+  EXPECT_TRUE(
+      eventually([&] { return ask("GET", "/api/history").body.find(R"("chat":{)") != std::string::npos; }));
   const HttpResponse refused =
       ask("POST", "/api/workers/start", R"({"model_path":")" + model("n.pth") + R"(","name":"chat"})");
   EXPECT_EQ(refused.status, 422);

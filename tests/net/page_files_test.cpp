@@ -48,7 +48,8 @@ TEST(PageFiles, NothingFromElsewhereAndNoInlineScript) {
 }
 
 TEST(PageFiles, BothPagesAreCarriedWhole) {
-  for (const char* name : {"chat.html", "chat.js", "chat.css", "dashboard.html", "dashboard.js", "dashboard.css"}) {
+  for (const char* name :
+       {"chat.html", "chat.js", "chat.css", "dashboard.html", "dashboard.js", "dashboard.css"}) {
     const PageFile* file = find_page_file(name);
     ASSERT_NE(file, nullptr) << name;
     EXPECT_GT(file->content.size(), 200u) << name;

@@ -114,6 +114,7 @@ export function ModelsPanel() {
         <Field label="Name"><input name="name" autocomplete="off" placeholder="of the file" /></Field>
         <button type="submit" class="quiet framed" disabled={job.value !== null}>Load</button>
       </form>
+      <p class="soft">A model from a hub: <code class="mono">fulmar pull OWNER/NAME</code> on the server's machine, then load its file here.</p>
       <h3>Tuned states <small>start a conversation in a trained manner; they are listed as MODEL STATE above</small></h3>
       <ul class="rows" aria-label="Tuned states">
         {tuned.map((one) => (

@@ -5,7 +5,7 @@ import { keepCut } from "./store.js";
 import { basisOf, chatFields, samplingFields } from "./settings.js";
 import { messagesOf, pathTo, promptOf, spoken } from "./tree.js";
 import {
-  addNode, changeConversation, changeNode, createConversation, current, live, model, nodes, server, sessionName, settings,
+  addNode, begun, changeConversation, changeNode, createConversation, current, live, model, nodes, server, sessionName, settings,
 } from "./state.js";
 
 const SAVE_MS = 1000;
@@ -13,6 +13,7 @@ const STOP_PATIENCE_MS = 3000;
 
 // A message of the user and the answer to it.
 export async function send(text, files = []) {
+  await begun;
   const conversation = current.value ?? await createConversation(text || files[0].name);
   const turn = await addNode({ conversation: conversation.id, parent: conversation.leaf, role: "user", text, files });
   await answer(turn.id);

@@ -61,6 +61,9 @@ const checkKey = () => server.get("v1/state/list").catch(() => {});
 
 // ---- start, and word from other tabs
 
+let storeIsRead;
+export const begun = new Promise((resolve) => { storeIsRead = resolve; });  // what is stored has been read
+
 export async function begin() {
   try {
     server.key = sessionStorage.getItem(KEY_NAME);
@@ -69,6 +72,7 @@ export async function begin() {
   await readShared();
   conversations.value = (await store.allConversations()).sort(byTime);
   await openAddressed();
+  storeIsRead();
   store.listen(hear);
   addEventListener("hashchange", () => { view.value = location.hash.slice(1) || "chat"; });
   await loadModels();
