@@ -16,7 +16,7 @@ const visible = (token) => token.replaceAll("\n", "↵\n");
 async function score(node) {
   const path = pathTo(nodes.value, node.id);
   const whole = promptOf(path, settings.value.system);
-  const before = whole.length - node.text.length;
+  const before = [...whole].length - [...node.text].length;  // offsets count characters
   const { choices } = await server.post("v1/completions", { model: node.model || model.value, prompt: whole, echo: true, logprobs: 5, max_tokens: 0 });
   const { tokens, token_logprobs: logprobs, top_logprobs: tops, text_offset: offsets } = choices[0].logprobs;
   return tokens.map((token, i) => ({ token, logprob: logprobs[i] ?? 0, tops: Object.entries(tops[i] ?? {}), at: offsets[i] }))
