@@ -241,6 +241,22 @@ const steps = [
     await ask(page, "next");
     assert.deepEqual(server.asked[1].messages, [{ role: "user", content: "next" }]);
   })],
+  ["the end stays in sight while an answer grows, unless the reader scrolls up", () => onFake({ page: { viewport: { width: 390, height: 500 } } }, async (page) => {
+    const fromEnd = () => page.locator(".scroll").evaluate((place) => place.scrollHeight - place.scrollTop - place.clientHeight);
+    await ask(page, "stream 400 at 400");
+    await page.locator(".katex").first().waitFor();
+    await page.waitForFunction(() => { const place = document.querySelector(".scroll"); return place.scrollHeight - place.scrollTop - place.clientHeight < 5; });
+    await page.fill("#prompt", "stream 400 at 200");
+    await page.keyboard.press("Enter");
+    await page.locator(".turn.running .words h2").first().waitFor();
+    await page.locator(".scroll").hover();
+    await page.mouse.wheel(0, -600);
+    await button(page, "To the end").waitFor();
+    await page.locator(".turn.running").waitFor({ state: "detached" });
+    assert.ok(await fromEnd() > 100, "the reader is not dragged along");
+    await button(page, "To the end").click();
+    await page.waitForFunction(() => { const place = document.querySelector(".scroll"); return place.scrollHeight - place.scrollTop - place.clientHeight < 5; });
+  })],
   ["an answer goes on while another conversation is open", () => onFake({}, async (page) => {
     await page.fill("#prompt", "stream 300 at 200");
     await page.keyboard.press("Enter");

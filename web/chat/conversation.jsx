@@ -11,14 +11,17 @@ const NEAR = 80;  // pixels from the end that still count as the end
 export function Conversation() {
   const scroll = useRef();
   const pinned = useRef(true);
+  const top = useRef(0);
   const [away, setAway] = useState(false);
   const turns = path.value;
   const toEnd = useCallback(() => { if (scroll.current) scroll.current.scrollTop = scroll.current.scrollHeight; }, []);
-  // The only place that reads the layout is the reader's own scrolling.
+  // Only the reader's own way up leaves the end: text that grew in the meantime does not.
   const watch = useCallback(() => {
     if (!scroll.current) return;
     const { scrollHeight, scrollTop, clientHeight } = scroll.current;
-    pinned.current = scrollHeight - scrollTop - clientHeight < NEAR;
+    if (scrollHeight - scrollTop - clientHeight < NEAR) pinned.current = true;
+    else if (scrollTop < top.current) pinned.current = false;
+    top.current = scrollTop;
     setAway(!pinned.current);
   }, []);
   useLayoutEffect(() => {
