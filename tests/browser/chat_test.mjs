@@ -71,7 +71,7 @@ const steps = [
     for (const part of ["h1", "li", "td", "pre code .hljs-keyword", ".katex", "a[rel~=noopener]", ".code-copy"]) await place.locator(part).first().waitFor({ state: "attached" });
     assert.equal(await place.locator("img, script").count(), 0);
     assert.match(await place.textContent(), /<img src=x/);
-    assert.equal(await page.title(), "Fulmar");
+    assert.equal(await page.title(), "markdown please · Fulmar");
     const streamed = await place.innerText();
     await button(page, "Copy").first().click();
     await page.reload();

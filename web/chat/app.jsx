@@ -10,7 +10,7 @@ import { Conversation } from "./conversation.jsx";
 import { ModelsPanel, modelsShown } from "./models_panel.jsx";
 import { SettingsPanel, settingsShown } from "./settings_panel.jsx";
 import { drawer, Sidebar } from "./sidebar.jsx";
-import { busy, chooseModel, model, models, newChat, path, serverProblem, show, stepTo, nodes, view } from "./state.js";
+import { busy, chooseModel, current, model, models, newChat, path, serverProblem, show, stepTo, nodes, view } from "./state.js";
 import { siblingsOf } from "./tree.js";
 
 const TOOLS = [["chat", "Chat"], ["completion", "Completion"], ["batch", "Batch"]];
@@ -77,6 +77,8 @@ function Bar() {
 }
 
 export function App() {
+  const title = current.value?.title;
+  useEffect(() => { document.title = title ? `${title} · Fulmar` : "Fulmar"; }, [title]);
   useEffect(() => {
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);

@@ -1,6 +1,6 @@
 // Where messages are written: text, attached text files, send and stop.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { pickFiles } from "../shared/clipboard.js";
 import { bytes } from "../shared/format.js";
 import { Icon } from "../shared/icons.jsx";
@@ -35,8 +35,15 @@ function submit() {
   attempt(() => send(text, attached));
 }
 
+const GROWS_BY_ITSELF = CSS.supports("field-sizing", "content");
+
 export function Composer() {
   const place = useRef();
+  useLayoutEffect(() => {
+    if (GROWS_BY_ITSELF) return;
+    place.current.style.height = "auto";
+    place.current.style.height = `${place.current.scrollHeight}px`;
+  }, [draft.value]);
   useEffect(() => { if (matchMedia("(hover: hover)").matches) place.current.focus(); }, []);
   const keys = (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { IconButton } from "../shared/ui.jsx";
 import { Composer } from "./composer.jsx";
-import { current, path } from "./state.js";
+import { busy, current, path } from "./state.js";
 import { Turn } from "./turn.jsx";
 import { Welcome } from "./welcome.jsx";
 
@@ -45,6 +45,7 @@ export function Conversation() {
           </ol>
         )}
       </div>
+      <p class="hidden" role="status">{busy.value ? "The answer is being written" : none ? "" : "The answer is complete"}</p>
       <div class="foot">
         {away && !none && <IconButton icon="down" label="To the end" class="icon-button to-end" onClick={toEnd} />}
         <Composer />
