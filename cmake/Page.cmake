@@ -1,24 +1,15 @@
-# fulmar_embed_page(folder header NAME=file...): the library of src/<folder>/ carries these files of web/ as the
-# constants that <folder>/<header> declares, and knows the program's version.
-function(fulmar_embed_page folder header)
-  set(target fulmar_${folder})
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL "INTERFACE_LIBRARY")
-    return()
-  endif()
-  set(web ${PROJECT_SOURCE_DIR}/web)
-  set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedPage.cmake)
-  set(page ${PROJECT_BINARY_DIR}/${folder}_page.cpp)
-  set(sources "")
-  foreach(pair ${ARGN})
-    string(REGEX REPLACE "^.*=" "${web}/" source ${pair})
-    list(APPEND sources ${source})
-  endforeach()
-  list(JOIN ARGN "," files)
-  add_custom_command(OUTPUT ${page}
-    COMMAND ${CMAKE_COMMAND} -DWEB=${web} -DHEADER=${folder}/${header} -DFILES=${files} -DOUT=${page} -P ${script}
-    DEPENDS ${sources} ${script}
-    COMMENT "Embedding web/ into ${target}")
-  target_sources(${target} PRIVATE ${page})
-  target_compile_definitions(${target} PUBLIC FULMAR_VERSION="${PROJECT_VERSION}")
+# The files of web/dist become part of src/net/: an assembler file includes their bytes as they are, a table names them.
+# Text is carried a second time, compressed, for clients that take gzip. web/dist is committed, so that building the
+# program needs neither Node.js nor npm; the test web.dist says when it is not what web/build.mjs makes of web/.
+enable_language(ASM)
+function(fulmar_embed_pages folder)
+  set(dist ${PROJECT_SOURCE_DIR}/web/dist)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedPages.cmake)
+  set(out ${PROJECT_BINARY_DIR}/pages)
+  file(GLOB files CONFIGURE_DEPENDS ${dist}/*)
+  add_custom_command(OUTPUT ${out}/pages.S ${out}/page_table.cpp
+    COMMAND ${CMAKE_COMMAND} -DDIST=${dist} -DOUT=${out} -P ${script}
+    DEPENDS ${files} ${script}
+    COMMENT "Embedding web/dist into fulmar_${folder}")
+  target_sources(fulmar_${folder} PRIVATE ${out}/pages.S ${out}/page_table.cpp)
 endfunction()

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "app/commands.h"
+#include "app/version_text.h"
 #include "base/log.h"
 
 int main(int argc, char** argv) {
@@ -11,7 +12,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
 
   CLI::App app{"Fulmar: RWKV inference engine and server"};
-  app.set_version_flag("--version", std::string("fulmar ") + FULMAR_VERSION);
+  app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   app.footer(

@@ -66,6 +66,7 @@ Result<WorkerSpec> parse_worker(const YAML::Node& worker, size_t number, const W
     return Error{ErrorKind::invalid, fmt::format("{}: {}", title, parsed.problems.front().message)};
   }
   parsed.spec.name = name;
+  parsed.spec.configured = true;
   if (!worker["restart"]) parsed.spec.restart = RestartPolicy::on_failure;
   if (worker["args"]) parsed.spec.extra_arguments = worker["args"].as<std::vector<std::string>>();
   return std::move(parsed.spec);

@@ -60,6 +60,7 @@ void write_gpu(JsonWriter& json, const GpuFigures& gpu) {
       .member("memory_used_mb", gpu.memory_used_mb);
   if (gpu.utilization) json.member("utilization", *gpu.utilization);
   if (gpu.temperature) json.member("temperature", *gpu.temperature);
+  if (gpu.power) json.member("power", *gpu.power);
   json.end_object();
 }
 

@@ -11,10 +11,10 @@
 
 #include "control/control_answers.h"
 #include "control/control_auth.h"
-#include "control/dashboard_files.h"
 #include "control/placement.h"
 #include "control/relay.h"
 #include "net/json.h"
+#include "net/page_files.h"
 
 namespace fulmar {
 namespace {
@@ -45,23 +45,13 @@ struct ControlRoute {
 
 // ---- pages and figures
 
-void answer_file(const Asked& asked, std::string_view type, std::string_view content) {
-  HttpResponse response;
-  response.content_type = type;
-  response.headers.set("Cache-Control", "no-cache");
-  response.headers.set("Content-Security-Policy",
-                       "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'");
-  response.headers.set("X-Content-Type-Options", "nosniff");
-  response.body = content;
-  asked.answer(std::move(response));
+void answer_file(const Asked& asked, std::string_view name) {
+  const PageFile* file = find_page_file(name);
+  asked.answer(file ? answer_page_file(asked.request(), *file) : no_route_answer(404));
 }
 
-void dashboard(const Asked& asked) { answer_file(asked, "text/html; charset=utf-8", kDashboardHtml); }
-void dashboard_script(const Asked& asked) {
-  answer_file(asked, "text/javascript; charset=utf-8", kDashboardScript);
-}
-void dashboard_style(const Asked& asked) { answer_file(asked, "text/css; charset=utf-8", kDashboardStyle); }
-void page_style(const Asked& asked) { answer_file(asked, "text/css; charset=utf-8", kDashboardBaseStyle); }
+void dashboard(const Asked& asked) { answer_file(asked, "dashboard.html"); }
+void page_asset(const Asked& asked) { answer_file(asked, asked.argument); }
 
 int64_t count_ready(const Fleet& fleet) {
   return std::count_if(fleet.begin(), fleet.end(),
@@ -93,7 +83,17 @@ void history(const Asked& asked) {
   if (const std::string* text = asked.request().query.find("since")) {
     since = lenient_number(JsonValue(*text)).value_or(0);
   }
-  asked.answer(json_answer(asked.service.supervisor.history().json(since)));
+  const std::string* step = asked.request().query.find("step");
+  asked.answer(
+      json_answer(asked.service.supervisor.history().json(since, step != nullptr && *step == "minute")));
+}
+
+void events(const Asked& asked) {
+  double since = 0;
+  if (const std::string* text = asked.request().query.find("since")) {
+    since = lenient_number(JsonValue(*text)).value_or(0);
+  }
+  asked.answer(json_answer(asked.service.supervisor.events().json(since)));
 }
 
 void model_files(const Asked& asked) {
@@ -132,7 +132,8 @@ void show_worker(const Asked& asked) {
 
 HttpResponse start_failure(const Error& error) {
   if (error.kind == ErrorKind::conflict) {
-    return json_answer(problems_json({{"port", error.text, "value_error"}}), 422);
+    const std::string field = error.text.substr(0, error.text.find(':'));  // "port: ...", "name: ..."
+    return json_answer(problems_json({{field, error.text, "value_error"}}), 422);
   }
   return detail_answer(error.kind == ErrorKind::unavailable ? 503 : 500, error.text);
 }
@@ -154,20 +155,59 @@ void stop_worker(const Asked& asked) {
   if (!found.ok()) asked.answer(detail_answer(404, found.error().text));
 }
 
-// {"deadline":S}: seconds, by default 60.
-void drain_worker(const Asked& asked) {
+// {"deadline":S}: seconds, by default 60. Nothing, and the request answered, where it is wrong.
+std::optional<std::chrono::milliseconds> read_deadline(const Asked& asked) {
   constexpr double kMostSeconds = 86'400;
-  if (!named_worker(asked)) return;
   const std::string& text = asked.request().body;
   const auto body = text.empty() ? Result<JsonValue>(JsonValue()) : parse_json(text);
-  if (!body.ok()) return asked.answer(detail_answer(400, body.error().text));
+  if (!body.ok()) {
+    asked.answer(detail_answer(400, body.error().text));
+    return std::nullopt;
+  }
   const auto seconds = get_number(*body, "deadline", 0, kMostSeconds);
   if (!seconds.ok()) {
-    return asked.answer(json_answer(problems_json({{"deadline", seconds.error().text, "value_error"}}), 422));
+    asked.answer(json_answer(problems_json({{"deadline", seconds.error().text, "value_error"}}), 422));
+    return std::nullopt;
   }
-  const auto most = std::chrono::milliseconds(static_cast<int64_t>(seconds->value_or(60) * 1000));
-  const Status found = asked.service.supervisor.drain(asked.argument, most);
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds->value_or(60) * 1000));
+}
+
+void drain_worker(const Asked& asked) {
+  if (!named_worker(asked)) return;
+  const auto most = read_deadline(asked);
+  if (!most) return;
+  const Status found = asked.service.supervisor.drain(asked.argument, *most);
   asked.answer(found.ok() ? json_answer(R"({"status":"draining"})") : detail_answer(404, found.error().text));
+}
+
+HttpResponse done_answer(const Status& done, std::string_view status) {
+  if (done.ok()) return json_answer("{\"status\":" + json_quoted(status) + "}");
+  const ErrorKind kind = done.error().kind;
+  const int code = kind == ErrorKind::not_found ? 404 : kind == ErrorKind::conflict ? 409 : 503;
+  return detail_answer(code, done.error().text);
+}
+
+void restart_worker(const Asked& asked) {
+  if (!named_worker(asked)) return;
+  const auto most = read_deadline(asked);
+  if (!most) return;
+  asked.service.supervisor.restart(std::string(asked.argument), *most, [asked](const Status& done) {
+    asked.answer(done_answer(done, "restarting"));
+  });
+}
+
+void restart_workers(const Asked& asked) {
+  const auto most = read_deadline(asked);
+  if (!most) return;
+  asked.service.supervisor.restart_all(*most);
+  asked.answer(json_answer(R"({"status":"restarting"})"));
+}
+
+void remove_worker(const Asked& asked) {
+  if (!named_worker(asked)) return;
+  asked.service.supervisor.remove(std::string(asked.argument), [asked](const Status& done) {
+    asked.answer(done_answer(done, "removed"));
+  });
 }
 
 void worker_logs(const Asked& asked) {
@@ -256,23 +296,25 @@ void cancel_request(const Asked& asked) { relay_anywhere(asked, {}, {}, 404); }
 // Exact paths come before patterns that would fit, too.
 constexpr ControlRoute kRoutes[] = {
     {"GET", "/", Access::key, dashboard},
-    {"GET", "/dashboard.js", Access::key, dashboard_script},
-    {"GET", "/dashboard.css", Access::key, dashboard_style},
-    {"GET", "/style.css", Access::key, page_style},
+    {"GET", "/assets/*", Access::key, page_asset},
     {"GET", "/health", Access::open, health},
     {"GET", "/healthz", Access::open, health},
     {"GET", "/ready", Access::open, readiness},
     {"GET", "/metrics", Access::open, metrics},
     {"GET", "/api/system", Access::key, system_figures},
     {"GET", "/api/history", Access::key, history},
+    {"GET", "/api/events", Access::key, events},
     {"GET", "/api/models", Access::key, model_files},
     {"GET", "/api/workers", Access::key, list_workers},
     {"POST", "/api/workers/start", Access::key, start_worker},
     {"POST", "/api/workers/*/stop", Access::key, stop_worker},
+    {"POST", "/api/workers/restart", Access::key, restart_workers},
     {"POST", "/api/workers/*/drain", Access::key, drain_worker},
+    {"POST", "/api/workers/*/restart", Access::key, restart_worker},
     {"GET", "/api/workers/*/logs", Access::key, worker_logs},
     {"", "/api/workers/*/proxy", Access::key, proxy},
     {"GET", "/api/workers/*", Access::key, show_worker},
+    {"DELETE", "/api/workers/*", Access::key, remove_worker},
     {"GET", "/v1/models", Access::open, list_models},
     {"GET", "/v1/models/*", Access::open, show_model},
     {"DELETE", "/v1/requests/*", Access::key, cancel_request},

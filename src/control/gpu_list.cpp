@@ -36,6 +36,7 @@ struct GpuList::Library {
   int (*memory_apart)(Device, MemoryApart*) = nullptr;  // null in drivers before 510
   int (*utilization)(Device, Utilization*) = nullptr;
   int (*temperature)(Device, int, unsigned int*) = nullptr;
+  int (*power)(Device, unsigned int*) = nullptr;  // milliwatts; null where the library has no such function
 
   // Null when any part is absent.
   static std::unique_ptr<Library> open(const char* file) {
@@ -55,6 +56,7 @@ struct GpuList::Library {
       return nullptr;
     }
     library->load("nvmlDeviceGetMemoryInfo_v2", library->memory_apart);
+    library->load("nvmlDeviceGetPowerUsage", library->power);
     return library;
   }
 
@@ -98,6 +100,9 @@ struct GpuList::Library {
     if (temperature(device, kTemperatureOfGpu, &degrees) == kSuccess) {
       gpu.temperature = static_cast<int>(degrees);
     }
+    unsigned int milliwatts = 0;
+    if (power != nullptr && power(device, &milliwatts) == kSuccess)
+      gpu.power = static_cast<int>(milliwatts / 1000);
     return gpu;
   }
 };

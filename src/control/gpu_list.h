@@ -19,6 +19,7 @@ struct GpuFigures {
   uint64_t memory_used_mb = 0;     // by programs, where the driver tells these apart from itself
   std::optional<int> utilization;  // percent
   std::optional<int> temperature;  // degrees Celsius
+  std::optional<int> power;        // watts, drawn
 };
 
 // Any thread. The driver is asked at most once a second.

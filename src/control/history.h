@@ -1,4 +1,5 @@
-// Figures of the last hour, for the charts. Written by the supervisor's thread, read by any.
+// Figures for the charts: samples of the last hour as they were taken, and one a minute for a day, which a
+// file keeps over restarts of the control plane. Written by the supervisor's thread, read by any.
 #pragma once
 
 #include <chrono>
@@ -21,20 +22,39 @@ struct HistorySample {
   uint64_t memory_bytes = 0;
 };
 
+// The samples of one minute as one: means of rates and medians, the worst of the rest. Not for none. Pure.
+HistorySample minute_of(const std::vector<HistorySample>& samples);
+
 class History {
  public:
-  explicit History(size_t most_samples = 720) : most_samples_(most_samples) {}
+  static constexpr size_t kMostMinutes = 1440;
 
-  void add(const std::string& worker, const HistorySample& sample);
-  // Forgets the samples of workers that are not in `workers`.
-  void keep_only(const std::vector<std::string>& workers);
-  // {"workers":{"<id>":{"time":[...],"tokens_per_second":[...],...}}}; the samples after `since`.
-  std::string json(double since) const;
+  // `file` keeps the minutes; empty: nothing does. One that cannot be read or written is as none, with a
+  // warning.
+  explicit History(std::string file = {}, size_t most_samples = 720);
+
+  // A series is named by its worker's name, or by its id.
+  void add(const std::string& series, const HistorySample& sample);
+  // Forgets the fine samples of series that are not in `kept`; minutes go after a day.
+  void keep_only(const std::vector<std::string>& kept);
+  // {"workers":{"<series>":{"time":[...],"tokens_per_second":[...],...}}}; the samples after `since`, or,
+  // where `minutes` is true, one a minute.
+  std::string json(double since, bool minutes = false) const;
 
  private:
-  const size_t most_samples_;  // of each worker
+  using Rings = std::map<std::string, std::deque<HistorySample>>;
+
+  void read_file();
+  void write_file();  // whole
+  void add_minute(const std::string& series, const HistorySample& minute);
+
+  const std::string file_;
+  const size_t most_samples_;  // of each series
   mutable std::mutex mutex_;
-  std::map<std::string, std::deque<HistorySample>> samples_;
+  Rings samples_;
+  Rings minutes_;
+  std::map<std::string, std::vector<HistorySample>> open_;  // samples of the minute under way
+  size_t lines_ = 0;                                        // in the file
 };
 
 }  // namespace fulmar

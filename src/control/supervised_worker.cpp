@@ -16,6 +16,7 @@ namespace {
 constexpr int kFailuresUntilUnresponsive = 5;
 constexpr int kRoundsBetweenModels = 5;
 constexpr int64_t kCrashLines = 50;
+constexpr int64_t kEventLines = 20;
 
 // Resident bytes of a process, or 0.
 uint64_t resident_bytes(pid_t pid) {
@@ -44,9 +45,9 @@ ChildProgram program_of(const SupervisorOptions& options, const WorkerSpec& spec
 
 }  // namespace
 
-SupervisedWorker::SupervisedWorker(const SupervisorOptions& options, std::string id, WorkerSpec spec,
-                                   std::string session_db)
-    : options_(options), session_db_(std::move(session_db)) {
+SupervisedWorker::SupervisedWorker(const SupervisorOptions& options, EventLog& events, std::string id,
+                                   WorkerSpec spec, std::string session_db)
+    : options_(options), events_(events), session_db_(std::move(session_db)) {
   view_.id = std::move(id);
   view_.spec = std::move(spec);
   view_.created_at = unix_time();
@@ -61,6 +62,7 @@ Status SupervisedWorker::start(Clock::time_point now) {
     view_.exit = ChildExit{.code = 127};
     view_.exited_at = unix_time();
     view_.log->append("fulmar control: " + started.error().text + "\n");
+    tell("failed", started.error().text);
     end_for_good();
     return started.error();
   }
@@ -73,7 +75,9 @@ Status SupervisedWorker::start(Clock::time_point now) {
   view_.pid = process_->pid();
   view_.exit.reset();
   view_.exited_at.reset();
+  view_.started_at = unix_time();
   set_phase(WorkerPhase::starting);
+  tell("started");
   spdlog::info("worker started id={} pid={} endpoint={} model={}", view_.id, view_.pid,
                endpoint_of(view_.spec), view_.spec.model_path);
   return {};
@@ -90,6 +94,26 @@ void SupervisedWorker::stop(Clock::time_point now, Supervisor::StopReply reply) 
 void SupervisedWorker::drain(Clock::time_point until) {
   drain_until_ = until;
   if (view_.answers()) set_phase(WorkerPhase::draining);
+  tell("draining");
+}
+
+void SupervisedWorker::restart(Clock::time_point now, Clock::time_point until) {
+  tell("restarting");
+  if (!process_) return begin_again(now);
+  if (stop_asked_ || restart_asked_) return;
+  restart_asked_ = true;
+  drain_until_ = until;
+  if (view_.answers()) set_phase(WorkerPhase::draining);
+}
+
+// The next run begins with the next round.
+void SupervisedWorker::begin_again(Clock::time_point now) {
+  stop_asked_ = restart_asked_ = false;
+  drain_until_.reset();
+  short_runs_ = 0;
+  next_start_ = now;
+  view_.next_start_at = unix_time();
+  set_phase(WorkerPhase::waiting);
 }
 
 void SupervisedWorker::attend(Clock::time_point now) {
@@ -104,10 +128,13 @@ void SupervisedWorker::attend(Clock::time_point now) {
       spdlog::error("worker not restarted id={}: {}", view_.id, status.error().text);
     }
   }
-  if (drain_until_ && !stop_asked_ && !gone()) {
-    const bool idle = view_.phase != WorkerPhase::starting && view_.in_flight->load() == 0 &&
-                      view_.queue.waiting + view_.queue.running == 0;
-    if (idle || now >= *drain_until_) stop(now, {});
+  if (drain_until_ && !stop_asked_ && !gone() && view_.phase != WorkerPhase::stopping) {
+    const bool begun = view_.phase != WorkerPhase::starting || restart_asked_;
+    const bool idle = begun && view_.in_flight->load() == 0 && view_.queue.waiting + view_.queue.running == 0;
+    if (!idle && now < *drain_until_) return;
+    if (!restart_asked_) return stop(now, {});
+    process_->terminate(now + options_.grace);
+    set_phase(WorkerPhase::stopping);
   }
 }
 
@@ -146,9 +173,11 @@ void SupervisedWorker::take_health(bool healthy) {
   failed_probes_ = healthy ? 0 : failed_probes_ + 1;
   if (healthy && !view_.answers()) {
     spdlog::info("worker ready id={}", view_.id);
+    tell("ready");
     set_phase(drain_until_ ? WorkerPhase::draining : WorkerPhase::ready);
   } else if (view_.answers() && failed_probes_ >= kFailuresUntilUnresponsive) {
     spdlog::warn("worker does not answer id={}", view_.id);
+    tell("unresponsive");
     set_phase(WorkerPhase::unresponsive);
   }
 }
@@ -164,18 +193,19 @@ void SupervisedWorker::add_history(Clock::time_point now, const std::string& met
   last_history_ = now;
   sampled_run_ = run_;
   Buckets buckets = read_buckets(metrics, "fulmar_ttft_seconds");
-  history.add(view_.id, {.time = unix_time(),
-                         .tokens_per_second = rate,
-                         .ttft_p50 = quantile_between(first_token_, buckets, 0.5),
-                         .ttft_p95 = quantile_between(first_token_, buckets, 0.95),
-                         .rows_waiting = view_.queue.waiting,
-                         .rows_running = view_.queue.running,
-                         .memory_bytes = view_.memory_bytes});
+  history.add(series_of(view_), {.time = unix_time(),
+                                 .tokens_per_second = rate,
+                                 .ttft_p50 = quantile_between(first_token_, buckets, 0.5),
+                                 .ttft_p95 = quantile_between(first_token_, buckets, 0.95),
+                                 .rows_waiting = view_.queue.waiting,
+                                 .rows_running = view_.queue.running,
+                                 .memory_bytes = view_.memory_bytes});
   first_token_ = std::move(buckets);
 }
 
 void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
-  const EndedRun ended{.asked_for = stop_asked_,
+  const bool asked_for = stop_asked_ || restart_asked_;
+  const EndedRun ended{.asked_for = asked_for,
                        .failed = exit.signal != 0 || exit.code != 0,
                        .lasted = process_->lasted(now),
                        .short_runs_before = short_runs_};
@@ -186,14 +216,17 @@ void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
   view_.tokens_per_second = 0;
   view_.memory_bytes = 0;
   view_.metrics.reset();
-  if (!stop_asked_) {
+  if (!asked_for) {
     view_.crash = exit;
     view_.crash_lines = view_.log->tail(kCrashLines);
   }
+  tell(asked_for ? "stopped" : "crashed", describe(exit),
+       asked_for ? std::vector<std::string>{} : view_.log->tail(kEventLines));
   const RestartDecision decision =
       drain_until_ ? RestartDecision{} : decide_restart(view_.spec.restart, options_.back_off, ended);
-  spdlog::log(stop_asked_ ? spdlog::level::info : spdlog::level::warn, "worker ended id={} pid={}: {}",
+  spdlog::log(asked_for ? spdlog::level::info : spdlog::level::warn, "worker ended id={} pid={}: {}",
               view_.id, view_.pid, describe(exit));
+  if (restart_asked_ && !stop_asked_) return begin_again(now);
   if (!decision.restart) return end_for_good();
   short_runs_ = decision.short_runs;
   next_start_ = now + decision.delay;
@@ -204,6 +237,14 @@ void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
 void SupervisedWorker::end_for_good() {
   view_.next_start_at.reset();
   set_phase(WorkerPhase::exited);
+}
+
+void SupervisedWorker::tell(std::string kind, std::string text, std::vector<std::string> lines) {
+  events_.add({.worker = view_.id,
+               .name = view_.spec.name,
+               .kind = std::move(kind),
+               .text = std::move(text),
+               .lines = std::move(lines)});
 }
 
 void SupervisedWorker::report_end() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/event_log.h"
 #include "control/history.h"
 #include "control/metrics_text.h"
 #include "control/supervisor.h"
@@ -21,13 +22,16 @@ class SupervisedWorker {
  public:
   using Clock = std::chrono::steady_clock;
 
-  SupervisedWorker(const SupervisorOptions& options, std::string id, WorkerSpec spec, std::string session_db);
+  SupervisedWorker(const SupervisorOptions& options, EventLog& events, std::string id, WorkerSpec spec,
+                   std::string session_db);
 
   // Starts a run. On failure the worker counts as ended.
   Status start(Clock::time_point now);
   // Ends it for good; `reply`, which may be empty, is called once it has ended.
   void stop(Clock::time_point now, Supervisor::StopReply reply);
   void drain(Clock::time_point until);
+  // Drains it as above, ends this run and begins another; one that has ended begins at once.
+  void restart(Clock::time_point now, Clock::time_point until);
   // Everything that time and the process bring: output, exit, kill, restart, the end of a drain.
   void attend(Clock::time_point now);
 
@@ -42,6 +46,8 @@ class SupervisedWorker {
   int output() const { return process_ ? process_->output() : -1; }
   bool gone() const { return view_.phase == WorkerPhase::exited; }
   bool draining() const { return drain_until_.has_value(); }
+  // Adds to the log of events.
+  void tell(std::string kind, std::string text = {}, std::vector<std::string> lines = {});
   // Replies to those who wait for the end, where it has come: when all can see it.
   void report_end();
   // True once after each change of the view.
@@ -51,10 +57,12 @@ class SupervisedWorker {
   void set_phase(WorkerPhase phase);
   void take_exit(const ChildExit& exit, Clock::time_point now);
   void end_for_good();
+  void begin_again(Clock::time_point now);
   void take_health(bool healthy);
   void add_history(Clock::time_point now, const std::string& metrics, History& history);
 
   const SupervisorOptions& options_;
+  EventLog& events_;
   WorkerView view_;
   const std::string session_db_;
   std::unique_ptr<WorkerProcess> process_;
@@ -64,6 +72,7 @@ class SupervisedWorker {
   int short_runs_ = 0;
   bool probing_ = false;
   bool stop_asked_ = false;
+  bool restart_asked_ = false;
   bool changed_ = true;
   Clock::time_point next_probe_{}, next_history_{}, next_start_{};
   std::optional<Clock::time_point> drain_until_;

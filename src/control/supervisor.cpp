@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <deque>
 #include <filesystem>
 #include <iterator>
 #include <mutex>
@@ -44,6 +45,7 @@ class Supervisor::Loop {
   explicit Loop(SupervisorOptions options)
       : options_(std::move(options)),
         wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        history_(options_.state_dir.empty() ? std::string() : options_.state_dir + "/history.jsonl"),
         client_(std::make_unique<HttpClient>()),
         thread_([this] { run(); }) {}
 
@@ -79,6 +81,38 @@ class Supervisor::Loop {
     if (Worker* worker = find(id)) worker->drain(Clock::now() + most);
   }
 
+  Status restart(const std::string& id, std::chrono::milliseconds most) {
+    Worker* worker = find(id);
+    if (worker == nullptr) return Error{ErrorKind::not_found, "worker not found"};
+    const Worker* holder = worker->gone() ? holder_of(worker->view().spec.port) : nullptr;
+    if (holder != nullptr) return taken_port(worker->view().spec.port, *holder);
+    worker->restart(Clock::now(), Clock::now() + most);
+    return {};
+  }
+
+  void restart_all(std::chrono::milliseconds most_each) {
+    rolling_ = {.most_each = most_each};
+    for (const auto& worker : workers_) {
+      if (!worker->gone() && !worker->draining()) rolling_.due.push_back(worker->view().id);
+    }
+    events_.add(
+        {.kind = "restarting", .text = fmt::format("{} workers, one after the other", rolling_.due.size())});
+  }
+
+  Status remove(const std::string& id) {
+    Worker* worker = find(id);
+    if (worker == nullptr) return Error{ErrorKind::not_found, "worker not found"};
+    if (!worker->gone()) {
+      return Error{ErrorKind::conflict, fmt::format("worker {} is {}, wanted one that has ended", id,
+                                                    name_of(worker->view().phase))};
+    }
+    worker->tell("removed");
+    std::erase_if(workers_, [&](const auto& one) { return one.get() == worker; });
+    keep_known_figures();
+    publish();
+    return {};
+  }
+
   void reconcile(const std::vector<WorkerSpec>& wanted) {
     const auto still_wanted = [&](const WorkerSpec& spec) {
       return std::any_of(wanted.begin(), wanted.end(), [&](WorkerSpec other) {
@@ -89,7 +123,7 @@ class Supervisor::Loop {
     std::vector<std::string> kept;
     for (const auto& worker : workers_) {
       const WorkerSpec& spec = worker->view().spec;
-      if (spec.name.empty() || worker->gone() || worker->draining()) continue;
+      if (!spec.configured || worker->gone() || worker->draining()) continue;
       if (still_wanted(spec)) {
         kept.push_back(spec.name);
       } else {
@@ -118,6 +152,7 @@ class Supervisor::Loop {
   }
 
   const History& history() const { return history_; }
+  const EventLog& events() const { return events_; }
 
  private:
   void run() {
@@ -130,6 +165,7 @@ class Supervisor::Loop {
         if (const auto depth = worker->due_probe(now)) probe(*worker, *depth);
       }
       start_due();
+      roll();
       if (std::any_of(workers_.begin(), workers_.end(),
                       [](const auto& worker) { return worker->take_change(); })) {
         publish();
@@ -141,6 +177,35 @@ class Supervisor::Loop {
     for (const auto& worker : workers_) worker->stop(Clock::now(), {});  // whom such a command came for
     publish();
     report_ends();
+  }
+
+  // Goes on with a rolling restart when the worker before is ready again.
+  void roll() {
+    if (!rolling_.under_way.empty()) {
+      const Worker* worker = find(rolling_.under_way);
+      const bool lost = worker == nullptr || worker->gone();
+      if (!lost && (worker->run() == rolling_.run_before || worker->view().phase != WorkerPhase::ready))
+        return;
+      if (lost && !rolling_.due.empty()) {
+        events_.add({.kind = "failed",
+                     .text = fmt::format("{} did not come back: {} workers were not restarted",
+                                         rolling_.under_way, rolling_.due.size())});
+        rolling_.due.clear();
+      }
+      rolling_.under_way.clear();
+    }
+    if (rolling_.due.empty()) return;
+    const std::string id = rolling_.due.front();
+    rolling_.due.pop_front();
+    Worker* worker = find(id);
+    if (worker == nullptr || worker->gone()) return;
+    rolling_.under_way = id;
+    rolling_.run_before = worker->run();
+    worker->restart(Clock::now(), Clock::now() + rolling_.most_each);
+  }
+
+  static Error taken_port(int64_t port, const Worker& holder) {
+    return Error{ErrorKind::conflict, fmt::format("port: {} is taken by worker {}", port, holder.view().id)};
   }
 
   void report_ends() {
@@ -185,11 +250,18 @@ class Supervisor::Loop {
     if (spec.port == 0) {
       FULMAR_ASSIGN(spec.port, unused_port(spec.host));
     } else if (const Worker* holder = holder_of(spec.port)) {
+      return taken_port(spec.port, *holder);
+    }
+    const auto namesake = std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+      return !worker->gone() && !worker->draining() && worker->view().spec.name == spec.name;
+    });
+    if (!spec.name.empty() && namesake != workers_.end()) {
       return Error{ErrorKind::conflict,
-                   fmt::format("port: {} is taken by worker {}", spec.port, holder->view().id)};
+                   fmt::format("name: '{}' is taken by worker {}", spec.name, (*namesake)->view().id)};
     }
     std::string session_db = session_db_for(spec);
-    auto worker = std::make_unique<Worker>(options_, fresh_id(), std::move(spec), std::move(session_db));
+    auto worker =
+        std::make_unique<Worker>(options_, events_, fresh_id(), std::move(spec), std::move(session_db));
     FULMAR_TRY(worker->start(Clock::now()));
     workers_.push_back(std::move(worker));
     return workers_.back()->view().id;
@@ -259,10 +331,14 @@ class Supervisor::Loop {
     if (static_cast<size_t>(gone) <= kMostExited) return;
     workers_.erase(
         std::find_if(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->gone(); }));
-    std::vector<std::string> ids;
-    for (const auto& worker : workers_) ids.push_back(worker->view().id);
-    history_.keep_only(ids);
+    keep_known_figures();
     publish();
+  }
+
+  void keep_known_figures() {
+    std::vector<std::string> series;
+    for (const auto& worker : workers_) series.push_back(series_of(worker->view()));
+    history_.keep_only(series);
   }
 
   void publish() {
@@ -276,6 +352,7 @@ class Supervisor::Loop {
   const int wake_up_;
   Mailbox<std::function<void()>> commands_;
   History history_;
+  EventLog events_;
   mutable std::mutex mutex_;
   FleetPtr fleet_ = std::make_shared<const Fleet>();
   std::unique_ptr<HttpClient> client_;
@@ -283,6 +360,12 @@ class Supervisor::Loop {
   // The thread's own.
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<WorkerSpec> due_;  // of the configuration, not started yet
+  struct Rolling {
+    std::deque<std::string> due{};  // ids
+    std::string under_way{};
+    int run_before = 0;  // of that one
+    std::chrono::milliseconds most_each{0};
+  } rolling_;
   bool ending_ = false;
   std::mt19937_64 random_{std::random_device{}()};
 
@@ -312,6 +395,21 @@ Status Supervisor::drain(std::string_view id, std::chrono::milliseconds most) {
   return {};
 }
 
+void Supervisor::restart(std::string id, std::chrono::milliseconds most, DoneReply reply) {
+  const bool posted =
+      loop_->post([this, id = std::move(id), most, reply] { reply(loop_->restart(id, most)); });
+  if (!posted) reply(Error{ErrorKind::unavailable, "the control plane is stopping"});
+}
+
+void Supervisor::restart_all(std::chrono::milliseconds most_each) {
+  loop_->post([this, most_each] { loop_->restart_all(most_each); });
+}
+
+void Supervisor::remove(std::string id, DoneReply reply) {
+  const bool posted = loop_->post([this, id = std::move(id), reply] { reply(loop_->remove(id)); });
+  if (!posted) reply(Error{ErrorKind::unavailable, "the control plane is stopping"});
+}
+
 void Supervisor::reconcile(std::vector<WorkerSpec> wanted) {
   loop_->post([this, wanted = std::move(wanted)] { loop_->reconcile(wanted); });
 }
@@ -319,5 +417,6 @@ void Supervisor::reconcile(std::vector<WorkerSpec> wanted) {
 void Supervisor::stop_all() { loop_->stop_all(); }
 FleetPtr Supervisor::fleet() const { return loop_->fleet(); }
 const History& Supervisor::history() const { return loop_->history(); }
+const EventLog& Supervisor::events() const { return loop_->events(); }
 
 }  // namespace fulmar

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/event_log.h"
 #include "control/history.h"
 #include "control/worker_view.h"
 
@@ -31,6 +32,7 @@ class Supervisor {
   // Replies run on the supervisor's thread and must not block.
   using StartReply = std::function<void(Result<WorkerPtr>)>;
   using StopReply = std::function<void()>;
+  using DoneReply = std::function<void(Status)>;
 
   explicit Supervisor(SupervisorOptions options);
   ~Supervisor();  // stop_all()
@@ -46,14 +48,23 @@ class Supervisor {
   // Hides the worker from routing and stops it when it has nothing to do any more, at the latest after
   // `most`.
   Status drain(std::string_view id, std::chrono::milliseconds most);
-  // Makes the named workers be those of `wanted`: starts the missing, drains those that are gone, replaces
-  // those whose description has changed. Workers without a name are left alone.
+  // Ends the worker's run as drain() does and begins another; at once where it has ended. The reply comes
+  // when that has begun: not_found for an unknown id, conflict when another worker has its port.
+  void restart(std::string id, std::chrono::milliseconds most, DoneReply reply);
+  // Restarts every running worker, one after the other: each only when the one before is ready again. Ends
+  // early where one does not come back.
+  void restart_all(std::chrono::milliseconds most_each);
+  // Forgets a worker that has ended: not_found for an unknown id, conflict for one that runs.
+  void remove(std::string id, DoneReply reply);
+  // Makes the configured workers be those of `wanted`: starts the missing, drains those that are gone,
+  // replaces those whose description has changed. Workers that no configuration describes are left alone.
   void reconcile(std::vector<WorkerSpec> wanted);
   // Stops every worker and waits for their end. Later commands are refused. Idempotent.
   void stop_all();
 
   FleetPtr fleet() const;
   const History& history() const;
+  const EventLog& events() const;
 
  private:
   class Loop;

@@ -14,6 +14,8 @@ namespace fulmar {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr size_t kLongestName = 64;
+
 constexpr size_t kMostModelFiles = 1000;
 constexpr int kDeepestFolder = 4;
 
@@ -95,6 +97,11 @@ ParsedSpec parse_worker_spec(const JsonValue& body, const WorkerSurroundings& su
   ParsedSpec parsed;
   WorkerSpec& spec = parsed.spec;
   FieldReader fields(body, parsed.problems);
+  fields.text("name", spec.name);
+  if (spec.name.size() > kLongestName) {
+    fields.refuse("name",
+                  fmt::format("name: has {} bytes, wanted at most {}", spec.name.size(), kLongestName));
+  }
   fields.text("model_path", spec.model_path);
   fields.text("tokenizer_path", spec.tokenizer_path);
   fields.text("host", spec.host);

@@ -16,7 +16,8 @@
 namespace fulmar {
 
 struct WorkerSpec {
-  std::string name;  // from a configuration file; empty for workers started over HTTP
+  std::string name;         // may be empty
+  bool configured = false;  // a configuration file describes it, and decides how long it lives
   std::string model_path;
   std::string tokenizer_path;     // empty: the server's own choice
   std::string models_dir;         // whatever the worker is asked to load later lies below it; empty: anywhere

@@ -52,6 +52,10 @@ WorkerPtr find_worker(const Fleet& fleet, std::string_view id) {
   return found == fleet.end() ? nullptr : *found;
 }
 
+const std::string& series_of(const WorkerView& worker) {
+  return worker.spec.name.empty() ? worker.id : worker.spec.name;
+}
+
 std::string endpoint_of(const WorkerSpec& spec) {
   return "http://" + host_and_port(spec.host, static_cast<uint16_t>(spec.port));
 }
@@ -67,7 +71,8 @@ void write_worker(JsonWriter& json, const WorkerView& worker) {
       .member("worker_id", worker.id)
       .member("pid", worker.pid)
       .member("status", worker.alive() ? "running" : "exited")
-      .member("created_at", worker.created_at);
+      .member("created_at", worker.created_at)
+      .member("started_at", worker.started_at);
   write_time(json, "exited_at", worker.exited_at);
   json.key("exit_code");
   if (worker.exit) {

@@ -43,6 +43,7 @@ struct WorkerView {
   WorkerPhase phase = WorkerPhase::starting;
   pid_t pid = -1;         // of the present or the last run
   double created_at = 0;  // seconds since 1970
+  double started_at = 0;  // the present or the last run
   std::optional<double> exited_at;
   std::optional<ChildExit> exit;         // of the last run; nothing while it runs
   std::optional<ChildExit> crash;        // the last end that nobody asked for; stays over restarts
@@ -65,6 +66,9 @@ struct WorkerView {
 using WorkerPtr = std::shared_ptr<const WorkerView>;
 using Fleet = std::vector<WorkerPtr>;  // in the order of their start
 using FleetPtr = std::shared_ptr<const Fleet>;
+
+// What its figures are kept under: its name, or its id where it has none.
+const std::string& series_of(const WorkerView& worker);
 
 // The worker of that id, or null.
 WorkerPtr find_worker(const Fleet& fleet, std::string_view id);

@@ -3,29 +3,21 @@
 
 #include <string>
 
+#include "net/page_files.h"
 #include "server/call.h"
-#include "server/page_files.h"
 
 namespace fulmar {
 namespace {
 
-void respond_file(Call& call, std::string_view content_type, std::string_view content) {
-  HttpResponse response;
-  response.content_type = content_type;
-  response.headers.set("Cache-Control", "no-cache");
-  response.headers.set("Content-Security-Policy",
-                       "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'");
-  response.headers.set("X-Content-Type-Options", "nosniff");
-  response.body = content;
-  call.respond(std::move(response));
+void respond_file(Call& call, std::string_view name) {
+  const PageFile* file = find_page_file(name);
+  if (!file) return call.fail({404, "Not Found", {}, "not_found", {}});
+  call.respond(answer_page_file(call.request(), *file));
 }
 
 }  // namespace
 
-void page(std::shared_ptr<Call> call) { respond_file(*call, "text/html; charset=utf-8", kPageHtml); }
-void page_script(std::shared_ptr<Call> call) {
-  respond_file(*call, "text/javascript; charset=utf-8", kPageScript);
-}
-void page_style(std::shared_ptr<Call> call) { respond_file(*call, "text/css; charset=utf-8", kPageStyle); }
+void page(std::shared_ptr<Call> call) { respond_file(*call, "chat.html"); }
+void page_asset(std::shared_ptr<Call> call) { respond_file(*call, call->argument()); }
 
 }  // namespace fulmar

@@ -7,8 +7,7 @@ namespace fulmar {
 
 class Call;
 
-void page(std::shared_ptr<Call> call);         // /
-void page_script(std::shared_ptr<Call> call);  // /app.js
-void page_style(std::shared_ptr<Call> call);   // /style.css
+void page(std::shared_ptr<Call> call);        // /
+void page_asset(std::shared_ptr<Call> call);  // /assets/<file>: scripts, styles and fonts of the pages
 
 }  // namespace fulmar

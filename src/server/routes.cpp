@@ -116,8 +116,7 @@ constexpr Route kRoutes[] = {
 
     // The page.
     {"GET", "/", kOpenai, Access::open, page},
-    {"GET", "/app.js", kOpenai, Access::open, page_script},
-    {"GET", "/style.css", kOpenai, Access::open, page_style},
+    {"GET", "/assets/*", kOpenai, Access::open, page_asset},
 };
 
 bool path_fits(std::string_view pattern, std::string_view path, std::string_view& rest) {

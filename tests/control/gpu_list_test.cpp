@@ -15,6 +15,8 @@ TEST(GpuList, TellsWhatTheDriverTells) {
   EXPECT_EQ(gpus[0].memory_used_mb, 100u) << "without what the driver keeps for itself";
   EXPECT_EQ(gpus[0].utilization, 42);
   EXPECT_EQ(gpus[0].temperature, 37);
+  EXPECT_EQ(gpus[0].power, 251);
+  EXPECT_EQ(gpus[1].power, std::nullopt);
   EXPECT_EQ(gpus[1].index, 1);
   EXPECT_EQ(gpus[1].name, "Second GPU");
   EXPECT_EQ(gpus[1].memory_used_mb, 700u);

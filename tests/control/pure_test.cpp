@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/unix_time.h"
 #include "control/config_file.h"
 #include "control/control_auth.h"
+#include "control/event_log.h"
 #include "control/haproxy.h"
 #include "control/history.h"
 #include "control/log_ring.h"
@@ -300,7 +302,7 @@ TEST(Relay, DropsWhatBelongsToOneConnection) {
 }
 
 TEST(History, KeepsTheNewestOfEachWorker) {
-  History history(2);
+  History history({}, 2);
   for (int i = 1; i <= 3; ++i) history.add("w", {.time = i * 1.0, .tokens_per_second = i * 10.0});
   const auto json = parse_json(history.json(2.5));
   const JsonValue* series = json->find("workers")->find("w");
@@ -309,6 +311,69 @@ TEST(History, KeepsTheNewestOfEachWorker) {
   EXPECT_TRUE(series->find("ttft_p50")->as_array()[0].is_null());
   history.keep_only({});
   EXPECT_EQ(history.json(0), R"({"workers":{}})");
+}
+
+TEST(History, AMinuteIsTheMeanOfItsRatesAndTheWorstOfItsRest) {
+  const HistorySample minute = minute_of({{.time = 60,
+                                           .tokens_per_second = 10,
+                                           .ttft_p50 = 1,
+                                           .ttft_p95 = 5,
+                                           .rows_waiting = 7,
+                                           .memory_bytes = 9},
+                                          {.time = 65,
+                                           .tokens_per_second = 30,
+                                           .ttft_p50 = 3,
+                                           .ttft_p95 = 4,
+                                           .rows_running = 2,
+                                           .memory_bytes = 8},
+                                          {.time = 70}});
+  EXPECT_EQ(minute.time, 70);
+  EXPECT_NEAR(minute.tokens_per_second, 40.0 / 3, 1e-9);
+  EXPECT_EQ(minute.ttft_p50, 2);
+  EXPECT_EQ(minute.ttft_p95, 5);
+  EXPECT_EQ(minute.rows_waiting, 7);
+  EXPECT_EQ(minute.rows_running, 2);
+  EXPECT_EQ(minute.memory_bytes, 9u);
+}
+
+size_t minutes_in(const History& history, const std::string& series) {
+  const auto json = parse_json(history.json(0, true));
+  const JsonValue* found = json->find("workers")->find(series);
+  return found == nullptr ? 0 : found->find("time")->as_array().size();
+}
+
+TEST(History, MinutesOfADayOutliveARestart) {
+  const std::string file = testing::TempDir() + "/fulmar_history_" + std::to_string(::getpid()) + ".jsonl";
+  std::filesystem::remove(file);
+  const double now = unix_time();
+  {
+    History history(file);
+    history.add("old", {.time = now - 90'000});
+    history.add("old", {.time = now - 89'900});  // closes the minute before, which is older than a day
+    for (int i = 0; i < 5; ++i)
+      history.add("w \"quoted\"", {.time = now - 600 + i * 60, .tokens_per_second = 1.0 * i});
+    EXPECT_EQ(minutes_in(history, "w \"quoted\""), 4u) << "the minute under way is not one yet";
+  }
+  std::ofstream(file, std::ios::app) << "[\"cut off\",12\nnonsense\n[1,2,3,4,5,6,7,8]\n";
+  const History again(file);
+  EXPECT_EQ(minutes_in(again, "w \"quoted\""), 4u);
+  EXPECT_EQ(minutes_in(again, "old"), 0u);
+  EXPECT_EQ(again.json(0), R"({"workers":{}})") << "fine samples are of this run";
+  std::filesystem::remove(file);
+}
+
+TEST(EventLog, KeepsTheNewestAndTellsThoseAfterATime) {
+  EventLog events(2);
+  for (const char* kind : {"started", "ready", "crashed"}) {
+    events.add({.worker = "w", .kind = kind, .text = "exit code 3", .lines = {"last \"words\""}});
+  }
+  const auto json = parse_json(events.json(0));
+  const auto& list = json->find("events")->as_array();
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].find("kind")->as_string(), "ready");
+  EXPECT_EQ(list[1].find("lines")->as_array()[0].as_string(), "last \"words\"");
+  EXPECT_GT(list[1].find("time")->as_double(), 1e9);
+  EXPECT_EQ(events.json(list[1].find("time")->as_double()), R"({"events":[]})");
 }
 
 constexpr const char* kState =

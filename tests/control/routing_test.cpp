@@ -186,7 +186,7 @@ TEST_F(Routing, EveryDoorIsClosedWithAPassword) {
   Headers key;
   key.add("Authorization", "Bearer p");
   for (const char* target :
-       {"/", "/api/workers", "/api/system", "/api/history", "/api/models", "/dashboard.js"}) {
+       {"/", "/api/workers", "/api/system", "/api/history", "/api/models", "/assets/dashboard.js"}) {
     const HttpResponse response = ask("GET", target);
     EXPECT_EQ(response.status, 401) << target;
     EXPECT_THAT(response.headers.get("WWW-Authenticate"), testing::StartsWith("Basic")) << target;

@@ -71,6 +71,8 @@ TEST_F(Workers, UnknownIdsAreNotFound) {
                                      {"GET", "/logs"},
                                      {"POST", "/stop"},
                                      {"POST", "/drain"},
+                                     {"POST", "/restart"},
+                                     {"DELETE", ""},
                                      {"GET", "/proxy/health"}}) {
     const HttpResponse response = ask(method, std::string("/api/workers/wkr-0000000000") + rest);
     EXPECT_EQ(response.status, 404) << rest;
@@ -226,6 +228,95 @@ TEST_F(Workers, FiguresReachHistoryAndMetrics) {
   EXPECT_THAT(text, HasSubstr("fulmar_decode_tokens_per_second{worker=\"" + id + "\"} 0"));
   EXPECT_THAT(text, HasSubstr("fulmar_worker_up{worker=\"" + id + "\"} 1"));
   EXPECT_GT(worker(id)->memory_bytes, 0u);
+}
+
+// "started ready crashed ...": what happened to a worker.
+std::string told(const JsonValue& answer, const std::string& id) {
+  std::string kinds;
+  for (const JsonValue& event : answer.find("events")->as_array()) {
+    if (event.find("worker_id")->as_string() == id) kinds += event.find("kind")->as_string() + " ";
+  }
+  return kinds;
+}
+
+TEST_F(Workers, EventsTellOfACrashAndWhatFollowed) {
+  begin();
+  const std::string id = start_ready("m.pth", R"(,"restart":"on-failure","name":"mine")");
+  ask("POST", "/api/workers/" + id + "/proxy/crash");
+  EXPECT_TRUE(eventually([&] { return worker(id)->restarts == 1 && worker(id)->answers(); }));
+  const JsonValue answer = ask_json("/api/events");
+  EXPECT_EQ(told(answer, id), "started ready crashed started ready ");
+  const JsonValue& crash = answer.find("events")->as_array()[2];
+  EXPECT_THAT(crash.find("text")->as_string(), HasSubstr("signal"));
+  EXPECT_FALSE(crash.find("lines")->as_array().empty());
+  EXPECT_EQ(crash.find("name")->as_string(), "mine");
+}
+
+TEST_F(Workers, ARestartIsAnotherRunAndNoCrash) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  const pid_t before = worker(id)->pid;
+  EXPECT_EQ(ask("POST", "/api/workers/" + id + "/restart").body, R"({"status":"restarting"})");
+  EXPECT_TRUE(eventually([&] { return worker(id)->pid != before && worker(id)->answers(); }));
+  EXPECT_FALSE(worker(id)->crash.has_value());
+  ask("POST", "/api/workers/" + id + "/stop");
+  EXPECT_EQ(worker(id)->phase, WorkerPhase::exited);
+  EXPECT_EQ(ask("POST", "/api/workers/" + id + "/restart").status, 200);
+  EXPECT_TRUE(eventually([&] { return worker(id)->answers(); })) << "one that was stopped starts again";
+  EXPECT_EQ(told(ask_json("/api/events"), id),
+            "started ready restarting stopped started ready stopped restarting started ready ");
+}
+
+TEST_F(Workers, AStoppedWorkerWhosePortIsTakenStaysStopped) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  const std::string port = std::to_string(worker(id)->spec.port);
+  ask("POST", "/api/workers/" + id + "/stop");
+  start_ready("n.pth", ",\"port\":" + port);
+  const HttpResponse refused = ask("POST", "/api/workers/" + id + "/restart");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_THAT(refused.body, HasSubstr("port: " + port + " is taken by worker"));
+  EXPECT_EQ(worker(id)->phase, WorkerPhase::exited);
+}
+
+TEST_F(Workers, OnlyAnEndedWorkerCanBeRemoved) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  const HttpResponse refused = ask("DELETE", "/api/workers/" + id);
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_THAT(refused.body, HasSubstr("is ready, wanted one that has ended"));
+  ask("POST", "/api/workers/" + id + "/stop");
+  EXPECT_EQ(ask("DELETE", "/api/workers/" + id).body, R"({"status":"removed"})");
+  EXPECT_EQ(ask("GET", "/api/workers/" + id).status, 404);
+  EXPECT_TRUE(ask_json("/api/workers").as_array().empty());
+}
+
+TEST_F(Workers, ARollingRestartTakesOneAfterTheOther) {
+  begin();
+  const std::string first = start_ready("m.pth"), second = start_ready("n.pth");
+  EXPECT_EQ(ask("POST", "/api/workers/restart").status, 200);
+  EXPECT_TRUE(eventually([&] { return worker(first)->restarts == 1 && worker(second)->restarts == 1; }));
+  EXPECT_TRUE(eventually([&] { return worker(second)->answers(); }));
+  std::string order;
+  for (const JsonValue& event : ask_json("/api/events").find("events")->as_array()) {
+    const std::string id = event.find("worker_id")->as_string();
+    if (!id.empty()) order += (id == first ? "1" : "2") + event.find("kind")->as_string() + " ";
+  }
+  EXPECT_THAT(order, HasSubstr("1restarting 1stopped 1started 1ready 2restarting 2stopped 2started 2ready"));
+}
+
+TEST_F(Workers, ANameIsOneWorkers) {
+  begin();
+  const std::string id = start_ready("m.pth", R"(,"name":"chat")");
+  EXPECT_EQ(ask_json("/api/workers/" + id).find("name")->as_string(), "chat");
+  EXPECT_TRUE(
+      eventually([&] { return ask("GET", "/api/history").body.find(R"("chat":{)") != std::string::npos; }));
+  const HttpResponse refused =
+      ask("POST", "/api/workers/start", R"({"model_path":")" + model("n.pth") + R"(","name":"chat"})");
+  EXPECT_EQ(refused.status, 422);
+  EXPECT_THAT(refused.body, HasSubstr(R"("loc":["body","name"])"));
+  server_->supervisor().reconcile({});
+  EXPECT_TRUE(worker(id)->answers()) << "no configuration describes it, so none ends it";
 }
 
 // The control plane's process is killed; nobody tells the worker.

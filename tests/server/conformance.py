@@ -432,6 +432,11 @@ def schema_and_logprobs(server):
     entries = choice["logprobs"]["content"]
     equal(len(entries), answer["usage"]["completion_tokens"])
     assert all(len(entry["top_logprobs"]) <= 3 for entry in entries)
+    text = "User: hello\n\nAssistant: Hello"
+    scores = server.post("/v1/completions", prompt=text, echo=True, logprobs=1, max_tokens=0)["choices"][0]["logprobs"]
+    equal("".join(scores["tokens"]), text)
+    equal([value is None for value in scores["token_logprobs"]], [i == 0 for i in range(len(scores["tokens"]))])
+    equal(scores["text_offset"][:3], [0, 4, 5])
 
 
 @case(23)

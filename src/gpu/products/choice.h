@@ -27,7 +27,7 @@ enum class ProductShape : uint8_t {
 };
 
 constexpr int64_t kMostRows = 65536;  // of a step
-constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostPanelRows = 320;
+constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostAloneTileRows = 32, kMostPanelRows = 320;
 
 // The first rule that applies and whose kernel suits the operands decides. Every kernel but the library takes
 // plain 16-bit weights only, which its suits_* asks for.
@@ -50,10 +50,10 @@ constexpr Rule kRules[] = {
     {Way::panels, 1, 1, ProductShape::relu_squared, 129, 960, 80},
     {Way::many, 1, 1, ProductShape::relu_squared, 512, kMostRows},
     {Way::panels, 1, 1, ProductShape::square, 9, 32},
-    // Where there are no panels.
+    // Where there are no panels. From 33 rows on a matrix that is alone fills the GPU by the library as well.
     {Way::tiles, 5, kMostProducts, ProductShape::any, 9, kMostTileRows},
-    {Way::tiles, 1, 1, ProductShape::relu_squared, 9, kMostTileRows},
-    {Way::tiles, 1, 1, ProductShape::square, 9, kMostTileRows},
+    {Way::tiles, 1, 1, ProductShape::relu_squared, 9, kMostAloneTileRows},
+    {Way::tiles, 1, 1, ProductShape::square, 9, kMostAloneTileRows},
     {Way::library, 1, kMostProducts, ProductShape::any, 1, kMostRows},
 };
 

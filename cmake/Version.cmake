@@ -1,0 +1,15 @@
+# What `fulmar --version` says besides the number: the commit, looked up at each build and written only when it changes,
+# and the GPUs that the kernels were compiled for.
+function(fulmar_version_facts target)
+  set(header ${PROJECT_BINARY_DIR}/version/build_commit.h)
+  add_custom_target(fulmar_commit BYPRODUCTS ${header}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${header} -P ${PROJECT_SOURCE_DIR}/cmake/WriteCommit.cmake
+    COMMENT "")
+  add_dependencies(${target} fulmar_commit)
+  target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/version)
+  set(gpus "none")
+  if(FULMAR_CUDA_FOUND)
+    list(JOIN FULMAR_CUDA_ARCHS ", " gpus)
+  endif()
+  target_compile_definitions(${target} PRIVATE FULMAR_GPU_TARGETS="${gpus}")
+endfunction()

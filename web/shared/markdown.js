@@ -1,0 +1,93 @@
+// Markdown to safe HTML: block tokens by marked, maths kept for KaTeX, raw HTML shown as text, everything through
+// DOMPurify. Knows nothing of streams and conversations.
+import { Lexer, Marked } from "marked";
+import DOMPurify from "dompurify";
+
+const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const escape = (text) => text.replace(/[&<>"]/g, (one) => escapes[one]);
+
+// ---- maths: $$...$$ and \[...\] as blocks or within text, $...$ and \(...\) within text
+
+const BLOCK_MATHS = /^ {0,3}(?:\$\$([\s\S]+?)\$\$|\\\[([\s\S]+?)\\\])[ \t]*(?:\n|$)/;
+const INLINE_MATHS = /^(?:\$\$([^$\n]+?)\$\$|\\\[([^\n]+?)\\\]|\\\(([^\n]+?)\\\)|\$(?![\s\d])((?:\\.|[^$\\\n])+?)(?<!\s)\$(?!\d))/;
+
+function mathsToken(type, match, display) {
+  return { type, raw: match[0], tex: match.slice(1).find((group) => group !== undefined).trim(), display };
+}
+
+const mathsHtml = ({ tex, display }) =>
+  `<${display ? "div" : "span"} class="maths" data-tex="${escape(tex)}"${display ? ' data-display="yes"' : ""}>${escape(tex)}</${display ? "div" : "span"}>`;
+
+const mathsExtensions = [
+  {
+    name: "blockMaths", level: "block", renderer: mathsHtml,
+    start: (source) => source.match(/\$\$|\\\[/)?.index,
+    tokenizer(source) {
+      const match = BLOCK_MATHS.exec(source);
+      return match ? mathsToken("blockMaths", match, true) : undefined;
+    },
+  },
+  {
+    name: "inlineMaths", level: "inline", renderer: mathsHtml,
+    start: (source) => source.match(/\$|\\[([]/)?.index,
+    tokenizer(source) {
+      const match = INLINE_MATHS.exec(source);
+      return match ? mathsToken("inlineMaths", match, Boolean(match[1] ?? match[2])) : undefined;
+    },
+  },
+];
+
+// ---- HTML of the tokens that differ from marked's own
+
+const renderer = {
+  html: ({ text }) => escape(text),
+  code({ text, lang }) {
+    const language = (lang ?? "").match(/^[\w+#.-]*/)[0].toLowerCase();
+    return `<div class="code"><div class="code-bar"><span>${escape(language || "text")}</span>` +
+      `<button type="button" class="code-copy" data-copy="code">Copy</button></div>` +
+      `<pre tabindex="0" role="region" aria-label="Code"><code data-language="${escape(language)}">${escape(text)}\n</code></pre></div>`;
+  },
+  link({ href, title, tokens }) {
+    const label = this.parser.parseInline(tokens);
+    if (!/^(https?:|mailto:)/i.test(href)) return label;
+    return `<a href="${escape(href)}" target="_blank" rel="noopener noreferrer"${title ? ` title="${escape(title)}"` : ""}>${label}</a>`;
+  },
+  // Pictures are never loaded: an address in an answer must not tell anybody that it was read.
+  image({ href, text }) {
+    const label = escape(text || href);
+    return /^https?:/i.test(href) ? `<a href="${escape(href)}" target="_blank" rel="noopener noreferrer">${label}</a>` : label;
+  },
+  checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+};
+
+const marked = new Marked({ gfm: true, breaks: true, renderer, extensions: [] });
+marked.use({ extensions: mathsExtensions });
+// Wide tables scroll by themselves, and the keyboard reaches them.
+marked.use({
+  renderer: {
+    table(token) {
+      const cells = (row, tag) => `<tr>${row.map((cell) => `<${tag}${cell.align ? ` class="${cell.align}"` : ""}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join("")}</tr>`;
+      return `<div class="table" tabindex="0" role="region" aria-label="Table"><table><thead>${cells(token.header, "th")}</thead>` +
+        `<tbody>${token.rows.map((row) => cells(row, "td")).join("")}</tbody></table></div>`;
+    },
+  },
+});
+
+const CLEAN = {
+  USE_PROFILES: { html: true }, ADD_ATTR: ["target"], FORBID_TAGS: ["style", "form", "input", "img", "video", "audio", "picture", "svg", "math"],
+  FORBID_ATTR: ["style", "id", "name"], RETURN_DOM_FRAGMENT: true,
+};
+
+// The block tokens of `source`. `links`: reference definitions found so far; new ones are added to it.
+export function blocksOf(source, links = {}) {
+  const lexer = new Lexer(marked.defaults);
+  Object.assign(lexer.tokens.links, links);
+  const tokens = lexer.lex(source);
+  Object.assign(links, tokens.links);
+  return tokens;
+}
+
+// A DocumentFragment of block tokens.
+export function fragmentOf(tokens) {
+  return DOMPurify.sanitize(marked.parser(tokens), CLEAN);
+}
