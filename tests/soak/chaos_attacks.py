@@ -232,13 +232,13 @@ ATTACKS = [hostile_schema, huge_stop, huge_names, huge_body, many_rows, long_pro
 
 async def attacker(crowd, rng, kinds):
     for kind in kinds:
-        if not crowd.ending:
+        if not crowd.over:
             await crowd.client(kind(crowd, rng))
 
 
 async def pulse(crowd, rng, until_done):
     """Short requests one after the other while something else happens: each is served within the patience."""
-    while not until_done.is_set() and not crowd.ending:
+    while not until_done.is_set() and not crowd.over:
         begin, token = time.monotonic(), token_of(rng)
 
         async def short():

@@ -294,7 +294,7 @@ KINDS = {completion: 20, chat: 14, native_batch: 10, big_batch: 3, infill: 6, tr
 async def visitor(crowd, rng, visits):
     """One client's visits, each of a kind of its own."""
     for _ in range(visits):
-        if crowd.ending:
+        if crowd.over:
             return
         (kind,) = rng.choices(list(KINDS), KINDS.values())
         await crowd.client(kind(crowd, rng))

@@ -8,7 +8,8 @@ import time
 from soak_http import Answer, Cut, Peer, Wrong, head_of, as_bytes
 
 STARRED = ("/v1/sessions/", "/v1/responses/", "/v1/requests/", "/v1/models/")  # routes that end in a name
-SAMPLE = re.compile(r'fulmar_requests_total\{route="([^"]*)",outcome="([^"]*)"\}')
+SAMPLE = re.compile(r'fulmar_requests_total\{outcome="([^"]*)",route="([^"]*)"\}')
+UNCOUNTED = {"/metrics", "/health"}  # asked for by the checks themselves
 
 
 def route_of(path):
@@ -55,9 +56,9 @@ class Tally:
         for name, value in metrics.items():
             if found := SAMPLE.match(name):
                 grown = round(value - begin.get(name, 0))
-                total[found[1]] += grown
-                refused[found[1]] += grown if found[2] == "client_error" else 0
-        for route in sorted(set(total) | set(self.answered)):
+                total[found[2]] += grown
+                refused[found[2]] += grown if found[1] == "client_error" else 0
+        for route in sorted((set(total) | set(self.answered)) - UNCOUNTED):
             least, most = self.answered[route], self.answered[route] + self.unsure[route]
             if not least <= total[route] <= most:
                 yield f"{route}: {total[route]} requests counted; clients sent {least} to {most}"
@@ -76,11 +77,16 @@ class Crowd:
         self.server, self.violations, self.patience = server, violations, patience
         self.tally, self.count = Tally(), collections.Counter()
         self.ending = False       # the server has been told to go: connections may end and refusals come
+        self.lost = False         # it answers nobody any more: there is no use in asking on
         self.refusals = {429, 503}  # statuses that a client takes for "come again"
 
     @property
     def port(self):
         return self.server.port
+
+    @property
+    def over(self):
+        return self.ending or self.lost
 
     async def answer_to(self, method, path, body=b"", headers=()):
         """The head of an answer on a connection of its own. Refused, or an Answer of any other status."""
@@ -129,15 +135,18 @@ class Crowd:
             self.count["came again later"] += 1
             await asyncio.sleep(0.05)
         except Cut as failure:
-            if not self.ending:
+            if not self.over:
+                await asyncio.sleep(0.3)  # a process that dies takes a moment
+                self.lost = self.server.process.poll() is not None
+            if not self.over:
                 self.violations.add(f"{name}: {failure}")
             self.count["cut by the server's end"] += 1
             await asyncio.sleep(0.05)
         except (TimeoutError, asyncio.TimeoutError):
-            if not self.ending:
+            if not self.over:
                 self.violations.add(f"{name}: no answer within {self.patience} s")
         except Wrong as failure:
-            if not self.ending:
+            if not self.over:
                 self.violations.add(f"{name}: {failure}")
             self.count["wrong"] += 1
         except (ValueError, KeyError, IndexError, TypeError) as failure:  # an answer of another shape
@@ -149,16 +158,13 @@ class Crowd:
             begin = time.monotonic()
             try:
                 answer = await asyncio.wait_for(Answer.to(self.port, "GET", "/health"), self.patience)
-                self.tally.head("/health", answer.status)
                 answer.close()
             except (Cut, TimeoutError, asyncio.TimeoutError) as failure:
-                if self.ending:
-                    return
-                self.tally.unsure["/health"] += 1
-                waited = time.monotonic() - begin
-                self.violations.add(f"/health: {type(failure).__name__} {failure} after {waited:.1f} s")
-                if self.server.process.poll() is not None:
-                    return
+                if not self.ending:
+                    self.lost = True
+                    waited = time.monotonic() - begin
+                    self.violations.add(f"/health: {type(failure).__name__} {failure} after {waited:.1f} s")
+                return
             waited = time.monotonic() - begin
             self.count["slowest /health in ms"] = max(self.count["slowest /health in ms"], round(waited * 1000))
             await asyncio.sleep(0.3)

@@ -292,13 +292,15 @@ async def memory_step(run):
 async def twins_step(run):
     """Two servers in one folder: sessions of the one never become those of the other."""
     crowd = await run.own_crowd()
-    talks, name = Talks(f"twins.{run.step}", 3), f"twins.{run.step}.0"
-    await crowd.run(talkers(crowd, talks, 3, 3))
+    talks = Talks(f"twins.{run.step}", 3)
+    await crowd.run(talkers(crowd, talks, 3, 2))
     other = run.server(crowd.server.folder)
     try:
         second = run.crowd(await other.begin())
-        await say(second, name, turn("Remember 7."))
-        await say(second, name, turn("Which number?"))
+        for talk in talks.all:
+            for _ in range(8):  # more turns than the first server's clients take
+                await say(second, talk.name, turn("Remember 7."))
+        await asyncio.sleep(FLUSH + 0.5)
     except NotStarted as refusal:
         run.count["second servers refused"] += 1
         if "sessions.db" not in str(refusal):

@@ -37,6 +37,7 @@ async def one_turn(crowd, talk):
         wanted = await uninterrupted(crowd, talk, turn)
         crowd.count["compared with an uninterrupted run"] += 1
         if found != wanted:
+            talk.broken = True
             raise Wrong(f"{talk.name} turn {turn}: {found!r}; an uninterrupted run says {wanted!r}")
 
 
@@ -55,20 +56,25 @@ def check_talk(talk, tokens):
     return "", kept
 
 
+class ChaosTalk(Talk):
+    def __init__(self, name):
+        super().__init__(name)
+        self.unsure = False  # the last turn may have been taken or not
+        self.broken = False  # a violation was seen: what follows from it is not looked at
+
+
 class Talks:
     """A circle of sessions on one server."""
 
     def __init__(self, prefix, count):
-        self.all = [Talk(f"{prefix}.{i}") for i in range(count)]
-        for talk in self.all:
-            talk.unsure = False
+        self.all = [ChaosTalk(f"{prefix}.{i}") for i in range(count)]
 
     async def client(self, crowd, index, clients, turns):
         """Takes its share of the talks forward, turn by turn in a circle."""
         share = self.all[index::clients]
         for i in range(turns):
             talk = share[i % len(share)]
-            if crowd.ending or talk.turn >= TURNS:
+            if crowd.over or talk.broken or talk.turn >= TURNS:
                 continue
             if talk.unsure:
                 await crowd.client(self.resume(crowd, talk))
@@ -85,13 +91,17 @@ class Talks:
     async def check(self, crowd, ended_at=None, young=0.0):
         """Every turn is there; those answered less than `young` seconds before `ended_at` may be gone."""
         stored = await tokens_by_session(crowd)
-        for talk in self.all:
+        for talk in [each for each in self.all if not each.broken]:
             problem, kept = check_talk(talk, stored.get(talk.name, 0))
             if problem:
                 crowd.violations.add(problem)
             elif kept < talk.turn and (ended_at is None or talk.answered_at[kept] < ended_at - young):
                 age = "" if ended_at is None else f"; the next was answered {ended_at - talk.answered_at[kept]:.2f} s before"
                 crowd.violations.add(f"{talk.name}: {kept} of {talk.turn} answered turns are there{age}")
+                problem = "turns are gone"
+            if problem:
+                talk.broken = True
+                continue
             crowd.count["answered turns found again"] += min(kept, talk.turn)
             crowd.count["young turns gone"] += max(0, talk.turn - kept)
             talk.fall_back(kept, time.monotonic())
@@ -104,8 +114,7 @@ class Talks:
 
 async def export_and_fork(crowd, rng, name):
     """A state goes out, comes back under another name, and both know the number."""
-    talk = Talk(name)
-    talk.unsure = False
+    talk = ChaosTalk(name)
     await one_turn(crowd, talk)
     blob = await crowd.call("GET", f"/v1/sessions/{name}/state")
     broken = bytearray(blob)
@@ -122,8 +131,7 @@ async def export_and_fork(crowd, rng, name):
 
 async def pause_under_a_turn(crowd, rng, name):
     """A paused turn that comes back must not undo a later one, nor revive a session that was deleted."""
-    talk = Talk(name)
-    talk.unsure = False
+    talk = ChaosTalk(name)
     body = {"session_id": name, "contents": [prompt_of(name, 0)], "top_k": 1, "max_tokens": 200, "ignore_eos": True,
             "alpha_presence": 0, "alpha_frequency": 0, "stream": True}
     answer = await crowd.answer_to("POST", "/state/chat/completions", body)
