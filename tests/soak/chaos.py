@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from chaos_attacks import attacker, huge_body, many_rows
 from chaos_clients import visitor
 from chaos_crowd import Crowd, Tally, Violations
 from chaos_servers import ChaosServer
@@ -26,13 +27,14 @@ from soak_http import Cut
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MOST_TALKS = 60  # that are kept on the long-lived server at once
+WARMING = [huge_body, many_rows]
 IDLE = ("fulmar_slots_used", "fulmar_requests_running", "fulmar_requests_waiting", "fulmar_rows_waiting")
 
 
-def kind_of(seed, step):
+def kind_of(kinds, seed, step):
     """Every kind once, in a new order, before any comes again."""
-    deal, place = divmod(step - 1, len(KINDS))
-    return random.Random(f"{seed}/deal/{deal}").sample(sorted(KINDS), len(KINDS))[place]
+    deal, place = divmod(step - 1, len(kinds))
+    return random.Random(f"{seed}/deal/{deal}").sample(sorted(kinds), len(kinds))[place]
 
 
 class Run:
@@ -41,7 +43,7 @@ class Run:
         self.clients, self.step = flags.clients, 0
         self.violations, self.count = Violations(flags.seed), collections.Counter()
         self.steps_of_kind, self.seconds_of_kind = collections.Counter(), collections.Counter()
-        self.servers, self.old_talks, self.folders = [], [], 0
+        self.servers, self.crowds, self.old_talks, self.folders = [], [], [], 0
         self.main = self.base = self.begin = None
 
     def rng(self, what):
@@ -56,7 +58,8 @@ class Run:
         return self.servers[-1]
 
     def crowd(self, server):
-        return Crowd(server, self.violations, self.flags.patience)
+        self.crowds.append(Crowd(server, self.violations, self.flags.patience))
+        return self.crowds[-1]
 
     async def own_crowd(self):
         """A server of this step alone."""
@@ -71,12 +74,14 @@ class Run:
         return talks
 
     def add_up(self, crowd):
+        """Takes its counts over into those of the run."""
         slowest = {name: value for name, value in crowd.count.items() if name.startswith("slowest")}
         self.count.update({name: value for name, value in crowd.count.items() if name not in slowest})
         self.count.update({"requests": sum(crowd.tally.answered.values())})
         for name, value in slowest.items():
             self.count[name] = max(self.count[name], value)
         crowd.count.clear()
+        crowd.tally = Tally()
 
     async def close(self, crowd):
         """Ends a step's own server, which must end well."""
@@ -84,7 +89,6 @@ class Run:
         code = await crowd.server.end(self.flags.patience + 10)
         if code != 0:
             self.violations.add(f"exit code {code} after SIGTERM of an idle server; wanted 0")
-        self.add_up(crowd)
 
     async def idle_metrics(self):
         """The long-lived server's counters once nothing runs; the last ones seen when that does not come."""
@@ -109,13 +113,13 @@ class Run:
         metrics = await self.idle_metrics()
         for problem in self.main.tally.problems(metrics, self.begin or {}):
             self.violations.add(problem)
-        self.add_up(self.main)
         for talks in self.old_talks:
             await talks.check(self.main)
         while sum(len(talks.all) for talks in self.old_talks) > MOST_TALKS:
             await self.old_talks.pop(0).forget(self.main)
         await self.check_resources()
-        self.main.tally, self.begin = Tally(), await self.idle_metrics()
+        self.add_up(self.main)
+        self.begin = await self.idle_metrics()
 
     async def check_resources(self):
         files, memory = 0, 0
@@ -131,6 +135,7 @@ class Run:
         if memory > self.base["memory"] + self.flags.memory:
             self.violations.add(f"memory is {memory:.0f} MiB, {self.base['memory']:.0f} at the start; allowed are "
                                 f"{self.flags.memory} more")
+            self.base["memory"] = memory  # what has been told once is not told again
         self.count["descriptors at the end"], self.count["memory at the end in MiB"] = files, round(memory)
         self.count["most memory when idle in MiB"] = max(self.count["most memory when idle in MiB"], round(memory))
 
@@ -142,7 +147,7 @@ class Run:
 
     async def one_step(self, step):
         self.step = self.violations.step = step
-        kind, begin, found = kind_of(self.flags.seed, step), time.monotonic(), len(self.violations.found)
+        kind, begin, found = kind_of(self.flags.kinds, self.flags.seed, step), time.monotonic(), len(self.violations.found)
         self.violations.step = f"{step} ({kind})"
         first = len(self.servers)
         try:
@@ -156,6 +161,8 @@ class Run:
             self.violations.add(f"the step ended early: {type(failure).__name__}: {failure}")
         for server in self.servers[first:]:
             server.discard()
+        for crowd in self.crowds:
+            self.add_up(crowd)
         seconds = time.monotonic() - begin
         self.steps_of_kind[kind] += 1
         self.seconds_of_kind[kind] += seconds
@@ -168,9 +175,11 @@ class Run:
         self.base = self.begin = None
 
     async def warm_up(self):
-        """What memory and descriptors are compared with is noted under way, not before the first request."""
+        """What memory and descriptors are compared with is noted under way, not before the first request: caches are full
+        then, and the heap has once been as large as hostile clients make it."""
         await self.start_main()
-        await self.main.run([visitor(self.main, self.rng(f"warm {i}"), 6) for i in range(self.clients)])
+        await self.main.run([visitor(self.main, self.rng(f"warm {i}"), 6) for i in range(self.clients)]
+                            + [attacker(self.main, self.rng(f"hostile {i}"), WARMING * 2) for i in range(3)])
         await self.settle()
 
     async def finish(self):
@@ -182,6 +191,7 @@ class Run:
         for talks in self.old_talks:
             await talks.check(self.main)
         await self.close(self.main)
+        self.add_up(self.main)
         self.check_logs()
 
     async def whole(self):
@@ -215,6 +225,13 @@ def steps(text):
     return int(first), int(last or first)
 
 
+def kinds(text):
+    chosen = text.split(",")
+    if unknown := set(chosen) - set(KINDS):
+        raise argparse.ArgumentTypeError(f"no kind {sorted(unknown)}; there are {sorted(KINDS)}")
+    return chosen
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1, help="no step begins after that")
@@ -223,6 +240,7 @@ def main():
     parser.add_argument("--program", default=ROOT / "build/release/fulmar")
     parser.add_argument("--model", default=ROOT / "models/fulmar-demo.safetensors")
     parser.add_argument("--tuned-state", default=ROOT / "models/fulmar-demo-pirate.state.pth")
+    parser.add_argument("--kinds", type=kinds, default=sorted(KINDS), metavar="A,B", help=f"of steps: {', '.join(sorted(KINDS))}")
     parser.add_argument("--clients", type=int, default=12, help="well-behaved clients of a crowd")
     parser.add_argument("--patience", type=float, default=20, help="seconds after which an answer counts as missing")
     parser.add_argument("--slack", type=float, default=3, help="seconds forgiven to the writing of sessions")

@@ -60,7 +60,7 @@ async def judge(ask, likely, what):
 async def completion(crowd, rng):
     token = token_of(rng)
     body = {"prompt": repeat(token), "temperature": 0, "max_tokens": 40, "stop": ["\n"]}
-    path = rng.choice(["/v1/completions", "/completions"])
+    path = crowd.one_of(rng, "/v1/completions", "/completions")
     if rng.random() < 0.5:
         return same((await stream(crowd, path, body)).strip(), token, "completion")
     answer = await crowd.call("POST", path, body)
@@ -70,7 +70,7 @@ async def completion(crowd, rng):
 async def chat(crowd, rng):
     token = token_of(rng)
     body = {"messages": [{"role": "user", "content": f"Repeat: {token}"}], "temperature": 0, "max_tokens": 40}
-    path = rng.choice(["/v1/chat/completions", "/chat/completions", "/openai/v1/chat/completions"])
+    path = crowd.one_of(rng, "/v1/chat/completions", "/chat/completions", "/openai/v1/chat/completions")
     if rng.random() < 0.5:
         return same((await stream(crowd, path, body)).strip(), token, "chat")
     answer = await crowd.call("POST", path, {**body, "stream": False})
@@ -79,7 +79,7 @@ async def chat(crowd, rng):
 
 async def native_batch(crowd, rng):
     tokens = [token_of(rng) for _ in range(rng.randint(2, 12))]
-    path = rng.choice(["/v1/chat/completions", "/v2/chat/completions", "/v1/batch/completions", "/v3/chat/completions"])
+    path = crowd.one_of(rng, "/v1/chat/completions", "/v2/chat/completions", "/v1/batch/completions", "/v3/chat/completions")
     contents = [f"Repeat: {token}" if path.startswith("/v3") else repeat(token) for token in tokens]
     body = {"contents": contents, "max_tokens": 40, "stop": ["\n"], "chunk_size": rng.randint(1, 4), **GREEDY}
     if rng.random() < 0.5:
@@ -118,7 +118,7 @@ async def infill(crowd, rng):
     numbers = [str(first + i) for i in range(count + 5)]
     body = {"prefix": [", ".join(numbers[:3]) + ","], "suffix": [", " + ", ".join(numbers[3 + count:])],
             "max_tokens": 24, "stream": False, **GREEDY}
-    path = rng.choice(["/FIM/v1/batch-FIM", "/v1/advanced/fim"])
+    path = crowd.one_of(rng, "/FIM/v1/batch-FIM", "/v1/advanced/fim")
 
     async def ask():
         return (await crowd.call("POST", path, body))["choices"][0]["message"]["content"].strip()
@@ -127,7 +127,7 @@ async def infill(crowd, rng):
 
 async def translate(crowd, rng):
     words = rng.sample(list(WORDS), k=rng.randint(1, len(WORDS)))
-    path = rng.choice(["/translate/v1/batch-translate", "/v1/advanced/translate"])
+    path = crowd.one_of(rng, "/translate/v1/batch-translate", "/v1/advanced/translate")
 
     async def ask():
         answer = await crowd.call("POST", path, {"source_lang": "en", "target_lang": "zh-CN", "text_list": words})
@@ -211,8 +211,8 @@ async def text_routes(crowd, rng):
 
 
 async def status_pages(crowd, rng):
-    path = rng.choice(["/metrics", "/slots", "/props", "/v1/stats", "/v1/queue/status", "/v1/server/status", "/v1/models",
-                       "/models", "/v1/models/fulmar-demo", "/v1/sessions", "/healthz", "/v1/state/list"])
+    path = crowd.one_of(rng, "/metrics", "/slots", "/props", "/v1/stats", "/v1/queue/status", "/v1/server/status", "/v1/models",
+                       "/models", "/v1/models/fulmar-demo", "/v1/sessions", "/healthz", "/v1/state/list")
     await crowd.call("GET", path)
 
 
@@ -227,7 +227,8 @@ async def leave(crowd, rng):
 async def leave_at_once(crowd, rng):
     """Half a request, a whole one nobody waits for, or a connection that says nothing."""
     body = {"prompt": repeat(token_of(rng)), "temperature": 0, "ignore_eos": True, "max_tokens": LONG, "stream": True}
-    await crowd.send_and_leave("POST", "/v1/completions", body, rng.random(), rng.uniform(0, 0.3))
+    await crowd.send_and_leave("POST", "/v1/completions", body, rng.random(), rng.uniform(0, 0.3),
+                               reset=rng.random() < 0.5)
 
 
 async def read_slowly(crowd, rng):

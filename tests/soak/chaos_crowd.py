@@ -5,7 +5,7 @@ import json
 import re
 import time
 
-from soak_http import Answer, Cut, Peer, Wrong, head_of, as_bytes
+from soak_http import Answer, Cut, ErrorEvent, Peer, Wrong, as_bytes, head_of
 
 STARRED = ("/v1/sessions/", "/v1/responses/", "/v1/requests/", "/v1/models/")  # routes that end in a name
 SAMPLE = re.compile(r'fulmar_requests_total\{outcome="([^"]*)",route="([^"]*)"\}')
@@ -76,6 +76,7 @@ class Crowd:
     def __init__(self, server, violations, patience):
         self.server, self.violations, self.patience = server, violations, patience
         self.tally, self.count = Tally(), collections.Counter()
+        self.absent = set()       # paths that are not served here
         self.ending = False       # the server has been told to go: connections may end and refusals come
         self.lost = False         # it answers nobody any more: there is no use in asking on
         self.refusals = {429, 503}  # statuses that a client takes for "come again"
@@ -83,6 +84,9 @@ class Crowd:
     @property
     def port(self):
         return self.server.port
+
+    def one_of(self, rng, *paths):
+        return rng.choice([path for path in paths if path not in self.absent])
 
     @property
     def over(self):
@@ -115,15 +119,15 @@ class Crowd:
             self.tally.drawn += parsed["usage"].get("completion_tokens") or 0
         return parsed
 
-    async def send_and_leave(self, method, path, body, part, seconds):
-        """Sends so much of a request (a share from 0 to 1), waits, and goes without a word."""
+    async def send_and_leave(self, method, path, body, part, seconds, reset=False):
+        """Sends so much of a request (a share from 0 to 1), waits, and goes without a word or with a reset."""
         data = as_bytes(body)
         whole = head_of(method, path, len(data)) + data
         self.tally.unsure[route_of(path)] += 1
         peer = await Peer.open(self.port)
         await peer.send(whole[:max(1, int(len(whole) * part))])
         await asyncio.sleep(seconds)
-        peer.close()
+        peer.reset() if reset else peer.close()
 
     async def client(self, work):
         """Awaits one piece of work and judges how it ends."""
@@ -145,10 +149,12 @@ class Crowd:
         except (TimeoutError, asyncio.TimeoutError):
             if not self.over:
                 self.violations.add(f"{name}: no answer within {self.patience} s")
-        except Wrong as failure:
+        except ErrorEvent as failure:
             if not self.over:
                 self.violations.add(f"{name}: {failure}")
-            self.count["wrong"] += 1
+            self.count["ended by an error event"] += 1
+        except Wrong as failure:
+            self.violations.add(f"{name}: {failure}")
         except (ValueError, KeyError, IndexError, TypeError) as failure:  # an answer of another shape
             self.violations.add(f"{name}: an answer of another shape: {type(failure).__name__}: {failure}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from soak_server import Server
 
 FLAGS = ["--slots", "24", "--prefix-host-mib", "16", "--max-queue", "400", "--l1-capacity", "8", "--l2-capacity", "16",
-         "--state-flush-seconds", "1", "--grace", "8"]
+         "--state-flush-seconds", "1"]
 
 
 class NotStarted(Exception):
@@ -20,7 +20,8 @@ class ChaosServer(Server):
     """A server whose database lies in its folder; another one may follow it there."""
 
     def __init__(self, flags, folder, *more, entry=()):
-        super().__init__(flags.program, flags.model, folder, "--state-db-path", "sessions.db", *FLAGS, *more)
+        super().__init__(flags.program, flags.model, folder, "--state-db-path", "sessions.db", *FLAGS,
+                         "--grace", str(flags.patience / 2), *more)
         self.command = [*entry, *self.command]
         self.log = self.folder / f"server-{len(list(self.folder.glob('server-*.log')))}.log"
 

@@ -9,6 +9,7 @@ import time
 from chaos_attacks import ATTACKS, MIB, answered, attacker, forgotten_pause, hostile_schema, pulse
 from chaos_clients import LONG, repeat, stream, token_of, turn, visitor
 from chaos_crowd import Refused
+from chaos_fleet import fleet_step
 from chaos_servers import NotStarted, SmallDisk, SmallFiles
 from chaos_talks import Talks, export_and_fork, pause_under_a_turn, say
 from soak_http import Cut, Peer, Wrong, begins_with, same
@@ -174,7 +175,7 @@ async def end_well(run, crowd, wanted=0):
     crowd.ending = True
     code = await crowd.server.end(run.flags.patience + 10)
     if code is None:
-        crowd.violations.add(f"the process lives {run.flags.patience + 10} s after SIGTERM; --grace is 8")
+        crowd.violations.add(f"the process lives {run.flags.patience + 10} s after SIGTERM; --grace is {run.flags.patience / 2}")
     elif code != wanted:
         crowd.violations.add(f"exit code {code} after SIGTERM; wanted {wanted}")
 
@@ -316,4 +317,5 @@ async def twins_step(run):
 
 
 KINDS = {"crowd": crowd_step, "attack": attack_step, "models": models_step, "descriptors": descriptors_step,
-         "term": term_step, "kill": kill_step, "disk": disk_step, "memory": memory_step, "twins": twins_step}
+         "term": term_step, "kill": kill_step, "disk": disk_step, "memory": memory_step, "twins": twins_step,
+         "fleet": fleet_step}

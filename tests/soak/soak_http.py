@@ -1,6 +1,8 @@
 """HTTP as test clients speak it: one connection, its requests, and answers that are read piece by piece."""
 import asyncio
 import json
+import socket
+import struct
 
 
 class Wrong(Exception):
@@ -65,6 +67,12 @@ class Peer:
 
     def close(self):
         self.writer.transport.abort()
+
+    def reset(self):
+        """Ends it with a reset instead of a close."""
+        if connection := self.writer.get_extra_info("socket"):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
 
 
 class Answer:
