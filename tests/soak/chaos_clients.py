@@ -171,12 +171,11 @@ async def tools(crowd, rng):
 async def responses(crowd, rng):
     """A number told in one response is known to the next and to a branch; deleted, it is gone."""
     number = rng.randint(100, 999)
-    path = "/v1/responses"
-    told = await crowd.call("POST", path, {"input": f"Remember {number}.", "max_output_tokens": 12, "temperature": 0})
+    path, more = "/v1/responses", {"model": "fulmar-demo", "max_output_tokens": 12, "temperature": 0}
+    told = await crowd.call("POST", path, {"input": f"Remember {number}.", **more})
 
     async def ask():
-        answer = await crowd.call("POST", path, {"input": "Which number?", "max_output_tokens": 12, "temperature": 0,
-                                                 "previous_response_id": told["id"]})
+        answer = await crowd.call("POST", path, {"input": "Which number?", "previous_response_id": told["id"], **more})
         await crowd.call("DELETE", f"{path}/{answer['id']}")
         return "".join(part["text"] for item in answer["output"] for part in item.get("content", [])).strip()
     await judge(ask, str(number), "response")
