@@ -159,6 +159,8 @@ class Run:
             self.violations.add(f"{type(failure).__name__}: {failure}")
         except Exception as failure:  # whatever it is, it is a finding
             self.violations.add(f"the step ended early: {type(failure).__name__}: {failure}")
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:  # of a step that ended early
+            task.cancel()
         for server in self.servers[first:]:
             server.discard()
         for crowd in self.crowds:
@@ -179,6 +181,7 @@ class Run:
         then, and the heap has once been as large as hostile clients make it."""
         await self.start_main()
         await self.main.run([visitor(self.main, self.rng(f"warm {i}"), 6) for i in range(self.clients)]
+                            + [self.talks(2).client(self.main, 0, 1, 4)]
                             + [attacker(self.main, self.rng(f"hostile {i}"), WARMING * 2) for i in range(3)])
         await self.settle()
 
