@@ -239,7 +239,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1, help="no step begins after that")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--steps", type=steps, default=(1, sys.maxsize), metavar="A-B", help="these steps, whatever time they take")
+    parser.add_argument("--steps", type=steps, default=(1, sys.maxsize), metavar="A-B",
+                        help="these steps, whatever time they take")
     parser.add_argument("--program", default=ROOT / "build/release/fulmar")
     parser.add_argument("--model", default=ROOT / "models/fulmar-demo.safetensors")
     parser.add_argument("--tuned-state", default=ROOT / "models/fulmar-demo-pirate.state.pth")

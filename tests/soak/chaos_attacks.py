@@ -150,12 +150,14 @@ async def bad_states(crowd, rng):
 async def raw_bytes(crowd, rng):
     """What is not HTTP, or two kinds of it: one answer or none, and the connection is closed."""
     data = rng.choice([
-        rng.randbytes(rng.randint(1, 3000)) + b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET " + b"a" * 100000 + b" HTTP/1.1\r\n\r\n",
+        rng.randbytes(rng.randint(1, 3000)) + b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+        b"GET " + b"a" * 100000 + b" HTTP/1.1\r\n\r\n",
         b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n",
         b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
         b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(5000)) + b"\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nX: \x00\r\n\r\n", b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"])
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: \x00\r\n\r\n",
+        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"])
     crowd.tally.unsure["/"] += 1
     crowd.tally.unsure["/v1/completions"] += 1
     peer = await Peer.open(crowd.port)
@@ -228,30 +230,38 @@ async def forgotten_pause(crowd, rng):
         answer.close()
 
 
-async def odd_uses(crowd, rng):
-    """Requests that are well-formed and mean nothing, for routes with rules of their own."""
-    name = f"odd.{token_of(rng)}"
-    method, path, body = rng.choice([
-        ("POST", "/multi_state/chat/completions", {"session_id": name, "dialogue_idx": rng.choice([-1, 2**40, "x", 1.5]), "contents": ["x"]}),
+def odd_request(rng, name):
+    """Method, path and body."""
+    file = rng.choice(["/etc/passwd", "/dev/zero", "/proc/self/mem", "x" * 5000])
+    output = {"type": "function_call_output", "call_id": "x", "output": []}
+    return rng.choice([
+        ("POST", "/multi_state/chat/completions",
+         {"session_id": name, "dialogue_idx": rng.choice([-1, 2**40, "x", 1.5]), "contents": ["x"]}),
         ("POST", "/v1/chat/completions", {"model": "fulmar-demo nobody", "messages": [], "mrss_gatingweight": [1e308, -1]}),
         ("POST", "/mrss_set_gatingweight", {"state_viewname": name, "state_gatingweight": ["nan"]}),
-        ("POST", "/v1/responses", {"input": [{"role": "user"}, {"type": "function_call_output", "call_id": "x", "output": []}]}),
+        ("POST", "/v1/responses", {"input": [{"role": "user"}, output]}),
         ("POST", "/v1/responses", {"input": "x", "previous_response_id": "resp_" + "0" * 5000}),
         ("POST", "/v1/embeddings", {"input": [[1, 2], [10**9]], "dimensions": 10**9}),
         ("POST", "/detokenize", {"tokens": [-1, 2**62, 319]}), ("POST", "/v1/server/pause", {"request_id": name}),
         ("POST", "/v1/server/resume", {"request_id": name}), ("DELETE", f"/v1/requests/{name}", {}),
         ("POST", f"/v1/sessions/{name}/fork", {"session_id": name}), ("DELETE", f"/v1/sessions/{name}", {}),
         ("POST", "/state/delete", {"session_id": "", "delete_prefix": True}),
-        ("POST", "/loadmodel", {"model_filename": rng.choice(["/etc/passwd", "/dev/zero", "/proc/self/mem", "x" * 5000]), "model_viewname": name}),
+        ("POST", "/loadmodel", {"model_filename": file, "model_viewname": name}),
         ("POST", "/loadstatemodel", {"state_filename": "/dev/urandom", "state_viewname": name}),
         ("POST", "/v1/completions", {"prompt": "x", "n": 10**6, "best_of": 10**6, "max_tokens": 1}),
-        ("POST", "/translate/v1/batch-translate", {"source_lang": "", "target_lang": "xx\n\nUser", "text_list": ["", " ", "x"]})])
+        ("POST", "/translate/v1/batch-translate",
+         {"source_lang": "", "target_lang": "xx\n\nUser", "text_list": ["", " ", "x"]})])
+
+
+async def odd_uses(crowd, rng):
+    """Requests that are well-formed and mean nothing, for routes with rules of their own."""
+    method, path, body = odd_request(rng, f"odd.{token_of(rng)}")
     answer = await crowd.answer_to(method, path, body)
     try:
         content = await asyncio.wait_for(answer.bytes(), crowd.patience)
     finally:
         answer.close()
-    if answer.status >= 500 and not path.startswith("/load"):  # those answer 500 as the server they replace does
+    if answer.status >= 500 and not path.startswith("/load"):  # those answer 500 as the servers that they come from do
         raise Wrong(f"{method} {path} {str(body)[:120]}: HTTP {answer.status} {content[:300]!r}")
     if b"root:" in content:
         raise Wrong(f"{path}: an error shows what is in a file: {content[:300]!r}")

@@ -145,7 +145,7 @@ async def successor(run, crowd, ended):
         if ended.is_set():
             return run.crowd(other)
         if not other.log_lines("memory only", "in memory"):
-            crowd.violations.add("a second server serves on the same database without saying that its sessions are in memory only")
+            crowd.violations.add("a second server serves on the same database; its log does not say 'in memory only'")
         await ended.wait()
         await other.end(run.flags.patience)
 
@@ -264,7 +264,8 @@ async def hungry(crowd, rng):
     path, body = rng.choice([
         ("/tokenize", {"content": "abc " * (8 * MIB)}), ("/v1/completions", b'{"prompt":[' + b"0," * (10 * MIB) + b"0]}"),
         ("/v2/chat/completions", {"contents": [repeat("abc")] * 4000, "max_tokens": 4, "stream": False}),
-        ("/v1/embeddings", {"input": ["abc " * 5000] * 500}), ("/v1/completions", {"prompt": "abcdefgh" * 500000, "max_tokens": 1}),
+        ("/v1/embeddings", {"input": ["abc " * 5000] * 500}),
+        ("/v1/completions", {"prompt": "abcdefgh" * 500000, "max_tokens": 1}),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}] * 100000, "max_tokens": 1})])
     try:
         await answered(crowd, path, body, most=599)
