@@ -53,19 +53,19 @@ class Run:
         self.folders += 1
         return self.root / f"{self.folders}-{name}"
 
-    def server(self, folder, entry=()):
-        self.servers.append(ChaosServer(self.flags, folder, entry=entry))
+    def server(self, folder, **more):
+        self.servers.append(ChaosServer(self.flags, folder, **more))
         return self.servers[-1]
 
     def crowd(self, server):
         self.crowds.append(Crowd(server, self.violations, self.flags.patience))
         return self.crowds[-1]
 
-    async def own_crowd(self):
+    async def own_crowd(self, **more):
         """A server of this step alone."""
         folder = self.folder(f"step{self.step}")
         folder.mkdir()
-        return self.crowd(await self.server(folder).begin())
+        return self.crowd(await self.server(folder, **more).begin())
 
     def talks(self, count):
         """Sessions on the long-lived server that later steps look at again."""

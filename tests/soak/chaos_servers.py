@@ -17,11 +17,11 @@ class NotStarted(Exception):
 
 
 class ChaosServer(Server):
-    """A server whose database lies in its folder; another one may follow it there."""
+    """A server whose database lies in its folder, `named` by a flag or the default one; another one may follow it there."""
 
-    def __init__(self, flags, folder, *more, entry=()):
-        super().__init__(flags.program, flags.model, folder, "--state-db-path", "sessions.db", *FLAGS,
-                         "--grace", str(flags.patience / 2), *more)
+    def __init__(self, flags, folder, entry=(), named=True):
+        database = ["--state-db-path", "sessions.db"] if named else []
+        super().__init__(flags.program, flags.model, folder, *database, *FLAGS, "--grace", str(flags.patience / 2))
         self.command = [*entry, *self.command]
         self.log = self.folder / f"server-{len(list(self.folder.glob('server-*.log')))}.log"
 

@@ -128,6 +128,12 @@ async def whole_stream(crowd, rng):
         crowd.violations.add(f"a stream under way at SIGTERM: {failure}")
 
 
+def check_memory_only(crowd):
+    """A second server on a database that is in use must have said that it does without."""
+    if not crowd.server.log_lines("in memory"):
+        crowd.violations.add("a second server serves on the same database; its log does not say that its sessions are in memory")
+
+
 async def successor(run, crowd, ended):
     """Starts on the same folder until it serves with its database; `ended` is the predecessor's end."""
     while True:
@@ -144,8 +150,7 @@ async def successor(run, crowd, ended):
             continue
         if ended.is_set():
             return run.crowd(other)
-        if not other.log_lines("memory only", "in memory"):
-            crowd.violations.add("a second server serves on the same database; its log does not say 'in memory only'")
+        check_memory_only(run.crowd(other))
         await ended.wait()
         await other.end(run.flags.patience)
 
@@ -293,12 +298,13 @@ async def memory_step(run):
 
 async def twins_step(run):
     """Two servers in one folder: sessions of the one never become those of the other."""
-    crowd = await run.own_crowd()
-    talks = Talks(f"twins.{run.step}", 3)
+    named = run.rng("twins").random() < 0.5
+    crowd, talks = await run.own_crowd(named=named), Talks(f"twins.{run.step}", 3)
     await crowd.run(talkers(crowd, talks, 3, 2))
-    other = run.server(crowd.server.folder)
+    other = run.server(crowd.server.folder, named=named)
     try:
         second = run.crowd(await other.begin())
+        check_memory_only(second)
         for talk in talks.all:
             for _ in range(8):  # more turns than the first server's clients take
                 await say(second, talk.name, turn("Remember 7."))
@@ -312,7 +318,7 @@ async def twins_step(run):
     await end_well(run, crowd)
     if other.process.poll() is None:
         await end_well(run, run.crowd(other))
-    crowd = run.crowd(await run.server(crowd.server.folder).begin())
+    crowd = run.crowd(await run.server(crowd.server.folder, named=named).begin())
     await talks.check(crowd)
     await run.close(crowd)
 
