@@ -24,5 +24,8 @@ function(fulmar_app_tests)
     $<TARGET_FILE:fulmar> ${model} --streams 60 --seconds 10 --warm-up 5)
   add_test(NAME soak.prefix COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/prefix_test.py
     $<TARGET_FILE:fulmar> ${model} --chats 60 --requests 40 --mixture 24)
-  set_tests_properties(soak.crash soak.streams soak.prefix PROPERTIES LABELS soak TIMEOUT 300)
+  # Every kind of step once.
+  add_test(NAME soak.chaos COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/chaos.py
+    --program $<TARGET_FILE:fulmar> --model ${model} --steps 1-10 --clients 6)
+  set_tests_properties(soak.crash soak.streams soak.prefix soak.chaos PROPERTIES LABELS soak TIMEOUT 300)
 endfunction()

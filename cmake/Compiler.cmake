@@ -7,6 +7,9 @@ target_compile_options(fulmar_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-
 if(FULMAR_WERROR)
   target_compile_options(fulmar_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
+if(FULMAR_FUZZ)  # what is fuzzed counts its branches, not only the targets themselves
+  target_compile_options(fulmar_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+endif()
 if(FULMAR_SANITIZE STREQUAL "address")
   target_compile_options(fulmar_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined;-fno-sanitize-recover=all;-fno-omit-frame-pointer>)

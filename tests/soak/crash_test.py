@@ -18,27 +18,14 @@ import time
 from pathlib import Path
 
 from soak_server import Connection, Server
+from soak_talk import Talk, likely_answer, prompt_of
 
 TURNS = 16  # then a session is deleted and begins anew
 CLIENTS = 16
 
 
-def number_of(name, turn):
-    return random.Random(f"{name}/{turn // 2}").randint(100, 999)
-
-
-def prompt_of(name, turn):
-    """Turn 0, 2, ... tell; turn 1, 3, ... ask."""
-    text = "Which number?" if turn % 2 else f"Remember {number_of(name, turn)}."
-    return f"User: {text}\n\nAssistant:"
-
-
-def likely_answer(name, turn):
-    return str(number_of(name, turn)) if turn % 2 else "OK."
-
-
-class Talk:
-    """What the clients know of one session: its answers so far, and when each came."""
+class Succession(Talk):
+    """A client's sessions, one after the other, each under a name of its own."""
 
     def __init__(self, index):
         self.index, self.generation = index, 0
@@ -46,31 +33,7 @@ class Talk:
 
     def begin(self):
         self.generation += 1
-        self.name = f"s{self.index}.{self.generation}"
-        self.answers, self.answered_at = [], []
-
-    @property
-    def turn(self):
-        return len(self.answers)
-
-    def lengths(self):
-        """Tokens of the state after 0, 1, ... turns, up to the one that may have been under way. A byte is a token but
-        for the merged ones of the demo model."""
-        total, lengths = 0, [0]
-        for turn in range(self.turn + 1):
-            answer = self.answers[turn] if turn < self.turn else " " + likely_answer(self.name, turn)
-            text = ("\n\n" if turn else "") + prompt_of(self.name, turn) + answer
-            for merged in ("\n\n", "User", "Assistant"):
-                text = text.replace(merged, "\0")
-            total += len(text)
-            lengths.append(total)
-        return lengths
-
-    def fall_back(self, kept, now):
-        """Goes on from what the server has kept; what has survived once is no longer young."""
-        likely = [" " + likely_answer(self.name, turn) for turn in range(self.turn, kept)]
-        self.answers = (self.answers + likely)[:kept]
-        self.answered_at = [now] * kept
+        super().__init__(f"s{self.index}.{self.generation}")
 
 
 class Crash:
@@ -78,7 +41,7 @@ class Crash:
         self.flags = flags
         self.server = Server(flags.program, flags.model, folder, "--state-flush-seconds", str(flags.flush),
                              "--l1-capacity", str(flags.device), "--l2-capacity", str(flags.host), "--slots", "16")
-        self.talks = [Talk(i) for i in range(flags.sessions)]
+        self.talks = [Succession(i) for i in range(flags.sessions)]
         self.count = collections.Counter()
         self.problems, self.lock, self.oldest_gone = [], threading.Lock(), 0.0
 
@@ -116,8 +79,7 @@ class Crash:
             self.count["compared with an uninterrupted run"] += 1
             if found != wanted:
                 self.problem(f"{talk.name} turn {turn}: {found!r}; an uninterrupted run says {wanted!r}")
-        talk.answers.append(found)
-        talk.answered_at.append(at)
+        talk.add(found, at)
 
     def tokens_by_session(self):
         status, answer = self.server.call("GET", "/v1/sessions")

@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from soak_http import Answer, Wrong, begins_with, same
 from soak_server import Server
 
 LONG = 120  # tokens of a stream that somebody ends early
@@ -27,69 +28,6 @@ def new_token():
 
 def prompt_of(token):
     return f"User: Repeat: {token}\n\nAssistant:"
-
-
-class Wrong(Exception):
-    pass
-
-
-class Answer:
-    """One HTTP answer on a connection of its own; events() yields the JSON of each line `data: `."""
-
-    def __init__(self, reader, writer):
-        self.reader, self.writer = reader, writer
-
-    @classmethod
-    async def to(cls, port, method, path, body):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n"
-                     .encode() + data)
-        answer = cls(reader, writer)
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        answer.status = int(head.split(" ", 2)[1])
-        answer.headers = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
-        return answer
-
-    async def chunks(self):
-        while size := int(await self.reader.readline(), 16):
-            data = await self.reader.readexactly(size + 2)
-            yield data[:-2].decode()
-
-    async def events(self):
-        done = False
-        async for chunk in self.chunks():
-            if not chunk.startswith("data: ") or not chunk.endswith("\n\n") or done:
-                raise Wrong(f"a chunk that is no event: {chunk!r}")
-            if chunk == "data: [DONE]\n\n":
-                done = True
-                continue
-            event = json.loads(chunk[6:])
-            if "error" in event:
-                raise Wrong(f"an error event: {event}")
-            yield event
-        if not done:
-            raise Wrong("a stream without [DONE]")
-
-    async def json(self):
-        if "transfer-encoding" in self.headers:
-            return json.loads("".join([chunk async for chunk in self.chunks()]))
-        return json.loads(await self.reader.readexactly(int(self.headers["content-length"])))
-
-    def close(self):
-        self.writer.transport.abort()
-
-
-def same(found, wanted, what):
-    if found != wanted:
-        raise Wrong(f"{what}: found {found!r}, wanted {wanted!r}")
-
-
-def begins_with(text, token):
-    """Text that was cut anywhere: one is the beginning of the other."""
-    text = text.lstrip(" >\n")
-    if not (text.startswith(token) or token.startswith(text)):
-        raise Wrong(f"a stream of {token!r} says {text!r}")
 
 
 def completion(token, **more):
