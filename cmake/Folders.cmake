@@ -110,13 +110,14 @@ endfunction()
 # tests/fuzz/fuzz_<name>.cpp become libFuzzer programs.
 function(fulmar_fuzzers)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.cpp)
-  # Clang 14 cannot assemble the coroutines of the HTTP files with sanitizers: only the pure parsers of net are built.
+  # Clang 14 cannot assemble the coroutines of the HTTP files with sanitizers: only the pure parsers of net are built,
+  # and of what needs net the grammars.
   set(net ${PROJECT_SOURCE_DIR}/src/net)
-  file(GLOB json CONFIGURE_DEPENDS ${net}/json*.cpp)
+  file(GLOB json CONFIGURE_DEPENDS ${net}/json*.cpp ${PROJECT_SOURCE_DIR}/src/grammar/*.cpp)
   add_library(fulmar_parsers_fuzzed STATIC EXCLUDE_FROM_ALL ${json} ${net}/multipart.cpp ${net}/http_message.cpp)
-  target_link_libraries(fulmar_parsers_fuzzed PUBLIC fulmar_base simdjson::simdjson PRIVATE fulmar_flags)
+  target_link_libraries(fulmar_parsers_fuzzed PUBLIC fulmar_text fulmar_base simdjson::simdjson PRIVATE fulmar_flags)
   target_include_directories(fulmar_parsers_fuzzed PUBLIC ${PROJECT_SOURCE_DIR}/src)
-  set(libraries fulmar_files fulmar_text fulmar_parsers_fuzzed)
+  set(libraries fulmar_files fulmar_parsers_fuzzed fulmar_text)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})

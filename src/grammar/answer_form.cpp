@@ -46,8 +46,8 @@ Place after_blanks(Grammar& g, Place next) {
   return g.branch({next, g.text(" ", next), line, g.text("\n", line)});
 }
 
-// Walks the first states of an answer, breadth first. Whoever asked finds out here, and not from an answer that
-// lacks what has been left out, that a text has too many readings.
+// Walks the first states of an answer, breadth first. Whoever asked finds out here, and not from an answer
+// that lacks what has been left out, that a text has too many readings.
 Status check_width(const std::shared_ptr<const Grammar>& grammar) {
   Automaton automaton(grammar);
   size_t cost = 0;
@@ -56,10 +56,11 @@ Status check_width(const std::shared_ptr<const Grammar>& grammar) {
       automaton.step(state, static_cast<uint8_t>(byte));
       cost += automaton.cost(state, static_cast<uint8_t>(byte));
       if (automaton.narrowed()) {
-        return Error{ErrorKind::unsupported,
-                     fmt::format("the schema is too large to compile: one text can be read in more than {} ways at "
-                                 "once, which is the limit; use fewer alternatives that begin alike",
-                                 Automaton::kMaxFrames)};
+        return Error{
+            ErrorKind::unsupported,
+            fmt::format("the schema is too large to compile: one text can be read in more than {} ways at "
+                        "once, which is the limit; use fewer alternatives that begin alike",
+                        Automaton::kMaxFrames)};
       }
     }
     if (cost > kWidthCheckCost) break;
@@ -87,8 +88,8 @@ bool takes_any_object(const CallableTool& tool) {
 }
 
 // `loosely`: functions that are not strict take any object.
-Result<std::shared_ptr<const Grammar>> calls_of(AnswerStart start, const std::vector<CallableTool>& tools, bool several,
-                                                bool loosely) {
+Result<std::shared_ptr<const Grammar>> calls_of(AnswerStart start, const std::vector<CallableTool>& tools,
+                                                bool several, bool loosely) {
   const auto grammar = std::make_shared<Grammar>();
   Grammar& g = *grammar;
   JsonRules rules(g);
@@ -129,7 +130,8 @@ Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const
   return json_schema_form(start, schema, budget);
 }
 
-Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema, Budget& budget) {
+Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema,
+                                                        Budget& budget) {
   FULMAR_TRY(take_bytes(budget, schema));
   const auto grammar = std::make_shared<Grammar>();
   JsonRules rules(*grammar);

@@ -23,8 +23,10 @@ Status Budget::take(Item item, size_t amount) {
   }
   const size_t wanted = used(item) + amount;
   left_[at] = 0;
-  return Error{ErrorKind::unsupported, fmt::format("the schema is too large to compile: it takes {} {} or more; at most {} are allowed",
-                                                   wanted, kNames[at], limits_[at])};
+  return Error{
+      ErrorKind::unsupported,
+      fmt::format("the schema is too large to compile: it takes {} {} or more; at most {} are allowed",
+                  wanted, kNames[at], limits_[at])};
 }
 
 }  // namespace fulmar

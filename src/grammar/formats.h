@@ -5,8 +5,8 @@
 
 namespace fulmar {
 
-// What strings of the format look like, as a pattern anchored at both ends; some formats admit more forms than
-// are written. Empty: an annotation only.
+// What strings of the format look like, as a pattern anchored at both ends; some formats admit more forms
+// than are written. Empty: an annotation only.
 std::string_view format_pattern(std::string_view format);
 
 // The texts of Base64 (RFC 4648, section 4), padded.

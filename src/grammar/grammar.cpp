@@ -42,9 +42,7 @@ Place Grammar::text(std::string_view bytes, Place next) {
   return next;
 }
 
-Place Grammar::branch(Place one, Place other) {
-  return one == other ? one : add({Kind::branch, other, one});
-}
+Place Grammar::branch(Place one, Place other) { return one == other ? one : add({Kind::branch, other, one}); }
 
 Place Grammar::branch(const std::vector<Place>& choices) {
   Place all = choices.back();

@@ -50,8 +50,8 @@ class Grammar {
   void begin(Rule rule, Place place);
   Rule rule(Place place);
 
-  // Checks the whole, with `root` as what a complete text is. Errors: a rule that calls itself before taking a
-  // byte, or a root of which no text is ever complete (invalid); more places than kMaxPlaces (unsupported).
+  // Checks the whole, with `root` as what a complete text is. Errors: a rule that calls itself before taking
+  // a byte, or a root of which no text is ever complete (invalid); more places than kMaxPlaces (unsupported).
   Status finish(Rule root);
   // Places beyond this number are not made any more; finish() then fails.
   static constexpr size_t kMaxPlaces = 200'000;
@@ -72,7 +72,8 @@ class Grammar {
   };
   struct KeyHash {
     size_t operator()(const Key& key) const {
-      return (key.kind_and_what * 0x9E3779B97F4A7C15u) ^ (static_cast<uint64_t>(key.next) * 0xC2B2AE3D27D4EB4Fu);
+      return (key.kind_and_what * 0x9E3779B97F4A7C15u) ^
+             (static_cast<uint64_t>(key.next) * 0xC2B2AE3D27D4EB4Fu);
     }
   };
 

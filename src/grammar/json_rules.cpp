@@ -201,8 +201,7 @@ Place JsonRules::number_between(WholeRange whole, WholeRange between, int64_t di
   add_signed(whole, next, choices);
   if (between.least < between.most) {
     // A last digit other than 0 keeps the number off the whole ones on both sides.
-    const Place fraction =
-        g.text(".", g.repeat(digit_, 0, digits_behind - 1, g.take_range('1', '9', next)));
+    const Place fraction = g.text(".", g.repeat(digit_, 0, digits_behind - 1, g.take_range('1', '9', next)));
     if (between.most > 0) {
       choices.push_back(digits({std::max<int64_t>(0, between.least), between.most - 1}, fraction));
     }

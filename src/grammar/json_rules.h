@@ -36,8 +36,8 @@ class JsonRules {
   Place whole(WholeRange range, Place next);
   // Any number.
   Place number(Place next);
-  // Whole numbers of `whole`, and numbers with a fraction of at most `digits` digits strictly between the ends
-  // of `between`; not both empty.
+  // Whole numbers of `whole`, and numbers with a fraction of at most `digits` digits strictly between the
+  // ends of `between`; not both empty.
   Place number_between(WholeRange whole, WholeRange between, int64_t digits, Place next);
   // The multiples of `step` > 0 in the range; nothing: there are none. Errors (unsupported): a step of which
   // more than kMaxRemainders remainders would have to be told apart.

@@ -124,7 +124,8 @@ class PatternParser {
     if (take('[')) return bracket();
     if (take('.')) return of_set(line_ends().complement());
     if (take('\\')) return escape();
-    if (peek() == '*' || peek() == '+' || peek() == '?') return broken("a quantifier without anything before it");
+    if (peek() == '*' || peek() == '+' || peek() == '?')
+      return broken("a quantifier without anything before it");
     const uint32_t point = points_[at_++];
     return of_set(CodePointSet::of(point, point));
   }
@@ -348,8 +349,8 @@ class PatternParser {
 
   std::vector<uint32_t> points_;
   size_t at_ = 0;
-  int in_ahead_ = 0;     // how many lookaheads are open
-  int ahead_depth_ = 0;  // of the groups right within the innermost
+  int in_ahead_ = 0;       // how many lookaheads are open
+  int ahead_depth_ = 0;    // of the groups right within the innermost
   bool end_seen_ = false;  // a '$' within the open alternative, outside of lookaheads
 };
 
@@ -357,8 +358,8 @@ class PatternParser {
 
 Result<Pattern> parse_pattern(std::string_view text) {
   if (text.size() > kMaxPatternBytes) {
-    return Error{ErrorKind::unsupported, fmt::format("it holds {} bytes; at most {} are allowed", text.size(),
-                                                     kMaxPatternBytes)};
+    return Error{ErrorKind::unsupported,
+                 fmt::format("it holds {} bytes; at most {} are allowed", text.size(), kMaxPatternBytes)};
   }
   if (!is_utf8(text)) return Error{ErrorKind::invalid, "it is no UTF-8"};
   return PatternParser(text).parse();

@@ -1,6 +1,6 @@
-// From a pattern to its automaton: Thompson's construction from the end, then the subset construction. The two
-// ends of a string are symbols of their own, so that ^ and $ take something and a search is "anything, the
-// pattern, anything".
+// From a pattern to its automaton: Thompson's construction from the end, then the subset construction. The
+// two ends of a string are symbols of their own, so that ^ and $ take something and a search is "anything,
+// the pattern, anything".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,8 +78,9 @@ class PatternCompiler {
     }
     automaton_.width_ = names.size();
     if (names.size() <= kMaxSymbols) return {};
-    return Error{ErrorKind::unsupported, fmt::format("it tells {} kinds of characters apart; at most {} are allowed",
-                                                     names.size(), kMaxSymbols)};
+    return Error{ErrorKind::unsupported,
+                 fmt::format("it tells {} kinds of characters apart; at most {} are allowed", names.size(),
+                             kMaxSymbols)};
   }
 
   Symbols symbols_of(const CodePointSet& set) const {
@@ -166,7 +167,9 @@ class PatternCompiler {
     auto operator<=>(const Side&) const = default;
   };
 
-  bool holds_done(const States& states) const { return std::binary_search(states.begin(), states.end(), done_); }
+  bool holds_done(const States& states) const {
+    return std::binary_search(states.begin(), states.end(), done_);
+  }
 
   // The state of the rest of the string where what is looked for has been tried up to here.
   Result<int32_t> side_state(Side side, bool wanted) {
@@ -197,7 +200,8 @@ class PatternCompiler {
     // Lookaheads of one kind that are nested are complete before this one is followed.
     sides_.clear();
     open_sides_.clear();
-    FULMAR_ASSIGN(const int32_t first, side_state({closure({next}), closure({sought, behind_begin})}, wanted));
+    FULMAR_ASSIGN(const int32_t first,
+                  side_state({closure({next}), closure({sought, behind_begin})}, wanted));
     if (first < 0) return either({});
     while (!open_sides_.empty()) {
       const auto [side, made] = std::move(open_sides_.back());

@@ -17,9 +17,10 @@ constexpr size_t kLongestPlace = 256;
 
 // They describe, and ask for nothing.
 constexpr std::string_view kAnnotations[] = {
-    "title",    "description",      "default",       "example",       "examples", "$schema", "$id",
-    "$anchor",  "$comment",         "deprecated",    "readOnly",      "writeOnly", "$defs",  "definitions",
-    "nullable", "contentMediaType", "contentSchema", "discriminator", "externalDocs", "xml"};
+    "title",        "description", "default",  "example",          "examples",      "$schema",
+    "$id",          "$anchor",     "$comment", "deprecated",       "readOnly",      "writeOnly",
+    "$defs",        "definitions", "nullable", "contentMediaType", "contentSchema", "discriminator",
+    "externalDocs", "xml"};
 constexpr std::string_view kTypes[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
 
 bool contains(std::span<const std::string_view> names, std::string_view name) {
@@ -47,7 +48,8 @@ Result<std::vector<std::string>> types_of(const JsonValue& schema, const SchemaP
         return invalid_keyword(text_of(where), "type", one,
                                "null, boolean, integer, number, string, array or object");
       }
-      if (std::find(types.begin(), types.end(), one.as_string()) == types.end()) types.push_back(one.as_string());
+      if (std::find(types.begin(), types.end(), one.as_string()) == types.end())
+        types.push_back(one.as_string());
     }
     if (types.empty()) return invalid_keyword(text_of(where), "type", *type, "at least one type");
     const bool has_null = std::find(types.begin(), types.end(), "null") != types.end();
@@ -63,7 +65,8 @@ Result<std::vector<std::string>> types_of(const JsonValue& schema, const SchemaP
     types.emplace_back("object");
   }
   if (speaks_of({"items", "prefixItems", "minItems", "maxItems"})) types.emplace_back("array");
-  if (speaks_of({"minLength", "maxLength", "pattern", "format", "contentEncoding"})) types.emplace_back("string");
+  if (speaks_of({"minLength", "maxLength", "pattern", "format", "contentEncoding"}))
+    types.emplace_back("string");
   if (speaks_of({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})) {
     types.emplace_back("number");
   }
@@ -135,8 +138,8 @@ Result<Place> SchemaCompiler::body_of(const JsonValue& schema, const Where& wher
     return grammar_.call(rules_.any_value(kFreeDepth), grammar_.end());
   }
   if (!schema.is_object()) {
-    return Error{ErrorKind::invalid, fmt::format("the schema at '{}' is {}; wanted an object", text_of(where),
-                                                 describe(schema))};
+    return Error{ErrorKind::invalid,
+                 fmt::format("the schema at '{}' is {}; wanted an object", text_of(where), describe(schema))};
   }
   if (const JsonValue* reference = schema.find("$ref")) return referred(schema, *reference, where);
   if (schema.find("const") || schema.find("enum")) {
@@ -154,7 +157,8 @@ Result<Place> SchemaCompiler::body_of(const JsonValue& schema, const Where& wher
   return typed(schema, where);
 }
 
-Result<Place> SchemaCompiler::referred(const JsonValue& schema, const JsonValue& reference, const Where& where) {
+Result<Place> SchemaCompiler::referred(const JsonValue& schema, const JsonValue& reference,
+                                       const Where& where) {
   FULMAR_TRY(only(schema, {"$ref"}, where));
   const auto meant = find_reference(document_, reference);
   if (!meant) {
@@ -176,9 +180,10 @@ Result<Place> SchemaCompiler::combined(std::string_view keyword, const JsonValue
   }
   if (keyword == "oneOf" && !lenient_) {
     if (choices.size() > kMaxOneOf) {
-      return unsupported_keyword(text_of(where), keyword,
-                                 fmt::format("holds {} alternatives; at most {} are supported, or use 'anyOf'",
-                                             choices.size(), kMaxOneOf));
+      return unsupported_keyword(
+          text_of(where), keyword,
+          fmt::format("holds {} alternatives; at most {} are supported, or use 'anyOf'", choices.size(),
+                      kMaxOneOf));
     }
     for (size_t i = 0; i < choices.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
@@ -186,9 +191,10 @@ Result<Place> SchemaCompiler::combined(std::string_view keyword, const JsonValue
         if (differ) continue;
         return unsupported_keyword(
             text_of(where), keyword,
-            fmt::format("has alternatives {} and {} that one value may fit both; wanted ones that differ in type or "
-                        "in a constant, or 'anyOf'",
-                        j, i));
+            fmt::format(
+                "has alternatives {} and {} that one value may fit both; wanted ones that differ in type or "
+                "in a constant, or 'anyOf'",
+                j, i));
       }
     }
   }
@@ -229,10 +235,11 @@ Result<Place> SchemaCompiler::alternatives(const JsonValue::Array& list, const W
     }
   }
   if (choices.size() > kMaxChoices) {
-    return Error{ErrorKind::unsupported,
-                 fmt::format("the list at '{}' holds {} alternatives beside those of 'const' and 'enum'; at most {} "
-                             "are allowed",
-                             text_of(where), choices.size(), kMaxChoices)};
+    return Error{
+        ErrorKind::unsupported,
+        fmt::format("the list at '{}' holds {} alternatives beside those of 'const' and 'enum'; at most {} "
+                    "are allowed",
+                    text_of(where), choices.size(), kMaxChoices)};
   }
   if (!values.empty()) choices.push_back(grammar_.one_of(std::move(values), grammar_.end()));
   return grammar_.branch(choices);
@@ -240,10 +247,28 @@ Result<Place> SchemaCompiler::alternatives(const JsonValue::Array& list, const W
 
 Result<Place> SchemaCompiler::typed(const JsonValue& schema, const Where& where) {
   FULMAR_TRY(only(schema,
-                  {"type", "properties", "required", "additionalProperties", "patternProperties", "propertyNames",
-                   "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems", "minLength",
-                   "maxLength", "pattern", "format", "contentEncoding", "minimum", "maximum", "exclusiveMinimum",
-                   "exclusiveMaximum", "multipleOf"},
+                  {"type",
+                   "properties",
+                   "required",
+                   "additionalProperties",
+                   "patternProperties",
+                   "propertyNames",
+                   "minProperties",
+                   "maxProperties",
+                   "items",
+                   "prefixItems",
+                   "minItems",
+                   "maxItems",
+                   "minLength",
+                   "maxLength",
+                   "pattern",
+                   "format",
+                   "contentEncoding",
+                   "minimum",
+                   "maximum",
+                   "exclusiveMinimum",
+                   "exclusiveMaximum",
+                   "multipleOf"},
                   where));
   FULMAR_ASSIGN(const auto types, types_of(schema, where));
   if (types.empty()) return grammar_.call(rules_.any_value(kFreeDepth), grammar_.end());

@@ -102,9 +102,11 @@ class SchemaCompiler {
   Result<Place> object_body(const JsonValue& schema, const Where& where);
   Result<TextAutomaton> admitted_names(const JsonValue& wanted, const Where& where);
   Result<Names> names_of(const JsonValue& schema, const Where& where);
-  Result<std::vector<Property>> properties_of(const JsonValue& schema, const Names& names, const Where& where);
+  Result<std::vector<Property>> properties_of(const JsonValue& schema, const Names& names,
+                                              const Where& where);
   Result<std::optional<Rule>> value_of_unlisted(const Names& names, std::string_view name);
-  Result<Place> free_members(const Names& names, int64_t least, std::optional<int64_t> most, const Where& where);
+  Result<Place> free_members(const Names& names, int64_t least, std::optional<int64_t> most,
+                             const Where& where);
   Result<Place> listed_members(const std::vector<Property>& properties, int64_t least,
                                std::optional<int64_t> most, const Where& where);
 

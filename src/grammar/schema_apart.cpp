@@ -20,7 +20,8 @@ std::bitset<6> kinds_named(const JsonValue& type) {
   const JsonValue::Array names = type.is_array() ? type.as_array() : JsonValue::Array{type};
   for (const JsonValue& name : names) {
     if (!name.is_string()) continue;
-    const std::string_view kind = name.as_string() == "integer" ? "number" : std::string_view(name.as_string());
+    const std::string_view kind =
+        name.as_string() == "integer" ? "number" : std::string_view(name.as_string());
     for (size_t i = 0; i < kinds.size(); ++i) kinds[i] = kinds[i] || kKinds[i] == kind;
   }
   return kinds;
@@ -100,9 +101,9 @@ Result<bool> SchemaPairs::compare(const JsonValue& first, const JsonValue& secon
   if (shared.none()) return known->second = true;
   if (facts->values && other_facts->values) {
     FULMAR_TRY(budget_.take(Budget::Item::work, facts->values->size()));
-    return known->second = std::none_of(facts->values->begin(), facts->values->end(), [&](const std::string& text) {
-             return other_facts->values->contains(text);
-           });
+    return known->second =
+               std::none_of(facts->values->begin(), facts->values->end(),
+                            [&](const std::string& text) { return other_facts->values->contains(text); });
   }
   const bool objects_only = shared.count() == 1 && shared[kObject];
   if (!objects_only || !facts->properties || !other_facts->properties) return false;

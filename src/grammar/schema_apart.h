@@ -30,8 +30,8 @@ class SchemaPairs {
   static constexpr int kMaxDepth = 32;
 
   struct Facts {
-    std::bitset<6> kinds;                           // of JSON values that may fit
-    std::optional<std::set<std::string>> values;    // where they are listed one by one
+    std::bitset<6> kinds;                         // of JSON values that may fit
+    std::optional<std::set<std::string>> values;  // where they are listed one by one
     const JsonObject* properties = nullptr;
     std::unordered_set<std::string_view> required;
   };

@@ -18,7 +18,8 @@ Result<Place> SchemaCompiler::array_body(const JsonValue& schema, const Where& w
   }
   if (items && items->is_array()) return invalid_keyword(text_of(where), "items", *items, "a schema");
   const bool closed = items && items->is_bool() && !items->as_bool();
-  const Rule rest = items && !closed ? rule_of(*items, below(where, "items")) : rules_.any_value(kFreeDepth - 1);
+  const Rule rest =
+      items && !closed ? rule_of(*items, below(where, "items")) : rules_.any_value(kFreeDepth - 1);
   const int64_t listed = prefix ? static_cast<int64_t>(prefix->as_array().size()) : 0;
   if (closed && least > listed) return nothing_fits(text_of(where));
   if (listed == 0) return rules_.array_of(rest, least, closed ? 0 : max_items.value_or(-1), grammar_.end());
@@ -26,8 +27,8 @@ Result<Place> SchemaCompiler::array_body(const JsonValue& schema, const Where& w
 }
 
 // From the end: what may follow the listed items, then one listed item after the other.
-Result<Place> SchemaCompiler::listed_items(const JsonValue::Array& listed, Rule rest, bool open_end, int64_t least,
-                                           std::optional<int64_t> most, const Where& where) {
+Result<Place> SchemaCompiler::listed_items(const JsonValue::Array& listed, Rule rest, bool open_end,
+                                           int64_t least, std::optional<int64_t> most, const Where& where) {
   Grammar& g = grammar_;
   const auto count = static_cast<int64_t>(listed.size());
   const Place close = g.text("]", g.end());

@@ -21,7 +21,9 @@ int64_t clamped(double bound) {
       std::clamp(bound, -static_cast<double>(kLargestWhole), static_cast<double>(kLargestWhole)));
 }
 
-bool is_whole(double number) { return std::abs(number - std::round(number)) <= kRounding * std::max(1.0, number); }
+bool is_whole(double number) {
+  return std::abs(number - std::round(number)) <= kRounding * std::max(1.0, number);
+}
 
 // How many digits behind the point multiples of 0.1, 0.01, ... have.
 std::optional<int> fraction_digits(double step) {
@@ -69,7 +71,8 @@ Result<SchemaCompiler::Numbers> SchemaCompiler::numbers_of(const JsonValue& sche
 }
 
 // Multiples of 0.1, 0.01, ... are told by their digits; of other fractions the whole multiples are written.
-Result<Place> SchemaCompiler::stepped_numbers(const Numbers& numbers, double step, bool whole, const Where& where) {
+Result<Place> SchemaCompiler::stepped_numbers(const Numbers& numbers, double step, bool whole,
+                                              const Where& where) {
   const auto digits = whole ? std::nullopt : fraction_digits(step);
   if (digits) {
     if (numbers.wholes.least <= numbers.wholes.most || numbers.between.least < numbers.between.most) {
@@ -86,10 +89,11 @@ Result<Place> SchemaCompiler::stepped_numbers(const Numbers& numbers, double ste
     if (*place) return **place;
     return nothing_fits(text_of(where));
   }
-  return unsupported_keyword(text_of(where), "multipleOf",
-                             fmt::format("is {}; wanted a whole number, or one of which a multiple up to {} times "
-                                         "it is whole",
-                                         step, kMaxFactor));
+  return unsupported_keyword(
+      text_of(where), "multipleOf",
+      fmt::format("is {}; wanted a whole number, or one of which a multiple up to {} times "
+                  "it is whole",
+                  step, kMaxFactor));
 }
 
 Result<Place> SchemaCompiler::number_body(const JsonValue& schema, bool whole, const Where& where) {
@@ -105,10 +109,11 @@ Result<Place> SchemaCompiler::number_body(const JsonValue& schema, bool whole, c
   if (whole) return rules_.whole(wholes, grammar_.end());
   if (!bounded) return rules_.number(grammar_.end());
   if (no_whole && between.least >= between.most) {
-    return Error{ErrorKind::unsupported,
-                 fmt::format("schema keywords 'minimum' and 'maximum' at '{}' leave no room between two whole "
-                             "numbers; wanted a range that holds one",
-                             text_of(where))};
+    return Error{
+        ErrorKind::unsupported,
+        fmt::format("schema keywords 'minimum' and 'maximum' at '{}' leave no room between two whole "
+                    "numbers; wanted a range that holds one",
+                    text_of(where))};
   }
   return rules_.number_between(wholes, between, kFractionDigits, grammar_.end());
 }

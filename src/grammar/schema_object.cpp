@@ -87,7 +87,8 @@ Result<SchemaCompiler::Names> SchemaCompiler::names_of(const JsonValue& schema, 
       auto matched = matching("patternProperties", pattern, where);
       if (!matched && lenient_ && matched.error().kind == ErrorKind::unsupported) continue;
       if (!matched) return matched.error();
-      names.patterns.push_back({std::move(*matched), rule_of(value, below(there, pattern)), json_text(value)});
+      names.patterns.push_back(
+          {std::move(*matched), rule_of(value, below(there, pattern)), json_text(value)});
     }
   }
   if (const JsonValue* wanted = schema.find("propertyNames")) {
@@ -121,7 +122,8 @@ Result<std::vector<SchemaCompiler::Property>> SchemaCompiler::properties_of(cons
   std::vector<Property> properties;
   std::unordered_map<std::string_view, size_t> index;  // by name
   const JsonValue* listed = schema.find("properties");
-  if (listed && !listed->is_object()) return invalid_keyword(text_of(where), "properties", *listed, "an object");
+  if (listed && !listed->is_object())
+    return invalid_keyword(text_of(where), "properties", *listed, "an object");
   const Where& there = below(where, "properties");
   const JsonObject none;
   for (const auto& [name, value] : (listed ? listed->as_object() : none).members()) {
@@ -152,7 +154,8 @@ Result<std::vector<SchemaCompiler::Property>> SchemaCompiler::properties_of(cons
     return {};
   };
   if (const JsonValue* required = schema.find("required")) {
-    if (!required->is_array()) return invalid_keyword(text_of(where), "required", *required, "an array of names");
+    if (!required->is_array())
+      return invalid_keyword(text_of(where), "required", *required, "an array of names");
     for (const JsonValue& name : required->as_array()) {
       if (!name.is_string()) return invalid_keyword(text_of(where), "required", name, "names");
       FULMAR_TRY(require(name.as_string()));
@@ -223,8 +226,8 @@ Result<Place> SchemaCompiler::free_members(const Names& names, int64_t least, st
   return g.text("{", least > 0 ? some : g.branch(close, some));
 }
 
-// From the end, once for each number of members written so far that makes a difference: none, when no comma is
-// due, some, and those that the bounds tell apart.
+// From the end, once for each number of members written so far that makes a difference: none, when no comma
+// is due, some, and those that the bounds tell apart.
 Result<Place> SchemaCompiler::listed_members(const std::vector<Property>& properties, int64_t least,
                                              std::optional<int64_t> most, const Where& where) {
   Grammar& g = grammar_;
@@ -240,9 +243,9 @@ Result<Place> SchemaCompiler::listed_members(const std::vector<Property>& proper
     optional_run = std::max(optional_run, run);
   }
   if (optional_run > kMaxChoices) {
-    return unsupported_keyword(text_of(where), "properties",
-                               fmt::format("holds {} optional ones in a row; at most {} are allowed", optional_run,
-                                           kMaxChoices));
+    return unsupported_keyword(
+        text_of(where), "properties",
+        fmt::format("holds {} optional ones in a row; at most {} are allowed", optional_run, kMaxChoices));
   }
   const auto levels = static_cast<size_t>(most ? *most : std::max<int64_t>(1, least));
   FULMAR_TRY(budget_.take(Budget::Item::work, properties.size() * (levels + 1)));

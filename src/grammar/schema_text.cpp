@@ -62,7 +62,8 @@ Result<TextAutomaton> SchemaCompiler::texts_of(const JsonValue& schema, const Wh
     if (matched) texts = std::move(*matched);
   }
   // To JSON Schema these annotate; where they contradict the pattern, it counts.
-  for (const std::string_view known : {format_pattern(format), encoding == "base64" ? base64_pattern() : ""}) {
+  for (const std::string_view known :
+       {format_pattern(format), encoding == "base64" ? base64_pattern() : ""}) {
     if (known.empty()) continue;
     FULMAR_ASSIGN(const TextAutomaton described, matching("format", std::string(known), where));
     FULMAR_ASSIGN(TextAutomaton both, texts.both(described, budget_));
@@ -80,7 +81,8 @@ Result<Place> SchemaCompiler::string_body(const JsonValue& schema, const Where& 
   const bool plain = !schema.find("pattern") && format_pattern(format).empty() && encoding != "base64";
   if (plain) return rules_.string(least.value_or(0), most.value_or(-1), grammar_.end());
   FULMAR_ASSIGN(const std::string pattern, word_of(schema, "pattern", where));
-  std::string asked = fmt::format("{} {} {} {} {}", least.value_or(0), most.value_or(-1), format, encoding, pattern);
+  std::string asked =
+      fmt::format("{} {} {} {} {}", least.value_or(0), most.value_or(-1), format, encoding, pattern);
   const auto known = strings_.find(asked);
   if (known != strings_.end()) return known->second;
   FULMAR_ASSIGN(const TextAutomaton texts, texts_of(schema, where));

@@ -14,7 +14,8 @@ namespace {
 // Each definition's items refer to the next one.
 std::string chain_of_references(int count) {
   std::string text = R"({"$ref":"#/$defs/d0","$defs":{)";
-  for (int i = 0; i < count; ++i) text += fmt::format(R"("d{}":{{"items":{{"$ref":"#/$defs/d{}"}}}},)", i, i + 1);
+  for (int i = 0; i < count; ++i)
+    text += fmt::format(R"("d{}":{{"items":{{"$ref":"#/$defs/d{}"}}}},)", i, i + 1);
   return text + fmt::format(R"("d{}":{{"type":"null"}}}}}})", count);
 }
 
@@ -27,8 +28,8 @@ std::string references_to_itself(int breadth) {
     required += fmt::format(R"({}"p{}")", i > 0 ? "," : "", i);
   }
   return R"({"oneOf":[{"$ref":"#/$defs/n"},{"$ref":"#/$defs/m"}],"$defs":{"n":{"type":"object","properties":{)" +
-         properties + R"(},"required":[)" + required + R"(]},"m":{"type":"object","properties":{)" + properties +
-         R"(},"required":[)" + required + "]}}}";
+         properties + R"(},"required":[)" + required + R"(]},"m":{"type":"object","properties":{)" +
+         properties + R"(},"required":[)" + required + "]}}}";
 }
 
 JsonValue json(const std::string& text) {
@@ -55,9 +56,8 @@ TEST(SchemaLimits, ALongChainOfReferencesIsNoDeepRecursion) {
 }
 
 TEST(SchemaLimits, SchemasAreCounted) {
-  const std::string text = refusal(R"({"properties":{)" + list(50'001, [](int i) {
-                                     return fmt::format(R"("{}":{{}})", i);
-                                   }) + "}}");
+  const std::string text = refusal(R"({"properties":{)" +
+                                   list(50'001, [](int i) { return fmt::format(R"("{}":{{}})", i); }) + "}}");
   EXPECT_NE(text.find("at most"), std::string::npos) << text;
 }
 
@@ -76,12 +76,16 @@ TEST(SchemaLimits, PairsOfAlternativesAreComparedOnce) {
 }
 
 TEST(SchemaLimits, ComparedPairsAreCounted) {
-  const std::string members = list(200, [](int i) { return fmt::format(R"("p{}":{{"type":"integer"}})", i); });
+  const std::string members =
+      list(200, [](int i) { return fmt::format(R"("p{}":{{"type":"integer"}})", i); });
   const std::string required = list(200, [](int i) { return fmt::format(R"("p{}")", i); });
-  const std::string text = refusal(R"({"oneOf":[)" + list(12, [&](int) {
-                                     return R"({"type":"object","properties":{)" + members + R"(},"required":[)" +
-                                            required + "]}";
-                                   }) + "]}");
+  const std::string text = refusal(R"({"oneOf":[)" +
+                                   list(12,
+                                        [&](int) {
+                                          return R"({"type":"object","properties":{)" + members +
+                                                 R"(},"required":[)" + required + "]}";
+                                        }) +
+                                   "]}");
   EXPECT_NE(text.find("'oneOf'"), std::string::npos) << text;
 }
 
@@ -90,16 +94,16 @@ TEST(SchemaLimits, RequiredNamesAreFoundByIndex) {
   const std::string required = list(8000, [](int i) { return fmt::format(R"("p{}")", 7999 - i); });
   Budget budget;
   const auto grammar = json_schema_form(
-      AnswerStart::plain, json(R"({"type":"object","properties":{)" + members + R"(},"required":[)" + required + "]}"),
-      budget);
+      AnswerStart::plain,
+      json(R"({"type":"object","properties":{)" + members + R"(},"required":[)" + required + "]}"), budget);
   EXPECT_TRUE(grammar.ok()) << grammar.error().text;
   EXPECT_LT(budget.used(Budget::Item::work), 200'000u);
 }
 
 TEST(SchemaLimits, OptionalPropertiesInARowAreCounted) {
   const auto schema = [](int count) {
-    return R"({"properties":{)" + list(count, [](int i) { return fmt::format(R"("p{}":{{"type":"null"}})", i); }) +
-           "}}";
+    return R"({"properties":{)" +
+           list(count, [](int i) { return fmt::format(R"("p{}":{{"type":"null"}})", i); }) + "}}";
   };
   EXPECT_EQ(refusal(schema(1000)), "");
   const std::string text = refusal(schema(1001));
@@ -107,9 +111,10 @@ TEST(SchemaLimits, OptionalPropertiesInARowAreCounted) {
 }
 
 TEST(SchemaLimits, AlternativesAreCounted) {
-  const std::string text = refusal(R"({"anyOf":[)" + list(3000, [](int i) {
-                                     return fmt::format(R"({{"type":"string","maxLength":{}}})", i % 50 + 1);
-                                   }) + "]}");
+  const std::string text = refusal(
+      R"({"anyOf":[)" +
+      list(3000, [](int i) { return fmt::format(R"({{"type":"string","maxLength":{}}})", i % 50 + 1); }) +
+      "]}");
   EXPECT_NE(text.find("3000 alternatives"), std::string::npos) << text;
 }
 
@@ -140,7 +145,8 @@ std::string doubling(int levels) {
     };
     definitions += fmt::format(R"("l{}":{{"anyOf":[{},{}]}},)", i, array(1), array(2));
   }
-  return R"({"$ref":"#/$defs/l0","$defs":{)" + definitions + fmt::format(R"("l{}":{{"type":"null"}}}}}})", levels);
+  return R"({"$ref":"#/$defs/l0","$defs":{)" + definitions +
+         fmt::format(R"("l{}":{{"type":"null"}}}}}})", levels);
 }
 
 TEST(SchemaLimits, ReadingsAreCounted) {

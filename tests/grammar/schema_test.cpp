@@ -114,7 +114,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{R"({"enum":["a"],"nullable":true,"type":"string"})", {"\"a\""}, {"null"}},
         Case{R"({"type":"integer","x-order":1,"format":"int32"})", {"2147483647"}, {"2147483648"}},
         Case{R"({"type":"string","format":"x-own","contentEncoding":"gzip"})", {"\"anything\""}, {"1"}},
-        Case{R"({"type":"string","contentEncoding":"base64"})", {R"("YQ==")", R"("")"}, {R"("YQ")", R"("a b=")"}},
+        Case{R"({"type":"string","contentEncoding":"base64"})",
+             {R"("YQ==")", R"("")"},
+             {R"("YQ")", R"("a b=")"}},
         Case{R"({"type":"string","format":"date"})",
              {R"("2024-02-29")", R"("2000-02-29")", R"("2023-12-31")"},
              {R"("2023-02-29")", R"("1900-02-29")", R"("2023-04-31")", R"("2023-13-01")"}},
@@ -132,9 +134,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{R"({"properties":{"a":{"const":1},"b":{"const":2},"c":{"const":3}},"minProperties":2})",
              {R"({"a":1,"b":2})", R"({"b":2,"c":3})", R"({"a":1,"b":2,"c":3})"},
              {"{}", R"({"a":1})", R"({"c":3})"}},
-        Case{R"({"properties":{"a":{"const":1},"b":{"const":2},"c":{"const":3}},"required":["b"],"maxProperties":2})",
-             {R"({"b":2})", R"({"a":1,"b":2})", R"({"b":2,"c":3})"},
-             {"{}", R"({"a":1})", R"({"a":1,"b":2,"c":3})"}},
+        Case{
+            R"({"properties":{"a":{"const":1},"b":{"const":2},"c":{"const":3}},"required":["b"],"maxProperties":2})",
+            {R"({"b":2})", R"({"a":1,"b":2})", R"({"b":2,"c":3})"},
+            {"{}", R"({"a":1})", R"({"a":1,"b":2,"c":3})"}},
         Case{R"({"type":"object","additionalProperties":{"const":1},"minProperties":1,"maxProperties":2})",
              {R"({"x":1})", R"({"x":1,"y":1})"},
              {"{}", R"({"x":1,"y":1,"z":1})"}},
@@ -144,9 +147,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{R"({"type":"object","propertyNames":{"enum":["a","b"]},"additionalProperties":{"const":1}})",
              {"{}", R"({"a":1,"b":1})", R"({"b":1})"},
              {R"({"c":1})"}},
-        Case{R"({"patternProperties":{"^n_":{"type":"integer"},"^s_":{"type":"string"}},"additionalProperties":false})",
-             {"{}", R"({"n_a":1,"s_b":"x"})"},
-             {R"({"n_a":"x"})", R"({"z":1})"}},
+        Case{
+            R"({"patternProperties":{"^n_":{"type":"integer"},"^s_":{"type":"string"}},"additionalProperties":false})",
+            {"{}", R"({"n_a":1,"s_b":"x"})"},
+            {R"({"n_a":"x"})", R"({"z":1})"}},
         Case{R"({"patternProperties":{"^n_":{"type":"integer"}},"additionalProperties":{"type":"null"}})",
              {R"({"n_a":1,"z":null})"},
              {R"({"n_a":null})", R"({"z":1})"}},
@@ -168,27 +172,32 @@ TEST_P(PatternTakes, WhatItMatches) {
   const auto grammar = json_schema_form(AnswerStart::plain, json(schema));
   ASSERT_TRUE(grammar.ok()) << grammar.error().text;
   for (const std::string& text : GetParam().taken) EXPECT_TRUE(takes(**grammar, json_quoted(text))) << text;
-  for (const std::string& text : GetParam().refused) EXPECT_FALSE(takes(**grammar, json_quoted(text))) << text;
+  for (const std::string& text : GetParam().refused)
+    EXPECT_FALSE(takes(**grammar, json_quoted(text))) << text;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Patterns, PatternTakes,
-    ::testing::Values(
-        PatternCase{"b", {"b", "abc", "\n\"b\"\\"}, {"", "a", "B"}},
-        PatternCase{"^b", {"b", "bc"}, {"ab"}}, PatternCase{"b$", {"b", "ab"}, {"bc"}},
-        PatternCase{"^a|b$", {"ac", "cb"}, {"ca", "bc"}}, PatternCase{"^$|^x$", {"", "x"}, {"y"}},
-        PatternCase{"^[^a-c]{2,3}$", {"de", "\xC3\xA9\"\n"}, {"d", "defg", "da"}},
-        PatternCase{"^.$", {"a", "\xF0\x9F\x98\x80"}, {"\n", "ab", "\xE2\x80\xA8"}},
-        PatternCase{"^\\d+\\.\\w\\s$", {"12.a\t", "1._\xC2\xA0"}, {"12a ", ".a "}},
-        PatternCase{"^\\u00e9\\x41[\\u{1F600}-\\u{1F602}]$", {"\xC3\xA9""A\xF0\x9F\x98\x81"}, {"\xC3\xA9""A"}},
-        PatternCase{"^(?<word>ab)+?c{2}$", {"abcc", "ababcc"}, {"cc", "abc"}},
-        PatternCase{"^(a{2}){2,}$", {"aaaa", "aaaaaa"}, {"aa", "aaaaa"}},
-        PatternCase{"^a{b$", {"a{b"}, {"ab"}},
-        PatternCase{"^(?!.*--)(?=.*[0-9])[a-z0-9-]+$", {"a1", "a-1"}, {"a", "a--1", "1_"}},
-        PatternCase{"^(?!admin$)[a-z]+$", {"adminx", "adm", "user"}, {"admin", ""}},
-        PatternCase{"^a(?=b|c)[a-z]d$", {"abd", "acd"}, {"add", "ab"}},
-        PatternCase{"(?!a)^b", {"b"}, {"ab"}},
-        PatternCase{"^[\\]\\\\^-]+$", {"]\\^-"}, {"a"}}));
+    ::testing::Values(PatternCase{"b", {"b", "abc", "\n\"b\"\\"}, {"", "a", "B"}},
+                      PatternCase{"^b", {"b", "bc"}, {"ab"}}, PatternCase{"b$", {"b", "ab"}, {"bc"}},
+                      PatternCase{"^a|b$", {"ac", "cb"}, {"ca", "bc"}},
+                      PatternCase{"^$|^x$", {"", "x"}, {"y"}},
+                      PatternCase{"^[^a-c]{2,3}$", {"de", "\xC3\xA9\"\n"}, {"d", "defg", "da"}},
+                      PatternCase{"^.$", {"a", "\xF0\x9F\x98\x80"}, {"\n", "ab", "\xE2\x80\xA8"}},
+                      PatternCase{"^\\d+\\.\\w\\s$", {"12.a\t", "1._\xC2\xA0"}, {"12a ", ".a "}},
+                      PatternCase{"^\\u00e9\\x41[\\u{1F600}-\\u{1F602}]$",
+                                  {"\xC3\xA9"
+                                   "A\xF0\x9F\x98\x81"},
+                                  {"\xC3\xA9"
+                                   "A"}},
+                      PatternCase{"^(?<word>ab)+?c{2}$", {"abcc", "ababcc"}, {"cc", "abc"}},
+                      PatternCase{"^(a{2}){2,}$", {"aaaa", "aaaaaa"}, {"aa", "aaaaa"}},
+                      PatternCase{"^a{b$", {"a{b"}, {"ab"}},
+                      PatternCase{"^(?!.*--)(?=.*[0-9])[a-z0-9-]+$", {"a1", "a-1"}, {"a", "a--1", "1_"}},
+                      PatternCase{"^(?!admin$)[a-z]+$", {"adminx", "adm", "user"}, {"admin", ""}},
+                      PatternCase{"^a(?=b|c)[a-z]d$", {"abd", "acd"}, {"add", "ab"}},
+                      PatternCase{"(?!a)^b", {"b"}, {"ab"}},
+                      PatternCase{"^[\\]\\\\^-]+$", {"]\\^-"}, {"a"}}));
 
 struct Refusal {
   std::string schema;
@@ -205,38 +214,36 @@ TEST_P(SchemaRefuses, ByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     Keywords, SchemaRefuses,
-    ::testing::Values(Refusal{R"({"type":"array","uniqueItems":true})", "'uniqueItems'"},
-                      Refusal{R"({"type":"string","pattern":"(?<=a)b"})", "'pattern'"},
-                      Refusal{R"({"type":"string","pattern":"(a)\\1"})", "reference back"},
-                      Refusal{R"({"type":"string","pattern":"\\bword"})", "word boundary"},
-                      Refusal{R"({"type":"string","pattern":"(?:(?!a)b)*"})", "lookahead"},
-                      Refusal{R"({"type":"string","pattern":"(a"})", "no regular expression"},
-                      Refusal{R"({"type":"string","pattern":"^a$","minLength":2})", "admits no value"},
-                      Refusal{R"({"type":"object","properties":{"x":{"type":"integer","multipleOf":0}}})",
-                              "'multipleOf' at '#/properties/x'"},
-                      Refusal{R"({"type":"number","multipleOf":3.14159265358979})", "'multipleOf'"},
-                      Refusal{R"({"type":"integer","multipleOf":7,"minimum":1,"maximum":6})", "admits no value"},
-                      Refusal{R"({"type":"object","minProperties":2})", "'minProperties'"},
-                      Refusal{R"({"type":"object","properties":{"a":{}},"minProperties":2})", "admits no value"},
-                      Refusal{R"({"properties":{"ab":{"type":"null"}},"patternProperties":{"^a":{"type":"string"}}})",
-                              "'patternProperties'"},
-                      Refusal{R"({"type":"object","required":["b"],"propertyNames":{"pattern":"^a"}})",
-                              "admits no value"},
-                      Refusal{R"({"anyOf":[{"type":"null"}],"minLength":3})", "'minLength'"},
-                      Refusal{R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "'oneOf'"},
-                      Refusal{R"({"allOf":[{"type":"integer"},{"type":"number"}]})", "'allOf'"},
-                      Refusal{R"({"$ref":"http://other.example/schema"})", "'$ref'"},
-                      Refusal{R"({"$ref":"#/$defs/none"})", "'$ref'"}, Refusal{R"({"$ref":"#"})", "itself"},
-                      Refusal{R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "itself"},
-                      Refusal{R"({"type":"object","properties":{"x":{"$ref":"#"}},"required":["x"]})",
-                              "nothing ever ends"},
-                      Refusal{R"({"type":"set"})", "'type'"},
-                      Refusal{R"({"type":"string","minLength":-1})", "'minLength'"},
-                      Refusal{R"({"type":"string","minLength":3,"maxLength":2})", "admits no value"},
-                      Refusal{R"({"type":"integer","minimum":3,"maximum":2})", "admits no value"},
-                      Refusal{R"({"type":"string","maxLength":900000000})", "places"},
-                      Refusal{R"({"enum":[]})", "admits no value"}, Refusal{R"([])", "wanted an object"},
-                      Refusal{R"({"type":"object","properties":{"x":[]}})", "#/properties/x"}));
+    ::testing::Values(
+        Refusal{R"({"type":"array","uniqueItems":true})", "'uniqueItems'"},
+        Refusal{R"({"type":"string","pattern":"(?<=a)b"})", "'pattern'"},
+        Refusal{R"({"type":"string","pattern":"(a)\\1"})", "reference back"},
+        Refusal{R"({"type":"string","pattern":"\\bword"})", "word boundary"},
+        Refusal{R"({"type":"string","pattern":"(?:(?!a)b)*"})", "lookahead"},
+        Refusal{R"({"type":"string","pattern":"(a"})", "no regular expression"},
+        Refusal{R"({"type":"string","pattern":"^a$","minLength":2})", "admits no value"},
+        Refusal{R"({"type":"object","properties":{"x":{"type":"integer","multipleOf":0}}})",
+                "'multipleOf' at '#/properties/x'"},
+        Refusal{R"({"type":"number","multipleOf":3.14159265358979})", "'multipleOf'"},
+        Refusal{R"({"type":"integer","multipleOf":7,"minimum":1,"maximum":6})", "admits no value"},
+        Refusal{R"({"type":"object","minProperties":2})", "'minProperties'"},
+        Refusal{R"({"type":"object","properties":{"a":{}},"minProperties":2})", "admits no value"},
+        Refusal{R"({"properties":{"ab":{"type":"null"}},"patternProperties":{"^a":{"type":"string"}}})",
+                "'patternProperties'"},
+        Refusal{R"({"type":"object","required":["b"],"propertyNames":{"pattern":"^a"}})", "admits no value"},
+        Refusal{R"({"anyOf":[{"type":"null"}],"minLength":3})", "'minLength'"},
+        Refusal{R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "'oneOf'"},
+        Refusal{R"({"allOf":[{"type":"integer"},{"type":"number"}]})", "'allOf'"},
+        Refusal{R"({"$ref":"http://other.example/schema"})", "'$ref'"},
+        Refusal{R"({"$ref":"#/$defs/none"})", "'$ref'"}, Refusal{R"({"$ref":"#"})", "itself"},
+        Refusal{R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "itself"},
+        Refusal{R"({"type":"object","properties":{"x":{"$ref":"#"}},"required":["x"]})", "nothing ever ends"},
+        Refusal{R"({"type":"set"})", "'type'"}, Refusal{R"({"type":"string","minLength":-1})", "'minLength'"},
+        Refusal{R"({"type":"string","minLength":3,"maxLength":2})", "admits no value"},
+        Refusal{R"({"type":"integer","minimum":3,"maximum":2})", "admits no value"},
+        Refusal{R"({"type":"string","maxLength":900000000})", "places"},
+        Refusal{R"({"enum":[]})", "admits no value"}, Refusal{R"([])", "wanted an object"},
+        Refusal{R"({"type":"object","properties":{"x":[]}})", "#/properties/x"}));
 
 TEST(AnswerForm, StartsAfterTheThinkBlock) {
   const JsonValue schema = json(R"({"type":"integer"})");
