@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <span>
 
+#include "grammar/schema_merge.h"
 #include "grammar/schema_values.h"
 
 namespace fulmar {
@@ -36,6 +37,17 @@ bool is_annotation(std::string_view keyword, const JsonValue& value) {
 bool is_nullable(const JsonValue& schema) {
   const JsonValue* nullable = schema.find("nullable");
   return nullable && nullable->is_bool() && nullable->as_bool();
+}
+
+// An allOf that is more than one schema under another name.
+bool has_several_parts(const JsonValue& schema) {
+  const JsonValue* parts = schema.find("allOf");
+  if (!parts || !parts->is_array()) return false;
+  const auto& members = schema.as_object().members();
+  const bool alone = std::all_of(members.begin(), members.end(), [](const JsonObject::Member& member) {
+    return member.first == "allOf" || is_annotation(member.first, member.second);
+  });
+  return parts->as_array().size() != 1 || !alone;
 }
 
 // The types named by `type`, or those that the other keywords speak of; empty: all.
@@ -142,6 +154,7 @@ Result<Place> SchemaCompiler::body_of(const JsonValue& schema, const Where& wher
                  fmt::format("the schema at '{}' is {}; wanted an object", text_of(where), describe(schema))};
   }
   if (const JsonValue* reference = schema.find("$ref")) return referred(schema, *reference, where);
+  if (has_several_parts(schema) && !lenient_) return joined(schema, where);
   if (schema.find("const") || schema.find("enum")) {
     FULMAR_ASSIGN(auto values, values_of(schema, where));
     return grammar_.one_of(std::move(values), grammar_.end());
@@ -169,15 +182,24 @@ Result<Place> SchemaCompiler::referred(const JsonValue& schema, const JsonValue&
   return grammar_.call(rule_of(**meant, there), grammar_.end());
 }
 
+// An allOf with others beside it or within it, as one schema.
+Result<Place> SchemaCompiler::joined(const JsonValue& schema, const Where& where) {
+  const JsonValue::Array& parts = schema.find("allOf")->as_array();
+  if (parts.empty())
+    return invalid_keyword(text_of(where), "allOf", *schema.find("allOf"), "at least one schema");
+  auto merged = merged_schema(document_, schema, budget_);
+  if (!merged) return unsupported_keyword(text_of(where), "allOf", merged.error().text);
+  const JsonValue& one = merged_.emplace_back(std::move(*merged));
+  const JsonValue* pattern = one.find("pattern");
+  if (pattern && pattern->is_array()) with_many_patterns_.insert(&one);
+  return body_of(one, where);
+}
+
 Result<Place> SchemaCompiler::combined(std::string_view keyword, const JsonValue& list, const Where& where) {
   if (!list.is_array() || list.as_array().empty()) {
     return invalid_keyword(text_of(where), keyword, list, "an array of at least one schema");
   }
   const JsonValue::Array& choices = list.as_array();
-  if (keyword == "allOf" && choices.size() > 1) {
-    return unsupported_keyword(text_of(where), keyword,
-                               fmt::format("holds {} schemas; only one is supported", choices.size()));
-  }
   if (keyword == "oneOf" && !lenient_) {
     if (choices.size() > kMaxOneOf) {
       return unsupported_keyword(

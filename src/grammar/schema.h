@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -79,6 +80,7 @@ class SchemaCompiler {
   const Where& below(const Where& up, size_t index);
   Result<Place> body_of(const JsonValue& schema, const Where& where);
   Result<Place> referred(const JsonValue& schema, const JsonValue& reference, const Where& where);
+  Result<Place> joined(const JsonValue& schema, const Where& where);
   Result<Place> combined(std::string_view keyword, const JsonValue& list, const Where& where);
   Result<std::vector<std::string>> values_of(const JsonValue& schema, const Where& where);
   Result<Place> alternatives(const JsonValue::Array& list, const Where& where);
@@ -88,6 +90,7 @@ class SchemaCompiler {
 
   Result<Place> string_body(const JsonValue& schema, const Where& where);
   Result<TextAutomaton> texts_of(const JsonValue& schema, const Where& where);
+  Result<std::vector<std::string>> patterns_of(const JsonValue& schema, const Where& where) const;
   Result<TextAutomaton> matching(std::string_view keyword, const std::string& pattern, const Where& where);
   Result<TextAutomaton> limited(const TextAutomaton& texts, int64_t least, int64_t most);
 
@@ -120,6 +123,8 @@ class SchemaCompiler {
   std::vector<Open> open_;
   std::deque<Where> places_;
   std::deque<std::string> indices_;
+  std::deque<JsonValue> merged_;                             // what stands in place of an allOf
+  std::unordered_set<const JsonValue*> with_many_patterns_;  // of merged_
   std::map<std::string, TextAutomaton, std::less<>> patterns_;
   std::map<std::string, Place> strings_;  // by what is asked of them
 };

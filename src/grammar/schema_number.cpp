@@ -11,8 +11,9 @@
 namespace fulmar {
 namespace {
 
-// What is lost in decimal fractions such as 0.1 when they are read.
+// What is lost in decimal fractions such as 0.1 when they are read and multiplied.
 constexpr double kRounding = 1e-9;
+constexpr double kRelativeRounding = 4e-16;
 constexpr int kMaxStepDigits = 15;
 constexpr int kMaxFactor = 1000;
 
@@ -21,8 +22,9 @@ int64_t clamped(double bound) {
       std::clamp(bound, -static_cast<double>(kLargestWhole), static_cast<double>(kLargestWhole)));
 }
 
+// 1 or more, and whole but for rounding.
 bool is_whole(double number) {
-  return std::abs(number - std::round(number)) <= kRounding * std::max(1.0, number);
+  return number >= 0.5 && std::abs(number - std::round(number)) <= kRounding + kRelativeRounding * number;
 }
 
 // How many digits behind the point multiples of 0.1, 0.01, ... have.

@@ -19,6 +19,19 @@ Result<std::string> word_of(const JsonValue& schema, std::string_view keyword, c
 
 }  // namespace
 
+Result<std::vector<std::string>> SchemaCompiler::patterns_of(const JsonValue& schema,
+                                                             const Where& where) const {
+  std::vector<std::string> patterns;
+  if (!schema.find("pattern")) return patterns;
+  if (with_many_patterns_.contains(&schema)) {
+    for (const JsonValue& one : schema.find("pattern")->as_array()) patterns.push_back(one.as_string());
+    return patterns;
+  }
+  FULMAR_ASSIGN(std::string pattern, word_of(schema, "pattern", where));
+  patterns.push_back(std::move(pattern));
+  return patterns;
+}
+
 // The automaton of a pattern, made once.
 Result<TextAutomaton> SchemaCompiler::matching(std::string_view keyword, const std::string& pattern,
                                                const Where& where) {
@@ -51,15 +64,19 @@ Result<TextAutomaton> SchemaCompiler::limited(const TextAutomaton& texts, int64_
 Result<TextAutomaton> SchemaCompiler::texts_of(const JsonValue& schema, const Where& where) {
   FULMAR_ASSIGN(const auto least, count_of(schema, "minLength", text_of(where)));
   FULMAR_ASSIGN(const auto most, count_of(schema, "maxLength", text_of(where)));
-  FULMAR_ASSIGN(const std::string pattern, word_of(schema, "pattern", where));
+  FULMAR_ASSIGN(const auto patterns, patterns_of(schema, where));
   FULMAR_ASSIGN(const std::string format, word_of(schema, "format", where));
   FULMAR_ASSIGN(const std::string encoding, word_of(schema, "contentEncoding", where));
   TextAutomaton texts = TextAutomaton::any();
-  const bool has_pattern = schema.find("pattern") != nullptr;
-  if (has_pattern) {
-    auto matched = matching("pattern", pattern, where);
-    if (!matched && (!lenient_ || matched.error().kind != ErrorKind::unsupported)) return matched.error();
-    if (matched) texts = std::move(*matched);
+  for (const std::string& pattern : patterns) {
+    const auto matched = matching("pattern", pattern, where);
+    if (!matched && lenient_ && matched.error().kind == ErrorKind::unsupported) continue;
+    if (!matched) return matched.error();
+    if (pattern == patterns.front()) {
+      texts = *matched;
+    } else {
+      FULMAR_ASSIGN(texts, texts.both(*matched, budget_));
+    }
   }
   // To JSON Schema these annotate; where they contradict the pattern, it counts.
   for (const std::string_view known :

@@ -40,7 +40,11 @@ const schemas = {
   enum: [{ enum: ["a", "ab", 1, 12, null, { b: [] }] }],
   anyOf: [{ anyOf: [text({ maxLength: 3 }), { const: "abcdef" }, whole(), { type: "array", items: { type: "null" } }] }],
   oneOf: [{ oneOf: [object({ k: { const: "a" }, x: whole() }, { required: ["k"] }), object({ k: { const: "b" }, y: text() }, { required: ["k"] })], discriminator: { propertyName: "k" } }],
-  allOf: [{ allOf: [text({ maxLength: 2 })] }],
+  allOf: [
+    { allOf: [text({ maxLength: 2 })] },
+    text({ allOf: [{ pattern: "^a" }, { pattern: "b$" }], maxLength: 5 }),
+    { allOf: [object({ a: whole({ minimum: 3 }) }, { required: ["a"] }), object({ b: text(), a: { maximum: 9 } }, { required: ["b"] })] },
+  ],
   $ref: [{ $ref: "#/$defs/tree", $defs: { tree: object({ v: whole(), next: { anyOf: [{ $ref: "#/$defs/tree" }, { type: "null" }] } }, { required: ["v", "next"], ...closed }) } }],
   properties: [object({ a: whole(), 'b"\\/': text(), "ü": { type: "null" } }, { required: ['b"\\/'] })],
   required: [object({ a: whole() }, { required: ["a", "z"] })],

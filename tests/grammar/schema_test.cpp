@@ -154,6 +154,19 @@ INSTANTIATE_TEST_SUITE_P(
         Case{R"({"patternProperties":{"^n_":{"type":"integer"}},"additionalProperties":{"type":"null"}})",
              {R"({"n_a":1,"z":null})"},
              {R"({"n_a":null})", R"({"z":1})"}},
+        Case{
+            R"({"allOf":[{"type":"number","minimum":3},{"type":"integer","maximum":5}],"title":"T","minimum":4})",
+            {"4", "5"},
+            {"3", "6", "4.5"}},
+        Case{R"({"allOf":[{"pattern":"^a"},{"pattern":"b$"}],"type":"string","maxLength":3})",
+             {R"("ab")", R"("axb")"},
+             {R"("a")", R"("b")", R"("axxb")"}},
+        Case{
+            R"({"allOf":[{"$ref":"#/$defs/n"},{"type":"object","properties":{"b":{"const":2},"a":{"maximum":3}},)"
+            R"("required":["b"]}],"$defs":{"n":{"type":"object","properties":{"a":{"type":"integer","minimum":3}},)"
+            R"("required":["a"]}}})",
+            {R"({"a":3,"b":2})"},
+            {R"({"a":3})", R"({"b":2})", R"({"a":4,"b":2})"}},
         Case{R"({"anyOf":[{"const":"ab"},{"enum":["abc","x",1,12]},{"type":"boolean"}]})",
              {"\"ab\"", "\"abc\"", "\"x\"", "1", "12", "true"},
              {"\"a\"", "2", "null"}}));
@@ -233,7 +246,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"type":"object","required":["b"],"propertyNames":{"pattern":"^a"}})", "admits no value"},
         Refusal{R"({"anyOf":[{"type":"null"}],"minLength":3})", "'minLength'"},
         Refusal{R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "'oneOf'"},
-        Refusal{R"({"allOf":[{"type":"integer"},{"type":"number"}]})", "'allOf'"},
+        Refusal{R"({"allOf":[{"type":"integer"},{"type":"string"}]})", "'type' cannot be joined"},
+        Refusal{R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false},{}]})", "'allOf' at '#'"},
+        Refusal{R"({"allOf":[{"pattern":["a"]},{}]})", "'pattern' cannot be joined"},
+        Refusal{R"({"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"},{}]}},"$ref":"#/$defs/a"})", "deep"},
+        Refusal{R"({"type":"integer","multipleOf":3e-13})", "'multipleOf'"},
         Refusal{R"({"$ref":"http://other.example/schema"})", "'$ref'"},
         Refusal{R"({"$ref":"#/$defs/none"})", "'$ref'"}, Refusal{R"({"$ref":"#"})", "itself"},
         Refusal{R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "itself"},
