@@ -18,3 +18,11 @@ function(fulmar_client_tests)
   add_test(NAME clients.openai COMMAND ${PROJECT_SOURCE_DIR}/tests/clients/run.sh $<TARGET_FILE:fulmar>)
   set_tests_properties(clients.openai PROPERTIES LABELS clients SKIP_RETURN_CODE 77 TIMEOUT 300)
 endfunction()
+
+# Documents drawn under schemas, judged by a validator of npm (label "grammar", skipped where its packages are missing).
+function(fulmar_schema_tests)
+  add_executable(fulmar_draw_documents ${PROJECT_SOURCE_DIR}/tests/grammar/draw_documents.cpp)
+  target_link_libraries(fulmar_draw_documents PRIVATE fulmar_flags fulmar_grammar)
+  add_test(NAME grammar.documents COMMAND ${PROJECT_SOURCE_DIR}/tests/clients/schemas.sh $<TARGET_FILE:fulmar_draw_documents>)
+  set_tests_properties(grammar.documents PROPERTIES LABELS grammar SKIP_RETURN_CODE 77 TIMEOUT 300)
+endfunction()

@@ -3,16 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
+#include "grammar/automaton.h"
 #include "grammar/json_rules.h"
 #include "grammar/schema.h"
+#include "grammar/schema_values.h"
 #include "net/json_writer.h"
 
 namespace fulmar {
 namespace {
 
 constexpr std::string_view kThinkEnd = "</think>";
+// Of the first walk through an answer, in the units of Automaton::cost.
+constexpr size_t kWidthCheckCost = 1'000'000;
 
 // Takes anything until the tag has appeared. A '<' begins the tag and stands nowhere else in it: a byte that
 // breaks a beginning either begins anew or leads back to the start.
@@ -41,6 +46,28 @@ Place after_blanks(Grammar& g, Place next) {
   return g.branch({next, g.text(" ", next), line, g.text("\n", line)});
 }
 
+// Walks the first states of an answer, breadth first. Whoever asked finds out here, and not from an answer
+// that lacks what has been left out, that a text has too many readings.
+Status check_width(const std::shared_ptr<const Grammar>& grammar) {
+  Automaton automaton(grammar);
+  size_t cost = 0;
+  for (Automaton::State state = 0; static_cast<size_t>(state) < automaton.states(); ++state) {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      automaton.step(state, static_cast<uint8_t>(byte));
+      cost += automaton.cost(state, static_cast<uint8_t>(byte));
+      if (automaton.narrowed()) {
+        return Error{
+            ErrorKind::unsupported,
+            fmt::format("the schema is too large to compile: one text can be read in more than {} ways at "
+                        "once, which is the limit; use fewer alternatives that begin alike",
+                        Automaton::kMaxFrames)};
+      }
+    }
+    if (cost > kWidthCheckCost) break;
+  }
+  return {};
+}
+
 Result<std::shared_ptr<const Grammar>> finished(const std::shared_ptr<Grammar>& grammar, AnswerStart start,
                                                 Place body) {
   Grammar& g = *grammar;
@@ -48,7 +75,46 @@ Result<std::shared_ptr<const Grammar>> finished(const std::shared_ptr<Grammar>& 
   if (start == AnswerStart::open_tag) place = g.text(">", place);
   if (start == AnswerStart::open_think) place = until_think_end(g, place);
   FULMAR_TRY(g.finish(g.rule(place)));
+  FULMAR_TRY(check_width(grammar));
   return std::shared_ptr<const Grammar>(grammar);
+}
+
+Status take_bytes(Budget& budget, const JsonValue& schema) {
+  return budget.take(Budget::Item::bytes, json_text(schema).size());
+}
+
+bool takes_any_object(const CallableTool& tool) {
+  return !tool.parameters.is_object() || tool.parameters.as_object().members().empty();
+}
+
+// `loosely`: functions that are not strict take any object.
+Result<std::shared_ptr<const Grammar>> calls_of(AnswerStart start, const std::vector<CallableTool>& tools,
+                                                bool several, bool loosely) {
+  const auto grammar = std::make_shared<Grammar>();
+  Grammar& g = *grammar;
+  JsonRules rules(g);
+  Budget budget;
+  const Place close = g.text("}</tool_call>", g.end());
+  std::vector<Place> calls;
+  for (const CallableTool& tool : tools) {
+    Rule arguments = rules.any_object(kFreeDepth);
+    if (!takes_any_object(tool) && (tool.strict || !loosely)) {
+      const auto refuse = [&](const Error& error) {
+        return Error{error.kind, fmt::format("parameters of function '{}': {}", tool.name, error.text)};
+      };
+      if (const Status within = take_bytes(budget, tool.parameters); !within) return refuse(within.error());
+      const auto strictness = tool.strict ? Strictness::strict : Strictness::lenient;
+      auto compiled = SchemaCompiler(tool.parameters, g, rules, budget, strictness).compile();
+      if (!compiled) return refuse(compiled.error());
+      arguments = *compiled;
+    }
+    const std::string head = fmt::format("{{\"name\":{},\"arguments\":", json_quoted(tool.name));
+    calls.push_back(g.text(head, g.call(arguments, close)));
+  }
+  if (calls.empty()) return Error{ErrorKind::invalid, "there is no function to call; wanted at least one"};
+  const Rule call = g.rule(g.text("<tool_call>", g.branch(calls)));
+  const Rule further = g.rule(g.branch(g.text("\n", g.call(call, g.end())), g.call(call, g.end())));
+  return finished(grammar, start, g.call(call, g.repeat(further, 0, several ? kMaxCalls - 1 : 0, g.end())));
 }
 
 }  // namespace
@@ -60,36 +126,26 @@ Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start) {
 }
 
 Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema) {
+  Budget budget;
+  return json_schema_form(start, schema, budget);
+}
+
+Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema,
+                                                        Budget& budget) {
+  FULMAR_TRY(take_bytes(budget, schema));
   const auto grammar = std::make_shared<Grammar>();
   JsonRules rules(*grammar);
-  FULMAR_ASSIGN(const Rule value, SchemaCompiler(schema, *grammar, rules).compile());
+  FULMAR_ASSIGN(const Rule value, SchemaCompiler(schema, *grammar, rules, budget).compile());
   return finished(grammar, start, grammar->call(value, grammar->end()));
 }
 
 Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
                                                       const std::vector<CallableTool>& tools, bool several) {
-  const auto grammar = std::make_shared<Grammar>();
-  Grammar& g = *grammar;
-  JsonRules rules(g);
-  const Place close = g.text("}</tool_call>", g.end());
-  std::vector<Place> calls;
-  for (const CallableTool& tool : tools) {
-    Rule arguments = rules.any_object(kFreeDepth);
-    if (tool.parameters.is_object() && !tool.parameters.as_object().members().empty()) {
-      auto compiled = SchemaCompiler(tool.parameters, g, rules).compile();
-      if (!compiled) {
-        return Error{compiled.error().kind,
-                     fmt::format("parameters of function '{}': {}", tool.name, compiled.error().text)};
-      }
-      arguments = *compiled;
-    }
-    const std::string head = fmt::format("{{\"name\":{},\"arguments\":", json_quoted(tool.name));
-    calls.push_back(g.text(head, g.call(arguments, close)));
-  }
-  if (calls.empty()) return Error{ErrorKind::invalid, "there is no function to call; wanted at least one"};
-  const Rule call = g.rule(g.text("<tool_call>", g.branch(calls)));
-  const Rule further = g.rule(g.branch(g.text("\n", g.call(call, g.end())), g.call(call, g.end())));
-  return finished(grammar, start, g.call(call, g.repeat(further, 0, several ? kMaxCalls - 1 : 0, g.end())));
+  auto form = calls_of(start, tools, several, false);
+  const bool all_strict =
+      std::all_of(tools.begin(), tools.end(), [](const CallableTool& tool) { return tool.strict; });
+  if (form || all_strict || form.error().kind != ErrorKind::unsupported) return form;
+  return calls_of(start, tools, several, true);
 }
 
 }  // namespace fulmar

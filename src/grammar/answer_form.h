@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/budget.h"
 #include "grammar/grammar.h"
 #include "net/json_value.h"
 
@@ -23,12 +24,18 @@ enum class AnswerStart : uint8_t {
 struct CallableTool {
   std::string name;
   JsonValue parameters;  // a schema; null or {}: any object
+  bool strict = true;    // else the schema is kept as far as it can be
 };
+
+// All forms have a bound on what they cost to make (Budget) and to walk (Automaton). Beyond it, and where one
+// text would have to be read in more ways at once than an automaton holds, the error is of kind unsupported.
 
 // Any complete JSON object.
 Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start);
 // A value of the schema.
 Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema);
+Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema,
+                                                        Budget& budget);
 // <tool_call>{"name":...,"arguments":{...}}</tool_call>, once, or up to kMaxCalls times.
 Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
                                                       const std::vector<CallableTool>& tools, bool several);

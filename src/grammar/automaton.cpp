@@ -2,31 +2,57 @@
 #include "grammar/automaton.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <limits>
 
 namespace fulmar {
+namespace {
+
+// A bijective mixer of 64 bits (the finalizer of SplitMix64).
+uint64_t mixed(uint64_t bits) {
+  bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
+  bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
+  return bits ^ (bits >> 31);
+}
+
+// Testing a frame is that much cheaper than looking at a place.
+constexpr size_t kTestsPerVisit = 8;
+// What a step costs besides: finding or making the state it leads to.
+constexpr size_t kStepCost = 16;
+
+}  // namespace
+
+size_t Automaton::ReadingHash::operator()(const Reading& reading) const {
+  uint64_t hash = reading.accepting ? 1 : 0;
+  for (const int32_t frame : reading.frames) hash = mixed(hash + static_cast<uint32_t>(frame) + 0x9E3779B9u);
+  return hash;
+}
 
 Automaton::Automaton(std::shared_ptr<const Grammar> grammar) : grammar_(std::move(grammar)) {
   Reading first;
+  begin_reading();
   reach(grammar_->start(), -1, first);
+  sort_frames(first);
   state_of(std::move(first));
 }
 
 Automaton Automaton::rooted_at(State state) const {
   Automaton fresh(grammar_, Empty{});
-  const Reading& here = *states_[static_cast<size_t>(state)];
-  Reading reading;
-  reading.accepting = here.accepting;
-  for (const int32_t frame : here.frames) reading.frames.push_back(fresh.copy_frame(*this, frame));
-  std::sort(reading.frames.begin(), reading.frames.end());
-  fresh.state_of(std::move(reading));
+  Reading root;
+  root.accepting = accepting(state);
+  for (const int32_t frame : reading(state).frames) root.frames.push_back(fresh.copy_frame(*this, frame));
+  fresh.sort_frames(root);
+  fresh.state_of(std::move(root));
   return fresh;
 }
 
 int32_t Automaton::frame_of(Place place, int32_t caller) {
   const uint64_t key = (uint64_t{static_cast<uint32_t>(place)} << 32) | static_cast<uint32_t>(caller);
   const auto [found, fresh] = frame_ids_.emplace(key, static_cast<int32_t>(frames_.size()));
-  if (fresh) frames_.push_back({place, caller});
+  if (fresh) {
+    const uint64_t above = caller < 0 ? 0 : frames_[static_cast<size_t>(caller)].print;
+    frames_.push_back({place, caller, mixed(above + static_cast<uint32_t>(place) + 1)});
+    met_in_.push_back(0);
+  }
   return found->second;
 }
 
@@ -40,59 +66,88 @@ int32_t Automaton::copy_frame(const Automaton& from, int32_t frame) {
   return copy;
 }
 
-// Adds every frame that takes the next byte once `place` has been reached within a call from `caller`.
-void Automaton::reach(Place place, int32_t caller, Reading& reading) {
-  std::vector<Frame> open{{place, caller}};
-  std::unordered_set<int32_t> seen;
-  while (!open.empty()) {
-    const Frame at = open.back();
-    open.pop_back();
+void Automaton::sort_frames(Reading& reading) const {
+  std::sort(reading.frames.begin(), reading.frames.end(), [&](int32_t one, int32_t other) {
+    const uint64_t print = frames_[static_cast<size_t>(one)].print;
+    const uint64_t other_print = frames_[static_cast<size_t>(other)].print;
+    return print != other_print ? print < other_print : one < other;
+  });
+}
+
+void Automaton::begin_reading() {
+  visits_ = 0;
+  if (++reading_number_ == 0) {
+    std::fill(met_in_.begin(), met_in_.end(), 0u);
+    reading_number_ = 1;
+  }
+}
+
+// Adds every frame that takes the next byte once `place` has been reached within a call from `caller`; the
+// first of a branch first, so that where there are too many the later ones are left out.
+void Automaton::reach(Place place, int32_t caller, Reading& next) {
+  open_.assign(1, {place, caller});
+  while (!open_.empty()) {
+    const bool enough = next.frames.size() >= kMaxFrames || visits_ >= kMaxVisits;
+    if (enough && !next.frames.empty()) {
+      narrowed_ = true;
+      return;
+    }
+    const Point at = open_.back();
+    open_.pop_back();
+    visits_++;
     if (!grammar_->useful(at.place)) continue;
     const Grammar::Node& node = grammar_->node(at.place);
     if (node.kind == Grammar::Kind::end) {
       if (at.caller < 0) {
-        reading.accepting = true;
+        next.accepting = true;
       } else {
-        open.push_back(frames_[static_cast<size_t>(at.caller)]);
+        const Frame& back = frames_[static_cast<size_t>(at.caller)];
+        open_.push_back({back.place, back.caller});
       }
       continue;
     }
     if (node.kind == Grammar::Kind::call) {
       // A call in last position returns to where its caller does: chains then do not grow with repetition.
       const bool last = grammar_->node(node.next).kind == Grammar::Kind::end;
-      open.push_back({grammar_->beginning(node.what), last ? at.caller : frame_of(node.next, at.caller)});
+      open_.push_back({grammar_->beginning(node.what), last ? at.caller : frame_of(node.next, at.caller)});
       continue;
     }
     const int32_t frame = frame_of(at.place, at.caller);
-    if (!seen.insert(frame).second) continue;
+    if (met_in_[static_cast<size_t>(frame)] == reading_number_) continue;
+    met_in_[static_cast<size_t>(frame)] = reading_number_;
     if (node.kind == Grammar::Kind::take) {
-      reading.frames.push_back(frame);
+      next.frames.push_back(frame);
     } else {
-      open.push_back({node.next, at.caller});
-      open.push_back({node.what, at.caller});
+      open_.push_back({node.what, at.caller});
+      open_.push_back({node.next, at.caller});
     }
   }
 }
 
 Automaton::State Automaton::find_step(State state, uint8_t byte) {
   Reading next;
-  for (const int32_t id : states_[static_cast<size_t>(state)]->frames) {
+  begin_reading();
+  const std::vector<int32_t>& frames = reading(state).frames;
+  for (const int32_t id : frames) {
     const Frame frame = frames_[static_cast<size_t>(id)];
     const Grammar::Node& node = grammar_->node(frame.place);
     if (grammar_->bytes(node)[byte]) reach(node.next, frame.caller, next);
   }
-  std::sort(next.frames.begin(), next.frames.end());
-  next.frames.erase(std::unique(next.frames.begin(), next.frames.end()), next.frames.end());
+  const size_t cost = kStepCost + frames.size() / kTestsPerVisit + visits_;
+  sort_frames(next);
   const bool dead = next.frames.empty() && !next.accepting;
   const State found = dead ? kDead : state_of(std::move(next));
-  return steps_[static_cast<size_t>(state)][byte] = found;
+  Known& known = states_[static_cast<size_t>(state)];
+  known.costs[byte] = static_cast<uint16_t>(std::min<size_t>(cost, std::numeric_limits<uint16_t>::max()));
+  return known.after[byte] = found;
 }
 
 Automaton::State Automaton::state_of(Reading reading) {
   const auto [found, fresh] = state_ids_.emplace(std::move(reading), static_cast<State>(states_.size()));
   if (fresh) {
-    states_.push_back(&found->first);
-    steps_.emplace_back().fill(kUnknown);
+    Known& known = states_.emplace_back();
+    known.reading = &found->first;
+    known.after.fill(kUnknown);
   }
   return found->second;
 }

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -12,10 +11,15 @@
 
 namespace fulmar {
 
+// What one step costs has a bound, whatever the grammar: a state holds at most kMaxFrames frames, and a step
+// looks at about kMaxVisits places. Beyond that, readings are left out: what is taken then still is a text of
+// the grammar, and a state that another byte could follow still has one.
 class Automaton {
  public:
   using State = int32_t;
   static constexpr State kDead = -1;
+  static constexpr size_t kMaxFrames = 1024;
+  static constexpr size_t kMaxVisits = 4096;
 
   // The grammar is finished.
   explicit Automaton(std::shared_ptr<const Grammar> grammar);
@@ -23,15 +27,19 @@ class Automaton {
   State start() const { return 0; }
   // kDead when no complete text goes on with this byte.
   State step(State state, uint8_t byte) {
-    const State known = steps_[static_cast<size_t>(state)][byte];
+    const State known = states_[static_cast<size_t>(state)].after[byte];
     return known != kUnknown ? known : find_step(state, byte);
   }
+  // What the step took to find, in places looked at; the same whoever asked first. The step is known.
+  uint32_t cost(State state, uint8_t byte) const { return states_[static_cast<size_t>(state)].costs[byte]; }
   // The text so far is complete.
-  bool accepting(State state) const { return states_[static_cast<size_t>(state)]->accepting; }
+  bool accepting(State state) const { return reading(state).accepting; }
   // No byte may follow.
-  bool final(State state) const { return states_[static_cast<size_t>(state)]->frames.empty(); }
+  bool final(State state) const { return reading(state).frames.empty(); }
 
   size_t states() const { return states_.size(); }
+  // Readings have been left out.
+  bool narrowed() const { return narrowed_; }
   // A fresh automaton whose start is `state` of this one: forgets everything else.
   Automaton rooted_at(State state) const;
 
@@ -42,27 +50,50 @@ class Automaton {
   struct Frame {
     Place place = 0;
     int32_t caller = -1;
+    // Of the place and of all callers: orders frames alike in every automaton of the grammar.
+    uint64_t print = 0;
   };
   struct Reading {
-    std::vector<int32_t> frames;  // sorted ids
+    std::vector<int32_t> frames;  // ids by print
     bool accepting = false;
-    auto operator<=>(const Reading&) const = default;
+    bool operator==(const Reading&) const = default;
+  };
+  struct ReadingHash {
+    size_t operator()(const Reading& reading) const;
+  };
+  struct Known {
+    const Reading* reading;  // a key of state_ids_, which stays where it is
+    std::array<State, 256> after;
+    std::array<uint16_t, 256> costs;
+  };
+  struct Point {
+    Place place;
+    int32_t caller;
   };
   struct Empty {};
   Automaton(std::shared_ptr<const Grammar> grammar, Empty) : grammar_(std::move(grammar)) {}
 
+  const Reading& reading(State state) const { return *states_[static_cast<size_t>(state)].reading; }
   State find_step(State state, uint8_t byte);
-  void reach(Place place, int32_t caller, Reading& reading);
+  void reach(Place place, int32_t caller, Reading& next);
+  void begin_reading();
   int32_t frame_of(Place place, int32_t caller);
   int32_t copy_frame(const Automaton& from, int32_t frame);
+  void sort_frames(Reading& reading) const;
   State state_of(Reading reading);
 
   std::shared_ptr<const Grammar> grammar_;
   std::vector<Frame> frames_;
   std::unordered_map<uint64_t, int32_t> frame_ids_;
-  std::map<Reading, State> state_ids_;
-  std::vector<const Reading*> states_;  // the keys of state_ids_, which stay where they are
-  std::vector<std::array<State, 256>> steps_;
+  std::unordered_map<Reading, State, ReadingHash> state_ids_;
+  std::vector<Known> states_;
+  bool narrowed_ = false;
+
+  // Of the reading that is being found.
+  std::vector<Point> open_;
+  std::vector<uint32_t> met_in_;  // by frame: the last reading that met it
+  uint32_t reading_number_ = 0;
+  size_t visits_ = 0;
 };
 
 }  // namespace fulmar

@@ -14,6 +14,7 @@ Constraint::Mask Constraint::allowed(State state) {
   }
   std::vector<uint64_t> bits(tree_->words());
   tree_->mark(automaton_, state, bits);
+  states_ = automaton_.states();
   masks_.emplace_front(state, std::make_shared<const std::vector<uint64_t>>(std::move(bits)));
   mask_of_[state] = masks_.begin();
   if (masks_.size() > kMaxMasks) {
@@ -29,6 +30,7 @@ Constraint::State Constraint::advance(State state, std::string_view bytes) {
     if (state == Automaton::kDead) break;
     state = automaton_.step(state, static_cast<uint8_t>(byte));
   }
+  states_ = automaton_.states();
   return state;
 }
 
@@ -40,11 +42,6 @@ bool Constraint::accepting(State state) {
 bool Constraint::final(State state) {
   std::lock_guard lock(mutex_);
   return automaton_.final(state);
-}
-
-bool Constraint::full() {
-  std::lock_guard lock(mutex_);
-  return automaton_.states() > kMaxStates;
 }
 
 std::shared_ptr<Constraint> Constraint::rooted_at(State state) {

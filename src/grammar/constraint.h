@@ -2,6 +2,7 @@
 // share what has been found out.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -34,12 +35,14 @@ class Constraint {
   State advance(State state, std::string_view bytes);
   bool accepting(State state);
   bool final(State state);
-  bool full();
+  // Waits for nobody.
+  bool full() const { return states_.load(std::memory_order_relaxed) > kMaxStates; }
   // One with nothing but `state`, as its start.
   std::shared_ptr<Constraint> rooted_at(State state);
 
  private:
   std::mutex mutex_;
+  std::atomic<size_t> states_{0};  // of the automaton
   Automaton automaton_;
   const std::shared_ptr<const TokenTree> tree_;
   std::list<std::pair<State, Mask>> masks_;  // the latest first

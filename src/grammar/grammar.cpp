@@ -7,14 +7,23 @@ namespace fulmar {
 
 Grammar::Grammar() : nodes_(1) {}
 
-Place Grammar::add(Node node) {
+Place Grammar::add_new(Node node) {
   if (full()) return end();
   nodes_.push_back(node);
   return static_cast<Place>(nodes_.size() - 1);
 }
 
+Place Grammar::add(Node node) {
+  const Key key{(static_cast<uint64_t>(node.kind) << 32) | static_cast<uint32_t>(node.what), node.next};
+  const auto found = node_index_.find(key);
+  if (found != node_index_.end()) return found->second;
+  const Place place = add_new(node);
+  if (!full()) node_index_.emplace(key, place);
+  return place;
+}
+
 Place Grammar::take(const ByteSet& bytes, Place next) {
-  const auto [found, fresh] = set_index_.emplace(bytes.to_string(), static_cast<int32_t>(sets_.size()));
+  const auto [found, fresh] = set_index_.emplace(bytes, static_cast<int32_t>(sets_.size()));
   if (fresh) sets_.push_back(bytes);
   return add({Kind::take, found->second, next});
 }
@@ -33,7 +42,7 @@ Place Grammar::text(std::string_view bytes, Place next) {
   return next;
 }
 
-Place Grammar::branch(Place one, Place other) { return add({Kind::branch, other, one}); }
+Place Grammar::branch(Place one, Place other) { return one == other ? one : add({Kind::branch, other, one}); }
 
 Place Grammar::branch(const std::vector<Place>& choices) {
   Place all = choices.back();
@@ -43,13 +52,43 @@ Place Grammar::branch(const std::vector<Place>& choices) {
 
 Place Grammar::call(Rule rule, Place next) { return add({Kind::call, rule, next}); }
 
+Place Grammar::one_of(std::vector<std::string> texts, Place next) {
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  return shared_texts(texts, 0, next);
+}
+
+// `texts`: sorted, different, and alike in their first `from` bytes.
+Place Grammar::shared_texts(std::span<const std::string> texts, size_t from, Place next) {
+  const std::string& first = texts.front();
+  if (texts.size() == 1) return text(std::string_view(first).substr(from), next);
+  const std::string& last = texts.back();
+  const auto alike = static_cast<size_t>(
+      std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first - first.begin());
+  std::vector<Place> choices;
+  if (first.size() == alike) {
+    choices.push_back(next);
+    texts = texts.subspan(1);
+  }
+  while (!texts.empty()) {
+    const char byte = texts.front()[alike];
+    size_t count = 1;
+    while (count < texts.size() && texts[count][alike] == byte) ++count;
+    choices.push_back(shared_texts(texts.first(count), alike, next));
+    texts = texts.subspan(count);
+  }
+  return text(std::string_view(first).substr(from, alike - from), branch(choices));
+}
+
 Place Grammar::repeat(Rule body, int64_t least, int64_t most, Place next) {
   Place place = next;
   if (most < 0) {
-    const Place again = add({Kind::branch, next, end()});
-    const Place once = call(body, again);
-    nodes_[static_cast<size_t>(again)].next = once;
-    place = again;
+    const auto [found, fresh] = loops_.emplace(Key{static_cast<uint64_t>(body), next}, end());
+    if (fresh && !full()) {
+      found->second = add_new({Kind::branch, next, end()});
+      nodes_[static_cast<size_t>(found->second)].next = call(body, found->second);
+    }
+    place = found->second;
   }
   for (int64_t i = least; i < most && !full(); ++i) place = branch(call(body, place), next);
   for (int64_t i = 0; i < least && !full(); ++i) place = call(body, place);
@@ -69,27 +108,52 @@ Rule Grammar::rule(Place place) {
   return made;
 }
 
-// Grows the set of places from which an end can be reached until it stands.
+bool Grammar::can_finish(const Node& node) const {
+  switch (node.kind) {
+    case Kind::take:
+      return useful(node.next) && bytes(node).any();
+    case Kind::branch:
+      return useful(node.next) || useful(node.what);
+    case Kind::call:
+      return useful(node.next) && useful(beginning(node.what));
+    case Kind::end:
+      break;
+  }
+  return true;
+}
+
+// From the ends backwards: a place is looked at again only when one that it leads to has become useful.
 void Grammar::find_useful() {
-  useful_.assign(nodes_.size(), false);
-  const auto can_finish = [&](const Node& node) {
-    switch (node.kind) {
-      case Kind::take:
-        return useful(node.next) && bytes(node).any();
-      case Kind::branch:
-        return useful(node.next) || useful(node.what);
-      case Kind::call:
-        return useful(node.next) && useful(beginning(node.what));
-      case Kind::end:
-        break;
-    }
-    return true;
+  struct Edge {
+    Place from;
+    int32_t more;  // the next edge to the same place; -1: none
   };
-  for (bool grown = true; grown;) {
-    grown = false;
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (useful_[i] || !can_finish(nodes_[i])) continue;
-      useful_[i] = grown = true;
+  std::vector<Edge> edges;
+  std::vector<int32_t> into(nodes_.size(), -1);
+  const auto connect = [&](Place from, Place to) {
+    edges.push_back({from, into[static_cast<size_t>(to)]});
+    into[static_cast<size_t>(to)] = static_cast<int32_t>(edges.size() - 1);
+  };
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& at = nodes_[i];
+    if (at.kind == Kind::end) continue;
+    connect(static_cast<Place>(i), at.next);
+    if (at.kind == Kind::branch) connect(static_cast<Place>(i), at.what);
+    if (at.kind == Kind::call) connect(static_cast<Place>(i), beginning(at.what));
+  }
+  useful_.assign(nodes_.size(), false);
+  std::vector<Place> open;
+  const auto look = [&](Place place) {
+    if (useful(place) || !can_finish(node(place))) return;
+    useful_[static_cast<size_t>(place)] = true;
+    open.push_back(place);
+  };
+  look(end());
+  while (!open.empty()) {
+    const Place place = open.back();
+    open.pop_back();
+    for (int32_t at = into[static_cast<size_t>(place)]; at >= 0; at = edges[static_cast<size_t>(at)].more) {
+      look(edges[static_cast<size_t>(at)].from);
     }
   }
 }
@@ -127,9 +191,13 @@ bool Grammar::calls_itself_at_once() const {
 
 Status Grammar::finish(Rule root) {
   root_ = root;
+  node_index_ = {};
+  set_index_ = {};
+  loops_ = {};
   if (full()) {
-    return Error{ErrorKind::invalid,
-                 "the grammar needs more than " + std::to_string(kMaxPlaces) + " places; use lower bounds"};
+    return Error{ErrorKind::unsupported,
+                 "the schema is too large to compile: it takes more than " + std::to_string(kMaxPlaces) +
+                     " places of a grammar, which is the limit; use lower bounds on lengths and counts"};
   }
   if (calls_itself_at_once()) return Error{ErrorKind::invalid, "a definition refers to nothing but itself"};
   find_useful();

@@ -5,10 +5,10 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -16,7 +16,7 @@
 namespace fulmar {
 
 using ByteSet = std::bitset<256>;
-// A place in the graph; places are made from the end of a text towards its beginning.
+// A place in the graph; places are made from the end of a text towards its beginning. Equal places are one.
 using Place = int32_t;
 using Rule = int32_t;
 
@@ -40,6 +40,8 @@ class Grammar {
   Place branch(Place one, Place other);
   Place branch(const std::vector<Place>& choices);  // at least one
   Place call(Rule rule, Place next);
+  // One of the texts: a prefix tree, so that what they begin with alike is walked once. At least one text.
+  Place one_of(std::vector<std::string> texts, Place next);
   // `body` between `least` and `most` times, then `next`; most < 0: without end.
   Place repeat(Rule body, int64_t least, int64_t most, Place next);
 
@@ -48,8 +50,8 @@ class Grammar {
   void begin(Rule rule, Place place);
   Rule rule(Place place);
 
-  // Checks the whole, with `root` as what a complete text is. Errors (invalid): a rule that calls itself
-  // before taking a byte; a root of which no text is ever complete; more places than kMaxPlaces.
+  // Checks the whole, with `root` as what a complete text is. Errors: a rule that calls itself before taking
+  // a byte, or a root of which no text is ever complete (invalid); more places than kMaxPlaces (unsupported).
   Status finish(Rule root);
   // Places beyond this number are not made any more; finish() then fails.
   static constexpr size_t kMaxPlaces = 200'000;
@@ -63,13 +65,31 @@ class Grammar {
   bool useful(Place place) const { return useful_[static_cast<size_t>(place)]; }
 
  private:
+  struct Key {
+    uint64_t kind_and_what;
+    Place next;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return (key.kind_and_what * 0x9E3779B97F4A7C15u) ^
+             (static_cast<uint64_t>(key.next) * 0xC2B2AE3D27D4EB4Fu);
+    }
+  };
+
   Place add(Node node);
+  Place add_new(Node node);
+  Place shared_texts(std::span<const std::string> texts, size_t from, Place next);
   void find_useful();
+  bool can_finish(const Node& node) const;
   bool calls_itself_at_once() const;
 
   std::vector<Node> nodes_;
   std::vector<ByteSet> sets_;
-  std::map<std::string, int32_t> set_index_;
+  // Of what is there already; emptied by finish().
+  std::unordered_map<Key, Place, KeyHash> node_index_;
+  std::unordered_map<ByteSet, int32_t> set_index_;
+  std::unordered_map<Key, Place, KeyHash> loops_;  // by body and what follows
   std::vector<Place> begins_;
   std::vector<bool> useful_;
   Rule root_ = -1;

@@ -4,15 +4,20 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "grammar/grammar.h"
 
 namespace fulmar {
 
 // Of numbers without a bound of their own: whole numbers keep to what every reader holds exactly.
 inline constexpr int64_t kLargestWhole = 999'999'999'999'999;
+
+// Behind the point, of numbers without a bound of their own.
+inline constexpr int64_t kFractionDigits = 15;
 
 // Bounds that are both included, within +-kLargestWhole.
 struct WholeRange {
@@ -31,9 +36,13 @@ class JsonRules {
   Place whole(WholeRange range, Place next);
   // Any number.
   Place number(Place next);
-  // Whole numbers of `whole`, and numbers with a fraction strictly between the ends of `between`; not both
-  // empty.
-  Place number_between(WholeRange whole, WholeRange between, Place next);
+  // Whole numbers of `whole`, and numbers with a fraction of at most `digits` digits strictly between the
+  // ends of `between`; not both empty.
+  Place number_between(WholeRange whole, WholeRange between, int64_t digits, Place next);
+  // The multiples of `step` > 0 in the range; nothing: there are none. Errors (unsupported): a step of which
+  // more than kMaxRemainders remainders would have to be told apart.
+  Result<std::optional<Place>> multiples(int64_t step, WholeRange range, Place next);
+  static constexpr size_t kMaxRemainders = 50'000;
   // Whatever JSON there is, nested at most `depth` deep.
   Rule any_value(int depth);
   Rule any_object(int depth);
@@ -43,6 +52,8 @@ class JsonRules {
   Place array_of(Rule value, int64_t least, int64_t most, Place next);
 
  private:
+  class Multiples;
+
   Rule make_character();
   Place hex_digits(int count, Place next);
   // Whole numbers of the range 0 <= least <= most.

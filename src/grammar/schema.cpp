@@ -1,185 +1,297 @@
-// Keyword by keyword. Each form names the keywords it understands; any other is refused by name.
+// The list of open schemas, references, alternatives, and the choice by type. Each form names the keywords it
+// understands; any other is refused by name.
 #include "grammar/schema.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 #include <span>
 
+#include "grammar/schema_merge.h"
 #include "grammar/schema_values.h"
-#include "net/json_writer.h"
 
 namespace fulmar {
 namespace {
 
-constexpr std::string_view kAnnotations[] = {"title",    "description", "default",  "examples",
-                                             "$schema",  "$id",         "$comment", "deprecated",
-                                             "readOnly", "writeOnly",   "$defs",    "definitions"};
+constexpr size_t kMaxOneOf = 256;  // each pair of alternatives is compared
+constexpr size_t kLongestPlace = 256;
+
+// They describe, and ask for nothing.
+constexpr std::string_view kAnnotations[] = {
+    "title",        "description", "default",  "example",          "examples",      "$schema",
+    "$id",          "$anchor",     "$comment", "deprecated",       "readOnly",      "writeOnly",
+    "$defs",        "definitions", "nullable", "contentMediaType", "contentSchema", "discriminator",
+    "externalDocs", "xml"};
 constexpr std::string_view kTypes[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
 
 bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Error invalid(const std::string& where, std::string_view keyword, const JsonValue& found,
-              std::string_view wanted) {
-  return {ErrorKind::invalid, fmt::format("schema keyword '{}' at '{}' is {}; wanted {}", keyword, where,
-                                          describe(found), wanted)};
+bool is_annotation(std::string_view keyword, const JsonValue& value) {
+  if (contains(kAnnotations, keyword) || keyword.starts_with("x-")) return true;
+  // Set to false it asks for nothing.
+  return keyword == "uniqueItems" && value.is_bool() && !value.as_bool();
 }
 
-// A count such as minLength.
-Result<std::optional<int64_t>> count_of(const JsonValue& schema, std::string_view keyword,
-                                        const std::string& where) {
-  const JsonValue* value = schema.find(keyword);
-  if (!value) return std::optional<int64_t>();
-  const double number = value->is_number() ? value->as_double() : -1;
-  if (number < 0 || number > 1e9 || number != std::floor(number)) {
-    return invalid(where, keyword, *value, "a whole number of 0 to 1000000000");
-  }
-  return std::optional<int64_t>(static_cast<int64_t>(number));
+bool is_nullable(const JsonValue& schema) {
+  const JsonValue* nullable = schema.find("nullable");
+  return nullable && nullable->is_bool() && nullable->as_bool();
 }
 
-Result<std::optional<double>> bound_of(const JsonValue& schema, std::string_view keyword,
-                                       const std::string& where) {
-  const JsonValue* value = schema.find(keyword);
-  if (!value) return std::optional<double>();
-  if (!value->is_number()) return invalid(where, keyword, *value, "a number");
-  return std::optional<double>(value->as_double());
-}
-
-Error nothing_fits(const std::string& where) {
-  return {ErrorKind::invalid, fmt::format("the schema at '{}' admits no value", where)};
-}
-
-int64_t clamped(double bound) {
-  return static_cast<int64_t>(
-      std::clamp(bound, -static_cast<double>(kLargestWhole), static_cast<double>(kLargestWhole)));
+// An allOf that is more than one schema under another name.
+bool has_several_parts(const JsonValue& schema) {
+  const JsonValue* parts = schema.find("allOf");
+  if (!parts || !parts->is_array()) return false;
+  const auto& members = schema.as_object().members();
+  const bool alone = std::all_of(members.begin(), members.end(), [](const JsonObject::Member& member) {
+    return member.first == "allOf" || is_annotation(member.first, member.second);
+  });
+  return parts->as_array().size() != 1 || !alone;
 }
 
 // The types named by `type`, or those that the other keywords speak of; empty: all.
-Result<std::vector<std::string>> types_of(const JsonValue& schema, const std::string& where) {
+Result<std::vector<std::string>> types_of(const JsonValue& schema, const SchemaPlace& where) {
   std::vector<std::string> types;
   if (const JsonValue* type = schema.find("type")) {
     const JsonValue::Array list = type->is_array() ? type->as_array() : JsonValue::Array{*type};
     for (const JsonValue& one : list) {
       if (!one.is_string() || !contains(kTypes, one.as_string())) {
-        return invalid(where, "type", one, "null, boolean, integer, number, string, array or object");
+        return invalid_keyword(text_of(where), "type", one,
+                               "null, boolean, integer, number, string, array or object");
       }
-      types.push_back(one.as_string());
+      if (std::find(types.begin(), types.end(), one.as_string()) == types.end())
+        types.push_back(one.as_string());
     }
-    if (types.empty()) return invalid(where, "type", *type, "at least one type");
+    if (types.empty()) return invalid_keyword(text_of(where), "type", *type, "at least one type");
+    const bool has_null = std::find(types.begin(), types.end(), "null") != types.end();
+    if (is_nullable(schema) && !has_null) types.emplace_back("null");
     return types;
   }
   const auto speaks_of = [&](std::initializer_list<std::string_view> names) {
     return std::any_of(names.begin(), names.end(),
                        [&](std::string_view name) { return schema.find(name) != nullptr; });
   };
-  if (speaks_of({"properties", "required", "additionalProperties"})) types.push_back("object");
-  if (speaks_of({"items", "prefixItems", "minItems", "maxItems"})) types.push_back("array");
-  if (speaks_of({"minLength", "maxLength"})) types.push_back("string");
-  if (speaks_of({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})) types.push_back("number");
+  if (speaks_of({"properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+                 "minProperties", "maxProperties"})) {
+    types.emplace_back("object");
+  }
+  if (speaks_of({"items", "prefixItems", "minItems", "maxItems"})) types.emplace_back("array");
+  if (speaks_of({"minLength", "maxLength", "pattern", "format", "contentEncoding"}))
+    types.emplace_back("string");
+  if (speaks_of({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})) {
+    types.emplace_back("number");
+  }
   return types;
 }
 
 }  // namespace
 
-Result<Rule> SchemaCompiler::rule_of(const JsonValue& schema, const std::string& where) {
-  const auto found = known_.find(&schema);
-  if (found != known_.end()) return found->second;
-  const Rule rule = grammar_.new_rule();
-  known_.emplace(&schema, rule);
-  FULMAR_ASSIGN(const Place body, body_of(schema, where));
-  grammar_.begin(rule, body);
-  return rule;
+std::string text_of(const SchemaPlace& where) {
+  std::vector<std::string_view> names;
+  for (const SchemaPlace* at = &where; at; at = at->up) names.push_back(at->name);
+  std::string text;
+  for (size_t i = names.size(); i-- > 0 && text.size() <= kLongestPlace;) {
+    if (!text.empty()) text += '/';
+    text += names[i].substr(0, kLongestPlace);
+  }
+  if (text.size() <= kLongestPlace) return text;
+  return text.substr(0, kLongestPlace) + "...";
 }
 
-Status SchemaCompiler::only(const JsonValue& schema, Keywords allowed, const std::string& where) const {
+Result<Rule> SchemaCompiler::compile() {
+  const Rule root = rule_of(document_, places_.emplace_back(Where{nullptr, "#"}));
+  while (!open_.empty()) {
+    const Open next = open_.back();
+    open_.pop_back();
+    FULMAR_TRY(budget_.take(Budget::Item::schemas));
+    Result<Place> body = body_of(*next.schema, *next.where);
+    if (!body && lenient_ && body.error().kind == ErrorKind::unsupported) {
+      const Rule any = next.rule == root ? rules_.any_object(kFreeDepth) : rules_.any_value(kFreeDepth);
+      body = grammar_.call(any, grammar_.end());
+    }
+    if (!body) return body.error();
+    grammar_.begin(next.rule, *body);
+  }
+  return root;
+}
+
+Rule SchemaCompiler::rule_of(const JsonValue& schema, const Where& where) {
+  const auto [found, fresh] = known_.emplace(&schema, -1);
+  if (!fresh) return found->second;
+  found->second = grammar_.new_rule();
+  open_.push_back({&schema, &where, found->second});
+  return found->second;
+}
+
+const SchemaPlace& SchemaCompiler::below(const Where& up, std::string_view name) {
+  return places_.emplace_back(Where{&up, name});
+}
+
+const SchemaPlace& SchemaCompiler::below(const Where& up, size_t index) {
+  return below(up, indices_.emplace_back(std::to_string(index)));
+}
+
+Status SchemaCompiler::only(const JsonValue& schema, Keywords allowed, const Where& where) const {
+  if (lenient_) return {};
   const std::span<const std::string_view> names(allowed.begin(), allowed.size());
   for (const auto& [keyword, value] : schema.as_object().members()) {
-    if (contains(kAnnotations, keyword) || contains(names, keyword)) continue;
-    // Set to false it asks for nothing.
-    if (keyword == "uniqueItems" && value.is_bool() && !value.as_bool()) continue;
-    const bool combined = !names.empty() && schema.find(*names.begin()) && names.front() != "type";
-    return Error{ErrorKind::unsupported,
-                 fmt::format("schema keyword '{}' at '{}' is not supported{}", keyword, where,
-                             combined ? fmt::format(" beside '{}'", names.front()) : std::string())};
+    if (is_annotation(keyword, value) || contains(names, keyword)) continue;
+    const bool combined = !names.empty() && schema.find(names.front()) && names.front() != "type";
+    const std::string beside = combined ? fmt::format(" beside '{}'", names.front()) : std::string();
+    return unsupported_keyword(text_of(where), keyword.substr(0, kLongestPlace), "is not supported" + beside);
   }
   return {};
 }
 
-Result<Place> SchemaCompiler::body_of(const JsonValue& schema, const std::string& where) {
+Result<Place> SchemaCompiler::body_of(const JsonValue& schema, const Where& where) {
   if (schema.is_bool()) {
-    if (!schema.as_bool()) return nothing_fits(where);
+    if (!schema.as_bool()) return nothing_fits(text_of(where));
     return grammar_.call(rules_.any_value(kFreeDepth), grammar_.end());
   }
   if (!schema.is_object()) {
     return Error{ErrorKind::invalid,
-                 fmt::format("the schema at '{}' is {}; wanted an object", where, describe(schema))};
+                 fmt::format("the schema at '{}' is {}; wanted an object", text_of(where), describe(schema))};
   }
-  if (const JsonValue* reference = schema.find("$ref")) {
-    FULMAR_TRY(only(schema, {"$ref"}, where));
-    FULMAR_ASSIGN(const JsonValue* meant, target(*reference, where));
-    FULMAR_ASSIGN(const Rule rule, rule_of(*meant, reference->as_string()));
-    return grammar_.call(rule, grammar_.end());
+  if (const JsonValue* reference = schema.find("$ref")) return referred(schema, *reference, where);
+  if (has_several_parts(schema) && !lenient_) return joined(schema, where);
+  if (schema.find("const") || schema.find("enum")) {
+    FULMAR_ASSIGN(auto values, values_of(schema, where));
+    return grammar_.one_of(std::move(values), grammar_.end());
   }
-  if (const JsonValue* value = schema.find("const")) {
-    FULMAR_TRY(only(schema, {"const", "type"}, where));
-    return values_of(schema, {*value}, where);
-  }
-  if (const JsonValue* values = schema.find("enum")) {
-    FULMAR_TRY(only(schema, {"enum", "type"}, where));
-    if (!values->is_array()) return invalid(where, "enum", *values, "an array");
-    return values_of(schema, values->as_array(), where);
-  }
+  // Where not everything is kept, the plain keywords say more than the combinations beside them.
+  const bool plain_first = lenient_ && (schema.find("properties") || schema.find("type"));
   for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
     const JsonValue* list = schema.find(keyword);
-    if (!list) continue;
+    if (!list || plain_first) continue;
     FULMAR_TRY(only(schema, {keyword}, where));
-    if (!list->is_array() || list->as_array().empty()) {
-      return invalid(where, keyword, *list, "an array of at least one schema");
-    }
-    if (keyword == "allOf" && list->as_array().size() > 1) {
-      return Error{ErrorKind::unsupported,
-                   fmt::format("schema keyword 'allOf' at '{}' holds {} schemas; only one is supported",
-                               where, list->as_array().size())};
-    }
-    if (keyword == "oneOf") FULMAR_TRY(check_apart(list->as_array(), where));
-    return alternatives(*list, fmt::format("{}/{}", where, keyword));
+    return combined(keyword, *list, where);
   }
   return typed(schema, where);
 }
 
-Result<Place> SchemaCompiler::values_of(const JsonValue& schema, const JsonValue::Array& values,
-                                        const std::string& where) {
+Result<Place> SchemaCompiler::referred(const JsonValue& schema, const JsonValue& reference,
+                                       const Where& where) {
+  FULMAR_TRY(only(schema, {"$ref"}, where));
+  const auto meant = find_reference(document_, reference);
+  if (!meant) {
+    return unsupported_keyword(text_of(where), "$ref",
+                               fmt::format("is {}; {}", describe(reference), meant.error().text));
+  }
+  const Where& there = places_.emplace_back(Where{nullptr, reference.as_string()});
+  return grammar_.call(rule_of(**meant, there), grammar_.end());
+}
+
+// An allOf with others beside it or within it, as one schema.
+Result<Place> SchemaCompiler::joined(const JsonValue& schema, const Where& where) {
+  const JsonValue::Array& parts = schema.find("allOf")->as_array();
+  if (parts.empty())
+    return invalid_keyword(text_of(where), "allOf", *schema.find("allOf"), "at least one schema");
+  auto merged = merged_schema(document_, schema, budget_);
+  if (!merged) return unsupported_keyword(text_of(where), "allOf", merged.error().text);
+  const JsonValue& one = merged_.emplace_back(std::move(*merged));
+  const JsonValue* pattern = one.find("pattern");
+  if (pattern && pattern->is_array()) with_many_patterns_.insert(&one);
+  return body_of(one, where);
+}
+
+Result<Place> SchemaCompiler::combined(std::string_view keyword, const JsonValue& list, const Where& where) {
+  if (!list.is_array() || list.as_array().empty()) {
+    return invalid_keyword(text_of(where), keyword, list, "an array of at least one schema");
+  }
+  const JsonValue::Array& choices = list.as_array();
+  if (keyword == "oneOf" && !lenient_) {
+    if (choices.size() > kMaxOneOf) {
+      return unsupported_keyword(
+          text_of(where), keyword,
+          fmt::format("holds {} alternatives; at most {} are supported, or use 'anyOf'", choices.size(),
+                      kMaxOneOf));
+    }
+    for (size_t i = 0; i < choices.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        FULMAR_ASSIGN(const bool differ, apart_.apart(choices[j], choices[i]));
+        if (differ) continue;
+        return unsupported_keyword(
+            text_of(where), keyword,
+            fmt::format(
+                "has alternatives {} and {} that one value may fit both; wanted ones that differ in type or "
+                "in a constant, or 'anyOf'",
+                j, i));
+      }
+    }
+  }
+  return alternatives(choices, below(where, keyword));
+}
+
+// The texts of `const` or `enum`.
+Result<std::vector<std::string>> SchemaCompiler::values_of(const JsonValue& schema, const Where& where) {
+  const JsonValue* value = schema.find("const");
+  const JsonValue* listed = schema.find("enum");
+  FULMAR_TRY(only(schema, {value ? std::string_view("const") : std::string_view("enum"), "type"}, where));
+  if (!value && !listed->is_array()) return invalid_keyword(text_of(where), "enum", *listed, "an array");
+  const JsonValue::Array values = value ? JsonValue::Array{*value} : listed->as_array();
   FULMAR_ASSIGN(const auto types, types_of(schema, where));
-  std::vector<Place> choices;
-  for (const JsonValue& value : values) {
-    const bool fits = types.empty() || std::any_of(types.begin(), types.end(), [&](const std::string& type) {
-                        return is_of_type(value, type);
-                      });
-    if (fits) choices.push_back(grammar_.text(json_text(value), grammar_.end()));
+  const bool all = !schema.find("type");
+  std::vector<std::string> texts;
+  for (const JsonValue& one : values) {
+    const bool fits = all || std::any_of(types.begin(), types.end(),
+                                         [&](const std::string& type) { return is_of_type(one, type); });
+    if (fits) texts.push_back(json_text(one));
   }
-  if (choices.empty()) return nothing_fits(where);
+  if (texts.empty()) return nothing_fits(text_of(where));
+  return texts;
+}
+
+// Values that alternatives list one by one make a prefix tree together; each other one is a way of its own.
+Result<Place> SchemaCompiler::alternatives(const JsonValue::Array& list, const Where& where) {
+  std::vector<Place> choices;
+  std::vector<std::string> values;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const JsonValue& schema = list[i];
+    if (schema.is_object() && !schema.find("$ref") && (schema.find("const") || schema.find("enum"))) {
+      FULMAR_TRY(budget_.take(Budget::Item::schemas));
+      FULMAR_ASSIGN(auto some, values_of(schema, below(where, i)));
+      std::move(some.begin(), some.end(), std::back_inserter(values));
+    } else {
+      choices.push_back(grammar_.call(rule_of(schema, below(where, i)), grammar_.end()));
+    }
+  }
+  if (choices.size() > kMaxChoices) {
+    return Error{
+        ErrorKind::unsupported,
+        fmt::format("the list at '{}' holds {} alternatives beside those of 'const' and 'enum'; at most {} "
+                    "are allowed",
+                    text_of(where), choices.size(), kMaxChoices)};
+  }
+  if (!values.empty()) choices.push_back(grammar_.one_of(std::move(values), grammar_.end()));
   return grammar_.branch(choices);
 }
 
-Result<Place> SchemaCompiler::alternatives(const JsonValue& list, const std::string& where) {
-  std::vector<Place> choices;
-  for (const JsonValue& schema : list.as_array()) {
-    FULMAR_ASSIGN(const Rule rule, rule_of(schema, fmt::format("{}/{}", where, choices.size())));
-    choices.push_back(grammar_.call(rule, grammar_.end()));
-  }
-  return grammar_.branch(choices);
-}
-
-Result<Place> SchemaCompiler::typed(const JsonValue& schema, const std::string& where) {
-  FULMAR_TRY(only(
-      schema,
-      {"type", "properties", "required", "additionalProperties", "items", "prefixItems", "minItems",
-       "maxItems", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
-      where));
+Result<Place> SchemaCompiler::typed(const JsonValue& schema, const Where& where) {
+  FULMAR_TRY(only(schema,
+                  {"type",
+                   "properties",
+                   "required",
+                   "additionalProperties",
+                   "patternProperties",
+                   "propertyNames",
+                   "minProperties",
+                   "maxProperties",
+                   "items",
+                   "prefixItems",
+                   "minItems",
+                   "maxItems",
+                   "minLength",
+                   "maxLength",
+                   "pattern",
+                   "format",
+                   "contentEncoding",
+                   "minimum",
+                   "maximum",
+                   "exclusiveMinimum",
+                   "exclusiveMaximum",
+                   "multipleOf"},
+                  where));
   FULMAR_ASSIGN(const auto types, types_of(schema, where));
   if (types.empty()) return grammar_.call(rules_.any_value(kFreeDepth), grammar_.end());
   std::vector<Place> choices;
@@ -190,148 +302,14 @@ Result<Place> SchemaCompiler::typed(const JsonValue& schema, const std::string& 
   return grammar_.branch(choices);
 }
 
-Result<Place> SchemaCompiler::of_type(std::string_view type, const JsonValue& schema,
-                                      const std::string& where) {
+Result<Place> SchemaCompiler::of_type(std::string_view type, const JsonValue& schema, const Where& where) {
   const Place end = grammar_.end();
   if (type == "null") return grammar_.text("null", end);
-  if (type == "boolean") return grammar_.branch(grammar_.text("true", end), grammar_.text("false", end));
+  if (type == "boolean") return grammar_.one_of({"true", "false"}, end);
   if (type == "string") return string_body(schema, where);
   if (type == "array") return array_body(schema, where);
   if (type == "object") return object_body(schema, where);
   return number_body(schema, type == "integer", where);
-}
-
-Result<Place> SchemaCompiler::string_body(const JsonValue& schema, const std::string& where) {
-  FULMAR_ASSIGN(const auto least, count_of(schema, "minLength", where));
-  FULMAR_ASSIGN(const auto most, count_of(schema, "maxLength", where));
-  if (most && least.value_or(0) > *most) return nothing_fits(where);
-  return rules_.string(least.value_or(0), most.value_or(-1), grammar_.end());
-}
-
-Result<Place> SchemaCompiler::number_body(const JsonValue& schema, bool whole, const std::string& where) {
-  FULMAR_ASSIGN(const auto minimum, bound_of(schema, "minimum", where));
-  FULMAR_ASSIGN(const auto maximum, bound_of(schema, "maximum", where));
-  FULMAR_ASSIGN(const auto above, bound_of(schema, "exclusiveMinimum", where));
-  FULMAR_ASSIGN(const auto below, bound_of(schema, "exclusiveMaximum", where));
-  WholeRange wholes;
-  WholeRange between;  // fractions lie strictly between whole numbers, so excluded ends make no difference
-  if (minimum) wholes.least = between.least = clamped(std::ceil(*minimum));
-  if (maximum) wholes.most = between.most = clamped(std::floor(*maximum));
-  if (above) {
-    wholes.least = std::max(wholes.least, clamped(std::floor(*above) + 1));
-    between.least = std::max(between.least, clamped(std::ceil(*above)));
-  }
-  if (below) {
-    wholes.most = std::min(wholes.most, clamped(std::ceil(*below) - 1));
-    between.most = std::min(between.most, clamped(std::floor(*below)));
-  }
-  if (!whole && !minimum && !maximum && !above && !below) return rules_.number(grammar_.end());
-  const bool no_whole = wholes.least > wholes.most;
-  if (whole && no_whole) return nothing_fits(where);
-  if (whole) return rules_.whole(wholes, grammar_.end());
-  if (no_whole && between.least >= between.most) {
-    return Error{
-        ErrorKind::unsupported,
-        fmt::format("schema keywords 'minimum' and 'maximum' at '{}' leave no room between two whole "
-                    "numbers; wanted a range that holds one",
-                    where)};
-  }
-  return rules_.number_between(wholes, between, grammar_.end());
-}
-
-Result<Place> SchemaCompiler::array_body(const JsonValue& schema, const std::string& where) {
-  FULMAR_ASSIGN(const auto min_items, count_of(schema, "minItems", where));
-  FULMAR_ASSIGN(const auto max_items, count_of(schema, "maxItems", where));
-  const int64_t least = min_items.value_or(0);
-  if (max_items && least > *max_items) return nothing_fits(where);
-  const JsonValue* prefix = schema.find("prefixItems");
-  const JsonValue* items = schema.find("items");
-  if (prefix && !prefix->is_array()) return invalid(where, "prefixItems", *prefix, "an array of schemas");
-  if (items && items->is_array()) return invalid(where, "items", *items, "a schema");
-  const bool closed = items && items->is_bool() && !items->as_bool();
-  Rule rest = rules_.any_value(kFreeDepth - 1);
-  if (items && !closed) {
-    FULMAR_ASSIGN(rest, rule_of(*items, where + "/items"));
-  }
-  const int64_t listed = prefix ? static_cast<int64_t>(prefix->as_array().size()) : 0;
-  if (listed == 0) {
-    if (closed && least > 0) return nothing_fits(where);
-    return rules_.array_of(rest, least, closed ? 0 : max_items.value_or(-1), grammar_.end());
-  }
-  if (closed && least > listed) return nothing_fits(where);
-
-  // From the end: what may follow the listed items, then one listed item after the other.
-  Grammar& g = grammar_;
-  const Place close = g.text("]", g.end());
-  const Rule further = g.rule(g.text(",", g.call(rest, g.end())));
-  int64_t most_further = max_items ? std::max<int64_t>(0, *max_items - listed) : -1;
-  if (closed || !items) most_further = std::max<int64_t>(0, least - listed);
-  Place place = g.repeat(further, std::max<int64_t>(0, least - listed), most_further, close);
-  for (int64_t i = listed; i-- > 0;) {
-    FULMAR_ASSIGN(const Rule item, rule_of(prefix->as_array()[static_cast<size_t>(i)],
-                                           fmt::format("{}/prefixItems/{}", where, i)));
-    if (max_items && i >= *max_items) {
-      place = close;
-      continue;
-    }
-    const Place element = g.call(item, place);
-    place = i == 0 ? element : g.text(",", element);
-    if (i >= least) place = g.branch(close, place);
-  }
-  return g.text("[", place);
-}
-
-Result<Place> SchemaCompiler::object_body(const JsonValue& schema, const std::string& where) {
-  struct Property {
-    std::string name;
-    Rule value;
-    bool required = false;
-  };
-  std::vector<Property> properties;
-  if (const JsonValue* listed = schema.find("properties")) {
-    if (!listed->is_object()) return invalid(where, "properties", *listed, "an object");
-    for (const auto& [name, value] : listed->as_object().members()) {
-      if (value.is_bool() && !value.as_bool()) continue;  // never there
-      FULMAR_ASSIGN(const Rule rule, rule_of(value, fmt::format("{}/properties/{}", where, name)));
-      properties.push_back({name, rule});
-    }
-  }
-  const JsonValue* more = schema.find("additionalProperties");
-  Rule extra = rules_.any_value(kFreeDepth - 1);
-  const bool closed = more && more->is_bool() && !more->as_bool();
-  if (more && !more->is_bool()) {
-    FULMAR_ASSIGN(extra, rule_of(*more, where + "/additionalProperties"));
-  }
-  if (const JsonValue* required = schema.find("required")) {
-    if (!required->is_array()) return invalid(where, "required", *required, "an array of names");
-    for (const JsonValue& name : required->as_array()) {
-      if (!name.is_string()) return invalid(where, "required", name, "names");
-      const auto at = std::find_if(properties.begin(), properties.end(),
-                                   [&](const Property& one) { return one.name == name.as_string(); });
-      if (at != properties.end()) {
-        at->required = true;
-        continue;
-      }
-      const JsonValue* listed = schema.find("properties");
-      if (closed || (listed && listed->find(name.as_string()))) return nothing_fits(where);
-      properties.push_back({name.as_string(), extra, true});
-    }
-  }
-  Grammar& g = grammar_;
-  if (properties.empty()) {
-    return closed ? g.text("{}", g.end()) : rules_.object_of(extra, g.end());
-  }
-  // From the end, twice: with a comma due, and without one because nothing has been written yet.
-  Place first = g.text("}", g.end());
-  Place later = first;
-  for (size_t i = properties.size(); i-- > 0;) {
-    const Property& property = properties[i];
-    const Place member = g.text(json_quoted(property.name) + ":", g.call(property.value, later));
-    const Place next = g.text(",", member);
-    first = property.required ? member : g.branch(member, first);
-    later = property.required ? next : g.branch(next, later);
-  }
-  return g.text("{", first);
 }
 
 }  // namespace fulmar

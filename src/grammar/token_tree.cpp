@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bitset>
 #include <string_view>
 
 namespace fulmar {
@@ -15,6 +16,29 @@ constexpr size_t kLongestToken = 4096;
 struct Entry {
   std::string_view bytes;
   int32_t id = 0;
+};
+
+// Adds up what the steps of one walk cost, each the first time that it is made: also when an earlier walk has
+// paid for it, so that the sum does not depend on who came before.
+class CostMeter {
+ public:
+  explicit CostMeter(size_t most) : left_(most) {}
+
+  // False once the sum is beyond the most.
+  bool count(const Automaton& automaton, Automaton::State state, uint8_t byte) {
+    const auto at = static_cast<size_t>(state);
+    if (at >= counted_.size()) counted_.resize(std::max(at + 1, automaton.states()));
+    if (counted_[at][byte]) return true;
+    counted_[at].set(byte);
+    const size_t cost = automaton.cost(state, byte);
+    if (cost > left_) return false;
+    left_ -= cost;
+    return true;
+  }
+
+ private:
+  size_t left_;
+  std::vector<std::bitset<256>> counted_;  // by state
 };
 
 std::vector<Entry> sorted_entries(const Tokenizer& tokenizer) {
@@ -71,23 +95,33 @@ Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
   return tree;
 }
 
+void TokenTree::mark_tokens(size_t node, std::span<uint64_t> allowed) const {
+  for (int32_t i = nodes_[node].tokens; i < nodes_[node + 1].tokens; ++i) {
+    const auto id = static_cast<size_t>(tokens_[static_cast<size_t>(i)]);
+    allowed[id / 64] |= uint64_t{1} << (id % 64);
+  }
+}
+
 void TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const {
+  const size_t count = nodes_.size() - 1;
+  for (size_t i = 0; i < count; i = static_cast<size_t>(nodes_[i].past)) {
+    if (automaton.step(state, nodes_[i].byte) != Automaton::kDead) mark_tokens(i, allowed);
+  }
+  CostMeter meter(kMaxMarkCost);
   std::vector<Automaton::State> after(deepest_ + 1);
   after[0] = state;
-  const size_t count = nodes_.size() - 1;
   for (size_t i = 0; i < count;) {
     const Node& node = nodes_[i];
-    const Automaton::State next = automaton.step(after[node.depth - 1u], node.byte);
+    const Automaton::State before = after[node.depth - 1u];
+    const Automaton::State next = automaton.step(before, node.byte);
+    if (!meter.count(automaton, before, node.byte)) return;
     if (next == Automaton::kDead) {
       i = static_cast<size_t>(node.past);
       continue;
     }
     after[node.depth] = next;
+    mark_tokens(i, allowed);
     ++i;
-    for (int32_t j = node.tokens; j < nodes_[i].tokens; ++j) {
-      const auto id = static_cast<size_t>(tokens_[static_cast<size_t>(j)]);
-      allowed[id / 64] |= uint64_t{1} << (id % 64);
-    }
   }
 }
 

@@ -18,11 +18,16 @@ class TokenTree {
   // Errors (unsupported): a byte of JSON text that is no token by itself; an automaton could then be stuck.
   static Result<TokenTree> make(const Tokenizer& tokenizer);
 
-  // Sets the bits (see TokenMask) of the tokens of which every byte goes on from `state`.
+  // Sets the bits (see TokenMask) of the tokens of which every byte goes on from `state`. The steps of the
+  // automaton may cost kMaxMarkCost together, each counted once: where they cost more, longer tokens are left
+  // out, and those of one byte never. What is marked depends on the grammar and the state alone.
   void mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
+  static constexpr size_t kMaxMarkCost = 1'000'000;
   size_t words() const { return words_; }
 
  private:
+  void mark_tokens(size_t node, std::span<uint64_t> allowed) const;
+
   // In the order of a walk that visits a parent before its children.
   struct Node {
     int32_t past = 0;    // the first node outside of this one's subtree

@@ -26,6 +26,13 @@ const std::string* text_member(const JsonValue& object, std::string_view name) {
   return value && value->is_string() ? &value->as_string() : nullptr;
 }
 
+// The tools of a request, before the choice among them.
+struct OfferedTools {
+  std::vector<CallableTool> tools;
+  std::vector<std::string> descriptions;  // of each
+  std::vector<std::string> foreign;       // types that this server does not run
+};
+
 // What the model is told of a function.
 std::string description_of(const JsonValue& function) {
   std::vector<JsonObject::Member> told;
@@ -35,11 +42,21 @@ std::string description_of(const JsonValue& function) {
   return json_text(JsonValue(JsonObject(std::move(told))));
 }
 
-void read_tool(Fields& fields, const JsonValue& tool, ToolForm form, std::string place, ToolUse& use) {
+// Of a type that this server does not run.
+bool is_foreign(const JsonValue& tool) {
   const std::string* type = text_member(tool, "type");
+  return type && *type != "function";
+}
+
+void read_tool(Fields& fields, const JsonValue& tool, ToolForm form, std::string place,
+               OfferedTools& offered) {
+  if (is_foreign(tool)) {
+    offered.foreign.push_back(*text_member(tool, "type"));
+    return;
+  }
   const bool nested = form == ToolForm::nested;
   const JsonValue* function = nested ? tool.find("function") : &tool;
-  if (!type || *type != "function" || !function || !function->is_object()) {
+  if (!text_member(tool, "type") || !function || !function->is_object()) {
     return fields.fail(bad_value(fmt::format("'{}' is no {{\"type\":\"function\",{}}}", place,
                                              nested ? "\"function\":{...}" : "\"name\":..."),
                                  "tools"));
@@ -56,39 +73,122 @@ void read_tool(Fields& fields, const JsonValue& tool, ToolForm form, std::string
   if (parameters && !parameters->is_null() && !parameters->is_object()) {
     return fields.fail_type(place + ".parameters", *parameters, "an object");
   }
-  use.tools.push_back({*name, parameters ? *parameters : JsonValue()});
-  use.descriptions.push_back(description_of(*function));
+  const JsonValue* strict = function->find("strict");
+  const bool is_strict = strict && strict->is_bool() && strict->as_bool();
+  offered.tools.push_back({*name, parameters ? *parameters : JsonValue(), is_strict});
+  offered.descriptions.push_back(description_of(*function));
+}
+
+OfferedTools read_offered(Fields& fields, ToolForm form) {
+  OfferedTools offered;
+  const JsonValue* tools = fields.find("tools");
+  if (!tools) return offered;
+  if (!tools->is_array() || tools->as_array().size() > kMostTools) {
+    fields.fail_type("tools", *tools, fmt::format("an array of at most {} functions", kMostTools));
+    return offered;
+  }
+  for (size_t i = 0; i < tools->as_array().size() && !fields.failed(); ++i) {
+    read_tool(fields, tools->as_array()[i], form, fmt::format("tools[{}]", i), offered);
+  }
+  return offered;
+}
+
+// Keeps the tools that `wanted` holds for; with `descriptions`, tells the model of those alone.
+template <class Wanted>
+void keep(OfferedTools& offered, bool descriptions, const Wanted& wanted) {
+  OfferedTools kept;
+  for (size_t i = 0; i < offered.tools.size(); ++i) {
+    if (!wanted(offered.tools[i].name)) continue;
+    kept.tools.push_back(std::move(offered.tools[i]));
+    kept.descriptions.push_back(offered.descriptions[i]);
+  }
+  offered.tools = std::move(kept.tools);
+  if (descriptions) offered.descriptions = std::move(kept.descriptions);
+}
+
+Error not_offered(std::string_view name) {
+  return {ErrorKind::invalid, fmt::format("'tool_choice' names '{}', which is none of 'tools'", name)};
+}
+
+// The name in {"type":"function","name":...} or {"type":"function","function":{"name":...}}.
+const std::string* named_function(const JsonValue& choice) {
+  const JsonValue* function = choice.find("function");
+  return text_member(function ? *function : choice, "name");
 }
 
 // `tool_choice` as an object names one function: the others may not be called then.
-void choose_named(Fields& fields, const JsonValue& choice, ToolUse& use) {
-  const JsonValue* function = choice.find("function");
-  const std::string* name = text_member(function ? *function : choice, "name");
-  if (!name) return fields.fail_type("tool_choice", choice, "an object with the name of a function");
-  std::erase_if(use.tools, [&](const CallableTool& tool) { return tool.name != *name; });
-  if (use.tools.empty()) {
+void choose_named(Fields& fields, const JsonValue& choice, OfferedTools& offered, ToolUse& use) {
+  if (is_foreign(choice)) {
     return fields.fail(
-        bad_value(fmt::format("'tool_choice' names '{}', which is none of 'tools'", *name), "tool_choice"));
+        bad_value(fmt::format("'tool_choice' wants a tool of type '{}', which this server does not "
+                              "run; wanted a function",
+                              *text_member(choice, "type")),
+                  "tool_choice", "unsupported_parameter"));
   }
+  const std::string* name = named_function(choice);
+  if (!name) return fields.fail_type("tool_choice", choice, "an object with the name of a function");
+  keep(offered, false, [&](const std::string& one) { return one == *name; });
+  if (offered.tools.empty()) return fields.fail(bad_value(not_offered(*name).text, "tool_choice"));
   use.choice = ToolUse::Choice::must;
 }
 
-void read_choice(Fields& fields, ToolUse& use) {
+void choose_required(Fields& fields, const OfferedTools& offered, ToolUse& use) {
+  use.choice = ToolUse::Choice::must;
+  if (!offered.tools.empty()) return;
+  const std::string found = offered.foreign.empty()
+                                ? std::string("there are no 'tools'")
+                                : fmt::format("'tools' holds only types that this server does not run: {}",
+                                              fmt::join(offered.foreign, ", "));
+  fields.fail(bad_value(fmt::format("'tool_choice' is \"required\", but {}", found), "tool_choice"));
+}
+
+// {"type":"allowed_tools","mode":"auto"|"required","tools":[...]}, perhaps with mode and tools within a
+// member "allowed_tools".
+void choose_allowed(Fields& fields, const JsonValue& choice, OfferedTools& offered, ToolUse& use) {
+  const JsonValue* inner = choice.find("allowed_tools");
+  const JsonValue& allowed = inner && inner->is_object() ? *inner : choice;
+  const std::string* mode = text_member(allowed, "mode");
+  const JsonValue* list = allowed.find("tools");
+  if (!mode || (*mode != "auto" && *mode != "required") || !list || !list->is_array()) {
+    return fields.fail(
+        bad_value("'tool_choice' of type \"allowed_tools\" needs a 'mode' of \"auto\" or \"required\" and "
+                  "an array 'tools'",
+                  "tool_choice"));
+  }
+  std::vector<std::string_view> names;
+  for (const JsonValue& tool : list->as_array()) {
+    if (is_foreign(tool)) continue;
+    const std::string* name = named_function(tool);
+    if (!name) return fields.fail_type("tool_choice.tools", tool, "objects with the name of a function");
+    const auto is_named = [&](const CallableTool& one) { return one.name == *name; };
+    if (std::none_of(offered.tools.begin(), offered.tools.end(), is_named)) {
+      return fields.fail(bad_value(not_offered(*name).text, "tool_choice"));
+    }
+    names.push_back(*name);
+  }
+  keep(offered, true,
+       [&](const std::string& one) { return std::find(names.begin(), names.end(), one) != names.end(); });
+  use.choice = offered.tools.empty() ? ToolUse::Choice::none : ToolUse::Choice::may;
+  if (*mode == "required") choose_required(fields, offered, use);
+}
+
+void read_choice(Fields& fields, OfferedTools& offered, ToolUse& use) {
   using Choice = ToolUse::Choice;
   const JsonValue* choice = fields.find("tool_choice");
-  use.choice = use.tools.empty() ? Choice::none : Choice::may;
+  use.choice = offered.tools.empty() ? Choice::none : Choice::may;
   if (!choice) return;
-  if (choice->is_object()) return choose_named(fields, *choice, use);
+  if (choice->is_object()) {
+    const std::string* type = text_member(*choice, "type");
+    if (type && *type == "allowed_tools") return choose_allowed(fields, *choice, offered, use);
+    return choose_named(fields, *choice, offered, use);
+  }
   const std::string word = choice->is_string() ? choice->as_string() : std::string();
   if (word == "none") {
     use.choice = Choice::none;
   } else if (word == "required") {
-    if (use.tools.empty()) {
-      return fields.fail(bad_value("'tool_choice' is \"required\", but there are no 'tools'", "tool_choice"));
-    }
-    use.choice = Choice::must;
+    choose_required(fields, offered, use);
   } else if (word != "auto") {
-    fields.fail_type("tool_choice", *choice, "\"none\", \"auto\", \"required\" or a function");
+    fields.fail_type("tool_choice", *choice, "\"none\", \"auto\", \"required\", a function or allowed tools");
   }
 }
 
@@ -111,7 +211,9 @@ Result<std::shared_ptr<const Grammar>> form_of(AnswerStart start, const AnswerRu
 std::string key_of(AnswerStart start, const AnswerRules& rules) {
   std::string key = fmt::format("{}{}", static_cast<int>(start), rules.several_calls ? '+' : '1');
   if (rules.schema) key += json_text(*rules.schema);
-  for (const CallableTool& tool : rules.calls) key += "\n" + tool.name + json_text(tool.parameters);
+  for (const CallableTool& tool : rules.calls) {
+    key += fmt::format("\n{}{}{}", tool.name, tool.strict ? '!' : '?', json_text(tool.parameters));
+  }
   return key;
 }
 
@@ -120,20 +222,12 @@ std::string key_of(AnswerStart start, const AnswerRules& rules) {
 ToolUse read_tools(Fields& fields, ToolForm form) {
   ToolUse use;
   use.several = fields.boolean("parallel_tool_calls").value_or(true);
-  if (const JsonValue* tools = fields.find("tools")) {
-    if (!tools->is_array() || tools->as_array().size() > kMostTools) {
-      fields.fail_type("tools", *tools, fmt::format("an array of at most {} functions", kMostTools));
-      return use;
-    }
-    for (size_t i = 0; i < tools->as_array().size() && !fields.failed(); ++i) {
-      read_tool(fields, tools->as_array()[i], form, fmt::format("tools[{}]", i), use);
-    }
-  }
-  read_choice(fields, use);
-  if (use.choice == ToolUse::Choice::none) {
-    use.tools.clear();
-    use.descriptions.clear();
-  }
+  OfferedTools offered = read_offered(fields, form);
+  if (fields.failed()) return use;
+  read_choice(fields, offered, use);
+  if (use.choice == ToolUse::Choice::none) return use;
+  use.tools = std::move(offered.tools);
+  use.descriptions = std::move(offered.descriptions);
   return use;
 }
 
@@ -182,14 +276,37 @@ AnswerStart answer_start(ThinkMode think) {
   return is_thinking(think) ? AnswerStart::open_think : AnswerStart::plain;
 }
 
+bool may_hold_schema(std::string_view body) {
+  const std::string_view names[] = {"\"tools\"", "\"response_format\"", "\"format\""};
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](std::string_view name) { return body.find(name) != std::string_view::npos; });
+}
+
 Result<std::shared_ptr<const TokenTree>> AnswerConstraints::tree_of(const ServedModelPtr& model) {
-  std::erase_if(trees_, [](const Tree& tree) { return tree.model.expired(); });
-  for (const Tree& tree : trees_) {
-    if (tree.model.lock() == model) return tree.tree;
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(trees_, [](const Tree& tree) { return tree.model.expired(); });
+    for (const Tree& tree : trees_) {
+      if (tree.model.lock() == model) return tree.tree;
+    }
   }
-  FULMAR_ASSIGN(TokenTree tree, TokenTree::make(*model->tokenizer));
-  trees_.push_back({model, std::make_shared<const TokenTree>(std::move(tree))});
-  return trees_.back().tree;
+  FULMAR_ASSIGN(TokenTree made, TokenTree::make(*model->tokenizer));
+  auto tree = std::make_shared<const TokenTree>(std::move(made));
+  std::lock_guard lock(mutex_);
+  trees_.push_back({model, tree});
+  return tree;
+}
+
+std::shared_ptr<Constraint> AnswerConstraints::known(const ServedModelPtr& model, const std::string& key) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(entries_,
+                [](const Entry& entry) { return entry.model.expired() || entry.constraint->full(); });
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.key == key && entry.model.lock() == model;
+  });
+  if (found == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found);
+  return entries_.front().constraint;
 }
 
 Result<std::shared_ptr<Constraint>> AnswerConstraints::find(const ServedModelPtr& named, AnswerStart start,
@@ -198,22 +315,14 @@ Result<std::shared_ptr<Constraint>> AnswerConstraints::find(const ServedModelPtr
   const ServedModelPtr plain = named->plain.lock();
   const ServedModelPtr& model = plain ? plain : named;
   const std::string key = key_of(start, rules);
-  std::lock_guard lock(mutex_);
-  std::erase_if(entries_,
-                [](const Entry& entry) { return entry.model.expired() || entry.constraint->full(); });
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.key == key && entry.model.lock() == model;
-  });
-  if (found != entries_.end()) {
-    entries_.splice(entries_.begin(), entries_, found);
-    return entries_.front().constraint;
-  }
+  if (auto constraint = known(model, key)) return constraint;
   FULMAR_ASSIGN(auto tree, tree_of(model));
   FULMAR_ASSIGN(auto grammar, form_of(start, rules));
-  entries_.push_front(
-      {model, key, std::make_shared<Constraint>(Automaton(std::move(grammar)), std::move(tree))});
+  auto constraint = std::make_shared<Constraint>(Automaton(std::move(grammar)), std::move(tree));
+  std::lock_guard lock(mutex_);
+  entries_.push_front({model, key, constraint});
   if (entries_.size() > kMost) entries_.pop_back();
-  return entries_.front().constraint;
+  return constraint;
 }
 
 std::shared_ptr<TokenMask> make_mask(std::shared_ptr<Constraint> constraint, const Tokenizer& tokenizer,

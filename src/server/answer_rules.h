@@ -31,7 +31,9 @@ struct ToolUse {
 // /v1/responses.
 enum class ToolForm : uint8_t { nested, flat };
 
-// Faults stay in `fields`. With tool_choice "none" nothing is offered to the model.
+// Faults stay in `fields`. With tool_choice "none" nothing is offered to the model. Tools of types that only
+// other servers run ("web_search", ...) are left out, unless one of them has to be called. With
+// "allowed_tools" the model is told of those alone.
 ToolUse read_tools(Fields& fields, ToolForm form);
 
 // What the answer must be; nothing of it set: any text.
@@ -52,7 +54,12 @@ AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools);
 // How an answer begins after the suffix of this mode.
 AnswerStart answer_start(ThinkMode think);
 
-// Thread-safe. Remembers the latest constraints, so that requests of one form share their masks.
+// True where the text of a request may ask for a schema to be compiled: bounded work, yet more than an IO
+// thread should do.
+bool may_hold_schema(std::string_view body);
+
+// Thread-safe. Remembers the latest constraints, so that requests of one form share their masks. Whatever
+// takes time happens outside of the lock.
 class AnswerConstraints {
  public:
   // Errors as those of the forms and of TokenTree.
@@ -72,6 +79,7 @@ class AnswerConstraints {
   };
 
   Result<std::shared_ptr<const TokenTree>> tree_of(const ServedModelPtr& model);
+  std::shared_ptr<Constraint> known(const ServedModelPtr& model, const std::string& key);
 
   std::mutex mutex_;
   std::list<Entry> entries_;  // the latest first

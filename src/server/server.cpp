@@ -5,8 +5,10 @@
 #include <functional>
 #include <thread>
 
+#include "base/job_thread.h"
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "server/answer_rules.h"
 #include "server/call.h"
 #include "server/routes.h"
 
@@ -90,6 +92,7 @@ class Server::Impl {
     stopped_ = true;
     heavy_.close();
     if (worker_.joinable()) worker_.join();
+    schemas_.finish();
     return finished;
   }
 
@@ -111,6 +114,12 @@ class Server::Impl {
     const bool heavy = request.body.size() > kHeavyBody || match.route->waits_for_engine;
     auto call =
         std::make_shared<Call>(service_, *match.route, std::move(exchange), std::move(match.argument));
+    if (!heavy && may_hold_schema(call->request().body)) {
+      if (!schemas_.post([call] { Call::run(call); })) {
+        call->fail({503, "Request queue full", {}, "queue_full", {}});
+      }
+      return;
+    }
     if (!heavy) return Call::run(std::move(call));
     if (!heavy_.put(call)) call->fail({503, "Request queue full", {}, "queue_full", {}});
   }
@@ -126,6 +135,8 @@ class Server::Impl {
   const std::shared_ptr<Service> service_;
   Mailbox<std::shared_ptr<Call>> heavy_{kMaxHeavyWaiting};
   std::thread worker_;
+  // Requests that may have a schema compiled: nobody's stream and no other request waits for that.
+  JobThread schemas_{"schemas", kMaxHeavyWaiting};
   std::unique_ptr<HttpServer> http_;
   std::mutex stopping_;
   bool stopped_ = false;

@@ -4,6 +4,7 @@
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
 #include "net/json.h"
+#include "net/json_writer.h"
 
 namespace fulmar::testing {
 namespace {
@@ -108,7 +109,108 @@ INSTANTIATE_TEST_SUITE_P(
              R"("required":["a/b","x"],"title":"T"})",
              {R"({"a/b":null,"x":null})"},
              {"{}"}},
-        Case{"{}", {"1", R"({"a":[true,"x",{"b":null}]})"}, {"", "{"}}));
+        Case{"{}", {"1", R"({"a":[true,"x",{"b":null}]})"}, {"", "{"}},
+        Case{R"({"type":"string","nullable":true})", {"null", "\"a\""}, {"1"}},
+        Case{R"({"enum":["a"],"nullable":true,"type":"string"})", {"\"a\""}, {"null"}},
+        Case{R"({"type":"integer","x-order":1,"format":"int32"})", {"2147483647"}, {"2147483648"}},
+        Case{R"({"type":"string","format":"x-own","contentEncoding":"gzip"})", {"\"anything\""}, {"1"}},
+        Case{R"({"type":"string","contentEncoding":"base64"})",
+             {R"("YQ==")", R"("")"},
+             {R"("YQ")", R"("a b=")"}},
+        Case{R"({"type":"string","format":"date"})",
+             {R"("2024-02-29")", R"("2000-02-29")", R"("2023-12-31")"},
+             {R"("2023-02-29")", R"("1900-02-29")", R"("2023-04-31")", R"("2023-13-01")"}},
+        Case{R"({"type":"string","format":"uuid","maxLength":36})",
+             {R"("123e4567-e89b-12d3-a456-426614174000")"},
+             {R"("123e4567e89b12d3a456426614174000")"}},
+        Case{R"({"type":"integer","multipleOf":7,"minimum":-20,"maximum":30})",
+             {"-14", "-7", "0", "7", "14", "28"},
+             {"1", "-1", "35", "-21", "-0", "07"}},
+        Case{R"({"type":"integer","multipleOf":100,"minimum":150})", {"200", "1000"}, {"100", "150", "0"}},
+        Case{R"({"type":"number","multipleOf":0.01,"minimum":0,"maximum":2})",
+             {"0", "1", "1.25", "0.5"},
+             {"1.255", "2.5", "-1"}},
+        Case{R"({"type":"number","multipleOf":2.5})", {"5", "-10", "0"}, {"2", "2.4"}},
+        Case{R"({"properties":{"a":{"const":1},"b":{"const":2},"c":{"const":3}},"minProperties":2})",
+             {R"({"a":1,"b":2})", R"({"b":2,"c":3})", R"({"a":1,"b":2,"c":3})"},
+             {"{}", R"({"a":1})", R"({"c":3})"}},
+        Case{
+            R"({"properties":{"a":{"const":1},"b":{"const":2},"c":{"const":3}},"required":["b"],"maxProperties":2})",
+            {R"({"b":2})", R"({"a":1,"b":2})", R"({"b":2,"c":3})"},
+            {"{}", R"({"a":1})", R"({"a":1,"b":2,"c":3})"}},
+        Case{R"({"type":"object","additionalProperties":{"const":1},"minProperties":1,"maxProperties":2})",
+             {R"({"x":1})", R"({"x":1,"y":1})"},
+             {"{}", R"({"x":1,"y":1,"z":1})"}},
+        Case{R"({"type":"object","propertyNames":{"pattern":"^[a-z]+$"},"additionalProperties":{"const":1}})",
+             {"{}", R"({"abc":1})"},
+             {R"({"A":1})", R"({"":1})"}},
+        Case{R"({"type":"object","propertyNames":{"enum":["a","b"]},"additionalProperties":{"const":1}})",
+             {"{}", R"({"a":1,"b":1})", R"({"b":1})"},
+             {R"({"c":1})"}},
+        Case{
+            R"({"patternProperties":{"^n_":{"type":"integer"},"^s_":{"type":"string"}},"additionalProperties":false})",
+            {"{}", R"({"n_a":1,"s_b":"x"})"},
+            {R"({"n_a":"x"})", R"({"z":1})"}},
+        Case{R"({"patternProperties":{"^n_":{"type":"integer"}},"additionalProperties":{"type":"null"}})",
+             {R"({"n_a":1,"z":null})"},
+             {R"({"n_a":null})", R"({"z":1})"}},
+        Case{
+            R"({"allOf":[{"type":"number","minimum":3},{"type":"integer","maximum":5}],"title":"T","minimum":4})",
+            {"4", "5"},
+            {"3", "6", "4.5"}},
+        Case{R"({"allOf":[{"pattern":"^a"},{"pattern":"b$"}],"type":"string","maxLength":3})",
+             {R"("ab")", R"("axb")"},
+             {R"("a")", R"("b")", R"("axxb")"}},
+        Case{
+            R"({"allOf":[{"$ref":"#/$defs/n"},{"type":"object","properties":{"b":{"const":2},"a":{"maximum":3}},)"
+            R"("required":["b"]}],"$defs":{"n":{"type":"object","properties":{"a":{"type":"integer","minimum":3}},)"
+            R"("required":["a"]}}})",
+            {R"({"a":3,"b":2})"},
+            {R"({"a":3})", R"({"b":2})", R"({"a":4,"b":2})"}},
+        Case{R"({"anyOf":[{"const":"ab"},{"enum":["abc","x",1,12]},{"type":"boolean"}]})",
+             {"\"ab\"", "\"abc\"", "\"x\"", "1", "12", "true"},
+             {"\"a\"", "2", "null"}}));
+
+// Patterns are searched for, and anchored only where they say so.
+struct PatternCase {
+  std::string pattern;
+  std::vector<std::string> taken;  // as the string, without quotes
+  std::vector<std::string> refused;
+};
+
+class PatternTakes : public ::testing::TestWithParam<PatternCase> {};
+
+TEST_P(PatternTakes, WhatItMatches) {
+  const std::string schema = R"({"type":"string","pattern":)" + json_quoted(GetParam().pattern) + "}";
+  const auto grammar = json_schema_form(AnswerStart::plain, json(schema));
+  ASSERT_TRUE(grammar.ok()) << grammar.error().text;
+  for (const std::string& text : GetParam().taken) EXPECT_TRUE(takes(**grammar, json_quoted(text))) << text;
+  for (const std::string& text : GetParam().refused)
+    EXPECT_FALSE(takes(**grammar, json_quoted(text))) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Patterns, PatternTakes,
+    ::testing::Values(PatternCase{"b", {"b", "abc", "\n\"b\"\\"}, {"", "a", "B"}},
+                      PatternCase{"^b", {"b", "bc"}, {"ab"}}, PatternCase{"b$", {"b", "ab"}, {"bc"}},
+                      PatternCase{"^a|b$", {"ac", "cb"}, {"ca", "bc"}},
+                      PatternCase{"^$|^x$", {"", "x"}, {"y"}},
+                      PatternCase{"^[^a-c]{2,3}$", {"de", "\xC3\xA9\"\n"}, {"d", "defg", "da"}},
+                      PatternCase{"^.$", {"a", "\xF0\x9F\x98\x80"}, {"\n", "ab", "\xE2\x80\xA8"}},
+                      PatternCase{"^\\d+\\.\\w\\s$", {"12.a\t", "1._\xC2\xA0"}, {"12a ", ".a "}},
+                      PatternCase{"^\\u00e9\\x41[\\u{1F600}-\\u{1F602}]$",
+                                  {"\xC3\xA9"
+                                   "A\xF0\x9F\x98\x81"},
+                                  {"\xC3\xA9"
+                                   "A"}},
+                      PatternCase{"^(?<word>ab)+?c{2}$", {"abcc", "ababcc"}, {"cc", "abc"}},
+                      PatternCase{"^(a{2}){2,}$", {"aaaa", "aaaaaa"}, {"aa", "aaaaa"}},
+                      PatternCase{"^a{b$", {"a{b"}, {"ab"}},
+                      PatternCase{"^(?!.*--)(?=.*[0-9])[a-z0-9-]+$", {"a1", "a-1"}, {"a", "a--1", "1_"}},
+                      PatternCase{"^(?!admin$)[a-z]+$", {"adminx", "adm", "user"}, {"admin", ""}},
+                      PatternCase{"^a(?=b|c)[a-z]d$", {"abd", "acd"}, {"add", "ab"}},
+                      PatternCase{"(?!a)^b", {"b"}, {"ab"}},
+                      PatternCase{"^[\\]\\\\^-]+$", {"]\\^-"}, {"a"}}));
 
 struct Refusal {
   std::string schema;
@@ -125,25 +227,40 @@ TEST_P(SchemaRefuses, ByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     Keywords, SchemaRefuses,
-    ::testing::Values(Refusal{R"({"type":"array","uniqueItems":true})", "'uniqueItems'"},
-                      Refusal{R"({"type":"string","pattern":"a"})", "'pattern'"},
-                      Refusal{R"({"type":"object","properties":{"x":{"type":"integer","multipleOf":3}}})",
-                              "'multipleOf' at '#/properties/x'"},
-                      Refusal{R"({"anyOf":[{"type":"null"}],"minLength":3})", "'minLength'"},
-                      Refusal{R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "'oneOf'"},
-                      Refusal{R"({"allOf":[{"type":"integer"},{"type":"number"}]})", "'allOf'"},
-                      Refusal{R"({"$ref":"http://other.example/schema"})", "'$ref'"},
-                      Refusal{R"({"$ref":"#/$defs/none"})", "'$ref'"}, Refusal{R"({"$ref":"#"})", "itself"},
-                      Refusal{R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "itself"},
-                      Refusal{R"({"type":"object","properties":{"x":{"$ref":"#"}},"required":["x"]})",
-                              "nothing ever ends"},
-                      Refusal{R"({"type":"set"})", "'type'"},
-                      Refusal{R"({"type":"string","minLength":-1})", "'minLength'"},
-                      Refusal{R"({"type":"string","minLength":3,"maxLength":2})", "admits no value"},
-                      Refusal{R"({"type":"integer","minimum":3,"maximum":2})", "admits no value"},
-                      Refusal{R"({"type":"string","maxLength":900000000})", "places"},
-                      Refusal{R"({"enum":[]})", "admits no value"}, Refusal{R"([])", "wanted an object"},
-                      Refusal{R"({"type":"object","properties":{"x":[]}})", "#/properties/x"}));
+    ::testing::Values(
+        Refusal{R"({"type":"array","uniqueItems":true})", "'uniqueItems'"},
+        Refusal{R"({"type":"string","pattern":"(?<=a)b"})", "'pattern'"},
+        Refusal{R"({"type":"string","pattern":"(a)\\1"})", "reference back"},
+        Refusal{R"({"type":"string","pattern":"\\bword"})", "word boundary"},
+        Refusal{R"({"type":"string","pattern":"(?:(?!a)b)*"})", "lookahead"},
+        Refusal{R"({"type":"string","pattern":"(a"})", "no regular expression"},
+        Refusal{R"({"type":"string","pattern":"^a$","minLength":2})", "admits no value"},
+        Refusal{R"({"type":"object","properties":{"x":{"type":"integer","multipleOf":0}}})",
+                "'multipleOf' at '#/properties/x'"},
+        Refusal{R"({"type":"number","multipleOf":3.14159265358979})", "'multipleOf'"},
+        Refusal{R"({"type":"integer","multipleOf":7,"minimum":1,"maximum":6})", "admits no value"},
+        Refusal{R"({"type":"object","minProperties":2})", "'minProperties'"},
+        Refusal{R"({"type":"object","properties":{"a":{}},"minProperties":2})", "admits no value"},
+        Refusal{R"({"properties":{"ab":{"type":"null"}},"patternProperties":{"^a":{"type":"string"}}})",
+                "'patternProperties'"},
+        Refusal{R"({"type":"object","required":["b"],"propertyNames":{"pattern":"^a"}})", "admits no value"},
+        Refusal{R"({"anyOf":[{"type":"null"}],"minLength":3})", "'minLength'"},
+        Refusal{R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "'oneOf'"},
+        Refusal{R"({"allOf":[{"type":"integer"},{"type":"string"}]})", "'type' cannot be joined"},
+        Refusal{R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false},{}]})", "'allOf' at '#'"},
+        Refusal{R"({"allOf":[{"pattern":["a"]},{}]})", "'pattern' cannot be joined"},
+        Refusal{R"({"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"},{}]}},"$ref":"#/$defs/a"})", "deep"},
+        Refusal{R"({"type":"integer","multipleOf":3e-13})", "'multipleOf'"},
+        Refusal{R"({"$ref":"http://other.example/schema"})", "'$ref'"},
+        Refusal{R"({"$ref":"#/$defs/none"})", "'$ref'"}, Refusal{R"({"$ref":"#"})", "itself"},
+        Refusal{R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "itself"},
+        Refusal{R"({"type":"object","properties":{"x":{"$ref":"#"}},"required":["x"]})", "nothing ever ends"},
+        Refusal{R"({"type":"set"})", "'type'"}, Refusal{R"({"type":"string","minLength":-1})", "'minLength'"},
+        Refusal{R"({"type":"string","minLength":3,"maxLength":2})", "admits no value"},
+        Refusal{R"({"type":"integer","minimum":3,"maximum":2})", "admits no value"},
+        Refusal{R"({"type":"string","maxLength":900000000})", "places"},
+        Refusal{R"({"enum":[]})", "admits no value"}, Refusal{R"([])", "wanted an object"},
+        Refusal{R"({"type":"object","properties":{"x":[]}})", "#/properties/x"}));
 
 TEST(AnswerForm, StartsAfterTheThinkBlock) {
   const JsonValue schema = json(R"({"type":"integer"})");

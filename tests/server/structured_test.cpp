@@ -78,10 +78,7 @@ const std::string kCall = R"(<tool_call>{"name":"add","arguments":{"x":1}}</tool
 // A keyword is kept or refused by its name; none is passed over in silence.
 TEST(ResponseFormat, RefusesSchemaKeywordsItCannotKeep) {
   const ServerRig rig;
-  const std::pair<const char*, const char*> keywords[] = {{"pattern", "\"a+\""},
-                                                          {"format", "\"date\""},
-                                                          {"multipleOf", "2"},
-                                                          {"uniqueItems", "true"},
+  const std::pair<const char*, const char*> keywords[] = {{"uniqueItems", "true"},
                                                           {"not", "{}"},
                                                           {"if", "{}"},
                                                           {"then", "{}"},
@@ -89,15 +86,10 @@ TEST(ResponseFormat, RefusesSchemaKeywordsItCannotKeep) {
                                                           {"contains", "{}"},
                                                           {"minContains", "1"},
                                                           {"maxContains", "1"},
-                                                          {"patternProperties", "{}"},
-                                                          {"propertyNames", "{}"},
-                                                          {"minProperties", "1"},
-                                                          {"maxProperties", "1"},
                                                           {"dependentRequired", "{}"},
                                                           {"dependentSchemas", "{}"},
                                                           {"unevaluatedItems", "false"},
                                                           {"unevaluatedProperties", "0"},
-                                                          {"contentEncoding", "\"base64\""},
                                                           {"$dynamicRef", "\"#\""},
                                                           {"nonsense", "1"}};
   for (const auto& [keyword, value] : keywords) {
@@ -154,6 +146,89 @@ TEST(Tools, RequiredForcesTheGrammar) {
             std::string::npos)
       << events[2];
   EXPECT_NE(events[3].find(R"("finish_reason":"tool_calls")"), std::string::npos) << events[3];
+}
+
+// Its schema is kept where it can be: "not" asks for nothing here.
+TEST(Tools, RequiredDoesNotFailForSchemasOfFunctionsThatAreNotStrict) {
+  const auto tools = [](const std::string& more) {
+    return R"("tool_choice":"required","parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"add")" +
+           more +
+           R"(,"parameters":{"type":"object","properties":{"x":{"type":"integer","not":{"const":0}}},"required":["x"]}}}])";
+  };
+  ServerRig rig({}, obeying(kCall));
+  EXPECT_EQ(rig.post("/v1/chat/completions", chat(tools(""))).status, 200);
+  EXPECT_EQ(rig.post("/v1/chat/completions", chat(tools(R"(,"strict":false)"))).status, 200);
+  const Reply strict = rig.post("/v1/chat/completions", chat(tools(R"(,"strict":true)")));
+  EXPECT_EQ(strict.status, 400);
+  EXPECT_NE(strict.body.find("'not' at '#/properties/x'"), std::string::npos) << strict.body;
+}
+
+TEST(Tools, OfTypesThatOthersRunAreLeftOut) {
+  const std::string tools =
+      R"("tools":[{"type":"web_search"},{"type":"namespace","name":"n","tools":[]},{"type":"function","function":{"name":"now"}}])";
+  ServerRig rig;
+  EXPECT_EQ(rig.post("/v1/chat/completions", chat(tools)).status, 200);
+  const std::string prompt = rig.tokenizer.decode(rig.last_ask().prompt);
+  EXPECT_NE(prompt.find(R"({"name":"now"})"), std::string::npos) << prompt;
+  EXPECT_EQ(prompt.find("web_search"), std::string::npos) << prompt;
+  EXPECT_EQ(rig.post("/v1/responses", R"({"input":"x","tools":[{"type":"web_search"}],"tool_choice":"auto"})")
+                .status,
+            200);
+  for (const std::string choice : {R"("required")", R"({"type":"web_search"})"}) {
+    const Reply refused =
+        rig.post("/v1/chat/completions", chat(R"("tools":[{"type":"web_search"}],"tool_choice":)" + choice));
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("web_search"), std::string::npos) << refused.body;
+  }
+}
+
+TEST(Tools, AllowedToolsAreThoseOffered) {
+  const auto choice = [](const std::string& inner) {
+    return std::string(R"("tool_choice":{"type":"allowed_tools",)") + inner + "}," + kTools;
+  };
+  const std::string nested =
+      R"("allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"now"}}]})";
+  const std::string flat = R"("mode":"required","tools":[{"type":"function","name":"add"}])";
+  ServerRig rig;
+  EXPECT_EQ(rig.post("/v1/chat/completions", chat(choice(nested))).status, 200);
+  EXPECT_EQ(rig.last_ask().mask, nullptr);
+  const std::string prompt = rig.tokenizer.decode(rig.last_ask().prompt);
+  EXPECT_NE(prompt.find(R"({"name":"now"})"), std::string::npos) << prompt;
+  EXPECT_EQ(prompt.find("add"), std::string::npos) << prompt;
+  EXPECT_EQ(rig.post("/v1/chat/completions", chat(choice(flat))).status, 200);
+  EXPECT_NE(rig.last_ask().mask, nullptr);
+  for (const std::string wrong :
+       {R"("mode":"auto","tools":[{"type":"function","name":"sub"}])", R"("mode":"any","tools":[])",
+        R"("mode":"auto")", R"("mode":"required","tools":[])"}) {
+    EXPECT_EQ(rig.post("/v1/chat/completions", chat(choice(wrong))).status, 400) << wrong;
+  }
+}
+
+// Behind a schema that takes long, or is refused for its size, others are served.
+TEST(ResponseFormat, HostileSchemasAreRefusedByTheirLimit) {
+  std::string members;
+  std::string names;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}) {
+    members += std::string(members.empty() ? "" : ",") + "\"" + name + R"(":{"$ref":"#/$defs/n"})";
+    names += std::string(names.empty() ? "" : ",") + "\"" + name + "\"";
+  }
+  const std::string object =
+      R"({"type":"object","properties":{)" + members + R"(},"required":[)" + names + "]}";
+  ServerRig rig;
+  const auto refusal = [&](const std::string& schema) {
+    const Reply reply =
+        rig.post("/v1/chat/completions",
+                 chat(R"("response_format":{"type":"json_schema","json_schema":{"schema":)" + schema + "}}"));
+    EXPECT_EQ(reply.status, 400);
+    return reply.body;
+  };
+  EXPECT_NE(refusal(R"({"oneOf":[{"$ref":"#/$defs/n"},{"$ref":"#/$defs/m"}],"$defs":{"n":)" + object +
+                    R"(,"m":)" + object + "}}")
+                .find("'oneOf' at '#'"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"type":"string","pattern":"a.{20}$"})").find("at most 16384"), std::string::npos);
+  EXPECT_TRUE(rig.engine.asks().empty());
+  EXPECT_EQ(rig.post("/v1/chat/completions", chat("\"max_tokens\":1")).status, 200);
 }
 
 TEST(ToolCallSplitter, DoesNotDependOnTheCut) {
@@ -221,8 +296,8 @@ TEST(Responses, RefuseWhatTheyCannotDo) {
   for (
       const std::string body :
       {R"({})", R"({"input":7})", R"({"input":[{"type":"function_call_output"}]})",
-       R"({"input":"x","tools":[{"type":"web_search"}]})", R"({"input":"x","text":{"format":{"type":"x"}}})",
-       R"({"input":"x","background":true})",
+       R"({"input":"x","tools":[{"type":"web_search"}],"tool_choice":"required"})",
+       R"({"input":"x","text":{"format":{"type":"x"}}})", R"({"input":"x","background":true})",
        R"({"input":[{"type":"function_call_output","call_id":"c","output":"x"}]})",
        R"({"input":[{"type":"function_call","call_id":"c"}]})",
        R"({"input":"x","tools":[{"type":"function"}]})",

@@ -1,0 +1,32 @@
+// The errors of an overdrawn budget.
+#include "grammar/budget.h"
+
+#include <fmt/format.h>
+
+namespace fulmar {
+namespace {
+
+constexpr std::string_view kNames[Budget::kItems] = {
+    "bytes of JSON",
+    "schemas within each other",
+    "states for 'pattern', 'format' and lengths",
+    "units of work",
+};
+
+}  // namespace
+
+Status Budget::take(Item item, size_t amount) {
+  const auto at = static_cast<size_t>(item);
+  if (amount <= left_[at]) {
+    left_[at] -= amount;
+    return {};
+  }
+  const size_t wanted = used(item) + amount;
+  left_[at] = 0;
+  return Error{
+      ErrorKind::unsupported,
+      fmt::format("the schema is too large to compile: it takes {} {} or more; at most {} are allowed",
+                  wanted, kNames[at], limits_[at])};
+}
+
+}  // namespace fulmar

@@ -1,0 +1,139 @@
+// Range arithmetic, and splitting ranges of code points into ranges of bytes.
+#include "grammar/code_points.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "base/utf8.h"
+#include "net/json_writer.h"
+
+namespace fulmar {
+namespace {
+
+constexpr uint32_t kFirstSurrogate = 0xD800;
+constexpr uint32_t kLastSurrogate = 0xDFFF;
+constexpr uint32_t kFirstPlain = 0x20;
+// The largest code point of each length in UTF-8.
+constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kLastCodePoint};
+
+std::string utf8_of(uint32_t point) {
+  std::string bytes;
+  append_utf8(point, bytes);
+  return bytes;
+}
+
+// All byte sequences from `low` to `high`, which are of one length.
+Place between(Grammar& g, std::string_view low, std::string_view high, Place next) {
+  if (low.empty()) return next;
+  const auto first = static_cast<unsigned char>(low.front());
+  const auto last = static_cast<unsigned char>(high.front());
+  const std::string_view low_rest = low.substr(1);
+  const std::string_view high_rest = high.substr(1);
+  if (first == last) return g.take_range(first, last, between(g, low_rest, high_rest, next));
+  const std::string lowest(low_rest.size(), '\x80');
+  const std::string highest(low_rest.size(), '\xBF');
+  const unsigned inner_first = first + (low_rest == lowest ? 0u : 1u);
+  const unsigned inner_last = last - (high_rest == highest ? 0u : 1u);
+  std::vector<Place> choices;
+  if (inner_first > first) choices.push_back(g.take_range(first, first, between(g, low_rest, highest, next)));
+  if (inner_first <= inner_last) {
+    choices.push_back(g.take_range(inner_first, inner_last, between(g, lowest, highest, next)));
+  }
+  if (inner_last < last) choices.push_back(g.take_range(last, last, between(g, lowest, high_rest, next)));
+  return g.branch(choices);
+}
+
+bool needs_escape(uint32_t point) { return point < kFirstPlain || point == '"' || point == '\\'; }
+
+}  // namespace
+
+CodePointSet CodePointSet::all() { return of(0, kLastCodePoint); }
+
+CodePointSet CodePointSet::of(uint32_t first, uint32_t last) {
+  CodePointSet set;
+  set.add(first, last);
+  return set;
+}
+
+void CodePointSet::add(uint32_t first, uint32_t last) {
+  if (first < kFirstSurrogate) add_any(first, std::min(last, kFirstSurrogate - 1));
+  if (last > kLastSurrogate) add_any(std::max(first, kLastSurrogate + 1), std::min(last, kLastCodePoint));
+}
+
+// Joins what overlaps or touches.
+void CodePointSet::add_any(uint32_t first, uint32_t last) {
+  const auto begin = std::find_if(ranges_.begin(), ranges_.end(),
+                                  [&](const Range& range) { return range.second + 1 >= first; });
+  const auto end =
+      std::find_if(begin, ranges_.end(), [&](const Range& range) { return range.first > last + 1; });
+  if (begin != end) {
+    first = std::min(first, begin->first);
+    last = std::max(last, std::prev(end)->second);
+  }
+  ranges_.insert(ranges_.erase(begin, end), {first, last});
+}
+
+void CodePointSet::add(const CodePointSet& other) {
+  for (const auto& [first, last] : other.ranges_) add(first, last);
+}
+
+CodePointSet CodePointSet::complement() const {
+  CodePointSet rest;
+  uint32_t from = 0;
+  for (const auto& [first, last] : ranges_) {
+    if (first > from) rest.add(from, first - 1);
+    from = last + 1;
+  }
+  if (from <= kLastCodePoint) rest.add(from, kLastCodePoint);
+  return rest;
+}
+
+bool CodePointSet::contains(uint32_t point) const {
+  const auto found = std::partition_point(ranges_.begin(), ranges_.end(),
+                                          [&](const Range& range) { return range.second < point; });
+  return found != ranges_.end() && found->first <= point;
+}
+
+std::vector<uint32_t> code_points_of(std::string_view text) {
+  std::vector<uint32_t> points;
+  while (!text.empty()) {
+    const auto lead = static_cast<unsigned char>(text.front());
+    const size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    uint32_t point = length == 1 ? lead : lead & (0x7Fu >> length);
+    for (size_t i = 1; i < length && i < text.size(); ++i) {
+      point = point << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
+    }
+    points.push_back(point);
+    text.remove_prefix(std::min(length, text.size()));
+  }
+  return points;
+}
+
+Place character_of(Grammar& grammar, const CodePointSet& set, Place next) {
+  ByteSet plain;
+  std::vector<std::string> escapes;
+  std::vector<Place> choices;
+  for (const auto& [first, last] : set.ranges()) {
+    for (uint32_t point = first; point <= std::min(last, 0x7Fu); ++point) {
+      if (!needs_escape(point)) {
+        plain.set(point);
+        continue;
+      }
+      const std::string quoted = json_quoted(std::string(1, static_cast<char>(point)));
+      escapes.push_back(quoted.substr(1, quoted.size() - 2));
+    }
+  }
+  if (plain.any()) choices.push_back(grammar.take(plain, next));
+  for (const auto& [first, last] : set.ranges()) {
+    for (size_t i = 1; i < std::size(kLastOfLength); ++i) {
+      const uint32_t from = std::max(first, kLastOfLength[i - 1] + 1);
+      const uint32_t to = std::min(last, kLastOfLength[i]);
+      if (from <= to) choices.push_back(between(grammar, utf8_of(from), utf8_of(to), next));
+    }
+  }
+  if (!escapes.empty()) choices.push_back(grammar.one_of(std::move(escapes), next));
+  return grammar.branch(choices);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,49 @@
+// Which schemas exclude each other: alternatives of a oneOf have to. Knows no grammar.
+#pragma once
+
+#include <bitset>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/result.h"
+#include "grammar/budget.h"
+#include "net/json_value.h"
+
+namespace fulmar {
+
+// Remembers each pair that has been compared.
+class SchemaPairs {
+ public:
+  // Both must outlive it; `document` is what $ref looks into.
+  SchemaPairs(const JsonValue& document, Budget& budget) : document_(document), budget_(budget) {}
+
+  // True only when no value fits both. Errors: those of the budget.
+  Result<bool> apart(const JsonValue& one, const JsonValue& other) { return compare(one, other, kMaxDepth); }
+
+ private:
+  // Schemas within each other that are looked into; deeper ones count as alike.
+  static constexpr int kMaxDepth = 32;
+
+  struct Facts {
+    std::bitset<6> kinds;                         // of JSON values that may fit
+    std::optional<std::set<std::string>> values;  // where they are listed one by one
+    const JsonObject* properties = nullptr;
+    std::unordered_set<std::string_view> required;
+  };
+
+  Result<bool> compare(const JsonValue& first, const JsonValue& second, int depth);
+  Result<const JsonValue*> resolved(const JsonValue& schema);
+  Result<const Facts*> facts_of(const JsonValue& schema);
+
+  const JsonValue& document_;
+  Budget& budget_;
+  std::unordered_map<const JsonValue*, Facts> facts_;
+  std::map<std::pair<const JsonValue*, const JsonValue*>, bool> known_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,60 @@
+// Deterministic automata over the code points of whole strings: what `pattern`, `format`, `propertyNames` and
+// lengths admit, combined. Knows no keyword.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "grammar/budget.h"
+#include "grammar/code_points.h"
+#include "grammar/grammar.h"
+#include "grammar/pattern.h"
+
+namespace fulmar {
+
+// Without states that no accepted string goes through.
+class TextAutomaton {
+ public:
+  // Every string.
+  static TextAutomaton any();
+  // The strings in which the pattern is found (it is not anchored by itself). Errors: those of the budget;
+  // unsupported, for a lookahead within what repeats without end.
+  static Result<TextAutomaton> of_pattern(const Pattern& pattern, Budget& budget);
+
+  // What both take, and what `other` does not take.
+  Result<TextAutomaton> both(const TextAutomaton& other, Budget& budget) const;
+  Result<TextAutomaton> without(const TextAutomaton& other, Budget& budget) const;
+  // The strings of `least` to `most` code points; most < 0: any number.
+  Result<TextAutomaton> of_length(int64_t least, int64_t most, Budget& budget) const;
+
+  bool empty() const { return accepting_.empty(); }
+  size_t states() const { return accepting_.size(); }
+  bool takes(std::string_view utf8) const;
+  // The length of the longest string; nothing: there is no bound. Not empty.
+  std::optional<int64_t> longest() const;
+  // A JSON string, quotes included, in its shortest form, then `next`. Not empty.
+  Place quoted(Grammar& grammar, Place next) const;
+
+ private:
+  class Pairs;
+  friend class PatternCompiler;
+
+  int32_t symbol_of(uint32_t point) const;
+  int32_t after(int32_t state, int32_t symbol) const {
+    return next_[static_cast<size_t>(state) * width_ + static_cast<size_t>(symbol)];
+  }
+  CodePointSet characters(int32_t symbol) const;
+  void drop_useless();
+
+  // Code points that no automaton tells apart share a symbol: interval i begins at starts_[i].
+  std::vector<uint32_t> starts_;
+  std::vector<int32_t> symbols_;  // by interval; -1: no character
+  size_t width_ = 0;              // number of symbols
+  std::vector<int32_t> next_;     // by state and symbol; -1: none. State 0 is the start.
+  std::vector<bool> accepting_;
+};
+
+}  // namespace fulmar

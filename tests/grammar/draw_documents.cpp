@@ -1,0 +1,90 @@
+// Draws documents under schemas: reads lines {"schema":...,"count":n,"seed":n} and answers each with n lines
+// of a document each, or one line that begins with "refused: ". What draws has random weights for bytes,
+// others for each document, and sees nothing but the automaton, so that documents go where no model would.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <iostream>
+#include <random>
+
+#include "grammar/answer_form.h"
+#include "grammar/automaton.h"
+#include "net/json.h"
+
+namespace fulmar {
+namespace {
+
+constexpr size_t kPatience = 300;  // bytes after which what closes something is preferred
+constexpr size_t kLongest = 50'000;
+constexpr int kTries = 20;
+
+using Weights = std::array<double, 256>;
+
+Weights random_weights(std::mt19937_64& random) {
+  std::normal_distribution<double> normal(0, 2);
+  Weights weights{};
+  for (double& weight : weights) weight = std::exp(normal(random));
+  return weights;
+}
+
+bool closes(unsigned byte) { return byte == '"' || byte == ']' || byte == '}'; }
+
+// Nothing: it became too long.
+std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random) {
+  const Weights weights = random_weights(random);
+  std::bernoulli_distribution ends(0.3);
+  std::string text;
+  Automaton::State state = automaton.start();
+  while (text.size() < kLongest) {
+    const bool patient = text.size() < kPatience;
+    if (automaton.final(state) || (automaton.accepting(state) && (!patient || ends(random)))) return text;
+    Weights allowed{};
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const bool blank = text.empty() && (byte == ' ' || byte == '\n');
+      if (blank || automaton.step(state, static_cast<uint8_t>(byte)) == Automaton::kDead) continue;
+      allowed[byte] = weights[byte] * (!patient && closes(byte) ? 1e6 : 1);
+    }
+    std::discrete_distribution<unsigned> choice(allowed.begin(), allowed.end());
+    const unsigned byte = choice(random);
+    if (allowed[byte] <= 0) return std::nullopt;  // stuck: all weights were 0
+    text.push_back(static_cast<char>(byte));
+    state = automaton.step(state, static_cast<uint8_t>(byte));
+  }
+  return std::nullopt;
+}
+
+// False where a document never ended.
+bool answer(const JsonValue& order) {
+  const auto grammar = json_schema_form(AnswerStart::plain, *order.find("schema"));
+  if (!grammar) {
+    std::cout << "refused: " << grammar.error().text << "\n";
+    return true;
+  }
+  Automaton automaton(*grammar);
+  std::mt19937_64 random(static_cast<uint64_t>(order.find("seed")->as_int64()));
+  for (int64_t i = 0; i < order.find("count")->as_int64(); ++i) {
+    std::optional<std::string> text;
+    for (int tries = 0; tries < kTries && !text; ++tries) text = draw(automaton, random);
+    if (!text) return false;
+    std::cout << *text << "\n";
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace fulmar
+
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto order = fulmar::parse_json(line);
+    if (!order || !order->find("schema") || !order->find("count") || !order->find("seed")) {
+      std::cerr << "no order: " << line.substr(0, 200) << "\n";
+      return 2;
+    }
+    if (fulmar::answer(*order)) continue;
+    std::cerr << "no document ended within its length: " << line.substr(0, 200) << "\n";
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,184 @@
+// What a schema may cost: hostile ones end in a refusal that names the limit, never in a crash or a hang.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "grammar/answer_form.h"
+#include "grammar/automaton.h"
+#include "net/json.h"
+
+namespace fulmar::testing {
+namespace {
+
+// Each definition's items refer to the next one.
+std::string chain_of_references(int count) {
+  std::string text = R"({"$ref":"#/$defs/d0","$defs":{)";
+  for (int i = 0; i < count; ++i)
+    text += fmt::format(R"("d{}":{{"items":{{"$ref":"#/$defs/d{}"}}}},)", i, i + 1);
+  return text + fmt::format(R"("d{}":{{"type":"null"}}}}}})", count);
+}
+
+// Two alternatives of which every member refers to the whole: naive comparison is breadth^depth.
+std::string references_to_itself(int breadth) {
+  std::string properties;
+  std::string required;
+  for (int i = 0; i < breadth; ++i) {
+    properties += fmt::format(R"({}"p{}":{{"$ref":"#/$defs/n"}})", i > 0 ? "," : "", i);
+    required += fmt::format(R"({}"p{}")", i > 0 ? "," : "", i);
+  }
+  return R"({"oneOf":[{"$ref":"#/$defs/n"},{"$ref":"#/$defs/m"}],"$defs":{"n":{"type":"object","properties":{)" +
+         properties + R"(},"required":[)" + required + R"(]},"m":{"type":"object","properties":{)" +
+         properties + R"(},"required":[)" + required + "]}}}";
+}
+
+JsonValue json(const std::string& text) {
+  auto value = parse_json(text);
+  EXPECT_TRUE(value.ok()) << text.substr(0, 200);
+  return value ? *value : JsonValue();
+}
+
+std::string refusal(const std::string& schema) {
+  Budget budget;
+  const auto grammar = json_schema_form(AnswerStart::plain, json(schema), budget);
+  return grammar ? "" : grammar.error().text;
+}
+
+// `count` times what `part` makes of a number, between commas.
+std::string list(int count, const std::function<std::string(int)>& part) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += (i > 0 ? "," : "") + part(i);
+  return text;
+}
+
+TEST(SchemaLimits, ALongChainOfReferencesIsNoDeepRecursion) {
+  EXPECT_EQ(refusal(chain_of_references(5000)), "");
+}
+
+TEST(SchemaLimits, SchemasAreCounted) {
+  const std::string text = refusal(R"({"properties":{)" +
+                                   list(50'001, [](int i) { return fmt::format(R"("{}":{{}})", i); }) + "}}");
+  EXPECT_NE(text.find("at most"), std::string::npos) << text;
+}
+
+TEST(SchemaLimits, BytesAreCounted) {
+  const std::string text = refusal(R"({"const":")" + std::string(600'000, 'x') + "\"}");
+  EXPECT_NE(text.find("600012 bytes of JSON"), std::string::npos) << text;
+  EXPECT_NE(text.find("at most 524288"), std::string::npos) << text;
+}
+
+TEST(SchemaLimits, PairsOfAlternativesAreComparedOnce) {
+  Budget budget;
+  const auto grammar = json_schema_form(AnswerStart::plain, json(references_to_itself(10)), budget);
+  ASSERT_FALSE(grammar.ok());
+  EXPECT_NE(grammar.error().text.find("'oneOf'"), std::string::npos) << grammar.error().text;
+  EXPECT_LT(budget.used(Budget::Item::work), 10'000u);
+}
+
+TEST(SchemaLimits, ComparedPairsAreCounted) {
+  const std::string members =
+      list(200, [](int i) { return fmt::format(R"("p{}":{{"type":"integer"}})", i); });
+  const std::string required = list(200, [](int i) { return fmt::format(R"("p{}")", i); });
+  const std::string text = refusal(R"({"oneOf":[)" +
+                                   list(12,
+                                        [&](int) {
+                                          return R"({"type":"object","properties":{)" + members +
+                                                 R"(},"required":[)" + required + "]}";
+                                        }) +
+                                   "]}");
+  EXPECT_NE(text.find("'oneOf'"), std::string::npos) << text;
+}
+
+TEST(SchemaLimits, RequiredNamesAreFoundByIndex) {
+  const std::string members = list(8000, [](int i) { return fmt::format(R"("p{}":{{"type":"null"}})", i); });
+  const std::string required = list(8000, [](int i) { return fmt::format(R"("p{}")", 7999 - i); });
+  Budget budget;
+  const auto grammar = json_schema_form(
+      AnswerStart::plain,
+      json(R"({"type":"object","properties":{)" + members + R"(},"required":[)" + required + "]}"), budget);
+  EXPECT_TRUE(grammar.ok()) << grammar.error().text;
+  EXPECT_LT(budget.used(Budget::Item::work), 200'000u);
+}
+
+TEST(SchemaLimits, OptionalPropertiesInARowAreCounted) {
+  const auto schema = [](int count) {
+    return R"({"properties":{)" +
+           list(count, [](int i) { return fmt::format(R"("p{}":{{"type":"null"}})", i); }) + "}}";
+  };
+  EXPECT_EQ(refusal(schema(1000)), "");
+  const std::string text = refusal(schema(1001));
+  EXPECT_NE(text.find("1001 optional ones in a row; at most 1000"), std::string::npos) << text;
+}
+
+TEST(SchemaLimits, AlternativesAreCounted) {
+  const std::string text = refusal(
+      R"({"anyOf":[)" +
+      list(3000, [](int i) { return fmt::format(R"({{"type":"string","maxLength":{}}})", i % 50 + 1); }) +
+      "]}");
+  EXPECT_NE(text.find("3000 alternatives"), std::string::npos) << text;
+}
+
+TEST(SchemaLimits, StatesOfPatternsAreCounted) {
+  // Whether the 20th character from the end is an a takes a state for each history of 20.
+  const std::string text = refusal(R"({"type":"string","pattern":"a.{20}$"})");
+  EXPECT_NE(text.find("'pattern' at '#'"), std::string::npos) << text;
+  EXPECT_NE(text.find("at most 16384"), std::string::npos) << text;
+  const std::string nested = refusal(R"({"type":"string","pattern":"((a{99}){99}){99}"})");
+  EXPECT_NE(nested.find("at most 16384"), std::string::npos) << nested;
+  const std::string deep =
+      refusal(R"({"type":"string","pattern":")" + std::string(40, '(') + std::string(40, ')') + "\"}");
+  EXPECT_NE(deep.find("more than 32 groups"), std::string::npos) << deep;
+}
+
+TEST(SchemaLimits, RemaindersAreCounted) {
+  const std::string text = refusal(R"({"type":"integer","multipleOf":999999999989})");
+  EXPECT_NE(text.find("'multipleOf' at '#'"), std::string::npos) << text;
+}
+
+// Each level of arrays doubles the ways in which the brackets so far can be read.
+std::string doubling(int levels) {
+  std::string definitions;
+  for (int i = 0; i < levels; ++i) {
+    const std::string inner = fmt::format(R"({{"$ref":"#/$defs/l{}"}})", i + 1);
+    const auto array = [&](int items) {
+      return fmt::format(R"({{"type":"array","prefixItems":[{}],"items":{{"const":{}}}}})", inner, items);
+    };
+    definitions += fmt::format(R"("l{}":{{"anyOf":[{},{}]}},)", i, array(1), array(2));
+  }
+  return R"({"$ref":"#/$defs/l0","$defs":{)" + definitions +
+         fmt::format(R"("l{}":{{"type":"null"}}}}}})", levels);
+}
+
+TEST(SchemaLimits, ReadingsAreCounted) {
+  const std::string text = refusal(doubling(16));
+  EXPECT_NE(text.find("in more than 1024 ways at once"), std::string::npos) << text;
+}
+
+TEST(Automaton, WhatIsLeftOutOfAWideReadingNeverLeadsAstray) {
+  // The schema's check would refuse it; its grammar by itself has to be walked all the same.
+  const auto grammar = std::make_shared<Grammar>();
+  Rule level = grammar->rule(grammar->text("x", grammar->end()));
+  for (int i = 0; i < 14; ++i) {
+    const Place one = grammar->text("[", grammar->call(level, grammar->text("]", grammar->end())));
+    const Place other = grammar->text("[", grammar->call(level, grammar->text(")", grammar->end())));
+    level = grammar->rule(grammar->branch(one, other));
+  }
+  ASSERT_TRUE(grammar->finish(level).ok());
+  Automaton automaton(grammar);
+  Automaton::State state = automaton.start();
+  for (const char byte : std::string(14, '[') + "x") {
+    state = automaton.step(state, static_cast<uint8_t>(byte));
+    ASSERT_NE(state, Automaton::kDead);
+  }
+  EXPECT_TRUE(automaton.narrowed());
+  for (int i = 0; i < 14; ++i) {
+    const Automaton::State square = automaton.step(state, ']');
+    const Automaton::State round = automaton.step(state, ')');
+    ASSERT_TRUE(square != Automaton::kDead || round != Automaton::kDead) << i;
+    state = square != Automaton::kDead ? square : round;
+  }
+  EXPECT_TRUE(automaton.accepting(state));
+}
+
+}  // namespace
+}  // namespace fulmar::testing
