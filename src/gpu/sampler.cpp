@@ -93,8 +93,9 @@ SampleJob job_of(const SampleRow& row, Lists& lists) {
   job.min_p = params.min_p;
   // Which of them holds: as in sample_row.
   const bool cold = params.temperature < kSmallestTemperature;
-  const bool noisy = params.noise != NoiseKind::none && !cold;
-  job.greedy = (params.noise != NoiseKind::none ? cold : params.greedy()) ? 1 : 0;
+  const bool noisy = params.noise != NoiseKind::none && !cold && row.given < 0;
+  job.given = row.given;
+  job.greedy = row.given >= 0 || (params.noise != NoiseKind::none ? cold : params.greedy()) ? 1 : 0;
   job.noise = noisy ? static_cast<int32_t>(params.noise) : 0;
   job.noise_scale = params.noise_scale;
   const bool later = params.temperature_last && !noisy;

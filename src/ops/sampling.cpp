@@ -292,16 +292,18 @@ SampledToken draw_token(std::span<float> logits, const SampleRow& row) {
   adjust(logits, row);
   const float top = maximum(logits);
   SampledToken sampled;
+  const bool given = row.given >= 0;
+  if (given) sampled.token = row.given;
   if (top == kDropped) return sampled;
 
   const bool cold = params.temperature < kSmallestTemperature;
-  const bool noisy = params.noise != NoiseKind::none && !cold;
-  const bool greedy = params.noise != NoiseKind::none ? cold : params.greedy();
+  const bool noisy = params.noise != NoiseKind::none && !cold && !given;
+  const bool greedy = given || (params.noise != NoiseKind::none ? cold : params.greedy());
   const float temperature = cold || (params.temperature_last && !noisy) ? 1.0f : params.temperature;
   const float inverse_temperature = 1.0f / temperature;
   const bool logprobs = params.top_logprobs >= 0;
 
-  if (greedy) sampled.token = first_equal(logits, top);
+  if (greedy && !given) sampled.token = first_equal(logits, top);
   if (noisy) sampled.token = draw_noisy(logits, inverse_temperature, row);
   if ((greedy || noisy) && !logprobs) return sampled;
 
