@@ -1,18 +1,20 @@
 #include "gpu/device.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <set>
 
 #include "gpu/full_device.h"
+#include "ops/device.h"
 
 namespace fulmar::gpu {
 
 void device_failed(cudaError_t error, const char* call, const char* file, int line) {
-  std::fprintf(stderr, "GPU failure: %s (%s)\n  in %s\n  at %s:%d\n", cudaGetErrorString(error),
-               cudaGetErrorName(error), call, file, line);
-  std::abort();
+  throw DeviceFailure(std::string("GPU failure: ") + cudaGetErrorString(error) + " (" +
+                      cudaGetErrorName(error) + ") in " + call + " at " + file + ":" + std::to_string(line));
+}
+
+void ignore_failure(cudaError_t error) {
+  if (error != cudaSuccess) cudaGetLastError();
 }
 
 Error refused(cudaError_t error, const char* call) {
@@ -34,7 +36,7 @@ Result<Buffer> allocate_device(size_t bytes) {
                                           " are free"};
   }
   FULMAR_GPU(error);
-  return Buffer(data, bytes, [](void* owned) { FULMAR_GPU(cudaFree(owned)); });
+  return Buffer(data, bytes, [](void* owned) { ignore_failure(cudaFree(owned)); });
 }
 
 Result<Buffer> allocate_pinned(size_t bytes) {
@@ -46,7 +48,7 @@ Result<Buffer> allocate_pinned(size_t bytes) {
     return Error{ErrorKind::resource, "cannot allocate " + std::to_string(bytes) + " bytes of pinned memory"};
   }
   FULMAR_GPU(error);
-  return Buffer(data, bytes, [](void* owned) { FULMAR_GPU(cudaFreeHost(owned)); });
+  return Buffer(data, bytes, [](void* owned) { ignore_failure(cudaFreeHost(owned)); });
 }
 
 void allow_shared(const void* kernel, size_t bytes) {

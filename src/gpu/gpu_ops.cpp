@@ -44,15 +44,15 @@ Result<gpu::DeviceFacts> facts_of(int index) {
 }  // namespace
 
 GpuOps::~GpuOps() {
-  synchronise();
+  if (queue_.stream != nullptr) gpu::ignore_failure(cudaStreamSynchronize(queue_.stream));
   for (const InputStage& stage : input_stages_) {
-    if (stage.free != nullptr) FULMAR_GPU(cudaEventDestroy(stage.free));
+    if (stage.free != nullptr) gpu::ignore_failure(cudaEventDestroy(stage.free));
   }
   for (const cudaEvent_t event : {fork_, join_[0], join_[1]}) {
-    if (event != nullptr) FULMAR_GPU(cudaEventDestroy(event));
+    if (event != nullptr) gpu::ignore_failure(cudaEventDestroy(event));
   }
   for (const Queue& queue : {queue_, side_[0], side_[1]}) {
-    if (queue.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue.stream));
+    if (queue.stream != nullptr) gpu::ignore_failure(cudaStreamDestroy(queue.stream));
   }
 }
 
