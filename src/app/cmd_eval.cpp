@@ -32,11 +32,12 @@ Result<std::string> read_text(const std::string& path) {
   return std::string{std::istreambuf_iterator<char>(file), {}};
 }
 
-// Log-probabilities of all tokens of a text but the first.
+// Log-probabilities of all tokens of a text but the first, which has none.
 Result<std::vector<TokenRecord>> score(Engine& engine, std::vector<int32_t> tokens) {
   Ask ask{.request_id = "score", .prompt = std::move(tokens), .score_prompt = true};
   ask.sampling.top_logprobs = 1;
   FULMAR_ASSIGN(Event last, run_row(engine, std::move(ask), [](const std::string&) {}));
+  if (!last.prompt_scores.empty()) last.prompt_scores.erase(last.prompt_scores.begin());
   return std::move(last.prompt_scores);
 }
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -17,12 +18,16 @@
 #include "app/model_admin.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
+#include "base/exit_codes.h"
 #include "base/log.h"
 #include "server/server.h"
 
 namespace fulmar {
 
 namespace {
+
+// How long engines on a failed device have for their ends.
+constexpr std::chrono::seconds kLastSeconds{10};
 
 struct ServeFlags {
   ModelFlags model;
@@ -106,6 +111,14 @@ void greet(const Server& server, const ServedModelPtr& model, const ServerOption
   std::fflush(stdout);
 }
 
+// Ends the process soon, whatever else hangs: a driver may, once its device is lost.
+void end_anyway(int code) {
+  std::thread([code] {
+    std::this_thread::sleep_for(kLastSeconds);
+    std::_Exit(code);
+  }).detach();
+}
+
 // Null without a directory.
 Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Server& server,
                                             const ServedModelPtr& model) {
@@ -139,18 +152,25 @@ Result<int> serve(ServeFlags flags) {
           fmt::format("--enable-dynamic-loading: --model is '{}'; wanted a folder", flags.model.model)};
     }
   }
-  LocalAdmin admin(models, flags.model, flags.engine, flags.admin);
+  const auto device_failed = std::make_shared<std::atomic<bool>>(false);
+  flags.engine.on_device_failure = [device_failed](const std::string&) {
+    *device_failed = true;
+    ::kill(::getpid(), SIGTERM);  // taken by the thread that waits for signals
+  };
+  // First: it fails faster than a model loads.
+  FULMAR_ASSIGN(const auto sessions, SessionLadders::open(flags.engine.sessions));
+  auto admin = std::make_unique<LocalAdmin>(models, *sessions, flags.model, flags.engine, flags.admin);
   if (!flags.no_model && !flags.dynamic_loading) {
-    FULMAR_ASSIGN(auto served, ServedEngine::open(flags.model, flags.engine));
-    admin.adopt(std::move(served));
+    FULMAR_ASSIGN(auto served, ServedEngine::open(flags.model, flags.engine, *sessions));
+    admin->adopt(std::move(served));
   }
   flags.server.prefill_chunk = flags.engine.prefill_chunk;
   flags.server.grace = std::chrono::milliseconds(static_cast<int64_t>(flags.grace_seconds * 1000));
   flags.server.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
-  FULMAR_ASSIGN(const auto server, Server::start(flags.server, models, &admin));
+  FULMAR_ASSIGN(auto server, Server::start(flags.server, models, admin.get()));
   greet(*server, models.find({}, false), flags.server);
 
-  FULMAR_ASSIGN(const auto heartbeat, announce(flags, *server, models.find({}, false)));
+  FULMAR_ASSIGN(auto heartbeat, announce(flags, *server, models.find({}, false)));
 
   int signal = 0;
   sigwait(&ending, &signal);
@@ -164,7 +184,14 @@ Result<int> serve(ServeFlags flags) {
   impatient.detach();
   const bool all_finished = server->stop();
   spdlog::info("stopped {}", all_finished ? "all requests finished" : "some requests were cut short");
-  return 0;
+  heartbeat.reset();
+  server.reset();
+  if (*device_failed) end_anyway(kDeviceErrorExit);
+  admin.reset();  // engines hand their sessions to the ladders, and those to the store
+  if (*device_failed) return kDeviceErrorExit;
+  if (sessions->lost() == 0) return 0;
+  spdlog::error("stopped turns or erasures that no store has: {}", sessions->lost());
+  return kTurnsLostExit;
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
-// What the program's exit code says: 0 fine, 1 our fault, 2 usage, 3 file, 4 resources.
+// What the program's exit code says: 0 fine, 1 our fault, 2 usage, 3 file, 4 resources, 5 a device that
+// failed (base/exit_codes.h), 6 answered turns that no store has.
 #pragma once
 
 #include "base/result.h"
 
 namespace fulmar {
+
+// A server has ended, and turns that it had answered are in no store.
+inline constexpr int kTurnsLostExit = 6;
 
 int exit_code_of(ErrorKind kind);
 // One line on stderr, "fulmar: <text>"; returns the code to exit with.

@@ -6,10 +6,11 @@ namespace fulmar {
 
 Result<std::unique_ptr<LocalServer>> LocalServer::start(LoadedModel model, ServeEngineFlags flags) {
   if (!model.tokenizer) model.tokenizer = std::make_unique<StandInTokenizer>(model.model->config().vocab);
-  flags.session_db = "none";
-  flags.state_store.clear();
+  flags.sessions.session_db = "none";
+  flags.sessions.state_store.clear();
   auto local = std::unique_ptr<LocalServer>(new LocalServer);
-  FULMAR_ASSIGN(local->served_, ServedEngine::make(std::move(model), flags));
+  FULMAR_ASSIGN(local->sessions_, SessionLadders::open(flags.sessions));
+  FULMAR_ASSIGN(local->served_, ServedEngine::make(std::move(model), flags, *local->sessions_));
   local->models_.add(local->served_->model());
   ServerOptions options;
   options.port = 0;

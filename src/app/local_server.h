@@ -23,6 +23,7 @@ class LocalServer {
  private:
   LocalServer() = default;
 
+  std::unique_ptr<SessionLadders> sessions_;
   std::shared_ptr<ServedEngine> served_;
   ModelRegistry models_;
   std::unique_ptr<Server> server_;

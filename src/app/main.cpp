@@ -5,7 +5,9 @@
 
 #include "app/commands.h"
 #include "app/version_text.h"
+#include "base/exit_codes.h"
 #include "base/log.h"
+#include "ops/device.h"
 
 int main(int argc, char** argv) {
   using namespace fulmar;
@@ -17,7 +19,7 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::simple);
   app.footer(
       "Each command has its own --help with examples. Exit codes: 0 fine, 1 internal, 2 usage, 3 file, 4 "
-      "resources.");
+      "resources, 5 the device failed, 6 answered turns could not be stored.");
   std::string log_level;
   app.add_option("--log", log_level, "debug, info, warn, error or off (default info; also FULMAR_LOG)");
 
@@ -33,5 +35,10 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
   set_up_log(log_level);
-  return chosen();
+  try {
+    return chosen();
+  } catch (const DeviceFailure& failure) {
+    std::fprintf(stderr, "fulmar: %s\n", failure.what());
+    return kDeviceErrorExit;
+  }
 }

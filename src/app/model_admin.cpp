@@ -29,6 +29,16 @@ bool is_model_file(const fs::path& path) {
          !path.stem().string().ends_with(".state");
 }
 
+// What a client may know of a file that does not load: not what stands in it, since whoever may name a file
+// need not be allowed to read it.
+Error for_clients(const Error& error, const ModelLoad& load) {
+  if (error.kind != ErrorKind::corrupt && error.kind != ErrorKind::invalid) return error;
+  const std::string with =
+      load.vocabulary.empty() ? "" : fmt::format(" with vocabulary '{}'", load.vocabulary);
+  return {error.kind,
+          fmt::format("'{}'{} cannot be loaded as a model; the server's log says why", load.path, with)};
+}
+
 }  // namespace
 
 Result<fs::path> confined_path(const fs::path& root, const std::string& name) {
@@ -58,8 +68,10 @@ Status check_precision(const std::string& name) {
                fmt::format("model_strategy is '{}'; wanted one of '', 'None', 'fp16', 'bf16'", name)};
 }
 
-LocalAdmin::LocalAdmin(ModelRegistry& models, ModelFlags model, ServeEngineFlags engine, AdminOptions options)
+LocalAdmin::LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFlags model,
+                       ServeEngineFlags engine, AdminOptions options)
     : models_(models),
+      sessions_(sessions),
       model_flags_(std::move(model)),
       engine_flags_(std::move(engine)),
       options_(std::move(options)),
@@ -131,7 +143,12 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load) {
     flags.vocab = vocabulary.string();
   }
   const ServeAs as{load.name, load.default_temperature, load.default_top_p, load.end_text};
-  FULMAR_ASSIGN(auto served, ServedEngine::open(flags, engine_flags_, as));
+  auto opened = ServedEngine::open(flags, engine_flags_, sessions_, as);
+  if (!opened.ok()) {
+    spdlog::warn("model not loaded: {}", opened.error().text);
+    return for_clients(opened.error(), load);
+  }
+  auto served = std::move(*opened);
   const std::string id = served->model()->id;
   const std::vector<TunedState> facts = models_.states(id);
   const auto old = std::find_if(loaded_.begin(), loaded_.end(),

@@ -32,8 +32,10 @@ Status check_precision(const std::string& name);
 
 class LocalAdmin : public ModelAdmin {
  public:
-  // The registry must outlive it. `model` and `engine` hold for every model but for its file and vocabulary.
-  LocalAdmin(ModelRegistry& models, ModelFlags model, ServeEngineFlags engine, AdminOptions options);
+  // Registry and ladders must outlive it. `model` and `engine` hold for every model but for its file and
+  // vocabulary.
+  LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFlags model, ServeEngineFlags engine,
+             AdminOptions options);
   // Waits for the job that runs; those that wait are dropped.
   ~LocalAdmin() override;
 
@@ -72,6 +74,7 @@ class LocalAdmin : public ModelAdmin {
   void bury();
 
   ModelRegistry& models_;
+  SessionLadders& sessions_;
   const ModelFlags model_flags_;
   const ServeEngineFlags engine_flags_;
   const AdminOptions options_;

@@ -71,7 +71,7 @@ Result<fs::path> find_model(const std::string& name) {
   std::error_code error;
   if (fs::is_regular_file(name, error)) return fs::path(name);
   if (fs::is_directory(name, error)) {
-    return Error{ErrorKind::invalid, fmt::format("'{}' is a folder; wanted a model file", name)};
+    return Error{ErrorKind::not_found, fmt::format("'{}' is a folder; wanted a model file", name)};
   }
   for (const fs::path& base : {fs::path(name), vocabulary_folder() / "models" / name}) {
     for (const char* ending : {"", ".pth", ".safetensors", ".st"}) {

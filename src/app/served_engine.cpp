@@ -11,8 +11,6 @@
 #include <thread>
 
 #include "base/log.h"
-#include "cache/redis_store.h"
-#include "cache/sqlite_store.h"
 #include "ops/device.h"
 #include "text/think_mode.h"
 
@@ -55,7 +53,13 @@ std::function<DeviceMemory()> memory_of(const Ops& ops) {
   for (const GpuInfo& gpu : list_gpus()) {
     if (device != fmt::format("cuda:{}", gpu.index)) continue;
     return [&ops, device, total = gpu.memory_total] {
-      return DeviceMemory{device, static_cast<int64_t>(total), static_cast<int64_t>(ops.memory_free())};
+      DeviceMemory memory{device, static_cast<int64_t>(total), 0};
+      try {
+        memory.free = static_cast<int64_t>(ops.memory_free());
+      } catch (const DeviceFailure&) {
+        memory.free = 0;  // a lost device has nothing to give
+      }
+      return memory;
     };
   }
   return nullptr;
@@ -67,28 +71,6 @@ int64_t file_time(const std::filesystem::path& path) {
   if (error) return 0;
   const auto system = std::chrono::file_clock::to_sys(written);
   return std::chrono::duration_cast<std::chrono::seconds>(system.time_since_epoch()).count();
-}
-
-std::unique_ptr<SessionStore> open_redis(const RedisAddress& address, double ttl_days) {
-  if (const Status status = check_redis(address); !status.ok()) {
-    spdlog::error("{}; sessions live in memory until it answers", status.error().text);
-  }
-  return redis_store(
-      {.address = address, .time_to_live = std::chrono::milliseconds(std::llround(ttl_days * 86'400'000))});
-}
-
-// Trouble with a store is no reason not to serve; a URL that means nothing is.
-Result<std::unique_ptr<SessionStore>> open_store(const ServeEngineFlags& flags) {
-  if (!flags.state_store.empty()) {
-    FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.state_store));
-    return open_redis(address, flags.state_ttl_days);
-  }
-  const std::string& path = flags.session_db;
-  if (path.empty() || path == "none") return std::unique_ptr<SessionStore>();
-  auto store = open_sqlite_store(path);
-  if (store.ok()) return std::move(*store);
-  spdlog::error("{}; sessions live in memory only", store.error().text);
-  return std::unique_ptr<SessionStore>();
 }
 
 }  // namespace
@@ -106,24 +88,36 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--max-queue,--max-queue-size,--max_queue_size", flags.max_queue, "requests that may wait")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--max-waiting-rows", flags.max_waiting_rows,
+                 "rows that may wait over all requests; more are answered with 503")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max-waiting-mib", flags.max_waiting_mib, "memory that waiting rows may take")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--max-prompt-tokens", flags.max_prompt_tokens,
+                 "longer prompts of a row are refused; 0 takes any")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--l1-capacity", flags.device_sessions, "sessions kept on the device")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--l2-capacity", flags.host_sessions, "sessions kept in host memory")
+  app.add_option("--l2-capacity", flags.sessions.host_sessions, "sessions kept in host memory")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--state-db-path", flags.session_db,
+  app.add_option("--state-db-path", flags.sessions.session_db,
                  "SQLite file that sessions survive in; 'none' for memory only")
+      ->each([&flags](const std::string&) { flags.sessions.session_db_asked_for = true; })
       ->capture_default_str();
   app.add_option(
-         "--state-store", flags.state_store,
+         "--state-store", flags.sessions.state_store,
          "redis[s]://[[user]:password@]host[:port][/database] that workers share, in place of the file")
       ->envname("FULMAR_STATE_STORE");
-  app.add_option("--state-ttl-days", flags.state_ttl_days,
+  app.add_option("--state-ttl-days", flags.sessions.state_ttl_days,
                  "how long a shared session lives after its last turn; 0 for ever")
       ->check(CLI::Range(0.0, 36500.0))
       ->capture_default_str();
-  app.add_option("--state-flush-seconds", flags.flush_seconds,
+  app.add_option("--state-flush-seconds", flags.sessions.flush_seconds,
                  "a committed turn is on disk at most this much later")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
@@ -145,34 +139,28 @@ int64_t wanted_rows(int64_t slots, const std::string& device) {
 }
 
 Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
-                                                         const ServeEngineFlags& flags, const ServeAs& as) {
-  FULMAR_ASSIGN(auto store, open_store(flags));  // first: it fails faster than a model loads
+                                                         const ServeEngineFlags& flags,
+                                                         SessionLadders& sessions, const ServeAs& as) {
   ModelFlags sized = model;
   sized.max_wanted = wanted_rows(flags.slots, model.device);
   sized.slots = std::max<int64_t>(flags.slots, 1) + flags.device_sessions + flags.prefix_slots;
   FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
-  return assemble(std::move(loaded), std::move(store), flags, as);
+  return make(std::move(loaded), flags, sessions, as);
 }
 
 Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, const ServeEngineFlags& flags,
-                                                         const ServeAs& as) {
-  FULMAR_ASSIGN(auto store, open_store(flags));
-  return assemble(std::move(model), std::move(store), flags, as);
-}
-
-Result<std::shared_ptr<ServedEngine>> ServedEngine::assemble(LoadedModel model,
-                                                             std::unique_ptr<SessionStore> store,
-                                                             const ServeEngineFlags& flags,
-                                                             const ServeAs& as) {
+                                                         SessionLadders& sessions, const ServeAs& as) {
   auto served = std::make_shared<ServedEngine>();
   served->loaded_ = std::move(model);
   const LoadedModel& loaded = served->loaded_;
   const StateLayout layout = loaded.model->state_layout();
 
-  EngineOptions options{.max_queue = flags.max_queue};
+  EngineOptions options{.max_queue = flags.max_queue,
+                        .max_waiting_rows = flags.max_waiting_rows,
+                        .max_waiting_bytes = flags.max_waiting_mib << 20,
+                        .max_prompt_tokens = flags.max_prompt_tokens};
   options.device_sessions = flags.device_sessions;
-  options.sessions.host_capacity = flags.host_sessions;
-  options.sessions.flush_after = std::chrono::milliseconds(std::llround(flags.flush_seconds * 1000));
+  options.on_device_failure = flags.on_device_failure;
   options.prefix_slots = flags.prefix_slots;
   options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
   const int64_t others = flags.device_sessions + flags.prefix_slots;
@@ -182,8 +170,8 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::assemble(LoadedModel model,
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
                layout.slot_bytes() >> 10, options.slots, options.prefill_chunk);
-  FULMAR_ASSIGN(served->engine_,
-                Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options, std::move(store)));
+  FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options,
+                                               sessions.of(loaded.model->fingerprint())));
 
   auto facts = std::make_shared<ServedModel>();
   facts->path = loaded.path.string();

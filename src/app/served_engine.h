@@ -2,11 +2,13 @@
 // has gone.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "app/model_source.h"
+#include "app/session_ladders.h"
 #include "engine/engine.h"
 #include "server/served_model.h"
 
@@ -20,16 +22,18 @@ struct ServeEngineFlags {
   int64_t slots = 0;          // 0: chosen from the memory that is free
   int64_t prefill_chunk = 0;  // 0: by device
   int64_t max_queue = 1000;
+  int64_t max_waiting_rows = 65536;
+  int64_t max_waiting_mib = 256;
+  int64_t max_prompt_tokens = 0;  // of a row; 0: any number
   int64_t device_sessions = 16;
-  int64_t host_sessions = 32;
-  std::string session_db = "rwkv_sessions.db";
-  std::string state_store;     // URL of a store that workers share, in place of the file
-  double state_ttl_days = 30;  // in the shared store, since a session's last turn; 0: for ever
-  double flush_seconds = 2;
+  SessionFlags sessions;
   int64_t prefix_slots = 16;
   int64_t prefix_host_mib = 512;
   std::string think_template = "auto";  // auto, g1, none
   std::string eos_id;                   // empty: the vocabulary's own; "none"; a number
+
+  // Called on an engine's thread when its device has failed; that engine will run nothing any more.
+  std::function<void(const std::string& what)> on_device_failure;
 };
 
 // What a model is called, and what it does where a request says nothing.
@@ -49,11 +53,11 @@ int64_t wanted_rows(int64_t slots, const std::string& device);
 class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
  public:
   static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags,
-                                                    const ServeAs& as = {});
+                                                    SessionLadders& sessions, const ServeAs& as = {});
 
   // As open, with a model that is loaded already, for at least flags.slots wanted rows, and has a tokenizer.
   static Result<std::shared_ptr<ServedEngine>> make(LoadedModel loaded, const ServeEngineFlags& flags,
-                                                    const ServeAs& as = {});
+                                                    SessionLadders& sessions, const ServeAs& as = {});
 
   // Shares ownership with this.
   ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
@@ -61,10 +65,6 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   size_t memory_free() const { return loaded_.ops->memory_free(); }  // on its device, bytes
 
  private:
-  static Result<std::shared_ptr<ServedEngine>> assemble(LoadedModel loaded,
-                                                        std::unique_ptr<SessionStore> store,
-                                                        const ServeEngineFlags& flags, const ServeAs& as);
-
   LoadedModel loaded_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<ServedModel> served_;

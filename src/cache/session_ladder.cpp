@@ -5,12 +5,37 @@
 
 #include "base/log.h"
 #include "base/unix_time.h"
+#include "cache/session_shelf.h"
 
 namespace fulmar {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kReadTries = 8;
+
+Error in_use(const std::string& session) {
+  return {ErrorKind::conflict, "session '" + session + "' is in use by a running request"};
+}
+
+// Keeps an eye on something that others own. What they have let go of is forgotten before the list would
+// grow.
+template <class T>
+void watch(std::vector<std::weak_ptr<T>>& list, const std::shared_ptr<T>& one) {
+  if (list.size() == list.capacity()) {
+    std::erase_if(list, [](const std::weak_ptr<T>& other) { return other.expired(); });
+  }
+  list.push_back(one);
+}
+
+template <class T>
+void mark_erased(const std::vector<std::weak_ptr<T>>& list, const SessionRange& range) {
+  for (const std::weak_ptr<T>& watched : list) {
+    const auto one = watched.lock();
+    if (one && range.covers(one->id)) one->erased = true;
+  }
+}
 
 }  // namespace
 
@@ -19,18 +44,202 @@ Error overtaken(const std::string& session) {
           "session '" + session + "' has gone on elsewhere since this turn began; send the turn again"};
 }
 
-SessionLadder::SessionLadder(Ops& ops, State state, std::vector<int64_t> device_slots,
-                             std::string fingerprint, std::unique_ptr<SessionStore> store,
-                             const LadderOptions& options)
-    : ops_(ops),
-      state_(state),
-      free_slots_(std::move(device_slots)),
-      fingerprint_(std::move(fingerprint)),
-      options_(options) {
-  if (store) courier_ = std::make_unique<StoreCourier>(std::move(store), fingerprint_);
+SessionLadder::SessionLadder(std::string fingerprint, std::unique_ptr<SessionStore> store,
+                             LadderOptions options)
+    : fingerprint_(std::move(fingerprint)), options_(std::move(options)) {
+  if (!store) return;
+  courier_ = std::make_unique<StoreCourier>(std::move(store), fingerprint_);
+  courier_->on_news([this] {
+    Lock lock(mutex_);
+    wake_all();
+  });
 }
 
-SessionLadder::~SessionLadder() { flush(); }
+SessionLadder::~SessionLadder() {
+  if (!courier_) return;
+  for (auto& [id, entry] : entries_) {
+    if (entry.dirty) send(id, entry);
+  }
+  const int64_t lost = lost_ + courier_->close();
+  if (lost == 0) return;
+  spdlog::error("session store: {} turns or erasures could not be stored and are lost", lost);
+  if (options_.on_lost) options_.on_lost(lost);
+}
+
+// ---- claims
+
+SessionClaimPtr SessionLadder::claim(const std::string& id) {
+  Lock lock(mutex_);
+  SessionClaimPtr& held = held_[id];
+  if (held) return nullptr;
+  held = std::make_shared<SessionClaim>();
+  held->id = id;
+  watch(claims_, held);
+  return held;
+}
+
+void SessionLadder::release(SessionClaimPtr claim) {
+  if (!claim) return;
+  Lock lock(mutex_);
+  const auto found = held_.find(claim->id);
+  if (found == held_.end() || found->second != claim) return;  // the session was erased
+  held_.erase(found);
+  wake_all();
+}
+
+Result<SessionClaimPtr> SessionLadder::reclaim(const SessionClaim& before, int64_t turn) {
+  if (before.erased) return SessionClaimPtr();
+  SessionClaimPtr held = claim(before.id);
+  if (!held) return in_use(before.id);
+  const auto newest = newest_turn(before.id);
+  if (newest.ok() && *newest == turn) return held;
+  release(std::move(held));
+  if (!newest.ok()) return newest.error();
+  return Error{ErrorKind::conflict, "session '" + before.id +
+                                        "' has gone on since this turn was paused: its turns are " +
+                                        std::to_string(*newest) + ", they were " + std::to_string(turn)};
+}
+
+// ---- any thread
+
+// Blocks on the store where memory cannot tell.
+Result<int64_t> SessionLadder::newest_turn(const std::string& id) {
+  int64_t known = 0;
+  {
+    Lock lock(mutex_);
+    const Entry* entry = find(id);
+    if (entry != nullptr) known = entry->turn;
+    if (!courier_ || (entry != nullptr && !courier_->shared())) return known;
+  }
+  FULMAR_ASSIGN(const int64_t stored, courier_->newest_turn(id));
+  return std::max(known, stored);
+}
+
+Result<TurnTicket> SessionLadder::import(const std::string& id, std::vector<std::byte> payload,
+                                         const StateLayout& layout, int64_t tokens) {
+  SessionClaimPtr held = claim(id);
+  if (!held) return in_use(id);
+  const auto newest = newest_turn(id);
+  TurnTicket ticket;
+  if (newest.ok()) {
+    auto blob = std::make_shared<StateBlob>();
+    *blob = {.fingerprint = fingerprint_,
+             .layout = layout,
+             .tokens = tokens,
+             .turn = *newest + 1,
+             .payload = std::move(payload)};
+    Lock lock(mutex_);
+    if (!held->erased) ticket = keep(id, place_on_host(id, std::move(blob)));
+    trim_host();
+  }
+  release(std::move(held));
+  if (!newest.ok()) return newest.error();
+  return ticket;
+}
+
+Result<std::shared_ptr<const StateBlob>> SessionLadder::read(const std::string& id) {
+  std::shared_ptr<const StateBlob> ours;
+  for (int i = 0; i < kReadTries && !ours; i++) {  // it may move on between question and answer
+    auto wanted = std::make_shared<SessionLookup>();
+    wanted->id = id;
+    {
+      Lock lock(mutex_);
+      const Entry* entry = find(id);
+      if (entry == nullptr) break;
+      ours = entry->host;
+      if (ours) break;
+      entry->shelf->wanted_.push_back(wanted);
+      if (entry->shelf->news_) entry->shelf->news_();
+    }
+    wanted->done.wait(false);
+    ours = wanted->state;
+  }
+  if (!courier_ || (ours && !courier_->shared())) return ours;
+  auto stored = courier_->load(id);
+  if (!ours) return stored;
+  const bool newer = stored.ok() && *stored && (*stored)->turn > ours->turn;
+  return newer ? std::move(*stored) : ours;
+}
+
+int64_t SessionLadder::erase(const SessionRange& range) {
+  int64_t stored_only = 0;
+  if (courier_) {
+    const auto stored = courier_->list();
+    if (!stored.ok()) spdlog::error("{}", stored.error().text);
+    Lock lock(mutex_);
+    for (size_t i = 0; stored.ok() && i < stored->size(); i++) {
+      const std::string& id = (*stored)[i].id;
+      if (range.covers(id) && !entries_.contains(id)) stored_only++;
+    }
+  }
+  Lock lock(mutex_);
+  const int64_t gone = forget(range);
+  const TurnTicket ticket = courier_ ? courier_->erase(range) : nullptr;
+  lock.unlock();
+  if (ticket) ticket->wait(TurnFate::under_way);
+  return gone + stored_only;
+}
+
+int64_t SessionLadder::erase_soon(const SessionRange& range) {
+  Lock lock(mutex_);
+  if (courier_) courier_->erase(range);
+  return forget(range);
+}
+
+std::vector<SessionInfo> SessionLadder::list() {
+  std::vector<SessionInfo> sessions;
+  std::vector<StoredSession> more;
+  if (courier_) {
+    auto stored = courier_->list();
+    if (!stored.ok()) spdlog::error("{}", stored.error().text);
+    if (stored.ok()) more = std::move(*stored);
+  }
+  const double now = unix_time();
+  Lock lock(mutex_);
+  const auto add = [&](const std::list<std::string>& ids, SessionInfo::Level level) {
+    for (const std::string& id : ids) {
+      const Entry& entry = entries_.at(id);
+      sessions.push_back(
+          {.id = id, .level = level, .tokens = entry.tokens, .turn = entry.turn, .updated = now});
+    }
+  };
+  for (const SessionShelf* shelf : shelves_) add(shelf->recency_, SessionInfo::Level::device);
+  add(hosts_, SessionInfo::Level::host);
+  for (StoredSession& session : more) {
+    if (entries_.contains(session.id)) continue;
+    sessions.push_back(
+        {std::move(session.id), SessionInfo::Level::store, session.tokens, session.turn, session.updated});
+  }
+  return sessions;
+}
+
+bool SessionLadder::contains(const std::string& id) {
+  {
+    Lock lock(mutex_);
+    if (find(id) != nullptr) return true;
+  }
+  if (!courier_) return false;
+  const auto turn = courier_->newest_turn(id);
+  return turn.ok() && *turn > 0;
+}
+
+int64_t SessionLadder::host_count() const {
+  Lock lock(mutex_);
+  return static_cast<int64_t>(hosts_.size());
+}
+
+void SessionLadder::flush() {
+  if (!courier_) return;
+  {
+    Lock lock(mutex_);
+    for (auto& [id, entry] : entries_) {
+      if (entry.dirty && entry.host) send(id, entry);
+    }
+  }
+  courier_->flush();
+}
+
+// ---- under the lock
 
 SessionLadder::Entry* SessionLadder::find(const std::string& id) {
   const auto found = entries_.find(id);
@@ -43,56 +252,35 @@ SessionLadder::Entry* SessionLadder::find(const std::string& id) {
   return &found->second;
 }
 
-bool SessionLadder::contains(const std::string& id) {
-  if (find(id) != nullptr) return true;
-  if (!courier_) return false;
-  const auto turn = courier_->newest_turn(id);
-  return turn.ok() && *turn > 0;
+std::list<std::string>& SessionLadder::list_of(const Entry& entry) {
+  return entry.shelf != nullptr ? entry.shelf->recency_ : hosts_;
 }
 
-// A state in host memory, whatever level it lies on.
-std::shared_ptr<const StateBlob> SessionLadder::host_copy(const Entry& entry) {
-  if (entry.host) return entry.host;
-  auto blob = std::make_shared<StateBlob>();
-  blob->fingerprint = fingerprint_;
-  blob->layout = state_.layout;
-  blob->tokens = entry.tokens;
-  blob->turn = entry.turn;
-  blob->payload.resize(state_.layout.slot_bytes());
-  ops_.read_slot(state_, entry.slot, blob->payload);
-  return blob;
+void SessionLadder::touch(Entry& entry) {
+  std::list<std::string>& list = list_of(entry);
+  list.splice(list.begin(), list, entry.recency);
 }
 
-void SessionLadder::touch(Entry& entry, const std::string& id) {
-  auto& from = entry.slot >= 0 ? devices_ : hosts_;
-  from.erase(entry.recency);
-  from.push_front(id);
-  entry.recency = from.begin();
-}
-
-// A free slot of the first level; the least recent session but `keep` moves down to make room. -1: the level
-// is empty.
-int64_t SessionLadder::take_device_slot(const std::string& keep) {
-  if (free_slots_.empty()) {
-    const auto oldest =
-        std::find_if(devices_.rbegin(), devices_.rend(), [&](const auto& id) { return id != keep; });
-    if (oldest == devices_.rend()) return -1;
-    demote_to_host(*oldest);
-  }
-  const int64_t slot = free_slots_.back();
-  free_slots_.pop_back();
-  return slot;
-}
-
-void SessionLadder::demote_to_host(const std::string& id) {
-  const std::string name = id;  // the list node that `id` may live in goes away below
-  Entry& entry = entries_.at(name);
-  entry.host = host_copy(entry);
-  free_slots_.push_back(std::exchange(entry.slot, -1));
-  devices_.erase(entry.recency);
-  hosts_.push_front(name);
+// A state in host memory becomes the session's, and the most recent there.
+SessionLadder::Entry& SessionLadder::place_on_host(const std::string& id,
+                                                   std::shared_ptr<const StateBlob> blob) {
+  drop(id);
+  hosts_.push_front(id);
+  Entry& entry = entries_[id];
+  entry.tokens = blob->tokens;
+  entry.turn = blob->turn;
   entry.recency = hosts_.begin();
-  trim_host();
+  entry.host = std::move(blob);
+  return entry;
+}
+
+// From its shelf into host memory, as the most recent there; `copy` is what the slot holds.
+void SessionLadder::take_down(Entry& entry, std::shared_ptr<const StateBlob> copy) {
+  SessionShelf& shelf = *entry.shelf;
+  hosts_.splice(hosts_.begin(), shelf.recency_, entry.recency);
+  shelf.free_slots_.push_back(std::exchange(entry.slot, -1));
+  entry.shelf = nullptr;
+  entry.host = std::move(copy);
 }
 
 void SessionLadder::trim_host() {
@@ -106,127 +294,18 @@ void SessionLadder::trim_host() {
 
 void SessionLadder::drop(const std::string& id) {
   const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
   Entry& entry = found->second;
-  if (entry.slot >= 0) {
-    free_slots_.push_back(entry.slot);
-    devices_.erase(entry.recency);
-  } else {
-    hosts_.erase(entry.recency);
-  }
+  if (entry.shelf != nullptr) entry.shelf->free_slots_.push_back(entry.slot);
+  const auto recency = entry.recency;
+  std::list<std::string>& list = list_of(entry);
   entries_.erase(found);
+  list.erase(recency);  // last: `id` may live there
 }
 
 TurnTicket SessionLadder::send(const std::string& id, Entry& entry) {
   entry.dirty = false;
-  return entry.ticket = courier_->put({id, host_copy(entry)});
-}
-
-void SessionLadder::on_news(std::function<void()> news) {
-  if (courier_) courier_->on_news(std::move(news));
-}
-
-std::shared_ptr<SessionLookup> SessionLadder::look_up(const std::string& id, bool with_state) {
-  auto lookup = std::make_shared<SessionLookup>();
-  lookup->id = id;
-  const Entry* entry = find(id);
-  if (entry != nullptr) lookup->turn = lookup->known_turn = entry->turn;
-  if (!courier_ || (entry != nullptr && !courier_->shared())) {
-    lookup->done = true;
-    return lookup;
-  }
-  if (!with_state) lookup->known_turn = SessionLookup::kTurnOnly;
-  courier_->ask(lookup);
-  return lookup;
-}
-
-bool SessionLadder::holds(const SessionLookup& lookup) {
-  if (lookup.state || lookup.known_turn == 0 || lookup.known_turn == SessionLookup::kTurnOnly) return true;
-  const Entry* entry = find(lookup.id);
-  return entry != nullptr && entry->turn >= lookup.known_turn;
-}
-
-int64_t SessionLadder::newest_turn(const SessionLookup& lookup) {
-  const Entry* entry = find(lookup.id);
-  return std::max(lookup.turn, entry != nullptr ? entry->turn : 0);
-}
-
-// A state in host memory becomes the session's, and the most recent there.
-SessionLadder::Entry& SessionLadder::place_on_host(const std::string& id,
-                                                   std::shared_ptr<const StateBlob> blob) {
-  if (find(id) != nullptr) drop(id);
-  hosts_.push_front(id);
-  Entry& entry = entries_[id];
-  entry.tokens = blob->tokens;
-  entry.turn = blob->turn;
-  entry.recency = hosts_.begin();
-  entry.host = std::move(blob);
-  return entry;
-}
-
-// What `slot` holds becomes the session's state on the first level. False when that level is empty.
-bool SessionLadder::place_on_device(const std::string& id, int64_t slot) {
-  Entry* entry = find(id);
-  if (entry == nullptr || entry->slot < 0) {
-    // Out of its list first: making room must not push this session out below.
-    if (entry != nullptr) hosts_.erase(entry->recency);
-    const int64_t device_slot = take_device_slot(id);
-    if (device_slot < 0) {
-      if (entry != nullptr) entry->recency = hosts_.insert(hosts_.begin(), id);
-      return false;
-    }
-    entry = &entries_[id];
-    entry->recency = devices_.insert(devices_.begin(), id);
-    entry->slot = device_slot;
-    entry->host.reset();
-  }
-  ops_.copy_slot(state_, slot, entry->slot);
-  touch(*entry, id);
-  return true;
-}
-
-Result<std::optional<SessionInfo>> SessionLadder::restore(SessionLookup& lookup, int64_t slot) {
-  const std::string& id = lookup.id;
-  auto level = SessionInfo::Level::store;
-  if (lookup.state && newest_turn(lookup) == lookup.state->turn) {
-    FULMAR_ASSIGN(lookup.state->payload, payload_for(*lookup.state, fingerprint_, state_.layout));
-    lookup.state->layout = state_.layout;
-    place_on_host(id, std::make_shared<StateBlob>(std::move(*lookup.state)));
-    lookup.state.reset();
-  } else if (const Entry* entry = find(id)) {
-    level = entry->slot >= 0 ? SessionInfo::Level::device : SessionInfo::Level::host;
-  }
-  Entry* entry = find(id);
-  if (entry == nullptr) {
-    if (!lookup.status.ok()) return lookup.status.error();
-    return std::optional<SessionInfo>();
-  }
-  const SessionInfo found{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn};
-  if (entry->slot >= 0) {
-    ops_.copy_slot(state_, entry->slot, slot);
-    touch(*entry, id);
-  } else {
-    ops_.write_slot(state_, slot, entry->host->payload);
-    if (!place_on_device(id, slot)) trim_host();
-  }
-  return std::optional(found);
-}
-
-Result<TurnTicket> SessionLadder::commit(const std::string& id, int64_t slot, int64_t tokens, int64_t turn) {
-  const Entry* known = find(id);
-  if (known != nullptr && known->turn >= turn) return overtaken(id);
-  const bool on_device = place_on_device(id, slot);
-  if (!on_device) {
-    auto blob = blob_of(tokens, turn);
-    blob->payload.resize(state_.layout.slot_bytes());
-    ops_.read_slot(state_, slot, blob->payload);
-    place_on_host(id, std::move(blob));
-  }
-  Entry& entry = *find(id);
-  entry.tokens = tokens;
-  entry.turn = turn;
-  TurnTicket ticket = keep(id, entry);
-  if (!on_device) trim_host();
-  return ticket;
+  return entry.ticket = courier_->put({id, entry.host ? entry.host : entry.shelf->host_copy(entry)});
 }
 
 // A fresh turn in memory is on its way to the store, sooner or later. The ticket where somebody should wait
@@ -239,112 +318,26 @@ TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
   return courier_ && courier_->shared() ? send(id, entry) : nullptr;
 }
 
-std::shared_ptr<StateBlob> SessionLadder::blob_of(int64_t tokens, int64_t turn) const {
-  auto blob = std::make_shared<StateBlob>();
-  blob->fingerprint = fingerprint_;
-  blob->layout = state_.layout;
-  blob->tokens = tokens;
-  blob->turn = turn;
-  return blob;
-}
-
-TurnTicket SessionLadder::import(const std::string& id, std::vector<std::byte> payload, int64_t tokens) {
-  const Entry* known = find(id);
-  int64_t turn = known != nullptr ? known->turn : 0;
-  if (courier_ && (known == nullptr || courier_->shared())) {
-    if (const auto stored = courier_->newest_turn(id); stored.ok()) turn = std::max(turn, *stored);
-  }
-  auto blob = blob_of(tokens, turn + 1);
-  blob->payload = std::move(payload);
-  TurnTicket ticket = keep(id, place_on_host(id, std::move(blob)));
-  trim_host();
-  return ticket;
-}
-
-Result<std::optional<StateBlob>> SessionLadder::read(const std::string& id) {
-  const Entry* entry = find(id);
-  if (courier_ && (entry == nullptr || courier_->shared())) {
-    auto stored = courier_->load(id);
-    if (entry == nullptr || (stored.ok() && stored->has_value() && (*stored)->turn > entry->turn))
-      return stored;
-  }
-  if (entry == nullptr) return std::optional<StateBlob>();
-  return std::optional<StateBlob>(*host_copy(*entry));
-}
-
-int64_t SessionLadder::erase(const std::string& id, bool and_branches) {
-  const std::string branch = id + ":";
+// Drops the sessions from memory, and makes claims and lookups void. Returns how many sessions went.
+int64_t SessionLadder::forget(const SessionRange& range) {
+  mark_erased(claims_, range);
+  mark_erased(lookups_, range);
+  std::erase_if(held_, [&](const auto& held) { return range.covers(held.first); });
   std::vector<std::string> gone;
-  for (const auto& [other, entry] : entries_) {
-    if (other == id || (and_branches && other.compare(0, branch.size(), branch) == 0)) gone.push_back(other);
+  for (const auto& [id, entry] : entries_) {
+    if (range.covers(id)) gone.push_back(id);
   }
-  int64_t stored_only = 0;
-  if (courier_) {
-    courier_->flush();  // what is on its way to the store counts, too
-    if (const auto sessions = courier_->list(); sessions.ok()) {
-      for (const StoredSession& session : *sessions) {
-        const bool concerned =
-            session.id == id || (and_branches && session.id.compare(0, branch.size(), branch) == 0);
-        if (concerned && find(session.id) == nullptr) stored_only++;
-      }
-    }
-    if (const auto erased = courier_->erase(id, and_branches); !erased.ok())
-      spdlog::error("{}", erased.error().text);
-  }
-  for (const std::string& other : gone) drop(other);
-  return static_cast<int64_t>(gone.size()) + stored_only;
+  for (const std::string& id : gone) drop(id);
+  wake_all();
+  return static_cast<int64_t>(gone.size());
 }
 
-std::vector<SessionInfo> SessionLadder::list() {
-  std::vector<SessionInfo> sessions;
-  const double now = unix_time();
-  for (const auto* level : {&devices_, &hosts_}) {
-    for (const std::string& id : *level) {
-      const Entry& entry = entries_.at(id);
-      sessions.push_back({.id = id,
-                          .level = entry.slot >= 0 ? SessionInfo::Level::device : SessionInfo::Level::host,
-                          .tokens = entry.tokens,
-                          .turn = entry.turn,
-                          .updated = now});
-    }
+void SessionLadder::wake_all() {
+  for (const SessionShelf* shelf : shelves_) {
+    if (shelf->news_) shelf->news_();
   }
-  if (!courier_) return sessions;
-  courier_->flush();  // what has just left memory is to be seen in the store
-  const auto stored = courier_->list();
-  if (!stored.ok()) {
-    spdlog::error("{}", stored.error().text);
-    return sessions;
-  }
-  for (const StoredSession& session : *stored) {
-    if (find(session.id) != nullptr) continue;
-    sessions.push_back(
-        {session.id, SessionInfo::Level::store, session.tokens, session.turn, session.updated});
-  }
-  return sessions;
 }
 
-std::optional<Clock::time_point> SessionLadder::tick(Clock::time_point now) {
-  std::optional<Clock::time_point> next;
-  if (!courier_) return next;
-  for (auto& [id, entry] : entries_) {
-    if (!entry.dirty) continue;
-    // Half the promised time, so that the transaction itself fits into the other half.
-    const Clock::time_point due = entry.committed + options_.flush_after / 2;
-    if (due <= now) {
-      send(id, entry);
-    } else if (!next || due < *next) {
-      next = due;
-    }
-  }
-  return next;
-}
-
-void SessionLadder::flush() {
-  if (!courier_) return;
-  for (auto& [id, entry] : entries_) {
-    if (entry.dirty) send(id, entry);
-  }
-  courier_->flush();
-}
+void SessionLadder::watch_lookup(const std::shared_ptr<SessionLookup>& lookup) { watch(lookups_, lookup); }
 
 }  // namespace fulmar

@@ -1,17 +1,22 @@
 // Sessions on three levels: device slots, host memory, the store. Least recently used ones move down, a hit
 // moves up, and a state is let go on one level only once the next one has it.
 //
-// The engine thread calls everything; one thread of the ladder's own talks to the store, and what rows need
-// of it is asked for beforehand and answered later. Trouble there (disk full, locked, corrupt) is logged and
-// counted, never fatal: sessions then live in memory.
+// There is one ladder for all engines of a process that run the same weights: each has a shelf of its own,
+// the first level, and whatever one engine has committed the others go on with. A session is written to by
+// one row at a time, which holds its claim. Only its engine's thread touches a shelf's slots; all else any
+// thread may call. One thread of the ladder's own talks to the store, and what rows need of it is asked for
+// beforehand and answered later. Trouble there (disk full, locked, corrupt) is logged and counted, never
+// fatal: sessions then live in memory.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -32,6 +37,9 @@ struct LadderOptions {
   std::chrono::milliseconds flush_after{2000};
   // An answer waits at most this long for the shared store to have its turn, then goes out all the same.
   std::chrono::milliseconds store_patience{5000};
+  // Called when the ladder ends with turns or erasures that a store should have and has not, with their
+  // number.
+  std::function<void(int64_t)> on_lost;
 };
 
 struct SessionInfo {
@@ -43,83 +51,92 @@ struct SessionInfo {
   double updated = 0;  // unix seconds; of the stored copy for level store
 };
 
+// The right to write to a session.
+struct SessionClaim {
+  std::string id;
+  std::atomic<bool> erased = false;  // the session was, since: nothing may be written any more
+};
+using SessionClaimPtr = std::shared_ptr<SessionClaim>;
+
+class SessionShelf;
+
 class SessionLadder {
  public:
-  // `device_slots` are slots of `state` that belong to the ladder (its first level); `store` may be null:
-  // memory only, and the oldest session is then dropped when memory is full.
-  SessionLadder(Ops& ops, State state, std::vector<int64_t> device_slots, std::string fingerprint,
-                std::unique_ptr<SessionStore> store, const LadderOptions& options);
+  // `store` may be null: memory only, and the oldest session is then dropped when memory is full.
+  SessionLadder(std::string fingerprint, std::unique_ptr<SessionStore> store, LadderOptions options);
   ~SessionLadder();  // writes every session that the store does not have, in one transaction
 
-  // Called on another thread when a lookup was answered or a ticket has changed.
-  void on_news(std::function<void()> news);
+  const LadderOptions& options() const { return options_; }
 
-  // Asks the store what memory cannot answer about a session; done at once where nothing is to be asked. Rows
-  // need the state to continue a session, its turn alone to write to one.
-  std::shared_ptr<SessionLookup> look_up(const std::string& id, bool with_state);
-  // False once what the lookup took for granted has left memory: then look up again.
-  bool holds(const SessionLookup& lookup);
-  // The session's newest turn, 0 when there is none or when nobody can tell.
-  int64_t newest_turn(const SessionLookup& lookup);
+  // Null while somebody holds one. Whoever waits is told when it comes free.
+  SessionClaimPtr claim(const std::string& id);
+  void release(SessionClaimPtr claim);
+  // Takes a session up again whose claim was given back after so many turns: a conflict when it has gone on
+  // since, or is in use. Null when it was erased. Blocks on the store.
+  Result<SessionClaimPtr> reclaim(const SessionClaim& before, int64_t turn);
 
-  // Copies the state of the session looked up into `slot` and makes it the most recent; tells where it was
-  // found. Nothing when the session is unknown.
-  Result<std::optional<SessionInfo>> restore(SessionLookup& lookup, int64_t slot);
-  // Saves what `slot` holds as the session's turn number `turn`. The ticket tells how that fares in a shared
-  // store; null: there is nothing to wait for. A conflict when memory has that turn or a later one.
-  Result<TurnTicket> commit(const std::string& id, int64_t slot, int64_t tokens, int64_t turn);
-  // As commit, from host memory and with the next turn there is (imports). Blocks on the store.
-  // The ticket as above.
-  TurnTicket import(const std::string& id, std::vector<std::byte> payload, int64_t tokens);
-  // A copy for export; nothing when unknown.
-  Result<std::optional<StateBlob>> read(const std::string& id);
-  // How many sessions went, on whatever level; `and_branches` takes "<id>:..." as well.
-  int64_t erase(const std::string& id, bool and_branches);
-  // Hottest level first, newest first within one; each session once.
+  // A session's state with the next turn there is. A conflict while a row holds its claim. Blocks on the
+  // store. The ticket as that of a commit.
+  Result<TurnTicket> import(const std::string& id, std::vector<std::byte> payload, const StateLayout& layout,
+                            int64_t tokens);
+  // A copy for export; null when unknown. Blocks on the store and, for a state on a device, until its engine
+  // is between two steps: not to be called on an engine's thread.
+  Result<std::shared_ptr<const StateBlob>> read(const std::string& id);
+  // Erases on every level and returns how many sessions went. Blocks on the store.
+  int64_t erase(const SessionRange& range);
+  // The same without waiting for the store or asking it what it has: how many were in memory.
+  int64_t erase_soon(const SessionRange& range);
+  // Hottest level first, newest first within one; each session once. Blocks on the store.
   std::vector<SessionInfo> list();
-  bool contains(const std::string& id);
+  bool contains(const std::string& id);  // blocks on the store
 
-  // Sends turns to the store that are due; call it between steps. Returns when the next one will be due.
-  std::optional<std::chrono::steady_clock::time_point> tick(std::chrono::steady_clock::time_point now);
-  // Waits until the store has everything.
+  // Sends what host memory has to the store, and waits until it was tried.
   void flush();
-  int64_t device_count() const { return static_cast<int64_t>(devices_.size()); }
-  int64_t host_count() const { return static_cast<int64_t>(hosts_.size()); }
+  int64_t host_count() const;
   // Writes that the store refused so far.
   int64_t store_failures() const { return courier_ ? courier_->failures() : 0; }
 
  private:
+  friend class SessionShelf;
+  using Lock = std::unique_lock<std::mutex>;
+
   struct Entry {
-    int64_t slot = -1;                      // on the device, or
+    SessionShelf* shelf = nullptr;          // whose slot the state lies in, or
+    int64_t slot = -1;                      // that slot
     std::shared_ptr<const StateBlob> host;  // in host memory (also kept while on its way to the store)
     int64_t tokens = 0;
     int64_t turn = 0;
     bool dirty = false;                               // this turn is still to be sent to the store
     TurnTicket ticket;                                // once it was sent
     std::chrono::steady_clock::time_point committed;  // the oldest turn since the last that was sent
-    std::list<std::string>::iterator recency;         // place in devices_ or hosts_
+    std::list<std::string>::iterator recency;         // place in its shelf's list or in hosts_
   };
 
+  Result<int64_t> newest_turn(const std::string& id);
+  // All below under the lock.
   Entry* find(const std::string& id);
+  std::list<std::string>& list_of(const Entry& entry);
+  void touch(Entry& entry);
+  void take_down(Entry& entry, std::shared_ptr<const StateBlob> copy);
   Entry& place_on_host(const std::string& id, std::shared_ptr<const StateBlob> blob);
-  bool place_on_device(const std::string& id, int64_t slot);
-  void touch(Entry& entry, const std::string& id);
-  int64_t take_device_slot(const std::string& keep);
-  void demote_to_host(const std::string& id);
   void trim_host();
   void drop(const std::string& id);
-  std::shared_ptr<const StateBlob> host_copy(const Entry& entry);
   TurnTicket send(const std::string& id, Entry& entry);
   TurnTicket keep(const std::string& id, Entry& entry);
-  std::shared_ptr<StateBlob> blob_of(int64_t tokens, int64_t turn) const;
+  int64_t forget(const SessionRange& range);
+  void wake_all();
+  void watch_lookup(const std::shared_ptr<SessionLookup>& lookup);
 
-  Ops& ops_;
-  const State state_;
-  std::vector<int64_t> free_slots_;
+  mutable std::mutex mutex_;
   const std::string fingerprint_;
   const LadderOptions options_;
   std::unordered_map<std::string, Entry> entries_;
-  std::list<std::string> devices_, hosts_;  // most recent first
+  std::list<std::string> hosts_;  // most recent first
+  std::vector<SessionShelf*> shelves_;
+  std::map<std::string, SessionClaimPtr> held_;
+  std::vector<std::weak_ptr<SessionClaim>> claims_;    // held and given back: an erasure concerns both
+  std::vector<std::weak_ptr<SessionLookup>> lookups_;  // whose answers an erasure makes void
+  int64_t lost_ = 0;                                   // turns that went with a device
   std::unique_ptr<StoreCourier> courier_;
 };
 

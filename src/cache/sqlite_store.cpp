@@ -1,7 +1,14 @@
 #include "cache/sqlite_store.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sqlite3.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "base/unix_time.h"
 
@@ -25,6 +32,43 @@ struct FinalizeStatement {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
+
+// Held for as long as a database is open: who commits there need not compare turns with anybody else's. A
+// file of its own beside the database, since closing the database's own would end the locks that SQLite has
+// on it.
+class FileLock {
+ public:
+  static Result<FileLock> take(const std::filesystem::path& database) {
+    const std::string path = database.string() + ".lock";
+    FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (lock.descriptor_ < 0) {
+      return Error{ErrorKind::io, fmt::format("'{}': {}", path, std::strerror(errno))};
+    }
+    if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      return Error{ErrorKind::unavailable,
+                   fmt::format("session database '{}' is in use by another server (it holds '{}')",
+                               database.string(), path)};
+    }
+    return lock;
+  }
+  FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FileLock& operator=(FileLock&&) = delete;
+  ~FileLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+ private:
+  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_;
+};
+
+// Conversations are nobody else's business: a fresh file is the owner's alone, and so are those that SQLite
+// puts beside it, which take after it. Failures are left for SQLite to report.
+void make_private(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file >= 0) ::close(file);
+}
 
 // One prepared statement; the first failure is kept and reported by `run`.
 class Statement {
@@ -92,7 +136,7 @@ class Statement {
 
 class SqliteStore final : public SessionStore {
  public:
-  explicit SqliteStore(Database database) : database_(std::move(database)) {}
+  SqliteStore(FileLock lock, Database database) : lock_(std::move(lock)), database_(std::move(database)) {}
 
   Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) override {
     Statement query(database_.get(), "SELECT state FROM fulmar_sessions WHERE fingerprint = ? AND id = ?");
@@ -193,12 +237,15 @@ class SqliteStore final : public SessionStore {
         .run();
   }
 
+  const FileLock lock_;  // given back last
   Database database_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path) {
+  FULMAR_ASSIGN(FileLock lock, FileLock::take(path));
+  make_private(path);
   sqlite3* opened = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
   const int status = sqlite3_open_v2(path.c_str(), &opened, flags, nullptr);
@@ -207,7 +254,7 @@ Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::p
     return Error{ErrorKind::io,
                  fmt::format("session database '{}': {}", path.string(), sqlite3_errmsg(opened))};
   }
-  auto store = std::make_unique<SqliteStore>(std::move(database));
+  auto store = std::make_unique<SqliteStore>(std::move(lock), std::move(database));
   if (const Status prepared = store->prepare(); !prepared.ok()) {
     return Error{prepared.error().kind, fmt::format("'{}': {}", path.string(), prepared.error().text)};
   }

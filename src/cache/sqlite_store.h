@@ -8,9 +8,10 @@
 
 namespace fulmar {
 
-// Opens or creates the file. A file of another program is left alone except for our own tables (their names
-// begin with fulmar_). An unreadable or damaged file, or a schema from the future, is an Error; nothing is
-// changed then.
+// Opens or creates the file (for its owner's eyes only), and locks it for as long as the store lives: a store
+// that another process has open is an Error of kind unavailable. A file of another program is left alone
+// except for our own tables (their names begin with fulmar_). An unreadable or damaged file, or a schema from
+// the future, is an Error; nothing is changed then.
 Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path);
 
 }  // namespace fulmar

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -66,6 +67,17 @@ Result<DType> float_type(const Fields& fields, std::string_view key) {
   const auto dtype = found == fields.end() ? std::nullopt : dtype_named(found->second);
   if (!dtype) return corrupt(fmt::format("'{}' is not f32, f16 or bf16", key));
   return *dtype;
+}
+
+// Counts that grow with each token and turn: far below where a sum could overflow.
+constexpr int64_t kMostCounted = int64_t{1} << 53;
+
+Result<int64_t> count(const Fields& fields, std::string_view key) {
+  FULMAR_ASSIGN(const int64_t value, number(fields, key));
+  if (value > kMostCounted) {
+    return corrupt(fmt::format("'{}' is {}; wanted at most {}", key, value, kMostCounted));
+  }
+  return value;
 }
 
 // The largest sizes any real model has, so that the arithmetic on a hostile header cannot overflow.
@@ -136,8 +148,8 @@ Result<StateBlob> decode_blob(std::span<const std::byte> bytes) {
   if (fingerprint == fields.end()) return corrupt("'fingerprint' is missing");
   blob.fingerprint = fingerprint->second;
   FULMAR_ASSIGN(blob.layout, layout_of(fields));
-  FULMAR_ASSIGN(blob.tokens, number(fields, "tokens"));
-  FULMAR_ASSIGN(blob.turn, number(fields, "turn"));
+  FULMAR_ASSIGN(blob.tokens, count(fields, "tokens"));
+  FULMAR_ASSIGN(blob.turn, count(fields, "turn"));
   FULMAR_ASSIGN(const int64_t payload_bytes, number(fields, "payload"));
   if (static_cast<uint64_t>(payload_bytes) != payload.size() || payload.size() != blob.layout.slot_bytes()) {
     return corrupt(fmt::format("{} payload bytes found; the header says {} and the layout needs {}",
@@ -182,6 +194,32 @@ Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::str
          wkv);
   }
   return payload;
+}
+
+Status check_finite(std::span<const std::byte> payload, const StateLayout& layout) {
+  struct Part {
+    const char* name;
+    size_t offset;
+    DType dtype;
+    int64_t count;
+  };
+  std::vector<float> values;
+  for (int64_t layer = 0; layer < layout.n_layer; layer++) {
+    for (const Part& part :
+         {Part{"att_shift", layout.att_shift_offset(layer), layout.shift_dtype, layout.n_embd},
+          Part{"ffn_shift", layout.ffn_shift_offset(layer), layout.shift_dtype, layout.n_embd},
+          Part{"wkv", layout.wkv_offset(layer), layout.wkv_dtype, layout.n_embd * layout.head_size}}) {
+      values.resize(static_cast<size_t>(part.count));
+      to_f32(part.dtype, payload.data() + part.offset, values);
+      const auto found =
+          std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+      if (found == values.end()) continue;
+      return Error{ErrorKind::invalid,
+                   fmt::format("the state's {} of layer {} holds {}; wanted finite numbers", part.name, layer,
+                               *found)};
+    }
+  }
+  return {};
 }
 
 }  // namespace fulmar

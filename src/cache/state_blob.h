@@ -27,12 +27,15 @@ struct StateBlob {
 
 std::vector<std::byte> encode_blob(const StateBlob& blob);
 
-// Checks magic, version, sizes and checksum; a corrupt Error says which, found and wanted.
+// Checks magic, version, sizes, counts and checksum; a corrupt Error says which, found and wanted.
 Result<StateBlob> decode_blob(std::span<const std::byte> bytes);
 
 // The payload in another layout of the same model (other dtypes); an invalid Error when fingerprint or shape
 // differ.
 Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::string& fingerprint,
                                            const StateLayout& layout);
+
+// A state with NaN or infinity answers nonsense for ever: an invalid Error that names layer and part.
+Status check_finite(std::span<const std::byte> payload, const StateLayout& layout);
 
 }  // namespace fulmar

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/unix_time.h"
 
 namespace fulmar {
 
@@ -32,13 +33,16 @@ StoreCourier::StoreCourier(std::unique_ptr<SessionStore> store, std::string fing
       fingerprint_(std::move(fingerprint)),
       thread_([this] { run(); }) {}
 
-StoreCourier::~StoreCourier() {
+StoreCourier::~StoreCourier() { close(); }
+
+int64_t StoreCourier::close() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  return given_up_ + static_cast<int64_t>(queued_.size() + erasures_.size());
 }
 
 void StoreCourier::on_news(std::function<void()> news) {
@@ -56,6 +60,7 @@ TurnTicket StoreCourier::put(SessionWrite write) {
                     queued_.begin()->first);
       decide(*queued_.begin()->second.fate, TurnFate::kept);
       queued_.erase(queued_.begin());
+      given_up_++;
     }
   }
   changed_.notify_all();
@@ -70,56 +75,79 @@ void StoreCourier::ask(std::shared_ptr<SessionLookup> lookup) {
   changed_.notify_all();
 }
 
-std::shared_ptr<const StateBlob> StoreCourier::on_its_way(const std::string& id) const {
-  std::lock_guard lock(mutex_);
-  for (const Parcels* parcels : {&queued_, &writing_}) {
-    const auto found = parcels->find(id);
-    if (found != parcels->end()) return found->second.blob;
-  }
-  return nullptr;
-}
-
-Result<std::optional<StateBlob>> StoreCourier::load(const std::string& id) {
-  if (const auto ours = on_its_way(id)) return std::optional<StateBlob>(*ours);
-  std::lock_guard lock(store_mutex_);
-  return store_->load(fingerprint_, id);
-}
-
-Result<int64_t> StoreCourier::newest_turn(const std::string& id) {
-  const auto ours = on_its_way(id);
-  if (ours && !shared_) return ours->turn;
-  std::lock_guard lock(store_mutex_);
-  FULMAR_ASSIGN(const int64_t stored, store_->newest_turn(fingerprint_, id));
-  return std::max(stored, ours ? ours->turn : 0);
-}
-
-Result<int64_t> StoreCourier::erase(const std::string& id, bool and_branches) {
-  const std::string branch = id + ":";
-  const auto concerned = [&](const std::string& other) {
-    return other == id || (and_branches && other.compare(0, branch.size(), branch) == 0);
-  };
-  // The store's lock first: a transaction under way must not bring the row back afterwards.
-  std::lock_guard store_lock(store_mutex_);
+TurnTicket StoreCourier::erase(SessionRange range) {
+  auto fate = std::make_shared<std::atomic<TurnFate>>(TurnFate::under_way);
   {
     std::lock_guard lock(mutex_);
     std::erase_if(queued_, [&](const auto& entry) {
-      if (concerned(entry.first))
-        decide(*entry.second.fate, TurnFate::stored);  // nothing to wait for any more
-      return concerned(entry.first);
+      const bool covered = range.covers(entry.first);
+      if (covered) decide(*entry.second.fate, TurnFate::stored);  // nothing to wait for any more
+      return covered;
     });
+    erasures_.push_back({std::move(range), fate});
   }
-  return store_->erase(fingerprint_, id, and_branches);
+  changed_.notify_all();
+  return fate;
+}
+
+// Under the lock.
+bool StoreCourier::erased(const std::string& id) const {
+  return std::any_of(erasures_.begin(), erasures_.end(),
+                     [&](const Erasure& erasure) { return erasure.range.covers(id); });
+}
+
+StoreCourier::Queued StoreCourier::on_its_way(const std::string& id) const {
+  std::lock_guard lock(mutex_);
+  const auto queued = queued_.find(id);
+  if (queued != queued_.end()) return {.blob = queued->second.blob};
+  if (erased(id)) return {.erased = true};
+  const auto writing = writing_.find(id);
+  if (writing != writing_.end()) return {.blob = writing->second.blob};
+  return {};
+}
+
+Result<std::shared_ptr<const StateBlob>> StoreCourier::load(const std::string& id) {
+  if (auto ours = on_its_way(id); ours.blob || ours.erased) return std::move(ours.blob);
+  std::lock_guard lock(store_mutex_);
+  FULMAR_ASSIGN(auto stored, store_->load(fingerprint_, id));
+  if (!stored) return std::shared_ptr<const StateBlob>();
+  return std::shared_ptr<const StateBlob>(std::make_shared<StateBlob>(std::move(*stored)));
+}
+
+Result<int64_t> StoreCourier::newest_turn(const std::string& id) {
+  const Queued ours = on_its_way(id);
+  const int64_t turn = ours.blob ? ours.blob->turn : 0;
+  if (ours.erased || (ours.blob && !shared_)) return turn;
+  std::lock_guard lock(store_mutex_);
+  FULMAR_ASSIGN(const int64_t stored, store_->newest_turn(fingerprint_, id));
+  return std::max(stored, turn);
 }
 
 Result<std::vector<StoredSession>> StoreCourier::list() {
-  std::lock_guard lock(store_mutex_);
-  return store_->list(fingerprint_);
+  Result<std::vector<StoredSession>> stored = [&] {
+    std::lock_guard lock(store_mutex_);
+    return store_->list(fingerprint_);
+  }();
+  if (!stored.ok()) return stored;
+  std::lock_guard lock(mutex_);
+  std::map<std::string, std::shared_ptr<const StateBlob>> ours;
+  for (const auto& [id, parcel] : queued_) ours.emplace(id, parcel.blob);
+  for (const auto& [id, parcel] : writing_) {
+    if (!erased(id)) ours.emplace(id, parcel.blob);
+  }
+  std::erase_if(
+      *stored, [&](const StoredSession& session) { return ours.contains(session.id) || erased(session.id); });
+  std::vector<StoredSession> sessions;
+  for (const auto& [id, blob] : ours) sessions.push_back({id, unix_time(), blob->tokens, blob->turn});
+  sessions.insert(sessions.end(), std::make_move_iterator(stored->begin()),
+                  std::make_move_iterator(stored->end()));
+  return sessions;
 }
 
 void StoreCourier::flush() {
   Lock lock(mutex_);
   const int64_t failures = failures_;
-  changed_.wait(lock, [&] { return (queued_.empty() && writing_.empty()) || failures_ > failures; });
+  changed_.wait(lock, [&] { return nothing_queued() || failures_ > failures; });
 }
 
 // ---- the courier's thread
@@ -130,20 +158,20 @@ void StoreCourier::run() {
     wait_for_work(lock);
     // In turns: under load there is always another lookup.
     if (!lookups_.empty()) answer_lookups(lock);
-    if (queued_.empty()) {
+    if (nothing_queued()) {
       if (stopping_ && lookups_.empty()) return;
       continue;
     }
     if (!stopping_ && Clock::now() < retry_at_) continue;
-    write_queued(lock);
-    if (stopping_ && !queued_.empty()) return;  // tried once more, in vain
+    if (erase_queued(lock) && !queued_.empty()) write_queued(lock);
+    if (stopping_ && !nothing_queued()) return;  // tried once more, in vain
   }
 }
 
 // Returns when there is a lookup, when something may be written, or when it is time to stop.
 void StoreCourier::wait_for_work(Lock& lock) {
   while (!stopping_ && lookups_.empty()) {
-    if (queued_.empty()) {
+    if (nothing_queued()) {
       changed_.wait(lock);
     } else if (Clock::now() < retry_at_) {
       changed_.wait_until(lock, retry_at_);
@@ -159,7 +187,7 @@ void StoreCourier::answer_lookups(Lock& lock) {
   lock.unlock();
   for (const auto& lookup : lookups) {
     answer(*lookup);
-    lookup->done = true;
+    lookup->answered();
     if (news) news();
   }
   lock.lock();
@@ -167,11 +195,13 @@ void StoreCourier::answer_lookups(Lock& lock) {
 
 void StoreCourier::answer(SessionLookup& lookup) {
   int64_t known = lookup.known_turn;
-  if (const auto ours = on_its_way(lookup.id)) {
-    lookup.turn = ours->turn;
-    if (ours->turn > known) {
-      lookup.state = *ours;
-      known = ours->turn;
+  const Queued ours = on_its_way(lookup.id);
+  if (ours.erased) return;
+  if (ours.blob) {
+    lookup.turn = ours.blob->turn;
+    if (ours.blob->turn > known) {
+      lookup.state = ours.blob;
+      known = ours.blob->turn;
     }
   }
   std::lock_guard lock(store_mutex_);
@@ -189,8 +219,32 @@ void StoreCourier::answer(SessionLookup& lookup) {
     lookup.status = loaded.error();
   } else if (loaded->has_value()) {  // else it has just expired
     lookup.turn = (*loaded)->turn;
-    lookup.state = std::move(**loaded);
+    lookup.state = std::make_shared<StateBlob>(std::move(**loaded));
   }
+}
+
+// False when the store has failed: what is queued has to wait behind the erasure then.
+bool StoreCourier::erase_queued(Lock& lock) {
+  while (!erasures_.empty()) {
+    const SessionRange range = erasures_.front().range;
+    lock.unlock();
+    const auto erased = [&] {
+      std::lock_guard store_lock(store_mutex_);
+      return store_->erase(fingerprint_, range.id, range.and_branches);
+    }();
+    lock.lock();
+    const Fate fate = erasures_.front().fate;  // others are added behind it only
+    if (!erased.ok()) {
+      store_failed(erased.error());
+      decide(*fate, TurnFate::kept);
+      changed_.notify_all();
+      return false;
+    }
+    erasures_.erase(erasures_.begin());
+    decide(*fate, TurnFate::stored);
+    changed_.notify_all();
+  }
+  return true;
 }
 
 void StoreCourier::write_queued(Lock& lock) {
@@ -211,17 +265,21 @@ void StoreCourier::write_queued(Lock& lock) {
   lock.lock();
 }
 
+// Under the lock.
+void StoreCourier::store_failed(const Error& error) {
+  failures_++;
+  retry_at_ = Clock::now() + kRetryAfter;
+  spdlog::error("{}; {} turns and {} erasures wait in memory", error.text, writing_.size() + queued_.size(),
+                erasures_.size());
+}
+
 // Under the lock: tells everybody concerned what became of writing_.
 void StoreCourier::settle(const Result<std::vector<std::string>>& refused) {
-  if (!refused.ok()) {
-    failures_++;
-    retry_at_ = Clock::now() + kRetryAfter;
-    spdlog::error("{}; {} sessions stay in memory", refused.error().text, writing_.size());
-  }
+  if (!refused.ok()) store_failed(refused.error());
   for (auto& [id, parcel] : writing_) {
     if (!refused.ok()) {
       decide(*parcel.fate, TurnFate::kept);
-      queued_.emplace(id, std::move(parcel));  // a newer turn queued since wins
+      if (!erased(id)) queued_.emplace(id, std::move(parcel));  // a newer turn queued since wins
     } else if (contains(*refused, id)) {
       decide(*parcel.fate, TurnFate::refused);
       spdlog::warn("session '{}': turn {} came too late, another worker has committed it", id,

@@ -29,23 +29,40 @@ enum class TurnFate : uint8_t {
 };
 using TurnTicket = std::shared_ptr<const std::atomic<TurnFate>>;
 
-// A question to the store about one session. Whoever asked reads the answer once `done` is true.
+// A question about one session. Whoever asked reads the answer once `done` is true; it can be waited for.
 struct SessionLookup {
   static constexpr int64_t kTurnOnly = std::numeric_limits<int64_t>::max();
 
   std::string id;
   int64_t known_turn = 0;  // the state is wanted when it is newer; kTurnOnly: never
   std::atomic<bool> done = false;
+  std::atomic<bool> erased = false;  // the session was, since: ask again
 
   Status status;     // why the store did not answer
   int64_t turn = 0;  // the newest there, 0: none
-  std::optional<StateBlob> state;
+  std::shared_ptr<const StateBlob> state;
+
+  void answered() {
+    done = true;
+    done.notify_all();
+  }
+};
+
+// `id` itself, or with branches also every id that starts with "<id>:".
+struct SessionRange {
+  std::string id;
+  bool and_branches = false;
+
+  bool covers(const std::string& other) const {
+    return other == id ||
+           (and_branches && other.size() > id.size() && other[id.size()] == ':' && other.starts_with(id));
+  }
 };
 
 class StoreCourier {
  public:
   StoreCourier(std::unique_ptr<SessionStore> store, std::string fingerprint);
-  ~StoreCourier();  // writes what is queued, then stops
+  ~StoreCourier();  // close()
 
   // `news` is called, on the courier's thread, after a lookup was answered or the fate of turns has become
   // known. Set it before the first of them.
@@ -54,25 +71,35 @@ class StoreCourier {
   // Other processes commit sessions there, too.
   bool shared() const { return shared_; }
 
-  // Queues a session's newest state; an older one still queued is dropped. Never blocks on the store.
+  // The next three never block on the store. What is queued counts as done in all answers.
+  // Queues a session's newest state; an older one still queued is dropped.
   TurnTicket put(SessionWrite write);
-  // Never blocks either; what is queued counts as stored.
+  // Queues an erasure, before which no state that is put later is written; it is tried until it succeeds. The
+  // ticket becomes `stored` then, `kept` when the store has failed.
+  TurnTicket erase(SessionRange range);
   void ask(std::shared_ptr<SessionLookup> lookup);
 
   // The following block on the store.
-  Result<std::optional<StateBlob>> load(const std::string& id);  // what is queued, or else stored
-  Result<int64_t> newest_turn(const std::string& id);            // 0: there is none
-  Result<int64_t> erase(const std::string& id, bool and_branches);
-  Result<std::vector<StoredSession>> list();
+  Result<std::shared_ptr<const StateBlob>> load(const std::string& id);  // null: there is none
+  Result<int64_t> newest_turn(const std::string& id);                    // 0: there is none
+  Result<std::vector<StoredSession>> list();                             // newest first
   // Waits until everything queued so far was tried.
   void flush();
+  // Tries once more what is queued, then stops. Returns how many turns and erasures have not reached the
+  // store, over all.
+  int64_t close();
 
   int64_t failures() const { return failures_; }
 
  private:
+  using Fate = std::shared_ptr<std::atomic<TurnFate>>;
   struct Parcel {
     std::shared_ptr<const StateBlob> blob;
-    std::shared_ptr<std::atomic<TurnFate>> fate;
+    Fate fate;
+  };
+  struct Erasure {
+    SessionRange range;
+    Fate fate;
   };
   using Parcels = std::map<std::string, Parcel>;
   using Lock = std::unique_lock<std::mutex>;
@@ -81,9 +108,19 @@ class StoreCourier {
   void wait_for_work(Lock& lock);
   void answer_lookups(Lock& lock);
   void answer(SessionLookup& lookup);
+  // Under the lock.
+  bool nothing_queued() const { return queued_.empty() && writing_.empty() && erasures_.empty(); }
+  bool erase_queued(Lock& lock);
   void write_queued(Lock& lock);
+  void store_failed(const Error& error);
   void settle(const Result<std::vector<std::string>>& refused);
-  std::shared_ptr<const StateBlob> on_its_way(const std::string& id) const;
+  // What is queued about a session: a state, or that it is erased, or nothing.
+  struct Queued {
+    std::shared_ptr<const StateBlob> blob;
+    bool erased = false;
+  };
+  Queued on_its_way(const std::string& id) const;
+  bool erased(const std::string& id) const;
 
   const std::unique_ptr<SessionStore> store_;
   const bool shared_;
@@ -93,11 +130,13 @@ class StoreCourier {
   std::condition_variable changed_;
   std::function<void()> news_;
   std::vector<std::shared_ptr<SessionLookup>> lookups_;
-  Parcels queued_;   // waiting
-  Parcels writing_;  // in the transaction under way
+  std::vector<Erasure> erasures_;  // not yet carried out; they go before what is queued
+  Parcels queued_;                 // waiting
+  Parcels writing_;                // in the transaction under way
   std::chrono::steady_clock::time_point retry_at_{};
   bool stopping_ = false;
   std::atomic<int64_t> failures_ = 0;
+  int64_t given_up_ = 0;  // turns that had to make room while the store failed
   std::thread thread_;
 };
 

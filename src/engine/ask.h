@@ -65,8 +65,8 @@ struct Ask {
   std::vector<BannedAt> banned_at;
   std::shared_ptr<TokenMask> mask;  // nullptr: everything allowed
   bool use_prefix_cache = true;
-  bool score_prompt =
-      false;           // log-probability of each prompt token but the first (sampling.top_logprobs applies)
+  // Log-probability of each prompt token but the first (sampling.top_logprobs applies).
+  bool score_prompt = false;
   bool embed = false;  // mean and last hidden state of the prompt instead of text; max_tokens is 0
   StateLink state;
 };

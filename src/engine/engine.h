@@ -25,11 +25,20 @@ struct EngineOptions {
   int64_t slots = 8;            // sequences that run at once
   int64_t prefill_chunk = 256;  // most prompt rows of one step: bounds the wait of running streams
   int64_t max_queue = 1000;     // requests waiting for their first slot
+  // Rows that wait for a slot, and what they take of host memory; a request that finds nobody waiting is let
+  // in whatever it takes.
+  int64_t max_waiting_rows = 65536;
+  int64_t max_waiting_bytes = int64_t{256} << 20;
+  int64_t max_prompt_tokens = 0;  // of one row; 0: any number
 
   int64_t device_sessions = 16;  // session states kept in device slots of their own
-  LadderOptions sessions;        // host level and write-back
+  LadderOptions sessions;        // host level and write-back, of a ladder of the engine's own
   int64_t prefix_slots = 16;     // device slots for prompt beginnings; 0 and host_bytes 0: no prefix cache
   PrefixCacheOptions prefixes;
+
+  // Called once, on the engine's thread, when the device has failed: every row has had its last event, what
+  // host memory holds of sessions was offered to the store, and nothing will run any more.
+  std::function<void(const std::string& what)> on_device_failure;
 };
 
 // Rows submitted together; they share one Listener and one request id.
@@ -44,13 +53,15 @@ struct Request {
 class Engine {
  public:
   // The model, its ops and the tokenizer must outlive the engine. Starts the thread.
-  // `store` may be null: sessions then live in memory only.
+  // `sessions` may be shared with other engines on the same weights; null: a ladder of its own, in memory
+  // only.
   static Result<std::unique_ptr<Engine>> start(Model& model, Ops& ops, const Tokenizer& tokenizer,
                                                const EngineOptions& options,
-                                               std::unique_ptr<SessionStore> store);
+                                               std::shared_ptr<SessionLadder> sessions);
   virtual ~Engine() = default;  // stops: running requests end as cancelled
 
-  // From any thread. Fails at once with `unavailable` when the queue is full or the engine is draining, and
+  // From any thread. Fails at once with `unavailable` when the queue is full, the engine is draining or its
+  // device has failed, and
   // with `invalid` for a row that breaks Ask's rules; no event is delivered then.
   virtual Status submit(Request request) = 0;
 
@@ -63,7 +74,9 @@ class Engine {
   // Suspends a resumable request: its row ends as `stop` with paused set. An empty id means the newest.
   // Returns the id that was paused, or not_found.
   virtual Result<std::string> pause(const std::string& request_id) = 0;
-  // Continues a paused request on another listener; max_tokens < 0 keeps what remained. One use only.
+  // Continues a paused request on another listener; max_tokens < 0 keeps what remained. One use only. A
+  // conflict when its session has gone on since; one that was erased since is not written to. Blocks on the
+  // session store.
   virtual Status resume(const std::string& request_id, int64_t max_tokens,
                         std::shared_ptr<Listener> listener) = 0;
 
@@ -72,15 +85,19 @@ class Engine {
 
   virtual EngineStats stats() const = 0;
 
-  // ---- sessions and tuned states; each call runs between two steps and waits for that ----
+  // ---- sessions; these block on the session store, and never on the engine but for erase_session within a
+  // listener, which blocks on neither ----
   virtual std::vector<SessionInfo> sessions() = 0;
   virtual bool has_session(const std::string& id) = 0;
-  // How many went. A running row of such a session finishes but does not write back.
+  // How many went, from within a listener those in memory. A row that has begun finishes but does not write
+  // back, nor does a paused one.
   virtual int64_t erase_session(const std::string& id, bool and_branches) = 0;
   virtual Result<StateBlob> export_session(const std::string& id) = 0;  // not_found when unknown
-  // Replaces the session's state; refuses another model's, or a session that is running.
+  // Replaces the session's state; refuses another model's, numbers that are not finite, and a session that is
+  // running.
   virtual Status import_session(const std::string& id, const StateBlob& blob) = 0;
-  // Tuned states by name: wkv[layer] is [H, N, N], row = value channel. An equal name is replaced.
+  // ---- tuned states; each call runs between two steps and waits for that ----
+  // By name: wkv[layer] is [H, N, N], row = value channel. An equal name is replaced.
   virtual Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) = 0;
   virtual bool remove_state(const std::string& name) = 0;
   virtual std::vector<std::string> states() = 0;

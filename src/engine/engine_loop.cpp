@@ -1,14 +1,14 @@
 #include "engine/engine_loop.h"
 
 #include <algorithm>
-#include <cmath>
 #include <future>
-#include <limits>
 
 #include "base/unix_time.h"
+#include "engine/ask_rules.h"
 #include "engine/plan.h"
 #include "engine/request_status.h"
 #include "engine/settle.h"
+#include "ops/device.h"
 #include "text/tokenizer.h"
 
 namespace fulmar {
@@ -16,9 +16,6 @@ namespace fulmar {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Status pages may be this old while rows run.
-constexpr auto kPublishEvery = std::chrono::milliseconds(20);
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -28,11 +25,14 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 
 Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Tokenizer& tokenizer,
                                               const EngineOptions& options,
-                                              std::unique_ptr<SessionStore> store) {
+                                              std::shared_ptr<SessionLadder> sessions) {
   if (options.slots < 1) {
     return Error{ErrorKind::invalid, "slots is " + std::to_string(options.slots) + "; wanted at least 1"};
   }
-  FULMAR_ASSIGN(auto keeper, StateKeeper::make(model, ops, options, std::move(store)));
+  if (!sessions) {
+    sessions = std::make_shared<SessionLadder>(model.fingerprint(), nullptr, options.sessions);
+  }
+  FULMAR_ASSIGN(auto keeper, StateKeeper::make(model, ops, options, std::move(sessions)));
   return std::unique_ptr<Engine>(
       std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(keeper)));
 }
@@ -59,58 +59,54 @@ EngineLoop::~EngineLoop() {
 // ---- doors
 // --------------------------------------------------------------------------------------------------------
 
-Status EngineLoop::check(const Ask& ask) const {
-  const int64_t vocabulary = model_.config().vocab;
-  if (ask.prompt.empty()) return Error{ErrorKind::invalid, "the prompt has no tokens; wanted at least 1"};
-  if (ask.max_tokens < 0) {
-    return Error{ErrorKind::invalid,
-                 "max_tokens is " + std::to_string(ask.max_tokens) + "; wanted 0 or more"};
+std::vector<SequencePtr> EngineLoop::make_rows(std::vector<Ask> asks,
+                                               const std::shared_ptr<RequestRecord>& record) {
+  std::vector<SequencePtr> rows;
+  std::shared_ptr<const StopTexts> texts;
+  const std::vector<std::string>* texts_of = nullptr;  // rows of a request mostly share their stop texts
+  for (Ask& ask : asks) {
+    auto sequence = std::make_unique<Sequence>();
+    if (texts_of == nullptr || *texts_of != ask.stop.texts)
+      texts = std::make_shared<const StopTexts>(ask.stop.texts);
+    sequence->output = OutputText(texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0);
+    sequence->waiting_bytes = bytes_of(ask);
+    sequence->ask = std::move(ask);
+    texts_of = &sequence->ask.stop.texts;
+    sequence->request = record;
+    rows.push_back(std::move(sequence));
   }
-  for (const std::vector<int32_t>* tokens : {&ask.prompt, &ask.state.continuing}) {
-    for (const int32_t token : *tokens) {
-      if (token < 0 || token >= vocabulary) {
-        return Error{ErrorKind::invalid, "the prompt has token id " + std::to_string(token) +
-                                             "; wanted 0 to " + std::to_string(vocabulary - 1)};
-      }
-    }
-  }
-  FULMAR_TRY(check_mixture(ask));
-  for (const auto& [token, bias] : ask.sampling.logit_bias) {
-    if (token < 0 || token >= vocabulary) {
-      return Error{ErrorKind::invalid, "logit_bias names token id " + std::to_string(token) +
-                                           "; wanted 0 to " + std::to_string(vocabulary - 1)};
-    }
-  }
-  return {};
+  return rows;
 }
 
-Status EngineLoop::check_mixture(const Ask& ask) const {
-  const std::vector<MixtureMember>& members = ask.state.mixture;
-  if (members.empty()) return {};
-  const auto slots = static_cast<int64_t>(members.size());
-  double sum = 0;
-  for (const MixtureMember& member : members) sum += member.weight;
-  if (slots > options_.slots) {
-    return Error{ErrorKind::invalid, "a mixture of " + std::to_string(slots) +
-                                         " states takes as many slots; " + "this server has " +
-                                         std::to_string(options_.slots)};
+// Makes the request known, unless there is no room for it to wait.
+Status EngineLoop::let_in(const std::shared_ptr<RequestRecord>& record, std::span<const SequencePtr> rows) {
+  int64_t bytes = 0;
+  for (const SequencePtr& row : rows) bytes += row->waiting_bytes;
+  const auto count = static_cast<int64_t>(rows.size());
+  std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return Error{ErrorKind::unavailable, failure_};
+  if (draining_) return Error{ErrorKind::unavailable, "Server is shutting down"};
+  const bool too_much = waiting_rows_ > 0 && (waiting_rows_ + count > options_.max_waiting_rows ||
+                                              waiting_bytes_ + bytes > options_.max_waiting_bytes);
+  if (waiting_requests_ >= options_.max_queue || too_much) {
+    rejected_++;
+    return Error{ErrorKind::unavailable, "Request queue full"};
   }
-  if (!std::isfinite(sum) || sum == 0) {
-    return Error{ErrorKind::invalid,
-                 "the weights of a mixture add up to " + std::to_string(sum) + "; wanted another sum than 0"};
+  if (!known_.emplace(record->id, record).second) {
+    return Error{ErrorKind::conflict, "request id '" + record->id + "' is already running"};
   }
-  if (!ask.state.read_session.empty() || !ask.state.write_session.empty()) {
-    return Error{ErrorKind::invalid, "a mixture of states has no single state that a session could keep"};
-  }
-  if (ask.score_prompt || ask.embed) {
-    return Error{ErrorKind::invalid, "the prompt of a mixture of states cannot be scored or embedded"};
-  }
+  waiting_requests_++;
+  waiting_rows_ += count;
+  waiting_bytes_ += bytes;
   return {};
 }
 
 Status EngineLoop::submit(Request request) {
   if (request.rows.empty()) return Error{ErrorKind::invalid, "the request has no rows; wanted at least 1"};
-  for (const Ask& ask : request.rows) FULMAR_TRY(check(ask));
+  const AskLimits limits{.vocabulary = model_.config().vocab,
+                         .slots = options_.slots,
+                         .max_prompt_tokens = options_.max_prompt_tokens};
+  for (const Ask& ask : request.rows) FULMAR_TRY(check_ask(ask, limits));
 
   auto record = std::make_shared<RequestRecord>();
   record->id = request.rows.front().request_id;
@@ -122,67 +118,54 @@ Status EngineLoop::submit(Request request) {
   record->listener = std::move(request.listener);
   record->created = unix_seconds();
   record->rows = record->rows_left = static_cast<int64_t>(request.rows.size());
-  {
-    std::lock_guard lock(mutex_);
-    if (draining_) return Error{ErrorKind::unavailable, "Server is shutting down"};
-    if (waiting_requests_ >= options_.max_queue) {
-      rejected_++;
-      return Error{ErrorKind::unavailable, "Request queue full"};
-    }
-    if (!known_.emplace(record->id, record).second) {
-      return Error{ErrorKind::conflict, "request id '" + record->id + "' is already running"};
-    }
-    waiting_requests_++;
-  }
   // The rows travel in a shared box because std::function wants to be copyable.
-  auto rows = std::make_shared<std::vector<Ask>>(std::move(request.rows));
+  auto rows = std::make_shared<std::vector<SequencePtr>>(make_rows(std::move(request.rows), record));
+  FULMAR_TRY(let_in(record, *rows));
   commands_.put([this, record, rows] {
     counters_.requests_total++;
-    std::shared_ptr<const StopTexts> texts;
-    const std::vector<std::string>* texts_of = nullptr;  // rows of a request mostly share their stop texts
-    for (Ask& ask : *rows) {
-      auto sequence = std::make_unique<Sequence>();
-      if (texts_of == nullptr || *texts_of != ask.stop.texts)
-        texts = std::make_shared<const StopTexts>(ask.stop.texts);
-      sequence->output = OutputText(texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0);
-      sequence->ask = std::move(ask);
-      texts_of = &sequence->ask.stop.texts;
-      sequence->request = record;
-      waiting_.push_back(std::move(sequence));
-    }
+    waiting_.add(std::move(*rows));
+    if (record->cancel_requested) cancelled_.push_back(record);  // before its rows had arrived
   });
   return {};
 }
 
 bool EngineLoop::cancel(const std::string& request_id) {
+  std::shared_ptr<RequestRecord> record;
   {
     std::lock_guard lock(mutex_);
     const auto found = known_.find(request_id);
     if (found == known_.end()) return false;
-    found->second->cancel_requested = true;
+    record = found->second;
+    record->cancel_requested = true;
   }
-  commands_.wake();
+  commands_.put([this, record] { cancelled_.push_back(record); });
   return true;
 }
 
 int64_t EngineLoop::cancel_all() {
-  int64_t count = 0;
+  std::vector<std::shared_ptr<RequestRecord>> records;
   {
     std::lock_guard lock(mutex_);
-    for (auto& [id, record] : known_) record->cancel_requested = true;
-    count = static_cast<int64_t>(known_.size());
+    for (auto& [id, record] : known_) {
+      record->cancel_requested = true;
+      records.push_back(record);
+    }
   }
-  commands_.wake();
-  return count;
+  commands_.put([this, records] { cancelled_.insert(cancelled_.end(), records.begin(), records.end()); });
+  return static_cast<int64_t>(records.size());
 }
 
 // Runs the task on the engine thread and waits; on a closed engine the task does not run.
 void EngineLoop::call_on_engine(const std::function<void()>& task) {
   if (std::this_thread::get_id() == thread_.get_id()) return task();
+  struct Done {  // said also when the device fails within the task
+    std::promise<void>& promise;
+    ~Done() { promise.set_value(); }
+  };
   auto done = std::make_shared<std::promise<void>>();
   const bool taken = commands_.put([&task, done] {
+    const Done said{*done};
     task();
-    done->set_value();
   });
   if (taken) done->get_future().wait();
 }
@@ -191,13 +174,6 @@ Result<std::string> EngineLoop::pause(const std::string& request_id) {
   Result<std::string> paused = Error{ErrorKind::unavailable, "Server is shutting down"};
   call_on_engine([&] { paused = pause_now(request_id); });
   return paused;
-}
-
-Status EngineLoop::resume(const std::string& request_id, int64_t max_tokens,
-                          std::shared_ptr<Listener> listener) {
-  Status resumed = Error{ErrorKind::unavailable, "Server is shutting down"};
-  call_on_engine([&] { resumed = resume_now(request_id, max_tokens, std::move(listener)); });
-  return resumed;
 }
 
 void EngineLoop::drain(std::function<void()> done) {
@@ -218,20 +194,38 @@ EngineStats EngineLoop::stats() const {
 
 void EngineLoop::run() {
   while (true) {
-    const auto commands = moved_ ? commands_.take_all() : commands_.wait_all(idle_time());
-    if (!commands.empty()) tell_all();  // they may end rows, or hand them over
-    for (const auto& command : commands) command();
+    Clock::duration idle{};
+    if (!moved_) guarded([&] { idle = idle_time(); });
+    const auto commands = moved_ ? commands_.take_all() : commands_.wait_all(idle);
+    if (!commands.empty()) guarded([&] { tell_all(); });  // they may end rows, or hand them over
+    for (const auto& command : commands) guarded(command);
     if (stopping_) break;
-    step();
+    guarded([&] { step(); });
     if (running_.empty() && waiting_.empty() && storing_.empty()) {
       for (const auto& done : std::exchange(drained_, {})) done();
     }
   }
-  for (const auto& command : commands_.take_all()) command();  // somebody may wait for their answer
-  cancel_all();
+  for (const auto& command : commands_.take_all()) guarded(command);  // somebody may wait for their answer
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, record] : known_) {
+      record->cancel_requested = true;
+      cancelled_.push_back(record);
+    }
+  }
   obey_cancels();
   for (auto& sequence : std::exchange(storing_, {})) end_row(std::move(sequence));
   deliver();
+  guarded([&] { keeper_->sessions().leave(); });
+}
+
+// Everything that may reach the device runs in here.
+void EngineLoop::guarded(FunctionRef<void()> work) {
+  try {
+    work();
+  } catch (const DeviceFailure& failure) {
+    if (!failed_) device_failed(failure.what());
+  }
 }
 
 // How long nothing need happen: until the next session is due in the store, or late there.
@@ -244,6 +238,8 @@ Clock::duration EngineLoop::idle_time() {
 
 void EngineLoop::step() {
   moved_ = false;
+  if (failed_) return end_failed_rows();
+  keeper_->sessions().serve();
   obey_cancels();
   end_stored_rows();
   admit();
@@ -295,7 +291,7 @@ void EngineLoop::report() {
   tell_all();
   const auto now = Clock::now();
   // First the figures: who has heard a row's last event does not find it still running.
-  if (running_.empty() || now - published_ > kPublishEvery) publish_stats();
+  if (running_.empty() || now >= publish_at_) publish_stats();
   deliver();
   keeper_->sessions().tick(now);
   keeper_->prefixes().prepare();
@@ -314,6 +310,16 @@ void EngineLoop::tell_all() {
 }
 
 void EngineLoop::obey_cancels() {
+  if (cancelled_.empty()) return;
+  std::vector<SequencePtr> ended;
+  for (const auto& request : std::exchange(cancelled_, {})) {
+    for (SequencePtr& row : waiting_.take(*request)) ended.push_back(std::move(row));
+  }
+  for (SequencePtr& sequence : ended) {
+    sequence->finish = Finish{.reason = FinishReason::cancelled};
+    keeper_->release(*sequence);
+    end_row(std::move(sequence));
+  }
   bool any = false;
   for (auto& sequence : running_) {
     if (!sequence->request->cancel_requested || sequence->finish) continue;
@@ -321,42 +327,27 @@ void EngineLoop::obey_cancels() {
     sequence->finish = Finish{.reason = FinishReason::cancelled};
     any = true;
   }
-  std::vector<SequencePtr> ended;
-  for (auto& sequence : waiting_) {
-    if (!sequence->request->cancel_requested) continue;
-    sequence->finish = Finish{.reason = FinishReason::cancelled};
-    ended.push_back(std::move(sequence));
-  }
-  if (!ended.empty()) std::erase(waiting_, nullptr);
-  for (auto& sequence : ended) {
-    keeper_->release(*sequence);
-    end_row(std::move(sequence));
-  }
   if (any) end_rows();
 }
 
 // Rows start in order of arrival, but one that has to wait for another row does not hold up those behind it.
 void EngineLoop::admit() {
-  bool moved = false;
-  for (SequencePtr& waiting : waiting_) {
+  using Offer = WaitingRows::Offer;
+  waiting_.offer([&](SequencePtr& waiting) {
     const auto slots = std::max<int64_t>(1, static_cast<int64_t>(waiting->ask.state.mixture.size()));
-    if (keeper_->free_slots() < slots) break;
-    if (!keeper_->ready_to_start(*waiting, running_)) continue;
-    SequencePtr sequence = std::move(waiting);
-    moved = true;
-    if (start_row(*sequence)) {
-      running_.push_back(std::move(sequence));
-    } else {
-      end_row(std::move(sequence));
-    }
-  }
-  if (moved) std::erase(waiting_, nullptr);
+    if (keeper_->free_slots() < slots) return Offer::closed;
+    if (!keeper_->ready_to_start(*waiting, running_)) return Offer::passed;
+    const bool started = start_row(*waiting);
+    (started ? running_ : ended_).push_back(std::move(waiting));
+    return Offer::taken;
+  });
+  end_ended();
 }
 
 // Gives the row a slot and its first state. False when it cannot run; then it has its reason to finish.
 bool EngineLoop::start_row(Sequence& sequence) {
   moved_ = true;
-  leave_queue(*sequence.request);
+  leave_queue(sequence);
   sequence.request->rows_admitted++;
   if (const Status started = keeper_->start(sequence); !started.ok()) {
     sequence.finish = Finish{.reason = FinishReason::failed, .error = started.error()};
@@ -368,9 +359,12 @@ bool EngineLoop::start_row(Sequence& sequence) {
   return true;
 }
 
-// The request no longer counts against the queue's bound.
-void EngineLoop::leave_queue(RequestRecord& request) {
-  if (!std::exchange(request.in_queue, false)) return;
+// The row waits no more, and with its first one the request.
+void EngineLoop::leave_queue(Sequence& sequence) {
+  const int64_t bytes = std::exchange(sequence.waiting_bytes, 0);
+  if (bytes > 0) waiting_rows_--;
+  waiting_bytes_ -= bytes;
+  if (!std::exchange(sequence.request->in_queue, false)) return;
   std::lock_guard lock(mutex_);
   waiting_requests_--;
 }
@@ -402,7 +396,6 @@ void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome out
 
 // Rows that have finished leave, unless their session still wants tokens fed.
 void EngineLoop::end_rows() {
-  std::vector<SequencePtr> ended;
   for (auto& sequence : running_) {
     if (!sequence->finish) continue;
     switch (keeper_->close(*sequence)) {
@@ -412,12 +405,16 @@ void EngineLoop::end_rows() {
         storing_.push_back(std::move(sequence));
         break;
       case Closing::done:
-        ended.push_back(std::move(sequence));
+        ended_.push_back(std::move(sequence));
         break;
     }
   }
   std::erase(running_, nullptr);
-  for (auto& sequence : ended) end_row(std::move(sequence));
+  end_ended();
+}
+
+void EngineLoop::end_ended() {
+  for (SequencePtr& sequence : std::exchange(ended_, {})) end_row(std::move(sequence));
 }
 
 // An answer is complete once its turn cannot get lost any more.
@@ -432,9 +429,9 @@ void EngineLoop::end_stored_rows() {
 void EngineLoop::end_row(SequencePtr sequence) {
   moved_ = true;
   RequestRecord& request = *sequence->request;
-  leave_queue(request);
+  leave_queue(*sequence);
   add_row(request.ended_rows, *sequence);
-  Event event = finished_event(*sequence);
+  Event event = finished_event(*sequence, tokenizer_);
   const FinishReason reason = event.reason;
   emit(*sequence, std::move(event));
   request_row_ended(request, reason);
@@ -456,7 +453,11 @@ void EngineLoop::emit(Sequence& sequence, Event event) {
 }
 
 void EngineLoop::deliver() {
-  for (const auto& request : to_deliver_) request->listener->deliver(std::exchange(request->outbox, {}));
+  for (const auto& request : to_deliver_) {
+    request->listener->deliver(std::exchange(request->outbox, {}));
+    // A paused row keeps its request, and the listener holds the model that the engine belongs to.
+    if (request->rows_left == 0) request->listener.reset();
+  }
   to_deliver_.clear();
 }
 

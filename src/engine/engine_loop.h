@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,12 +11,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/mailbox.h"
 #include "engine/engine.h"
 #include "engine/sequence.h"
 #include "engine/speed_meter.h"
 #include "engine/state_keeper.h"
 #include "engine/step_runner.h"
+#include "engine/waiting_rows.h"
 
 namespace fulmar {
 
@@ -46,7 +47,6 @@ class EngineLoop final : public Engine {
   void clear_prefixes() override;
 
  private:
-  using SequencePtr = std::unique_ptr<Sequence>;
   struct Paused {
     SequencePtr sequence;
     std::vector<std::byte> state;
@@ -54,12 +54,15 @@ class EngineLoop final : public Engine {
   };
 
   // ---- doors, any thread
-  Status check(const Ask& ask) const;
-  Status check_mixture(const Ask& ask) const;
+  std::vector<SequencePtr> make_rows(std::vector<Ask> asks, const std::shared_ptr<RequestRecord>& record);
+  Status let_in(const std::shared_ptr<RequestRecord>& record, std::span<const SequencePtr> rows);
   void call_on_engine(const std::function<void()>& task);
 
   // ---- thread side
   void run();
+  void guarded(FunctionRef<void()> work);
+  void device_failed(const std::string& what);
+  void end_failed_rows();
   // What the step did goes into moved_.
   void step();
   void run_parts(std::span<const StepPart> parts, int64_t prompt_rows);
@@ -69,9 +72,10 @@ class EngineLoop final : public Engine {
   void obey_cancels();
   void admit();
   bool start_row(Sequence& sequence);
-  void leave_queue(RequestRecord& request);
+  void leave_queue(Sequence& sequence);
   void settle(std::span<const StepPart> parts, StepRunner::Outcome outcome);
   void end_rows();
+  void end_ended();
   void end_stored_rows();
   void end_row(SequencePtr sequence);
   void emit(Sequence& sequence, Event event);
@@ -80,7 +84,8 @@ class EngineLoop final : public Engine {
   void publish_stats();
   std::chrono::steady_clock::duration idle_time();
   Result<std::string> pause_now(const std::string& request_id);
-  Status resume_now(const std::string& request_id, int64_t max_tokens, std::shared_ptr<Listener> listener);
+  Status resume_now(const std::string& request_id, int64_t max_tokens, std::shared_ptr<Listener> listener,
+                    SessionClaimPtr claim);
 
   Model& model_;
   const Tokenizer& tokenizer_;
@@ -88,19 +93,23 @@ class EngineLoop final : public Engine {
 
   // shared with the doors
   Mailbox<std::function<void()>> commands_;
-  mutable std::mutex mutex_;  // guards known_, stats_, waiting_requests_, draining_
+  mutable std::mutex mutex_;  // guards known_, stats_, waiting_requests_, draining_, failure_
   std::unordered_map<std::string, std::shared_ptr<RequestRecord>> known_;
   EngineStats stats_;
   int64_t waiting_requests_ = 0;
+  std::atomic<int64_t> waiting_rows_ = 0, waiting_bytes_ = 0;
   int64_t rejected_ = 0;
   bool draining_ = false;
+  std::string failure_;  // of the device; empty: none
   std::atomic<bool> stopping_ = false;
 
   // thread side
   std::unique_ptr<StateKeeper> keeper_;
   StepRunner runner_;
-  std::deque<SequencePtr> waiting_;
+  bool failed_ = false;  // as failure_ says
+  WaitingRows waiting_;
   std::vector<SequencePtr> running_;
+  std::vector<SequencePtr> ended_;  // over, without their last event: a device that fails between loses none
   // Drawn tokens of running rows that are not yet text: it decides nothing, so the next step goes first.
   struct Untold {
     Sequence* sequence;
@@ -112,10 +121,11 @@ class EngineLoop final : public Engine {
   std::vector<std::shared_ptr<RequestRecord>> to_deliver_;  // requests with events of this step
   std::map<std::string, Paused> paused_;
   int64_t pauses_ = 0;
+  std::vector<std::shared_ptr<RequestRecord>> cancelled_;  // asked for, not yet obeyed
   std::vector<std::function<void()>> drained_;
   EngineStats counters_;
   SpeedMeter prefill_speed_, decode_speed_;
-  std::chrono::steady_clock::time_point published_;
+  std::chrono::steady_clock::time_point publish_at_;  // while rows run
   std::thread thread_;
 };
 

@@ -2,6 +2,8 @@
 // itself.
 #include <algorithm>
 
+#include "base/log.h"
+#include "engine/ask_rules.h"
 #include "engine/engine_loop.h"
 #include "engine/request_status.h"
 #include "engine/settle.h"
@@ -26,8 +28,15 @@ double per_second(int64_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
 }
 
+Error not_paused() { return {ErrorKind::not_found, "Paused request not found"}; }
+
 // Paused requests are kept until resumed; beyond this many the oldest is given up.
 constexpr size_t kMostPaused = 64;
+
+// Status pages may be this old while rows run, and older where making them takes more than so small a part of
+// the time.
+constexpr auto kPublishEvery = std::chrono::milliseconds(20);
+constexpr int kPublishShare = 50;
 
 }  // namespace
 
@@ -39,6 +48,12 @@ void add_row(RequestStatus& status, const Sequence& sequence) {
   status.session = sequence.ask.state.write_session;
   status.prefill_speed += per_second(static_cast<int64_t>(sequence.fed), sequence.prefill_seconds);
   status.decode_speed += per_second(static_cast<int64_t>(sequence.drawn_fed), sequence.decode_seconds);
+}
+
+void add_waiting(RequestStatus& status, const RequestStatus& sums) {
+  status.prompt_tokens += sums.prompt_tokens;
+  status.max_tokens += sums.max_tokens;
+  status.session = sums.session;
 }
 
 RequestStatus status_of(const RequestRecord& request) {
@@ -55,23 +70,20 @@ RequestStatus status_of(const RequestRecord& request) {
 }
 
 Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
-  SequencePtr* chosen = nullptr;
+  Sequence* chosen = nullptr;
   for (SequencePtr& sequence : running_) {
     if (!sequence->request->resumable || sequence->phase != Sequence::Phase::decode) continue;
-    if (request_id.empty() || sequence->request->id == request_id) chosen = &sequence;
+    if (request_id.empty() || sequence->request->id == request_id) chosen = sequence.get();
   }
   if (chosen == nullptr) return Error{ErrorKind::not_found, "no running request that can be paused"};
 
-  SequencePtr sequence = std::move(*chosen);
-  std::erase(running_, nullptr);
-  const std::string id = sequence->request->id;
-  Paused paused{.state = keeper_->take_out(*sequence), .since = ++pauses_};
-  paused.sequence = std::make_unique<Sequence>(*sequence);
+  const std::string id = chosen->request->id;
+  Paused paused{.state = keeper_->take_out(*chosen), .since = ++pauses_};
+  paused.sequence = std::make_unique<Sequence>(*chosen);
   paused.sequence->slot = -1;
-  sequence->rewind_point.reset();
-  sequence->finish = Finish{.reason = FinishReason::stop, .paused = true};
-  keeper_->close(*sequence);
-  end_row(std::move(sequence));
+  chosen->rewind_point.reset();
+  chosen->finish = Finish{.reason = FinishReason::stop, .paused = true};
+  end_rows();
   deliver();
   paused_.insert_or_assign(id, std::move(paused));
   if (paused_.size() > kMostPaused) {
@@ -83,11 +95,32 @@ Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
   return id;
 }
 
+Status EngineLoop::resume(const std::string& request_id, int64_t max_tokens,
+                          std::shared_ptr<Listener> listener) {
+  Status resumed = Error{ErrorKind::unavailable, "Server is shutting down"};
+  SessionHold session;
+  call_on_engine([&] {
+    const auto found = paused_.find(request_id);
+    resumed = found == paused_.end() ? Status(not_paused()) : Status();
+    if (resumed.ok()) session = found->second.sequence->session;
+  });
+  FULMAR_TRY(resumed);
+  SessionLadder& ladder = keeper_->sessions().ladder();
+  SessionClaimPtr claim;
+  if (session.claim) {
+    FULMAR_ASSIGN(claim, ladder.reclaim(*session.claim, session.turn));
+  }
+  resumed = Error{ErrorKind::unavailable, "Server is shutting down"};
+  call_on_engine([&] { resumed = resume_now(request_id, max_tokens, std::move(listener), claim); });
+  if (!resumed.ok()) ladder.release(std::move(claim));
+  return resumed;
+}
+
 Status EngineLoop::resume_now(const std::string& request_id, int64_t max_tokens,
-                              std::shared_ptr<Listener> listener) {
+                              std::shared_ptr<Listener> listener, SessionClaimPtr claim) {
   const auto found = paused_.find(request_id);
-  if (found == paused_.end()) return Error{ErrorKind::not_found, "Paused request not found"};
-  FULMAR_TRY(keeper_->put_back(*found->second.sequence, found->second.state));
+  if (found == paused_.end()) return not_paused();
+  FULMAR_TRY(keeper_->put_back(*found->second.sequence, found->second.state, std::move(claim)));
   SequencePtr sequence = std::move(found->second.sequence);
   paused_.erase(found);
   if (max_tokens >= 0) sequence->ask.max_tokens = static_cast<int64_t>(sequence->drawn.size()) + max_tokens;
@@ -112,56 +145,33 @@ Status EngineLoop::resume_now(const std::string& request_id, int64_t max_tokens,
   return {};
 }
 
-std::vector<SessionInfo> EngineLoop::sessions() {
-  std::vector<SessionInfo> found;
-  call_on_engine([&] { found = keeper_->sessions().list(); });
-  return found;
-}
+std::vector<SessionInfo> EngineLoop::sessions() { return keeper_->sessions().ladder().list(); }
 
-bool EngineLoop::has_session(const std::string& id) {
-  bool has = false;
-  call_on_engine([&] { has = keeper_->sessions().contains(id); });
-  return has;
-}
+bool EngineLoop::has_session(const std::string& id) { return keeper_->sessions().ladder().contains(id); }
 
 int64_t EngineLoop::erase_session(const std::string& id, bool and_branches) {
-  int64_t erased = 0;
-  call_on_engine([&] {
-    const std::string branch = id + ":";
-    const auto concerned = [&](const std::string& session) {
-      return session == id || (and_branches && session.starts_with(branch));
-    };
-    for (const SequencePtr& sequence : running_) {
-      if (concerned(sequence->ask.state.write_session)) keeper_->forget_session(*sequence);
-    }
-    for (const SequencePtr& sequence : waiting_) {
-      const StateLink& link = sequence->ask.state;
-      if (concerned(link.write_session) || concerned(link.read_session)) keeper_->forget_session(*sequence);
-    }
-    erased = keeper_->sessions().erase(id, and_branches);
-  });
-  return erased;
+  const SessionRange range{id, and_branches};
+  SessionLadder& ladder = keeper_->sessions().ladder();
+  const bool in_listener = std::this_thread::get_id() == thread_.get_id();
+  return in_listener ? ladder.erase_soon(range) : ladder.erase(range);
 }
 
 Result<StateBlob> EngineLoop::export_session(const std::string& id) {
-  Result<StateBlob> exported = Error{ErrorKind::unavailable, "Server is shutting down"};
-  call_on_engine([&] {
-    auto found = keeper_->sessions().read(id);
-    if (!found.ok()) {
-      exported = found.error();
-    } else if (!found->has_value()) {
-      exported = Error{ErrorKind::not_found, "session '" + id + "' does not exist"};
-    } else {
-      exported = std::move(**found);
-    }
-  });
-  return exported;
+  FULMAR_ASSIGN(const auto found, keeper_->sessions().ladder().read(id));
+  if (!found) return Error{ErrorKind::not_found, "session '" + id + "' does not exist"};
+  return *found;
 }
 
 Status EngineLoop::import_session(const std::string& id, const StateBlob& blob) {
-  Result<TurnTicket> imported = Error{ErrorKind::unavailable, "Server is shutting down"};
-  call_on_engine([&] { imported = keeper_->import_session(id, blob); });
-  FULMAR_ASSIGN(const TurnTicket ticket, std::move(imported));
+  if (id.size() > kMostSessionBytes) {
+    return Error{ErrorKind::invalid, "the session's id has " + std::to_string(id.size()) +
+                                         " bytes; wanted at most " + std::to_string(kMostSessionBytes)};
+  }
+  const StateLayout layout = model_.state_layout();
+  FULMAR_ASSIGN(std::vector<std::byte> payload, payload_for(blob, model_.fingerprint(), layout));
+  FULMAR_TRY(check_finite(payload, layout));
+  FULMAR_ASSIGN(const TurnTicket ticket,
+                keeper_->sessions().ladder().import(id, std::move(payload), layout, blob.tokens));
   if (!ticket) return {};
   ticket->wait(TurnFate::under_way);  // on the caller's thread; the store's own patience bounds it
   if (*ticket == TurnFate::refused) return overtaken(id);
@@ -190,27 +200,61 @@ void EngineLoop::clear_prefixes() {
   call_on_engine([&] { keeper_->prefixes().clear(); });
 }
 
+// Nothing on the device can be had any more. Rows get their last events, and sessions in host memory go to
+// the store while there is a process to write them.
+void EngineLoop::device_failed(const std::string& what) {
+  spdlog::error("the device has failed: {}", what);
+  failed_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    failure_ = "the device has failed: " + what;
+  }
+  keeper_->sessions().abandon();
+  end_failed_rows();
+  keeper_->sessions().ladder().flush();
+  if (options_.on_device_failure) options_.on_device_failure(what);
+}
+
+// Ends what runs and waits; what is on its way to a store goes on.
+void EngineLoop::end_failed_rows() {
+  tell_all();
+  end_ended();
+  std::vector<SequencePtr> ended = std::exchange(running_, {});
+  for (SequencePtr& row : waiting_.take_all()) ended.push_back(std::move(row));
+  std::erase(ended, nullptr);  // the failure may have come while rows were being moved
+  cancelled_.clear();
+  for (SequencePtr& sequence : ended) {
+    sequence->finish =
+        Finish{.reason = FinishReason::failed, .error = Error{ErrorKind::unavailable, failure_}};
+    keeper_->release(*sequence);
+    end_row(std::move(sequence));
+  }
+  end_stored_rows();
+  publish_stats();
+  deliver();
+  moved_ = false;
+}
+
 void EngineLoop::publish_stats() {
   const auto now = std::chrono::steady_clock::now();
-  published_ = now;
   EngineStats stats = counters_;
   keeper_->add_to(stats);
   stats.slots_total = options_.slots;
   stats.slots_used = options_.slots - keeper_->free_slots();
-  stats.rows_waiting = static_cast<int64_t>(waiting_.size());
+  stats.rows_waiting = waiting_.rows();
   stats.prefill_tokens_per_second = prefill_speed_.per_second(now);
   stats.decode_tokens_per_second = decode_speed_.per_second(now);
 
   stats.slots.resize(static_cast<size_t>(options_.slots));
   for (size_t i = 0; i < stats.slots.size(); i++) stats.slots[i].id = static_cast<int64_t>(i);
   std::unordered_map<const RequestRecord*, size_t> index;
-  const auto entry_of = [&](const Sequence& sequence) -> RequestStatus& {
-    const auto [found, inserted] = index.emplace(sequence.request.get(), stats.requests.size());
-    if (inserted) stats.requests.push_back(status_of(*sequence.request));
+  const auto entry_of = [&](const RequestRecord& request) -> RequestStatus& {
+    const auto [found, inserted] = index.emplace(&request, stats.requests.size());
+    if (inserted) stats.requests.push_back(status_of(request));
     return stats.requests[found->second];
   };
   for (const SequencePtr& sequence : running_) {
-    add_row(entry_of(*sequence), *sequence);
+    add_row(entry_of(*sequence->request), *sequence);
     (sequence->phase == Sequence::Phase::decode ? stats.rows_decode : stats.rows_prefill)++;
     const auto show_in = [&](int64_t place) {
       SlotStatus& slot = stats.slots[static_cast<size_t>(place)];
@@ -222,16 +266,19 @@ void EngineLoop::publish_stats() {
     show_in(sequence->slot);
     for (const int64_t slot : sequence->more_slots) show_in(slot);
   }
-  for (const SequencePtr& sequence : storing_) add_row(entry_of(*sequence), *sequence);
-  for (const SequencePtr& sequence : waiting_) add_row(entry_of(*sequence), *sequence);
+  for (const SequencePtr& sequence : storing_) add_row(entry_of(*sequence->request), *sequence);
+  waiting_.each_request(
+      [&](const RequestRecord& request, const RequestStatus& sums) { add_waiting(entry_of(request), sums); });
   for (const auto& [id, paused] : paused_) {
     stats.paused.push_back(status_of(*paused.sequence->request));
     add_row(stats.paused.back(), *paused.sequence);
   }
 
+  publish_at_ = std::max(now + kPublishEvery, now + kPublishShare * (std::chrono::steady_clock::now() - now));
   std::lock_guard lock(mutex_);
   stats.requests_waiting = waiting_requests_;
   stats.requests_rejected = rejected_;
+  stats.device_failure = failure_;
   stats_ = std::move(stats);
 }
 

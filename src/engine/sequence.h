@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/store_courier.h"
+#include "cache/session_ladder.h"
 #include "engine/ask.h"
 #include "engine/event.h"
 #include "engine/output_text.h"
@@ -24,8 +24,8 @@ struct RequestRecord {
   std::string endpoint;
   std::string model;
   bool resumable = false;
-  std::shared_ptr<Listener> listener;
-  int64_t created = 0;  // unix seconds
+  std::shared_ptr<Listener> listener;  // let go with its last event
+  int64_t created = 0;                 // unix seconds
   int64_t rows = 0;
   int64_t rows_left = 0;
   int64_t rows_admitted = 0;
@@ -59,7 +59,7 @@ struct RewindPoint {
 
 // What a row has to do with named sessions, from before its start until its turn is in the store.
 struct SessionHold {
-  bool held = false;                                  // nobody else may write to write_session
+  SessionClaimPtr claim;                              // to write_session; kept by a paused row's record
   std::shared_ptr<SessionLookup> reading, writing;    // one and the same where it is one session
   int64_t turn = 0;                                   // of write_session when the row began
   TurnTicket ticket;                                  // of the turn that it has committed to a shared store
@@ -76,6 +76,7 @@ struct Sequence {
   Ask ask;
   std::shared_ptr<RequestRecord> request;
   Phase phase = Phase::prefill;
+  int64_t waiting_bytes = 0;  // counted against the bound on what waits, until the row gets its slot or ends
   int64_t slot = -1;
   std::vector<int64_t> more_slots;  // of a mixture: where its members after the first are
 

@@ -46,7 +46,7 @@ size_t tokens_to_commit(const Sequence& sequence) {
   return sequence.output.hit() ? sequence.output.match_token() : sequence.drawn.size();
 }
 
-Event finished_event(Sequence& sequence) {
+Event finished_event(Sequence& sequence, const Tokenizer& tokenizer) {
   Event event{.kind = Event::Kind::finished, .index = sequence.ask.index};
   event.text = sequence.output.finish();
   event.tokens = sequence.output.take_records();
@@ -59,6 +59,7 @@ Event finished_event(Sequence& sequence) {
   event.usage = sequence.usage;
   event.usage.completion_tokens = static_cast<int64_t>(sequence.output.tokens_shown());
   event.prompt_scores = std::move(sequence.prompt_scores);
+  for (TokenRecord& record : event.prompt_scores) record.bytes = tokenizer.bytes(record.token);
   event.embedding.assign(sequence.embedding_sum.begin(), sequence.embedding_sum.end());
   if (!sequence.embedding_sum.empty() && sequence.usage.prompt_tokens > 0) {
     for (float& value : event.embedding) value /= static_cast<float>(sequence.usage.prompt_tokens);

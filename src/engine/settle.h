@@ -26,6 +26,6 @@ std::string tell_token(Sequence& sequence, const SampledToken& drawn, const Toke
 size_t tokens_to_commit(const Sequence& sequence);
 
 // The event that ends a row; takes what the output still holds back.
-Event finished_event(Sequence& sequence);
+Event finished_event(Sequence& sequence, const Tokenizer& tokenizer);
 
 }  // namespace fulmar

@@ -28,7 +28,7 @@ bool starts_afresh(const Ask& ask) { return ask.state.read_session.empty(); }
 }  // namespace
 
 Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, const EngineOptions& options,
-                                                       std::unique_ptr<SessionStore> store) {
+                                                       std::shared_ptr<SessionLadder> sessions) {
   const int64_t rewinds = std::min(options.slots, kRewindSlots);
   const int64_t total = options.slots + rewinds + options.device_sessions + options.prefix_slots;
   FULMAR_ASSIGN(StatePool pool, StatePool::make(ops, model.state_layout(), total));
@@ -43,20 +43,19 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, c
   give(shares.sessions, options.device_sessions);
   give(shares.prefixes, options.prefix_slots);
   return std::unique_ptr<StateKeeper>(
-      new StateKeeper(model, ops, std::move(pool), std::move(shares), options, std::move(store)));
+      new StateKeeper(model, ops, std::move(pool), std::move(shares), options, std::move(sessions)));
 }
 
 StateKeeper::StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
-                         std::unique_ptr<SessionStore> store)
+                         std::shared_ptr<SessionLadder> sessions)
     : model_(model),
       pool_(std::move(pool)),
       free_slots_(std::move(shares.sequences)),
       free_rewinds_(std::move(shares.rewinds)),
       prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),
-      sessions_(ops, pool_.view(), std::move(shares.sessions), model.fingerprint(), std::move(store),
-                options.sessions),
+      sessions_(ops, pool_.view(), std::move(shares.sessions), std::move(sessions)),
       prefixes_(ops, pool_.view(), std::move(shares.prefixes), options.prefixes),
-      store_patience_(options.sessions.store_patience) {}
+      store_patience_(sessions_.ladder().options().store_patience) {}
 
 bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running) {
   if (!session_ready(sequence)) return false;
@@ -85,9 +84,9 @@ bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique
 bool StateKeeper::session_ready(Sequence& sequence) {
   const StateLink& link = sequence.ask.state;
   SessionHold& session = sequence.session;
-  if (!link.write_session.empty() && !session.held) {
-    if (!busy_.insert(link.write_session).second) return false;
-    session.held = true;
+  if (!link.write_session.empty() && (!session.claim || session.claim->erased)) {
+    session.claim = sessions_.ladder().claim(link.write_session);
+    if (!session.claim) return false;
   }
   if (!link.read_session.empty() && !looked_up(session.reading, link.read_session, true)) return false;
   if (link.write_session.empty()) return true;
@@ -255,7 +254,8 @@ Closing StateKeeper::close(Sequence& sequence) {
   const FinishReason reason = sequence.finish->reason;
   const bool ended_well = reason == FinishReason::stop || reason == FinishReason::length;
   const bool fed_all = sequence.fed == sequence.feed.size();
-  const bool commits = !link.write_session.empty() && fed_all && !sequence.finish->paused &&
+  const SessionClaimPtr& claim = sequence.session.claim;
+  const bool commits = claim && !claim->erased && fed_all && !sequence.finish->paused &&
                        (ended_well || (reason == FinishReason::cancelled && link.keep_on_cancel));
   if (commits) {
     const size_t wanted = tokens_to_commit(sequence);
@@ -266,7 +266,7 @@ Closing StateKeeper::close(Sequence& sequence) {
       return Closing::feeding;
     }
     const auto fed = static_cast<int64_t>(sequence.feed.size() + sequence.drawn_fed);
-    auto ticket = sessions_.commit(link.write_session, sequence.slot, sequence.tokens_before + fed,
+    auto ticket = sessions_.commit(*sequence.session.claim, sequence.slot, sequence.tokens_before + fed,
                                    sequence.session.turn + 1);
     if (ticket.ok()) {
       sequence.session.ticket = std::move(*ticket);
@@ -309,7 +309,7 @@ bool StateKeeper::turn_settled(Sequence& sequence) {
 
 void StateKeeper::release(Sequence& sequence) {
   release_slot(sequence);
-  if (std::exchange(sequence.session.held, false)) busy_.erase(sequence.ask.state.write_session);
+  sessions_.ladder().release(std::exchange(sequence.session.claim, nullptr));
 }
 
 void StateKeeper::release_slot(Sequence& sequence) {
@@ -318,14 +318,6 @@ void StateKeeper::release_slot(Sequence& sequence) {
   drop_rewind_point(sequence);
   free_slots_.push_back(std::exchange(sequence.slot, -1));
   for (const int64_t slot : std::exchange(sequence.more_slots, {})) free_slots_.push_back(slot);
-}
-
-void StateKeeper::forget_session(Sequence& sequence) {
-  sequence.session.reading = sequence.session.writing = nullptr;
-  if (sequence.slot < 0) return;
-  if (std::exchange(sequence.session.held, false)) busy_.erase(sequence.ask.state.write_session);
-  sequence.ask.state.write_session.clear();
-  drop_rewind_point(sequence);
 }
 
 std::vector<std::byte> StateKeeper::take_out(Sequence& sequence) {
@@ -339,21 +331,12 @@ std::vector<std::byte> StateKeeper::take_out(Sequence& sequence) {
   return state;
 }
 
-Status StateKeeper::put_back(Sequence& sequence, std::span<const std::byte> state) {
+Status StateKeeper::put_back(Sequence& sequence, std::span<const std::byte> state, SessionClaimPtr claim) {
   if (free_slots_.empty()) return Error{ErrorKind::unavailable, "no free slot to resume into; try again"};
-  const std::string& session = sequence.ask.state.write_session;
-  if (!session.empty() && !busy_.insert(session).second) {
-    return Error{ErrorKind::conflict, "session '" + session + "' is in use by another request"};
-  }
-  sequence.session.held = !session.empty();
+  if (!claim) sequence.ask.state.write_session.clear();
+  sequence.session.claim = std::move(claim);
   sequence.slot = take_slot();
   return pool_.write(sequence.slot, state);
-}
-
-Result<TurnTicket> StateKeeper::import_session(const std::string& id, const StateBlob& blob) {
-  if (in_use(id)) return Error{ErrorKind::conflict, "session '" + id + "' is in use by a running request"};
-  FULMAR_ASSIGN(std::vector<std::byte> payload, payload_for(blob, model_.fingerprint(), pool_.layout()));
-  return sessions_.import(id, std::move(payload), blob.tokens);
 }
 
 Status StateKeeper::add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) {
@@ -378,12 +361,12 @@ std::vector<std::string> StateKeeper::states() const {
 }
 
 void StateKeeper::add_to(EngineStats& stats) const {
-  stats.device_sessions = sessions_.device_count();
-  stats.host_sessions = sessions_.host_count();
+  stats.device_sessions = sessions_.count();
+  stats.host_sessions = sessions_.ladder().host_count();
   stats.session_hits_device = hits_device_;
   stats.session_hits_host = hits_host_;
   stats.session_hits_store = hits_store_;
-  stats.session_store_failures = sessions_.store_failures();
+  stats.session_store_failures = sessions_.ladder().store_failures();
   stats.session_turns_unconfirmed = unconfirmed_;
   stats.prefixes = prefixes_.counters();
 }

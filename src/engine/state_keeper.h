@@ -7,13 +7,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cache/prefix_cache.h"
-#include "cache/session_ladder.h"
+#include "cache/session_shelf.h"
 #include "engine/engine.h"
 #include "engine/sequence.h"
 #include "model/model.h"
@@ -31,7 +30,7 @@ enum class Closing : uint8_t {
 class StateKeeper {
  public:
   static Result<std::unique_ptr<StateKeeper>> make(Model& model, Ops& ops, const EngineOptions& options,
-                                                   std::unique_ptr<SessionStore> store);
+                                                   std::shared_ptr<SessionLadder> sessions);
 
   State view() const { return pool_.view(); }
   int64_t free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
@@ -58,17 +57,13 @@ class StateKeeper {
   // Takes slot, rewind point and session back; commits nothing.
   void release(Sequence& sequence);
 
-  // Sessions were erased: the row will not write to its own any more, or looks it up again if it waits.
-  void forget_session(Sequence& sequence);
-
   // A running row's state on its way out of and back into the engine.
   std::vector<std::byte> take_out(Sequence& sequence);
-  Status put_back(Sequence& sequence, std::span<const std::byte> state);
+  // `claim`: to the session that the row will write to; null: to none any more.
+  Status put_back(Sequence& sequence, std::span<const std::byte> state, SessionClaimPtr claim);
 
-  SessionLadder& sessions() { return sessions_; }
+  SessionShelf& sessions() { return sessions_; }
   PrefixCache& prefixes() { return prefixes_; }
-  bool in_use(const std::string& session) const { return busy_.contains(session); }
-  Result<TurnTicket> import_session(const std::string& id, const StateBlob& blob);
   Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv);
   bool remove_state(const std::string& name);
   std::vector<std::string> states() const;
@@ -80,7 +75,7 @@ class StateKeeper {
     std::vector<int64_t> sequences, rewinds, sessions, prefixes;
   };
   StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
-              std::unique_ptr<SessionStore> store);
+              std::shared_ptr<SessionLadder> sessions);
 
   bool session_ready(Sequence& sequence);
   bool looked_up(std::shared_ptr<SessionLookup>& lookup, const std::string& id, bool with_state);
@@ -101,10 +96,9 @@ class StateKeeper {
   std::vector<int64_t> free_slots_;
   std::vector<int64_t> free_rewinds_;
   const bool prefixes_on_;
-  SessionLadder sessions_;
+  SessionShelf sessions_;
   PrefixCache prefixes_;
   const std::chrono::milliseconds store_patience_;
-  std::set<std::string> busy_;                           // sessions that a row will write to
   std::map<std::string, std::vector<std::byte>> tuned_;  // slot images
   int64_t hits_device_ = 0, hits_host_ = 0, hits_store_ = 0;
   int64_t unconfirmed_ = 0;

@@ -1,7 +1,6 @@
 #include "engine/step_runner.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "tensor/convert.h"
 
@@ -21,13 +20,6 @@ std::span<const int32_t> banned_now(const Sequence& sequence) {
     if (banned.position == position) return banned.ids;
   }
   return {};
-}
-
-float log_softmax_at(std::span<const float> logits, int32_t token) {
-  const float highest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float value : logits) sum += std::exp(static_cast<double>(value - highest));
-  return static_cast<float>(logits[static_cast<size_t>(token)] - highest - std::log(sum));
 }
 
 }  // namespace
@@ -136,26 +128,32 @@ void StepRunner::mix(const Sequence& sequence, int64_t first_row) {
   ops_.write(logits_.row<float>(row - 1), host_row_.data(), size * sizeof(float));
 }
 
+// Where the step's logits are: all prompt tokens of the step are scored in one call.
 void StepRunner::score(std::span<const StepPart> parts) {
+  std::vector<SamplingParams> params(parts.size());
+  std::vector<SampleRow> rows;
+  std::vector<Sequence*> owners;
   for (size_t i = 0; i < parts.size(); i++) {
     Sequence& sequence = *parts[i].sequence;
     if (!sequence.ask.score_prompt || sequence.phase != Sequence::Phase::prefill) continue;
+    if (sequence.fed == 0) sequence.prompt_scores.push_back({.token = sequence.feed.front()});
+    params[i].top_logprobs = std::max(sequence.ask.sampling.top_logprobs, 0);
     for (int32_t j = 0; j < wanted_[i].count; j++) {
       const size_t predicted = sequence.fed + static_cast<size_t>(j) + 1;
       if (predicted >= sequence.feed.size()) break;
-      host_row_.resize(static_cast<size_t>(logits_.cols));
-      ops_.read(host_row_.data(), logits_.row<float>(wanted_[i].first + j), host_row_.size() * sizeof(float));
-      SamplingParams plain{.temperature = 1.0f,
-                           .top_logprobs = std::max(sequence.ask.sampling.top_logprobs, 0)};
-      const int32_t token = sequence.feed[predicted];
-      TokenRecord record{.token = token};
-      record.logprob = log_softmax_at(host_row_, token);
-      if (plain.top_logprobs > 0) {
-        SampleRow likeliest{.params = &plain};
-        record.top = sample_row(host_row_, likeliest).top;
-      }
-      sequence.prompt_scores.push_back(std::move(record));
+      rows.push_back({.logits_row = wanted_[i].first + j,
+                      .slot = static_cast<int32_t>(sequence.slot),
+                      .params = &params[i],
+                      .given = sequence.feed[predicted]});
+      owners.push_back(&sequence);
     }
+  }
+  if (rows.empty()) return;
+  std::vector<SampledToken> scored(rows.size());
+  ops_.sample(logits_, rows, scored);
+  for (size_t i = 0; i < rows.size(); i++) {
+    owners[i]->prompt_scores.push_back(
+        {.token = scored[i].token, .logprob = scored[i].logprob, .top = std::move(scored[i].top)});
   }
 }
 

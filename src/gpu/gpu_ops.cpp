@@ -42,13 +42,13 @@ Result<gpu::DeviceFacts> facts_of(int index) {
 }  // namespace
 
 GpuOps::~GpuOps() {
-  use_device();
-  synchronise();
+  gpu::ignore_failure(cudaSetDevice(facts_.index));
+  if (queue_.stream != nullptr) gpu::ignore_failure(cudaStreamSynchronize(queue_.stream));
   for (const InputStage& stage : input_stages_) {
-    if (stage.free != nullptr) FULMAR_GPU(cudaEventDestroy(stage.free));
+    if (stage.free != nullptr) gpu::ignore_failure(cudaEventDestroy(stage.free));
   }
   products_.reset();
-  if (queue_.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue_.stream));
+  if (queue_.stream != nullptr) gpu::ignore_failure(cudaStreamDestroy(queue_.stream));
 }
 
 Status GpuOps::open() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,13 @@
 #include "ops/ops.h"
 
 namespace fulmar {
+
+// A device has failed in the middle of its work: nothing on it can be read or run any more. The one exception
+// that backends throw; whoever drives one catches it.
+class DeviceFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 struct DeviceOptions {
   int index = 0;                  // among those that list_gpus gives

@@ -174,7 +174,8 @@ class Ops {
   virtual void read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
                         Tensor logits);
 
-  // Draws one token per row from f32 logits. The default reads the logits back and calls sample_row.
+  // Draws one token per row from f32 logits, or scores the one that the row gives. The default reads the
+  // logits back and calls sample_row.
   virtual void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out);
 
  protected:

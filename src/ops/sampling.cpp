@@ -291,13 +291,15 @@ SampledToken draw_token(std::span<float> logits, const SampleRow& row) {
   adjust(logits, row);
   const float top = maximum(logits);
   SampledToken sampled;
+  const bool given = row.given >= 0;
+  if (given) sampled.token = row.given;
   if (top == kDropped) return sampled;
 
-  const auto [greedy, noisy, temperature, power] = sampling_mode(params);
+  const auto [greedy, noisy, temperature, power] = sampling_mode(params, given);
   const float inverse_temperature = 1.0f / temperature;
   const bool logprobs = params.top_logprobs >= 0;
 
-  if (greedy) sampled.token = first_equal(logits, top);
+  if (greedy && !given) sampled.token = first_equal(logits, top);
   if (noisy) sampled.token = draw_noisy(logits, inverse_temperature, row);
   if ((greedy || noisy) && !logprobs) return sampled;
 

@@ -73,6 +73,7 @@ struct SampleRow {
   std::span<const uint64_t> allowed;      // bit per id; empty: all allowed
   std::span<const int32_t> banned_here;   // ids banned for this token only
   std::span<const int32_t> stops;         // ids that end the sequence
+  int32_t given = -1;                     // >= 0: takes this id in place of a draw, to score it
 };
 
 // The reference: pure, one row, `logits` [V] is used as working memory. Records nothing.

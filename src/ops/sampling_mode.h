@@ -12,12 +12,13 @@ struct SamplingMode {
   double power = 0;          // that weights are raised to behind the cuts (temperature_last); 0: none
 };
 
-inline SamplingMode sampling_mode(const SamplingParams& params) {
+// `given`: the row gives its id, and is scored as one whose likeliest is taken.
+inline SamplingMode sampling_mode(const SamplingParams& params, bool given = false) {
   constexpr float kSmallestTemperature = 0.001f;
   const bool cold = params.temperature < kSmallestTemperature;
   SamplingMode mode;
-  mode.noisy = params.noise != NoiseKind::none && !cold;
-  mode.greedy = params.noise != NoiseKind::none ? cold : params.greedy();
+  mode.noisy = params.noise != NoiseKind::none && !cold && !given;
+  mode.greedy = given || (params.noise != NoiseKind::none ? cold : params.greedy());
   const bool later = params.temperature_last && !mode.noisy;
   if (!cold && !later) mode.temperature = params.temperature;
   if (!cold && later) mode.power = 1.0 / params.temperature;

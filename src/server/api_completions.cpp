@@ -138,6 +138,7 @@ void complete_text(std::shared_ptr<Call> call) {
                                                     : std::move(prompt.ids));
   }
   shape.include_usage = generation.include_usage;
+  shape.padded = generation.pad_zero;
   submission.model_name = model_name(fields, model.id);
   submission.endpoint = "completions";
   submission.request_id = new_request_id("cmpl-");

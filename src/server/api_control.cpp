@@ -50,7 +50,7 @@ void stop_requests(std::shared_ptr<Call> call) {
   const bool stopped = id.empty() ? cancel_everything(call->service()) : cancel_anywhere(call->service(), id);
   JsonWriter json;
   json.begin_object().member("ok", true).member("stopped", stopped).key("active_request");
-  write_active_request(json, before);
+  write_active_request(json, before, call->trusted());
   call->respond_json(json.end_object().take());
 }
 
@@ -70,7 +70,7 @@ void pause_request(std::shared_ptr<Call> call) {
   json.begin_object().member("ok", true).member("paused", !paused.empty());
   if (!paused.empty()) json.member("request_id", paused);
   json.key("active_request");
-  write_active_request(json, before);
+  write_active_request(json, before, call->trusted());
   call->respond_json(json.end_object().take());
 }
 

@@ -107,11 +107,18 @@ void write_paused(JsonWriter& json, const RequestStatus& request) {
 
 ServedModelPtr default_model(const Service& service) { return service.models.find({}, false); }
 
-// Null, and the call answered, when no model is loaded.
+// Null, and the call answered, when no model is loaded or one's device has failed.
 ServedModelPtr ready_model(Call& call) {
   ServedModelPtr model = default_model(call.service());
   if (!model) {
     call.respond_json(R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})", 503);
+    return model;
+  }
+  for (const ServedModelPtr& one : call.service().models.all()) {
+    if (one->engine->stats().device_failure.empty()) continue;
+    call.respond_json(
+        R"({"error":{"message":"The device has failed","type":"unavailable_error","code":503}})", 503);
+    return nullptr;
   }
   return model;
 }
@@ -136,7 +143,7 @@ EngineStats stats_of_all(const Service& service) {
   return sum;
 }
 
-void write_request(JsonWriter& json, const RequestStatus& request, bool finished) {
+void write_request(JsonWriter& json, const RequestStatus& request, bool trusted, bool finished) {
   const double progress = request.prompt_tokens > 0 ? static_cast<double>(request.prefilled_tokens) /
                                                           static_cast<double>(request.prompt_tokens)
                                                     : 0.0;
@@ -155,17 +162,17 @@ void write_request(JsonWriter& json, const RequestStatus& request, bool finished
       .member("prefill_speed", request.prefill_speed)
       .member("decode_speed", request.decode_speed);
   if (finished) json.member("finished", true);
-  if (!request.session.empty()) json.member("state_key", request.session);
+  if (trusted && !request.session.empty()) json.member("state_key", request.session);
   json.end_object();
 }
 
-void write_active_request(JsonWriter& json, const EngineStats& stats) {
+void write_active_request(JsonWriter& json, const EngineStats& stats, bool trusted) {
   const auto newest = std::find_if(stats.requests.rbegin(), stats.requests.rend(),
                                    [](const RequestStatus& request) { return !request.waiting; });
   if (newest == stats.requests.rend()) {
     json.null();
   } else {
-    write_request(json, *newest);
+    write_request(json, *newest, trusted);
   }
 }
 
@@ -255,14 +262,14 @@ void server_status(std::shared_ptr<Call> call) {
       .member("reserve_vram_bytes", 0)
       .end_object();
   json.key("active_request");
-  write_active_request(json, stats);
+  write_active_request(json, stats, call->trusted());
   json.key("active_requests").begin_array();
-  for (const RequestStatus& request : stats.requests) write_request(json, request);
+  for (const RequestStatus& request : stats.requests) write_request(json, request, call->trusted());
   json.end_array().key("last_request");
   if (stats.last_finished.id.empty()) {
     json.null();
   } else {
-    write_request(json, stats.last_finished, true);
+    write_request(json, stats.last_finished, call->trusted(), true);
   }
   json.key("paused_requests").begin_array();
   for (const RequestStatus& request : stats.paused) write_paused(json, request);

@@ -107,12 +107,14 @@ void CompletionWriter::write_choice(JsonWriter& json, int32_t index, int32_t row
   json.begin_object().member("text", echo + choice.content).member("index", index).key("logprobs");
   if (shape_.logprobs) {
     const bool scored = !choice.prompt_scores.empty();
+    // An id put before the prompt is context, and no part of its text.
+    if (scored && shape_.padded) choice.prompt_scores.erase(choice.prompt_scores.begin());
     int64_t offset = scored ? 0 : count_characters(echo);
     std::vector<TokenRecord> records = std::move(choice.prompt_scores);
     if (scored) add_first_token(echo, records);
     records.insert(records.end(), std::make_move_iterator(choice.tokens.begin()),
                    std::make_move_iterator(choice.tokens.end()));
-    write_legacy_logprobs(json, records, tokenizer_, offset, scored);
+    write_legacy_logprobs(json, records, tokenizer_, offset, scored && !shape_.padded);
   } else {
     json.null();
   }

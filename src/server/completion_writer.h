@@ -12,6 +12,7 @@ struct CompletionShape {
   int32_t choices_per_prompt = 1;  // n
   int32_t rows_per_prompt = 1;     // best_of; the likeliest n of them are kept
   std::vector<std::string> echo;   // text to put in front, by prompt; empty: none
+  bool padded = false;             // an id that is no part of the text goes before each prompt
 };
 
 class CompletionWriter : public Writer {

@@ -15,9 +15,17 @@ bool is_general(std::string_view name) {
   return std::find(std::begin(kGeneralNames), std::end(kGeneralNames), name) != std::end(kGeneralNames);
 }
 
+// The names of a model, from the one that clients see in lists to the one that its file suggests.
+using Named = bool (*)(std::string_view name, const ServedModel& model);
+constexpr Named kNamed[] = {
+    [](std::string_view name, const ServedModel& model) { return name == model.id; },
+    [](std::string_view name, const ServedModel& model) { return name == model.view_name; },
+    [](std::string_view name, const ServedModel& model) { return name == served_id(model.path); },
+};
+
 bool names(std::string_view name, const ServedModel& model) {
-  if (name.empty()) return false;
-  return name == model.id || name == model.view_name || name == served_id(model.path);
+  return !name.empty() && std::any_of(std::begin(kNamed), std::end(kNamed),
+                                      [&](const Named named) { return named(name, model); });
 }
 
 // The part of `name` before " <state>"; empty when it does not end so.
@@ -91,8 +99,10 @@ bool ModelRegistry::remove(std::string_view id) {
 
 ServedModelPtr ModelRegistry::find(std::string_view name, bool strict) const {
   std::lock_guard lock(mutex_);
-  for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
-    if (names(name, *entry->model)) return entry->model;
+  for (const Named named : kNamed) {  // a listed id goes before what a later model's file is called
+    for (auto entry = models_.rbegin(); entry != models_.rend() && !name.empty(); ++entry) {
+      if (named(name, *entry->model)) return entry->model;
+    }
   }
   for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
     for (const TunedState& state : entry->states) {

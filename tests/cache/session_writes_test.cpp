@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "cache/session_ladder.h"
+#include "cache/session_shelf.h"
 #include "cpu/cpu_ops.h"
 #include "model/state_pool.h"
 
@@ -22,44 +22,142 @@ class MemoryStore : public SessionStore {
     return found == states.end() ? std::optional<StateBlob>() : std::optional(found->second);
   }
   Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
-    for (const SessionWrite& write : writes) states[write.id] = *write.blob;
+    if (fails) return Error{ErrorKind::io, "no space left"};
+    std::vector<std::string> refused;
+    for (const SessionWrite& write : writes) {
+      if (refuses || (states.contains(write.id) && states[write.id].turn >= write.blob->turn)) {
+        refused.push_back(write.id);
+      } else {
+        states[write.id] = *write.blob;
+      }
+    }
     stored = true;
-    return std::vector<std::string>();
+    return refused;
   }
-  Result<int64_t> erase(const std::string&, const std::string& id, bool) override {
-    return static_cast<int64_t>(states.erase(id));
+  Result<int64_t> erase(const std::string&, const std::string& id, bool and_branches) override {
+    if (fails) return Error{ErrorKind::io, "no space left"};
+    const SessionRange range{id, and_branches};
+    return static_cast<int64_t>(
+        std::erase_if(states, [&](const auto& one) { return range.covers(one.first); }));
   }
+  void stored_elsewhere(const std::string& id) { states[id].turn = 9; }
   Result<int64_t> newest_turn(const std::string&, const std::string& id) override {
     if (on_question) on_question();
     return states.contains(id) ? states[id].turn : 0;
   }
   Result<std::vector<StoredSession>> list(const std::string&) override {
-    return std::vector<StoredSession>();
+    std::vector<StoredSession> sessions;
+    for (const auto& [id, blob] : states) sessions.push_back({id, 0, blob.tokens, blob.turn});
+    return sessions;
   }
 
   std::map<std::string, StateBlob> states;
-  std::atomic<bool> stored = false;
+  std::atomic<bool> stored = false, fails = false, refuses = false;
   std::function<void()> on_question;
 };
 
-TEST(SessionWrites, TalkingFastDoesNotPutThemOff) {
-  const auto ops = make_cpu_ops({.threads = 1});
-  auto states = StatePool::make(*ops, {.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64}, 2);
-  ASSERT_TRUE(states.ok());
-  auto owned = std::make_unique<MemoryStore>();
-  MemoryStore& store = *owned;
-  SessionLadder ladder(*ops, states->view(), {1}, "f", std::move(owned), {.flush_after = hours(2)});
-  ASSERT_TRUE(ladder.commit("a", 0, 5, 1).ok());
+// A ladder with a shelf of one slot on the CPU; slot 0 is a row's.
+class SessionWrites : public ::testing::Test {
+ protected:
+  void open(LadderOptions options = {.flush_after = hours(2)}, std::vector<int64_t> slots = {1}) {
+    auto states = StatePool::make(*ops_, {.n_layer = 1, .n_embd = 64, .n_head = 1, .head_size = 64}, 2);
+    ASSERT_TRUE(states.ok());
+    states_ = std::make_unique<StatePool>(std::move(*states));
+    auto owned = std::make_unique<MemoryStore>();
+    store_ = owned.get();
+    ladder_ = std::make_shared<SessionLadder>("f", std::move(owned), std::move(options));
+    shelf_ = std::make_unique<SessionShelf>(*ops_, states_->view(), std::move(slots), ladder_);
+  }
+  void commit(const std::string& id, int64_t turn) {
+    const SessionClaimPtr claim = ladder_->claim(id);
+    ASSERT_NE(claim, nullptr);
+    ASSERT_TRUE(shelf_->commit(*claim, 0, 5 * turn, turn).ok());
+    ladder_->release(claim);
+  }
+  void end() {
+    shelf_.reset();
+    ladder_.reset();
+  }
+
+  const std::unique_ptr<Ops> ops_ = make_cpu_ops({.threads = 1});
+  std::unique_ptr<StatePool> states_;
+  MemoryStore* store_ = nullptr;
+  std::shared_ptr<SessionLadder> ladder_;
+  std::unique_ptr<SessionShelf> shelf_;
+};
+
+TEST_F(SessionWrites, TalkingFastDoesNotPutThemOff) {
+  open();
+  commit("a", 1);
   const Clock::time_point after_first = Clock::now();
   while (Clock::now() == after_first) continue;
-  ASSERT_TRUE(ladder.commit("a", 0, 10, 2).ok());
-  EXPECT_TRUE(ladder.tick(after_first).has_value()) << "nothing is due yet";
-  EXPECT_EQ(ladder.tick(after_first + hours(1)), std::nullopt) << "the first turn's time is over";
-  ladder.flush();
-  EXPECT_EQ(store.states["a"].turn, 2);
+  commit("a", 2);
+  EXPECT_TRUE(shelf_->tick(after_first).has_value()) << "nothing is due yet";
+  EXPECT_EQ(shelf_->tick(after_first + hours(1)), std::nullopt) << "the first turn's time is over";
+  ladder_->flush();
+  EXPECT_EQ(store_->states["a"].turn, 2);
 }
 
-TEST(SessionWrites, LookupsWithoutEndDoNotHoldThemUp) {
+// A turn that the store refuses is nobody's: looking for it drops it, also in the midst of an erasure.
+TEST_F(SessionWrites, ARefusedTurnCanBeErased) {
+  open();
+  store_->refuses = true;
+  commit("a", 1);
+  commit("b", 1);  // pushes "a" off the shelf
+  shelf_->tick(Clock::now() + hours(3));
+  ladder_->flush();
+  store_->stored_elsewhere("a");
+  EXPECT_EQ(ladder_->erase({"a", false}), 1);
+  EXPECT_FALSE(ladder_->contains("a"));
+  shelf_->leave();
+  EXPECT_EQ(ladder_->erase({"b", true}), 1);
+}
+
+TEST_F(SessionWrites, WhatAFailingStoreDidNotGetIsCounted) {
+  int64_t lost = 0;
+  open({.flush_after = hours(2), .on_lost = [&](int64_t count) { lost += count; }});
+  store_->fails = true;
+  commit("a", 1);
+  commit("b", 1);
+  end();
+  EXPECT_EQ(lost, 2);
+  open({.flush_after = hours(2), .on_lost = [&](int64_t count) { lost += count; }});
+  commit("a", 1);
+  end();
+  EXPECT_EQ(lost, 2) << "a store that works loses nothing";
+}
+
+TEST_F(SessionWrites, AnErasedSessionStaysAwayWhileTheStoreFails) {
+  open({.host_capacity = 0, .flush_after = hours(2)}, {});
+  commit("a", 1);
+  commit("a:1", 1);
+  ladder_->flush();
+  ASSERT_EQ(store_->states.size(), 2u);
+  store_->fails = true;
+  ladder_->erase({"a", true});
+  EXPECT_FALSE(ladder_->contains("a"));
+  EXPECT_TRUE(ladder_->list().empty());
+  EXPECT_EQ(*ladder_->read("a:1"), nullptr);
+  commit("a", 1);  // a fresh beginning
+  EXPECT_EQ(ladder_->list().size(), 1u);
+  store_->fails = false;
+  ladder_->flush();
+  ladder_->flush();  // the first one may end with the failure before
+  ASSERT_EQ(store_->states.size(), 1u);
+  EXPECT_TRUE(store_->states.contains("a"));
+}
+
+TEST_F(SessionWrites, ATurnBehindAnErasureIsStored) {
+  open({.host_capacity = 0, .flush_after = hours(2)}, {});
+  for (int64_t turn = 1; turn <= 5; turn++) commit("a", turn);
+  ladder_->flush();
+  ladder_->erase_soon({"a", false});
+  commit("a", 1);
+  ladder_->flush();
+  EXPECT_EQ(store_->states["a"].turn, 1);
+}
+
+TEST(StoreCouriers, LookupsWithoutEndDoNotHoldThemUp) {
   constexpr int kMostLookups = 1000;
   auto owned = std::make_unique<MemoryStore>();
   MemoryStore& store = *owned;

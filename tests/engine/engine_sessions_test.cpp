@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "cache/sqlite_store.h"
 #include "support/tiny_engine.h"
@@ -199,6 +201,170 @@ TEST(Sessions, AnExportedSessionContinuesElsewhere) {
             bytes_of(here.run(fresh("take me along" + answer + " onwards", 6))));
   TinyEngine stranger({.slots = 1}, 6);
   EXPECT_EQ(stranger.engine().import_session("t", *copy).error().kind, ErrorKind::invalid);
+}
+
+TEST(Sessions, AStateThatIsNotANumberIsRefused) {
+  TinyEngine tiny;
+  tiny.run(in_session("s", "to be spoilt", 2));
+  StateBlob blob = *tiny.engine().export_session("s");
+  const float bad[] = {std::nanf(""), INFINITY};
+  for (const float value : bad) {
+    std::memcpy(blob.payload.data() + blob.layout.wkv_offset(1), &value, sizeof(value));
+    const Status taken = tiny.engine().import_session("t", blob);
+    ASSERT_FALSE(taken.ok());
+    EXPECT_EQ(taken.error().kind, ErrorKind::invalid);
+    EXPECT_NE(taken.error().text.find("wkv of layer 1"), std::string::npos) << taken.error().text;
+    EXPECT_FALSE(tiny.engine().has_session("t"));
+  }
+}
+
+TEST(Sessions, CountsThatWouldOverflowAreRefused) {
+  StateBlob blob{.fingerprint = "f", .layout = {.n_layer = 1, .n_embd = 2, .n_head = 1, .head_size = 2}};
+  blob.payload.resize(blob.layout.slot_bytes());
+  EXPECT_TRUE(decode_blob(encode_blob(blob)).ok());
+  for (int64_t StateBlob::*count : {&StateBlob::tokens, &StateBlob::turn}) {
+    StateBlob large = blob;
+    large.*count = std::numeric_limits<int64_t>::max() - 1;
+    const auto read = decode_blob(encode_blob(large));
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.error().kind, ErrorKind::corrupt);
+  }
+}
+
+// A pause holds no session: others may go on with it, and then the paused turn may not.
+class PausedTurn : public ::testing::Test {
+ protected:
+  // A turn of session "s", paused.
+  void pause_in(TinyEngine& tiny) {
+    Ask ask = in_session("s", " paused", 100000);
+    auto running = tiny.submit({ask}, &id_, true);
+    ASSERT_TRUE(
+        running->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
+    ASSERT_TRUE(tiny.engine().pause(id_).ok());
+    running->finished();
+  }
+  Status resume_in(TinyEngine& tiny) { return tiny.engine().resume(id_, 3, listener_); }
+
+  std::string id_;
+  const std::shared_ptr<RecordingListener> listener_ = std::make_shared<RecordingListener>();
+};
+
+TEST_F(PausedTurn, GoesOnWhereItsSessionHasStayed) {
+  TinyEngine tiny;
+  tiny.run(in_session("s", "first", 4));
+  pause_in(tiny);
+  ASSERT_TRUE(resume_in(tiny).ok());
+  EXPECT_EQ(listener_->finished().at(0).last->reason, FinishReason::length);
+  EXPECT_EQ(tiny.engine().sessions().at(0).turn, 2);
+}
+
+TEST_F(PausedTurn, DoesNotOverwriteALaterOne) {
+  for (const bool from_store : {false, true}) {
+    SCOPED_TRACE(from_store ? "in the store" : "in memory");
+    EngineOptions options{.slots = 2, .prefill_chunk = 16};
+    if (from_store) options.device_sessions = options.sessions.host_capacity = 0;
+    TinyEngine tiny(options, 7, from_store ? *open_sqlite_store(database("paused")) : nullptr);
+    tiny.run(in_session("s", "first", 4));
+    pause_in(tiny);
+    tiny.run(in_session("s", " later", 4));
+    const Status resumed = resume_in(tiny);
+    ASSERT_FALSE(resumed.ok());
+    EXPECT_EQ(resumed.error().kind, ErrorKind::conflict);
+    EXPECT_EQ(tiny.engine().sessions().at(0).turn, 2);
+    EXPECT_EQ(tiny.run(in_session("s", " next", 2)).last->reason, FinishReason::length)
+        << "its claim is free";
+    EXPECT_EQ(tiny.engine().erase_session("s", false), 1);
+  }
+}
+
+TEST_F(PausedTurn, DoesNotReviveAnErasedSession) {
+  for (const bool and_used_again : {false, true}) {
+    TinyEngine tiny;
+    tiny.run(in_session("s", "first", 4));
+    pause_in(tiny);
+    EXPECT_EQ(tiny.engine().erase_session("s", false), 1);
+    if (and_used_again) tiny.run(in_session("s", "another's", 4));
+    const auto before = tiny.engine().sessions();
+    auto listener = std::make_shared<RecordingListener>();
+    ASSERT_TRUE(tiny.engine().resume(id_, 3, listener).ok()) << "its text may go on";
+    EXPECT_EQ(listener->finished().at(0).last->reason, FinishReason::length);
+    const auto after = tiny.engine().sessions();
+    ASSERT_EQ(after.size(), before.size());
+    if (and_used_again) {
+      EXPECT_EQ(after[0].tokens, before[0].tokens);
+    }
+  }
+}
+
+// One engine takes the place of another on the same weights, which may still run rows.
+class Successor : public ::testing::Test {
+ protected:
+  std::string alone(const std::string& text) { return bytes_of(reference_.run(fresh(text, 5))); }
+
+  const EngineOptions options_{.slots = 4, .prefill_chunk = 16};
+  TinyEngine reference_;
+  TinyEngine old_{options_, nullptr};
+  TinyEngine next_{options_, old_.ladder()};
+};
+
+TEST_F(Successor, GoesOnWithWhatTheOtherHasInItsDevice) {
+  const std::string answer = bytes_of(old_.run(in_session("s", "one", 5)));
+  const std::string second = bytes_of(next_.run(in_session("s", " two", 5)));
+  EXPECT_EQ(second, alone("one" + answer + " two"));
+  const std::string said = "one" + answer + " two" + second + " three";
+  EXPECT_EQ(bytes_of(old_.run(in_session("s", " three", 5))), alone(said)) << "and back";
+  Ask reader = in_session("s", " read", 5);
+  reader.state.write_session.clear();
+  EXPECT_EQ(bytes_of(next_.run(reader)), bytes_of(old_.run(reader)));
+  EXPECT_EQ(next_.engine().sessions().size(), 1u);
+  EXPECT_TRUE(next_.engine().export_session("s").ok());
+}
+
+TEST_F(Successor, WaitsForATurnThatRunsOnTheOther) {
+  Ask running = in_session("s", "one", 100000);
+  running.state.keep_on_cancel = true;
+  std::string id;
+  const auto first = old_.submit({running}, &id);
+  ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
+  const auto second = next_.submit({in_session("s", " two", 5)});
+  next_.run(fresh("somebody else", 3));
+  EXPECT_TRUE(second->wait_until([](const auto& rows) { return rows.empty(); })) << "it waits";
+  old_.engine().cancel(id);
+  const std::string answer = bytes_of(first->finished().at(0));
+  EXPECT_EQ(bytes_of(second->finished().at(0)), alone("one" + answer + " two"));
+}
+
+TEST_F(Successor, HasTheSessionsOfAnEngineThatHasEnded) {
+  const std::string answer = bytes_of(old_.run(in_session("s", "one", 5)));
+  old_.stop();
+  EXPECT_EQ(bytes_of(next_.run(in_session("s", " two", 5))), alone("one" + answer + " two"));
+}
+
+TEST_F(Successor, ErasesWhatTheOtherWouldWrite) {
+  std::string id;
+  Ask running = in_session("s", "one", 100000);
+  running.state.keep_on_cancel = true;
+  const auto first = old_.submit({running}, &id);
+  ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
+  next_.engine().erase_session("s", false);
+  EXPECT_EQ(bytes_of(next_.run(in_session("s", "anew", 5))), alone("anew")) << "nobody holds it any more";
+  old_.engine().cancel(id);
+  first->finished();
+  EXPECT_EQ(next_.engine().sessions().at(0).tokens, 4 + 5);
+}
+
+TEST(SessionDatabases, AreOpenToOneServerAtATimeAndPrivate) {
+  const auto path = database("locked");
+  auto first = open_sqlite_store(path);
+  ASSERT_TRUE(first.ok()) << first.error().text;
+  const auto permissions = std::filesystem::status(path).permissions();
+  EXPECT_EQ(permissions, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const auto second = open_sqlite_store(path);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().kind, ErrorKind::unavailable);
+  EXPECT_NE(second.error().text.find("in use by another server"), std::string::npos) << second.error().text;
+  first->reset();
+  EXPECT_TRUE(open_sqlite_store(path).ok());
 }
 
 TEST(Prefixes, ReuseChangesNoTokenAndIsReported) {

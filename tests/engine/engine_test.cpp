@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <future>
 
 #include "base/utf8.h"
 #include "model/state_pool.h"
+#include "support/model_rig.h"
+#include "support/reference.h"
 #include "support/tiny_engine.h"
 
 namespace fulmar {
@@ -177,6 +180,69 @@ TEST(Engine, AFullQueueRefusesAtOnce) {
   tiny.engine().cancel_all();
 }
 
+// A request is refused when the rows that wait, or what they take, would be more than the bound.
+TEST(Engine, RowsThatWaitAreBoundedByNumberAndBytes) {
+  const auto fill = [](EngineOptions options, size_t rows, size_t prompt) {
+    TinyEngine tiny(options);
+    auto endless = tiny.submit({TinyEngine::greedy("endless", 1000000)});
+    EXPECT_TRUE(
+        endless->wait_until([](const auto& logs) { return logs.contains(0) && logs.at(0).admitted > 0; }));
+    int taken = 0;
+    std::vector<std::shared_ptr<testing::RecordingListener>> waiting;
+    for (int i = 0; i < 10; i++) {
+      std::vector<Ask> asks(rows, TinyEngine::greedy(std::string(prompt, 'x'), 1));
+      for (size_t row = 0; row < asks.size(); row++) {
+        asks[row].request_id = "waiting " + std::to_string(i);
+        asks[row].index = static_cast<int32_t>(row);
+      }
+      auto listener = std::make_shared<testing::RecordingListener>();
+      const Status status = tiny.engine().submit({.rows = std::move(asks), .listener = listener});
+      if (status.ok()) {
+        taken++;
+        waiting.push_back(std::move(listener));
+      } else {
+        EXPECT_EQ(status.error().kind, ErrorKind::unavailable);
+      }
+    }
+    tiny.engine().cancel_all();
+    for (const auto& listener : waiting) listener->finished(rows);
+    Ask later = TinyEngine::greedy("later", 1);
+    EXPECT_EQ(tiny.run(later).last->reason, FinishReason::length) << "what was cancelled counts no more";
+    return taken;
+  };
+  EXPECT_EQ(fill({.slots = 1, .max_waiting_rows = 100}, 25, 1), 4);
+  EXPECT_EQ(fill({.slots = 1, .max_waiting_rows = 100}, 300, 1), 1) << "nobody waited when it came";
+  EXPECT_EQ(fill({.slots = 1, .max_waiting_bytes = 1 << 20}, 1, 100'000), 2) << "0.4 MB each";
+}
+
+// The listener holds the model that the engine belongs to: kept by a paused request, neither would ever end.
+TEST(Engine, ARequestLetsGoOfItsListenerWithItsLastEvent) {
+  TinyEngine tiny;
+  std::string id;
+  auto listener = tiny.submit({TinyEngine::greedy("pause here", 100000)}, &id, true);
+  ASSERT_TRUE(
+      listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
+  ASSERT_TRUE(tiny.engine().pause(id).ok());
+  listener->finished();
+  tiny.engine().states();  // through the engine's thread: the call that delivered is over
+  const std::weak_ptr<Listener> held = listener;
+  listener.reset();
+  EXPECT_TRUE(held.expired());
+  auto second = std::make_shared<testing::RecordingListener>();
+  ASSERT_TRUE(tiny.engine().resume(id, 4, second).ok()) << "still there to be resumed";
+  EXPECT_EQ(second->finished().at(0).last->reason, FinishReason::length);
+}
+
+TEST(Engine, ACancelThatOvertakesItsRequestIsObeyed) {
+  TinyEngine tiny;
+  for (int i = 0; i < 50; i++) {
+    std::string id;
+    auto row = tiny.submit({TinyEngine::greedy("endless", 1000000)}, &id);
+    EXPECT_TRUE(tiny.engine().cancel(id));
+    EXPECT_EQ(row->finished().at(0).last->reason, FinishReason::cancelled);
+  }
+}
+
 TEST(Engine, RowsThatBreakTheRulesAreRefusedByName) {
   TinyEngine tiny;
   const auto refusal = [&](Ask ask) {
@@ -196,6 +262,26 @@ TEST(Engine, RowsThatBreakTheRulesAreRefusedByName) {
   ask = TinyEngine::greedy("x", 1);
   ask.sampling.logit_bias = {{300, 1.0f}};
   EXPECT_EQ(refusal(ask), "logit_bias names token id 300; wanted 0 to 255");
+  ask = TinyEngine::greedy("x", 1);
+  ask.stop.texts = {std::string(65000, 'a'), std::string(600, 'b')};
+  EXPECT_EQ(refusal(ask), "the stop texts have 65600 bytes together; wanted at most 65536");
+  ask.stop = {.ids = std::vector<int32_t>(5000, 1)};
+  EXPECT_EQ(refusal(ask), "there are 5000 stop ids; wanted at most 4096");
+  for (const bool writes : {true, false}) {
+    ask = TinyEngine::greedy("x", 1);
+    (writes ? ask.state.write_session : ask.state.read_session) = std::string(513, 's');
+    EXPECT_EQ(refusal(ask), "the session's id has 513 bytes; wanted at most 512");
+  }
+}
+
+TEST(Engine, APromptMayBeLimited) {
+  TinyEngine tiny({.slots = 1, .max_prompt_tokens = 20});
+  EXPECT_EQ(tiny.run(TinyEngine::greedy(std::string(20, 'x'), 1)).last->reason, FinishReason::length);
+  Ask ask = TinyEngine::greedy(std::string(21, 'x'), 1);
+  const Status status =
+      tiny.engine().submit({.rows = {ask}, .listener = std::make_shared<testing::RecordingListener>()});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().text, "the prompt has 21 tokens; this server takes at most 20");
 }
 
 TEST(Engine, ZeroTokensMeanAnEmptyText) {
@@ -241,12 +327,52 @@ TEST(Engine, ScoresOfAPromptAreThoseOfTheModel) {
   ask.score_prompt = true;
   ask.sampling.top_logprobs = 1;
   const RowLog row = tiny.run(ask);
-  ASSERT_EQ(row.last->prompt_scores.size(), ask.prompt.size() - 1);
+  ASSERT_EQ(row.last->prompt_scores.size(), ask.prompt.size());
   // The likeliest next byte of each beginning must be what greedy decoding draws after it.
   for (const size_t length : {1u, 5u, 17u, 30u}) {
     const std::string drawn =
         plain_greedy(tiny, std::string("score me, in several chunks, please").substr(0, length), 1);
-    EXPECT_EQ(row.last->prompt_scores[length - 1].top.at(0).token, static_cast<unsigned char>(drawn[0]));
+    EXPECT_EQ(row.last->prompt_scores[length].top.at(0).token, static_cast<unsigned char>(drawn[0]));
+  }
+}
+
+// The log-likelihood of a text, token by token, against plain loops in double precision.
+TEST(Engine, ScoresOfAPromptAreThoseOfTheOracle) {
+  for (const int version : {7, 6}) {
+    SCOPED_TRACE(version);
+    TinyEngine tiny({.slots = 4, .prefill_chunk = 16}, version);
+    const std::string text = "The log-likelihood of this text, token by token";
+    Ask ask = TinyEngine::greedy(text, 0);
+    ask.score_prompt = true;
+    ask.sampling = {.temperature = 0.3f, .top_k = 2, .logit_bias = {{'e', 5.0f}}, .top_logprobs = 3};
+    Ask other = ask;
+    other.sampling.top_logprobs = 0;
+    other.prompt.resize(20);
+    const auto rows = tiny.submit({ask, other})->finished(2);
+    const std::vector<TokenRecord>& scores = rows.at(0).last->prompt_scores;
+    ASSERT_EQ(scores.size(), text.size());
+    ASSERT_EQ(rows.at(1).last->prompt_scores.size(), 20u);
+
+    const auto checkpoint = synthetic_checkpoint(TinyEngine::spec(version));
+    const support::ReferenceModel oracle(support::named_tensors(*checkpoint));
+    support::ReferenceState state = oracle.zero_state();
+    const auto logits = oracle.forward(ask.prompt, state);
+    EXPECT_TRUE(scores[0].top.empty());
+    for (size_t i = 0; i < text.size(); i++) {
+      EXPECT_EQ(scores[i].bytes, text.substr(i, 1));
+      EXPECT_EQ(scores[i].token, ask.prompt[i]);
+      if (i == 0) continue;
+      const std::vector<double>& z = logits[i - 1];
+      const double highest = *std::max_element(z.begin(), z.end());
+      double sum = 0;
+      for (const double value : z) sum += std::exp(value - highest);
+      const double normaliser = highest + std::log(sum);
+      EXPECT_NEAR(scores[i].logprob, z[static_cast<size_t>(ask.prompt[i])] - normaliser, 1e-3) << i;
+      ASSERT_EQ(scores[i].top.size(), 3u);
+      EXPECT_NEAR(scores[i].top[0].logprob, highest - normaliser, 1e-3) << i;
+      if (i >= 20) continue;
+      EXPECT_NEAR(rows.at(1).last->prompt_scores[i].logprob, scores[i].logprob, 1e-4);
+    }
   }
 }
 

@@ -24,6 +24,28 @@ TEST(Plan, PromptsAreServedInOrderOfArrival) {
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256}), (Feeds{200, 56, 0}));
 }
 
+TEST(Plan, AShortPromptDoesNotWaitForALongOne) {
+  const PlanLimits limits{.max_rows = 512, .prefill_chunk = 256};
+  EXPECT_EQ(plan_step(std::vector{prompt(2'000'000), prompt(100), prompt(60)}, limits), (Feeds{128, 68, 60}));
+  EXPECT_EQ(plan_step(std::vector{prompt(2'000'000), prompt(20)}, limits), (Feeds{236, 20}))
+      << "what the short one leaves is the long one's";
+  EXPECT_EQ(plan_step(std::vector{prompt(2'000'000), prompt(50, 10)}, limits), (Feeds{246, 10}));
+}
+
+TEST(Plan, ShortPromptsWithoutEndDoNotStarveALongOne) {
+  std::vector<PlanItem> items{prompt(10'000)};
+  int64_t fed = 0;
+  for (int step = 0; step < 100; step++) {  // in each one two short prompts more than the chunk holds
+    items.resize(1);
+    items.resize(101, prompt(200));
+    const Feeds feeds = plan_step(items, {.max_rows = 512, .prefill_chunk = 256});
+    items[0].to_feed -= feeds[0];
+    fed += feeds[0];
+    if (items[0].to_feed == 0) break;
+  }
+  EXPECT_EQ(fed, 10'000) << "the oldest has half of every step";
+}
+
 TEST(Plan, PromptsTakeHalfTheRowsBesideThem) {
   const PlanLimits limits{.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096};
   EXPECT_EQ(plan_step(std::vector{prompt(4000)}, limits), (Feeds{2048}));
@@ -47,9 +69,10 @@ TEST(Plan, APromptStopsWhereASnapshotIsDue) {
 TEST(Plan, OutputsThatAreWantedAreBounded) {
   const PlanItem scored{.to_feed = 100, .every_row = true};
   const std::vector<PlanItem> items = {scored, decoding(), prompt(50), prompt(50)};
-  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256, .max_wanted = 10}), (Feeds{9, 1, 0, 0}));
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256, .max_wanted = 10}),
+            (Feeds{7, 1, 50, 50}));
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256, .max_wanted = 102}),
-            (Feeds{100, 1, 50, 0}));
+            (Feeds{99, 1, 50, 50}));
 }
 
 TEST(Plan, ATokenOfAMixtureTakesARowInEachSlot) {
@@ -58,7 +81,7 @@ TEST(Plan, ATokenOfAMixtureTakesARowInEachSlot) {
   EXPECT_EQ(plan_step(std::vector{mixed, decoding()}, {.max_rows = 3, .prefill_chunk = 8}), (Feeds{1, 0}));
   EXPECT_EQ(plan_step(std::vector{mixed, decoding()}, {.max_rows = 2, .prefill_chunk = 8}), (Feeds{0, 1}));
   EXPECT_EQ(plan_step(std::vector{mixed_prompt, prompt(9)}, {.max_rows = 64, .prefill_chunk = 32}),
-            (Feeds{10, 2}));
+            (Feeds{7, 9}));
   EXPECT_EQ(plan_step(std::vector{mixed_prompt}, {.max_rows = 64, .prefill_chunk = 2}), (Feeds{1}))
       << "a chunk smaller than the mixture does not stop it";
 }

@@ -11,7 +11,7 @@ namespace {
 using testing::TinyEngine;
 using Tokens = std::vector<int32_t>;
 
-constexpr EngineOptions kOptions{.slots = 4, .prefill_chunk = 16};
+const EngineOptions kOptions{.slots = 4, .prefill_chunk = 16};
 constexpr int64_t kHeadSize = 64;  // the one that fused kernels know
 constexpr double kLogprobError = 0.05;
 constexpr size_t kCompared = 10;  // of the CPU's likeliest, each of which is among the GPU's 20

@@ -291,5 +291,32 @@ TEST_F(GpuSample, ListsOfLikelyTokensAreTheReferences) {
   EXPECT_EQ(differences(params, nullptr, 1), 0);
 }
 
+// Ids given in place of a draw: their log-probabilities are those of the reference.
+TEST_F(GpuSample, GivenIdsAreScored) {
+  SamplingParams params;
+  params.top_logprobs = 3;
+  std::vector<SampleRow> rows;
+  for (size_t i = 0; i < 300; i++) {  // more than one launch takes
+    SampleRow row;
+    row.logits_row = static_cast<int32_t>(i % kRows);
+    row.params = &params;
+    row.given = static_cast<int32_t>((i * 37) % vocab_);
+    rows.push_back(row);
+  }
+  std::vector<SampledToken> got(rows.size());
+  gpu().sample(memory_.matrix(DType::f32, kRows, static_cast<int64_t>(vocab_)), rows, got);
+  for (size_t i = 0; i < rows.size(); i++) {
+    const size_t at = static_cast<size_t>(rows[i].logits_row) * vocab_;
+    std::vector<float> logits(host_.begin() + static_cast<ptrdiff_t>(at),
+                              host_.begin() + static_cast<ptrdiff_t>(at + vocab_));
+    const SampledToken want = sample_row(logits, rows[i]);
+    EXPECT_EQ(got[i].token, rows[i].given);
+    if (std::isfinite(want.logprob)) {
+      EXPECT_NEAR(got[i].logprob, want.logprob, 1e-3);
+    }
+    expect_equal_lists(got[i].top, want.top);
+  }
+}
+
 }  // namespace
 }  // namespace fulmar

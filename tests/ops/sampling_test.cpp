@@ -256,6 +256,23 @@ TEST(Sampling, LogProbabilitiesComeAfterBiasPenaltiesMasksAndTemperature) {
   EXPECT_EQ(draw(kLogits, {.top_logprobs = 50}).top.size(), kLogits.size());
 }
 
+TEST(Sampling, AGivenIdIsScoredAndNotDrawn) {
+  double total = 0;
+  for (const float logit : kLogits) total += std::exp(static_cast<double>(logit));
+  for (int32_t id = 0; id < static_cast<int32_t>(kLogits.size()); id++) {
+    SampleRow row;
+    row.given = id;
+    for (const SamplingParams& params :
+         {SamplingParams{.top_logprobs = 1}, SamplingParams{.top_k = 1, .top_logprobs = 1},
+          SamplingParams{.noise = NoiseKind::gumbel, .top_logprobs = 1}}) {
+      const SampledToken scored = draw(kLogits, params, 0, row);
+      EXPECT_EQ(scored.token, id);
+      EXPECT_NEAR(scored.logprob, kLogits[static_cast<size_t>(id)] - std::log(total), 1e-5);
+      EXPECT_EQ(scored.top.at(0).token, 1) << "the likeliest is listed all the same";
+    }
+  }
+}
+
 TEST(Sampling, GumbelNoiseDrawsFromTheSoftmaxAndIgnoresCuts) {
   const SamplingParams params{
       .temperature = 1.5f, .top_k = 1, .top_p = 0.1f, .noise = NoiseKind::gumbel, .seed = 5};

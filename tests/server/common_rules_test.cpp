@@ -1,4 +1,5 @@
 // What holds on every route: keys, CORS, unknown paths, bad bodies, limits.
+#include "server/api_status.h"
 #include "server/routes.h"
 #include "server/server_rig.h"
 
@@ -322,6 +323,38 @@ TEST(Stops, MixedListsAndManyTexts) {
       rig.post("/v1/completions", R"({"prompt":"x","stop":["1","2","3","4","5","6","7","8","9",)"
                                   R"("10","11","12","13","14","15","16","17"]})");
   EXPECT_EQ(reply.status, 400);
+}
+
+TEST(CommonRules, AListedIdGoesBeforeWhatALaterModelsFileIsCalled) {
+  ServerRig rig;
+  const auto add = [&](const std::string& id, const std::string& path) {
+    auto facts = std::make_shared<ServedModel>(*rig.model);
+    facts->id = id;
+    facts->path = path;
+    rig.models.add(facts);
+  };
+  add("first", "/models/one.pth");
+  add("second", "/models/first.pth");
+  EXPECT_EQ(rig.models.find("first", true)->path, "/models/one.pth");
+  EXPECT_EQ(rig.models.find("second", true)->path, "/models/first.pth");
+  EXPECT_EQ(rig.models.find("one", true)->id, "first") << "file names are names still";
+}
+
+TEST(CommonRules, SessionIdsAreShownToWhoHasTheKeyAlone) {
+  RequestStatus request;
+  request.session = "secret-name";
+  for (const bool trusted : {true, false}) {
+    JsonWriter json;
+    write_request(json, request, trusted);
+    EXPECT_EQ(json.take().find("secret-name") != std::string::npos, trusted);
+  }
+}
+
+TEST(CommonRules, AFailedDeviceIsNoHealthyServer) {
+  ServerRig rig;
+  EXPECT_EQ(rig.get("/health").status, 200);
+  rig.engine.fail_device("gone");
+  EXPECT_EQ(rig.get("/health").status, 503);
 }
 
 }  // namespace

@@ -108,6 +108,7 @@ EngineStats ScriptedEngine::stats() const {
   stats.requests_completed = completed_;
   stats.requests_cancelled = cancelled_;
   stats.start_time = 1785945600;
+  stats.device_failure = device_failure_;
   const auto status_of = [](const Running& running) {
     RequestStatus status;
     status.id = running.rows.front().ask.request_id;
@@ -115,6 +116,7 @@ EngineStats ScriptedEngine::stats() const {
     status.model = running.request.model;
     status.created = 1785945600;
     status.generated_tokens = running.rows.front().said;
+    status.session = running.rows.front().ask.state.write_session;
     return status;
   };
   for (const Running& running : running_) stats.requests.push_back(status_of(running));

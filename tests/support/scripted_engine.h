@@ -55,6 +55,11 @@ class ScriptedEngine : public Engine {
 
   // The next submits are refused with this error; nothing ends that.
   void refuse(std::optional<Error> error);
+  // What stats() say of the device from now on.
+  void fail_device(const std::string& what) {
+    std::lock_guard lock(mutex_);
+    device_failure_ = what;
+  }
   // Rows stop after so many tokens each, until told otherwise; -1: no limit. 0 also holds back admission.
   void hold_after(int64_t tokens);
   // Waits until nothing runs; false after ten seconds.
@@ -92,6 +97,7 @@ class ScriptedEngine : public Engine {
   std::set<std::string> sessions_;
   std::set<std::string> states_;
   std::optional<Error> refusal_;
+  std::string device_failure_;
   int64_t hold_ = -1;
   std::atomic<int64_t> cancelled_{0};
   int64_t submitted_ = 0;

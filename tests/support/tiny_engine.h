@@ -74,21 +74,35 @@ class TinyEngine {
                       std::unique_ptr<SessionStore> store = nullptr,
                       std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 1}), int64_t head_size = 32)
       : ops_(std::move(ops)) {
+    load(spec(version, head_size));
+    start(options,
+          std::make_shared<SessionLadder>(model_->fingerprint(), std::move(store), options.sessions));
+  }
+  // On a ladder that other engines of the same version share; null: a first one, for ladder().
+  TinyEngine(EngineOptions options, std::shared_ptr<SessionLadder> sessions)
+      : ops_(make_cpu_ops({.threads = 1})) {
+    load(spec(7));
+    if (!sessions)
+      sessions = std::make_shared<SessionLadder>(model_->fingerprint(), nullptr, options.sessions);
+    start(options, std::move(sessions));
+  }
+
+  static SyntheticSpec spec(int version, int64_t head_size = 32) {
     SyntheticSpec spec{.version = version, .n_layer = 2, .n_head = 2, .head_size = head_size, .vocab = 256};
     spec.rank_w = spec.rank_a = spec.rank_v = spec.rank_g = spec.rank_mix = spec.rank_decay = 8;
-    auto loaded = Model::load(synthetic_checkpoint(spec), *ops_, {.max_rows = 64});
-    EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().text);
-    model_ = std::move(*loaded);
-    auto engine = Engine::start(*model_, *ops_, tokenizer_, options, std::move(store));
-    EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().text);
-    engine_ = std::move(*engine);
+    return spec;
   }
+
+  std::shared_ptr<SessionLadder> ladder() const { return sessions_; }
 
   Engine& engine() { return *engine_; }
   Model& model() { return *model_; }
   Ops& ops() { return *ops_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
-  void stop() { engine_.reset(); }
+  void stop() {
+    engine_.reset();
+    sessions_.reset();
+  }
 
   static Ask greedy(const std::string& prompt, int64_t max_tokens) {
     Ask ask{.prompt = ByteTokenizer().Tokenizer::encode(prompt)};
@@ -120,9 +134,22 @@ class TinyEngine {
   }
 
  private:
+  void load(const SyntheticSpec& spec) {
+    auto loaded = Model::load(synthetic_checkpoint(spec), *ops_, {.max_rows = 64});
+    EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().text);
+    model_ = std::move(*loaded);
+  }
+  void start(const EngineOptions& options, std::shared_ptr<SessionLadder> sessions) {
+    sessions_ = std::move(sessions);
+    auto engine = Engine::start(*model_, *ops_, tokenizer_, options, sessions_);
+    EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().text);
+    engine_ = std::move(*engine);
+  }
+
   ByteTokenizer tokenizer_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;
+  std::shared_ptr<SessionLadder> sessions_;
   std::unique_ptr<Engine> engine_;
   int requests_ = 0;
 };

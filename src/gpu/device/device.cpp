@@ -1,16 +1,19 @@
 #include "gpu/device/device.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <set>
+
+#include "ops/device.h"
 
 namespace fulmar::gpu {
 
 void device_failed(cudaError_t error, const char* call, const char* file, int line) {
-  std::fprintf(stderr, "GPU failure: %s (%s)\n  in %s\n  at %s:%d\n", cudaGetErrorString(error),
-               cudaGetErrorName(error), call, file, line);
-  std::abort();
+  throw DeviceFailure(std::string("GPU failure: ") + cudaGetErrorString(error) + " (" +
+                      cudaGetErrorName(error) + ") in " + call + " at " + file + ":" + std::to_string(line));
+}
+
+void ignore_failure(cudaError_t error) {
+  if (error != cudaSuccess) cudaGetLastError();
 }
 
 Error refused(cudaError_t error, const char* call) {

@@ -11,7 +11,7 @@
 
 namespace fulmar::gpu {
 
-// A vendor error is either ours or a lost device; neither can be continued from. Prints and aborts.
+// A vendor error is either ours or a lost device; neither can be continued from. Throws DeviceFailure.
 [[noreturn]] void device_failed(cudaError_t error, const char* call, const char* file, int line);
 
 #define FULMAR_GPU(call)                                                      \
@@ -19,6 +19,9 @@ namespace fulmar::gpu {
     if (const cudaError_t fulmar_error = (call); fulmar_error != cudaSuccess) \
       ::fulmar::gpu::device_failed(fulmar_error, #call, __FILE__, __LINE__);  \
   } while (0)
+
+// What is given back: on a lost device that fails, and there is nothing left to be done about it.
+void ignore_failure(cudaError_t error);
 
 // The same where a device is opened: it may be full or taken, and the program can go on without it.
 Error refused(cudaError_t error, const char* call);

@@ -20,7 +20,7 @@ Result<Buffer> allocate_device(size_t bytes) {
                                           " are free"};
   }
   FULMAR_GPU(error);
-  return Buffer(data, bytes, [](void* owned) { FULMAR_GPU(cudaFree(owned)); });
+  return Buffer(data, bytes, [](void* owned) { ignore_failure(cudaFree(owned)); });
 }
 
 Result<Buffer> allocate_pinned(size_t bytes) {
@@ -32,7 +32,7 @@ Result<Buffer> allocate_pinned(size_t bytes) {
     return Error{ErrorKind::resource, "cannot allocate " + std::to_string(bytes) + " bytes of pinned memory"};
   }
   FULMAR_GPU(error);
-  return Buffer(data, bytes, [](void* owned) { FULMAR_GPU(cudaFreeHost(owned)); });
+  return Buffer(data, bytes, [](void* owned) { ignore_failure(cudaFreeHost(owned)); });
 }
 
 Result<void*> Arena::take(size_t bytes) {

@@ -22,7 +22,7 @@ bool had_memory(cudaError_t error) {
 
 void StepGraphs::forget() {
   for (const auto& [key, step] : steps_) {
-    if (step.graph != nullptr) FULMAR_GPU(cudaGraphExecDestroy(step.graph));
+    if (step.graph != nullptr) ignore_failure(cudaGraphExecDestroy(step.graph));
   }
   steps_.clear();
 }

@@ -40,7 +40,7 @@ Status Upload::open() {
 
 Upload::~Upload() {
   for (const Stage& stage : stages_) {
-    if (stage.free != nullptr) FULMAR_GPU(cudaEventDestroy(stage.free));
+    if (stage.free != nullptr) ignore_failure(cudaEventDestroy(stage.free));
   }
 }
 

@@ -45,12 +45,12 @@ Status Products::open_queues(bool plain) {
 }
 
 Products::~Products() {
-  if (fork_ != nullptr) FULMAR_GPU(cudaEventDestroy(fork_));
+  if (fork_ != nullptr) ignore_failure(cudaEventDestroy(fork_));
   for (const cudaEvent_t event : join_) {
-    if (event != nullptr) FULMAR_GPU(cudaEventDestroy(event));
+    if (event != nullptr) ignore_failure(cudaEventDestroy(event));
   }
   for (const Queue& queue : side_) {
-    if (queue.stream != nullptr) FULMAR_GPU(cudaStreamDestroy(queue.stream));
+    if (queue.stream != nullptr) ignore_failure(cudaStreamDestroy(queue.stream));
   }
 }
 

@@ -307,6 +307,7 @@ __global__ void __launch_bounds__(kDrawThreads)
   slices += blockIdx.x * kSampleSlices;
   const Best best = combine(job, slices, shared);
   int token = best.value == kDropped ? 0 : best.id;
+  if (job.given >= 0) token = job.given;
   if (best.value == kDropped || (job.greedy && !job.logprob)) {
     if (threadIdx.x == 0) answer(job, lists, token, 0.0f, result);
     if (threadIdx.x == 0 && job.likeliest > 0) likely[blockIdx.x].count = 0;

@@ -25,6 +25,7 @@ struct SampleJob {
   double power = 0;  // with temperature_last, what kept weights are raised to; 0: nothing
   int32_t greedy = 0, logprob = 0, likeliest = 0;  // likeliest: length of the list wanted
   int32_t noise = 0;                               // a NoiseKind, in place of a draw
+  int32_t given = -1;                              // an id, in place of a draw
   float noise_scale = 0;
   int32_t masks = 0, mask_words = 0;  // first word of the ids allowed and their number; 0 words: all
 };

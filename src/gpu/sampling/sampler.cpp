@@ -91,7 +91,8 @@ SampleJob job_of(const SampleRow& row, Lists& lists) {
   job.top_k = params.top_k;
   job.top_p = params.top_p;
   job.min_p = params.min_p;
-  const SamplingMode mode = sampling_mode(params);
+  const SamplingMode mode = sampling_mode(params, row.given >= 0);
+  job.given = row.given;
   job.greedy = mode.greedy ? 1 : 0;
   job.noise = mode.noisy ? static_cast<int32_t>(params.noise) : 0;
   job.noise_scale = params.noise_scale;

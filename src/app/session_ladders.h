@@ -1,0 +1,47 @@
+// The session ladders of one process: one for each model's weights, however often they are loaded, all on one
+// store. Whatever one engine has committed, the next one on the same weights goes on with.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cache/session_ladder.h"
+
+namespace fulmar {
+
+struct SessionFlags {
+  int64_t host_sessions = 32;
+  std::string session_db = "rwkv_sessions.db";
+  bool session_db_asked_for = false;  // by name: it is not to be done without because another server has it
+  std::string state_store;            // URL of a store that workers share, in place of the file
+  double state_ttl_days = 30;         // in the shared store, since a session's last turn; 0: for ever
+  double flush_seconds = 2;
+};
+
+class SessionLadders {
+ public:
+  // Opens the store. Trouble with one is logged, and sessions live in memory then; an Error is what a person has
+  // to decide: a URL that means nothing, or a database asked for that another server has open.
+  static Result<std::unique_ptr<SessionLadders>> open(const SessionFlags& flags);
+
+  // The ladder of a model's weights, for as long as somebody holds it. One call at a time.
+  std::shared_ptr<SessionLadder> of(const std::string& fingerprint);
+
+  // Turns and erasures that ladders could not bring to the store before they ended.
+  int64_t lost() const { return *lost_; }
+
+ private:
+  using OpenStore = std::function<std::unique_ptr<SessionStore>()>;
+  SessionLadders(const SessionFlags& flags, OpenStore open_store);
+
+  LadderOptions options_;
+  const OpenStore open_store_;  // another door to the same store; null: there is none
+  const std::shared_ptr<std::atomic<int64_t>> lost_ = std::make_shared<std::atomic<int64_t>>(0);
+  std::map<std::string, std::weak_ptr<SessionLadder>> ladders_;
+};
+
+}  // namespace fulmar

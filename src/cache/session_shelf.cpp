@@ -1,0 +1,266 @@
+#include "cache/session_shelf.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace fulmar {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+SessionShelf::SessionShelf(Ops& ops, State state, std::vector<int64_t> slots,
+                           std::shared_ptr<SessionLadder> ladder)
+    : ops_(ops), state_(state), ladder_(std::move(ladder)), free_slots_(std::move(slots)) {
+  Lock lock(ladder_->mutex_);
+  ladder_->shelves_.push_back(this);
+}
+
+SessionShelf::~SessionShelf() { leave(); }
+
+void SessionShelf::on_news(std::function<void()> news) {
+  Lock lock(ladder_->mutex_);
+  news_ = std::move(news);
+}
+
+int64_t SessionShelf::count() const {
+  Lock lock(ladder_->mutex_);
+  return static_cast<int64_t>(recency_.size());
+}
+
+// ---- looking up
+
+std::shared_ptr<SessionLookup> SessionShelf::look_up(const std::string& id, bool with_state) {
+  auto lookup = std::make_shared<SessionLookup>();
+  lookup->id = id;
+  Lock lock(ladder_->mutex_);
+  ladder_->watch_lookup(lookup);
+  const Entry* entry = ladder_->find(id);
+  StoreCourier* courier = ladder_->courier_.get();
+  const bool shared = courier != nullptr && courier->shared();
+  if (entry != nullptr) lookup->turn = lookup->known_turn = entry->turn;
+  if (entry != nullptr && with_state) lookup->state = entry->host;
+  if (entry != nullptr && with_state && entry->shelf != nullptr && entry->shelf != this) {
+    if (!shared) {
+      entry->shelf->wanted_.push_back(lookup);
+      if (entry->shelf->news_) entry->shelf->news_();
+      return lookup;
+    }
+    lookup->known_turn = 0;  // a shared store is to be asked anyway, and has it
+  }
+  if (courier == nullptr || (entry != nullptr && !shared)) {
+    lookup->answered();
+    return lookup;
+  }
+  if (!with_state) lookup->known_turn = SessionLookup::kTurnOnly;
+  courier->ask(lookup);
+  return lookup;
+}
+
+bool SessionShelf::holds(SessionLookup& lookup) {
+  if (lookup.erased) return false;
+  if (lookup.state || lookup.known_turn == 0 || lookup.known_turn == SessionLookup::kTurnOnly) return true;
+  Lock lock(ladder_->mutex_);
+  const Entry* entry = ladder_->find(lookup.id);
+  if (entry == nullptr || entry->turn < lookup.known_turn) return false;
+  lookup.state = entry->host;  // wherever the session moves from now on
+  return entry->shelf == this || lookup.state;
+}
+
+int64_t SessionShelf::newest_turn(const SessionLookup& lookup) {
+  Lock lock(ladder_->mutex_);
+  const Entry* entry = ladder_->find(lookup.id);
+  return std::max(lookup.turn, entry != nullptr ? entry->turn : 0);
+}
+
+// ---- into the slots of rows and back
+
+Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, int64_t slot) {
+  Lock lock(ladder_->mutex_);
+  const std::string& id = lookup.id;
+  Entry* entry = ladder_->find(id);
+  const auto blob = std::exchange(lookup.state, nullptr);
+  if (entry == nullptr && !blob) {
+    if (!lookup.status.ok()) return lookup.status.error();
+    return std::optional<SessionInfo>();
+  }
+  auto level = SessionInfo::Level::host;
+  if (entry == nullptr || (blob && blob->turn > entry->turn)) {
+    FULMAR_ASSIGN(auto fitting, in_layout(blob));
+    entry = &ladder_->place_on_host(id, std::move(fitting));
+    level = SessionInfo::Level::store;
+  } else if (entry->shelf == this) {
+    level = SessionInfo::Level::device;
+  } else if (entry->shelf != nullptr) {
+    if (!blob) return Error{ErrorKind::unavailable, "session '" + id + "' is on its way; try again"};
+    if (blob->turn < entry->turn) {  // gone on while this row, which only reads it, was about to start
+      FULMAR_ASSIGN(const auto fitting, in_layout(blob));
+      ops_.write_slot(state_, slot, fitting->payload);
+      return std::optional(
+          SessionInfo{.id = id, .level = level, .tokens = fitting->tokens, .turn = fitting->turn});
+    }
+    ladder_->take_down(*entry, blob);
+  }
+  const SessionInfo found{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn};
+  if (entry->shelf == this) {
+    ops_.copy_slot(state_, entry->slot, slot);
+    ladder_->touch(*entry);
+  } else {
+    FULMAR_ASSIGN(const auto fitting, in_layout(entry->host));
+    ops_.write_slot(state_, slot, fitting->payload);
+    if (!place(id, slot)) ladder_->trim_host();
+  }
+  return std::optional(found);
+}
+
+// The same state as this engine's slots hold it.
+Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(std::shared_ptr<const StateBlob> blob) const {
+  if (blob->layout == state_.layout && blob->fingerprint == ladder_->fingerprint_) return blob;
+  FULMAR_ASSIGN(auto payload, payload_for(*blob, ladder_->fingerprint_, state_.layout));
+  auto fitting = std::make_shared<StateBlob>();
+  *fitting = {.fingerprint = blob->fingerprint,
+              .layout = state_.layout,
+              .tokens = blob->tokens,
+              .turn = blob->turn,
+              .payload = std::move(payload)};
+  return std::shared_ptr<const StateBlob>(std::move(fitting));
+}
+
+Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot, int64_t tokens,
+                                        int64_t turn) {
+  Lock lock(ladder_->mutex_);
+  if (claim.erased) return TurnTicket();
+  const std::string& id = claim.id;
+  const Entry* known = ladder_->find(id);
+  if (known != nullptr && known->turn >= turn) return overtaken(id);
+  if (known != nullptr && known->shelf != nullptr && known->shelf != this) ladder_->drop(id);
+  const bool on_device = place(id, slot);
+  if (!on_device) ladder_->place_on_host(id, read(slot, tokens, turn));
+  Entry& entry = ladder_->entries_.at(id);
+  entry.tokens = tokens;
+  entry.turn = turn;
+  TurnTicket ticket = ladder_->keep(id, entry);
+  if (!on_device) ladder_->trim_host();
+  return ticket;
+}
+
+// What `slot` holds becomes the session's state on this shelf; on another one it may not be. False when the
+// shelf has no slots.
+bool SessionShelf::place(const std::string& id, int64_t slot) {
+  const auto found = ladder_->entries_.find(id);
+  Entry* entry = found == ladder_->entries_.end() ? nullptr : &found->second;
+  if (entry == nullptr || entry->shelf != this) {
+    // Out of its list first: making room must not push this session out below.
+    std::list<std::string> own;
+    if (entry != nullptr) own.splice(own.begin(), ladder_->hosts_, entry->recency);
+    const int64_t free = take_slot();
+    if (free < 0) {
+      ladder_->hosts_.splice(ladder_->hosts_.begin(), own);
+      return false;
+    }
+    if (own.empty()) own.push_front(id);
+    entry = &ladder_->entries_[id];
+    entry->recency = own.begin();
+    recency_.splice(recency_.begin(), own);
+    entry->shelf = this;
+    entry->slot = free;
+    entry->host.reset();
+  }
+  ops_.copy_slot(state_, slot, entry->slot);
+  ladder_->touch(*entry);
+  return true;
+}
+
+// A free slot; the least recent session moves down to make room. -1: there are none.
+int64_t SessionShelf::take_slot() {
+  if (free_slots_.empty()) {
+    if (recency_.empty()) return -1;
+    Entry& oldest = ladder_->entries_.at(recency_.back());
+    ladder_->take_down(oldest, host_copy(oldest));
+    ladder_->trim_host();
+  }
+  const int64_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
+}
+
+std::shared_ptr<const StateBlob> SessionShelf::host_copy(const Entry& entry) const {
+  return read(entry.slot, entry.tokens, entry.turn);
+}
+
+std::shared_ptr<const StateBlob> SessionShelf::read(int64_t slot, int64_t tokens, int64_t turn) const {
+  auto blob = std::make_shared<StateBlob>();
+  *blob = {.fingerprint = ladder_->fingerprint_, .layout = state_.layout, .tokens = tokens, .turn = turn};
+  blob->payload.resize(state_.layout.slot_bytes());
+  ops_.read_slot(state_, slot, blob->payload);
+  return blob;
+}
+
+// ---- between steps
+
+void SessionShelf::serve() {
+  Lock lock(ladder_->mutex_);
+  answer_wanted();
+}
+
+void SessionShelf::answer_wanted() {
+  const auto wanted = std::exchange(wanted_, {});
+  for (const auto& lookup : wanted) {
+    const Entry* entry = ladder_->find(lookup->id);
+    if (entry != nullptr && entry->shelf == this) {
+      lookup->state = host_copy(*entry);
+    } else if (entry != nullptr) {
+      lookup->state = entry->host;
+    }
+    lookup->answered();
+  }
+  if (!wanted.empty()) ladder_->wake_all();
+}
+
+std::optional<Clock::time_point> SessionShelf::tick(Clock::time_point now) {
+  std::optional<Clock::time_point> next;
+  if (!ladder_->courier_) return next;
+  Lock lock(ladder_->mutex_);
+  for (auto& [id, entry] : ladder_->entries_) {
+    if (!entry.dirty || (entry.shelf != nullptr && entry.shelf != this)) continue;
+    // Half the promised time, so that the transaction itself fits into the other half.
+    const Clock::time_point due = entry.committed + ladder_->options_.flush_after / 2;
+    if (due <= now) {
+      ladder_->send(id, entry);
+    } else if (!next || due < *next) {
+      next = due;
+    }
+  }
+  return next;
+}
+
+void SessionShelf::leave() {
+  Lock lock(ladder_->mutex_);
+  if (std::erase(ladder_->shelves_, this) == 0) return;
+  while (!recency_.empty()) {
+    Entry& oldest = ladder_->entries_.at(recency_.back());
+    ladder_->take_down(oldest, host_copy(oldest));
+  }
+  answer_wanted();
+}
+
+void SessionShelf::abandon() {
+  Lock lock(ladder_->mutex_);
+  if (std::erase(ladder_->shelves_, this) == 0) return;
+  while (!recency_.empty()) {
+    const std::string id = recency_.back();
+    const Entry& entry = ladder_->entries_.at(id);
+    if (entry.dirty) {
+      ladder_->lost_++;
+      spdlog::error("session '{}': turn {} was on the device and is lost", id, entry.turn);
+    }
+    ladder_->drop(id);
+  }
+  answer_wanted();
+}
+
+}  // namespace fulmar

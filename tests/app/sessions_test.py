@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""What becomes of sessions around the life of a server, on the demo model: sessions_test.py PROGRAM MODELS
+
+A second server in the same folder, a model loaded again while turns run, a paused request at the end, a database
+that cannot be written, and errors that must not show what stands in a file.
+"""
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.request
+
+from admin_test import MODEL, SUCCESS, Server, equal
+
+
+class Kept(Server):
+    """A server with a database of its own, whose end is looked at."""
+
+    def __init__(self, program, *flags, log=subprocess.DEVNULL, cwd=None):
+        self.process = subprocess.Popen(
+            [program, "serve", "--port", "0", "--device", "cpu", *flags], stdout=subprocess.PIPE, stderr=log,
+            text=True, cwd=cwd)
+        words = self.process.stdout.readline().split()
+        self.base = next(word for word in words if word.startswith("http://")).rstrip("/")
+
+    def end(self):
+        self.process.terminate()
+        return self.process.wait(timeout=60)
+
+
+def check_second_server(program, models, folder):
+    model = os.path.join(models, MODEL)
+    database = os.path.join(folder, "one.db")
+    first = Kept(program, "--model", model, "--state-db-path", database)
+    first.turn("s", "My name is Anna.")
+    refused = subprocess.run([program, "serve", "--port", "0", "--device", "cpu", "--model", model, "--state-db-path",
+                              database], capture_output=True, text=True, timeout=60)
+    equal(refused.returncode, 4)
+    assert "in use by another server" in refused.stderr, refused.stderr
+    equal(first.end(), 0)
+    # In its own default place a second one serves with memory alone, and says so.
+    first = Kept(program, "--model", model, cwd=folder)
+    first.turn("s", "My name is Anna.")
+    with open(os.path.join(folder, "log"), "w+") as log:
+        second = Kept(program, "--model", model, cwd=folder, log=log)
+        equal(second.call("GET", "/v1/sessions")[1]["data"], [])
+        second.turn("s", "My name is Ben.")
+        equal(second.end(), 0)
+        log.seek(0)
+        assert "sessions live in memory only" in log.read()
+    assert "Anna" in first.turn("s", "What is my name?")
+    equal(first.end(), 0)
+
+
+TURNS = ["My name is Anna.", "What is my name?", "What is 12 + 30?", "What is my name?"]
+
+
+def check_reload(program, models, folder):
+    """A model is loaded under its own name, over and over, while conversations go on: they must go as they go on a
+    server that nobody disturbs."""
+    server = Kept(program, "--model", os.path.join(models, MODEL), "--model-root", models, "--state-db-path",
+                  os.path.join(folder, "two.db"))
+    undisturbed = [server.turn("undisturbed", text) for text in TURNS]
+    answers, stop = {}, threading.Event()
+
+    def talk(client):
+        number = 0
+        while not stop.is_set():
+            session = f"{client}.{number}"
+            answers[session] = [server.turn(session, text) for text in TURNS]
+            number += 1
+
+    talks = [threading.Thread(target=talk, args=(client,)) for client in "abcd"]
+    for thread in talks:
+        thread.start()
+    for _ in range(4):
+        equal(server.call("POST", "/loadmodel", {"model_filename": MODEL, "model_viewname": "fulmar-demo"}), SUCCESS)
+    stop.set()
+    for thread in talks:
+        thread.join()
+    for session, found in answers.items():
+        assert found == undisturbed, (session, found, undisturbed)
+    kept = {entry["id"] for entry in server.call("GET", "/v1/sessions")[1]["data"]}
+    equal(sorted(kept), sorted([*answers, "undisturbed"]))
+    equal(server.end(), 0)
+
+
+def check_pause(program, models):
+    """A paused request holds neither the process nor a model that was removed."""
+    server = Kept(program, "--model", os.path.join(models, MODEL), "--state-db-path", "none")
+    body = {"prompt": "Once", "max_tokens": 60000, "stream": True, "ignore_eos": True}
+    request = urllib.request.Request(server.base + "/v1/completions", data=json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=120) as stream:
+        stream.readline()
+        status, answer = server.call("POST", "/v1/server/pause", {})
+        equal(status, 200)
+        stream.read()
+    equal(len(server.call("GET", "/v1/server/status")[1]["paused_requests"]), 1)
+    equal(server.end(), 0)
+
+
+def check_full_store(program, models, folder):
+    """Turns that could not be stored are no clean end."""
+    database = os.path.join(folder, "three.db")
+    server = Kept(program, "--model", os.path.join(models, MODEL), "--state-db-path", database)
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")  # nobody else can write
+    server.turn("s", "My name is Anna.")
+    equal(server.end(), 6)
+    other.execute("ROLLBACK")
+    other.close()
+
+
+def check_errors(program, models, folder):
+    secret = os.path.join(folder, "notes.pth")
+    with open(secret, "w") as file:
+        file.write("secret: 12345\n" * 10)
+    shutil.copy(os.path.join(models, MODEL), folder)
+    server = Kept(program, "--no-model", "--model-root", folder, "--state-db-path", "none")
+    for body in ({"model_filename": "notes.pth"}, {"model_filename": MODEL, "vocab_filename": "notes.pth"}):
+        status, answer = server.call("POST", "/loadmodel", body)
+        equal(status, 500)
+        assert "secret" not in json.dumps(answer) and "notes.pth" in answer["detail"], answer
+    equal(server.end(), 0)
+    empty = os.path.join(folder, "empty")
+    os.mkdir(empty)
+    for command in (["inspect", empty], ["serve", "--model", empty, "--state-db-path", "none"]):
+        ended = subprocess.run([program, *command], capture_output=True, text=True, timeout=60)
+        equal(ended.returncode, 3)
+        assert empty in ended.stderr, ended.stderr
+
+
+def main(program, models):
+    program, models = os.path.abspath(program), os.path.abspath(models)
+    with tempfile.TemporaryDirectory() as folder:
+        check_second_server(program, models, folder)
+        check_reload(program, models, folder)
+        check_pause(program, models)
+        check_full_store(program, models, folder)
+        check_errors(program, models, folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
