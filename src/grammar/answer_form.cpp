@@ -67,11 +67,12 @@ Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const
 }
 
 Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
-                                                      const std::vector<CallableTool>& tools, bool several) {
+                                                      const std::vector<CallableTool>& tools, bool several,
+                                                      const CallMarks& marks) {
   const auto grammar = std::make_shared<Grammar>();
   Grammar& g = *grammar;
   JsonRules rules(g);
-  const Place close = g.text("}</tool_call>", g.end());
+  const Place close = g.text(fmt::format("}}{}", marks.close), g.end());
   std::vector<Place> calls;
   for (const CallableTool& tool : tools) {
     Rule arguments = rules.any_object(kFreeDepth);
@@ -87,7 +88,7 @@ Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
     calls.push_back(g.text(head, g.call(arguments, close)));
   }
   if (calls.empty()) return Error{ErrorKind::invalid, "there is no function to call; wanted at least one"};
-  const Rule call = g.rule(g.text("<tool_call>", g.branch(calls)));
+  const Rule call = g.rule(g.text(std::string(marks.open), g.branch(calls)));
   const Rule further = g.rule(g.branch(g.text("\n", g.call(call, g.end())), g.call(call, g.end())));
   return finished(grammar, start, g.call(call, g.repeat(further, 0, several ? kMaxCalls - 1 : 0, g.end())));
 }

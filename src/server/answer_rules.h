@@ -49,8 +49,8 @@ AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_vi
 // response_format and tools together. Faults stay in `fields`.
 AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools);
 
-// How an answer begins after the suffix of this mode.
-AnswerStart answer_start(ThinkMode think);
+// How an answer begins after the template's suffix of this mode.
+AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
 
 // Thread-safe. Remembers the latest constraints, so that requests of one form share their masks.
 class AnswerConstraints {

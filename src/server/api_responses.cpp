@@ -121,10 +121,10 @@ void forget(const Service& service, const StoredResponse& response) {
 }
 
 StateLink link_turn(const std::string& previous, const std::string& id, bool store, const std::string& prompt,
-                    const Tokenizer& tokenizer) {
+                    const ServedModel& model) {
   StateLink link;
   if (!previous.empty()) {
-    link = link_session({.id = response_session(previous)}, prompt, tokenizer);
+    link = link_session({.id = response_session(previous)}, prompt, model);
     link.must_exist = true;
   }
   link.write_session = store ? response_session(id) : std::string();
@@ -186,6 +186,7 @@ void create_response(std::shared_ptr<Call> call) {
   const ServedModelPtr model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());
   ResponseFacts facts;
+  facts.marks = model->prompt_template->calls;
   const std::vector<ChatMessage> messages = read_turn(fields, facts);
   refuse_unsupported(fields);
   const auto previous = read_previous(fields, service, *model);
@@ -197,7 +198,8 @@ void create_response(std::shared_ptr<Call> call) {
   if (!prompt) return call->fail(fields.fault());
 
   const ServerLimits& limits = service.options.limits;
-  Generation generation = read_generation(fields, kChatDefaults, *model, limits);
+  Generation generation =
+      read_generation(fields, chat_defaults(*model, prompt->think, service.options), *model, limits);
   if (const auto most = fields.integer("max_output_tokens", 0)) {
     generation.max_tokens = std::min(*most, limits.max_tokens);
   }
@@ -226,9 +228,9 @@ void create_response(std::shared_ptr<Call> call) {
   submission.endpoint = "responses";
   submission.request_id = facts.id;
   submission.generation = std::move(generation);
-  submission.prompts.push_back(model->tokenizer->encode(prompt->text));
-  submission.state = link_turn(facts.previous, facts.id, facts.store, prompt->text, *model->tokenizer);
-  submission.split = reasoning_mode(prompt->think, ReasoningFormat::split);
+  submission.prompts.push_back(chat_tokens(*model, prompt->text));
+  submission.state = link_turn(facts.previous, facts.id, facts.store, prompt->text, *model);
+  submission.split = reasoning_mode(prompt->think, ReasoningFormat::split, *model->prompt_template);
   auto writer = std::make_unique<ResponsesWriter>(call->shared_service(), std::move(facts));
   submit(std::move(call), std::move(submission), std::move(writer));
 }

@@ -43,7 +43,7 @@ struct SessionUse {
 // Nothing when neither body nor headers name a session.
 std::optional<SessionUse> read_session(const Call& call, Fields& fields);
 // Reads and writes the session; `prompt` is only the new turn.
-StateLink link_session(const SessionUse& session, const std::string& prompt, const Tokenizer& tokenizer);
+StateLink link_session(const SessionUse& session, const std::string& prompt, const ServedModel& model);
 
 // Everything that a family's parser hands over.
 struct Submission {

@@ -8,7 +8,7 @@ namespace fulmar {
 
 ResponsesWriter::ResponsesWriter(std::shared_ptr<Service> service, ResponseFacts facts)
     : service_(std::move(service)), facts_(std::move(facts)) {
-  if (!facts_.tool_names.empty()) splitter_.emplace(facts_.tool_names, facts_.several_calls);
+  if (!facts_.tool_names.empty()) splitter_.emplace(facts_.tool_names, facts_.several_calls, facts_.marks);
 }
 
 std::string_view ResponsesWriter::status() const {

@@ -24,6 +24,7 @@ struct ResponseFacts {
   std::string tools;                    // descriptions of functions, separated by commas
   std::vector<std::string> tool_names;  // that may be called; empty: text is not searched for calls
   bool several_calls = true;
+  CallMarks marks = kTaggedCall;  // around calls in the text
   bool store = true;
   int64_t max_tokens = 0;
   float temperature = 0;

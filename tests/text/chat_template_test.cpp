@@ -110,7 +110,7 @@ TEST(ChatTemplate, WithoutGenerationPromptThereIsNeitherSuffixNorFooter) {
 }
 
 TEST(ChatTemplate, ToolsAreDescribedInTheSystemTurn) {
-  EXPECT_EQ(rendered({system("s"), user("a")}, {.tools = {R"({"name":"f"})", R"({"name":"g"})"}}),
+  EXPECT_EQ(rendered({system("s"), user("a")}, {.tools = {{R"({"name":"f"})"}, {R"({"name":"g"})"}}}),
             "System: s\n"
             "You may call these functions, each described by one line of JSON:\n"
             "<tools>\n"
