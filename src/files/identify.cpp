@@ -205,7 +205,7 @@ struct Foreign {
 };
 
 constexpr Foreign kForeign[] = {
-    {".qkv.", "RWKV-7b (DeepEmbed attention)"},
+    {".qkv.", "RWKV-7b, whose attention over earlier tokens (DEA) this program lacks,"},
     {".ffn.enn.", "RWKV-8"},
     {".att.gate_w1", "the RWKV-6 training variant x060a/b/c"},
     {".att.time_maa_rkvw_w1", "the RWKV-6 training variant x060a/b/c"},

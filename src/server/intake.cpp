@@ -147,6 +147,19 @@ void constrain(Fields& fields, Service& service, const ServedModelPtr& model, Th
   }
 }
 
+std::optional<ApiError> submit_to(const Call& call, Submission submission,
+                                  std::shared_ptr<Listener> listener) {
+  const Service& service = call.service();
+  if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
+  if (const auto fault = size_fault(submission, service.options.limits)) return fault;
+  Engine& engine = *submission.model->engine;
+  Request request{make_asks(submission), std::move(listener), submission.endpoint, submission.model_name,
+                  false};
+  const Status accepted = engine.submit(std::move(request));
+  if (!accepted) return submit_fault(accepted.error());
+  return std::nullopt;
+}
+
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer) {
   call->set_family(writer->family());
   Service& service = call->service();

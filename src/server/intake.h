@@ -60,6 +60,10 @@ struct Submission {
   std::optional<ReasoningMode> split;
 };
 
+// As submit, to a listener of its own in place of an answer to the call. Nothing: it was taken.
+std::optional<ApiError> submit_to(const Call& call, Submission submission,
+                                  std::shared_ptr<Listener> listener);
+
 // Refuses what is too large, hands the rows to the engine and answers the call, now or later.
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer);
 

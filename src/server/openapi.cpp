@@ -97,8 +97,10 @@ constexpr FieldNote kResponses[] = {
     {"max_output_tokens", "integer", "most tokens of the answer"},
     {"text", "object", "format: text, json_object or json_schema"},
     {"store", "boolean", "keeps the response; true by default"},
+    {"background", "boolean", "answers at once; ask for the response again"},
+    {"metadata", "object", "repeated in the answer"},
     {"tools", "array", "functions that may be called"},
-    {"reasoning", "object", "effort: none to xhigh"},
+    {"reasoning", "object", "effort: none to xhigh; summary: thinking as a summary"},
 };
 constexpr FieldNote kMessages[] = {
     {"model", "string", "as on all routes"},
@@ -207,7 +209,8 @@ const std::map<std::string_view, RouteNote>& notes() {
         {"/openai/v1/models", "Models that are loaded", {}},
         {"/openai/v1/models/*", "One model", {}},
         {"/v1/responses", "Answers a turn and keeps it", {kModel, kGeneration, kResponses}},
-        {"/v1/responses/*", "A stored response", {}},
+        {"/v1/responses/input_tokens", "Tokens of a request", {kModel, kResponses}},
+        {"/v1/responses/*", "A stored response, its input items, its end", {}},
         {"/v1/messages", "Answers a conversation, as Anthropic's API does", {kMessages}},
         {"/v1/messages/count_tokens", "Tokens of a conversation", {kMessages}},
         {"/api/chat", "Answers a conversation, as Ollama does", {kOllamaChat}},

@@ -47,6 +47,8 @@ constexpr Route kRoutes[] = {
 
     // Turns that are stored and can be continued.
     {"POST", "/v1/responses", kOpenai, Access::key, create_response, true},
+    {"POST", "/v1/responses/input_tokens", kOpenai, Access::key, count_response_tokens, true},
+    {"POST", "/v1/responses/*", kOpenai, Access::key, change_response, true},
     {"GET", "/v1/responses/*", kOpenai, Access::key, show_response},
     {"DELETE", "/v1/responses/*", kOpenai, Access::key, delete_response, true},
 

@@ -83,9 +83,12 @@ const Record kRecords[] = {
      R"("model":"tiny-rwkv7","output":[{"id":"msg_x","type":"message","status":"incomplete",)"
      R"("role":"assistant","content":[{"type":"output_text","text":"Hello","annotations":[]}]}],)"
      R"("parallel_tool_calls":true,"previous_response_id":null,"store":true,"temperature":0,)"
-     R"("text":{"format":{"type":"text"}},"tool_choice":"none","tools":[],"top_p":0.6,)"
+     R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"reasoning":{"effort":null,"summary":null},"top_p":0.6,)"
      R"("truncation":"disabled","usage":{"input_tokens":20,"input_tokens_details":{"cached_tokens":0},)"
      R"("output_tokens":2,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":22},"metadata":{}})"},
+    {"POST", "/v1/responses/input_tokens", R"({"input":"hi"})",
+     R"({"object":"response.input_tokens","input_tokens":20})"},
+    {"POST", "/v1/responses/resp_0/cancel", "", FULMAR_NO_RESPONSE},
     {"GET", "/v1/responses/resp_0", "", FULMAR_NO_RESPONSE},
     {"DELETE", "/v1/responses/resp_0", "", FULMAR_NO_RESPONSE},
     {"POST", "/v1/messages", FULMAR_CHAT_BODY,
