@@ -154,7 +154,8 @@ VectorForm read_form(Fields& fields) {
 }
 
 // One input: a text, or ids that are fed as they are.
-std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const ServedModel& model) {
+std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const ServedModel& model,
+                                std::string_view name) {
   std::vector<int32_t> ids;
   if (value.is_string()) {
     ids = model.tokenizer->encode(value.as_string());
@@ -162,15 +163,15 @@ std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const Se
     for (const JsonValue& element : value.as_array()) {
       const std::optional<int64_t> id = element.is_number() ? lenient_int(element) : std::nullopt;
       if (!id || *id < 0 || *id >= model.vocabulary) {
-        fields.fail_type("input", element, fmt::format("token ids of 0 to {} in it", model.vocabulary - 1));
+        fields.fail_type(name, element, fmt::format("token ids of 0 to {} in it", model.vocabulary - 1));
         return ids;
       }
       ids.push_back(static_cast<int32_t>(*id));
     }
   } else {
-    fields.fail_type("input", value, "a string, token ids, or an array of either");
+    fields.fail_type(name, value, "a string, token ids, or an array of either");
   }
-  if (ids.empty()) fields.fail(bad_value("'input' holds an empty text", "input"));
+  if (ids.empty()) fields.fail(bad_value(fmt::format("'{}' holds an empty text", name), std::string(name)));
   return ids;
 }
 
@@ -183,10 +184,10 @@ std::vector<std::vector<int32_t>> read_inputs(Fields& fields, const ServedModel&
     return inputs;
   }
   if (!value->is_array() || value->as_array().front().is_number()) {
-    inputs.push_back(read_input(fields, *value, model));
+    inputs.push_back(read_input(fields, *value, model, name));
   } else {
     for (const JsonValue& element : value->as_array()) {
-      inputs.push_back(read_input(fields, element, model));
+      inputs.push_back(read_input(fields, element, model, name));
       if (fields.failed()) break;
     }
   }

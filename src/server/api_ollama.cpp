@@ -224,6 +224,7 @@ void ollama_generate(std::shared_ptr<Call> call) {
   const JsonValue body = translated(sent);
   const std::string text = sent.text("prompt").value_or(std::string());
   const std::string suffix = sent.text("suffix").value_or(std::string());
+  const std::string system = sent.text("system").value_or(std::string());
   const bool raw = sent.boolean("raw").value_or(false);
   refuse_images(sent, sent.find("images"), "request");
   if (sent.failed()) return call->fail(sent.fault());
@@ -238,7 +239,6 @@ void ollama_generate(std::shared_ptr<Call> call) {
                          suffix.empty() ? kCompletionDefaults : infill_defaults(), {}, std::move(facts));
   }
   std::vector<ChatMessage> messages;
-  const std::string system = sent.text("system").value_or(std::string());
   for (const auto& [role, content] :
        {std::pair<std::string, std::string>{"system", system}, {"user", text}}) {
     if (content.empty()) continue;

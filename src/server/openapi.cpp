@@ -116,6 +116,14 @@ constexpr FieldNote kMessages[] = {
     {"top_k", "integer", "likewise"},
     {"stream", "boolean", "answers in named events"},
 };
+constexpr FieldNote kCountedMessages[] = {
+    {"model", "string", "as on all routes"},
+    {"messages", "array", "as on /v1/messages"},
+    {"system", "", "text or text blocks"},
+    {"tools", "array", "name, description, input_schema"},
+    {"tool_choice", "object", "type: auto, any, tool or none"},
+    {"thinking", "object", "type: enabled, adaptive or disabled"},
+};
 constexpr FieldNote kOllamaChat[] = {
     {"model", "string", "with or without a tag \":latest\""},
     {"messages", "array", "role, content, tool_calls"},
@@ -189,11 +197,11 @@ constexpr FieldNote kWeights[] = {{"state_viewname", "string", "which"},
                                   {"state_gatingweight", "array", "weights"}};
 constexpr FieldNote kStateId[] = {{"state_id", "string", "which"}};
 
-using Fields = std::vector<std::span<const FieldNote>>;
+using FieldGroups = std::vector<std::span<const FieldNote>>;
 
 const std::map<std::string_view, RouteNote>& notes() {
-  static const Fields kChatFields{kModel, kGeneration, kSession, kChat, kOpenaiChat};
-  static const Fields kRawFields{kModel, kGeneration, kPadding, kContents};
+  static const FieldGroups kChatFields{kModel, kGeneration, kSession, kChat, kOpenaiChat};
+  static const FieldGroups kRawFields{kModel, kGeneration, kPadding, kContents};
   static const std::map<std::string_view, RouteNote> table = [] {
     const RouteNote list[] = {
         {"/v1/chat/completions", "Answers a conversation", kChatFields},
@@ -212,7 +220,7 @@ const std::map<std::string_view, RouteNote>& notes() {
         {"/v1/responses/input_tokens", "Tokens of a request", {kModel, kResponses}},
         {"/v1/responses/*", "A stored response, its input items, its end", {}},
         {"/v1/messages", "Answers a conversation, as Anthropic's API does", {kMessages}},
-        {"/v1/messages/count_tokens", "Tokens of a conversation", {kMessages}},
+        {"/v1/messages/count_tokens", "Tokens of a conversation", {kCountedMessages}},
         {"/api/chat", "Answers a conversation, as Ollama does", {kOllamaChat}},
         {"/api/generate", "Answers a prompt, as Ollama does", {kOllamaGenerate}},
         {"/api/embed", "Vectors of texts, as Ollama gives them", {kOllamaEmbed}},

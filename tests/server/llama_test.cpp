@@ -1,4 +1,5 @@
 // llama.cpp's own routes, adapters that are refused, and the description of all routes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

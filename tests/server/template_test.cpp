@@ -131,7 +131,7 @@ TEST(MarkedTemplate, ASessionGoesOnBehindTheEndOfTheTurn) {
 TEST(ApplyTemplate, ShowsWhatARequestBecomes) {
   ServerRig rig({}, nullptr, marked);
   EXPECT_EQ(rig.post("/apply-template", chat(R"(,"enable_think":true)")).body,
-            "{\"prompt\":\"User\u273Fhi\u273F\\nBot\u273F<think\",\"template\":\"g1h\",\"tokens\":24,"
+            "{\"prompt\":\"User\u273Fhi\u273F\\nBot\u273F<think\",\"template\":\"g1h\",\"tokens\":26,"
             "\"stop\":[\"\u273F\"]}");
   const Reply empty = rig.post("/apply-template", "{}");
   EXPECT_EQ(empty.status, 400);
