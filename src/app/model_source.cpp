@@ -91,8 +91,10 @@ Result<fs::path> find_model(const std::string& name) {
   if (name.empty()) return demo_model();
   std::error_code error;
   // Without a slash at its end, which would hide the folder's name.
-  const fs::path path = (fs::path(name) / "").lexically_normal().parent_path();
-  for (const fs::path& base : {path, vocabulary_folder() / "models" / name}) {
+  const fs::path path = name.ends_with('/') ? fs::path(name).parent_path() : fs::path(name);
+  std::vector<fs::path> bases{path};
+  if (!name.starts_with('.')) bases.push_back(vocabulary_folder() / "models" / path);
+  for (const fs::path& base : bases) {
     for (const char* ending : {"", ".pth", ".safetensors", ".st", ".gguf"}) {
       fs::path candidate = base;
       candidate += ending;
