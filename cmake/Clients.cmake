@@ -1,5 +1,5 @@
-# Clients against the built program: the contract's conformance cases (label "server") and the openai package of npm
-# (label "clients", skipped where node or its packages are missing).
+# Clients against the built program: the contract's conformance cases (label "server") and packages of npm, a test each
+# (label "clients", skipped where node or a client's packages are missing).
 function(fulmar_client_tests)
   if(NOT TARGET fulmar)
     return()
@@ -15,8 +15,10 @@ function(fulmar_client_tests)
     add_test(NAME server.documents COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tools/check_docs.py $<TARGET_FILE:fulmar>)
     set_tests_properties(server.documents PROPERTIES LABELS server TIMEOUT 300)
   endif()
-  add_test(NAME clients.openai COMMAND ${PROJECT_SOURCE_DIR}/tests/clients/run.sh $<TARGET_FILE:fulmar>)
-  set_tests_properties(clients.openai PROPERTIES LABELS clients SKIP_RETURN_CODE 77 TIMEOUT 300)
+  foreach(client openai structured anthropic ollama ai-sdk langchain agents llamaindex)
+    add_test(NAME clients.${client} COMMAND ${PROJECT_SOURCE_DIR}/tests/clients/run.sh $<TARGET_FILE:fulmar> ${client})
+    set_tests_properties(clients.${client} PROPERTIES LABELS clients SKIP_RETURN_CODE 77 TIMEOUT 300)
+  endforeach()
 endfunction()
 
 # Documents drawn under schemas, judged by a validator of npm (label "grammar", skipped where its packages are missing).

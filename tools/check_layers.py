@@ -16,7 +16,7 @@ CONFINED = {
     r"boost/": ["src/net/"],
     r"sqlite3\.h": ["src/cache/"],
     r"prometheus/": ["src/server/metrics"],
-    r"simdjson": ["src/net/json", "src/files/"],
+    r"simdjson": ["src/net/json", "src/files/", "src/text/vocabulary_json"],
     r"hwy/": ["src/cpu/"],
     r"CLI/": ["src/app/"],
     r"cuda|cublas": ["src/gpu/"],

@@ -14,6 +14,7 @@
 #include "app/exit_code.h"
 #include "app/local_run.h"
 #include "cache/state_blob.h"
+#include "text/chat_template.h"
 
 namespace fulmar {
 
@@ -68,19 +69,24 @@ class Chat {
 
   Status turn(const std::string& text) {
     const Tokenizer& tokenizer = *loaded_.tokenizer;
-    const std::string system = flags_.system.empty() ? "" : "System: " + flags_.system + "\n\n";
-    const std::string turn = "User: " + text + "\n\nAssistant:";
+    const PromptTemplate& form = *loaded_.prompt_template;
+    const std::string system = flags_.system.empty()
+                                   ? ""
+                                   : fmt::format("{}{}{}{}{}", form.system, form.after_role, flags_.system,
+                                                 form.after_turn, form.between_turns);
+    const std::string turn = render_utterance(text, form.unasked, form);
     Ask ask{.request_id = "turn",
             .prompt = tokenizer.encode(system + turn),
             .sampling = sampling_of(flags_.sampling)};
     ask.state = {.read_session = kSession,
                  .write_session = kSession,
-                 .continuing = tokenizer.encode("\n\n" + turn),
+                 .continuing = tokenizer.encode(form.turn_end() + turn),
                  .keep_on_cancel = true};
     ask.max_tokens = flags_.sampling.max_tokens;
     if (const auto eos = tokenizer.eos()) ask.stop.ids.push_back(*eos);
     ask.stop.texts = flags_.sampling.stops;
-    if (ask.stop.texts.empty()) ask.stop.texts = {"\n\nUser:", "\nUser:"};
+    if (ask.stop.texts.empty()) ask.stop.texts.assign(form.chat_stops.begin(), form.chat_stops.end());
+    if (form.end_token_first && tokenizer.eos() == 0) ask.prompt.insert(ask.prompt.begin(), 0);
     bool at_start = true;
     FULMAR_ASSIGN(const Event last, run_row(*engine_, std::move(ask), [&](const std::string& piece) {
                     const size_t skip = at_start ? std::min(piece.find_first_not_of(" \n"), piece.size()) : 0;

@@ -10,6 +10,7 @@
 #include "app/commands.h"
 #include "app/exit_code.h"
 #include "app/local_run.h"
+#include "text/chat_template.h"
 
 namespace fulmar {
 
@@ -36,13 +37,17 @@ Result<int> generate(GenerateFlags flags) {
       Engine::start(*loaded.model, *loaded.ops, tokenizer,
                     {.slots = 1, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}},
                     nullptr));
-  const std::string text = flags.raw ? flags.prompt : "User: " + flags.prompt + "\n\nAssistant:";
+  const PromptTemplate& form = *loaded.prompt_template;
+  const std::string text = flags.raw ? flags.prompt : render_utterance(flags.prompt, form.unasked, form);
   Ask ask{
       .request_id = "generate", .prompt = tokenizer.encode(text), .sampling = sampling_of(flags.sampling)};
   ask.max_tokens = flags.sampling.max_tokens;
   if (const auto eos = tokenizer.eos()) ask.stop.ids.push_back(*eos);
   ask.stop.texts = flags.sampling.stops;
-  if (!flags.raw && ask.stop.texts.empty()) ask.stop.texts = {"\n\nUser:"};
+  if (!flags.raw && ask.stop.texts.empty()) {
+    ask.stop.texts.assign(form.chat_stops.begin(), form.chat_stops.end());
+    if (form.end_token_first && tokenizer.eos() == 0) ask.prompt.insert(ask.prompt.begin(), 0);
+  }
 
   bool first = !flags.raw;
   const auto started = std::chrono::steady_clock::now();

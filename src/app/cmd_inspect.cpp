@@ -10,6 +10,7 @@
 #include "cpu/cpu_ops.h"
 #include "files/checkpoint.h"
 #include "files/identify.h"
+#include "files/model_files.h"
 #include "model/nonfinite.h"
 
 namespace fulmar {
@@ -20,12 +21,24 @@ struct InspectFlags {
   std::string model;
   bool tensors = false;
   bool quick = false;
+  std::string chat_template = "auto";
 };
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); i++) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
   return text + "]";
+}
+
+// The beginning of a text, for one line.
+std::string one_line(const std::string& text) {
+  constexpr size_t kShown = 120;
+  std::string line;
+  for (const char c : text.substr(0, kShown)) {
+    if (c == '\n') line += "\\n";
+    if (c != '\n') line += c;
+  }
+  return text.size() > kShown ? fmt::format("{}... ({} bytes)", line, text.size()) : line;
 }
 
 void print_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
@@ -57,11 +70,16 @@ void print_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
 Result<int> inspect(const InspectFlags& flags) {
   FULMAR_ASSIGN(const auto path, find_model(flags.model));
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(path));
-  fmt::print("file        {} ({} bytes)\nformat      {}\n", path.string(), std::filesystem::file_size(path),
-             checkpoint->describe());
-  for (const auto& [key, value] : checkpoint->metadata()) fmt::print("metadata    {} = {}\n", key, value);
+  FULMAR_ASSIGN(const ModelFiles files, find_model_files(path));
+  for (const auto& file : files.weights) {
+    fmt::print("file        {} ({} bytes)\n", file.string(), std::filesystem::file_size(file));
+  }
+  fmt::print("format      {}\n", checkpoint->describe());
+  for (const auto& [key, value] : checkpoint->metadata())
+    fmt::print("metadata    {} = {}\n", key, one_line(value));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
   print_sizes(*checkpoint, config);
+  fmt::print("{}", describe(template_of(flags.chat_template, *checkpoint, path)));
   for (const std::string& oddity : config.oddities) fmt::print("oddity      {}\n", oddity);
   if (!flags.quick) {
     for (const Nonfinite& found : all_nonfinite(*checkpoint)) {
@@ -81,7 +99,8 @@ Result<int> inspect(const InspectFlags& flags) {
 void add_inspect(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<InspectFlags>();
   auto* command = app.add_subcommand("inspect", "Show version, sizes, dtypes and oddities of a model file");
-  command->add_option("model,-m,--model", flags->model, "the file; default: the demo model");
+  command->add_option("model,-m,--model", flags->model, "the file or folder; default: the demo model");
+  add_template_flag(*command, flags->chat_template);
   command->add_flag("--tensors", flags->tensors, "list every tensor");
   command->add_flag("--quick", flags->quick, "do not look for NaN and infinity");
   command->footer(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/commands.h"
+#include "files/model_files.h"
 #include "text/locate_vocabulary.h"
 
 namespace fulmar {
@@ -22,12 +23,6 @@ struct InstalledModel {
   bool partial = false;    // a download that has not ended
 };
 
-bool ends_like_weights(const fs::path& file) {
-  const std::string ending = file.extension().string();
-  return (ending == ".pth" || ending == ".safetensors" || ending == ".st") &&
-         !file.string().ends_with(".state.pth");
-}
-
 std::string vocabulary_beside(const fs::path& model) {
   std::error_code error;
   for (const std::string& name : {model.stem().string() + ".vocab.txt", std::string(kWorldFileName)}) {
@@ -36,14 +31,34 @@ std::string vocabulary_beside(const fs::path& model) {
   return {};
 }
 
+// A repository that was pulled whole, or not whole yet.
+InstalledModel installed_folder(const fs::path& folder) {
+  const auto files = find_model_files(folder);
+  InstalledModel model{.name = files.ok() ? folder.filename().string() : "-",
+                       .file = folder.filename().string() + "/",
+                       .vocabulary = {},
+                       .partial = !files.ok()};
+  std::error_code error;
+  for (const fs::path& file : files.ok() ? files->weights : std::vector<fs::path>()) {
+    model.bytes += fs::file_size(file, error);
+  }
+  const auto vocabulary = find_folder_vocabulary(folder, 0);
+  if (vocabulary.ok()) model.vocabulary = vocabulary->filename().string();
+  return model;
+}
+
 // By name. A folder that is not there holds none.
 std::vector<InstalledModel> installed_models(const fs::path& folder) {
   std::vector<InstalledModel> models;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const fs::path& path = entry->path();
+    if (entry->is_directory(error)) {
+      models.push_back(installed_folder(path));
+      continue;
+    }
     const bool partial = path.extension() == ".part";
-    if (!entry->is_regular_file(error) || !(partial || ends_like_weights(path))) continue;
+    if (!entry->is_regular_file(error) || !(partial || is_weights_name(path.filename().string()))) continue;
     models.push_back({.name = partial ? std::string("-") : path.stem().string(),
                       .file = path.filename().string(),
                       .bytes = entry->file_size(error),

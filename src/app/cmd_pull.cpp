@@ -3,15 +3,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "app/commands.h"
 #include "app/exit_code.h"
+#include "app/model_pulls.h"
 #include "app/progress_bar.h"
 #include "hub/pull.h"
-#include "text/locate_vocabulary.h"
 
 namespace fulmar {
 namespace {
@@ -24,17 +24,19 @@ struct PullFlags {
 
 Result<int> run_pull(PullFlags flags) {
   FULMAR_ASSIGN(const HubName name, parse_hub_name(flags.name));
-  FULMAR_ASSIGN(flags.options.hub.endpoint, hub_endpoint(flags.endpoint, std::getenv("HF_ENDPOINT")));
-  if (const char* token = std::getenv("HF_TOKEN")) flags.options.hub.token = token;
-  flags.options.folder = vocabulary_folder() / "models";
+  FULMAR_ASSIGN(const PullOptions usual, usual_pull_options(flags.endpoint));
+  flags.options.hub = usual.hub;
+  flags.options.folder = usual.folder;
 
   const bool show = !flags.quiet && isatty(STDERR_FILENO) != 0;
   std::string shown;
   std::optional<ProgressBar> bar;
-  FULMAR_ASSIGN(const Pulled pulled, pull(name, flags.options, [&](const std::string& file, double fraction) {
+  FULMAR_ASSIGN(const Pulled pulled,
+                pull(name, flags.options, [&](const std::string& file, int64_t bytes, int64_t size) {
                   if (file != shown) bar.emplace(show ? file : std::string());
                   shown = file;
-                  bar->show(fraction);
+                  if (size > 0) bar->show(static_cast<double>(bytes) / static_cast<double>(size));
+                  return true;
                 }));
   bar.reset();
   fmt::print("model       {}\n", pulled.model.string());
@@ -43,7 +45,9 @@ Result<int> run_pull(PullFlags flags) {
   } else {
     fmt::print("vocabulary  none in the repository; see fulmar tokenizer import\n");
   }
-  fmt::print("serve it    fulmar serve --model {}\n", pulled.model.stem().string());
+  const bool folder = std::filesystem::is_directory(pulled.model);
+  fmt::print("serve it    fulmar serve --model {}\n",
+             (folder ? pulled.model.filename() : pulled.model.stem()).string());
   return 0;
 }
 
@@ -62,7 +66,9 @@ void add_pull(CLI::App& app, Command& chosen) {
   command->add_flag("-q,--quiet", flags->quiet, "no progress bar");
   command->footer(
       "A token for private models is taken from HF_TOKEN. What broke off goes on where it was.\n"
-      "Example:\n  fulmar pull OWNER/NAME:rwkv7-g1-1.5b.pth --endpoint https://HUB");
+      "A repository with shards, or with model.safetensors and config.json, comes whole into a folder.\n"
+      "Examples:\n  fulmar pull OWNER/NAME --endpoint https://HUB\n"
+      "  fulmar pull OWNER/NAME:rwkv7-g1-1.5b.pth --endpoint https://HUB");
   command->callback([flags, &chosen] {
     chosen = [flags] {
       const auto code = run_pull(*flags);

@@ -54,6 +54,8 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
       ->envname("FULMAR_PASSWORD");
   app.add_flag("--auth-all", server.auth_all, "ask for the password on model lists and status pages, too");
   app.add_flag("--open-translate", server.open_translate, "let /translate through without a password");
+  app.add_flag("--recommended-sampling", server.recommended_sampling,
+               "chats take the sampling that the model's authors advise where a request says nothing");
   app.add_flag("--strict-model", server.strict_model, "404 for unknown model names");
   app.add_option("--max-tokens-limit,--max_completion_tokens", server.limits.max_tokens,
                  "larger max_tokens are clamped")

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "files/model_files.h"
 
 namespace fulmar {
 
@@ -23,10 +24,23 @@ bool lies_below(const fs::path& root, const fs::path& path) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
-bool is_model_file(const fs::path& path) {
-  constexpr std::array<std::string_view, 3> kEndings{".pth", ".safetensors", ".st"};
-  return std::find(kEndings.begin(), kEndings.end(), path.extension().string()) != kEndings.end() &&
-         !path.stem().string().ends_with(".state");
+// A file of weights, or a folder with one model.
+bool is_model(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return find_model_files(path).ok();
+  return is_weights_name(path.filename().string());
+}
+
+// Of all files that a model is read from; 0 where they cannot be told.
+uintmax_t bytes_of(const fs::path& path) {
+  const auto files = find_model_files(path);
+  uintmax_t bytes = 0;
+  std::error_code error;
+  for (const fs::path& file : files.ok() ? files->weights : std::vector<fs::path>()) {
+    const uintmax_t size = fs::file_size(file, error);
+    if (!error) bytes += size;
+  }
+  return bytes;
 }
 
 // What a client may know of a file that does not load: not what stands in it, since whoever may name a file
@@ -41,7 +55,7 @@ Error for_clients(const Error& error, const ModelLoad& load) {
 
 }  // namespace
 
-Result<fs::path> confined_path(const fs::path& root, const std::string& name) {
+Result<fs::path> confined_path(const fs::path& root, const std::string& name, bool folder_too) {
   std::error_code error;
   // Resolves what exists of it, so that names outside are refused whether or not there is such a file.
   const fs::path path = fs::weakly_canonical(root.empty() ? fs::path(name) : root / name, error);
@@ -55,7 +69,7 @@ Result<fs::path> confined_path(const fs::path& root, const std::string& name) {
       return Error{ErrorKind::invalid, fmt::format("'{}' lies outside of the folder for models", name)};
     }
   }
-  if (!fs::is_regular_file(path, error)) {
+  if (!fs::is_regular_file(path, error) && !(folder_too && fs::is_directory(path, error))) {
     return Error{ErrorKind::not_found, fmt::format("'{}' is not there or no regular file", name)};
   }
   return path;
@@ -114,22 +128,21 @@ void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) {
 
 Status LocalAdmin::check_load(const ModelLoad& load) {
   FULMAR_TRY(check_precision(load.precision));
-  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path));
+  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path, true));
   return check_memory(path);
 }
 
 Status LocalAdmin::load_model(const ModelLoad& load) {
-  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path));
+  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path, true));
   return open(path, load);
 }
 
 // Weights take about what the file takes; what states and workspace take besides, loading itself finds out.
 Status LocalAdmin::check_memory(const fs::path& path) const {
   if (loaded_.empty()) return {};
-  std::error_code error;
-  const auto wanted = static_cast<size_t>(fs::file_size(path, error));
+  const auto wanted = static_cast<size_t>(bytes_of(path));
   const size_t free = loaded_.back().served->memory_free();
-  if (error || wanted <= free) return {};
+  if (wanted <= free) return {};
   return Error{ErrorKind::invalid, fmt::format("'{}' needs {} MiB beside the loaded models; {} MiB are free",
                                                path.filename().string(), wanted >> 20, free >> 20)};
 }
@@ -278,11 +291,17 @@ std::vector<std::string> LocalAdmin::available() const {
   std::error_code error;
   for (fs::directory_iterator file(options_.folder, error), end; !error && file != end;
        file.increment(error)) {
-    if (is_model_file(file->path())) ids.push_back(served_id(file->path().string()));
+    if (is_model(file->path())) ids.push_back(served_id(file->path().string()));
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
+}
+
+Status LocalAdmin::check_pull(const std::string& name) const {
+  FULMAR_TRY(parse_hub_name(name));
+  FULMAR_TRY(usual_pull_options({}));
+  return {};
 }
 
 Status LocalAdmin::load_available(const std::string& id) {
@@ -291,11 +310,11 @@ Status LocalAdmin::load_available(const std::string& id) {
     return Error{ErrorKind::not_found,
                  fmt::format("The model '{}' is not among those available: {}", id, fmt::join(ids, ", "))};
   }
-  for (const char* ending : {".pth", ".safetensors", ".st"}) {
+  for (const char* ending : {"", ".pth", ".safetensors", ".st", ".gguf"}) {
     const std::string path = (options_.folder / (id + ending)).string();
     std::error_code error;
-    if (!fs::is_regular_file(path, error)) continue;
-    FULMAR_ASSIGN(const fs::path file, confined_path(options_.root, fs::absolute(path).string()));
+    if (!fs::exists(path, error) || !is_model(path)) continue;
+    FULMAR_ASSIGN(const fs::path file, confined_path(options_.root, fs::absolute(path).string(), true));
     FULMAR_TRY(open(file, {.path = path, .name = id}));
     std::vector<std::string> others;
     for (const Loaded& loaded : loaded_) {

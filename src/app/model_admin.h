@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/model_pulls.h"
 #include "app/served_engine.h"
 #include "app/state_folder.h"
 #include "base/mailbox.h"
@@ -22,9 +23,10 @@ struct AdminOptions {
   std::filesystem::path states;  // of tuned states that clients send; empty: they go with the server
 };
 
-// The file that a client's `name` means, symbolic links resolved. With a root, relative names start there and
-// whatever lies outside is refused.
-Result<std::filesystem::path> confined_path(const std::filesystem::path& root, const std::string& name);
+// The file that a client's `name` means, with `folder_too` perhaps a folder, symbolic links resolved. With a
+// root, relative names start there and whatever lies outside is refused.
+Result<std::filesystem::path> confined_path(const std::filesystem::path& root, const std::string& name,
+                                            bool folder_too = false);
 
 // A precision that clients may name (docs/http.md, "Administration"), or `unsupported` with the list of those
 // served.
@@ -54,6 +56,8 @@ class LocalAdmin : public ModelAdmin {
   std::vector<StateFile> state_files() const override { return files_.list(); }
   Status load_available(const std::string& id) override;
   std::vector<std::string> available() const override;
+  Status check_pull(const std::string& name) const override;
+  bool start_pull(PullJob job) override { return pulls_.start(std::move(job)); }
 
  private:
   struct Loaded {
@@ -79,6 +83,7 @@ class LocalAdmin : public ModelAdmin {
   const ServeEngineFlags engine_flags_;
   const AdminOptions options_;
   StateFolder files_;
+  ModelPulls pulls_;
   std::vector<Loaded> loaded_;  // in order of loading
   std::vector<std::shared_ptr<ServedEngine>> retired_;
   Mailbox<std::function<void()>> jobs_;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cpu/cpu_ops.h"
 #include "files/checkpoint.h"
+#include "files/hub_facts.h"
 #include "files/identify.h"
 #include "ops/device.h"
 #include "text/locate_vocabulary.h"
@@ -47,11 +48,13 @@ Result<fs::path> demo_model() {
 }  // namespace
 
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
-  app.add_option("-m,--model,--model-path", flags.model,
-                 "model file (.pth, .safetensors, .st) or the name of an installed one; default: the bundled "
-                 "demo model");
+  app.add_option(
+      "-m,--model,--model-path", flags.model,
+      "model file (.pth, .safetensors, .st), folder with one model, or the name of an installed one; "
+      "default: the bundled demo model");
   app.add_option("--vocab,--vocab-path,--tokenizer-path", flags.vocab,
                  "vocabulary file; default: chosen from the model");
+  add_template_flag(app, flags.chat_template);
   app.add_option("--device", flags.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
   app.add_option("--state-dtype", flags.state_dtype,
@@ -66,18 +69,38 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
   app.add_flag("-q,--quiet", flags.quiet, "no progress bar");
 }
 
+void add_template_flag(CLI::App& app, std::string& choice) {
+  std::vector<std::string> names{"auto"};
+  for (const PromptTemplate& one : prompt_templates()) names.emplace_back(one.name);
+  app.add_option("--chat-template", choice, "how chats are written; auto: as the model's files or name say")
+      ->check(CLI::IsMember(names))
+      ->capture_default_str();
+}
+
+const PromptTemplate& template_of(const std::string& choice, const Checkpoint& checkpoint,
+                                  const fs::path& path) {
+  if (const PromptTemplate* named = find_prompt_template(choice)) return *named;
+  const auto said = [&](const char* key) {
+    const auto found = checkpoint.metadata().find(key);
+    return found == checkpoint.metadata().end() ? std::string() : found->second;
+  };
+  const std::string jinja = said(kTemplateFact) + said("tokenizer.chat_template");
+  const std::string name = path.filename().string() + " " + said(kNameFact) + " " + said("general.name");
+  return choose_prompt_template({.jinja = jinja, .name = name});
+}
+
 Result<fs::path> find_model(const std::string& name) {
   if (name.empty()) return demo_model();
   std::error_code error;
-  if (fs::is_regular_file(name, error)) return fs::path(name);
-  if (fs::is_directory(name, error)) {
-    return Error{ErrorKind::not_found, fmt::format("'{}' is a folder; wanted a model file", name)};
-  }
-  for (const fs::path& base : {fs::path(name), vocabulary_folder() / "models" / name}) {
-    for (const char* ending : {"", ".pth", ".safetensors", ".st"}) {
+  // Without a slash at its end, which would hide the folder's name.
+  const fs::path path = name.ends_with('/') ? fs::path(name).parent_path() : fs::path(name);
+  std::vector<fs::path> bases{path};
+  if (!name.starts_with('.')) bases.push_back(vocabulary_folder() / "models" / path);
+  for (const fs::path& base : bases) {
+    for (const char* ending : {"", ".pth", ".safetensors", ".st", ".gguf"}) {
       fs::path candidate = base;
       candidate += ending;
-      if (fs::is_regular_file(candidate, error)) return candidate;
+      if (fs::is_regular_file(candidate, error) || fs::is_directory(candidate, error)) return candidate;
     }
   }
   return Error{ErrorKind::not_found, fmt::format("model '{}' not found, neither as a file nor in {}", name,
@@ -117,6 +140,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   FULMAR_ASSIGN(loaded.path, find_model(flags.model));
   FULMAR_ASSIGN(auto checkpoint, open_checkpoint(loaded.path));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  loaded.prompt_template = &template_of(flags.chat_template, *checkpoint, loaded.path);
   auto tokenizer = choose_tokenizer({.model_path = loaded.path,
                                      .explicit_vocabulary = flags.vocab,
                                      .named_in_model = checkpoint->metadata().contains("tokenizer")
@@ -147,6 +171,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
       !flags.quiet && isatty(STDERR_FILENO) != 0 && fs::file_size(loaded.path, error) >= kWorthABar;
   ProgressBar bar(show ? loaded.path.filename().string() : std::string());
   options.progress = [&](double fraction) { bar.show(fraction); };
+  for (const StoredTensor& tensor : checkpoint->tensors()) loaded.weight_bytes += tensor.bytes();
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
   return loaded;
 }

@@ -8,8 +8,10 @@
 #include <string>
 
 #include "base/result.h"
+#include "files/checkpoint.h"
 #include "model/model.h"
 #include "ops/ops.h"
+#include "text/prompt_template.h"
 #include "text/tokenizer.h"
 
 namespace CLI {
@@ -32,22 +34,30 @@ struct ModelFlags {
   int64_t max_wanted =
       64;             // rows of one step whose logits are wanted: at least the sequences that run at once
   int64_t slots = 0;  // states that will be kept beside the model
+  std::string chat_template = "auto";  // or the name of one
   bool allow_nonfinite = false;
   bool quiet = false;  // no progress bar
 };
 
 // Adds --model, --vocab, --device, --threads and what belongs to them.
 void add_model_flags(CLI::App& app, ModelFlags& flags);
+void add_template_flag(CLI::App& app, std::string& choice);
 
 struct LoadedModel {
   std::filesystem::path path;
+  const PromptTemplate* prompt_template = &world_template();
   std::unique_ptr<Ops> ops;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
+  size_t weight_bytes = 0;  // of the weights as stored
 };
 
-// The file that `name` means: a path; a name below the data folder's models/; empty: the bundled demo model.
+// The file or folder that `name` means: a path; a name below the data folder's models/; empty: the bundled
+// demo model.
 Result<std::filesystem::path> find_model(const std::string& name);
+// The template of that name; "auto": by what the model at `path` brings along (choose_prompt_template).
+const PromptTemplate& template_of(const std::string& choice, const Checkpoint& checkpoint,
+                                  const std::filesystem::path& path);
 Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags);
 Result<LoadedModel> load_model(const ModelFlags& flags);
 

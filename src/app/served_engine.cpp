@@ -183,13 +183,19 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   facts->architecture = fmt::format("rwkv{}", loaded.model->config().version);
   facts->runtime = name_of(loaded.model->config().dtype);
   facts->vocabulary = loaded.model->config().vocab;
+  facts->parameters = loaded.model->config().parameters;
+  facts->weight_bytes = static_cast<int64_t>(loaded.weight_bytes);
   facts->state_bytes = static_cast<int64_t>(layout.slot_bytes());
   facts->device_memory = memory_of(*loaded.ops);
   facts->engine = served->engine_.get();
   facts->tokenizer = loaded.tokenizer.get();
   FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));
-  facts->stops = stop_defaults(*loaded.tokenizer);
-  facts->thinks = thinks_by_default(*parse_think_template(flags.think_template), served_id(facts->path));
+  facts->prompt_template = loaded.prompt_template;
+  facts->stops = stop_defaults(*loaded.tokenizer, *loaded.prompt_template);
+  const std::optional<ThinkTemplate> thinks = parse_think_template(flags.think_template);
+  const bool marked =
+      thinks == ThinkTemplate::automatic && loaded.prompt_template->unasked != ThinkMode::none;
+  facts->thinks = marked || thinks_by_default(*thinks, served_id(facts->path));
   served->served_ = std::move(facts);
   return served;
 }

@@ -35,6 +35,7 @@ void embed(ThreadPool& pool, const Batch& batch, const Embedding& embedding, Ten
   for_rows(pool, batch.rows, out.cols, [&](int64_t t) {
     float* row = out.row<float>(t);
     read_row(embedding.table, batch.token[t], row);
+    if (embedding.ln0.weight.empty()) return;
     normalise(row, embedding.ln0.weight.as<float>(), embedding.ln0.bias.as<float>(), out.cols, kLayerNormEps,
               row);
   });

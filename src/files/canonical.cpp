@@ -81,7 +81,22 @@ constexpr std::array<Rule, 2> kHf6Outside = {{{"rwkv.embeddings.", "emb."}, {"rw
 constexpr std::array<Rule, 3> kHf6Inside = {
     {{"pre_ln.", "ln0."}, {"attention.", "att."}, {"feed_forward.", "ffn."}}};
 
-constexpr Naming kOfficial = {"official names", "blocks.", {}, {}};
+// Transformers' Rwkv7ForCausalLM keeps the official names behind the name of its body.
+constexpr std::array<Rule, 1> kOfficialOutside = {{{"embeddings.", "emb."}}};
+constexpr std::array<Rule, 5> kModelOutside = {{{"model.embeddings.", "emb."},
+                                                {"model.emb.", "emb."},
+                                                {"model.ln_out.", "ln_out."},
+                                                {"model.head.", "head."},
+                                                {"embeddings.", "emb."}}};
+constexpr std::array<Rule, 5> kRwkv7Outside = {{{"rwkv7.embeddings.", "emb."},
+                                                {"rwkv7.emb.", "emb."},
+                                                {"rwkv7.ln_out.", "ln_out."},
+                                                {"rwkv7.head.", "head."},
+                                                {"embeddings.", "emb."}}};
+
+constexpr Naming kOfficial = {"official names", "blocks.", kOfficialOutside, {}};
+constexpr Naming kModel = {"official names behind 'model.'", "model.blocks.", kModelOutside, {}};
+constexpr Naming kRwkv7 = {"official names behind 'rwkv7.'", "rwkv7.blocks.", kRwkv7Outside, {}};
 constexpr Naming kWebRwkv6 = {"web-rwkv names", "blocks.", {}, kWebRwkv6Inside};
 constexpr Naming kFla7 = {"flash-linear-attention RWKV-7 names", "model.layers.", kFlaOutside, kFla7Inside,
                           Fused::fla7};
@@ -101,6 +116,8 @@ const Naming& naming_of(const Checkpoint& source) {
   if (has_name_part(source, "model.layers.", ".attn.r_k")) return kFla7;
   if (has_name_part(source, "model.layers.", ".attn.x_proj.")) return kFla6;
   if (has_name_part(source, "blocks.", ".att.time_mix_w1")) return kWebRwkv6;
+  if (has_name_part(source, "model.blocks.", ".att.")) return kModel;
+  if (has_name_part(source, "rwkv7.blocks.", ".att.")) return kRwkv7;
   return kOfficial;
 }
 

@@ -168,12 +168,14 @@ class PartsCheckpoint final : public Checkpoint {
   const std::vector<std::string>& remarks() const override { return parts_.remarks; }
 
   void release_pages(const StoredTensor& tensor) const override {
-    if (parts_.file == nullptr || tensor.count() == 0) return;
-    const ByteSpan all = parts_.file->bytes();
+    if (tensor.count() == 0) return;
     const size_t extent = extent_of(tensor);
     const std::less<const std::byte*> before;
-    if (before(tensor.data, all.data()) || before(all.data() + all.size(), tensor.data + extent)) return;
-    parts_.file->release({tensor.data, extent});
+    for (const auto& file : parts_.files) {
+      const ByteSpan all = file->bytes();
+      if (before(tensor.data, all.data()) || before(all.data() + all.size(), tensor.data + extent)) continue;
+      return file->release({tensor.data, extent});
+    }
   }
 
  private:

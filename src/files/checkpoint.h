@@ -80,7 +80,8 @@ struct CheckpointParts {
   std::string description;
   std::map<std::string, std::string> metadata;
   std::vector<std::string> remarks;
-  std::shared_ptr<const MappedFile> file;  // null when nothing is mapped
+  std::vector<std::shared_ptr<const MappedFile>>
+      files;  // what the tensors are views of; empty: nothing mapped
   std::vector<std::shared_ptr<const void>> owners;
 };
 
@@ -91,7 +92,9 @@ std::unique_ptr<Checkpoint> make_checkpoint(CheckpointParts parts);
 Status check_tensor_name(std::string_view name);
 
 // Opens a model or state file whatever its format (PyTorch zip archive, PyTorch legacy stream, safetensors;
-// told apart by content) and gives its tensors official names, shapes and orientation.
+// told apart by content), or a folder that holds one model (find_model_files), and gives its tensors official
+// names, shapes and orientation. What a config.json and a chat template beside safetensors say becomes
+// metadata (read_hub_facts).
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const std::filesystem::path& path);
 
 }  // namespace fulmar

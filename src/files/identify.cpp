@@ -8,6 +8,8 @@
 #include <optional>
 #include <unordered_set>
 
+#include "files/hub_facts.h"
+
 namespace fulmar {
 namespace {
 
@@ -22,7 +24,7 @@ enum class Dim : uint8_t { none, V, C, H, N, F, Rw, Ra, Rv, Rg, Rm, Rm5, Rd, D, 
 enum class Where : uint8_t {
   outside,  // of blocks; the name is whole
   every_block,
-  first_block,
+  first_block,   // not where the embedding is normed already
   later_blocks,  // needed from block 1 on, may lie dead in block 0
 };
 
@@ -203,7 +205,7 @@ struct Foreign {
 };
 
 constexpr Foreign kForeign[] = {
-    {".qkv.", "RWKV-7b (DeepEmbed attention)"},
+    {".qkv.", "RWKV-7b, whose attention over earlier tokens (DEA) this program lacks,"},
     {".ffn.enn.", "RWKV-8"},
     {".att.gate_w1", "the RWKV-6 training variant x060a/b/c"},
     {".att.time_maa_rkvw_w1", "the RWKV-6 training variant x060a/b/c"},
@@ -307,6 +309,37 @@ Result<ModelConfig> read_sizes(const Checkpoint& checkpoint) {
   return config;
 }
 
+// What the metadata says under `key`; empty: nothing.
+std::string_view said(const Checkpoint& checkpoint, const char* key) {
+  const auto found = checkpoint.metadata().find(key);
+  return found == checkpoint.metadata().end() ? std::string_view() : std::string_view(found->second);
+}
+
+// Shapes tell the sizes; what a config.json says of them must agree, since missing layers would go unnoticed.
+Status check_said_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
+  const std::pair<const char*, int64_t> sizes[] = {
+      {kLayersFact, config.n_layer}, {kWidthFact, config.n_embd}, {kVocabularyFact, config.vocab}};
+  for (const auto& [key, size] : sizes) {
+    const std::string_view text = said(checkpoint, key);
+    if (text.empty() || text == std::to_string(size)) continue;
+    return corrupt(fmt::format("{} is {}; the tensors make {}", key, printable(text), size));
+  }
+  return {};
+}
+
+// Without ln0 a model is whole only where something says that it lies in the embedding.
+Status judge_fusion(const Checkpoint& checkpoint, ModelConfig& config) {
+  config.embedding_normed = said(checkpoint, kFusedFact) == "true";
+  const StoredTensor* norm = find_part(checkpoint, "blocks.0.ln0.");
+  if (config.embedding_normed && norm != nullptr) {
+    return corrupt(fmt::format("{} is true, yet there is {}", kFusedFact, norm->name));
+  }
+  if (config.embedding_normed || norm != nullptr) return {};
+  return corrupt(
+      fmt::format("tensor blocks.0.ln0.weight is missing; wanted it, or a config.json beside the "
+                  "weights that says embedding_layer_norm_fused: true"));
+}
+
 std::vector<int64_t> without_unit_axes(std::span<const int64_t> shape) {
   std::vector<int64_t> kept;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(kept), [](int64_t size) { return size != 1; });
@@ -352,7 +385,7 @@ Status check_all(const Checkpoint& checkpoint, ModelConfig& config,
   for (int64_t layer = 0; layer < config.n_layer; layer++) {
     for (const Expected& expected : all) {
       if (expected.where == Where::outside) continue;
-      if (expected.where == Where::first_block && layer > 0) continue;
+      if (expected.where == Where::first_block && (layer > 0 || config.embedding_normed)) continue;
       if (expected.where == Where::later_blocks && layer == 0) continue;
       FULMAR_TRY(check_expected(checkpoint, expected, block_name(layer, expected.name), config, known));
     }
@@ -422,10 +455,13 @@ void judge_types(const Checkpoint& checkpoint, const std::unordered_set<std::str
 
 Result<ModelConfig> identify(const Checkpoint& checkpoint) {
   FULMAR_ASSIGN(ModelConfig config, read_sizes(checkpoint));
+  FULMAR_TRY(check_said_sizes(checkpoint, config));
+  FULMAR_TRY(judge_fusion(checkpoint, config));
   std::unordered_set<std::string_view> known;
   FULMAR_TRY(check_all(checkpoint, config, known));
   FULMAR_TRY(judge_others(checkpoint, known, config));
   judge_types(checkpoint, known, config);
+  if (config.embedding_normed) config.oddities.push_back("ln0 lies in the embedding");
   config.oddities.insert(config.oddities.end(), checkpoint.remarks().begin(), checkpoint.remarks().end());
   return config;
 }

@@ -25,9 +25,10 @@ struct ModelConfig {
   int64_t rank_mix = 0, rank_decay = 0;
   int64_t deep_embed_rank = 0;  // D of RWKV-7a
 
-  DType dtype = DType::f32;  // that most parameters are stored in
-  int64_t parameters = 0;    // that the maths uses
-  bool time_state = false;   // a tuned initial state lies among the weights
+  DType dtype = DType::f32;       // that most parameters are stored in
+  int64_t parameters = 0;         // that the maths uses
+  bool time_state = false;        // a tuned initial state lies among the weights
+  bool embedding_normed = false;  // ln0 lies in the rows of the embedding already
 
   // What a person looking at the file should know: unused tensors, mixed types, ... one line each.
   std::vector<std::string> oddities;

@@ -1,13 +1,23 @@
-// Chooses the reader of a file by its first bytes.
+// Opens the files of a model, each by the reader that its first bytes ask for, and joins shards.
 #include <fmt/format.h>
+
+#include <unordered_map>
 
 #include "files/canonical.h"
 #include "files/checkpoint.h"
+#include "files/hub_facts.h"
+#include "files/model_files.h"
 #include "files/pth.h"
 #include "files/safetensors.h"
 
 namespace fulmar {
 namespace {
+
+namespace fs = std::filesystem;
+
+Error in_file(const fs::path& path, const Error& error) {
+  return {error.kind, fmt::format("{}: {}", path.string(), error.text)};
+}
 
 Result<CheckpointParts> read_any(ByteSpan file) {
   if (looks_like_pth(file)) return read_pth(file);
@@ -20,18 +30,95 @@ Result<CheckpointParts> read_any(ByteSpan file) {
                            file.size(), printable(as_text(file.first(std::min<size_t>(file.size(), 8)))))};
 }
 
+Result<CheckpointParts> read_file(const fs::path& path) {
+  FULMAR_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
+  Result<CheckpointParts> parts = read_any(file->bytes());
+  if (!parts.ok()) return in_file(path, parts.error());
+  parts->files.push_back(std::move(file));
+  return parts;
+}
+
+// Every tensor where the index says, and no other.
+Status check_index(const ModelFiles& model,
+                   const std::unordered_map<std::string_view, std::string>& shard_of) {
+  if (model.shard_of.empty()) return {};
+  for (const auto& [tensor, shard] : model.shard_of) {
+    const auto found = shard_of.find(tensor);
+    if (found != shard_of.end() && found->second == shard) continue;
+    return Error{ErrorKind::corrupt,
+                 fmt::format("the index of shards says that '{}' lies in {}; found it in {}",
+                             printable(tensor), shard, found == shard_of.end() ? "none" : found->second)};
+  }
+  for (const auto& [tensor, shard] : shard_of) {
+    if (model.shard_of.contains(std::string(tensor))) continue;
+    return Error{ErrorKind::corrupt, fmt::format("{} holds '{}', which the index of shards does not name",
+                                                 shard, printable(tensor))};
+  }
+  return {};
+}
+
+// All files in one, and for each tensor the name of the file that it lies in.
+struct Joined {
+  CheckpointParts parts;
+  std::vector<std::string> shards;
+};
+
+Result<Joined> join_files(const ModelFiles& model) {
+  Joined joined;
+  uint64_t bytes = 0;
+  for (const fs::path& path : model.weights) {
+    FULMAR_ASSIGN(CheckpointParts part, read_file(path));
+    bytes += part.files.front()->bytes().size();
+    CheckpointParts& all = joined.parts;
+    all.files.push_back(std::move(part.files.front()));
+    all.metadata.merge(part.metadata);
+    std::move(part.tensors.begin(), part.tensors.end(), std::back_inserter(all.tensors));
+    std::move(part.owners.begin(), part.owners.end(), std::back_inserter(all.owners));
+    std::move(part.remarks.begin(), part.remarks.end(), std::back_inserter(all.remarks));
+    all.description = std::move(part.description);
+    joined.shards.resize(all.tensors.size(), path.filename().string());
+  }
+  const size_t count = model.weights.size();
+  if (count > 1) {
+    joined.parts.description = fmt::format("safetensors in {} shards, {}", count, size_text(bytes));
+  }
+  return joined;
+}
+
+// Every tensor once, and where the index says.
+Status check_shards(const ModelFiles& model, const Joined& joined) {
+  std::unordered_map<std::string_view, std::string> shard_of;
+  for (size_t i = 0; i < joined.shards.size(); i++) {
+    const std::string& name = joined.parts.tensors[i].name;
+    const auto [first, added] = shard_of.emplace(name, joined.shards[i]);
+    if (added) continue;
+    return Error{ErrorKind::corrupt,
+                 fmt::format("'{}' lies both in {} and in {}", name, first->second, joined.shards[i])};
+  }
+  return check_index(model, shard_of);
+}
+
+Result<CheckpointParts> read_model(const ModelFiles& model) {
+  FULMAR_ASSIGN(Joined joined, join_files(model));
+  if (model.repository) {
+    const Status checked = check_shards(model, joined);
+    if (!checked.ok()) return in_file(model.folder, checked.error());
+  }
+  CheckpointParts& parts = joined.parts;
+  if (!model.repository) return std::move(parts);
+  auto facts = read_hub_facts(model.folder);
+  if (!facts.ok()) return in_file(model.folder, facts.error());
+  for (auto& [key, text] : *facts) parts.metadata.insert_or_assign(key, std::move(text));
+  return std::move(parts);
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Checkpoint>> open_checkpoint(const std::filesystem::path& path) {
-  FULMAR_ASSIGN(std::shared_ptr<const MappedFile> file, MappedFile::open(path));
-  const auto in_file = [&](const Error& error) {
-    return Error{error.kind, fmt::format("{}: {}", path.string(), error.text)};
-  };
-  Result<CheckpointParts> parts = read_any(file->bytes());
-  if (!parts.ok()) return in_file(parts.error());
-  parts->file = std::move(file);
-  Result<std::unique_ptr<Checkpoint>> checkpoint = canonicalise(make_checkpoint(std::move(parts).value()));
-  if (!checkpoint.ok()) return in_file(checkpoint.error());
+Result<std::unique_ptr<Checkpoint>> open_checkpoint(const fs::path& path) {
+  FULMAR_ASSIGN(const ModelFiles model, find_model_files(path));
+  FULMAR_ASSIGN(CheckpointParts parts, read_model(model));
+  Result<std::unique_ptr<Checkpoint>> checkpoint = canonicalise(make_checkpoint(std::move(parts)));
+  if (!checkpoint.ok()) return in_file(path, checkpoint.error());
   return checkpoint;
 }
 

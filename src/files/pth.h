@@ -12,7 +12,7 @@ bool looks_like_pth(ByteSpan file);
 
 // The tensors of a state dict, as views of `file`, in the order of the dict; one level of "state_dict",
 // "model" or "module" around it is unwrapped. Several tensors may share a storage, at any offset and with any
-// strides >= 0. `file` and `owners` of the result are left empty.
+// strides >= 0. `files` and `owners` of the result are left empty.
 Result<CheckpointParts> read_pth(ByteSpan file);
 
 }  // namespace fulmar

@@ -15,7 +15,7 @@ namespace fulmar {
 bool looks_like_safetensors(ByteSpan file);
 
 // The tensors as views of `file`, in the order of their data. Refused: headers over 100 MB, element types
-// without a DType, data that does not tile the buffer without gaps and overlaps, repeated names. `file` and
+// without a DType, data that does not tile the buffer without gaps and overlaps, repeated names. `files` and
 // `owners` of the result are left empty.
 Result<CheckpointParts> read_safetensors(ByteSpan file);
 

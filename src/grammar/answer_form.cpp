@@ -89,12 +89,12 @@ bool takes_any_object(const CallableTool& tool) {
 
 // `loosely`: functions that are not strict take any object.
 Result<std::shared_ptr<const Grammar>> calls_of(AnswerStart start, const std::vector<CallableTool>& tools,
-                                                bool several, bool loosely) {
+                                                bool several, const CallMarks& marks, bool loosely) {
   const auto grammar = std::make_shared<Grammar>();
   Grammar& g = *grammar;
   JsonRules rules(g);
   Budget budget;
-  const Place close = g.text("}</tool_call>", g.end());
+  const Place close = g.text(fmt::format("}}{}", marks.close), g.end());
   std::vector<Place> calls;
   for (const CallableTool& tool : tools) {
     Rule arguments = rules.any_object(kFreeDepth);
@@ -112,7 +112,7 @@ Result<std::shared_ptr<const Grammar>> calls_of(AnswerStart start, const std::ve
     calls.push_back(g.text(head, g.call(arguments, close)));
   }
   if (calls.empty()) return Error{ErrorKind::invalid, "there is no function to call; wanted at least one"};
-  const Rule call = g.rule(g.text("<tool_call>", g.branch(calls)));
+  const Rule call = g.rule(g.text(std::string(marks.open), g.branch(calls)));
   const Rule further = g.rule(g.branch(g.text("\n", g.call(call, g.end())), g.call(call, g.end())));
   return finished(grammar, start, g.call(call, g.repeat(further, 0, several ? kMaxCalls - 1 : 0, g.end())));
 }
@@ -140,12 +140,13 @@ Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const
 }
 
 Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
-                                                      const std::vector<CallableTool>& tools, bool several) {
-  auto form = calls_of(start, tools, several, false);
+                                                      const std::vector<CallableTool>& tools, bool several,
+                                                      const CallMarks& marks) {
+  auto form = calls_of(start, tools, several, marks, false);
   const bool all_strict =
       std::all_of(tools.begin(), tools.end(), [](const CallableTool& tool) { return tool.strict; });
   if (form || all_strict || form.error().kind != ErrorKind::unsupported) return form;
-  return calls_of(start, tools, several, true);
+  return calls_of(start, tools, several, marks, true);
 }
 
 }  // namespace fulmar

@@ -10,6 +10,7 @@
 #include "grammar/budget.h"
 #include "grammar/grammar.h"
 #include "net/json_value.h"
+#include "text/prompt_template.h"
 
 namespace fulmar {
 
@@ -36,9 +37,10 @@ Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start);
 Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema);
 Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema,
                                                         Budget& budget);
-// <tool_call>{"name":...,"arguments":{...}}</tool_call>, once, or up to kMaxCalls times.
+// {"name":...,"arguments":{...}} between marks, once, or up to kMaxCalls times.
 Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
-                                                      const std::vector<CallableTool>& tools, bool several);
+                                                      const std::vector<CallableTool>& tools, bool several,
+                                                      const CallMarks& marks = kTaggedCall);
 inline constexpr int64_t kMaxCalls = 16;
 
 }  // namespace fulmar

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
 
 #include "net/json.h"
 #include "text/locate_vocabulary.h"
@@ -37,13 +40,65 @@ Result<HubFile> parse_entry(const JsonValue& entry) {
 
 bool ends_like_weights(const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension().string();
-  // Tuned states are weights of nothing.
-  return (ending == ".pth" || ending == ".safetensors" || ending == ".st") && !path.ends_with(".state.pth");
+  const bool weights = ending == ".pth" || ending == ".safetensors" || ending == ".st" || ending == ".gguf";
+  return weights && !path.ends_with(".state.pth");  // tuned states are weights of nothing
 }
 
 bool looks_like_vocabulary(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
   return name.ends_with(".txt") && name.find("vocab") != std::string::npos;
+}
+
+// "<stem>-00002-of-00003.safetensors" without its number: "<stem>-of-00003"; empty for other names.
+std::string shard_set(const std::string& path) {
+  static const std::regex kShard(R"(([^/]+)-\d{5}(-of-\d{5})\.safetensors)");
+  std::smatch parts;
+  if (!std::regex_match(path, parts, kShard)) return {};
+  return parts[1].str() + parts[2].str();
+}
+
+// Small files at the top of a repository that a model is not whole without, or that say how it is talked to.
+bool belongs_to_model(const std::string& path) {
+  static const std::set<std::string> kNames = {
+      "config.json",           "generation_config.json", "tokenizer.json",         "chat_template.jinja",
+      "tokenizer_config.json", "added_tokens.json",      "special_tokens_map.json"};
+  if (path.find('/') != std::string::npos) return false;
+  const std::string ending = std::filesystem::path(path).extension().string();
+  const bool vocabulary = (ending == ".txt" || ending == ".json") && path.find("vocab") != std::string::npos;
+  return kNames.contains(path) || vocabulary || path.ends_with(".safetensors.index.json");
+}
+
+// One model that a repository offers: a file, or one made of several.
+struct Offer {
+  std::string title;  // for errors, and what OWNER/NAME:FILE may say
+  std::vector<const HubFile*> weights;
+  bool repository = false;
+};
+
+std::vector<Offer> offers_of(const std::vector<HubFile>& files) {
+  const bool configured =
+      std::any_of(files.begin(), files.end(), [](const HubFile& file) { return file.path == "config.json"; });
+  std::vector<Offer> offers;
+  std::map<std::string, size_t> sets;  // offers by their set of shards
+  for (const HubFile& file : files) {
+    if (!ends_like_weights(file.path)) continue;
+    const std::string set = shard_set(file.path);
+    if (set.empty()) {
+      offers.push_back({file.path, {&file}, configured && file.path == "model.safetensors"});
+      continue;
+    }
+    const auto [known, fresh] = sets.emplace(set, offers.size());
+    if (fresh) offers.push_back({file.path, {}, true});
+    offers[known->second].weights.push_back(&file);
+  }
+  return offers;
+}
+
+// Whether OWNER/NAME:FILE means this one: any of its files, or its index.
+bool is_meant(const Offer& offer, const std::string& file) {
+  if (offer.repository && file.ends_with(".safetensors.index.json")) return true;
+  return std::any_of(offer.weights.begin(), offer.weights.end(),
+                     [&](const HubFile* one) { return one->path == file; });
 }
 
 std::string listed(const std::vector<HubFile>& files) {
@@ -104,26 +159,34 @@ std::string next_page(std::string_view link) {
 }
 
 Result<PullPlan> choose_files(const HubName& hub, const std::vector<HubFile>& files) {
-  const HubFile* model = nullptr;
-  int candidates = 0;
-  for (const HubFile& file : files) {
-    if (hub.file.empty() ? !ends_like_weights(file.path) : file.path != hub.file) continue;
-    model = &file;
-    candidates++;
-  }
+  std::vector<Offer> offers = offers_of(files);
+  if (!hub.file.empty())
+    std::erase_if(offers, [&](const Offer& offer) { return !is_meant(offer, hub.file); });
   const std::string repository = hub.owner + "/" + hub.name;
-  if (candidates == 0) {
-    const std::string wanted = hub.file.empty() ? "no .pth, .safetensors or .st" : "no '" + hub.file + "'";
+  const auto named = [&](const HubFile& file) { return file.path == hub.file; };
+  const auto asked = std::find_if(files.begin(), files.end(), named);
+  if (offers.empty() && asked != files.end()) offers.push_back({asked->path, {&*asked}});
+  if (offers.empty()) {
+    const std::string wanted =
+        hub.file.empty() ? "no .pth, .safetensors, .st or .gguf" : "no '" + hub.file + "'";
     const std::string there = listed(files);
     return Error{ErrorKind::not_found,
                  repository + " has " + wanted + (there.empty() ? std::string() : "; it has" + there)};
   }
-  if (candidates > 1) {
+  if (offers.size() > 1) {
     return Error{ErrorKind::invalid, fmt::format("{} has several models; choose one with {}:FILE{}",
                                                  repository, repository, listed(files))};
   }
-  PullPlan plan{.model = *model};
-  if (const HubFile* vocabulary = vocabulary_for(*model, files)) plan.vocabularies.push_back(*vocabulary);
+  PullPlan plan;
+  const Offer& offer = offers.front();
+  if (offer.repository) {
+    std::copy_if(files.begin(), files.end(), std::back_inserter(plan.repository),
+                 [](const HubFile& file) { return belongs_to_model(file.path); });
+    for (const HubFile* file : offer.weights) plan.repository.push_back(*file);
+    return plan;
+  }
+  plan.model = *offer.weights.front();
+  if (const HubFile* vocabulary = vocabulary_for(plan.model, files)) plan.vocabularies.push_back(*vocabulary);
   return plan;
 }
 

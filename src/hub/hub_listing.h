@@ -36,11 +36,15 @@ Result<std::vector<HubFile>> parse_listing(const std::string& json);
 std::string next_page(std::string_view link);
 
 struct PullPlan {
-  HubFile model;
-  std::vector<HubFile> vocabularies;  // none or one
+  HubFile model;                      // the file asked for; unset where the plan takes a repository
+  std::vector<HubFile> vocabularies;  // none or one; likewise
+  // Not empty: a model in a folder of its own, the small files first, then all weights.
+  std::vector<HubFile> repository;
 };
 
-// The file asked for, or the only one with an ending of weights; else an error that names the candidates.
+// The file asked for, or the only model there is; else an error that names the candidates. Shards at the top
+// of the repository, and a model.safetensors beside a config.json, are taken with all that belongs to them:
+// their index, configuration, chat template and tokenizer.
 Result<PullPlan> choose_files(const HubName& hub, const std::vector<HubFile>& files);
 
 }  // namespace fulmar

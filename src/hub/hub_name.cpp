@@ -26,6 +26,10 @@ Error no_hub_name(std::string_view text) {
               "digits and -._"};
 }
 
+Error no_local_name(std::string_view as) {
+  return {ErrorKind::invalid, "--as is '" + std::string(as) + "'; wanted a name of letters, digits and -._"};
+}
+
 }  // namespace
 
 bool is_safe_path(std::string_view path) {
@@ -59,12 +63,17 @@ Result<std::string> local_model_name(const HubName& hub, std::string_view file, 
   const std::filesystem::path own = std::filesystem::path(file).filename();
   if (!as.empty()) {
     if (is_plain_name(as)) return std::string(as) + own.extension().string();
-    return Error{ErrorKind::invalid,
-                 "--as is '" + std::string(as) + "'; wanted a name of letters, digits and -._"};
+    return no_local_name(as);
   }
   const std::string stem = own.stem().string();
   if (stem == "model" || stem == "pytorch_model") return hub.name + own.extension().string();
   return own.string();
+}
+
+Result<std::string> local_folder_name(const HubName& hub, std::string_view as) {
+  if (as.empty()) return hub.name;
+  if (is_plain_name(as)) return std::string(as);
+  return no_local_name(as);
 }
 
 std::string local_vocabulary_name(std::string_view vocabulary_file, std::string_view local_model) {

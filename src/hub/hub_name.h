@@ -26,6 +26,9 @@ bool is_safe_path(std::string_view path);
 // repository uses ("model", "pytorch_model") become the repository's. Refuses an `as` that is no plain name.
 Result<std::string> local_model_name(const HubName& hub, std::string_view file, std::string_view as);
 
+// Likewise for a model that keeps its folder: `as` or the repository's name.
+Result<std::string> local_folder_name(const HubName& hub, std::string_view as);
+
 // What the vocabulary of that model is called here: the World vocabulary keeps its name, since it serves
 // many.
 std::string local_vocabulary_name(std::string_view vocabulary_file, std::string_view local_model);

@@ -17,7 +17,7 @@ namespace fulmar {
 namespace {
 
 namespace fs = std::filesystem;
-using Progress = std::function<void(double fraction)>;
+using Progress = std::function<bool(int64_t bytes)>;
 
 constexpr auto kFirstPause = std::chrono::milliseconds(200);
 constexpr size_t kPartDigits = 12;
@@ -110,9 +110,7 @@ class FilePull {
       if (file_.size >= 0 && have == file_.size && have > 0) return {};
       if (file_.size >= 0 && have > file_.size) have = 0;
       FULMAR_TRY(check_space(target_.parent_path(), file_.size - have));
-      const Attempt attempt = fetch_part(hub_, url_, part_, have, file_.size, [&](int64_t bytes) {
-        if (file_.size > 0) progress_(static_cast<double>(bytes) / static_cast<double>(file_.size));
-      });
+      const Attempt attempt = fetch_part(hub_, url_, part_, have, file_.size, progress_);
       if (attempt.end == Attempt::End::complete) return {};
       if (attempt.end == Attempt::End::refused) return attempt.error;
       const bool moved = size_or_zero(part_) > have;
@@ -173,6 +171,27 @@ Result<std::vector<HubFile>> list_files(const HubAccess& hub, const std::string&
   return files;
 }
 
+Status make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return Error{ErrorKind::io, folder.string() + ": " + error.message()};
+  return {};
+}
+
+// All files of a repository under their own names.
+Result<Pulled> pull_folder(const PullPlan& plan, const fs::path& folder,
+                           const std::function<Status(const HubFile&, const fs::path&)>& get) {
+  FULMAR_TRY(make_folder(folder));
+  Pulled pulled{.model = folder, .vocabulary = {}};
+  for (const HubFile& file : plan.repository) {
+    const fs::path target = folder / fs::path(file.path).filename();
+    FULMAR_TRY(get(file, target));
+    const std::string name = target.filename().string();
+    if (name == "tokenizer.json" || name.find("vocab") != std::string::npos) pulled.vocabulary = target;
+  }
+  return pulled;
+}
+
 }  // namespace
 
 Result<std::string> hub_endpoint(const std::string& flag, const char* environment) {
@@ -185,24 +204,24 @@ Result<std::string> hub_endpoint(const std::string& flag, const char* environmen
   return Error{ErrorKind::invalid, "the hub is '" + endpoint + "'; wanted https://HOST or http://HOST"};
 }
 
-Result<Pulled> pull(const HubName& name, const PullOptions& options,
-                    const std::function<void(const std::string& file, double fraction)>& progress) {
+Result<Pulled> pull(const HubName& name, const PullOptions& options, const PullProgress& progress) {
   const std::string base = options.hub.endpoint, revision = percent_encode(options.revision);
   const std::string repository = name.owner + "/" + name.name;
   FULMAR_ASSIGN(const auto files, list_files(options.hub, repository, revision));
   FULMAR_ASSIGN(const PullPlan plan, choose_files(name, files));
-  FULMAR_ASSIGN(const std::string local, local_model_name(name, plan.model.path, options.as));
-  std::error_code error;
-  fs::create_directories(options.folder, error);
-  if (error) return Error{ErrorKind::io, options.folder.string() + ": " + error.message()};
-
   const auto get = [&](const HubFile& file, const fs::path& target) {
     const std::string url = base + "/" + repository + "/resolve/" + revision + "/" + escaped(file.path);
     return FilePull(options.hub, url, file, target, options.attempts,
-                    [&](double fraction) { progress(target.filename().string(), fraction); })
+                    [&](int64_t bytes) { return progress(target.filename().string(), bytes, file.size); })
         .run();
   };
-  Pulled pulled{.model = options.folder / local};
+  if (!plan.repository.empty()) {
+    FULMAR_ASSIGN(const std::string local, local_folder_name(name, options.as));
+    return pull_folder(plan, options.folder / local, get);
+  }
+  FULMAR_ASSIGN(const std::string local, local_model_name(name, plan.model.path, options.as));
+  FULMAR_TRY(make_folder(options.folder));
+  Pulled pulled{.model = options.folder / local, .vocabulary = {}};
   for (const HubFile& vocabulary :
        plan.vocabularies) {  // first: it is small, and a model without it is no use
     pulled.vocabulary = options.folder / local_vocabulary_name(vocabulary.path, local);

@@ -23,13 +23,15 @@ struct PullOptions {
 };
 
 struct Pulled {
-  std::filesystem::path model;
+  std::filesystem::path model;                      // a file, or a folder with all that belongs to the model
   std::optional<std::filesystem::path> vocabulary;  // nothing: the repository has none that fits
 };
 
-// `progress` is told the name of the file under way and how much of it is there, 0 to 1.
-Result<Pulled> pull(const HubName& name, const PullOptions& options,
-                    const std::function<void(const std::string& file, double fraction)>& progress);
+// Told the name of the file under way, how many bytes of it are there and how many there will be (-1: not
+// told). False calls the pull off; what has come is kept.
+using PullProgress = std::function<bool(const std::string& file, int64_t bytes, int64_t size)>;
+
+Result<Pulled> pull(const HubName& name, const PullOptions& options, const PullProgress& progress);
 
 // "https://host" of --endpoint or else HF_ENDPOINT. An error says so when neither names a hub.
 Result<std::string> hub_endpoint(const std::string& flag, const char* environment);

@@ -110,12 +110,13 @@ struct Arrival {
   const Request& request;
   std::FILE* file;
   int64_t have, size;
-  const std::function<void(int64_t)>& progress;
+  const std::function<bool(int64_t)>& progress;
 
   int64_t written = -1;      // bytes in the file; -1: nothing has come yet
   int64_t range_start = -1;  // from Content-Range
   std::string body;          // of an error
   std::string refusal;       // why we broke off
+  bool called_off = false;
 
   bool begin() {
     const long status = request.status();
@@ -145,8 +146,8 @@ struct Arrival {
       return 0;
     }
     written += static_cast<int64_t>(count);
-    progress(written);
-    return count;
+    called_off = !progress(written);
+    return called_off ? 0 : count;
   }
 };
 
@@ -181,7 +182,7 @@ Result<Page> fetch_page(const HubAccess& hub, const std::string& url) {
 }
 
 Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::filesystem::path& part,
-                   int64_t have, int64_t size, const std::function<void(int64_t bytes)>& progress) {
+                   int64_t have, int64_t size, const std::function<bool(int64_t bytes)>& progress) {
   using End = Attempt::End;
   const Request request(hub, url);
   if (request.get() == nullptr) return {End::refused, {ErrorKind::internal, "libcurl does not start"}};
@@ -196,6 +197,8 @@ Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::file
   curl_easy_setopt(request.get(), CURLOPT_HEADERDATA, &arrival);
   const CURLcode code = curl_easy_perform(request.get());
   if (!arrival.refusal.empty()) return {End::refused, {ErrorKind::corrupt, url + ": " + arrival.refusal}};
+  if (arrival.called_off)
+    return {End::refused, {ErrorKind::unavailable, url + ": the transfer was called off"}};
   if (std::fflush(file.get()) != 0)
     return {End::refused, {ErrorKind::io, part.string() + ": " + std::strerror(errno)}};
   if (code != CURLE_OK) return {End::broken_off, request.transport_error(code)};

@@ -33,8 +33,8 @@ struct Attempt {
 
 // Fetches `url` into `part`, from byte `have` on where the server can do that, else from the beginning.
 // `size`: bytes of the whole file, -1 when unknown; more is refused, less is broken off. `progress` is told
-// the bytes in `part`.
+// the bytes in `part`; false calls the transfer off (refused, unavailable).
 Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::filesystem::path& part,
-                   int64_t have, int64_t size, const std::function<void(int64_t bytes)>& progress);
+                   int64_t have, int64_t size, const std::function<bool(int64_t bytes)>& progress);
 
 }  // namespace fulmar

@@ -30,7 +30,7 @@ Status bind_stack(Binder& binder, Stack<TimeMix, ChannelMix>& stack,
                   const std::function<void(int64_t)>& loaded) {
   const ModelConfig& config = binder.config();
   stack.embedding.table = binder.matrix("emb.weight", config.vocab, config.n_embd, WeightRole::embedding);
-  stack.embedding.ln0 = binder.norm("blocks.0.ln0", config.n_embd);
+  if (!config.embedding_normed) stack.embedding.ln0 = binder.norm("blocks.0.ln0", config.n_embd);
   stack.layers.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
   for (int64_t l = 0; l < config.n_layer; l++) {
     auto& layer =

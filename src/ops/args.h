@@ -29,7 +29,7 @@ struct LowRank {
 
 struct Embedding {
   Weight table;  // [V, C]
-  Norm ln0;      // applied to the row right after the lookup
+  Norm ln0;      // applied to the row right after the lookup; empty where the rows are normed already
 };
 
 // RWKV-7 time mixing.

@@ -88,7 +88,7 @@ class Ops {
   // Tensors are [rows, C] in the activation type unless said otherwise; outputs never overlap inputs unless
   // the comment says so. Sums and norms accumulate in f32.
 
-  // out = layer_norm(table[token]); `out` in the residual type
+  // out = layer_norm(table[token]), or table[token] without ln0; `out` in the residual type
   virtual void embed(const Batch& batch, const Embedding& embedding, Tensor out) = 0;
   // x += pending, in place; x in the residual type
   virtual void add(Tensor x, Tensor pending) = 0;

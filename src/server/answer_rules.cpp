@@ -203,8 +203,9 @@ class WalkMask : public TokenMask {
   ConstraintWalk walk_;
 };
 
-Result<std::shared_ptr<const Grammar>> form_of(AnswerStart start, const AnswerRules& rules) {
-  if (!rules.calls.empty()) return tool_call_form(start, rules.calls, rules.several_calls);
+Result<std::shared_ptr<const Grammar>> form_of(AnswerStart start, const AnswerRules& rules,
+                                               const CallMarks& marks) {
+  if (!rules.calls.empty()) return tool_call_form(start, rules.calls, rules.several_calls, marks);
   return rules.schema ? json_schema_form(start, *rules.schema) : json_object_form(start);
 }
 
@@ -271,8 +272,8 @@ AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools) {
   return rules;
 }
 
-AnswerStart answer_start(ThinkMode think) {
-  if (think == ThinkMode::fast) return AnswerStart::open_tag;
+AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen) {
+  if (chosen.suffix(think).ends_with("</think")) return AnswerStart::open_tag;
   return is_thinking(think) ? AnswerStart::open_think : AnswerStart::plain;
 }
 
@@ -317,7 +318,7 @@ Result<std::shared_ptr<Constraint>> AnswerConstraints::find(const ServedModelPtr
   const std::string key = key_of(start, rules);
   if (auto constraint = known(model, key)) return constraint;
   FULMAR_ASSIGN(auto tree, tree_of(model));
-  FULMAR_ASSIGN(auto grammar, form_of(start, rules));
+  FULMAR_ASSIGN(auto grammar, form_of(start, rules, model->prompt_template->calls));
   auto constraint = std::make_shared<Constraint>(Automaton(std::move(grammar)), std::move(tree));
   std::lock_guard lock(mutex_);
   entries_.push_front({model, key, constraint});

@@ -51,8 +51,8 @@ AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_vi
 // response_format and tools together. Faults stay in `fields`.
 AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools);
 
-// How an answer begins after the suffix of this mode.
-AnswerStart answer_start(ThinkMode think);
+// How an answer begins after the template's suffix of this mode.
+AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
 
 // True where the text of a request may ask for a schema to be compiled: bounded work, yet more than an IO
 // thread should do.

@@ -55,10 +55,10 @@ void read_logprobs(Fields& fields, ChatShape& shape, SamplingParams& sampling) {
   if (shape.logprobs) sampling.top_logprobs = static_cast<int32_t>(top.value_or(0));
 }
 
-std::optional<ReasoningMode> read_split(Fields& fields, ThinkMode think) {
+std::optional<ReasoningMode> read_split(Fields& fields, const ServedModel& model, ThinkMode think) {
   const std::string name = fields.text("reasoning_format").value_or("auto");
   const auto format = parse_reasoning_format(name);
-  if (format) return reasoning_mode(think, *format);
+  if (format) return reasoning_mode(think, *format, *model.prompt_template);
   fields.fail(bad_value(fmt::format("'reasoning_format' is \"{}\"; wanted \"auto\" or \"none\"", name),
                         "reasoning_format"));
   return std::nullopt;
@@ -69,13 +69,16 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
                  const ToolUse& tools, bool raw) {
   Submission submission;
   ChatShape shape;
-  Generation generation = read_generation(fields, kChatDefaults, *model, call->service().options.limits);
+  const ServerOptions& options = call->service().options;
+  const GenerationDefaults defaults = chat_defaults(*model, prompt.think, options);
+  Generation generation = read_generation(fields, defaults, *model, options.limits);
   refuse_unsupported(fields);
   check_ignored(fields);
   read_logprobs(fields, shape, generation.sampling);
   for (const CallableTool& tool : tools.tools) shape.tools.push_back(tool.name);
   shape.several_calls = tools.several;
-  if (!raw) submission.split = read_split(fields, prompt.think);
+  shape.marks = model->prompt_template->calls;
+  if (!raw) submission.split = read_split(fields, *model, prompt.think);
   submission.rows_per_prompt = static_cast<int32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   shape.service_tier = fields.text("service_tier").has_value();
   shape.include_usage = generation.include_usage;
@@ -85,7 +88,7 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
       fields.fail(
           bad_value("'n' above 1 cannot be combined with 'session_id'", "n", "unsupported_parameter"));
     }
-    submission.state = link_session(*session, prompt.text, *model->tokenizer);
+    submission.state = link_session(*session, prompt.text, *model);
   }
   const AnswerRules rules = read_answer_rules(fields, tools);
   constrain(fields, call->service(), model, prompt.think, rules,
@@ -93,7 +96,7 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   if (fields.failed()) return call->fail(fields.fault());
   if (prompt.force_reasoning) force_reasoning(generation, *model->tokenizer);
   submission.generation = std::move(generation);
-  submission.prompts.push_back(model->tokenizer->encode(prompt.text));
+  submission.prompts.push_back(chat_tokens(*model, prompt.text));
   submission.endpoint = "chat.completions";
   submission.request_id = new_request_id("chatcmpl-");
   submission.model = model;

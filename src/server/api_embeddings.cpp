@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 
 #include "net/json.h"
@@ -16,7 +17,10 @@ namespace {
 
 constexpr int64_t kMaxDimensions = 1 << 20;
 
+enum class Shape : uint8_t { openai, ollama, ollama_one };
+
 struct VectorForm {
+  Shape shape = Shape::openai;
   bool base64 = false;
   int64_t dimensions = 0;  // the first so many; 0: all
 };
@@ -83,23 +87,47 @@ class EmbeddingReply : public Listener {
   }
 
   void respond() {
+    for (std::vector<float>& vector : vectors_) shorten_and_scale(vector, form_.dimensions);
+    call_->respond_json(form_.shape == Shape::openai ? openai_list() : ollama_list());
+  }
+
+  static void write_numbers(JsonWriter& json, const std::vector<float>& vector) {
+    json.begin_array();
+    for (const float value : vector) json.value(value);
+    json.end_array();
+  }
+
+  std::string ollama_list() const {
+    JsonWriter json;
+    json.begin_object();
+    if (form_.shape == Shape::ollama_one) {
+      json.key("embedding");
+      write_numbers(json, vectors_.front());
+      return json.end_object().take();
+    }
+    json.member("model", name_).key("embeddings").begin_array();
+    for (const std::vector<float>& vector : vectors_) write_numbers(json, vector);
+    const auto took = std::chrono::steady_clock::now() - call_->arrived();
+    json.end_array().member("total_duration",
+                            std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+    return json.member("load_duration", 0).member("prompt_eval_count", prompt_tokens_).end_object().take();
+  }
+
+  std::string openai_list() const {
     JsonWriter json;
     json.begin_object().member("object", "list").key("data").begin_array();
     for (size_t i = 0; i < vectors_.size(); ++i) {
-      shorten_and_scale(vectors_[i], form_.dimensions);
       json.begin_object().member("object", "embedding").member("index", i).key("embedding");
       if (form_.base64) {
         json.value(base64_of(vectors_[i]));
       } else {
-        json.begin_array();
-        for (const float value : vectors_[i]) json.value(value);
-        json.end_array();
+        write_numbers(json, vectors_[i]);
       }
       json.end_object();
     }
     json.end_array().member("model", name_).key("usage").begin_object();
     json.member("prompt_tokens", prompt_tokens_).member("total_tokens", prompt_tokens_).end_object();
-    call_->respond_json(json.end_object().take());
+    return json.end_object().take();
   }
 
   const std::shared_ptr<Call> call_;
@@ -126,7 +154,8 @@ VectorForm read_form(Fields& fields) {
 }
 
 // One input: a text, or ids that are fed as they are.
-std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const ServedModel& model) {
+std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const ServedModel& model,
+                                std::string_view name) {
   std::vector<int32_t> ids;
   if (value.is_string()) {
     ids = model.tokenizer->encode(value.as_string());
@@ -134,31 +163,31 @@ std::vector<int32_t> read_input(Fields& fields, const JsonValue& value, const Se
     for (const JsonValue& element : value.as_array()) {
       const std::optional<int64_t> id = element.is_number() ? lenient_int(element) : std::nullopt;
       if (!id || *id < 0 || *id >= model.vocabulary) {
-        fields.fail_type("input", element, fmt::format("token ids of 0 to {} in it", model.vocabulary - 1));
+        fields.fail_type(name, element, fmt::format("token ids of 0 to {} in it", model.vocabulary - 1));
         return ids;
       }
       ids.push_back(static_cast<int32_t>(*id));
     }
   } else {
-    fields.fail_type("input", value, "a string, token ids, or an array of either");
+    fields.fail_type(name, value, "a string, token ids, or an array of either");
   }
-  if (ids.empty()) fields.fail(bad_value("'input' holds an empty text", "input"));
+  if (ids.empty()) fields.fail(bad_value(fmt::format("'{}' holds an empty text", name), std::string(name)));
   return ids;
 }
 
 std::vector<std::vector<int32_t>> read_inputs(Fields& fields, const ServedModel& model,
-                                              const ServerLimits& limits) {
+                                              const ServerLimits& limits, std::string_view name) {
   std::vector<std::vector<int32_t>> inputs;
-  const JsonValue* value = fields.find("input");
+  const JsonValue* value = fields.find(name);
   if (!holds_something(value)) {
-    fields.fail(bad_value("'input' is required", "input", "missing_input"));
+    fields.fail(bad_value(fmt::format("'{}' is required", name), std::string(name), "missing_input"));
     return inputs;
   }
   if (!value->is_array() || value->as_array().front().is_number()) {
-    inputs.push_back(read_input(fields, *value, model));
+    inputs.push_back(read_input(fields, *value, model, name));
   } else {
     for (const JsonValue& element : value->as_array()) {
-      inputs.push_back(read_input(fields, element, model));
+      inputs.push_back(read_input(fields, element, model, name));
       if (fields.failed()) break;
     }
   }
@@ -173,15 +202,15 @@ std::vector<std::vector<int32_t>> read_inputs(Fields& fields, const ServedModel&
   return inputs;
 }
 
-}  // namespace
-
-void embed_texts(std::shared_ptr<Call> call) {
+void embed(std::shared_ptr<Call> call, Shape shape) {
   Fields fields(call->body());
   const ServedModelPtr model = pick_model(*call, fields);
   if (!model) return call->fail(fields.fault());
   if (!model->mixture.empty()) fields.fail(bad_value("a mixture of states cannot embed", "model"));
-  const VectorForm form = read_form(fields);
-  auto inputs = read_inputs(fields, *model, call->service().options.limits);
+  VectorForm form = read_form(fields);
+  form.shape = shape;
+  const std::string_view input = shape == Shape::ollama_one ? "prompt" : "input";
+  auto inputs = read_inputs(fields, *model, call->service().options.limits, input);
   const std::string name = model_name(fields, model->id);
   if (fields.failed()) return call->fail(fields.fault());
   if (call->service().draining) {
@@ -203,5 +232,11 @@ void embed_texts(std::shared_ptr<Call> call) {
   }
   reply->watch_client();
 }
+
+}  // namespace
+
+void embed_texts(std::shared_ptr<Call> call) { embed(std::move(call), Shape::openai); }
+void embed_for_ollama(std::shared_ptr<Call> call) { embed(std::move(call), Shape::ollama); }
+void embed_one_for_ollama(std::shared_ptr<Call> call) { embed(std::move(call), Shape::ollama_one); }
 
 }  // namespace fulmar

@@ -7,6 +7,7 @@
 #include "server/api_native.h"
 #include "server/call.h"
 #include "server/fields.h"
+#include "server/writer_parts.h"
 
 namespace fulmar {
 namespace {
@@ -52,6 +53,25 @@ void write_model(JsonWriter& json, const ServedModel& model) {
       .end_object();
 }
 
+// In the shape of Anthropic's API, whose clients name its version in a header.
+void list_for_anthropic(Call& call) {
+  const auto list = models_and_states(call.service().models);
+  JsonWriter json;
+  json.begin_object().key("data").begin_array();
+  for (const ServedModelPtr& model : list) {
+    json.begin_object().member("type", "model").member("id", public_name(*model));
+    json.member("display_name", public_name(*model));
+    json.member("created_at",
+                time_text(std::chrono::system_clock::time_point(std::chrono::seconds(model->created))));
+    json.end_object();
+  }
+  json.end_array().member("has_more", false).key("first_id");
+  list.empty() ? json.null() : json.value(public_name(*list.front()));
+  json.key("last_id");
+  list.empty() ? json.null() : json.value(public_name(*list.back()));
+  call.respond_json(json.end_object().take());
+}
+
 }  // namespace
 
 InputKind input_kind(const JsonValue& body) {
@@ -88,6 +108,7 @@ void generate_by_input(std::shared_ptr<Call> call) {
 
 void list_models(std::shared_ptr<Call> call) {
   const Service& service = call->service();
+  if (!call->request().headers.get("anthropic-version").empty()) return list_for_anthropic(*call);
   JsonWriter json;
   json.begin_object().member("object", "list").key("data").begin_array();
   for (const ServedModelPtr& model : models_and_states(service.models)) write_model(json, *model);

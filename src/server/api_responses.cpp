@@ -5,9 +5,12 @@
 
 #include <algorithm>
 
+#include "grammar/schema_values.h"
+#include "net/json.h"
 #include "net/json_writer.h"
 #include "server/chat_intake.h"
 #include "server/intake.h"
+#include "server/response_items.h"
 #include "server/responses_writer.h"
 
 namespace fulmar {
@@ -41,6 +44,16 @@ std::string word_of(const JsonValue& item, std::string_view name) {
   return member && member->is_string() ? member->as_string() : std::string();
 }
 
+// What a client's own tool was called with is text, not JSON.
+ChatMessage custom_call(const JsonValue& item) {
+  JsonWriter json;
+  json.begin_object().member("input", word_of(item, "input"));
+  ChatMessage message;
+  message.role = "assistant";
+  message.tool_calls.push_back({word_of(item, "call_id"), word_of(item, "name"), json.end_object().take()});
+  return message;
+}
+
 // One item of `input`: a message, a call that the model made, or what a function answered.
 ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& place) {
   ChatMessage message;
@@ -53,7 +66,9 @@ ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& 
     if (call.id.empty() || call.name.empty()) {
       fields.fail(bad_value(fmt::format("'{}' is a call without call_id or name", place), "input"));
     }
-  } else if (type == "function_call_output") {
+  } else if (type == "custom_tool_call") {
+    message = custom_call(item);
+  } else if (type == "function_call_output" || type == "custom_tool_call_output") {
     message.role = "tool";
     message.tool_call_id = word_of(item, "call_id");
     const JsonValue* output = item.find("output");
@@ -97,7 +112,7 @@ std::vector<ChatMessage> read_input(Fields& fields) {
 }
 
 void refuse_unsupported(Fields& fields) {
-  for (const std::string_view name : {"background", "conversation", "prompt"}) {
+  for (const std::string_view name : {"conversation", "prompt"}) {
     const JsonValue* value = fields.find(name);
     if (!holds_something(value) || (value->is_bool() && !value->as_bool())) continue;
     fields.fail(bad_value(fmt::format("'{}' is not supported on /v1/responses; leave it out", name),
@@ -121,10 +136,10 @@ void forget(const Service& service, const StoredResponse& response) {
 }
 
 StateLink link_turn(const std::string& previous, const std::string& id, bool store, const std::string& prompt,
-                    const Tokenizer& tokenizer) {
+                    const ServedModel& model) {
   StateLink link;
   if (!previous.empty()) {
-    link = link_session({.id = response_session(previous)}, prompt, tokenizer);
+    link = link_session({.id = response_session(previous)}, prompt, model);
     link.must_exist = true;
   }
   link.write_session = store ? response_session(id) : std::string();
@@ -164,6 +179,21 @@ std::optional<StoredResponse> read_previous(Fields& fields, const Service& servi
   return previous;
 }
 
+// What the answer repeats as it was sent.
+void read_echo(Fields& fields, ResponseFacts& facts) {
+  const auto echo = [&](std::string_view name, std::string& text) {
+    if (const JsonValue* value = fields.find(name)) text = json_text(*value);
+  };
+  echo("tools", facts.tools_sent);
+  echo("tool_choice", facts.tool_choice);
+  if (fields.object("metadata")) echo("metadata", facts.metadata);
+  if (const JsonObject* reasoning = fields.object("reasoning")) {
+    echo("reasoning", facts.reasoning);
+    const JsonValue* summary = reasoning->find("summary");
+    facts.summary = summary && summary->is_string() && summary->as_string() != "none";
+  }
+}
+
 // Functions that the state has been told of are not described again.
 ToolTalk talk_of_tools(const ToolUse& tools, const std::optional<StoredResponse>& previous,
                        ResponseFacts& facts) {
@@ -178,26 +208,36 @@ ToolTalk talk_of_tools(const ToolUse& tools, const std::optional<StoredResponse>
 
 }  // namespace
 
-void create_response(std::shared_ptr<Call> call) {
-  Service& service = call->service();
-  for (const StoredResponse& old : service.responses.take_expired(unix_seconds())) forget(service, old);
+namespace {
 
-  Fields fields(call->body());
-  const ServedModelPtr model = pick_model(*call, fields);
-  if (fields.failed()) return call->fail(fields.fault());
+// A response as it was asked for, ready to be handed over.
+struct PreparedResponse {
   ResponseFacts facts;
+  Submission submission;
+};
+
+// Faults stay in `fields`.
+PreparedResponse prepare_response(const Call& call, Fields& fields) {
+  Service& service = call.service();
+  PreparedResponse made;
+  ResponseFacts& facts = made.facts;
+  const ServedModelPtr model = pick_model(call, fields);
+  if (fields.failed()) return made;
+  facts.marks = model->prompt_template->calls;
   const std::vector<ChatMessage> messages = read_turn(fields, facts);
   refuse_unsupported(fields);
+  read_echo(fields, facts);
   const auto previous = read_previous(fields, service, *model);
   facts.previous = previous ? previous->id : std::string();
   const ToolUse tools = read_tools(fields, ToolForm::flat);
-  if (fields.failed()) return call->fail(fields.fault());
+  if (fields.failed()) return made;
   const auto prompt =
       render_messages(fields, *model, kResponses, messages, talk_of_tools(tools, previous, facts));
-  if (!prompt) return call->fail(fields.fault());
+  if (!prompt) return made;
 
   const ServerLimits& limits = service.options.limits;
-  Generation generation = read_generation(fields, kChatDefaults, *model, limits);
+  Generation generation =
+      read_generation(fields, chat_defaults(*model, prompt->think, service.options), *model, limits);
   if (const auto most = fields.integer("max_output_tokens", 0)) {
     generation.max_tokens = std::min(*most, limits.max_tokens);
   }
@@ -209,42 +249,135 @@ void create_response(std::shared_ptr<Call> call) {
   rules.several_calls = tools.several;
   constrain(fields, service, model, prompt->think, rules, rules.calls.empty() ? "text" : "tools", generation);
   facts.store = fields.boolean("store").value_or(true);
+  facts.background = fields.boolean("background").value_or(false);
+  if (facts.background && (generation.stream || !facts.store)) {
+    fields.fail(bad_value("'background' needs 'store' and cannot be combined with 'stream'", "background",
+                          "unsupported_parameter"));
+  }
   facts.model = model_name(fields, model->id);
-  if (fields.failed()) return call->fail(fields.fault());
+  if (fields.failed()) return made;
   if (prompt->force_reasoning) force_reasoning(generation, *model->tokenizer);
 
   facts.id = new_request_id("resp_");
   facts.created = unix_seconds();
   facts.model_id = model->id;
+  facts.input = input_items_json(facts.id, *fields.find("input"));
   facts.format = rules.schema ? "json_schema" : rules.json_object ? "json_object" : "text";
   facts.max_tokens = generation.max_tokens;
   facts.temperature = generation.sampling.temperature;
   facts.top_p = generation.sampling.top_p;
-  Submission submission;
+  Submission& submission = made.submission;
   submission.model = model;
   submission.model_name = facts.model;
   submission.endpoint = "responses";
   submission.request_id = facts.id;
   submission.generation = std::move(generation);
-  submission.prompts.push_back(model->tokenizer->encode(prompt->text));
-  submission.state = link_turn(facts.previous, facts.id, facts.store, prompt->text, *model->tokenizer);
-  submission.split = reasoning_mode(prompt->think, ReasoningFormat::split);
-  auto writer = std::make_unique<ResponsesWriter>(call->shared_service(), std::move(facts));
-  submit(std::move(call), std::move(submission), std::move(writer));
+  submission.prompts.push_back(chat_tokens(*model, prompt->text));
+  submission.state = link_turn(facts.previous, facts.id, facts.store, prompt->text, *model);
+  submission.split = reasoning_mode(prompt->think, ReasoningFormat::split, *model->prompt_template);
+  return made;
+}
+
+// Answers at once; clients ask again for the rest.
+void answer_in_background(Call& call, PreparedResponse made) {
+  const std::shared_ptr<Service> service = call.shared_service();
+  const std::string id = made.facts.id;
+  const auto split = made.submission.split;
+  auto writer = std::make_unique<ResponsesWriter>(service, std::move(made.facts));
+  const std::string queued = writer->write_pending("queued");
+  if (!service->background.start(id, made.submission.model, writer->write_pending("in_progress"))) {
+    return call.fail({503, "Too many responses are made in the background", {}, "queue_full", {}});
+  }
+  auto listener = gathering_listener(std::move(writer), split, [service, id](std::string json) {
+    service->background.finish(id, std::move(json));
+  });
+  if (const auto fault = submit_to(call, std::move(made.submission), std::move(listener))) {
+    service->background.forget(id);
+    return call.fail(*fault);
+  }
+  call.respond_json(queued);
+}
+
+// "resp_1/input_items" taken apart; the whole is the id where there is no slash.
+std::pair<std::string, std::string> id_and_action(const std::string& argument) {
+  const size_t slash = std::min(argument.find('/'), argument.size());
+  return {argument.substr(0, slash), argument.substr(std::min(slash + 1, argument.size()))};
+}
+
+void list_input_items(Call& call, const std::string& id) {
+  const auto stored = call.service().responses.find(id);
+  if (!stored) return call.fail(not_stored(id, {}));
+  ItemPage page;
+  const auto& query = call.request().query;
+  if (const std::string* order = query.find("order")) page.ascending = *order == "asc";
+  if (const std::string* after = query.find("after")) page.after = *after;
+  if (const std::string* limit = query.find("limit")) {
+    const auto count = lenient_int(JsonValue(*limit));
+    if (!count || *count < 1 || *count > 100) {
+      return call.fail(bad_value(fmt::format("'limit' is '{}'; wanted 1 to 100", *limit), "limit"));
+    }
+    page.limit = *count;
+  }
+  call.respond_json(items_page_json(stored->input, page));
+}
+
+}  // namespace
+
+void create_response(std::shared_ptr<Call> call) {
+  Service& service = call->service();
+  for (const StoredResponse& old : service.responses.take_expired(unix_seconds())) forget(service, old);
+  Fields fields(call->body());
+  PreparedResponse made = prepare_response(*call, fields);
+  if (fields.failed()) return call->fail(fields.fault());
+  if (made.facts.background) return answer_in_background(*call, std::move(made));
+  auto writer = std::make_unique<ResponsesWriter>(call->shared_service(), std::move(made.facts));
+  submit(std::move(call), std::move(made.submission), std::move(writer));
+}
+
+void count_response_tokens(std::shared_ptr<Call> call) {
+  Fields fields(call->body());
+  const PreparedResponse made = prepare_response(*call, fields);
+  if (fields.failed()) return call->fail(fields.fault());
+  const StateLink& state = made.submission.state;
+  const auto tokens =
+      state.read_session.empty() ? made.submission.prompts.front().size() : state.continuing.size();
+  JsonWriter json;
+  json.begin_object().member("object", "response.input_tokens").member("input_tokens", tokens);
+  call->respond_json(json.end_object().take());
+}
+
+void change_response(std::shared_ptr<Call> call) {
+  const auto [id, action] = id_and_action(call->argument());
+  if (action != "cancel") return call->fail({404, "Not Found", {}, "not_found", {}});
+  BackgroundResponses& background = call->service().background;
+  if (const ServedModelPtr model = background.running(id)) model->engine->cancel(id);
+  const auto known = background.find(id);
+  if (known) return call->respond_json(*known);
+  const auto stored = call->service().responses.find(id);
+  if (!stored) return call->fail(not_stored(id, {}));
+  call->fail(bad_value("Only responses with background=true can be cancelled", {}, "invalid_value"));
 }
 
 void show_response(std::shared_ptr<Call> call) {
-  const auto stored = call->service().responses.find(call->argument());
-  if (!stored) return call->fail(not_stored(call->argument(), {}));
+  const auto [id, action] = id_and_action(call->argument());
+  if (action == "input_items") return list_input_items(*call, id);
+  if (!action.empty()) return call->fail({404, "Not Found", {}, "not_found", {}});
+  if (const auto known = call->service().background.find(id)) return call->respond_json(*known);
+  const auto stored = call->service().responses.find(id);
+  if (!stored) return call->fail(not_stored(id, {}));
   call->respond_json(stored->json);
 }
 
 void delete_response(std::shared_ptr<Call> call) {
-  const auto stored = call->service().responses.take(call->argument());
-  if (!stored) return call->fail(not_stored(call->argument(), {}));
-  forget(call->service(), *stored);
+  const std::string& id = call->argument();
+  if (const ServedModelPtr model = call->service().background.running(id)) model->engine->cancel(id);
+  const bool known = call->service().background.find(id).has_value();
+  call->service().background.forget(id);
+  const auto stored = call->service().responses.take(id);
+  if (!stored && !known) return call->fail(not_stored(id, {}));
+  if (stored) forget(call->service(), *stored);
   JsonWriter json;
-  json.begin_object().member("id", stored->id).member("object", "response").member("deleted", true);
+  json.begin_object().member("id", id).member("object", "response").member("deleted", true);
   call->respond_json(json.end_object().take());
 }
 

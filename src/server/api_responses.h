@@ -1,5 +1,5 @@
-// POST /v1/responses, GET and DELETE /v1/responses/{id}: turns that are stored as one state each, so that
-// going on or branching from any of them costs nothing.
+// /v1/responses and what lies below it: turns that are stored as one state each, so that going on or
+// branching from any of them costs nothing; made while the client waits, or in the background.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,9 @@ namespace fulmar {
 class Call;
 
 void create_response(std::shared_ptr<Call> call);
-void show_response(std::shared_ptr<Call> call);
+void count_response_tokens(std::shared_ptr<Call> call);  // of a request, without making it
+void change_response(std::shared_ptr<Call> call);        // {id}/cancel
+void show_response(std::shared_ptr<Call> call);          // {id}, {id}/input_items
 void delete_response(std::shared_ptr<Call> call);
 
 }  // namespace fulmar

@@ -9,6 +9,7 @@
 #include "server/call.h"
 #include "server/intake.h"
 #include "server/version.h"
+#include "text/chat_template.h"
 
 namespace fulmar {
 namespace {
@@ -308,7 +309,7 @@ void properties(std::shared_ptr<Call> call) {
       .end_object();
   json.member("total_slots", stats.slots_total)
       .member("model_path", call->trusted() ? model->path : std::string())
-      .member("chat_template", "User: {content}\n\nAssistant:")
+      .member("chat_template", render_utterance("{content}", ThinkMode::none, *model->prompt_template))
       .member("build_info", fmt::format("fulmar {}", kFulmarVersion));
   call->respond_json(json.end_object().take());
 }

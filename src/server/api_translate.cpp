@@ -92,9 +92,10 @@ void translate_batch(std::shared_ptr<Call> call) {
       read_generation(none, kTranslateDefaults, *submission.model, call->service().options.limits);
   for (const Item& item : items) {
     if (stripped(item.text).empty()) continue;
-    const std::string stop = translation_stop(item.source);
     std::vector<std::string>& stops = submission.generation.stop.texts;
-    if (std::find(stops.begin(), stops.end(), stop) == stops.end()) stops.push_back(stop);
+    for (const std::string& stop : {translation_stop(item.source), translation_stop(target)}) {
+      if (std::find(stops.begin(), stops.end(), stop) == stops.end()) stops.push_back(stop);
+    }
     submission.prompts.push_back(
         submission.model->tokenizer->encode(render_translation(item.source, target, item.text)));
   }

@@ -12,7 +12,7 @@ std::vector<std::string> read_prompts(Fields& fields, const ServedModel& model) 
   if (fields.present("contents")) {
     const ThinkMode think = read_think_mode(fields, model, kV3Chat.think_off);
     for (const std::string& said : fields.texts("contents").value_or(std::vector<std::string>())) {
-      prompts.push_back(render_utterance(said, think));
+      prompts.push_back(render_utterance(said, think, *model.prompt_template));
     }
   } else if (fields.present("messages")) {
     if (const auto chat = read_chat(fields, model, kV3Chat)) prompts.push_back(chat->text);
@@ -30,7 +30,8 @@ void v3_chat(std::shared_ptr<Call> call) {
   submit_native(std::move(call), fields,
                 {.defaults = kNativeDefaults,
                  .shape = {"rwkv7-batch-v3", "chat.completion"},
-                 .endpoint = "v3.chat.completions"},
+                 .endpoint = "v3.chat.completions",
+                 .rendered = true},
                 prompts);
 }
 

@@ -10,6 +10,7 @@
 #include "net/json_value.h"
 #include "server/answer_rules.h"
 #include "server/auth.h"
+#include "server/background_responses.h"
 #include "server/branch_indices.h"
 #include "server/errors.h"
 #include "server/metrics.h"
@@ -30,6 +31,7 @@ struct Service {
   Metrics metrics;
   AnswerConstraints constraints = {};
   ResponseStore responses = {};
+  BackgroundResponses background = {};
   const std::shared_ptr<BranchIndices> branches = std::make_shared<BranchIndices>();
   std::atomic<bool> draining{false};
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "grammar/schema_values.h"
+#include "net/json.h"
 #include "server/answer_rules.h"
 
 namespace fulmar {
@@ -93,7 +95,44 @@ std::optional<std::string> read_effort(Fields& fields) {
   return std::nullopt;
 }
 
+// A description as answer_rules writes it, taken apart for templates that do not show it as it is.
+ToolDescription described(std::string json) {
+  ToolDescription tool{.json = std::move(json)};
+  const auto value = parse_json(tool.json);
+  if (!value) return tool;
+  const JsonValue *name = value->find("name"), *text = value->find("description");
+  const JsonValue* parameters = value->find("parameters");
+  if (name && name->is_string()) tool.name = name->as_string();
+  if (text && text->is_string()) tool.description = text->as_string();
+  if (parameters && !parameters->is_null()) tool.parameters = json_text(*parameters);
+  return tool;
+}
+
+// `enable_think`, or `chat_template_kwargs.enable_thinking` as vLLM has it; other template arguments are
+// ignored as there.
+std::optional<bool> read_enabled(Fields& fields) {
+  const JsonObject* arguments = fields.object("chat_template_kwargs");
+  const JsonValue* enabled = arguments ? arguments->find("enable_thinking") : nullptr;
+  if (enabled && !enabled->is_null() && !lenient_bool(*enabled)) {
+    fields.fail(bad_value(
+        fmt::format("'chat_template_kwargs.enable_thinking' is {}; wanted true or false", describe(*enabled)),
+        "chat_template_kwargs"));
+    return std::nullopt;
+  }
+  const std::optional<bool> told = fields.boolean("enable_think");
+  if (told || !enabled || enabled->is_null()) return told;
+  return lenient_bool(*enabled);
+}
+
 }  // namespace
+
+std::vector<int32_t> chat_tokens(const ServedModel& model, const std::string& text) {
+  std::vector<int32_t> ids;
+  constexpr int32_t kEndOfText = 0;
+  if (model.prompt_template->end_token_first && model.end_token == kEndOfText) ids.push_back(kEndOfText);
+  model.tokenizer->encode(text, ids);
+  return ids;
+}
 
 std::vector<ChatMessage> read_messages(Fields& fields) {
   std::vector<ChatMessage> messages;
@@ -110,8 +149,8 @@ std::vector<ChatMessage> read_messages(Fields& fields) {
 }
 
 ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off) {
-  const ThinkRequest request{fields.text("think_type"), fields.boolean("think"),
-                             fields.boolean("enable_think"), read_effort(fields)};
+  const ThinkRequest request{fields.text("think_type"), fields.boolean("think"), read_enabled(fields),
+                             read_effort(fields)};
   const Result<ThinkMode> mode = choose_think_mode(request, think_off, model.thinks);
   if (mode) return *mode;
   fields.fail(bad_value(mode.error().text, "reasoning_effort"));
@@ -121,6 +160,7 @@ ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode th
 std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& model, const ChatRoute& route,
                                           const std::vector<ChatMessage>& messages, ToolTalk talk) {
   ChatOptions options;
+  options.prompt_template = model.prompt_template;
   options.think = read_think_mode(fields, model, route.think_off);
   options.clean_up = route.clean_up;
   options.names.user = fields.text("user_name").value_or("");
@@ -128,7 +168,8 @@ std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& mod
   options.names.system = fields.text("system_name").value_or("");
   options.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   options.system = fields.text("system").value_or("");
-  options.tools = std::move(talk.descriptions);
+  for (std::string& description : talk.descriptions)
+    options.tools.push_back(described(std::move(description)));
   options.calls_before = std::move(talk.calls_before);
   const bool forced = fields.boolean("force_reasoning").value_or(is_thinking(options.think));
   if (fields.failed()) return std::nullopt;

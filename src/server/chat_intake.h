@@ -41,6 +41,9 @@ struct ToolTalk {
       {};  // ids of calls that `messages` may answer without containing them
 };
 
+// The ids of a rendered chat, behind the one that the model's template begins with where it does.
+std::vector<int32_t> chat_tokens(const ServedModel& model, const std::string& text);
+
 // Renders `messages` as the body's other fields say. Nothing at a fault.
 std::optional<ChatPrompt> render_messages(Fields& fields, const ServedModel& model, const ChatRoute& route,
                                           const std::vector<ChatMessage>& messages, ToolTalk talk = {});

@@ -70,7 +70,7 @@ void ChatWriter::write_piece(const Piece& piece, std::vector<std::string>& event
 }
 
 ToolCallSplitter& ChatWriter::splitter_of(int32_t index) {
-  return splitters_.try_emplace(index, shape_.tools, shape_.several_calls).first->second;
+  return splitters_.try_emplace(index, shape_.tools, shape_.several_calls, shape_.marks).first->second;
 }
 
 void ChatWriter::write_text_and_calls(const Piece& piece, std::vector<std::string>& events) {
@@ -126,7 +126,7 @@ std::string ChatWriter::write_whole(std::vector<Choice> choices, const Totals& t
     if (!choice.reasoning.empty()) json.member("reasoning_content", choice.reasoning);
     TextAndCalls parts{choice.content, {}};
     if (!shape_.tools.empty()) {
-      ToolCallSplitter splitter(shape_.tools, shape_.several_calls);
+      ToolCallSplitter splitter(shape_.tools, shape_.several_calls, shape_.marks);
       parts = splitter.feed(choice.content);
       parts.content += splitter.finish().content;
     }

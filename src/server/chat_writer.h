@@ -15,6 +15,7 @@ struct ChatShape {
   bool service_tier = false;       // the request named one: answered with "default"
   std::vector<std::string> tools;  // the functions that may be called; empty: text is not searched for calls
   bool several_calls = true;
+  CallMarks marks = kTaggedCall;  // around calls in the text
 };
 
 class ChatWriter : public Writer {

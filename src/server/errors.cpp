@@ -17,6 +17,21 @@ std::string_view type_of(int status) {
   }
 }
 
+std::string_view anthropic_type_of(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
 void write_text_or_null(JsonWriter& json, std::string_view name, const std::string& text) {
   json.key(name);
   if (text.empty()) {
@@ -75,6 +90,10 @@ std::string error_json(Family family, const ApiError& error) {
     case Family::admin:
       json.member("detail", error.text);
       break;
+    case Family::anthropic:
+      json.member("type", "error").key("error").begin_object();
+      json.member("type", anthropic_type_of(error.status)).member("message", error.text).end_object();
+      break;
   }
   for (const auto& [name, number] : error.facts) json.member(name, number);
   return json.end_object().take();
@@ -101,6 +120,7 @@ HttpResponse unrouted_response(int status) {
 }
 
 Family family_of_path(std::string_view path) {
+  if (path.starts_with("/v1/messages")) return Family::anthropic;
   return path.starts_with("/v1/") || path.starts_with("/openai/") ? Family::openai : Family::native;
 }
 

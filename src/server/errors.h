@@ -14,9 +14,10 @@ namespace fulmar {
 
 // Which clients a route serves; it decides the shape of its errors.
 enum class Family : uint8_t {
-  openai,  // {"error":{"message","type","param","code"}}
-  native,  // {"error":"text"}
-  admin,   // {"detail":"text"}
+  openai,     // {"error":{"message","type","param","code"}}
+  native,     // {"error":"text"}
+  admin,      // {"detail":"text"}
+  anthropic,  // {"type":"error","error":{"type","message"}}
 };
 
 struct ApiError {

@@ -127,7 +127,8 @@ StopRules default_stops(DefaultStops kind, const ServedModel& model) {
       stop.texts = model.stops.turn_texts;
       break;
     case DefaultStops::user_text:
-      stop.texts = {"\n\nUser:", "\nUser:"};
+      stop.ids = model.stops.chat_ids;
+      stop.texts = model.stops.chat_texts;
       if (!model.end_text.empty()) stop.texts.push_back(model.end_text);
       break;
     case DefaultStops::infill:
@@ -136,6 +137,11 @@ StopRules default_stops(DefaultStops kind, const ServedModel& model) {
       break;
   }
   return stop;
+}
+
+void sort_ids(StopRules& stop) {
+  std::sort(stop.ids.begin(), stop.ids.end());
+  stop.ids.erase(std::unique(stop.ids.begin(), stop.ids.end()), stop.ids.end());
 }
 
 StopRules read_stops(Fields& fields, DefaultStops defaults, const ServedModel& model) {
@@ -148,13 +154,24 @@ StopRules read_stops(Fields& fields, DefaultStops defaults, const ServedModel& m
     stop = default_stops(defaults, model);
   }
   if (model.end_token) stop.ids.push_back(*model.end_token);
-  std::sort(stop.ids.begin(), stop.ids.end());
-  stop.ids.erase(std::unique(stop.ids.begin(), stop.ids.end()), stop.ids.end());
+  // The mark that ends a turn is no text that an answer could hold.
+  if (defaults == DefaultStops::user_text && !model.prompt_template->after_turn.empty())
+    add_chat_stops(model, stop);
+  sort_ids(stop);
   stop.include_text = fields.boolean("include_stop_str_in_output").value_or(false);
   return stop;
 }
 
 }  // namespace
+
+void add_chat_stops(const ServedModel& model, StopRules& stop) {
+  const StopRules usual = default_stops(DefaultStops::user_text, model);
+  for (const std::string& text : usual.texts) {
+    if (std::find(stop.texts.begin(), stop.texts.end(), text) == stop.texts.end()) stop.texts.push_back(text);
+  }
+  stop.ids.insert(stop.ids.end(), usual.ids.begin(), usual.ids.end());
+  sort_ids(stop);
+}
 
 Generation read_generation(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
                            const ServerLimits& limits) {
@@ -181,6 +198,19 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
     generation.include_usage = flag.value_or(false);
   }
   return generation;
+}
+
+GenerationDefaults chat_defaults(const ServedModel& model, ThinkMode think, const ServerOptions& options) {
+  GenerationDefaults defaults = kChatDefaults;
+  const std::optional<SamplingAdvice>& advice = model.prompt_template->advice(think);
+  if (!advice || !options.recommended_sampling) return defaults;
+  defaults.temperature = advice->temperature;
+  defaults.top_k = advice->top_k;
+  defaults.top_p = advice->top_p;
+  defaults.presence = advice->presence;
+  defaults.frequency = advice->frequency;
+  defaults.decay = advice->decay;
+  return defaults;
 }
 
 void force_reasoning(Generation& generation, const Tokenizer& tokenizer) {

@@ -19,7 +19,7 @@ namespace fulmar {
 enum class DefaultStops : uint8_t {
   end_only,
   turn,       // blank line, or the model begins to speak for the user
-  user_text,  // the texts "\n\nUser:" and "\nUser:"
+  user_text,  // those of the model's chat template
   infill,     // the marker of the fill-in-the-middle template
 };
 
@@ -83,6 +83,14 @@ struct Generation {
 // meaningful without one only.
 Generation read_generation(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
                            const ServerLimits& limits);
+
+// The stops of the model's chat template besides those that a request names, for APIs whose clients know
+// nothing of turns.
+void add_chat_stops(const ServedModel& model, StopRules& stop);
+
+// kChatDefaults, with what the model's authors advise in place of the sampling parameters where the server is
+// told to take it.
+GenerationDefaults chat_defaults(const ServedModel& model, ThinkMode think, const ServerOptions& options);
 
 // Keeps the model from closing its think block at once (docs/http.md, "Prompts"); without effect on
 // vocabularies in which the ids concerned have another text.

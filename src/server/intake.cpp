@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <random>
 
+#include "server/api_adapters.h"
+
 namespace fulmar {
 namespace {
 
@@ -107,6 +109,7 @@ ApiError submit_fault(const Error& error) {
 
 ServedModelPtr pick_model(const Call& call, Fields& fields) {
   const std::string name = model_name(fields, {});
+  if (fields.present("adapter_id")) fields.fail({501, kNoAdapters, "adapter_id", "unsupported", {}});
   if (fields.failed()) return nullptr;
   const ModelRegistry& models = call.service().models;
   const std::string state = text_or_header(call, fields, "state_id", "X-RWKV-State-Id");
@@ -136,12 +139,25 @@ std::string model_name(Fields& fields, std::string_view otherwise) {
 void constrain(Fields& fields, Service& service, const ServedModelPtr& model, ThinkMode think,
                const AnswerRules& rules, std::string_view param, Generation& generation) {
   if (rules.any_text() || fields.failed()) return;
-  auto constraint = service.constraints.find(model, answer_start(think), rules);
+  auto constraint = service.constraints.find(model, answer_start(think, *model->prompt_template), rules);
   if (constraint) {
     generation.constraint = std::move(*constraint);
   } else {
     fields.fail(bad_value(constraint.error().text, std::string(param), "unsupported_parameter"));
   }
+}
+
+std::optional<ApiError> submit_to(const Call& call, Submission submission,
+                                  std::shared_ptr<Listener> listener) {
+  const Service& service = call.service();
+  if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
+  if (const auto fault = size_fault(submission, service.options.limits)) return fault;
+  Engine& engine = *submission.model->engine;
+  Request request{make_asks(submission), std::move(listener), submission.endpoint, submission.model_name,
+                  false};
+  const Status accepted = engine.submit(std::move(request));
+  if (!accepted) return submit_fault(accepted.error());
+  return std::nullopt;
 }
 
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer) {
@@ -179,14 +195,14 @@ std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
   return session;
 }
 
-StateLink link_session(const SessionUse& session, const std::string& prompt, const Tokenizer& tokenizer) {
-  constexpr std::string_view kTurnEnd = "\n\n";
-  const bool as_it_is = session.raw_append || prompt.starts_with(kTurnEnd);
+StateLink link_session(const SessionUse& session, const std::string& prompt, const ServedModel& model) {
+  const std::string turn_end = model.prompt_template->turn_end();
+  const bool as_it_is = session.raw_append || prompt.starts_with(turn_end);
   StateLink link;
   link.read_session = session.id;
   link.write_session = session.write_to.empty() ? session.id : session.write_to;
   link.must_exist = session.must_exist;
-  link.continuing = tokenizer.encode(as_it_is ? prompt : std::string(kTurnEnd) + prompt);
+  link.continuing = model.tokenizer->encode(as_it_is ? prompt : turn_end + prompt);
   link.keep_on_cancel = session.keep_on_disconnect;
   return link;
 }

@@ -43,7 +43,7 @@ struct SessionUse {
 // Nothing when neither body nor headers name a session.
 std::optional<SessionUse> read_session(const Call& call, Fields& fields);
 // Reads and writes the session; `prompt` is only the new turn.
-StateLink link_session(const SessionUse& session, const std::string& prompt, const Tokenizer& tokenizer);
+StateLink link_session(const SessionUse& session, const std::string& prompt, const ServedModel& model);
 
 // Everything that a family's parser hands over.
 struct Submission {
@@ -59,6 +59,10 @@ struct Submission {
   bool refuse_if_never_run = false;
   std::optional<ReasoningMode> split;
 };
+
+// As submit, to a listener of its own in place of an answer to the call. Nothing: it was taken.
+std::optional<ApiError> submit_to(const Call& call, Submission submission,
+                                  std::shared_ptr<Listener> listener);
 
 // Refuses what is too large, hands the rows to the engine and answers the call, now or later.
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer);

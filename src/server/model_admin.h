@@ -48,6 +48,14 @@ struct StateFile {
   int64_t created = 0;  // unix seconds
 };
 
+// A model to get from a hub. Both functions are called on a thread of the administrator's.
+struct PullJob {
+  std::string name;  // OWNER/NAME or OWNER/NAME:FILE
+  // How much of a file is there, in bytes; size -1: not told. False breaks off; what has come is kept.
+  std::function<bool(const std::string& file, int64_t bytes, int64_t size)> progress;
+  std::function<void(const Status&)> done;  // once, at the end
+};
+
 class ModelAdmin {
  public:
   virtual ~ModelAdmin() = default;
@@ -80,6 +88,11 @@ class ModelAdmin {
 
   // Puts this model in the place of those that are loaded; their running requests finish.
   virtual Status load_available(const std::string& id) = 0;
+
+  // From any thread: what speaks against a pull before it is tried: a name that is none, no hub.
+  virtual Status check_pull(const std::string& name) const = 0;
+  // From any thread: pulls one after another, beside everything else. False when too many wait.
+  virtual bool start_pull(PullJob job) = 0;
 
   // From any thread, by id.
   virtual std::vector<StateFile> state_files() const = 0;

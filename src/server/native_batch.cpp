@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "server/chat_intake.h"
+
 namespace fulmar {
 namespace {
 
@@ -34,7 +36,9 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
   if (adjust) adjust(fields, submission.generation);
   submission.prompts.reserve(prompts.size());
   for (const std::string& prompt : prompts) {
-    submission.prompts.push_back(submission.model->tokenizer->encode(prompt));
+    const ServedModel& model = *submission.model;
+    submission.prompts.push_back(route.rendered ? chat_tokens(model, prompt)
+                                                : model.tokenizer->encode(prompt));
     if (submission.prompts.back().empty() && !submission.generation.pad_zero) {
       fields.fail(
           bad_value(fmt::format("prompt {} of {} is empty", submission.prompts.size() - 1, prompts.size())));
@@ -44,7 +48,7 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
   if (fields.failed()) return call->fail(fields.fault());
 
   if (route.session) {
-    submission.state = link_session(*route.session, prompts.front(), *submission.model->tokenizer);
+    submission.state = link_session(*route.session, prompts.front(), *submission.model);
   }
   const int64_t now = unix_seconds();
   submission.request_id = next_native_id(now);

@@ -19,6 +19,7 @@ struct NativeRoute {
   std::string_view endpoint = "batch.completions";
   std::string_view empty_text = "Empty prompts list";  // the error for a list without prompts
   bool refuse_if_never_run = false;
+  bool rendered = false;                   // the prompts are chats in the model's template
   std::optional<SessionUse> session = {};  // continued by the only prompt
   std::optional<BranchTurn> branch = {};   // of a session tree, beside `session`
 };

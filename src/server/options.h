@@ -24,8 +24,9 @@ struct ServerOptions {
   std::string password;  // empty: nothing is checked
   bool auth_all = false;
   bool open_translate = false;
-  bool strict_model = false;    // an unknown model name is 404 instead of the default model
-  int64_t prefill_chunk = 256;  // of the engine; shown on status pages
+  bool recommended_sampling = false;  // chats take what the model's authors advise where a request is silent
+  bool strict_model = false;          // an unknown model name is 404 instead of the default model
+  int64_t prefill_chunk = 256;        // of the engine; shown on status pages
   ServerLimits limits;
   std::chrono::milliseconds grace{30'000};  // how long a graceful stop lets running requests go on
 };

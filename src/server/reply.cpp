@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "net/sse.h"
-
 namespace fulmar {
 namespace {
 
@@ -109,7 +107,7 @@ void Reply::begin_stream() {
   if (streaming_) return;
   streaming_ = true;
   HttpResponse head;
-  head.content_type = kSseContentType;
+  head.content_type = content_type_of(writer_->framing());
   head.headers.set("Cache-Control", "no-cache");
   head.headers.set("X-Accel-Buffering", "no");
   head.headers.set("X-Request-Id", options_.request_id);
@@ -137,7 +135,7 @@ void Reply::flush(Row& row) {
 }
 
 void Reply::send_events() {
-  for (const std::string& event : events_) call_->exchange()->write(sse_event(event));
+  for (const std::string& event : events_) call_->exchange()->write(framed(writer_->framing(), event));
   events_.clear();
 }
 
@@ -152,7 +150,7 @@ void Reply::finish() {
     writer_->write_closing(totals(), events_);
     send_events();
     call_->count(outcome());
-    call_->exchange()->write(std::string(kSseDone));
+    call_->exchange()->write(std::string(end_mark(writer_->framing())));
     return call_->exchange()->end();
   }
   const Totals sums = totals();
@@ -177,9 +175,9 @@ void Reply::fail(const Error& error) {
     return call_->respond(std::move(response));
   }
   send_events();
-  call_->exchange()->write(sse_event(text));
+  call_->exchange()->write(framed(writer_->framing(), text));
   call_->count(Outcome::server_error);
-  call_->exchange()->write(std::string(kSseDone));
+  call_->exchange()->write(std::string(end_mark(writer_->framing())));
   call_->exchange()->end();
 }
 

@@ -18,6 +18,7 @@ struct StoredResponse {
   std::string json;   // the whole answer
   int64_t created = 0;
   std::string tools = {};               // the functions that the state has been told of
+  std::string input = "[]";             // what it was asked with: a JSON array of items
   std::vector<std::string> calls = {};  // ids of the calls in the answer, to be answered in the next turn
 };
 

@@ -8,7 +8,7 @@ namespace fulmar {
 
 ResponsesWriter::ResponsesWriter(std::shared_ptr<Service> service, ResponseFacts facts)
     : service_(std::move(service)), facts_(std::move(facts)) {
-  if (!facts_.tool_names.empty()) splitter_.emplace(facts_.tool_names, facts_.several_calls);
+  if (!facts_.tool_names.empty()) splitter_.emplace(facts_.tool_names, facts_.several_calls, facts_.marks);
 }
 
 std::string_view ResponsesWriter::status() const {
@@ -29,7 +29,8 @@ std::string_view ResponsesWriter::status() const {
 
 void ResponsesWriter::write_part(JsonWriter& json, const Item& item, const std::string& text) const {
   const bool reasoning = item.kind == Item::Kind::reasoning;
-  json.begin_object().member("type", reasoning ? "reasoning_text" : "output_text").member("text", text);
+  const std::string_view thought = facts_.summary ? "summary_text" : "reasoning_text";
+  json.begin_object().member("type", reasoning ? thought : "output_text").member("text", text);
   if (!reasoning) json.key("annotations").begin_array().end_array();
   json.end_object();
 }
@@ -42,7 +43,13 @@ void ResponsesWriter::write_item(JsonWriter& json, const Item& item, bool whole)
   json.begin_object().member("id", item.id);
   switch (item.kind) {
     case Item::Kind::reasoning:
-      json.member("type", "reasoning").key("summary").begin_array().end_array();
+      json.member("type", "reasoning").key("summary").begin_array();
+      if (facts_.summary && whole) write_part(json, item, item.text);
+      json.end_array();
+      if (facts_.summary) {
+        json.end_object();
+        return;
+      }
       break;
     case Item::Kind::message:
       json.member("type", "message").member("status", state).member("role", "assistant");
@@ -58,6 +65,17 @@ void ResponsesWriter::write_item(JsonWriter& json, const Item& item, bool whole)
   json.end_array().end_object();
 }
 
+std::string ResponsesWriter::part_event(const Item& item, std::string_view what) const {
+  const bool summary = item.kind == Item::Kind::reasoning && facts_.summary;
+  return fmt::format("response.{}.{}", summary ? "reasoning_summary_part" : "content_part", what);
+}
+
+std::string ResponsesWriter::text_event(const Item& item, std::string_view what) const {
+  std::string_view text = "output_text";
+  if (item.kind == Item::Kind::reasoning) text = facts_.summary ? "reasoning_summary_text" : "reasoning_text";
+  return fmt::format("response.{}.{}", text, what);
+}
+
 JsonWriter ResponsesWriter::begin_event(std::string_view type) {
   JsonWriter json;
   json.begin_object().member("type", type).member("sequence_number", sequence_++);
@@ -68,7 +86,8 @@ JsonWriter ResponsesWriter::begin_event(std::string_view type) {
 JsonWriter ResponsesWriter::begin_item_event(std::string_view type) {
   JsonWriter json = begin_event(type);
   json.member("item_id", items_.back().id).member("output_index", items_.size() - 1);
-  if (items_.back().kind != Item::Kind::call) json.member("content_index", 0);
+  const bool summary = items_.back().kind == Item::Kind::reasoning && facts_.summary;
+  if (items_.back().kind != Item::Kind::call) json.member(summary ? "summary_index" : "content_index", 0);
   return json;
 }
 
@@ -83,7 +102,7 @@ void ResponsesWriter::open_item(Item item, std::vector<std::string>& events) {
   write_item(added, items_.back(), false);
   events.push_back(added.end_object().take());
   if (items_.back().kind == Item::Kind::call) return;
-  JsonWriter part = begin_item_event("response.content_part.added");
+  JsonWriter part = begin_item_event(part_event(items_.back(), "added"));
   part.key("part");
   write_part(part, items_.back(), {});
   events.push_back(part.end_object().take());
@@ -99,12 +118,11 @@ void ResponsesWriter::close_item(std::vector<std::string>& events) {
     events.push_back(done.end_object().take());
   } else {
     const bool reasoning = item.kind == Item::Kind::reasoning;
-    JsonWriter done =
-        begin_item_event(reasoning ? "response.reasoning_text.done" : "response.output_text.done");
+    JsonWriter done = begin_item_event(text_event(item, "done"));
     done.member("text", item.text);
     if (!reasoning) done.key("logprobs").begin_array().end_array();
     events.push_back(done.end_object().take());
-    JsonWriter part = begin_item_event("response.content_part.done");
+    JsonWriter part = begin_item_event(part_event(item, "done"));
     part.key("part");
     write_part(part, item, item.text);
     events.push_back(part.end_object().take());
@@ -122,8 +140,7 @@ void ResponsesWriter::add_text(Item::Kind kind, const std::string& text, std::ve
   }
   items_.back().text += text;
   const bool message = kind == Item::Kind::message;
-  JsonWriter json =
-      begin_item_event(message ? "response.output_text.delta" : "response.reasoning_text.delta");
+  JsonWriter json = begin_item_event(text_event(items_.back(), "delta"));
   json.member("delta", text);
   if (message) json.key("logprobs").begin_array().end_array();
   events.push_back(json.end_object().take());
@@ -144,7 +161,9 @@ void ResponsesWriter::add_calls(const TextAndCalls& parts, std::vector<std::stri
 
 void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, const Totals* totals) const {
   json.begin_object().member("id", facts_.id).member("object", "response");
-  json.member("created_at", facts_.created).member("status", status).key("error").null();
+  json.member("created_at", facts_.created).member("status", status);
+  if (facts_.background) json.member("background", true);
+  json.key("error").null();
   json.key("incomplete_details");
   if (status == "incomplete") {
     json.begin_object().member("reason", "max_output_tokens").end_object();
@@ -165,12 +184,17 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   text_or_null("previous_response_id", facts_.previous);
   json.member("store", facts_.store).member("temperature", facts_.temperature);
   json.key("text").begin_object().key("format").begin_object().member("type", facts_.format);
-  json.end_object().end_object().member("tool_choice", facts_.tool_names.empty() ? "none" : "auto");
-  json.key("tools").begin_array();
-  for (const std::string& name : facts_.tool_names) {
-    json.begin_object().member("type", "function").member("name", name).end_object();
-  }
-  json.end_array().member("top_p", facts_.top_p).member("truncation", "disabled").key("usage");
+  json.end_object()
+      .end_object()
+      .key("tool_choice")
+      .raw(facts_.tool_choice)
+      .key("tools")
+      .raw(facts_.tools_sent);
+  json.key("reasoning")
+      .raw(facts_.reasoning)
+      .member("top_p", facts_.top_p)
+      .member("truncation", "disabled")
+      .key("usage");
   if (totals) {
     json.begin_object().member("input_tokens", totals->prompt_tokens).key("input_tokens_details");
     json.begin_object().member("cached_tokens", totals->cached_tokens).end_object();
@@ -180,7 +204,13 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   } else {
     json.null();
   }
-  json.key("metadata").begin_object().end_object().end_object();
+  json.key("metadata").raw(facts_.metadata).end_object();
+}
+
+std::string ResponsesWriter::write_pending(std::string_view status) const {
+  JsonWriter json;
+  write_response(json, status, nullptr);
+  return json.take();
 }
 
 void ResponsesWriter::write_opening(int32_t, std::vector<std::string>& events) {
@@ -233,7 +263,7 @@ std::string ResponsesWriter::finish(const Totals& totals) {
   write_response(json, status(), &totals);
   std::string text = json.take();
   if (!facts_.store || ending_.reason == FinishReason::cancelled) return text;
-  StoredResponse stored{facts_.id, facts_.model_id, text, facts_.created, facts_.tools, {}};
+  StoredResponse stored{facts_.id, facts_.model_id, text, facts_.created, facts_.tools, facts_.input, {}};
   for (const Item& item : items_) {
     if (item.kind == Item::Kind::call) stored.calls.push_back(item.call.id);
   }

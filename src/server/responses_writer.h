@@ -24,7 +24,15 @@ struct ResponseFacts {
   std::string tools;                    // descriptions of functions, separated by commas
   std::vector<std::string> tool_names;  // that may be called; empty: text is not searched for calls
   bool several_calls = true;
+  CallMarks marks = kTaggedCall;  // around calls in the text
   bool store = true;
+  bool background = false;
+  bool summary = false;           // thinking is told as a summary
+  std::string input = "[]";       // as items
+  std::string tools_sent = "[]";  // these four as the request has them
+  std::string tool_choice = "\"auto\"";
+  std::string reasoning = "{\"effort\":null,\"summary\":null}";
+  std::string metadata = "{}";
   int64_t max_tokens = 0;
   float temperature = 0;
   float top_p = 0;
@@ -40,6 +48,8 @@ class ResponsesWriter : public Writer {
   void write_piece(const Piece& piece, std::vector<std::string>& events) override;
   void write_closing(const Totals& totals, std::vector<std::string>& events) override;
   std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
+  // The answer before there is one: "queued", "in_progress" or "cancelled".
+  std::string write_pending(std::string_view status) const;
 
  private:
   struct Item {
@@ -58,6 +68,8 @@ class ResponsesWriter : public Writer {
   void write_item(JsonWriter& json, const Item& item, bool whole) const;
   void write_part(JsonWriter& json, const Item& item, const std::string& text) const;
   void write_response(JsonWriter& json, std::string_view status, const Totals* totals) const;
+  std::string part_event(const Item& item, std::string_view what) const;
+  std::string text_event(const Item& item, std::string_view what) const;
   JsonWriter begin_event(std::string_view type);
   JsonWriter begin_item_event(std::string_view type);
   std::string_view status() const;

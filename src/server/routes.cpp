@@ -1,6 +1,7 @@
 // The table of routes.
 #include "server/routes.h"
 
+#include "server/api_adapters.h"
 #include "server/api_admin.h"
 #include "server/api_big_batch.h"
 #include "server/api_branches.h"
@@ -8,8 +9,11 @@
 #include "server/api_control.h"
 #include "server/api_embeddings.h"
 #include "server/api_fim.h"
+#include "server/api_llama.h"
+#include "server/api_messages.h"
 #include "server/api_mixture.h"
 #include "server/api_native.h"
+#include "server/api_ollama.h"
 #include "server/api_openai.h"
 #include "server/api_responses.h"
 #include "server/api_sessions.h"
@@ -19,6 +23,7 @@
 #include "server/api_text.h"
 #include "server/api_translate.h"
 #include "server/api_v3.h"
+#include "server/openapi.h"
 #include "server/page.h"
 
 namespace fulmar {
@@ -27,6 +32,7 @@ namespace {
 constexpr Family kOpenai = Family::openai;
 constexpr Family kNative = Family::native;
 constexpr Family kAdmin = Family::admin;
+constexpr Family kAnthropic = Family::anthropic;
 
 // The order within one path does not matter; patterns with "/*" are looked at after exact paths.
 constexpr Route kRoutes[] = {
@@ -41,8 +47,30 @@ constexpr Route kRoutes[] = {
 
     // Turns that are stored and can be continued.
     {"POST", "/v1/responses", kOpenai, Access::key, create_response, true},
+    {"POST", "/v1/responses/input_tokens", kOpenai, Access::key, count_response_tokens, true},
+    {"POST", "/v1/responses/*", kOpenai, Access::key, change_response, true},
     {"GET", "/v1/responses/*", kOpenai, Access::key, show_response},
     {"DELETE", "/v1/responses/*", kOpenai, Access::key, delete_response, true},
+
+    // Anthropic's API.
+    {"POST", "/v1/messages", kAnthropic, Access::key, create_message},
+    {"POST", "/v1/messages/count_tokens", kAnthropic, Access::key, count_message_tokens},
+
+    // Ollama's API.
+    {"POST", "/api/chat", kNative, Access::key, ollama_chat},
+    {"POST", "/api/generate", kNative, Access::key, ollama_generate},
+    {"POST", "/api/embed", kNative, Access::key, embed_for_ollama},
+    {"POST", "/api/embeddings", kNative, Access::key, embed_one_for_ollama},
+    {"GET", "/api/tags", kNative, Access::listing, ollama_tags},
+    {"GET", "/api/ps", kNative, Access::listing, ollama_running},
+    {"POST", "/api/show", kNative, Access::listing, ollama_show},
+    {"GET", "/api/version", kNative, Access::open, ollama_version},
+    {"POST", "/api/pull", kNative, Access::key, ollama_pull},
+
+    // llama.cpp's own routes.
+    {"POST", "/completion", kOpenai, Access::key, llama_completion},
+    {"POST", "/infill", kOpenai, Access::key, llama_infill},
+    {"POST", "/apply-template", kOpenai, Access::key, apply_template},
 
     // rwkv_lightning's openai routes.
     {"POST", "/openai/v1/chat/completions", kOpenai, Access::key, lightning_chat},
@@ -91,6 +119,12 @@ constexpr Route kRoutes[] = {
     {"DELETE", "/v1/state/delete", kNative, Access::key, delete_state_file},
     {"POST", "/v1/state/delete", kNative, Access::key, delete_state_file},
 
+    // What clients ask for at start and this server does not have.
+    {"GET", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
+    {"POST", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
+    {"POST", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters},
+    {"DELETE", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters},
+
     // Text and tokens.
     {"POST", "/v1/embeddings", kOpenai, Access::key, embed_texts},
     {"POST", "/tokenize", kNative, Access::key, tokenize},
@@ -113,6 +147,9 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/server/status", kNative, Access::status, server_status},
     {"GET", "/slots", kOpenai, Access::status, slots},
     {"GET", "/props", kOpenai, Access::status, properties},
+
+    // This table for programs.
+    {"GET", "/openapi.json", kOpenai, Access::open, openapi},
 
     // The page.
     {"GET", "/", kOpenai, Access::open, page},

@@ -9,6 +9,7 @@ namespace fulmar {
 namespace {
 
 constexpr std::string_view kGeneralNames[] = {"", "default", "rwkv", "rwkv7", "rwkv-7"};
+constexpr std::string_view kLatest = ":latest";  // the tag that Ollama's clients add
 constexpr std::string_view kExtensions[] = {".pth", ".safetensors", ".st", ".gguf"};
 
 bool is_general(std::string_view name) {
@@ -98,6 +99,7 @@ bool ModelRegistry::remove(std::string_view id) {
 }
 
 ServedModelPtr ModelRegistry::find(std::string_view name, bool strict) const {
+  if (name.ends_with(kLatest)) name.remove_suffix(kLatest.size());
   std::lock_guard lock(mutex_);
   for (const Named named : kNamed) {  // a listed id goes before what a later model's file is called
     for (auto entry = models_.rbegin(); entry != models_.rend() && !name.empty(); ++entry) {

@@ -32,6 +32,8 @@ struct ServedModel {
   std::string runtime;       // how the weights are kept: "f16", "bf16", ...
   int64_t vocabulary = 0;    // ids the model can draw: 0 .. vocabulary-1
   int64_t state_bytes = 0;   // of one sequence
+  int64_t parameters = 0;
+  int64_t weight_bytes = 0;
 
   // From any thread; empty where no device has a memory of its own.
   std::function<DeviceMemory()> device_memory;
@@ -42,8 +44,9 @@ struct ServedModel {
 
   std::string end_text;              // ends the turns of chats besides the usual texts; empty: nothing more
   std::optional<int32_t> end_token;  // ends every row unless ignore_eos; nothing: id 0 is data
-  StopDefaults stops;                // of this vocabulary
-  bool thinks = false;               // chats end in a think suffix by default
+  const PromptTemplate* prompt_template = &world_template();
+  StopDefaults stops;   // of this vocabulary and template
+  bool thinks = false;  // chats end in a think suffix by default
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
   std::string initial_state;               // tuned state that rows start from where they continue no session
@@ -78,9 +81,9 @@ class ModelRegistry {
   // False when there is none of that id.
   bool remove(std::string_view id);
 
-  // By id, view name or file name, each alone or followed by a space and a tuned state: the model then comes
-  // with that initial_state and its defaults. Else the default when `name` is a general one ("", "default",
-  // "rwkv", "rwkv7", "rwkv-7") or `strict` is false. Null when nothing fits.
+  // By id, view name or file name, with or without the tag ":latest", each alone or followed by a space and a
+  // tuned state: the model then comes with that initial_state and its defaults. Else the default when `name`
+  // is a general one ("", "default", "rwkv", "rwkv7", "rwkv-7") or `strict` is false. Null when nothing fits.
   ServedModelPtr find(std::string_view name, bool strict) const;
 
   // Replaces the model's state of the same name. False when there is no model of that id.

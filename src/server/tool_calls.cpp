@@ -1,4 +1,4 @@
-// Finding the tags and reading what stands between them.
+// Finding the marks and reading what stands between them.
 #include "server/tool_calls.h"
 
 #include <fmt/format.h>
@@ -12,14 +12,12 @@
 namespace fulmar {
 namespace {
 
-constexpr std::string_view kOpen = "<tool_call>";
-constexpr std::string_view kClose = "</tool_call>";
 constexpr std::string_view kBlanks = " \t\r\n";
 
-// How many bytes at the end of `text` may be the beginning of the opening tag.
-size_t open_end(std::string_view text) {
-  for (size_t length = std::min(text.size(), kOpen.size() - 1); length > 0; --length) {
-    if (text.ends_with(kOpen.substr(0, length))) return length;
+// How many bytes at the end of `text` may be the beginning of the opening mark.
+size_t open_end(std::string_view text, std::string_view open) {
+  for (size_t length = std::min(text.size(), open.size() - 1); length > 0; --length) {
+    if (text.ends_with(open.substr(0, length))) return length;
   }
   return 0;
 }
@@ -31,27 +29,27 @@ std::string new_call_id() {
 
 }  // namespace
 
-ToolCallSplitter::ToolCallSplitter(std::vector<std::string> names, bool several)
-    : names_(std::move(names)), several_(several) {}
+ToolCallSplitter::ToolCallSplitter(std::vector<std::string> names, bool several, const CallMarks& marks)
+    : names_(std::move(names)), several_(several), marks_(marks) {}
 
 TextAndCalls ToolCallSplitter::feed(std::string_view text) {
   pending_ += text;
   TextAndCalls out;
   while (true) {
-    const size_t begin = pending_.find(kOpen);
+    const size_t begin = pending_.find(marks_.open);
     if (begin == std::string::npos) {
-      const size_t certain = pending_.size() - open_end(pending_);
+      const size_t certain = pending_.size() - open_end(pending_, marks_.open);
       add_text(out, std::string_view(pending_).substr(0, certain));
       pending_.erase(0, certain);
       return out;
     }
-    const size_t close = pending_.find(kClose, begin);
+    const size_t close = pending_.find(marks_.close, begin + marks_.open.size());
     if (close == std::string::npos) {
       add_text(out, std::string_view(pending_).substr(0, begin));
       pending_.erase(0, begin);
       return out;
     }
-    const size_t end = close + kClose.size();
+    const size_t end = close + marks_.close.size();
     add_text(out, std::string_view(pending_).substr(0, begin));
     take_block(out, std::string_view(pending_).substr(begin, end - begin));
     pending_.erase(0, end);
@@ -65,9 +63,10 @@ TextAndCalls ToolCallSplitter::finish() {
   return out;
 }
 
-// `block`: from the opening tag to the end of the closing one.
+// `block`: from the opening mark to the end of the closing one.
 void ToolCallSplitter::take_block(TextAndCalls& out, std::string_view block) {
-  const auto value = parse_json(block.substr(kOpen.size(), block.size() - kOpen.size() - kClose.size()));
+  const auto value =
+      parse_json(block.substr(marks_.open.size(), block.size() - marks_.open.size() - marks_.close.size()));
   const JsonValue* name = value ? value->find("name") : nullptr;
   const JsonValue* arguments = value ? value->find("arguments") : nullptr;
   const bool known =

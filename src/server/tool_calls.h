@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "text/chat_template.h"
+#include "text/prompt_template.h"
 
 namespace fulmar {
 
@@ -16,12 +17,12 @@ struct TextAndCalls {
   std::vector<ToolCall> calls;  // with fresh ids
 };
 
-// A call appears once its closing tag has been read; tags around anything but a call of a known function stay
-// text. The joined result does not depend on how the text was cut.
+// A call appears once its closing mark has been read; marks around anything but a call of a known function
+// stay text. The joined result does not depend on how the text was cut.
 class ToolCallSplitter {
  public:
   // `names`: the functions there are. Without `several`, calls after the first are dropped.
-  ToolCallSplitter(std::vector<std::string> names, bool several);
+  ToolCallSplitter(std::vector<std::string> names, bool several, const CallMarks& marks = kTaggedCall);
 
   TextAndCalls feed(std::string_view text);
   // Nothing more will come: what was held back is text.
@@ -35,6 +36,7 @@ class ToolCallSplitter {
 
   std::vector<std::string> names_;
   bool several_;
+  CallMarks marks_;
   std::string pending_;
   size_t count_ = 0;
   bool after_call_ = false;  // blanks between calls are not content

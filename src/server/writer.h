@@ -10,6 +10,7 @@
 
 #include "engine/event.h"
 #include "server/errors.h"
+#include "server/framing.h"
 
 namespace fulmar {
 
@@ -51,12 +52,13 @@ class Writer {
  public:
   virtual ~Writer() = default;
   virtual Family family() const = 0;
+  virtual Framing framing() const { return Framing::done_marked; }
 
   // Appends the events that open choice `index` of a stream.
   virtual void write_opening(int32_t index, std::vector<std::string>& events) = 0;
   // Appends the events that carry `piece`.
   virtual void write_piece(const Piece& piece, std::vector<std::string>& events) = 0;
-  // Appends the events between the last piece and [DONE].
+  // Appends the events behind the last piece.
   virtual void write_closing(const Totals& totals, std::vector<std::string>& events) = 0;
 
   // The whole answer; choices in order of their index.

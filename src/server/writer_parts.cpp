@@ -1,6 +1,9 @@
 // Shared pieces of answers.
 #include "server/writer_parts.h"
 
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
 namespace fulmar {
 namespace {
 
@@ -80,6 +83,12 @@ void write_ending(JsonWriter& json, const Ending& ending, Family family) {
   } else if (ending.reason == FinishReason::cancelled) {
     json.member("stop_reason", "cancelled");
   }
+}
+
+std::string time_text(std::chrono::system_clock::time_point at) {
+  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(at)),
+                     micros % 1'000'000);
 }
 
 }  // namespace fulmar

@@ -1,6 +1,7 @@
 // Pieces of JSON that several families' writers share: the head of an answer, usage, finish reasons.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,8 @@ struct AnswerHead {
   std::string service_tier = {};  // empty: left out
 };
 
+// RFC 3339 in UTC, with microseconds.
+std::string time_text(std::chrono::system_clock::time_point at);
 // Opens an object and writes the head into it.
 void write_head(JsonWriter& json, const AnswerHead& head);
 // The member "usage".

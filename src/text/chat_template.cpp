@@ -11,8 +11,6 @@ namespace fulmar {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\n\v\f\r";
-constexpr std::string_view kTurnEnd = "\n\n";
-
 std::string_view strip(std::string_view text) {
   const size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};
@@ -44,10 +42,18 @@ std::string without_empty_lines(std::string_view text, bool strip_lines) {
   return kept;
 }
 
-std::string cleaned(std::string_view text, CleanUp clean_up) {
-  if (clean_up == CleanUp::none) return std::string(text);
-  const std::string plain = with_plain_newlines(text);
-  return without_empty_lines(strip(plain), clean_up == CleanUp::tidy_lines);
+// A text that forges no turn: without the mark that ends one.
+std::string without_mark(std::string text, std::string_view mark) {
+  for (size_t at = 0; !mark.empty() && (at = text.find(mark, at)) != std::string::npos;)
+    text.erase(at, mark.size());
+  return text;
+}
+
+std::string cleaned(std::string_view text, const ChatOptions& options) {
+  const std::string unmarked = without_mark(std::string(text), options.prompt_template->after_turn);
+  if (options.clean_up == CleanUp::none) return unmarked;
+  const std::string plain = with_plain_newlines(unmarked);
+  return without_empty_lines(strip(plain), options.clean_up == CleanUp::tidy_lines);
 }
 
 bool is_system(std::string_view role) { return role == "system" || role == "developer"; }
@@ -56,11 +62,12 @@ std::string_view named(std::string_view given, std::string_view usual) {
   return given.empty() ? usual : given;
 }
 
-std::string role_name(std::string_view role, const RoleNames& names) {
-  if (role == "user") return std::string(named(names.user, "User"));
-  if (role == "assistant") return std::string(named(names.assistant, "Assistant"));
-  if (is_system(role) || role == "rag") return std::string(named(names.system, "System"));
-  if (role == "function") return "Tool";
+std::string role_name(std::string_view role, const ChatOptions& options) {
+  const PromptTemplate& usual = *options.prompt_template;
+  if (role == "user") return std::string(named(options.names.user, usual.user));
+  if (role == "assistant") return std::string(named(options.names.assistant, usual.assistant));
+  if (is_system(role) || role == "rag") return std::string(named(options.names.system, usual.system));
+  if (role == "function" || role == "tool") return std::string(usual.tool);
   std::string name(role);
   if (!name.empty()) name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
   return name;
@@ -72,36 +79,54 @@ void add_paragraph(std::string& text, std::string_view more, std::string_view be
   text += more;
 }
 
-std::string tool_section(const std::vector<std::string>& tools, CleanUp clean_up) {
-  if (tools.empty()) return {};
+std::string call_text(const CallMarks& marks, std::string_view name, std::string_view arguments) {
+  return fmt::format("{}{{\"name\":\"{}\",\"arguments\":{}}}{}", marks.open, name, arguments, marks.close);
+}
+
+// Tags around one line of JSON a function.
+std::string tagged_section(const ChatOptions& options) {
   std::string text =
       "You may call these functions, each described by one line of JSON:\n"
       "<tools>\n";
-  for (const std::string& tool : tools) text += cleaned(tool, clean_up) + "\n";
-  text +=
-      "</tools>\n"
-      "To call one, write its name and its arguments as JSON between tags, once per call:\n"
-      "<tool_call>{\"name\":\"...\",\"arguments\":{...}}</tool_call>";
-  return text;
+  for (const ToolDescription& tool : options.tools) text += cleaned(tool.json, options) + "\n";
+  return text +
+         "</tools>\nTo call one, write its name and its arguments as JSON between tags, once per call:\n";
+}
+
+// Markdown: a heading, the description, and the schema of the arguments in a fence.
+std::string fenced_section(const ChatOptions& options) {
+  std::string text = "These tools may be called:\n";
+  for (const ToolDescription& tool : options.tools) {
+    text += fmt::format("### `{}`\n", tool.name);
+    add_paragraph(
+        text, tool.description.empty() ? "" : "**Description:** " + cleaned(tool.description, options) + "\n",
+        "");
+    text += fmt::format("**Parameters:**\n```json\n{}\n```\n", named(tool.parameters, "{}"));
+  }
+  return text + "To call one, write its name and its arguments as JSON in this form, once per call:\n";
+}
+
+std::string tool_section(const ChatOptions& options) {
+  if (options.tools.empty()) return {};
+  const CallMarks& marks = options.prompt_template->calls;
+  const bool tagged = marks.open == kTaggedCall.open;
+  return (tagged ? tagged_section(options) : fenced_section(options)) + call_text(marks, "...", "{...}");
 }
 
 std::string system_text(std::span<const ChatMessage> messages, const ChatOptions& options) {
-  std::string text = cleaned(options.system, options.clean_up);
+  std::string text = cleaned(options.system, options);
   for (const ChatMessage& message : messages) {
-    if (is_system(message.role)) add_paragraph(text, cleaned(message.content, options.clean_up), "\n");
+    if (is_system(message.role)) add_paragraph(text, cleaned(message.content, options), "\n");
   }
-  add_paragraph(text, tool_section(options.tools, options.clean_up), "\n");
+  add_paragraph(text, tool_section(options), "\n");
   return text;
 }
 
-std::string turn_text(const ChatMessage& message, CleanUp clean_up) {
-  std::string text = cleaned(message.content, clean_up);
+std::string turn_text(const ChatMessage& message, const ChatOptions& options) {
+  std::string text = cleaned(message.content, options);
   for (const ToolCall& call : message.tool_calls) {
-    const std::string arguments = cleaned(call.arguments, clean_up);
-    add_paragraph(text,
-                  fmt::format("<tool_call>{{\"name\":\"{}\",\"arguments\":{}}}</tool_call>", call.name,
-                              named(arguments, "{}")),
-                  "\n");
+    const std::string arguments = cleaned(call.arguments, options);
+    add_paragraph(text, call_text(options.prompt_template->calls, call.name, named(arguments, "{}")), "\n");
   }
   return text;
 }
@@ -125,47 +150,54 @@ struct Turn {
   std::string text;
 };
 
-std::vector<Turn> turns_of(std::span<const ChatMessage> messages, CleanUp clean_up) {
+std::vector<Turn> turns_of(std::span<const ChatMessage> messages, const ChatOptions& options) {
   std::vector<Turn> turns;
   for (const ChatMessage& message : messages) {
     if (is_system(message.role)) continue;
-    std::string text = turn_text(message, clean_up);
+    std::string text = turn_text(message, options);
     if (!text.empty()) turns.push_back({message.role, std::move(text)});
   }
   return turns;
 }
 
-void add_footer(std::vector<Turn>& turns, ThinkMode think) {
+void add_footer(std::vector<Turn>& turns, std::string_view footer) {
   const auto last =
       std::find_if(turns.rbegin(), turns.rend(), [](const Turn& turn) { return turn.role == "user"; });
-  if (last != turns.rend()) last->text += think_footer(think);
+  if (last != turns.rend()) last->text += footer;
 }
 
 }  // namespace
 
 Result<std::string> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options) {
   FULMAR_TRY(check_tool_answers(messages, options));
-  std::vector<Turn> turns = turns_of(messages, options.clean_up);
-  if (options.add_generation_prompt) add_footer(turns, options.think);
+  const PromptTemplate& form = *options.prompt_template;
+  const ThinkForm& think = form.form(options.think);
+  std::vector<Turn> turns = turns_of(messages, options);
+  if (options.add_generation_prompt) add_footer(turns, think.footer);
   std::string system = system_text(messages, options);
   if (!system.empty()) turns.insert(turns.begin(), {"system", std::move(system)});
   if (turns.empty()) return Error{ErrorKind::invalid, "Empty prompt"};
 
   std::string prompt;
   for (const Turn& turn : turns) {
-    add_paragraph(prompt, role_name(turn.role, options.names) + ": " + turn.text, kTurnEnd);
+    add_paragraph(
+        prompt,
+        fmt::format("{}{}{}{}", role_name(turn.role, options), form.after_role, turn.text, form.after_turn),
+        form.between_turns);
   }
   if (options.add_generation_prompt) {
-    prompt += kTurnEnd;
-    prompt += role_name("assistant", options.names) + ":";
-    prompt += think_suffix(options.think);
+    prompt += fmt::format("{}{}{}{}", form.between_turns, role_name("assistant", options), form.before_answer,
+                          think.suffix);
   }
   prompt.erase(prompt.find_last_not_of(' ') + 1);
   return prompt;
 }
 
-std::string render_utterance(std::string_view utterance, ThinkMode think) {
-  return fmt::format("User: {}{}\n\nAssistant:{}", utterance, think_footer(think), think_suffix(think));
+std::string render_utterance(std::string_view utterance, ThinkMode think, const PromptTemplate& chosen) {
+  const ThinkForm& form = chosen.form(think);
+  return fmt::format("{}{}{}{}{}{}{}{}{}", chosen.user, chosen.after_role, utterance, form.footer,
+                     chosen.after_turn, chosen.between_turns, chosen.assistant, chosen.before_answer,
+                     form.suffix);
 }
 
 std::string render_infill(std::string_view prefix, std::string_view suffix) {

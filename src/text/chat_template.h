@@ -1,5 +1,5 @@
-// From messages to the prompt text that RWKV chat models are trained on: "Role: text" turns joined by a blank
-// line, then the assistant suffix. Pure; knows nothing of JSON, tokens or models.
+// From messages to the prompt text that RWKV chat models are trained on: turns of roles and texts as a
+// PromptTemplate has them, then the assistant suffix. Pure; knows nothing of JSON, tokens or models.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/prompt_template.h"
 #include "text/think_mode.h"
 
 namespace fulmar {
@@ -17,6 +18,14 @@ struct ToolCall {
   std::string id;
   std::string name;
   std::string arguments;  // JSON text of an object
+};
+
+// A function that the model may call.
+struct ToolDescription {
+  std::string json;  // all that is told of it: an object without line ends
+  std::string name = {};
+  std::string description = {};  // empty: none
+  std::string parameters = {};   // JSON text of a schema; empty: anything
 };
 
 struct ChatMessage {
@@ -34,7 +43,7 @@ enum class CleanUp : uint8_t {
   tidy_lines  // besides, strip each line and drop the empty ones
 };
 
-// How the roles are called in the prompt. An empty name means the usual one.
+// How the roles are called in the prompt. An empty name means the template's.
 struct RoleNames {
   std::string user;
   std::string assistant;
@@ -42,12 +51,13 @@ struct RoleNames {
 };
 
 struct ChatOptions {
+  const PromptTemplate* prompt_template = &world_template();
   ThinkMode think = ThinkMode::none;
   CleanUp clean_up = CleanUp::collapse;
   RoleNames names;
-  bool add_generation_prompt = true;      // false: no suffix after the last turn
-  std::string system;                     // comes before the system messages
-  std::vector<std::string> tools;         // JSON text of one function description each
+  bool add_generation_prompt = true;  // false: no suffix after the last turn
+  std::string system;                 // comes before the system messages
+  std::vector<ToolDescription> tools;
   std::vector<std::string> calls_before;  // ids of calls in turns that came before these messages
 };
 
@@ -57,7 +67,8 @@ struct ChatOptions {
 Result<std::string> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options);
 
 // One user utterance as it is, with the suffix.
-std::string render_utterance(std::string_view utterance, ThinkMode think);
+std::string render_utterance(std::string_view utterance, ThinkMode think,
+                             const PromptTemplate& chosen = world_template());
 
 // Fill in the middle: the model writes what belongs between prefix and suffix.
 std::string render_infill(std::string_view prefix, std::string_view suffix);

@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 
+#include "base/log.h"
 #include "text/byte_tokenizer.h"
-#include "text/sha256.h"
 #include "text/vocabulary.h"
 #include "text/world_tokenizer.h"
 
@@ -29,13 +30,18 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
-VocabularyFacts look(const VocabularyQuery& query) {
+Result<VocabularyFacts> look(const VocabularyQuery& query) {
   VocabularyFacts facts;
   facts.told = query.explicit_vocabulary;
   facts.model_rows = query.model_rows;
   facts.world_imported = if_file(vocabulary_folder() / kWorldFileName);
   if (query.model_path.empty()) return facts;
-  const fs::path folder = query.model_path.parent_path();
+  std::error_code error;
+  const bool is_folder = fs::is_directory(query.model_path, error);
+  const fs::path folder = is_folder ? query.model_path : query.model_path.parent_path();
+  if (is_folder && facts.told.empty()) {
+    FULMAR_ASSIGN(facts.in_folder, find_folder_vocabulary(folder, query.model_rows));
+  }
   facts.model = query.model_path.filename().string();
   facts.named = query.named_in_model;
   if (!facts.named.empty() && is_plain_name(facts.named)) facts.named_file = if_file(folder / facts.named);
@@ -79,6 +85,29 @@ Result<std::string> read_file(const fs::path& path, size_t most) {
 
 Result<std::string> read_vocabulary(const fs::path& path) { return read_file(path, kMaxVocabularyFileBytes); }
 
+Result<Vocabulary> parse_file(const fs::path& path) {
+  FULMAR_ASSIGN(const std::string text, read_vocabulary(path));
+  return parse_any_vocabulary(text, fmt::format("'{}'", path.string()));
+}
+
+bool looks_like_vocabulary(const fs::path& file) {
+  const std::string name = file.filename().string(), ending = file.extension().string();
+  if (name == "tokenizer.json") return true;
+  return (ending == ".txt" || ending == ".json") && name.find("vocab") != std::string::npos;
+}
+
+// By name, so that the same one is found every time.
+std::vector<fs::path> vocabulary_files(const fs::path& folder) {
+  constexpr size_t kMost = 64;
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (looks_like_vocabulary(entry->path()) && files.size() < kMost) files.push_back(entry->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 // Written beside the target first: readers see the old file, none, or the whole new one.
 Status install(const std::string& text, const fs::path& target) {
   std::error_code error;
@@ -100,6 +129,35 @@ Status install(const std::string& text, const fs::path& target) {
 
 }  // namespace
 
+Result<fs::path> find_folder_vocabulary(const fs::path& folder, int64_t model_rows) {
+  fs::path found;
+  std::string digest;
+  for (const fs::path& file : vocabulary_files(folder)) {
+    const Result<Vocabulary> vocabulary = parse_file(file);
+    if (!vocabulary.ok()) {
+      spdlog::debug("not taken for a vocabulary: {}", vocabulary.error().text);
+      continue;
+    }
+    const std::string own = vocabulary_digest(*vocabulary);
+    if (!found.empty() && own != digest) {
+      return Error{ErrorKind::invalid,
+                   fmt::format("'{}' and '{}' are two different vocabularies: give the model's "
+                               "own with --vocab FILE",
+                               found.string(), file.string())};
+    }
+    if (model_rows == kWorldRows && !is_world_vocabulary(*vocabulary)) {
+      return Error{
+          ErrorKind::invalid,
+          fmt::format("'{}' holds {} tokens that are not those of the World vocabulary, which a model of "
+                      "{} rows wants: give one with --vocab FILE",
+                      file.string(), vocabulary->entries.size(), model_rows)};
+    }
+    if (found.empty()) found = file;
+    digest = own;
+  }
+  return found;
+}
+
 Result<VocabularyChoice> choose_vocabulary(const VocabularyFacts& facts) {
   if (!facts.told.empty()) return VocabularyChoice(facts.told);
   if (!facts.named_file.empty()) return VocabularyChoice(facts.named_file);
@@ -111,6 +169,7 @@ Result<VocabularyChoice> choose_vocabulary(const VocabularyFacts& facts) {
                     facts.model, facts.named)};
   }
   if (!facts.model_own.empty()) return VocabularyChoice(facts.model_own);
+  if (!facts.in_folder.empty()) return VocabularyChoice(facts.in_folder);
   if (facts.model_rows == ByteTokenizer::kVocabularySize) return VocabularyChoice();
   if (facts.model_rows == kWorldRows && !facts.world_beside.empty())
     return VocabularyChoice(facts.world_beside);
@@ -121,13 +180,14 @@ Result<VocabularyChoice> choose_vocabulary(const VocabularyFacts& facts) {
 }
 
 Result<std::unique_ptr<Tokenizer>> open_vocabulary_file(const fs::path& path) {
-  FULMAR_ASSIGN(const std::string text, read_vocabulary(path));
-  FULMAR_ASSIGN(const Vocabulary vocabulary, parse_vocabulary(text, fmt::format("'{}'", path.string())));
-  return std::unique_ptr<Tokenizer>(std::make_unique<WorldTokenizer>(vocabulary, is_world_vocabulary(text)));
+  FULMAR_ASSIGN(const Vocabulary vocabulary, parse_file(path));
+  const bool world = is_world_vocabulary(vocabulary);
+  return std::unique_ptr<Tokenizer>(std::make_unique<WorldTokenizer>(vocabulary, world));
 }
 
 Result<std::unique_ptr<Tokenizer>> choose_tokenizer(const VocabularyQuery& query) {
-  FULMAR_ASSIGN(const VocabularyChoice choice, choose_vocabulary(look(query)));
+  FULMAR_ASSIGN(const VocabularyFacts facts, look(query));
+  FULMAR_ASSIGN(const VocabularyChoice choice, choose_vocabulary(facts));
   if (!choice) return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
   FULMAR_ASSIGN(std::unique_ptr<Tokenizer> tokenizer, open_vocabulary_file(*choice));
   if (query.model_rows > 0 && tokenizer->vocabulary_size() > query.model_rows) {
@@ -140,11 +200,11 @@ Result<std::unique_ptr<Tokenizer>> choose_tokenizer(const VocabularyQuery& query
 
 Result<fs::path> import_vocabulary(const fs::path& file) {
   FULMAR_ASSIGN(const std::string text, read_vocabulary(file));
-  if (!is_world_vocabulary(text)) {
+  FULMAR_ASSIGN(const Vocabulary vocabulary, parse_any_vocabulary(text, fmt::format("'{}'", file.string())));
+  if (!is_world_vocabulary(vocabulary)) {
     return Error{ErrorKind::corrupt,
-                 fmt::format("'{}' is not the World vocabulary: found {} bytes with SHA-256 {}, wanted {} as "
-                             "published (with LF or CRLF, with or without the last LF)",
-                             file.string(), text.size(), sha256_hex(text), kWorldFileName)};
+                 fmt::format("'{}' is not the World vocabulary: its {} tokens are not those of {}",
+                             file.string(), vocabulary.entries.size(), kWorldFileName)};
   }
   const fs::path target = vocabulary_folder() / kWorldFileName;
   FULMAR_TRY(install(text, target));

@@ -18,7 +18,7 @@ inline constexpr int64_t kWorldRows = 65536;
 inline constexpr const char* kWorldFileName = "rwkv_vocab_v20230424.txt";
 
 struct VocabularyQuery {
-  std::filesystem::path model_path;           // empty: there is no model, only explicit_vocabulary counts
+  std::filesystem::path model_path;           // a file or a folder; empty: only explicit_vocabulary counts
   std::filesystem::path explicit_vocabulary;  // --vocab; empty: choose from the model
   std::string named_in_model;                 // the checkpoint's metadata "tokenizer"; empty: none
   int64_t model_rows = 0;                     // size of the model's vocabulary; 0: unknown
@@ -30,6 +30,7 @@ struct VocabularyFacts {
   std::string named;                     // as in the query
   std::filesystem::path named_file;      // that name in the model's folder
   std::filesystem::path model_own;       // <model without extension>.vocab.txt
+  std::filesystem::path in_folder;       // the vocabulary of a model that is a folder
   std::filesystem::path world_beside;    // kWorldFileName in the model's folder
   std::filesystem::path world_imported;  // kWorldFileName in the data folder
   std::string model;                     // the model's file name, for errors
@@ -39,9 +40,14 @@ struct VocabularyFacts {
 // A file to read; nothing: bytes.
 using VocabularyChoice = std::optional<std::filesystem::path>;
 
-// The first that applies: told, named in the model, the model's own file, bytes for 256 rows, the World file
-// beside a model of kWorldRows, the imported one. The error (not_found) says what to do.
+// The first that applies: told, named in the model, the model's own file, that of its folder, bytes for 256
+// rows, the World file beside a model of kWorldRows, the imported one. The error (not_found) says what to do.
 Result<VocabularyChoice> choose_vocabulary(const VocabularyFacts& facts);
+
+// The vocabulary among a folder's files ("*vocab*.txt", "*vocab*.json", "tokenizer.json") in whatever form;
+// empty: none that can be read. A model of kWorldRows takes the World vocabulary only. Errors: two files with
+// different vocabularies; another than the World one for such a model.
+Result<std::filesystem::path> find_folder_vocabulary(const std::filesystem::path& folder, int64_t model_rows);
 
 // Looks, chooses, reads and builds. A vocabulary with ids at or above model_rows is refused.
 Result<std::unique_ptr<Tokenizer>> choose_tokenizer(const VocabularyQuery& query);

@@ -31,12 +31,14 @@ std::optional<ReasoningFormat> parse_reasoning_format(std::string_view name) {
   return std::nullopt;
 }
 
-ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format) {
-  if (think == ThinkMode::fast) return {ReasoningMode::Kind::rest_of_tag, {}};
+ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format, const PromptTemplate& chosen) {
+  std::string_view suffix = chosen.suffix(think);
+  if (suffix.ends_with(kClosingTag.substr(0, kClosingTag.size() - 1)))
+    return {ReasoningMode::Kind::rest_of_tag, {}};
   if (!is_thinking(think)) return {ReasoningMode::Kind::content, {}};
-  const std::string_view opening = think_suffix(think).substr(1);
-  if (format == ReasoningFormat::inline_text) return {ReasoningMode::Kind::inline_text, opening};
-  return {ReasoningMode::Kind::split, opening.substr(kOpeningTag.size())};
+  suffix.remove_prefix(suffix.find(kOpeningTag));
+  if (format == ReasoningFormat::inline_text) return {ReasoningMode::Kind::inline_text, suffix};
+  return {ReasoningMode::Kind::split, suffix.substr(kOpeningTag.size())};
 }
 
 ReasoningSplitter::ReasoningSplitter(ReasoningMode mode)

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "text/prompt_template.h"
 #include "text/think_mode.h"
 
 namespace fulmar {
@@ -27,7 +28,8 @@ struct ReasoningMode {
   Kind kind = Kind::content;
   std::string_view opening;  // the part of the think block that the prompt holds already; static text
 };
-ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format);
+ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format,
+                             const PromptTemplate& chosen = world_template());
 
 struct SplitText {
   std::string reasoning;

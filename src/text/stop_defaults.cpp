@@ -17,9 +17,12 @@ void add_stop(const Tokenizer& tokenizer, std::string_view text, std::vector<int
 
 }  // namespace
 
-StopDefaults stop_defaults(const Tokenizer& tokenizer) {
+StopDefaults stop_defaults(const Tokenizer& tokenizer, const PromptTemplate& chosen) {
   StopDefaults stops;
-  for (const std::string_view text : {"\n\n", "User"}) {
+  for (const std::string_view text : chosen.chat_stops) {
+    add_stop(tokenizer, text, stops.chat_ids, stops.chat_texts);
+  }
+  for (const std::string_view text : chosen.turn_stops) {
     add_stop(tokenizer, text, stops.turn_ids, stops.turn_texts);
   }
   add_stop(tokenizer, "\u273F", stops.infill_ids, stops.infill_texts);

@@ -1,4 +1,4 @@
-// The table of assistant suffixes and the rules that choose a row.
+// The rules that choose a mode.
 #include "text/think_mode.h"
 
 #include <fmt/format.h>
@@ -9,31 +9,6 @@
 
 namespace fulmar {
 namespace {
-
-struct Form {
-  ThinkMode mode;
-  std::string_view suffix;
-  std::string_view footer;
-};
-
-constexpr Form kForms[] = {
-    {ThinkMode::none, "", ""},
-    {ThinkMode::fast, " <think>\n</think", ""},
-    {ThinkMode::fast_closed, " <think>\n</think>", ""},
-    {ThinkMode::fast_line, " <think>\n</think>\n", ""},
-    {ThinkMode::free, " <think", ""},
-    {ThinkMode::prefer_chinese, " <think>\u55EF", ""},
-    {ThinkMode::think, " <think", " (think)"},
-    {ThinkMode::think_short, " <think", " (think a bit)"},
-    {ThinkMode::think_long, " <think", " (think a lot)"},
-    {ThinkMode::think_minimal, " <think", " (think minimally)"},
-    {ThinkMode::think_extreme, " <think", " (think extremely carefully)"},
-};
-
-const Form& form_of(ThinkMode mode) {
-  return *std::find_if(std::begin(kForms), std::end(kForms),
-                       [&](const Form& form) { return form.mode == mode; });
-}
 
 constexpr std::pair<std::string_view, ThinkMode> kThinkTypes[] = {
     {"none", ThinkMode::none},
@@ -74,10 +49,6 @@ bool is_g_part(std::string_view part) {
 }
 
 }  // namespace
-
-std::string_view think_suffix(ThinkMode mode) { return form_of(mode).suffix; }
-
-std::string_view think_footer(ThinkMode mode) { return form_of(mode).footer; }
 
 bool is_thinking(ThinkMode mode) {
   return mode != ThinkMode::none && mode != ThinkMode::fast && mode != ThinkMode::fast_closed &&

@@ -13,24 +13,21 @@
 
 namespace fulmar {
 
+// What each one looks like is a template's business.
 enum class ThinkMode : uint8_t {
-  none,            // "Assistant:", for models that never saw a think block
-  fast,            // an empty think block, its last '>' left to the model
+  none,            // for models that never saw a think block
+  fast,            // an empty think block, in some templates with its last '>' left to the model
   fast_closed,     // the same, closed
   fast_line,       // the same, closed, and a newline
   free,            // the model thinks as it likes
   prefer_chinese,  // it begins in Chinese
-  think,           // as free, after the footer " (think)"
-  think_short,     // " (think a bit)"
-  think_long,      // " (think a lot)"
-  think_minimal,   // " (think minimally)"
-  think_extreme,   // " (think extremely carefully)"
+  think,           // asked to think
+  think_short,     // a bit
+  think_long,      // a lot
+  think_minimal,   // minimally
+  think_extreme,   // extremely carefully
 };
 
-// What follows "Assistant:" in the suffix: "" or " <think...".
-std::string_view think_suffix(ThinkMode mode);
-// What is appended to the last user turn, with its leading space; "" for none.
-std::string_view think_footer(ThinkMode mode);
 // True when the prompt ends inside an open think block, so that the answer begins with thinking.
 bool is_thinking(ThinkMode mode);
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "base/utf8.h"
@@ -10,9 +12,33 @@
 namespace fulmar {
 namespace {
 
+// By the primary subtag of ISO 639.
 constexpr std::pair<std::string_view, std::string_view> kLanguages[] = {
-    {"zh-CN", "Chinese"}, {"zh-TW", "Chinese"}, {"en", "English"}, {"ja", "Japanese"},
-    {"fr", "French"},     {"de", "German"},     {"es", "Spanish"}, {"ru", "Russian"},
+    {"af", "Afrikaans"}, {"sq", "Albanian"},    {"am", "Amharic"},       {"ar", "Arabic"},
+    {"hy", "Armenian"},  {"az", "Azerbaijani"}, {"eu", "Basque"},        {"be", "Belarusian"},
+    {"bn", "Bengali"},   {"bs", "Bosnian"},     {"bg", "Bulgarian"},     {"my", "Burmese"},
+    {"ca", "Catalan"},   {"zh", "Chinese"},     {"yue", "Cantonese"},    {"hr", "Croatian"},
+    {"cs", "Czech"},     {"da", "Danish"},      {"nl", "Dutch"},         {"en", "English"},
+    {"eo", "Esperanto"}, {"et", "Estonian"},    {"fil", "Filipino"},     {"tl", "Filipino"},
+    {"fi", "Finnish"},   {"fr", "French"},      {"gl", "Galician"},      {"ka", "Georgian"},
+    {"de", "German"},    {"el", "Greek"},       {"gu", "Gujarati"},      {"ht", "Haitian Creole"},
+    {"ha", "Hausa"},     {"he", "Hebrew"},      {"iw", "Hebrew"},        {"hi", "Hindi"},
+    {"hu", "Hungarian"}, {"is", "Icelandic"},   {"id", "Indonesian"},    {"in", "Indonesian"},
+    {"ga", "Irish"},     {"it", "Italian"},     {"ja", "Japanese"},      {"jv", "Javanese"},
+    {"kn", "Kannada"},   {"kk", "Kazakh"},      {"km", "Khmer"},         {"ko", "Korean"},
+    {"ku", "Kurdish"},   {"ky", "Kyrgyz"},      {"lo", "Lao"},           {"la", "Latin"},
+    {"lv", "Latvian"},   {"lt", "Lithuanian"},  {"lb", "Luxembourgish"}, {"mk", "Macedonian"},
+    {"ms", "Malay"},     {"ml", "Malayalam"},   {"mt", "Maltese"},       {"mi", "Maori"},
+    {"mr", "Marathi"},   {"mn", "Mongolian"},   {"ne", "Nepali"},        {"no", "Norwegian"},
+    {"nb", "Norwegian"}, {"nn", "Norwegian"},   {"ps", "Pashto"},        {"fa", "Persian"},
+    {"pl", "Polish"},    {"pt", "Portuguese"},  {"pa", "Punjabi"},       {"ro", "Romanian"},
+    {"ru", "Russian"},   {"sr", "Serbian"},     {"si", "Sinhala"},       {"sk", "Slovak"},
+    {"sl", "Slovenian"}, {"so", "Somali"},      {"es", "Spanish"},       {"su", "Sundanese"},
+    {"sw", "Swahili"},   {"sv", "Swedish"},     {"tg", "Tajik"},         {"ta", "Tamil"},
+    {"tt", "Tatar"},     {"te", "Telugu"},      {"th", "Thai"},          {"bo", "Tibetan"},
+    {"tr", "Turkish"},   {"tk", "Turkmen"},     {"uk", "Ukrainian"},     {"ur", "Urdu"},
+    {"ug", "Uyghur"},    {"uz", "Uzbek"},       {"vi", "Vietnamese"},    {"cy", "Welsh"},
+    {"xh", "Xhosa"},     {"yi", "Yiddish"},     {"yo", "Yoruba"},        {"zu", "Zulu"},
 };
 
 // Of a well-formed character.
@@ -35,8 +61,10 @@ bool is_cyrillic(char32_t c) { return in(c, 0x0400, 0x052F); }
 }  // namespace
 
 std::string_view language_name(std::string_view code_or_name) {
+  const std::string_view primary = code_or_name.substr(0, code_or_name.find_first_of("-_"));
+  const auto same = [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); };
   for (const auto& [code, name] : kLanguages) {
-    if (code == code_or_name) return name;
+    if (std::equal(code.begin(), code.end(), primary.begin(), primary.end(), same)) return name;
   }
   return code_or_name;
 }
@@ -60,8 +88,8 @@ std::string render_translation(std::string_view source, std::string_view target,
   return fmt::format("{}: {}\n\n{}:", language_name(source), text, language_name(target));
 }
 
-std::string translation_stop(std::string_view source) {
-  return fmt::format("\n\n{}:", language_name(source));
+std::string translation_stop(std::string_view language) {
+  return fmt::format("\n\n{}:", language_name(language));
 }
 
 }  // namespace fulmar

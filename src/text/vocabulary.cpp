@@ -10,15 +10,12 @@
 #include "base/utf8.h"
 #include "text/python_literal.h"
 #include "text/sha256.h"
+#include "text/vocabulary_json.h"
 
 namespace fulmar {
 namespace {
 
-constexpr std::string_view kWorldDigests[] = {
-    "e6dee3d4e31b4d5c40ac99508ac6c701ceef4bed681bf2167ce9a908552bca89",  // LF
-    "e65595e57120d910a86755c69a57eb2ab7baaa49a9479e85f3fd5de927d42b40",  // LF, without the last one
-    "8324476023347dec2964625ccb2075c864d250a9c6d9a74f36daba628de8c008",  // CRLF
-};
+constexpr std::string_view kWorldDigest = "1e6e1adc8d10aeee528862d6d6ce66db9c4ae254a7e6636f81cd6765ca053219";
 
 // A piece of the file, fit for a one-line message.
 std::string quoted(std::string_view found) {
@@ -105,9 +102,29 @@ Result<Vocabulary> parse_vocabulary(std::string_view text, std::string_view name
   return vocabulary;
 }
 
-bool is_world_vocabulary(std::string_view text) {
-  return std::find(std::begin(kWorldDigests), std::end(kWorldDigests), sha256_hex(text)) !=
-         std::end(kWorldDigests);
+Result<Vocabulary> parse_any_vocabulary(std::string_view text, std::string_view name) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string_view::npos && text[first] == '{';
+  return json ? parse_json_vocabulary(text, name) : parse_vocabulary(text, name);
+}
+
+std::string vocabulary_digest(const Vocabulary& vocabulary) {
+  std::vector<const VocabularyEntry*> sorted;
+  for (const VocabularyEntry& entry : vocabulary.entries) sorted.push_back(&entry);
+  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  std::string all;
+  for (const VocabularyEntry* entry : sorted) {
+    for (const uint32_t number :
+         {static_cast<uint32_t>(entry->id), static_cast<uint32_t>(entry->bytes.size())}) {
+      for (int shift = 0; shift < 32; shift += 8) all += static_cast<char>(number >> shift & 0xFF);
+    }
+    all += entry->bytes;
+  }
+  return sha256_hex(all);
+}
+
+bool is_world_vocabulary(const Vocabulary& vocabulary) {
+  return vocabulary_digest(vocabulary) == kWorldDigest;
 }
 
 }  // namespace fulmar

@@ -28,8 +28,12 @@ inline constexpr size_t kMaxVocabularyFileBytes = size_t{16} << 20;
 // which name the line, what was found and what was wanted (ErrorKind::corrupt).
 Result<Vocabulary> parse_vocabulary(std::string_view text, std::string_view name);
 
-// True for the World vocabulary (rwkv_vocab_v20230424.txt) in any of its three known spellings: LF, LF
-// without the last one, CRLF.
-bool is_world_vocabulary(std::string_view text);
+// Likewise, whatever the form: JSON where the text begins with a brace (parse_json_vocabulary), else lines.
+Result<Vocabulary> parse_any_vocabulary(std::string_view text, std::string_view name);
+
+// A checksum over all ids and their bytes that does not depend on the form or order of the file.
+std::string vocabulary_digest(const Vocabulary& vocabulary);
+// True for the World vocabulary (rwkv_vocab_v20230424.txt), in whatever form it came.
+bool is_world_vocabulary(const Vocabulary& vocabulary);
 
 }  // namespace fulmar

@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -169,7 +170,7 @@ def check_tricks(case):
     case.clear()
     case.check_refused(case.pull(trick="in circles"), 4, "redirects")
     case.check_refused(case.pull(trick="gone"), 3, "HTTP 404")
-    case.check_refused(case.pull(trick="hostile names"), 3, "no .pth, .safetensors or .st")
+    case.check_refused(case.pull(trick="hostile names"), 3, "no .pth, .safetensors, .st or .gguf")
     assert not list(case.home.glob("*.safetensors")), "a file outside the folder"
     case.clear()
 
@@ -231,6 +232,61 @@ def check_pages(case, elsewhere):
     assert not elsewhere.requests, elsewhere.requests
 
 
+def split_weights(data, shards):
+    """A safetensors file as the repository of Transformers' Rwkv7ForCausalLM: name -> content."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    parts, where = [({}, b"") for _ in range(shards)], {}
+    for number, (name, entry) in enumerate(header.items()):
+        begin, end = entry["data_offsets"]
+        public = name if name == "head.weight" else "model." + name.replace("emb.weight", "embeddings.weight")
+        tensors, payload = parts[number % shards]
+        tensors[public] = {**entry, "data_offsets": [len(payload), len(payload) + end - begin]}
+        parts[number % shards] = (tensors, payload + data[8 + length + begin:8 + length + end])
+        where[public] = f"model-{number % shards + 1:05}-of-{shards:05}.safetensors"
+    files = {"model.safetensors.index.json": json.dumps({"weight_map": where}).encode()}
+    for number, (tensors, payload) in enumerate(parts):
+        text = json.dumps(tensors).encode()
+        files[f"model-{number + 1:05}-of-{shards:05}.safetensors"] = len(text).to_bytes(8, "little") + text + payload
+    rows, width = header["emb.weight"]["shape"]
+    layers = 1 + max(int(name.split(".")[1]) for name in header if name.startswith("blocks."))
+    files["config.json"] = json.dumps({"architectures": ["Rwkv7ForCausalLM"], "hidden_size": width, "vocab_size": rows,
+                                       "num_hidden_layers": layers, "embedding_layer_norm_fused": False}).encode()
+    return files
+
+
+def check_repository(case):
+    """An official repository comes whole into a folder, answers like the file it was made of, and says what is missing."""
+    kept = case.hub.files
+    case.hub.files = split_weights(kept[WEIGHTS], 3) | {"vocab.txt": kept[VOCABULARY], "README.md": b"r", "code.py": b""}
+    folder = case.models / "tiny"
+    code, out, error = case.pull(trick="busy twice")
+    assert code == 0 and f"model       {folder}" in out and "--model tiny" in out, (code, out, error)
+    there = sorted(path.name for path in folder.iterdir())
+    assert there == sorted(set(case.hub.files) - {"README.md", "code.py"}), there
+    assert re.search(r"^tiny .*vocab.txt", case.run("models")[1], re.M), case.run("models")
+    prompt = ("generate", "User: 12 + 30\n\nAssistant:", "-t", "0", "--device", "cpu", "--model")
+    wanted = case.run(*prompt, "")[1]
+    for name in ("tiny", f"{folder}/", f"{folder}/model.safetensors.index.json"):
+        code, out, error = case.run(*prompt, name)
+        assert code == 0 and out == wanted and "42" in out, (name, code, out, error)
+    code, out, error = case.run("inspect", "tiny", "--quick")
+    assert code == 0 and "3 shards" in out and "Rwkv7ForCausalLM" in out, (out, error)
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    code, _, error = case.run(*prompt, "tiny")
+    assert code == 3 and "model-00002-of-00003.safetensors" in error and error.count("\n") == 1, (code, error)
+    assert "incomplete" in case.run("models")[1]
+    assert case.pull()[0] == 0
+    assert [path.rsplit("/", 1)[1] for path, _, _ in case.hub.requests if "/resolve/" in path] == \
+        ["model-00002-of-00003.safetensors"], case.hub.requests
+    (folder / "other.vocab.txt").write_bytes(kept[VOCABULARY] + b"60000 'zzzz' 4\n")
+    code, _, error = case.run(*prompt, "tiny")
+    assert code != 0 and "two different vocabularies" in error, (code, error)
+    shutil.rmtree(folder)
+    case.hub.files = kept
+
+
 def check_usage(case):
     code, _, error = case.run("pull", "owner/tiny")
     assert code == 2 and "HF_ENDPOINT" in error, (code, error)
@@ -256,6 +312,8 @@ def main(program, models):
         print("ok check_tokens_and_redirects")
         check_pages(case, elsewhere)
         print("ok check_pages")
+        check_repository(case)
+        print("ok check_repository")
         check_usage(case)
         print("ok check_usage")
 

@@ -1,22 +1,50 @@
 #!/usr/bin/env bash
-# Starts a server and points the client tests at it: run.sh <path of fulmar> [further flags of `fulmar serve`]
-# Exits 77, which ctest takes for skipped, where node or the npm packages are missing.
+# Starts a server and points the tests of clients at it: run.sh <path of fulmar> [client ...]; without names all.
+# Exits 77, which ctest takes for skipped, where nothing could be run; a client that is not installed is named.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 program="$1"
 shift
 
-if ! command -v node >/dev/null; then
+# client | packages of npm that it needs
+clients() {
+  cat <<'LIST'
+openai|openai
+structured|openai ajv
+anthropic|@anthropic-ai/sdk
+ollama|ollama
+ai-sdk|ai @ai-sdk/openai @ai-sdk/openai-compatible zod
+langchain|@langchain/openai @langchain/core zod
+agents|@openai/agents openai zod
+llamaindex|llamaindex @llamaindex/openai zod
+LIST
+}
+
+# The clients want a newer node than distributions have; npm brings one.
+node="$here/node_modules/.bin/node"
+if ! "$node" --version >/dev/null 2>&1; then node="$(command -v node || true)"; fi
+if [ -z "$node" ]; then
   echo "SKIPPED: node is not installed"
   exit 77
 fi
-if [ ! -d "$here/node_modules/openai" ] || [ ! -d "$here/node_modules/ajv" ]; then
-  echo "SKIPPED: $here/node_modules is missing; run 'npm ci' in $here"
-  exit 77
-fi
+
+tests=()
+while IFS='|' read -r client packages; do
+  if [ $# -gt 0 ] && [[ " $* " != *" $client "* ]]; then continue; fi
+  missing=""
+  for package in $packages; do
+    [ -d "$here/node_modules/$package" ] || missing="$missing $package"
+  done
+  if [ -n "$missing" ]; then
+    echo "SKIPPED $client: not installed:$missing; run 'npm ci' in $here"
+  else
+    tests+=("$client.test.mjs")
+  fi
+done < <(clients)
+if [ "${#tests[@]}" -eq 0 ]; then exit 77; fi
 
 out="$(mktemp)"
-"$program" serve --port 0 --state-db-path none "$@" >"$out" 2>&1 &
+"$program" serve --port 0 --state-db-path none --password sesame >"$out" 2>&1 &
 server=$!
 finish() {
   kill -TERM "$server" 2>/dev/null || true
@@ -42,7 +70,7 @@ if [ -z "$address" ]; then
 fi
 
 cd "$here"
-BASE_URL="$address" node --test openai.test.mjs structured.test.mjs
+BASE_URL="$address" API_KEY=sesame "$node" --test "${tests[@]}"
 
 kill -TERM "$server"
 code=0

@@ -164,7 +164,8 @@ TEST(Identify, OtherArchitecturesAreRefusedByName) {
        "RWKV-5 is not supported (found blocks.0.att.gate.weight without time_maa_*)"},
       {{"blocks.0.att.time_mix_k", "blocks.0.att.ln_x.weight"}, "RWKV-5 is not supported"},
       {{"blocks.0.att.r_k", "blocks.0.qkv.qq.weight"},
-       "RWKV-7b (DeepEmbed attention) is not supported (found blocks.0.qkv.qq.weight)"},
+       "RWKV-7b, whose attention over earlier tokens (DEA) this program lacks, is not supported (found "
+       "blocks.0.qkv.qq.weight)"},
       {{"blocks.0.att.r_k", "blocks.0.ffn.enn.weight"},
        "RWKV-8 is not supported (found blocks.0.ffn.enn.weight)"},
       {{"blocks.0.att.time_maa_x", "blocks.0.att.gate_w1"}, "x060a/b/c is not supported"},

@@ -135,7 +135,7 @@ TEST(Safetensors, HostileFilesAreRefusedWithTheReason) {
 
 TEST(OpenCheckpoint, SaysWhatIsWrongWithAPath) {
   EXPECT_EQ(open_checkpoint("/nonexistent/model.pth").error().kind, ErrorKind::not_found);
-  EXPECT_THAT(open_checkpoint("/tmp").error().text, HasSubstr("not a regular file"));
+  EXPECT_THAT(open_checkpoint("/dev/null").error().text, HasSubstr("not a regular file"));
   EXPECT_THAT(open_checkpoint(TempFile("").path()).error().text, HasSubstr("is empty"));
   const TempFile text("hello\nworld"), gguf("GGUF\3\0\0\0");
   EXPECT_THAT(open_checkpoint(text.path()).error().text,

@@ -33,7 +33,7 @@ void expect(bool condition) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto vocabulary = fulmar::parse_vocabulary(text, "fuzz");
+  const auto vocabulary = fulmar::parse_any_vocabulary(text, "fuzz");
   if (!vocabulary.ok()) {
     expect(vocabulary.error().text.find("fuzz") != std::string::npos);
     expect(vocabulary.error().text.find('\n') == std::string::npos);

@@ -9,6 +9,7 @@
 namespace fulmar {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -81,6 +82,48 @@ TEST(ChooseFiles, PrefersTheModelsOwnVocabularyAndGuessesNone) {
   EXPECT_EQ(choose_files(hub, both)->vocabularies[0].path, "a.vocab.txt");
   EXPECT_THAT(choose_files(hub, {file("a.pth"), file("x_vocab.txt"), file("y_vocab.txt")})->vocabularies,
               IsEmpty());
+}
+
+std::vector<std::string> paths_of(const std::vector<HubFile>& files) {
+  std::vector<std::string> paths;
+  for (const HubFile& one : files) paths.push_back(one.path);
+  return paths;
+}
+
+TEST(ChooseFiles, TakesARepositoryWhole) {
+  const std::vector<HubFile> files = {file("README.md"),
+                                      file("chat_template.jinja"),
+                                      file("config.json"),
+                                      file("model-00001-of-00002.safetensors"),
+                                      file("model-00002-of-00002.safetensors"),
+                                      file("model.safetensors.index.json"),
+                                      file("modeling_rwkv7.py"),
+                                      file("original/config.json"),
+                                      file("rwkv_vocab_v20230424.txt"),
+                                      file("tokenizer.json")};
+  for (const char* asked : {"", "model.safetensors.index.json", "model-00002-of-00002.safetensors"}) {
+    const auto plan = choose_files({"o", "n", asked}, files);
+    ASSERT_TRUE(plan.ok()) << plan.error().text;
+    EXPECT_THAT(paths_of(plan->repository),
+                ElementsAre("chat_template.jinja", "config.json", "model.safetensors.index.json",
+                            "rwkv_vocab_v20230424.txt", "tokenizer.json", "model-00001-of-00002.safetensors",
+                            "model-00002-of-00002.safetensors"));
+  }
+  const auto single = choose_files({"o", "n", ""}, {file("model.safetensors"), file("config.json")});
+  EXPECT_THAT(paths_of(single->repository), ElementsAre("config.json", "model.safetensors"));
+  const auto bare = choose_files({"o", "n", ""}, {file("model.safetensors"), file("x_vocab.txt")});
+  EXPECT_EQ(bare->model.path, "model.safetensors");
+  EXPECT_THAT(bare->repository, IsEmpty());
+}
+
+TEST(ChooseFiles, ShardsBesideAnotherModelAreOneOfTwo) {
+  const std::vector<HubFile> files = {file("config.json"), file("m-00001-of-00002.safetensors"),
+                                      file("m-00002-of-00002.safetensors"), file("other.pth")};
+  const auto unclear = choose_files({"o", "n", ""}, files);
+  ASSERT_FALSE(unclear.ok());
+  EXPECT_THAT(unclear.error().text, HasSubstr("several models"));
+  EXPECT_EQ(choose_files({"o", "n", "other.pth"}, files)->model.path, "other.pth");
+  EXPECT_THAT(choose_files({"o", "n", "m-00001-of-00002.safetensors"}, files)->repository, SizeIs(3));
 }
 
 TEST(FileDigest, IsThatOfTheFile) {

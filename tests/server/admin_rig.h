@@ -64,6 +64,19 @@ class NamesOnly : public ModelAdmin {
   }
   std::vector<StateFile> state_files() const override { return files_; }
   std::vector<std::string> available() const override { return {"one", "two"}; }
+  Status check_pull(const std::string& name) const override {
+    if (name == "owner/tiny") return {};
+    return Error{ErrorKind::invalid, "'" + name + "' names no model of a hub"};
+  }
+  // Tells of two files in three steps, then ends as `pull_end` says.
+  bool start_pull(PullJob job) override {
+    job.progress("config.json", 10, 10);
+    job.progress("model.safetensors", 500, 1000);
+    job.progress("model.safetensors", 1000, 1000);
+    job.done(pull_end);
+    return true;
+  }
+  Status pull_end;
   Status load_available(const std::string& id) override {
     if (id == "one") return {};
     return Error{ErrorKind::not_found, "no such model"};
@@ -76,16 +89,15 @@ class NamesOnly : public ModelAdmin {
 
 class AdminRig : public ServerRig {
  public:
-  AdminRig() : admin_(*this) {
+  AdminRig() : admin(*this) {
     server.reset();
-    auto started = Server::start({.port = 0}, models, &admin_);
+    auto started = Server::start({.port = 0}, models, &admin);
     EXPECT_TRUE(started.ok());
     server = std::move(*started);
   }
   ~AdminRig() { server.reset(); }
 
- private:
-  NamesOnly admin_;
+  NamesOnly admin;
 };
 
 }  // namespace fulmar::testing

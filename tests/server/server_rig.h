@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -54,7 +55,8 @@ class ServerRig {
  public:
   using Play = ScriptedEngine::Play;
 
-  explicit ServerRig(ServerOptions options = {}, Play play = nullptr)
+  explicit ServerRig(ServerOptions options = {}, Play play = nullptr,
+                     const std::function<void(ServedModel&)>& adjust = nullptr)
       : engine(play ? std::move(play) : [](const Ask&) { return hello(); }) {
     auto facts = std::make_shared<ServedModel>();
     facts->id = "tiny-rwkv7";
@@ -65,7 +67,13 @@ class ServerRig {
     facts->engine = &engine;
     facts->tokenizer = &tokenizer;
     facts->end_token = 0;
-    facts->stops = {.turn_ids = {261, 24281}, .turn_texts = {}, .infill_ids = {10060}, .infill_texts = {}};
+    facts->stops = {.chat_ids = {},
+                    .chat_texts = {"\n\nUser:", "\nUser:"},
+                    .turn_ids = {261, 24281},
+                    .turn_texts = {},
+                    .infill_ids = {10060},
+                    .infill_texts = {}};
+    if (adjust) adjust(*facts);
     model = facts;
     models.add(facts);
     options.port = 0;
@@ -135,11 +143,12 @@ inline std::string steady(std::string text) {
     for (size_t at = text.find(lead); at != std::string::npos; at = text.find(lead, at + lead.size())) {
       const size_t begin = at + lead.size();
       const size_t end = text.find_first_not_of(allowed, begin);
-      text.replace(begin, end - begin, with);
+      if (end != begin) text.replace(begin, end - begin, with);
     }
   };
   replace_after("\"created\":", "0123456789", "1");
   replace_after("\"created_at\":", "0123456789", "1");
+  replace_after("\"created_at\":\"", "0123456789-:.TZ", "t");
   replace_after("\"timestamp\":", "0123456789.e+", "1");
   replace_after("\"build_info\":\"", "fulmar 0123456789.", "x");
   replace_after("\"resp_", "0123456789abcdef", "x");

@@ -297,7 +297,7 @@ TEST(Responses, RefuseWhatTheyCannotDo) {
       const std::string body :
       {R"({})", R"({"input":7})", R"({"input":[{"type":"function_call_output"}]})",
        R"({"input":"x","tools":[{"type":"web_search"}],"tool_choice":"required"})",
-       R"({"input":"x","text":{"format":{"type":"x"}}})", R"({"input":"x","background":true})",
+       R"({"input":"x","text":{"format":{"type":"x"}}})", R"({"input":"x","conversation":"c"})",
        R"({"input":[{"type":"function_call_output","call_id":"c","output":"x"}]})",
        R"({"input":[{"type":"function_call","call_id":"c"}]})",
        R"({"input":"x","tools":[{"type":"function"}]})",

@@ -85,7 +85,26 @@ void add_norms(Cases& cases) {
   }
 }
 
+void run_embed_without_norm(Ops& ops) {
+  OpsRig rig(ops);
+  constexpr int64_t kVocab = 11, kCols = 72;
+  const MadeWeight table = rig.weight(kVocab, kCols, DType::f32, WeightRole::embedding);
+  rig.set_tokens_below(kVocab);
+  const Batch batch = rig.begin({5, 1, 3}, 1, kCols);
+  const Tensor out = rig.empty(batch.rows, kCols, ops.residual_dtype());
+  ops.embed(batch, {table.weight, {}}, out.slice_rows(0, batch.rows));
+  Doubles want;
+  for (const int32_t token : rig.tokens()) {
+    const auto row = table.values.begin() + token * kCols;
+    want.insert(want.end(), row, row + kCols);
+  }
+  Doubles got = rig.read(out);
+  got.resize(want.size());
+  expect_close(got, want, ops.activation_dtype(), "embed without ln0");
+}
+
 void add_embed(Cases& cases) {
+  cases.push_back({"embed_without_norm", run_embed_without_norm});
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     cases.push_back(
         {"embed_" + std::string(name_of(dtype)), [=](Ops& ops) {

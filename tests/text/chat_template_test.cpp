@@ -110,7 +110,7 @@ TEST(ChatTemplate, WithoutGenerationPromptThereIsNeitherSuffixNorFooter) {
 }
 
 TEST(ChatTemplate, ToolsAreDescribedInTheSystemTurn) {
-  EXPECT_EQ(rendered({system("s"), user("a")}, {.tools = {R"({"name":"f"})", R"({"name":"g"})"}}),
+  EXPECT_EQ(rendered({system("s"), user("a")}, {.tools = {{R"({"name":"f"})"}, {R"({"name":"g"})"}}}),
             "System: s\n"
             "You may call these functions, each described by one line of JSON:\n"
             "<tools>\n"
@@ -152,9 +152,26 @@ TEST(Infill, ThePrefixComesLastAndNothingIsTrimmed) {
 
 TEST(Translation, CodesBecomeNamesAndNamesStay) {
   const std::pair<std::string_view, std::string_view> rows[] = {
-      {"zh-CN", "Chinese"}, {"zh-TW", "Chinese"}, {"en", "English"}, {"ja", "Japanese"},
-      {"fr", "French"},     {"de", "German"},     {"es", "Spanish"}, {"ru", "Russian"},
-      {"Korean", "Korean"}, {"ko", "ko"},         {"EN", "EN"},      {"", ""}};
+      {"zh-CN", "Chinese"},
+      {"zh-TW", "Chinese"},
+      {"en", "English"},
+      {"ja", "Japanese"},
+      {"fr", "French"},
+      {"de", "German"},
+      {"es", "Spanish"},
+      {"ru", "Russian"},
+      {"Korean", "Korean"},
+      {"ko", "Korean"},
+      {"EN", "English"},
+      {"", ""},
+      {"zh", "Chinese"},
+      {"zh-Hans", "Chinese"},
+      {"zh_Hant_TW", "Chinese"},
+      {"en-US", "English"},
+      {"pt-BR", "Portuguese"},
+      {"yue", "Cantonese"},
+      {"tlh", "tlh"},
+      {"Chinese (Simplified)", "Chinese (Simplified)"}};
   for (const auto& [code, name] : rows) EXPECT_EQ(language_name(code), name);
 }
 

@@ -147,6 +147,51 @@ TEST_F(VocabularyFiles, TheNameInTheModelIsANeighbour) {
   }
 }
 
+TEST_F(VocabularyFiles, AFolderMayHoldItsVocabularyInAnyForm) {
+  const Vocabulary own = *parse_vocabulary(vocabulary_file({"own"}), "own");
+  const VocabularyQuery folder{.model_path = folder_ / "models", .model_rows = 300};
+  EXPECT_FALSE(choose_tokenizer(folder).ok());
+  for (const std::string name : {"vocab.txt", "tokenizer.json", "rwkv_vocab.json"}) {
+    write("models/" + name, name == "vocab.txt" ? vocabulary_file({"own"}) : tokenizer_json(own));
+    const auto tokenizer = choose_tokenizer(folder);
+    ASSERT_TRUE(tokenizer.ok()) << name << ": " << tokenizer.error().text;
+    EXPECT_EQ((*tokenizer)->token_of("own"), 257);
+    fs::remove(folder_ / "models" / name);
+  }
+}
+
+TEST_F(VocabularyFiles, TwoVocabulariesInAFolderAreOneError) {
+  const VocabularyQuery folder{.model_path = folder_ / "models", .model_rows = 300};
+  write("models/vocab.txt", vocabulary_file({"own"}));
+  write("models/tokenizer.json", tokenizer_json(*parse_vocabulary(vocabulary_file({"own"}), "same")));
+  EXPECT_TRUE(choose_tokenizer(folder).ok());
+  write("models/tokenizer.json", tokenizer_json(*parse_vocabulary(vocabulary_file({"other"}), "other")));
+  const auto refused = choose_tokenizer(folder);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text, AllOf(HasSubstr("tokenizer.json"), HasSubstr("vocab.txt"),
+                                          HasSubstr("two different vocabularies"), HasSubstr("--vocab")));
+  VocabularyQuery told = folder;
+  told.explicit_vocabulary = folder_ / "models/vocab.txt";
+  EXPECT_TRUE(choose_tokenizer(told).ok());
+}
+
+TEST_F(VocabularyFiles, AFolderOfWorldRowsTakesTheWorldVocabularyOnly) {
+  const VocabularyQuery folder{.model_path = folder_ / "models", .model_rows = kWorldRows};
+  write("models/tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"merges\":[]}}");
+  write("models/vocab.txt", vocabulary_file({"own"}));
+  const auto refused = choose_tokenizer(folder);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text,
+              AllOf(HasSubstr("vocab.txt"), HasSubstr("257 tokens"), HasSubstr("65536")));
+  fs::remove(folder_ / "models/vocab.txt");
+  const auto world = read_whole_file(shared_world_file());
+  if (!world) GTEST_SKIP() << "the World vocabulary is not at hand: " << shared_world_file();
+  write("models/rwkv_vocab.json", token_map_json(*parse_vocabulary(*world, "world")));
+  const auto tokenizer = choose_tokenizer(folder);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().text;
+  EXPECT_EQ((*tokenizer)->name(), "world");
+}
+
 TEST_F(VocabularyFiles, IdsBeyondTheModelAreRefused) {
   write("v.txt", vocabulary_file({"own"}));
   VocabularyQuery told = query(257);
@@ -182,7 +227,7 @@ TEST_F(VocabularyFiles, OnlyTheWorldVocabularyIsImported) {
   const auto refused = import_vocabulary(folder_ / "v.txt");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::corrupt);
-  EXPECT_THAT(refused.error().text, AllOf(HasSubstr("v.txt"), HasSubstr("SHA-256")));
+  EXPECT_THAT(refused.error().text, AllOf(HasSubstr("v.txt"), HasSubstr("257 tokens are not those of")));
   EXPECT_FALSE(fs::exists(folder_ / "data"));
   EXPECT_FALSE(import_vocabulary(folder_ / "absent.txt").ok());
 }

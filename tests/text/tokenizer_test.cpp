@@ -171,8 +171,8 @@ class RealWorldVocabulary : public testing::Test {
   void SetUp() override {
     const auto file = read_whole_file(shared_world_file());
     if (!file) GTEST_SKIP() << "the World vocabulary is not at hand: " << shared_world_file();
-    EXPECT_TRUE(is_world_vocabulary(*file));
     vocabulary_ = parse(*file);
+    EXPECT_TRUE(is_world_vocabulary(vocabulary_));
   }
 
   Vocabulary vocabulary_;

@@ -6,6 +6,7 @@
 
 #include "text/sample_vocabulary.h"
 #include "text/sha256.h"
+#include "text/vocabulary_json.h"
 
 namespace fulmar {
 namespace {
@@ -123,20 +124,59 @@ TEST(Vocabulary, OfTheDemoModelIsReadWhole) {
   EXPECT_GT(vocabulary->entries.size(), 256u);
 }
 
-TEST(Vocabulary, WorldIsKnownInItsThreeSpellingsOnly) {
-  EXPECT_FALSE(is_world_vocabulary(""));
-  EXPECT_FALSE(is_world_vocabulary("1 'a' 1\n"));
+// Whether a text in any form holds the World vocabulary.
+bool is_world(std::string_view text) {
+  const Result<Vocabulary> vocabulary = parse_any_vocabulary(text, "test");
+  return vocabulary.ok() && is_world_vocabulary(*vocabulary);
+}
+
+TEST(Vocabulary, WorldIsKnownByItsIdsWhateverTheForm) {
+  EXPECT_FALSE(is_world("1 'a' 1\n"));
   const auto file = read_whole_file(shared_world_file());
   if (!file) GTEST_SKIP() << "the World vocabulary is not at hand: " << shared_world_file();
-  EXPECT_TRUE(is_world_vocabulary(*file));
-  EXPECT_TRUE(is_world_vocabulary(std::string_view(*file).substr(0, file->size() - 1)));
+  EXPECT_TRUE(is_world(*file));
+  EXPECT_TRUE(is_world(std::string_view(*file).substr(0, file->size() - 1)));
   std::string crlf;
   for (const char c : *file) crlf += c == '\n' ? std::string("\r\n") : std::string(1, c);
-  EXPECT_TRUE(is_world_vocabulary(crlf));
+  EXPECT_TRUE(is_world(crlf));
   EXPECT_EQ(tokens_of(crlf), tokens_of(*file));
-  std::string changed = *file;
-  changed[changed.size() / 2] ^= 1;
-  EXPECT_FALSE(is_world_vocabulary(changed));
+
+  Vocabulary vocabulary = *parse_vocabulary(*file, "world");
+  EXPECT_TRUE(is_world(tokenizer_json(vocabulary)));
+  EXPECT_TRUE(is_world(token_map_json(vocabulary)));
+  EXPECT_TRUE(is_world(id_map_json(vocabulary)));
+  std::swap(vocabulary.entries[1000].id, vocabulary.entries[2000].id);
+  EXPECT_FALSE(is_world(tokenizer_json(vocabulary)));
+  vocabulary.entries.pop_back();
+  EXPECT_FALSE(is_world_vocabulary(vocabulary));
+}
+
+TEST(JsonVocabulary, EveryFormGivesTheSameTokens) {
+  const Vocabulary lines = *parse_vocabulary(vocabulary_file({"word", "\xE2\x9C\xBF", "a \n"}), "lines");
+  for (const std::string& text : {tokenizer_json(lines), token_map_json(lines), id_map_json(lines)}) {
+    const Result<Vocabulary> json = parse_any_vocabulary("\n " + text, "json");
+    ASSERT_TRUE(json.ok()) << json.error().text;
+    EXPECT_EQ(vocabulary_digest(*json), vocabulary_digest(lines));
+  }
+}
+
+TEST(JsonVocabulary, WhatCannotBeOneIsRefused) {
+  const auto refusal = [](std::string_view text) {
+    const Result<Vocabulary> read = parse_json_vocabulary(text, "v.json");
+    return read.ok() ? "(none)" : read.error().text;
+  };
+  EXPECT_THAT(refusal("{"), HasSubstr("vocabulary v.json: is no JSON"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("is no JSON object"));
+  EXPECT_THAT(refusal("{}"), HasSubstr("found no tokens"));
+  EXPECT_THAT(refusal(R"({"a":1,"b":1})"), HasSubstr("found id 1 again"));
+  EXPECT_THAT(refusal(R"({"1":"a","2":"a"})"), HasSubstr("id 2 stands for bytes that another id stands for"));
+  EXPECT_THAT(refusal(R"({"a":-1})"), HasSubstr("found id -1, wanted 0 to"));
+  EXPECT_THAT(refusal(R"({"a":1048576})"), HasSubstr("found id 1048576"));
+  EXPECT_THAT(refusal(R"({"two words":1})"), HasSubstr("id 1 is not written in the byte-level alphabet"));
+  EXPECT_THAT(refusal("{\"\u4F60\":1}"), HasSubstr("id 1 is not written in the byte-level alphabet"));
+  EXPECT_THAT(refusal(R"({"1":[256]})"), HasSubstr("id 1 stands for neither"));
+  EXPECT_THAT(refusal(R"({"1":""})"), HasSubstr("id 1 stands for no bytes"));
+  EXPECT_THAT(refusal(R"({"a":{}})"), HasSubstr("neither a map from tokens to ids"));
 }
 
 TEST(Sha256, KnownDigests) {

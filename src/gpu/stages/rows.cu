@@ -43,8 +43,9 @@ __global__ void embed_kernel(const int32_t* token, const Table* table, const flo
   pdl_launch_next();
   pdl_wait();
   const Table* from = table + token[blockIdx.x] * cols;
-  for_each_vector(cols, [&](int64_t c) { store4(row + c, load4(from + c)); });
   float* to = out + blockIdx.x * stride;
+  if (weight == nullptr) return for_each_vector(cols, [&](int64_t c) { store4(to + c, load4(from + c)); });
+  for_each_vector(cols, [&](int64_t c) { store4(row + c, load4(from + c)); });
   normalise_row(row, cols, weight, bias, scratch, [&](int64_t c, const Float4& v) { store4(to + c, v); });
 }
 

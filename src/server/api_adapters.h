@@ -1,0 +1,19 @@
+// Adapters (low-rank changes of a model's weights), which this server does not have: clients of
+// rwkv_lightning ask for them at start and take a clear no.
+#pragma once
+
+#include <memory>
+
+namespace fulmar {
+
+class Call;
+
+void refuse_adapters(std::shared_ptr<Call> call);  // /v1/adapters and what lies below it
+
+// The text for requests that name one.
+inline constexpr const char* kNoAdapters =
+    "Adapters are not supported: this server runs a model's weights as they are; merge an adapter into the "
+    "weights, "
+    "or use a tuned state (POST /v1/state/upload)";
+
+}  // namespace fulmar

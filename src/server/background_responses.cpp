@@ -1,0 +1,115 @@
+#include "server/background_responses.h"
+
+#include <algorithm>
+
+namespace fulmar {
+namespace {
+
+class GatheringListener : public Listener {
+ public:
+  GatheringListener(std::unique_ptr<Writer> writer, std::optional<ReasoningMode> split,
+                    std::function<void(std::string)> done)
+      : writer_(std::move(writer)), done_(std::move(done)) {
+    if (split) splitter_.emplace(*split);
+  }
+
+  void deliver(std::vector<Event> events) override {
+    for (Event& event : events) {
+      if (event.kind == Event::Kind::admitted || over_) continue;
+      take(event);
+      if (event.kind == Event::Kind::finished) end(event);
+    }
+  }
+
+ private:
+  void add(const SplitText& text) {
+    choice_.reasoning += text.reasoning;
+    choice_.content += text.content;
+  }
+
+  void take(const Event& event) {
+    if (!splitter_) {
+      choice_.content += event.text;
+      return;
+    }
+    if (splitter_->thinking()) totals_.reasoning_tokens += event.sampled;
+    add(splitter_->feed(event.text));
+  }
+
+  void end(Event& event) {
+    over_ = true;
+    if (splitter_) add(splitter_->finish());
+    choice_.ending = {event.reason, event.stop_id, std::move(event.stop_text)};
+    choice_.usage = event.usage;
+    totals_.prompt_tokens = event.usage.prompt_tokens;
+    totals_.completion_tokens = event.usage.completion_tokens;
+    totals_.cached_tokens = event.usage.cached_tokens;
+    std::vector<Choice> choices;
+    choices.push_back(std::move(choice_));
+    done_(writer_->write_whole(std::move(choices), totals_));
+  }
+
+  const std::unique_ptr<Writer> writer_;
+  const std::function<void(std::string)> done_;
+  std::optional<ReasoningSplitter> splitter_;
+  Choice choice_;
+  Totals totals_;
+  bool over_ = false;
+};
+
+}  // namespace
+
+std::list<BackgroundResponses::Entry>::const_iterator BackgroundResponses::entry_of(
+    const std::string& id) const {
+  return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.id == id; });
+}
+
+bool BackgroundResponses::start(const std::string& id, ServedModelPtr model, std::string json) {
+  std::lock_guard lock(mutex_);
+  const auto running =
+      std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.over; });
+  if (static_cast<size_t>(running) >= kMostRunning) return false;
+  entries_.push_back({id, std::move(json), std::move(model), false});
+  return true;
+}
+
+void BackgroundResponses::finish(const std::string& id, std::string json) {
+  ServedModelPtr model;  // let go of outside the lock
+  std::lock_guard lock(mutex_);
+  for (Entry& entry : entries_) {
+    if (entry.id != id) continue;
+    entry.over = true;
+    entry.json = std::move(json);
+    model = std::move(entry.model);
+  }
+  const auto is_over = [](const Entry& entry) { return entry.over; };
+  const auto over = std::count_if(entries_.begin(), entries_.end(), is_over);
+  if (static_cast<size_t>(over) > kMostOver)
+    entries_.erase(std::find_if(entries_.begin(), entries_.end(), is_over));
+}
+
+void BackgroundResponses::forget(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  entries_.remove_if([&](const Entry& entry) { return entry.id == id; });
+}
+
+std::optional<std::string> BackgroundResponses::find(const std::string& id) const {
+  std::lock_guard lock(mutex_);
+  const auto entry = entry_of(id);
+  if (entry == entries_.end()) return std::nullopt;
+  return entry->json;
+}
+
+ServedModelPtr BackgroundResponses::running(const std::string& id) const {
+  std::lock_guard lock(mutex_);
+  const auto entry = entry_of(id);
+  return entry == entries_.end() || entry->over ? nullptr : entry->model;
+}
+
+std::shared_ptr<Listener> gathering_listener(std::unique_ptr<Writer> writer,
+                                             std::optional<ReasoningMode> split,
+                                             std::function<void(std::string json)> done) {
+  return std::make_shared<GatheringListener>(std::move(writer), split, std::move(done));
+}
+
+}  // namespace fulmar

@@ -1,0 +1,24 @@
+// How the events of a stream travel: what stands around each one and what ends them. Knows no family's
+// shapes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace fulmar {
+
+enum class Framing : uint8_t {
+  done_marked,  // server-sent events, the last one "[DONE]"
+  plain,        // server-sent events, nothing behind the last one
+  named,        // server-sent events whose names are the member "type", which their JSON begins with
+  lines,        // one JSON text a line
+};
+
+std::string_view content_type_of(Framing framing);
+// `json`: one value without line ends.
+std::string framed(Framing framing, std::string_view json);
+// What is written behind the last event; empty: nothing.
+std::string_view end_mark(Framing framing);
+
+}  // namespace fulmar

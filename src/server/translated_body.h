@@ -1,0 +1,34 @@
+// Requests of other APIs in the words of our own: a body is taken apart and put together again under the
+// names that Fields reads. Pure; knows no route.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "net/json_value.h"
+
+namespace fulmar {
+
+class TranslatedBody {
+ public:
+  // A JSON null and an absent value (null pointer) are left out.
+  void set(std::string_view name, const JsonValue* value);
+  void set(std::string_view name, JsonValue value);
+  // Under another name.
+  void rename(const JsonValue& from, std::string_view name, std::string_view as) { set(as, from.find(name)); }
+  // All members of an object but these.
+  void take_all_but(const JsonValue& from, std::initializer_list<std::string_view> names);
+
+  JsonValue finish() { return JsonValue(JsonObject(std::move(members_))); }
+
+ private:
+  std::vector<JsonObject::Member> members_;
+};
+
+// {"name": value, ...}
+JsonValue json_object(std::vector<JsonObject::Member> members);
+
+}  // namespace fulmar

@@ -1,0 +1,162 @@
+// llama.cpp's own routes, adapters that are refused, and the description of all routes.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+
+#include "server/admin_rig.h"
+#include "server/openapi.h"
+#include "server/routes.h"
+
+namespace fulmar::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(LlamaCompletion, GoesOnWithAText) {
+  ServerRig rig;
+  const std::string body =
+      rig.post("/completion",
+               R"({"prompt":"x","n_predict":3,"temperature":0.2,"stop":["Z"],"cache_prompt":true})")
+          .body;
+  EXPECT_THAT(
+      body,
+      HasSubstr(
+          R"({"index":0,"content":"Hello wor","tokens":[],"id_slot":-1,"stop":true,"model":"tiny-rwkv7",)"
+          R"("tokens_predicted":3,"tokens_evaluated":1,"tokens_cached":0,"truncated":false,)"
+          R"("stop_type":"limit","stopping_word":"","prompt":"x","timings":{)"));
+  EXPECT_THAT(rig.last_ask().stop.texts, ElementsAre("Z"));
+  rig.post("/completion", R"({"prompt":["ab",67],"n_predict":1})");
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt), "abB");
+  const auto several = parse_json(rig.post("/completion", R"({"prompt":["a","b"]})").body);
+  ASSERT_TRUE(several.ok());
+  EXPECT_EQ(several->as_array().size(), 2u);
+}
+
+TEST(LlamaCompletion, StreamsWithoutADoneMark) {
+  ServerRig rig({}, [](const Ask&) { return Script{.pieces = {"a", "b"}, .stop_text = "Z"}; });
+  const std::string stream = rig.post("/completion", R"({"prompt":"x","stream":true})").body;
+  EXPECT_EQ(stream.find("[DONE]"), std::string::npos);
+  EXPECT_THAT(stream, HasSubstr(R"(data: {"index":0,"content":"a","tokens":[],"stop":false,"id_slot":-1})"));
+  EXPECT_THAT(stream, HasSubstr(R"("stop":true,"model":"tiny-rwkv7","tokens_predicted":2,)"));
+  EXPECT_THAT(stream, HasSubstr(R"("stop_type":"word","stopping_word":"Z")"));
+}
+
+TEST(LlamaCompletion, RefusesByName) {
+  const ServerRig rig;
+  const auto refusal = [&](const char* body) {
+    const Reply reply = rig.post("/completion", body);
+    EXPECT_EQ(reply.status, 400) << body;
+    return reply.body;
+  };
+  EXPECT_THAT(refusal("{}"), HasSubstr("'prompt' is required"));
+  EXPECT_THAT(refusal(R"({"prompt":""})"), HasSubstr("'prompt' is required"));
+  EXPECT_THAT(refusal(R"({"prompt":[70000]})"), HasSubstr("ids of 0 to 65535"));
+  EXPECT_THAT(refusal(R"({"prompt":"x","grammar":"root ::= x"})"), HasSubstr("'grammar'"));
+  EXPECT_THAT(refusal(R"({"prompt":"x","n_probs":3})"), HasSubstr("'n_probs'"));
+  EXPECT_THAT(refusal(R"({"prompt":"x","n_predict":"all"})"), HasSubstr("'n_predict'"));
+  EXPECT_EQ(rig.post("/completion", R"({"prompt":"x","n_probs":0,"grammar":""})").status, 200);
+}
+
+TEST(LlamaInfill, PutsThePiecesInOrder) {
+  ServerRig rig;
+  const Reply reply = rig.post("/infill", R"({"input_prefix":"P","input_suffix":"S","prompt":"q",)"
+                                          R"("input_extra":[{"filename":"f.c","text":"T"}]})");
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt),
+            "\u273Fprefix\u273F\u273Fsuffix\u273FS\u273Fmiddle\u273Ff.c\nT\nPq");
+  EXPECT_EQ(rig.post("/infill", R"({"input_prefix":"P"})").status, 400);
+}
+
+TEST(Adapters, AreRefusedInClearWords) {
+  const ServerRig rig;
+  for (const Reply& reply : {rig.get("/v1/adapters"), rig.post("/v1/adapters", "{}"),
+                             rig.post("/v1/adapters/x/load", "{}"), rig.send("DELETE", "/v1/adapters/x"),
+                             rig.post("/v1/chat/completions",
+                                      R"({"messages":[{"role":"user","content":"x"}],"adapter_id":"a"})")}) {
+    EXPECT_EQ(reply.status, 501);
+    EXPECT_THAT(reply.body, HasSubstr("Adapters are not supported"));
+  }
+  EXPECT_EQ(
+      rig.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"adapter_id":""})")
+          .status,
+      200);
+}
+
+TEST(Openapi, ListsTheTableOfRoutes) {
+  const auto document = parse_json(ServerRig().get("/openapi.json").body);
+  ASSERT_TRUE(document.ok());
+  std::set<std::string> listed, wanted;
+  for (const auto& [path, operations] : document->find("paths")->as_object().members()) {
+    for (const auto& [method, operation] : operations.as_object().members()) {
+      EXPECT_FALSE(operation.find("summary")->as_string().empty()) << method << " " << path;
+      listed.insert(method + " " + path);
+    }
+  }
+  for (const Route& route : routes()) {
+    std::string path(route.path), method(route.method);
+    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "{id}");
+    std::transform(method.begin(), method.end(), method.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    wanted.insert(method + " " + path);
+    EXPECT_NE(find_route_note(route.path), nullptr) << route.path;
+  }
+  EXPECT_EQ(listed, wanted);
+}
+
+// A request that each route with fields takes, so that what is wrong with it is the one field that a test
+// adds.
+std::string valid_body(std::string_view path) {
+  const std::string chat = R"("messages":[{"role":"user","content":"hi"}],)";
+  if (path == "/v1/messages" || path == "/v1/messages/count_tokens") return chat + R"("max_tokens":2,)";
+  if (path == "/api/generate" || path == "/api/embeddings") return R"("prompt":"x",)";
+  if (path == "/v1/responses" || path == "/v1/embeddings" || path == "/api/embed") return R"("input":"x",)";
+  if (path == "/infill") return R"("input_prefix":"a","input_suffix":"b",)";
+  if (path.ends_with("/completion") || path == "/v1/completions" || path == "/completions")
+    return R"("prompt":"x",)";
+  if (path.find("fim") != path.npos || path.find("FIM") != path.npos)
+    return R"("prefix":["a"],"suffix":["b"],)";
+  if (path.ends_with("translate")) return R"("target_lang":"en","text_list":["a"],)";
+  if (path.find("multi_state") != path.npos) return R"("session_id":"s","dialogue_idx":0,"contents":["a"],)";
+  if (path == "/state/chat/completions") return R"("session_id":"s","contents":["a"],)";
+  if (path.ends_with("/chat/completions") && !path.starts_with("/v2")) return chat;
+  if (path.starts_with("/v2") || path.find("batch") != path.npos) return R"("contents":["a"],)";
+  if (path == "/apply-template") return chat;
+  if (path == "/tokenize") return R"("content":"x",)";
+  if (path == "/loadmodel") return R"("model_filename":"m","model_viewname":"M",)";
+  if (path == "/loadstatemodel") return R"("state_filename":"s","state_viewname":"S",)";
+  if (path == "/mrss_loadstatemodel") return R"("state_filenames":["a"],"state_viewname":"S",)";
+  if (path == "/mrss_set_gatingweight") return R"("state_viewname":"S","state_gatingweight":[1],)";
+  return {};
+}
+
+// No field of that type.
+std::string_view wrong_value(std::string_view type) {
+  if (type == "string" || type == "array" || type == "object") return "17";
+  return R"("wrong")";
+}
+
+TEST(Openapi, TellsOfNoFieldThatARouteDoesNotTake) {
+  AdminRig rig;
+  for (const Route& route : routes()) {
+    const RouteNote* note = find_route_note(route.path);
+    if (route.method != "POST" || route.takes_bytes || !note) continue;
+    std::string path(route.path);
+    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "s/fork");
+    for (const auto& group : note->fields) {
+      for (const FieldNote& field : group) {
+        if (field.type.empty()) continue;
+        const std::string body =
+            fmt::format("{{{}\"{}\":{}}}", valid_body(route.path), field.name, wrong_value(field.type));
+        const Reply reply = rig.post(path, body);
+        EXPECT_EQ(reply.status, 400) << path << " " << body << " " << reply.body;
+        EXPECT_THAT(reply.body, HasSubstr(std::string(field.name))) << path << " " << body;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fulmar::testing

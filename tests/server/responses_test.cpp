@@ -1,0 +1,139 @@
+// What /v1/responses repeats of a request, its items, summaries, and responses in the background.
+#include <gmock/gmock.h>
+
+#include "server/response_items.h"
+#include "server/server_rig.h"
+
+namespace fulmar::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string id_of(const Reply& reply) { return parse_json(reply.body)->find("id")->as_string(); }
+
+TEST(ResponseEcho, WhatWasSentIsRepeated) {
+  const ServerRig rig;
+  const Reply reply = rig.post(
+      "/v1/responses",
+      R"({"input":"hi","metadata":{"k":"v"},"tool_choice":"auto","reasoning":{"effort":"low","summary":"auto"},)"
+      R"("tools":[{"type":"function","name":"add","description":"Adds","strict":true,"parameters":{"type":"object"}}]})");
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_THAT(reply.body, HasSubstr(R"("metadata":{"k":"v"})"));
+  EXPECT_THAT(reply.body, HasSubstr(R"("reasoning":{"effort":"low","summary":"auto"})"));
+  EXPECT_THAT(reply.body,
+              HasSubstr(R"("tools":[{"type":"function","name":"add","description":"Adds","strict":true,)"
+                        R"("parameters":{"type":"object"}}])"));
+  EXPECT_THAT(rig.post("/v1/responses", R"({"input":"hi"})").body,
+              HasSubstr(R"("tool_choice":"auto","tools":[])"));
+}
+
+TEST(ResponseEcho, ThinkingIsASummaryWhenAskedFor) {
+  ServerRig rig({}, [](const Ask&) { return Script{.pieces = {">\nHm", "</think>\nYes"}, .stop_id = 0}; });
+  const std::string asked = R"({"input":"hi","reasoning":{"effort":"low","summary":"auto"})";
+  EXPECT_THAT(rig.post("/v1/responses", asked + "}").body,
+              HasSubstr(R"("type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}]})"));
+  const std::string stream = rig.post("/v1/responses", asked + R"(,"stream":true})").body;
+  for (const char* type : {"reasoning_summary_part.added", "reasoning_summary_text.delta",
+                           "reasoning_summary_text.done", "reasoning_summary_part.done"}) {
+    EXPECT_THAT(stream, HasSubstr(std::string(R"("type":"response.)") + type));
+  }
+  EXPECT_THAT(stream, HasSubstr(R"("summary_index":0,"delta":"Hm")"));
+  EXPECT_THAT(rig.post("/v1/responses", R"({"input":"hi","reasoning":{"effort":"low"}})").body,
+              HasSubstr(R"("summary":[],"content":[{"type":"reasoning_text","text":"Hm"}])"));
+}
+
+TEST(ResponseItems, AreListedAsTheyWereSent) {
+  const ServerRig rig;
+  const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi"})"));
+  const Reply items = rig.get("/v1/responses/" + id + "/input_items");
+  EXPECT_EQ(items.status, 200);
+  EXPECT_THAT(items.body,
+              HasSubstr(R"("type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]})"));
+  EXPECT_EQ(rig.get("/v1/responses/resp_0/input_items").status, 404);
+  EXPECT_EQ(rig.get("/v1/responses/" + id + "/other").status, 404);
+  EXPECT_EQ(rig.get("/v1/responses/" + id + "/input_items?limit=0").status, 400);
+}
+
+TEST(ResponseItems, ArePaged) {
+  const auto input =
+      parse_json(R"([{"role":"user","content":"a","id":"i0"},{"type":"function_call","id":"i1"},)"
+                 R"({"role":"user","content":[],"id":"i2"}])");
+  const std::string items = input_items_json("resp_x", *input);
+  const auto ids = [&](const ItemPage& page) {
+    const auto list = parse_json(items_page_json(items, page));
+    std::string text;
+    for (const JsonValue& item : list->find("data")->as_array()) text += item.find("id")->as_string() + " ";
+    return text + (list->find("has_more")->as_bool() ? "more" : "");
+  };
+  EXPECT_EQ(ids({}), "i2 i1 i0 ");
+  EXPECT_EQ(ids({.limit = 2, .ascending = true}), "i0 i1 more");
+  EXPECT_EQ(ids({.limit = 2, .ascending = true, .after = "i1"}), "i2 ");
+  EXPECT_EQ(ids({.after = "none"}), "");
+}
+
+// Waits for what another thread does, in steps that a test can afford.
+std::string settled(const ServerRig& rig, const std::string& id) {
+  std::string body;
+  for (int tries = 0; tries < 1000; ++tries) {
+    body = rig.get("/v1/responses/" + id).body;
+    if (body.find(R"("status":"in_progress")") == std::string::npos) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return body;
+}
+
+TEST(BackgroundResponses, AnswerAtOnceAndAreFoundLater) {
+  ServerRig rig;
+  rig.engine.hold_after(2);
+  const Reply first = rig.post("/v1/responses", R"({"input":"hi","background":true})");
+  EXPECT_EQ(first.status, 200);
+  EXPECT_THAT(first.body, HasSubstr(R"("status":"queued","background":true)"));
+  const std::string id = id_of(first);
+  EXPECT_THAT(rig.get("/v1/responses/" + id).body, HasSubstr(R"("status":"in_progress")"));
+  rig.engine.hold_after(-1);
+  EXPECT_THAT(settled(rig, id), HasSubstr(R"("status":"completed")"));
+  EXPECT_THAT(rig.get("/v1/responses/" + id).body, HasSubstr("Hello world"));
+  EXPECT_EQ(rig.post("/v1/responses", R"({"input":"on","previous_response_id":")" + id + "\"}").status, 200);
+  EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + id).status, 200);
+  EXPECT_EQ(rig.get("/v1/responses/" + id).status, 404);
+}
+
+TEST(BackgroundResponses, AreCancelled) {
+  ServerRig rig;
+  rig.engine.hold_after(1);
+  const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+  EXPECT_EQ(rig.post("/v1/responses/" + id + "/cancel", "").status, 200);
+  rig.engine.hold_after(-1);
+  EXPECT_THAT(settled(rig, id), HasSubstr(R"("status":"cancelled")"));
+  EXPECT_EQ(rig.engine.cancelled(), 1);
+  const std::string other = id_of(rig.post("/v1/responses", R"({"input":"hi"})"));
+  EXPECT_EQ(rig.post("/v1/responses/" + other + "/cancel", "").status, 400);
+  EXPECT_EQ(rig.post("/v1/responses/" + other + "/other", "").status, 404);
+}
+
+TEST(BackgroundResponses, NeedTheStore) {
+  const ServerRig rig;
+  for (const char* body : {R"({"input":"hi","background":true,"store":false})",
+                           R"({"input":"hi","background":true,"stream":true})"}) {
+    const Reply reply = rig.post("/v1/responses", body);
+    EXPECT_EQ(reply.status, 400);
+    EXPECT_THAT(reply.body, HasSubstr("'background' needs 'store'"));
+  }
+}
+
+TEST(ResponseInput, ClientsOwnToolsAndThoughtsAreUnderstood) {
+  ServerRig rig;
+  const Reply reply = rig.post(
+      "/v1/responses",
+      R"({"input":[{"role":"developer","content":"D"},{"role":"user","content":"q"},{"type":"reasoning","summary":[]},)"
+      R"({"type":"custom_tool_call","call_id":"c","name":"shell","input":"ls"},)"
+      R"({"type":"custom_tool_call_output","call_id":"c","output":"a.txt"}]})");
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_THAT(
+      rig.tokenizer.decode(rig.last_ask().prompt),
+      HasSubstr(
+          "<tool_call>{\"name\":\"shell\",\"arguments\":{\"input\":\"ls\"}}</tool_call>\n\nTool: a.txt"));
+}
+
+}  // namespace
+}  // namespace fulmar::testing
