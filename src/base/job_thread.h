@@ -1,0 +1,35 @@
+// One thread that runs jobs one after the other, from a bounded queue.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "base/mailbox.h"
+
+namespace fulmar {
+
+class JobThread {
+ public:
+  // `name` is for the log; `most_waiting`: jobs in the queue, 0 for no bound.
+  JobThread(std::string name, size_t most_waiting);
+  ~JobThread();  // finish()
+  JobThread(const JobThread&) = delete;
+  JobThread& operator=(const JobThread&) = delete;
+
+  // False, and the job is dropped, when the queue is full or finish() has begun. An exception of a job ends
+  // that job alone: it is logged, and what the job held is let go.
+  bool post(std::function<void()> job);
+  // Runs what waits, refuses more, and ends the thread. Idempotent; not to be called by a job.
+  void finish();
+
+ private:
+  void work();
+
+  const std::string name_;
+  Mailbox<std::function<void()>> jobs_;
+  std::thread thread_;
+};
+
+}  // namespace fulmar
