@@ -41,6 +41,7 @@ struct WorkerView {
   WorkerSpec spec;
   WorkerPhase phase = WorkerPhase::starting;
   pid_t pid = -1;         // of the present or the last run
+  bool proven = false;    // in this run: what answers on its port is the process that we started
   double created_at = 0;  // seconds since 1970
   std::optional<double> exited_at;
   std::optional<ChildExit> exit;         // of the last run; nothing while it runs
