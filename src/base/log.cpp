@@ -1,11 +1,48 @@
 #include "base/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace fulmar {
+namespace {
+
+// Control characters in hexadecimal: what clients name would otherwise begin lines of its own, or steer the
+// terminal of whoever reads along. U+0080 to U+009F are such characters, too.
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {
+      out += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+class PrintableMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string text = printable({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<PrintableMessage>();
+  }
+};
+
+}  // namespace
 
 void set_up_log(std::string_view level) {
   std::string name(level);
@@ -18,7 +55,9 @@ void set_up_log(std::string_view level) {
   auto logger = spdlog::get("fulmar");
   if (!logger) logger = spdlog::stderr_color_mt("fulmar");
   spdlog::set_default_logger(logger);
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PrintableMessage>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %*");
+  spdlog::set_formatter(std::move(formatter));
   spdlog::set_level(parsed);
 }
 

@@ -1,5 +1,5 @@
 // One log for the whole program: lines on stderr, `time level message key=value ...`; write with spdlog::info
-// etc.
+// etc. A message is one line: control characters in it are written in hexadecimal.
 #pragma once
 
 #include <spdlog/spdlog.h>

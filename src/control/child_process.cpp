@@ -169,6 +169,13 @@ Result<std::string> own_program() {
   return program;
 }
 
+Status check_local(const std::string& host) {
+  const Result<int> port = free_port(host);
+  if (port.ok()) return {};
+  return Error{ErrorKind::invalid,
+               fmt::format("host: '{}' is no address of this machine: {}", host, port.error().text)};
+}
+
 Result<int> free_port(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -42,6 +42,9 @@ std::string describe(const ChildExit& exit);
 // The path of the program that runs now.
 Result<std::string> own_program();
 
+// Nothing where `host` is an address of this machine, so that a process may listen on it; else an invalid
+// Error that names it.
+Status check_local(const std::string& host);
 // A TCP port of `host` on which nobody listens now; an io or invalid Error that names the host.
 Result<int> free_port(const std::string& host);
 

@@ -85,6 +85,22 @@ HttpResponse no_route_answer(int status) {
       status);
 }
 
+HttpResponse routing_error(int status, std::string_view code, std::string_view text) {
+  const std::string_view type = status == 503 ? "unavailable_error" : "server_error";
+  JsonWriter json;
+  json.begin_object().key("error").begin_object().member("message", text).member("type", type);
+  json.key("param").null().member("code", code).end_object().member("detail", text).end_object();
+  HttpResponse response = json_answer(json.take(), status);
+  if (status == 503) response.headers.set("Retry-After", "1");
+  return response;
+}
+
+void add_cors(Headers& headers) {
+  headers.set("Access-Control-Allow-Origin", "*");
+  headers.set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS");
+  headers.set("Access-Control-Allow-Headers", "Content-Type, Authorization");
+}
+
 HttpResponse unauthorized_answer() {
   HttpResponse response = detail_answer(401, "Unauthorized: invalid or missing password");
   response.headers.set("WWW-Authenticate", "Basic realm=\"Fulmar\", charset=\"UTF-8\"");

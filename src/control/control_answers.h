@@ -16,6 +16,10 @@ HttpResponse json_answer(std::string body, int status = 200);
 HttpResponse detail_answer(int status, std::string_view text);
 // The answer to an unknown path (404) or a wrong method (405).
 HttpResponse no_route_answer(int status);
+// A failure of routing, readable for clients of every family; 503 with Retry-After.
+HttpResponse routing_error(int status, std::string_view code, std::string_view text);
+// What every response carries (http-api.md 2.2).
+void add_cors(Headers& headers);
 // 401, with what makes a browser ask for the password.
 HttpResponse unauthorized_answer();
 

@@ -46,11 +46,12 @@ std::string base64_decode(std::string_view text) {
   return bytes;
 }
 
-bool has_control_key(std::string_view password, const Headers& headers) {
+bool has_control_key(std::string_view password, const Headers& headers, bool basic_counts) {
   if (password.empty()) return true;
   const std::string_view header = headers.get("Authorization");
   if (equal_secrets(password, credentials(header, "Bearer"))) return true;
   if (equal_secrets(password, headers.get("X-Api-Key"))) return true;
+  if (!basic_counts) return false;
   const std::string pair = base64_decode(credentials(header, "Basic"));
   const size_t colon = pair.find(':');
   return colon != std::string::npos && equal_secrets(password, std::string_view(pair).substr(colon + 1));

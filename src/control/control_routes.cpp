@@ -13,6 +13,7 @@
 #include "control/control_auth.h"
 #include "control/placement.h"
 #include "control/relay.h"
+#include "net/cross_site.h"
 #include "net/json.h"
 #include "net/page_files.h"
 
@@ -21,10 +22,16 @@ namespace {
 
 using ExchangePtr = std::shared_ptr<Exchange>;
 
+// Bodies beyond this are parsed on a thread of their own.
+constexpr size_t kHeavyBody = size_t{128} << 10;
+constexpr size_t kMostBody = size_t{64} << 20;
+constexpr size_t kMostUnkeyedBody = size_t{1} << 20;
+
 struct Asked {
   ControlService& service;
   ExchangePtr exchange;
   std::string_view argument;  // what '*' stands for in the route's path
+  JsonValue body = {};        // of routes that take a key in it; null where it is no JSON
 
   const HttpRequest& request() const { return exchange->request(); }
   void answer(HttpResponse response) const {
@@ -35,6 +42,10 @@ struct Asked {
 };
 
 enum class Access { open, key, key_in_body };
+
+constexpr bool may_change_state(std::string_view method) {
+  return method != "GET" && method != "HEAD" && method != "OPTIONS";
+}
 
 struct ControlRoute {
   std::string_view method;  // empty: any
@@ -59,6 +70,7 @@ int64_t count_ready(const Fleet& fleet) {
 }
 
 void health(const Asked& asked) {
+  if (asked.service.draining) return asked.answer(detail_answer(503, "the control plane is stopping"));
   const FleetPtr fleet = asked.fleet();
   JsonWriter json;
   json.begin_object()
@@ -70,7 +82,7 @@ void health(const Asked& asked) {
 }
 
 void readiness(const Asked& asked) {
-  const bool ready = count_ready(*asked.fleet()) > 0;
+  const bool ready = !asked.service.draining && count_ready(*asked.fleet()) > 0;
   asked.answer(ready ? json_answer(R"({"status":"ok"})") : detail_answer(503, "no worker is ready"));
 }
 
@@ -134,6 +146,9 @@ HttpResponse start_failure(const Error& error) {
   if (error.kind == ErrorKind::conflict) {
     const std::string field = error.text.substr(0, error.text.find(':'));  // "port: ...", "name: ..."
     return json_answer(problems_json({{field, error.text, "value_error"}}), 422);
+  }
+  if (error.kind == ErrorKind::invalid) {
+    return json_answer(problems_json({{"host", error.text, "value_error"}}), 422);
   }
   return detail_answer(error.kind == ErrorKind::unavailable ? 503 : 500, error.text);
 }
@@ -249,22 +264,18 @@ void proxy(const Asked& asked) {
   if (!target) return asked.answer(no_route_answer(404));
   relay(
       asked.service.client, asked.exchange,
-      {.target = *target, .body = asked.exchange->take_body(), .password = asked.service.password},
+      {.target = *target, .password = asked.service.password, .total_timeout = asked.service.relay_timeout},
       [worker, used = false]() mutable { return std::exchange(used, true) ? nullptr : worker; },
       with_cors(detail_answer(502, "worker unreachable")));
 }
 
 void relay_anywhere(const Asked& asked, Wish wish, std::string session, int refusal) {
-  HttpResponse none = detail_answer(503, "no worker is ready");
-  none.body = R"({"error":{"message":"No worker is ready","type":"unavailable_error","param":null,)"
-              R"("code":"no_worker"},"detail":"no worker is ready"})";
-  none.headers.set("Retry-After", "1");
   relay(
       asked.service.client, asked.exchange,
       {.target = asked.request().target,
-       .body = asked.exchange->take_body(),
        .password = asked.service.password,
-       .refusal = refusal},
+       .refusal = refusal,
+       .total_timeout = asked.service.relay_timeout},
       [&service = asked.service, wish = std::move(wish), session = std::move(session)]() mutable {
         const WorkerPtr worker = choose_worker(*service.supervisor.fleet(), wish);
         if (!worker) return worker;
@@ -272,12 +283,11 @@ void relay_anywhere(const Asked& asked, Wish wish, std::string session, int refu
         if (!session.empty()) service.homes.set(session, worker->id);
         return worker;
       },
-      with_cors(std::move(none)));
+      with_cors(routing_error(503, "no_worker", "no worker is ready")));
 }
 
 void route_by_model(const Asked& asked) {
-  const auto parsed = parse_json(asked.request().body);
-  const JsonValue body = parsed.ok() ? *parsed : JsonValue();  // a worker tells what is wrong with it
+  const JsonValue& body = asked.body;
   Wish wish;
   if (const JsonValue* model = body.find("model"); model != nullptr && model->is_string()) {
     wish.model = model->as_string();
@@ -347,6 +357,17 @@ std::optional<std::string_view> fits(std::string_view pattern, std::string_view 
   return below_proxy ? std::optional(rest.substr(0, end)) : std::nullopt;
 }
 
+// The methods that a path takes: "GET, POST".
+std::string methods_of(std::string_view path) {
+  std::string methods;
+  for (const ControlRoute& route : kRoutes) {
+    if (!fits(route.path, path)) continue;
+    if (!methods.empty()) methods += ", ";
+    methods += route.method;
+  }
+  return methods;
+}
+
 struct Match {
   const ControlRoute* route = nullptr;
   std::string_view argument;
@@ -368,15 +389,39 @@ Match find_route(const HttpRequest& request) {
   return match;
 }
 
-bool may_pass(const ControlService& service, Access access, const HttpRequest& request) {
-  if (access == Access::open || has_control_key(service.password, request.headers)) return true;
-  if (access != Access::key_in_body) return false;
-  if (const std::string* key = request.query.find("key"); key && equal_secrets(service.password, *key)) {
-    return true;
-  }
-  const auto body = parse_json(request.body);
-  const JsonValue* field = body.ok() ? body->find("password") : nullptr;
+// A worker tells what is wrong with a body that is no JSON.
+JsonValue body_or_null(const HttpRequest& request) {
+  auto body = parse_json(request.body, {.max_bytes = kMostBody});
+  return body.ok() ? std::move(*body) : JsonValue();
+}
+
+// By a header, or where that will do by the query.
+bool shows_key(const ControlService& service, Access access, const HttpRequest& request) {
+  const bool forged = may_change_state(request.method) && is_cross_site(request.headers);
+  if (access == Access::open || has_control_key(service.password, request.headers, !forged)) return true;
+  const std::string* key = access == Access::key_in_body ? request.query.find("key") : nullptr;
+  return key && equal_secrets(service.password, *key);
+}
+
+bool shows_key_in(const JsonValue& body, const ControlService& service) {
+  const JsonValue* field = body.find("password");
   return field != nullptr && field->is_string() && equal_secrets(service.password, field->as_string());
+}
+
+void handle(const ControlRoute& route, Asked asked) {
+  const bool shown = shows_key(asked.service, route.access, asked.request());
+  if (!shown && route.access != Access::key_in_body) return asked.answer(unauthorized_answer());
+  if (route.access == Access::key_in_body) {
+    asked.body = body_or_null(asked.request());
+    if (!shown && !shows_key_in(asked.body, asked.service)) return asked.answer(unauthorized_answer());
+  }
+  // With a password a page of another site has nothing but the browser's own credentials, which did not
+  // count. Without one it could start and stop workers.
+  if (route.access == Access::key && may_change_state(asked.request().method) &&
+      is_cross_site(asked.request().headers)) {
+    return asked.answer(detail_answer(403, "refused: sent by a page of another site"));
+  }
+  route.handle(asked);
 }
 
 HttpResponse preflight(const HttpRequest& request) {
@@ -391,20 +436,25 @@ HttpResponse preflight(const HttpRequest& request) {
 
 }  // namespace
 
-void add_cors(Headers& headers) {
-  headers.set("Access-Control-Allow-Origin", "*");
-  headers.set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS");
-  headers.set("Access-Control-Allow-Headers", "Content-Type, Authorization");
+size_t control_body_limit(const ControlService& service, const HttpRequest& head) {
+  const Match match = find_route(head);
+  return match.route && shows_key(service, match.route->access, head) ? kMostBody : kMostUnkeyedBody;
 }
 
 void handle_control_request(ControlService& service, std::shared_ptr<Exchange> exchange) {
   const HttpRequest& request = exchange->request();
   const Match match = find_route(request);
-  const Asked asked{service, exchange, match.argument};
+  Asked asked{service, exchange, match.argument};
   if (request.method == "OPTIONS" && match.path_known) return exchange->respond(preflight(request));
-  if (match.route == nullptr) return asked.answer(no_route_answer(match.path_known ? 405 : 404));
-  if (!may_pass(service, match.route->access, request)) return asked.answer(unauthorized_answer());
-  match.route->handle(asked);
+  if (match.route == nullptr) {
+    HttpResponse response = no_route_answer(match.path_known ? 405 : 404);
+    if (match.path_known) response.headers.set("Allow", methods_of(request.path));
+    return asked.answer(std::move(response));
+  }
+  if (request.body.size() <= kHeavyBody) return handle(*match.route, std::move(asked));
+  if (!service.parsing.post([route = match.route, asked] { handle(*route, asked); })) {
+    asked.answer(with_cors(routing_error(503, "queue_full", "too many large requests are waiting")));
+  }
 }
 
 }  // namespace fulmar

@@ -1,9 +1,13 @@
 // The control plane's table of routes and what each does. Knows the supervisor and the relay, no socket.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 
+#include "base/job_thread.h"
 #include "control/gpu_list.h"
 #include "control/session_homes.h"
 #include "control/supervisor.h"
@@ -18,14 +22,18 @@ struct ControlService {
   std::string models_dir;
   Supervisor& supervisor;
   HttpClient& client;
-  GpuList gpus;
-  SessionHomes homes;
+  JobThread& parsing;  // of bodies that would hold up other requests
+  std::chrono::milliseconds relay_timeout;
+  std::atomic<bool> draining{false};
+  GpuList gpus = {};
+  SessionHomes homes = {};
 };
 
 // Answers one request in every case. Any thread.
 void handle_control_request(ControlService& service, std::shared_ptr<Exchange> exchange);
 
-// What every response carries (docs/http.md, "Headers").
-void add_cors(Headers& headers);
+// How large a request's body may be, of which the head is known: little while a key is asked for and no
+// header shows it.
+size_t control_body_limit(const ControlService& service, const HttpRequest& head);
 
 }  // namespace fulmar

@@ -13,6 +13,7 @@ namespace fulmar {
 namespace {
 
 constexpr std::chrono::seconds kLastAnswers{2};
+constexpr size_t kMostParsing = 64;  // large bodies that wait to be parsed
 
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
@@ -33,12 +34,15 @@ class ControlServer::Impl {
         service_{.password = options.password,
                  .models_dir = options.models_dir,
                  .supervisor = supervisor_,
-                 .client = client_} {}
+                 .client = client_,
+                 .parsing = parsing_,
+                 .relay_timeout = options.relay_timeout} {}
   ~Impl() { stop(); }
 
   Status listen(const ControlOptions& options) {
     HttpServerOptions listener{.host = options.host, .port = options.port, .threads = options.io_threads};
     listener.format_error = plain_error;
+    listener.body_limit = [this](const HttpRequest& head) { return control_body_limit(service_, head); };
     FULMAR_ASSIGN(server_, HttpServer::start(std::move(listener), [this](std::shared_ptr<Exchange> exchange) {
                     handle_control_request(service_, std::move(exchange));
                   }));
@@ -46,11 +50,13 @@ class ControlServer::Impl {
   }
 
   void stop() {
+    service_.draining = true;
     if (server_) server_->stop_accepting();
     supervisor_.stop_all();
     if (!server_) return;
     server_->drain(std::chrono::steady_clock::now() + kLastAnswers);
     server_->stop();
+    parsing_.finish();
   }
 
   HttpServer& server() { return *server_; }
@@ -60,6 +66,7 @@ class ControlServer::Impl {
   // The listener goes first, then the client, whose callbacks know exchanges only, then the supervisor.
   Supervisor supervisor_;
   HttpClient client_;
+  JobThread parsing_{"bodies", kMostParsing};
   ControlService service_;
   std::unique_ptr<HttpServer> server_;
 };

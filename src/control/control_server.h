@@ -19,6 +19,7 @@ struct ControlOptions {
   std::string password;    // empty: nothing is checked
   std::string models_dir;  // empty: a worker may load any file that this process may read
   SupervisorOptions supervisor;
+  std::chrono::milliseconds relay_timeout{600'000};  // for one worker's whole answer
 };
 
 class ControlServer {

@@ -15,6 +15,7 @@ bool serves(const WorkerView& worker, std::string_view model) {
                      [&](const std::string& id) { return id == model || id == plain; });
 }
 
+constexpr size_t kLongestSessionId = 512;
 // How many more rows a worker may have than the idlest one before a guessed home is passed over.
 constexpr int64_t kGuessMayCost = 8;
 
@@ -82,10 +83,10 @@ WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish) {
 
 SessionKey session_key(const Headers& headers, const JsonValue& body) {
   if (const std::string_view header = headers.get("X-Fulmar-Session"); !header.empty()) {
-    return {.text = std::string(header)};
+    return header.size() <= kLongestSessionId ? SessionKey{.text = std::string(header)} : SessionKey{};
   }
   if (const JsonValue* id = body.find("session_id"); id != nullptr && id->is_string()) {
-    return {.text = id->as_string()};
+    return id->as_string().size() <= kLongestSessionId ? SessionKey{.text = id->as_string()} : SessionKey{};
   }
   const std::string turn = first_turn(body);
   if (turn.empty()) return {};

@@ -9,14 +9,17 @@
 #include <utility>
 
 #include "base/log.h"
+#include "control/control_answers.h"
 
 namespace fulmar {
 namespace {
 
-constexpr std::chrono::seconds kTotalTimeout{600};
 constexpr std::chrono::seconds kConnectTimeout{5};
 // Answers of a known length up to this one are passed on whole, longer ones as they come.
-constexpr size_t kMostCollected = size_t{64} << 20;
+constexpr size_t kMostCollected = size_t{1} << 20;
+// While the client has this much to take, no more is read from the worker, until it has this little.
+constexpr size_t kPauseAbove = size_t{1} << 20;
+constexpr size_t kResumeBelow = size_t{256} << 10;
 
 constexpr std::string_view kHopByHop[] = {"connection",
                                           "keep-alive",
@@ -89,11 +92,15 @@ class Relay : public std::enable_shared_from_this<Relay> {
                         .port = static_cast<uint16_t>(worker_->spec.port),
                         .target = request_.target,
                         .headers = end_to_end_headers(from.headers),
-                        .body = request_.body,
+                        .body = from.body,
                         .connect_timeout = kConnectTimeout,
-                        .total_timeout = kTotalTimeout};
+                        .total_timeout = request_.total_timeout};
     asked.headers.add("X-Forwarded-For", from.remote_address.substr(0, from.remote_address.rfind(':')));
-    if (!request_.password.empty()) asked.headers.set("Authorization", "Bearer " + request_.password);
+    if (!request_.password.empty()) {
+      asked.headers.remove("Authorization");
+      asked.headers.remove("X-Api-Key");
+      if (worker_->proven) asked.headers.set("Authorization", "Bearer " + request_.password);
+    }
     return asked;
   }
 
@@ -102,7 +109,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
     return {.on_head = [self, number](int status,
                                       const Headers& headers) { self->take_head(number, status, headers); },
             .on_data = [self, number](std::string_view bytes) { self->take_data(number, bytes); },
-            .on_end = [self, number](Status outcome) { self->take_end(number, outcome); }};
+            .on_end = [self, number](const ClientOutcome& outcome) { self->take_end(number, outcome); }};
   }
 
   void take_head(int number, int status, const Headers& headers) {
@@ -114,7 +121,9 @@ class Relay : public std::enable_shared_from_this<Relay> {
     head_.headers.remove("Date");
     const auto length = content_length(headers);
     const bool bodiless = status == 204 || status == 304 || exchange_->request().method == "HEAD";
-    if (status == request_.refusal || bodiless || (length && *length <= kMostCollected)) {
+    const bool refused = status == request_.refusal;
+    if (!refused) exchange_->take_body();  // no other worker will be asked
+    if (refused || bodiless || (length && *length <= kMostCollected)) {
       phase_ = Phase::collecting;
       return;
     }
@@ -127,37 +136,75 @@ class Relay : public std::enable_shared_from_this<Relay> {
     std::unique_lock lock(mutex_);
     if (number != attempt_) return;
     if (phase_ == Phase::collecting) {
-      if (head_.body.size() + bytes.size() <= kMostCollected) head_.body.append(bytes);
+      too_long_ = too_long_ || head_.body.size() + bytes.size() > kMostCollected;
+      if (!too_long_) head_.body.append(bytes);
     } else if (phase_ == Phase::streaming) {
       lock.unlock();
       exchange_->write(std::string(bytes));
+      if (exchange_->backlog_bytes() > kPauseAbove) await_client();
     }
   }
 
-  void take_end(int number, const Status& outcome) {
+  // Runs on the client's thread, where call_ may not be set yet: then the next piece pauses.
+  void await_client() {
+    std::shared_ptr<ClientCall> call;
+    {
+      std::lock_guard lock(mutex_);
+      call = call_;
+    }
+    if (!call) return;
+    call->pause();
+    exchange_->on_backlog_below(kResumeBelow, [call] { call->resume(); });
+  }
+
+  void take_end(int number, const ClientOutcome& outcome) {
     std::unique_lock lock(mutex_);
     if (number != attempt_ || phase_ == Phase::done) return;
     const Phase was = phase_;
-    const bool refused = outcome.ok() && was == Phase::collecting && head_.status == request_.refusal;
-    if (was == Phase::streaming || (outcome.ok() && !refused)) {
-      phase_ = Phase::done;
-      release_worker();
-      lock.unlock();
-      if (was == Phase::collecting) return exchange_->respond(std::move(head_));
+    if (was == Phase::streaming) {
+      finish(lock);
       if (outcome.ok()) return exchange_->end();
       spdlog::warn("relayed stream broke off: {}", outcome.error().text);
       exchange_.reset();  // cuts the connection: the client must not take this for the end
       return;
     }
-    if (refused) {
-      held_back_ = std::move(head_);  // what the client gets when nobody else answers
-    } else {
-      spdlog::warn("relay attempt failed: {}", outcome.error().text);
+    const bool refused = was == Phase::collecting && head_.status == request_.refusal;
+    if (outcome.ok() && !refused) {
+      finish(lock);
+      return exchange_->respond(too_long_ ? bad_gateway("the worker's answer is longer than it said")
+                                          : std::move(head_));
     }
+    const AfterFailure then =
+        outcome.ok() ? AfterFailure::next_worker : after_failure(outcome, exchange_->request().method);
+    if (!outcome.ok()) spdlog::warn("relay attempt failed: {}", outcome.error().text);
+    if (then != AfterFailure::next_worker) {
+      finish(lock);
+      return exchange_->respond(
+          then == AfterFailure::gateway_timeout
+              ? gateway_error(504, "worker_timeout", "the worker did not answer in time")
+              : bad_gateway("the worker broke off; whether it ran the request is unknown"));
+    }
+    if (outcome.ok() && !too_long_)
+      held_back_ = std::move(head_);  // what the client gets when nobody else answers
     head_ = {};
+    too_long_ = false;
     phase_ = Phase::waiting;
     lock.unlock();
     attempt(next_());
+  }
+
+  // No attempt follows. `lock` is released: the exchange must be called without it.
+  void finish(std::unique_lock<std::mutex>& lock) {
+    phase_ = Phase::done;
+    release_worker();
+    lock.unlock();
+  }
+
+  HttpResponse bad_gateway(std::string_view text) const { return gateway_error(502, "worker_lost", text); }
+  HttpResponse gateway_error(int status, std::string_view code, std::string_view text) const {
+    HttpResponse response = routing_error(status, code, text);
+    add_cors(response.headers);
+    return response;
   }
 
   void cancel() {
@@ -185,10 +232,20 @@ class Relay : public std::enable_shared_from_this<Relay> {
   WorkerPtr worker_;
   std::shared_ptr<ClientCall> call_;
   int attempt_ = 0;
+  bool too_long_ = false;  // a collected answer exceeds what is collected
   Phase phase_ = Phase::waiting;
 };
 
 }  // namespace
+
+AfterFailure after_failure(const ClientOutcome& outcome, std::string_view method) {
+  if (!outcome.sent) return AfterFailure::next_worker;
+  if (outcome.timed_out) return AfterFailure::gateway_timeout;
+  for (const std::string_view idempotent : {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"}) {
+    if (method == idempotent) return AfterFailure::next_worker;
+  }
+  return AfterFailure::bad_gateway;
+}
 
 Headers end_to_end_headers(const Headers& headers) {
   Headers kept;

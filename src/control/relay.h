@@ -1,10 +1,12 @@
-// Passes one request on to a worker and the answer back, chunk by chunk and unbuffered. A client that goes
-// takes the worker's request with it. Knows no route and no model.
+// Passes one request on to a worker and the answer back, chunk by chunk and at the client's pace. A client
+// that goes takes the worker's request with it. Knows no route and no model.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "control/worker_view.h"
 #include "net/http_client.h"
@@ -13,18 +15,26 @@
 namespace fulmar {
 
 struct RelayRequest {
-  std::string target;  // path and query on the worker, escaped
-  std::string body;
-  std::string password;  // put in place of the client's Authorization; empty: that is passed on
+  std::string target;    // path and query on the worker, escaped
+  std::string password;  // put in place of the client's Authorization, for workers that have proved
+                         // themselves; empty: the client's is passed on
   int refusal = 503;     // the status that sends the request to the next worker
+  std::chrono::milliseconds total_timeout{600'000};  // for the whole exchange with one worker
 };
 
 // The worker to try next, null when there is none left. Called once at first, and again whenever an attempt
-// ended before its answer began (no connection, or the refusal). Runs on a server or client thread.
+// may be repeated elsewhere. Runs on a server or client thread.
 using NextWorker = std::function<WorkerPtr()>;
 
-// Answers the exchange in every case; when no worker could answer, with `unreachable`.
-// Time-out: ten minutes for the whole exchange.
+// What follows an attempt that ended before its answer began.
+enum class AfterFailure { next_worker, bad_gateway, gateway_timeout };
+
+// A request goes to another worker when nothing of it was sent, or when sending it twice does what sending it
+// once does (RFC 9110, 9.2.2): the first worker may have run it.
+AfterFailure after_failure(const ClientOutcome& outcome, std::string_view method);
+
+// Answers the exchange in every case: with `unreachable` when no worker could be asked, with 502 when a
+// worker broke off and may have run the request, with 504 when time was up.
 void relay(HttpClient& client, std::shared_ptr<Exchange> exchange, RelayRequest request, NextWorker next,
            HttpResponse unreachable);
 

@@ -25,7 +25,8 @@ std::optional<RestartPolicy> restart_policy_named(std::string_view name) {
 }
 
 RestartDecision decide_restart(RestartPolicy policy, const BackOff& back_off, const EndedRun& run) {
-  const bool wanted = policy == RestartPolicy::always || (policy == RestartPolicy::on_failure && run.failed);
+  const bool wanted = policy == RestartPolicy::always ||
+                      (policy == RestartPolicy::on_failure && run.failed) || run.device_failed;
   if (run.asked_for || !wanted) return {};
   RestartDecision decision{.restart = true};
   decision.short_runs = run.lasted >= back_off.stable_after ? 1 : run.short_runs_before + 1;

@@ -20,8 +20,9 @@ struct BackOff {
 };
 
 struct EndedRun {
-  bool asked_for = false;  // stopped by us: never started again
-  bool failed = false;     // exit code other than 0, or a signal
+  bool asked_for = false;      // stopped by us: never started again
+  bool failed = false;         // exit code other than 0, or a signal
+  bool device_failed = false;  // kDeviceErrorExit: started again under every policy
   std::chrono::milliseconds lasted{0};
   int short_runs_before = 0;  // in a row, without this one
 };

@@ -7,8 +7,10 @@
 #include <fstream>
 #include <utility>
 
+#include "base/exit_codes.h"
 #include "base/log.h"
 #include "base/unix_time.h"
+#include "net/worker_proof.h"
 
 namespace fulmar {
 namespace {
@@ -32,7 +34,7 @@ int64_t worker_grace_seconds(std::chrono::milliseconds grace) {
 }
 
 ChildProgram program_of(const SupervisorOptions& options, const WorkerSpec& spec,
-                        const std::string& session_db) {
+                        const std::string& session_db, const std::string& token) {
   ChildProgram program{.program = options.program,
                        .arguments = serve_arguments(spec, session_db, worker_grace_seconds(options.grace))};
   if (spec.gpu_id) {
@@ -40,6 +42,7 @@ ChildProgram program_of(const SupervisorOptions& options, const WorkerSpec& spec
     program.environment.emplace_back("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // the order of our GPU list
   }
   if (!options.password.empty()) program.environment.emplace_back("FULMAR_PASSWORD", options.password);
+  program.environment.emplace_back(kWorkerTokenVariable, token);
   return program;
 }
 
@@ -56,7 +59,9 @@ SupervisedWorker::SupervisedWorker(const SupervisorOptions& options, EventLog& e
 }
 
 Status SupervisedWorker::start(Clock::time_point now) {
-  auto started = WorkerProcess::start(program_of(options_, view_.spec, session_db_), view_.log);
+  token_ = random_hex();
+  view_.proven = impostor_reported_ = false;
+  auto started = WorkerProcess::start(program_of(options_, view_.spec, session_db_, token_), view_.log);
   view_.next_start_at.reset();
   if (!started.ok()) {
     view_.exit = ChildExit{.code = 127};
@@ -152,7 +157,7 @@ void SupervisedWorker::take_answer(int run, ProbeAnswer answer, Clock::time_poin
   probing_ = false;
   changed_ = true;
   const bool was_ready = view_.answers();
-  take_health(answer.healthy);
+  take_health(answer);
   next_probe_ = now + (view_.phase == WorkerPhase::starting ? options_.start_probe_every
                        : was_ready                          ? options_.probe_every
                                                             : std::chrono::milliseconds(0));
@@ -168,7 +173,13 @@ void SupervisedWorker::take_answer(int run, ProbeAnswer answer, Clock::time_poin
   if (now >= next_history_) add_history(now, *view_.metrics, history);
 }
 
-void SupervisedWorker::take_health(bool healthy) {
+void SupervisedWorker::take_health(const ProbeAnswer& answer) {
+  const bool healthy = answer.healthy;
+  view_.proven = view_.proven || healthy;
+  if (answer.impostor && !std::exchange(impostor_reported_, true)) {
+    spdlog::error("what answers on {} is not worker {}: it is told nothing", endpoint_of(view_.spec),
+                  view_.id);
+  }
   if (view_.phase == WorkerPhase::stopping) return;
   failed_probes_ = healthy ? 0 : failed_probes_ + 1;
   if (healthy && !view_.answers()) {
@@ -207,9 +218,11 @@ void SupervisedWorker::take_exit(const ChildExit& exit, Clock::time_point now) {
   const bool asked_for = stop_asked_ || restart_asked_;
   const EndedRun ended{.asked_for = asked_for,
                        .failed = exit.signal != 0 || exit.code != 0,
+                       .device_failed = exit.signal == 0 && exit.code == kDeviceErrorExit,
                        .lasted = process_->lasted(now),
                        .short_runs_before = short_runs_};
   process_.reset();
+  view_.proven = false;
   view_.exit = exit;
   view_.exited_at = unix_time();
   view_.queue = {};

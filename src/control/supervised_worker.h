@@ -43,6 +43,7 @@ class SupervisedWorker {
   const WorkerView& view() const { return view_; }
   const std::string& session_db() const { return session_db_; }
   int run() const { return run_; }
+  const std::string& token() const { return token_; }  // of this run
   int output() const { return process_ ? process_->output() : -1; }
   bool gone() const { return view_.phase == WorkerPhase::exited; }
   bool draining() const { return drain_until_.has_value(); }
@@ -58,7 +59,7 @@ class SupervisedWorker {
   void take_exit(const ChildExit& exit, Clock::time_point now);
   void end_for_good();
   void begin_again(Clock::time_point now);
-  void take_health(bool healthy);
+  void take_health(const ProbeAnswer& answer);
   void add_history(Clock::time_point now, const std::string& metrics, History& history);
 
   const SupervisorOptions& options_;
@@ -67,6 +68,8 @@ class SupervisedWorker {
   const std::string session_db_;
   std::unique_ptr<WorkerProcess> process_;
   int run_ = 0;
+  std::string token_;
+  bool impostor_reported_ = false;
   int rounds_ = 0;  // of probes in this run
   int failed_probes_ = 0;
   int short_runs_ = 0;

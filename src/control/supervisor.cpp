@@ -235,8 +235,8 @@ class Supervisor::Loop {
   }
 
   void probe(Worker& worker, ProbeDepth depth) {
-    probe_worker(*client_, worker.view().spec, options_.password, depth,
-                 [this, id = worker.view().id, run = worker.run()](ProbeAnswer answer) {
+    probe_worker(*client_, worker.view().spec, {.token = worker.token(), .password = options_.password},
+                 depth, [this, id = worker.view().id, run = worker.run()](ProbeAnswer answer) {
                    post([this, id, run, answer = std::move(answer)]() mutable {
                      if (Worker* asked = find(id)) {
                        asked->take_answer(run, std::move(answer), Clock::now(), history_);
@@ -247,6 +247,7 @@ class Supervisor::Loop {
 
   Result<std::string> start_worker(WorkerSpec spec) {
     if (ending_) return Error{ErrorKind::unavailable, "the control plane is stopping"};
+    FULMAR_TRY(check_local(spec.host));
     if (spec.port == 0) {
       FULMAR_ASSIGN(spec.port, unused_port(spec.host));
     } else if (const Worker* holder = holder_of(spec.port)) {

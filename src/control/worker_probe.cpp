@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "net/json.h"
+#include "net/worker_proof.h"
 
 namespace fulmar {
 namespace {
@@ -13,30 +14,34 @@ namespace {
 constexpr std::chrono::seconds kPatience{3};
 constexpr size_t kMostBytes = size_t{4} << 20;
 
-using BodyReply = std::function<void(std::optional<std::string> body)>;  // nothing unless the status was 200
+struct Heard {
+  int status = 0;
+  Headers headers;
+  std::string body;
+};
+using HeardReply = std::function<void(const Heard* heard)>;  // null unless the status was 200
 
-void get(HttpClient& client, const WorkerSpec& spec, const std::string& password, const char* target,
-         BodyReply reply) {
+void get(HttpClient& client, const WorkerSpec& spec, const char* target, Headers headers, HeardReply reply) {
   ClientRequest request{.host = reachable_host(spec.host),
                         .port = static_cast<uint16_t>(spec.port),
                         .target = target,
+                        .headers = std::move(headers),
                         .connect_timeout = kPatience,
                         .total_timeout = kPatience};
-  if (!password.empty()) request.headers.set("Authorization", "Bearer " + password);
-  struct Heard {
-    int status = 0;
-    std::string body;
-  };
   auto heard = std::make_shared<Heard>();
-  client.send(std::move(request), {.on_head = [heard](int status, const Headers&) { heard->status = status; },
+  client.send(std::move(request), {.on_head =
+                                       [heard](int status, const Headers& received) {
+                                         heard->status = status;
+                                         heard->headers = received;
+                                       },
                                    .on_data =
                                        [heard](std::string_view bytes) {
                                          if (heard->body.size() < kMostBytes) heard->body.append(bytes);
                                        },
                                    .on_end =
-                                       [heard, reply = std::move(reply)](Status outcome) {
+                                       [heard, reply = std::move(reply)](const ClientOutcome& outcome) {
                                          const bool good = outcome.ok() && heard->status == 200;
-                                         reply(good ? std::optional(std::move(heard->body)) : std::nullopt);
+                                         reply(good ? heard.get() : nullptr);
                                        }});
 }
 
@@ -58,21 +63,41 @@ struct Round {
   ProbeReply reply;
 };
 
+// What only a worker that has proved itself is asked.
+void ask_figures(HttpClient& client, const WorkerSpec& spec, const std::string& password, ProbeDepth depth,
+                 const std::shared_ptr<Round>& round) {
+  Headers headers;
+  if (!password.empty()) headers.set("Authorization", "Bearer " + password);
+  get(client, spec, "/v1/queue/status", headers, [round](const Heard* heard) {
+    if (heard) round->answer.queue = read_queue(heard->body);
+  });
+  get(client, spec, "/metrics", headers, [round](const Heard* heard) {
+    if (heard) round->answer.metrics = heard->body;
+  });
+  if (depth == ProbeDepth::figures) return;
+  get(client, spec, "/v1/models", headers, [round](const Heard* heard) {
+    if (heard) round->answer.models_json = heard->body;
+  });
+}
+
 }  // namespace
 
-void probe_worker(HttpClient& client, const WorkerSpec& spec, const std::string& password, ProbeDepth depth,
+void probe_worker(HttpClient& client, const WorkerSpec& spec, const ProbeSecrets& secrets, ProbeDepth depth,
                   ProbeReply reply) {
   // All callbacks run on the client's one thread, so that the round needs no lock.
   auto round = std::make_shared<Round>(std::move(reply));
-  get(client, spec, password, "/health", [round](auto body) { round->answer.healthy = body.has_value(); });
-  if (depth == ProbeDepth::health) return;
-  get(client, spec, password, "/v1/queue/status", [round](auto body) {
-    if (body) round->answer.queue = read_queue(*body);
-  });
-  get(client, spec, password, "/metrics", [round](auto body) { round->answer.metrics = std::move(body); });
-  if (depth == ProbeDepth::figures) return;
-  get(client, spec, password, "/v1/models",
-      [round](auto body) { round->answer.models_json = std::move(body); });
+  const std::string challenge = random_hex();
+  Headers headers;
+  headers.set(std::string(kChallengeHeader), challenge);
+  get(client, spec, "/health", headers,
+      [&client, spec, secrets, challenge, depth, round](const Heard* heard) {
+        if (!heard) return;
+        round->answer.healthy = heard->headers.get(kProofHeader) == worker_proof(secrets.token, challenge);
+        round->answer.impostor = !round->answer.healthy;
+        if (round->answer.healthy && depth != ProbeDepth::health) {
+          ask_figures(client, spec, secrets.password, depth, round);
+        }
+      });
 }
 
 std::vector<std::string> model_ids(const std::string& models_json) {

@@ -13,7 +13,8 @@ namespace fulmar {
 
 // What one round of questions brought; parts that failed are empty.
 struct ProbeAnswer {
-  bool healthy = false;  // GET /health answered 200
+  bool healthy = false;   // GET /health answered 200
+  bool impostor = false;  // but by a process that is not the one we started
   std::optional<QueueFigures> queue;
   std::optional<std::string> metrics;
   std::optional<std::string> models_json;
@@ -24,7 +25,12 @@ using ProbeReply = std::function<void(ProbeAnswer)>;
 // Only /health until the worker is known to be ready; then its figures, and the models when asked for.
 enum class ProbeDepth { health, figures, figures_and_models };
 
-void probe_worker(HttpClient& client, const WorkerSpec& spec, const std::string& password, ProbeDepth depth,
+struct ProbeSecrets {
+  std::string token;     // of the worker's run, see net/worker_proof.h
+  std::string password;  // sent only after the answer to /health has proved that the worker has the token
+};
+
+void probe_worker(HttpClient& client, const WorkerSpec& spec, const ProbeSecrets& secrets, ProbeDepth depth,
                   ProbeReply reply);
 
 // The ids in an answer to GET /v1/models; none when it is something else.

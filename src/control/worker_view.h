@@ -42,6 +42,7 @@ struct WorkerView {
   WorkerSpec spec;
   WorkerPhase phase = WorkerPhase::starting;
   pid_t pid = -1;         // of the present or the last run
+  bool proven = false;    // in this run: what answers on its port is the process that we started
   double created_at = 0;  // seconds since 1970
   double started_at = 0;  // the present or the last run
   std::optional<double> exited_at;

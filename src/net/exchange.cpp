@@ -56,7 +56,7 @@ void ExchangeState::write(std::string bytes) {
     if (phase_ != Phase::streaming) return;
   }
   const size_t size = bytes.size();
-  if (backlog_bytes_.fetch_add(size, std::memory_order_relaxed) + size > max_backlog_bytes_) {
+  if (backlog_bytes_.fetch_add(size) + size > max_backlog_bytes_) {
     if (!gone_.exchange(true)) deliver(Delivery::Kind::cut);
     return;
   }
@@ -85,14 +85,46 @@ void ExchangeState::on_disconnect(std::function<void()> callback) {
   if (callback) callback();
 }
 
+// The flag is set before the backlog is read here, and read after it is lowered in sent(): one of the two
+// sees the other.
+void ExchangeState::on_backlog_below(size_t bytes, std::function<void()> callback) {
+  {
+    std::lock_guard lock(mutex_);
+    on_backlog_below_.swap(callback);
+    backlog_mark_ = bytes;
+    backlog_watched_ = true;
+  }
+  sent(0);
+}
+
+void ExchangeState::sent(size_t bytes) {
+  const size_t left = backlog_bytes_.fetch_sub(bytes) - bytes;
+  if (!backlog_watched_) return;
+  std::function<void()> callback;
+  {
+    std::lock_guard lock(mutex_);
+    if (left > backlog_mark_ || gone_) return;
+    callback = std::exchange(on_backlog_below_, {});
+    backlog_watched_ = false;
+  }
+  if (callback) callback();
+}
+
+std::string ExchangeState::take_body() {
+  body_lease_.give_back();
+  return std::exchange(request.body, {});
+}
+
 void ExchangeState::client_gone() {
   std::function<void()> callback;
+  std::function<void()> forgotten;
   {
     std::lock_guard lock(mutex_);
     gone_.store(true, std::memory_order_release);
     left_unanswered_ = phase_ != Phase::done;
     phase_ = Phase::done;
     callback = std::exchange(on_disconnect_, {});
+    forgotten = std::exchange(on_backlog_below_, {});
   }
   if (callback) callback();
 }
@@ -100,12 +132,15 @@ void ExchangeState::client_gone() {
 Exchange::Exchange(std::shared_ptr<ExchangeState> state) : state_(std::move(state)) {}
 Exchange::~Exchange() { state_->let_go(); }
 const HttpRequest& Exchange::request() const { return state_->request; }
-std::string Exchange::take_body() { return std::exchange(state_->request.body, {}); }
+std::string Exchange::take_body() { return state_->take_body(); }
 void Exchange::respond(HttpResponse response) { state_->respond(std::move(response)); }
 void Exchange::begin_stream(HttpResponse head) { state_->begin_stream(std::move(head)); }
 void Exchange::write(std::string event_bytes) { state_->write(std::move(event_bytes)); }
 void Exchange::end() { state_->end(); }
 size_t Exchange::backlog_bytes() const { return state_->backlog_bytes(); }
+void Exchange::on_backlog_below(size_t bytes, std::function<void()> callback) {
+  state_->on_backlog_below(bytes, std::move(callback));
+}
 bool Exchange::disconnected() const { return state_->disconnected(); }
 void Exchange::on_disconnect(std::function<void()> callback) { state_->on_disconnect(std::move(callback)); }
 

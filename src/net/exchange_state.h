@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "net/body_budget.h"
 #include "net/http_message.h"
 
 namespace fulmar {
@@ -56,8 +57,12 @@ class DeliveryInbox {
 
 class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
  public:
-  ExchangeState(HttpRequest asked, std::shared_ptr<DeliveryInbox> inbox, size_t max_backlog_bytes)
-      : request(std::move(asked)), inbox_(std::move(inbox)), max_backlog_bytes_(max_backlog_bytes) {}
+  ExchangeState(HttpRequest asked, BodyLease body_lease, std::shared_ptr<DeliveryInbox> inbox,
+                size_t max_backlog_bytes)
+      : request(std::move(asked)),
+        inbox_(std::move(inbox)),
+        max_backlog_bytes_(max_backlog_bytes),
+        body_lease_(std::move(body_lease)) {}
 
   // Any thread; see Exchange.
   void respond(HttpResponse response);
@@ -66,13 +71,15 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   void end();
   void let_go();
   void on_disconnect(std::function<void()> callback);
-  size_t backlog_bytes() const { return backlog_bytes_.load(std::memory_order_relaxed); }
+  size_t backlog_bytes() const { return backlog_bytes_.load(); }
+  void on_backlog_below(size_t bytes, std::function<void()> callback);
+  std::string take_body();
   bool disconnected() const { return gone_.load(std::memory_order_acquire); }
 
   // IO thread: the client has gone. Runs the callback if an answer was still owed.
   void client_gone();
   // IO thread: this much of what was written is with the operating system.
-  void sent(size_t bytes) { backlog_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void sent(size_t bytes);
 
   HttpRequest request;
   AnswerSink* sink = nullptr;  // IO thread only; null once the connection is done with this exchange
@@ -92,6 +99,10 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   Phase phase_ = Phase::owed;
   bool left_unanswered_ = false;  // the client went while an answer was owed
   std::function<void()> on_disconnect_;
+  std::function<void()> on_backlog_below_;
+  size_t backlog_mark_ = 0;                   // what on_backlog_below_ waits for
+  std::atomic<bool> backlog_watched_{false};  // on_backlog_below_ is set
+  BodyLease body_lease_;
 };
 
 }  // namespace fulmar

@@ -206,6 +206,7 @@ class CallState : public std::enable_shared_from_this<CallState> {
 
   std::atomic<bool> cancelled_{false};
   bool timed_out_ = false;
+  bool sent_ = false;
   bool paused_ = false;
   bool reusable_ = false;
   std::string chunk_;
@@ -240,7 +241,9 @@ asio::awaitable<void> CallState::run() {
   client->running.erase(this);
   const ClientCallbacks callbacks = std::move(callbacks_);
   callbacks_ = {};
-  if (!cancelled_ && callbacks.on_end) callbacks.on_end(outcome);
+  if (!cancelled_ && callbacks.on_end) {
+    callbacks.on_end({.status = std::move(outcome), .sent = sent_, .timed_out = timed_out_});
+  }
 }
 
 asio::awaitable<Status> CallState::exchange() {
@@ -295,6 +298,7 @@ asio::awaitable<Status> CallState::send_request() {
                                                request_.body.size(), request_.reuse_connection);
   const std::array<asio::const_buffer, 2> parts{asio::buffer(head), asio::buffer(request_.body)};
   const auto [failure, bytes] = co_await asio::async_write(*socket_, parts, kAwait);
+  sent_ = bytes > 0;
   // A server may answer and close before it has read everything; its answer is then still there to read.
   if (failure && failure != asio::error::broken_pipe && failure != asio::error::connection_reset) {
     co_return failed(ErrorKind::io, "cannot send the request", failure);
@@ -443,7 +447,7 @@ Result<HttpResponse> fetch(std::string_view method, std::string_view url, const 
                                                            std::to_string(kMaxFetchedBytes) + " bytes"});
              }
            },
-       .on_end = [&](Status outcome) { finished.put(std::move(outcome)); }});
+       .on_end = [&](const ClientOutcome& outcome) { finished.put(outcome.status); }});
   // The time-outs of the request see to it that an outcome comes.
   std::vector<Status> outcome;
   while (outcome.empty()) outcome = finished.wait_all(std::chrono::hours(1));

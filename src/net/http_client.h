@@ -27,13 +27,24 @@ struct ClientRequest {
   bool reuse_connection = true;                // may take, and leave behind, a kept-alive connection
 };
 
+// How a request ended.
+struct ClientOutcome {
+  Status status;
+  bool sent = false;       // at least one byte of it may have reached the other side
+  bool timed_out = false;  // ended by one of its time-outs
+
+  bool ok() const { return status.ok(); }
+  const Error& error() const { return status.error(); }
+  operator Status() const { return status; }
+};
+
 // All run on the client's thread and must not block. on_end comes exactly once and last, unless cancel() came
 // first: then nothing comes any more. Empty functions are skipped.
 struct ClientCallbacks {
   std::function<void(int status, const Headers& headers)> on_head;
   // Body bytes as they arrive. A chunk of up to 64 KiB comes whole and alone, so that events stay one to one.
   std::function<void(std::string_view bytes)> on_data;
-  std::function<void(Status outcome)> on_end;
+  std::function<void(const ClientOutcome& outcome)> on_end;
 };
 
 class CallState;

@@ -13,6 +13,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <exception>
 #include <span>
+#include <utility>
 
 #include "base/log.h"
 #include "net/http_format.h"
@@ -73,9 +74,12 @@ Connection::Connection(tcp::socket socket, IoLane& lane, ServerShared& shared)
     : socket_(std::move(socket)), lane_(lane), shared_(shared), remote_address_(describe_endpoint(socket_)) {
   lane_.connections.insert(this);
   shared_.connections.fetch_add(1);
+  std::lock_guard lock(shared_.mutex);
+  shared_.serving++;
 }
 
 Connection::~Connection() {
+  leave();
   lane_.connections.erase(this);
   shared_.connections.fetch_sub(1);
 }
@@ -96,6 +100,7 @@ asio::awaitable<void> Connection::serve() {
       co_await answer_request();
       if (!keep_alive_) break;
     }
+    leave();
     co_await close_politely();
   } catch (const std::exception& failure) {
     spdlog::error("connection failed remote={} reason=\"{}\"", remote_address_, failure.what());
@@ -106,11 +111,15 @@ asio::awaitable<void> Connection::serve() {
 asio::awaitable<bool> Connection::await_request() {
   if (buffer_.size() > 0) co_return true;
   buffer_.shrink_to_fit();
-  if (shared_.stopping && !input_waits()) co_return false;
   phase_ = Phase::idle;
   allow(shared_.options.idle_timeout);
+  if (shared_.stopping) shorten_idle();
   const auto [failure] = co_await socket_.async_wait(tcp::socket::wait_read, kAwait);
   co_return !failure && !timed_out_;
+}
+
+void Connection::shorten_idle() {
+  if (phase_ == Phase::idle) deadline_ = std::min(deadline_, Clock::now() + shared_.options.idle_linger);
 }
 
 asio::awaitable<bool> Connection::read_request() {
@@ -129,6 +138,7 @@ asio::awaitable<bool> Connection::read_request() {
     co_await refuse_failure(http::error::body_limit);
     co_return false;
   }
+  body_lease_ = BodyLease(shared_.bodies);
   if (!co_await read_body(incoming)) co_return false;
   request_.body = std::move(incoming.parser.get().body());
   co_return true;
@@ -188,6 +198,11 @@ asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
       co_return false;
     }
     received += bytes;
+    if (!body_lease_.grow(bytes)) {
+      co_await refuse(503, "request bodies hold " + std::to_string(shared_.bodies->most()) +
+                               " bytes already, which is the most; try again");
+      co_return false;
+    }
   }
   co_return true;
 }
@@ -214,6 +229,7 @@ asio::awaitable<void> Connection::refuse_failure(const error_code& failure) {
 
 asio::awaitable<void> Connection::refuse(int status, std::string text) {
   keep_alive_ = false;
+  body_lease_.give_back();
   HttpResponse response = error_response(status, text);
   const BodyFraming framing = body_framing(response.status, false, http_1_0_);
   std::string bytes = format_head(response, framing, false);
@@ -223,10 +239,9 @@ asio::awaitable<void> Connection::refuse(int status, std::string text) {
 }
 
 asio::awaitable<void> Connection::answer_request() {
-  if (shared_.stopping) keep_alive_ = false;
   phase_ = Phase::answering;
   deadline_ = Clock::time_point::max();
-  answering_ = std::make_shared<ExchangeState>(std::move(request_), lane_.inbox,
+  answering_ = std::make_shared<ExchangeState>(std::move(request_), std::move(body_lease_), lane_.inbox,
                                                shared_.options.max_stream_backlog_bytes);
   answering_->sink = this;
   {
@@ -278,7 +293,7 @@ void Connection::deliver(Delivery delivery) {
 }
 
 void Connection::queue_response(HttpResponse response) {
-  keep_alive_ = keep_alive_ && !shared_.stopping;
+  keep_alive_ = keep_alive_ && !shared_.closing;
   const BodyFraming framing = body_framing(response.status, false, http_1_0_);
   push({format_head(response, framing, keep_alive_)});
   if (framing == BodyFraming::length && !head_only_ && !response.body.empty())
@@ -288,7 +303,7 @@ void Connection::queue_response(HttpResponse response) {
 }
 
 void Connection::queue_stream_head(HttpResponse head) {
-  keep_alive_ = keep_alive_ && !shared_.stopping;
+  keep_alive_ = keep_alive_ && !shared_.closing;
   const BodyFraming framing = body_framing(head.status, true, http_1_0_);
   if (framing == BodyFraming::until_close) keep_alive_ = false;
   chunked_ = framing == BodyFraming::chunked;
@@ -382,6 +397,16 @@ void Connection::finish_answer() {
   socket_.cancel(ignored);
 }
 
+// No request will come from here any more.
+void Connection::leave() {
+  if (!std::exchange(serving_, false)) return;
+  {
+    std::lock_guard lock(shared_.mutex);
+    shared_.serving--;
+  }
+  shared_.answered.notify_all();
+}
+
 void Connection::cut() {
   keep_alive_ = false;
   if (answering_) {
@@ -417,19 +442,6 @@ void Connection::check_deadlines(Clock::time_point now) {
   timed_out_ = true;
   error_code ignored;
   socket_.cancel(ignored);
-}
-
-void Connection::close_if_idle() {
-  if (phase_ == Phase::idle && !input_waits()) {
-    timed_out_ = true;
-    error_code ignored;
-    socket_.cancel(ignored);
-  }
-}
-
-bool Connection::input_waits() {
-  error_code failure;
-  return socket_.available(failure) > 0 && !failure;
 }
 
 HttpResponse Connection::error_response(int status, std::string_view text) const {

@@ -27,12 +27,16 @@ namespace fulmar {
 struct ServerShared {
   HttpServerOptions options;
   HttpHandler handler;
-  std::atomic<bool> stopping{false};
+  std::shared_ptr<BodyBudget> bodies;
+  std::atomic<bool> closing{false};   // connections close after their next answer
+  std::atomic<bool> stopping{false};  // and none are accepted
   std::atomic<size_t> connections{0};
 
   std::mutex mutex;
   std::condition_variable answered;
-  size_t exchanges = 0;  // under `mutex`
+  // Under `mutex`.
+  size_t exchanges = 0;
+  size_t serving = 0;  // connections from which a request may still come, or is being answered
 };
 
 class Connection;
@@ -57,8 +61,8 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   void deliver(Delivery delivery) override;
   // Ends whatever has taken longer than the options allow.
   void check_deadlines(Clock::time_point now);
-  // Closes the connection unless a request is being read, waits to be read or is being answered.
-  void close_if_idle();
+  // Leaves a connection that is between two requests no more time than the idle linger.
+  void shorten_idle();
   // Closes the connection at once; an owed answer counts as lost to a vanished client.
   void cut();
 
@@ -95,7 +99,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   void take_off(size_t written);
   void await_writable();
   void finish_answer();
-  bool input_waits();
+  void leave();
   HttpResponse error_response(int status, std::string_view text) const;
   void allow(std::chrono::milliseconds time) { deadline_ = Clock::now() + time; }
 
@@ -108,8 +112,10 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   Clock::time_point deadline_ = Clock::time_point::max();        // of reading phases
   Clock::time_point write_deadline_ = Clock::time_point::max();  // of the unsent bytes
   bool timed_out_ = false;
+  bool serving_ = true;
 
   HttpRequest request_;
+  BodyLease body_lease_;
   bool keep_alive_ = true;
   bool http_1_0_ = false;
   bool head_only_ = false;

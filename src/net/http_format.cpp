@@ -105,6 +105,12 @@ std::optional<Refusal> refuse_head(const Headers& headers) {
   if (coding && !equals_ignoring_case(*coding, "chunked")) {
     return Refusal{501, "Transfer-Encoding is '" + coding->substr(0, 40) + "', wanted 'chunked'"};
   }
+  const std::string* encoding = headers.find("Content-Encoding");
+  const bool known = !encoding || equals_ignoring_case(*encoding, "gzip") ||
+                     equals_ignoring_case(*encoding, "x-gzip") || equals_ignoring_case(*encoding, "identity");
+  if (!known) {
+    return Refusal{415, "Content-Encoding is '" + encoding->substr(0, 40) + "', wanted 'gzip' or none"};
+  }
   const std::string* expected = headers.find("Expect");
   if (expected && !equals_ignoring_case(*expected, "100-continue")) {
     return Refusal{417, "Expect is '" + expected->substr(0, 40) + "', wanted '100-continue'"};

@@ -34,7 +34,7 @@ struct Refusal {
 };
 
 // What is wrong with a head that follows the grammar, if anything: both or unknown framings, unknown
-// expectations.
+// encodings and expectations.
 std::optional<Refusal> refuse_head(const Headers& headers);
 
 }  // namespace fulmar

@@ -29,6 +29,8 @@ using tcp = asio::ip::tcp;
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kSweepInterval{100};
 constexpr std::chrono::milliseconds kAcceptPause{50};
+// A line of the log about connections that could not be accepted stands for all of this time.
+constexpr std::chrono::seconds kBetweenComplaints{10};
 constexpr int kMostThreads = 64;
 
 Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, uint16_t port) {
@@ -79,8 +81,8 @@ class IoThread {
     std::make_shared<Connection>(std::move(socket), lane, shared_)->start();
   }
 
-  void close_idle() {
-    for (Connection* connection : copy_connections()) connection->close_if_idle();
+  void shorten_idle() {
+    for (Connection* connection : copy_connections()) connection->shorten_idle();
   }
 
   // Cuts every connection and lets the thread run out of work.
@@ -148,6 +150,7 @@ class HttpServer::Impl {
   Impl(HttpServerOptions options, HttpHandler handler) {
     shared_.options = std::move(options);
     shared_.handler = std::move(handler);
+    shared_.bodies = std::make_shared<BodyBudget>(shared_.options.max_held_body_bytes);
     for (int i = 0; i < shared_.options.threads; i++) threads_.push_back(std::make_unique<IoThread>(shared_));
     acceptor_.emplace(threads_.front()->lane.io);
   }
@@ -164,18 +167,22 @@ class HttpServer::Impl {
     return {};
   }
 
+  void close_after_answers() { shared_.closing = true; }
+
   void stop_accepting() {
+    close_after_answers();
     if (!running_ || shared_.stopping.exchange(true)) return;
     asio::post(threads_.front()->lane.io, [this] { close_listener(); });
     for (auto& thread : threads_) {
-      asio::post(thread->lane.io, [&thread = *thread] { thread.close_idle(); });
+      asio::post(thread->lane.io, [&thread = *thread] { thread.shorten_idle(); });
     }
   }
 
   bool drain(std::chrono::steady_clock::time_point deadline) {
     stop_accepting();
     std::unique_lock lock(shared_.mutex);
-    return shared_.answered.wait_until(lock, deadline, [this] { return shared_.exchanges == 0; });
+    shared_.answered.wait_until(lock, deadline, [this] { return shared_.serving == 0; });
+    return shared_.exchanges == 0;
   }
 
   void stop() {
@@ -210,11 +217,19 @@ class HttpServer::Impl {
         hand_over(thread, std::move(socket));
       } else if (acceptor_->is_open()) {
         // Out of descriptors or memory: what waits is taken once others have closed.
-        spdlog::warn("cannot accept a connection reason=\"{}\"", failure.message());
+        complain(failure);
         asio::steady_timer pause(acceptor_->get_executor(), kAcceptPause);
         co_await pause.async_wait(kAwait);
       }
     }
+  }
+
+  void complain(const error_code& failure) {
+    const auto now = Connection::Clock::now();
+    if (now < next_complaint_) return;
+    next_complaint_ = now + kBetweenComplaints;
+    spdlog::warn("cannot accept connections reason=\"{}\" open={}", failure.message(),
+                 shared_.connections.load());
   }
 
   // Connections that the operating system has completed already are still served; closing would reset them.
@@ -236,6 +251,7 @@ class HttpServer::Impl {
   std::optional<tcp::acceptor> acceptor_;
   tcp::endpoint local_;
   size_t turn_ = 0;
+  Connection::Clock::time_point next_complaint_{};  // on the first IO thread only
   bool running_ = false;
 };
 
@@ -262,6 +278,7 @@ std::string HttpServer::address() const {
 }
 size_t HttpServer::connections() const { return impl_->connections(); }
 size_t HttpServer::open_exchanges() const { return impl_->open_exchanges(); }
+void HttpServer::close_after_answers() { impl_->close_after_answers(); }
 void HttpServer::stop_accepting() { impl_->stop_accepting(); }
 bool HttpServer::drain(std::chrono::steady_clock::time_point deadline) { return impl_->drain(deadline); }
 void HttpServer::stop() { impl_->stop(); }

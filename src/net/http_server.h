@@ -30,7 +30,8 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   const HttpRequest& request() const;
-  // Moves the body out, for handlers that must not keep it twice; request().body is empty afterwards.
+  // Moves the body out, for handlers that must not keep it twice; request().body is empty afterwards, and the
+  // bytes count no more among the bodies that the server holds.
   // Not to be called while another thread reads request().
   std::string take_body();
 
@@ -49,6 +50,10 @@ class Exchange {
 
   // Bytes written here and not yet taken by the operating system.
   size_t backlog_bytes() const;
+  // Runs `callback` at most once, as soon as the backlog is at most `bytes`: at once on the calling thread,
+  // or later on an IO thread, where it must not block. Never, when the client goes first. A second call
+  // replaces the first callback.
+  void on_backlog_below(size_t bytes, std::function<void()> callback);
   // True once the client has gone, or the server has cut the connection.
   bool disconnected() const;
   // Runs `callback` at most once, when the client goes or is cut off while an answer is still owed (before
@@ -77,12 +82,16 @@ struct HttpServerOptions {
   size_t max_connections = 16384;            // further ones are closed at once
   size_t max_head_bytes = size_t{64} << 10;  // request line and headers; beyond: 431
   size_t max_body_bytes = size_t{64} << 20;  // beyond: 413
+  // Bodies that have come, wholly or in part, and whose handler has not taken them: together. Beyond: 503.
+  // A body that comes alone may be larger.
+  size_t max_held_body_bytes = size_t{512} << 20;
   // The bound for one request, of which the head alone is known; empty: max_body_bytes for all. Runs on an IO
   // thread.
   std::function<size_t(const HttpRequest& head)> body_limit;
   size_t max_stream_backlog_bytes = size_t{4}
                                     << 20;  // unsent bytes of one stream; beyond: the client is cut off
   std::chrono::milliseconds idle_timeout{75'000};    // a kept-alive connection between two requests
+  std::chrono::milliseconds idle_linger{1'000};      // the same, once the server accepts no connections
   std::chrono::milliseconds head_timeout{15'000};    // from a request's first byte to the end of its head
   std::chrono::milliseconds body_timeout{30'000};    // for the body, plus one second per 16 KiB received
   std::chrono::milliseconds write_timeout{120'000};  // without a byte taken by the client while bytes wait
@@ -103,11 +112,15 @@ class HttpServer {
   size_t connections() const;     // open now
   size_t open_exchanges() const;  // requests handed out whose answer is not yet with the operating system
 
-  // Closes the listening socket and every connection without a request; running requests go on, their
-  // connections close after the answer. A request already on its way in is still handled. Idempotent.
+  // From here on each connection closes after its next answer, which says so (`Connection: close`).
+  // Connections are still accepted. Idempotent.
+  void close_after_answers();
+  // close_after_answers(), and closes the listening socket. Running requests go on. Kept-alive connections
+  // without a request stay for the idle linger: what a client has sent before it could know is answered.
+  // Idempotent.
   void stop_accepting();
-  // stop_accepting(), then waits until every exchange is answered, at most until `deadline`. True when none
-  // is left.
+  // stop_accepting(), then waits until every exchange is answered and every connection is done, at most until
+  // `deadline`. True when no exchange is left.
   bool drain(std::chrono::steady_clock::time_point deadline);
   // Cuts every connection (on_disconnect fires for owed answers) and joins the IO threads. Idempotent.
   // Not to be called on an IO thread.

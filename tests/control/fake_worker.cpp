@@ -1,6 +1,8 @@
 // A worker without a model: takes the flags that the control plane gives, answers the routes that it needs,
 // and does on purpose what workers do by accident. Its model file tells how: "x.slow.pth" becomes ready late,
-// "x.crash.pth" ends at once, "x.deaf.pth" ignores SIGTERM, "x.full.pth" answers 503.
+// "x.crash.pth" ends at once, "x.deaf.pth" ignores SIGTERM, "x.full.pth" answers 503, "x.impostor.pth" cannot
+// prove itself and prints each Authorization that it is sent, "x.device.pth" ends as after a device error at
+// /crash.
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -11,10 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/exit_codes.h"
 #include "net/http_server.h"
 #include "net/json.h"
 #include "net/json_writer.h"
 #include "net/sse.h"
+#include "net/worker_proof.h"
 
 namespace {
 
@@ -47,13 +51,19 @@ class FakeWorker {
 
   void handle(std::shared_ptr<Exchange> exchange) {
     const HttpRequest& request = exchange->request();
-    if (request.path == "/health") return answer(*exchange, R"({"status":"ok"})");
+    if (is_impostor()) {
+      std::printf("was told '%s'\n", std::string(request.headers.get("Authorization")).c_str());
+      std::fflush(stdout);
+    }
+    if (request.path == "/health") return answer_health(*exchange);
+    if (request.path == "/long") return answer_at_length(*exchange);
     if (request.path == "/v1/models") {
       return answer(*exchange, R"({"object":"list","data":[{"id":")" + id_of(flags_.model) + R"("}]})");
     }
     if (request.path == "/v1/queue/status") return answer(*exchange, queue());
     if (request.path == "/metrics") return answer(*exchange, metrics(), "text/plain");
     if (request.path == "/echo") return echo(*exchange);
+    if (request.path == "/crash" && flags_.model.ends_with(".device.pth")) std::_Exit(kDeviceErrorExit);
     if (request.path == "/crash") std::abort();
     if (request.path == "/full") return answer(*exchange, R"({"error":"Request queue full"})", "", 503);
     if (request.path == "/v1/completions") return complete(std::move(exchange));
@@ -66,6 +76,32 @@ class FakeWorker {
     if (!type.empty()) response.content_type = type;
     response.body = std::move(body);
     exchange.respond(std::move(response));
+  }
+
+  bool is_impostor() const { return flags_.model.ends_with(".impostor.pth"); }
+
+  void answer_health(Exchange& exchange) const {
+    HttpResponse response;
+    response.body = R"({"status":"ok"})";
+    const std::string_view challenge = exchange.request().headers.get(kChallengeHeader);
+    const char* token = std::getenv(kWorkerTokenVariable);
+    const std::string_view known = token && !is_impostor() ? token : "another";
+    response.headers.set(std::string(kProofHeader), worker_proof(known, challenge));
+    exchange.respond(std::move(response));
+  }
+
+  // As many bytes as the query's `bytes` says, with their number in front or in chunks.
+  static void answer_at_length(Exchange& exchange) {
+    const Query& query = exchange.request().query;
+    const auto bytes = static_cast<size_t>(std::atoll(query.find("bytes")->c_str()));
+    if (!query.find("chunked")) return answer(exchange, std::string(bytes, 'x'));
+    constexpr size_t kChunk = size_t{1} << 20;
+    exchange.begin_stream(HttpResponse());
+    for (size_t sent = 0; sent < bytes && !exchange.disconnected(); sent += kChunk) {
+      exchange.write(std::string(std::min(kChunk, bytes - sent), 'x'));
+      while (exchange.backlog_bytes() > kChunk && !exchange.disconnected()) std::this_thread::yield();
+    }
+    exchange.end();
   }
 
   void echo(Exchange& exchange) {
@@ -81,8 +117,9 @@ class FakeWorker {
     answer(exchange, json.take());
   }
 
-  // "crash": dies before the answer. "full": 503. Else `max_tokens` events, "pace_ms" apart; each one's text
-  // is its number, or the time at which it was written when the prompt is "clock".
+  // "crash": dies before the answer. "silent": counts as running and never answers. Else `max_tokens` events,
+  // "pace_ms" apart; each one's text is its number, or the time at which it was written when the prompt is
+  // "clock".
   void complete(std::shared_ptr<Exchange> exchange) {
     const auto body = parse_json(exchange->request().body);
     if (!body.ok()) return answer(*exchange, R"({"error":"Invalid JSON"})", "", 400);
@@ -90,6 +127,11 @@ class FakeWorker {
         get_string(*body, "prompt").ok() ? get_string(*body, "prompt")->value_or("") : "";
     if (prompt == "crash" || prompt == "crash " + id_of(flags_.model)) std::abort();
     if (flags_.model.ends_with(".full.pth")) return answer(*exchange, R"({"error":"full"})", "", 503);
+    if (prompt == "silent") {
+      std::lock_guard lock(mutex_);
+      ++running_;
+      return kept_.push_back(std::move(exchange));
+    }
     const int64_t tokens = get_int(*body, "max_tokens")->value_or(4);
     const int64_t pace = get_int(*body, "pace_ms")->value_or(1);
     const bool clock = prompt == "clock";
@@ -140,6 +182,7 @@ class FakeWorker {
   const Flags flags_;
   std::mutex mutex_;
   int64_t running_ = 0, cancelled_ = 0, completed_ = 0;
+  std::vector<std::shared_ptr<Exchange>> kept_;
 };
 
 }  // namespace

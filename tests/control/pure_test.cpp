@@ -59,6 +59,9 @@ TEST(Restart, FollowsThePolicy) {
   EXPECT_FALSE(restarts(RestartPolicy::on_failure, false, false));
   EXPECT_TRUE(restarts(RestartPolicy::always, false, false));
   EXPECT_FALSE(restarts(RestartPolicy::always, true, true));
+  EXPECT_TRUE(decide_restart(RestartPolicy::off, back_off, {.failed = true, .device_failed = true}).restart);
+  EXPECT_FALSE(
+      decide_restart(RestartPolicy::off, back_off, {.asked_for = true, .device_failed = true}).restart);
 }
 
 TEST(Restart, BacksOffUntilARunWasLong) {
@@ -257,6 +260,9 @@ TEST(Placement, FindsTheSession) {
   EXPECT_EQ(session_key(headers, *body).text, "h");
   EXPECT_EQ(session_key({}, JsonValue()).text, "");
   EXPECT_FALSE(session_key(headers, *body).guessed);
+  Headers endless;
+  endless.add("X-Fulmar-Session", std::string(513, 's'));
+  EXPECT_EQ(session_key(endless, JsonValue()).text, "") << "no worker takes it, nobody needs to remember it";
 }
 
 TEST(Placement, KnowsAConversationByItsFirstTurn) {

@@ -1,11 +1,13 @@
 // Relaying and routing: through the control plane to fake workers and back.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 
 #include "control/control_rig.h"
+#include "net/raw_socket.h"
 #include "net/sse.h"
 
 namespace fulmar::test {
@@ -162,12 +164,114 @@ TEST_F(Routing, AnUnansweredRequestGoesToTheNextWorker) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(served_by(ask("POST", "/v1/completions", R"({"prompt":"x"})")), "b");
 }
 
-TEST_F(Routing, ACrashBeforeTheAnswerIsHiddenFromTheClient) {
+// What a worker was sent it may have run: a second run elsewhere would be one too many.
+TEST_F(Routing, ARequestThatReachedADyingWorkerIsNotRunTwice) {
   begin();
-  const std::string first = start_ready("a.pth");
-  start_ready("b.pth");
-  EXPECT_EQ(served_by(ask("POST", "/v1/completions", R"({"model":"a","prompt":"crash a"})")), "b");
-  EXPECT_TRUE(eventually([&] { return worker(first)->phase == WorkerPhase::exited; }));
+  const std::string ids[] = {start_ready("a.pth"), start_ready("b.pth")};
+  const HttpResponse response = ask("POST", "/v1/completions", R"({"prompt":"crash"})");
+  EXPECT_EQ(response.status, 502) << response.body;
+  EXPECT_THAT(response.body, HasSubstr(R"("code":"worker_lost")"));
+  const auto ended = [&] {
+    return std::count_if(std::begin(ids), std::end(ids),
+                         [&](const std::string& id) { return worker(id)->phase == WorkerPhase::exited; });
+  };
+  EXPECT_TRUE(eventually([&] { return ended() == 1; }));
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})").status, 200) << "the other lives";
+}
+
+TEST_F(Routing, AWorkerThatDoesNotAnswerInTimeIs504AndNobodyElseIsAsked) {
+  options_.relay_timeout = std::chrono::milliseconds(200);
+  begin();
+  const std::string ids[] = {start_ready("a.pth"), start_ready("b.pth")};
+  const HttpResponse response = ask("POST", "/v1/completions", R"({"prompt":"silent"})");
+  EXPECT_EQ(response.status, 504) << response.body;
+  EXPECT_THAT(response.body, HasSubstr(R"("code":"worker_timeout")"));
+  int asked = 0;
+  for (const std::string& id : ids) {
+    const std::string queue = ask("GET", "/api/workers/" + id + "/proxy/v1/queue/status").body;
+    asked += queue.find(R"("total_active":1)") != std::string::npos;
+  }
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(Routing, LongAnswersArriveWholeAtAReaderThatLags) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  constexpr size_t kBytes = size_t{70} << 20;
+  for (const std::string form : {"", "&chunked=1"}) {
+    RawSocket reader(server_->port(), 4096);
+    reader.send("GET /api/workers/" + id + "/proxy/long?bytes=" + std::to_string(kBytes) + form +
+                " HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(reader.read_until("\r\n\r\n"), HasSubstr(" 200 "));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // lags behind; what is sent waits for it
+    size_t received = 0;
+    for (std::string chunk = reader.read_chunk(); !chunk.empty(); chunk = reader.read_chunk()) {
+      received += chunk.size();
+    }
+    EXPECT_EQ(received, kBytes) << form;
+  }
+  EXPECT_EQ(ask("GET", "/api/workers/" + id + "/proxy/long?bytes=1000").headers.get("Content-Length"),
+            "1000");
+}
+
+TEST_F(Routing, PagesOfOtherSitesCannotStartOrStopWorkers) {
+  begin();
+  const std::string id = start_ready("m.pth");
+  const std::string own = "http://" + server_->address();
+  const struct {
+    const char* name;
+    std::string value;
+    bool passes;
+  } kCases[] = {{"Sec-Fetch-Site", "cross-site", false},
+                {"Sec-Fetch-Site", "same-site", false},
+                {"Sec-Fetch-Site", "same-origin", true},
+                {"Sec-Fetch-Site", "none", true},
+                {"Origin", "https://elsewhere.example", false},
+                {"Origin", "null", false},
+                {"Origin", own, true}};
+  for (const auto& each : kCases) {
+    Headers headers;
+    headers.add(each.name, each.value);
+    headers.add("Content-Type", "text/plain");
+    const std::string body = R"({"model_path":")" + model("other.pth") + "\"}";
+    const int wanted = each.passes ? 200 : 403;
+    EXPECT_EQ(ask("POST", "/api/workers/start", body, headers).status, wanted)
+        << each.name << " " << each.value;
+    EXPECT_EQ(ask("POST", "/api/workers/" + id + "/proxy/echo", "{}", headers).status, wanted) << each.value;
+    EXPECT_EQ(ask("GET", "/api/workers", {}, headers).status, 200) << each.value;
+  }
+  Headers elsewhere;
+  elsewhere.add("Sec-Fetch-Site", "cross-site");
+  EXPECT_EQ(ask("POST", "/api/workers/" + id + "/stop", {}, elsewhere).status, 403);
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})", elsewhere).status, 200)
+      << "generation is open to pages of any site, as everywhere";
+}
+
+TEST_F(Routing, CredentialsThatABrowserAddsByItselfDoNotCountForOtherSites) {
+  options_.password = options_.supervisor.password = "p";
+  begin();
+  start_ready("m.pth");
+  Headers basic;
+  basic.add("Authorization", "Basic dTpw");
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})", basic).status, 200);
+  basic.add("Sec-Fetch-Site", "cross-site");
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})", basic).status, 401);
+  EXPECT_EQ(ask("GET", "/", {}, basic).status, 200) << "a link from elsewhere opens the dashboard";
+  Headers bearer;
+  bearer.add("Authorization", "Bearer p");
+  bearer.add("Sec-Fetch-Site", "cross-site");
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})", bearer).status, 200);
+}
+
+TEST_F(Routing, NoLargeBodyIsTakenBeforeTheKey) {
+  options_.password = options_.supervisor.password = "p";
+  begin();
+  const std::string large = R"({"password":"p","prompt":")" + std::string(2 << 20, 'x') + "\"}";
+  EXPECT_EQ(ask("POST", "/v1/completions", large).status, 413);
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"password":"p","prompt":"x"})").status, 503) << "no worker";
+  Headers key;
+  key.add("Authorization", "Bearer p");
+  EXPECT_EQ(ask("POST", "/v1/completions", large, key).status, 503) << "no worker";
 }
 
 TEST_F(Routing, WithoutAWorkerTheAnswerSaysSo) {
@@ -203,7 +307,9 @@ TEST_F(Routing, AnswersCarryCorsAndKnowTheirMethods) {
   begin();
   EXPECT_EQ(ask("GET", "/api/system").headers.get("Access-Control-Allow-Origin"), "*");
   EXPECT_EQ(ask("GET", "/nowhere").status, 404);
-  EXPECT_EQ(ask("PUT", "/api/workers").status, 405);
+  const HttpResponse wrong = ask("PUT", "/api/workers");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_EQ(wrong.headers.get("Allow"), "GET");
   EXPECT_THAT(ask("GET", "/api/system").body, HasSubstr(R"("python":{"version":")"));
   EXPECT_EQ(ask("GET", "/").status, 200);
 }

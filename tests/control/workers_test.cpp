@@ -7,6 +7,7 @@
 #include <array>
 #include <future>
 
+#include "base/exit_codes.h"
 #include "control/config_file.h"
 #include "control/control_rig.h"
 
@@ -63,6 +64,44 @@ TEST_F(Workers, AProgramThatCannotRunIsAnAnswer) {
       ask("POST", "/api/workers/start", R"({"model_path":")" + model("m.pth") + "\"}");
   EXPECT_EQ(response.status, 500);
   EXPECT_THAT(response.body, HasSubstr("/nonexistent/fulmar"));
+}
+
+TEST_F(Workers, AHostElsewhereIsRefused) {
+  begin();
+  for (const std::string host : {"203.0.113.1", "no-such-host.invalid"}) {
+    const HttpResponse response =
+        ask("POST", "/api/workers/start",
+            R"({"model_path":")" + model("m.pth") + R"(","port":9,"host":")" + host + "\"}");
+    EXPECT_EQ(response.status, 422) << response.body;
+    EXPECT_THAT(response.body, HasSubstr(R"("loc":["body","host"])"));
+    EXPECT_THAT(response.body, HasSubstr(host));
+  }
+  EXPECT_TRUE(ask_json("/api/workers").as_array().empty());
+}
+
+TEST_F(Workers, WhoeverCannotProveItselfIsToldNoSecret) {
+  options_.password = options_.supervisor.password = "the password";
+  begin();
+  Headers key;
+  key.add("X-Api-Key", "the password");
+  const HttpResponse response =
+      ask("POST", "/api/workers/start", R"({"model_path":")" + model("m.impostor.pth") + "\"}", key);
+  const std::string id = parse_json(response.body)->find("worker_id")->as_string();
+  ASSERT_TRUE(eventually([&] { return logged(id, "was told"); }));
+  ASSERT_TRUE(eventually([&] { return worker(id)->log->tail(5000).size() > 5; })) << "several probes";
+  EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})", key).status, 503) << "no worker is ready";
+  EXPECT_EQ(ask("GET", "/api/workers/" + id + "/proxy/echo", {}, key).status, 503);
+  EXPECT_FALSE(logged(id, "password"));
+  EXPECT_TRUE(logged(id, "was told ''"));
+}
+
+TEST_F(Workers, ADeviceErrorIsFollowedByARestartUnderEveryPolicy) {
+  begin();
+  const std::string id = start_ready("m.device.pth", R"(,"restart":"off")");
+  fetch("GET", url("/api/workers/" + id + "/proxy/crash"));
+  EXPECT_TRUE(
+      eventually([&] { return worker(id)->restarts == 1 && worker(id)->phase == WorkerPhase::ready; }));
+  EXPECT_EQ(worker(id)->crash->code, kDeviceErrorExit);
 }
 
 TEST_F(Workers, UnknownIdsAreNotFound) {

@@ -68,6 +68,39 @@ TEST(Fetch, SendsAndReceives) {
   EXPECT_EQ(answer->body, "POST /p\nbody");
 }
 
+TEST(HttpClient, SaysWhetherTheRequestWasSentAndWhetherTimeWasUp) {
+  const auto outcome_of = [](ClientRequest request) {
+    Mailbox<ClientOutcome> outcomes;
+    HttpClient client;
+    client.send(std::move(request), {.on_end = [&](const ClientOutcome& outcome) { outcomes.put(outcome); }});
+    const auto found = outcomes.wait_all(kPatience);
+    return found.empty() ? ClientOutcome{} : found.front();
+  };
+  uint16_t closed = 0;
+  { closed = RawListener().port(); }
+  const ClientOutcome refused = outcome_of(request_to(closed));
+  EXPECT_FALSE(refused.ok());
+  EXPECT_FALSE(refused.sent);
+  EXPECT_FALSE(refused.timed_out);
+
+  RawListener listener;
+  std::thread dying([&] { listener.accept().read_until("\r\n\r\n"); });
+  const ClientOutcome lost = outcome_of(request_to(listener.port()));
+  dying.join();
+  EXPECT_FALSE(lost.ok());
+  EXPECT_TRUE(lost.sent);
+  EXPECT_FALSE(lost.timed_out);
+
+  Shelf shelf;
+  const auto server = serve(shelf.handler());
+  ClientRequest slow = request_to(server->port());
+  slow.total_timeout = std::chrono::milliseconds(100);
+  const ClientOutcome late = outcome_of(slow);
+  EXPECT_FALSE(late.ok());
+  EXPECT_TRUE(late.sent);
+  EXPECT_TRUE(late.timed_out);
+}
+
 TEST(Fetch, HeadHasNoBody) {
   const auto server = serve(echo);
   const auto answer = fetch("HEAD", url_of(server->port(), "/p"));

@@ -1,8 +1,11 @@
 // Requests that break the grammar, a limit or a deadline: each gets a status and harms nobody else.
 #include <gmock/gmock.h>
+#include <spdlog/sinks/sink.h>
+#include <sys/resource.h>
 
 #include <atomic>
 
+#include "base/log.h"
 #include "net/server_fixture.h"
 
 namespace fulmar::test {
@@ -124,6 +127,88 @@ TEST(HttpLimits, AClientThatLeavesInTheMiddleIsForgotten) {
   }
   EXPECT_TRUE(eventually([&] { return server->connections() == 0; }));
   EXPECT_EQ(handled, 0);
+}
+
+TEST(HttpLimits, BodiesTogetherHaveABound) {
+  HttpServerOptions options;
+  options.max_held_body_bytes = 100'000;
+  Shelf shelf;
+  const auto server = serve(shelf.handler(), options);
+  const auto post = [](size_t size) {
+    return kPost + "Content-Length: " + std::to_string(size) + "\r\n\r\n" + std::string(size, 'b');
+  };
+  RawSocket first(server->port());
+  first.send(post(60'000));
+  const auto held = shelf.take();
+  ASSERT_TRUE(held);
+  EXPECT_EQ(status_of(server->port(), post(60'000)), "HTTP/1.1 503");
+
+  EXPECT_EQ(held->take_body().size(), 60'000u);
+  RawSocket second(server->port());
+  second.send(post(60'000));
+  EXPECT_TRUE(shelf.take()) << "what a handler has taken counts no more, nor what was refused";
+  RawSocket lone(server->port());
+  lone.send(post(200'000));
+  EXPECT_TRUE(shelf.take()) << "a lone body may be larger";
+}
+
+TEST(HttpLimits, AnUnfinishedBodyCounts) {
+  HttpServerOptions options;
+  options.max_held_body_bytes = 100'000;
+  const auto server = serve(echo, options);
+  RawSocket unfinished(server->port());
+  unfinished.send(kPost + "Content-Length: 1000000\r\n\r\n" + std::string(90'000, 'b'));
+  const std::string small = kPost + "Content-Length: 20000\r\n\r\n" + std::string(20'000, 'b');
+  EXPECT_TRUE(eventually([&] { return status_of(server->port(), small) == "HTTP/1.1 503"; }));
+  unfinished.close();
+  EXPECT_TRUE(eventually([&] { return status_of(server->port(), small) == "HTTP/1.1 200"; }));
+}
+
+// Counts what is logged while it lives.
+class LoggedLines {
+ public:
+  LoggedLines() : sink_(std::make_shared<Sink>()) { spdlog::default_logger()->sinks().push_back(sink_); }
+  ~LoggedLines() { spdlog::default_logger()->sinks().pop_back(); }
+  int with(std::string_view text) {
+    std::lock_guard lock(sink_->mutex);
+    return static_cast<int>(
+        std::count_if(sink_->lines.begin(), sink_->lines.end(),
+                      [&](const std::string& line) { return line.find(text) != std::string::npos; }));
+  }
+
+ private:
+  struct Sink : spdlog::sinks::sink {
+    void log(const spdlog::details::log_msg& message) override {
+      std::lock_guard lock(mutex);
+      lines.emplace_back(message.payload.begin(), message.payload.end());
+    }
+    void flush() override {}
+    void set_pattern(const std::string&) override {}
+    void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
+    std::mutex mutex;
+    std::vector<std::string> lines;
+  };
+  const std::shared_ptr<Sink> sink_;
+};
+
+TEST(HttpLimits, RunningOutOfDescriptorsIsLoggedOnceAndPasses) {
+  LoggedLines logged;
+  const auto server = serve(echo);
+  RawSocket client(server->port());  // accepted or not, its own descriptor is there
+  ASSERT_TRUE(eventually([&] { return server->connections() == 1; }));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const int next = ::dup(0);
+  const rlimit narrow{static_cast<rlim_t>(next) + 1, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &narrow), 0);
+  ::close(next);
+  RawSocket waiting(server->port());  // takes the last one
+  EXPECT_TRUE(eventually([&] { return logged.with("cannot accept") > 0; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // several attempts more
+  EXPECT_EQ(logged.with("cannot accept"), 1);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  waiting.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(waiting.read_until("\r\n"), StartsWith("HTTP/1.1 200"));
 }
 
 TEST(HttpLimits, SlowHeadsAndBodiesEndIn408) {

@@ -285,7 +285,7 @@ TEST(HttpServer, StopAcceptingLetsTheRunningRequestFinish) {
   const auto exchange = shelf.take();
   ASSERT_TRUE(exchange);
   server->stop_accepting();
-  EXPECT_EQ(idle.read_to_end(), "");
+  EXPECT_EQ(idle.read_to_end(), "") << "closed after the linger";
   EXPECT_TRUE(eventually([&] { return !RawSocket(server->port()).connected(); }));
   EXPECT_FALSE(server->drain(std::chrono::steady_clock::now()));
   echo(exchange);
@@ -293,6 +293,53 @@ TEST(HttpServer, StopAcceptingLetsTheRunningRequestFinish) {
   const std::string answer = busy.read_to_end();
   EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
   EXPECT_THAT(answer, testing::EndsWith("GET /a\n"));
+}
+
+// A client cannot know that the server ends, and has sent its request already.
+TEST(HttpServer, AKeptAliveConnectionIsAnsweredOnceMoreWhileTheServerEnds) {
+  const auto server = serve(echo, {.idle_linger = kPatience});
+  RawSocket used(server->port());
+  used.send(kGet);
+  EXPECT_THAT(used.read_response().first, HasSubstr("Connection: keep-alive\r\n"));
+  RawSocket unused(server->port());
+  ASSERT_TRUE(eventually([&] { return server->connections() == 2; }));
+  server->stop_accepting();
+  ASSERT_TRUE(eventually([&] { return !RawSocket(server->port()).connected(); }));
+  for (RawSocket* client : {&used, &unused}) {
+    client->send(kGet);
+    const std::string answer = client->read_to_end();
+    EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
+    EXPECT_THAT(answer, testing::EndsWith("GET /a\n"));
+  }
+  EXPECT_TRUE(server->drain(std::chrono::steady_clock::now() + kPatience));
+}
+
+TEST(HttpServer, DrainWaitsForConnectionsThatMayStillAsk) {
+  const auto server = serve(echo, {.idle_linger = kPatience});
+  RawSocket client(server->port());
+  ASSERT_TRUE(eventually([&] { return server->connections() == 1; }));
+  std::atomic<bool> drained{false};
+  std::thread ending([&] {
+    EXPECT_TRUE(server->drain(std::chrono::steady_clock::now() + 2 * kPatience));
+    drained = true;
+  });
+  ASSERT_TRUE(eventually([&] { return !RawSocket(server->port()).connected(); }));
+  EXPECT_FALSE(drained);
+  client.send(kGet);
+  EXPECT_THAT(client.read_to_end(), testing::EndsWith("GET /a\n"));
+  ending.join();
+}
+
+TEST(HttpServer, ConnectionsCloseAfterTheirAnswerBeforeTheListenerDoes) {
+  const auto server = serve(echo);
+  RawSocket before(server->port());
+  ASSERT_TRUE(eventually([&] { return server->connections() == 1; }));
+  server->close_after_answers();
+  RawSocket after(server->port());
+  for (RawSocket* client : {&before, &after}) {
+    client->send(kGet);
+    EXPECT_THAT(client->read_to_end(), HasSubstr("Connection: close\r\n"));
+  }
 }
 
 TEST(HttpServer, StopCutsWhatStillRunsAndExchangesOutliveIt) {

@@ -133,6 +133,28 @@ TEST(HttpStream, AReaderThatStopsIsCutOffAtTheBound) {
   EXPECT_THAT(stream.client.read_to_end(), Not(EndsWith("0\r\n\r\n")));
 }
 
+TEST(HttpStream, TheWriterLearnsWhenTheReaderHasCaughtUp) {
+  Shelf shelf;
+  const auto server = serve(shelf.handler());
+  Stream stream = open_stream(*server, shelf, 4096);
+  ASSERT_TRUE(stream.exchange);
+  const std::string event(64 << 10, 'e');
+  constexpr size_t kEvents = 48;  // 3 MiB: more than the system holds for a reader with so small a buffer
+  for (size_t i = 0; i < kEvents; i++) stream.exchange->write(event);
+  std::atomic<int> told{0};
+  std::atomic<size_t> left{0};
+  stream.exchange->on_backlog_below(1 << 20, [&] {
+    left = stream.exchange->backlog_bytes();
+    told++;
+  });
+  stream.client.read_until("\r\n\r\n");
+  for (size_t i = 0; i < kEvents; i++) EXPECT_EQ(stream.client.read_chunk().size(), event.size());
+  EXPECT_TRUE(eventually([&] { return told == 1; }));
+  EXPECT_LE(left, size_t{1} << 20);
+  stream.exchange->on_backlog_below(1 << 20, [&] { told++; });
+  EXPECT_EQ(told, 2) << "at once where nothing waits";
+}
+
 TEST(HttpStream, AReaderThatTakesNothingIsCutOffInTime) {
   Shelf shelf;
   HttpServerOptions options;

@@ -1,0 +1,40 @@
+// Texts by id, each of some owner: a table in a SQLite file of its own, or in memory. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fulmar {
+
+struct Document {
+  std::string id;
+  std::string owner;
+  int64_t created = 0;  // unix seconds
+  std::string text;
+};
+
+class DocumentStore {
+ public:
+  virtual ~DocumentStore() = default;
+
+  // An equal id is replaced.
+  virtual Status put(const Document& document) = 0;
+  virtual Result<std::optional<Document>> find(const std::string& id) = 0;
+  // Removes it and returns it without its text; nothing when there is none.
+  virtual Result<std::optional<Document>> take(const std::string& id) = 0;
+  // Removes what was created before `since`, and then the oldest until the texts hold at most `most_bytes`
+  // together. Returns what went, without texts, the oldest first.
+  virtual Result<std::vector<Document>> take_surplus(int64_t since, int64_t most_bytes) = 0;
+};
+
+// Opens or creates the file, readable by its owner alone; an empty path means memory. A file that is damaged,
+// or that another process has open, is an Error and stays as it is.
+Result<std::unique_ptr<DocumentStore>> open_document_store(const std::filesystem::path& path);
+
+}  // namespace fulmar

@@ -1,0 +1,93 @@
+// SQLite's handles as owned objects, and one prepared statement. For the files of this folder that speak to
+// it.
+#pragma once
+
+#include <fmt/core.h>
+#include <sqlite3.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace fulmar {
+
+struct CloseDatabase {
+  void operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+};
+struct FinalizeStatement {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Database = std::unique_ptr<sqlite3, CloseDatabase>;
+
+// The first failure is kept and reported by next() and run().
+class Statement {
+ public:
+  Statement(sqlite3* database, const char* sql) : database_(database) {
+    sqlite3_stmt* prepared = nullptr;
+    status_ = sqlite3_prepare_v2(database, sql, -1, &prepared, nullptr);
+    statement_.reset(prepared);
+  }
+  Statement& text(int index, std::string_view value) {
+    return note(sqlite3_bind_text64(statement_.get(), index, value.data(), value.size(), SQLITE_TRANSIENT,
+                                    SQLITE_UTF8));
+  }
+  Statement& integer(int index, int64_t value) {
+    return note(sqlite3_bind_int64(statement_.get(), index, value));
+  }
+  Statement& real(int index, double value) {
+    return note(sqlite3_bind_double(statement_.get(), index, value));
+  }
+  // `value` must live until the statement has run.
+  Statement& blob(int index, std::span<const std::byte> value) {
+    return note(sqlite3_bind_blob64(statement_.get(), index, value.data(), value.size(), SQLITE_STATIC));
+  }
+
+  // True while there is a row to read.
+  Result<bool> next() {
+    if (status_ == SQLITE_OK) {
+      const int stepped = sqlite3_step(statement_.get());
+      if (stepped == SQLITE_ROW) return true;
+      if (stepped == SQLITE_DONE) return false;
+      status_ = stepped;
+    }
+    return Error{status_ == SQLITE_CORRUPT || status_ == SQLITE_NOTADB ? ErrorKind::corrupt : ErrorKind::io,
+                 fmt::format("database: {}", sqlite3_errmsg(database_))};
+  }
+  Status run() {
+    FULMAR_ASSIGN(bool more, next());
+    while (more) {
+      FULMAR_ASSIGN(more, next());
+    }
+    return {};
+  }
+
+  std::string column_text(int index) const {
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), index));
+    return text == nullptr
+               ? std::string()
+               : std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), index)));
+  }
+  int64_t column_integer(int index) const { return sqlite3_column_int64(statement_.get(), index); }
+  double column_real(int index) const { return sqlite3_column_double(statement_.get(), index); }
+  std::span<const std::byte> column_blob(int index) const {
+    const auto* data = static_cast<const std::byte*>(sqlite3_column_blob(statement_.get(), index));
+    return {data, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), index))};
+  }
+
+ private:
+  Statement& note(int status) {
+    if (status_ == SQLITE_OK) status_ = status;
+    return *this;
+  }
+
+  sqlite3* database_;
+  std::unique_ptr<sqlite3_stmt, FinalizeStatement> statement_;
+  int status_ = SQLITE_OK;
+};
+
+}  // namespace fulmar
