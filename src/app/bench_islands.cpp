@@ -70,8 +70,9 @@ class Stock {
   Weight weight(int64_t out, int64_t in, WeightRole role) {
     auto& host = host_.emplace_back(static_cast<size_t>(out * in) * size_of(DType::f16));
     from_f32(some(out * in, 0.03f), DType::f16, host.data());
-    auto made = ops_.import_weight({host.data(), DType::f16, out, in, in, 1}, role);
-    if (!ops_.borrows_host_weights()) host_.pop_back();
+    const HostMatrix matrix{host.data(), DType::f16, out, in, in, 1};
+    auto made = ops_.import_weight(matrix, role);
+    if (ops_.import_bytes(matrix, role) > 0) host_.pop_back();
     if (!made.ok()) return fail(made.error()), Weight{};
     return *made;
   }
@@ -206,8 +207,11 @@ class Bench {
     const Block7Work work{
         {mixed_[0], mixed_[1], mixed_[2], mixed_[3], mixed_[4], mixed_[5]}, v_first_, p, y_, pending_};
     line("block7", 4 * square() + low + 2 * feed_forward(), 40, 4, [&](int i) {
-      ops_.block7(batch_, {}, {att(i), ffn(i), false}, x_, {}, work,
-                  {shift(i), state_.wkv(i), state_.ffn_shift(i)});
+      const Block7State at{shift(i), state_.wkv(i), state_.ffn_shift(i)};
+      if (ops_.block7(batch_, {att(i), ffn(i), false}, x_, work, at)) return;
+      ops_.enter7(batch_, att(i), x_, {}, at.att_shift, work.mixed);
+      ops_.time_mix7(batch_, att(i), work.mixed, false, v_first_, p, at.wkv, y_, pending_);
+      ops_.channel_mix7(batch_, {}, ffn(i), x_, pending_, at.ffn_shift);
     });
     products([&](int i) { return att(i).output; }, [&](int i) { return ffn(i).key; },
              [&](int i) { return ffn(i).value; }, lines);
@@ -298,7 +302,7 @@ Result<std::vector<IslandLine>> bench_layers(Ops& ops, const ModelConfig& config
                        config.head_size, ops.shift_dtype(), DType::f32};
     FULMAR_ASSIGN(const StatePool states, StatePool::make(ops, layout, shape.sequences));
     std::optional<StatePool> half_states;
-    if (!ops.borrows_host_weights()) {
+    if (ops.traits().half_states) {
       layout.wkv_dtype = DType::f16;
       FULMAR_ASSIGN(half_states, StatePool::make(ops, layout, shape.sequences));
     }

@@ -115,8 +115,20 @@ void GpuOps::synchronise() {
   if (queue_.stream != nullptr) FULMAR_GPU(cudaStreamSynchronize(queue_.stream));
 }
 
+// Embedding rows are gathered, not multiplied: they keep the precision they have.
 DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
-  return role == WeightRole::embedding ? Ops::imported_dtype(stored, role) : options_.activation;
+  if (role != WeightRole::embedding || is_block(stored)) return options_.activation;
+  return is_kernel_float(stored) ? stored : DType::f32;
+}
+
+size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
+  return bytes_for(imported_dtype(matrix.dtype, role), matrix.rows * matrix.cols);
+}
+
+// The default islands', or what the sampler works on: copies of the logits of so many rows.
+size_t GpuOps::workspace_bytes(const StepShape& shape) const {
+  const int64_t drawn = std::min(shape.wanted, gpu::Sampler::kMostAtOnce);
+  return std::max(Ops::workspace_bytes(shape), static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
 }
 
 Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) {
