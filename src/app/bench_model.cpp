@@ -61,7 +61,7 @@ class Bench {
   Bench(Ops& ops, Model& model, StatePool& states, const BenchOptions& options)
       : ops_(ops), model_(model), states_(states), options_(options) {}
 
-  StepWork work(const StepShape& shape) const {
+  StepWork work(const StepRows& shape) const {
     return step_work(model_.config(), states_.layout(), shape, options_.zeros);
   }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <thread>
 
 #include "app/bench_islands.h"
 #include "app/bench_report.h"
@@ -14,7 +13,6 @@
 #include "app/load_bench.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
-#include "cpu/ceilings.h"
 #include "files/synthetic.h"
 
 namespace fulmar {
@@ -81,7 +79,7 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   options.allow_nonfinite = true;  // nothing to find in weights made by arithmetic
   options.max_wanted = most_sequences(flags.options);
   if (options.max_rows == 0) {
-    options.max_rows = widest(flags.options, loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows);
+    options.max_rows = widest(flags.options, loaded.ops->traits().gpu ? kDeviceRows : kHostRows);
   }
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
   return loaded;
@@ -93,12 +91,6 @@ Result<LoadedModel> load_file(const BenchFlags& flags) {
   model.least_rows = widest(flags.options, kHostRows);
   model.max_wanted = std::max(model.max_wanted, most_sequences(flags.options));
   return load_model(model);
-}
-
-Result<Ceilings> ceilings_of(Ops& ops, int threads) {
-  if (!ops.borrows_host_weights()) return ops.measure_ceilings();
-  ThreadPool pool(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  return measure_ceilings(pool);
 }
 
 // "fp32,fp16"
@@ -118,7 +110,7 @@ Result<std::vector<DType>> parse_states(const std::string& text) {
 
 Status check_states(const std::vector<DType>& states, const Ops& ops) {
   const bool halves = std::find(states.begin(), states.end(), DType::f16) != states.end();
-  if (!halves || !ops.borrows_host_weights()) return {};
+  if (!halves || ops.traits().half_states) return {};
   return Error{ErrorKind::unsupported, "--state-dtype fp16 needs a GPU; the CPU keeps states in fp32"};
 }
 
@@ -184,7 +176,7 @@ Result<int> bench(BenchFlags flags) {
   }
   if (loaded.tokenizer != nullptr) report.tokenizer_mbs = bench_tokenizer(*loaded.tokenizer);
   // After the model's runs, so that the large buffer does not count as the model's memory.
-  FULMAR_ASSIGN(report.ceilings, ceilings_of(*loaded.ops, flags.model.threads));
+  FULMAR_ASSIGN(report.ceilings, loaded.ops->measure_ceilings());
   fmt::print("{}", bench_table(report));
   if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, bench_json(report)));
   return 0;

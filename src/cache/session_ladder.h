@@ -24,7 +24,7 @@
 
 #include "cache/session_store.h"
 #include "cache/store_courier.h"
-#include "ops/ops.h"
+#include "ops/slots.h"
 
 namespace fulmar {
 

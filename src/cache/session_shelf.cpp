@@ -13,9 +13,9 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-SessionShelf::SessionShelf(Ops& ops, State state, std::vector<int64_t> slots,
+SessionShelf::SessionShelf(Slots& device, State state, std::vector<int64_t> slots,
                            std::shared_ptr<SessionLadder> ladder)
-    : ops_(ops), state_(state), ladder_(std::move(ladder)), free_slots_(std::move(slots)) {
+    : device_(device), state_(state), ladder_(std::move(ladder)), free_slots_(std::move(slots)) {
   Lock lock(ladder_->mutex_);
   ladder_->shelves_.push_back(this);
 }
@@ -99,7 +99,7 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
     if (!blob) return Error{ErrorKind::unavailable, "session '" + id + "' is on its way; try again"};
     if (blob->turn < entry->turn) {  // gone on while this row, which only reads it, was about to start
       FULMAR_ASSIGN(const auto fitting, in_layout(blob));
-      ops_.write_slot(state_, slot, fitting->payload);
+      device_.write_slot(state_, slot, fitting->payload);
       return std::optional(
           SessionInfo{.id = id, .level = level, .tokens = fitting->tokens, .turn = fitting->turn});
     }
@@ -107,11 +107,11 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
   }
   const SessionInfo found{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn};
   if (entry->shelf == this) {
-    ops_.copy_slot(state_, entry->slot, slot);
+    device_.copy_slot(state_, entry->slot, slot);
     ladder_->touch(*entry);
   } else {
     FULMAR_ASSIGN(const auto fitting, in_layout(entry->host));
-    ops_.write_slot(state_, slot, fitting->payload);
+    device_.write_slot(state_, slot, fitting->payload);
     if (!place(id, slot)) ladder_->trim_host();
   }
   return std::optional(found);
@@ -170,7 +170,7 @@ bool SessionShelf::place(const std::string& id, int64_t slot) {
     entry->slot = free;
     entry->host.reset();
   }
-  ops_.copy_slot(state_, slot, entry->slot);
+  device_.copy_slot(state_, slot, entry->slot);
   ladder_->touch(*entry);
   return true;
 }
@@ -196,7 +196,7 @@ std::shared_ptr<const StateBlob> SessionShelf::read(int64_t slot, int64_t tokens
   auto blob = std::make_shared<StateBlob>();
   *blob = {.fingerprint = ladder_->fingerprint_, .layout = state_.layout, .tokens = tokens, .turn = turn};
   blob->payload.resize(state_.layout.slot_bytes());
-  ops_.read_slot(state_, slot, blob->payload);
+  device_.read_slot(state_, slot, blob->payload);
   return blob;
 }
 

@@ -19,7 +19,7 @@ class SessionShelf {
  public:
   // `slots` of `state` belong to the shelf. `news` is called on any thread when a lookup was answered, a ticket
   // has changed, a claim came free, or another engine wants a session: serve() then.
-  SessionShelf(Ops& ops, State state, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder);
+  SessionShelf(Slots& device, State state, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder);
   ~SessionShelf();  // leave()
   SessionShelf(const SessionShelf&) = delete;
   SessionShelf& operator=(const SessionShelf&) = delete;
@@ -68,7 +68,7 @@ class SessionShelf {
   int64_t take_slot();
   void answer_wanted();
 
-  Ops& ops_;
+  Slots& device_;
   const State state_;
   const std::shared_ptr<SessionLadder> ladder_;
   std::vector<int64_t> free_slots_;

@@ -179,18 +179,22 @@ Island::Run block7(Stage& stage) {
   return [&](const Tensors& t, Body body) {
     Ops& ops = stage.ops();
     const Block7Work work{part<6>(t, 2), t[1], t[17], projected7(t, 8), t[15], t[16]};
-    Tensor pending = work.pending;
-    if (body == Body::own) {
-      pending = ops.block7(stage.batch(), {}, {att, ffn, false}, t[0], {}, work,
-                           {stage.att_shift(), stage.wkv(), stage.ffn_shift()});
-    } else {
-      ops.Ops::enter7(stage.batch(), att, t[0], {}, stage.att_shift(), work.mixed);
-      ops.Ops::project7(stage.batch(), att, work.mixed, false, work.v_first, work.p);
-      ops.Ops::recur7(stage.batch(), att, work.p, stage.wkv(), work.y);
-      ops.Ops::leave7(stage.batch(), att, work.p, work.y, pending);
-      ops.Ops::channel_mix7(stage.batch(), {}, ffn, t[0], pending, stage.ffn_shift());
+    const Tensor pending = work.pending;
+    const Block7State state{stage.att_shift(), stage.wkv(), stage.ffn_shift()};
+    const bool added = body == Body::own && ops.block7(stage.batch(), {att, ffn, false}, t[0], work, state);
+    if (!added && body == Body::own) {
+      ops.enter7(stage.batch(), att, t[0], {}, state.att_shift, work.mixed);
+      ops.time_mix7(stage.batch(), att, work.mixed, false, work.v_first, work.p, state.wkv, work.y, pending);
+      ops.channel_mix7(stage.batch(), {}, ffn, t[0], pending, state.ffn_shift);
     }
-    if (!pending.empty()) stage.add_pending(t[0], pending);
+    if (body != Body::own) {
+      ops.Ops::enter7(stage.batch(), att, t[0], {}, state.att_shift, work.mixed);
+      ops.Ops::project7(stage.batch(), att, work.mixed, false, work.v_first, work.p);
+      ops.Ops::recur7(stage.batch(), att, work.p, state.wkv, work.y);
+      ops.Ops::leave7(stage.batch(), att, work.p, work.y, pending);
+      ops.Ops::channel_mix7(stage.batch(), {}, ffn, t[0], pending, state.ffn_shift);
+    }
+    if (!added) stage.add_pending(t[0], pending);
     for (size_t i = 2; i < t.size(); i++) stage.forget(t[i]);
   };
 }

@@ -16,6 +16,7 @@
 #include "net/cross_site.h"
 #include "net/json.h"
 #include "net/page_files.h"
+#include "net/secret.h"
 
 namespace fulmar {
 namespace {
@@ -400,12 +401,12 @@ bool shows_key(const ControlService& service, Access access, const HttpRequest& 
   const bool forged = may_change_state(request.method) && is_cross_site(request.headers);
   if (access == Access::open || has_control_key(service.password, request.headers, !forged)) return true;
   const std::string* key = access == Access::key_in_body ? request.query.find("key") : nullptr;
-  return key && equal_secrets(service.password, *key);
+  return key && same_secret(service.password, *key);
 }
 
 bool shows_key_in(const JsonValue& body, const ControlService& service) {
   const JsonValue* field = body.find("password");
-  return field != nullptr && field->is_string() && equal_secrets(service.password, field->as_string());
+  return field != nullptr && field->is_string() && same_secret(service.password, field->as_string());
 }
 
 void handle(const ControlRoute& route, Asked asked) {

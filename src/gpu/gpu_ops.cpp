@@ -114,7 +114,21 @@ void GpuOps::synchronise() {
 
 // Embedding rows are gathered, not multiplied: they keep the precision they have.
 DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
-  return role == WeightRole::embedding ? Ops::imported_dtype(stored, role) : options_.activation;
+  if (role != WeightRole::embedding || is_block(stored)) return options_.activation;
+  return is_kernel_float(stored) ? stored : DType::f32;
+}
+
+size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
+  const int64_t count = matrix.rows * matrix.cols;
+  if (!stays_as_stored(matrix, role)) return bytes_for(imported_dtype(matrix.dtype, role), count);
+  const int64_t scales = matrix.scales != nullptr ? count / matrix.group : 0;
+  return bytes_for(matrix.dtype, count) + static_cast<size_t>(scales) * sizeof(float);
+}
+
+// The default islands', or what the sampler works on: copies of the logits of so many rows.
+size_t GpuOps::workspace_bytes(const StepShape& shape) const {
+  const int64_t drawn = std::min(shape.wanted, gpu::Sampler::kMostAtOnce);
+  return std::max(Ops::workspace_bytes(shape), static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
 }
 
 // What can be decoded on the device stays as it is stored.

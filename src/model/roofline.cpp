@@ -24,7 +24,7 @@ StepWork& StepWork::operator+=(const StepWork& other) {
   return *this;
 }
 
-StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepShape& shape,
+StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape,
                    double zeros) {
   const auto table = static_cast<double>(config.vocab * config.n_embd);
   const auto deep = static_cast<double>(
@@ -34,7 +34,8 @@ StepWork step_work(const ModelConfig& config, const StateLayout& layout, const S
   const double dense = static_cast<double>(config.parameters) - 2 * table - deep - value;
   const auto rows = static_cast<double>(shape.rows), wanted = static_cast<double>(shape.wanted);
   const double kept = zeros > 0 ? 1 - std::pow(zeros, rows) : 1;
-  const auto bytes = static_cast<double>(size_of(config.dtype));
+  const Format& format = format_of(config.dtype);
+  const double bytes = static_cast<double>(format.bytes) / static_cast<double>(format.block);
 
   StepWork work;
   work.matrices.push_back({dense * bytes, 2 * dense * rows});

@@ -12,7 +12,7 @@
 namespace fulmar {
 
 // Packed rows of one step: how many, of how many sequences, and of how many the logits are computed.
-struct StepShape {
+struct StepRows {
   int64_t rows = 0;
   int64_t sequences = 0;
   int64_t wanted = 0;
@@ -38,7 +38,7 @@ struct StepWork {
 // `zeros`: share of the feed-forward's hidden channels that relu² leaves at zero, in [0, 1). Value rows that
 // meet zeros in every row of a step need not be read: 1 - zeros^rows of them are. Weights count in the type
 // that most parameters are stored in; the embedding is gathered and not counted.
-StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepShape& shape,
+StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape,
                    double zeros);
 
 // Seconds at the ceilings: for each group of matrices the longer of reading and multiplying, then states and
