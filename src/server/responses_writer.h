@@ -40,6 +40,7 @@ class ResponsesWriter : public Writer {
   void write_piece(const Piece& piece, std::vector<std::string>& events) override;
   void write_closing(const Totals& totals, std::vector<std::string>& events) override;
   std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
+  std::string write_failed_event(const ApiError& error) override;
 
  private:
   struct Item {
