@@ -23,5 +23,6 @@ void add_bench(CLI::App& app, Command& chosen);
 void add_pull(CLI::App& app, Command& chosen);
 void add_models(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
+void add_keys(CLI::App& app, Command& chosen);
 
 }  // namespace fulmar

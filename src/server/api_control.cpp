@@ -50,7 +50,7 @@ void stop_requests(std::shared_ptr<Call> call) {
   const bool stopped = id.empty() ? cancel_everything(call->service()) : cancel_anywhere(call->service(), id);
   JsonWriter json;
   json.begin_object().member("ok", true).member("stopped", stopped).key("active_request");
-  write_active_request(json, before);
+  write_active_request(json, before, call->trusted());
   call->respond_json(json.end_object().take());
 }
 
@@ -70,14 +70,14 @@ void pause_request(std::shared_ptr<Call> call) {
   json.begin_object().member("ok", true).member("paused", !paused.empty());
   if (!paused.empty()) json.member("request_id", paused);
   json.key("active_request");
-  write_active_request(json, before);
+  write_active_request(json, before, call->trusted());
   call->respond_json(json.end_object().take());
 }
 
 void resume_request(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   std::string id = fields.text("request_id").value_or(std::string());
-  if (id.empty()) id = fields.text("session_id").value_or(std::string());
+  if (id.empty()) id = session_id_field(fields);
   const int64_t max_tokens = fields.integer("max_tokens", 0).value_or(-1);
   const int64_t chunk_size = std::max<int64_t>(1, fields.integer("chunk_size").value_or(1));
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing request_id"));
@@ -86,6 +86,7 @@ void resume_request(std::shared_ptr<Call> call) {
   const ServedModelPtr model = model_with_paused(call->service(), id);
   if (!model) return call->fail({404, "Paused request not found", {}, "not_found", {}});
 
+  if (const auto refused = call->take_rows(1, 0)) return call->fail(*refused);
   ReplyOptions options;
   options.request_id = id;
   options.stream = true;

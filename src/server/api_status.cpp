@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "net/worker_proof.h"
 #include "server/call.h"
 #include "server/intake.h"
 #include "server/version.h"
@@ -107,13 +108,28 @@ void write_paused(JsonWriter& json, const RequestStatus& request) {
 
 ServedModelPtr default_model(const Service& service) { return service.models.find({}, false); }
 
+void respond_unavailable(Call& call, std::string_view text) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object().member("message", text);
+  json.member("type", "unavailable_error").member("code", 503).end_object();
+  call.respond_json(json.end_object().take(), 503);
+}
+
 // Null, and the call answered, when no model is loaded.
 ServedModelPtr ready_model(Call& call) {
   ServedModelPtr model = default_model(call.service());
   if (!model) {
-    call.respond_json(R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})", 503);
+    respond_unavailable(
+        call, call.service().loading ? "Loading model" : "No model loaded; POST /loadmodel brings one");
   }
   return model;
+}
+
+// As ready_model; null, too, while the server ends: load balancers are to send nothing more.
+ServedModelPtr healthy_model(Call& call) {
+  if (!call.service().draining) return ready_model(call);
+  respond_unavailable(call, "Server is shutting down");
+  return nullptr;
 }
 
 }  // namespace
@@ -136,7 +152,7 @@ EngineStats stats_of_all(const Service& service) {
   return sum;
 }
 
-void write_request(JsonWriter& json, const RequestStatus& request, bool finished) {
+void write_request(JsonWriter& json, const RequestStatus& request, bool trusted, bool finished) {
   const double progress = request.prompt_tokens > 0 ? static_cast<double>(request.prefilled_tokens) /
                                                           static_cast<double>(request.prompt_tokens)
                                                     : 0.0;
@@ -155,32 +171,39 @@ void write_request(JsonWriter& json, const RequestStatus& request, bool finished
       .member("prefill_speed", request.prefill_speed)
       .member("decode_speed", request.decode_speed);
   if (finished) json.member("finished", true);
-  if (!request.session.empty()) json.member("state_key", request.session);
+  // Whoever knows a session's id can go on with it.
+  if (trusted && !request.session.empty()) json.member("state_key", request.session);
   json.end_object();
 }
 
-void write_active_request(JsonWriter& json, const EngineStats& stats) {
+void write_active_request(JsonWriter& json, const EngineStats& stats, bool trusted) {
   const auto newest = std::find_if(stats.requests.rbegin(), stats.requests.rend(),
                                    [](const RequestStatus& request) { return !request.waiting; });
   if (newest == stats.requests.rend()) {
     json.null();
   } else {
-    write_request(json, *newest);
+    write_request(json, *newest, trusted);
   }
 }
 
 void health(std::shared_ptr<Call> call) {
-  if (!ready_model(*call)) return;
+  if (!healthy_model(*call)) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   JsonWriter json;
   json.begin_object().member("status", "ok").key("queue");
   write_queue(json, stats_of_all(call->service()));
   json.member("timestamp", std::chrono::duration<double>(now).count()).end_object();
-  call->respond_json(json.take());
+  HttpResponse response;
+  response.body = json.take();
+  if (const std::string* challenge = call->request().headers.find(kChallengeHeader)) {
+    const std::string proof = worker_proof(call->service().options.worker_token, *challenge);
+    if (!proof.empty()) response.headers.set(std::string(kProofHeader), proof);
+  }
+  call->respond(std::move(response));
 }
 
 void health_of_model(std::shared_ptr<Call> call) {
-  const ServedModelPtr model = ready_model(*call);
+  const ServedModelPtr model = healthy_model(*call);
   if (!model) return;
   JsonWriter json;
   json.begin_object().member("status", "ok").member("model", model->id).member("runtime", model->runtime);
@@ -192,8 +215,9 @@ void health_check(std::shared_ptr<Call> call) { call->respond_json(R"({"message"
 void metrics(std::shared_ptr<Call> call) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body =
-      call->service().metrics.text(stats_of_all(call->service()), device_memories(call->service()));
+  const Service& service = call->service();
+  response.body = service.metrics.text(stats_of_all(service), device_memories(service),
+                                       call->trusted() ? service.keys.get() : nullptr);
   call->respond(std::move(response));
 }
 
@@ -255,14 +279,14 @@ void server_status(std::shared_ptr<Call> call) {
       .member("reserve_vram_bytes", 0)
       .end_object();
   json.key("active_request");
-  write_active_request(json, stats);
+  write_active_request(json, stats, call->trusted());
   json.key("active_requests").begin_array();
-  for (const RequestStatus& request : stats.requests) write_request(json, request);
+  for (const RequestStatus& request : stats.requests) write_request(json, request, call->trusted());
   json.end_array().key("last_request");
   if (stats.last_finished.id.empty()) {
     json.null();
   } else {
-    write_request(json, stats.last_finished, true);
+    write_request(json, stats.last_finished, call->trusted(), true);
   }
   json.key("paused_requests").begin_array();
   for (const RequestStatus& request : stats.paused) write_paused(json, request);
