@@ -41,7 +41,7 @@ TEST(Lifecycle, HealthTellsLoadingFromNoModel) {
 
 TEST(Lifecycle, WhileItEndsHealthIs503AndOpenConnectionsAreAnswered) {
   ServerOptions options;
-  options.drain_delay = std::chrono::milliseconds(300);
+  options.drain_delay = std::chrono::milliseconds(1000);
   ServerRig rig(options);
   RawSocket kept(rig.server->port());
   const auto ask = [&](const std::string& head, const std::string& body) {
