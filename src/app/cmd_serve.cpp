@@ -9,6 +9,8 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <future>
 #include <thread>
 
 #include "app/accepted_flags.h"
@@ -20,6 +22,8 @@
 #include "app/served_engine.h"
 #include "base/exit_codes.h"
 #include "base/log.h"
+#include "net/worker_proof.h"
+#include "server/api_keys.h"
 #include "server/server.h"
 
 namespace fulmar {
@@ -34,6 +38,8 @@ struct ServeFlags {
   ServeEngineFlags engine;
   ServerOptions server;
   double grace_seconds = 30;
+  double drain_delay_seconds = 0;
+  std::string api_keys;
   std::string directory;
   WorkerRecord record;
   AcceptedFlags accepted;
@@ -52,6 +58,9 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--port", server.port, "0 takes a free one")->capture_default_str();
   app.add_option("--password", server.password, "required from clients (JSON field, Bearer or X-Api-Key)")
       ->envname("FULMAR_PASSWORD");
+  app.add_option("--api-keys", flags.api_keys,
+                 "file of keys with limits of their own, see `fulmar keys`; SIGHUP reads it again")
+      ->envname("FULMAR_API_KEYS");
   app.add_flag("--auth-all", server.auth_all, "ask for the password on model lists and status pages, too");
   app.add_flag("--open-translate", server.open_translate, "let /translate through without a password");
   app.add_flag("--recommended-sampling", server.recommended_sampling,
@@ -67,6 +76,10 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
       ->capture_default_str();
   app.add_option("--io-threads", server.io_threads)->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--grace", flags.grace_seconds, "seconds that running requests may take after SIGTERM")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  app.add_option("--drain-delay", flags.drain_delay_seconds,
+                 "seconds after SIGTERM in which /health answers 503 and everything else goes on")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   app.add_flag("--no-model", flags.no_model, "start without one: 503 until /loadmodel brings one");
@@ -95,21 +108,29 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
       "  fulmar serve --host 0.0.0.0 --password secret");
 }
 
-// Signals that end the server are taken by one waiting thread, never by a handler.
-sigset_t ending_signals() {
+// Signals are taken by one waiting thread, never by a handler.
+sigset_t signals(std::initializer_list<int> numbers) {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  for (const int number : numbers) sigaddset(&set, number);
   return set;
 }
 
 void greet(const Server& server, const ServedModelPtr& model, const ServerOptions& options) {
-  const std::string key = options.password.empty() ? "" : " -H 'Authorization: Bearer PASSWORD'";
+  const bool locked = !options.password.empty() || options.api_keys;
   fmt::print("Fulmar serves {} on http://{}/\n\n", model ? model->id : "no model yet", server.address());
   fmt::print("  open the page:  http://{}/\n", server.address());
-  fmt::print("  or paste this:  curl -s http://{}/v1/chat/completions{} -d '{}'\n\n", server.address(), key,
-             R"({"messages":[{"role":"user","content":"What is 12 + 30?"}]})");
+  if (model) {
+    fmt::print("  or paste this:  curl -s http://{}/v1/chat/completions{} -d '{}'\n", server.address(),
+               locked ? " -H 'Authorization: Bearer KEY'" : "",
+               R"({"messages":[{"role":"user","content":"What is 12 + 30?"}]})");
+  } else {
+    fmt::print("  POST /loadmodel brings a model\n");
+  }
+  if (locked && !options.open_translate) {
+    fmt::print("  translate routes want a key, too: ?key=KEY in the URL, or --open-translate\n");
+  }
+  fmt::print("\n");
   std::fflush(stdout);
 }
 
@@ -119,6 +140,52 @@ void end_anyway(int code) {
     std::this_thread::sleep_for(kLastSeconds);
     std::_Exit(code);
   }).detach();
+}
+
+// Opens the model of the command line on the administrator's thread, so that what clients ask of it meanwhile
+// comes after. A signal that ends the server ends the process: nothing is served yet that could be lost.
+Status load_first(const ServeFlags& flags, SessionLadders& sessions, LocalAdmin& admin, Server& server, const sigset_t& ending) {
+  std::promise<Status> opened;
+  std::future<Status> outcome = opened.get_future();
+  admin.post([&] {
+    try {
+      auto served = ServedEngine::open(flags.model, flags.engine, sessions);
+      if (served.ok()) admin.adopt(std::move(*served));
+      opened.set_value(served.ok() ? Status() : Status(served.error()));
+    } catch (const std::exception& failure) {
+      opened.set_value(Error{ErrorKind::resource, fmt::format("cannot load the model: {}", failure.what())});
+    }
+  });
+  constexpr timespec kMoment{0, 50'000'000};
+  while (outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (sigtimedwait(&ending, nullptr, &kMoment) > 0) std::_Exit(0);
+  }
+  FULMAR_TRY(outcome.get());
+  server.loaded();
+  return {};
+}
+
+// What is wrong with the file leaves the keys as they are.
+void reload_keys(const std::string& path, Server& server) {
+  auto keys = read_api_keys(path);
+  if (!keys.ok()) return spdlog::error("keys not changed: {}", keys.error().text);
+  spdlog::info("keys read file={} keys={}", path, keys->size());
+  server.replace_keys(std::move(*keys));
+}
+
+// Beside the sessions that hold their states, where those are kept in a file; else none.
+std::string responses_file(const SessionFlags& flags) {
+  if (!flags.state_store.empty() || flags.session_db.empty() || flags.session_db == "none") return {};
+  return std::filesystem::path(flags.session_db).replace_extension(".responses.db").string();
+}
+
+// The signal that ends the server; SIGHUP reads the keys again.
+int await_end(const ServeFlags& flags, const sigset_t& awaited, Server& server) {
+  for (int signal = 0;;) {
+    sigwait(&awaited, &signal);
+    if (signal != SIGHUP) return signal;
+    reload_keys(flags.api_keys, server);
+  }
 }
 
 // Null without a directory.
@@ -139,8 +206,9 @@ Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Serve
 }
 
 Result<int> serve(ServeFlags flags) {
-  const sigset_t ending = ending_signals();
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // before any thread starts, so that all inherit it
+  const sigset_t ending = signals({SIGINT, SIGTERM});
+  const sigset_t awaited = flags.api_keys.empty() ? ending : signals({SIGINT, SIGTERM, SIGHUP});
+  pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before any thread starts, so that all inherit it
 
   if (flags.accepted.debug) spdlog::set_level(spdlog::level::debug);
   FULMAR_ASSIGN(const std::string device, named_device(flags.accepted));
@@ -162,20 +230,25 @@ Result<int> serve(ServeFlags flags) {
   // First: it fails faster than a model loads.
   FULMAR_ASSIGN(const auto sessions, SessionLadders::open(flags.engine.sessions));
   auto admin = std::make_unique<LocalAdmin>(models, *sessions, flags.model, flags.engine, flags.admin);
-  if (!flags.no_model && !flags.dynamic_loading) {
-    FULMAR_ASSIGN(auto served, ServedEngine::open(flags.model, flags.engine, *sessions));
-    admin->adopt(std::move(served));
+  if (!flags.api_keys.empty()) {
+    FULMAR_ASSIGN(flags.server.api_keys, read_api_keys(flags.api_keys));
   }
+  flags.server.responses_db = responses_file(flags.engine.sessions);
+  if (const char* token = std::getenv(kWorkerTokenVariable)) flags.server.worker_token = token;
+  flags.server.loading = !flags.no_model && !flags.dynamic_loading;
+  flags.server.drain_delay =
+      std::chrono::milliseconds(static_cast<int64_t>(flags.drain_delay_seconds * 1000));
   flags.server.prefill_chunk = flags.engine.prefill_chunk;
   flags.server.grace = std::chrono::milliseconds(static_cast<int64_t>(flags.grace_seconds * 1000));
   flags.server.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
+  // The port comes first: a taken one is known before minutes of loading, and /health tells what goes on.
   FULMAR_ASSIGN(auto server, Server::start(flags.server, models, admin.get()));
+  if (flags.server.loading) FULMAR_TRY(load_first(flags, *sessions, *admin, *server, ending));
   greet(*server, models.find({}, false), flags.server);
 
   FULMAR_ASSIGN(auto heartbeat, announce(flags, *server, models.find({}, false)));
 
-  int signal = 0;
-  sigwait(&ending, &signal);
+  const int signal = await_end(flags, awaited, *server);
   if (heartbeat) heartbeat->drain();
   spdlog::info("stopping signal={} grace={}s", signal, flags.grace_seconds);
   std::thread impatient([&ending] {  // a second signal does not wait for the grace period

@@ -25,5 +25,6 @@ void add_models(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
 void add_quantize(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
+void add_keys(CLI::App& app, Command& chosen);
 
 }  // namespace fulmar

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <exception>
 
 #include "base/log.h"
 #include "files/model_files.h"
@@ -108,7 +109,11 @@ void LocalAdmin::work() {
     auto jobs = retired_.empty() ? jobs_.wait_all(std::chrono::hours(1)) : jobs_.wait_all(kBurialRound);
     for (const auto& job : jobs) {
       if (jobs_.closed()) return;
-      job();
+      try {
+        job();
+      } catch (const std::exception& failure) {  // memory, above all: it ends this job alone
+        spdlog::error("administration failed reason=\"{}\"", failure.what());
+      }
     }
     if (jobs_.closed()) return;
     bury();

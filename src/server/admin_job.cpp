@@ -6,7 +6,7 @@ namespace fulmar {
 void run_admin_job(const std::shared_ptr<Call>& call, std::function<void(ModelAdmin&)> job) {
   ModelAdmin* admin = call->service().admin;
   if (!admin) return call->fail({501, "This server does not load models", {}, "unsupported", {}});
-  if (!admin->post([admin, job = std::move(job)] { job(*admin); })) {
+  if (!admin->post([call, admin, job = std::move(job)] { call->guard([&] { job(*admin); }); })) {
     call->fail({503, "Too many loads are waiting", {}, "queue_full", {}});
   }
 }

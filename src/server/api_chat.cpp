@@ -42,7 +42,7 @@ void refuse_unsupported(Fields& fields) {
 // Fields that are checked and otherwise ignored.
 void check_ignored(Fields& fields) {
   fields.text("user");
-  fields.object("metadata");
+  read_metadata(fields);
   fields.boolean("store");
 }
 
@@ -64,7 +64,7 @@ std::optional<ReasoningMode> read_split(Fields& fields, const ServedModel& model
   return std::nullopt;
 }
 
-// `raw`: the continuation goes out as it is, and the model's own id is echoed.
+// `raw`: the continuation goes out as it is but for leading blanks, and the model's own id is echoed.
 void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr model, const ChatPrompt& prompt,
                  const ToolUse& tools, bool raw) {
   Submission submission;
@@ -78,9 +78,13 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   for (const CallableTool& tool : tools.tools) shape.tools.push_back(tool.name);
   shape.several_calls = tools.several;
   shape.marks = model->prompt_template->calls;
-  if (!raw) submission.split = read_split(fields, *model, prompt.think);
+  if (!raw) {
+    submission.split = read_split(fields, *model, prompt.think);
+  } else if (!is_thinking(prompt.think)) {
+    submission.split = ReasoningMode{};  // nothing but the leading blanks goes
+  }
   submission.rows_per_prompt = static_cast<int32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
-  shape.service_tier = fields.text("service_tier").has_value();
+  shape.service_tier = read_service_tier(fields).has_value();
   shape.include_usage = generation.include_usage;
   submission.model_name = raw ? model->id : model_name(fields, model->id);
   if (const auto session = read_session(*call, fields)) {
@@ -135,10 +139,11 @@ void lightning_chat(std::shared_ptr<Call> call) {
     fields.fail(bad_value("State mode only supports a single contents item", "contents"));
   }
   if (in_session && messages.empty()) {
-    fields.fail(bad_value("State mode requires incremental contents or messages", {}, "missing_input"));
+    fields.fail(
+        bad_value("State mode requires incremental contents or messages", "messages", "missing_input"));
   }
   if (!fields.failed() && messages.empty()) {
-    fields.fail(bad_value("one of 'messages', 'contents' is required", {}, "missing_input"));
+    fields.fail(bad_value("one of 'messages', 'contents' is required", "messages", "missing_input"));
   }
   const ToolUse tools = read_tools(fields, ToolForm::nested);
   if (fields.failed()) return call->fail(fields.fault());

@@ -77,7 +77,7 @@ void pause_request(std::shared_ptr<Call> call) {
 void resume_request(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   std::string id = fields.text("request_id").value_or(std::string());
-  if (id.empty()) id = fields.text("session_id").value_or(std::string());
+  if (id.empty()) id = session_id_field(fields);
   const int64_t max_tokens = fields.integer("max_tokens", 0).value_or(-1);
   const int64_t chunk_size = std::max<int64_t>(1, fields.integer("chunk_size").value_or(1));
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing request_id"));
@@ -86,6 +86,7 @@ void resume_request(std::shared_ptr<Call> call) {
   const ServedModelPtr model = model_with_paused(call->service(), id);
   if (!model) return call->fail({404, "Paused request not found", {}, "not_found", {}});
 
+  if (const auto refused = call->take_rows(1, 0)) return call->fail(*refused);
   ReplyOptions options;
   options.request_id = id;
   options.stream = true;

@@ -203,10 +203,15 @@ void embed(std::shared_ptr<Call> call, Shape shape) {
   auto inputs = read_inputs(fields, *model, call->service().options.limits, input);
   const std::string name = model_name(fields, model->id);
   if (fields.failed()) return call->fail(fields.fault());
-  if (call->service().draining) {
+  if (call->service().ending) {
     return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
   }
   const std::string id = new_request_id("embd-");
+  int64_t prompt_tokens = 0;
+  for (const auto& input : inputs) prompt_tokens += static_cast<int64_t>(input.size());
+  if (const auto refused = call->take_rows(static_cast<int64_t>(inputs.size()), prompt_tokens)) {
+    return call->fail(*refused);
+  }
   const auto reply = std::make_shared<EmbeddingReply>(call, model, id, name, form, inputs.size());
   Request request{.rows = {}, .listener = reply, .endpoint = "embeddings", .model = name};
   for (size_t i = 0; i < inputs.size(); ++i) {

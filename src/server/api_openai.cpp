@@ -22,10 +22,11 @@ ApiError ambiguous(const JsonValue& body) {
                    second, "ambiguous_input");
 }
 
-ApiError missing(const JsonValue& body) {
+// `usual`: what requests to this path hold most often.
+ApiError missing(const JsonValue& body, std::string usual) {
   const JsonValue* contents = body.find("contents");
   if (contents && !contents->is_null()) return bad_value("Empty prompts list");
-  return bad_value("one of 'messages', 'contents', 'prompt' is required", {}, "missing_input");
+  return bad_value("one of 'messages', 'contents', 'prompt' is required", std::move(usual), "missing_input");
 }
 
 std::string public_name(const ServedModel& model) {
@@ -102,7 +103,8 @@ void generate_by_input(std::shared_ptr<Call> call) {
     case InputKind::several:
       return call->fail(ambiguous(call->body()));
     case InputKind::none:
-      return call->fail(missing(call->body()));
+      return call->fail(
+          missing(call->body(), call->route().path.ends_with("chat/completions") ? "messages" : "prompt"));
   }
 }
 

@@ -164,8 +164,7 @@ std::vector<ChatMessage> read_turn(Fields& fields, ResponseFacts& facts) {
 }
 
 // The stored response that this one goes on from. Faults stay in `fields`.
-std::optional<StoredResponse> read_previous(Fields& fields, const Service& service,
-                                            const ServedModel& model) {
+std::optional<StoredResponse> read_previous(Fields& fields, Service& service, const ServedModel& model) {
   const std::string id = fields.text("previous_response_id").value_or("");
   if (id.empty() || fields.failed()) return std::nullopt;
   auto previous = service.responses.find(id);

@@ -1,10 +1,13 @@
 // Handing states between clients and the engine.
 #include "server/api_sessions.h"
 
+#include <fmt/format.h>
+
 #include "cache/state_blob.h"
 #include "net/json_writer.h"
 #include "server/call.h"
 #include "server/fields.h"
+#include "server/intake.h"
 
 namespace fulmar {
 namespace {
@@ -28,10 +31,14 @@ ApiError unknown_session(const std::string& id) {
 // The session id before `action`; nothing, and the call answered, when the path ends otherwise.
 std::optional<std::string> id_before(Call& call, std::string_view action) {
   const std::string& rest = call.argument();
-  if (rest.size() > action.size() && rest.ends_with(action)) {
-    return rest.substr(0, rest.size() - action.size());
+  if (rest.size() <= action.size() || !rest.ends_with(action)) {
+    call.fail({404, "Not Found", {}, "not_found", {}});
+    return std::nullopt;
   }
-  call.fail({404, "Not Found", {}, "not_found", {}});
+  std::string id = rest.substr(0, rest.size() - action.size());
+  if (is_session_id(id)) return id;
+  call.fail(
+      bad_value(fmt::format("the session id holds {} bytes; 1 to 512 are allowed", id.size()), "session_id"));
   return std::nullopt;
 }
 
@@ -115,7 +122,7 @@ void fork_session(std::shared_ptr<Call> call) {
   const auto id = id_before(*call, "/fork");
   if (!id) return;
   Fields fields(call->body());
-  const std::string copy = fields.text("session_id").value_or(std::string());
+  const std::string copy = session_id_field(fields);
   if (copy.empty()) fields.fail(bad_value("'session_id' of the copy is required", "session_id"));
   if (fields.failed()) return call->fail(fields.fault());
   const ServedModelPtr model = owner(*call, *id);

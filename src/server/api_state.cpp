@@ -93,7 +93,7 @@ void list_sessions(std::shared_ptr<Call> call) {
 
 void delete_session(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const std::string id = fields.text("session_id").value_or(std::string());
+  const std::string id = session_id_field(fields);
   const bool branches = fields.boolean("delete_prefix").value_or(false);
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing session_id parameter"));
   if (fields.failed()) return call->fail(fields.fault());

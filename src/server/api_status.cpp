@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "net/worker_proof.h"
 #include "server/call.h"
 #include "server/intake.h"
 #include "server/version.h"
@@ -108,20 +109,34 @@ void write_paused(JsonWriter& json, const RequestStatus& request) {
 
 ServedModelPtr default_model(const Service& service) { return service.models.find({}, false); }
 
-// Null, and the call answered, when no model is loaded or one's device has failed.
+void respond_unavailable(Call& call, std::string_view text) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object().member("message", text);
+  json.member("type", "unavailable_error").member("code", 503).end_object();
+  call.respond_json(json.end_object().take(), 503);
+}
+
+// Null, and the call answered, when no model is loaded.
 ServedModelPtr ready_model(Call& call) {
   ServedModelPtr model = default_model(call.service());
   if (!model) {
-    call.respond_json(R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})", 503);
+    respond_unavailable(
+        call, call.service().loading ? "Loading model" : "No model loaded; POST /loadmodel brings one");
     return model;
   }
   for (const ServedModelPtr& one : call.service().models.all()) {
     if (one->engine->stats().device_failure.empty()) continue;
-    call.respond_json(
-        R"({"error":{"message":"The device has failed","type":"unavailable_error","code":503}})", 503);
+    respond_unavailable(call, "The device has failed");
     return nullptr;
   }
   return model;
+}
+
+// As ready_model; null, too, while the server ends: load balancers are to send nothing more.
+ServedModelPtr healthy_model(Call& call) {
+  if (!call.service().draining) return ready_model(call);
+  respond_unavailable(call, "Server is shutting down");
+  return nullptr;
 }
 
 }  // namespace
@@ -163,6 +178,7 @@ void write_request(JsonWriter& json, const RequestStatus& request, bool trusted,
       .member("prefill_speed", request.prefill_speed)
       .member("decode_speed", request.decode_speed);
   if (finished) json.member("finished", true);
+  // Whoever knows a session's id can go on with it.
   if (trusted && !request.session.empty()) json.member("state_key", request.session);
   json.end_object();
 }
@@ -178,17 +194,23 @@ void write_active_request(JsonWriter& json, const EngineStats& stats, bool trust
 }
 
 void health(std::shared_ptr<Call> call) {
-  if (!ready_model(*call)) return;
+  if (!healthy_model(*call)) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   JsonWriter json;
   json.begin_object().member("status", "ok").key("queue");
   write_queue(json, stats_of_all(call->service()));
   json.member("timestamp", std::chrono::duration<double>(now).count()).end_object();
-  call->respond_json(json.take());
+  HttpResponse response;
+  response.body = json.take();
+  if (const std::string* challenge = call->request().headers.find(kChallengeHeader)) {
+    const std::string proof = worker_proof(call->service().options.worker_token, *challenge);
+    if (!proof.empty()) response.headers.set(std::string(kProofHeader), proof);
+  }
+  call->respond(std::move(response));
 }
 
 void health_of_model(std::shared_ptr<Call> call) {
-  const ServedModelPtr model = ready_model(*call);
+  const ServedModelPtr model = healthy_model(*call);
   if (!model) return;
   JsonWriter json;
   json.begin_object().member("status", "ok").member("model", model->id).member("runtime", model->runtime);
@@ -200,8 +222,9 @@ void health_check(std::shared_ptr<Call> call) { call->respond_json(R"({"message"
 void metrics(std::shared_ptr<Call> call) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body =
-      call->service().metrics.text(stats_of_all(call->service()), device_memories(call->service()));
+  const Service& service = call->service();
+  response.body = service.metrics.text(stats_of_all(service), device_memories(service),
+                                       call->trusted() ? service.keys.get() : nullptr);
   call->respond(std::move(response));
 }
 

@@ -27,7 +27,7 @@ void properties(std::shared_ptr<Call> call);       // /props
 std::vector<DeviceMemory> device_memories(const Service& service);
 // The figures of all loaded models together.
 EngineStats stats_of_all(const Service& service);
-// One request as an object; `finished`: it is over.
+// One request as an object; `trusted`: for a caller who may see session ids; `finished`: it is over.
 void write_request(JsonWriter& json, const RequestStatus& request, bool trusted, bool finished = false);
 // The newest request that is neither waiting nor done, or null.
 void write_active_request(JsonWriter& json, const EngineStats& stats, bool trusted);

@@ -18,16 +18,20 @@ std::string_view bearer_token(const Headers& headers) {
 
 }  // namespace
 
-bool has_key(const AuthRules& rules, Access access, const HttpRequest& request, const JsonValue& body) {
-  if (rules.password.empty()) return true;
-  if (same_secret(rules.password, bearer_token(request.headers))) return true;
-  if (same_secret(rules.password, request.headers.get("X-Api-Key"))) return true;
-  if (const JsonValue* field = body.find("password");
-      field && field->is_string() && same_secret(rules.password, field->as_string())) {
-    return true;
-  }
+Caller identify(const AuthRules& rules, Access access, const HttpRequest& request, const JsonValue& body) {
+  if (rules.nothing_checked()) return {.known = true, .account = nullptr};
+  const JsonValue* field = body.find("password");
   const std::string* key = access == Access::key_or_query ? request.query.find("key") : nullptr;
-  return key && same_secret(rules.password, *key);
+  const std::string_view offers[] = {
+      bearer_token(request.headers), request.headers.get("X-Api-Key"),
+      field && field->is_string() ? std::string_view(field->as_string()) : std::string_view(),
+      key ? std::string_view(*key) : std::string_view()};
+  for (const std::string_view offer : offers) {
+    if (same_secret(rules.password, offer)) return {.known = true, .account = nullptr};
+    auto account = rules.keys ? rules.keys->find(offer) : nullptr;
+    if (account) return {.known = true, .account = std::move(account)};
+  }
+  return {};
 }
 
 bool needs_key(const AuthRules& rules, Access access) {
@@ -40,6 +44,7 @@ bool needs_key(const AuthRules& rules, Access access) {
     case Access::key_or_query:
       return !rules.open_translate;
     case Access::key:
+    case Access::admin:
       return true;
   }
   return true;

@@ -1,6 +1,12 @@
 // Reading, checking and answering one request.
 #include "server/call.h"
 
+#include <exception>
+#include <new>
+
+#include "base/log.h"
+#include "net/cross_site.h"
+#include "net/gzip.h"
 #include "net/json.h"
 
 namespace fulmar {
@@ -14,11 +20,13 @@ Outcome outcome_of(int status) {
   return status < 500 ? Outcome::client_error : Outcome::server_error;
 }
 
-Result<JsonValue> read_body(std::string_view text, size_t max_bytes) {
-  if (text.empty()) return JsonValue(JsonObject{});
-  FULMAR_ASSIGN(JsonValue body, parse_json(text, JsonLimits{.max_bytes = max_bytes}));
-  if (body.is_object()) return body;
-  return Error{ErrorKind::invalid, "Invalid JSON: found " + describe(body) + ", wanted an object"};
+// Of the answer to whoever has not shown the key.
+std::string unauthorized_text(Access access) {
+  std::string text(kUnauthorized);
+  if (access == Access::key_or_query) {
+    text += "; this route also takes it as ?key= in the URL, or is opened to all by --open-translate";
+  }
+  return text;
 }
 
 }  // namespace
@@ -32,24 +40,88 @@ Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr
       family_(route.family) {}
 
 void Call::run(std::shared_ptr<Call> call) {
-  const AuthRules rules = call->service_->auth_rules();
-  if (call->route_.takes_bytes) call->bytes_ = call->exchange_->take_body();
-  Result<JsonValue> body =
-      call->route_.method == "GET" || call->route_.takes_bytes
-          ? Result<JsonValue>(JsonValue(JsonObject{}))
-          : read_body(call->exchange_->take_body(), call->service_->options.limits.max_body_bytes);
+  Call& self = *call;
+  const std::shared_ptr<Call> kept = call;
+  self.guard([&] { self.serve(std::move(call)); });
+  self.body_ = JsonValue(JsonObject{});
+}
+
+void Call::guard(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    fail({503, "Out of memory; try again, or send less", {}, "out_of_memory", {}});
+  } catch (const std::exception& failure) {
+    spdlog::error("request failed route={} reason=\"{}\"", route_.path, failure.what());
+    fail({500, "Internal error", {}, "internal_error", {}});
+  }
+}
+
+void Call::serve(std::shared_ptr<Call> self) {
+  Result<JsonValue> body = read_body();
   if (body) {
-    call->body_ = std::move(*body);
-    if (call->route_.family_of_body) call->family_ = call->route_.family_of_body(call->body_);
+    body_ = std::move(*body);
+    if (route_.family_of_body) family_ = route_.family_of_body(body_);
   } else {
-    call->family_ = family_of_path(call->request().path);
+    family_ = family_of_path(request().path);
   }
-  call->trusted_ = has_key(rules, call->route_.access, call->request(), call->body_);
-  if (needs_key(rules, call->route_.access) && !call->trusted_) {
-    return call->fail({401, std::string(kUnauthorized), {}, "invalid_api_key", {}});
+  caller_ = identify(service_->auth_rules(), route_.access, request(), body_);
+  if (const auto refused = refuse_caller()) return fail(*refused);
+  if (!body && body.error().kind == ErrorKind::resource) {
+    return fail({413, body.error().text, {}, "too_large", {}});
   }
-  if (!body) return call->fail(bad_value(body.error().text, {}, "invalid_json"));
-  call->route_.handle(std::move(call));
+  if (!body) return fail(bad_value(body.error().text, {}, "invalid_json"));
+  route_.handle(std::move(self));
+}
+
+Result<JsonValue> Call::read_body() {
+  const ServerLimits& limits = service_->options.limits;
+  const JsonValue nothing(JsonObject{});
+  if (route_.method == "GET") return nothing;
+  std::string text = exchange_->take_body();
+  if (is_compressed(request().headers)) {
+    // What comes out counts as what is sent does: little until a key was seen.
+    const AuthRules rules = service_->auth_rules();
+    const bool keyed =
+        !needs_key(rules, route_.access) || identify(rules, route_.access, request(), JsonValue()).known;
+    const size_t most = route_.takes_bytes ? limits.max_file_bytes : limits.max_body_bytes;
+    FULMAR_ASSIGN(text, gunzip(text, keyed ? most : limits.max_unkeyed_body_bytes));
+  }
+  if (route_.takes_bytes) bytes_ = std::move(text);
+  if (route_.takes_bytes || text.empty()) return nothing;
+  FULMAR_ASSIGN(JsonValue body, parse_json(text, JsonLimits{.max_bytes = limits.max_body_bytes}));
+  if (body.is_object()) return body;
+  return Error{ErrorKind::invalid, "Invalid JSON: found " + describe(body) + ", wanted an object"};
+}
+
+std::optional<ApiError> Call::refuse_caller() const {
+  const AuthRules rules = service_->auth_rules();
+  const bool administers = route_.access == Access::admin;
+  // Where no key is asked for, a page of any site could have its visitors' browsers do this.
+  if (administers && rules.nothing_checked() && is_cross_site(request().headers)) {
+    return ApiError{
+        403, "Refused: sent by a page of another site, and no password is set", {}, "cross_site", {}};
+  }
+  if (!needs_key(rules, route_.access)) return std::nullopt;
+  if (!caller_.known) return ApiError{401, unauthorized_text(route_.access), {}, "invalid_api_key", {}};
+  if (!caller_.account) return std::nullopt;
+  return caller_.account->admit_request(request().path, administers, arrived_);
+}
+
+std::optional<ApiError> Call::take_rows(int64_t rows, int64_t prompt_tokens) {
+  if (!caller_.account) return std::nullopt;
+  auto refused = caller_.account->admit_rows(rows, prompt_tokens, std::chrono::steady_clock::now());
+  if (!refused) rows_ = RowLease(caller_.account, rows);
+  return refused;
+}
+
+void Call::charge_generated(int64_t tokens) {
+  if (caller_.account) caller_.account->charge_generated(tokens, std::chrono::steady_clock::now());
+}
+
+bool is_compressed(const Headers& headers) {
+  const std::string_view coding = headers.get("Content-Encoding");
+  return equals_ignoring_case(coding, "gzip") || equals_ignoring_case(coding, "x-gzip");
 }
 
 void Call::respond(HttpResponse response) {

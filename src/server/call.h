@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "net/http_server.h"
@@ -30,12 +32,17 @@ struct Service {
   ModelAdmin* const admin;  // null: models and states stay as they are
   Metrics metrics;
   AnswerConstraints constraints = {};
-  ResponseStore responses = {};
-  BackgroundResponses background = {};
+  ResponseStore responses{};
+  BackgroundResponses background{};
   const std::shared_ptr<BranchIndices> branches = std::make_shared<BranchIndices>();
-  std::atomic<bool> draining{false};
+  const std::shared_ptr<KeyRing> keys = nullptr;  // null: there are none
+  std::atomic<bool> loading{false};               // the first model
+  std::atomic<bool> draining{false};              // load balancers are to look elsewhere; requests are served
+  std::atomic<bool> ending{false};                // requests are refused
 
-  AuthRules auth_rules() const { return {options.password, options.auth_all, options.open_translate}; }
+  AuthRules auth_rules() const {
+    return {options.password, options.auth_all, options.open_translate, keys.get()};
+  }
 };
 
 class Call {
@@ -48,18 +55,28 @@ class Call {
   const Route& route() const { return route_; }
   const HttpRequest& request() const { return exchange_->request(); }
   const std::shared_ptr<Exchange>& exchange() const { return exchange_; }
-  const JsonValue& body() const { return body_; }      // an object; empty where the request had no body
+  // An object; empty where the request had no body, and once the handler has returned.
+  const JsonValue& body() const { return body_; }
   const std::string& bytes() const { return bytes_; }  // the body of routes that take bytes
   const std::string& argument() const { return argument_; }
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
-  bool trusted() const { return trusted_; }  // has shown the key, or none is set
+  bool trusted() const { return caller_.known; }  // has shown a key, or none is asked for
+
+  // Takes rows and prompt tokens from what the caller's key allows, or says why not. The rows are held until
+  // give_back_rows(), or as long as the call lives.
+  std::optional<ApiError> take_rows(int64_t rows, int64_t prompt_tokens);
+  void give_back_rows() { rows_ = RowLease(); }
+  void charge_generated(int64_t tokens);
 
   Family family() const { return family_; }
   // Some paths serve two families; the body decides (docs/http.md, "One path for two families").
   void set_family(Family family) { family_ = family; }
 
-  // Checks the key and reads the body; then runs the route's handler. Answers failures itself.
+  // Checks the key and reads the body; then runs the route's handler. Answers failures itself, exceptions
+  // too.
   static void run(std::shared_ptr<Call> call);
+  // Runs `work`, which answers this call; an exception becomes the answer.
+  void guard(const std::function<void()>& work);
 
   // Counts the outcome by the status, or as told.
   void respond(HttpResponse response);
@@ -72,6 +89,10 @@ class Call {
   void count(Outcome outcome) const { service_->metrics.count_request(route_.path, outcome); }
 
  private:
+  void serve(std::shared_ptr<Call> self);
+  Result<JsonValue> read_body();
+  std::optional<ApiError> refuse_caller() const;
+
   const std::shared_ptr<Service> service_;
   const Route& route_;
   const std::shared_ptr<Exchange> exchange_;
@@ -80,8 +101,12 @@ class Call {
   JsonValue body_{JsonObject{}};
   std::string bytes_;
   Family family_;
-  bool trusted_ = false;
+  Caller caller_;
+  RowLease rows_;
 };
+
+// True for a body in gzip's form, which takes longer to read than its length tells.
+bool is_compressed(const Headers& headers);
 
 // Access-Control headers for an answer to `request`; `preflight` adds those that OPTIONS wants.
 void add_cors_headers(Headers& headers, const HttpRequest& request, bool preflight);

@@ -50,9 +50,10 @@ ChatWriter::ChatWriter(AnswerHead head, ChatShape shape, const Tokenizer& tokeni
   if (shape.service_tier) head_.service_tier = "default";
 }
 
+// Where functions may be called it is not known yet whether there will be content.
 void ChatWriter::write_opening(int32_t index, std::vector<std::string>& events) {
   static const std::string kNothing;
-  events.push_back(event(index, {.role = true, .content = &kNothing}));
+  events.push_back(event(index, {.role = true, .content = shape_.tools.empty() ? &kNothing : nullptr}));
 }
 
 void ChatWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {
@@ -93,7 +94,11 @@ std::string ChatWriter::event(int32_t index, const Delta& delta) const {
   json.member("index", index).key("delta").begin_object();
   if (delta.role) json.member("role", "assistant");
   if (delta.reasoning) json.member("reasoning_content", *delta.reasoning);
-  if (delta.content) json.member("content", *delta.content);
+  if (delta.content) {
+    json.member("content", *delta.content);
+  } else if (delta.role) {
+    json.key("content").null();
+  }
   if (delta.call) write_call_delta(json, *delta.call, delta.call_index, delta.call_opens);
   json.end_object();
   if (shape_.logprobs && delta.tokens && !delta.tokens->empty()) {
@@ -135,6 +140,7 @@ std::string ChatWriter::write_whole(std::vector<Choice> choices, const Totals& t
     } else {
       json.member("content", parts.content);
     }
+    json.key("refusal").null();
     if (!parts.calls.empty()) {
       json.key("tool_calls").begin_array();
       for (const ToolCall& call : parts.calls) write_call(json, call);

@@ -10,6 +10,10 @@ std::string_view type_of(int status) {
   switch (status) {
     case 401:
       return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 429:
+      return "rate_limit_error";
     case 503:
       return "unavailable_error";
     default:
@@ -104,17 +108,20 @@ HttpResponse error_response(Family family, const ApiError& error) {
   response.status = error.status;
   response.body = error_json(family, error);
   if (error.status == 503) response.headers.set("Retry-After", "1");
+  if (error.status == 429) response.headers.set("Retry-After", std::to_string(error.retry_after));
   return response;
 }
 
-HttpResponse unrouted_response(int status) {
-  const std::string text(reason_phrase(status));
+HttpResponse unrouted_response(const std::string& methods) {
+  HttpResponse response;
+  response.status = methods.empty() ? 404 : 405;
+  if (!methods.empty()) response.headers.set("Allow", methods);
+  const std::string text(reason_phrase(response.status));
   JsonWriter json;
   json.begin_object().key("error");
-  write_openai_error(json, {status, text, {}, "not_found", {}});
+  write_openai_error(json,
+                     {response.status, text, {}, methods.empty() ? "not_found" : "method_not_allowed", {}});
   json.member("detail", text).end_object();
-  HttpResponse response;
-  response.status = status;
   response.body = json.take();
   return response;
 }

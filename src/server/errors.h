@@ -27,6 +27,7 @@ struct ApiError {
   std::string code;   // the openai family's word for it; empty: null
   // Further members at the top of the body, in every family.
   std::vector<std::pair<std::string, int64_t>> facts;
+  int64_t retry_after = 0;  // seconds, of a 429
 };
 
 // A 400 for a value that cannot be used.
@@ -38,8 +39,10 @@ ApiError api_error(const Error& error);
 std::string error_json(Family family, const ApiError& error);
 // With Retry-After where trying again makes sense.
 HttpResponse error_response(Family family, const ApiError& error);
-// For an unknown path (404) or a wrong method (405): readable for clients of every family.
-HttpResponse unrouted_response(int status);
+// For an unknown path, readable for clients of every family: 404, or 405 when `methods` lists what the path
+// takes
+// ("GET, POST").
+HttpResponse unrouted_response(const std::string& methods);
 
 // The family to answer in when nothing but the path is known.
 Family family_of_path(std::string_view path);

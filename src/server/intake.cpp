@@ -11,6 +11,9 @@
 namespace fulmar {
 namespace {
 
+// What a client names is repeated in status pages and, some of it, in every event of a stream.
+constexpr size_t kLongestModelName = 256;
+constexpr size_t kLongestSessionId = 512;
 // Bounds the copies of stops and biases that many rows together hold.
 constexpr int64_t kMaxRulesOverRows = 4'000'000;
 
@@ -25,6 +28,12 @@ std::string text_or_header(const Call& call, Fields& fields, std::string_view na
                   std::string(name)));
   }
   return field.empty() ? header : field;
+}
+
+void check_length(Fields& fields, std::string_view name, std::string_view text, size_t most) {
+  if (text.size() <= most) return;
+  fields.fail(bad_value(fmt::format("'{}' holds {} bytes; at most {} are allowed", name, text.size(), most),
+                        std::string(name)));
 }
 
 // A mixture with the weights that the request wants in place of its own.
@@ -113,6 +122,7 @@ ServedModelPtr pick_model(const Call& call, Fields& fields) {
   if (fields.failed()) return nullptr;
   const ModelRegistry& models = call.service().models;
   const std::string state = text_or_header(call, fields, "state_id", "X-RWKV-State-Id");
+  check_length(fields, "state_id", state, kLongestModelName);
   if (fields.failed()) return nullptr;
   ServedModelPtr model = models.find(name, call.service().options.strict_model);
   if (model && state.empty()) return reweighted(fields, std::move(model));
@@ -133,6 +143,7 @@ ServedModelPtr pick_model(const Call& call, Fields& fields) {
 
 std::string model_name(Fields& fields, std::string_view otherwise) {
   std::string name = fields.text("model").value_or(std::string());
+  check_length(fields, "model", name, kLongestModelName);
   return name.empty() ? std::string(otherwise) : name;
 }
 
@@ -163,7 +174,7 @@ std::optional<ApiError> submit_to(const Call& call, Submission submission,
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer) {
   call->set_family(writer->family());
   Service& service = call->service();
-  if (service.draining) return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
+  if (service.ending) return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
   if (const auto fault = size_fault(submission, service.options.limits)) return call->fail(*fault);
 
   ReplyOptions options;
@@ -175,6 +186,9 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   options.padded = submission.generation.pad_zero;
   options.refuse_if_never_run = submission.refuse_if_never_run;
   options.split = submission.split;
+  int64_t prompt_tokens = 0;
+  for (const auto& prompt : submission.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
+  if (const auto refused = call->take_rows(options.rows, prompt_tokens)) return call->fail(*refused);
   Engine& engine = *submission.model->engine;
   const bool resumable = options.stream && options.rows == 1;
   const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), submission.model);
@@ -186,9 +200,49 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   reply->watch_client();
 }
 
+const JsonObject* read_metadata(Fields& fields) {
+  constexpr size_t kMostEntries = 16, kLongestName = 64, kLongestValue = 512;
+  const JsonObject* metadata = fields.object("metadata");
+  if (!metadata) return nullptr;
+  if (metadata->members().size() > kMostEntries) {
+    fields.fail(bad_value(fmt::format("'metadata' holds {} entries; at most {} are allowed",
+                                      metadata->members().size(), kMostEntries),
+                          "metadata"));
+  }
+  for (const auto& [name, value] : metadata->members()) {
+    if (name.size() > kLongestName) {
+      fields.fail(bad_value(fmt::format("'metadata' holds a name of {} bytes; at most {} are allowed",
+                                        name.size(), kLongestName),
+                            "metadata"));
+    } else if (!value.is_string()) {
+      fields.fail_type("metadata." + name, value, "a string");
+    } else {
+      check_length(fields, "metadata." + name, value.as_string(), kLongestValue);
+    }
+  }
+  return fields.failed() ? nullptr : metadata;
+}
+
+std::optional<std::string> read_service_tier(Fields& fields) {
+  const std::optional<std::string> tier = fields.text("service_tier");
+  constexpr std::string_view kTiers[] = {"auto", "default", "flex", "scale", "priority"};
+  if (!tier || std::find(std::begin(kTiers), std::end(kTiers), *tier) != std::end(kTiers)) return tier;
+  fields.fail_type("service_tier", JsonValue(*tier), "auto, default, flex, scale or priority");
+  return std::nullopt;
+}
+
+std::string session_id_field(Fields& fields) {
+  std::string id = fields.text("session_id").value_or(std::string());
+  check_length(fields, "session_id", id, kLongestSessionId);
+  return id;
+}
+
+bool is_session_id(std::string_view id) { return !id.empty() && id.size() <= kLongestSessionId; }
+
 std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
   SessionUse session;
   session.id = text_or_header(call, fields, "session_id", "X-RWKV-Session-Id");
+  check_length(fields, "session_id", session.id, kLongestSessionId);
   session.raw_append = fields.boolean("raw_append").value_or(false);
   session.keep_on_disconnect = fields.text("on_disconnect").value_or(std::string()) == "keep";
   if (session.id.empty()) return std::nullopt;

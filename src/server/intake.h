@@ -24,7 +24,7 @@ namespace fulmar {
 // The model that the request names, perhaps with a tuned state or a mixture of them: by the fields `model`,
 // `state_id` (or its header) and `mrss_gatingweight`. Null, with the fault in `fields`, when there is none.
 ServedModelPtr pick_model(const Call& call, Fields& fields);
-// The field `model` as sent, or `otherwise`.
+// The field `model` as sent, of at most 256 bytes, or `otherwise`.
 std::string model_name(Fields& fields, std::string_view otherwise);
 
 // Makes every row keep to the rules. Faults stay in `fields`, under `param`.
@@ -39,6 +39,17 @@ struct SessionUse {
   bool raw_append = false;          // no blank line between the turns
   bool keep_on_disconnect = false;  // a broken turn is kept as far as it went
 };
+
+// The id of a session: 1 to 512 bytes.
+bool is_session_id(std::string_view id);
+// The field `session_id`, of at most 512 bytes; empty where it is absent or at fault.
+std::string session_id_field(Fields& fields);
+
+// The field `metadata` of the OpenAI routes: an object of at most 16 strings, names of at most 64 bytes and
+// values of at most 512. Null when absent or at fault.
+const JsonObject* read_metadata(Fields& fields);
+// The field `service_tier`: "auto", "default", "flex", "scale" or "priority"; all are served alike.
+std::optional<std::string> read_service_tier(Fields& fields);
 
 // Nothing when neither body nor headers name a session.
 std::optional<SessionUse> read_session(const Call& call, Fields& fields);

@@ -109,7 +109,7 @@ std::vector<MetricFamily> engine_figures(const EngineStats& engine) {
             static_cast<double>(engine.requests_waiting)),
       gauge("fulmar_rows_running", "Rows in a slot.", running),
       gauge("fulmar_rows_waiting", "Rows waiting for a slot.", static_cast<double>(engine.rows_waiting)),
-      gauge("fulmar_slots_total", "Places for sequences.", static_cast<double>(engine.slots_total)),
+      gauge("fulmar_slots", "Places for sequences.", static_cast<double>(engine.slots_total)),
       gauge("fulmar_slots_used", "Places taken.", static_cast<double>(engine.slots_used)),
       gauge("fulmar_prefill_tokens_per_second", "Prompt tokens fed in the last second.",
             engine.prefill_tokens_per_second),
@@ -130,6 +130,27 @@ MetricFamily device_memory(std::span<const DeviceMemory> devices) {
     }
   }
   return family;
+}
+
+// One family with a value for each key.
+MetricFamily by_key(const char* name, const char* help, const KeyRing& keys, int64_t KeyUsage::*figure_of) {
+  MetricFamily family{name, help, MetricType::Counter, {}};
+  for (const auto& account : keys.all()) {
+    ClientMetric metric = sample(MetricType::Counter, static_cast<double>(account->usage().*figure_of));
+    metric.label = {{"key", account->name()}};
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
+std::vector<MetricFamily> key_figures(const KeyRing& keys) {
+  return {
+      by_key("fulmar_key_requests_total", "Requests let through, by key.", keys, &KeyUsage::requests),
+      by_key("fulmar_key_refused_total", "Requests refused by a limit of their key.", keys,
+             &KeyUsage::refused),
+      by_key("fulmar_key_prompt_tokens_total", "Prompt tokens, by key.", keys, &KeyUsage::prompt_tokens),
+      by_key("fulmar_key_generated_tokens_total", "Tokens drawn, by key.", keys, &KeyUsage::generated_tokens),
+  };
 }
 
 MetricFamily build_info() {
@@ -168,11 +189,15 @@ void Metrics::observe_first_token(double seconds) { content_->first_token.Observ
 void Metrics::observe_token_gap(double seconds) { content_->token_gap.Observe(seconds); }
 void Metrics::observe_request(double seconds) { content_->whole_request.Observe(seconds); }
 
-std::string Metrics::text(const EngineStats& engine, std::span<const DeviceMemory> devices) const {
+std::string Metrics::text(const EngineStats& engine, std::span<const DeviceMemory> devices,
+                          const KeyRing* keys) const {
   std::vector<MetricFamily> families = content_->registry.Collect();
   for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : cache_figures(engine)) families.push_back(std::move(family));
   if (!devices.empty()) families.push_back(device_memory(devices));
+  if (keys) {
+    for (MetricFamily& family : key_figures(*keys)) families.push_back(std::move(family));
+  }
   families.push_back(build_info());
   return prometheus::TextSerializer().Serialize(families);
 }

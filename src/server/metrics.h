@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "engine/stats.h"
+#include "server/key_ring.h"
 #include "server/served_model.h"
 
 namespace fulmar {
@@ -28,8 +29,10 @@ class Metrics {
   void observe_token_gap(double seconds);
   void observe_request(double seconds);
 
-  // The exposition text; the engine's and the devices' figures are taken as they are now.
-  std::string text(const EngineStats& engine, std::span<const DeviceMemory> devices) const;
+  // The exposition text; the engine's, the devices' and the keys' figures are taken as they are now.
+  // `keys` may be null.
+  std::string text(const EngineStats& engine, std::span<const DeviceMemory> devices,
+                   const KeyRing* keys) const;
 
  private:
   struct Content;

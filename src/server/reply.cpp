@@ -2,6 +2,9 @@
 #include "server/reply.h"
 
 #include <algorithm>
+#include <exception>
+
+#include "base/log.h"
 
 namespace fulmar {
 namespace {
@@ -35,7 +38,20 @@ void Reply::watch_client() const {
   call_->exchange()->on_disconnect([model = model_, id = options_.request_id] { model->engine->cancel(id); });
 }
 
+// The engine's thread serves others, too: what fails here ends this request alone.
 void Reply::deliver(std::vector<Event> events) {
+  try {
+    take_all(std::move(events));
+  } catch (const std::exception& failure) {
+    spdlog::error("answer failed request={} reason=\"{}\"", options_.request_id, failure.what());
+    model_->engine->cancel(options_.request_id);
+    if (closed_) return;
+    closed_ = true;
+    call_->guard([&] { fail(Error{ErrorKind::resource, "the answer could not be written; try again"}); });
+  }
+}
+
+void Reply::take_all(std::vector<Event> events) {
   for (Event& event : events) {
     if (closed_) return;
     take(std::move(event));
@@ -93,6 +109,7 @@ void Reply::take_end(Row& row, Event& event) {
 
 void Reply::measure(Row& row, const Event& event) {
   if (event.sampled == 0) return;
+  call_->charge_generated(event.sampled);
   Metrics& metrics = call_->service().metrics;
   if (row.last_token) {
     const double gap = seconds_between(*row.last_token, event.at) / event.sampled;
@@ -141,6 +158,7 @@ void Reply::send_events() {
 
 void Reply::finish() {
   closed_ = true;
+  call_->give_back_rows();
   const double whole = seconds_between(call_->arrived(), std::chrono::steady_clock::now());
   call_->service().metrics.observe_request(whole);
   if (options_.refuse_if_never_run && never_run()) {
@@ -166,16 +184,16 @@ void Reply::finish() {
 
 void Reply::fail(const Error& error) {
   closed_ = true;
+  call_->give_back_rows();
   if (unfinished_ > 1) model_->engine->cancel(options_.request_id);
   const ApiError fault = api_error(error);
-  std::string text = writer_->write_failure(fault);
   if (!streaming_) {
     HttpResponse response = error_response(writer_->family(), fault);
-    response.body = std::move(text);
+    response.body = writer_->write_failure(fault);
     return call_->respond(std::move(response));
   }
   send_events();
-  call_->exchange()->write(framed(writer_->framing(), text));
+  call_->exchange()->write(framed(writer_->framing(), writer_->write_failed_event(fault)));
   call_->count(Outcome::server_error);
   call_->exchange()->write(std::string(end_mark(writer_->framing())));
   call_->exchange()->end();

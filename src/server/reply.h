@@ -50,6 +50,7 @@ class Reply : public Listener {
     std::optional<std::chrono::steady_clock::time_point> last_token;
   };
 
+  void take_all(std::vector<Event> events);
   void take(Event event);
   void take_text(Row& row, Event& event);
   void take_end(Row& row, Event& event);

@@ -1,40 +1,144 @@
 // Keeping and forgetting stored responses.
 #include "server/response_store.h"
 
-#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "net/json.h"
+#include "net/json_writer.h"
 
 namespace fulmar {
+namespace {
+
+// Responses that wait to be written; more are dropped, since the disk does not keep up.
+constexpr size_t kMostWaiting = size_t{64} << 20;
+
+std::unique_ptr<DocumentStore> in_memory() {
+  auto documents = open_document_store({});
+  FULMAR_CHECK(documents.ok());
+  return std::move(*documents);
+}
+
+Document document_of(const StoredResponse& response) {
+  JsonWriter json;
+  json.begin_object()
+      .member("json", response.json)
+      .member("tools", response.tools)
+      .key("calls")
+      .begin_array();
+  for (const std::string& call : response.calls) json.value(call);
+  json.end_array().end_object();
+  return {response.id, response.model, response.created, json.take()};
+}
+
+std::optional<StoredResponse> response_of(Document document) {
+  const auto body = parse_json(document.text, {.max_bytes = document.text.size()});
+  if (!body.ok()) return std::nullopt;
+  const auto json = get_string(*body, "json"), tools = get_string(*body, "tools");
+  const auto calls = get_array(*body, "calls");
+  if (!json.ok() || !tools.ok() || !calls.ok() || !*calls) return std::nullopt;
+  StoredResponse response{std::move(document.id), std::move(document.owner), json->value_or(""),
+                          document.created,       tools->value_or(""),       {}};
+  for (const JsonValue& call : **calls) {
+    if (call.is_string()) response.calls.push_back(call.as_string());
+  }
+  return response;
+}
+
+StoredResponse facts_of(Document document) {
+  return {std::move(document.id), std::move(document.owner), {}, document.created, {}, {}};
+}
+
+size_t bytes_of(const StoredResponse& response) { return response.json.size() + response.tools.size(); }
+
+}  // namespace
+
+ResponseStore::ResponseStore(std::unique_ptr<DocumentStore> documents)
+    : documents_(documents ? std::move(documents) : in_memory()) {}
+
+ResponseStore::~ResponseStore() { writer_.finish(); }
 
 void ResponseStore::put(StoredResponse response) {
-  std::lock_guard lock(mutex_);
-  responses_.push_back(std::move(response));
+  const size_t bytes = bytes_of(response);
+  std::string id = response.id;
+  {
+    std::lock_guard lock(waiting_mutex_);
+    if (bytes > static_cast<size_t>(kMostBytes) || waiting_bytes_ + bytes > kMostWaiting) {
+      spdlog::warn("response not stored id={} bytes={} waiting={}", id, bytes, waiting_bytes_);
+      return;
+    }
+    waiting_bytes_ += bytes;
+    waiting_[id] = std::move(response);
+  }
+  writer_.post([this, id = std::move(id)] { write(id); });
 }
 
-std::optional<StoredResponse> ResponseStore::find(std::string_view id) const {
-  std::lock_guard lock(mutex_);
-  const auto found = std::find_if(responses_.begin(), responses_.end(),
-                                  [&](const StoredResponse& one) { return one.id == id; });
-  if (found == responses_.end()) return std::nullopt;
-  return *found;
+void ResponseStore::write(const std::string& id) {
+  std::lock_guard writing(writing_);
+  write_locked(id);
 }
 
-std::optional<StoredResponse> ResponseStore::take(std::string_view id) {
-  std::lock_guard lock(mutex_);
-  const auto found = std::find_if(responses_.begin(), responses_.end(),
-                                  [&](const StoredResponse& one) { return one.id == id; });
-  if (found == responses_.end()) return std::nullopt;
-  std::optional<StoredResponse> taken = std::move(*found);
-  responses_.erase(found);
-  return taken;
+void ResponseStore::write_locked(const std::string& id) {
+  std::optional<Document> document;
+  {
+    std::lock_guard lock(waiting_mutex_);
+    const auto found = waiting_.find(id);
+    if (found != waiting_.end()) document = document_of(found->second);
+  }
+  if (!document) return;  // taken meanwhile
+  if (const Status stored = documents_->put(*document); !stored.ok()) {
+    spdlog::error("response not stored id={}: {}", id, stored.error().text);
+  }
+  std::lock_guard lock(waiting_mutex_);
+  waiting_bytes_ -= bytes_of(waiting_[id]);
+  waiting_.erase(id);
+}
+
+std::optional<StoredResponse> ResponseStore::find(const std::string& id) {
+  {
+    std::lock_guard lock(waiting_mutex_);
+    if (const auto found = waiting_.find(id); found != waiting_.end()) return found->second;
+  }
+  auto document = documents_->find(id);
+  if (!document.ok()) spdlog::error("response not read id={}: {}", id, document.error().text);
+  if (!document.ok() || !*document) return std::nullopt;
+  return response_of(std::move(**document));
+}
+
+std::optional<StoredResponse> ResponseStore::take(const std::string& id) {
+  std::lock_guard writing(writing_);
+  std::optional<StoredResponse> taken;
+  {
+    std::lock_guard lock(waiting_mutex_);
+    if (const auto found = waiting_.find(id); found != waiting_.end()) {
+      waiting_bytes_ -= bytes_of(found->second);
+      taken = std::move(found->second);
+      waiting_.erase(found);
+    }
+  }
+  if (taken) return taken;
+  auto document = documents_->take(id);
+  if (!document.ok()) spdlog::error("response not removed id={}: {}", id, document.error().text);
+  if (!document.ok() || !*document) return std::nullopt;
+  return facts_of(std::move(**document));
 }
 
 std::vector<StoredResponse> ResponseStore::take_expired(int64_t now) {
-  std::lock_guard lock(mutex_);
   std::vector<StoredResponse> expired;
-  while (!responses_.empty() && (responses_.size() > kMost || now - responses_.front().created > kSeconds)) {
-    expired.push_back(std::move(responses_.front()));
-    responses_.pop_front();
+  std::lock_guard writing(writing_);
+  std::vector<std::string> waiting;
+  {
+    std::lock_guard lock(waiting_mutex_);
+    for (const auto& [id, response] : waiting_) waiting.push_back(id);
   }
+  for (const std::string& id : waiting) write_locked(id);
+  auto gone = documents_->take_surplus(now - kSeconds, kMostBytes);
+  if (!gone.ok()) {
+    spdlog::error("old responses not removed: {}", gone.error().text);
+    return expired;
+  }
+  for (Document& document : *gone) expired.push_back(facts_of(std::move(document)));
   return expired;
 }
 

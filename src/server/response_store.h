@@ -2,13 +2,18 @@
 // holds the state after it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <list>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/job_thread.h"
+#include "cache/document_store.h"
 
 namespace fulmar {
 
@@ -25,21 +30,36 @@ struct StoredResponse {
 // The engine's session of a response.
 inline std::string response_session(std::string_view id) { return "resp:" + std::string(id); }
 
-// Thread-safe; bounded in number and age.
+// Thread-safe; bounded in bytes and age. What is stored outlives the process where the documents do.
 class ResponseStore {
  public:
-  static constexpr size_t kMost = 10'000;
   static constexpr int64_t kSeconds = 24 * 3600;
+  static constexpr int64_t kMostBytes = int64_t{256} << 20;
 
+  // Null: in memory.
+  explicit ResponseStore(std::unique_ptr<DocumentStore> documents = nullptr);
+  ~ResponseStore();  // stores what was put
+
+  // Never waits for the documents: they are written on a thread of their own. A response that is larger than
+  // all may be together, or that cannot be written, is logged and not there.
   void put(StoredResponse response);
-  std::optional<StoredResponse> find(std::string_view id) const;
-  std::optional<StoredResponse> take(std::string_view id);
-  // Removes and returns what is too old at `now`, and the oldest beyond kMost.
+  // These wait for the documents.
+  std::optional<StoredResponse> find(const std::string& id);
+  // Removes it; without its json, tools and calls.
+  std::optional<StoredResponse> take(const std::string& id);
+  // Removes and returns what is too old at `now`, and the oldest beyond kMostBytes; as take() does.
   std::vector<StoredResponse> take_expired(int64_t now);
 
  private:
-  mutable std::mutex mutex_;
-  std::list<StoredResponse> responses_;  // the oldest first
+  void write(const std::string& id);
+  void write_locked(const std::string& id);
+
+  const std::unique_ptr<DocumentStore> documents_;
+  std::mutex writing_;  // held while a document is written or removed; before waiting_mutex_
+  std::mutex waiting_mutex_;
+  std::map<std::string, StoredResponse> waiting_;  // put, not yet written
+  size_t waiting_bytes_ = 0;
+  JobThread writer_{"responses", 0};  // last: it uses everything above
 };
 
 }  // namespace fulmar

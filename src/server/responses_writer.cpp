@@ -256,6 +256,12 @@ std::string ResponsesWriter::write_whole(std::vector<Choice> choices, const Tota
   return finish(totals);
 }
 
+std::string ResponsesWriter::write_failed_event(const ApiError& error) {
+  JsonWriter json = begin_event("error");
+  json.member("code", error.code).member("message", error.text).key("param").null();
+  return json.end_object().take();
+}
+
 // The whole answer, stored where asked for. A cancelled turn leaves no state behind, hence nothing to
 // continue.
 std::string ResponsesWriter::finish(const Totals& totals) {

@@ -50,6 +50,7 @@ class ResponsesWriter : public Writer {
   std::string write_whole(std::vector<Choice> choices, const Totals& totals) override;
   // The answer before there is one: "queued", "in_progress" or "cancelled".
   std::string write_pending(std::string_view status) const;
+  std::string write_failed_event(const ApiError& error) override;
 
  private:
   struct Item {

@@ -49,7 +49,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/responses", kOpenai, Access::key, create_response, true},
     {"POST", "/v1/responses/input_tokens", kOpenai, Access::key, count_response_tokens, true},
     {"POST", "/v1/responses/*", kOpenai, Access::key, change_response, true},
-    {"GET", "/v1/responses/*", kOpenai, Access::key, show_response},
+    {"GET", "/v1/responses/*", kOpenai, Access::key, show_response, true},
     {"DELETE", "/v1/responses/*", kOpenai, Access::key, delete_response, true},
 
     // Anthropic's API.
@@ -104,20 +104,20 @@ constexpr Route kRoutes[] = {
     {"DELETE", "/v1/sessions/*", kOpenai, Access::key, drop_session, true},
 
     // Models and tuned states.
-    {"POST", "/loadmodel", kAdmin, Access::key, load_model_file},
-    {"POST", "/removemodel", kAdmin, Access::key, remove_models},
-    {"POST", "/loadstatemodel", kAdmin, Access::key, load_state_file},
-    {"POST", "/removestatemodel", kAdmin, Access::key, remove_states},
-    {"POST", "/mrss_loadstatemodel", kAdmin, Access::key, load_mixture},
-    {"POST", "/mrss_set_gatingweight", kAdmin, Access::key, set_mixture_weights},
-    {"POST", "/v1/model/load", kOpenai, Access::key, load_available_model},
+    {"POST", "/loadmodel", kAdmin, Access::admin, load_model_file},
+    {"POST", "/removemodel", kAdmin, Access::admin, remove_models},
+    {"POST", "/loadstatemodel", kAdmin, Access::admin, load_state_file},
+    {"POST", "/removestatemodel", kAdmin, Access::admin, remove_states},
+    {"POST", "/mrss_loadstatemodel", kAdmin, Access::admin, load_mixture},
+    {"POST", "/mrss_set_gatingweight", kAdmin, Access::admin, set_mixture_weights},
+    {"POST", "/v1/model/load", kOpenai, Access::admin, load_available_model},
 
     // Files with tuned states that clients send.
-    {"POST", "/v1/state/upload", kNative, Access::key, upload_state_file, true, nullptr, true},
+    {"POST", "/v1/state/upload", kNative, Access::admin, upload_state_file, true, nullptr, true},
     {"GET", "/v1/state/list", kNative, Access::key, list_state_files},
     {"POST", "/v1/state/list", kNative, Access::key, list_state_files},
-    {"DELETE", "/v1/state/delete", kNative, Access::key, delete_state_file},
-    {"POST", "/v1/state/delete", kNative, Access::key, delete_state_file},
+    {"DELETE", "/v1/state/delete", kNative, Access::admin, delete_state_file},
+    {"POST", "/v1/state/delete", kNative, Access::admin, delete_state_file},
 
     // What clients ask for at start and this server does not have.
     {"GET", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
@@ -133,7 +133,7 @@ constexpr Route kRoutes[] = {
 
     // Steering requests under way.
     {"DELETE", "/v1/requests/*", kAdmin, Access::key, cancel_request},
-    {"POST", "/v1/server/stop", kNative, Access::key, stop_requests},
+    {"POST", "/v1/server/stop", kNative, Access::admin, stop_requests},
     {"POST", "/v1/server/pause", kNative, Access::key, pause_request, true},
     {"POST", "/v1/server/resume", kNative, Access::key, resume_request, true},
 
@@ -167,6 +167,17 @@ bool path_fits(std::string_view pattern, std::string_view path, std::string_view
 }  // namespace
 
 std::span<const Route> routes() { return kRoutes; }
+
+std::string methods_of(std::string_view path) {
+  std::string methods;
+  for (const Route& route : kRoutes) {
+    std::string_view rest;
+    if (!path_fits(route.path, path, rest)) continue;
+    methods.append(route.method).append(", ");
+    if (route.method == "GET") methods += "HEAD, ";
+  }
+  return methods.empty() ? methods : methods + "OPTIONS";
+}
 
 RouteMatch find_route(std::string_view method, std::string_view path) {
   if (method == "HEAD") method = "GET";

@@ -39,6 +39,9 @@ struct RouteMatch {
   std::string argument;
 };
 
+// The methods that a path takes, with OPTIONS: "GET, HEAD, OPTIONS". Empty for an unknown path.
+std::string methods_of(std::string_view path);
+
 // `path`: decoded, without a trailing slash. HEAD finds the GET route.
 RouteMatch find_route(std::string_view method, std::string_view path);
 

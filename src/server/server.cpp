@@ -1,13 +1,14 @@
 // Start, dispatch and stop.
 #include "server/server.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <thread>
 
 #include "base/job_thread.h"
 #include "base/log.h"
-#include "base/mailbox.h"
 #include "server/answer_rules.h"
 #include "server/call.h"
 #include "server/routes.h"
@@ -18,6 +19,8 @@ namespace {
 // Bodies beyond this are parsed and tokenized on the worker thread, so that they hold up nobody's stream.
 constexpr size_t kHeavyBody = size_t{128} << 10;
 constexpr size_t kMaxHeavyWaiting = 64;
+// Bodies that were received and not yet parsed, all together.
+constexpr size_t kHeldBodies = size_t{512} << 20;
 // How long cancelled requests have to deliver their last event.
 constexpr std::chrono::seconds kLastWords{5};
 
@@ -33,20 +36,56 @@ void answer_preflight(Exchange& exchange) {
   exchange.respond(std::move(response));
 }
 
-HttpResponse format_net_error(const HttpRequest& request, int status, std::string_view text) {
-  HttpResponse response =
-      error_response(family_of_path(request.path), {status, std::string(text), {}, {}, {}});
+// Before a header has shown a key, no more is read than what a key in the body needs.
+bool waits_for_key(const Service& service, const HttpRequest& head) {
+  const RouteMatch match = find_route(head.method, head.path);
+  const AuthRules rules = service.auth_rules();
+  return match.route && needs_key(rules, match.route->access) &&
+         !identify(rules, match.route->access, head, JsonValue()).known;
+}
+
+// Files may be larger than what is parsed.
+size_t body_limit(const Service& service, const HttpRequest& head) {
+  const ServerLimits& limits = service.options.limits;
+  const RouteMatch match = find_route(head.method, head.path);
+  const size_t unkeyed = std::min(limits.max_body_bytes, limits.max_unkeyed_body_bytes);
+  if (!match.route || waits_for_key(service, head)) return unkeyed;
+  return match.route->takes_bytes ? std::max(limits.max_body_bytes, limits.max_file_bytes)
+                                  : limits.max_body_bytes;
+}
+
+HttpResponse format_net_error(const Service& service, const HttpRequest& request, int status,
+                              std::string_view text) {
+  ApiError error{status, std::string(text), {}, {}, {}};
+  if (status == 413 && waits_for_key(service, request)) {
+    error = {
+        401,
+        fmt::format("Unauthorized: no valid key in the header Authorization or X-Api-Key; without one a body "
+                    "may hold at most {} bytes",
+                    body_limit(service, request)),
+        {},
+        "invalid_api_key",
+        {}};
+  }
+  HttpResponse response = error_response(family_of_path(request.path), error);
   add_cors_headers(response.headers, request, false);
   return response;
 }
 
-// Files may be larger than what is parsed, for callers that have shown the key already.
-size_t body_limit(const Service& service, const HttpRequest& head) {
-  const ServerLimits& limits = service.options.limits;
-  const RouteMatch match = find_route(head.method, head.path);
-  if (!match.route || !match.route->takes_bytes) return limits.max_body_bytes;
-  const bool trusted = has_key(service.auth_rules(), match.route->access, head, JsonValue());
-  return trusted ? std::max(limits.max_body_bytes, limits.max_file_bytes) : limits.max_body_bytes;
+// Trouble with the file is no reason not to serve. Null: they are kept in memory.
+std::unique_ptr<DocumentStore> open_documents(const std::string& path) {
+  if (path.empty()) return nullptr;
+  auto documents = open_document_store(path);
+  if (documents.ok()) return std::move(*documents);
+  spdlog::error("stored responses live in memory only: {}", documents.error().text);
+  return nullptr;
+}
+
+std::shared_ptr<KeyRing> key_ring(const std::optional<std::vector<ApiKey>>& keys) {
+  if (!keys) return nullptr;
+  auto ring = std::make_shared<KeyRing>();
+  ring->replace(*keys, std::chrono::steady_clock::now());
+  return ring;
 }
 
 }  // namespace
@@ -54,11 +93,16 @@ size_t body_limit(const Service& service, const HttpRequest& head) {
 class Server::Impl {
  public:
   Impl(const ServerOptions& options, ModelRegistry& models, ModelAdmin* admin)
-      : service_(new Service{models, options, admin, {}}) {}
+      : service_(new Service{.models = models,
+                             .options = options,
+                             .admin = admin,
+                             .metrics = {},
+                             .responses = ResponseStore(open_documents(options.responses_db)),
+                             .keys = key_ring(options.api_keys),
+                             .loading = options.loading}) {}
   ~Impl() { stop(std::chrono::milliseconds(0)); }
 
   Status start() {
-    worker_ = std::thread([this] { work(); });
     const ServerOptions& options = service_->options;
     HttpServerOptions net;
     net.host = options.host;
@@ -66,13 +110,17 @@ class Server::Impl {
     net.threads = options.io_threads;
     net.max_body_bytes = options.limits.max_body_bytes;
     net.body_limit = [service = service_](const HttpRequest& head) { return body_limit(*service, head); };
-    net.format_error = format_net_error;
+    net.format_error = [service = service_](const HttpRequest& request, int status, std::string_view text) {
+      return format_net_error(*service, request, status, text);
+    };
+    net.max_held_body_bytes = std::max(kHeldBodies, options.limits.max_file_bytes);
     auto started =
         HttpServer::start(net, [this](std::shared_ptr<Exchange> exchange) { dispatch(std::move(exchange)); });
     if (!started) return started.error();
     http_ = std::move(*started);
-    if (options.password.empty() && !is_loopback(options.host)) {
-      spdlog::warn("anyone who reaches {} may use this server: no --password is set", http_->address());
+    if (service_->auth_rules().nothing_checked() && !is_loopback(options.host)) {
+      spdlog::warn("anyone who reaches {} may use this server: neither --password nor --api-keys is set",
+                   http_->address());
     }
     return {};
   }
@@ -82,7 +130,10 @@ class Server::Impl {
     bool finished = true;
     if (http_ && !stopped_) {
       service_->draining = true;
+      http_->close_after_answers();
+      if (grace.count() > 0) std::this_thread::sleep_for(service_->options.drain_delay);
       finished = http_->drain(std::chrono::steady_clock::now() + grace);
+      service_->ending = true;
       if (!finished) {
         for (const ServedModelPtr& model : service_->models.all()) model->engine->cancel_all();
         http_->drain(std::chrono::steady_clock::now() + kLastWords);
@@ -90,12 +141,12 @@ class Server::Impl {
       http_->stop();
     }
     stopped_ = true;
-    heavy_.close();
-    if (worker_.joinable()) worker_.join();
+    heavy_.finish();
     schemas_.finish();
     return finished;
   }
 
+  Service& service() { return *service_; }
   const HttpServer& http() const { return *http_; }
   std::chrono::milliseconds grace() const { return service_->options.grace; }
 
@@ -107,11 +158,12 @@ class Server::Impl {
       return answer_preflight(*exchange);
     }
     if (!match.route) {
-      HttpResponse response = unrouted_response(match.path_known ? 405 : 404);
+      HttpResponse response = unrouted_response(methods_of(request.path));
       add_cors_headers(response.headers, request, false);
       return exchange->respond(std::move(response));
     }
-    const bool heavy = request.body.size() > kHeavyBody || match.route->waits_for_engine;
+    const bool heavy =
+        request.body.size() > kHeavyBody || match.route->waits_for_engine || is_compressed(request.headers);
     auto call =
         std::make_shared<Call>(service_, *match.route, std::move(exchange), std::move(match.argument));
     if (!heavy && may_hold_schema(call->request().body)) {
@@ -121,20 +173,13 @@ class Server::Impl {
       return;
     }
     if (!heavy) return Call::run(std::move(call));
-    if (!heavy_.put(call)) call->fail({503, "Request queue full", {}, "queue_full", {}});
-  }
-
-  void work() {
-    while (true) {
-      std::vector<std::shared_ptr<Call>> calls = heavy_.wait_all(std::chrono::hours(1));
-      if (calls.empty() && heavy_.closed()) return;
-      for (std::shared_ptr<Call>& call : calls) Call::run(std::move(call));
+    if (!heavy_.post([call] { Call::run(call); })) {
+      call->fail({503, "Request queue full", {}, "queue_full", {}});
     }
   }
 
   const std::shared_ptr<Service> service_;
-  Mailbox<std::shared_ptr<Call>> heavy_{kMaxHeavyWaiting};
-  std::thread worker_;
+  JobThread heavy_{"requests", kMaxHeavyWaiting};
   // Requests that may have a schema compiled: nobody's stream and no other request waits for that.
   JobThread schemas_{"schemas", kMaxHeavyWaiting};
   std::unique_ptr<HttpServer> http_;
@@ -154,6 +199,10 @@ Server::~Server() = default;
 
 uint16_t Server::port() const { return impl_->http().port(); }
 std::string Server::address() const { return impl_->http().address(); }
+void Server::loaded() { impl_->service().loading = false; }
+void Server::replace_keys(std::vector<ApiKey> keys) {
+  impl_->service().keys->replace(std::move(keys), std::chrono::steady_clock::now());
+}
 bool Server::stop() { return impl_->stop(impl_->grace()); }
 bool Server::stop(std::chrono::milliseconds grace) { return impl_->stop(grace); }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "server/model_admin.h"
@@ -25,9 +26,15 @@ class Server {
   uint16_t port() const;
   std::string address() const;  // "127.0.0.1:8000"
 
-  // Refuses new requests with 503, lets running ones finish for at most options.grace, then cancels the rest
-  // and waits shortly for their last words. Blocks; not to be called on a server thread. Idempotent.
-  // True when nothing had to be cancelled.
+  // The first model is there, or none is wanted: ends what ServerOptions::loading began.
+  void loaded();
+  // Puts `keys` in the place of those that the server began with. Only for a server that began with some.
+  void replace_keys(std::vector<ApiKey> keys);
+
+  // Answers /health with 503 and goes on for options.drain_delay; then accepts no connections, answers what
+  // still comes on open ones, lets requests finish for at most options.grace, refuses and cancels the rest,
+  // and waits shortly for their last words. Blocks; not to be called on a server thread. Idempotent. True
+  // when nothing had to be cancelled.
   bool stop();
   bool stop(std::chrono::milliseconds grace);
 

@@ -64,8 +64,10 @@ class Writer {
   // The whole answer; choices in order of their index.
   virtual std::string write_whole(std::vector<Choice> choices, const Totals& totals) = 0;
 
-  // What stands in place of an answer when the engine fails: a body, or an event.
+  // What stands in place of an answer when the engine fails: a body,
   virtual std::string write_failure(const ApiError& error) { return error_json(family(), error); }
+  // or the last event of a stream that has begun.
+  virtual std::string write_failed_event(const ApiError& error) { return write_failure(error); }
 };
 
 }  // namespace fulmar

@@ -75,7 +75,9 @@ TEST(Auth, OpenRoutes) {
 TEST(Auth, EveryOtherRouteIsClosed) {
   const ServerRig rig(with_password());
   for (const Route& route : routes()) {
-    if (route.access != Access::key && route.access != Access::key_or_query) continue;
+    if (route.access == Access::open || route.access == Access::status || route.access == Access::listing) {
+      continue;
+    }
     std::string path(route.path);
     if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "x");
     EXPECT_EQ(rig.send(std::string(route.method), path).status, 401) << path;
@@ -86,6 +88,51 @@ TEST(Auth, WithoutPasswordAnyHeaderIsIgnored) {
   const ServerRig rig;
   EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x"})", header("Authorization", "Bearer None")).status,
             200);
+}
+
+TEST(Auth, NoLargeBodyIsTakenBeforeTheKey) {
+  ServerOptions options = with_password();
+  options.limits.max_unkeyed_body_bytes = 1000;
+  const ServerRig rig(options);
+  const std::string large =
+      R"({"contents":["A"],"password":"p","padding":")" + std::string(2000, 'x') + "\"}";
+  for (const Headers& headers : {Headers(), header("Authorization", "Bearer wrong")}) {
+    const Reply refused = rig.post("/v2/chat/completions", large, headers);
+    EXPECT_EQ(refused.status, 401);
+    EXPECT_NE(refused.body.find("at most 1000 bytes"), std::string::npos) << refused.body;
+  }
+  EXPECT_EQ(rig.post("/v2/chat/completions", large, header("X-Api-Key", "p")).status, 200);
+  EXPECT_EQ(rig.post("/v2/chat/completions", R"({"contents":["A"],"password":"p"})").status, 200);
+  EXPECT_EQ(ServerRig().post("/v2/chat/completions", large).status, 200) << "where no key is asked for";
+}
+
+TEST(Auth, The401OfTranslateNamesItsWaysIn) {
+  const ServerRig rig(with_password());
+  const std::string body = rig.post("/translate/v1/batch-translate", R"({"target_lang":"en"})").body;
+  EXPECT_NE(body.find("?key="), std::string::npos) << body;
+  EXPECT_NE(body.find("--open-translate"), std::string::npos) << body;
+}
+
+TEST(Auth, PagesOfOtherSitesDoNotAdministerAnOpenServer) {
+  const ServerRig open, locked(with_password());
+  const Headers elsewhere = header("Sec-Fetch-Site", "cross-site");
+  EXPECT_EQ(open.post("/v1/server/stop", "{}", elsewhere).status, 403);
+  EXPECT_EQ(open.post("/v1/server/stop", "{}", header("Origin", "https://elsewhere.example")).status, 403);
+  EXPECT_EQ(open.post("/v1/server/stop", "{}", header("Sec-Fetch-Site", "same-origin")).status, 200);
+  EXPECT_EQ(open.post("/v1/server/stop", "{}").status, 200);
+  EXPECT_EQ(open.post("/v2/chat/completions", R"({"contents":["A"]})", elsewhere).status, 200);
+  Headers keyed = elsewhere;
+  keyed.add("X-Api-Key", "p");
+  EXPECT_EQ(locked.post("/v1/server/stop", "{}", keyed).status, 200) << "the page was given the key";
+}
+
+TEST(Auth, SessionIdsAreNotShownWithoutTheKey) {
+  const ServerRig rig(with_password());
+  const Headers key = header("X-Api-Key", "p");
+  EXPECT_EQ(rig.post("/state/chat/completions", R"({"session_id":"secret-id","contents":["A"]})", key).status,
+            200);
+  EXPECT_NE(rig.get("/v1/server/status", key).body.find("secret-id"), std::string::npos);
+  EXPECT_EQ(rig.get("/v1/server/status").body.find("secret-id"), std::string::npos);
 }
 
 TEST(Cors, PreflightAndErrors) {
@@ -109,8 +156,12 @@ TEST(Routing, UnknownPathAndWrongMethod) {
       rig.get("/nowhere").body,
       R"({"error":{"message":"Not Found","type":"invalid_request_error","param":null,"code":"not_found"},"detail":"Not Found"})");
   EXPECT_EQ(rig.get("/nowhere").status, 404);
-  EXPECT_EQ(rig.get("/v1/chat/completions").status, 405);
-  EXPECT_NE(rig.get("/v1/chat/completions").body.find(R"("detail":"Method Not Allowed")"), std::string::npos);
+  const Reply wrong = rig.get("/v1/chat/completions");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_EQ(wrong.headers.get("Allow"), "POST, OPTIONS");
+  EXPECT_NE(wrong.body.find(R"("code":"method_not_allowed"},"detail":"Method Not Allowed")"),
+            std::string::npos);
+  EXPECT_EQ(rig.post("/v1/models", "{}").headers.get("Allow"), "GET, HEAD, OPTIONS");
   EXPECT_EQ(rig.send("OPTIONS", "/nowhere").status, 404);
   EXPECT_EQ(rig.get("/v1/models/").status, 200);
   const Reply head = rig.send("HEAD", "/v1/models");
@@ -172,6 +223,66 @@ TEST(BadInput, BodyLimit) {
   EXPECT_NE(reply.body.find(R"({"error":{"message":)"), std::string::npos) << reply.body;
 }
 
+// What a client names is repeated in every event of a stream and in status pages.
+TEST(BadInput, NamesHaveABound) {
+  ServerRig rig;
+  const auto model = [&](size_t length) {
+    return rig.post("/v1/completions", R"({"prompt":"x","model":")" + std::string(length, 'm') + "\"}");
+  };
+  EXPECT_EQ(model(256).status, 200);
+  EXPECT_EQ(model(257).status, 400);
+  EXPECT_NE(model(257).body.find("'model' holds 257 bytes; at most 256"), std::string::npos);
+  const std::string longest(512, 's'), longer(513, 's');
+  const struct {
+    const char* method;
+    std::string path, body;
+  } kDoors[] = {
+      {"POST", "/state/chat/completions", R"({"contents":["A"],"session_id":"@"})"},
+      {"POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"session_id":"@"})"},
+      {"POST", "/multi_state/chat/completions", R"({"contents":["A"],"dialogue_idx":0,"session_id":"@"})"},
+      {"POST", "/state/delete", R"({"session_id":"@"})"},
+      {"POST", "/v1/server/resume", R"({"session_id":"@"})"},
+      {"POST", "/v1/sessions/a/fork", R"({"session_id":"@"})"},
+      {"GET", "/v1/sessions/@/state", ""},
+  };
+  for (const auto& door : kDoors) {
+    const auto send = [&](const std::string& id) {
+      std::string path = door.path, body = door.body;
+      for (std::string* text : {&path, &body}) {
+        if (const size_t at = text->find('@'); at != std::string::npos) text->replace(at, 1, id);
+      }
+      return rig.send(door.method, path, body);
+    };
+    EXPECT_NE(send(longest).status, 400) << door.path;
+    EXPECT_EQ(send(longer).status, 400) << door.path;
+    EXPECT_NE(send(longer).body.find("513 bytes"), std::string::npos) << door.path;
+  }
+  Headers headers;
+  headers.add("X-RWKV-Session-Id", longer);
+  EXPECT_EQ(
+      rig.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}]})", headers).status,
+      400);
+}
+
+// Bytes of gzip: {"prompt":"abc"}
+std::string compressed_prompt() {
+  constexpr unsigned char kBytes[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xab, 0x56,
+                                      0x2a, 0x28, 0xca, 0xcf, 0x2d, 0x28, 0x51, 0xb2, 0x52, 0x4a, 0x4c, 0x4a,
+                                      0x56, 0xaa, 0x05, 0x00, 0xd4, 0x7d, 0xcc, 0xe8, 0x10, 0x00, 0x00, 0x00};
+  return {reinterpret_cast<const char*>(kBytes), sizeof kBytes};
+}
+
+TEST(BadInput, CompressedBodies) {
+  ServerRig rig;
+  const Headers gzip = header("Content-Encoding", "gzip");
+  EXPECT_EQ(rig.post("/v1/completions", compressed_prompt(), gzip).status, 200);
+  EXPECT_EQ(rig.last_ask().prompt.size(), 3u);
+  const Reply broken = rig.post("/v1/completions", "plain", gzip);
+  EXPECT_EQ(broken.status, 400);
+  EXPECT_NE(broken.body.find("gzip"), std::string::npos);
+  EXPECT_EQ(rig.post("/v1/completions", "{}", header("Content-Encoding", "br")).status, 415);
+}
+
 TEST(BadInput, LargestBodyIsServed) {
   ServerOptions options;
   options.limits.max_prompt_tokens = int64_t{1} << 30;
@@ -231,6 +342,9 @@ TEST(BadInput, WrongTypesNameTheField) {
                           "\"system\":7",
                           "\"user\":7",
                           "\"metadata\":7",
+                          "\"metadata\":{\"a\":7}",
+                          "\"service_tier\":7",
+                          "\"service_tier\":\"gold\"",
                           "\"store\":\"x\"",
                           "\"response_format\":7",
                           "\"response_format\":{}",

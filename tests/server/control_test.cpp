@@ -201,7 +201,7 @@ TEST(StatusPages, Metrics) {
   EXPECT_TRUE(reply.headers.get("Content-Type").starts_with("text/plain; version=0.0.4"));
   for (const std::string line :
        {"fulmar_requests_total{outcome=\"ok\",route=\"/v1/completions\"} 1",
-        "fulmar_requests_total{outcome=\"client_error\",route=\"/v1/completions\"} 1", "fulmar_slots_total 8",
+        "fulmar_requests_total{outcome=\"client_error\",route=\"/v1/completions\"} 1", "fulmar_slots 8",
         "fulmar_requests_waiting 0", "fulmar_ttft_seconds_count 1", "fulmar_itl_seconds_count 3",
         "fulmar_e2e_seconds_count 1", "fulmar_prompt_tokens_total 0", "fulmar_build_info{version="}) {
     EXPECT_NE(reply.body.find(line), std::string::npos) << line << " is missing in\n" << reply.body;

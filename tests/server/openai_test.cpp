@@ -32,10 +32,38 @@ TEST(OpenaiChat, WholeAnswer) {
   EXPECT_EQ(
       steady(reply.body),
       R"({"id":"chatcmpl-x","object":"chat.completion",)" + kHead +
-          R"("choices":[{"index":0,"message":{"role":"assistant","content":"Hello world"},"logprobs":null,)"
-          R"("finish_reason":"stop","stop_reason":0}],)"
+          R"("choices":[{"index":0,"message":{"role":"assistant","content":"Hello world","refusal":null},)"
+          R"("logprobs":null,"finish_reason":"stop","stop_reason":0}],)"
           R"("usage":{"prompt_tokens":20,"completion_tokens":4,"total_tokens":24}})");
   EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt), "User: hi\n\nAssistant:");
+}
+
+// Clients take an empty text for an answer beside the call.
+TEST(OpenaiChat, AStreamWithFunctionsOpensWithoutContent) {
+  const ServerRig rig;
+  const Reply reply = rig.post(
+      "/v1/chat/completions",
+      R"({"messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":)"
+      R"({"name":"f","parameters":{"type":"object"}}}]})");
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  EXPECT_NE(events_of(reply.body).front().find(R"("delta":{"role":"assistant","content":null})"),
+            std::string::npos);
+}
+
+TEST(OpenaiChat, LeadingBlanksOfAnswersGoOnBothPaths) {
+  const ServerRig rig({}, [](const Ask&) { return Script{.pieces = {" ", " Hi"}, .stop_id = 0}; });
+  for (const std::string path : {"/v1/chat/completions", "/openai/v1/chat/completions"}) {
+    const Reply reply = rig.post(path, R"({"messages":[{"role":"user","content":"x"}]})");
+    EXPECT_NE(reply.body.find(R"("content":"Hi")"), std::string::npos) << path << reply.body;
+  }
+}
+
+TEST(OpenaiChat, ErrorsNameTheFieldThatIsMissing) {
+  const ServerRig rig;
+  EXPECT_NE(rig.post("/v1/chat/completions", "{}").body.find(R"("param":"messages")"), std::string::npos);
+  EXPECT_NE(rig.post("/openai/v1/chat/completions", "{}").body.find(R"("param":"messages")"),
+            std::string::npos);
+  EXPECT_NE(rig.post("/v1/completions", "{}").body.find(R"("param":"prompt")"), std::string::npos);
 }
 
 TEST(OpenaiChat, Stream) {

@@ -19,7 +19,8 @@ struct Record {
 #define FULMAR_CHAT_BODY R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":3})"
 #define FULMAR_CHAT_ANSWER                                                                                   \
   R"({"id":"chatcmpl-x","object":"chat.completion","created":1,"model":"tiny-rwkv7","choices":[{"index":0,)" \
-  R"("message":{"role":"assistant","content":"Hello wor"},"logprobs":null,"finish_reason":"length"}],)"      \
+  R"("message":{"role":"assistant","content":"Hello wor","refusal":null},"logprobs":null,)"                  \
+  R"("finish_reason":"length"}],)"                                                                           \
   R"("usage":{"prompt_tokens":20,"completion_tokens":3,"total_tokens":23}})"
 #define FULMAR_BATCH_ANSWER(ID, OBJECT)                                                   \
   R"({"id":")" ID R"(","object":")" OBJECT                                                \

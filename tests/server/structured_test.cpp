@@ -1,4 +1,8 @@
 // Constrained answers, functions and stored responses at the HTTP boundary.
+#include <unistd.h>
+
+#include <filesystem>
+
 #include "server/answer_rules.h"
 #include "server/response_store.h"
 #include "server/server_rig.h"
@@ -384,6 +388,70 @@ TEST(AnswerConstraints, StatesOfOneModelShareTheirs) {
   const auto plain = find("tiny-rwkv7");
   EXPECT_EQ(find("tiny-rwkv7 S"), plain);
   EXPECT_EQ(find("tiny-rwkv7 S"), plain) << "each look-up of a state makes facts of its own";
+}
+
+TEST(ResponseStore, WhatIsStoredOutlivesTheServer) {
+  const std::string path =
+      std::string(::testing::TempDir()) + "/fulmar_responses_" + std::to_string(::getpid()) + ".db";
+  ServerOptions options;
+  options.responses_db = path;
+  std::string id;
+  {
+    ServerRig rig(options);
+    const Reply created = rig.post("/v1/responses", R"({"input":"x"})");
+    ASSERT_EQ(created.status, 200) << created.body;
+    id = parse_json(created.body)->find("id")->as_string();
+    EXPECT_EQ(rig.get("/v1/responses/" + id).body, created.body);
+  }
+  {
+    ServerRig rig(options);
+    EXPECT_EQ(parse_json(rig.get("/v1/responses/" + id).body)->find("id")->as_string(), id);
+    EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + id).status, 200);
+  }
+  EXPECT_EQ(ServerRig(options).get("/v1/responses/" + id).status, 404);
+  for (const char* ending : {"", "-wal"}) std::filesystem::remove(path + ending);
+}
+
+TEST(ResponseStore, HasABudgetOfBytes) {
+  ResponseStore store;
+  const std::string large(ResponseStore::kMostBytes / 8, 'x');
+  for (int64_t i = 0; i < 10; ++i) {
+    store.put({"resp_" + std::to_string(i), "m", large, 100 + i});
+    store.take_expired(100);
+  }
+  const auto gone = store.take_expired(100);
+  EXPECT_TRUE(gone.empty());
+  EXPECT_FALSE(store.find("resp_0"));
+  EXPECT_TRUE(store.find("resp_9"));
+  store.put({"resp_all", "m", std::string(ResponseStore::kMostBytes + 1, 'x'), 200});
+  EXPECT_FALSE(store.find("resp_all"));
+}
+
+TEST(ResponseStore, KeepsWhatTheNextTurnNeeds) {
+  ResponseStore store;
+  store.put({"resp_1", "m", "{}", 100, "tools", {"call_1", "call_2"}});
+  store.take_expired(100);  // by then it is written
+  const auto found = store.find("resp_1");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->model, "m");
+  EXPECT_EQ(found->created, 100);
+  EXPECT_EQ(found->tools, "tools");
+  EXPECT_EQ(found->calls, (std::vector<std::string>{"call_1", "call_2"}));
+}
+
+TEST(Responses, AStreamThatFailsEndsInAnEventOfItsKind) {
+  ServerRig rig({}, [](const Ask&) {
+    return Script{
+        .pieces = {"a"}, .reason = FinishReason::failed, .error = Error{ErrorKind::resource, "no memory"}};
+  });
+  const Reply reply = rig.post("/v1/responses", R"({"input":"x","stream":true})");
+  const auto events = events_of(reply.body);
+  ASSERT_FALSE(events.empty());
+  const auto last = *parse_json(events.back());
+  ASSERT_TRUE(last.find("type")) << events.back();
+  EXPECT_EQ(last.find("type")->as_string(), "error");
+  EXPECT_EQ(last.find("message")->as_string(), "no memory");
+  EXPECT_EQ(last.find("sequence_number")->as_int64(), static_cast<int64_t>(events.size()) - 1);
 }
 
 TEST(ResponseStore, ForgetsByAge) {

@@ -1,0 +1,96 @@
+// The keys that are in force, what each has used, and whether it may go on. Thread-safe; the time is handed
+// in.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "server/api_keys.h"
+#include "server/errors.h"
+#include "server/rate_limit.h"
+
+namespace fulmar {
+
+// What a key has used since the server began.
+struct KeyUsage {
+  int64_t requests = 0;
+  int64_t refused = 0;  // by one of its limits
+  int64_t prompt_tokens = 0;
+  int64_t generated_tokens = 0;
+  int64_t rows = 0;  // under way
+};
+
+// One key's account. Lives on for requests under way when the key is removed.
+class KeyAccount {
+ public:
+  using Clock = RateLimit::Clock;
+
+  KeyAccount(ApiKey key, Clock::time_point now);
+
+  // Other limits for the same name; what was used stays used.
+  void change(ApiKey key, Clock::time_point now);
+
+  // Counts a request, or says why it is refused: 403 when `path` is not among the key's routes (with none
+  // listed: when it administers), 429 with the time to wait beyond a limit a minute.
+  std::optional<ApiError> admit_request(std::string_view path, bool administers, Clock::time_point now);
+  // Takes `rows` more and charges their prompts, or says why not: 400 for more rows than the key may ever
+  // have, 429 for more than it may have now.
+  std::optional<ApiError> admit_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now);
+  void give_back_rows(int64_t rows);
+  void charge_generated(int64_t tokens, Clock::time_point now);
+
+  std::string name() const;
+  KeyUsage usage() const;
+
+ private:
+  ApiError refuse(std::string text, double wait_seconds);
+
+  mutable std::mutex mutex_;
+  ApiKey key_;
+  RateLimit requests_, tokens_;
+  KeyUsage usage_;
+};
+
+// Rows of an account, given back when this goes.
+class RowLease {
+ public:
+  RowLease() = default;
+  RowLease(std::shared_ptr<KeyAccount> account, int64_t rows) : account_(std::move(account)), rows_(rows) {}
+  RowLease(RowLease&& other) noexcept = default;
+  RowLease& operator=(RowLease&& other) noexcept {
+    std::swap(account_, other.account_);
+    std::swap(rows_, other.rows_);
+    return *this;
+  }
+  ~RowLease() {
+    if (account_) account_->give_back_rows(rows_);
+  }
+
+ private:
+  std::shared_ptr<KeyAccount> account_;
+  int64_t rows_ = 0;
+};
+
+class KeyRing {
+ public:
+  // Puts `keys` in the place of those before. Accounts of names that stay go on.
+  void replace(std::vector<ApiKey> keys, KeyAccount::Clock::time_point now);
+
+  // The account that `offered` opens, or null.
+  std::shared_ptr<KeyAccount> find(std::string_view offered) const;
+  // By name.
+  std::vector<std::shared_ptr<KeyAccount>> all() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<KeyAccount>> by_hash_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,267 @@
+// Keys with limits: their file, their accounts, and what clients see of them.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
+#include "server/key_ring.h"
+#include "server/server_rig.h"
+
+namespace fulmar::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Clock = RateLimit::Clock;
+using std::chrono::seconds;
+
+constexpr const char* kSecret = "fmk-secret";
+
+ApiKey key_called(const std::string& name, const std::string& secret = kSecret) {
+  ApiKey key;
+  key.name = name;
+  key.hash = hash_of_key(secret);
+  return key;
+}
+
+// ---- the file
+
+TEST(ApiKeys, AFileReadsBackAsItWasWritten) {
+  ApiKey limited = key_called("alice", "a");
+  limited.requests_per_minute = 60;
+  limited.tokens_per_minute = 20'000;
+  limited.max_rows = 4;
+  limited.routes = {"/v1/*", "/health"};
+  const std::vector<ApiKey> keys{limited, key_called("bob.2", "b")};
+  const auto again = parse_api_keys(format_api_keys(keys));
+  ASSERT_TRUE(again.ok()) << again.error().text;
+  EXPECT_EQ(*again, keys);
+  EXPECT_EQ(parse_api_keys(format_api_keys({}))->size(), 0u);
+}
+
+TEST(ApiKeys, TheFileIsForItsOwnerAlone) {
+  const std::string path =
+      std::string(::testing::TempDir()) + "/fulmar_keys_" + std::to_string(::getpid()) + ".json";
+  ASSERT_TRUE(write_api_keys(path, {key_called("alice")}).ok());
+  struct stat facts {};
+  ASSERT_EQ(::stat(path.c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0600u);
+  EXPECT_EQ(read_api_keys(path)->size(), 1u);
+  std::filesystem::remove(path);
+  EXPECT_THAT(read_api_keys(path).error().text, HasSubstr(path));
+  EXPECT_THAT(write_api_keys("/nonexistent/keys.json", {}).error().text, HasSubstr("/nonexistent/keys.json"));
+}
+
+TEST(ApiKeys, WhatCannotBeUsedIsNamed) {
+  const std::string hash = hash_of_key("x");
+  const auto entry = [&](const std::string& more) {
+    return R"({"name":"a","hash":")" + hash + "\"" + more + "}";
+  };
+  const struct {
+    std::string text;
+    const char* names;
+  } kCases[] = {
+      {"{", "Invalid JSON"},
+      {"{}", "'keys' is missing"},
+      {R"({"keys":7})", "keys"},
+      {R"({"keys":[7]})", "keys[0]: is number 7"},
+      {R"({"keys":[{"hash":")" + hash + "\"}]}", "name is ''"},
+      {R"({"keys":[{"name":"a b","hash":")" + hash + "\"}]}", "name is 'a b'"},
+      {R"({"keys":[{"name":"a","hash":"secret"}]})", "hash of 'a'"},
+      {R"({"keys":[)" + entry(R"(,"requests":7)") + "]}", "'requests' is no member"},
+      {R"({"keys":[)" + entry(R"(,"max_rows":-1)") + "]}", "max_rows"},
+      {R"({"keys":[)" + entry(R"(,"routes":["v1"])") + "]}", "routes holds"},
+      {R"({"keys":[)" + entry("") + "," + entry("") + "]}", "keys[1]: the name 'a' is there twice"},
+      {R"({"keys":[)" + entry("") + R"(,{"name":"b","hash":")" + hash + "\"}]}", "the key of 'b'"},
+  };
+  for (const auto& each : kCases) {
+    const auto keys = parse_api_keys(each.text);
+    ASSERT_FALSE(keys.ok()) << each.text;
+    EXPECT_THAT(keys.error().text, HasSubstr(each.names));
+    EXPECT_EQ(keys.error().kind, ErrorKind::invalid);
+  }
+}
+
+TEST(ApiKeys, MadeKeysDiffer) {
+  std::set<std::string> keys;
+  for (int i = 0; i < 100; ++i) {
+    const auto key = make_key();
+    ASSERT_TRUE(key.ok());
+    EXPECT_EQ(key->size(), 47u);
+    EXPECT_EQ(key->find_first_not_of("fmk-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"),
+              std::string::npos);
+    keys.insert(*key);
+  }
+  EXPECT_EQ(keys.size(), 100u);
+}
+
+// ---- limits
+
+TEST(RateLimit, RefillsByTheMinute) {
+  const Clock::time_point start{};
+  RateLimit limit(60, start);
+  limit.take(60, start);
+  EXPECT_DOUBLE_EQ(limit.wait_for(1, start), 1.0);
+  EXPECT_DOUBLE_EQ(limit.wait_for(1, start + seconds(1)), 0.0);
+  limit.take(120, start + seconds(1));  // more than is there
+  EXPECT_DOUBLE_EQ(limit.wait_for(1, start + seconds(1)), 120.0);
+  EXPECT_DOUBLE_EQ(limit.wait_for(1, start + seconds(1000)), 0.0);
+  limit.take(60, start + seconds(1000));  // no more than a minute's worth was saved
+  EXPECT_GT(limit.wait_for(1, start + seconds(1000)), 0.0);
+  RateLimit none(0, start);
+  none.take(1e9, start);
+  EXPECT_EQ(none.wait_for(1e9, start), 0.0);
+}
+
+TEST(RateLimit, AChangeKeepsWhatWasUsed) {
+  const Clock::time_point start{};
+  RateLimit limit(10, start);
+  limit.take(10, start);
+  limit.change(100, start);
+  EXPECT_EQ(limit.wait_for(90, start), 0.0);
+  EXPECT_GT(limit.wait_for(91, start), 0.0);
+}
+
+TEST(KeyRing, AReplacedKeyKeepsItsAccountAndARemovedOneIsGone) {
+  const Clock::time_point now{};
+  KeyRing ring;
+  ApiKey alice = key_called("alice", "a");
+  alice.requests_per_minute = 1;
+  ring.replace({alice, key_called("bob", "b")}, now);
+  EXPECT_FALSE(ring.find("a")->admit_request("/v1/models", false, now));
+  alice.hash = hash_of_key("a2");
+  ring.replace({alice}, now);
+  EXPECT_EQ(ring.find("a"), nullptr);
+  EXPECT_EQ(ring.find("b"), nullptr);
+  ASSERT_NE(ring.find("a2"), nullptr);
+  const auto refused = ring.find("a2")->admit_request("/v1/models", false, now);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 429);
+  EXPECT_EQ(refused->retry_after, 60);
+  EXPECT_EQ(ring.find("a2")->usage().requests, 1);
+  EXPECT_EQ(ring.find("a2")->usage().refused, 1);
+}
+
+// ---- what clients see
+
+ServerOptions with_keys(std::vector<ApiKey> keys) {
+  ServerOptions options;
+  options.api_keys = std::move(keys);
+  return options;
+}
+
+Headers bearer(const std::string& secret) {
+  Headers headers;
+  headers.add("Authorization", "Bearer " + secret);
+  return headers;
+}
+
+constexpr const char* kPath = "/v1/completions";
+constexpr const char* kBody = R"({"prompt":"abc","max_tokens":4})";
+
+TEST(ApiKeys, OpenWhatAPasswordOpensButAdministration) {
+  ServerOptions options = with_keys({key_called("alice")});
+  options.password = "p";
+  const ServerRig rig(options);
+  EXPECT_EQ(rig.post(kPath, kBody).status, 401);
+  EXPECT_EQ(rig.post(kPath, kBody, bearer("wrong")).status, 401);
+  EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200);
+  EXPECT_EQ(rig.post(kPath, R"({"prompt":"abc","password":"fmk-secret"})").status, 200);
+  const Reply refused = rig.post("/v1/server/stop", "{}", bearer(kSecret));
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_THAT(refused.body, HasSubstr("alice"));
+  EXPECT_EQ(rig.post("/v1/server/stop", "{}", bearer("p")).status, 200) << "the password opens everything";
+}
+
+TEST(ApiKeys, WithoutAPasswordTheyLockTheServer) {
+  const ServerRig rig(with_keys({key_called("alice")}));
+  EXPECT_EQ(rig.post(kPath, kBody).status, 401);
+  EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200);
+  EXPECT_EQ(rig.get("/health").status, 200);
+}
+
+TEST(ApiKeys, RoutesOfAKey) {
+  ApiKey narrow = key_called("narrow", "n");
+  narrow.routes = {"/v1/models", "/v1/chat/*"};
+  ApiKey ops = key_called("ops", "o");
+  ops.routes = {"/*"};
+  const ServerRig rig(with_keys({narrow, ops}));
+  EXPECT_EQ(rig.post("/v1/chat/completions", R"({"contents":["A"]})", bearer("n")).status, 200);
+  const Reply refused = rig.post(kPath, kBody, bearer("n"));
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_THAT(refused.body,
+              HasSubstr(R"("type":"permission_error","param":null,"code":"route_not_allowed")"));
+  EXPECT_EQ(rig.post("/v1/server/stop", "{}", bearer("n")).status, 403);
+  EXPECT_EQ(rig.post("/v1/server/stop", "{}", bearer("o")).status, 200);
+}
+
+TEST(ApiKeys, RequestsAMinute) {
+  ApiKey key = key_called("alice");
+  key.requests_per_minute = 2;
+  const ServerRig rig(with_keys({key, key_called("bob", "b")}));
+  EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200);
+  EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200);
+  const Reply refused = rig.post(kPath, kBody, bearer(kSecret));
+  EXPECT_EQ(refused.status, 429);
+  const int wait = std::atoi(std::string(refused.headers.get("Retry-After")).c_str());
+  EXPECT_GE(wait, 1);
+  EXPECT_LE(wait, 30);
+  EXPECT_THAT(refused.body,
+              HasSubstr(R"("type":"rate_limit_error","param":null,"code":"rate_limit_exceeded")"));
+  EXPECT_THAT(refused.body, HasSubstr("'alice' may send 2 requests a minute"));
+  EXPECT_EQ(rig.post(kPath, kBody, bearer("b")).status, 200) << "others go on";
+  EXPECT_EQ(rig.post(kPath, "{broken", bearer("b")).status, 400);
+}
+
+TEST(ApiKeys, TokensAMinuteCountPromptsAndAnswers) {
+  ApiKey key = key_called("alice");
+  key.tokens_per_minute = 10;
+  const ServerRig rig(with_keys({key}));  // each answer has 5 tokens, each prompt here 3
+  EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200);
+  EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200);
+  const Reply refused = rig.post(kPath, kBody, bearer(kSecret));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("10 tokens a minute"));
+}
+
+TEST(ApiKeys, RowsAtOnce) {
+  ApiKey key = key_called("alice");
+  key.max_rows = 2;
+  ServerRig rig(with_keys({key}));
+  const Reply never = rig.post("/v2/chat/completions", R"({"contents":["a","b","c"]})", bearer(kSecret));
+  EXPECT_EQ(never.status, 400);
+  EXPECT_THAT(never.body, HasSubstr("3 rows; the key 'alice' may have at most 2"));
+  rig.engine.hold_after(1);
+  std::thread client([&] {
+    EXPECT_EQ(rig.post("/v2/chat/completions", R"({"contents":["a","b"]})", bearer(kSecret)).status, 200);
+  });
+  while (rig.engine.asks().size() < 2) std::this_thread::yield();
+  const Reply now = rig.post(kPath, kBody, bearer(kSecret));
+  EXPECT_EQ(now.status, 429);
+  EXPECT_FALSE(now.headers.get("Retry-After").empty());
+  rig.engine.hold_after(-1);
+  client.join();
+  EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200) << "rows that are over count no more";
+}
+
+TEST(ApiKeys, UsageByKeyIsAMetricForThoseWhoShowOne) {
+  const ServerRig rig(with_keys({key_called("alice"), key_called("bob", "b")}));
+  rig.post(kPath, kBody, bearer(kSecret));
+  const std::string text = rig.get("/metrics", bearer("b")).body;
+  EXPECT_THAT(text, HasSubstr("fulmar_key_requests_total{key=\"alice\"} 1"));
+  EXPECT_THAT(text, HasSubstr("fulmar_key_prompt_tokens_total{key=\"alice\"} 3"));
+  EXPECT_THAT(text, HasSubstr("fulmar_key_generated_tokens_total{key=\"alice\"} 5"));
+  EXPECT_THAT(text, HasSubstr("fulmar_key_refused_total{key=\"bob\"} 0"));
+  EXPECT_EQ(rig.get("/metrics").body.find("alice"), std::string::npos);
+}
+
+TEST(ApiKeys, AReloadTakesEffectAtOnce) {
+  const ServerRig rig(with_keys({key_called("alice")}));
+  rig.server->replace_keys({key_called("bob", "b")});
+  EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 401);
+  EXPECT_EQ(rig.post(kPath, kBody, bearer("b")).status, 200);
+}
+
+}  // namespace
+}  // namespace fulmar::testing
