@@ -75,8 +75,9 @@ class Stock final : public cases::WeightSource {
     constexpr double kScale = 0.03;
     auto& host = host_.emplace_back(static_cast<size_t>(out * in) * size_of(DType::f16));
     from_f32(some(out * in, -kScale, kScale), DType::f16, host.data());
-    auto made = ops_.import_weight({host.data(), DType::f16, out, in, in, 1}, role);
-    if (!ops_.borrows_host_weights()) host_.pop_back();
+    const HostMatrix matrix{host.data(), DType::f16, out, in, in, 1};
+    auto made = ops_.import_weight(matrix, role);
+    if (ops_.import_bytes(matrix, role) > 0) host_.pop_back();
     if (!made.ok()) return note(made.error()), Weight{};
     return *made;
   }
@@ -243,7 +244,7 @@ Result<std::vector<IslandLine>> bench_islands(Ops& ops, const ModelConfig& confi
                        config.head_size, ops.shift_dtype(), DType::f32};
     FULMAR_ASSIGN(const StatePool states, StatePool::make(ops, layout, shape.sequences));
     std::optional<StatePool> half_states;
-    if (!ops.borrows_host_weights()) {
+    if (ops.traits().half_states) {
       layout.wkv_dtype = DType::f16;
       FULMAR_ASSIGN(half_states, StatePool::make(ops, layout, shape.sequences));
     }

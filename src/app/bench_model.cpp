@@ -82,7 +82,8 @@ class Bench {
   double weight_bytes(double rows, bool wants) const {
     const double skipped = sizes_.behind_relu * (options_.zeros > 0 ? std::pow(options_.zeros, rows) : 0);
     const double parameters = sizes_.layers - skipped + (wants ? sizes_.head : 0);
-    return parameters * static_cast<double>(size_of(model_.config().dtype));
+    const Format& format = format_of(model_.config().dtype);
+    return parameters * static_cast<double>(format.bytes) / static_cast<double>(format.block);
   }
 
   BenchLine decode(int64_t sequences) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <thread>
 
 #include "app/bench_islands.h"
 #include "app/bench_report.h"
@@ -13,7 +12,6 @@
 #include "app/exit_code.h"
 #include "app/load_bench.h"
 #include "app/model_source.h"
-#include "cpu/ceilings.h"
 #include "files/synthetic.h"
 
 namespace fulmar {
@@ -80,7 +78,7 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   options.allow_nonfinite = true;  // nothing to find in weights made by arithmetic
   options.max_wanted = most_sequences(flags.options);
   if (options.max_rows == 0) {
-    options.max_rows = widest(flags.options, loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows);
+    options.max_rows = widest(flags.options, loaded.ops->traits().gpu ? kDeviceRows : kHostRows);
   }
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
   return loaded;
@@ -92,12 +90,6 @@ Result<LoadedModel> load_file(const BenchFlags& flags) {
   model.least_rows = widest(flags.options, kHostRows);
   model.max_wanted = std::max(model.max_wanted, most_sequences(flags.options));
   return load_model(model);
-}
-
-Result<Ceilings> ceilings_of(Ops& ops, int threads) {
-  if (!ops.borrows_host_weights()) return ops.measure_ceilings();
-  ThreadPool pool(threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
-  return measure_ceilings(pool);
 }
 
 // "fp32,fp16"
@@ -158,7 +150,7 @@ Result<int> bench(BenchFlags flags) {
   const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;
   const bool halves = std::find(flags.options.states.begin(), flags.options.states.end(), DType::f16) !=
                       flags.options.states.end();
-  if (halves && loaded.ops->borrows_host_weights()) {
+  if (halves && !loaded.ops->traits().half_states) {
     return Error{ErrorKind::unsupported, "--state-dtype fp16 needs a GPU; the CPU keeps states in fp32"};
   }
   FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.ops, *loaded.model, flags.options));
@@ -170,7 +162,7 @@ Result<int> bench(BenchFlags flags) {
   }
   if (loaded.tokenizer != nullptr) report.tokenizer_mbs = bench_tokenizer(*loaded.tokenizer);
   // After the model's runs, so that the large buffer does not count as the model's memory.
-  FULMAR_ASSIGN(report.ceilings, ceilings_of(*loaded.ops, flags.model.threads));
+  FULMAR_ASSIGN(report.ceilings, loaded.ops->measure_ceilings());
   fmt::print("{}", bench_table(report));
   if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, bench_json(report)));
   return 0;

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "app/commands.h"
+#include "app/compare_models.h"
 #include "app/eval_suite.h"
 #include "app/exit_code.h"
 #include "app/local_run.h"
@@ -21,7 +22,7 @@ namespace {
 
 struct EvalFlags {
   ModelFlags model;
-  std::string suite, text, lambada, json;
+  std::string suite, text, lambada, json, against;
   double floor = 0;
   int64_t slots = 32;
 };
@@ -107,11 +108,46 @@ Status last_words(Engine& engine, const Tokenizer& tokenizer, const std::string&
   return {};
 }
 
+std::filesystem::path suite_path(const EvalFlags& flags, const LoadedModel& loaded) {
+  return flags.suite == "demo" ? loaded.path.parent_path() / "demo-suite.jsonl"
+                               : std::filesystem::path(flags.suite);
+}
+
+// The distance to the model that --against names, on the text or the suite's prompts with their answers.
+Status distance(const EvalFlags& flags, LoadedModel& loaded) {
+  std::vector<std::vector<int32_t>> texts;
+  if (!flags.text.empty()) {
+    FULMAR_ASSIGN(const std::string text, read_text(flags.text));
+    texts.push_back(with_start(*loaded.tokenizer, text));
+  }
+  if (!flags.suite.empty()) {
+    const auto path = suite_path(flags, loaded);
+    FULMAR_ASSIGN(const std::string content, read_text(path.string()));
+    FULMAR_ASSIGN(const auto cases, parse_suite(content, path.string()));
+    for (const SuiteCase& one : cases) texts.push_back(loaded.tokenizer->encode(one.prompt + one.answer));
+  }
+  ModelFlags reference_flags = flags.model;
+  reference_flags.model = flags.against;
+  reference_flags.quantize.clear();
+  FULMAR_ASSIGN(LoadedModel reference, load_model(reference_flags));
+  FULMAR_ASSIGN(const ModelDistance distance, compare_models(reference, loaded, texts));
+  fmt::print(
+      "against     {} at {} positions\nrelative    {:.5f} rms of the logits' difference\n"
+      "divergence  {:.6f} nats\nsame top    {:.2f} %\n",
+      reference.path.filename().string(), distance.positions, distance.relative_rms, distance.divergence,
+      100 * distance.same_top);
+  return {};
+}
+
 Result<int> eval(const EvalFlags& flags) {
   if (flags.suite.empty() && flags.text.empty() && flags.lambada.empty()) {
     return Error{ErrorKind::invalid, "nothing to do; give --suite, --text or --lambada"};
   }
+  if (!flags.against.empty() && flags.suite.empty() && flags.text.empty()) {
+    return Error{ErrorKind::invalid, "--against compares on --text or --suite; give one"};
+  }
   FULMAR_ASSIGN(LoadedModel loaded, load_model(flags.model));
+  if (!flags.against.empty()) FULMAR_TRY(distance(flags, loaded));
   FULMAR_ASSIGN(
       auto engine,
       Engine::start(
@@ -122,8 +158,7 @@ Result<int> eval(const EvalFlags& flags) {
   if (!flags.lambada.empty()) FULMAR_TRY(last_words(*engine, *loaded.tokenizer, flags.lambada));
   if (flags.suite.empty()) return 0;
 
-  const auto path = flags.suite == "demo" ? loaded.path.parent_path() / "demo-suite.jsonl"
-                                          : std::filesystem::path(flags.suite);
+  const auto path = suite_path(flags, loaded);
   FULMAR_ASSIGN(const std::string content, read_text(path.string()));
   FULMAR_ASSIGN(const auto cases, parse_suite(content, path.string()));
   FULMAR_ASSIGN(const auto results, run_suite(*engine, *loaded.tokenizer, cases));
@@ -145,6 +180,8 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->add_option("--suite", flags->suite, "'demo', or a jsonl file of {skill, prompt, answer}");
   command->add_option("--text", flags->text, "a text file: perplexity");
   command->add_option("--lambada", flags->lambada, "a jsonl file of {text}: is the last word predicted?");
+  command->add_option("--against", flags->against,
+                      "another model file: how far the logits on the text or suite are from its");
   command->add_option("--floor", flags->floor,
                       "exit 1 when a skill of the suite stays below this percentage");
   command->add_option("--json", flags->json, "write every case of the suite with its answer and logit gap");
@@ -154,6 +191,7 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->footer(
       "Examples:\n"
       "  fulmar eval --suite demo\n"
+      "  fulmar eval -m rwkv7-g1-1.5b-q4_k.gguf --against rwkv7-g1-1.5b.pth --text book.txt\n"
       "  fulmar eval -m rwkv7-g1-1.5b.pth --text book.txt\n"
       "  fulmar eval -m rwkv7-g1-1.5b.pth --lambada lambada_test.jsonl");
   command->callback([flags, &chosen] {

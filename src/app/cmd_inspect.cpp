@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <map>
 
 #include "app/commands.h"
 #include "app/exit_code.h"
@@ -54,6 +55,25 @@ void print_sizes(const Checkpoint& checkpoint, const ModelConfig& config) {
   fmt::print("state       {} bytes in f32, {} in f16\n", full, layout.slot_bytes());
 }
 
+// How many tensors have each type, and what they take.
+void print_types(const Checkpoint& checkpoint) {
+  struct Share {
+    int64_t tensors = 0, numbers = 0;
+    size_t bytes = 0;
+  };
+  std::map<DType, Share> shares;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    Share& share = shares[tensor.dtype];
+    share.tensors++;
+    share.numbers += tensor.count();
+    share.bytes += tensor.bytes();
+  }
+  for (const auto& [dtype, share] : shares) {
+    fmt::print("type        {:<8} {:>5} tensors {:>14} numbers {:>10}\n", name_of(dtype), share.tensors,
+               share.numbers, size_text(share.bytes));
+  }
+}
+
 Result<int> inspect(const InspectFlags& flags) {
   FULMAR_ASSIGN(const auto path, find_model(flags.model));
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(path));
@@ -62,6 +82,7 @@ Result<int> inspect(const InspectFlags& flags) {
   for (const auto& [key, value] : checkpoint->metadata()) fmt::print("metadata    {} = {}\n", key, value);
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
   print_sizes(*checkpoint, config);
+  print_types(*checkpoint);
   for (const std::string& oddity : config.oddities) fmt::print("oddity      {}\n", oddity);
   if (!flags.quick) {
     for (const Nonfinite& found : all_nonfinite(*checkpoint)) {
@@ -70,7 +91,7 @@ Result<int> inspect(const InspectFlags& flags) {
   }
   if (flags.tensors) {
     for (const StoredTensor& tensor : checkpoint->tensors()) {
-      fmt::print("  {:<40} {:<5} {}\n", tensor.name, name_of(tensor.dtype), shape_text(tensor.shape));
+      fmt::print("  {:<40} {:<7} {}\n", tensor.name, name_of(tensor.dtype), shape_text(tensor.shape));
     }
   }
   return 0;

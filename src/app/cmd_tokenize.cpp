@@ -25,17 +25,11 @@ struct TokenizeFlags {
 
 // The tokenizer alone: the model file is looked at, not loaded.
 Result<std::unique_ptr<Tokenizer>> tokenizer_for(const TokenizeFlags& flags) {
-  VocabularyQuery query{.explicit_vocabulary = flags.vocab};
-  if (flags.vocab.empty()) {
-    FULMAR_ASSIGN(query.model_path, find_model(flags.model));
-    FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(query.model_path));
-    FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-    query.model_rows = config.vocab;
-    const auto& metadata = checkpoint->metadata();
-    if (const auto named = metadata.find("tokenizer"); named != metadata.end())
-      query.named_in_model = named->second;
-  }
-  return choose_tokenizer(query);
+  if (!flags.vocab.empty()) return choose_tokenizer({.explicit_vocabulary = flags.vocab});
+  FULMAR_ASSIGN(const auto path, find_model(flags.model));
+  FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(path));
+  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  return tokenizer_of(*checkpoint, path, config.vocab, {});
 }
 
 Result<std::vector<int32_t>> parse_ids(std::string_view text) {

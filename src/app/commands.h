@@ -22,6 +22,8 @@ void add_inspect(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_pull(CLI::App& app, Command& chosen);
 void add_models(CLI::App& app, Command& chosen);
+void add_convert(CLI::App& app, Command& chosen);
+void add_quantize(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 
 }  // namespace fulmar

@@ -21,8 +21,9 @@ int main(int argc, char** argv) {
   app.add_option("--log", log_level, "debug, info, warn, error or off (default info; also FULMAR_LOG)");
 
   Command chosen;
-  for (const auto add : {add_serve, add_control, add_fleet, add_chat, add_generate, add_tokenize,
-                         add_tokenizer, add_inspect, add_pull, add_models, add_bench, add_eval}) {
+  for (const auto add :
+       {add_serve, add_control, add_fleet, add_chat, add_generate, add_tokenize, add_tokenizer, add_inspect,
+        add_pull, add_models, add_convert, add_quantize, add_bench, add_eval}) {
     add(app, chosen);
   }
   try {

@@ -12,6 +12,7 @@
 #include "cpu/cpu_ops.h"
 #include "files/checkpoint.h"
 #include "files/identify.h"
+#include "files/quantised.h"
 #include "ops/device.h"
 #include "text/locate_vocabulary.h"
 
@@ -23,9 +24,6 @@ namespace fs = std::filesystem;
 
 // Smaller files load before anyone could read a progress bar.
 constexpr uintmax_t kWorthABar = uintmax_t{64} << 20;
-
-// Rows of one step, prefill and decode together: enough to be bound by arithmetic and not by memory.
-constexpr int64_t kHostRows = 256, kDeviceRows = 2048;
 
 fs::path program_folder() {
   std::error_code error;
@@ -44,12 +42,18 @@ Result<fs::path> demo_model() {
                "the bundled demo model is not beside this program; name a model with --model FILE"};
 }
 
+bool show_bar(const ModelFlags& flags, const fs::path& path) {
+  std::error_code error;
+  return !flags.quiet && isatty(STDERR_FILENO) != 0 && fs::file_size(path, error) >= kWorthABar;
+}
+
 }  // namespace
 
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
-  app.add_option("-m,--model,--model-path", flags.model,
-                 "model file (.pth, .safetensors, .st) or the name of an installed one; default: the bundled "
-                 "demo model");
+  app.add_option(
+      "-m,--model,--model-path", flags.model,
+      "model file (.pth, .safetensors, .st, .gguf) or the name of an installed one; default: the bundled "
+      "demo model");
   app.add_option("--vocab,--vocab-path,--tokenizer-path", flags.vocab,
                  "vocabulary file; default: chosen from the model");
   app.add_option("--device", flags.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
@@ -58,6 +62,13 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
                  "how states are kept between tokens on a GPU: fp32 or fp16")
       ->check(CLI::IsMember({"fp32", "fp16"}))
       ->capture_default_str();
+  std::vector<std::string> types;
+  for (const Quantisation& quantisation : all_quantisations()) types.emplace_back(quantisation.name);
+  app.add_option(
+         "--quantize", flags.quantize,
+         "quantise the large matrices while loading: q8_0, q4_k, nf4, int8, ...; `fulmar quantize` does "
+         "it once")
+      ->check(CLI::IsMember(types));
   app.add_flag("--plain-products", flags.plain_products,
                "large products on a GPU without cuBLASLt, where it is missing or fails; slow");
   app.add_flag("--no-panels", flags.no_panels,
@@ -74,7 +85,7 @@ Result<fs::path> find_model(const std::string& name) {
     return Error{ErrorKind::invalid, fmt::format("'{}' is a folder; wanted a model file", name)};
   }
   for (const fs::path& base : {fs::path(name), vocabulary_folder() / "models" / name}) {
-    for (const char* ending : {"", ".pth", ".safetensors", ".st"}) {
+    for (const char* ending : {"", ".pth", ".safetensors", ".st", ".gguf"}) {
       fs::path candidate = base;
       candidate += ending;
       if (fs::is_regular_file(candidate, error)) return candidate;
@@ -82,6 +93,18 @@ Result<fs::path> find_model(const std::string& name) {
   }
   return Error{ErrorKind::not_found, fmt::format("model '{}' not found, neither as a file nor in {}", name,
                                                  (vocabulary_folder() / "models").string())};
+}
+
+Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint, const fs::path& path,
+                                                int64_t rows, const std::string& vocab) {
+  VocabularyQuery query{.model_path = path, .explicit_vocabulary = vocab, .model_rows = rows};
+  const auto& metadata = checkpoint.metadata();
+  if (const auto named = metadata.find("tokenizer"); named != metadata.end())
+    query.named_in_model = named->second;
+  if (const StoredVocabulary* stored = checkpoint.vocabulary()) {
+    for (const StoredToken& token : *stored) query.in_model.entries.push_back({token.id, token.bytes});
+  }
+  return choose_tokenizer(query);
 }
 
 Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
@@ -117,35 +140,33 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   FULMAR_ASSIGN(loaded.path, find_model(flags.model));
   FULMAR_ASSIGN(auto checkpoint, open_checkpoint(loaded.path));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-  auto tokenizer = choose_tokenizer({.model_path = loaded.path,
-                                     .explicit_vocabulary = flags.vocab,
-                                     .named_in_model = checkpoint->metadata().contains("tokenizer")
-                                                           ? checkpoint->metadata().at("tokenizer")
-                                                           : std::string(),
-                                     .model_rows = config.vocab});
+  auto tokenizer = tokenizer_of(*checkpoint, loaded.path, config.vocab, flags.vocab);
   if (tokenizer.ok()) {
     loaded.tokenizer = std::move(tokenizer).value();
   } else if (flags.needs_vocab || !flags.vocab.empty()) {
     return tokenizer.error();
   }
+  if (!flags.quantize.empty()) {
+    ProgressBar bar(show_bar(flags, loaded.path) ? "quantising" : std::string());
+    const QuantiseOptions options{.blocks = *quantisation_named(flags.quantize),
+                                  .head = head_quantisation(),
+                                  .progress = [&](double fraction) { bar.show(fraction); }};
+    FULMAR_ASSIGN(checkpoint, quantise_checkpoint(std::move(checkpoint), options));
+  }
   FULMAR_ASSIGN(loaded.ops, open_device(flags));
 
-  const int64_t suitable_rows = loaded.ops->borrows_host_weights() ? kHostRows : kDeviceRows;
-  const int64_t chosen_rows = std::max(suitable_rows, flags.least_rows);
+  const int64_t chosen_rows = std::max(loaded.ops->traits().suitable_rows, flags.least_rows);
   LoadOptions options{.max_rows = flags.max_rows > 0 ? flags.max_rows : chosen_rows,
                       .slots = flags.slots,
                       .allow_nonfinite = flags.allow_nonfinite};
   options.max_wanted = std::min(flags.max_wanted, options.max_rows);
-  const MemoryPlan plan = plan_memory(*checkpoint, config, *loaded.ops, options);
+  FULMAR_ASSIGN(const MemoryPlan plan, plan_memory(*checkpoint, config, *loaded.ops, options));
   // A server says so; a program that runs one prompt only when asked.
   spdlog::log(options.slots > 0 ? spdlog::level::info : spdlog::level::debug,
               "memory plan weights={} MiB workspace={} MiB state={} KiB slots={} free={} MiB",
               plan.weights >> 20, plan.workspace >> 20, plan.per_slot >> 10, plan.slots,
               loaded.ops->memory_free() >> 20);
-  std::error_code error;
-  const bool show =
-      !flags.quiet && isatty(STDERR_FILENO) != 0 && fs::file_size(loaded.path, error) >= kWorthABar;
-  ProgressBar bar(show ? loaded.path.filename().string() : std::string());
+  ProgressBar bar(show_bar(flags, loaded.path) ? loaded.path.filename().string() : std::string());
   options.progress = [&](double fraction) { bar.show(fraction); };
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
   return loaded;

@@ -24,6 +24,7 @@ struct ModelFlags {
   bool needs_vocab = true;      // false: a model whose vocabulary is not at hand is loaded without one
   std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string state_dtype = "fp32";
+  std::string quantize;         // the name of a quantisation; empty: weights as they are stored
   bool plain_products = false;  // of a GPU: without its vendor's library
   bool no_panels = false;       // of a GPU of compute capability 9.0: products as on those before it
   int threads = 0;              // 0: as many as the machine has
@@ -48,6 +49,10 @@ struct LoadedModel {
 
 // The file that `name` means: a path; a name below the data folder's models/; empty: the bundled demo model.
 Result<std::filesystem::path> find_model(const std::string& name);
+// The vocabulary that belongs to a model of so many rows, or the file that `vocab` names.
+Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint,
+                                                const std::filesystem::path& path, int64_t rows,
+                                                const std::string& vocab);
 Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags);
 Result<LoadedModel> load_model(const ModelFlags& flags);
 

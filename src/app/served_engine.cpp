@@ -20,8 +20,6 @@ namespace fulmar {
 
 namespace {
 
-// Chosen by ourselves; --slots may ask for more.
-constexpr int64_t kMostSlots = 1024, kMostHostSlots = 64;
 // Of what is free, for states when the number of slots is ours to choose: a GPU is all ours, a host is not.
 constexpr double kShareOfDevice = 0.8, kShareOfHost = 0.25;
 
@@ -39,22 +37,21 @@ Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenize
   return std::optional<int32_t>(id);
 }
 
-// As many slots as a share of the free memory holds, on the CPU no more than its cores can feed.
+// As many slots as a share of the free memory holds, no more than one step can usefully carry; --slots may
+// ask for more.
 int64_t choose_slots(const Ops& ops, const StateLayout& layout, int64_t others) {
-  const double share = ops.borrows_host_weights() ? kShareOfHost : kShareOfDevice;
+  const DeviceTraits traits = ops.traits();
+  const double share = traits.own_memory ? kShareOfDevice : kShareOfHost;
   const double room = share * static_cast<double>(ops.memory_free());
   const auto fits = static_cast<int64_t>(room / static_cast<double>(layout.slot_bytes())) - others;
-  const int64_t useful = ops.borrows_host_weights() ? kMostHostSlots : kMostSlots;
-  return std::clamp<int64_t>(fits, 1, useful);
+  return std::clamp<int64_t>(fits, 1, traits.suitable_sequences);
 }
 
 // Asks a GPU for its memory; empty for the CPU. The ops outlive the answer.
 std::function<DeviceMemory()> memory_of(const Ops& ops) {
-  const std::string name = ops.name();  // "cuda:0 (NVIDIA H200)"
-  const std::string device = name.substr(0, name.find(' '));
   for (const GpuInfo& gpu : list_gpus()) {
-    if (device != fmt::format("cuda:{}", gpu.index)) continue;
-    return [&ops, device, total = gpu.memory_total] {
+    if (gpu.index != ops.traits().gpu) continue;
+    return [&ops, device = fmt::format("cuda:{}", gpu.index), total = gpu.memory_total] {
       return DeviceMemory{device, static_cast<int64_t>(total), static_cast<int64_t>(ops.memory_free())};
     };
   }

@@ -29,9 +29,9 @@ std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared
   return points;
 }
 
-PrefixCache::PrefixCache(Ops& ops, State state, std::vector<int64_t> device_slots,
+PrefixCache::PrefixCache(Slots& slots, State state, std::vector<int64_t> device_slots,
                          const PrefixCacheOptions& options)
-    : ops_(ops),
+    : slots_(slots),
       state_(state),
       options_(options),
       free_slots_(std::move(device_slots)),
@@ -55,10 +55,10 @@ size_t PrefixCache::restore(const std::string& root, std::span<const int32_t> to
   }
   Snapshot& snapshot = snapshots_.at(match->id);
   if (snapshot.slot >= 0) {
-    ops_.copy_slot(state_, snapshot.slot, slot);
+    slots_.copy_slot(state_, snapshot.slot, slot);
     counters_.device_hits++;
   } else {
-    ops_.write_slot(state_, slot, snapshot.host);
+    slots_.write_slot(state_, slot, snapshot.host);
     counters_.host_hits++;
   }
   touch(match->id);
@@ -78,7 +78,7 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
   Snapshot snapshot{.root = root};
   if (place) {
     snapshot.slot = *place;
-    ops_.copy_slot(state_, slot, *place);
+    slots_.copy_slot(state_, slot, *place);
     devices_.push_front(id);
     snapshot.recency = devices_.begin();
     counters_.device_entries++;
@@ -98,7 +98,7 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
 std::vector<std::byte> PrefixCache::copy_to_host(int64_t slot) {
   std::vector<std::byte> host = std::exchange(spare_, {});
   host.resize(state_.layout.slot_bytes());
-  ops_.read_slot(state_, slot, host);
+  slots_.read_slot(state_, slot, host);
   return host;
 }
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cache/prefix_index.h"
-#include "ops/ops.h"
+#include "ops/slots.h"
 
 namespace fulmar {
 
@@ -33,7 +33,8 @@ std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared
 class PrefixCache {
  public:
   // `device_slots` are slots of `state` that belong to the cache.
-  PrefixCache(Ops& ops, State state, std::vector<int64_t> device_slots, const PrefixCacheOptions& options);
+  PrefixCache(Slots& slots, State state, std::vector<int64_t> device_slots,
+              const PrefixCacheOptions& options);
 
   struct Lookup {
     size_t covered = 0;  // tokens a snapshot covers; 0: none
@@ -75,7 +76,7 @@ class PrefixCache {
   bool may_copy_to_host(size_t bytes);
   std::vector<std::byte> copy_to_host(int64_t slot);
 
-  Ops& ops_;
+  Slots& slots_;
   const State state_;
   const PrefixCacheOptions options_;
   std::vector<int64_t> free_slots_;

@@ -19,10 +19,10 @@ Error overtaken(const std::string& session) {
           "session '" + session + "' has gone on elsewhere since this turn began; send the turn again"};
 }
 
-SessionLadder::SessionLadder(Ops& ops, State state, std::vector<int64_t> device_slots,
+SessionLadder::SessionLadder(Slots& slots, State state, std::vector<int64_t> device_slots,
                              std::string fingerprint, std::unique_ptr<SessionStore> store,
                              const LadderOptions& options)
-    : ops_(ops),
+    : slots_(slots),
       state_(state),
       free_slots_(std::move(device_slots)),
       fingerprint_(std::move(fingerprint)),
@@ -59,7 +59,7 @@ std::shared_ptr<const StateBlob> SessionLadder::host_copy(const Entry& entry) {
   blob->tokens = entry.tokens;
   blob->turn = entry.turn;
   blob->payload.resize(state_.layout.slot_bytes());
-  ops_.read_slot(state_, entry.slot, blob->payload);
+  slots_.read_slot(state_, entry.slot, blob->payload);
   return blob;
 }
 
@@ -179,7 +179,7 @@ bool SessionLadder::place_on_device(const std::string& id, int64_t slot) {
     entry->slot = device_slot;
     entry->host.reset();
   }
-  ops_.copy_slot(state_, slot, entry->slot);
+  slots_.copy_slot(state_, slot, entry->slot);
   touch(*entry, id);
   return true;
 }
@@ -202,10 +202,10 @@ Result<std::optional<SessionInfo>> SessionLadder::restore(SessionLookup& lookup,
   }
   const SessionInfo found{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn};
   if (entry->slot >= 0) {
-    ops_.copy_slot(state_, entry->slot, slot);
+    slots_.copy_slot(state_, entry->slot, slot);
     touch(*entry, id);
   } else {
-    ops_.write_slot(state_, slot, entry->host->payload);
+    slots_.write_slot(state_, slot, entry->host->payload);
     if (!place_on_device(id, slot)) trim_host();
   }
   return std::optional(found);
@@ -218,7 +218,7 @@ Result<TurnTicket> SessionLadder::commit(const std::string& id, int64_t slot, in
   if (!on_device) {
     auto blob = blob_of(tokens, turn);
     blob->payload.resize(state_.layout.slot_bytes());
-    ops_.read_slot(state_, slot, blob->payload);
+    slots_.read_slot(state_, slot, blob->payload);
     place_on_host(id, std::move(blob));
   }
   Entry& entry = *find(id);

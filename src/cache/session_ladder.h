@@ -19,7 +19,7 @@
 
 #include "cache/session_store.h"
 #include "cache/store_courier.h"
-#include "ops/ops.h"
+#include "ops/slots.h"
 
 namespace fulmar {
 
@@ -47,7 +47,7 @@ class SessionLadder {
  public:
   // `device_slots` are slots of `state` that belong to the ladder (its first level); `store` may be null:
   // memory only, and the oldest session is then dropped when memory is full.
-  SessionLadder(Ops& ops, State state, std::vector<int64_t> device_slots, std::string fingerprint,
+  SessionLadder(Slots& slots, State state, std::vector<int64_t> device_slots, std::string fingerprint,
                 std::unique_ptr<SessionStore> store, const LadderOptions& options);
   ~SessionLadder();  // writes every session that the store does not have, in one transaction
 
@@ -113,7 +113,7 @@ class SessionLadder {
   TurnTicket keep(const std::string& id, Entry& entry);
   std::shared_ptr<StateBlob> blob_of(int64_t tokens, int64_t turn) const;
 
-  Ops& ops_;
+  Slots& slots_;
   const State state_;
   std::vector<int64_t> free_slots_;
   const std::string fingerprint_;

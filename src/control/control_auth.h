@@ -12,10 +12,4 @@ namespace fulmar {
 // (any user name) or as X-Api-Key.
 bool has_control_key(std::string_view password, const Headers& headers);
 
-// Compares in a time that does not depend on where the two differ. False for an empty secret.
-bool equal_secrets(std::string_view secret, std::string_view offered);
-
-// Undoes base64; an empty text for what is not base64.
-std::string base64_decode(std::string_view text);
-
 }  // namespace fulmar

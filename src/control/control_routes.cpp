@@ -15,6 +15,7 @@
 #include "control/placement.h"
 #include "control/relay.h"
 #include "net/json.h"
+#include "net/secret.h"
 
 namespace fulmar {
 namespace {
@@ -329,12 +330,12 @@ Match find_route(const HttpRequest& request) {
 bool may_pass(const ControlService& service, Access access, const HttpRequest& request) {
   if (access == Access::open || has_control_key(service.password, request.headers)) return true;
   if (access != Access::key_in_body) return false;
-  if (const std::string* key = request.query.find("key"); key && equal_secrets(service.password, *key)) {
+  if (const std::string* key = request.query.find("key"); key && same_secret(service.password, *key)) {
     return true;
   }
   const auto body = parse_json(request.body);
   const JsonValue* field = body.ok() ? body->find("password") : nullptr;
-  return field != nullptr && field->is_string() && equal_secrets(service.password, field->as_string());
+  return field != nullptr && field->is_string() && same_secret(service.password, field->as_string());
 }
 
 HttpResponse preflight(const HttpRequest& request) {

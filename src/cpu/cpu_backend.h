@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cpu/ceilings.h"
 #include "cpu/cpu_ops.h"
 #include "cpu/linear.h"
 #include "cpu/norm_mix.h"
@@ -20,12 +21,13 @@ class CpuOps : public Ops {
   // ---- facts, memory, steps, slots (cpu_ops.cpp)
   std::string name() const override;
   DType activation_dtype() const override { return DType::f32; }
-  bool borrows_host_weights() const override { return true; }
   size_t memory_free() const override;
+  Result<Ceilings> measure_ceilings() override { return fulmar::measure_ceilings(pool_); }
   Result<Buffer> allocate(size_t bytes) override;
   void write(void* target, const void* host, size_t bytes) override;
   void read(void* host, const void* source, size_t bytes) override;
   void synchronise() override {}
+  size_t import_bytes(const HostMatrix& matrix, WeightRole role) const override;
   Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override;
   Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
   Batch begin_step(const StepInput& input, const State& state) override;

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/row_math.h"
-#include "tensor/convert.h"
+#include "tensor/quantise.h"
 
 namespace fulmar {
 
@@ -38,11 +38,14 @@ void for_elements(const HostMatrix& from, size_t element_out, std::byte* to, Cop
   }
 }
 
+// What the products and the embedding read as it is stored.
+bool kernels_read(DType dtype) { return is_kernel_float(dtype) || is_block(dtype) || is_scaled(dtype); }
+
+DType kept_dtype(DType stored) { return kernels_read(stored) ? stored : DType::f32; }
+
 void copy_matrix(const HostMatrix& from, std::byte* to) {
-  if (!is_kernel_float(from.dtype)) {
-    for_elements(from, sizeof(float), to, [&](const std::byte* in, std::byte* out) {
-      to_f32(from.dtype, in, {reinterpret_cast<float*>(out), 1});
-    });
+  if (!kernels_read(from.dtype)) {
+    rows_as_f32(from, 0, {reinterpret_cast<float*>(to), static_cast<size_t>(from.rows * from.cols)});
   } else if (size_of(from.dtype) == 2) {
     for_elements(from, 2, to, [](const std::byte* in, std::byte* out) { std::memcpy(out, in, 2); });
   } else {
@@ -84,13 +87,17 @@ void CpuOps::write(void* target, const void* host, size_t bytes) { std::memcpy(t
 
 void CpuOps::read(void* host, const void* source, size_t bytes) { std::memcpy(host, source, bytes); }
 
+size_t CpuOps::import_bytes(const HostMatrix& matrix, WeightRole) const {
+  if (kernels_read(matrix.dtype) && matrix.row_major()) return 0;
+  return bytes_for(kept_dtype(matrix.dtype), matrix.rows * matrix.cols);
+}
+
 Result<Weight> CpuOps::import_weight(const HostMatrix& matrix, WeightRole role) {
-  Weight weight{imported_dtype(matrix.dtype, role), matrix.rows, matrix.cols};
-  if (is_kernel_float(matrix.dtype) && matrix.row_major()) {
-    weight.data = matrix.data;
-    return weight;
-  }
-  FULMAR_ASSIGN(Buffer owned, allocate(weight.bytes()));
+  Weight weight{
+      kept_dtype(matrix.dtype), matrix.rows, matrix.cols, matrix.data, false, matrix.scales, matrix.group};
+  const size_t bytes = import_bytes(matrix, role);
+  if (bytes == 0) return weight;
+  FULMAR_ASSIGN(Buffer owned, allocate(bytes));
   copy_matrix(matrix, static_cast<std::byte*>(owned.data()));
   owned_.push_back(std::move(owned));
   weight.data = owned_.back().data();

@@ -47,6 +47,8 @@ int64_t dot_outputs_per_piece(const Weight& weight) {
 DotPieces dot_pieces(const LinearTask& task, int64_t first_piece) {
   const DotProduct product{.dtype = task.weight->dtype,
                            .weight = static_cast<const std::byte*>(task.weight->data),
+                           .scales = task.weight->scales,
+                           .group = task.weight->group,
                            .depth = task.weight->in,
                            .rows = task.in.rows,
                            .in = task.in.as<const float>(),
@@ -97,6 +99,8 @@ PanelPieces panel_pieces(const LinearTask& task, int threads) {
   PanelPieces p;
   p.product = {.dtype = task.weight->dtype,
                .weight = static_cast<const std::byte*>(task.weight->data),
+               .scales = task.weight->scales,
+               .group = task.weight->group,
                .depth = task.weight->in,
                .rows = task.in.rows,
                .in = task.in.as<const float>(),

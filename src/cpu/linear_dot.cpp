@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "cpu/simd_targets.h"
 
 // Highway's loop over targets must come before the per-target headers.
@@ -11,6 +10,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linear_dot.cpp"
 #include "hwy/foreach_target.h"
+#include "cpu/block_decode-inl.h"
 #include "cpu/weight_load-inl.h"
 #include "hwy/highway.h"
 // clang-format on
@@ -243,6 +243,33 @@ void multiply(const DotProduct& p, int64_t first, int64_t last) {
   multiply_rows<E>(p, first, last);
 }
 
+// Quantised weights: a tile's part of the rows is decoded into the first level and multiplied with every
+// group of rows.
+void multiply_decoded(const DotProduct& p, int64_t first, int64_t last) {
+  static_assert(kPartDepth == kDecodedRun);
+  HWY_ALIGN float decoded[kTileOutputs * kPartDepth];
+  const CodedRows rows{p.dtype, p.weight, p.scales, p.group, p.depth};
+  const int64_t groups = (p.rows + kGroupRows - 1) / kGroupRows;
+  Tile<float> tile = {.weight = decoded,
+                      .weight_stride = kPartDepth,
+                      .in_stride = static_cast<size_t>(p.in_stride),
+                      .out_stride = static_cast<size_t>(p.out_stride)};
+  for (int64_t o = first; o < last; o += kTileOutputs) {
+    const int64_t outputs = std::min<int64_t>(kTileOutputs, last - o);
+    for (int64_t k = 0; k == 0 || k < p.depth; k += kPartDepth) {
+      tile.depth = static_cast<size_t>(std::min(kPartDepth, p.depth - k));
+      tile.fresh = k == 0;
+      for (int64_t i = 0; i < outputs; ++i) decode_part(rows, o + i, k, tile.depth, decoded + i * kPartDepth);
+      for (int64_t group = 0; group < groups; ++group) {
+        const int64_t row = p.rows * group / groups, end = p.rows * (group + 1) / groups;
+        tile.in = p.in + row * p.in_stride + k;
+        tile.out = p.out + row * p.out_stride + o;
+        multiply_group<kGroupRows, false>(tile, end - row, outputs);
+      }
+    }
+  }
+}
+
 void DotOutputs(const DotProduct& p, int64_t first, int64_t last) {
   switch (p.dtype) {
     case DType::f32:
@@ -252,7 +279,7 @@ void DotOutputs(const DotProduct& p, int64_t first, int64_t last) {
     case DType::bf16:
       return multiply<hwy::bfloat16_t>(p, first, last);
     default:
-      FULMAR_CHECK(false, "a format without a kernel");
+      return multiply_decoded(p, first, last);
   }
 }
 

@@ -15,6 +15,8 @@ constexpr int64_t kMostDotRows = 32;
 struct DotProduct {
   DType dtype = DType::f32;
   const std::byte* weight = nullptr;  // [out, depth] row-major, any alignment
+  const float* scales = nullptr;      // of formats with scales beside their codes, as in Weight
+  int64_t group = 0;
   int64_t depth = 0;
   int64_t rows = 0;           // at most kMostDotRows
   const float* in = nullptr;  // [rows, depth]
@@ -26,7 +28,7 @@ struct DotProduct {
 // Computes the outputs [first, last) of every row. Order of summation with one row: lane l of a vector of L
 // lanes sums k = l, l + L, l + 2L, ... in four sums over every fourth vector, which are added at the end,
 // then the lanes. With more rows, the same for every number of them: the lanes' sums over each 1,024 terms,
-// the lanes of each, and these parts in turn.
+// the lanes of each, and these parts in turn. Quantised weights always take the latter order.
 void dot_outputs(const DotProduct& product, int64_t first, int64_t last);
 
 }  // namespace fulmar

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "cpu/simd_targets.h"
 
 // Highway's loop over targets must come before the per-target headers.
@@ -12,6 +11,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linear_panel.cpp"
 #include "hwy/foreach_target.h"
+#include "cpu/block_decode-inl.h"
 #include "cpu/weight_load-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -221,6 +221,21 @@ void multiply_block(const PanelProduct& p, const PanelBlock& block) {
   store_sums(p, block, sums);
 }
 
+// Likewise with quantised weights, decoded in place of widened.
+void multiply_coded_block(const PanelProduct& p, const PanelBlock& block) {
+  HWY_ALIGN float decoded[kPanelOutputs * kWeightStride];
+  HWY_ALIGN float sums[kPanelRows * kPanelOutputs];
+  const CodedRows rows{p.dtype, p.weight, p.scales, p.group, p.depth};
+  for (int64_t first = 0; first < p.depth; first += kPanelDepth) {
+    const auto depth = static_cast<size_t>(HWY_MIN(kPanelDepth, p.depth - first));
+    for (int64_t o = block.output; o < block.output_end; ++o) {
+      decode_part(rows, o, first, depth, decoded + static_cast<size_t>(o - block.output) * kWeightStride);
+    }
+    multiply_tiles(p, block, first, depth, decoded, sums, {});
+  }
+  store_sums(p, block, sums);
+}
+
 void Multiply(const PanelProduct& p, const PanelBlock& block) {
   switch (p.dtype) {
     case DType::f32:
@@ -230,7 +245,7 @@ void Multiply(const PanelProduct& p, const PanelBlock& block) {
     case DType::bf16:
       return multiply_block<hwy::bfloat16_t>(p, block);
     default:
-      FULMAR_CHECK(false, "a format without a kernel");
+      return multiply_coded_block(p, block);
   }
 }
 

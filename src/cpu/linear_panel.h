@@ -20,6 +20,8 @@ constexpr int64_t kPanelRows = 192;    // most rows of one block; a multiple of 
 struct PanelProduct {
   DType dtype = DType::f32;
   const std::byte* weight = nullptr;  // [out, depth] row-major, any alignment
+  const float* scales = nullptr;      // of formats with scales beside their codes, as in Weight
+  int64_t group = 0;
   int64_t depth = 0;
   int64_t rows = 0;
   const float* in = nullptr;  // [rows, depth]

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cpu/row_math.h"
-#include "tensor/convert.h"
+#include "tensor/quantise.h"
 
 namespace fulmar::cpu {
 
@@ -26,9 +26,7 @@ void for_rows(ThreadPool& pool, int64_t rows, int64_t cols, Body body) {
 }  // namespace
 
 void read_row(const Weight& table, int64_t index, float* out) {
-  const auto* bytes = static_cast<const std::byte*>(table.data);
-  to_f32(table.dtype, bytes + static_cast<size_t>(index) * bytes_for(table.dtype, table.in),
-         {out, static_cast<size_t>(table.in)});
+  decode_row(table, index, {out, static_cast<size_t>(table.in)});
 }
 
 void embed(ThreadPool& pool, const Batch& batch, const Embedding& embedding, Tensor out) {

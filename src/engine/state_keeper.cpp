@@ -46,16 +46,16 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, c
       new StateKeeper(model, ops, std::move(pool), std::move(shares), options, std::move(store)));
 }
 
-StateKeeper::StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
-                         std::unique_ptr<SessionStore> store)
+StateKeeper::StateKeeper(Model& model, Slots& slots, StatePool pool, Shares shares,
+                         const EngineOptions& options, std::unique_ptr<SessionStore> store)
     : model_(model),
       pool_(std::move(pool)),
       free_slots_(std::move(shares.sequences)),
       free_rewinds_(std::move(shares.rewinds)),
       prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),
-      sessions_(ops, pool_.view(), std::move(shares.sessions), model.fingerprint(), std::move(store),
+      sessions_(slots, pool_.view(), std::move(shares.sessions), model.fingerprint(), std::move(store),
                 options.sessions),
-      prefixes_(ops, pool_.view(), std::move(shares.prefixes), options.prefixes),
+      prefixes_(slots, pool_.view(), std::move(shares.prefixes), options.prefixes),
       store_patience_(options.sessions.store_patience) {}
 
 bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running) {

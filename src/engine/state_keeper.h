@@ -79,7 +79,7 @@ class StateKeeper {
   struct Shares {
     std::vector<int64_t> sequences, rewinds, sessions, prefixes;
   };
-  StateKeeper(Model& model, Ops& ops, StatePool pool, Shares shares, const EngineOptions& options,
+  StateKeeper(Model& model, Slots& slots, StatePool pool, Shares shares, const EngineOptions& options,
               std::unique_ptr<SessionStore> store);
 
   bool session_ready(Sequence& sequence);

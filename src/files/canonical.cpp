@@ -194,6 +194,7 @@ class CanonicalCheckpoint final : public Checkpoint {
   const std::vector<StoredTensor>& tensors() const override { return tensors_; }
   std::string describe() const override { return description_; }
   const std::map<std::string, std::string>& metadata() const override { return source_->metadata(); }
+  const StoredVocabulary* vocabulary() const override { return source_->vocabulary(); }
   const std::vector<std::string>& remarks() const override { return source_->remarks(); }
   void release_pages(const StoredTensor& tensor) const override { source_->release_pages(tensor); }
 

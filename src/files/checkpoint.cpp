@@ -153,6 +153,7 @@ namespace {
 
 // Bytes from the first element of a tensor that is not empty to the end of its last.
 size_t extent_of(const StoredTensor& tensor) {
+  if (tensor.contiguous()) return tensor.bytes();
   int64_t last = 0;
   for (size_t i = 0; i < tensor.shape.size(); i++) last += (tensor.shape[i] - 1) * tensor.strides[i];
   return static_cast<size_t>(last + 1) * size_of(tensor.dtype);
@@ -166,6 +167,7 @@ class PartsCheckpoint final : public Checkpoint {
   std::string describe() const override { return parts_.description; }
   const std::map<std::string, std::string>& metadata() const override { return parts_.metadata; }
   const std::vector<std::string>& remarks() const override { return parts_.remarks; }
+  const StoredVocabulary* vocabulary() const override { return parts_.vocabulary.get(); }
 
   void release_pages(const StoredTensor& tensor) const override {
     if (parts_.file == nullptr || tensor.count() == 0) return;

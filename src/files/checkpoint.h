@@ -28,6 +28,8 @@ struct StoredTensor {
   std::vector<int64_t> shape;       // outermost first, rank 0..5
   std::vector<int64_t> strides;     // in elements, same rank, >= 0
   const std::byte* data = nullptr;  // element (0, 0, ..); alignment: any
+  const float* scales = nullptr;    // of formats with scales beside their codes: [rows, cols / group]
+  int64_t group = 0;                // weights of a row that share a scale
 
   int64_t count() const;    // product of shape
   bool contiguous() const;  // row-major without gaps
@@ -49,6 +51,13 @@ void copy_as_f32(const StoredTensor& tensor, std::span<float> out);
 // All elements in row-major order in their stored type.
 std::vector<std::byte> gather_contiguous(const StoredTensor& tensor);
 
+// One token of a vocabulary that lies in a model file.
+struct StoredToken {
+  int32_t id = 0;
+  std::string bytes;  // at least one, distinct
+};
+using StoredVocabulary = std::vector<StoredToken>;
+
 class Checkpoint {
  public:
   Checkpoint() = default;
@@ -61,6 +70,8 @@ class Checkpoint {
   virtual std::string describe() const = 0;
   // Free text of the file itself (the __metadata__ of safetensors); mostly empty.
   virtual const std::map<std::string, std::string>& metadata() const;
+  // Null where the file brings none.
+  virtual const StoredVocabulary* vocabulary() const { return nullptr; }
   // What a reader found and left out, one line each.
   virtual const std::vector<std::string>& remarks() const;
   // Lets the memory of a mapped tensor go after it was copied elsewhere; it stays readable.
@@ -80,7 +91,8 @@ struct CheckpointParts {
   std::string description;
   std::map<std::string, std::string> metadata;
   std::vector<std::string> remarks;
-  std::shared_ptr<const MappedFile> file;  // null when nothing is mapped
+  std::shared_ptr<const StoredVocabulary> vocabulary;  // null: none
+  std::shared_ptr<const MappedFile> file;              // null when nothing is mapped
   std::vector<std::shared_ptr<const void>> owners;
 };
 
@@ -90,8 +102,9 @@ std::unique_ptr<Checkpoint> make_checkpoint(CheckpointParts parts);
 // bytes.
 Status check_tensor_name(std::string_view name);
 
-// Opens a model or state file whatever its format (PyTorch zip archive, PyTorch legacy stream, safetensors;
-// told apart by content) and gives its tensors official names, shapes and orientation.
+// Opens a model or state file whatever its format (PyTorch zip archive, PyTorch legacy stream, safetensors,
+// GGUF, of which the first part opens the others; told apart by content) and gives its tensors official
+// names, shapes and orientation.
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const std::filesystem::path& path);
 
 }  // namespace fulmar

@@ -321,11 +321,11 @@ Status check_tensor(const StoredTensor& tensor, const std::vector<int64_t>& want
     return corrupt(fmt::format("tensor {} has shape {}; wanted {}", tensor.name, shape_text(tensor.shape),
                                shape_text(wanted)));
   }
-  if (tensor.dtype != DType::f32 && tensor.dtype != DType::f16 && tensor.dtype != DType::bf16) {
-    return unsupported(
-        fmt::format("tensor {} has type {}; wanted f32, f16 or bf16", tensor.name, name_of(tensor.dtype)));
-  }
-  return {};
+  const bool matrix = wanted.size() == 2 && tensor.name.ends_with(".weight");
+  const bool coded = is_block(tensor.dtype) || (is_scaled(tensor.dtype) && tensor.scales != nullptr);
+  if (is_kernel_float(tensor.dtype) || (matrix && coded)) return {};
+  return unsupported(
+      fmt::format("tensor {} has type {}; wanted f32, f16 or bf16", tensor.name, name_of(tensor.dtype)));
 }
 
 // Checks one expected tensor, counts its numbers and notes it as known.
@@ -398,7 +398,8 @@ void judge_types(const Checkpoint& checkpoint, const std::unordered_set<std::str
     int64_t numbers = 0;
     int64_t tensors = 0;
   };
-  std::array<Share, 3> shares = {{{DType::f32}, {DType::f16}, {DType::bf16}}};
+  std::vector<Share> shares;
+  for (const Format& format : kFormats) shares.push_back({format.dtype});
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     if (!known.contains(tensor.name)) continue;
     for (Share& share : shares) {
@@ -407,8 +408,8 @@ void judge_types(const Checkpoint& checkpoint, const std::unordered_set<std::str
       share.tensors++;
     }
   }
-  std::sort(shares.begin(), shares.end(),
-            [](const Share& a, const Share& b) { return a.numbers > b.numbers; });
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const Share& a, const Share& b) { return a.numbers > b.numbers; });
   config.dtype = shares[0].dtype;
   for (size_t i = 1; i < shares.size(); i++) {
     if (shares[i].tensors == 0) continue;

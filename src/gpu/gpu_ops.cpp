@@ -114,11 +114,27 @@ void GpuOps::synchronise() {
 
 // Embedding rows are gathered, not multiplied: they keep the precision they have.
 DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
-  return role == WeightRole::embedding ? Ops::imported_dtype(stored, role) : options_.activation;
+  if (role != WeightRole::embedding || is_block(stored)) return options_.activation;
+  return is_kernel_float(stored) ? stored : DType::f32;
+}
+
+size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
+  if (stays_as_stored(matrix, role)) {
+    const int64_t scales = matrix.scales != nullptr ? matrix.rows * (matrix.cols / matrix.group) : 0;
+    return bytes_for(matrix.dtype, matrix.rows * matrix.cols) + static_cast<size_t>(scales) * sizeof(float);
+  }
+  return bytes_for(imported_dtype(matrix.dtype, role), matrix.rows * matrix.cols);
+}
+
+// The default islands', or what the sampler works on: copies of the logits of so many rows.
+size_t GpuOps::workspace_bytes(const StepShape& shape) const {
+  const int64_t drawn = std::min(shape.wanted, gpu::Sampler::kMostAtOnce);
+  return std::max(Ops::workspace_bytes(shape), static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
 }
 
 // What can be decoded on the device stays as it is stored.
-bool GpuOps::stays_as_stored(const HostMatrix& matrix, WeightRole role) {
+bool GpuOps::stays_as_stored(const HostMatrix& matrix, WeightRole role) const {
+  if (!options_.keep_codes) return false;
   const bool codes = is_block(matrix.dtype) || matrix.scales != nullptr;
   const bool multiplied = role != WeightRole::embedding && role != WeightRole::low_rank;
   return codes && multiplied && matrix.row_major() && gpu::has_decoder(matrix.dtype);

@@ -34,7 +34,13 @@ class GpuOps final : public Ops {
   }
   DType activation_dtype() const override { return options_.activation; }
   DType wkv_dtype() const override { return options_.half_state ? DType::f16 : DType::f32; }
-  bool borrows_host_weights() const override { return false; }
+  DeviceTraits traits() const override {
+    return {.gpu = facts_.index,
+            .own_memory = true,
+            .half_states = true,
+            .suitable_rows = 2048,
+            .suitable_sequences = 1024};
+  }
   bool asynchronous() const override { return true; }
   size_t memory_free() const override;
   Result<Ceilings> measure_ceilings() override;
@@ -46,7 +52,8 @@ class GpuOps final : public Ops {
   void read(void* host, const void* source, size_t bytes) override;
   void synchronise() override;
 
-  DType imported_dtype(DType stored, WeightRole role) const override;
+  size_t workspace_bytes(const StepShape& shape) const override;
+  size_t import_bytes(const HostMatrix& matrix, WeightRole role) const override;
   Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) override;
   Result<Tensor> import_vector(std::span<const float> values, int64_t rows, int64_t cols) override;
   Status finish_layer(TimeMix7& att, ChannelMix7&) override { return check_layer(att.ln1.weight.cols); }
@@ -125,10 +132,12 @@ class GpuOps final : public Ops {
     cudaEvent_t free = nullptr;
   };
 
+  // The type in which a matrix is kept that is stored in this one.
+  DType imported_dtype(DType stored, WeightRole role) const;
   // The current device is a property of the calling thread, and ours may change between steps.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
-  static bool stays_as_stored(const HostMatrix& matrix, WeightRole role);
+  bool stays_as_stored(const HostMatrix& matrix, WeightRole role) const;
   Result<Weight> import_codes(const HostMatrix& matrix);
   static std::byte* slot_at(const State& state, int64_t slot);
   Status check_layer(int64_t width);

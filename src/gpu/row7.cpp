@@ -24,16 +24,13 @@ bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_
          gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) > 0;
 }
 
-Tensor GpuOps::block7(const Batch& batch, const Embedding& embedding, const Block7& block, Tensor x,
-                      Tensor pending, const Block7Work& work, const Block7State& state) {
+bool GpuOps::block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
+                    const Block7State& state) {
   const auto& [att, ffn, first_block] = block;
-  if (batch.rows != 1 || !pending.empty() || work.v_first_wide.empty() ||
-      !suits_row7(att, ffn, first_block)) {
-    return Ops::block7(batch, embedding, block, x, pending, work, state);
-  }
+  if (batch.rows != 1 || work.v_first_wide.empty() || !suits_row7(att, ffn, first_block)) return false;
   time_mix_row7(batch, att, first_block, x, work, state);
   channel_mix_row7(batch, ffn, x, state.ffn_shift);
-  return {};
+  return true;
 }
 
 void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,

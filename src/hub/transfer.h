@@ -1,5 +1,6 @@
 // HTTP from a hub, by libcurl, which appears only in transfer.cpp. Redirects are followed; the token goes to
-// the hub's own host and to nobody it redirects to.
+// the hub's own host and to nobody it redirects to. Not net's client: proxies, redirects and trust of the
+// outside world are libcurl's business; that one speaks plain HTTP to workers, on the server's event loop.
 #pragma once
 
 #include <cstdint>

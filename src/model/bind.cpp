@@ -6,8 +6,8 @@
 
 namespace fulmar {
 
-Binder::Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops)
-    : checkpoint_(checkpoint), config_(config), ops_(ops) {
+Binder::Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Mode mode)
+    : checkpoint_(checkpoint), config_(config), ops_(ops), mode_(mode) {
   fingerprint_.add("rwkv" + std::to_string(config.version));
 }
 
@@ -17,8 +17,9 @@ void Binder::fail(Error error) {
 
 Status Binder::status() const { return status_; }
 
-// Null, and an error kept, where the tensor is missing, of another shape or not of floats.
-const StoredTensor* Binder::find(const std::string& name, std::span<const int64_t> shape) {
+// Null, and an error kept, where the tensor is missing, of another shape or of neither floats nor, where they
+// may be, quantised.
+const StoredTensor* Binder::find(const std::string& name, std::span<const int64_t> shape, bool coded) {
   if (!status_.ok()) return nullptr;
   const StoredTensor* tensor = checkpoint_.find(name);
   if (tensor == nullptr) {
@@ -30,7 +31,7 @@ const StoredTensor* Binder::find(const std::string& name, std::span<const int64_
           "tensor '" + name + "' has shape " + shape_text(tensor->shape) + "; wanted " + shape_text(shape)});
     return nullptr;
   }
-  if (!is_float(tensor->dtype)) {
+  if (!is_float(tensor->dtype) && !(coded && (is_block(tensor->dtype) || tensor->scales != nullptr))) {
     fail({ErrorKind::unsupported, "tensor '" + name + "' holds " + std::string(name_of(tensor->dtype)) +
                                       "; wanted f32, f16 or bf16"});
     return nullptr;
@@ -39,21 +40,26 @@ const StoredTensor* Binder::find(const std::string& name, std::span<const int64_
 }
 
 Weight Binder::import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role) {
+  const size_t bytes = ops_.import_bytes(matrix, role);
+  bytes_ += bytes;
+  if (mode_ == Mode::dry) return {matrix.dtype, matrix.rows, matrix.cols};
   fingerprint_.add(tensor.name, matrix);
   Result<Weight> weight = ops_.import_weight(matrix, role);
   if (!weight.ok()) {
     fail({weight.error().kind, "tensor '" + tensor.name + "': " + weight.error().text});
     return {};
   }
-  if (!ops_.borrows_host_weights()) checkpoint_.release_pages(tensor);
+  if (bytes > 0) checkpoint_.release_pages(tensor);
   return *weight;
 }
 
 Weight Binder::matrix(const std::string& name, int64_t out, int64_t in, WeightRole role) {
-  const StoredTensor* tensor = find(name, std::array{out, in});
+  const StoredTensor* tensor = find(name, std::array{out, in}, true);
   if (tensor == nullptr) return {};
   const std::vector<int64_t>& strides = tensor->strides;
-  return import(*tensor, {tensor->data, tensor->dtype, out, in, strides[0], strides[1]}, role);
+  return import(*tensor,
+                {tensor->data, tensor->dtype, out, in, strides[0], strides[1], tensor->scales, tensor->group},
+                role);
 }
 
 Weight Binder::factor(const std::string& name, int64_t in, int64_t out) {
@@ -79,6 +85,7 @@ bool Binder::read(const std::string& name, std::span<float> out) {
   const bool fits = tensor != nullptr && tensor->count() == n;
   tensor = fits ? find(name, tensor->shape) : find(name, std::span(&n, 1));
   if (tensor == nullptr) return false;
+  if (mode_ == Mode::dry) return true;
   copy_as_f32(*tensor, out);
   fingerprint_.add(name, {reinterpret_cast<const std::byte*>(out.data()), DType::f32, 1, n, n});
   return true;
@@ -93,7 +100,10 @@ Tensor Binder::rows(const std::string& prefix, std::initializer_list<std::string
     if (!read(prefix + std::string(name), std::span(values).subspan(at, static_cast<size_t>(n)))) return {};
     at += static_cast<size_t>(n);
   }
-  Result<Tensor> tensor = ops_.import_vector(values, static_cast<int64_t>(names.size()), n);
+  bytes_ += values.size() * sizeof(float);
+  const auto count = static_cast<int64_t>(names.size());
+  if (mode_ == Mode::dry) return {nullptr, DType::f32, count, n, n};
+  Result<Tensor> tensor = ops_.import_vector(values, count, n);
   if (tensor.ok()) return *tensor;
   fail(tensor.error());
   return {};

@@ -16,9 +16,13 @@ namespace fulmar {
 
 // Takes tensors by name and checks their shapes. After the first failure it does nothing more and keeps the
 // error, so that binding code reads as a list of names.
+//
+// A dry binder imports nothing and leaves all data null: it checks the same tensors and adds up the bytes
+// that a real one would take.
 class Binder {
  public:
-  Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops);
+  enum class Mode : uint8_t { import, dry };
+  Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Mode mode = Mode::import);
 
   const ModelConfig& config() const { return config_; }
   Ops& ops() { return ops_; }
@@ -35,18 +39,28 @@ class Binder {
   Tensor rows(const std::string& prefix, std::initializer_list<std::string_view> names, int64_t n);
   Norm norm(const std::string& name, int64_t n);
 
+  // To be called when the weights of a layer are bound.
+  template <class TimeMix, class ChannelMix>
+  Status finish_layer(TimeMix& att, ChannelMix& ffn) {
+    if (!status_.ok() || mode_ == Mode::dry) return status_;
+    return ops_.finish_layer(att, ffn);
+  }
+
   void fail(Error error);
   Status status() const;
   std::string fingerprint() { return fingerprint_.hex(); }
+  size_t bytes() const { return bytes_; }  // of backend memory that the weights take
 
  private:
-  const StoredTensor* find(const std::string& name, std::span<const int64_t> shape);
+  const StoredTensor* find(const std::string& name, std::span<const int64_t> shape, bool coded = false);
   bool read(const std::string& name, std::span<float> out);
   Weight import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role);
 
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;
   Ops& ops_;
+  const Mode mode_;
+  size_t bytes_ = 0;
   Fingerprint fingerprint_;
   Status status_;
 };

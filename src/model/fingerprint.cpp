@@ -23,11 +23,19 @@ void Fingerprint::add(std::string_view text) {
 }
 
 void Fingerprint::add(std::string_view name, const HostMatrix& matrix) {
-  constexpr int64_t kRun = 16;  // numbers at the beginning and in the middle
+  constexpr int64_t kRun = 16;      // numbers at the beginning and in the middle
+  constexpr size_t kBlockRun = 64;  // or bytes, of quantised matrices
   add(name);
   const int64_t shape[] = {matrix.rows, matrix.cols};
   add_bytes(shape, sizeof(shape));
+  const bool coded = is_block(matrix.dtype) || matrix.scales != nullptr;
+  if (coded) add(name_of(matrix.dtype));  // another model than the one it was made from
   for (const int64_t row : {int64_t{0}, matrix.rows / 2}) {
+    if (coded) {
+      const size_t row_bytes = bytes_for(matrix.dtype, matrix.cols);
+      add_bytes(matrix.data + static_cast<size_t>(row) * row_bytes, std::min(kBlockRun, row_bytes));
+      continue;
+    }
     for (int64_t j = 0; j < std::min(kRun, matrix.cols); j++) {
       const int64_t index = row * matrix.row_stride + j * matrix.col_stride;
       float value = 0;

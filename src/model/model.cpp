@@ -6,8 +6,6 @@
 #include "files/identify.h"
 #include "model/bind.h"
 #include "model/nonfinite.h"
-#include "model/rwkv6.h"
-#include "model/rwkv7.h"
 
 namespace fulmar {
 
@@ -22,40 +20,15 @@ int64_t wanted_rows(const LoadOptions& options) {
   return options.max_wanted > 0 ? std::min(options.max_wanted, options.max_rows) : options.max_rows;
 }
 
-// Upper bound of what any default island takes at once.
-size_t scratch_bytes(const ModelConfig& config, int64_t rows) {
-  const int64_t c = config.n_embd, f = config.n_ffn, d = config.deep_embed_rank;
-  const int64_t ranks =
-      config.rank_w + config.rank_a + config.rank_v + config.rank_g + 5 * config.rank_mix + config.rank_decay;
-  const int64_t deep = d > 0 ? c + f + d * d + 2 * d : 0;
-  constexpr size_t kPieces = 16, kAlignment = 64;
-  return static_cast<size_t>(rows * (4 * c + f + ranks + deep)) * sizeof(float) + kPieces * kAlignment;
-}
-
-// That, or what a device's sampler works on: copies of the logits of so many rows.
-size_t scratch_of(const ModelConfig& config, const Ops& ops, int64_t rows, int64_t wanted) {
-  constexpr int64_t kDrawnAtOnce = 256;
-  const int64_t drawn = ops.borrows_host_weights() ? 0 : std::min(wanted, kDrawnAtOnce);
-  return std::max(scratch_bytes(config, rows), static_cast<size_t>(drawn * config.vocab) * sizeof(float));
-}
-
-// Matrices that a borrowing backend uses where they lie: rows of `out` channels, in a type it can read.
-bool borrowable(const StoredTensor& tensor) {
-  return tensor.shape.size() == 2 && tensor.contiguous() && tensor.name.ends_with(".weight") &&
-         tensor.dtype != DType::f64;
-}
-
-size_t imported_bytes(const Checkpoint& checkpoint, const Ops& ops) {
-  size_t bytes = 0;
-  for (const StoredTensor& tensor : checkpoint.tensors()) {
-    if (ops.borrows_host_weights() && borrowable(tensor)) continue;
-    const bool vector = !tensor.shape.empty() && tensor.shape.back() == tensor.count();
-    const bool gathered = tensor.name.ends_with("emb.weight");
-    const auto role = gathered ? WeightRole::embedding : WeightRole::projection;
-    const DType kept = vector ? DType::f32 : ops.imported_dtype(tensor.dtype, role);
-    bytes += bytes_for(kept, tensor.count());
-  }
-  return bytes;
+StepShape step_shape(const ModelConfig& config, const LoadOptions& options) {
+  return {.rows = padded_rows(options.max_rows),
+          .wanted = padded_rows(wanted_rows(options)),
+          .n_embd = config.n_embd,
+          .n_ffn = config.n_ffn,
+          .vocab = config.vocab,
+          .low_ranks = config.rank_w + config.rank_a + config.rank_v + config.rank_g + 5 * config.rank_mix +
+                       config.rank_decay,
+          .deep_rank = config.deep_embed_rank};
 }
 
 std::string mebibytes(size_t bytes) { return std::to_string(bytes / (1024 * 1024)) + " MiB"; }
@@ -85,11 +58,10 @@ Status check_finite(const Checkpoint& checkpoint) {
                                        " at element " + std::to_string(found->index)};
 }
 
-template <class Version>
-Result<std::unique_ptr<Model>> bind_as(Binder& binder, int64_t rows,
-                                       const std::function<void(int64_t)>& loaded) {
-  FULMAR_ASSIGN(std::unique_ptr<Version> model, Version::bind(binder, rows, loaded));
-  return std::unique_ptr<Model>(std::move(model));
+void declare_outputs(Buffers& buffers, const StepShape& shape, const Ops& ops, Tensor& hidden,
+                     Tensor& logits) {
+  buffers.declare(hidden, shape.wanted, shape.n_embd, ops.activation_dtype());
+  buffers.declare(logits, shape.wanted, shape.vocab, DType::f32);
 }
 
 }  // namespace
@@ -98,20 +70,18 @@ StateLayout state_layout_of(const ModelConfig& config, const Ops& ops) {
   return {config.n_layer, config.n_embd, config.n_head, config.head_size, ops.shift_dtype(), ops.wkv_dtype()};
 }
 
-MemoryPlan plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops,
-                       const LoadOptions& options) {
-  const int64_t rows = padded_rows(options.max_rows), wanted = padded_rows(wanted_rows(options));
-  const int64_t activations = config.version == 7 ? 16 : 11;  // beside the residual stream
-  const size_t activation = size_of(ops.activation_dtype());
-  const auto width = static_cast<size_t>(config.n_embd), vocab = static_cast<size_t>(config.vocab);
-  const size_t per_row =
-      width * (size_of(ops.residual_dtype()) + static_cast<size_t>(activations) * activation);
-  const size_t per_wanted = width * activation + vocab * sizeof(float);
-  return {.weights = imported_bytes(checkpoint, ops),
-          .workspace = static_cast<size_t>(rows) * per_row + static_cast<size_t>(wanted) * per_wanted +
-                       scratch_of(config, ops, rows, wanted),
-          .per_slot = state_layout_of(config, ops).slot_bytes(),
-          .slots = options.slots};
+Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops,
+                               const LoadOptions& options) {
+  const StepShape shape = step_shape(config, options);
+  Binder binder(checkpoint, config, ops, Binder::Mode::dry);
+  Buffers buffers;
+  FULMAR_ASSIGN(const auto stack, Stack::bind(binder, buffers, shape.rows, [](int64_t) {}));
+  Tensor hidden, logits;
+  declare_outputs(buffers, shape, ops, hidden, logits);
+  return MemoryPlan{.weights = binder.bytes(),
+                    .workspace = buffers.bytes() + ops.workspace_bytes(shape),
+                    .per_slot = state_layout_of(config, ops).slot_bytes(),
+                    .slots = options.slots};
 }
 
 int64_t most_slots(const MemoryPlan& plan, size_t free) {
@@ -124,7 +94,7 @@ Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoin
                                            const LoadOptions& options) {
   FULMAR_TRY(check_options(options));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-  const MemoryPlan plan = plan_memory(*checkpoint, config, ops, options);
+  FULMAR_ASSIGN(const MemoryPlan plan, plan_memory(*checkpoint, config, ops, options));
   FULMAR_TRY(check_memory(plan, ops));
   if (!options.allow_nonfinite) FULMAR_TRY(check_finite(*checkpoint));
 
@@ -132,18 +102,16 @@ Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoin
     if (options.progress) options.progress(fraction);
   };
   report(0);
-  const int64_t rows = padded_rows(options.max_rows);
   const auto loaded = [&](int64_t layers) {
     report(static_cast<double>(layers) / static_cast<double>(config.n_layer + 1));
   };
+  const StepShape shape = step_shape(config, options);
   Binder binder(*checkpoint, config, ops);
-  FULMAR_ASSIGN(std::unique_ptr<Model> model, config.version == 7 ? bind_as<Rwkv7>(binder, rows, loaded)
-                                                                  : bind_as<Rwkv6>(binder, rows, loaded));
-  const int64_t wanted = padded_rows(wanted_rows(options));
-  model->buffers_.declare(model->hidden_, wanted, config.n_embd, ops.activation_dtype());
-  model->buffers_.declare(model->logits_, wanted, config.vocab, DType::f32);
+  std::unique_ptr<Model> model(new Model(config, ops));
+  FULMAR_ASSIGN(model->stack_, Stack::bind(binder, model->buffers_, shape.rows, loaded));
+  declare_outputs(model->buffers_, shape, ops, model->hidden_, model->logits_);
   FULMAR_TRY(model->buffers_.place(ops));
-  FULMAR_TRY(ops.reserve_scratch(scratch_of(config, ops, rows, wanted)));
+  FULMAR_TRY(ops.reserve_scratch(ops.workspace_bytes(shape)));
   ops.synchronise();
   model->checkpoint_ = std::move(checkpoint);
   model->fingerprint_ = binder.fingerprint();
@@ -152,6 +120,12 @@ Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoin
   model->max_wanted_ = wanted_rows(options);
   report(1);
   return model;
+}
+
+void Model::step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) {
+  Stream stream = stack_->embed(batch);
+  stack_->layers(batch, state, 0, stack_->n_layer(), stream);
+  if (batch.wanted > 0) stack_->head(batch, stream, hidden, logits);
 }
 
 Tensor Model::forward(const StepInput& input, const State& state) {

@@ -11,6 +11,7 @@
 #include "files/checkpoint.h"
 #include "files/model_config.h"
 #include "model/buffers.h"
+#include "model/stack.h"
 #include "ops/ops.h"
 
 namespace fulmar {
@@ -32,8 +33,9 @@ struct MemoryPlan {
 
   size_t total() const { return weights + workspace + static_cast<size_t>(slots) * per_slot; }
 };
-MemoryPlan plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops,
-                       const LoadOptions& options);
+// By a dry run of what load binds and declares: fails as that would for missing and misshapen tensors.
+Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops,
+                               const LoadOptions& options);
 
 // How many states fit into so many free bytes beside the rest of the plan; -1 where not even that fits.
 int64_t most_slots(const MemoryPlan& plan, size_t free);
@@ -47,7 +49,6 @@ class Model {
   // it. Refuses missing and misshapen tensors, naming tensor, found and wanted shape.
   static Result<std::unique_ptr<Model>> load(std::unique_ptr<Checkpoint> checkpoint, Ops& ops,
                                              const LoadOptions& options);
-  virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -65,22 +66,19 @@ class Model {
   // [wanted, C] of the last forward: the hidden vectors after the final norm, in the activation type.
   Tensor hidden() const { return hidden_.slice_rows(0, wanted_); }
 
- protected:
+ private:
   Model(const ModelConfig& config, Ops& ops) : config_(config), ops_(ops) {}
 
   // One step over all layers, from the embedding to the wanted rows of `hidden` and `logits`.
-  virtual void step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) = 0;
+  void step(const Batch& batch, const State& state, Tensor hidden, Tensor logits);
 
-  Ops& ops() const { return ops_; }
-  Buffers& buffers() { return buffers_; }
-
- private:
   ModelConfig config_;
   Ops& ops_;
   std::unique_ptr<Checkpoint> checkpoint_;
   std::string fingerprint_;
   MemoryPlan memory_;
   Buffers buffers_;
+  std::unique_ptr<Stack> stack_;
   Tensor hidden_, logits_;
   int64_t max_rows_ = 0;
   int64_t max_wanted_ = 0;

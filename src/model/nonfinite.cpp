@@ -55,6 +55,20 @@ size_t offset_of(const StoredTensor& tensor, int64_t position) {
   return static_cast<size_t>(offset) * size_of(tensor.dtype);
 }
 
+// The first block with a factor that is not finite, as a row-major position; -1: none.
+int64_t nonfinite_block(const StoredTensor& tensor) {
+  const Format& format = format_of(tensor.dtype);
+  const int64_t blocks = tensor.count() / format.block;
+  for (int64_t i = 0; i < blocks; i++) {
+    for (const int factor : format.factors) {
+      if (factor >= 0 && any_nonfinite(DType::f16, tensor.data + i * format.bytes + factor, 1)) {
+        return i * format.block;
+      }
+    }
+  }
+  return -1;
+}
+
 bool is_nonfinite_at(const StoredTensor& tensor, int64_t position, float& value) {
   const std::byte* at = tensor.data + offset_of(tensor, position);
   to_f32(tensor.dtype, at, {&value, 1});
@@ -63,6 +77,11 @@ bool is_nonfinite_at(const StoredTensor& tensor, int64_t position, float& value)
 
 std::optional<Nonfinite> scan(const StoredTensor& tensor) {
   const int64_t count = tensor.count();
+  if (is_block(tensor.dtype)) {
+    const int64_t block = nonfinite_block(tensor);
+    if (block < 0) return std::nullopt;
+    return Nonfinite{tensor.name, block, "a scale that is no number"};
+  }
   if (!is_float(tensor.dtype) || count == 0) return std::nullopt;
   if (tensor.contiguous() && !any_nonfinite(tensor.dtype, tensor.data, count)) return std::nullopt;
   for (int64_t i = 0; i < count; i++) {

@@ -14,7 +14,7 @@ namespace fulmar {
 struct Nonfinite {
   std::string tensor;
   int64_t index = 0;      // row-major position of the first one
-  std::string_view what;  // "NaN" or "infinity"
+  std::string_view what;  // "NaN", "infinity", or of a block: "a scale that is no number"
 };
 
 // The float tensors that hold a number that is not finite, in the checkpoint's order. Reads every weight

@@ -47,42 +47,37 @@ ChannelMix6 channel_mix(Binder& binder, int64_t layer) {
 
 }  // namespace
 
-Rwkv6::Rwkv6(const ModelConfig& config, Ops& ops, int64_t max_rows) : Model(config, ops) {
-  const int64_t c = config.n_embd;
-  const DType activation = ops.activation_dtype();
-  buffers().declare(x_, max_rows, c, ops.residual_dtype());
+Rwkv6::Rwkv6(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows)
+    : Stack(config, ops, buffers, max_rows) {
+  layers_.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
   Projected6& p = projected_;
-  for (Tensor* tensor : {&pending_, &mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &y_, &p.r,
-                         &p.k, &p.v, &p.g, &p.u}) {
-    buffers().declare(*tensor, max_rows, c, activation);
+  for (Tensor* tensor :
+       {&mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &y_, &p.r, &p.k, &p.v, &p.g, &p.u}) {
+    buffers.declare(*tensor, max_rows, config.n_embd, ops.activation_dtype());
   }
 }
 
-Result<std::unique_ptr<Rwkv6>> Rwkv6::bind(Binder& binder, int64_t max_rows,
-                                           const std::function<void(int64_t)>& loaded) {
-  std::unique_ptr<Rwkv6> model(new Rwkv6(binder.config(), binder.ops(), max_rows));
-  FULMAR_TRY(bind_stack(binder, model->stack_, time_mix, channel_mix, loaded));
-  return model;
+Status Rwkv6::bind_layer(Binder& binder, int64_t layer) {
+  layers_.push_back({time_mix(binder, layer), channel_mix(binder, layer)});
+  return binder.finish_layer(layers_.back().att, layers_.back().ffn);
 }
 
-void Rwkv6::step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) {
-  const auto rows = [&](Tensor tensor) { return tensor.slice_rows(0, batch.rows); };
-  const Tensor x = rows(x_), pending = rows(pending_), y = rows(y_);
+void Rwkv6::layers(const Batch& batch, const State& state, int64_t first, int64_t last, Stream& stream) {
+  const auto rows = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.rows); };
+  const Tensor x = stream.x, y = rows(y_), pending = this->pending(batch);
   const Tensor mixed[5] = {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]),
                            rows(mixed_[4])};
   const auto& all = projected_;
   const Projected6 p{rows(all.r), rows(all.k), rows(all.v), rows(all.g), rows(all.u)};
 
-  ops().embed(batch, stack_.embedding, x);
-  for (size_t i = 0; i < stack_.layers.size(); i++) {
-    const auto& [att, ffn] = stack_.layers[i];
-    const auto layer = static_cast<int64_t>(i);
-    ops().enter6(batch, att, x, i == 0 ? Tensor{} : pending, state.att_shift(layer), mixed);
+  for (int64_t l = first; l < last; l++) {
+    const auto& [att, ffn] = layers_[static_cast<size_t>(l)];
+    ops().enter6(batch, att, x, stream.pending, state.att_shift(l), mixed);
     ops().project6(batch, att, mixed, p);
-    ops().attend6(batch, att, p, state.wkv(layer), y, pending);
-    ops().channel_mix6(batch, ffn, x, pending, state.ffn_shift(layer));
+    ops().attend6(batch, att, p, state.wkv(l), y, pending);
+    ops().channel_mix6(batch, ffn, x, pending, state.ffn_shift(l));
+    stream.pending = pending;
   }
-  if (batch.wanted > 0) ops().read_out(batch, stack_.head, x, pending, hidden, logits);
 }
 
 }  // namespace fulmar

@@ -1,29 +1,21 @@
 // RWKV-6 (x060): the weights of all blocks and one forward over the islands of Ops.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <vector>
 
-#include "model/bind.h"
-#include "model/model.h"
 #include "model/stack.h"
 
 namespace fulmar {
 
-class Rwkv6 final : public Model {
+class Rwkv6 final : public Stack {
  public:
-  // Declares the activations and imports the weights; `loaded(l)` is called after each of the l blocks.
-  static Result<std::unique_ptr<Rwkv6>> bind(Binder& binder, int64_t max_rows,
-                                             const std::function<void(int64_t)>& loaded);
+  Rwkv6(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows);
+  void layers(const Batch& batch, const State& state, int64_t first, int64_t last, Stream& stream) override;
 
  private:
-  Rwkv6(const ModelConfig& config, Ops& ops, int64_t max_rows);
-  void step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) override;
+  Status bind_layer(Binder& binder, int64_t layer) override;
 
-  Stack<TimeMix6, ChannelMix6> stack_;
-
-  Tensor x_;              // [rows, C], residual stream
-  Tensor pending_;        // [rows, C], addend of the island before
+  std::vector<Layer<TimeMix6, ChannelMix6>> layers_;
   Tensor mixed_[5];       // [rows, C] each: w k v r g
   Tensor y_;              // [rows, C], what the recurrence reads out
   Projected6 projected_;  // [rows, C] each

@@ -58,45 +58,42 @@ ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
 
 }  // namespace
 
-Rwkv7::Rwkv7(const ModelConfig& config, Ops& ops, int64_t max_rows) : Model(config, ops) {
-  const int64_t c = config.n_embd;
-  const DType activation = ops.activation_dtype();
-  buffers().declare(x_, max_rows, c, ops.residual_dtype());
-  buffers().declare(v_first_wide_, 1, c, DType::f32);
+Rwkv7::Rwkv7(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows)
+    : Stack(config, ops, buffers, max_rows) {
+  layers_.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
   Projected7& p = projected_;
-  for (Tensor* tensor : {&pending_, &mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &mixed_[5],
-                         &v_first_, &y_, &p.r, &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha}) {
-    buffers().declare(*tensor, max_rows, c, activation);
+  for (Tensor* tensor : {&mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &mixed_[5], &y_, &p.r,
+                         &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha}) {
+    buffers.declare(*tensor, max_rows, config.n_embd, ops.activation_dtype());
   }
 }
 
-Result<std::unique_ptr<Rwkv7>> Rwkv7::bind(Binder& binder, int64_t max_rows,
-                                           const std::function<void(int64_t)>& loaded) {
-  std::unique_ptr<Rwkv7> model(new Rwkv7(binder.config(), binder.ops(), max_rows));
-  FULMAR_TRY(bind_stack(binder, model->stack_, time_mix, channel_mix, loaded));
-  return model;
+Status Rwkv7::bind_layer(Binder& binder, int64_t layer) {
+  layers_.push_back({time_mix(binder, layer), channel_mix(binder, layer)});
+  return binder.finish_layer(layers_.back().att, layers_.back().ffn);
 }
 
-void Rwkv7::step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) {
-  const auto rows = [&](Tensor tensor) { return tensor.slice_rows(0, batch.rows); };
+void Rwkv7::layers(const Batch& batch, const State& state, int64_t first, int64_t last, Stream& stream) {
+  const auto rows = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.rows); };
+  const Tensor x = stream.x;
   const Projected7& p = projected_;
   const Block7Work work{
       {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]), rows(mixed_[4]), rows(mixed_[5])},
-      rows(v_first_),
-      v_first_wide_,
+      stream.v_first,
+      stream.v_first_wide,
       {rows(p.r), rows(p.k), rows(p.v), rows(p.g), rows(p.u), rows(p.kk), rows(p.alpha)},
       rows(y_),
-      rows(pending_)};
-  const Tensor x = rows(x_);
-  Tensor pending;
-  ops().embed(batch, stack_.embedding, x);
-  for (size_t i = 0; i < stack_.layers.size(); i++) {
-    const auto& [att, ffn] = stack_.layers[i];
-    const auto layer = static_cast<int64_t>(i);
-    pending = ops().block7(batch, stack_.embedding, {att, ffn, i == 0}, x, pending, work,
-                           {state.att_shift(layer), state.wkv(layer), state.ffn_shift(layer)});
+      pending(batch)};
+
+  for (int64_t l = first; l < last; l++) {
+    const auto& [att, ffn] = layers_[static_cast<size_t>(l)];
+    const Block7State at{state.att_shift(l), state.wkv(l), state.ffn_shift(l)};
+    if (stream.pending.empty() && ops().block7(batch, {att, ffn, l == 0}, x, work, at)) continue;
+    ops().enter7(batch, att, x, stream.pending, at.att_shift, work.mixed);
+    ops().time_mix7(batch, att, work.mixed, l == 0, work.v_first, work.p, at.wkv, work.y, work.pending);
+    ops().channel_mix7(batch, embedding(), ffn, x, work.pending, at.ffn_shift);
+    stream.pending = work.pending;
   }
-  if (batch.wanted > 0) ops().read_out(batch, stack_.head, x, pending, hidden, logits);
 }
 
 }  // namespace fulmar

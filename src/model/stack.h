@@ -1,47 +1,66 @@
-// What the versions have in common: embedding, a stack of blocks and the head, and how these are bound.
+// The blocks of a model between its embedding and its head, as calls that can be made for a part of the
+// layers: embed, layers [first, last), head. One step is all three; a stage of a pipeline is some of them.
 #pragma once
 
 #include <functional>
-#include <vector>
+#include <memory>
 
 #include "model/bind.h"
+#include "model/buffers.h"
 
 namespace fulmar {
 
+// The weights of one block.
 template <class TimeMix, class ChannelMix>
 struct Layer {
   TimeMix att;
   ChannelMix ffn;
 };
 
-template <class TimeMix, class ChannelMix>
-struct Stack {
-  Embedding embedding;
-  std::vector<Layer<TimeMix, ChannelMix>> layers;
-  Head head;
+// What crosses from one layer to the next; [rows, C] each.
+struct Stream {
+  Tensor x;             // the residual stream, in the residual type
+  Tensor pending;       // what is still to be added to x; empty: nothing
+  Tensor v_first;       // RWKV-7: the values of block 0, which the first layer fills
+  Tensor v_first_wide;  // f32 [1, C]: the same of a lone row, where a backend keeps more of it
 };
 
-// Fills an empty stack. time_mix and channel_mix bind those of one block; `loaded(l)` is called after each of
-// the l blocks. Fails as the binder or the backend does.
-template <class TimeMix, class ChannelMix>
-Status bind_stack(Binder& binder, Stack<TimeMix, ChannelMix>& stack,
-                  TimeMix (*time_mix)(Binder&, int64_t layer),
-                  ChannelMix (*channel_mix)(Binder&, int64_t layer),
-                  const std::function<void(int64_t)>& loaded) {
-  const ModelConfig& config = binder.config();
-  stack.embedding.table = binder.matrix("emb.weight", config.vocab, config.n_embd, WeightRole::embedding);
-  stack.embedding.ln0 = binder.norm("blocks.0.ln0", config.n_embd);
-  stack.layers.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
-  for (int64_t l = 0; l < config.n_layer; l++) {
-    auto& layer =
-        stack.layers.emplace_back(Layer<TimeMix, ChannelMix>{time_mix(binder, l), channel_mix(binder, l)});
-    FULMAR_TRY(binder.status());
-    FULMAR_TRY(binder.ops().finish_layer(layer.att, layer.ffn));
-    loaded(l + 1);
-  }
-  stack.head.ln_out = binder.norm("ln_out", config.n_embd);
-  stack.head.matrix = binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head);
-  return binder.status();
-}
+class Stack {
+ public:
+  // Declares the activations for steps of at most max_rows rows in `buffers`, and binds the weights of the
+  // version that the binder's config names; `loaded(l)` is called after each of the l blocks. Fails as the
+  // binder or the backend does.
+  static Result<std::unique_ptr<Stack>> bind(Binder& binder, Buffers& buffers, int64_t max_rows,
+                                             const std::function<void(int64_t)>& loaded);
+  virtual ~Stack() = default;
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  int64_t n_layer() const { return n_layer_; }
+
+  // The stream in front of layer 0, in buffers of the stack.
+  Stream embed(const Batch& batch);
+  // Runs layers [first, last) over the stream and updates their part of the states of the batch's slots.
+  virtual void layers(const Batch& batch, const State& state, int64_t first, int64_t last,
+                      Stream& stream) = 0;
+  // The wanted rows of the stream behind the last layer: hidden [wanted, C], logits f32 [wanted, V].
+  void head(const Batch& batch, const Stream& stream, Tensor hidden, Tensor logits);
+
+ protected:
+  Stack(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows);
+
+  Ops& ops() const { return ops_; }
+  const Embedding& embedding() const { return embedding_; }
+  Tensor pending(const Batch& batch) const { return pending_.slice_rows(0, batch.rows); }
+
+ private:
+  virtual Status bind_layer(Binder& binder, int64_t layer) = 0;
+
+  Ops& ops_;
+  const int64_t n_layer_;
+  Embedding embedding_;
+  Head head_;
+  Tensor x_, pending_, v_first_, v_first_wide_;  // as in Stream
+};
 
 }  // namespace fulmar

@@ -20,8 +20,8 @@ class StatePool {
   const StateLayout& layout() const { return state_.layout; }
   int64_t slots() const { return state_.slots - 1; }  // without the spare one
 
-  void zero(int64_t slot) { ops_->zero_slot(state_, slot); }
-  void copy(int64_t from, int64_t to) { ops_->copy_slot(state_, from, to); }
+  void zero(int64_t slot) { slots_->zero_slot(state_, slot); }
+  void copy(int64_t from, int64_t to) { slots_->copy_slot(state_, from, to); }
   // The bytes of a slot, laid out as StateLayout says; read waits for the device.
   std::vector<std::byte> read(int64_t slot) const;
   // Refuses bytes of another length.
@@ -31,9 +31,10 @@ class StatePool {
   Status set_initial(int64_t slot, std::span<const std::vector<float>> wkv);
 
  private:
-  StatePool(Ops& ops, Buffer memory, State state) : ops_(&ops), memory_(std::move(memory)), state_(state) {}
+  StatePool(Slots& slots, Buffer memory, State state)
+      : slots_(&slots), memory_(std::move(memory)), state_(state) {}
 
-  Ops* ops_;
+  Slots* slots_;
   Buffer memory_;
   State state_;
 };

@@ -106,14 +106,6 @@ void Ops::channel_mix7(const Batch& batch, const Embedding& embedding, const Cha
   linear(hidden, ffn.value, pending);
 }
 
-Tensor Ops::block7(const Batch& batch, const Embedding& embedding, const Block7& block, Tensor x,
-                   Tensor pending, const Block7Work& work, const Block7State& state) {
-  enter7(batch, block.att, x, pending, state.att_shift, work.mixed);
-  time_mix7(batch, block.att, work.mixed, block.first, work.v_first, work.p, state.wkv, work.y, work.pending);
-  channel_mix7(batch, embedding, block.ffn, x, work.pending, state.ffn_shift);
-  return work.pending;
-}
-
 // ---- RWKV-6
 
 void Ops::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,

@@ -28,6 +28,14 @@ void Ops::sample(Tensor logits, std::span<const SampleRow> rows, std::span<Sampl
   }
 }
 
+size_t Ops::workspace_bytes(const StepShape& shape) const {
+  const int64_t c = shape.n_embd, f = shape.n_ffn, d = shape.deep_rank;
+  const int64_t deep = d > 0 ? c + f + d * d + 2 * d : 0;
+  constexpr size_t kPieces = 16, kAlignment = 64;
+  return static_cast<size_t>(shape.rows * (4 * c + f + shape.low_ranks + deep)) * sizeof(float) +
+         kPieces * kAlignment;
+}
+
 Status Ops::reserve_scratch(size_t bytes) {
   size_t held = 0;
   for (const Buffer& block : scratch_) held = std::max(held, block.bytes());

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "ops/batch.h"
 #include "ops/ceilings.h"
 #include "ops/sampling.h"
+#include "ops/slots.h"
 #include "ops/state.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
@@ -28,18 +30,36 @@ namespace fulmar {
 
 enum class Activation : uint8_t { tanh, sigmoid, silu, relu_squared };
 
-// One device and everything that runs on it. All methods are called from one thread.
-class Ops {
- public:
-  virtual ~Ops() = default;
+// What a caller may want to know of a device to choose sizes.
+struct DeviceTraits {
+  std::optional<int> gpu;           // its index in list_gpus; nothing: no GPU
+  bool own_memory = false;          // nobody but this program needs what is free of its memory
+  bool half_states = false;         // can keep recurrent states in f16
+  int64_t suitable_rows = 256;      // of one step: enough to be bound by arithmetic and not by memory
+  int64_t suitable_sequences = 64;  // that one step can usefully carry
+};
 
+// The sizes of a model and its largest step, as far as working memory depends on them.
+struct StepShape {
+  int64_t rows = 0;       // of one step
+  int64_t wanted = 0;     // rows whose logits are wanted
+  int64_t n_embd = 0;     // C
+  int64_t n_ffn = 0;      // F
+  int64_t vocab = 0;      // V
+  int64_t low_ranks = 0;  // of all low-rank paths of a block together
+  int64_t deep_rank = 0;  // D of RWKV-7a
+};
+
+// One device and everything that runs on it. All methods are called from one thread.
+class Ops : public Slots {
+ public:
   // ---- facts
   virtual std::string name() const = 0;        // "cpu (AVX-512, 2 threads)", "cuda:0 (NVIDIA H200)"
   virtual DType activation_dtype() const = 0;  // of every [rows, ...] tensor but the residual stream
   virtual DType residual_dtype() const { return DType::f32; }
   virtual DType shift_dtype() const { return DType::f32; }
   virtual DType wkv_dtype() const { return DType::f32; }  // as states are kept between steps
-  virtual bool borrows_host_weights() const = 0;       // true: imported weights may point into the checkpoint
+  virtual DeviceTraits traits() const { return {}; }
   virtual bool asynchronous() const { return false; }  // true: steps run on after the calls that begin them
   virtual size_t memory_free() const = 0;              // bytes that allocations may still take
   // What the device reaches at best, measured now; nothing where a backend has no measure of its own.
@@ -51,15 +71,15 @@ class Ops {
   virtual void read(void* host, const void* source,
                     size_t bytes) = 0;  // backend -> host, waits for pending work
   virtual void synchronise() = 0;
-  // Sets aside the temporaries of default islands, so that no step has to allocate. Called when a model is
-  // loaded; a backend whose islands have their own workspace makes room for that instead.
-  virtual Status reserve_scratch(size_t bytes);
+  // Upper bound of the temporaries that any island of a step, or the draws behind it, take at once: bytes.
+  // The default is that of the default islands.
+  virtual size_t workspace_bytes(const StepShape& shape) const;
+  // Sets so much aside for temporaries, so that no step has to allocate. Called when a model is loaded.
+  Status reserve_scratch(size_t bytes);
 
-  // The type in which import_weight keeps a matrix that is stored in this one.
-  virtual DType imported_dtype(DType stored, WeightRole role) const {
-    (void)role;
-    return is_kernel_float(stored) ? stored : DType::f32;
-  }
+  // Bytes of backend memory that import_weight takes for such a matrix; 0: the weight points to where the
+  // matrix lies, which then has to stay.
+  virtual size_t import_bytes(const HostMatrix& matrix, WeightRole role) const = 0;
   // Takes a matrix into the form this backend computes with.
   virtual Result<Weight> import_weight(const HostMatrix& matrix, WeightRole role) = 0;
   // Takes numbers as an f32 matrix [rows, cols].
@@ -77,11 +97,9 @@ class Ops {
     body();
   }
 
-  // ---- slots
-  virtual void zero_slot(const State& state, int64_t slot) = 0;
-  virtual void copy_slot(const State& state, int64_t from, int64_t to) = 0;
-  void read_slot(const State& state, int64_t slot, std::span<std::byte> out);          // slot_bytes() long
-  void write_slot(const State& state, int64_t slot, std::span<const std::byte> from);  // slot_bytes() long
+  // ---- slots (slots.h): by read and write
+  void read_slot(const State& state, int64_t slot, std::span<std::byte> out) override;
+  void write_slot(const State& state, int64_t slot, std::span<const std::byte> from) override;
 
   // ---- primitives
   //
@@ -151,10 +169,14 @@ class Ops {
   virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
                             Tensor pending, StateField ffn_shift);
 
-  // A whole block: enter7, time_mix7 and channel_mix7. Returns what is then still to be added to x:
-  // work.pending, or nothing where a backend has added it.
-  virtual Tensor block7(const Batch& batch, const Embedding& embedding, const Block7& block, Tensor x,
-                        Tensor pending, const Block7Work& work, const Block7State& state);
+  // A whole block at once, where the backend has a shorter way for such a batch: enter7, time_mix7 and
+  // channel_mix7 with nothing pending before and all added to x behind. False: not done, the islands are to
+  // be run.
+  virtual bool block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
+                      const Block7State& state) {
+    (void)batch, (void)block, (void)x, (void)work, (void)state;
+    return false;
+  }
 
   // x += pending; data-dependent mixes in the order w k v r g
   virtual void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,

@@ -9,6 +9,7 @@
 
 #include "net/json.h"
 #include "net/json_writer.h"
+#include "net/secret.h"
 #include "server/intake.h"
 
 namespace fulmar {
@@ -21,20 +22,9 @@ struct VectorForm {
   int64_t dimensions = 0;  // the first so many; 0: all
 };
 
-std::string base64_of(const std::vector<float>& numbers) {
+std::string base64_of_floats(const std::vector<float>& numbers) {
   static_assert(std::endian::native == std::endian::little, "clients read little endian floats");
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto* bytes = reinterpret_cast<const unsigned char*>(numbers.data());
-  const size_t size = numbers.size() * sizeof(float);
-  std::string text;
-  text.reserve((size + 2) / 3 * 4);
-  for (size_t at = 0; at < size; at += 3) {
-    const size_t left = std::min<size_t>(3, size - at);
-    uint32_t group = 0;
-    for (size_t i = 0; i < 3; ++i) group = (group << 8) | (i < left ? bytes[at + i] : 0u);
-    for (size_t i = 0; i < 4; ++i) text += i <= left ? kDigits[(group >> (18 - 6 * i)) & 63] : '=';
-  }
-  return text;
+  return base64_of({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
 }
 
 void shorten_and_scale(std::vector<float>& vector, int64_t dimensions) {
@@ -89,7 +79,7 @@ class EmbeddingReply : public Listener {
       shorten_and_scale(vectors_[i], form_.dimensions);
       json.begin_object().member("object", "embedding").member("index", i).key("embedding");
       if (form_.base64) {
-        json.value(base64_of(vectors_[i]));
+        json.value(base64_of_floats(vectors_[i]));
       } else {
         json.begin_array();
         for (const float value : vectors_[i]) json.value(value);

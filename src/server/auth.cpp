@@ -1,6 +1,8 @@
 // The decisions about keys.
 #include "server/auth.h"
 
+#include "net/secret.h"
+
 namespace fulmar {
 namespace {
 
@@ -15,16 +17,6 @@ std::string_view bearer_token(const Headers& headers) {
 }
 
 }  // namespace
-
-bool same_secret(std::string_view secret, std::string_view offered) {
-  if (secret.empty()) return false;
-  unsigned difference = secret.size() == offered.size() ? 0 : 1;
-  for (size_t i = 0; i < offered.size(); ++i) {
-    difference |=
-        static_cast<unsigned char>(offered[i]) ^ static_cast<unsigned char>(secret[i % secret.size()]);
-  }
-  return difference == 0;
-}
 
 bool has_key(const AuthRules& rules, Access access, const HttpRequest& request, const JsonValue& body) {
   if (rules.password.empty()) return true;

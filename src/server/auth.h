@@ -24,9 +24,6 @@ struct AuthRules {
   bool open_translate = false;  // --open-translate
 };
 
-// Takes time that depends on the length of `offered` only.
-bool same_secret(std::string_view secret, std::string_view offered);
-
 // True when the caller has shown the key, or none is needed: the field `password` of the body, the headers
 // `Authorization: Bearer` or `X-Api-Key`, and for key_or_query the query's `key`.
 bool has_key(const AuthRules& rules, Access access, const HttpRequest& request, const JsonValue& body);

@@ -15,18 +15,33 @@ struct Format {
   std::string_view name;
   int64_t block;  // consecutive elements of a row that are stored as one; a row holds whole blocks
   int64_t bytes;  // of one block
+  int factors[2] = {-1, -1};  // where a block has its f16 scale and, where it has one, its minimum; bytes
 };
 
 // In the order of the enumeration.
 inline constexpr Format kFormats[] = {
-    {DType::f32, "f32", 1, 4},       {DType::f16, "f16", 1, 2},         {DType::bf16, "bf16", 1, 2},
-    {DType::f64, "f64", 1, 8},       {DType::i64, "i64", 1, 8},         {DType::i32, "i32", 1, 4},
-    {DType::u8, "u8", 1, 1},         {DType::i8, "i8", 1, 1},           {DType::f8_e4m3, "f8_e4m3", 1, 1},
-    {DType::i4, "i4", 2, 1},         {DType::nf4, "nf4", 2, 1},         {DType::q4_0, "q4_0", 32, 18},
-    {DType::q4_1, "q4_1", 32, 20},   {DType::q5_0, "q5_0", 32, 22},     {DType::q5_1, "q5_1", 32, 24},
-    {DType::q8_0, "q8_0", 32, 34},   {DType::iq4_nl, "iq4_nl", 32, 18}, {DType::q2_k, "q2_k", 256, 84},
-    {DType::q3_k, "q3_k", 256, 110}, {DType::q4_k, "q4_k", 256, 144},   {DType::q5_k, "q5_k", 256, 176},
-    {DType::q6_k, "q6_k", 256, 210},
+    {DType::f32, "f32", 1, 4},
+    {DType::f16, "f16", 1, 2},
+    {DType::bf16, "bf16", 1, 2},
+    {DType::f64, "f64", 1, 8},
+    {DType::i64, "i64", 1, 8},
+    {DType::i32, "i32", 1, 4},
+    {DType::u8, "u8", 1, 1},
+    {DType::i8, "i8", 1, 1},
+    {DType::f8_e4m3, "f8_e4m3", 1, 1},
+    {DType::i4, "i4", 2, 1},
+    {DType::nf4, "nf4", 2, 1},
+    {DType::q4_0, "q4_0", 32, 18, {0, -1}},
+    {DType::q4_1, "q4_1", 32, 20, {0, 2}},
+    {DType::q5_0, "q5_0", 32, 22, {0, -1}},
+    {DType::q5_1, "q5_1", 32, 24, {0, 2}},
+    {DType::q8_0, "q8_0", 32, 34, {0, -1}},
+    {DType::iq4_nl, "iq4_nl", 32, 18, {0, -1}},
+    {DType::q2_k, "q2_k", 256, 84, {80, 82}},
+    {DType::q3_k, "q3_k", 256, 110, {108, -1}},
+    {DType::q4_k, "q4_k", 256, 144, {0, 2}},
+    {DType::q5_k, "q5_k", 256, 176, {0, 2}},
+    {DType::q6_k, "q6_k", 256, 210, {208, -1}},
 };
 
 constexpr const Format& format_of(DType dtype) { return kFormats[static_cast<size_t>(dtype)]; }

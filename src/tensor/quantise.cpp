@@ -109,4 +109,21 @@ void decode_row(const Weight& weight, int64_t row, std::span<float> out) {
              weight.group, out);
 }
 
+void rows_as_f32(const HostMatrix& matrix, int64_t first, std::span<float> out) {
+  const auto cols = static_cast<size_t>(matrix.cols);
+  FULMAR_CHECK(cols > 0 && out.size() % cols == 0);
+  if (matrix.row_major()) {
+    const Weight rows{matrix.dtype, matrix.rows,   matrix.cols, matrix.data,
+                      false,        matrix.scales, matrix.group};
+    for (size_t at = 0; at < out.size(); at += cols) decode_row(rows, first++, out.subspan(at, cols));
+    return;
+  }
+  const size_t element = size_of(matrix.dtype);
+  for (size_t i = 0; i < out.size(); i++) {
+    const int64_t row = first + static_cast<int64_t>(i / cols), col = static_cast<int64_t>(i % cols);
+    const auto at = static_cast<size_t>(row * matrix.row_stride + col * matrix.col_stride);
+    to_f32(matrix.dtype, matrix.data + at * element, out.subspan(i, 1));
+  }
+}
+
 }  // namespace fulmar

@@ -49,4 +49,8 @@ void decode_row(DType dtype, const std::byte* codes, const float* scales, int64_
 // Row `row` of a weight that is not transposed, in any format; out.size() is weight.in.
 void decode_row(const Weight& weight, int64_t row, std::span<float> out);
 
+// The rows from `first` on of a matrix in any format and layout, row-major; out.size() is a multiple of
+// matrix.cols.
+void rows_as_f32(const HostMatrix& matrix, int64_t first, std::span<float> out);
+
 }  // namespace fulmar

@@ -127,12 +127,20 @@ Result<std::unique_ptr<Tokenizer>> open_vocabulary_file(const fs::path& path) {
 }
 
 Result<std::unique_ptr<Tokenizer>> choose_tokenizer(const VocabularyQuery& query) {
-  FULMAR_ASSIGN(const VocabularyChoice choice, choose_vocabulary(look(query)));
-  if (!choice) return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
-  FULMAR_ASSIGN(std::unique_ptr<Tokenizer> tokenizer, open_vocabulary_file(*choice));
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string source;
+  if (query.explicit_vocabulary.empty() && !query.in_model.entries.empty()) {
+    tokenizer = std::make_unique<WorldTokenizer>(query.in_model, false);
+    source = "of the model file";
+  } else {
+    FULMAR_ASSIGN(const VocabularyChoice choice, choose_vocabulary(look(query)));
+    if (!choice) return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
+    FULMAR_ASSIGN(tokenizer, open_vocabulary_file(*choice));
+    source = fmt::format("'{}'", choice->string());
+  }
   if (query.model_rows > 0 && tokenizer->vocabulary_size() > query.model_rows) {
-    return Error{ErrorKind::invalid, fmt::format("vocabulary '{}' has ids up to {}, model '{}' has {} rows",
-                                                 choice->string(), tokenizer->vocabulary_size() - 1,
+    return Error{ErrorKind::invalid, fmt::format("vocabulary {} has ids up to {}, model '{}' has {} rows",
+                                                 source, tokenizer->vocabulary_size() - 1,
                                                  query.model_path.filename().string(), query.model_rows)};
   }
   return tokenizer;

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "text/tokenizer.h"
+#include "text/vocabulary.h"
 
 namespace fulmar {
 
@@ -22,6 +23,7 @@ struct VocabularyQuery {
   std::filesystem::path explicit_vocabulary;  // --vocab; empty: choose from the model
   std::string named_in_model;                 // the checkpoint's metadata "tokenizer"; empty: none
   int64_t model_rows = 0;                     // size of the model's vocabulary; 0: unknown
+  Vocabulary in_model;                        // that the model file brings; empty: none
 };
 
 // What was found on disk; paths of files that exist, empty ones for those that do not.
@@ -43,7 +45,8 @@ using VocabularyChoice = std::optional<std::filesystem::path>;
 // beside a model of kWorldRows, the imported one. The error (not_found) says what to do.
 Result<VocabularyChoice> choose_vocabulary(const VocabularyFacts& facts);
 
-// Looks, chooses, reads and builds. A vocabulary with ids at or above model_rows is refused.
+// Looks, chooses, reads and builds; what the model file brings is used unless --vocab is given. A vocabulary
+// with ids at or above model_rows is refused.
 Result<std::unique_ptr<Tokenizer>> choose_tokenizer(const VocabularyQuery& query);
 Result<std::unique_ptr<Tokenizer>> open_vocabulary_file(const std::filesystem::path& path);
 

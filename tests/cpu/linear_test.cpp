@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -11,6 +12,7 @@
 
 #include "hwy/targets.h"
 #include "tensor/convert.h"
+#include "tensor/quantise.h"
 
 namespace fulmar {
 namespace {
@@ -103,6 +105,71 @@ void for_each_target(Body body) {
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+// Quantised weights against the reference decoder and sums in double.
+class CodedProduct {
+ public:
+  CodedProduct(const Quantisation& quantisation, int64_t rows, int64_t in, int64_t out)
+      : rows_(rows), codes_(bytes_for(quantisation.dtype, in * out) + 1) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(static_cast<size_t>(in * out));
+    for (float& value : values) value = normal(random);
+    scales_.resize(static_cast<size_t>(out * scales_per_row(quantisation, in)));
+    encode_rows(quantisation, values, in, codes_.data() + 1, scales_.data());
+    weight_ = {quantisation.dtype,        out,   in,
+               codes_.data() + 1,         false, scales_.empty() ? nullptr : scales_.data(),
+               group_of(quantisation, in)};
+    in_.resize(static_cast<size_t>(rows * in));
+    for (float& value : in_) value = normal(random);
+  }
+
+  double normalised_error(ThreadPool& pool) {
+    std::vector<float> out(static_cast<size_t>(rows_ * weight_.out)), row(static_cast<size_t>(weight_.in));
+    linear(pool, {in_.data(), DType::f32, rows_, weight_.in, weight_.in}, weight_,
+           {out.data(), DType::f32, rows_, weight_.out, weight_.out});
+    double error = 0, size = 0;
+    for (int64_t o = 0; o < weight_.out; ++o) {
+      decode_row(weight_, o, row);
+      for (int64_t r = 0; r < rows_; ++r) {
+        double want = 0;
+        for (int64_t k = 0; k < weight_.in; ++k) {
+          want += static_cast<double>(row[static_cast<size_t>(k)]) *
+                  static_cast<double>(in_[static_cast<size_t>(r * weight_.in + k)]);
+        }
+        const double off = static_cast<double>(out[static_cast<size_t>(r * weight_.out + o)]) - want;
+        error += off * off;
+        size += want * want;
+      }
+    }
+    return std::sqrt(error / size);
+  }
+
+ private:
+  int64_t rows_;
+  std::vector<std::byte> codes_;  // off every alignment
+  std::vector<float> scales_, in_;
+  Weight weight_;
+};
+
+TEST(Linear, EveryQuantisationMatchesItsDecoder) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (const Quantisation& quantisation : all_quantisations()) {
+      for (const auto [rows, in, out] : {std::array<int64_t, 3>{1, 256, 7},
+                                         {1, 2304, 33},
+                                         {5, 1280, 18},
+                                         {32, 512, 5},
+                                         {40, 768, 50},
+                                         {200, 256, 101}}) {
+        EXPECT_LE(CodedProduct(quantisation, rows, in, out).normalised_error(pool), kTolerance)
+            << quantisation.name << ", rows " << rows << ", in " << in << ", out " << out;
+      }
+    }
+    EXPECT_LE(CodedProduct(*quantisation_named("q8_0"), 3, 96, 9).normalised_error(pool), kTolerance);
+    EXPECT_LE(CodedProduct(*quantisation_named("int8"), 3, 50, 9).normalised_error(pool), kTolerance);
+  });
 }
 
 TEST(Linear, OddShapes) {

@@ -140,7 +140,7 @@ TEST(OpenCheckpoint, SaysWhatIsWrongWithAPath) {
   const TempFile text("hello\nworld"), gguf("GGUF\3\0\0\0");
   EXPECT_THAT(open_checkpoint(text.path()).error().text,
               testing::AllOf(HasSubstr(text.path().string()), HasSubstr("start with 'hello\\x0awo'")));
-  EXPECT_THAT(open_checkpoint(gguf.path()).error().text, HasSubstr("GGUF files are not supported"));
+  EXPECT_THAT(open_checkpoint(gguf.path()).error().text, HasSubstr("GGUF: the version"));
 }
 
 TEST(OpenCheckpoint, ReleasedPagesCanBeReadAgain) {

@@ -134,13 +134,13 @@ TEST_F(Load, PlanCountsOnlyWhatIsCopied) {
   const std::unique_ptr<Checkpoint> checkpoint = synthetic_checkpoint(tiny(DType::bf16));
   const Result<ModelConfig> config = identify(*checkpoint);
   ASSERT_TRUE(config.ok());
-  const MemoryPlan plan = plan_memory(*checkpoint, *config, *ops_, {.max_rows = 64});
+  const MemoryPlan plan = plan_memory(*checkpoint, *config, *ops_, {.max_rows = 64}).value();
   size_t all = 0;
   for (const StoredTensor& tensor : checkpoint->tensors()) all += tensor.bytes();
   EXPECT_GT(plan.weights, 0u);
   EXPECT_LT(plan.weights, all);
   EXPECT_EQ(plan.per_slot, state_layout_of(*config, *ops_).slot_bytes());
-  const MemoryPlan wide = plan_memory(*checkpoint, *config, *ops_, {.max_rows = 128});
+  const MemoryPlan wide = plan_memory(*checkpoint, *config, *ops_, {.max_rows = 128}).value();
   EXPECT_GT(wide.workspace, plan.workspace);
 }
 

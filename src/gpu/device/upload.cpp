@@ -6,7 +6,7 @@
 
 #include "base/copy.h"
 #include "gpu/device/import.h"
-#include "tensor/convert.h"
+#include "tensor/quantise.h"
 
 namespace fulmar::gpu {
 
@@ -15,13 +15,7 @@ namespace {
 // The matrix row by row in f32, for sources that lie in memory in no simple order or have an unusual type.
 std::vector<float> gathered(const HostMatrix& from) {
   std::vector<float> values(static_cast<size_t>(from.rows * from.cols));
-  for (int64_t i = 0; i < from.rows; i++) {
-    for (int64_t j = 0; j < from.cols; j++) {
-      const auto at = static_cast<size_t>(i * from.row_stride + j * from.col_stride);
-      to_f32(from.dtype, from.data + at * size_of(from.dtype),
-             {&values[static_cast<size_t>(i * from.cols + j)], 1});
-    }
-  }
+  rows_as_f32(from, 0, values);
   return values;
 }
 

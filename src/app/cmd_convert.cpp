@@ -1,0 +1,198 @@
+// fulmar convert and fulmar quantize: a model file into another format, or into fewer bits.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "app/commands.h"
+#include "app/exit_code.h"
+#include "app/model_source.h"
+#include "app/progress_bar.h"
+#include "files/checkpoint.h"
+#include "files/gguf_writer.h"
+#include "files/identify.h"
+#include "files/quantised.h"
+#include "files/safetensors.h"
+#include "tensor/convert.h"
+
+namespace fulmar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ConvertFlags {
+  std::string in, out, vocab, type;
+  std::vector<std::string> keep;
+  bool force = false, quiet = false;
+};
+
+// The tokens of a tokenizer, as a file keeps them.
+StoredVocabulary tokens_of(const Tokenizer& tokenizer) {
+  StoredVocabulary tokens;
+  for (int32_t id = 0; id < tokenizer.vocabulary_size(); id++) {
+    const std::string_view bytes = tokenizer.bytes(id);
+    if (!bytes.empty()) tokens.push_back({id, std::string(bytes)});
+  }
+  return tokens;
+}
+
+Status write_as_gguf(const ConvertFlags& flags, const fs::path& in, const Checkpoint& checkpoint,
+                     const ModelConfig& config) {
+  StoredVocabulary tokens;
+  const auto tokenizer = tokenizer_of(checkpoint, in, config.vocab, flags.vocab);
+  if (tokenizer.ok()) {
+    tokens = tokens_of(**tokenizer);
+  } else if (!flags.vocab.empty()) {
+    return tokenizer.error();
+  } else {
+    fmt::print(stderr, "fulmar: {}; the file is written without a vocabulary\n", tokenizer.error().text);
+  }
+  ProgressBar bar(flags.quiet ? std::string() : "writing");
+  const auto named = checkpoint.metadata().find("general.name");
+  GgufModelOptions options;
+  options.name = named == checkpoint.metadata().end() ? in.stem().string() : named->second;
+  options.vocabulary = tokenizer.ok() ? &tokens : nullptr;
+  FULMAR_ASSIGN(const GgufModel model, gguf_of(checkpoint, config, options));
+  return write_gguf(flags.out, model.keys, model.tensors, [&](double fraction) { bar.show(fraction); });
+}
+
+// Block formats have no name in safetensors: they are decoded to f16.
+Status write_as_safetensors(const ConvertFlags& flags, const Checkpoint& checkpoint) {
+  std::vector<StoredTensor> tensors = checkpoint.tensors();
+  std::vector<std::vector<std::byte>> decoded;
+  for (StoredTensor& tensor : tensors) {
+    if (!is_block(tensor.dtype)) continue;
+    std::vector<float> values(static_cast<size_t>(tensor.count()));
+    copy_as_f32(tensor, values);
+    decoded.emplace_back(values.size() * size_of(DType::f16));
+    from_f32(values, DType::f16, decoded.back().data());
+    tensor.dtype = DType::f16;
+    tensor.data = decoded.back().data();
+  }
+  return write_safetensors(flags.out, tensors, checkpoint.metadata());
+}
+
+// Nothing is written over by accident.
+Status check_target(const ConvertFlags& flags) {
+  std::error_code error;
+  if (flags.force || !fs::exists(flags.out, error)) return {};
+  return Error{ErrorKind::invalid, fmt::format("'{}' exists; --force replaces it", flags.out)};
+}
+
+void print_written(const std::string& in, const std::string& out) {
+  const auto before = fs::file_size(in), after = fs::file_size(out);
+  fmt::print("{}: {} ({:.0f} % of {})\n", out, size_text(after),
+             100.0 * static_cast<double>(after) / static_cast<double>(before), size_text(before));
+}
+
+Result<int> convert(const ConvertFlags& flags) {
+  FULMAR_TRY(check_target(flags));
+  FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
+  FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(in));
+  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  const std::string ending = fs::path(flags.out).extension().string();
+  if (ending == ".gguf") {
+    FULMAR_TRY(write_as_gguf(flags, in, *checkpoint, config));
+  } else if (ending == ".safetensors" || ending == ".st") {
+    FULMAR_TRY(write_as_safetensors(flags, *checkpoint));
+  } else {
+    return Error{ErrorKind::invalid,
+                 fmt::format("'{}' ends in '{}'; wanted .gguf or .safetensors", flags.out, ending)};
+  }
+  print_written(in.string(), flags.out);
+  return 0;
+}
+
+Result<int> quantize(const ConvertFlags& flags) {
+  FULMAR_TRY(check_target(flags));
+  if (fs::path(flags.out).extension() != ".gguf") {
+    return Error{ErrorKind::invalid, fmt::format("'{}' does not end in .gguf", flags.out)};
+  }
+  FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
+  FULMAR_ASSIGN(auto source, open_checkpoint(in));
+  FULMAR_ASSIGN(const ModelConfig config, identify(*source));
+  QuantiseOptions options{.blocks = *quantisation_named(flags.type), .head = head_quantisation()};
+  if (std::find(flags.keep.begin(), flags.keep.end(), "head") != flags.keep.end()) options.head.reset();
+  ProgressBar bar(flags.quiet ? std::string() : "quantising");
+  options.progress = [&](double fraction) { bar.show(fraction); };
+  std::vector<QuantisedKind> kinds;
+  FULMAR_ASSIGN(const auto checkpoint, quantise_checkpoint(std::move(source), options, &kinds));
+  FULMAR_TRY(write_as_gguf(flags, in, *checkpoint, config));
+  fmt::print("{:<24} {:<8} {:>8} {:>14} {:>14}\n", "matrices", "type", "number", "bits a weight",
+             "relative error");
+  for (const QuantisedKind& kind : kinds) {
+    fmt::print("{:<24} {:<8} {:>8} {:>14.4f} {:>14.5f}\n", kind.kind, name_of(kind.dtype), kind.matrices,
+               kind.bits, kind.relative_rms);
+  }
+  print_written(in.string(), flags.out);
+  return 0;
+}
+
+// Types that a GGUF file can hold.
+std::vector<std::string> file_types() {
+  std::vector<std::string> names;
+  for (const Quantisation& quantisation : all_quantisations()) {
+    if (is_block(quantisation.dtype)) names.emplace_back(quantisation.name);
+  }
+  return names;
+}
+
+void add_common(CLI::App& command, ConvertFlags& flags) {
+  command
+      .add_option("in", flags.in,
+                  "model file (.pth, .safetensors, .st, .gguf) or the name of an installed one")
+      ->required();
+  command.add_option("out", flags.out, "the file to write")->required();
+  command.add_option("--vocab", flags.vocab,
+                     "vocabulary file to put into a .gguf; default: chosen from the model");
+  command.add_flag("--force", flags.force, "replace a file that exists");
+  command.add_flag("-q,--quiet", flags.quiet, "no progress bar");
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<ConvertFlags>();
+  auto* command = app.add_subcommand("convert", "Write a model file in another format");
+  add_common(*command, *flags);
+  command->footer(
+      "The ending of OUT says the format: .gguf keeps every type and brings the vocabulary along, "
+      ".safetensors\n"
+      "has official names, and f16 where IN has blocks.\n\n"
+      "Examples:\n  fulmar convert rwkv7-g1-1.5b.pth rwkv7-g1-1.5b.gguf\n"
+      "  fulmar convert model.gguf model.safetensors");
+  command->callback([flags, &chosen] {
+    chosen = [flags] {
+      const auto result = convert(*flags);
+      return result.ok() ? *result : report(result.error());
+    };
+  });
+}
+
+void add_quantize(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<ConvertFlags>();
+  auto* command = app.add_subcommand("quantize", "Write a model file with fewer bits a weight");
+  add_common(*command, *flags);
+  command->add_option("--type", flags->type, "how the large matrices are stored")
+      ->required()
+      ->check(CLI::IsMember(file_types()));
+  command->add_option("--keep", flags->keep, "what keeps its 16 bits; the embedding always does")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"head", "embedding"}));
+  command->footer(
+      "The head becomes q8_0 unless it is kept; low-rank factors and vectors stay as they are. Rows that are "
+      "no\n"
+      "multiple of a type's block take the next better type.\n\n"
+      "Examples:\n  fulmar quantize rwkv7-g1-7.2b.pth rwkv7-g1-7.2b-q4_k.gguf --type q4_k\n"
+      "  fulmar quantize model.safetensors small.gguf --type q8_0 --keep head");
+  command->callback([flags, &chosen] {
+    chosen = [flags] {
+      const auto result = quantize(*flags);
+      return result.ok() ? *result : report(result.error());
+    };
+  });
+}
+
+}  // namespace fulmar

@@ -1,0 +1,176 @@
+#include "files/quantised.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+namespace fulmar {
+namespace {
+
+// The part of a name that says what a matrix is: "att.key.weight" of "blocks.3.att.key.weight".
+std::string kind_of_name(std::string_view name) {
+  if (!name.starts_with("blocks.")) return std::string(name);
+  const size_t dot = name.find('.', 7);
+  return std::string(name.substr(dot == std::string_view::npos ? 0 : dot + 1));
+}
+
+std::optional<Quantisation> chosen_for(const StoredTensor& tensor, const QuantiseOptions& options) {
+  constexpr std::string_view kBlocks[] = {"att.receptance.weight", "att.key.weight",       "att.value.weight",
+                                          "att.output.weight",     "att.gate.weight",      "ffn.key.weight",
+                                          "ffn.value.weight",      "ffn.receptance.weight"};
+  if (tensor.shape.size() != 2 || !is_float(tensor.dtype)) return std::nullopt;
+  if (tensor.name == "head.weight") {
+    return options.head ? fitting(*options.head, tensor.shape[1]) : std::nullopt;
+  }
+  const std::string kind = kind_of_name(tensor.name);
+  const bool counts = std::find(std::begin(kBlocks), std::end(kBlocks), kind) != std::end(kBlocks);
+  return counts && tensor.name.starts_with("blocks.") ? fitting(options.blocks, tensor.shape[1])
+                                                      : std::nullopt;
+}
+
+// Codes and scales of one matrix.
+struct Packed {
+  std::vector<std::byte> codes;
+  std::vector<float> scales;
+};
+
+// Sums of squares of errors and of weights.
+struct Energy {
+  double error = 0, weight = 0;
+};
+
+// Packs rows [first, last) and measures what that changed; false where a number is not finite.
+bool pack_rows(const HostMatrix& matrix, const Quantisation& quantisation, int64_t first, int64_t last,
+               Packed& packed, Energy& energy) {
+  const auto cols = static_cast<size_t>(matrix.cols);
+  const size_t row_bytes = bytes_for(quantisation.dtype, matrix.cols);
+  const auto row_scales = static_cast<size_t>(scales_per_row(quantisation, matrix.cols));
+  std::vector<float> values(cols), decoded(cols);
+  for (int64_t row = first; row < last; row++) {
+    rows_as_f32(matrix, row, values);
+    if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) return false;
+    std::byte* const codes = packed.codes.data() + static_cast<size_t>(row) * row_bytes;
+    float* const scales =
+        row_scales == 0 ? nullptr : packed.scales.data() + static_cast<size_t>(row) * row_scales;
+    encode_rows(quantisation, values, matrix.cols, codes, scales);
+    decode_row(quantisation.dtype, codes, scales, group_of(quantisation, matrix.cols), decoded);
+    for (size_t i = 0; i < cols; i++) {
+      const double off = static_cast<double>(decoded[i]) - static_cast<double>(values[i]);
+      energy.error += off * off;
+      energy.weight += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    }
+  }
+  return true;
+}
+
+Result<Energy> pack(const StoredTensor& tensor, const Quantisation& quantisation, Packed& packed) {
+  constexpr int64_t kRowsAtOnce = 16;
+  const int64_t rows = tensor.shape[0], cols = tensor.shape[1];
+  const HostMatrix matrix{tensor.data, tensor.dtype, rows, cols, tensor.strides[0], tensor.strides[1]};
+  packed.codes.resize(bytes_for(quantisation.dtype, rows * cols));
+  packed.scales.resize(static_cast<size_t>(rows * scales_per_row(quantisation, cols)));
+  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<Energy> energies(threads);
+  std::atomic<int64_t> next = 0;
+  std::atomic<bool> finite = true;
+  const auto work = [&](unsigned index) {
+    for (int64_t first = next.fetch_add(kRowsAtOnce); first < rows && finite;
+         first = next.fetch_add(kRowsAtOnce)) {
+      if (!pack_rows(matrix, quantisation, first, std::min(rows, first + kRowsAtOnce), packed,
+                     energies[index])) {
+        finite = false;
+      }
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (unsigned i = 1; i < threads; i++) helpers.emplace_back(work, i);
+  work(0);
+  for (std::thread& helper : helpers) helper.join();
+  if (!finite) {
+    return Error{ErrorKind::corrupt,
+                 fmt::format("tensor '{}' holds NaN or infinity and cannot be quantised", tensor.name)};
+  }
+  Energy sum;
+  for (const Energy& one : energies) {
+    sum.error += one.error;
+    sum.weight += one.weight;
+  }
+  return sum;
+}
+
+// What was measured of one kind so far.
+struct Tally {
+  QuantisedKind kind;
+  Energy energy;
+  double bytes = 0, weights = 0;
+};
+
+void add_to_tally(std::vector<Tally>& tallies, const StoredTensor& tensor, DType dtype, const Packed& packed,
+                  const Energy& energy) {
+  const std::string name = kind_of_name(tensor.name);
+  auto found = std::find_if(tallies.begin(), tallies.end(),
+                            [&](const Tally& t) { return t.kind.kind == name && t.kind.dtype == dtype; });
+  if (found == tallies.end()) {
+    tallies.push_back({{name, dtype}, {}, 0, 0});
+    found = tallies.end() - 1;
+  }
+  found->kind.matrices++;
+  found->energy.error += energy.error;
+  found->energy.weight += energy.weight;
+  found->bytes += static_cast<double>(packed.codes.size() + packed.scales.size() * sizeof(float));
+  found->weights += static_cast<double>(tensor.count());
+}
+
+}  // namespace
+
+Quantisation head_quantisation() { return *quantisation_named("q8_0"); }
+
+Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoint> source,
+                                                        const QuantiseOptions& options,
+                                                        std::vector<QuantisedKind>* kinds) {
+  std::shared_ptr<Checkpoint> whole = std::move(source);
+  CheckpointParts parts;
+  parts.description = fmt::format("{}, quantised to {}", whole->describe(), options.blocks.name);
+  parts.metadata = whole->metadata();
+  parts.remarks = whole->remarks();
+  if (whole->vocabulary() != nullptr) {
+    parts.vocabulary = std::shared_ptr<const StoredVocabulary>(whole, whole->vocabulary());
+  }
+  std::vector<Tally> tallies;
+  size_t done = 0;
+  for (const StoredTensor& tensor : whole->tensors()) {
+    if (options.progress) {
+      options.progress(static_cast<double>(done++) / static_cast<double>(whole->tensors().size()));
+    }
+    parts.tensors.push_back(tensor);
+    const std::optional<Quantisation> quantisation = chosen_for(tensor, options);
+    if (!quantisation) continue;
+    auto packed = std::make_shared<Packed>();
+    FULMAR_ASSIGN(const Energy energy, pack(tensor, *quantisation, *packed));
+    StoredTensor& result = parts.tensors.back();
+    result.dtype = quantisation->dtype;
+    result.strides = row_major_strides(result.shape);
+    result.data = packed->codes.data();
+    result.scales = packed->scales.empty() ? nullptr : packed->scales.data();
+    result.group = group_of(*quantisation, result.shape[1]);
+    add_to_tally(tallies, tensor, result.dtype, *packed, energy);
+    whole->release_pages(tensor);
+    parts.owners.push_back(std::move(packed));
+  }
+  if (options.progress) options.progress(1);
+  parts.owners.push_back(whole);
+  if (kinds != nullptr) {
+    for (Tally& tally : tallies) {
+      tally.kind.bits = 8 * tally.bytes / tally.weights;
+      tally.kind.relative_rms =
+          tally.energy.weight > 0 ? std::sqrt(tally.energy.error / tally.energy.weight) : 0;
+      kinds->push_back(std::move(tally.kind));
+    }
+  }
+  return make_checkpoint(std::move(parts));
+}
+
+}  // namespace fulmar

@@ -1,0 +1,42 @@
+// A checkpoint with its large matrices quantised in memory: what serving and writing of quantised models
+// share.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "files/checkpoint.h"
+#include "tensor/quantise.h"
+
+namespace fulmar {
+
+struct QuantiseOptions {
+  Quantisation blocks;               // of receptance, key, value, gate and output of both mixes
+  std::optional<Quantisation> head;  // nothing: as it is stored
+  std::function<void(double fraction)> progress;
+};
+
+// What a head gets unless it is kept: at 8 bits it adds about as much error as all blocks do, at 4 far more.
+Quantisation head_quantisation();
+
+// What became of the matrices of one kind, "att.key.weight" in all blocks.
+struct QuantisedKind {
+  std::string kind;
+  DType dtype = DType::f32;  // nothing changed: of the source
+  int64_t matrices = 0;
+  double bits = 0;          // a weight, with its scales
+  double relative_rms = 0;  // error over the root mean square of the weights
+};
+
+// Rows that the quantisation does not fit take the next better one that does (`fitting`), or stay as they
+// are. The embedding, low-rank factors and vectors always stay: a gathered row costs no bandwidth, and its
+// error is never averaged out. Uses every core. Refuses numbers that are not finite, naming the tensor.
+Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoint> source,
+                                                        const QuantiseOptions& options,
+                                                        std::vector<QuantisedKind>* kinds = nullptr);
+
+}  // namespace fulmar

@@ -1,0 +1,74 @@
+// Stored GGUF models of every block kind against a double-precision reference on their decoded weights.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cpu/cpu_ops.h"
+#include "support/model_rig.h"
+#include "support/shared_files.h"
+
+namespace fulmar {
+namespace {
+
+using support::Json;
+using support::ModelRig;
+
+constexpr double kRelative = 1e-4;  // of an engine that computes in f32
+
+class GgufModel : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    golden_ = support::read_golden(std::string("gguf-") + GetParam());
+    if (golden_.is_null()) GTEST_SKIP() << "no golden files beside this checkout";
+    const Json& file = golden_.contains("files") ? golden_["files"][0]["file"] : golden_["file"];
+    auto opened = open_checkpoint(support::shared_folder() / file.get<std::string>());
+    ASSERT_TRUE(opened.ok()) << opened.error().text;
+    checkpoint_ = std::move(*opened);
+  }
+
+  // The logits that the golden file compares: its first ones.
+  double error(const std::vector<float>& got, const Json& one) const {
+    const std::vector<double> want = one["exact"]["logits"];
+    return support::relative_error({got.begin(), got.begin() + static_cast<ptrdiff_t>(want.size())}, want);
+  }
+
+  Json golden_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+};
+
+TEST_P(GgufModel, LogitsAreThoseOfTheDecodedWeights) {
+  const auto ops = make_cpu_ops({.threads = 2});
+  ModelRig rig(std::move(checkpoint_), *ops, 2);
+  ASSERT_TRUE(rig.loaded());
+  ASSERT_FALSE(golden_["cases"].empty());
+  for (const Json& one : golden_["cases"]) {
+    const std::vector<int32_t> tokens = one["tokens"];
+    rig.pool().zero(0);
+    rig.pool().zero(1);
+    const std::vector<float> at_once = rig.feed(0, tokens), in_parts = rig.feed(1, tokens, 3);
+    EXPECT_LE(error(at_once, one), kRelative) << one["name"];
+    EXPECT_LE(error(in_parts, one), kRelative) << one["name"] << ", three tokens at a time";
+    EXPECT_EQ(support::argmax(at_once), one["argmax"].get<int32_t>()) << one["name"];
+  }
+}
+
+TEST_P(GgufModel, WeightsAreUsedWhereTheyLie) {
+  const auto ops = make_cpu_ops({.threads = 1});
+  size_t file = 0;
+  for (const StoredTensor& tensor : checkpoint_->tensors()) file += tensor.bytes();
+  ModelRig rig(std::move(checkpoint_), *ops, 1);
+  ASSERT_TRUE(rig.loaded());
+  EXPECT_LT(rig.model().memory().weights, file) << "matrices are not inflated";
+}
+
+INSTANTIATE_TEST_SUITE_P(Stored, GgufModel,
+                         testing::Values("fulmar-demo-Q4_K_M", "fulmar-demo-mix", "rwkv6-tiny-1m-Q4_K_M",
+                                         "rwkv7-reverse-f16", "rwkv7-reverse-mix", "rwkv7-reverse-split"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace fulmar
