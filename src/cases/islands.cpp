@@ -169,7 +169,8 @@ Island::Run channel_mix7(Stage& stage, bool deep) {
   };
 }
 
-// A backend may add to x what another leaves pending: here it is added.
+// As a model runs it: at once where the backend has a shorter way, island by island elsewhere. What the
+// islands leave pending is added to x, so that outcomes can be compared.
 Island::Run block7(Stage& stage) {
   const TimeMix7& att = stage.time_mix7();
   const ChannelMix7& ffn = stage.channel_mix7();
@@ -179,22 +180,21 @@ Island::Run block7(Stage& stage) {
   return [&](const Tensors& t, Body body) {
     Ops& ops = stage.ops();
     const Block7Work work{part<6>(t, 2), t[1], t[17], projected7(t, 8), t[15], t[16]};
-    const Tensor pending = work.pending;
-    const Block7State state{stage.att_shift(), stage.wkv(), stage.ffn_shift()};
-    const bool added = body == Body::own && ops.block7(stage.batch(), {att, ffn, false}, t[0], work, state);
-    if (!added && body == Body::own) {
-      ops.enter7(stage.batch(), att, t[0], {}, state.att_shift, work.mixed);
-      ops.time_mix7(stage.batch(), att, work.mixed, false, work.v_first, work.p, state.wkv, work.y, pending);
-      ops.channel_mix7(stage.batch(), {}, ffn, t[0], pending, state.ffn_shift);
+    const Batch& batch = stage.batch();
+    const Block7State at{stage.att_shift(), stage.wkv(), stage.ffn_shift()};
+    const bool own = body == Body::own, whole = own && ops.block7(batch, {att, ffn, false}, t[0], work, at);
+    if (own && !whole) {
+      ops.enter7(batch, att, t[0], {}, at.att_shift, work.mixed);
+      ops.time_mix7(batch, att, work.mixed, false, work.v_first, work.p, at.wkv, work.y, work.pending);
+      ops.channel_mix7(batch, {}, ffn, t[0], work.pending, at.ffn_shift);
+    } else if (!own) {
+      ops.Ops::enter7(batch, att, t[0], {}, at.att_shift, work.mixed);
+      ops.Ops::project7(batch, att, work.mixed, false, work.v_first, work.p);
+      ops.Ops::recur7(batch, att, work.p, at.wkv, work.y);
+      ops.Ops::leave7(batch, att, work.p, work.y, work.pending);
+      ops.Ops::channel_mix7(batch, {}, ffn, t[0], work.pending, at.ffn_shift);
     }
-    if (body != Body::own) {
-      ops.Ops::enter7(stage.batch(), att, t[0], {}, state.att_shift, work.mixed);
-      ops.Ops::project7(stage.batch(), att, work.mixed, false, work.v_first, work.p);
-      ops.Ops::recur7(stage.batch(), att, work.p, state.wkv, work.y);
-      ops.Ops::leave7(stage.batch(), att, work.p, work.y, pending);
-      ops.Ops::channel_mix7(stage.batch(), {}, ffn, t[0], pending, state.ffn_shift);
-    }
-    if (!added) stage.add_pending(t[0], pending);
+    if (!whole) stage.add_pending(t[0], work.pending);
     for (size_t i = 2; i < t.size(); i++) stage.forget(t[i]);
   };
 }

@@ -119,10 +119,11 @@ DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
 }
 
 size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
-  const int64_t count = matrix.rows * matrix.cols;
-  if (!stays_as_stored(matrix, role)) return bytes_for(imported_dtype(matrix.dtype, role), count);
-  const int64_t scales = matrix.scales != nullptr ? count / matrix.group : 0;
-  return bytes_for(matrix.dtype, count) + static_cast<size_t>(scales) * sizeof(float);
+  if (stays_as_stored(matrix, role)) {
+    const int64_t scales = matrix.scales != nullptr ? matrix.rows * (matrix.cols / matrix.group) : 0;
+    return bytes_for(matrix.dtype, matrix.rows * matrix.cols) + static_cast<size_t>(scales) * sizeof(float);
+  }
+  return bytes_for(imported_dtype(matrix.dtype, role), matrix.rows * matrix.cols);
 }
 
 // The default islands', or what the sampler works on: copies of the logits of so many rows.
@@ -132,7 +133,8 @@ size_t GpuOps::workspace_bytes(const StepShape& shape) const {
 }
 
 // What can be decoded on the device stays as it is stored.
-bool GpuOps::stays_as_stored(const HostMatrix& matrix, WeightRole role) {
+bool GpuOps::stays_as_stored(const HostMatrix& matrix, WeightRole role) const {
+  if (!options_.keep_codes) return false;
   const bool codes = is_block(matrix.dtype) || matrix.scales != nullptr;
   const bool multiplied = role != WeightRole::embedding && role != WeightRole::low_rank;
   return codes && multiplied && matrix.row_major() && gpu::has_decoder(matrix.dtype);

@@ -137,7 +137,7 @@ class GpuOps final : public Ops {
   // The current device is a property of the calling thread, and ours may change between steps.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
-  static bool stays_as_stored(const HostMatrix& matrix, WeightRole role);
+  bool stays_as_stored(const HostMatrix& matrix, WeightRole role) const;
   Result<Weight> import_codes(const HostMatrix& matrix);
   static std::byte* slot_at(const State& state, int64_t slot);
   Status check_layer(int64_t width);

@@ -61,7 +61,6 @@ ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
 Rwkv7::Rwkv7(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows)
     : Stack(config, ops, buffers, max_rows) {
   layers_.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
-  buffers.declare(v_first_wide_, 1, config.n_embd, DType::f32);
   Projected7& p = projected_;
   for (Tensor* tensor : {&mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &mixed_[5], &y_, &p.r,
                          &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha}) {
@@ -81,7 +80,7 @@ void Rwkv7::layers(const Batch& batch, const State& state, int64_t first, int64_
   const Block7Work work{
       {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]), rows(mixed_[4]), rows(mixed_[5])},
       stream.v_first,
-      v_first_wide_,
+      stream.v_first_wide,
       {rows(p.r), rows(p.k), rows(p.v), rows(p.g), rows(p.u), rows(p.kk), rows(p.alpha)},
       rows(y_),
       pending(batch)};

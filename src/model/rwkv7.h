@@ -17,7 +17,6 @@ class Rwkv7 final : public Stack {
 
   std::vector<Layer<TimeMix7, ChannelMix7>> layers_;
   Tensor mixed_[6];       // [rows, C] each: r w k v a g
-  Tensor v_first_wide_;   // f32 [1, C], values of block 0 of a lone row
   Tensor y_;              // [rows, C], what the recurrence reads out
   Projected7 projected_;  // [rows, C] each
 };

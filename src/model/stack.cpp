@@ -9,7 +9,9 @@ Stack::Stack(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_
     : ops_(ops), n_layer_(config.n_layer) {
   buffers.declare(x_, max_rows, config.n_embd, ops.residual_dtype());
   buffers.declare(pending_, max_rows, config.n_embd, ops.activation_dtype());
-  if (config.version == 7) buffers.declare(v_first_, max_rows, config.n_embd, ops.activation_dtype());
+  if (config.version != 7) return;
+  buffers.declare(v_first_, max_rows, config.n_embd, ops.activation_dtype());
+  buffers.declare(v_first_wide_, 1, config.n_embd, DType::f32);
 }
 
 Result<std::unique_ptr<Stack>> Stack::bind(Binder& binder, Buffers& buffers, int64_t max_rows,
@@ -34,7 +36,7 @@ Result<std::unique_ptr<Stack>> Stack::bind(Binder& binder, Buffers& buffers, int
 }
 
 Stream Stack::embed(const Batch& batch) {
-  const Stream stream{x_.slice_rows(0, batch.rows), {}, v_first_.slice_rows(0, batch.rows)};
+  const Stream stream{x_.slice_rows(0, batch.rows), {}, v_first_.slice_rows(0, batch.rows), v_first_wide_};
   ops_.embed(batch, embedding_, stream.x);
   return stream;
 }

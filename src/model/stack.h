@@ -19,9 +19,10 @@ struct Layer {
 
 // What crosses from one layer to the next; [rows, C] each.
 struct Stream {
-  Tensor x;        // the residual stream, in the residual type
-  Tensor pending;  // what is still to be added to x; empty: nothing
-  Tensor v_first;  // RWKV-7: the values of block 0, which the first layer fills
+  Tensor x;             // the residual stream, in the residual type
+  Tensor pending;       // what is still to be added to x; empty: nothing
+  Tensor v_first;       // RWKV-7: the values of block 0, which the first layer fills
+  Tensor v_first_wide;  // f32 [1, C]: the same of a lone row, where a backend keeps more of it
 };
 
 class Stack {
@@ -59,7 +60,7 @@ class Stack {
   const int64_t n_layer_;
   Embedding embedding_;
   Head head_;
-  Tensor x_, pending_, v_first_;  // as in Stream
+  Tensor x_, pending_, v_first_, v_first_wide_;  // as in Stream
 };
 
 }  // namespace fulmar

@@ -41,22 +41,35 @@ Encoded encoded(const Quantisation& by, int64_t out, int64_t in) {
   return made;
 }
 
-class GpuDequantise : public GpuTest, public testing::WithParamInterface<const char*> {};
+class GpuDequantise : public GpuTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    auto opened = open_test_gpu({.keep_codes = true});
+    ASSERT_TRUE(opened.ok()) << opened.error().text;
+    ops_ = std::move(opened).value();
+  }
+  Ops& ops() { return *ops_; }
+
+ private:
+  std::unique_ptr<Ops> ops_;
+};
 
 TEST_P(GpuDequantise, ProductsAreThoseOfTheReferenceDecodersNumbers) {
   const auto by = quantisation_named(GetParam());
   ASSERT_TRUE(by.has_value());
   constexpr int64_t kOut = 136, kIn = 256;
   const Encoded weight = encoded(*by, kOut, kIn);
-  support::OpsRig rig(gpu(), 4);
-  auto imported = gpu().import_weight(weight.matrix, WeightRole::projection);
+  support::OpsRig rig(ops(), 4);
+  auto imported = ops().import_weight(weight.matrix, WeightRole::projection);
   ASSERT_TRUE(imported.ok()) << imported.error().text;
   EXPECT_EQ(imported->dtype, by->dtype) << "kept as stored";
   for (const int64_t rows : {1, 3, 8, 33, 100}) {
     for (const DType to : {DType::f16, DType::f32}) {
       const support::Made in = rig.tensor(rows, kIn);
       const Tensor out = rig.empty(rows, kOut, to);
-      gpu().linear(in.tensor, *imported, out);
+      ops().linear(in.tensor, *imported, out);
       Doubles want;
       for (int64_t r = 0; r < rows; r++) {
         for (int64_t o = 0; o < kOut; o++) {
@@ -77,12 +90,12 @@ TEST_P(GpuDequantise, LargeMatricesAreDecodedPieceByPiece) {
   ASSERT_TRUE(by.has_value());
   constexpr int64_t kOut = 9000, kIn = 2048, kRows = 2;
   const Encoded weight = encoded(*by, kOut, kIn);
-  support::OpsRig rig(gpu(), 4);
-  auto imported = gpu().import_weight(weight.matrix, WeightRole::head);
+  support::OpsRig rig(ops(), 4);
+  auto imported = ops().import_weight(weight.matrix, WeightRole::head);
   ASSERT_TRUE(imported.ok()) << imported.error().text;
   const support::Made in = rig.tensor(kRows, kIn);
   const Tensor out = rig.empty(kRows, kOut, DType::f32);
-  gpu().linear(in.tensor, *imported, out);
+  ops().linear(in.tensor, *imported, out);
   const Doubles got = rig.read(out);
   for (const int64_t o : {0, 8191, 8192, 8999}) {
     double sum = 0, size = 0;

@@ -1,6 +1,6 @@
 // Fragments of matrix instructions (mma.sync m16n8k16): which element of a 16 x 16 left operand, a 16 x 8
-// right operand and a 16 x 8 accumulator lies in which register of which lane of a warp. The one place that
-// knows this layout: kernels ask for a lane's group g and place q, and where an accumulator's elements stand.
+// right operand and a 16 x 8 accumulator lies in which register of which lane of a warp. In all kernels g
+// stands for a lane's group, lane / 4, and q for its place there, lane % 4.
 #pragma once
 
 #include "gpu/device/vendor.h"

@@ -97,7 +97,7 @@ class StoredInputs {
 template <class T, class TileOf, class Inputs, int kOuts>
 __device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs, int tiles, int k,
                                            float remainder_factor, float (&part)[kStreamWarps][kOuts]) {
-  const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
   const StreamPlan plan(k);
   const int each = plan.each, total = each * tiles;
   constexpr int kStride = kStreamWarps * kStreamPiece / kStreamVector;

@@ -22,7 +22,7 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
                                               int rows, int k, int first_piece, float (&sum)[kTiles][4]) {
   constexpr int kAhead = kTiles == 1 ? 4 : 3;        // pieces of weights on their way
   constexpr int kInputsAhead = kTiles == 1 ? 4 : 1;  // and of inputs; more of either would spill registers
-  const int g = fragment_group(), q = fragment_place();
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const auto* low =
       reinterpret_cast<const uint4*>(weight + static_cast<int64_t>(min(g, outs_left - 1)) * k) + q;
   const auto* high =
@@ -96,7 +96,7 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
 // Puts a warp's accumulators into part[row * stride + out].
 template <int kTiles>
 __device__ __forceinline__ void spread_rows(const float (&sum)[kTiles][4], float* part, int stride) {
-  const int g = fragment_group(), q = fragment_place();
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
 #pragma unroll
   for (int t = 0; t < kTiles; t++) {
     const int row = t * kTileRows + 2 * q;

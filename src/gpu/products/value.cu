@@ -92,7 +92,7 @@ __device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept
 template <class T, int kTiles>
 __device__ void multiply_kept(const T* weight, int outs, const uint16_t* kept, const T* values, int stride,
                               int steps, int share, float (&sum)[4][kTiles][4]) {
-  const int g = fragment_group(), q = fragment_place();
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   constexpr int kStepsAhead = kTiles <= 2 ? 3 : 2;  // on their way from memory; more would spill registers
   uint4 w[kStepsAhead][4];
   const auto fetch = [&](uint4(&to)[4], int step) {
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   const int stride = a.slice + 8;  // spreads the rows over the banks
   auto* kept = reinterpret_cast<uint16_t*>(shared);
   auto* values = reinterpret_cast<T*>(shared + kMostSlice * sizeof(uint16_t));
-  const int warp = threadIdx.x / kWarp;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int half = warp % 2, share = warp / 2;
   const int first_out = blockIdx.x * kValueOuts, slice = blockIdx.y, first = slice * a.slice;
   pdl_launch_next();
@@ -157,14 +157,14 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   __syncthreads();  // the values' place is taken over by the warps' parts
 
   auto* part = reinterpret_cast<float*>(shared);  // [kValueShares, rows, kValueOuts]
-  const int g = fragment_group(), q = fragment_place();
+  const int g = lane / 4, q = lane % 4;
 #pragma unroll
   for (int j = 0; j < 4; j++) {
 #pragma unroll
     for (int t = 0; t < kTiles; t++) {
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        const int row = t * 8 + Accumulator::column(q, i), out = half * kWarpOut + g * 8 + 2 * j + i / 2;
+        const int row = t * 8 + 2 * q + i % 2, out = half * kWarpOut + g * 8 + 2 * j + i / 2;
         part[(share * kTiles * 8 + row) * kPartStride + out] = sum[j][t][i];
       }
     }

@@ -72,7 +72,7 @@ __device__ constexpr int value_place(int tile, int lane) { return lane ^ lane >>
 using Factor = Half[kChunk][kHeadSize + 8];  // padded against bank conflicts
 __device__ __forceinline__ void multiply_factors(const Factor& left, const Factor& right,
                                                  float (&sum)[2][4]) {
-  const int g = fragment_group(), q = fragment_place();
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const auto word = [](const Half* at) { return *reinterpret_cast<const uint32_t*>(at); };
 #pragma unroll
   for (int step = 0; step < kHeadSize / 16; step++) {
@@ -105,7 +105,7 @@ __device__ void store_state(S* row, const WalkState& s, int element) {
 
 // What a chunk's output has of the state in front of it, `r` being R by the decay up to each row.
 __device__ __forceinline__ void emit_state(const Factor& r, const Passed& passed, WalkOutput& y) {
-  const int g = fragment_group(), q = fragment_place();
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const auto& s = passed.s;
 #pragma unroll
   for (int n = 0; n < 2; n++) {
@@ -127,12 +127,12 @@ __device__ __forceinline__ void emit_rows(const uint4& left, const uint4& betwee
 // One warp's chunk of y.
 template <class T>
 __device__ __forceinline__ void store_output(const WalkOutput& out, T* to, int64_t stride, int rows) {
-  const int q = fragment_place();
+  const int q = threadIdx.x % 4;
 #pragma unroll
   for (int n = 0; n < 2; n++) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const int t = n * 8 + Accumulator::column(q, i);
+      const int t = n * 8 + 2 * q + i % 2;
       if (t < rows) to[t * stride + i / 2 * 8] = from_float<T>(out[n][i]);
     }
   }
@@ -152,8 +152,7 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
   const int begin = chunks.begin[sequence], count = chunks.begin[sequence + 1] - begin;
   if (count == 0) return;
   const int64_t first_row = batch.start[sequence], rows = batch.start[sequence + 1] - first_row;
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = fragment_group(),
-            q = fragment_place();
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const int role = warp / kTiles, own = warp % kTiles;  // state, output, fetching
   const int tile = blockIdx.x % kParts * kTiles + own;
 

@@ -115,15 +115,14 @@ __device__ void scale_rows(const Column& in, int c, int half, float bonus, Prepa
 
 // This warp's level of M. Entries of other levels are chosen away, never multiplied away.
 __device__ void multiply_level(const PrepareShared& shared, Chunk6& out) {
-  const int level = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = fragment_group(),
-            q = fragment_place();
+  const int level = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   float sum[2][4] = {};
   multiply_factors(level == 0 ? shared.left : shared.level[level], shared.level[level], sum);
 #pragma unroll
   for (int n = 0; n < 2; n++) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const int t = Accumulator::row(g, i), s = n * 8 + Accumulator::column(q, i);
+      const int t = g + i / 2 * 8, s = n * 8 + 2 * q + i % 2;
       const int level_of = s >= t ? 0 : 31 - __clz(t ^ s);
       if (level_of == level) out.m[lane][i / 2 * 2 + n][i % 2] = from_float<Half>(s > t ? 0.0f : sum[n][i]);
     }
@@ -152,7 +151,7 @@ __global__ void __launch_bounds__(kPrepare6Threads)
 }
 
 __device__ __forceinline__ void advance(const Chunk6& data, int tile, WalkState& state, Passed& passed) {
-  const int lane = threadIdx.x % kWarp, q = fragment_place();
+  const int lane = threadIdx.x % kWarp, q = lane % 4;
   passed = {};  // there is no U
   pack_state(state, passed);
   const uint4 v = data.v[tile][value_place(tile, lane)];

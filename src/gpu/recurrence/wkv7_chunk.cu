@@ -259,8 +259,7 @@ __device__ void scale_rows(const Row (&rows)[kRowsEach], PrepareShared& shared, 
 // One of the four 16 x 16 products per warp. The two with R go out as operands, A with B stays, and A with K
 // meets V at once.
 __device__ void multiply_all(PrepareShared& shared, Chunk7& out) {
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = fragment_group(),
-            q = fragment_place();
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const bool with_r = warp >= 2, with_k = warp % 2 == 1;  // ab, ak, rb, rk
   float sum[2][4] = {};
   multiply_factors(with_r ? shared.r : out.w, with_k ? shared.k : shared.b, sum);
@@ -269,7 +268,7 @@ __device__ void multiply_all(PrepareShared& shared, Chunk7& out) {
   for (int n = 0; n < 2; n++) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const int t = Accumulator::row(g, i), s = n * 8 + Accumulator::column(q, i);
+      const int t = g + i / 2 * 8, s = n * 8 + 2 * q + i % 2;
       if (with_r ? s > t : s >= t) sum[n][i] = 0;
     }
   }
@@ -277,8 +276,7 @@ __device__ void multiply_all(PrepareShared& shared, Chunk7& out) {
 #pragma unroll
     for (int n = 0; n < 2; n++) {
 #pragma unroll
-      for (int i = 0; i < 4; i++)
-        shared.m_ab[n * 8 + Accumulator::column(q, i)][Accumulator::row(g, i)] = sum[n][i];
+      for (int i = 0; i < 4; i++) shared.m_ab[n * 8 + 2 * q + i % 2][g + i / 2 * 8] = sum[n][i];
     }
     return;
   }
@@ -408,7 +406,7 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
 __device__ __forceinline__ uint4 four(const void* at) { return *static_cast<const uint4*>(at); }
 
 __device__ __forceinline__ void advance(const Chunk7& data, int tile, WalkState& state, Passed& passed) {
-  const int lane = threadIdx.x % kWarp, g = fragment_group(), q = fragment_place();
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   pack_state(state, passed);
   const auto& s = passed.s;
   float u[2][4], more[2][4] = {};  // two sums side by side: what follows waits for them

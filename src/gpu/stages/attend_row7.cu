@@ -72,7 +72,7 @@ struct WeightPieces {
 };
 template <class T>
 __device__ WeightPieces fetch_weights(const T* tile, int rank, const Role& role) {
-  const int g = fragment_group(), q = fragment_place();
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   WeightPieces out;
 #pragma unroll
   for (int i = 0; i < kAttendPieces; i++) {
@@ -92,7 +92,7 @@ __device__ WeightPieces fetch_weights(const T* tile, int rank, const Role& role)
 template <class T>
 __device__ void multiply_pieces(const WeightPieces& weights, const Role& role, int rank,
                                 AttendShared& shared) {
-  const int g = fragment_group(), q = fragment_place();
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   float sum[4] = {};
 #pragma unroll
   for (int i = 0; i < kAttendPieces; i++) {

@@ -90,7 +90,7 @@ struct LowRankPiece {
 template <class T>
 __device__ void multiply(const T* low, const T* high, const uint4* weights, int rank,
                          float (&sum)[kLowRank6Tiles][4]) {
-  const int lane = threadIdx.x % kWarp, q = fragment_place();
+  const int lane = threadIdx.x % kWarp, q = lane % 4;
   for (int at = q * 8; at - q * 8 < rank; at += kStepInputs, weights += kStepPieces) {
     const bool inside = at < rank;
     const uint4 a = inside ? *reinterpret_cast<const uint4*>(low + at) : uint4{};
@@ -108,7 +108,7 @@ __device__ void multiply(const T* low, const T* high, const uint4* weights, int 
 template <class T, bool kMixes>
 __device__ void finish_rows(const Paths<T>& paths, int first, int first_path, int count, int64_t channel,
                             const uint4* weights) {
-  const int lane = threadIdx.x % kWarp, g = fragment_group();
+  const int lane = threadIdx.x % kWarp, g = lane / 4;
   const int64_t c = channel + lane % 4 * kLaneOut;
   const int row[2] = {min(first + g, paths.rows - 1), min(first + g + 8, paths.rows - 1)};
   LowRankPiece<T> z[2], previous[2];
