@@ -159,8 +159,9 @@ async def structured(crowd, rng):
 
 async def tools(crowd, rng):
     token = token_of(rng)
-    function = {"name": "note", "parameters": {"type": "object", "properties": {"text": {"const": token}},
-                                               "required": ["text"], "additionalProperties": False}}
+    parameters = {"type": "object", "properties": {"text": {"const": token}}, "required": ["text"],
+                  "additionalProperties": False}
+    function = {"name": "note", "strict": True, "parameters": parameters}
     answer = await crowd.call("POST", "/v1/chat/completions", {
         "messages": [{"role": "user", "content": "hello"}], "max_tokens": 120, "temperature": 0,
         "tools": [{"type": "function", "function": function}], "tool_choice": "required"})
