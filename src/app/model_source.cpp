@@ -110,7 +110,10 @@ Result<fs::path> find_model(const std::string& name) {
     for (const char* ending : {"", ".pth", ".safetensors", ".st", ".gguf"}) {
       fs::path candidate = base;
       candidate += ending;
-      if (fs::is_regular_file(candidate, error) || fs::is_directory(candidate, error)) return candidate;
+      const bool index = candidate.string().ends_with(".safetensors.index.json");  // stands for its folder
+      if (fs::is_regular_file(candidate, error))
+        return index ? fs::absolute(candidate).parent_path() : candidate;
+      if (fs::is_directory(candidate, error)) return candidate;
     }
   }
   return Error{ErrorKind::not_found, fmt::format("model '{}' not found, neither as a file nor in {}", name,

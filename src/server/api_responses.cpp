@@ -85,8 +85,24 @@ ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& 
   return message;
 }
 
+// The item of a stored response that a reference means: its id begins as the response's ends. Nothing: not
+// stored.
+std::optional<JsonValue> referenced_item(Service& service, const std::string& id) {
+  constexpr size_t kDigits = 24;
+  const size_t mark = id.find('_');
+  if (mark == std::string::npos || id.size() < mark + 1 + kDigits) return std::nullopt;
+  const auto stored = service.responses.find("resp_" + id.substr(mark + 1, kDigits));
+  const auto response = stored ? parse_json(stored->json) : Result<JsonValue>(Error{});
+  const JsonValue* output = response ? response->find("output") : nullptr;
+  if (!output || !output->is_array()) return std::nullopt;
+  for (const JsonValue& item : output->as_array()) {
+    if (word_of(item, "id") == id) return item;
+  }
+  return std::nullopt;
+}
+
 // A string, or a list of items.
-std::vector<ChatMessage> read_input(Fields& fields) {
+std::vector<ChatMessage> read_input(Fields& fields, Service& service) {
   std::vector<ChatMessage> messages;
   const JsonValue* input = fields.find("input");
   if (!holds_something(input)) {
@@ -104,8 +120,18 @@ std::vector<ChatMessage> read_input(Fields& fields) {
     return messages;
   }
   for (const JsonValue& item : input->as_array()) {
-    if (word_of(item, "type") == "reasoning") continue;  // clients send back what they got; it is not fed
-    messages.push_back(read_item(fields, item, fmt::format("input[{}]", messages.size())));
+    const std::string place = fmt::format("input[{}]", messages.size());
+    const bool refers = word_of(item, "type") == "item_reference";
+    const auto referenced = refers ? referenced_item(service, word_of(item, "id")) : std::nullopt;
+    if (refers && !referenced) {
+      fields.fail(bad_value(
+          fmt::format("'{}' refers to the item '{}', which is not stored", place, word_of(item, "id")),
+          "input"));
+      break;
+    }
+    const JsonValue& meant = referenced ? *referenced : item;
+    if (word_of(meant, "type") == "reasoning") continue;  // clients send back what they got; it is not fed
+    messages.push_back(read_item(fields, meant, place));
     if (fields.failed()) break;
   }
   return messages;
@@ -151,8 +177,8 @@ ApiError not_stored(const std::string& id, std::string_view param) {
 }
 
 // The input, with the instructions in front.
-std::vector<ChatMessage> read_turn(Fields& fields, ResponseFacts& facts) {
-  std::vector<ChatMessage> messages = read_input(fields);
+std::vector<ChatMessage> read_turn(Fields& fields, Service& service, ResponseFacts& facts) {
+  std::vector<ChatMessage> messages = read_input(fields, service);
   facts.instructions = fields.text("instructions").value_or("");
   if (!facts.instructions.empty()) {
     ChatMessage instructions;
@@ -223,7 +249,7 @@ PreparedResponse prepare_response(const Call& call, Fields& fields) {
   const ServedModelPtr model = pick_model(call, fields);
   if (fields.failed()) return made;
   facts.marks = model->prompt_template->calls;
-  const std::vector<ChatMessage> messages = read_turn(fields, facts);
+  const std::vector<ChatMessage> messages = read_turn(fields, service, facts);
   refuse_unsupported(fields);
   read_echo(fields, facts);
   const auto previous = read_previous(fields, service, *model);

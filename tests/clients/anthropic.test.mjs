@@ -86,7 +86,8 @@ on("structured output, by a tool whose input it is", async () => {
 
 on("token counting", async () => {
   const { input_tokens } = await client.messages.countTokens({ model, messages: ask.messages });
-  assert.equal(input_tokens, (await client.messages.create(ask)).usage.input_tokens);
+  const { usage } = await client.messages.create(ask);
+  assert.equal(input_tokens, usage.input_tokens + usage.cache_read_input_tokens);
 });
 
 on("models", async () => {

@@ -38,9 +38,15 @@ on("structured output", async () => {
   assert.ok(Number.isInteger(JSON.parse(message.content).age));
 });
 
-on("abort", () => expectCancelled(async () => {
-  const stream = await of({ maxTokens: 4096, additionalChatOptions: { ignore_eos: true } }).chat({ messages, stream: true });
-  for await (const _ of stream) break;
+on("abort, by its own fetch: its streams have no other way", () => expectCancelled(async () => {
+  const abort = new AbortController();
+  const llm = of({
+    maxTokens: 4096, additionalChatOptions: { ignore_eos: true },
+    additionalSessionOptions: { fetch: (url, init) => fetch(url, { ...init, signal: abort.signal }) } });
+  await assert.rejects(async () => {
+    for await (const _ of await llm.chat({ messages, stream: true })) abort.abort();
+    throw new Error("aborted");
+  });
 }));
 
 on("wrong key", { skip: !guarded }, async () => {

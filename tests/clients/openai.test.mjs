@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import OpenAI from "openai";
+import { flakyProxy, guarded } from "./support.mjs";
 
 const base = process.env.BASE_URL;
 if (!base) throw new Error("BASE_URL is not set; wanted http://host:port of a running Fulmar server");
@@ -129,4 +130,64 @@ test("completion, streamed, exact length", { timeout: 60_000 }, async () => {
   }
   assert.equal(reason, "length");
   assert.equal(usage.completion_tokens, 6);
+});
+
+const add = { type: "function", function: { name: "add", description: "Adds two numbers", parameters: {
+  type: "object", properties: { a: { type: "integer" }, b: { type: "integer" } }, required: ["a", "b"] } } };
+
+test("tools, to the end of the conversation", { timeout: 60_000 }, async () => {
+  const asked = await client.chat.completions.create(
+    { model: "rwkv", messages: ask, tools: [add], tool_choice: "required", max_tokens: 200, temperature: 0 });
+  const { message, finish_reason } = asked.choices[0];
+  assert.equal(finish_reason, "tool_calls");
+  const { a, b } = JSON.parse(message.tool_calls[0].function.arguments);
+  assert.ok(Number.isInteger(a) && Number.isInteger(b));
+  const told = await client.chat.completions.create({ model: "rwkv", max_tokens: 16, temperature: 0, tools: [add],
+    messages: [...ask, message, { role: "tool", tool_call_id: message.tool_calls[0].id, content: String(a + b) }] });
+  assert.equal(told.choices[0].message.role, "assistant");
+});
+
+test("responses: a turn, its items, its tokens", { timeout: 60_000 }, async () => {
+  const input = "What is 12 + 30?";
+  const first = await client.responses.create({ model: "rwkv", input, temperature: 0, metadata: { k: "v" } });
+  assert.match(first.output_text, /42/);
+  assert.deepEqual(first.metadata, { k: "v" });
+  const items = await client.responses.inputItems.list(first.id);
+  assert.equal(items.data[0].content[0].text, input);
+  const { input_tokens } = await client.responses.inputTokens.count({ model: "rwkv", input });
+  assert.equal(input_tokens, first.usage.input_tokens);
+  const next = await client.responses.create({ model: "rwkv", input: "And 1 + 1?", previous_response_id: first.id });
+  assert.equal(next.previous_response_id, first.id);
+});
+
+test("responses in the background: polled, and cancelled", { timeout: 60_000 }, async () => {
+  const started = await client.responses.create({ model: "rwkv", input: "What is 12 + 30?", background: true, temperature: 0 });
+  assert.equal(started.status, "queued");
+  const settled = async (id) => {
+    for (let wait = 0; wait < 400; ++wait) {
+      const now = await client.responses.retrieve(id);
+      if (now.status !== "queued" && now.status !== "in_progress") return now;
+      await new Promise((wake) => setTimeout(wake, 50));
+    }
+    throw new Error("the response does not end");
+  };
+  assert.match((await settled(started.id)).output_text, /42/);
+  const long = await client.responses.create(
+    { model: "rwkv", input: "Count from 1 to 900", background: true, max_output_tokens: 60000, ignore_eos: true });
+  await client.responses.cancel(long.id);
+  assert.equal((await settled(long.id)).status, "cancelled");
+});
+
+test("wrong key", { skip: !guarded }, async () => {
+  const stranger = new OpenAI({ baseURL: `${base}/v1`, apiKey: "wrong", maxRetries: 0 });
+  await assert.rejects(stranger.chat.completions.create({ model: "rwkv", messages: ask }), OpenAI.AuthenticationError);
+});
+
+test("retry", { timeout: 60_000 }, async () => {
+  const proxy = await flakyProxy();
+  const patient = new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey, maxRetries: 2 });
+  const answer = await patient.chat.completions.create({ model: "rwkv", messages: ask, max_tokens: 8 });
+  assert.equal(answer.object, "chat.completion");
+  assert.equal(proxy.refused(), 1);
+  proxy.close();
 });

@@ -121,6 +121,23 @@ TEST(BackgroundResponses, NeedTheStore) {
   }
 }
 
+TEST(ResponseInput, ItemsOfStoredResponsesAreFoundByReference) {
+  ServerRig rig;
+  const auto first = parse_json(rig.post("/v1/responses", R"({"input":"hi"})").body);
+  const std::string item = first->find("output")->as_array()[0].find("id")->as_string();
+  const auto with = [&](const std::string& id) {
+    return rig.post("/v1/responses",
+                    R"({"input":[{"role":"user","content":"hi"},{"type":"item_reference","id":")" + id +
+                        R"("},{"role":"user","content":"on"}]})");
+  };
+  EXPECT_EQ(with(item).status, 200);
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt),
+            "User: hi\n\nAssistant: Hello world\n\nUser: on\n\nAssistant:");
+  const Reply unknown = with("msg_0");
+  EXPECT_EQ(unknown.status, 400);
+  EXPECT_THAT(unknown.body, HasSubstr("'input[1]' refers to the item 'msg_0', which is not stored"));
+}
+
 TEST(ResponseInput, ClientsOwnToolsAndThoughtsAreUnderstood) {
   ServerRig rig;
   const Reply reply = rig.post(
