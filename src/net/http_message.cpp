@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/beast/http/status.hpp>
+#include <ostream>
 
 namespace fulmar {
 namespace {

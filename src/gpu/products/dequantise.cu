@@ -42,15 +42,6 @@ struct DecodeInt8 {
   }
 };
 
-// Numbers of another type.
-template <class From>
-struct DecodePlain {
-  const From* data;
-  __device__ Float4 operator()(int64_t row, int64_t at, int64_t in) const {
-    return load4(data + row * in + at);
-  }
-};
-
 template <class T, class Decode>
 __global__ void __launch_bounds__(kDecodeThreads)
     dequantise_kernel(const Decode decode, int64_t first, int64_t rows, int64_t in, T* target) {
@@ -75,7 +66,7 @@ void launch_decoder(const Queue& queue, const Decode& decode, int64_t first, int
 
 }  // namespace
 
-bool has_decoder(DType dtype) { return dtype == DType::q8_0 || dtype == DType::i8 || is_kernel_float(dtype); }
+bool has_decoder(DType dtype) { return dtype == DType::q8_0 || dtype == DType::i8; }
 
 void dequantise(const Queue& queue, const Weight& weight, int64_t first, int64_t rows, void* target,
                 DType to) {
@@ -89,12 +80,6 @@ void dequantise(const Queue& queue, const Weight& weight, int64_t first, int64_t
     case DType::i8:
       FULMAR_CHECK(weight.scales != nullptr && weight.group > 0 && weight.in % weight.group == 0);
       return run(DecodeInt8{static_cast<const int8_t*>(weight.data), weight.scales, weight.group});
-    case DType::f32:
-      return run(DecodePlain<float>{static_cast<const float*>(weight.data)});
-    case DType::f16:
-      return run(DecodePlain<Half>{static_cast<const Half*>(weight.data)});
-    case DType::bf16:
-      return run(DecodePlain<BFloat>{static_cast<const BFloat*>(weight.data)});
     default:
       FULMAR_CHECK(false, "no decoder for this format; has_decoder says so");
   }
