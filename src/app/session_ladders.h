@@ -24,8 +24,8 @@ struct SessionFlags {
 
 class SessionLadders {
  public:
-  // Opens the store. Trouble with one is logged, and sessions live in memory then; an Error is what a person has
-  // to decide: a URL that means nothing, or a database asked for that another server has open.
+  // Opens the store. Trouble with one is logged, and sessions live in memory then; an Error is what a person
+  // has to decide: a URL that means nothing, or a database asked for that another server has open.
   static Result<std::unique_ptr<SessionLadders>> open(const SessionFlags& flags);
 
   // The ladder of a model's weights, for as long as somebody holds it. One call at a time.

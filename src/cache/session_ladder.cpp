@@ -173,8 +173,8 @@ int64_t SessionLadder::erase(const SessionRange& range) {
     }
   }
   Lock lock(mutex_);
-  const int64_t gone = forget(range);
   const TurnTicket ticket = courier_ ? courier_->erase(range) : nullptr;
+  const int64_t gone = forget(range);
   lock.unlock();
   if (ticket) ticket->wait(TurnFate::under_way);
   return gone + stored_only;

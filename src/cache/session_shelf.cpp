@@ -118,7 +118,8 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
 }
 
 // The same state as this engine's slots hold it.
-Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(std::shared_ptr<const StateBlob> blob) const {
+Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(
+    std::shared_ptr<const StateBlob> blob) const {
   if (blob->layout == state_.layout && blob->fingerprint == ladder_->fingerprint_) return blob;
   FULMAR_ASSIGN(auto payload, payload_for(*blob, ladder_->fingerprint_, state_.layout));
   auto fitting = std::make_shared<StateBlob>();

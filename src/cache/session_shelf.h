@@ -1,5 +1,5 @@
-// One engine's side of the session ladder: the device slots in which it keeps sessions, and the way from there
-// into the slots of rows and back. The engine's thread calls everything.
+// One engine's side of the session ladder: the device slots in which it keeps sessions, and the way from
+// there into the slots of rows and back. The engine's thread calls everything.
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,8 @@ class SessionShelf {
   SessionLadder& ladder() { return *ladder_; }
   const SessionLadder& ladder() const { return *ladder_; }
 
-  // Asks what can be known about a session; done at once where nothing is to be asked of others. Rows need the
-  // state to continue a session, its turn alone to write to one.
+  // Asks what can be known about a session; done at once where nothing is to be asked of others. Rows need
+  // the state to continue a session, its turn alone to write to one.
   std::shared_ptr<SessionLookup> look_up(const std::string& id, bool with_state);
   // False once what the lookup took for granted is no more: then look up again.
   bool holds(SessionLookup& lookup);
@@ -39,9 +39,9 @@ class SessionShelf {
   // Copies the state of the session looked up into `slot` and makes it the most recent; tells where it was
   // found. Nothing when the session is unknown.
   Result<std::optional<SessionInfo>> restore(SessionLookup& lookup, int64_t slot);
-  // Saves what `slot` holds as turn number `turn` of the session claimed. The ticket tells how that fares in a
-  // shared store; null: there is nothing to wait for, or the session was erased. A conflict when memory has that
-  // turn or a later one.
+  // Saves what `slot` holds as turn number `turn` of the session claimed. The ticket tells how that fares in
+  // a shared store; null: there is nothing to wait for, or the session was erased. A conflict when memory has
+  // that turn or a later one.
   Result<TurnTicket> commit(const SessionClaim& claim, int64_t slot, int64_t tokens, int64_t turn);
 
   // Hands over what other engines want; call it between steps.

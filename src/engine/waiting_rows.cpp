@@ -106,8 +106,7 @@ WaitingRows::Queue::iterator WaitingRows::forget(Queue::iterator place) {
   return queue_.erase(place);
 }
 
-void WaitingRows::each_request(
-    FunctionRef<void(const RequestRecord&, const RequestStatus&)> visit) const {
+void WaitingRows::each_request(FunctionRef<void(const RequestRecord&, const RequestStatus&)> visit) const {
   for (const Waiting& waiting : queue_) visit(*waiting.request, waiting.sums);
 }
 

@@ -1,5 +1,5 @@
-// Rows that have had no slot yet, in order of arrival, with sums that are kept as rows come and go: what waits
-// costs a step nothing, however much it is. The engine thread owns it.
+// Rows that have had no slot yet, in order of arrival, with sums that are kept as rows come and go: what
+// waits costs a step nothing, however much it is. The engine thread owns it.
 #pragma once
 
 #include <cstdint>

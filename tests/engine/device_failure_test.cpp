@@ -49,7 +49,9 @@ class TurnStore final : public SessionStore {
   }
   Result<int64_t> erase(const std::string&, const std::string&, bool) override { return int64_t{0}; }
   Result<int64_t> newest_turn(const std::string&, const std::string&) override { return int64_t{0}; }
-  Result<std::vector<StoredSession>> list(const std::string&) override { return std::vector<StoredSession>(); }
+  Result<std::vector<StoredSession>> list(const std::string&) override {
+    return std::vector<StoredSession>();
+  }
 
  private:
   const std::shared_ptr<std::map<std::string, int64_t>> turns_;
@@ -102,8 +104,8 @@ TEST_F(FailingDevice, EndsEveryRowAndRefusesFurtherOnes) {
   EXPECT_EQ(failures_, 1);
   Ask late = TinyEngine::greedy("late", 1);
   late.request_id = "late";
-  const Status refused = tiny_->engine().submit(
-      {.rows = {late}, .listener = std::make_shared<testing::RecordingListener>()});
+  const Status refused =
+      tiny_->engine().submit({.rows = {late}, .listener = std::make_shared<testing::RecordingListener>()});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::unavailable);
   tiny_->stop();
