@@ -30,6 +30,15 @@ function resolved(property) {
 const HEIGHT = 190;
 const time = (seconds, withSeconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(withSeconds && { second: "2-digit" }) });
 
+const SHORTEST_SPAN = 120;  // seconds
+
+// The chosen range, or less where the figures are younger.
+function spanOf(plot) {
+  const now = Date.now() / 1000;
+  const oldest = plot.data?.[0]?.[0] ?? now;
+  return [Math.max(now - range.value, Math.min(oldest, now - SHORTEST_SPAN)), now];
+}
+
 // Without a pointer over the chart, the legend tells the newest values.
 const legendOfNewest = (plot) => { if (plot.cursor.left < 0 || plot.cursor.left === undefined) plot.setLegend({ idx: plot.data[0].length - 1 }, false); };
 
@@ -47,7 +56,7 @@ function optionsOf(kind, lines, width) {
   return {
     width, height: HEIGHT, cursor: { y: false, focus: { prox: 20 } }, focus: { alpha: 0.35 },
     hooks: { setData: [legendOfNewest], setCursor: [legendOfNewest], ready: [legendOfNewest] },
-    scales: { x: { range: () => [Date.now() / 1000 - range.value, Date.now() / 1000] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+    scales: { x: { range: spanOf }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => time(tick)) }, { ...axis, size: 64, incrs: kind.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : kind.unit(tick))) }],
     series: [
       { label: "Time", value: (_, shown) => (shown ? time(shown, true) : "–") },
