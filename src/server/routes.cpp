@@ -63,7 +63,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/embeddings", kNative, Access::key, embed_one_for_ollama},
     {"GET", "/api/tags", kNative, Access::listing, ollama_tags},
     {"GET", "/api/ps", kNative, Access::listing, ollama_running},
-    {"POST", "/api/show", kNative, Access::listing, ollama_show},
+    {"POST", "/api/show", kNative, Access::key, ollama_show},
     {"GET", "/api/version", kNative, Access::open, ollama_version},
     {"POST", "/api/pull", kNative, Access::key, ollama_pull},
 

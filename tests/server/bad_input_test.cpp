@@ -154,7 +154,11 @@ TEST(EveryRoute, RefusesWhatIsNoJsonObject) {
       EXPECT_EQ(reply.status, 400) << path << " " << body << " " << reply.body;
       EXPECT_THAT(reply.body, HasSubstr("Invalid JSON")) << path << " " << body;
       const bool openai = path.starts_with("/v1/") || path.starts_with("/openai/");
-      EXPECT_THAT(reply.body, StartsWith(openai ? R"({"error":{"message":")" : R"({"error":")")) << path;
+      const bool anthropic = route->family == Family::anthropic;
+      EXPECT_THAT(reply.body, StartsWith(anthropic ? R"({"type":"error","error":{"type":")"
+                                         : openai  ? R"({"error":{"message":")"
+                                                   : R"({"error":")"))
+          << path;
     }
   }
   EXPECT_TRUE(rig.engine.asks().empty());
@@ -169,9 +173,12 @@ TEST(EveryRoute, RefusesAWrongPasswordBeforeAnythingElse) {
   for (const auto& [route, path] : routes_with_a_body()) {
     const Reply reply = rig.send(std::string(route->method), path, R"({"password":"wrong","n":0})", wrong);
     EXPECT_EQ(reply.status, 401) << path;
-    const char* shape = route->family == Family::openai   ? R"({"error":{"message":"Unauthorized)"
-                        : route->family == Family::native ? R"({"error":"Unauthorized)"
-                                                          : R"({"detail":"Unauthorized)";
+    const char* shape =
+        route->family == Family::anthropic
+            ? R"({"type":"error","error":{"type":"authentication_error","message":"Unauthorized)"
+        : route->family == Family::openai ? R"({"error":{"message":"Unauthorized)"
+        : route->family == Family::native ? R"({"error":"Unauthorized)"
+                                          : R"({"detail":"Unauthorized)";
     EXPECT_THAT(reply.body, StartsWith(shape)) << path;
   }
   EXPECT_TRUE(rig.engine.asks().empty());
@@ -208,6 +215,11 @@ TEST(GeneratingRoutes, KnowNoOtherModelWhenStrictAndNoneWithoutOne) {
        R"({"session_id":"s","dialogue_idx":0,"contents":["x"],"model":"other"})"},
       {"/v1/responses", R"({"input":"x","model":"other"})"},
       {"/v1/embeddings", R"({"input":"x","model":"other"})"},
+      {"/v1/messages", FULMAR_CHAT R"("max_tokens":1,"model":"other"})"},
+      {"/api/chat", FULMAR_CHAT R"("model":"other"})"},
+      {"/api/generate", R"({"prompt":"x","model":"other"})"},
+      {"/completion", R"({"prompt":"x","model":"other"})"},
+      {"/infill", R"({"input_prefix":"x","input_suffix":"y","model":"other"})"},
       {"/v1/tokens/count", R"({"text":"x","model":"other"})"},
   };
   for (const auto& [path, body] : cases) {

@@ -40,13 +40,11 @@ struct Record {
 
 #define FULMAR_LOADED(TEXT) \
   R"({"model":"tiny-rwkv7","created_at":"t",)" TEXT R"(,"done":true,"done_reason":"load"})"
-#define FULMAR_NO_ADAPTERS                                                                               \
-  R"({"error":{"message":"Adapters are not supported: this server runs a model's weights as they are; )" \
-  R"(merge an adapter into the weights, or use a tuned state (POST /v1/state/upload)",)"                \
-  R"("type":"server_error","param":null,"code":"unsupported"                                             \
-  }                                                                                                      \
-  })"
 
+constexpr const char* kNoAdapterAnswer =
+    R"json({"error":{"message":"Adapters are not supported: this server runs a model's weights as they are; )json"
+    R"json(merge an adapter into the weights, or use a tuned state (POST /v1/state/upload)",)json"
+    R"json("type":"server_error","param":null,"code":"unsupported"}})json";
 constexpr const char* kSuccess = R"({"status":"success"})";
 constexpr const char* kFim = R"({"prefix":["a"],"suffix":["b"],"max_tokens":2})";
 constexpr const char* kTexts = R"({"source_lang":"en","target_lang":"ja","text_list":["a"]})";
@@ -113,10 +111,10 @@ const Record kRecords[] = {
      R"("param":"input_prefix","code":"missing_input"}})"},
     {"POST", "/apply-template", FULMAR_CHAT_BODY,
      R"({"prompt":"User: hi\n\nAssistant:","template":"world","tokens":20,"stop":["\n\nUser:","\nUser:"]})"},
-    {"GET", "/v1/adapters", "", FULMAR_NO_ADAPTERS},
-    {"POST", "/v1/adapters", "{}", FULMAR_NO_ADAPTERS},
-    {"POST", "/v1/adapters/a", "{}", FULMAR_NO_ADAPTERS},
-    {"DELETE", "/v1/adapters/a", "", FULMAR_NO_ADAPTERS},
+    {"GET", "/v1/adapters", "", kNoAdapterAnswer},
+    {"POST", "/v1/adapters", "{}", kNoAdapterAnswer},
+    {"POST", "/v1/adapters/a", "{}", kNoAdapterAnswer},
+    {"DELETE", "/v1/adapters/a", "", kNoAdapterAnswer},
     {"POST", "/openai/v1/chat/completions", FULMAR_CHAT_BODY, FULMAR_CHAT_ANSWER},
     {"GET", "/openai/v1/models", "",
      R"({"object":"list","data":[)" FULMAR_MODEL R"(],"loaded":"tiny-rwkv7","available":["one","two"]})"},
