@@ -76,15 +76,17 @@ class ControlRig : public testing::Test {
   }
 
   // Starts a worker over HTTP; its id.
-  std::string start(const std::string& model_name, const std::string& more = "") const {
-    const HttpResponse response =
-        ask("POST", "/api/workers/start", R"({"model_path":")" + model(model_name) + "\"" + more + "}");
+  std::string start(const std::string& model_name, const std::string& more = "",
+                    const Headers& headers = {}) const {
+    const HttpResponse response = ask("POST", "/api/workers/start",
+                                      R"({"model_path":")" + model(model_name) + "\"" + more + "}", headers);
     EXPECT_EQ(response.status, 200) << response.body;
     const auto body = parse_json(response.body);
     return body.ok() && body->find("worker_id") ? body->find("worker_id")->as_string() : "";
   }
-  std::string start_ready(const std::string& model_name, const std::string& more = "") const {
-    const std::string id = start(model_name, more);
+  std::string start_ready(const std::string& model_name, const std::string& more = "",
+                          const Headers& headers = {}) const {
+    const std::string id = start(model_name, more, headers);
     EXPECT_TRUE(eventually([&] {
       return worker(id)->phase == WorkerPhase::ready && !worker(id)->models.empty();
     })) << id;

@@ -56,7 +56,7 @@ class FakeWorker {
       std::fflush(stdout);
     }
     if (request.path == "/health") return answer_health(*exchange);
-    if (request.path == "/long") return answer_at_length(*exchange);
+    if (request.path == "/long") return answer_at_length(std::move(exchange));
     if (request.path == "/v1/models") {
       return answer(*exchange, R"({"object":"list","data":[{"id":")" + id_of(flags_.model) + R"("}]})");
     }
@@ -91,17 +91,21 @@ class FakeWorker {
   }
 
   // As many bytes as the query's `bytes` says, with their number in front or in chunks.
-  static void answer_at_length(Exchange& exchange) {
-    const Query& query = exchange.request().query;
+  static void answer_at_length(std::shared_ptr<Exchange> exchange) {
+    const Query& query = exchange->request().query;
     const auto bytes = static_cast<size_t>(std::atoll(query.find("bytes")->c_str()));
-    if (!query.find("chunked")) return answer(exchange, std::string(bytes, 'x'));
-    constexpr size_t kChunk = size_t{1} << 20;
-    exchange.begin_stream(HttpResponse());
-    for (size_t sent = 0; sent < bytes && !exchange.disconnected(); sent += kChunk) {
-      exchange.write(std::string(std::min(kChunk, bytes - sent), 'x'));
-      while (exchange.backlog_bytes() > kChunk && !exchange.disconnected()) std::this_thread::yield();
-    }
-    exchange.end();
+    if (!query.find("chunked")) return answer(*exchange, std::string(bytes, 'x'));
+    std::thread([exchange = std::move(exchange), bytes] {
+      constexpr size_t kChunk = size_t{1} << 20;
+      exchange->begin_stream(HttpResponse());
+      for (size_t sent = 0; sent < bytes && !exchange->disconnected(); sent += kChunk) {
+        exchange->write(std::string(std::min(kChunk, bytes - sent), 'x'));
+        while (exchange->backlog_bytes() > kChunk && !exchange->disconnected()) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      }
+      exchange->end();
+    }).detach();
   }
 
   void echo(Exchange& exchange) {

@@ -199,7 +199,7 @@ TEST_F(Routing, LongAnswersArriveWholeAtAReaderThatLags) {
   const std::string id = start_ready("m.pth");
   constexpr size_t kBytes = size_t{70} << 20;
   for (const std::string form : {"", "&chunked=1"}) {
-    RawSocket reader(server_->port(), 4096);
+    RawSocket reader(server_->port());
     reader.send("GET /api/workers/" + id + "/proxy/long?bytes=" + std::to_string(kBytes) + form +
                 " HTTP/1.1\r\nHost: x\r\n\r\n");
     EXPECT_THAT(reader.read_until("\r\n\r\n"), HasSubstr(" 200 "));
@@ -250,9 +250,9 @@ TEST_F(Routing, PagesOfOtherSitesCannotStartOrStopWorkers) {
 TEST_F(Routing, CredentialsThatABrowserAddsByItselfDoNotCountForOtherSites) {
   options_.password = options_.supervisor.password = "p";
   begin();
-  start_ready("m.pth");
   Headers basic;
   basic.add("Authorization", "Basic dTpw");
+  start_ready("m.pth", "", basic);
   EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})", basic).status, 200);
   basic.add("Sec-Fetch-Site", "cross-site");
   EXPECT_EQ(ask("POST", "/v1/completions", R"({"prompt":"x"})", basic).status, 401);
