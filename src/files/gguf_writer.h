@@ -35,7 +35,6 @@ Status write_gguf(const std::filesystem::path& path, std::span<const GgufKey> ke
 struct GgufModelOptions {
   std::string name;                              // general.name
   const StoredVocabulary* vocabulary = nullptr;  // null: a file without one
-  const std::function<void(double)> progress = nullptr;
 };
 
 // The keys and tensors of a model that `identify` has passed. Matrices keep the format they have; formats

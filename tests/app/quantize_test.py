@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""fulmar convert, quantize and eval --against on the demo model: quantize_test.py PROGRAM MODELS
+
+Accuracy is that of the whole program: a file through every format must answer as the model it came from, within what
+each kind of weights is known to cost.
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# relative rms of the logits that each kind may cost on the demo model, head included
+KINDS = {"q8_0": 0.012, "q6_k": 0.03, "q4_k": 0.12, "q4_0": 0.13}
+IN_MEMORY = {"int8": 0.03, "fp8": 0.04, "nf4": 0.16}
+
+
+def main():
+    program, models = sys.argv[1], Path(sys.argv[2])
+    model, suite = models / "fulmar-demo.safetensors", models / "demo-suite.jsonl"
+    problems = []
+
+    def run(*arguments, fails=False):
+        done = subprocess.run([program, "--log", "error", *map(str, arguments)], capture_output=True, text=True,
+                              timeout=200)
+        if (done.returncode != 0) != fails:
+            problems.append(f"{arguments}: exit {done.returncode}: {done.stderr.strip()}")
+        return done.stdout + done.stderr
+
+    def relative(*arguments):
+        text = run("eval", "--device", "cpu", "-q", "--against", model, "--text", sample, *arguments)
+        found = re.search(r"relative\s+([0-9.]+)", text)
+        if not found:
+            problems.append(f"{arguments}: no distance in {text!r}")
+        return float(found.group(1)) if found else 1.0
+
+    def check(what, value, most, least=0.0):
+        if not least <= value <= most:
+            problems.append(f"{what} is {value}; wanted {least} to {most}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        sample = folder / "sample.txt"
+        lines = suite.read_text().splitlines()[:20]
+        sample.write_text("\n".join(re.sub(r'[{}"\\]', "", line) for line in lines)[:3000])
+
+        plain = folder / "plain.gguf"
+        run("convert", "-q", model, plain)
+        check("a converted file's distance", relative("-m", plain), 1e-6)
+        back = folder / "back.safetensors"
+        run("convert", "-q", plain, back)
+        check("the distance after both ways", relative("-m", back, "--vocab", models / "fulmar-demo.vocab.txt"), 1e-6)
+        if "exists" not in run("convert", "-q", model, plain, fails=True):
+            problems.append("a file that exists is replaced without --force")
+
+        for kind, most in KINDS.items():
+            small = folder / f"{kind}.gguf"
+            table = run("quantize", "-q", model, small, "--type", kind)
+            if "ffn.value.weight" not in table or "relative error" not in table:
+                problems.append(f"{kind}: no table of errors in {table!r}")
+            check(f"the size of {kind}", small.stat().st_size / model.stat().st_size, 0.8)
+            check(f"the distance of {kind}", relative("-m", small), most, 1e-4)
+            listed = run("inspect", "--quick", small)
+            if not re.search(rf"type\s+{kind}\s", listed):
+                problems.append(f"inspect does not list {kind}: {listed!r}")
+        cut = folder / "cut.gguf"
+        cut.write_bytes((folder / "q4_k.gguf").read_bytes()[:-5000])
+        if "are missing" not in run("inspect", cut, fails=True):
+            problems.append("a file that is cut off does not say so")
+
+        for kind, most in IN_MEMORY.items():
+            check(f"the distance of --quantize {kind}", relative("-m", model, "--quantize", kind), most, 1e-4)
+        short = folder / "short.jsonl"
+        short.write_text("\n".join(suite.read_text().splitlines()[::20]) + "\n")
+        run("eval", "--device", "cpu", "-q", "-m", folder / "q4_k.gguf", "--suite", short, "--floor", 90)
+
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
