@@ -91,6 +91,7 @@ class EngineLoop final : public Engine {
   mutable std::mutex mutex_;  // guards known_, stats_, waiting_requests_, draining_
   std::unordered_map<std::string, std::shared_ptr<RequestRecord>> known_;
   EngineStats stats_;
+  SpeedMeter published_prefill_, published_decode_;  // under mutex_, too
   int64_t waiting_requests_ = 0;
   int64_t rejected_ = 0;
   bool draining_ = false;
