@@ -186,7 +186,10 @@ void EngineLoop::drain(std::function<void()> done) {
 
 EngineStats EngineLoop::stats() const {
   std::lock_guard lock(mutex_);
-  return stats_;
+  EngineStats stats = stats_;  // published after steps: speeds fall without one, too
+  stats.prefill_tokens_per_second = SpeedMeter(published_prefill_).per_second(Clock::now());
+  stats.decode_tokens_per_second = SpeedMeter(published_decode_).per_second(Clock::now());
+  return stats;
 }
 
 // ---- thread side

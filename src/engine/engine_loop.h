@@ -96,6 +96,7 @@ class EngineLoop final : public Engine {
   mutable std::mutex mutex_;  // guards known_, stats_, waiting_requests_, draining_, failure_
   std::unordered_map<std::string, std::shared_ptr<RequestRecord>> known_;
   EngineStats stats_;
+  SpeedMeter published_prefill_, published_decode_;  // under mutex_, too
   int64_t waiting_requests_ = 0;
   std::atomic<int64_t> waiting_rows_ = 0, waiting_bytes_ = 0;
   int64_t rejected_ = 0;

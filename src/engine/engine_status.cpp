@@ -242,8 +242,6 @@ void EngineLoop::publish_stats() {
   stats.slots_total = options_.slots;
   stats.slots_used = options_.slots - keeper_->free_slots();
   stats.rows_waiting = waiting_.rows();
-  stats.prefill_tokens_per_second = prefill_speed_.per_second(now);
-  stats.decode_tokens_per_second = decode_speed_.per_second(now);
 
   stats.slots.resize(static_cast<size_t>(options_.slots));
   for (size_t i = 0; i < stats.slots.size(); i++) stats.slots[i].id = static_cast<int64_t>(i);
@@ -280,6 +278,8 @@ void EngineLoop::publish_stats() {
   stats.requests_rejected = rejected_;
   stats.device_failure = failure_;
   stats_ = std::move(stats);
+  published_prefill_ = prefill_speed_;
+  published_decode_ = decode_speed_;
 }
 
 }  // namespace fulmar

@@ -1,4 +1,4 @@
-// Tokens per second over the last second or so, decaying to zero when nothing happens.
+// Tokens per second over the last second or so, falling to zero when nothing happens.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,12 @@ class SpeedMeter {
   void add(int64_t tokens, Clock::time_point now) {
     decay(now);
     weight_ += static_cast<double>(tokens) / kWindowSeconds;
+    if (tokens > 0) last_token_ = now;
   }
+  // Exactly 0 once the last token is two windows old.
   double per_second(Clock::time_point now) {
     decay(now);
+    if (std::chrono::duration<double>(now - last_token_).count() >= 2 * kWindowSeconds) weight_ = 0;
     return weight_;
   }
 
@@ -31,6 +34,7 @@ class SpeedMeter {
 
   double weight_ = 0;
   Clock::time_point last_ = Clock::now();
+  Clock::time_point last_token_ = last_;
 };
 
 }  // namespace fulmar
