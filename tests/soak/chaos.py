@@ -12,6 +12,7 @@ import asyncio
 import collections
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -182,7 +183,7 @@ class Run:
         await self.start_main()
         await self.main.run([visitor(self.main, self.rng(f"warm {i}"), 6) for i in range(self.clients)]
                             + [self.talks(2).client(self.main, 0, 1, 4)]
-                            + [attacker(self.main, self.rng(f"hostile {i}"), WARMING * 2) for i in range(3)])
+                            + [attacker(self.main, self.rng(f"hostile {i}"), WARMING) for i in range(2)])
         await self.settle()
 
     async def finish(self):
@@ -255,6 +256,7 @@ def main():
         setattr(flags, name, str(Path(getattr(flags, name)).resolve()))
         if not os.path.exists(getattr(flags, name)):
             parser.error(f"no file {getattr(flags, name)}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no server is left behind
     with tempfile.TemporaryDirectory() as folder:
         run = Run(flags, flags.keep or folder)
         try:
