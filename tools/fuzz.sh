@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the libFuzzer targets and runs each for SECONDS (default 60) on its corpus. Inputs that widen the coverage are
-# kept in build/fuzz/corpus; a crash leaves its input in build/fuzz and fails.
+# Builds the libFuzzer targets and runs each for SECONDS (default 60) on its corpus, as many at once as there are cores.
+# Inputs that widen the coverage are kept in build/fuzz/corpus; a crash leaves its input in build/fuzz and fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-60}
@@ -14,15 +14,22 @@ cmake --preset fuzz >build/fuzz.log 2>&1 || { cat build/fuzz.log >&2; exit 1; }
 targets=$(cd tests/fuzz && ls fuzz_*.cpp | sed 's/\.cpp$//')
 # shellcheck disable=SC2086
 cmake --build --preset fuzz --target $targets
-for target in $targets; do
-  kept=build/fuzz/corpus/$target
-  seeds=tests/fuzz/corpus/${target#fuzz_}
+
+# fuzz_one TARGET SECONDS
+fuzz_one() {
+  local target=$1 seconds=$2
+  local kept=build/fuzz/corpus/$target seeds=tests/fuzz/corpus/${target#fuzz_}
   mkdir -p "$kept"
-  folders=("$kept")
+  local folders=("$kept")
   [ -d "$seeds" ] && folders+=("$seeds")
-  echo "fuzz: $target for $seconds s"
-  "build/fuzz/$target" "${folders[@]}" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 \
-    -artifact_prefix=build/fuzz/ -print_final_stats=1 >"build/fuzz/$target.log" 2>&1 ||
-    { tail -n 40 "build/fuzz/$target.log" >&2; exit 1; }
-  grep -E 'number_of_executed_units|peak_rss_mb' "build/fuzz/$target.log"
-done
+  if ! "build/fuzz/$target" "${folders[@]}" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 \
+    -artifact_prefix=build/fuzz/ -print_final_stats=1 >"build/fuzz/$target.log" 2>&1; then
+    echo "fuzz: $target failed" >&2
+    tail -n 40 "build/fuzz/$target.log" >&2
+    return 1
+  fi
+  echo "fuzz: $target for $seconds s: $(grep -Eo '(number_of_executed_units|peak_rss_mb): *[0-9]+' "build/fuzz/$target.log" | tr -s ' ' | tr '\n' ' ')"
+}
+export -f fuzz_one
+# One a core: each is a single thread.
+printf '%s\n' $targets | xargs -P "$(nproc)" -I{} bash -c "fuzz_one {} $seconds"

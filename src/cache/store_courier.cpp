@@ -163,8 +163,9 @@ void StoreCourier::run() {
       continue;
     }
     if (!stopping_ && Clock::now() < retry_at_) continue;
+    const bool last_try = stopping_;  // else more may be queued while this try is under way
     if (erase_queued(lock) && !queued_.empty()) write_queued(lock);
-    if (stopping_ && !nothing_queued()) return;  // tried once more, in vain
+    if (last_try && !nothing_queued()) return;  // in vain
   }
 }
 

@@ -6,6 +6,7 @@
 #include "grammar/formats.h"
 #include "grammar/schema.h"
 #include "grammar/schema_values.h"
+#include "net/json_writer.h"
 
 namespace fulmar {
 namespace {
@@ -72,7 +73,7 @@ Result<TextAutomaton> SchemaCompiler::texts_of(const JsonValue& schema, const Wh
     const auto matched = matching("pattern", pattern, where);
     if (!matched && lenient_ && matched.error().kind == ErrorKind::unsupported) continue;
     if (!matched) return matched.error();
-    if (pattern == patterns.front()) {
+    if (&pattern == &patterns.front()) {
       texts = *matched;
     } else {
       FULMAR_ASSIGN(texts, texts.both(*matched, budget_));
@@ -97,9 +98,10 @@ Result<Place> SchemaCompiler::string_body(const JsonValue& schema, const Where& 
   FULMAR_ASSIGN(const std::string encoding, word_of(schema, "contentEncoding", where));
   const bool plain = !schema.find("pattern") && format_pattern(format).empty() && encoding != "base64";
   if (plain) return rules_.string(least.value_or(0), most.value_or(-1), grammar_.end());
-  FULMAR_ASSIGN(const std::string pattern, word_of(schema, "pattern", where));
-  std::string asked =
-      fmt::format("{} {} {} {} {}", least.value_or(0), most.value_or(-1), format, encoding, pattern);
+  FULMAR_ASSIGN(const auto patterns, patterns_of(schema, where));
+  std::string asked = fmt::format("{} {} {} {}", least.value_or(0), most.value_or(-1), json_quoted(format),
+                                  json_quoted(encoding));
+  for (const std::string& pattern : patterns) asked += " " + json_quoted(pattern);
   const auto known = strings_.find(asked);
   if (known != strings_.end()) return known->second;
   FULMAR_ASSIGN(const TextAutomaton texts, texts_of(schema, where));

@@ -28,6 +28,7 @@ std::string base64_of(std::string_view bytes) {
 
 std::string from_base64(std::string_view text) {
   std::string padded(text.substr(0, text.find_last_not_of('=') + 1));
+  if (padded.find('=') != std::string::npos) return {};  // the library would read it as zeros
   const size_t padding = (4 - padded.size() % 4) % 4;
   if (padding == 3) return {};
   padded.append(padding, '=');

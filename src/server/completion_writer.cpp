@@ -91,27 +91,16 @@ std::string CompletionWriter::write_whole(std::vector<Choice> choices, const Tot
   return json.end_object().take();
 }
 
-// The engine scores every token of the prompt but the first, which nothing predicts, and tells ids only.
-void CompletionWriter::add_first_token(const std::string& prompt, std::vector<TokenRecord>& scores) const {
-  size_t rest = 0;
-  for (TokenRecord& record : scores) {
-    record.bytes = tokenizer_.bytes(record.token);
-    rest += record.bytes.size();
-  }
-  scores.insert(scores.begin(),
-                TokenRecord{.bytes = prompt.substr(0, prompt.size() - std::min(rest, prompt.size()))});
-}
-
 void CompletionWriter::write_choice(JsonWriter& json, int32_t index, int32_t row, Choice choice) const {
   const std::string& echo = echo_of(row);
   json.begin_object().member("text", echo + choice.content).member("index", index).key("logprobs");
   if (shape_.logprobs) {
     const bool scored = !choice.prompt_scores.empty();
-    // An id put before the prompt is context, and no part of its text.
+    // Scores begin with the first id of what was fed, which nothing predicts. An id put before the prompt is
+    // context, and no part of its text.
     if (scored && shape_.padded) choice.prompt_scores.erase(choice.prompt_scores.begin());
     int64_t offset = scored ? 0 : count_characters(echo);
     std::vector<TokenRecord> records = std::move(choice.prompt_scores);
-    if (scored) add_first_token(echo, records);
     records.insert(records.end(), std::make_move_iterator(choice.tokens.begin()),
                    std::make_move_iterator(choice.tokens.end()));
     write_legacy_logprobs(json, records, tokenizer_, offset, scored && !shape_.padded);

@@ -30,7 +30,6 @@ class CompletionWriter : public Writer {
   const std::string& echo_of(int32_t row) const;
   std::string event(int32_t index, std::string_view text, const std::vector<TokenRecord>* tokens,
                     const Ending* ending);
-  void add_first_token(const std::string& prompt, std::vector<TokenRecord>& scores) const;
   void write_choice(JsonWriter& json, int32_t index, int32_t row, Choice choice) const;
 
   AnswerHead head_;

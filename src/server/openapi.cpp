@@ -285,8 +285,7 @@ const std::map<std::string_view, RouteNote>& notes() {
         {"/props", "Defaults and the chat template", {}},
         {"/openapi.json", "This document", {}},
         {"/", "The chat page", {}},
-        {"/app.js", "Its script", {}},
-        {"/style.css", "Its style", {}},
+        {"/assets/*", "A script, style or font of the pages", {}},
     };
     std::map<std::string_view, RouteNote> by_path;
     for (const RouteNote& note : list) by_path.emplace(note.path, note);

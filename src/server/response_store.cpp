@@ -25,6 +25,7 @@ Document document_of(const StoredResponse& response) {
   json.begin_object()
       .member("json", response.json)
       .member("tools", response.tools)
+      .member("input", response.input)
       .key("calls")
       .begin_array();
   for (const std::string& call : response.calls) json.value(call);
@@ -36,10 +37,15 @@ std::optional<StoredResponse> response_of(Document document) {
   const auto body = parse_json(document.text, {.max_bytes = document.text.size()});
   if (!body.ok()) return std::nullopt;
   const auto json = get_string(*body, "json"), tools = get_string(*body, "tools");
+  const auto input = get_string(*body, "input");
   const auto calls = get_array(*body, "calls");
-  if (!json.ok() || !tools.ok() || !calls.ok() || !*calls) return std::nullopt;
-  StoredResponse response{std::move(document.id), std::move(document.owner), json->value_or(""),
-                          document.created,       tools->value_or(""),       {}};
+  if (!json.ok() || !tools.ok() || !input.ok() || !calls.ok() || !*calls) return std::nullopt;
+  StoredResponse response{.id = std::move(document.id),
+                          .model = std::move(document.owner),
+                          .json = json->value_or(""),
+                          .created = document.created,
+                          .tools = tools->value_or(""),
+                          .input = input->value_or("[]")};
   for (const JsonValue& call : **calls) {
     if (call.is_string()) response.calls.push_back(call.as_string());
   }
@@ -47,10 +53,12 @@ std::optional<StoredResponse> response_of(Document document) {
 }
 
 StoredResponse facts_of(Document document) {
-  return {std::move(document.id), std::move(document.owner), {}, document.created, {}, {}};
+  return {.id = std::move(document.id), .model = std::move(document.owner), .created = document.created};
 }
 
-size_t bytes_of(const StoredResponse& response) { return response.json.size() + response.tools.size(); }
+size_t bytes_of(const StoredResponse& response) {
+  return response.json.size() + response.tools.size() + response.input.size();
+}
 
 }  // namespace
 

@@ -45,7 +45,7 @@ class ResponseStore {
   void put(StoredResponse response);
   // These wait for the documents.
   std::optional<StoredResponse> find(const std::string& id);
-  // Removes it; without its json, tools and calls.
+  // Removes it; without its json, tools, input and calls.
   std::optional<StoredResponse> take(const std::string& id);
   // Removes and returns what is too old at `now`, and the oldest beyond kMostBytes; as take() does.
   std::vector<StoredResponse> take_expired(int64_t now);

@@ -22,6 +22,7 @@ class MemoryStore : public SessionStore {
     return found == states.end() ? std::optional<StateBlob>() : std::optional(found->second);
   }
   Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
+    if (on_store) on_store();
     if (fails) return Error{ErrorKind::io, "no space left"};
     std::vector<std::string> refused;
     for (const SessionWrite& write : writes) {
@@ -53,7 +54,7 @@ class MemoryStore : public SessionStore {
 
   std::map<std::string, StateBlob> states;
   std::atomic<bool> stored = false, fails = false, refuses = false;
-  std::function<void()> on_question;
+  std::function<void()> on_question, on_store;
 };
 
 // A ladder with a shelf of one slot on the CPU; slot 0 is a row's.
@@ -175,6 +176,23 @@ TEST(StoreCouriers, LookupsWithoutEndDoNotHoldThemUp) {
   ask();
   while (!store.stored) std::this_thread::yield();
   EXPECT_LT(asked, kMostLookups);
+}
+
+TEST(StoreCouriers, WhatIsQueuedWhileAWriteIsUnderWayIsStoredBeforeTheEnd) {
+  auto owned = std::make_unique<MemoryStore>();
+  MemoryStore& store = *owned;
+  StoreCourier courier(std::move(owned), "f");
+  auto blob = std::make_shared<StateBlob>();
+  blob->turn = 1;
+  std::atomic<bool> writing = false;
+  store.on_store = [&] {  // on the courier's thread; long enough for the end to be asked for meanwhile
+    if (!writing.exchange(true)) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  };
+  courier.put({"a", blob});
+  while (!writing) std::this_thread::yield();
+  courier.put({"b", blob});
+  EXPECT_EQ(courier.close(), 0);
+  EXPECT_EQ(store.states.size(), 2u);
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ def documented(path):
     return kinds
 
 
-def served(address):
-    with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+def served(address, key=None):
+    request = urllib.request.Request(f"{address}/metrics", headers={"Authorization": f"Bearer {key}"} if key else {})
+    with urllib.request.urlopen(request, timeout=10) as answer:
         return dict(re.findall(r"^# TYPE (\w+) (\w+)$", answer.read().decode(), re.MULTILINE))
 
 
@@ -50,11 +51,29 @@ def ready_worker(address, model):
     return own
 
 
-def check_figures(address, document):
+def served_by_key(program, model, folder):
+    """The figures that only a worker with keys has: the control plane gives its workers none."""
+    keys = f"{folder}/keys.json"
+    key = subprocess.run([program, "keys", "add", "alice", "--api-keys", keys], check=True, capture_output=True,
+                         text=True, timeout=60).stdout.strip()
+    worker = subprocess.Popen([program, "serve", "--port", "0", "--device", "cpu", "--state-db-path", "none", "-m", model,
+                               "--api-keys", keys], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        address = next(found[0] for line in worker.stdout if (found := re.findall(r"http://[\w.:]+", line)))
+        figures = served(address, key)
+    finally:
+        worker.terminate()
+        worker.wait(30)
+    by_key = {name: kind for name, kind in figures.items() if name.startswith("fulmar_key_")}
+    assert by_key, figures
+    return by_key
+
+
+def check_figures(address, document, by_key):
     end = time.monotonic() + 60
     ask(address, "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4})
     kinds = documented(document)
-    while (found := served(address)) != kinds:  # the control plane reads the worker's figures every now and then
+    while (found := served(address) | by_key) != kinds:  # the control plane reads the worker's figures every now and then
         assert time.monotonic() < end, {"served only": found.items() - kinds.items(), "documented only": kinds.items() - found.items()}
         time.sleep(0.2)
     print(f"- {len(kinds)} figures are served and documented")
@@ -95,7 +114,7 @@ def main():
         try:
             address = next(found[0] for line in control.stdout if (found := re.findall(r"http://[\w.:]+", line)))
             own = ready_worker(address, "inside.safetensors")
-            check_figures(address, document)
+            check_figures(address, document, served_by_key(program, inside, folder))
             check_reach(address, own, inside, outside)
             print("passed")
         finally:

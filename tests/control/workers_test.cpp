@@ -336,8 +336,9 @@ TEST_F(Workers, ARollingRestartTakesOneAfterTheOther) {
   EXPECT_EQ(ask("POST", "/api/workers/restart").status, 200);
   EXPECT_TRUE(eventually([&] { return worker(first)->restarts == 1 && worker(second)->restarts == 1; }));
   EXPECT_TRUE(eventually([&] { return worker(second)->answers(); }));
+  const JsonValue answer = ask_json("/api/events");  // the loop below refers into it
   std::string order;
-  for (const JsonValue& event : ask_json("/api/events").find("events")->as_array()) {
+  for (const JsonValue& event : answer.find("events")->as_array()) {
     const std::string id = event.find("worker_id")->as_string();
     if (!id.empty()) order += (id == first ? "1" : "2") + event.find("kind")->as_string() + " ";
   }

@@ -161,6 +161,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{R"({"allOf":[{"pattern":"^a"},{"pattern":"b$"}],"type":"string","maxLength":3})",
              {R"("ab")", R"("axb")"},
              {R"("a")", R"("b")", R"("axxb")"}},
+        Case{R"({"allOf":[{"pattern":"^a"},{"pattern":"b$"},{"pattern":"^a"}],"type":"string"})",
+             {R"("ab")"},
+             {R"("a")", R"("b")"}},
         Case{
             R"({"allOf":[{"$ref":"#/$defs/n"},{"type":"object","properties":{"b":{"const":2},"a":{"maximum":3}},)"
             R"("required":["b"]}],"$defs":{"n":{"type":"object","properties":{"a":{"type":"integer","minimum":3}},)"

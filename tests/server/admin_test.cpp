@@ -1,5 +1,6 @@
 // Models and tuned states by name, and their administration at the HTTP boundary.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 
 #include "server/admin_rig.h"
 
@@ -231,7 +232,9 @@ TEST(StateFiles, MayBeLargerThanOtherBodiesForThoseWithTheKey) {
   const ServerRig rig(options);
   const std::string large(5000, 'x');
   Headers key = form_header();
-  EXPECT_EQ(rig.post("/v1/state/upload", large, key).status, 413);
+  const Reply unkeyed = rig.post("/v1/state/upload", large, key);
+  EXPECT_EQ(unkeyed.status, 401) << "it is the key that is missing";
+  EXPECT_THAT(unkeyed.body, ::testing::HasSubstr("at most 1000 bytes"));
   key.set("Authorization", "Bearer p");
   EXPECT_EQ(rig.post("/v1/state/upload", large, key).status, 400) << "read, and found to be no form";
   EXPECT_EQ(rig.post("/v1/completions", large, key).status, 413);

@@ -112,7 +112,8 @@ std::string valid_body(std::string_view path) {
   const std::string chat = R"("messages":[{"role":"user","content":"hi"}],)";
   if (path == "/v1/messages" || path == "/v1/messages/count_tokens") return chat + R"("max_tokens":2,)";
   if (path == "/api/generate" || path == "/api/embeddings") return R"("prompt":"x",)";
-  if (path == "/v1/responses" || path == "/v1/embeddings" || path == "/api/embed") return R"("input":"x",)";
+  if (path == "/v1/responses" || path == "/v1/responses/input_tokens") return R"("input":"x",)";
+  if (path == "/v1/embeddings" || path == "/api/embed") return R"("input":"x",)";
   if (path == "/infill") return R"("input_prefix":"a","input_suffix":"b",)";
   if (path.ends_with("/completion") || path == "/v1/completions" || path == "/completions")
     return R"("prompt":"x",)";

@@ -429,13 +429,14 @@ TEST(ResponseStore, HasABudgetOfBytes) {
 
 TEST(ResponseStore, KeepsWhatTheNextTurnNeeds) {
   ResponseStore store;
-  store.put({"resp_1", "m", "{}", 100, "tools", {"call_1", "call_2"}});
+  store.put({"resp_1", "m", "{}", 100, "tools", R"([{"id":"i"}])", {"call_1", "call_2"}});
   store.take_expired(100);  // by then it is written
   const auto found = store.find("resp_1");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->model, "m");
   EXPECT_EQ(found->created, 100);
   EXPECT_EQ(found->tools, "tools");
+  EXPECT_EQ(found->input, R"([{"id":"i"}])");
   EXPECT_EQ(found->calls, (std::vector<std::string>{"call_1", "call_2"}));
 }
 
