@@ -164,8 +164,8 @@ class CallState : public std::enable_shared_from_this<CallState> {
     cancelled_ = true;
     on_thread([](CallState& call) { call.close(); });
   }
-  // What was called last holds, whichever threads the two were called on: posted calls of different threads may
-  // overtake each other.
+  // What was called last holds, whichever threads the two were called on: posted calls of different threads
+  // may overtake each other.
   void pause() { paused_ = true; }
   void resume() {
     paused_ = false;
