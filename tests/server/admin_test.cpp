@@ -231,7 +231,7 @@ TEST(StateFiles, MayBeLargerThanOtherBodiesForThoseWithTheKey) {
   const ServerRig rig(options);
   const std::string large(5000, 'x');
   Headers key = form_header();
-  EXPECT_EQ(rig.post("/v1/state/upload", large, key).status, 413);
+  EXPECT_EQ(rig.post("/v1/state/upload", large, key).status, 401) << "not read before the key was seen";
   key.set("Authorization", "Bearer p");
   EXPECT_EQ(rig.post("/v1/state/upload", large, key).status, 400) << "read, and found to be no form";
   EXPECT_EQ(rig.post("/v1/completions", large, key).status, 413);

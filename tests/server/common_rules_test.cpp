@@ -1,4 +1,6 @@
 // What holds on every route: keys, CORS, unknown paths, bad bodies, limits.
+#include <thread>
+
 #include "server/routes.h"
 #include "server/server_rig.h"
 
@@ -126,12 +128,16 @@ TEST(Auth, PagesOfOtherSitesDoNotAdministerAnOpenServer) {
 }
 
 TEST(Auth, SessionIdsAreNotShownWithoutTheKey) {
-  const ServerRig rig(with_password());
+  ServerRig rig(with_password());
   const Headers key = header("X-Api-Key", "p");
-  EXPECT_EQ(rig.post("/state/chat/completions", R"({"session_id":"secret-id","contents":["A"]})", key).status,
-            200);
+  rig.engine.hold_after(1);
+  std::thread client(
+      [&] { rig.post("/state/chat/completions", R"({"session_id":"secret-id","contents":["A"]})", key); });
+  while (rig.engine.asks().empty()) std::this_thread::yield();
   EXPECT_NE(rig.get("/v1/server/status", key).body.find("secret-id"), std::string::npos);
   EXPECT_EQ(rig.get("/v1/server/status").body.find("secret-id"), std::string::npos);
+  rig.engine.hold_after(-1);
+  client.join();
 }
 
 TEST(Cors, PreflightAndErrors) {

@@ -217,7 +217,7 @@ TEST(ApiKeys, RequestsAMinute) {
 TEST(ApiKeys, TokensAMinuteCountPromptsAndAnswers) {
   ApiKey key = key_called("alice");
   key.tokens_per_minute = 10;
-  const ServerRig rig(with_keys({key}));  // each answer has 5 tokens, each prompt here 3
+  const ServerRig rig(with_keys({key}));  // each answer has 4 tokens, each prompt here 3
   EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200);
   EXPECT_EQ(rig.post(kPath, kBody, bearer(kSecret)).status, 200);
   const Reply refused = rig.post(kPath, kBody, bearer(kSecret));
@@ -251,7 +251,7 @@ TEST(ApiKeys, UsageByKeyIsAMetricForThoseWhoShowOne) {
   const std::string text = rig.get("/metrics", bearer("b")).body;
   EXPECT_THAT(text, HasSubstr("fulmar_key_requests_total{key=\"alice\"} 1"));
   EXPECT_THAT(text, HasSubstr("fulmar_key_prompt_tokens_total{key=\"alice\"} 3"));
-  EXPECT_THAT(text, HasSubstr("fulmar_key_generated_tokens_total{key=\"alice\"} 5"));
+  EXPECT_THAT(text, HasSubstr("fulmar_key_generated_tokens_total{key=\"alice\"} 4"));
   EXPECT_THAT(text, HasSubstr("fulmar_key_refused_total{key=\"bob\"} 0"));
   EXPECT_EQ(rig.get("/metrics").body.find("alice"), std::string::npos);
 }

@@ -242,9 +242,9 @@ TEST(OpenaiDispatch, OnePathThreeInputs) {
       {R"({"contents":["x"],"prompt":"x"})", ambiguous("contents", "prompt")},
       {R"({"contents":[]})", R"({"error":"Empty prompts list"})"},
       {"{}",
-       R"({"error":{"message":"one of 'messages', 'contents', 'prompt' is required","type":"invalid_request_error","param":null,"code":"missing_input"}})"},
+       R"({"error":{"message":"one of 'messages', 'contents', 'prompt' is required","type":"invalid_request_error","param":"messages","code":"missing_input"}})"},
       {R"({"prompt":""})",
-       R"({"error":{"message":"one of 'messages', 'contents', 'prompt' is required","type":"invalid_request_error","param":null,"code":"missing_input"}})"},
+       R"({"error":{"message":"one of 'messages', 'contents', 'prompt' is required","type":"invalid_request_error","param":"messages","code":"missing_input"}})"},
   };
   for (const auto& [body, wanted] : cases) {
     const Reply reply = rig.post("/v1/chat/completions", body);
@@ -260,7 +260,7 @@ TEST(OpenaiLightning, ContinuationIsRawAndContentsIsALastTurn) {
                R"({"messages":[{"role":"user","content":"a\n\n b"},{"role":"assistant","content":"c"}],)"
                R"("contents":["d"],"model":"other"})");
   EXPECT_EQ(reply.status, 200);
-  EXPECT_NE(reply.body.find(R"("content":" raw")"), std::string::npos) << reply.body;
+  EXPECT_NE(reply.body.find(R"("content":"raw")"), std::string::npos) << reply.body;
   EXPECT_NE(reply.body.find(R"("model":"tiny-rwkv7")"), std::string::npos);
   EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt),
             "User: a\nb\n\nAssistant: c\n\nUser: d\n\nAssistant:");

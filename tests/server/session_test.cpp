@@ -77,7 +77,7 @@ TEST(Sessions, Errors) {
       {"/openai/v1/chat/completions", R"({"session_id":"s","contents":["a","b"]})",
        R"({"error":{"message":"State mode only supports a single contents item","type":"invalid_request_error","param":"contents","code":"invalid_value"}})"},
       {"/openai/v1/chat/completions", R"({"session_id":"s"})",
-       R"({"error":{"message":"State mode requires incremental contents or messages","type":"invalid_request_error","param":null,"code":"missing_input"}})"},
+       R"({"error":{"message":"State mode requires incremental contents or messages","type":"invalid_request_error","param":"messages","code":"missing_input"}})"},
   };
   for (const auto& [path, body, wanted] : cases) {
     const Reply reply = rig.post(path, body);

@@ -115,6 +115,7 @@ EngineStats ScriptedEngine::stats() const {
     status.model = running.request.model;
     status.created = 1785945600;
     status.generated_tokens = running.rows.front().said;
+    status.session = running.rows.front().ask.state.write_session;
     return status;
   };
   for (const Running& running : running_) stats.requests.push_back(status_of(running));
