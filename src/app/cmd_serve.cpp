@@ -1,6 +1,7 @@
 // fulmar serve: models with their engines, the HTTP server, until a signal says stop.
 #include <fmt/core.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -210,6 +211,7 @@ Result<int> serve(ServeFlags flags) {
   const sigset_t awaited = flags.api_keys.empty() ? ending : signals({SIGINT, SIGTERM, SIGHUP});
   pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before any thread starts, so that all inherit it
 
+  ::umask(0077);  // conversations are nobody else's business: what this process writes is for its owner alone
   if (flags.accepted.debug) spdlog::set_level(spdlog::level::debug);
   FULMAR_ASSIGN(const std::string device, named_device(flags.accepted));
   if (!device.empty()) flags.model.device = device;

@@ -164,12 +164,12 @@ class CallState : public std::enable_shared_from_this<CallState> {
     cancelled_ = true;
     on_thread([](CallState& call) { call.close(); });
   }
-  void pause() {
-    on_thread([](CallState& call) { call.paused_ = true; });
-  }
+  // What was called last holds, whichever threads the two were called on: posted calls of different threads
+  // may overtake each other.
+  void pause() { paused_ = true; }
   void resume() {
+    paused_ = false;
     on_thread([](CallState& call) {
-      call.paused_ = false;
       if (call.resumed_) call.resumed_->cancel();
     });
   }
@@ -207,7 +207,7 @@ class CallState : public std::enable_shared_from_this<CallState> {
   std::atomic<bool> cancelled_{false};
   bool timed_out_ = false;
   bool sent_ = false;
-  bool paused_ = false;
+  std::atomic<bool> paused_{false};
   bool reusable_ = false;
   std::string chunk_;
   boost::beast::flat_buffer buffer_;
