@@ -145,7 +145,8 @@ void end_anyway(int code) {
 
 // Opens the model of the command line on the administrator's thread, so that what clients ask of it meanwhile
 // comes after. A signal that ends the server ends the process: nothing is served yet that could be lost.
-Status load_first(const ServeFlags& flags, SessionLadders& sessions, LocalAdmin& admin, Server& server, const sigset_t& ending) {
+Status load_first(const ServeFlags& flags, SessionLadders& sessions, LocalAdmin& admin, Server& server,
+                  const sigset_t& ending) {
   std::promise<Status> opened;
   std::future<Status> outcome = opened.get_future();
   admin.post([&] {

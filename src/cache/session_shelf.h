@@ -17,8 +17,8 @@ namespace fulmar {
 
 class SessionShelf {
  public:
-  // `slots` of `state` belong to the shelf. `news` is called on any thread when a lookup was answered, a ticket
-  // has changed, a claim came free, or another engine wants a session: serve() then.
+  // `slots` of `state` belong to the shelf. `news` is called on any thread when a lookup was answered, a
+  // ticket has changed, a claim came free, or another engine wants a session: serve() then.
   SessionShelf(Slots& device, State state, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder);
   ~SessionShelf();  // leave()
   SessionShelf(const SessionShelf&) = delete;

@@ -43,13 +43,12 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, c
   give(shares.sessions, options.device_sessions);
   give(shares.prefixes, options.prefix_slots);
   return std::unique_ptr<StateKeeper>(
-      new StateKeeper(model, ops, std::move(pool), std::move(shares), options, std::move(sessions)));
+      new StateKeeper(ops, std::move(pool), std::move(shares), options, std::move(sessions)));
 }
 
-StateKeeper::StateKeeper(Model& model, Slots& slots, StatePool pool, Shares shares, const EngineOptions& options,
+StateKeeper::StateKeeper(Slots& slots, StatePool pool, Shares shares, const EngineOptions& options,
                          std::shared_ptr<SessionLadder> sessions)
-    : model_(model),
-      pool_(std::move(pool)),
+    : pool_(std::move(pool)),
       free_slots_(std::move(shares.sequences)),
       free_rewinds_(std::move(shares.rewinds)),
       prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),

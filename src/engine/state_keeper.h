@@ -74,7 +74,7 @@ class StateKeeper {
   struct Shares {
     std::vector<int64_t> sequences, rewinds, sessions, prefixes;
   };
-  StateKeeper(Model& model, Slots& slots, StatePool pool, Shares shares, const EngineOptions& options,
+  StateKeeper(Slots& slots, StatePool pool, Shares shares, const EngineOptions& options,
               std::shared_ptr<SessionLadder> sessions);
 
   bool session_ready(Sequence& sequence);
@@ -91,7 +91,6 @@ class StateKeeper {
   void rewind(Sequence& sequence);
   bool caches_prefixes() const { return prefixes_on_; }
 
-  Model& model_;
   StatePool pool_;
   std::vector<int64_t> free_slots_;
   std::vector<int64_t> free_rewinds_;

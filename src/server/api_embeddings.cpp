@@ -208,7 +208,7 @@ void embed(std::shared_ptr<Call> call, Shape shape) {
   }
   const std::string id = new_request_id("embd-");
   int64_t prompt_tokens = 0;
-  for (const auto& input : inputs) prompt_tokens += static_cast<int64_t>(input.size());
+  for (const auto& ids : inputs) prompt_tokens += static_cast<int64_t>(ids.size());
   if (const auto refused = call->take_rows(static_cast<int64_t>(inputs.size()), prompt_tokens)) {
     return call->fail(*refused);
   }

@@ -199,8 +199,8 @@ TEST(Recorded, EveryRouteAnswersTheSameBytes) {
 
 TEST(Recorded, NoRouteIsMissing) {
   // Their answers are pages, lists of slots and figures: other tests look at what matters of them.
-  const std::set<std::string_view> looked_at_elsewhere{"/metrics",  "/v1/server/status", "/slots",  "/openapi.json", "/",
-                                                       "/assets/*", "/api/tags",         "/api/ps"};
+  const std::set<std::string_view> looked_at_elsewhere{
+      "/metrics", "/v1/server/status", "/slots", "/openapi.json", "/", "/assets/*", "/api/tags", "/api/ps"};
   for (const Route& route : routes()) {
     if (looked_at_elsewhere.contains(route.path)) continue;
     const bool found = std::any_of(std::begin(kRecords), std::end(kRecords), [&](const Record& record) {
