@@ -5,8 +5,12 @@
 
 #include <array>
 #include <cmath>
+#include <deque>
 #include <iostream>
+#include <optional>
 #include <random>
+#include <string>
+#include <unordered_map>
 
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
@@ -15,7 +19,8 @@
 namespace fulmar {
 namespace {
 
-constexpr size_t kPatience = 300;  // bytes after which what closes something is preferred
+constexpr size_t kPatience = 120;  // bytes after which a shortest way to the end is taken, if one is near
+constexpr size_t kNear = 20'000;   // states
 constexpr size_t kLongest = 50'000;
 constexpr int kTries = 20;
 
@@ -30,6 +35,32 @@ Weights random_weights(std::mt19937_64& random) {
 
 bool closes(unsigned byte) { return byte == '"' || byte == ']' || byte == '}'; }
 
+// The bytes of a shortest way from a state to one that may end: breadth first. Nothing: none is near.
+std::optional<std::string> way_out(Automaton& automaton, Automaton::State from) {
+  struct Step {
+    Automaton::State before;
+    char byte;
+  };
+  std::unordered_map<Automaton::State, Step> steps{{from, {from, 0}}};
+  std::deque<Automaton::State> open{from};
+  while (!open.empty() && steps.size() < kNear) {
+    const Automaton::State state = open.front();
+    open.pop_front();
+    if (automaton.accepting(state)) {
+      std::string way;
+      for (auto at = state; at != from; at = steps.at(at).before) way.insert(way.begin(), steps.at(at).byte);
+      return way;
+    }
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const Automaton::State next = automaton.step(state, static_cast<uint8_t>(byte));
+      if (next != Automaton::kDead && steps.try_emplace(next, Step{state, static_cast<char>(byte)}).second) {
+        open.push_back(next);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 // Nothing: it became too long.
 std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random) {
   const Weights weights = random_weights(random);
@@ -38,6 +69,9 @@ std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random) {
   Automaton::State state = automaton.start();
   while (text.size() < kLongest) {
     const bool patient = text.size() < kPatience;
+    if (!text.empty() && text.size() % kPatience == 0) {
+      if (const auto way = way_out(automaton, state)) return text + *way;
+    }
     if (automaton.final(state) || (automaton.accepting(state) && (!patient || ends(random)))) return text;
     Weights allowed{};
     for (unsigned byte = 0; byte < 256; ++byte) {
