@@ -23,7 +23,7 @@ std::string gzip(const std::string& text) {
 
 TEST(Gzip, GivesBackWhatWasCompressed) {
   std::string mixed;
-  for (int i = 0; i < 200'000; ++i) mixed += static_cast<char>(i * i >> 3);
+  for (uint32_t i = 0; i < 200'000; ++i) mixed += static_cast<char>(i * i >> 3);
   for (const std::string& text : {std::string(), std::string("x"), std::string(1'000'000, 'a'), mixed}) {
     const auto back = gunzip(gzip(text), 1'000'000);
     ASSERT_TRUE(back.ok()) << back.error().text;
