@@ -1,12 +1,12 @@
-// SQLite's handles as owned objects, and one prepared statement. For the files of this folder that speak to
-// it.
+// SQLite's handles as owned objects, the opening of a private database, and one prepared statement. For the
+// files of this folder that speak to it. Errors name the database's file.
 #pragma once
 
-#include <fmt/core.h>
 #include <sqlite3.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,12 +24,23 @@ struct FinalizeStatement {
 };
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 
+// Makes the file where there is none, readable by its owner alone: conversations are nobody else's business.
+// An empty path is a database in memory.
+Result<Database> open_database(const std::filesystem::path& path);
+
+// One or several statements without values or rows.
+Status execute(const Database& database, const char* sql);
+
+// SQLite's last failure: `corrupt` where its status says that the file is not what it should be, `io`
+// otherwise.
+Error database_error(sqlite3* database, int status);
+
 // The first failure is kept and reported by next() and run().
 class Statement {
  public:
-  Statement(sqlite3* database, const char* sql) : database_(database) {
+  Statement(const Database& database, const char* sql) : database_(database.get()) {
     sqlite3_stmt* prepared = nullptr;
-    status_ = sqlite3_prepare_v2(database, sql, -1, &prepared, nullptr);
+    status_ = sqlite3_prepare_v2(database_, sql, -1, &prepared, nullptr);
     statement_.reset(prepared);
   }
   Statement& text(int index, std::string_view value) {
@@ -55,8 +66,7 @@ class Statement {
       if (stepped == SQLITE_DONE) return false;
       status_ = stepped;
     }
-    return Error{status_ == SQLITE_CORRUPT || status_ == SQLITE_NOTADB ? ErrorKind::corrupt : ErrorKind::io,
-                 fmt::format("database: {}", sqlite3_errmsg(database_))};
+    return database_error(database_, status_);
   }
   Status run() {
     FULMAR_ASSIGN(bool more, next());

@@ -1,0 +1,47 @@
+#include "cache/sqlite_statement.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+namespace fulmar {
+
+namespace {
+
+// Failures are left for SQLite to report. The files that it puts beside a database take after it.
+void make_private(const std::string& name) {
+  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file >= 0) ::close(file);
+}
+
+std::string name_of(sqlite3* database) {
+  const char* name = sqlite3_db_filename(database, "main");
+  return name == nullptr || *name == '\0' ? "in memory" : fmt::format("'{}'", name);
+}
+
+}  // namespace
+
+Result<Database> open_database(const std::filesystem::path& path) {
+  const std::string name = path.empty() ? ":memory:" : path.string();
+  if (!path.empty()) make_private(name);
+  sqlite3* opened = nullptr;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
+  const int status = sqlite3_open_v2(name.c_str(), &opened, flags, nullptr);
+  Database database(opened);
+  if (status == SQLITE_OK) return database;
+  return Error{ErrorKind::io, fmt::format("database '{}': {}", name, sqlite3_errmsg(opened))};
+}
+
+Status execute(const Database& database, const char* sql) {
+  const int status = sqlite3_exec(database.get(), sql, nullptr, nullptr, nullptr);
+  if (status == SQLITE_OK) return {};
+  return database_error(database.get(), status);
+}
+
+Error database_error(sqlite3* database, int status) {
+  const bool corrupt = status == SQLITE_CORRUPT || status == SQLITE_NOTADB;
+  return Error{corrupt ? ErrorKind::corrupt : ErrorKind::io,
+               fmt::format("database {}: {}", name_of(database), sqlite3_errmsg(database))};
+}
+
+}  // namespace fulmar
