@@ -29,6 +29,14 @@ function(fulmar_folder name)
   endif()
 endfunction()
 
+# fulmar_gpu_vendor(name): src/gpu/<room>/<name>/ of all rooms, what only one vendor's cards have, becomes part of the
+# library of src/gpu/.
+function(fulmar_gpu_vendor name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/*/${name}/*.cpp
+    ${PROJECT_SOURCE_DIR}/src/gpu/*/${name}/*.cu)
+  target_sources(fulmar_gpu PRIVATE ${sources})
+endfunction()
+
 # fulmar_gpu_part(name architecture): src/gpu/<room>/<name>/ of all rooms, which only that architecture can run,
 # becomes part of the library of src/gpu/ whatever the other kernels are compiled for.
 function(fulmar_gpu_part name architecture)
@@ -48,7 +56,7 @@ set(FULMAR_ALL_FOLDERS base tensor files text ops cpu cases model cache engine n
 
 function(fulmar_all_libraries out)
   set(libraries ${FULMAR_ALL_FOLDERS})
-  if(FULMAR_CUDA_FOUND)
+  if(FULMAR_GPU_TARGETS)
     list(APPEND libraries gpu)
   else()
     list(APPEND libraries gpu_absent)
@@ -88,7 +96,7 @@ function(fulmar_tests)
     file(GLOB sources CONFIGURE_DEPENDS ${path}/*_test.cpp)
     if(folder STREQUAL "gpu")  # its parts' tests are built where the parts are
       get_property(parts GLOBAL PROPERTY FULMAR_GPU_PARTS)
-      if(FULMAR_CUDA_FOUND)  # tests that include the vendor's headers
+      if(FULMAR_CUDA_FOUND)  # tests that include CUDA's headers
         list(APPEND parts vendor)
       endif()
       foreach(part ${parts})

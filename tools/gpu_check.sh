@@ -4,10 +4,10 @@
 #   tools/gpu_check.sh TREE REPORT PART...
 # TREE holds fulmar, fulmar_gpu_test and, in lib/, what the loader does not find by itself. REPORT is a folder
 # for logs and the benchmarks' JSON. PARTs: tests (several processes side by side), tests-no-panels (the same as a
-# GPU without panels goes: tiles and the library), large (7B models against the CPU; 30 GB of host memory), demo
+# GPU without panels goes: tiles and the library), tests-no-matrix-units (as an AMD card goes), large (7B models against the CPU; 30 GB of host memory), demo
 # (the demo model's suite, where its files lie beside the tree), sanitize (memcheck), races (racecheck), decode,
 # prefill, kernels, small, rwkv6, serve (320 streams through HTTP), no-panels (9 to 64 rows with and without panels)
-# and ab (the tables of BEFORE, a second tree named in the environment, and TREE in alternation; ROUNDS of each,
+# floor (the speed without matrix units) and ab (the tables of BEFORE, a second tree named in the environment, and TREE in alternation; ROUNDS of each,
 # default 3). Tables come last.
 set -u
 tree=$1 report=$2
@@ -35,6 +35,12 @@ tests_no_panels() {
   export FULMAR_NO_PANELS=1
   tests tests-no-panels
   unset FULMAR_NO_PANELS
+}
+
+tests_no_matrix_units() {
+  export FULMAR_NO_MATRIX_UNITS=1
+  tests tests-no-matrix-units
+  unset FULMAR_NO_MATRIX_UNITS
 }
 
 large() {
@@ -128,6 +134,7 @@ for what in "$@"; do
   case $what in
     tests) tests tests ;;
     tests-no-panels) tests_no_panels ;;
+    tests-no-matrix-units) tests_no_matrix_units ;;
     large) large ;;
     demo) demo ;;
     sanitize) sanitize ;;
@@ -138,6 +145,7 @@ for what in "$@"; do
     small) bench small-1.5b --synthetic rwkv7-1.5b --decode 1,32 --prefill ""
       bench small-0.1b --synthetic rwkv7-0.1b --decode 1,32 --prefill "" ;;
     rwkv6) bench rwkv6 --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --kernels ;;
+    floor) bench floor --synthetic rwkv7-7.2b --decode 1,32,320 --prefill 1x1024 --no-matrix-units ;;
     no-panels) bench panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels
       bench no-panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels --no-panels ;;
     ab) ab ;;

@@ -1,42 +1,27 @@
-// The machine's NVIDIA GPUs, by the driver's management library, loaded at run time: without a driver there
-// are none. Needs nothing at build time.
+// The machine's GPUs, by the driver's management library: NVIDIA's, else AMD's.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
-namespace fulmar {
+#include "control/gpu_library.h"
 
-struct GpuFigures {
-  int index = 0;
-  std::string name;
-  uint64_t memory_total_mb = 0;    // MiB
-  uint64_t memory_used_mb = 0;     // by programs, where the driver tells these apart from itself
-  std::optional<int> utilization;  // percent
-  std::optional<int> temperature;  // degrees Celsius
-  std::optional<int> power;        // watts, drawn
-};
+namespace fulmar {
 
 // Any thread. The driver is asked at most once a second.
 class GpuList {
  public:
   GpuList();
-  explicit GpuList(const char* library);  // another file than the driver's
-  ~GpuList();
-  GpuList(const GpuList&) = delete;
-  GpuList& operator=(const GpuList&) = delete;
+  explicit GpuList(std::unique_ptr<GpuLibrary> library) : library_(std::move(library)) {}
 
   std::vector<GpuFigures> figures();
 
  private:
-  struct Library;
   std::mutex mutex_;
-  std::unique_ptr<Library> library_;  // null without a driver
+  std::unique_ptr<GpuLibrary> library_;  // null without a driver
   std::chrono::steady_clock::time_point asked_{};
   std::vector<GpuFigures> last_;
 };

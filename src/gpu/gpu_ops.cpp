@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "gpu/ceilings.h"
 #include "gpu/device/import.h"
+#include "gpu/math/head_size.h"
 #include "gpu/products/dequantise.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/value.h"
@@ -19,25 +20,7 @@ namespace fulmar {
 namespace {
 
 constexpr size_t kMemoryMargin = size_t{256} << 20;  // for the driver and what is loaded lazily
-constexpr int kLeastArchitecture = 80;
 constexpr size_t kLargeCopy = size_t{1} << 20;  // from here on the driver's own staging is slower than ours
-
-Result<gpu::DeviceFacts> facts_of(int index) {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess) {
-    cudaGetLastError();
-    return Error{ErrorKind::unsupported, std::string("no GPU can be used: ") + cudaGetErrorString(error)};
-  }
-  if (index < 0 || index >= count) {
-    return Error{ErrorKind::unsupported,
-                 "there is no GPU " + std::to_string(index) + "; this machine has " + std::to_string(count)};
-  }
-  cudaDeviceProp properties;
-  FULMAR_GPU(cudaGetDeviceProperties(&properties, index));
-  return gpu::DeviceFacts{index, properties.name, properties.multiProcessorCount,
-                          properties.major * 10 + properties.minor, properties.sharedMemPerBlockOptin};
-}
 
 }  // namespace
 
@@ -53,12 +36,13 @@ GpuOps::~GpuOps() {
 
 Status GpuOps::open() {
   FULMAR_GPU_TRY(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking));
-  queue_.overlap = facts_.architecture >= 90;
+  queue_.overlap = gpu::kHopperCode && facts_.architecture >= 90;
   const auto workspace = [this](size_t bytes) {
     return Scratch(*this).take(1, static_cast<int64_t>(bytes), DType::u8).data;
   };
-  FULMAR_ASSIGN(products_,
-                gpu::Products::open(facts_, queue_, {options_.plain_products, options_.panels}, workspace));
+  FULMAR_ASSIGN(products_, gpu::Products::open(
+                               facts_, queue_,
+                               {options_.plain_products, options_.panels, options_.gemm_choices}, workspace));
   FULMAR_TRY(upload_.open());
   constexpr size_t kInputBytes = static_cast<size_t>(gpu::most_numbers(gpu::kMostRows)) * sizeof(int32_t);
   FULMAR_ASSIGN(numbers_, gpu::allocate_device(kInputBytes));
@@ -294,6 +278,10 @@ void GpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<Sa
   }
 }
 
+bool GpuOps::in_chunks(const Batch& batch, int64_t head_size) const {
+  return facts_.matrix_units && head_size == gpu::kHeadSize && batch.longest > gpu::kMostRecurrentRows;
+}
+
 gpu::Queue GpuOps::without_pdl() const {
   Queue queue = queue_;
   queue.overlap = false;
@@ -326,14 +314,14 @@ Status GpuOps::check_layer(int64_t width) {
   return {};
 }
 
+const char* gpu_kind() { return gpu::kVendorDevice; }
+
 std::vector<GpuInfo> list_gpus() {
   std::vector<GpuInfo> list;
   for (int index = 0;; index++) {
-    const auto facts = facts_of(index);
+    const auto facts = gpu::device_facts(index);
     if (!facts.ok()) return list;
-    cudaDeviceProp properties;
-    FULMAR_GPU(cudaGetDeviceProperties(&properties, index));
-    list.push_back({index, properties.name, properties.totalGlobalMem, properties.multiProcessorCount});
+    list.push_back({index, facts->name, facts->memory_total, facts->multiprocessors});
   }
 }
 
@@ -342,16 +330,15 @@ Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options) {
     return Error{ErrorKind::invalid,
                  "the GPU computes in f16 or bf16, not in " + std::string(name_of(options.activation))};
   }
-  FULMAR_ASSIGN(gpu::DeviceFacts facts, facts_of(options.index));
+  FULMAR_ASSIGN(gpu::DeviceFacts facts, gpu::device_facts(options.index));
+  facts.matrix_units = facts.matrix_units && options.matrix_units;
   const auto unsuited = [&](const char* wanted) {
-    return Error{ErrorKind::unsupported, facts.name + " has compute capability " +
-                                             std::to_string(facts.architecture / 10) + "." +
-                                             std::to_string(facts.architecture % 10) + "; " + wanted};
+    return Error{ErrorKind::unsupported, facts.name + " is " + facts.target + "; " + wanted};
   };
-  if (facts.architecture < kLeastArchitecture) return unsuited("wanted 8.0 or later");
+  if (facts.architecture < gpu::kLeastArchitecture) return unsuited("wanted compute capability 8.0 or later");
   FULMAR_GPU_TRY(cudaSetDevice(options.index));
   if (!gpu::has_code_here()) {
-    return unsuited("this program was built for FULMAR_CUDA_ARCHS=" FULMAR_CUDA_ARCHS);
+    return unsuited("this program was built for " FULMAR_GPU_TARGETS);
   }
   auto ops = std::make_unique<GpuOps>(std::move(facts), options);
   FULMAR_TRY(ops->open());

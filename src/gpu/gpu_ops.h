@@ -1,4 +1,4 @@
-// The CUDA backend behind Ops: one device, its queues, and what lies on it.
+// The GPU backend behind Ops: one device, its queues, and what lies on it.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ class GpuOps final : public Ops {
   // ---- facts
 
   std::string name() const override {
-    return "cuda:" + std::to_string(facts_.index) + " (" + facts_.name + ")";
+    return gpu::kVendorDevice + (":" + std::to_string(facts_.index)) + " (" + facts_.name + ")";
   }
   DType activation_dtype() const override { return options_.activation; }
   DType wkv_dtype() const override { return options_.half_state ? DType::f16 : DType::f32; }
@@ -141,6 +141,9 @@ class GpuOps final : public Ops {
   Result<Weight> import_codes(const HostMatrix& matrix);
   static std::byte* slot_at(const State& state, int64_t slot);
   Status check_layer(int64_t width);
+
+  // Whether the recurrence goes in chunks, on matrix units, for sequences long enough.
+  bool in_chunks(const Batch& batch, int64_t head_size) const;
 
   // ---- RWKV-7
   static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);

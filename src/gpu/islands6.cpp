@@ -23,7 +23,7 @@ void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pe
                     std::span<const Tensor, 5> mixed) {
   Scratch scratch(*this);
   const Tensor low = scratch.take(x.rows, att.mix_w1.out);
-  if (!gpu::suits_low_rank6(low, att.mix_w2[0])) {
+  if (!facts_.matrix_units || !gpu::suits_low_rank6(low, att.mix_w2[0])) {
     return Ops::enter6(batch, att, x, pending, att_shift, mixed);
   }
   const Tensor towards = scratch.take(x.rows, x.cols), previous = scratch.take(x.rows, x.cols);
@@ -43,7 +43,8 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
   const Tensor xw = mixed[0], xk = mixed[1], xv = mixed[2], xr = mixed[3], xg = mixed[4];
   Scratch scratch(*this);
   const Tensor low = scratch.take(batch.rows, att.w.first.out);
-  if (!gpu::suits_low_rank6(low, att.w.second)) return Ops::project6(batch, att, mixed, p);
+  if (!facts_.matrix_units || !gpu::suits_low_rank6(low, att.w.second))
+    return Ops::project6(batch, att, mixed, p);
   const Product products[] = {{xr, att.receptance, p.r},
                               {xk, att.key, p.k},
                               {xv, att.value, p.v},
@@ -56,7 +57,7 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
 }
 
 void GpuOps::recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) {
-  if (!has_known_heads(att) || batch.longest <= gpu::kMostRecurrentRows) return wkv6(batch, att, p, wkv, y);
+  if (!in_chunks(batch, att.head_size)) return wkv6(batch, att, p, wkv, y);
   if (plan_.short_sequences > 0) {
     gpu::wkv6(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows, facts_.multiprocessors);
   }
@@ -75,7 +76,7 @@ void GpuOps::leave6(const Batch& batch, const TimeMix6& att, const Projected6& p
 
 void GpuOps::attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
                      Tensor pending) {
-  if (!has_known_heads(att) || batch.longest > gpu::kMostRecurrentRows) {
+  if (!has_known_heads(att) || in_chunks(batch, att.head_size)) {
     return Ops::attend6(batch, att, p, wkv, y, pending);
   }
   gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);
@@ -91,7 +92,7 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
   const Prefetch next = x.rows == 1 ? gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey) : Prefetch{};
   enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false, next);
   const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
-  if (x.rows == 1 && count > 0) {
+  if (x.rows == 1 && facts_.matrix_units && count > 0) {
     const Tensor parts = scratch.take(count, x.cols, DType::f32);
     const gpu::FfnRowGate by{for_gate, ffn.receptance, gate};
     gpu::ffn_row(queue_, {{for_key, {}}, ffn.key, ffn.value, by, {}}, parts);

@@ -63,7 +63,9 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
     if (batch.rows <= gpu::kMostLowRankRows || !products_->has_panels()) {
       return gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
     }
-    return gpu::finish_panels7(queue_, att, first_block, v_first, low, p, facts_.multiprocessors);
+    if constexpr (gpu::kHopperCode) {
+      return gpu::finish_panels7(queue_, att, first_block, v_first, low, p, facts_.multiprocessors);
+    }
   }
   const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
   products_->fork();
@@ -82,7 +84,7 @@ void GpuOps::low_rank_path(const Queue& queue, Tensor in, const LowRank& path, T
 }
 
 void GpuOps::recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) {
-  if (!has_known_heads(att) || batch.longest <= gpu::kMostRecurrentRows) return wkv7(batch, att, p, wkv, y);
+  if (!in_chunks(batch, att.head_size)) return wkv7(batch, att, p, wkv, y);
   if (plan_.short_sequences > 0) {
     gpu::wkv7(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows, facts_.multiprocessors);
   }
@@ -106,7 +108,7 @@ void GpuOps::leave7(const Batch& batch, const TimeMix7& att, const Projected7& p
 
 void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
                      Tensor pending) {
-  if (!has_known_heads(att) || batch.longest > gpu::kMostRecurrentRows) {
+  if (!has_known_heads(att) || in_chunks(batch, att.head_size)) {
     return Ops::attend7(batch, att, p, wkv, y, pending);
   }
   gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);
@@ -116,8 +118,8 @@ void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& 
 void GpuOps::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                        bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                        Tensor pending) {
-  const bool all_chunked = batch.longest > gpu::kMostRecurrentRows && plan_.short_sequences == 0;
-  if (all_chunked && has_known_heads(att) && batch.rows > gpu::kMostLowRankRows) {
+  const bool all_chunked = in_chunks(batch, att.head_size) && plan_.short_sequences == 0;
+  if (all_chunked && batch.rows > gpu::kMostLowRankRows) {
     return chunked_time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
   }
   Ops::time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);

@@ -3,6 +3,8 @@
 
 namespace fulmar {
 
+const char* gpu_kind() { return ""; }
+
 std::vector<GpuInfo> list_gpus() { return {}; }
 
 Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions&) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -31,6 +32,13 @@ struct DeviceOptions {
   // False: products by the kernels of GPUs that lack tensor memory access and warp-group matrix instructions,
   // where the GPU has them; to test and time those.
   bool panels = true;
+  // False: no kernel made of matrix fragments: products by the library or the plain kernel, recurrences token
+  // by token, default islands. What a GPU does whose matrix units the kernels do not know; to test and time
+  // that.
+  bool matrix_units = true;
+  // A file in which the GEMM library's quickest algorithms are kept, so that they are looked for once on a
+  // machine and two starts give equal bits; empty: looked for by every start.
+  std::filesystem::path gemm_choices;
   // Quantised weights stay as they are stored where there is a decoder for them, and are decoded in front of
   // every product: little memory, and slow. False: they become 16-bit numbers at load.
   bool keep_codes = false;
@@ -42,6 +50,10 @@ struct GpuInfo {
   size_t memory_total = 0;  // bytes
   int multiprocessors = 0;
 };
+
+// As --device names GPUs of the kind that this program was built for: "cuda" or "hip"; "" without GPU
+// support.
+const char* gpu_kind();
 
 // Empty where there is no GPU, no driver, or a build without GPU support.
 std::vector<GpuInfo> list_gpus();

@@ -7,7 +7,7 @@ namespace fulmar {
 namespace {
 
 TEST(GpuList, TellsWhatTheDriverTells) {
-  const auto gpus = GpuList(FULMAR_BINARY_DIR "/libfulmar_fake_nvml.so").figures();
+  const auto gpus = GpuList(open_nvml(FULMAR_BINARY_DIR "/libfulmar_fake_nvml.so")).figures();
   ASSERT_EQ(gpus.size(), 2u);
   EXPECT_EQ(gpus[0].index, 0);
   EXPECT_EQ(gpus[0].name, "First GPU");
@@ -24,9 +24,27 @@ TEST(GpuList, TellsWhatTheDriverTells) {
   EXPECT_EQ(gpus[1].temperature, 37);
 }
 
+TEST(GpuList, TellsWhatAnAmdDriverTells) {
+  const auto gpus = GpuList(open_rocm_smi(FULMAR_BINARY_DIR "/libfulmar_fake_rocm_smi.so")).figures();
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(gpus[0].name, "First GPU");
+  EXPECT_EQ(gpus[0].memory_total_mb, 2000u);
+  EXPECT_EQ(gpus[0].memory_used_mb, 150u);
+  EXPECT_EQ(gpus[0].utilization, 42);
+  EXPECT_EQ(gpus[0].temperature, 37);
+  EXPECT_EQ(gpus[0].power, 251);
+  EXPECT_EQ(gpus[1].index, 1);
+  EXPECT_EQ(gpus[1].name, "Second GPU");
+  EXPECT_EQ(gpus[1].utilization, std::nullopt);
+  EXPECT_EQ(gpus[1].power, std::nullopt);
+}
+
 TEST(GpuList, IsEmptyWithoutADriver) {
-  EXPECT_TRUE(GpuList("/nowhere/libnvidia-ml.so.1").figures().empty());
-  EXPECT_TRUE(GpuList("libm.so.6").figures().empty()) << "a library without the functions";
+  for (const auto open : {open_nvml, open_rocm_smi}) {
+    EXPECT_EQ(open("/nowhere/libnvidia-ml.so.1"), nullptr);
+    EXPECT_EQ(open("libm.so.6"), nullptr) << "a library without the functions";
+  }
+  EXPECT_TRUE(GpuList(nullptr).figures().empty());
 }
 
 }  // namespace

@@ -14,10 +14,12 @@ namespace fulmar {
 // repeat less, and the tool cannot follow the GEMM library's kernels, so plain products take their place.
 inline bool under_racecheck() { return std::getenv("FULMAR_RACECHECK") != nullptr; }
 
-// How all tests open a GPU that need not have the library. FULMAR_NO_PANELS: as GPUs without panels go.
+// How all tests open a GPU that need not have the library. FULMAR_NO_PANELS: as GPUs without panels go;
+// FULMAR_NO_MATRIX_UNITS: as GPUs go whose matrix units the kernels do not know.
 inline Result<std::unique_ptr<Ops>> open_test_gpu(DeviceOptions options = {}) {
   options.plain_products = under_racecheck();
   options.panels = options.panels && std::getenv("FULMAR_NO_PANELS") == nullptr;
+  options.matrix_units = options.matrix_units && std::getenv("FULMAR_NO_MATRIX_UNITS") == nullptr;
   return open_gpu(options);
 }
 

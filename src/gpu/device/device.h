@@ -32,13 +32,23 @@ Error refused(cudaError_t error, const char* call);
       return ::fulmar::gpu::refused(fulmar_error, #call);                     \
   } while (0)
 
+// After a failure that was reported or expected: later calls do not find it again.
+void forget_failure();
+
 struct DeviceFacts {
   int index = 0;
   std::string name;
+  std::string target;  // what code is compiled for: "compute capability 9.0", "gfx90a"
   int multiprocessors = 0;
-  int architecture = 0;      // 90 for compute capability 9.0
-  size_t shared_memory = 0;  // most that one block can have
+  int architecture = 0;       // 90 for compute capability 9.0
+  size_t shared_memory = 0;   // most that one block can have
+  size_t memory_total = 0;    // bytes
+  bool matrix_units = false;  // whether kernels made of matrix fragments (fragment.h) may be chosen
+  bool hopper = false;        // compute capability 9.0: TMA, wgmma, programmatic dependent launch
 };
+
+// Fails with kind unsupported where there is no such device, saying how many there are.
+Result<DeviceFacts> device_facts(int index);
 
 // Where kernels go. `overlap`: programmatic dependent launch (PDL): the kernel may start early, and waits by
 // itself (pdl_wait) for the one before.
@@ -54,18 +64,8 @@ template <class... Parameters, class... Arguments>
 void launch(const Queue& queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
             Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = queue.stream;
-  config.attrs = &attribute;
-  config.numAttrs = queue.overlap ? 1 : 0;
-  FULMAR_GPU(
-      cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...));
+  FULMAR_GPU(launch_kernel(queue.stream, queue.overlap, kernel, grid, block, shared_bytes,
+                           std::forward<Arguments>(arguments)...));
 }
 
 // Lets a kernel use more than 48 KiB of shared memory; each kernel on each device is told once.

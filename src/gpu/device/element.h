@@ -15,6 +15,14 @@ void with_activation(DType dtype, F&& f) {
   dtype == DType::bf16 ? f(BFloat{}) : f(Half{});
 }
 
+// Room for a T in shared memory, where nothing may have an initial value.
+template <class T>
+struct alignas(T) Unset {
+  unsigned char bytes[sizeof(T)];
+
+  __device__ T& value() { return *reinterpret_cast<T*>(bytes); }
+};
+
 // Matrices and state fields as kernels take them.
 template <class T>
 struct Rows {

@@ -62,9 +62,10 @@ void with_float_type(DType dtype, F&& f) {
 
 bool has_code_here() {
   cudaFuncAttributes attributes;
-  const cudaError_t error = cudaFuncGetAttributes(&attributes, import_kernel<float, float>);
+  const cudaError_t error =
+      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(import_kernel<float, float>));
   if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
-    cudaGetLastError();
+    forget_failure();
     return false;
   }
   FULMAR_GPU(error);

@@ -12,9 +12,9 @@ Result<Buffer> allocate_device(size_t bytes) {
   const cudaError_t error =
       pretend_full ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes > 0 ? bytes : 1);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
+    forget_failure();
     size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
+    ignore_failure(cudaMemGetInfo(&free, &total));
     return Error{ErrorKind::resource, "cannot allocate " + std::to_string(bytes) + " bytes on the GPU; " +
                                           std::to_string(free) + " of " + std::to_string(total) +
                                           " are free"};
@@ -28,7 +28,7 @@ Result<Buffer> allocate_pinned(size_t bytes) {
   const cudaError_t error =
       pretend_full ? cudaErrorMemoryAllocation : cudaMallocHost(&data, bytes > 0 ? bytes : 1);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
+    forget_failure();
     return Error{ErrorKind::resource, "cannot allocate " + std::to_string(bytes) + " bytes of pinned memory"};
   }
   FULMAR_GPU(error);

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "gpu/device/vendor.h"
 #include "tensor/weight.h"
-#ifdef __CUDACC__
+#ifdef FULMAR_DEVICE_CODE
 #include "gpu/device/ptx.h"
 #endif
 
@@ -33,16 +34,16 @@ Prefetch prefetch_of(std::initializer_list<const Weight*> weights, int64_t most)
 
 constexpr unsigned kPrefetchBlocks = 64;  // blocks that a kernel is given for it, behind those of its work
 
-#ifdef __CUDACC__
+#ifdef FULMAR_DEVICE_CODE
 // Block `part` of `parts`; all its threads call.
 __device__ __forceinline__ void prefetch_part(const Prefetch& wanted, unsigned part, unsigned parts) {
-  constexpr uint32_t kPiece = 4096;
+  constexpr uint32_t kPrefetchPiece = 4096;
   if (threadIdx.x >= kWarp) return;
 #pragma unroll
   for (int i = 0; i < kMostPrefetched; i++) {
-    for (uint32_t at = (part * kWarp + threadIdx.x) * kPiece; at < wanted.bytes[i];
-         at += parts * kWarp * kPiece) {
-      prefetch_l2(static_cast<const char*>(wanted.data[i]) + at, min(kPiece, wanted.bytes[i] - at));
+    for (uint32_t at = (part * kWarp + threadIdx.x) * kPrefetchPiece; at < wanted.bytes[i];
+         at += parts * kWarp * kPrefetchPiece) {
+      prefetch_l2(static_cast<const char*>(wanted.data[i]) + at, min(kPrefetchPiece, wanted.bytes[i] - at));
     }
   }
 }

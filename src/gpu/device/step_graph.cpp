@@ -10,7 +10,7 @@ namespace {
 // Whether a call went through; false where memory did not suffice for it.
 bool had_memory(cudaError_t error) {
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
+    forget_failure();
     spdlog::warn("the GPU has no memory left for a recorded step; it runs unrecorded, which is slower");
     return false;
   }

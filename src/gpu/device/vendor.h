@@ -1,34 +1,24 @@
-// The only file that includes the vendor's headers, but for the GEMM library's in products/gemm.cpp.
+// The vendor's runtime and device language under one set of names, CUDA's: everything else of gpu/ is written
+// in them. The only header that includes a vendor's, but for the GEMM libraries' in products/. HIP spells the
+// same calls with another prefix (vendor_hip.h) where FULMAR_HIP is defined.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-#ifdef __CUDACC__
-#include <cuda_pipeline_primitives.h>
+// Set where a vendor's compiler for device code reads: headers show others their host functions alone.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define FULMAR_DEVICE_CODE
 #endif
 
-#include <cstdint>
-
-#include "tensor/dtype.h"
+#if defined(FULMAR_HIP)
+#include "gpu/device/vendor_hip.h"
+#else
+#include "gpu/device/vendor_cuda.h"
+#endif
 
 namespace fulmar::gpu {
 
-constexpr int kWarp = 32;  // threads
+// Threads of a warp as all kernels count them. A wave of 64 threads is two warps: shuffles name their width,
+// and no kernel asks for the lanes of a whole wave.
+constexpr int kWarp = 32;
 constexpr unsigned kFullWarp = 0xffffffffu;
-
-using Half = __half;
-using BFloat = __nv_bfloat16;
-using StreamHandle = cudaStream_t;
-
-#ifdef __CUDACC__
-// In place of an instruction that a target lacks and that nothing else does: ends the program if it is ever
-// reached, since results would be wrong.
-__device__ __forceinline__ void no_such_instruction() { __trap(); }
-
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-#endif
 
 }  // namespace fulmar::gpu

@@ -37,8 +37,15 @@ bool equal_inputs(ProductList products) {
   return all_of(products, [&](const Product& one) { return one.weight.in == products.front().weight.in; });
 }
 
+// Percent of the multiprocessors that panels fill.
+int64_t panels_filled(ProductList products, const ProductDevice& device) {
+  if constexpr (kHopperCode) return plan_panels(products, device.multiprocessors).filled;
+  return 0;
+}
+
 // Whether the device has the way's kernel, and the operands are such as it wants them.
 bool suits(Way way, ProductList products, const ProductDevice& device) {
+  if (!device.matrix_units && way != Way::library) return false;
   const Product& any = products.front();
   switch (way) {
     case Way::value:
@@ -72,8 +79,7 @@ Way choose_way(ProductList products, const ProductDevice& device) {
     if (count < rule.least_products || count > rule.most_products) continue;
     if (rows < rule.least_rows || rows > rule.most_rows) continue;
     if (!has_shape(products.front(), rule.shape) || !suits(rule.way, products, device)) continue;
-    if (rule.least_filled > 0 && plan_panels(products, device.multiprocessors).filled < rule.least_filled)
-      continue;
+    if (rule.least_filled > 0 && panels_filled(products, device) < rule.least_filled) continue;
     return rule.way;
   }
   return Way::library;

@@ -64,17 +64,11 @@ constexpr bool many_rows_pay(int64_t rows) {
   return rows * 16 > in_tiles * 15;
 }
 
-// Row counts that come again and again: those of padded decode steps and of full steps of prompts. For these
-// the library's candidates are tried out, which takes as long as several steps.
-constexpr int64_t kFullRows = 1024;
-constexpr bool worth_timing(int64_t rows) {
-  return rows < kFullRows ? rows % 4 == 0 && padded_rows(rows) == rows : rows % kFullRows == 0;
-}
-
 // What the choice knows of a device.
 struct ProductDevice {
   int multiprocessors = 0;
-  bool panels = false;  // compute capability 9.0, and not switched off
+  bool panels = false;        // compute capability 9.0, and not switched off
+  bool matrix_units = false;  // without them the library or plain.cu does it all
 };
 
 // The way of products that are computed together: with Way::library one after the other, otherwise in one

@@ -6,7 +6,7 @@
 #include "gpu/products/product.h"
 #include "ops/ops.h"
 
-#ifdef __CUDACC__
+#ifdef FULMAR_DEVICE_CODE
 #include "gpu/device/element.h"
 #endif
 
@@ -18,7 +18,7 @@ void add_bias(const Queue&, Tensor x, Tensor bias);
 // x = epilogue(x)
 void apply_epilogue(const Queue&, Tensor x, Epilogue);
 
-#ifdef __CUDACC__
+#ifdef FULMAR_DEVICE_CODE
 __device__ __forceinline__ float finish(Epilogue epilogue, float x) {
   switch (epilogue) {
     case Epilogue::none:

@@ -1,43 +1,41 @@
-// Products for many rows, by the vendor's GEMM library. It is loaded when the first GPU is opened, so that
-// the program starts where it is missing; or not at all, and linear_plain computes them.
+// Products for many rows, by the vendor's GEMM library (nvidia/gemm.cpp, amd/gemm.cpp). It is loaded when the
+// first GPU is opened, so that the program starts where it is missing; or not at all, and linear_plain
+// computes them.
 #pragma once
 
-#include <cstdint>
-#include <map>
+#include <filesystem>
 #include <memory>
-#include <tuple>
 
 #include "base/result.h"
 #include "gpu/device/device.h"
-#include "gpu/device/memory.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
 
 namespace fulmar::gpu {
 
-struct GemmLibrary;
+struct GemmOptions {
+  bool plain = false;             // linear_plain in the library's place
+  std::filesystem::path choices;  // where algorithms are kept between starts; empty: nowhere
+};
 
 class Gemm {
  public:
-  // Fails when the library cannot be loaded, naming the files that were tried; with `plain` it is not loaded.
-  static Result<std::unique_ptr<Gemm>> open(bool plain);
+  // Fails when the library cannot be loaded, naming the files that were tried.
+  static Result<std::unique_ptr<Gemm>> open(const DeviceFacts&, const GemmOptions&);
   ~Gemm();
 
-  // out = in @ weight^T. The first product of a shape asks the library for an algorithm; with `timed` (and
-  // not while a graph is captured) its candidates are run and the quickest is kept. in and weight have the
-  // activation type, out that or f32. Accumulates in f32, partial sums included.
-  void run(const Queue& queue, Tensor in, const Weight& weight, Tensor out, bool timed);
+  // out = in @ weight^T. The first product of a shape and bucket of rows, unless an earlier start met it, has
+  // the library's candidates timed, which takes as long as several steps; not to be met first while a graph
+  // is captured. in and weight have the activation type, out that or f32. Accumulates in f32, partial sums
+  // included.
+  void run(const Queue& queue, Tensor in, const Weight& weight, Tensor out);
 
  private:
+  struct Library;  // the vendor's, and what is remembered about it
+
   Gemm();
-  struct Chosen;
-  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, uint8_t>;
 
-  Chosen& choose(const Queue& queue, const Key& key, Tensor in, const Weight& weight, Tensor out, bool timed);
-
-  std::unique_ptr<GemmLibrary> library_;  // null: plain products
-  Buffer workspace_[kQueues];             // products of different queues run at the same time
-  std::map<Key, std::unique_ptr<Chosen>> chosen_;
+  std::unique_ptr<Library> library_;  // null: plain products
 };
 
 }  // namespace fulmar::gpu

@@ -13,32 +13,27 @@
 
 namespace fulmar::gpu {
 
-namespace {
-
-constexpr int kPanelArchitecture = 90;
-
-}  // namespace
-
 Products::Products(const DeviceFacts& facts, const Queue& main, const Options& options, Workspace workspace)
-    : device_{facts.multiprocessors, facts.architecture == kPanelArchitecture && options.panels},
+    : device_{facts.multiprocessors, facts.hopper && options.panels && facts.matrix_units,
+              facts.matrix_units},
       main_(main),
       workspace_(std::move(workspace)) {}
 
 Result<std::unique_ptr<Products>> Products::open(const DeviceFacts& facts, const Queue& main,
                                                  const Options& options, Workspace workspace) {
   std::unique_ptr<Products> products(new Products(facts, main, options, std::move(workspace)));
-  FULMAR_TRY(products->open_queues(options.plain));
+  FULMAR_TRY(products->open_queues(facts, options));
   return products;
 }
 
-Status Products::open_queues(bool plain) {
+Status Products::open_queues(const DeviceFacts& facts, const Options& options) {
   FULMAR_GPU_TRY(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
   for (int i = 0; i < kSides; i++) {
     FULMAR_GPU_TRY(cudaStreamCreateWithFlags(&side_[i].stream, cudaStreamNonBlocking));
     FULMAR_GPU_TRY(cudaEventCreateWithFlags(&join_[i], cudaEventDisableTiming));
     side_[i].index = 1 + i;
   }
-  FULMAR_ASSIGN(gemm_, Gemm::open(plain));
+  FULMAR_ASSIGN(gemm_, Gemm::open(facts, {options.plain, options.choices}));
   FULMAR_ASSIGN(counters_, allocate_device((kValueCounters + kTileCounters) * sizeof(uint32_t)));
   FULMAR_GPU_TRY(cudaMemset(counters_.data(), 0, counters_.bytes()));
   return {};
@@ -91,7 +86,8 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
     case Way::panels:
       return run_panels(queue, products);
     case Way::many:
-      return linear_many(queue, products.front(), device_.multiprocessors);
+      if constexpr (kHopperCode) linear_many(queue, products.front(), device_.multiprocessors);
+      return;
     case Way::tiles:
       return run_tiles(queue, products);
     case Way::library:
@@ -114,15 +110,18 @@ void Products::run_tiles(const Queue& queue, ProductList products) {
 }
 
 void Products::run_panels(const Queue& queue, ProductList products) {
-  const PanelPlan plan = plan_panels(products, device_.multiprocessors);
-  FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
-  linear_panels(queue, products, plan, static_cast<float*>(workspace_(plan.partial_bytes)), tile_counters());
+  if constexpr (kHopperCode) {
+    const PanelPlan plan = plan_panels(products, device_.multiprocessors);
+    FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
+    linear_panels(queue, products, plan, static_cast<float*>(workspace_(plan.partial_bytes)),
+                  tile_counters());
+  }
 }
 
 void Products::run_library(const Queue& queue, const Product& product) {
   const auto& [in, weight, out, epilogue] = product;
   if (weight.dtype == in.dtype) {
-    gemm_->run(queue, in, weight, out, worth_timing(in.rows));
+    gemm_->run(queue, in, weight, out);
   } else {
     run_decoded(queue, product);
   }
@@ -148,7 +147,7 @@ void Products::run_decoded(const Queue& queue, const Product& product) {
     const int64_t rows = std::min(most, weight.out - first);
     dequantise(queue, weight, first, rows, buffer.data(), in.dtype);
     const Weight decoded{in.dtype, rows, weight.in, buffer.data()};
-    gemm_->run(queue, in, decoded, out.slice_cols(first, rows), worth_timing(in.rows));
+    gemm_->run(queue, in, decoded, out.slice_cols(first, rows));
   }
 }
 

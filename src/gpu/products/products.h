@@ -3,6 +3,7 @@
 // and the side queues.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -21,8 +22,9 @@ class Products {
   static constexpr int kSides = kQueues - 1;
 
   struct Options {
-    bool plain = false;  // linear_plain in the library's place, which is then not loaded
-    bool panels = true;  // false: the ways of GPUs that have none
+    bool plain = false;                  // linear_plain in the library's place, which is then not loaded
+    bool panels = true;                  // false: the ways of GPUs that have none
+    std::filesystem::path choices = {};  // GemmOptions::choices
   };
   // Bytes of device memory for the time of the launches that follow at once; a later call may give the same.
   using Workspace = std::function<void*(size_t bytes)>;
@@ -69,7 +71,7 @@ class Products {
   static constexpr size_t kDecodedBytes = size_t{32} << 20;  // of a piece of decoded weights
 
   Products(const DeviceFacts&, const Queue& main, const Options&, Workspace);
-  Status open_queues(bool plain);
+  Status open_queues(const DeviceFacts&, const Options&);
 
   void run_by(Way, const Queue&, ProductList);
   void run_value(const Queue&, const Product&);

@@ -48,7 +48,8 @@ __device__ double warp_total(double sum) {
 __global__ void __launch_bounds__(kSurveyThreads)
     survey_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
                   float* work, SampleSlice* slices) {
-  __shared__ Best warp_best[kSurveyThreads / kWarp];
+  __shared__ Unset<Best> warps[kSurveyThreads / kWarp];
+  Best* warp_best = &warps[0].value();
   __shared__ double warp_sum[kSurveyThreads / kWarp];
   pdl_launch_next();
   pdl_wait();
@@ -296,7 +297,8 @@ __global__ void __launch_bounds__(kDrawThreads)
                   float* work, const SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   auto* list = reinterpret_cast<uint64_t*>(dynamic);
-  __shared__ DrawShared shared;
+  __shared__ Unset<DrawShared> memory;
+  DrawShared& shared = memory.value();
   pdl_launch_next();
   pdl_wait();
   const SampleJob job = jobs[blockIdx.x];

@@ -15,7 +15,8 @@ using gpu::Epilogue;
 using gpu::Product;
 using gpu::Way;
 
-constexpr gpu::ProductDevice kWithPanels{132, true}, kWithout{132, false};
+constexpr gpu::ProductDevice kWithPanels{132, true, true}, kWithout{132, false, true},
+    kNoMatrixUnits{132, false, false};
 constexpr int64_t kWidth = 4096, kHidden = 4 * kWidth;
 
 Weight weight(int64_t out, int64_t in, bool transposed = false) {
@@ -49,6 +50,14 @@ TEST(ProductChoice, FewRowsReadEveryWeightOnce) {
     EXPECT_EQ(output(1, device), Way::row);
     EXPECT_EQ(way(product(1, weight(65536, kWidth), Epilogue::none, DType::f32), device), Way::row);
     EXPECT_EQ(way(product(4, weight(65536, kWidth), Epilogue::none, DType::f32), device), Way::rows);
+  }
+}
+
+TEST(ProductChoice, WithoutMatrixUnitsTheLibraryDoesItAll) {
+  for (const int64_t rows : {1, 4, 32, 320, 4096}) {
+    EXPECT_EQ(first_products(rows, 7, kNoMatrixUnits), Way::library) << rows;
+    EXPECT_EQ(key(rows, kNoMatrixUnits), Way::library) << rows;
+    EXPECT_EQ(way(product(rows, weight(kWidth, kHidden, true)), kNoMatrixUnits), Way::library) << rows;
   }
 }
 

@@ -1,0 +1,63 @@
+// CUDA: its headers, and what differs between vendors beyond a name.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#ifdef FULMAR_DEVICE_CODE
+#include <cuda_pipeline_primitives.h>
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace fulmar::gpu {
+
+constexpr const char* kVendorDevice = "cuda";  // as --device names it
+
+// Whether the target has the matrix fragments that fragment.h describes, and code for compute capability 9.0
+// is part of the build.
+constexpr bool kMatrixUnits = true, kHopperCode = true;
+
+using Half = __half;
+using BFloat = __nv_bfloat16;
+using StreamHandle = cudaStream_t;
+
+inline std::string target_of(const cudaDeviceProp& properties) {
+  return "compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor);
+}
+inline size_t most_shared_memory(const cudaDeviceProp& properties) {
+  return properties.sharedMemPerBlockOptin;
+}
+constexpr int kLeastArchitecture = 80;
+
+// `overlap`: programmatic dependent launch (PDL).
+template <class... Parameters, class... Arguments>
+cudaError_t launch_kernel(StreamHandle stream, bool overlap, void (*kernel)(Parameters...), dim3 grid,
+                          dim3 block, size_t shared_bytes, Arguments&&... arguments) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = overlap ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...);
+}
+
+#ifdef FULMAR_DEVICE_CODE
+// In place of an instruction that a target lacks and that nothing else does: ends the program if it is ever
+// reached, since results would be wrong.
+__device__ __forceinline__ void no_such_instruction() { __trap(); }
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+#endif
+
+}  // namespace fulmar::gpu
