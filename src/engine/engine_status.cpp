@@ -239,6 +239,7 @@ void EngineLoop::publish_stats() {
   const auto now = std::chrono::steady_clock::now();
   EngineStats stats = counters_;
   keeper_->add_to(stats);
+  speculation_.add_to(stats);
   stats.slots_total = options_.slots;
   stats.slots_used = options_.slots - keeper_->free_slots();
   stats.rows_waiting = waiting_.rows();
