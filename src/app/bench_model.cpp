@@ -62,7 +62,7 @@ class Bench {
       : ops_(ops), model_(model), states_(states), options_(options) {}
 
   StepWork work(const StepRows& shape) const {
-    return step_work(model_.config(), states_.layout(), shape, options_.zeros);
+    return step_work(model_.config(), states_.layout(), shape, options_.zeros, states_.view().ring);
   }
 
   BenchLine decode(int64_t sequences) {
@@ -76,7 +76,10 @@ class Bench {
     const auto start = Clock::now();
     steps(1);
     const double once = std::max(seconds_since(start), 1e-6);
-    const int64_t count = std::clamp<int64_t>(static_cast<int64_t>(kShortestRun / once), 1, kMostStepsPerRun);
+    int64_t count = std::clamp<int64_t>(static_cast<int64_t>(kShortestRun / once), 1, kMostStepsPerRun);
+    // Whole rounds: all states of a run are written by the same steps.
+    const int64_t every = states_.view().ring.write_every;
+    count = (count + every - 1) / every * every;
     BenchLine line;
     line.workload = "decode";
     line.sequences = sequences;
@@ -123,6 +126,7 @@ class Bench {
       times.push_back(seconds_since(start) / parts);
     } while (static_cast<int>(times.size()) < options_.repeats && seconds_since(begin_) < options_.seconds);
     line.state = states_.layout().wkv_dtype;
+    line.defer = states_.view().ring.write_every;
     line.runs = static_cast<int>(times.size());
     line.seconds = spread_of(std::move(times));
     line.tokens_per_second = static_cast<double>(line.sequences * line.tokens) / line.seconds.median;
@@ -219,20 +223,25 @@ Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& opti
   FULMAR_ASSIGN(const int64_t sequences, check_shapes(options, model));
   std::vector<DType> types = options.states;
   if (types.empty()) types.push_back(model.state_layout().wkv_dtype);
+  std::vector<int64_t> deferrals = options.defer;
+  if (deferrals.empty()) deferrals.push_back(ops.state_writes().every);
   BenchReport report;
   report.device = ops.name();
   report.load_average = load_of_last_minute();
   for (const DType type : types) {
-    StateLayout layout = model.state_layout();
-    layout.wkv_dtype = type;
-    FULMAR_ASSIGN(StatePool states, StatePool::make(ops, layout, sequences));
-    Bench bench(ops, model, states, options);
-    for (const int64_t count : options.decode) report.lines.push_back(bench.decode(count));
-    if (type != types.front()) continue;
-    for (const PrefillShape& shape : options.prefill) report.lines.push_back(bench.prefill(shape));
-    report.state_dtype = name_of(type);
-    report.weight_bytes = static_cast<size_t>(bench.work({1, 1, 1}).weight_bytes());
-    report.state_bytes = layout.slot_bytes();
+    for (const int64_t every : deferrals) {
+      StateLayout layout = model.state_layout();
+      layout.wkv_dtype = type;
+      const RingLayout ring = ring_layout_of(model.config(), ops, {.every = every});
+      FULMAR_ASSIGN(StatePool states, StatePool::make(ops, layout, sequences, ring));
+      Bench bench(ops, model, states, options);
+      for (const int64_t count : options.decode) report.lines.push_back(bench.decode(count));
+      if (type != types.front() || every != deferrals.front()) continue;
+      for (const PrefillShape& shape : options.prefill) report.lines.push_back(bench.prefill(shape));
+      report.state_dtype = name_of(type);
+      report.weight_bytes = static_cast<size_t>(bench.work({1, 1, 1}).weight_bytes());
+      report.state_bytes = layout.slot_bytes();
+    }
   }
   report.peak_rss = peak_memory();
   return report;

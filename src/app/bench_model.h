@@ -27,6 +27,9 @@ struct BenchOptions {
   // How states are kept between tokens: each decode line once per type, prefill with the first. Empty: as the
   // backend keeps them.
   std::vector<DType> states;
+  // Rows behind which states are written: each decode line once per number and type, prefill with the first.
+  // Empty: as the backend was opened.
+  std::vector<int64_t> defer;
   double zeros = 0;     // share of zeros behind relu² that the model is known to have
   int repeats = 5;      // timed runs of each line, after an untimed one
   double seconds = 60;  // no new run is begun once this much time is over; each line has at least one
@@ -45,6 +48,7 @@ struct BenchLine {
   int64_t sequences = 0;
   int64_t tokens = 0;  // per sequence and run; 1 for decode
   DType state = DType::f32;
+  int64_t defer = 1;  // states are written behind every so many rows
   int runs = 0;
   Spread seconds;  // of one decode step or one whole prefill
   double tokens_per_second = 0;

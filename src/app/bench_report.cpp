@@ -26,9 +26,9 @@ std::string milliseconds(const Spread& seconds) {
 
 std::string line_text(const BenchLine& line, const Ceilings& ceilings) {
   const double roofline = roofline_rate(line, ceilings);
-  return fmt::format("{:<8} {:>8} {:>5} {:>4} {:>30} {:>10.1f} {:>8.1f} {:>8.2f} {:>9} {:>5}\n",
+  return fmt::format("{:<8} {:>8} {:>5} {:>5} {:>4} {:>30} {:>10.1f} {:>8.1f} {:>8.2f} {:>9} {:>5}\n",
                      line.workload, fmt::format("{}x{}", line.sequences, line.tokens), name_of(line.state),
-                     line.runs, milliseconds(line.seconds), line.tokens_per_second, line.gbs(),
+                     line.defer, line.runs, milliseconds(line.seconds), line.tokens_per_second, line.gbs(),
                      line.gflops() / 1e3, roofline > 0 ? fmt::format("{:.0f}", roofline) : "",
                      share_text(share_of_roofline(line, ceilings)));
 }
@@ -52,6 +52,7 @@ void write_line(JsonWriter& json, const BenchLine& line, const Ceilings& ceiling
       .member("sequences", line.sequences)
       .member("tokens", line.tokens)
       .member("state_dtype", name_of(line.state))
+      .member("defer", line.defer)
       .member("runs", line.runs);
   write_spread(json, line.seconds);
   json.member("tokens_per_second", line.tokens_per_second)
@@ -87,8 +88,8 @@ std::string bench_table(const BenchReport& report) {
                     report.ceilings.read_gbs, report.ceilings.copy_gbs, report.ceilings.gflops / 1e3);
   }
   text +=
-      fmt::format("\n{:<8} {:>8} {:>5} {:>4} {:>30} {:>10} {:>8} {:>8} {:>9} {:>5}\n", "", "shape", "state",
-                  "runs", "ms median (least..most)", "tok/s", "GB/s", "TFLOP/s", "roofline", "of it");
+      fmt::format("\n{:<8} {:>8} {:>5} {:>5} {:>4} {:>30} {:>10} {:>8} {:>8} {:>9} {:>5}\n", "", "shape",
+                  "state", "defer", "runs", "ms median (least..most)", "tok/s", "GB/s", "TFLOP/s", "roofline", "of it");
   for (const BenchLine& line : report.lines) text += line_text(line, report.ceilings);
   if (!report.islands.empty()) {
     text +=

@@ -23,7 +23,7 @@ struct BenchFlags {
   ModelFlags model;
   std::string synthetic, json;
   std::string decode = "1,4,16", prefill = "1x512";
-  std::string states = "fp32";
+  std::string states = "fp32", defer = "1";
   bool kernels = false;
   BenchOptions options;
   LoadFlags load;
@@ -108,6 +108,15 @@ Result<std::vector<DType>> parse_states(const std::string& text) {
   return types;
 }
 
+// "1,4"
+Result<std::vector<int64_t>> parse_defer(const std::string& text) {
+  FULMAR_ASSIGN(auto numbers, parse_counts(text));
+  const auto most = numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
+  if (most >= 1 && most <= kMostDeferred) return numbers;
+  return Error{ErrorKind::invalid,
+               fmt::format("--defer is '{}'; wanted numbers from 1 to {}", text, kMostDeferred)};
+}
+
 Status check_states(const std::vector<DType>& states, const Ops& ops) {
   const bool halves = std::find(states.begin(), states.end(), DType::f16) != states.end();
   if (!halves || ops.traits().half_states) return {};
@@ -143,7 +152,13 @@ Result<int> bench_under_load(BenchFlags flags) {
     return Error{ErrorKind::invalid,
                  fmt::format("--state-dtype is '{}'; wanted one type for a server under load", flags.states)};
   }
+  FULMAR_ASSIGN(const auto defer, parse_defer(flags.defer));
+  if (defer.size() > 1) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--defer is '{}'; wanted one number for a server under load", flags.defer)};
+  }
   flags.model.state_dtype = flags.states;
+  flags.model.defer = defer.front();
   flags.load.quiet = flags.model.quiet;
   flags.load.json = flags.json;
   flags.options.decode.assign(1, wanted_rows(flags.load.rows(), flags.model.device));
@@ -163,6 +178,7 @@ Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
   FULMAR_ASSIGN(flags.options.states, parse_states(flags.states));
+  FULMAR_ASSIGN(flags.options.defer, parse_defer(flags.defer));
   const auto before = std::chrono::steady_clock::now();
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
   const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;
@@ -192,6 +208,11 @@ void add_bench(CLI::App& app, Command& chosen) {
   command
       ->add_option("--state-dtype", flags.states,
                    "how states are kept between tokens: fp32, fp16 (GPU only) or both, as fp32,fp16")
+      ->capture_default_str();
+  command->remove_option(command->get_option("--defer-state-writes"));
+  command
+      ->add_option("--defer", flags.defer,
+                   "write states behind every M-th token only (see serve); a number or several, as 1,2,4")
       ->capture_default_str();
   command->add_flag("--kernels", flags.kernels, "also time every island of a layer alone, at every shape");
   command->add_option("--synthetic", flags.synthetic,

@@ -38,11 +38,11 @@ Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenize
 
 // As many slots as a share of the free memory holds, no more than one step can usefully carry; --slots may
 // ask for more.
-int64_t choose_slots(const Ops& ops, const StateLayout& layout, int64_t others) {
+int64_t choose_slots(const Ops& ops, size_t slot_bytes, int64_t others) {
   const DeviceTraits traits = ops.traits();
   const double share = traits.own_memory ? kShareOfDevice : kShareOfHost;
   const double room = share * static_cast<double>(ops.memory_free());
-  const auto fits = static_cast<int64_t>(room / static_cast<double>(layout.slot_bytes())) - others;
+  const auto fits = static_cast<int64_t>(room / static_cast<double>(slot_bytes)) - others;
   return std::clamp<int64_t>(fits, 1, traits.suitable_sequences);
 }
 
@@ -162,12 +162,12 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   options.prefix_slots = flags.prefix_slots;
   options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
   const int64_t others = flags.device_sessions + flags.prefix_slots;
-  options.slots = flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, layout, others);
+  options.slots = flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, loaded.model->memory().per_slot, others);
   options.slots = std::min(options.slots, loaded.model->max_wanted());
   options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
-               layout.slot_bytes() >> 10, options.slots, options.prefill_chunk);
+               loaded.model->memory().per_slot >> 10, options.slots, options.prefill_chunk);
   FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options,
                                                sessions.of(loaded.model->fingerprint())));
 

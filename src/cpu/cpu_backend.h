@@ -21,6 +21,7 @@ class CpuOps : public Ops {
   // ---- facts, memory, steps, slots (cpu_ops.cpp)
   std::string name() const override;
   DType activation_dtype() const override { return DType::f32; }
+  StateWrites state_writes() const override { return state_writes_; }
   size_t memory_free() const override;
   Result<Ceilings> measure_ceilings() override { return fulmar::measure_ceilings(pool_); }
   Result<Buffer> allocate(size_t bytes) override;
@@ -92,8 +93,13 @@ class CpuOps : public Ops {
                     StateField ffn_shift) override;
 
  private:
+  const std::byte* settled(const State& state, int64_t slot, Scratch& scratch) override;
+  void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
+
   ThreadPool pool_;
+  StateWrites state_writes_;
   std::vector<Buffer> owned_;  // weights that could not be borrowed
+  std::vector<RingStep> ring_;
   std::vector<int32_t> token_, start_, slot_, wanted_, sequence_of_;
 };
 

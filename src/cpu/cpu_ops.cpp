@@ -53,14 +53,10 @@ void copy_matrix(const HostMatrix& from, std::byte* to) {
   }
 }
 
-std::byte* slot_at(const State& state, int64_t slot) {
-  FULMAR_CHECK(slot >= 0 && slot < state.slots);
-  return state.base + static_cast<size_t>(slot) * state.layout.slot_bytes();
-}
-
 }  // namespace
 
-CpuOps::CpuOps(const CpuOptions& options) : pool_(options.threads > 0 ? options.threads : usable_cores()) {}
+CpuOps::CpuOps(const CpuOptions& options)
+    : pool_(options.threads > 0 ? options.threads : usable_cores()), state_writes_(options.state_writes) {}
 
 std::string CpuOps::name() const {
   return std::string("cpu (") + cpu::instruction_set() + ", " + std::to_string(pool_.size()) + " threads)";
@@ -112,7 +108,7 @@ Result<Tensor> CpuOps::import_vector(std::span<const float> values, int64_t rows
   return owned_.back().matrix(DType::f32, rows, cols);
 }
 
-Batch CpuOps::begin_step(const StepInput& input, const State&) {
+Batch CpuOps::begin_step(const StepInput& input, const State& state) {
   const auto keep = [](std::span<const int32_t> from, std::vector<int32_t>& to) {
     to.assign(from.begin(), from.end());
     return to.data();
@@ -131,15 +127,42 @@ Batch CpuOps::begin_step(const StepInput& input, const State&) {
     batch.longest = std::max<int64_t>(batch.longest, start_[s + 1] - start_[s]);
   }
   batch.sequence_of = sequence_of_.data();
+  if (state.has_rings()) {
+    batch.revocable = ring_steps(input, state, ring_);
+    batch.ring = ring_.data();
+  }
   return batch;
 }
 
 void CpuOps::zero_slot(const State& state, int64_t slot) {
-  std::memset(slot_at(state, slot), 0, state.layout.slot_bytes());
+  if (RingCursor* cursor = cursor_of(state, slot)) *cursor = {};
+  std::memset(state.slot(slot), 0, state.layout.slot_bytes());
 }
 
 void CpuOps::copy_slot(const State& state, int64_t from, int64_t to) {
-  if (from != to) std::memcpy(slot_at(state, to), slot_at(state, from), state.layout.slot_bytes());
+  RingCursor *source = cursor_of(state, from), *target = cursor_of(state, to);
+  if (from == to) return;
+  if (target != nullptr) *target = *source;
+  std::memcpy(state.slot(to), state.slot(from), state.slot_stride());
+}
+
+const std::byte* CpuOps::settled(const State& state, int64_t slot, Scratch& scratch) {
+  const auto bytes = static_cast<int64_t>(state.layout.slot_bytes());
+  auto* const copy = static_cast<std::byte*>(scratch.take(1, bytes, DType::u8).data);
+  std::memcpy(copy, state.slot(slot), state.layout.slot_bytes());
+  for (int64_t layer = 0; layer < state.layout.n_layer; layer++) {
+    cpu::replay(pool_, state, layer, slot, reinterpret_cast<float*>(copy + state.layout.wkv_offset(layer)));
+  }
+  return copy;
+}
+
+void CpuOps::restore_shifts(const State& state, int64_t slot, int64_t ring_row) {
+  const size_t bytes = static_cast<size_t>(state.layout.n_embd) * sizeof(float);
+  for (int64_t layer = 0; layer < state.layout.n_layer; layer++) {
+    for (const StateField& field : {state.att_shift(layer), state.ffn_shift(layer)}) {
+      std::memcpy(field.at<float>(slot), field.ring.row(slot, 0, ring_row), bytes);
+    }
+  }
 }
 
 void CpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) {

@@ -9,6 +9,7 @@ namespace fulmar {
 
 struct CpuOptions {
   int threads = 0;  // 0: one per core this process may use
+  StateWrites state_writes;
 };
 
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options = {});

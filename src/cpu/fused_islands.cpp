@@ -41,6 +41,7 @@ void for_shifted_rows(ThreadPool& pool, const Batch& batch, Tensor z, StateField
     body(t, carried);
     std::memcpy(carried, z.row<float>(batch.start[s + 1] - 1), static_cast<size_t>(z.cols) * sizeof(float));
   });
+  cpu::keep_shifts(pool, batch, z, carry);
 }
 
 void activate_rows(ThreadPool& pool, Tensor x, Activation act) {

@@ -59,6 +59,19 @@ void shift(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry, Ten
     for (int64_t t = first + 1; t < end; t++) std::memcpy(out.row<float>(t), z.row<float>(t - 1), bytes);
     std::memcpy(carried, z.row<float>(end - 1), bytes);
   });
+  keep_shifts(pool, batch, z, carry);
+}
+
+void keep_shifts(ThreadPool& pool, const Batch& batch, Tensor z, StateField carry) {
+  if (!batch.revocable) return;
+  for_rows(pool, batch.rows, z.cols, [&](int64_t t) {
+    const int32_t s = batch.sequence_of[t];
+    const RingStep& step = batch.ring[s];
+    const int64_t own = t - batch.start[s];
+    if (step.keeps == 0 || batch.start[s + 1] - batch.start[s] == 1) return;
+    std::memcpy(carry.ring.row(batch.slot[s], 0, step.first + step.held + own), z.row<float>(t),
+                static_cast<size_t>(z.cols) * sizeof(float));
+  });
 }
 
 void lerp(ThreadPool& pool, Tensor z, Tensor other, Tensor mix, Tensor out) {

@@ -29,6 +29,14 @@ struct HeadTask {
   const float* bonus = nullptr;  // [n], RWKV-6 only
   Tensor y;
   float* state = nullptr;  // [n, n], row = value channel
+  RingStep step;           // as it is without a ring: the state is written behind the last row
+  const RingField* ring = nullptr;
+  int64_t slot = 0, head = 0;  // whose part of the ring
+
+  // Vector `index` of a row of the ring, counted from the oldest; behind the inputs comes what was removed.
+  float* kept(int64_t row, int64_t index) const {
+    return reinterpret_cast<float*>(ring->row(slot, head, step.first + row)) + index * n;
+  }
 };
 
 }  // namespace fulmar::cpu
@@ -42,6 +50,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr float kDecayScale = -0.6065306597126334f;  // -exp(-0.5)
 constexpr float kExpLimit = 88.0f;                   // e^88 is still finite
 constexpr int64_t kRowsTogether = 4;                 // state rows that share the loads of a token's vectors
+
+// Vectors of a row in the ring; RWKV-6 has the first three.
+enum Kept : int64_t { kKey, kValue, kDecay, kKk, kAlpha, kRemoved };
 
 // Working memory of one thread: a head's state and a token's key-side vectors, rows padded with zeros to
 // whole SIMD vectors, so that the inner loops have no tails.
@@ -93,9 +104,20 @@ HWY_INLINE void Decay6(float* w, int64_t stride) {
   }
 }
 
-// One token over kRows rows of the state: S <- S*w + (S.remove)*replace + v*k; y = S.r
+// What a token makes of a part of the state, in the one order that gives the same bits when it is replayed.
+template <class V>
+HWY_INLINE V Moved7(V cell, V w, V value, V k, V removed, V replace) {
+  return hn::MulAdd(cell, w, hn::MulAdd(removed, replace, hn::Mul(value, k)));
+}
+template <class V>
+HWY_INLINE V Moved6(V cell, V w, V value, V k) {
+  return hn::MulAdd(cell, w, hn::Mul(value, k));
+}
+
+// One token over kRows rows of the state: S <- S*w + (S.remove)*replace + v*k; y = S.r. `kept`: null, or gets
+// S.remove.
 template <int64_t kRows>
-HWY_INLINE void Rows7(Workspace& space, int64_t row, const float* v, float* y) {
+HWY_INLINE void Rows7(Workspace& space, int64_t row, const float* v, float* y, float* kept) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const int64_t stride = space.stride();
@@ -112,13 +134,16 @@ HWY_INLINE void Rows7(Workspace& space, int64_t row, const float* v, float* y) {
       removed[i] = hn::MulAdd(hn::LoadU(d, state + i * stride + j), remove, removed[i]);
     }
   }
-  for (int64_t i = 0; i < kRows; i++) removed[i] = hn::SumOfLanes(d, removed[i]);
+  for (int64_t i = 0; i < kRows; i++) {
+    removed[i] = hn::SumOfLanes(d, removed[i]);
+    if (kept != nullptr) kept[row + i] = hn::GetLane(removed[i]);
+  }
   for (int64_t j = 0; j < stride; j += lanes) {
     const V w = hn::LoadU(d, space.w() + j), k = hn::LoadU(d, space.k() + j);
     const V replace = hn::LoadU(d, space.replace() + j), r = hn::LoadU(d, space.r() + j);
     for (int64_t i = 0; i < kRows; i++) {
-      const V added = hn::MulAdd(removed[i], replace, hn::Mul(value[i], k));
-      const V updated = hn::MulAdd(hn::LoadU(d, state + i * stride + j), w, added);
+      const V updated =
+          Moved7(hn::LoadU(d, state + i * stride + j), w, value[i], k, removed[i], replace);
       hn::StoreU(updated, d, state + i * stride + j);
       out[i] = hn::MulAdd(updated, r, out[i]);
     }
@@ -145,7 +170,7 @@ HWY_INLINE void Rows6(Workspace& space, int64_t row, float now, const float* v, 
     for (int64_t i = 0; i < kRows; i++) {
       const V cell = hn::LoadU(d, state + i * stride + j);
       out[i] = hn::MulAdd(cell, r, out[i]);
-      hn::StoreU(hn::MulAdd(cell, w, hn::Mul(value[i], k)), d, state + i * stride + j);
+      hn::StoreU(Moved6(cell, w, value[i], k), d, state + i * stride + j);
     }
   }
   for (int64_t i = 0; i < kRows; i++) {
@@ -153,50 +178,114 @@ HWY_INLINE void Rows6(Workspace& space, int64_t row, float now, const float* v, 
   }
 }
 
+// A token's vectors on the key side into working memory: k, w, and of RWKV-7 -kk and kk * alpha.
+HWY_INLINE void SpreadKeys7(Workspace& space, int64_t n, const float* k, const float* u, const float* kk,
+                            const float* alpha) {
+  std::copy_n(k, n, space.k());
+  std::copy_n(u, n, space.w());
+  Decay7(space.w(), space.stride());
+  for (int64_t j = 0; j < n; j++) {
+    space.remove()[j] = -kk[j];
+    space.replace()[j] = kk[j] * alpha[j];
+  }
+}
+HWY_INLINE void SpreadKeys6(Workspace& space, int64_t n, const float* k, const float* u) {
+  std::copy_n(k, n, space.k());
+  std::copy_n(u, n, space.w());
+  Decay6(space.w(), space.stride());
+}
+
+// The rows that the ring holds, over the state in working memory; written where the step says.
+template <class Row>
+HWY_INLINE void Replay(const HeadTask& task, Workspace& space, const Row& row) {
+  for (int64_t i = 0; i < task.step.held; i++) {
+    row(i);
+    if (task.step.keeps != 0 && i + 1 == task.step.write_at) space.store_state(task.state);
+  }
+}
+
+HWY_INLINE void Replay7(const HeadTask& task, Workspace& space) {
+  const hn::ScalableTag<float> d;
+  Replay(task, space, [&](int64_t i) {
+    SpreadKeys7(space, task.n, task.kept(i, kKey), task.kept(i, kDecay), task.kept(i, kKk),
+                task.kept(i, kAlpha));
+    const float *v = task.kept(i, kValue), *removed = task.kept(i, kRemoved);
+    for (int64_t row = 0; row < task.n; row++) {
+      float* cells = space.state() + row * space.stride();
+      for (int64_t j = 0; j < space.stride(); j += static_cast<int64_t>(hn::Lanes(d))) {
+        hn::StoreU(Moved7(hn::LoadU(d, cells + j), hn::LoadU(d, space.w() + j), hn::Set(d, v[row]),
+                          hn::LoadU(d, space.k() + j), hn::Set(d, removed[row]),
+                          hn::LoadU(d, space.replace() + j)),
+                   d, cells + j);
+      }
+    }
+  });
+}
+
+HWY_INLINE void Replay6(const HeadTask& task, Workspace& space) {
+  const hn::ScalableTag<float> d;
+  Replay(task, space, [&](int64_t i) {
+    SpreadKeys6(space, task.n, task.kept(i, kKey), task.kept(i, kDecay));
+    const float* v = task.kept(i, kValue);
+    for (int64_t row = 0; row < task.n; row++) {
+      float* cells = space.state() + row * space.stride();
+      for (int64_t j = 0; j < space.stride(); j += static_cast<int64_t>(hn::Lanes(d))) {
+        hn::StoreU(Moved6(hn::LoadU(d, cells + j), hn::LoadU(d, space.w() + j), hn::Set(d, v[row]),
+                          hn::LoadU(d, space.k() + j)),
+                   d, cells + j);
+      }
+    }
+  });
+}
+
 void Head7(const HeadTask& task) {
   const int64_t n = task.n;
   Workspace space(n);
   space.load_state(task.state);
+  Replay7(task, space);
   for (int64_t t = task.first_row; t < task.end_row; t++) {
     const auto at = [&](const Tensor& tensor) { return tensor.row<float>(t) + task.column; };
     std::copy_n(at(task.r), n, space.r());
-    std::copy_n(at(task.k), n, space.k());
-    std::copy_n(at(task.u), n, space.w());
-    Decay7(space.w(), space.stride());
-    const float* kk = at(task.kk);
-    const float* alpha = at(task.alpha);
-    for (int64_t j = 0; j < n; j++) {
-      space.remove()[j] = -kk[j];
-      space.replace()[j] = kk[j] * alpha[j];
-    }
+    SpreadKeys7(space, n, at(task.k), at(task.u), at(task.kk), at(task.alpha));
     const float* v = at(task.v);
     float* y = at(task.y);
+    float* removed = nullptr;
+    if (task.step.keeps != 0) {
+      const int64_t kept = task.step.held + t - task.first_row;
+      const Tensor inputs[] = {task.k, task.v, task.u, task.kk, task.alpha};
+      for (int64_t i = 0; i < kRemoved; i++) std::copy_n(at(inputs[i]), n, task.kept(kept, i));
+      removed = task.kept(kept, kRemoved);
+    }
     int64_t row = 0;
-    for (; row + kRowsTogether <= n; row += kRowsTogether) Rows7<kRowsTogether>(space, row, v, y);
-    for (; row < n; row++) Rows7<1>(space, row, v, y);
+    for (; row + kRowsTogether <= n; row += kRowsTogether) Rows7<kRowsTogether>(space, row, v, y, removed);
+    for (; row < n; row++) Rows7<1>(space, row, v, y, removed);
   }
-  space.store_state(task.state);
+  if (task.step.keeps == 0) space.store_state(task.state);
 }
 
 void Head6(const HeadTask& task) {
   const int64_t n = task.n;
   Workspace space(n);
   space.load_state(task.state);
+  Replay6(task, space);
   for (int64_t t = task.first_row; t < task.end_row; t++) {
     const auto at = [&](const Tensor& tensor) { return tensor.row<float>(t) + task.column; };
     std::copy_n(at(task.r), n, space.r());
-    std::copy_n(at(task.k), n, space.k());
-    std::copy_n(at(task.u), n, space.w());
-    Decay6(space.w(), space.stride());
+    SpreadKeys6(space, n, at(task.k), at(task.u));
     float now = 0;
     for (int64_t j = 0; j < n; j++) now += space.r()[j] * task.bonus[j] * space.k()[j];
     const float* v = at(task.v);
     float* y = at(task.y);
+    if (task.step.keeps != 0) {
+      const int64_t kept = task.step.held + t - task.first_row;
+      const Tensor inputs[] = {task.k, task.v, task.u};
+      for (int64_t i = 0; i <= kDecay; i++) std::copy_n(at(inputs[i]), n, task.kept(kept, i));
+    }
     int64_t row = 0;
     for (; row + kRowsTogether <= n; row += kRowsTogether) Rows6<kRowsTogether>(space, row, now, v, y);
     for (; row < n; row++) Rows6<1>(space, row, now, v, y);
   }
-  space.store_state(task.state);
+  if (task.step.keeps == 0) space.store_state(task.state);
 }
 
 }  // namespace fulmar::cpu::HWY_NAMESPACE
@@ -227,6 +316,10 @@ void for_heads(ThreadPool& pool, const Batch& batch, int64_t n_head, int64_t n, 
       task.u = p.u;
       task.y = y;
       task.state = wkv.at<float>(batch.slot[s]) + column * n;
+      task.slot = batch.slot[s];
+      task.head = index % n_head;
+      task.ring = &wkv.ring;
+      if (batch.ring != nullptr) task.step = batch.ring[s];
       run(task);
     }
   });
@@ -248,6 +341,28 @@ void wkv6(ThreadPool& pool, const Batch& batch, const TimeMix6& att, const Proje
   for_heads(pool, batch, att.n_head, att.head_size, p, wkv, y, [&](HeadTask& task) {
     task.bonus = att.u.as<float>() + task.column;
     HWY_DYNAMIC_DISPATCH(Head6)(task);
+  });
+}
+
+void replay(ThreadPool& pool, const State& state, int64_t layer, int64_t slot, float* wkv) {
+  const StateField field = state.wkv(layer);
+  const RingCursor& cursor = state.cursors[slot];
+  const int64_t n = state.layout.head_size;
+  pool.parallel_for(state.layout.n_head, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t head = begin; head < end; head++) {
+      HeadTask task;
+      task.n = n;
+      task.state = wkv + head * n * n;
+      task.slot = slot;
+      task.head = head;
+      task.ring = &field.ring;
+      task.step = {static_cast<uint8_t>(cursor.first), static_cast<uint8_t>(cursor.held), 0, 0};
+      if (state.ring.removed) {
+        HWY_DYNAMIC_DISPATCH(Head7)(task);
+      } else {
+        HWY_DYNAMIC_DISPATCH(Head6)(task);
+      }
+    }
   });
 }
 

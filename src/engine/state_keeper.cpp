@@ -31,7 +31,7 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, c
                                                        std::shared_ptr<SessionLadder> sessions) {
   const int64_t rewinds = std::min(options.slots, kRewindSlots);
   const int64_t total = options.slots + rewinds + options.device_sessions + options.prefix_slots;
-  FULMAR_ASSIGN(StatePool pool, StatePool::make(ops, model.state_layout(), total));
+  FULMAR_ASSIGN(StatePool pool, StatePool::make(ops, model.state_layout(), total, model.ring_layout()));
   Shares shares;
   int64_t next = 0;
   const auto give = [&](std::vector<int64_t>& owner, int64_t count) {

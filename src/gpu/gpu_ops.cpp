@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "gpu/ceilings.h"
 #include "gpu/device/import.h"
+#include "gpu/math/head_size.h"
 #include "gpu/products/dequantise.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/value.h"
@@ -178,9 +179,29 @@ Result<Tensor> GpuOps::import_vector(std::span<const float> values, int64_t rows
   return Tensor{data, DType::f32, rows, cols, cols};
 }
 
+bool GpuOps::replays(int64_t head_size) const { return head_size == gpu::kHeadSize; }
+
+// Chunks and a lone row's kernel go without rings. What is launched here precedes the input's copy, which no
+// later kernel overtakes.
+bool GpuOps::begin_rings(const StepInput& input, const State& state) {
+  ring_.clear();
+  if (!state.has_rings()) return false;
+  const bool lone = input.token.size() == 1;
+  for (size_t s = 0; s < input.slot.size(); s++) {
+    const bool several = input.start[s + 1] - input.start[s] > 1;
+    const bool revocable = several && !input.revocable.empty() && input.revocable[s] != 0;
+    RingCursor& cursor = state.cursors[input.slot[s]];
+    if (!lone && (!several || revocable)) continue;
+    if (cursor.held > 0) gpu::replay_ring(without_pdl(), state, input.slot[s], state.slot(input.slot[s]));
+    cursor = {};
+  }
+  return !lone && ring_steps(input, state, ring_);
+}
+
 Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   use_device();
-  gpu::pack_step(input, static_cast<int32_t>(state.slots - 1), gpu::kChunk, plan_);
+  const bool revocable = begin_rings(input, state);
+  gpu::pack_step(input, ring_, static_cast<int32_t>(state.slots - 1), gpu::kChunk, plan_);
   const size_t bytes = plan_.numbers.size() * sizeof(int32_t);
   FULMAR_CHECK(bytes <= numbers_.bytes());
   InputStage& stage = input_stages_[next_input_];
@@ -193,8 +214,10 @@ Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   state_base_ = state.base;
   const auto at = [&](size_t offset) { return static_cast<const int32_t*>(numbers_.data()) + offset; };
   chunks_ = {plan_.chunks, at(plan_.chunk_row), at(plan_.chunk_rows), at(plan_.chunk_begin)};
+  const auto* ring = ring_.empty() ? nullptr : reinterpret_cast<const RingStep*>(at(plan_.ring));
   return {plan_.rows,      plan_.sequences, plan_.wanted,          plan_.longest,       at(plan_.token),
-          at(plan_.start), at(plan_.slot),  at(plan_.sequence_of), at(plan_.wanted_row)};
+          at(plan_.start), at(plan_.slot),  at(plan_.sequence_of), at(plan_.wanted_row), ring,
+          revocable};
 }
 
 void GpuOps::run_step(const Batch& batch, const std::function<void()>& body) {
@@ -205,15 +228,35 @@ void GpuOps::run_step(const Batch& batch, const std::function<void()>& body) {
 }
 
 void GpuOps::zero_slot(const State& state, int64_t slot) {
+  if (RingCursor* cursor = cursor_of(state, slot)) *cursor = {};
   use_device();
-  FULMAR_GPU(cudaMemsetAsync(slot_at(state, slot), 0, state.layout.slot_bytes(), queue_.stream));
+  FULMAR_GPU(cudaMemsetAsync(state.slot(slot), 0, state.layout.slot_bytes(), queue_.stream));
 }
 
 void GpuOps::copy_slot(const State& state, int64_t from, int64_t to) {
+  RingCursor *source = cursor_of(state, from), *target = cursor_of(state, to);
   if (from == to) return;
   use_device();
-  FULMAR_GPU(cudaMemcpyAsync(slot_at(state, to), slot_at(state, from), state.layout.slot_bytes(),
-                             cudaMemcpyDeviceToDevice, queue_.stream));
+  const bool holds = source != nullptr && source->held > 0;
+  if (target != nullptr) *target = *source;
+  FULMAR_GPU(cudaMemcpyAsync(state.slot(to), state.slot(from),
+                             holds ? state.slot_stride() : state.layout.slot_bytes(), cudaMemcpyDeviceToDevice,
+                             queue_.stream));
+}
+
+const std::byte* GpuOps::settled(const State& state, int64_t slot, Scratch& scratch) {
+  use_device();
+  const size_t bytes = state.layout.slot_bytes();
+  auto* const copy =
+      static_cast<std::byte*>(scratch.take(1, static_cast<int64_t>(bytes), DType::u8).data);
+  FULMAR_GPU(cudaMemcpyAsync(copy, state.slot(slot), bytes, cudaMemcpyDeviceToDevice, queue_.stream));
+  gpu::replay_ring(without_pdl(), state, slot, copy);
+  return copy;
+}
+
+void GpuOps::restore_shifts(const State& state, int64_t slot, int64_t ring_row) {
+  use_device();
+  gpu::restore_shifts(without_pdl(), state, slot, ring_row);
 }
 
 void GpuOps::embed(const Batch& batch, const Embedding& embedding, Tensor out) {
@@ -226,6 +269,7 @@ void GpuOps::norm(Tensor x, const Norm& norm, Tensor out) { gpu::add_norm(queue_
 
 void GpuOps::shift(const Batch& batch, Tensor z, StateField carry, Tensor out) {
   gpu::shift(queue_, batch, z, carry, out);
+  if (batch.revocable) gpu::keep_shifts(queue_, batch, z, carry);
 }
 
 void GpuOps::lerp(Tensor z, Tensor other, Tensor mix, Tensor out) { gpu::lerp(queue_, z, other, mix, out); }
@@ -302,16 +346,13 @@ gpu::Queue GpuOps::without_pdl() const {
 
 Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
                      const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& next) {
-  const Tensor z = needs_z ? scratch.take(x.rows, x.cols) : Tensor{};
+  const bool keeps = batch.revocable;  // the rows in front of those that are rolled back are carried on then
+  const Tensor z = needs_z || keeps ? scratch.take(x.rows, x.cols) : Tensor{};
   const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors);
   const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);
   gpu::enter(queue_, batch, norm, x, pending, carry, mixes, z, plan, fronts, next);
+  if (keeps) gpu::keep_shifts(queue_, batch, z, carry);
   return z;
-}
-
-std::byte* GpuOps::slot_at(const State& state, int64_t slot) {
-  FULMAR_CHECK(slot >= 0 && slot < state.slots);
-  return state.base + static_cast<size_t>(slot) * state.layout.slot_bytes();
 }
 
 Status GpuOps::check_layer(int64_t width) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gpu/device/memory.h"
 #include "gpu/device/step_graph.h"
@@ -34,6 +35,8 @@ class GpuOps final : public Ops {
   }
   DType activation_dtype() const override { return options_.activation; }
   DType wkv_dtype() const override { return options_.half_state ? DType::f16 : DType::f32; }
+  StateWrites state_writes() const override { return options_.state_writes; }
+  bool replays(int64_t head_size) const override;
   DeviceTraits traits() const override {
     return {.gpu = facts_.index,
             .own_memory = true,
@@ -137,9 +140,14 @@ class GpuOps final : public Ops {
   // The current device is a property of the calling thread, and ours may change between steps.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
+  const std::byte* settled(const State& state, int64_t slot, Scratch& scratch) override;
+  void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
+  // What the step does with its sequences' rings; empty where it uses none. Whether some rows may be rolled
+  // back. States that the step's kernels take without their rings are written first.
+  bool begin_rings(const StepInput& input, const State& state);
+
   bool stays_as_stored(const HostMatrix& matrix, WeightRole role) const;
   Result<Weight> import_codes(const HostMatrix& matrix);
-  static std::byte* slot_at(const State& state, int64_t slot);
   Status check_layer(int64_t width);
 
   // ---- RWKV-7
@@ -182,6 +190,7 @@ class GpuOps final : public Ops {
   InputStage input_stages_[kInputStages];
   int next_input_ = 0;
   gpu::StepPlan plan_;
+  std::vector<RingStep> ring_;
   gpu::Chunks chunks_;
   const void* state_base_ = nullptr;
 };

@@ -70,6 +70,11 @@ StateLayout state_layout_of(const ModelConfig& config, const Ops& ops) {
   return {config.n_layer, config.n_embd, config.n_head, config.head_size, ops.shift_dtype(), ops.wkv_dtype()};
 }
 
+RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const StateWrites& writes) {
+  if (!ops.replays(config.head_size)) return {};
+  return ring_layout(writes, config.version, ops.activation_dtype());
+}
+
 Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops,
                                const LoadOptions& options) {
   const StepShape shape = step_shape(config, options);
@@ -78,9 +83,10 @@ Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelConfig& 
   FULMAR_ASSIGN(const auto stack, Stack::bind(binder, buffers, shape.rows, [](int64_t) {}));
   Tensor hidden, logits;
   declare_outputs(buffers, shape, ops, hidden, logits);
+  const State slot{nullptr, 1, state_layout_of(config, ops), ring_layout_of(config, ops, ops.state_writes())};
   return MemoryPlan{.weights = binder.bytes(),
                     .workspace = buffers.bytes() + ops.workspace_bytes(shape),
-                    .per_slot = state_layout_of(config, ops).slot_bytes(),
+                    .per_slot = slot.slot_stride(),
                     .slots = options.slots};
 }
 

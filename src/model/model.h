@@ -28,7 +28,7 @@ struct LoadOptions {
 struct MemoryPlan {
   size_t weights = 0;    // copies made at load; what is borrowed from the mapped file is not counted
   size_t workspace = 0;  // of one step and the draws behind it
-  size_t per_slot = 0;   // one state
+  size_t per_slot = 0;   // one state and its ring
   int64_t slots = 0;     // as in LoadOptions
 
   size_t total() const { return weights + workspace + static_cast<size_t>(slots) * per_slot; }
@@ -40,8 +40,9 @@ Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelConfig& 
 // How many states fit into so many free bytes beside the rest of the plan; -1 where not even that fits.
 int64_t most_slots(const MemoryPlan& plan, size_t free);
 
-// The state layout that models of this shape use on this backend.
+// The state layout that models of this shape use on this backend, and the rings beside their slots.
 StateLayout state_layout_of(const ModelConfig& config, const Ops& ops);
+RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const StateWrites& writes);
 
 class Model {
  public:
@@ -57,6 +58,7 @@ class Model {
   int64_t max_rows() const { return max_rows_; }
   int64_t max_wanted() const { return max_wanted_; }
   StateLayout state_layout() const { return state_layout_of(config_, ops_); }
+  RingLayout ring_layout() const { return ring_layout_of(config_, ops_, ops_.state_writes()); }
   // Hex text that names shape and sampled weights: equal for equal weights, whatever file they came from.
   const std::string& fingerprint() const { return fingerprint_; }
 

@@ -24,8 +24,25 @@ StepWork& StepWork::operator+=(const StepWork& other) {
   return *this;
 }
 
-StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape,
-                   double zeros) {
+namespace {
+
+// Read and written of one sequence's state and ring by a step.
+double state_traffic(const StateLayout& layout, const RingLayout& ring, bool single) {
+  const auto layers = static_cast<double>(layout.n_layer);
+  const auto all = static_cast<double>(layout.slot_bytes());
+  const double every = single ? static_cast<double>(ring.write_every) : 1;
+  const double unwritten = layers * static_cast<double>(layout.wkv_bytes()) * (1 - 1 / every);
+  const auto part = static_cast<double>(ring.part_bytes(layout.head_size) *
+                                        static_cast<size_t>(layout.n_head));
+  // Of M steps the first reads no row and the last keeps none.
+  const double ring_rows = (every - 1) / 2 + (every - 1) / every;
+  return 2 * all - unwritten + layers * part * ring_rows;
+}
+
+}  // namespace
+
+StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape, double zeros,
+                   const RingLayout& ring) {
   const auto table = static_cast<double>(config.vocab * config.n_embd);
   const auto deep = static_cast<double>(
       config.deep_embed ? config.n_layer * config.vocab * config.deep_embed_rank * config.deep_embed_rank
@@ -41,7 +58,8 @@ StepWork step_work(const ModelConfig& config, const StateLayout& layout, const S
   work.matrices.push_back({dense * bytes, 2 * dense * rows});
   work.matrices.push_back({value * kept * bytes, 2 * value * rows});
   if (shape.wanted > 0) work.matrices.push_back({table * bytes, 2 * table * wanted});
-  work.state_bytes = 2 * static_cast<double>(shape.sequences) * static_cast<double>(layout.slot_bytes());
+  work.state_bytes =
+      static_cast<double>(shape.sequences) * state_traffic(layout, ring, shape.rows == shape.sequences);
   work.logit_bytes = wanted * static_cast<double>(config.vocab) * sizeof(float);
   return work;
 }

@@ -38,7 +38,10 @@ struct StepWork {
 // `zeros`: share of the feed-forward's hidden channels that relu² leaves at zero, in [0, 1). Value rows that
 // meet zeros in every row of a step need not be read: 1 - zeros^rows of them are. Weights count in the type
 // that most parameters are stored in; the embedding is gathered and not counted.
-StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape, double zeros);
+// A step of one row per sequence writes the recurrence's part of 1 / M of its states, and reads and writes of a
+// ring what is held on average.
+StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape, double zeros,
+                   const RingLayout& ring = {});
 
 // Seconds at the ceilings: for each group of matrices the longer of reading and multiplying, then states and
 // logits at the copy rate (the read rate where that was not measured). 0 where ceilings are missing.

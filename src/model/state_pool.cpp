@@ -7,16 +7,21 @@
 
 namespace fulmar {
 
-Result<StatePool> StatePool::make(Ops& ops, const StateLayout& layout, int64_t slots) {
-  const size_t each = layout.slot_bytes();
+Result<StatePool> StatePool::make(Ops& ops, const StateLayout& layout, int64_t slots,
+                                  const RingLayout& ring) {
+  State state{nullptr, slots + 1, layout, ring};
+  const size_t each = state.slot_stride();
   if (slots < 1 || each == 0 || static_cast<size_t>(slots) >= std::numeric_limits<size_t>::max() / each) {
     return Error{ErrorKind::invalid, "cannot hold " + std::to_string(slots) + " states of " +
                                          std::to_string(each) + " bytes; wanted at least 1 slot"};
   }
   FULMAR_ASSIGN(Buffer memory, ops.allocate(static_cast<size_t>(slots + 1) * each));
-  const State state{static_cast<std::byte*>(memory.data()), slots + 1, layout};
+  state.base = static_cast<std::byte*>(memory.data());
+  std::unique_ptr<RingCursor[]> cursors;
+  if (ring.rows > 0) cursors = std::make_unique<RingCursor[]>(static_cast<size_t>(state.slots));
+  state.cursors = cursors.get();
   for (int64_t slot = 0; slot <= slots; slot++) ops.zero_slot(state, slot);
-  return StatePool(ops, std::move(memory), state);
+  return StatePool(ops, std::move(memory), std::move(cursors), state);
 }
 
 std::vector<std::byte> StatePool::read(int64_t slot) const {

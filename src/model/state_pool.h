@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,7 +15,9 @@ namespace fulmar {
 class StatePool {
  public:
   // All slots start as zero states. A spare one is added for rows that a backend pads its batches with.
-  static Result<StatePool> make(Ops& ops, const StateLayout& layout, int64_t slots);
+  // `ring`: without rows, every step writes its states.
+  static Result<StatePool> make(Ops& ops, const StateLayout& layout, int64_t slots,
+                                const RingLayout& ring = {});
 
   State view() const { return state_; }
   const StateLayout& layout() const { return state_.layout; }
@@ -31,11 +34,12 @@ class StatePool {
   Status set_initial(int64_t slot, std::span<const std::vector<float>> wkv);
 
  private:
-  StatePool(Slots& slots, Buffer memory, State state)
-      : slots_(&slots), memory_(std::move(memory)), state_(state) {}
+  StatePool(Slots& slots, Buffer memory, std::unique_ptr<RingCursor[]> cursors, State state)
+      : slots_(&slots), memory_(std::move(memory)), cursors_(std::move(cursors)), state_(state) {}
 
   Slots* slots_;
   Buffer memory_;
+  std::unique_ptr<RingCursor[]> cursors_;  // of each slot; none without rings
   State state_;
 };
 

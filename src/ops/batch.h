@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
+
+#include "ops/ring.h"
 
 namespace fulmar {
 
@@ -13,7 +16,16 @@ struct StepInput {
   std::span<const int32_t> start;   // [sequences + 1], start[0] = 0, strictly increasing, last = rows
   std::span<const int32_t> slot;    // [sequences]
   std::span<const int32_t> wanted;  // rows whose logits are wanted, ascending
+  // [sequences], or empty for none: 1 where all rows but the first may be rolled back (Ops::roll_back). Such a
+  // sequence has at most most_revocable rows.
+  std::span<const uint8_t> revocable = {};
 };
+
+struct State;
+
+// What a step does with the ring of each of its sequences, whose cursors move behind its rows; `steps` becomes
+// [sequences]. Whether some rows may be rolled back.
+bool ring_steps(const StepInput& input, const State& state, std::vector<RingStep>& steps);
 
 // The same in the memory of the backend that runs it, as islands and primitives see it. A backend may have
 // padded it to a size it has a captured graph for; rows past the caller's use a spare slot and nobody reads
@@ -28,6 +40,8 @@ struct Batch {
   const int32_t* slot = nullptr;         // [sequences]
   const int32_t* sequence_of = nullptr;  // [rows]: which sequence a row belongs to
   const int32_t* wanted_row = nullptr;   // [wanted]
+  const RingStep* ring = nullptr;        // [sequences]; null: nothing is held, every state is written
+  bool revocable = false;                // some sequences have rows that may be rolled back
 
   bool decode_only() const { return rows == sequences; }
 };

@@ -34,6 +34,7 @@ struct DeviceOptions {
   // Quantised weights stay as they are stored where there is a decoder for them, and are decoded in front of
   // every product: little memory, and slow. False: they become 16-bit numbers at load.
   bool keep_codes = false;
+  StateWrites state_writes;  // of models whose heads have 64 channels; others' are written by every step
 };
 
 struct GpuInfo {

@@ -7,16 +7,47 @@
 
 namespace fulmar {
 
+bool ring_steps(const StepInput& input, const State& state, std::vector<RingStep>& steps) {
+  steps.clear();
+  bool any_revocable = false;
+  for (size_t s = 0; s < input.slot.size(); s++) {
+    const int64_t rows = input.start[s + 1] - input.start[s];
+    const bool revocable = !input.revocable.empty() && input.revocable[s] != 0 && rows > 1;
+    FULMAR_CHECK(!revocable || rows <= most_revocable(state.ring), "a ring has room for what it may lose");
+    any_revocable |= revocable;
+    steps.push_back(ring_step(state.ring, state.cursors[input.slot[s]], rows, revocable));
+  }
+  return any_revocable;
+}
+
+RingCursor* Ops::cursor_of(const State& state, int64_t slot) {
+  FULMAR_CHECK(slot >= 0 && slot < state.slots);
+  return state.has_rings() ? state.cursors + slot : nullptr;
+}
+
 void Ops::read_slot(const State& state, int64_t slot, std::span<std::byte> out) {
-  const size_t bytes = state.layout.slot_bytes();
-  FULMAR_CHECK(slot >= 0 && slot < state.slots && out.size() == bytes);
-  read(out.data(), state.base + static_cast<size_t>(slot) * bytes, bytes);
+  FULMAR_CHECK(out.size() == state.layout.slot_bytes());
+  const RingCursor* cursor = cursor_of(state, slot);
+  Scratch scratch(*this);
+  const bool holds = cursor != nullptr && cursor->held > 0;
+  read(out.data(), holds ? settled(state, slot, scratch) : state.slot(slot), out.size());
 }
 
 void Ops::write_slot(const State& state, int64_t slot, std::span<const std::byte> from) {
-  const size_t bytes = state.layout.slot_bytes();
-  FULMAR_CHECK(slot >= 0 && slot < state.slots && from.size() == bytes);
-  write(state.base + static_cast<size_t>(slot) * bytes, from.data(), bytes);
+  FULMAR_CHECK(from.size() == state.layout.slot_bytes());
+  if (RingCursor* cursor = cursor_of(state, slot)) *cursor = {};
+  write(state.slot(slot), from.data(), from.size());
+}
+
+void Ops::roll_back(const State& state, int64_t slot, int64_t rows) {
+  RingCursor* cursor = cursor_of(state, slot);
+  const auto count = static_cast<int32_t>(rows);
+  FULMAR_CHECK(cursor != nullptr && count >= 0 && count <= cursor->revocable,
+               "only rows that were fed as revocable are rolled back");
+  if (count == 0) return;
+  cursor->held -= count;
+  cursor->revocable -= count;
+  restore_shifts(state, slot, (cursor->first + cursor->held - 1) % state.ring.rows);
 }
 
 void Ops::sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) {

@@ -60,6 +60,9 @@ class Ops : public Slots {
   virtual DType shift_dtype() const { return DType::f32; }
   virtual DType wkv_dtype() const { return DType::f32; }  // as states are kept between steps
   virtual DeviceTraits traits() const { return {}; }
+  virtual StateWrites state_writes() const { return {}; }  // as the backend was opened
+  // Whether rings are replayed on heads of so many channels; where not, every step writes its states.
+  virtual bool replays(int64_t head_size) const { return head_size > 0; }
   virtual bool asynchronous() const { return false; }  // true: steps run on after the calls that begin them
   virtual size_t memory_free() const = 0;              // bytes that allocations may still take
   // What the device reaches at best, measured now; nothing where a backend has no measure of its own.
@@ -97,9 +100,13 @@ class Ops : public Slots {
     body();
   }
 
-  // ---- slots (slots.h): by read and write
+  // ---- slots (slots.h): by read and write. What a ring holds is part of the state: it is copied along, and
+  // read_slot gives the state with it, without a change to the slot.
   void read_slot(const State& state, int64_t slot, std::span<std::byte> out) override;
   void write_slot(const State& state, int64_t slot, std::span<const std::byte> from) override;
+  // Rolls the last rows of a slot back, so that its state is the one in front of them: at most those that its
+  // last step fed as revocable but the first. Copies no state.
+  void roll_back(const State& state, int64_t slot, int64_t rows);
 
   // ---- primitives
   //
@@ -215,6 +222,14 @@ class Ops : public Slots {
     Ops& ops_;
     size_t mark_ = ops_.scratch_used_;
   };
+
+  // Where a state lies that is as read_slot gives it: the slot itself where its ring holds nothing, else a
+  // copy in scratch with the rows of the ring replayed.
+  virtual const std::byte* settled(const State& state, int64_t slot, Scratch& scratch) = 0;
+  // Brings back both carried vectors of each layer as they were behind such a row of the ring.
+  virtual void restore_shifts(const State& state, int64_t slot, int64_t ring_row) = 0;
+  // The cursor of a slot with a ring; null where there are none.
+  static RingCursor* cursor_of(const State& state, int64_t slot);
 
  private:
   std::vector<Buffer> scratch_;  // blocks are never moved: a captured graph may point into them

@@ -4,11 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/ring.h"
 #include "tensor/format.h"
 
 namespace fulmar {
 
-// Where the parts of one slot lie. A slot is one contiguous block, so that saving, copying and forking is one
+// Where the parts of one state lie. It is one contiguous block, so that saving, copying and forking is one
 // copy: per layer att_shift [C], ffn_shift [C], wkv [H, N, N], value-major (row = value channel, column = key
 // channel) for RWKV-7 and RWKV-6 alike. Every part starts at a multiple of 16 bytes.
 struct StateLayout {
@@ -32,11 +33,24 @@ struct StateLayout {
   bool operator==(const StateLayout&) const = default;
 };
 
+// A layer's part of the rings in every slot: slot s's begins at base + s * slot_stride.
+struct RingField {
+  std::byte* base = nullptr;  // null: no ring, or nothing of this kind in it
+  size_t slot_stride = 0, head_stride = 0, row_stride = 0;  // bytes; no heads in those of carried vectors
+  RingLayout layout;
+
+  constexpr std::byte* row(int64_t slot, int64_t head, int64_t row) const {
+    return base + static_cast<size_t>(slot) * slot_stride + static_cast<size_t>(head) * head_stride +
+           static_cast<size_t>(row % layout.rows) * row_stride;
+  }
+};
+
 // One part of one layer in every slot: slot s starts at base + s * slot_stride.
 struct StateField {
   std::byte* base = nullptr;
   size_t slot_stride = 0;  // bytes
   DType dtype = DType::f32;
+  RingField ring;
 
   template <class T>
   T* at(int64_t slot) const {
@@ -45,22 +59,50 @@ struct StateField {
 };
 
 // View of all slots, in the memory of one backend. The last one is spare: no sequence's, for the rows that a
-// backend pads its batches with.
+// backend pads its batches with. A slot is a state and, behind it, its ring: per layer the recurrence's
+// [heads, rows, part], then what att_shift and ffn_shift carried on behind each row.
 struct State {
   std::byte* base = nullptr;
   int64_t slots = 0;
   StateLayout layout;
+  RingLayout ring;
+  RingCursor* cursors = nullptr;  // [slots], in host memory; null: no rings
+
+  bool has_rings() const { return cursors != nullptr && ring.rows > 0; }
+  size_t ring_layer_bytes() const {
+    return ring.wkv_bytes(layout.n_head, layout.head_size) + 2 * ring.shift_bytes(layout.n_embd);
+  }
+  size_t slot_stride() const {
+    return layout.slot_bytes() + static_cast<size_t>(layout.n_layer) * ring_layer_bytes();
+  }
+  std::byte* slot(int64_t index) const { return base + static_cast<size_t>(index) * slot_stride(); }
 
   StateField att_shift(int64_t layer) const {
-    return field(layout.att_shift_offset(layer), layout.shift_dtype);
+    return shift(layer, layout.att_shift_offset(layer), 0);
   }
   StateField ffn_shift(int64_t layer) const {
-    return field(layout.ffn_shift_offset(layer), layout.shift_dtype);
+    return shift(layer, layout.ffn_shift_offset(layer), ring.shift_bytes(layout.n_embd));
   }
-  StateField wkv(int64_t layer) const { return field(layout.wkv_offset(layer), layout.wkv_dtype); }
+  StateField wkv(int64_t layer) const {
+    StateField field{base + layout.wkv_offset(layer), slot_stride(), layout.wkv_dtype, {}};
+    if (!has_rings()) return field;
+    const size_t part = ring.part_bytes(layout.head_size);
+    field.ring = {base + ring_offset(layer), field.slot_stride, static_cast<size_t>(ring.rows) * part, part,
+                  ring};
+    return field;
+  }
 
  private:
-  StateField field(size_t offset, DType dtype) const { return {base + offset, layout.slot_bytes(), dtype}; }
+  size_t ring_offset(int64_t layer) const {
+    return layout.slot_bytes() + static_cast<size_t>(layer) * ring_layer_bytes();
+  }
+  StateField shift(int64_t layer, size_t offset, size_t behind) const {
+    StateField field{base + offset, slot_stride(), layout.shift_dtype, {}};
+    if (!has_rings() || !ring.revocable) return field;
+    field.ring = {base + ring_offset(layer) + ring.wkv_bytes(layout.n_head, layout.head_size) + behind,
+                  field.slot_stride, 0, ring.shift_row_bytes(layout.n_embd), ring};
+    return field;
+  }
 };
 
 }  // namespace fulmar

@@ -40,6 +40,19 @@ TEST(Roofline, DecodeOfASevenBillionModelIsWhatCountingByHandGives) {
   EXPECT_NEAR(decode_rate(960, DType::f16), 37'860, 380);
 }
 
+// 7.2B: a state of 32 x 1 MiB and 32 x 32 KiB of shifts, a ring's row of 32 x 14 x 4096 bytes.
+TEST(Roofline, DeferredStatesAreWrittenOnceInSoManySteps) {
+  const ModelConfig config = shapes_7b();
+  const StateLayout layout = states_of(config, DType::f32);
+  const auto traffic = [&](int64_t every, const StepRows& rows) {
+    return step_work(config, layout, rows, 0.9, ring_layout({.every = every}, 7, DType::f16)).state_bytes;
+  };
+  const double state = 32 * 1048576.0, shifts = 32 * 32768.0, row = 32 * 14 * 4096.0;
+  EXPECT_DOUBLE_EQ(traffic(1, {960, 960, 960}), 960 * 2 * (state + shifts));
+  EXPECT_DOUBLE_EQ(traffic(4, {960, 960, 960}), 960 * (1.25 * state + 2 * shifts + (1.5 + 0.75) * row));
+  EXPECT_DOUBLE_EQ(traffic(4, {512, 1, 1}), 2 * (state + shifts));  // several rows of a sequence
+}
+
 TEST(Roofline, EachGroupOfMatricesIsBoundByWhatTakesItLonger) {
   StepWork work;
   work.matrices = {{1e9, 1}, {1, 1e12}};  // one bound by reading, one by multiplying

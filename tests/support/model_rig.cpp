@@ -26,7 +26,7 @@ ModelRig::ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slo
     ADD_FAILURE() << model.error().text;
     return;
   }
-  Result<StatePool> pool = StatePool::make(ops, (*model)->state_layout(), slots);
+  Result<StatePool> pool = StatePool::make(ops, (*model)->state_layout(), slots, (*model)->ring_layout());
   if (!pool.ok()) {
     ADD_FAILURE() << pool.error().text;
     return;
@@ -37,14 +37,18 @@ ModelRig::ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slo
 
 std::vector<std::vector<float>> ModelRig::step(const std::vector<Feed>& feeds) {
   std::vector<int32_t> token, start{0}, slot, wanted;
+  std::vector<uint8_t> revocable;
   for (const Feed& feed : feeds) {
     token.insert(token.end(), feed.tokens.begin(), feed.tokens.end());
     start.push_back(static_cast<int32_t>(token.size()));
     slot.push_back(static_cast<int32_t>(feed.slot));
-    wanted.push_back(start.back() - 1);
+    revocable.push_back(feed.revocable ? 1 : 0);
+    for (int32_t row = feed.revocable ? start.end()[-2] : start.back() - 1; row < start.back(); row++) {
+      wanted.push_back(row);
+    }
   }
-  const Tensor logits =
-      model_->forward({.token = token, .start = start, .slot = slot, .wanted = wanted}, pool_->view());
+  const Tensor logits = model_->forward(
+      {.token = token, .start = start, .slot = slot, .wanted = wanted, .revocable = revocable}, pool_->view());
   std::vector<std::vector<float>> out;
   for (int64_t row = 0; row < logits.rows; row++) {
     std::vector<float>& one = out.emplace_back(static_cast<size_t>(logits.cols));

@@ -18,6 +18,7 @@ NamedTensors named_tensors(const Checkpoint& checkpoint);
 struct Feed {
   int64_t slot = 0;
   std::vector<int32_t> tokens;
+  bool revocable = false;  // all rows but the first may be rolled back
 };
 
 class ModelRig {
@@ -29,13 +30,14 @@ class ModelRig {
   Model& model() { return *model_; }
   StatePool& pool() { return *pool_; }
 
-  // One step of packed sequences; the logits after the last token of each.
+  // One step of packed sequences; the logits after the last token of each, after every token of revocable ones.
   std::vector<std::vector<float>> step(const std::vector<Feed>& feeds);
   // Feeds tokens in steps of at most `chunk`; the logits after the last.
   std::vector<float> feed(int64_t slot, const std::vector<int32_t>& tokens, int64_t chunk = 1 << 20);
   // Feeds the prompt to a zero state, then draws greedily until `stop` (which is kept) or `limit` tokens.
   std::vector<int32_t> greedy(int64_t slot, const std::vector<int32_t>& prompt, size_t limit,
                               int32_t stop = -1);
+  void roll_back(int64_t slot, int64_t rows) { ops_.roll_back(pool_->view(), slot, rows); }
   // A part of a slot's state.
   std::vector<double> state_part(int64_t slot, size_t offset, int64_t count);
 

@@ -1,6 +1,7 @@
 #include "gpu/device/step_input.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "gpu/device/step_shape.h"
 
@@ -27,7 +28,8 @@ size_t append(std::vector<int32_t>& to, std::span<const int32_t> values, int64_t
 
 }  // namespace
 
-void pack_step(const StepInput& input, int32_t spare_slot, int64_t rows_per_chunk, StepPlan& plan) {
+void pack_step(const StepInput& input, std::span<const RingStep> ring, int32_t spare_slot,
+               int64_t rows_per_chunk, StepPlan& plan) {
   const auto rows = static_cast<int64_t>(input.token.size());
   const auto sequences = static_cast<int64_t>(input.slot.size());
   const auto wanted = static_cast<int64_t>(input.wanted.size());
@@ -45,6 +47,10 @@ void pack_step(const StepInput& input, int32_t spare_slot, int64_t rows_per_chun
   plan.start = append(numbers, input.start, padding, next + 1, 1);
   plan.slot = append(numbers, input.slot, padding, spare_slot, 0);
   plan.wanted_row = append(numbers, input.wanted, wanted_padding, next, 1);
+  plan.ring = numbers.size();
+  for (const RingStep& step : ring) numbers.push_back(std::bit_cast<int32_t>(step));
+  // A ring of the spare slot takes less writing than its state.
+  if (!ring.empty()) append(numbers, {}, padding, std::bit_cast<int32_t>(RingStep{.keeps = 1}), 0);
   plan.sequence_of = numbers.size();
   for (int64_t s = 0; s < sequences; s++) {
     const int64_t length = input.start[static_cast<size_t>(s) + 1] - input.start[static_cast<size_t>(s)];

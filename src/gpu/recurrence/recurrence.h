@@ -1,5 +1,6 @@
-// The recurrences of RWKV-7 and RWKV-6: token by token (wkv.cu, wkv_single.cu) and, for long sequences with
-// heads of 64, in chunks on matrix units (wkv7_chunk.cu, wkv6_chunk.cu). Shapes as in ops/ops.h.
+// The recurrences of RWKV-7 and RWKV-6: token by token (wkv.cu, wkv_single.cu, wkv_deferred.cu) and, for long
+// sequences with heads of 64, in chunks on matrix units (wkv7_chunk.cu, wkv6_chunk.cu). Shapes as in
+// ops/ops.h.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,11 @@ void wkv7(const Queue&, const Batch&, const TimeMix7&, const Projected7&, StateF
           int64_t longest, int multiprocessors, bool leaves = false);
 void wkv6(const Queue&, const Batch&, const TimeMix6&, const Projected6&, StateField wkv, Tensor y,
           int64_t longest, int multiprocessors, bool leaves = false);
+
+// ---- deferred state writes
+// Brings the states of all layers of one slot up to the rows of its ring, in place; `states` is the slot's
+// state or a copy of it.
+void replay_ring(const Queue&, const State&, int64_t slot, std::byte* states);
 
 // ---- in chunks
 constexpr int kChunk = 16;  // rows of one chunk

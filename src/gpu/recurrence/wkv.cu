@@ -109,6 +109,9 @@ template <int kVersion>
 void wkv(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
          StateField state, Tensor y, int64_t longest, int multiprocessors, const LeaveWeights& leave,
          bool leaves) {
+  if (batch.ring != nullptr) {
+    return wkv_deferred(queue, kVersion, batch, n_head, in, leave, leaves, state, y, longest);
+  }
   with_activation(y.dtype, [&](auto sample) {
     using T = decltype(sample);
     if (state.dtype == DType::f32) {

@@ -25,6 +25,10 @@ struct WkvInputs {
 void wkv_single(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
                 const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int multiprocessors);
 
+// wkv_deferred.cu: batch.ring says which rows are replayed, kept and written; heads have 64 channels.
+void wkv_deferred(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
+                  const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest);
+
 // Vectors over the key channels lie in shared memory by halves: first four channels of every lane, then the
 // four others, so that lanes meet in no bank.
 constexpr int place_of(int lane, int half) { return 4 * lane + 32 * half; }
@@ -96,14 +100,18 @@ __device__ TokenPart fetch_token(const WkvInputs& in, int64_t at) {
   if (kVersion == 7) return {{number(in.v), number(in.kk), number(in.alpha)}};
   return {{number(in.v), 0.0f, 0.0f}};
 }
+// w, from what project7 and project6 leave of it.
+template <int kVersion>
+__device__ __forceinline__ float decay(float u) {
+  return kVersion == 7 ? __expf(log_decay7(u)) : __expf(-__expf(u));
+}
 template <int kVersion, class S>
 __device__ void spread_token(const TokenPart& part, const float* bonus, int64_t channel,
                              SpreadToken& shared) {
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
   if (threadIdx.x < kHeadSize) {
-    const float u = part.x[1];
     shared.r[at] = part.x[0];
-    shared.w[at] = kVersion == 7 ? __expf(log_decay7(u)) : __expf(-__expf(u));
+    shared.w[at] = decay<kVersion>(part.x[1]);
     shared.k[at] = part.x[2];
     if (kVersion == 6) shared.first[at] = bonus[channel + c] * part.x[2];
   } else {
@@ -115,13 +123,24 @@ __device__ void spread_token(const TokenPart& part, const float* bonus, int64_t 
   }
 }
 
-// The vectors are read from shared memory where they are used: registers are for the state, and few of them
-// let more blocks have their states on the way.
+// What a token makes of one number of the state, in the one order that gives the same bits when the token is
+// replayed (wkv_deferred.h).
 template <int kVersion>
-__device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared) {
+__device__ __forceinline__ float moved(float cell, float w, float v, float k, float removed, float second) {
+  const float kept = __fmaf_rn(cell, w, __fmul_rn(v, k));
+  return kVersion == 7 ? __fmaf_rn(removed, second, kept) : kept;
+}
+
+// The vectors are read from shared memory where they are used: registers are for the state, and few of them
+// let more blocks have their states on the way. removed: S·(-kk) of the thread's rows, RWKV-7 only.
+template <int kVersion>
+__device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared,
+                        float (&removed)[kRowsPerThread]) {
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
   const Float4 v = load4(shared.v + group * kRowsPerThread);
-  float removed[kRowsPerThread] = {}, out[kRowsPerThread] = {};
+  float out[kRowsPerThread] = {};
+#pragma unroll
+  for (float& sum : removed) sum = 0.0f;
   if (kVersion == 7) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -149,13 +168,19 @@ __device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shar
       for (int e = 0; e < 4; e++) {
         float& cell = state[p][4 * half + e];
         if (kVersion == 6) out[p] += r.x[e] * (cell + other.x[e] * v.x[p]);
-        cell = cell * w.x[e] + v.x[p] * k.x[e] + (kVersion == 7 ? removed[p] * other.x[e] : 0.0f);
+        cell = moved<kVersion>(cell, w.x[e], v.x[p], k.x[e], removed[p], other.x[e]);
         if (kVersion == 7) out[p] += r.x[e] * cell;
       }
     }
   }
   const float sum = row_sums(out, lane);
   if (lane % 2 == 0) shared.y[group * kRowsPerThread + lane / 2] = sum;
+}
+
+template <int kVersion>
+__device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared) {
+  float removed[kRowsPerThread];
+  advance<kVersion>(state, shared, removed);
 }
 
 template <int kVersion, class T, class S>

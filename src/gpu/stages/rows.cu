@@ -102,6 +102,33 @@ void shift_of(const Queue& queue, Batch batch, Tensor z, StateField carry, Tenso
   });
 }
 
+template <class T>
+void keep_shifts_of(const Queue& queue, Batch batch, Tensor z, StateField carry) {
+  const auto from = rows_of<T>(z);
+  const RingField ring = carry.ring;
+  for_rows(queue, batch.rows, z.cols, [=] __device__(int64_t row, int64_t c) {
+    const int32_t sequence = batch.sequence_of[row], begin = batch.start[sequence];
+    const RingStep step = batch.ring[sequence];
+    if (step.keeps == 0 || batch.start[sequence + 1] - begin == 1) return;
+    std::byte* to = ring.row(batch.slot[sequence], 0, step.first + step.held + row - begin);
+    store4(reinterpret_cast<T*>(to) + c, load4(from[row] + c));
+  });
+}
+
+template <class T>
+void restore_shifts_of(const Queue& queue, const State& state, int64_t slot, int64_t ring_row) {
+  const size_t stride = state.layout.layer_bytes(), ring_stride = state.ring_layer_bytes();
+  for (const StateField& field : {state.att_shift(0), state.ffn_shift(0)}) {
+    std::byte* const to = field.at<std::byte>(slot);
+    const std::byte* const from = field.ring.row(slot, 0, ring_row);
+    for_rows(queue, state.layout.n_layer, state.layout.n_embd, [=] __device__(int64_t layer, int64_t c) {
+      const auto index = static_cast<size_t>(layer);
+      store4(reinterpret_cast<float*>(to + index * stride) + c,
+             load4(reinterpret_cast<const T*>(from + index * ring_stride) + c));
+    });
+  }
+}
+
 // The mix is f32 [1, C] or T [rows, C], to which `delta` [rows, C] is added where it is given.
 template <class T>
 void lerp_of(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor delta, Tensor out) {
@@ -205,6 +232,15 @@ void add_norm(const Queue& queue, Tensor x, Tensor pending, const Norm& norm, Te
 
 void shift(const Queue& queue, const Batch& batch, Tensor z, StateField carry, Tensor out) {
   with_activation(z.dtype, [&](auto sample) { shift_of<decltype(sample)>(queue, batch, z, carry, out); });
+}
+
+void keep_shifts(const Queue& queue, const Batch& batch, Tensor z, StateField carry) {
+  with_activation(z.dtype, [&](auto sample) { keep_shifts_of<decltype(sample)>(queue, batch, z, carry); });
+}
+
+void restore_shifts(const Queue& queue, const State& state, int64_t slot, int64_t ring_row) {
+  with_activation(state.ring.dtype,
+                  [&](auto sample) { restore_shifts_of<decltype(sample)>(queue, state, slot, ring_row); });
 }
 
 void lerp(const Queue& queue, Tensor z, Tensor other, Tensor mix, Tensor out) {

@@ -1,0 +1,150 @@
+// Both recurrences token by token with deferred state writes (ops/ring.h): a block replays what the ring holds
+// over the state that it has read, before the kernel in front has finished, and keeps its own rows in the ring
+// in place of writing the state.
+#include "base/check.h"
+#include "gpu/device/ptx.h"
+#include "gpu/recurrence/wkv_deferred.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+// A token's inputs into the ring, as fetch_token has them, and what it removed.
+template <int kVersion, class T>
+__device__ void keep_token(const TokenPart& part, const float (&removed)[kRowsPerThread], std::byte* row) {
+  const int c = threadIdx.x % kHeadSize;
+  const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
+  if (threadIdx.x < kHeadSize) {
+    keep(kKeptU, part.x[1]);
+    keep(kKeptK, part.x[2]);
+  } else {
+    keep(kKeptV, part.x[0]);
+    if (kVersion == 7) {
+      keep(kKeptKk, part.x[1]);
+      keep(kKeptAlpha, part.x[2]);
+    }
+  }
+  if (kVersion != 7 || threadIdx.x % kLanesPerRow != 0) return;
+  const Float4 all{{removed[0], removed[1], removed[2], removed[3]}};
+  store4(kept_removed<T>(row) + threadIdx.x / kLanesPerRow * kRowsPerThread, all);
+}
+
+template <int kVersion, class T, class S>
+__global__ void __launch_bounds__(kWkvThreads)
+    wkv_deferred_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots,
+                        const __grid_constant__ Rings rings, T* y, int64_t y_stride, int64_t longest) {
+  extern __shared__ ReplayedRow replayed[];
+  __shared__ SpreadToken shared;
+  const int64_t head = blockIdx.x, sequence = blockIdx.y, channel = head * kHeadSize;
+  const int64_t begin = batch.start[sequence], end = batch.start[sequence + 1];
+  pdl_launch_next();
+  if (end - begin > longest) {
+    pdl_wait();  // or the next kernel could start before the one before this has finished
+    return;
+  }
+  const RingStep step = batch.ring[sequence];
+  const int64_t slot = batch.slot[sequence];
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  S* own = slots[slot] + channel * kHeadSize;
+  std::byte* ring = rings.head(slot, head);
+  StateRow<S> stored[kRowsPerThread];
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) {
+    stored[p] = fetch_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane);
+  }
+  stage_rows<kVersion, T, S>(rings, ring, step.first, step.held, replayed);
+  __syncthreads();
+  float state[kRowsPerThread][kKeys];
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) widen(stored[p], state[p]);
+  replay_rows<kVersion>(state, replayed, step.held, rings.every, step.write_at, own);
+  pdl_wait();
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t at = t * in.stride + channel;
+    const int place = step.held + static_cast<int>(t - begin);  // counted from the oldest row held
+    const TokenPart part = fetch_token<kVersion, T>(in, at);
+    __syncthreads();
+    spread_token<kVersion, S>(part, in.bonus, channel, shared);
+    __syncthreads();
+    float removed[kRowsPerThread];
+    advance<kVersion>(state, shared, removed);
+    if (step.keeps != 0) {
+      keep_token<kVersion, T>(part, removed, rings.row(ring, step.first + place));
+      if ((place + 1) % rings.every == 0) round_state<S>(state);
+    }
+    __syncthreads();
+    Float2 gate{};
+    if (leaves && threadIdx.x < kWarp) gate = load2(static_cast<const T*>(in.g) + at + 2 * threadIdx.x);
+    write_output<kVersion, T, S>(leave, leaves, gate, channel, shared, y + t * y_stride + channel);
+  }
+  if (step.keeps == 0) store_state(own, state);
+}
+
+// One head of one layer: replays and writes.
+template <int kVersion, class T, class S>
+__global__ void __launch_bounds__(kWkvThreads)
+    replay_kernel(std::byte* states, size_t layer_stride, std::byte* ring, size_t ring_layer_stride, Rings rings,
+                  int first, int held) {
+  extern __shared__ ReplayedRow replayed[];
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  const size_t head = blockIdx.x, layer = blockIdx.y;
+  pdl_launch_next();
+  pdl_wait();
+  S* own = reinterpret_cast<S*>(states + layer * layer_stride) + head * kHeadSize * kHeadSize;
+  stage_rows<kVersion, T, S>(rings, ring + layer * ring_layer_stride + head * rings.head_stride, first, held,
+                             replayed);
+  float state[kRowsPerThread][kKeys];
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) {
+    widen(fetch_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane), state[p]);
+  }
+  __syncthreads();
+  replay_rows<kVersion, S>(state, replayed, held, rings.every, 0, nullptr);
+  store_state(own, state);
+}
+
+size_t replayed_bytes(const RingLayout& ring) {
+  return static_cast<size_t>(ring.rows) * sizeof(ReplayedRow);
+}
+
+// f(version, activation, state element) for the types that a ring and a state are kept in.
+template <class F>
+void with_types(int version, DType activation, DType state, F&& f) {
+  with_activation(activation, [&](auto sample) {
+    const auto with_version = [&](auto number) {
+      state == DType::f32 ? f(number, sample, float{}) : f(number, sample, Half{});
+    };
+    version == 7 ? with_version(std::integral_constant<int, 7>{})
+                 : with_version(std::integral_constant<int, 6>{});
+  });
+}
+
+}  // namespace
+
+void wkv_deferred(const Queue& queue, int version, const Batch& batch, int64_t n_head, const WkvInputs& in,
+                  const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int64_t longest) {
+  FULMAR_CHECK(wkv.ring.base != nullptr && wkv.ring.layout.dtype == y.dtype);
+  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
+  with_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
+    using T = decltype(activation);
+    using S = decltype(element);
+    launch(queue, wkv_deferred_kernel<number(), T, S>, grid, dim3(kWkvThreads), replayed_bytes(wkv.ring.layout),
+           batch, in, leave, leaves, slots_of<S>(wkv), rings_of(wkv.ring), y.as<T>(), y.stride, longest);
+  });
+}
+
+void replay_ring(const Queue& queue, const State& state, int64_t slot, std::byte* states) {
+  const StateField field = state.wkv(0);
+  const RingCursor& cursor = state.cursors[slot];
+  FULMAR_CHECK(field.ring.base != nullptr && state.layout.head_size == kHeadSize);
+  const dim3 grid(static_cast<unsigned>(state.layout.n_head), static_cast<unsigned>(state.layout.n_layer));
+  with_types(state.ring.removed ? 7 : 6, state.ring.dtype, field.dtype,
+             [&](auto number, auto activation, auto element) {
+               launch(queue, replay_kernel<number(), decltype(activation), decltype(element)>, grid,
+                      dim3(kWkvThreads), replayed_bytes(state.ring), states + state.layout.wkv_offset(0),
+                      state.layout.layer_bytes(), field.ring.row(slot, 0, 0), state.ring_layer_bytes(),
+                      rings_of(field.ring), cursor.first, cursor.held);
+             });
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,137 @@
+// Rows of a ring (ops/ring.h) on one head of 64 channels: how they lie in memory, how they come into shared
+// memory in f32, and how a block of 128 threads that holds the state in registers replays them.
+#pragma once
+
+#include "gpu/recurrence/wkv_head.h"
+
+namespace fulmar::gpu {
+
+// A layer's rings as kernels take them.
+struct Rings {
+  std::byte* base;
+  size_t slot_stride, head_stride, row_stride;  // bytes
+  int rows, every;
+
+  __device__ std::byte* head(int64_t slot, int64_t index) const {
+    return base + static_cast<size_t>(slot) * slot_stride + static_cast<size_t>(index) * head_stride;
+  }
+  __device__ std::byte* row(std::byte* head, int index) const {
+    return head + static_cast<size_t>(index % rows) * row_stride;
+  }
+};
+inline Rings rings_of(const RingField& ring) {
+  return {ring.base,
+          ring.slot_stride,
+          ring.head_stride,
+          ring.row_stride,
+          static_cast<int>(ring.layout.rows),
+          static_cast<int>(ring.layout.write_every)};
+}
+
+// Vectors of a row in the ring, [64] of the activation type; RWKV-6 has the first three. RWKV-7's are followed
+// by what was removed, [64] in f32.
+enum KeptVector : int { kKeptK, kKeptV, kKeptU, kKeptKk, kKeptAlpha, kKeptVectors };
+template <class T>
+__device__ T* kept_vector(std::byte* row, int which) {
+  return reinterpret_cast<T*>(row) + which * kHeadSize;
+}
+template <class T>
+__device__ float* kept_removed(std::byte* row) {
+  return reinterpret_cast<float*>(kept_vector<T>(row, kKeptVectors));
+}
+
+// A row as it is replayed. Vectors over the key channels lie as those of a token (wkv_head.h).
+struct alignas(16) ReplayedRow {
+  float w[kHeadSize], k[kHeadSize], v[kHeadSize], second[kHeadSize], removed[kHeadSize];
+};
+
+// The first `held` rows from the ring into shared memory; the block is to meet before they are read.
+template <int kVersion, class T, class S>
+__device__ void stage_rows(const Rings& rings, std::byte* head, int first, int held, ReplayedRow* to) {
+  constexpr int kTogether = 4;  // rows whose loads are on their way at once
+  const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
+  const bool keys = threadIdx.x < kHeadSize;  // these threads bring k, w and what was removed, the others v, second
+  for (int begin = 0; begin < held; begin += kTogether) {
+    T a[kTogether], b[kTogether], alpha[kTogether];
+    float removed[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; i++) {
+      if (begin + i >= held) break;
+      std::byte* row = rings.row(head, first + begin + i);
+      a[i] = kept_vector<T>(row, keys ? kKeptK : kKeptV)[c];
+      if (keys || kVersion == 7) b[i] = kept_vector<T>(row, keys ? kKeptU : kKeptKk)[c];
+      if (!keys && kVersion == 7) alpha[i] = kept_vector<T>(row, kKeptAlpha)[c];
+      if (keys && kVersion == 7) removed[i] = kept_removed<T>(row)[c];
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; i++) {
+      if (begin + i >= held) break;
+      ReplayedRow& row = to[begin + i];
+      if (keys) {
+        row.k[at] = to_float(a[i]);
+        row.w[at] = decay<kVersion>(to_float(b[i]));
+        if (kVersion == 7) row.removed[c] = removed[i];
+      } else {
+        row.v[c] = to_float(a[i]);
+        if (kVersion == 7) row.second[at] = to_float(b[i]) * to_float(alpha[i]);
+      }
+    }
+  }
+}
+
+template <int kVersion>
+__device__ __forceinline__ void replay(float (&state)[kRowsPerThread][kKeys], const ReplayedRow& row) {
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  const Float4 v = load4(row.v + group * kRowsPerThread);
+  Float4 removed{};
+  if (kVersion == 7) removed = load4(row.removed + group * kRowsPerThread);
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int j = place_of(lane, half);
+    const Float4 w = load4(row.w + j), k = load4(row.k + j);
+    Float4 second{};
+    if (kVersion == 7) second = load4(row.second + j);
+#pragma unroll
+    for (int p = 0; p < kRowsPerThread; p++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        float& cell = state[p][4 * half + e];
+        cell = moved<kVersion>(cell, w.x[e], v.x[p], k.x[e], removed.x[p], second.x[e]);
+      }
+    }
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void round_state(float (&state)[kRowsPerThread][kKeys]) {
+  if constexpr (sizeof(S) == sizeof(Half)) {
+#pragma unroll
+    for (auto& row : state) {
+#pragma unroll
+      for (float& cell : row) cell = to_float(from_float<S>(cell));
+    }
+  }
+}
+
+template <class S>
+__device__ void store_state(S* own, const float (&state)[kRowsPerThread][kKeys]) {
+  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+#pragma unroll
+  for (int p = 0; p < kRowsPerThread; p++) {
+    store_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane, state[p]);
+  }
+}
+
+// Replays staged rows; half states are rounded behind every M-th row, as if they were written there. The state
+// is written to `own` behind `write_at` of them; 0: not at all.
+template <int kVersion, class S>
+__device__ void replay_rows(float (&state)[kRowsPerThread][kKeys], const ReplayedRow* rows, int held,
+                            int every, int write_at, S* own) {
+  for (int i = 0, left = every; i < held; i++) {
+    replay<kVersion>(state, rows[i]);
+    if (--left == 0) round_state<S>(state), left = every;
+    if (i + 1 == write_at) store_state(own, state);
+  }
+}
+
+}  // namespace fulmar::gpu

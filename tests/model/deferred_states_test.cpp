@@ -1,0 +1,102 @@
+// States written behind every M-th row give the bits of states written behind every step, whatever is copied,
+// saved, restored, zeroed and rolled back in between.
+#include <gtest/gtest.h>
+
+#include "cpu/cpu_ops.h"
+#include "files/synthetic.h"
+#include "support/slot_script.h"
+
+namespace fulmar {
+namespace {
+
+using support::ModelRig;
+using support::play;
+using support::SlotScript;
+using support::SlotTrace;
+
+SyntheticSpec small(int version, int64_t n_head, int64_t head_size) {
+  SyntheticSpec spec;
+  spec.version = version;
+  spec.n_layer = 3;
+  spec.n_head = n_head;
+  spec.head_size = head_size;
+  spec.vocab = 96;
+  spec.n_ffn = n_head * head_size * 2;
+  spec.rank_w = spec.rank_a = 16;
+  spec.rank_v = 8;
+  spec.rank_g = 24;
+  spec.rank_mix = 8;
+  spec.rank_decay = 16;
+  return spec;
+}
+
+class DeferredStates : public testing::TestWithParam<int> {
+ protected:
+  // Head sizes that fill SIMD vectors and one that does not.
+  std::vector<SyntheticSpec> specs() const {
+    return {small(GetParam(), 2, 64), small(GetParam(), 3, 20)};
+  }
+  static SlotTrace trace(const SyntheticSpec& spec, const StateWrites& writes, const SlotScript& script) {
+    const std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 2, .state_writes = writes});
+    ModelRig rig(synthetic_checkpoint(spec), *ops, script.slots);
+    return play(rig, script);
+  }
+};
+
+TEST_P(DeferredStates, GiveTheBitsOfStatesWrittenEveryStep) {
+  for (const SyntheticSpec& spec : specs()) {
+    const SlotScript script{.seed = 5};
+    const SlotTrace want = trace(spec, {}, script);
+    ASSERT_GT(want.logits.size(), 100u);
+    for (const int64_t every : {2, 3, 4, 8, 16}) {
+      const SlotTrace got = trace(spec, {.every = every}, script);
+      EXPECT_EQ(got.logits, want.logits) << "M " << every << ", heads of " << spec.head_size;
+      EXPECT_EQ(got.states, want.states) << "M " << every << ", heads of " << spec.head_size;
+    }
+  }
+}
+
+TEST_P(DeferredStates, RolledBackRowsLeaveNoTraceWhateverM) {
+  for (const SyntheticSpec& spec : specs()) {
+    const SlotScript script{.seed = 6, .steps = 80, .most_drafted = 5};
+    const SlotTrace want = trace(spec, {.every = 1, .revocable = 6}, script);
+    for (const int64_t every : {2, 4, 7, 16}) {
+      const SlotTrace got = trace(spec, {.every = every, .revocable = 6}, script);
+      EXPECT_EQ(got.logits, want.logits) << "M " << every << ", heads of " << spec.head_size;
+      EXPECT_EQ(got.states, want.states) << "M " << every << ", heads of " << spec.head_size;
+    }
+  }
+}
+
+// Against a model that has never seen the rows which were rolled back.
+TEST_P(DeferredStates, ARollBackBringsBackStateAndShiftsOfTheRowsThatStay) {
+  const SyntheticSpec spec = small(GetParam(), 2, 64);
+  const std::vector<int32_t> prompt{5, 9, 33, 71, 2}, drafted{8, 40, 41, 77};
+  for (const int64_t every : {1, 3, 8}) {
+    const auto plain = make_cpu_ops({.threads = 2});
+    const auto deferred = make_cpu_ops({.threads = 2, .state_writes = {.every = every, .revocable = 4}});
+    ModelRig want(synthetic_checkpoint(spec), *plain, 1), got(synthetic_checkpoint(spec), *deferred, 1);
+    const StateLayout layout = want.model().state_layout();
+    const auto numbers = static_cast<int64_t>(layout.slot_bytes() / sizeof(float));
+    for (int64_t back = 0; back < 4; back++) {
+      want.pool().zero(0), got.pool().zero(0);
+      want.feed(0, prompt, 2), got.feed(0, prompt, 2);
+      want.feed(0, {3}), got.feed(0, {3});
+      const auto seen = got.step({{0, drafted, true}});
+      ASSERT_EQ(seen.size(), drafted.size());
+      got.roll_back(0, back);
+      for (size_t i = 0; i + static_cast<size_t>(back) < drafted.size(); i++) {
+        EXPECT_LT(support::relative_error(seen[i], want.feed(0, {drafted[i]})), 1e-5) << "draft " << i;
+      }
+      const auto state = got.state_part(0, 0, numbers);
+      EXPECT_LT(support::relative_error({state.begin(), state.end()}, want.state_part(0, 0, numbers)), 1e-5)
+          << "M " << every << ", " << back << " rolled back";
+      EXPECT_LT(support::relative_error(got.feed(0, {50}), want.feed(0, {50})), 1e-5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, DeferredStates, testing::Values(7, 6));
+
+}  // namespace
+}  // namespace fulmar
