@@ -75,4 +75,12 @@ struct Ask {
   StateLink state;
 };
 
+// The ids that may not be drawn as this generated token.
+inline std::span<const int32_t> banned_at(const Ask& ask, uint64_t position) {
+  for (const BannedAt& banned : ask.banned_at) {
+    if (banned.position == static_cast<int64_t>(position)) return banned.ids;
+  }
+  return {};
+}
+
 }  // namespace fulmar

@@ -17,6 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Rows that a draft model drafts for at once; further ones have n-grams.
+constexpr int64_t kMostDraftedRows = 64;
+
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -33,12 +36,22 @@ Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Toke
     sessions = std::make_shared<SessionLadder>(model.fingerprint(), nullptr, options.sessions);
   }
   FULMAR_ASSIGN(auto keeper, StateKeeper::make(model, ops, options, std::move(sessions)));
-  return std::unique_ptr<Engine>(
-      std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(keeper)));
+  std::unique_ptr<DraftModel> draft_model;
+  if (Model* small = options.speculation.draft_model; small != nullptr) {
+    if (small->config().vocab != model.config().vocab) {
+      return Error{ErrorKind::invalid, "the draft model has " + std::to_string(small->config().vocab) +
+                                           " tokens; wanted " + std::to_string(model.config().vocab) +
+                                           ", as the model has"};
+    }
+    const int64_t rows = std::min(options.slots, kMostDraftedRows);
+    FULMAR_ASSIGN(draft_model, DraftModel::make(*small, *options.speculation.draft_ops, rows));
+  }
+  return std::unique_ptr<Engine>(std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(keeper),
+                                                              std::move(draft_model)));
 }
 
 EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
-                       std::unique_ptr<StateKeeper> keeper)
+                       std::unique_ptr<StateKeeper> keeper, std::unique_ptr<DraftModel> draft_model)
     : model_(model),
       tokenizer_(tokenizer),
       options_(options),
@@ -46,7 +59,8 @@ EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const
       runner_(model, ops),
       speculation_(options.speculation, {.rows = model.max_rows(),
                                          .wanted = model.max_wanted(),
-                                         .revocable = keeper_->revocable_rows()}) {
+                                         .revocable = keeper_->revocable_rows()},
+                   std::move(draft_model)) {
   counters_.start_time = unix_seconds();
   publish_stats();
   keeper_->sessions().on_news([this] { commands_.wake(); });
@@ -455,6 +469,7 @@ void EngineLoop::end_row(SequencePtr sequence) {
   moved_ = true;
   RequestRecord& request = *sequence->request;
   leave_queue(*sequence);
+  speculation_.leave(*sequence);
   add_row(request.ended_rows, *sequence);
   Event event = finished_event(*sequence, tokenizer_);
   const FinishReason reason = event.reason;

@@ -30,6 +30,9 @@ struct RowDrafts {
   std::optional<NgramDrafter> ngrams;  // made with the row's first draft
   size_t known = 0;                    // drawn tokens that the n-grams contain
   NgramRates rates;
+  int64_t model_slot = -1;  // in the draft model; -1: none
+  size_t model_read = 0;    // tokens of prompt and output that the state there contains
+  AcceptanceRate model_rate;
 };
 
 }  // namespace fulmar

@@ -16,13 +16,6 @@ bool draws_after(const Sequence& sequence, int64_t count) {
          static_cast<size_t>(count) == sequence.ready().size();
 }
 
-std::span<const int32_t> banned_at(const Ask& ask, uint64_t position) {
-  for (const BannedAt& banned : ask.banned_at) {
-    if (banned.position == static_cast<int64_t>(position)) return banned.ids;
-  }
-  return {};
-}
-
 }  // namespace
 
 void StepRunner::pack(std::span<const StepPart> parts) {
