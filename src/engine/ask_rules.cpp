@@ -9,10 +9,10 @@ namespace {
 
 Error invalid(std::string text) { return {ErrorKind::invalid, std::move(text)}; }
 
-Status check_ids(const std::vector<int32_t>& tokens, int64_t vocabulary) {
+Status check_ids(const char* what, const std::vector<int32_t>& tokens, int64_t vocabulary) {
   for (const int32_t token : tokens) {
     if (token < 0 || token >= vocabulary) {
-      return invalid("the prompt has token id " + std::to_string(token) + "; wanted 0 to " +
+      return invalid("the " + std::string(what) + " has token id " + std::to_string(token) + "; wanted 0 to " +
                      std::to_string(vocabulary - 1));
     }
   }
@@ -27,7 +27,7 @@ Status check_prompt(const Ask& ask, const AskLimits& limits) {
       return invalid("the prompt has " + std::to_string(count) + " tokens; this server takes at most " +
                      std::to_string(limits.max_prompt_tokens));
     }
-    FULMAR_TRY(check_ids(*tokens, limits.vocabulary));
+    FULMAR_TRY(check_ids("prompt", *tokens, limits.vocabulary));
   }
   return {};
 }
@@ -86,6 +86,7 @@ Status check_ask(const Ask& ask, const AskLimits& limits) {
     return invalid("max_tokens is " + std::to_string(ask.max_tokens) + "; wanted 0 or more");
   }
   FULMAR_TRY(check_prompt(ask, limits));
+  FULMAR_TRY(check_ids("prediction", ask.prediction, limits.vocabulary));
   FULMAR_TRY(check_stops(ask.stop));
   FULMAR_TRY(check_sessions(ask.state));
   FULMAR_TRY(check_mixture(ask, limits.slots));

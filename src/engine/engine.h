@@ -21,6 +21,15 @@ class Model;
 class Ops;
 class Tokenizer;
 
+// What speculative decoding drafts from, and how much.
+struct SpeculationOptions {
+  bool ngrams = false;         // earlier text of the row, or what its client has predicted
+  Model* draft_model = nullptr;  // outlives the engine; its vocabulary is that of the engine's model
+  Ops* draft_ops = nullptr;      // of the draft model
+  int64_t most = 7;     // drafted tokens of a sequence and step, as far as states can be rolled back so far
+  bool always = false;  // as many as there are, not as many as pay by measured times: for tests
+};
+
 struct EngineOptions {
   int64_t slots = 8;            // sequences that run at once
   int64_t prefill_chunk = 256;  // most prompt rows of one step: bounds the wait of running streams
@@ -35,6 +44,7 @@ struct EngineOptions {
   LadderOptions sessions;        // host level and write-back, of a ladder of the engine's own
   int64_t prefix_slots = 16;     // device slots for prompt beginnings; 0 and host_bytes 0: no prefix cache
   PrefixCacheOptions prefixes;
+  SpeculationOptions speculation;  // only as far as the backend's states can be rolled back
 
   // Called once, on the engine's thread, when the device has failed: every row has had its last event, what
   // host memory holds of sessions was offered to the store, and nothing will run any more.

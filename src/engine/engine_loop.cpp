@@ -17,6 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Rows that a draft model drafts for at once; further ones have n-grams.
+constexpr int64_t kMostDraftedRows = 64;
+
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -33,17 +36,31 @@ Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Toke
     sessions = std::make_shared<SessionLadder>(model.fingerprint(), nullptr, options.sessions);
   }
   FULMAR_ASSIGN(auto keeper, StateKeeper::make(model, ops, options, std::move(sessions)));
-  return std::unique_ptr<Engine>(
-      std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(keeper)));
+  std::unique_ptr<DraftModel> draft_model;
+  if (Model* small = options.speculation.draft_model; small != nullptr) {
+    if (small->config().vocab != model.config().vocab) {
+      return Error{ErrorKind::invalid, "the draft model has " + std::to_string(small->config().vocab) +
+                                           " tokens; wanted " + std::to_string(model.config().vocab) +
+                                           ", as the model has"};
+    }
+    const int64_t rows = std::min(options.slots, kMostDraftedRows);
+    FULMAR_ASSIGN(draft_model, DraftModel::make(*small, *options.speculation.draft_ops, rows));
+  }
+  return std::unique_ptr<Engine>(std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(keeper),
+                                                              std::move(draft_model)));
 }
 
 EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
-                       std::unique_ptr<StateKeeper> keeper)
+                       std::unique_ptr<StateKeeper> keeper, std::unique_ptr<DraftModel> draft_model)
     : model_(model),
       tokenizer_(tokenizer),
       options_(options),
       keeper_(std::move(keeper)),
-      runner_(model, ops) {
+      runner_(model, ops),
+      speculation_(options.speculation, {.rows = model.max_rows(),
+                                         .wanted = model.max_wanted(),
+                                         .revocable = keeper_->revocable_rows()},
+                   std::move(draft_model)) {
   counters_.start_time = unix_seconds();
   publish_stats();
   keeper_->sessions().on_news([this] { commands_.wake(); });
@@ -246,12 +263,14 @@ void EngineLoop::step() {
   obey_cancels();
   end_stored_rows();
   admit();
+  speculation_.prepare(running_);
   std::vector<PlanItem> items;
   items.reserve(running_.size());
   for (const SequencePtr& sequence : running_) {
     items.push_back({.to_feed = static_cast<int64_t>(sequence->ready().size()),
                      .until_pause = keeper_->until_snapshot(*sequence),
                      .decoding = sequence->phase == Sequence::Phase::decode,
+                     .drafts = static_cast<int64_t>(sequence->drafts.tokens.size()),
                      .every_row = sequence->ask.score_prompt || sequence->ask.embed,
                      .slots = 1 + static_cast<int64_t>(sequence->more_slots.size())});
   }
@@ -262,7 +281,8 @@ void EngineLoop::step() {
   int64_t prompt_rows = 0;
   for (size_t i = 0; i < feed.size(); i++) {
     if (feed[i] == 0) continue;
-    parts.push_back({running_[i].get(), feed[i]});
+    const int64_t ready = std::min(feed[i], items[i].to_feed);
+    parts.push_back({running_[i].get(), ready, feed[i] - ready});
     if (!items[i].decoding) prompt_rows += feed[i];
   }
   if (!parts.empty()) run_parts(parts, prompt_rows);
@@ -278,6 +298,7 @@ void EngineLoop::run_parts(std::span<const StepPart> parts, int64_t prompt_rows)
   if (runner_.asynchronous()) report();
   StepRunner::Outcome outcome = runner_.finish(parts);
   const auto after = Clock::now();
+  if (prompt_rows == 0) speculation_.timed(runner_.rows(), seconds_between(before, after));
   for (const StepPart& part : parts) {
     const bool decoding = part.sequence->phase == Sequence::Phase::decode;
     (decoding ? part.sequence->decode_seconds : part.sequence->prefill_seconds) +=
@@ -377,16 +398,8 @@ void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome out
   for (size_t i = 0; i < parts.size(); i++) {
     Sequence& sequence = *parts[i].sequence;
     keeper_->after_feed(sequence);
-    if (outcome.has_token[i]) {
-      drawn++;
-      sequence.phase = Sequence::Phase::decode;
-      take_token(sequence, outcome.drawn[i]);
-      if (sequence.finish || text_decides(sequence)) {
-        tell(sequence, outcome.drawn[i]);
-      } else {
-        untold_.push_back({&sequence, std::move(outcome.drawn[i])});
-      }
-      keeper_->after_draw(sequence);
+    if (!outcome.drawn[i].empty()) {
+      drawn += take_drawn(parts[i], std::move(outcome.drawn[i]));
     } else if (sequence.phase == Sequence::Phase::prefill && sequence.ready().empty()) {
       sequence.finish =
           Finish{.reason = FinishReason::length};  // max_tokens 0: the prompt was all there was to do
@@ -395,6 +408,29 @@ void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome out
   counters_.generated_tokens += drawn;
   decode_speed_.add(drawn, Clock::now());
   end_rows();
+}
+
+// Takes the tokens up to the one that ends the row, and rolls its state back to the row that has drawn the last
+// of them. Returns how many.
+int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> drawn) {
+  Sequence& sequence = *part.sequence;
+  sequence.phase = Sequence::Phase::decode;
+  size_t taken = 0;
+  while (taken < drawn.size() && !sequence.finish) {
+    SampledToken& token = drawn[taken++];
+    take_token(sequence, token);
+    if (sequence.finish || text_decides(sequence)) {
+      tell(sequence, token);
+    } else {
+      untold_.push_back({&sequence, token});
+    }
+  }
+  const size_t kept = sequence.drawn_fed + taken - 1;
+  sequence.drawn_fed += static_cast<size_t>(part.drafts);
+  if (sequence.drawn_fed > kept) keeper_->roll_back(sequence, kept);
+  speculation_.learn(sequence, part.drafts, std::span(drawn).first(taken));
+  keeper_->after_draw(sequence);
+  return static_cast<int64_t>(taken);
 }
 
 // Rows that have finished leave, unless their session still wants tokens fed.
@@ -433,6 +469,7 @@ void EngineLoop::end_row(SequencePtr sequence) {
   moved_ = true;
   RequestRecord& request = *sequence->request;
   leave_queue(*sequence);
+  speculation_.leave(*sequence);
   add_row(request.ended_rows, *sequence);
   Event event = finished_event(*sequence, tokenizer_);
   const FinishReason reason = event.reason;

@@ -15,6 +15,7 @@
 #include "base/mailbox.h"
 #include "engine/engine.h"
 #include "engine/sequence.h"
+#include "engine/speculation.h"
 #include "engine/speed_meter.h"
 #include "engine/state_keeper.h"
 #include "engine/step_runner.h"
@@ -25,7 +26,7 @@ namespace fulmar {
 class EngineLoop final : public Engine {
  public:
   EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
-             std::unique_ptr<StateKeeper> keeper);
+             std::unique_ptr<StateKeeper> keeper, std::unique_ptr<DraftModel> draft_model);
   ~EngineLoop() override;
 
   Status submit(Request request) override;
@@ -74,6 +75,7 @@ class EngineLoop final : public Engine {
   bool start_row(Sequence& sequence);
   void leave_queue(Sequence& sequence);
   void settle(std::span<const StepPart> parts, StepRunner::Outcome outcome);
+  int64_t take_drawn(const StepPart& part, std::vector<SampledToken> drawn);
   void end_rows();
   void end_ended();
   void end_stored_rows();
@@ -107,6 +109,7 @@ class EngineLoop final : public Engine {
   // thread side
   std::unique_ptr<StateKeeper> keeper_;
   StepRunner runner_;
+  Speculation speculation_;
   bool failed_ = false;  // as failure_ says
   WaitingRows waiting_;
   std::vector<SequencePtr> running_;

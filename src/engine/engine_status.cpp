@@ -81,6 +81,7 @@ Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
   Paused paused{.state = keeper_->take_out(*chosen), .since = ++pauses_};
   paused.sequence = std::make_unique<Sequence>(*chosen);
   paused.sequence->slot = -1;
+  paused.sequence->drafts = {};
   chosen->rewind_point.reset();
   chosen->finish = Finish{.reason = FinishReason::stop, .paused = true};
   end_rows();
@@ -239,6 +240,7 @@ void EngineLoop::publish_stats() {
   const auto now = std::chrono::steady_clock::now();
   EngineStats stats = counters_;
   keeper_->add_to(stats);
+  speculation_.add_to(stats);
   stats.slots_total = options_.slots;
   stats.slots_used = options_.slots - keeper_->free_slots();
   stats.rows_waiting = waiting_.rows();

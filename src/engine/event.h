@@ -26,6 +26,8 @@ struct Usage {
   int64_t prompt_tokens = 0;      // fed or restored, without what a session already held
   int64_t completion_tokens = 0;  // kept, stop id excluded
   int64_t cached_tokens = 0;      // of prompt_tokens, taken from a prefix snapshot; or session tokens reused
+  int64_t accepted_draft_tokens = 0;  // of speculation: drafted, and what would have been drawn
+  int64_t rejected_draft_tokens = 0;  // drafted in vain
 };
 
 struct Event {

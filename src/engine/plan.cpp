@@ -42,10 +42,17 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
     if (items[i].to_feed == 0) continue;
     if (!items[i].decoding) prompts.push_back(i);
     if (!items[i].decoding || slots > left.rows || slots > left.wanted) continue;
-    feed[i] = 1;
-    left.rows -= slots;
+    feed[i] = std::min(items[i].to_feed, left.rows / slots);
+    left.rows -= feed[i] * slots;
     left.wanted -= slots;
     decoding += slots;
+  }
+  for (size_t i = 0; i < items.size(); i++) {
+    if (!items[i].decoding || feed[i] < items[i].to_feed) continue;
+    const int64_t drafts = std::min({items[i].drafts, left.rows / items[i].slots, left.wanted / items[i].slots});
+    feed[i] += drafts;
+    left.rows -= drafts * items[i].slots;
+    left.wanted -= drafts * items[i].slots;
   }
   left.prompt_rows = std::min(left.rows, limits.prefill_chunk);
   if (decoding > 0) left.prompt_rows = std::min(left.prompt_rows, std::max(decoding / 2, kLeastPromptRows));

@@ -11,7 +11,8 @@ namespace fulmar {
 struct PlanItem {
   int64_t to_feed = 0;      // tokens ready to be fed; 0: nothing to do this step
   int64_t until_pause = 0;  // feed at most this many (a snapshot is due there); 0: no limit
-  bool decoding = false;    // its one token waits for nobody
+  bool decoding = false;    // its tokens wait for nobody
+  int64_t drafts = 0;       // of a decoding sequence: drafted tokens that may be fed behind them
   bool every_row = false;   // the model's output is wanted for each token, not only for the last
   int64_t slots = 1;        // a token of a mixture takes a row in each of its slots
 };
@@ -22,9 +23,9 @@ struct PlanLimits {
   int64_t max_wanted = 512;     // rows of one step whose output is wanted
 };
 
-// How many tokens of each item this step feeds; same order and length as the items.
+// How many tokens of each item this step feeds, drafted ones last; same order and length as the items.
 //
-// Every decoding sequence gets its row first. Of what is left of the budget half is the oldest prompt's,
+// Every decoding sequence gets its rows first, then drafts get what they want. Of what is left of the budget half is the oldest prompt's,
 // which nothing can starve; the rest goes to prompts by shortest remaining first (ties by arrival), so that a
 // short one does not wait for a long one. What one cannot use goes to the next. Beside decoding rows prompts
 // take half as many as there are of those, or kLeastPromptRows: a step then takes less than twice as long as

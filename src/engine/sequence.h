@@ -14,6 +14,7 @@
 #include "engine/ask.h"
 #include "engine/event.h"
 #include "engine/output_text.h"
+#include "engine/row_drafts.h"
 #include "engine/stats.h"
 
 namespace fulmar {
@@ -69,7 +70,7 @@ struct SessionHold {
 struct Sequence {
   enum class Phase : uint8_t {
     prefill,  // prompt tokens are being fed
-    decode,   // one drawn token waits to be fed
+    decode,   // drawn tokens wait to be fed: the last one, and those before it that were rolled back
     closing,  // ended; kept tokens are still to be fed before the session is committed
   };
 
@@ -90,6 +91,7 @@ struct Sequence {
 
   std::vector<int32_t> drawn;  // kept tokens in order
   size_t drawn_fed = 0;        // how many of them the state contains
+  RowDrafts drafts;
   PenaltyMemory memory;
   OutputText output;
 

@@ -214,8 +214,15 @@ void StateKeeper::after_draw(Sequence& sequence) {
   if (!pending) {
     drop_rewind_point(sequence);
   } else if (!sequence.rewind_point) {
-    take_rewind_point(sequence);  // the token that may begin a match is not in the state yet
+    // The token that may begin a match must not be in the state; drafts may have brought it there.
+    if (sequence.drawn_fed > *pending) roll_back(sequence, *pending);
+    take_rewind_point(sequence);
   }
+}
+
+void StateKeeper::roll_back(Sequence& sequence, size_t drawn) {
+  pool_.roll_back(sequence.slot, static_cast<int64_t>(sequence.drawn_fed - drawn));
+  sequence.drawn_fed = drawn;
 }
 
 void StateKeeper::take_rewind_point(Sequence& sequence) {
@@ -259,6 +266,7 @@ Closing StateKeeper::close(Sequence& sequence) {
   if (commits) {
     const size_t wanted = tokens_to_commit(sequence);
     if (sequence.drawn_fed > wanted && sequence.rewind_point) rewind(sequence);
+    if (sequence.drawn_fed > wanted) roll_back(sequence, wanted);  // the stop text was drafted as a whole
     sequence.drawn.resize(wanted);
     if (sequence.drawn_fed < wanted) {
       sequence.phase = Sequence::Phase::closing;

@@ -43,8 +43,13 @@ class StateKeeper {
   Status start(Sequence& sequence);
   // After each step that fed the row: leaves the snapshots that are due.
   void after_feed(Sequence& sequence);
-  // After each drawn token: keeps a rewind point while a stop text may have begun.
+  // After the tokens drawn by a step: keeps a rewind point while a stop text may have begun.
   void after_draw(Sequence& sequence);
+  // Rolls the state back to the one that contains so many drawn tokens: those beyond were fed as drafts by the
+  // row's last step.
+  void roll_back(Sequence& sequence, size_t drawn);
+  // Rows of one step and sequence that may be rolled back, the first one counted in; 0: none.
+  int64_t revocable_rows() const { return most_revocable(pool_.view().ring); }
   // Tokens that prefill may feed before the next snapshot is due; 0: no limit.
   int64_t until_snapshot(const Sequence& sequence) const;
 

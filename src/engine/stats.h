@@ -1,6 +1,7 @@
 // Counters and a picture of what runs, copied out once per step.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,6 +9,17 @@
 #include "cache/prefix_cache.h"
 
 namespace fulmar {
+
+// Where drafted tokens come from: earlier text of the row, an output that the client has predicted, a draft
+// model.
+enum class DraftSource : uint8_t { ngram, prediction, model };
+constexpr std::array<const char*, 3> kDraftSourceNames{"ngram", "prediction", "model"};
+
+struct DraftCount {
+  int64_t drafted = 0;   // tokens fed beyond the drawn ones
+  int64_t accepted = 0;  // of them, those that would have been drawn
+};
+using DraftCounts = std::array<DraftCount, kDraftSourceNames.size()>;  // by DraftSource
 
 // One request as status pages show it.
 struct RequestStatus {
@@ -56,6 +68,7 @@ struct EngineStats {
   double prefill_tokens_per_second = 0;  // over the last second or so
   double decode_tokens_per_second = 0;
   int64_t start_time = 0;  // unix seconds
+  DraftCounts drafts;
 
   int64_t device_sessions = 0, host_sessions = 0;
   int64_t session_hits_device = 0, session_hits_host = 0, session_hits_store = 0;

@@ -1,7 +1,9 @@
 #include "engine/step_runner.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "draft/acceptance.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -14,30 +16,26 @@ bool draws_after(const Sequence& sequence, int64_t count) {
          static_cast<size_t>(count) == sequence.ready().size();
 }
 
-std::span<const int32_t> banned_now(const Sequence& sequence) {
-  const auto position = static_cast<int64_t>(sequence.drawn.size());
-  for (const BannedAt& banned : sequence.ask.banned_at) {
-    if (banned.position == position) return banned.ids;
-  }
-  return {};
-}
-
 }  // namespace
 
 void StepRunner::pack(std::span<const StepPart> parts) {
   token_.clear();
   start_.assign(1, 0);
   slot_.clear();
+  revocable_.clear();
   wanted_row_.clear();
   wanted_.clear();
   for (const StepPart& part : parts) {
     const Sequence& sequence = *part.sequence;
     const auto ready = sequence.ready().first(static_cast<size_t>(part.count));
+    const auto drafts = std::span(sequence.drafts.tokens).first(static_cast<size_t>(part.drafts));
     const auto first_row = static_cast<int32_t>(token_.size());
     const auto feed_slot = [&](int64_t slot) {
       token_.insert(token_.end(), ready.begin(), ready.end());
+      token_.insert(token_.end(), drafts.begin(), drafts.end());
       start_.push_back(static_cast<int32_t>(token_.size()));
       slot_.push_back(static_cast<int32_t>(slot));
+      revocable_.push_back(drafts.empty() ? 0 : 1);
     };
     feed_slot(sequence.slot);
     for (const int64_t slot : sequence.more_slots) feed_slot(slot);
@@ -48,6 +46,10 @@ void StepRunner::pack(std::span<const StepPart> parts) {
         sequence.phase == Sequence::Phase::prefill && (sequence.ask.score_prompt || sequence.ask.embed);
     if (every_row) {
       for (int32_t row = first_row; row < start_.back(); row++) wanted_row_.push_back(row);
+    } else if (!drafts.empty()) {
+      for (int32_t row = first_row + static_cast<int32_t>(part.count) - 1; row < start_.back(); row++) {
+        wanted_row_.push_back(row);
+      }
     } else if (wanted.draws) {
       const auto count = static_cast<int32_t>(part.count);
       for (int32_t end = first_row + count; end <= start_.back(); end += count)
@@ -60,13 +62,13 @@ void StepRunner::pack(std::span<const StepPart> parts) {
 
 void StepRunner::begin(std::span<const StepPart> parts, const State& state) {
   pack(parts);
-  logits_ = model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_row_}, state);
+  logits_ = model_.forward(
+      {.token = token_, .start = start_, .slot = slot_, .wanted = wanted_row_, .revocable = revocable_}, state);
 }
 
 StepRunner::Outcome StepRunner::finish(std::span<const StepPart> parts) {
   Outcome outcome;
   outcome.drawn.resize(parts.size());
-  outcome.has_token.assign(parts.size(), false);
   score(parts);
   pool_hidden(parts);
   draw(parts, outcome);
@@ -83,28 +85,48 @@ StepRunner::Outcome StepRunner::finish(std::span<const StepPart> parts) {
 
 void StepRunner::draw(std::span<const StepPart> parts, Outcome& outcome) {
   std::vector<SampleRow> rows;
-  std::vector<size_t> part_of;
+  memories_.clear();
   for (size_t i = 0; i < parts.size(); i++) {
     if (!wanted_[i].draws) continue;
     const Sequence& sequence = *parts[i].sequence;
     if (!sequence.more_slots.empty()) mix(sequence, wanted_[i].first);
-    SampleRow row{.logits_row = wanted_[i].first + wanted_[i].count - 1,
-                  .slot = static_cast<int32_t>(sequence.slot),
-                  .position = sequence.drawn.size(),
-                  .params = &sequence.ask.sampling,
-                  .memory = &sequence.memory};
-    if (sequence.ask.mask) row.allowed = sequence.ask.mask->allowed();
-    row.banned_here = banned_now(sequence);
-    row.stops = sequence.ask.stop.ids;
-    rows.push_back(row);
-    part_of.push_back(i);
+    const int64_t last = wanted_[i].first + wanted_[i].count - 1;
+    add_rows(parts[i], static_cast<int32_t>(last - parts[i].drafts), rows);
   }
   if (rows.empty()) return;
   std::vector<SampledToken> drawn(rows.size());
   ops_.sample(logits_, rows, drawn);
-  for (size_t i = 0; i < rows.size(); i++) {
-    outcome.drawn[part_of[i]] = std::move(drawn[i]);
-    outcome.has_token[part_of[i]] = true;
+  size_t first = 0;
+  for (size_t i = 0; i < parts.size(); i++) {
+    if (!wanted_[i].draws) continue;
+    const auto drafts = std::span(parts[i].sequence->drafts.tokens).first(static_cast<size_t>(parts[i].drafts));
+    const auto own = std::span(drawn).subspan(first, drafts.size() + 1);
+    const auto counting = own.first(accepted_drafts(drafts, own) + 1);
+    outcome.drawn[i].assign(std::make_move_iterator(counting.begin()), std::make_move_iterator(counting.end()));
+    first += own.size();
+  }
+}
+
+// The row behind what is ready, and one behind each draft: drawn as if all drafts before it were accepted.
+void StepRunner::add_rows(const StepPart& part, int32_t first_row, std::vector<SampleRow>& rows) {
+  const Sequence& sequence = *part.sequence;
+  const Ask& ask = sequence.ask;
+  const PenaltyMemory* memory = &sequence.memory;
+  for (int64_t i = 0; i <= part.drafts; i++) {
+    if (i > 0 && ask.sampling.penalised()) {
+      memory = &memories_.emplace_back(*memory);
+      memories_.back().record(sequence.drafts.tokens[static_cast<size_t>(i - 1)], ask.sampling);
+    }
+    SampleRow row{.logits_row = first_row + static_cast<int32_t>(i),
+                  .slot = static_cast<int32_t>(sequence.slot),
+                  .position = sequence.drawn.size() + static_cast<uint64_t>(i),
+                  .params = &ask.sampling,
+                  .memory = memory};
+    if (ask.mask && i == 0) row.allowed = ask.mask->allowed();
+    if (ask.mask && i > 0) row.allowed = sequence.drafts.allowed[static_cast<size_t>(i - 1)];
+    row.banned_here = banned_at(ask, row.position);
+    row.stops = ask.stop.ids;
+    rows.push_back(row);
   }
 }
 

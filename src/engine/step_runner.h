@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace fulmar {
 // One sequence's part in a step.
 struct StepPart {
   Sequence* sequence = nullptr;
-  int64_t count = 0;  // tokens of sequence->ready() to feed, at least 1
+  int64_t count = 0;   // tokens of sequence->ready() to feed, at least 1
+  int64_t drafts = 0;  // tokens of sequence->drafts to feed behind all that is ready, whose rows can be rolled back
 };
 
 class StepRunner {
@@ -26,21 +28,24 @@ class StepRunner {
   // Whether the device is still at the step when `begin` returns.
   bool asynchronous() const { return ops_.asynchronous(); }
 
+  // Of the step that was begun last.
+  int64_t rows() const { return static_cast<int64_t>(token_.size()); }
+
   // Feeds the parts to the model.
   void begin(std::span<const StepPart> parts, const State& state);
 
-  // Waits for what was begun with the same parts and advances `fed` and `drawn_fed`. Rows whose feed is now
-  // used up and that still want tokens get one drawn: `drawn[i]` belongs to parts[i] where `has_token[i]` is
-  // set.
+  // Waits for what was begun with the same parts and advances `fed` and `drawn_fed`, drafts not counted. Rows
+  // whose feed is now used up and that still want tokens get them drawn: `drawn[i]`, of parts[i], is empty, or
+  // one token and another behind each draft that was accepted.
   struct Outcome {
-    std::vector<SampledToken> drawn;
-    std::vector<bool> has_token;
+    std::vector<std::vector<SampledToken>> drawn;
   };
   Outcome finish(std::span<const StepPart> parts);
 
  private:
   void pack(std::span<const StepPart> parts);
   void draw(std::span<const StepPart> parts, Outcome& outcome);
+  void add_rows(const StepPart& part, int32_t first_row, std::vector<SampleRow>& rows);
   void mix(const Sequence& sequence, int64_t first_row);
   void score(std::span<const StepPart> parts);
   void pool_hidden(std::span<const StepPart> parts);
@@ -55,6 +60,8 @@ class StepRunner {
   Model& model_;
   Ops& ops_;
   std::vector<int32_t> token_, start_, slot_, wanted_row_;
+  std::vector<uint8_t> revocable_;
+  std::deque<PenaltyMemory> memories_;  // of rows behind drafts, as they are if those are accepted
   std::vector<Wanted> wanted_;
   Tensor logits_;  // of the step that was begun
   std::vector<float> host_row_;

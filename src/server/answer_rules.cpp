@@ -198,6 +198,7 @@ class WalkMask : public TokenMask {
   std::span<const uint64_t> allowed() override { return walk_.allowed(); }
   void accept(int32_t token) override { walk_.accept(token); }
   bool complete() const override { return walk_.complete(); }
+  std::unique_ptr<TokenMask> fork() const override { return std::make_unique<WalkMask>(*this); }
 
  private:
   ConstraintWalk walk_;

@@ -1,0 +1,183 @@
+#include "engine/speculation.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace fulmar {
+
+namespace {
+
+// Beyond so many rows drafts pay on no device, and looking for them is work between two steps.
+constexpr size_t kMostRows = 256;
+// A step without drafts is measured again after so many others.
+constexpr int64_t kStaleSteps = 256;
+// How often an n-gram is expected to be right before any was seen, by kind.
+constexpr std::array<double, kNgramKinds> kExpected{0.4, 0.5, 0.6, 0.7, 0.8};
+constexpr double kExpectedOfModel = 0.6;
+// What rows have seen elsewhere lets a row try at least so much. N-grams show how good they are without being
+// fed; a draft model does not, and has to be tried.
+constexpr double kLeastExpected = 0.1, kLeastExpectedOfModel = 0.4;
+
+size_t kind_of(const NgramDrafter::Match& match) {
+  if (match.predicted) return 4;
+  if (match.length < 4) return match.length - kShortestMatch;
+  return match.length < 8 ? 2 : 3;
+}
+
+bool is_allowed(std::span<const uint64_t> allowed, int32_t token) {
+  const auto id = static_cast<size_t>(token);
+  return allowed.empty() || (id / 64 < allowed.size() && (allowed[id / 64] >> (id % 64) & 1) != 0);
+}
+
+}  // namespace
+
+void keep_to_mask(Sequence& sequence) {
+  RowDrafts& drafts = sequence.drafts;
+  if (!sequence.ask.mask || drafts.tokens.empty()) return;
+  const auto ahead = sequence.ask.mask->fork();
+  size_t kept = 0;
+  for (; kept < drafts.tokens.size(); kept++) {
+    const int32_t token = drafts.tokens[kept];
+    if (!is_allowed(ahead->allowed(), token)) break;
+    ahead->accept(token);
+    if (ahead->complete()) break;
+    const auto allowed = ahead->allowed();
+    drafts.allowed.emplace_back(allowed.begin(), allowed.end());
+  }
+  drafts.tokens.resize(kept);
+}
+
+// Tokens of one row that a step can feed beyond those that are drawn.
+int64_t Speculation::most_drafts(const Sequence& sequence) const {
+  const Ask& ask = sequence.ask;
+  if (!ask.speculate || !sequence.more_slots.empty()) return 0;
+  const auto ready = static_cast<int64_t>(sequence.ready().size());
+  const int64_t left = ask.max_tokens - static_cast<int64_t>(sequence.drawn.size());
+  return std::max<int64_t>(0, std::min({options_.most, room_.revocable - ready, left - 1}));
+}
+
+void Speculation::look_up(Sequence& sequence, int64_t most) {
+  RowDrafts& drafts = sequence.drafts;
+  if (!drafts.ngrams) drafts.ngrams.emplace(sequence.ask.prediction, sequence.feed);
+  for (; drafts.known < sequence.drawn.size(); drafts.known++) {
+    drafts.ngrams->append(sequence.drawn[drafts.known]);
+  }
+  const auto match = drafts.ngrams->propose(static_cast<size_t>(most), drafts.proposal);
+  if (!drafts.proposal.empty()) drafts.kind = kind_of(match);
+}
+
+double Speculation::ngram_rate(const Sequence& sequence) const {
+  const size_t kind = sequence.drafts.kind;
+  const double expected = std::max(rates_[kind].value(kExpected[kind]), kLeastExpected);
+  return sequence.drafts.rates[kind].value(expected);
+}
+
+void Speculation::prepare(std::span<const std::unique_ptr<Sequence>> running) {
+  if (!on()) return;
+  DraftBudget budget;
+  std::vector<Sequence*> rows;
+  bool prompts = false;
+  for (const auto& sequence : running) {
+    RowDrafts& drafts = sequence->drafts;
+    drafts.tokens.clear();
+    drafts.allowed.clear();
+    drafts.proposal.clear();
+    const auto ready = static_cast<int64_t>(sequence->ready().size());
+    budget.rows += ready * (1 + static_cast<int64_t>(sequence->more_slots.size()));
+    prompts |= sequence->phase == Sequence::Phase::prefill && ready > 0;
+    if (sequence->phase != Sequence::Phase::decode) continue;
+    budget.sequences++;
+    if (most_drafts(*sequence) > 0) rows.push_back(sequence.get());
+  }
+  if (prompts || rows.empty() || running.size() > kMostRows) return;
+  budget.most_rows = std::min(room_.rows - budget.rows, room_.wanted - budget.rows);
+  choose(rows, budget);
+}
+
+double Speculation::model_rate(const Sequence& sequence) const {
+  const double expected = std::max(model_rate_.value(kExpectedOfModel), kLeastExpectedOfModel);
+  return sequence.drafts.model_rate.value(expected);
+}
+
+// From the source that is right more often.
+DraftOffer Speculation::offer(Sequence& sequence) {
+  RowDrafts& drafts = sequence.drafts;
+  const int64_t most = most_drafts(sequence);
+  if (options_.ngrams) look_up(sequence, most);
+  DraftOffer offer{.rate = drafts.proposal.empty() ? 0 : ngram_rate(sequence),
+                   .most = static_cast<int64_t>(drafts.proposal.size())};
+  drafts.source = drafts.kind + 1 == kNgramKinds ? DraftSource::prediction : DraftSource::ngram;
+  if (!model_ || !model_->has_place(sequence) || offer.rate >= model_rate(sequence)) return offer;
+  drafts.source = DraftSource::model;
+  return {.rate = model_rate(sequence), .most = most, .by_model = true};
+}
+
+void Speculation::choose(std::span<Sequence* const> rows, DraftBudget budget) {
+  std::vector<DraftOffer> offers;
+  int64_t by_model = 0;
+  for (Sequence* sequence : rows) {
+    offers.push_back(offer(*sequence));
+    by_model += offers.back().by_model ? 1 : 0;
+  }
+  std::vector<int64_t> lengths(rows.size(), 0);
+  if (options_.always) {
+    for (size_t i = 0; i < rows.size(); i++) lengths[i] = offers[i].most;
+  } else if (cost_.age(budget.rows) <= kStaleSteps) {
+    budget.draft_seconds = model_cost_.of(by_model);
+    lengths = choose_draft_lengths(offers, budget, cost_);
+  }
+  std::vector<DraftModel::Job> jobs;
+  for (size_t i = 0; i < rows.size(); i++) {
+    RowDrafts& drafts = rows[i]->drafts;
+    if (offers[i].by_model) {
+      // Rows that have offered may be more than there are places.
+      if (lengths[i] > 0 && model_->take_place(drafts)) jobs.push_back({rows[i], lengths[i]});
+      continue;
+    }
+    const auto end = drafts.proposal.begin() + static_cast<ptrdiff_t>(lengths[i]);
+    drafts.tokens.assign(drafts.proposal.begin(), end);
+    keep_to_mask(*rows[i]);
+  }
+  if (!jobs.empty()) draft_by_model(jobs);
+}
+
+void Speculation::draft_by_model(std::span<const DraftModel::Job> jobs) {
+  const auto before = std::chrono::steady_clock::now();
+  const int64_t steps = model_->draft(jobs);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - before;
+  if (steps > 1) model_cost_.record(static_cast<int64_t>(jobs.size()), taken.count() / static_cast<double>(steps));
+  for (const DraftModel::Job& job : jobs) keep_to_mask(*job.sequence);
+}
+
+void Speculation::leave(Sequence& sequence) {
+  if (model_) model_->leave(sequence.drafts);
+}
+
+void Speculation::timed(int64_t rows, double seconds) {
+  if (on()) cost_.record(rows, seconds);
+}
+
+void Speculation::learn(Sequence& sequence, int64_t drafted, std::span<const SampledToken> drawn) {
+  RowDrafts& drafts = sequence.drafts;
+  if (!drafts.proposal.empty()) {
+    const size_t judged = std::min(drafts.proposal.size(), drawn.size());
+    size_t right = 0;
+    while (right < judged && drawn[right].token == drafts.proposal[right]) right++;
+    for (AcceptanceRate* rate : {&drafts.rates[drafts.kind], &rates_[drafts.kind]}) {
+      rate->observe(static_cast<int64_t>(right), right < judged);
+    }
+  }
+  if (drafted == 0) return;
+  const auto accepted = static_cast<int64_t>(drawn.size()) - 1;
+  if (drafts.source == DraftSource::model) {
+    for (AcceptanceRate* rate : {&drafts.model_rate, &model_rate_}) rate->observe(accepted, accepted < drafted);
+  }
+  DraftCount& count = counts_[static_cast<size_t>(drafts.source)];
+  count.drafted += drafted;
+  count.accepted += accepted;
+  sequence.usage.accepted_draft_tokens += accepted;
+  sequence.usage.rejected_draft_tokens += drafted - accepted;
+}
+
+}  // namespace fulmar
