@@ -137,8 +137,11 @@ class GpuOps final : public Ops {
   // The current device is a property of the calling thread, and ours may change between steps.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
-  bool stays_as_stored(const HostMatrix& matrix, WeightRole role) const;
-  Result<Weight> import_codes(const HostMatrix& matrix);
+  static bool stays_quantised(const HostMatrix& matrix, WeightRole role);
+  // A quantised matrix as it will lie on the device, without its data; the bytes of its codes.
+  static Weight codes_of(const HostMatrix& matrix, WeightRole role);
+  static size_t code_bytes(const Weight& weight);
+  Result<Weight> import_codes(const HostMatrix& matrix, WeightRole role);
   static std::byte* slot_at(const State& state, int64_t slot);
   Status check_layer(int64_t width);
 

@@ -31,9 +31,6 @@ struct DeviceOptions {
   // False: products by the kernels of GPUs that lack tensor memory access and warp-group matrix instructions,
   // where the GPU has them; to test and time those.
   bool panels = true;
-  // Quantised weights stay as they are stored where there is a decoder for them, and are decoded in front of
-  // every product: little memory, and slow. False: they become 16-bit numbers at load.
-  bool keep_codes = false;
 };
 
 struct GpuInfo {
