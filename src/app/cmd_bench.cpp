@@ -44,7 +44,7 @@ std::string join(const std::vector<std::string_view>& names) {
   return text;
 }
 
-// "rwkv7-0.4b", or "rwkv7-0.4b:bf16" for another type than the preset's.
+// "rwkv7-0.4b", or "rwkv7-0.4b:bf16" for another type than the preset's, or ":q4_k" for quantised matrices.
 Result<SyntheticSpec> synthetic_spec(const std::string& text, double zeros) {
   const size_t colon = std::min(text.find(':'), text.size());
   auto spec = synthetic_preset(text.substr(0, colon));
@@ -58,8 +58,13 @@ Result<SyntheticSpec> synthetic_spec(const std::string& text, double zeros) {
     spec->dtype = dtype;
     if (text.substr(colon + 1) == name_of(dtype)) return *spec;
   }
-  return Error{ErrorKind::invalid, fmt::format("--synthetic asks for type '{}'; wanted f32, f16 or bf16",
-                                               text.substr(colon + 1))};
+  spec->dtype = DType::f16;
+  spec->quantisation = quantisation_named(text.substr(colon + 1));
+  if (spec->quantisation) return *spec;
+  std::vector<std::string_view> names{"f32", "f16", "bf16"};
+  for (const Quantisation& one : all_quantisations()) names.push_back(one.name);
+  return Error{ErrorKind::invalid, fmt::format("--synthetic asks for type '{}'; wanted one of {}",
+                                               text.substr(colon + 1), join(names))};
 }
 
 int64_t widest(const BenchOptions& options, int64_t at_least) {

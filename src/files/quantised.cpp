@@ -17,20 +17,6 @@ std::string kind_of_name(std::string_view name) {
   return std::string(name.substr(dot == std::string_view::npos ? 0 : dot + 1));
 }
 
-std::optional<Quantisation> chosen_for(const StoredTensor& tensor, const QuantiseOptions& options) {
-  constexpr std::string_view kBlocks[] = {"att.receptance.weight", "att.key.weight",       "att.value.weight",
-                                          "att.output.weight",     "att.gate.weight",      "ffn.key.weight",
-                                          "ffn.value.weight",      "ffn.receptance.weight"};
-  if (tensor.shape.size() != 2 || !is_float(tensor.dtype)) return std::nullopt;
-  if (tensor.name == "head.weight") {
-    return options.head ? fitting(*options.head, tensor.shape[1]) : std::nullopt;
-  }
-  const std::string kind = kind_of_name(tensor.name);
-  const bool counts = std::find(std::begin(kBlocks), std::end(kBlocks), kind) != std::end(kBlocks);
-  return counts && tensor.name.starts_with("blocks.") ? fitting(options.blocks, tensor.shape[1])
-                                                      : std::nullopt;
-}
-
 // Codes and scales of one matrix.
 struct Packed {
   std::vector<std::byte> codes;
@@ -126,6 +112,18 @@ void add_to_tally(std::vector<Tally>& tallies, const StoredTensor& tensor, DType
 
 }  // namespace
 
+std::optional<Quantisation> quantisation_of(std::string_view name, std::span<const int64_t> shape,
+                                            const QuantiseOptions& options) {
+  constexpr std::string_view kBlocks[] = {"att.receptance.weight", "att.key.weight",       "att.value.weight",
+                                          "att.output.weight",     "att.gate.weight",      "ffn.key.weight",
+                                          "ffn.value.weight",      "ffn.receptance.weight"};
+  if (shape.size() != 2) return std::nullopt;
+  if (name == "head.weight") return options.head ? fitting(*options.head, shape[1]) : std::nullopt;
+  const std::string kind = kind_of_name(name);
+  const bool counts = std::find(std::begin(kBlocks), std::end(kBlocks), kind) != std::end(kBlocks);
+  return counts && name.starts_with("blocks.") ? fitting(options.blocks, shape[1]) : std::nullopt;
+}
+
 Quantisation head_quantisation() { return *quantisation_named("q8_0"); }
 
 Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoint> source,
@@ -146,7 +144,8 @@ Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoi
       options.progress(static_cast<double>(done++) / static_cast<double>(whole->tensors().size()));
     }
     parts.tensors.push_back(tensor);
-    const std::optional<Quantisation> quantisation = chosen_for(tensor, options);
+    const std::optional<Quantisation> quantisation =
+        is_float(tensor.dtype) ? quantisation_of(tensor.name, tensor.shape, options) : std::nullopt;
     if (!quantisation) continue;
     auto packed = std::make_shared<Packed>();
     FULMAR_ASSIGN(const Energy energy, pack(tensor, *quantisation, *packed));

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -22,6 +24,10 @@ struct QuantiseOptions {
 
 // What a head gets unless it is kept: at 8 bits it adds about as much error as all blocks do, at 4 far more.
 Quantisation head_quantisation();
+
+// What the options make of a tensor of this name and shape, in a floating-point type; nothing where it stays.
+std::optional<Quantisation> quantisation_of(std::string_view name, std::span<const int64_t> shape,
+                                            const QuantiseOptions& options);
 
 // What became of the matrices of one kind, "att.key.weight" in all blocks.
 struct QuantisedKind {

@@ -7,9 +7,11 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <thread>
 
 #include "base/check.h"
+#include "files/quantised.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -59,6 +61,7 @@ const std::vector<Preset>& presets() {
 struct Planned {
   std::string name;
   std::vector<int64_t> shape;
+  std::optional<Quantisation> quantisation = std::nullopt;
 };
 
 // The tensors of a model in the order of a state dict.
@@ -77,6 +80,10 @@ class Plan {
  private:
   void add(std::string_view name, std::vector<int64_t> shape) {
     tensors_.push_back({prefix_ + std::string(name), std::move(shape)});
+    if (!spec_.quantisation) return;
+    Planned& tensor = tensors_.back();
+    tensor.quantisation =
+        quantisation_of(tensor.name, tensor.shape, {*spec_.quantisation, head_quantisation(), {}});
   }
   void add_vector(std::string_view name) { add(name, {1, 1, c_}); }
   void add_norm(const std::string& name) {
@@ -282,17 +289,87 @@ void fill(const Piece& piece, const SyntheticSpec& spec, const ZerosShift& zeros
   }
 }
 
-void fill_all(const std::vector<Piece>& pieces, const SyntheticSpec& spec) {
-  const ZerosShift zeros = shift_for(spec);
+// Encoded runs of 256 weights of a tensor, each with its scales.
+struct Runs {
+  static constexpr int64_t kLength = 256, kCount = 2048;
+  std::vector<std::byte> codes;
+  std::vector<float> scales;
+};
+
+std::vector<float> generated(const Planned& tensor, const SyntheticSpec& spec, const ZerosShift& zeros,
+                             int64_t first, int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  generate(hash_of(tensor.name, spec.seed), range_of(tensor), first, values);
+  const float shift = shift_of(tensor.name, zeros);
+  for (float& value : values) value += shift;
+  return values;
+}
+
+Runs encoded_runs(const Planned& tensor, const SyntheticSpec& spec, const ZerosShift& zeros) {
+  const Quantisation& by = *tensor.quantisation;
+  Runs runs;
+  runs.codes.resize(bytes_for(by.dtype, Runs::kCount * Runs::kLength));
+  runs.scales.resize(static_cast<size_t>(Runs::kCount * scales_per_row(by, Runs::kLength)));
+  encode_rows(by, generated(tensor, spec, zeros, 0, Runs::kCount * Runs::kLength), Runs::kLength,
+              runs.codes.data(), runs.scales.data());
+  return runs;
+}
+
+// One quantised tensor: where its codes and scales go.
+struct QuantisedPiece {
+  const Planned* tensor = nullptr;
+  std::byte* codes = nullptr;
+  float* scales = nullptr;
+};
+
+// Every row is runs in an order of its own. A scale that serves more than a run is that of the first one.
+void fill_from_runs(const QuantisedPiece& piece, const Runs& runs, uint64_t seed) {
+  const Quantisation& by = *piece.tensor->quantisation;
+  const int64_t rows = piece.tensor->shape[0], each = piece.tensor->shape[1] / Runs::kLength;
+  const size_t bytes = bytes_for(by.dtype, Runs::kLength);
+  const int64_t of_run = scales_per_row(by, Runs::kLength);
+  const bool shared = by.group == kWholeRow;
+  uint64_t state = hash_of(piece.tensor->name, seed) | 1;
+  std::byte* codes = piece.codes;
+  float* scales = piece.scales;
+  for (int64_t i = 0; i < rows * each; i++, codes += bytes) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const auto run = static_cast<int64_t>(state >> 33) % Runs::kCount;
+    std::memcpy(codes, runs.codes.data() + static_cast<size_t>(run) * bytes, bytes);
+    if (shared && i % each != 0) continue;
+    const float* from = runs.scales.data() + run * of_run;
+    scales = std::copy(from, from + of_run, scales);
+  }
+}
+
+void fill_quantised(const QuantisedPiece& piece, const SyntheticSpec& spec, const ZerosShift& zeros) {
+  const int64_t rows = piece.tensor->shape[0], cols = piece.tensor->shape[1];
+  const Quantisation& by = *piece.tensor->quantisation;
+  if (cols % Runs::kLength == 0) {
+    return fill_from_runs(piece, encoded_runs(*piece.tensor, spec, zeros), spec.seed);
+  }
+  encode_rows(by, generated(*piece.tensor, spec, zeros, 0, rows * cols), cols, piece.codes, piece.scales);
+}
+
+// f(i) for all i below `count`, on all cores.
+template <class F>
+void on_all_cores(size_t count, F&& f) {
+  if (count == 0) return;
   std::atomic<size_t> next = 0;
   const auto work = [&] {
-    for (size_t i = next++; i < pieces.size(); i = next++) fill(pieces[i], spec, zeros);
+    for (size_t i = next++; i < count; i = next++) f(i);
   };
-  const size_t helpers =
-      std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), pieces.size()) - 1;
+  const size_t helpers = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), count) - 1;
   std::vector<std::jthread> threads;
   for (size_t i = 0; i < helpers; i++) threads.emplace_back(work);
   work();
+}
+
+void fill_all(const std::vector<Piece>& pieces, const std::vector<QuantisedPiece>& quantised,
+              const SyntheticSpec& spec) {
+  const ZerosShift zeros = shift_for(spec);
+  on_all_cores(pieces.size(), [&](size_t i) { fill(pieces[i], spec, zeros); });
+  on_all_cores(quantised.size(), [&](size_t i) { fill_quantised(quantised[i], spec, zeros); });
 }
 
 // Zeroed memory that the system hands out page by page; null when it refuses.
@@ -301,6 +378,13 @@ std::shared_ptr<std::byte> map_memory(size_t bytes) {
   if (memory == MAP_FAILED) return nullptr;
   ::madvise(memory, bytes, MADV_HUGEPAGE);
   return {static_cast<std::byte*>(memory), [bytes](std::byte* data) { ::munmap(data, bytes); }};
+}
+
+// Of scales beside a tensor's codes.
+size_t scale_bytes(const Planned& tensor) {
+  if (!tensor.quantisation) return 0;
+  return static_cast<size_t>(tensor.shape[0] * scales_per_row(*tensor.quantisation, tensor.shape[1])) *
+         sizeof(float);
 }
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -336,28 +420,41 @@ std::unique_ptr<Checkpoint> synthetic_checkpoint(const SyntheticSpec& spec) {
   CheckpointParts parts;
   size_t total = 0;
   for (const Planned& planned : plan) {
-    parts.tensors.push_back(
-        {planned.name, spec.dtype, planned.shape, row_major_strides(planned.shape), nullptr});
-    total += aligned(parts.tensors.back().bytes());
+    const auto& by = planned.quantisation;
+    parts.tensors.push_back({planned.name, by ? by->dtype : spec.dtype, planned.shape,
+                             row_major_strides(planned.shape), nullptr});
+    total += aligned(parts.tensors.back().bytes()) + aligned(scale_bytes(planned));
   }
   const std::shared_ptr<std::byte> memory = map_memory(total);
   if (memory == nullptr) return nullptr;
 
   std::vector<Piece> pieces;
+  std::vector<QuantisedPiece> quantised;
   std::byte* at = memory.get();
   for (size_t i = 0; i < plan.size(); i++) {
     StoredTensor& tensor = parts.tensors[i];
     tensor.data = at;
+    at += aligned(tensor.bytes());
+    if (plan[i].quantisation) {
+      auto* scales = reinterpret_cast<float*>(at);
+      quantised.push_back({&plan[i], at - aligned(tensor.bytes()), scales});
+      if (scale_bytes(plan[i]) == 0) continue;
+      tensor.scales = scales;
+      tensor.group = group_of(*plan[i].quantisation, tensor.shape[1]);
+      at += aligned(scale_bytes(plan[i]));
+      continue;
+    }
+    std::byte* const data = at - aligned(tensor.bytes());
     for (int64_t first = 0; first < tensor.count(); first += kPiece) {
-      pieces.push_back({&plan[i], at + static_cast<size_t>(first) * size_of(spec.dtype), first,
+      pieces.push_back({&plan[i], data + static_cast<size_t>(first) * size_of(spec.dtype), first,
                         std::min(kPiece, tensor.count() - first)});
     }
-    at += aligned(tensor.bytes());
   }
-  fill_all(pieces, spec);
+  fill_all(pieces, quantised, spec);
   parts.owners.push_back(memory);
   parts.description =
-      fmt::format("synthetic RWKV-{}, {}, {}", spec.version, name_of(spec.dtype), size_text(total));
+      fmt::format("synthetic RWKV-{}, {}, {}", spec.version,
+                  spec.quantisation ? spec.quantisation->name : name_of(spec.dtype), size_text(total));
   return make_checkpoint(std::move(parts));
 }
 

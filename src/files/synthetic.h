@@ -10,6 +10,7 @@
 #include "files/checkpoint.h"
 #include "files/model_config.h"
 #include "tensor/dtype.h"
+#include "tensor/quantise.h"
 
 namespace fulmar {
 
@@ -22,6 +23,10 @@ struct SyntheticSpec {
   int64_t deep_embed_rank = 0;                             // > 0 makes an RWKV-7a
   bool time_state = false;                                 // adds blocks.l.att.time_state, [H, N, N]
   DType dtype = DType::f32;                                // f32, f16 or bf16
+  // What large matrices of the blocks are quantised to; the head then becomes head_quantisation(). Where rows
+  // are whole runs of 256 weights they are put together from encoded runs that return: cheap at any size, but
+  // then an element depends on more than its name.
+  std::optional<Quantisation> quantisation;
   uint64_t seed = 0;
   // Share of exact zeros behind relu² of the feed-forward network, in [0, 1); about 0.5 comes by itself. When
   // > 0, ln2.bias gets a constant and every row of ffn.key the same negative slope along it, which moves the

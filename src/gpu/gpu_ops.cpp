@@ -9,8 +9,8 @@
 #include "gpu/ceilings.h"
 #include "gpu/device/import.h"
 #include "gpu/math/head_size.h"
-#include "gpu/products/dequantise.h"
 #include "gpu/products/epilogue.h"
+#include "gpu/products/pack.h"
 #include "gpu/products/value.h"
 #include "gpu/stages/heads.h"
 #include "gpu/stages/rows.h"
@@ -103,9 +103,9 @@ DType GpuOps::imported_dtype(DType stored, WeightRole role) const {
 }
 
 size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
-  if (stays_as_stored(matrix, role)) {
+  if (stays_quantised(matrix, role)) {
     const int64_t scales = matrix.scales != nullptr ? matrix.rows * (matrix.cols / matrix.group) : 0;
-    return bytes_for(matrix.dtype, matrix.rows * matrix.cols) + static_cast<size_t>(scales) * sizeof(float);
+    return code_bytes(codes_of(matrix, role)) + static_cast<size_t>(scales) * sizeof(float);
   }
   return bytes_for(imported_dtype(matrix.dtype, role), matrix.rows * matrix.cols);
 }
@@ -116,34 +116,52 @@ size_t GpuOps::workspace_bytes(const StepShape& shape) const {
   return std::max(Ops::workspace_bytes(shape), static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
 }
 
-// What can be decoded on the device stays as it is stored.
-bool GpuOps::stays_as_stored(const HostMatrix& matrix, WeightRole role) const {
-  if (!options_.keep_codes) return false;
+// Matrices that are multiplied keep their codes; gathered rows and small factors do not.
+bool GpuOps::stays_quantised(const HostMatrix& matrix, WeightRole role) {
   const bool codes = is_block(matrix.dtype) || matrix.scales != nullptr;
   const bool multiplied = role != WeightRole::embedding && role != WeightRole::low_rank;
-  return codes && multiplied && matrix.row_major() && gpu::has_decoder(matrix.dtype);
+  return codes && multiplied && matrix.row_major();
 }
 
-Result<Weight> GpuOps::import_codes(const HostMatrix& matrix) {
-  FULMAR_TRY(products_->reserve_decoded());
+Weight GpuOps::codes_of(const HostMatrix& matrix, WeightRole role) {
   Weight weight{matrix.dtype, matrix.rows, matrix.cols};
-  const auto take = [&](const void* host, size_t bytes) -> Result<const void*> {
-    FULMAR_ASSIGN(void* data, arena_.take(bytes));
-    write(data, host, bytes);
-    return static_cast<const void*>(data);
-  };
-  FULMAR_ASSIGN(weight.data, take(matrix.data, weight.bytes()));
+  weight.group = matrix.scales != nullptr ? matrix.group : 0;
+  weight.transposed = role == WeightRole::ffn_value &&
+                      gpu::suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
+  return weight;
+}
+
+size_t GpuOps::code_bytes(const Weight& weight) {
+  if (!gpu::is_packed(weight)) return weight.bytes();
+  return gpu::packed_parts(weight.dtype, weight.out, weight.in, weight.transposed).bytes;
+}
+
+Result<Weight> GpuOps::import_codes(const HostMatrix& matrix, WeightRole role) {
+  FULMAR_TRY(products_->reserve_decoded());
+  Weight weight = codes_of(matrix, role);
+  FULMAR_ASSIGN(void* codes, arena_.take(code_bytes(weight)));
+  weight.data = codes;
+  if (gpu::is_packed(weight)) {
+    upload_.rows(queue_, matrix.data, bytes_for(weight.dtype, weight.in), weight.out, gpu::kPackedOuts,
+                 [&](const void* raw, int64_t first, int64_t rows) {
+                   gpu::pack_rows(queue_, raw, first, rows, weight);
+                 });
+  } else {
+    write(codes, matrix.data, weight.bytes());
+  }
   if (matrix.scales == nullptr) return weight;
-  weight.group = matrix.group;
-  const auto count = static_cast<size_t>(matrix.rows * (matrix.cols / matrix.group));
-  FULMAR_ASSIGN(const void* scales, take(matrix.scales, count * sizeof(float)));
+  const int64_t groups = matrix.cols / matrix.group;
+  FULMAR_ASSIGN(void* scales, arena_.take(static_cast<size_t>(matrix.rows * groups) * sizeof(float)));
   weight.scales = static_cast<const float*>(scales);
+  const HostMatrix host{
+      reinterpret_cast<const std::byte*>(matrix.scales), DType::f32, matrix.rows, groups, groups, 1};
+  upload_.matrix(queue_, host, scales, DType::f32, weight.transposed);
   return weight;
 }
 
 Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) {
   use_device();
-  if (stays_as_stored(matrix, role)) return import_codes(matrix);
+  if (stays_quantised(matrix, role)) return import_codes(matrix, role);
   const DType target = imported_dtype(matrix.dtype, role);
   Weight weight{target, matrix.rows, matrix.cols};
   weight.transposed = true;

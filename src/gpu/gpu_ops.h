@@ -146,8 +146,11 @@ class GpuOps final : public Ops {
   // back. States that the step's kernels take without their rings are written first.
   bool begin_rings(const StepInput& input, const State& state);
 
-  bool stays_as_stored(const HostMatrix& matrix, WeightRole role) const;
-  Result<Weight> import_codes(const HostMatrix& matrix);
+  static bool stays_quantised(const HostMatrix& matrix, WeightRole role);
+  // A quantised matrix as it will lie on the device, without its data; the bytes of its codes.
+  static Weight codes_of(const HostMatrix& matrix, WeightRole role);
+  static size_t code_bytes(const Weight& weight);
+  Result<Weight> import_codes(const HostMatrix& matrix, WeightRole role);
   Status check_layer(int64_t width);
 
   // Whether the recurrence goes in chunks, on matrix units, for sequences long enough.

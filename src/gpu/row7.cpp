@@ -7,6 +7,7 @@ namespace fulmar {
 
 using gpu::Epilogue;
 using gpu::Pair;
+using gpu::Products;
 using gpu::RowMix;
 using gpu::RowProduct;
 
@@ -18,11 +19,14 @@ bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_
   if (!facts_.matrix_units) return false;
   for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
     if (path == &att.v && first_block) continue;
-    if (!gpu::suits_row(path->first)) return false;
+    if (!Products::suits_lone_row(path->first)) return false;
   }
-  return gpu::suits_row(att.receptance) && gpu::suits_row(att.key) && gpu::suits_row(att.value) &&
-         gpu::suits_row(att.output) && gpu::suits_attend_row7(att, first_block) && !ffn.deep_embed &&
-         gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) > 0;
+  for (const Weight* matrix : {&att.receptance, &att.key, &att.value, &att.output}) {
+    if (!Products::suits_lone_row(*matrix)) return false;
+  }
+  return gpu::suits_attend_row7(att, first_block) && !ffn.deep_embed &&
+         (gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) > 0 ||
+          (Products::suits_lone_row(ffn.key) && Products::suits_lone_value(ffn.value)));
 }
 
 bool GpuOps::block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
@@ -75,7 +79,8 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
 void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift) {
   Scratch scratch(*this);
   gpu::FfnRow row{{}, ffn.key, ffn.value, {}, {}, ffn.mix.as<float>()};
-  if (x.cols <= gpu::kMostMadeCols) {
+  const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors);
+  if (count > 0 && x.cols <= gpu::kMostMadeCols) {
     row.norm = {&ffn.ln2, x, ffn_shift, batch.slot, scratch.take(1, x.cols, DType::f32)};
   } else {
     row.in = take_pair(scratch, x.cols);
@@ -83,7 +88,12 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
     gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1},
                    gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey));
   }
-  const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors);
+  if (count == 0) {  // packed: by two kernels
+    const Tensor hidden = scratch.take(1, ffn.key.out);
+    const RowProduct key[] = {{row.in, ffn.key, {hidden, {}}, Epilogue::relu_squared}};
+    products_->run_row(key);
+    return products_->add_lone_value(hidden, ffn.value, x);
+  }
   const Tensor parts = scratch.take(count, x.cols, DType::f32);
   gpu::ffn_row(queue_, row, parts);
   gpu::sum_parts(queue_, parts, x, {}, row.norm);
@@ -91,7 +101,8 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
 
 void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
                       Tensor logits) {
-  if (batch.rows != 1 || !pending.empty() || !facts_.matrix_units || !gpu::suits_row(head.matrix)) {
+  if (batch.rows != 1 || !pending.empty() || !facts_.matrix_units ||
+      !Products::suits_lone_row(head.matrix)) {
     return Ops::read_out(batch, head, x, pending, hidden, logits);
   }
   Scratch scratch(*this);

@@ -39,9 +39,6 @@ struct DeviceOptions {
   // A file in which the GEMM library's quickest algorithms are kept, so that they are looked for once on a
   // machine and two starts give equal bits; empty: looked for by every start.
   std::filesystem::path gemm_choices;
-  // Quantised weights stay as they are stored where there is a decoder for them, and are decoded in front of
-  // every product: little memory, and slow. False: they become 16-bit numbers at load.
-  bool keep_codes = false;
   StateWrites state_writes;  // of models whose heads have 64 channels; others' are written by every step
 };
 

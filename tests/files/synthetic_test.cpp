@@ -120,6 +120,35 @@ TEST(Synthetic, SixteenBitValuesAreTheRoundedOnes) {
   }
 }
 
+// Long rows are put together from encoded runs, short ones are encoded whole.
+TEST(Synthetic, QuantisedMatricesHaveTheSpreadOfTheRecipe) {
+  for (const Quantisation& by : all_quantisations()) {
+    for (const int64_t heads : {4, 2}) {  // rows of 256 and of 128
+      SyntheticSpec spec = tiny7();
+      spec.head_size = 64, spec.n_head = heads, spec.n_ffn = 512;
+      spec.dtype = DType::f16;
+      const auto plain = synthetic_checkpoint(spec);
+      spec.quantisation = by;
+      const auto checkpoint = synthetic_checkpoint(spec);
+      for (const char* name : {"blocks.0.att.key.weight", "blocks.1.ffn.value.weight"}) {
+        const StoredTensor* tensor = checkpoint->find(name);
+        ASSERT_NE(tensor, nullptr);
+        const auto wanted = fitting(by, tensor->shape[1]);
+        EXPECT_EQ(tensor->dtype, wanted ? wanted->dtype : DType::f16) << by.name << " " << name;
+        const std::vector<float> got = values_of(*checkpoint, name), want = values_of(*plain, name);
+        double square = 0, wanted_square = 0;
+        for (size_t i = 0; i < got.size(); i++) {
+          square += static_cast<double>(got[i]) * static_cast<double>(got[i]);
+          wanted_square += static_cast<double>(want[i]) * static_cast<double>(want[i]);
+        }
+        EXPECT_NEAR(square / wanted_square, 1, 0.1) << by.name << " " << name;
+      }
+      EXPECT_EQ(checkpoint->find("emb.weight")->dtype, DType::f16);
+      EXPECT_EQ(checkpoint->find("head.weight")->dtype, DType::q8_0);
+    }
+  }
+}
+
 TEST(Synthetic, PresetsHaveTheSizesOfTheReleasedModels) {
   EXPECT_EQ(synthetic_preset_names().size(), 10u);
   EXPECT_FALSE(synthetic_preset("rwkv7-9b").has_value());

@@ -16,6 +16,7 @@ TEST_P(GpuOpsCases, Holds) { GetParam().run(*shared_gpu()); }
 
 const auto kName = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Primitives, GpuOpsCases, testing::ValuesIn(support::primitive_cases()), kName);
+INSTANTIATE_TEST_SUITE_P(Formats, GpuOpsCases, testing::ValuesIn(support::format_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(Islands, GpuOpsCases, testing::ValuesIn(support::island_cases()), kName);
 
 }  // namespace

@@ -19,6 +19,7 @@ TEST_P(CpuOpsCases, Holds) { GetParam().run(ops()); }
 
 const auto kName = [](const auto& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Islands, CpuOpsCases, testing::ValuesIn(support::island_cases()), kName);
+INSTANTIATE_TEST_SUITE_P(Formats, CpuOpsCases, testing::ValuesIn(support::format_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(Primitives, CpuOpsCases, testing::ValuesIn(support::primitive_cases()), kName);
 
 }  // namespace

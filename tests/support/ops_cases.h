@@ -1,5 +1,5 @@
 // One table of op tests for every backend: primitives against double precision, islands that a backend
-// overrides against their default composition.
+// overrides against their default composition, products with quantised weights against their decoders.
 #pragma once
 
 #include <functional>
@@ -20,5 +20,6 @@ inline std::ostream& operator<<(std::ostream& out, const OpsCase& one) { return 
 
 std::vector<OpsCase> primitive_cases();
 std::vector<OpsCase> island_cases();
+std::vector<OpsCase> format_cases();  // products with quantised weights of every kind
 
 }  // namespace fulmar::support

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/check.h"
 #include "base/copy.h"
 #include "gpu/device/import.h"
 #include "tensor/quantise.h"
@@ -69,6 +70,24 @@ void Upload::matrix(const Queue& queue, const HostMatrix& from, void* target, DT
                     by_columns ? 1 : line, by_columns ? line : 1, out + offset * size_of(to), to, row_stride,
                     col_stride, static_cast<uint32_t*>(overflow_.data()));
     }
+    FULMAR_GPU(cudaEventRecord(stage.free, queue.stream));
+  }
+}
+
+void Upload::rows(const Queue& queue, const std::byte* host, size_t row_bytes, int64_t count, int64_t grain,
+                  const UsePiece& f) {
+  const int64_t each = static_cast<int64_t>(kStage / row_bytes) / grain * grain;
+  FULMAR_CHECK(each > 0, "a row that is too long");
+  for (int64_t first = 0; first < count; first += each) {
+    const int64_t rows = std::min(each, count - first);
+    const size_t bytes = static_cast<size_t>(rows) * row_bytes;
+    Stage& stage = stages_[next_];
+    next_ = 1 - next_;
+    FULMAR_GPU(cudaEventSynchronize(stage.free));
+    copy_bytes(stage.pinned.data(), host + static_cast<size_t>(first) * row_bytes, bytes);
+    FULMAR_GPU(
+        cudaMemcpyAsync(stage.raw.data(), stage.pinned.data(), bytes, cudaMemcpyHostToDevice, queue.stream));
+    f(stage.raw.data(), first, rows);
     FULMAR_GPU(cudaEventRecord(stage.free, queue.stream));
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "base/result.h"
 #include "gpu/device/device.h"
@@ -22,6 +23,12 @@ class Upload {
 
   // target [rows, cols] in `to`, transposed to [cols, rows] if asked. Returns once the host memory was read.
   void matrix(const Queue& queue, const HostMatrix& from, void* target, DType to, bool transpose);
+  // `count` rows of row_bytes bytes as they are: f(raw, first, rows) for pieces of them that lie on the
+  // device until what it launches on the queue has run. Pieces but the last are multiples of `grain` rows, of
+  // which the stage holds at least one.
+  using UsePiece = std::function<void(const void* raw, int64_t first, int64_t rows)>;
+  void rows(const Queue& queue, const std::byte* host, size_t row_bytes, int64_t count, int64_t grain,
+            const UsePiece& f);
   // Plain bytes, either way; return once they are there.
   void send(const Queue& queue, void* target, const void* host, size_t bytes);
   void fetch(const Queue& queue, void* host, const void* source, size_t bytes);

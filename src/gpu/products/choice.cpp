@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/products/packed_rows.h"
 #include "gpu/products/row.h"
 #include "gpu/products/rows.h"
 #include "gpu/products/sm90/panels.h"
@@ -33,6 +34,17 @@ bool all_of(ProductList products, auto&& suits) {
   return std::all_of(products.begin(), products.end(), suits);
 }
 
+bool whole_vectors(Tensor in) { return in.stride % 8 == 0 && reinterpret_cast<uintptr_t>(in.data) % 16 == 0; }
+
+// Whether packed kernels take them together: of one format, as fragments.
+bool suits_packed(ProductList products) {
+  const Weight& any = products.front().weight;
+  return all_of(products, [&](const Product& one) {
+    return is_packed(one.weight) && !one.weight.transposed && one.weight.dtype == any.dtype &&
+           whole_vectors(one.in);
+  });
+}
+
 bool equal_inputs(ProductList products) {
   return all_of(products, [&](const Product& one) { return one.weight.in == products.front().weight.in; });
 }
@@ -57,6 +69,14 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
              });
     case Way::rows:
       return all_of(products, [](const Product& one) { return suits_rows(one.in, one.weight); });
+    case Way::packed_value:
+      return any.epilogue == Epilogue::none && any.out.dtype == any.in.dtype && is_packed(any.weight) &&
+             any.weight.transposed;
+    case Way::packed_rows:
+      return suits_packed(products) && equal_inputs(products) && suits_packed_rows(any.weight, any.in.rows);
+    case Way::packed_tiles:
+      return suits_packed(products) && equal_inputs(products) &&
+             all_of(products, [](const Product& one) { return one.weight.out % 4 == 0; });
     case Way::panels:
       return device.panels && all_of(products, [](const Product& one) { return suits_tiled_out(one, 4); });
     case Way::many:

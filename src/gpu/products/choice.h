@@ -10,13 +10,16 @@
 namespace fulmar::gpu {
 
 enum class Way : uint8_t {
-  value,    // rows of the weight that meet zeros are skipped (value.cu)
-  row,      // a stream over the weights for one row (row.cu)
-  rows,     // weights straight to fragments (rows.cu)
-  panels,   // TMA and wgmma in one launch (sm90/panels.cu)
-  many,     // the same for whole prompts (sm90/many.cu)
-  tiles,    // split-K over tiles in one launch (tiles.cu)
-  library,  // the GEMM library or plain.cu, one product after the other; other formats are decoded first
+  value,         // rows of the weight that meet zeros are skipped (value.cu)
+  row,           // a stream over the weights for one row (row.cu)
+  rows,          // weights straight to fragments (rows.cu)
+  packed_value,  // as value, from packed codes (packed_value.cu)
+  packed_rows,   // as row and rows (packed_rows.cu)
+  packed_tiles,  // as tiles (packed_tiles.cu)
+  panels,        // TMA and wgmma in one launch (sm90/panels.cu)
+  many,          // the same for whole prompts (sm90/many.cu)
+  tiles,         // split-K over tiles in one launch (tiles.cu)
+  library,       // the GEMM library or plain.cu, one product after the other; other formats are decoded first
 };
 
 // What a rule wants of the products' shape.
@@ -28,9 +31,10 @@ enum class ProductShape : uint8_t {
 
 constexpr int64_t kMostRows = 65536;  // of a step
 constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostAloneTileRows = 32, kMostPanelRows = 320;
+constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128;
 
-// The first rule that applies and whose kernel suits the operands decides. Every kernel but the library takes
-// plain 16-bit weights only, which its suits_* asks for.
+// The first rule that applies and whose kernel suits the operands decides. Kernels take plain 16-bit weights
+// only, which their suits_* ask for, but for the library and those of packed codes.
 struct Rule {
   Way way;
   int least_products, most_products;  // of one launch
@@ -54,6 +58,13 @@ constexpr Rule kRules[] = {
     {Way::tiles, 5, kMostProducts, ProductShape::any, 9, kMostTileRows},
     {Way::tiles, 1, 1, ProductShape::relu_squared, 9, kMostAloneTileRows},
     {Way::tiles, 1, 1, ProductShape::square, 9, kMostAloneTileRows},
+    // From packed codes, whatever the device.
+    {Way::packed_value, 1, 1, ProductShape::any, 1, kMostPackedValueRows},
+    {Way::packed_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
+    {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 9, kMostPackedTileRows},
+    // RWKV-7's low-rank products, where the others have another format.
+    {Way::panels, 3, 4, ProductShape::any, 9, 128},
+    {Way::tiles, 3, 4, ProductShape::any, 9, kMostTileRows},
     {Way::library, 1, kMostProducts, ProductShape::any, 1, kMostRows},
 };
 

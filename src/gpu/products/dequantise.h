@@ -1,5 +1,5 @@
-// Weights of other formats decoded to 16 bits on the device, for products that no kernel computes from the
-// codes themselves: one decoder per format (dequantise.cu).
+// Quantised weights decoded to 16 bits on the device, for products that no kernel computes from the codes
+// themselves: matrices as files store them (dequantise.cu) and packed ones (unpack.cu).
 #pragma once
 
 #include "gpu/device/device.h"
@@ -8,11 +8,12 @@
 
 namespace fulmar::gpu {
 
-// Whether codes of this format may lie on the device as they are stored, since there is a decoder.
-bool has_decoder(DType);
+// Outputs [first, first + outs) of a weight to f16 or bf16: [outs, in], or [in, outs] of one packed
+// transposed. `first` and `outs` are multiples of 16 or end with the matrix. Decoded in f32 and rounded once,
+// to the bits that decode_row of tensor/quantise.h gives; what lies beyond the largest f16 becomes that.
+void dequantise(const Queue&, const Weight&, int64_t first, int64_t outs, void* target, DType to);
 
-// Rows [first, first + rows) of a weight [out, in] that is not transposed, to f16 or bf16 [rows, in]; what
-// lies beyond the largest f16 becomes that. The reference is decode_row of tensor/quantise.h.
-void dequantise(const Queue&, const Weight&, int64_t first, int64_t rows, void* target, DType to);
+// The same for packed matrices (packed.h).
+void unpack(const Queue&, const Weight&, int64_t first, int64_t outs, void* target, DType to);
 
 }  // namespace fulmar::gpu

@@ -5,6 +5,9 @@
 #include "base/check.h"
 #include "gpu/products/dequantise.h"
 #include "gpu/products/epilogue.h"
+#include "gpu/products/packed_rows.h"
+#include "gpu/products/packed_tiles.h"
+#include "gpu/products/packed_value.h"
 #include "gpu/products/rows.h"
 #include "gpu/products/sm90/many.h"
 #include "gpu/products/sm90/panels.h"
@@ -12,6 +15,38 @@
 #include "gpu/products/value.h"
 
 namespace fulmar::gpu {
+
+namespace {
+
+// f(list) for the products of each format, in their order.
+template <class P, class F>
+void for_each_format(std::span<const P> products, F&& f) {
+  const auto differs = [&](const P& one) { return one.weight.dtype != products.front().weight.dtype; };
+  if (std::none_of(products.begin(), products.end(), differs)) return f(products);
+  FULMAR_CHECK(products.size() <= kMostProducts);
+  bool done[kMostProducts] = {};
+  for (size_t i = 0; i < products.size(); i++) {
+    if (done[i]) continue;
+    P alike[kMostProducts];
+    size_t count = 0;
+    for (size_t j = i; j < products.size(); j++) {
+      if (products[j].weight.dtype != products[i].weight.dtype) continue;
+      alike[count++] = products[j];
+      done[j] = true;
+    }
+    f(std::span<const P>(alike, count));
+  }
+}
+
+std::span<const RowProduct> row_products(ProductList products, RowProduct (&rows)[kMostProducts]) {
+  size_t count = 0;
+  for (const Product& one : products) {
+    rows[count++] = {{one.in, {}}, one.weight, {one.out, {}}, one.epilogue};
+  }
+  return {rows, count};
+}
+
+}  // namespace
 
 Products::Products(const DeviceFacts& facts, const Queue& main, const Options& options, Workspace workspace)
     : device_{facts.multiprocessors, facts.hopper && options.panels && facts.matrix_units,
@@ -49,17 +84,22 @@ Products::~Products() {
   }
 }
 
-bool Products::together(ProductList products) const { return choose_way(products, device_) != Way::library; }
+bool Products::together(ProductList products) const {
+  bool all = true;
+  for_each_format(products, [&](ProductList alike) { all &= choose_way(alike, device_) != Way::library; });
+  return all;
+}
 
 void Products::run(const Queue& queue, ProductList products) {
-  const Way way = queue.index == main_.index ? choose_way(products, device_) : Way::library;
-  if (way != Way::library || products.size() == 1) return run_by(way, queue, products);
-  for (const Product& one : products) run(queue, one);
+  for_each_format(products, [&](ProductList alike) {
+    const Way way = queue.index == main_.index ? choose_way(alike, device_) : Way::library;
+    if (way != Way::library || alike.size() == 1) return run_by(way, queue, alike);
+    for (const Product& one : alike) run(queue, one);
+  });
 }
 
 void Products::run(ProductList products, size_t late) {
-  const Way way = choose_way(products, device_);
-  if (way != Way::library) return run_by(way, main_, products);
+  if (together(products)) return run(main_, products);
   fork();
   const size_t early = products.size() - late;
   for (size_t i = 0; i < late; i++) {
@@ -74,22 +114,25 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
     case Way::value:
       return run_value(queue, products.front());
     case Way::row: {
-      RowProduct streamed[kMostProducts];
-      size_t count = 0;
-      for (const Product& one : products) {
-        streamed[count++] = {{one.in, {}}, one.weight, {one.out, {}}, one.epilogue};
-      }
-      return linear_row(queue, {streamed, count}, device_.multiprocessors);
+      RowProduct rows[kMostProducts];
+      return linear_row(queue, row_products(products, rows), device_.multiprocessors);
     }
     case Way::rows:
       return linear_rows(queue, products);
+    case Way::packed_value:
+      return run_packed_value(queue, products.front());
+    case Way::packed_rows: {
+      RowProduct rows[kMostProducts];
+      return linear_packed_rows(queue, row_products(products, rows), device_.multiprocessors);
+    }
     case Way::panels:
       return run_panels(queue, products);
     case Way::many:
       if constexpr (kHopperCode) linear_many(queue, products.front(), device_.multiprocessors);
       return;
     case Way::tiles:
-      return run_tiles(queue, products);
+    case Way::packed_tiles:
+      return run_tiles(way, queue, products);
     case Way::library:
       return run_library(queue, products.front());
   }
@@ -103,10 +146,23 @@ void Products::run_value(const Queue& queue, const Product& product) {
                value_counters());
 }
 
-void Products::run_tiles(const Queue& queue, ProductList products) {
+void Products::run_packed_value(const Queue& queue, const Product& product) {
+  const auto& [in, weight, out, epilogue] = product;
+  const ValuePlan plan = plan_value(in.rows, weight.in, weight.out, device_.multiprocessors);
+  const int64_t row_groups = (in.rows + kMostOwnRows - 1) / kMostOwnRows;
+  FULMAR_CHECK(static_cast<size_t>(weight.out / kPackedValueOuts * row_groups) <= kValueCounters);
+  linear_packed_value(queue, plan, in, weight, out, static_cast<float*>(workspace_(plan.partial_bytes)),
+                      value_counters());
+}
+
+void Products::run_tiles(Way way, const Queue& queue, ProductList products) {
   const TilePlan plan = plan_tiles(products, device_.multiprocessors);
   FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
-  linear_tiles(queue, products, plan, static_cast<float*>(workspace_(plan.partial_bytes)), tile_counters());
+  auto* partial = static_cast<float*>(workspace_(plan.partial_bytes));
+  if (way == Way::packed_tiles) {
+    return linear_packed_tiles(queue, products, plan, partial, tile_counters());
+  }
+  linear_tiles(queue, products, plan, partial, tile_counters());
 }
 
 void Products::run_panels(const Queue& queue, ProductList products) {
@@ -140,13 +196,13 @@ void Products::run_decoded(const Queue& queue, const Product& product) {
   const auto& [in, weight, out, epilogue] = product;
   const Buffer& buffer = decoded_[queue.index];
   const int64_t row_bytes = weight.in * static_cast<int64_t>(size_of(in.dtype));
-  // A multiple of 8 outputs, so that the library's alignment stays.
-  const int64_t most = static_cast<int64_t>(buffer.bytes()) / row_bytes / 8 * 8;
+  // Whole tiles of packed outputs, which also keeps the library's alignment.
+  const int64_t most = static_cast<int64_t>(buffer.bytes()) / row_bytes / kPackedOuts * kPackedOuts;
   FULMAR_CHECK(most > 0, "no room was made for decoded weights");
   for (int64_t first = 0; first < weight.out; first += most) {
     const int64_t rows = std::min(most, weight.out - first);
     dequantise(queue, weight, first, rows, buffer.data(), in.dtype);
-    const Weight decoded{in.dtype, rows, weight.in, buffer.data()};
+    const Weight decoded{in.dtype, rows, weight.in, buffer.data(), weight.transposed};
     gemm_->run(queue, in, decoded, out.slice_cols(first, rows));
   }
 }
@@ -170,11 +226,26 @@ Queue Products::join() {
 }
 
 void Products::run_row(std::span<const RowProduct> products, const RowNorm& norm) {
-  linear_row(main_, products, device_.multiprocessors, norm);
+  for_each_format(products, [&](std::span<const RowProduct> alike) {
+    if (is_packed(alike.front().weight)) return linear_packed_rows(main_, alike, device_.multiprocessors);
+    linear_row(main_, alike, device_.multiprocessors, norm);
+  });
 }
 
+bool Products::suits_lone_row(const Weight& weight) {
+  return suits_row(weight) || suits_packed_rows(weight, 1);
+}
+
+void Products::add_lone_value(Tensor in, const Weight& weight, Tensor out) {
+  run_packed_value(main_, {in, weight, out});
+}
+
+bool Products::suits_lone_value(const Weight& weight) { return is_packed(weight) && weight.transposed; }
+
 bool Products::makes_inputs(std::span<const RowProduct> products) const {
-  return suits_made_inputs(products, device_.multiprocessors);
+  const bool plain = std::all_of(products.begin(), products.end(),
+                                 [](const RowProduct& one) { return one.weight.plain16(); });
+  return plain && suits_made_inputs(products, device_.multiprocessors);
 }
 
 }  // namespace fulmar::gpu

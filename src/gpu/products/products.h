@@ -37,11 +37,12 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  // All of them, epilogues applied, in one launch where that pays, behind what the queue was given before. On
-  // side queues always by the library, since kernels of ours share counters and working memory.
+  // All of them, epilogues applied, in one launch of each format where that pays, behind what the queue was
+  // given before. On side queues always by the library, since kernels of ours share counters and working
+  // memory.
   void run(const Queue&, ProductList);
   void run(const Queue& queue, const Product& product) { run(queue, ProductList(&product, 1)); }
-  // Whether run() on the main queue takes them in one launch.
+  // Whether run() on the main queue takes those of each format in one launch.
   bool together(ProductList) const;
 
   // On the main queue, the last `late` of which may take longer: what needs them waits for join(). Together,
@@ -55,12 +56,16 @@ class Products {
   // one in front and cannot start early.
   Queue join();
 
-  // Products of a lone row, in one launch (row.h).
+  // Products of a lone row, those of each format in one launch (row.h, packed_rows.h), whose weights
+  // suits_lone_row is true of.
   void run_row(std::span<const RowProduct>, const RowNorm& = {});
+  static bool suits_lone_row(const Weight&);
+  // out, f32 [1, outs], += in @ weight^T where suits_lone_value is true of the weight.
+  void add_lone_value(Tensor in, const Weight& weight, Tensor out);
+  static bool suits_lone_value(const Weight&);
   bool makes_inputs(std::span<const RowProduct>) const;
 
-  // Makes room for weights of other formats, which are decoded piece by piece; called before a step meets
-  // one.
+  // Makes room for quantised weights, which are decoded piece by piece; called before a step meets one.
   Status reserve_decoded();
 
   bool has_panels() const { return device_.panels; }
@@ -75,7 +80,8 @@ class Products {
 
   void run_by(Way, const Queue&, ProductList);
   void run_value(const Queue&, const Product&);
-  void run_tiles(const Queue&, ProductList);
+  void run_packed_value(const Queue&, const Product&);
+  void run_tiles(Way, const Queue&, ProductList);
   void run_panels(const Queue&, ProductList);
   void run_library(const Queue&, const Product&);
   // out = in @ weight^T, the weight decoded to the type of the input first, some of its rows at a time.

@@ -15,7 +15,6 @@ namespace fulmar::gpu {
 constexpr int kTileThreads = 256;
 constexpr int kTilePiece = 64;  // inputs that a warp multiplies at a time
 constexpr int kWarpPieces = 2, kWarpInputs = kWarpPieces * kTilePiece;  // of a warp in a stage
-constexpr int kTileAhead = 4;                                           // pieces of weights on their way
 
 // kOutWarps x kKWarps warps, each with 16 outputs of all rows; those that share outputs divide a stage's
 // inputs among them.
@@ -37,45 +36,80 @@ using Tile64 = TileShape<8, 8, 1, 3>;  // 128 outputs of 64 rows: fewer would re
 
 template <class T>
 struct TileOperands {
-  const T* weight;  // of the tile's first output; [outs, k]
-  int outs;         // what there is of them, at least 1
-  const T* in;      // of the tile's first row
+  int outs;     // of the tile, what there is of them, at least 1
+  const T* in;  // of the tile's first row
   int64_t in_stride;
   int rows;          // likewise
-  int k;             // between two weights
+  int k;             // inputs of a row
   int first, steps;  // the part of k that is multiplied: from `first` on, `steps` stages, zero beyond k
 };
 
-// Where 16-byte piece `piece` of a stage's row lies (swizzle): four lanes that read neighbouring pieces and
-// the four of the next row then meet in no bank.
-template <class Shape>
-__device__ __forceinline__ int tile_piece(int row, int piece) {
-  return row * (Shape::kStep / 8) + (piece ^ (row & 1) * 4);
-}
+// The weights of a warp's 16 outputs, as multiply_tile takes them: kPieces of a stage, kAhead of them on
+// their way; fetch(piece, i) brings the i-th, and multiply(piece, ...) is its part of the sums. tile_vector:
+// where 16-byte vector `vector` of a stage's row lies (swizzle), so that lanes that read at a time meet in no
+// bank.
+
+// 16-bit numbers [outs, k].
+template <class T, class Shape>
+class PlainTileWeights {
+ public:
+  static constexpr int kPieces = kWarpPieces, kAhead = 4;
+  using Matrix = const T*;
+  using Piece = uint4[4];  // (low row, high row) x (first, second half of the piece)
+
+  __device__ PlainTileWeights(const T* matrix, int first_out_of_tile, const TileOperands<T>& a)
+      : k_warp_(static_cast<int>(threadIdx.x) / kWarp / Shape::kOutWarps), pieces_(kPieces * a.steps) {
+    const int g = fragment_group(), first_out = static_cast<int>(threadIdx.x) / kWarp % Shape::kOutWarps * 16;
+    const int first_in = a.first + k_warp_ * kWarpInputs + fragment_place() * 8;
+    const T* weight = matrix + static_cast<int64_t>(first_out_of_tile) * a.k;
+    low_ = weight + static_cast<int64_t>(min(first_out + g, a.outs - 1)) * a.k + first_in;
+    high_ = weight + static_cast<int64_t>(min(first_out + g + 8, a.outs - 1)) * a.k + first_in;
+    inputs_ = a.k - first_in;
+  }
+  __device__ __forceinline__ void fetch(Piece& to, int piece) const {
+    if (piece >= pieces_) return;
+    const int at = piece / kPieces * Shape::kStep + piece % kPieces * kTilePiece;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const bool inside = at + half * 32 < inputs_;
+      to[half] = inside ? __ldcs(reinterpret_cast<const uint4*>(low_ + at + half * 32)) : uint4{};
+      to[2 + half] = inside ? __ldcs(reinterpret_cast<const uint4*>(high_ + at + half * 32)) : uint4{};
+    }
+  }
+  static __device__ __forceinline__ int tile_vector(int row, int vector) {
+    return row * (Shape::kStep / 8) + (vector ^ (row & 1) * 4);
+  }
+  // Any order of the inputs will do if both operands agree on it: a lane's eight neighbours serve as the
+  // positions that two instructions want from it.
+  __device__ __forceinline__ void multiply(const Piece& v, int piece, const uint4* from,
+                                           float (&sum)[Shape::kRowTiles][4]) const {
+    const int g = fragment_group(), q = fragment_place();
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+#pragma unroll
+      for (int t = 0; t < Shape::kRowTiles; t++) {
+        const uint4 x = from[tile_vector(t * 8 + g, (k_warp_ * kPieces + piece) * 8 + half * 4 + q)];
+        mma<T>(sum[t], v[half].x, v[2 + half].x, v[half].y, v[2 + half].y, x.x, x.y);
+        mma<T>(sum[t], v[half].z, v[2 + half].z, v[half].w, v[2 + half].w, x.z, x.w);
+      }
+    }
+  }
+
+ private:
+  const T *low_, *high_;
+  int k_warp_, pieces_;
+  int inputs_;  // from the lane's first one to the end of its rows
+};
 
 // Leaves the sums in `shared` (Shape::kBytes), complete for all threads, where tile_sum finds them. Outputs
 // and rows beyond what there is mean nothing. `in` is touched only after the kernels in front have finished.
-template <class Shape, class T>
-__device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, unsigned char* shared) {
+template <class Shape, class T, class Weights>
+__device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const Weights& weights,
+                                              unsigned char* shared) {
   const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
   const int first_out = warp % Shape::kOutWarps * 16, k_warp = warp / Shape::kOutWarps;
-  const int first_in = a.first + k_warp * kWarpInputs + q * 8;
-  const T* low = a.weight + static_cast<int64_t>(min(first_out + g, a.outs - 1)) * a.k + first_in;
-  const T* high = a.weight + static_cast<int64_t>(min(first_out + g + 8, a.outs - 1)) * a.k + first_in;
-  const int inputs = a.k - first_in;  // from the lane's first one to the end of its rows
-  const int pieces = kWarpPieces * a.steps;
-  uint4 w[kTileAhead][4];  // (low row, high row) x (first, second half of the piece)
-  const auto fetch_weights = [&](uint4(&to)[4], int piece) {
-    if (piece >= pieces) return;
-    const int at = piece / kWarpPieces * Shape::kStep + piece % kWarpPieces * kTilePiece;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      const bool inside = at + half * 32 < inputs;
-      to[half] = inside ? __ldcs(reinterpret_cast<const uint4*>(low + at + half * 32)) : uint4{};
-      to[2 + half] = inside ? __ldcs(reinterpret_cast<const uint4*>(high + at + half * 32)) : uint4{};
-    }
-  };
-
+  constexpr int kEach = Weights::kPieces, kAhead = Weights::kAhead;  // of a stage; on their way
+  typename Weights::Piece w[kAhead];
   constexpr int kPieces = Shape::kStep / 8;            // of 16 bytes, of a stage's row
   constexpr int kRowsAtOnce = kTileThreads / kPieces;  // that all threads bring together
   constexpr int kCopies = Shape::kRows / kRowsAtOnce;
@@ -96,7 +130,7 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, unsigned
       const bool inside = at + own_piece * 8 < a.k;
 #pragma unroll
       for (int i = 0; i < kCopies; i++) {
-        __pipeline_memcpy_async(stage(step) + tile_piece<Shape>(own_row + i * kRowsAtOnce, own_piece),
+        __pipeline_memcpy_async(stage(step) + Weights::tile_vector(own_row + i * kRowsAtOnce, own_piece),
                                 inside ? in[i] + at : in[i], 16, inside ? 0 : 16);
       }
     }
@@ -104,13 +138,13 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, unsigned
   };
 
 #pragma unroll
-  for (int i = 0; i < kTileAhead; i++) fetch_weights(w[i], i);
+  for (int i = 0; i < kAhead; i++) weights.fetch(w[i], i);
   pdl_wait();
 #pragma unroll
   for (int step = 0; step < Shape::kStages - 1; step++) fetch_inputs(step);
 
   float sum[Shape::kRowTiles][4] = {};
-  constexpr int kSteps = kTileAhead / kWarpPieces;  // that use each place of the pieces on their way once
+  constexpr int kSteps = kAhead / kEach;  // that use each place of the pieces on their way once
   for (int base = 0; base < a.steps; base += kSteps) {
 #pragma unroll
     for (int ahead = 0; ahead < kSteps; ahead++) {
@@ -121,20 +155,10 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, unsigned
       fetch_inputs(step + Shape::kStages - 1);  // into the stage that all have just left
       const uint4* from = stage(step);
 #pragma unroll
-      for (int p = 0; p < kWarpPieces; p++) {
-        uint4(&v)[4] = w[ahead * kWarpPieces + p];
-        // Any order of the inputs will do if both operands agree on it: a lane's eight neighbours serve as
-        // the positions that two instructions want from it.
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-#pragma unroll
-          for (int t = 0; t < Shape::kRowTiles; t++) {
-            const uint4 x = from[tile_piece<Shape>(t * 8 + g, (k_warp * kWarpPieces + p) * 8 + half * 4 + q)];
-            mma<T>(sum[t], v[half].x, v[2 + half].x, v[half].y, v[2 + half].y, x.x, x.y);
-            mma<T>(sum[t], v[half].z, v[2 + half].z, v[half].w, v[2 + half].w, x.z, x.w);
-          }
-        }
-        fetch_weights(v, step * kWarpPieces + p + kTileAhead);
+      for (int p = 0; p < kEach; p++) {
+        typename Weights::Piece& v = w[ahead * kEach + p];
+        weights.multiply(v, p, from, sum);
+        weights.fetch(v, step * kEach + p + kAhead);
       }
     }
   }

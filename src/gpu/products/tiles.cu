@@ -1,143 +1,23 @@
 // Independent products of more rows than linear_rows takes, in one launch: too small one by one to fill the
 // GPU. Blocks take a tile of outputs and rows and a slice of the inputs (split-K); the last one of a tile
 // adds up the slices in order.
-#include "base/check.h"
-#include "gpu/products/epilogue.h"
-#include "gpu/products/split_k.h"
-#include "gpu/products/tile_product.h"
-#include "gpu/products/tiles.h"
+#include "gpu/products/tiles_kernel.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kBlocksEach = 2;  // of a multiprocessor
 // Slices of a tile's inputs: at most so many, each of at least so many inputs; what a block costs besides,
 // and each slice when a tile's are added up, in inputs.
 constexpr int64_t kMostSlices = 16, kLeastSliceInputs = 256;
 constexpr int64_t kBlockInputs = 192, kGatherInputs = 96;
-
-template <class T>
-struct TiledMatrix {
-  Rows<const T> in;
-  const T* weight;
-  Rows<T> out;
-  int outs, first_tile;
-  Epilogue epilogue;
-};
-
-template <class T>
-struct TiledMatrices {
-  int count, rows, k, slices, steps;  // steps of a slice
-  float* partial;                     // [tiles, slices, tile]
-  uint32_t* counters;                 // [tiles]
-  TiledMatrix<T> each[kMostProducts];
-};
-
-// f(row, out) for the first of every four outputs of a tile's rows.
-template <class Shape, class F>
-__device__ __forceinline__ void for_each_four(int rows, F&& f) {
-  constexpr int kAcross = Shape::kOuts / 4;
-  for (int i = threadIdx.x; i < rows * kAcross; i += kTileThreads) f(i / kAcross, i % kAcross * 4);
-}
-
-// Grid: tiles of outputs of all products, tiles of rows, slices.
-template <class T, class Shape>
-__global__ void __launch_bounds__(kTileThreads, kBlocksEach)
-    linear_tiles_kernel(const __grid_constant__ TiledMatrices<T> products) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  constexpr int kTile = Shape::kRows * Shape::kOuts;
-  int index = 0;
-  while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_tile) index++;
-  const TiledMatrix<T>& p = products.each[index];
-  const int first_out = (blockIdx.x - p.first_tile) * Shape::kOuts, first_row = blockIdx.y * Shape::kRows;
-  const int rows = min(products.rows - first_row, Shape::kRows), outs = min(p.outs - first_out, Shape::kOuts);
-  const int first = blockIdx.z * products.steps * Shape::kStep;
-  pdl_launch_next();
-  multiply_tile<Shape>(
-      TileOperands<T>{p.weight + static_cast<int64_t>(first_out) * products.k, outs, p.in[first_row],
-                      p.in.stride, rows, products.k, first,
-                      min(products.steps, (products.k - first + Shape::kStep - 1) / Shape::kStep)},
-      shared);
-  const auto end = [&](int row, int out, Float4 v) {
-    if (out >= outs) return;
-#pragma unroll
-    for (float& e : v.x) e = finish(p.epilogue, e);
-    store4(p.out[first_row + row] + first_out + out, v);
-  };
-  if (products.slices == 1) {
-    for_each_four<Shape>(rows, [&](int row, int out) { end(row, out, tile_sum<Shape>(shared, row, out)); });
-    return;
-  }
-  const int tile = blockIdx.y * gridDim.x + blockIdx.x;
-  float* partial = products.partial + static_cast<int64_t>(tile) * products.slices * kTile;
-  float* own = partial + static_cast<int64_t>(blockIdx.z) * kTile;
-  for_each_four<Shape>(rows, [&](int row, int out) {
-    store4(own + row * Shape::kOuts + out, tile_sum<Shape>(shared, row, out));
-  });
-  const auto parts = static_cast<uint32_t>(products.slices);
-  if (!arrives_last(products.counters + tile, parts, [] { __syncthreads(); })) return;
-  for_each_four<Shape>(rows, [&](int row, int out) {
-    const float* from = partial + row * Shape::kOuts + out;
-    Float4 sum{};
-#pragma unroll 8
-    for (int s = 0; s < products.slices; s++) {
-      const float4 part = __ldcg(reinterpret_cast<const float4*>(from + static_cast<int64_t>(s) * kTile));
-      sum.x[0] += part.x, sum.x[1] += part.y, sum.x[2] += part.z, sum.x[3] += part.w;
-    }
-    end(row, out, sum);
-  });
-}
-
-template <class Shape>
-int64_t out_tiles_of(const Product& one) {
-  return (one.weight.out + Shape::kOuts - 1) / Shape::kOuts;
-}
-template <class Shape>
-int64_t row_tiles_of(int64_t rows) {
-  return (rows + Shape::kRows - 1) / Shape::kRows;
-}
-
-template <class T, class Shape>
-void linear_tiles_of(const Queue& queue, ProductList list, const TilePlan& plan, float* partial,
-                     uint32_t* counters) {
-  allow_shared(linear_tiles_kernel<T, Shape>, Shape::kBytes);
-  TiledMatrices<T> products{};
-  products.slices = static_cast<int>(plan.slices);
-  products.steps = static_cast<int>(plan.steps);
-  products.partial = partial;
-  products.counters = counters;
-  int tiles = 0;
-  for (const Product& one : list) {
-    products.rows = static_cast<int>(one.in.rows);
-    products.k = static_cast<int>(one.weight.in);
-    FULMAR_CHECK(one.weight.out % 4 == 0 && one.weight.in == list.front().weight.in);
-    products.each[products.count++] = {{one.in.as<const T>(), one.in.stride},
-                                       static_cast<const T*>(one.weight.data),
-                                       rows_of<T>(one.out),
-                                       static_cast<int>(one.weight.out),
-                                       tiles,
-                                       one.epilogue};
-    tiles += static_cast<int>(out_tiles_of<Shape>(one));
-  }
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(row_tiles_of<Shape>(products.rows)),
-                  static_cast<unsigned>(plan.slices));
-  launch(queue, linear_tiles_kernel<T, Shape>, grid, dim3(kTileThreads), Shape::kBytes, products);
-}
-
-template <class F>
-void with_tile(int64_t rows, F&& f) {
-  if (rows <= Tile16::kRows) return f(Tile16{});
-  if (rows <= Tile32::kRows) return f(Tile32{});
-  f(Tile64{});
-}
 
 }  // namespace
 
 // As many slices as give the least work to the block that has most of it, of equals the fewest.
 TilePlan plan_tiles(ProductList products, int multiprocessors) {
   const Product& any = products.front();
-  const int64_t rows = any.in.rows, blocks_at_once = int64_t{multiprocessors} * kBlocksEach;
+  const int64_t rows = any.in.rows, blocks_at_once = int64_t{multiprocessors} * kTileBlocksEach;
   TilePlan plan;
   with_tile(rows, [&](auto shape) {
     using Shape = decltype(shape);
@@ -168,8 +48,12 @@ void linear_tiles(const Queue& queue, ProductList products, const TilePlan& plan
   FULMAR_CHECK(products.size() <= kMostProducts);
   const Tensor in = products.front().in;
   with_activation(in.dtype, [&](auto sample) {
+    using T = decltype(sample);
     with_tile(in.rows, [&](auto shape) {
-      linear_tiles_of<decltype(sample), decltype(shape)>(queue, products, plan, partial, counters);
+      using Shape = decltype(shape);
+      launch_tiles<T, Shape, PlainTileWeights<T, Shape>>(
+          queue, products, plan, partial, counters, 1.0f,
+          [](const Weight& weight) { return static_cast<const T*>(weight.data); });
     });
   });
 }

@@ -1,0 +1,108 @@
+// How quantised matrices lie on the device: which formats are packed for kernels that multiply from the codes
+// themselves, and where codes and scales then are. What is not packed lies as it is stored and is decoded
+// (dequantise.h).
+//
+// Fragments, for a matrix [out, in]: tiles of 16 outputs, pieces of 128 inputs. Of a piece the lane 4g + q of
+// a warp multiplies the 32 inputs from 32q on with the outputs g and g + 8 of the tile (device/fragment.h),
+// so that its codes are whole 16-byte vectors and its scales belong to few groups:
+//   codes    [tiles][pieces][vectors of output g, then of g + 8][lanes] of 16 bytes; one vector for codes of
+//            4 bits, two for those of 8
+//   factors  [tiles][pieces][lanes]: two f16 scales, of g and of g + 8; for q4_k the bytes (scale, minimum)
+//            of both
+//   supers   q4_k: [tiles][in / 256][16 outputs] (d, dmin) in f16
+// Scales beside codes stay f32 [out, in / group].
+//
+// Transposed, [in, out], for a matrix whose zero inputs are skipped: a row of codes for each input.
+//   codes    [in][out], neighbours in the order of their outputs, the first in the lowest bits
+//   factors  [in / 32][out] f16, or for q4_k the bytes (scale, minimum)
+//   supers   q4_k: [in / 256][out] (d, dmin) in f16
+// Scales beside codes: f32 [in / group, out].
+//
+// Codes are unsigned: 128 is added to those of signed bytes and 8 to signed nibbles. In fragments the eight
+// nibbles of a word stand in the order 0 2 4 6 1 3 5 7 from the lowest bits on, so that a mask leaves two
+// neighbours in the halves of a word; those that index a table stand in order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "tensor/format.h"
+#include "tensor/weight.h"
+
+namespace fulmar::gpu {
+
+// What a kernel has to do with a code.
+enum class CodeKind : uint8_t {
+  none,     // not packed
+  bytes,    // a signed byte times a scale: q8_0, i8
+  float8,   // E4M3 times a scale: f8_e4m3
+  nibbles,  // a signed nibble times a scale: q4_0, i4
+  levels,   // one of 16 levels times a scale: iq4_nl, nf4
+  affine,   // a nibble times a scale less a minimum: q4_k
+};
+
+constexpr CodeKind code_kind_of(DType dtype) {
+  switch (dtype) {
+    case DType::q8_0:
+    case DType::i8:
+      return CodeKind::bytes;
+    case DType::f8_e4m3:
+      return CodeKind::float8;
+    case DType::q4_0:
+    case DType::i4:
+      return CodeKind::nibbles;
+    case DType::iq4_nl:
+    case DType::nf4:
+      return CodeKind::levels;
+    case DType::q4_k:
+      return CodeKind::affine;
+    default:
+      return CodeKind::none;
+  }
+}
+
+constexpr int bits_of(CodeKind kind) { return kind == CodeKind::bytes || kind == CodeKind::float8 ? 8 : 4; }
+
+constexpr int kPackedOuts = 16, kPackedInputs = 128;  // of a tile and of a piece
+constexpr int kPackedGroup = 32, kPackedSuper = 256;  // inputs that share an f16 scale; q4_k's super-block
+constexpr int kPackedValueOuts = 128;                 // outputs of a transposed matrix: a multiple of these
+constexpr int kPackedValueInputs = 512;               // and inputs
+constexpr size_t kLanePieceBytes = 16, kPackedWarp = 32;  // a vector; lanes of a warp
+
+// Where the parts of a packed matrix begin, in bytes, and how long it is.
+struct PackedParts {
+  size_t factors = 0, supers = 0, bytes = 0;
+};
+
+// Whether a matrix of this shape is packed: `group` as in Weight.
+constexpr bool suits_packing(DType dtype, int64_t in, int64_t group) {
+  const CodeKind kind = code_kind_of(dtype);
+  if (kind == CodeKind::none || in <= 0 || in % kPackedInputs != 0) return false;
+  if (is_block(dtype)) return in % format_of(dtype).block == 0;
+  return group == in || (group >= kPackedGroup && (group & (group - 1)) == 0 && in % group == 0);
+}
+
+// Whether it is packed transposed.
+constexpr bool suits_packing_transposed(DType dtype, int64_t out, int64_t in, int64_t group) {
+  return suits_packing(dtype, in, group) && out % kPackedValueOuts == 0 && in % kPackedValueInputs == 0;
+}
+
+constexpr CodeKind packed_kind(const Weight& weight) {
+  return suits_packing(weight.dtype, weight.in, weight.group) ? code_kind_of(weight.dtype) : CodeKind::none;
+}
+constexpr bool is_packed(const Weight& weight) { return packed_kind(weight) != CodeKind::none; }
+
+constexpr PackedParts packed_parts(DType dtype, int64_t out, int64_t in, bool transposed) {
+  const CodeKind kind = code_kind_of(dtype);
+  const int64_t outs = transposed ? out : (out + kPackedOuts - 1) / kPackedOuts * kPackedOuts;
+  PackedParts parts;
+  parts.factors = static_cast<size_t>(outs * in * bits_of(kind) / 8);
+  parts.supers = parts.factors;
+  if (is_block(dtype)) parts.supers += static_cast<size_t>(outs * (in / kPackedGroup)) * 2;
+  parts.bytes = parts.supers;
+  if (kind == CodeKind::affine) parts.bytes += static_cast<size_t>(outs * (in / kPackedSuper)) * 4;
+  return parts;
+}
+
+}  // namespace fulmar::gpu

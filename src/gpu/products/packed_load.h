@@ -1,0 +1,290 @@
+// From packed codes to operands of matrix instructions: what a lane loads of a piece, and how it widens it to
+// pairs of 16-bit numbers. Codes become halves by masks and permutes that put them below an exponent (magic
+// numbers), which is taken off exactly; one multiplication by the scale rounds once. Scales are lifted by
+// 2^6 on the way, so that small ones keep all their bits in f16, and sums get it back.
+#pragma once
+
+#include <type_traits>
+
+#ifdef __CUDACC__
+#include "gpu/device/element.h"
+#include "gpu/device/fragment.h"
+#endif
+#include "gpu/products/packed.h"
+#include "tensor/blocks32.h"
+#include "tensor/scaled_codes.h"
+
+namespace fulmar::gpu {
+
+constexpr float kPackedLift = 64.0f, kPackedUnlift = 1.0f / kPackedLift;
+// E4M3's bits, moved under the exponent of a half, are too small by this.
+constexpr float kFloat8Lift = 256.0f;
+
+// A packed matrix as kernels take it.
+struct PackedMatrix {
+  const std::byte* codes;
+  const uint32_t* factors;  // null: f32 scales
+  const uint32_t* supers;
+  const float* scales;
+  int pieces;       // of a row
+  int groups;       // of a row's f32 scales
+  int group_shift;  // inputs of a group; 31: the whole row
+  int outs;
+  bool nf4;  // which levels
+};
+
+inline PackedMatrix packed_matrix_of(const Weight& weight) {
+  const PackedParts parts = packed_parts(weight.dtype, weight.out, weight.in, weight.transposed);
+  const auto* bytes = static_cast<const std::byte*>(weight.data);
+  PackedMatrix matrix{
+      bytes,
+      is_block(weight.dtype) ? reinterpret_cast<const uint32_t*>(bytes + parts.factors) : nullptr,
+      reinterpret_cast<const uint32_t*>(bytes + parts.supers),
+      weight.scales,
+      static_cast<int>(weight.in / kPackedInputs),
+      0,
+      31,
+      static_cast<int>(weight.out),
+      weight.dtype == DType::nf4};
+  if (weight.scales == nullptr) return matrix;
+  matrix.groups = static_cast<int>(weight.in / weight.group);
+  if (matrix.groups == 1) return matrix;
+  matrix.group_shift = 0;
+  while ((int64_t{1} << matrix.group_shift) < weight.group) matrix.group_shift++;
+  return matrix;
+}
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ uint32_t word_of(__half2 h) {
+  uint32_t word;
+  memcpy(&word, &h, sizeof(word));
+  return word;
+}
+__device__ __forceinline__ __half2 half2_of(uint32_t word) {
+  __half2 h;
+  memcpy(&h, &word, sizeof(word));
+  return h;
+}
+// Both halves of a word as an operand of T.
+template <class T>
+__device__ __forceinline__ uint32_t operand(__half2 h);
+template <>
+__device__ __forceinline__ uint32_t operand<Half>(__half2 h) {
+  return word_of(h);
+}
+template <>
+__device__ __forceinline__ uint32_t operand<BFloat>(__half2 h) {
+  const float2 f = __half22float2(h);
+  return pack_floats<BFloat>(f.x, f.y);
+}
+
+constexpr uint32_t kMagic1024 = 0x64006400, kMagic64 = 0x54005400;  // 1024 + x, 64 + x / 16
+
+__device__ __forceinline__ __half2 less(uint32_t word, float by) {
+  return __hsub2(half2_of(word), __float2half2_rn(by));
+}
+
+// Levels of a pair of codes in a byte, the first in the low nibble: a table in shared memory.
+constexpr int kLevelPairs = 256;
+__device__ __forceinline__ void fill_level_pairs(uint32_t (&table)[kLevelPairs], bool nf4) {
+  for (int i = threadIdx.x; i < kLevelPairs; i += blockDim.x) {
+    float level[2];
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      const int code = i >> 4 * e & 15;
+      float x = 0;
+#pragma unroll
+      for (int c = 0; c < 16; c++) {
+        if (c == code) x = nf4 ? kNf4Levels[c] : static_cast<float>(kIq4Levels[c]);
+      }
+      level[e] = x;
+    }
+    table[i] = pack_floats<Half>(level[0], level[1]);
+  }
+}
+
+// Scale and minimum of an output, in both halves.
+struct PackedFactor {
+  __half2 scale, least;
+};
+
+// f32 scales, lifted.
+template <CodeKind kKind>
+__device__ __forceinline__ __half2 lifted(float scale) {
+  constexpr float kBy = kPackedLift * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f);
+  const Half half = from_float<Half>(scale * kBy);
+  return __halves2half2(half, half);
+}
+// A pair of f16 scales, lifted.
+__device__ __forceinline__ __half2 lifted(uint32_t pair) {
+  return __hmul2(half2_of(pair), __float2half2_rn(kPackedLift));
+}
+// q4_k: the bytes scale and minimum in the low half of `bytes`, (d, dmin).
+__device__ __forceinline__ PackedFactor affine_factor(uint32_t bytes, uint32_t super) {
+  const __half2 small = less(__byte_perm(bytes, kMagic1024, 0x5150), 1024.0f);
+  const __half2 both = __hmul2(small, lifted(super));
+  return {__low2half2(both), __high2half2(both)};
+}
+
+// The four codes in the low halves of both halves of a word, less what makes them unsigned: nibbles 0, 1, 2,
+// 3 of both.
+template <CodeKind kKind>
+__device__ __forceinline__ void split_nibbles(uint32_t word, __half2 (&out)[4]) {
+  constexpr float kMiddle = kKind == CodeKind::nibbles ? 8.0f : 0.0f;
+  const uint32_t upper = word >> 8;
+  out[0] = less((word & 0x000f000f) | kMagic1024, 1024.0f + kMiddle);
+  out[1] = less((word & 0x00f000f0) | kMagic64, 64.0f + kMiddle);
+  out[2] = less((upper & 0x000f000f) | kMagic1024, 1024.0f + kMiddle);
+  out[3] = less((upper & 0x00f000f0) | kMagic64, 64.0f + kMiddle);
+}
+
+template <CodeKind kKind>
+__device__ __forceinline__ __half2 scaled(__half2 x, const PackedFactor& by) {
+  return kKind == CodeKind::affine ? __hfma2(x, by.scale, __hneg2(by.least)) : __hmul2(x, by.scale);
+}
+
+// Eight codes of 4 bits, one word of fragments, to four pairs: (0, 1), (2, 3), ... `table` only for levels.
+template <CodeKind kKind>
+__device__ __forceinline__ void widen_nibbles(uint32_t word, const PackedFactor& by, const uint32_t* table,
+                                              __half2 (&out)[4]) {
+  if constexpr (kKind == CodeKind::levels) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) out[i] = half2_of(table[word >> 8 * i & 255]);
+  } else {
+    split_nibbles<kKind>(word, out);
+  }
+#pragma unroll
+  for (__half2& x : out) x = scaled<kKind>(x, by);
+}
+
+// Two codes of 8 bits, bytes 0 and 1 of a word, or 2 and 3.
+template <CodeKind kKind>
+__device__ __forceinline__ __half2 widen_bytes(uint32_t word, bool upper) {
+  if constexpr (kKind == CodeKind::float8) {
+    const uint32_t high = __byte_perm(word, 0, upper ? 0x3424 : 0x1404);
+    return half2_of((high & 0x80008000) | (high >> 1 & 0x3f803f80));
+  }
+  return less(__byte_perm(word, kMagic1024, upper ? 0x5352 : 0x5150), 1024.0f + 128.0f);
+}
+
+// Four codes of 8 bits to two operands.
+template <CodeKind kKind>
+__device__ __forceinline__ void widen_bytes(uint32_t word, const PackedFactor& by, __half2 (&out)[2]) {
+  out[0] = __hmul2(widen_bytes<kKind>(word, false), by.scale);
+  out[1] = __hmul2(widen_bytes<kKind>(word, true), by.scale);
+}
+
+// What a lane has of a piece of a tile: 32 inputs of the outputs g and g + 8.
+template <CodeKind kKind>
+struct PackedPiece {
+  static constexpr int kVectors = bits_of(kKind) / 4;
+  uint4 low[kVectors], high[kVectors];
+  uint32_t factor[kKind == CodeKind::affine ? 3 : 2];  // as they lie in memory
+};
+
+template <CodeKind kKind>
+__device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedMatrix& m, int tile,
+                                           int piece) {
+  constexpr int kVectors = PackedPiece<kKind>::kVectors;
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const int64_t block = static_cast<int64_t>(tile) * m.pieces + piece;
+  const auto* codes = reinterpret_cast<const uint4*>(m.codes) + block * (2 * kVectors * kWarp) + lane;
+#pragma unroll
+  for (int v = 0; v < kVectors; v++) {
+    to.low[v] = __ldcs(codes + v * kWarp);
+    to.high[v] = __ldcs(codes + (kVectors + v) * kWarp);
+  }
+  if (kKind == CodeKind::affine || (kKind != CodeKind::float8 && m.factors != nullptr)) {
+    to.factor[0] = __ldcs(m.factors + block * kWarp + lane);
+    if constexpr (kKind == CodeKind::affine) {
+      const uint32_t* super =
+          m.supers + (static_cast<int64_t>(tile) * (m.pieces / 2) + piece / 2) * kPackedOuts + g;
+      to.factor[1] = super[0], to.factor[2] = super[8];
+    }
+  } else {
+    const int group = m.groups == 1 ? 0 : (piece * kPackedInputs + q * 32) >> m.group_shift;
+    const int row = tile * kPackedOuts + g;
+    to.factor[0] = __float_as_uint(m.scales[static_cast<int64_t>(min(row, m.outs - 1)) * m.groups + group]);
+    to.factor[1] =
+        __float_as_uint(m.scales[static_cast<int64_t>(min(row + 8, m.outs - 1)) * m.groups + group]);
+  }
+}
+
+// f(vector, first, second) for the four vectors of eight inputs that lane q brings, 32q + 8 vector on:
+// operands a0 to a3 of two instructions, for the first and the second four of them.
+template <class T, CodeKind kKind, class F>
+__device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, const PackedMatrix& m,
+                                            const uint32_t* table, F&& f) {
+  PackedFactor low{}, high{};
+  if constexpr (kKind == CodeKind::affine) {
+    low = affine_factor(piece.factor[0], piece.factor[1]);
+    high = affine_factor(piece.factor[0] >> 16, piece.factor[2]);
+  } else if (kKind != CodeKind::float8 && m.factors != nullptr) {
+    const __half2 both = lifted(piece.factor[0]);
+    low.scale = __low2half2(both), high.scale = __high2half2(both);
+  } else {
+    low.scale = lifted<kKind>(__uint_as_float(piece.factor[0]));
+    high.scale = lifted<kKind>(__uint_as_float(piece.factor[1]));
+  }
+  constexpr int kVectors = PackedPiece<kKind>::kVectors;
+#pragma unroll
+  for (int v = 0; v < kVectors; v++) {
+    const uint32_t from_low[4] = {piece.low[v].x, piece.low[v].y, piece.low[v].z, piece.low[v].w};
+    const uint32_t from_high[4] = {piece.high[v].x, piece.high[v].y, piece.high[v].z, piece.high[v].w};
+    if constexpr (bits_of(kKind) == 8) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        uint32_t a[2][4];
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+          __half2 x[2], y[2];
+          widen_bytes<kKind>(from_low[2 * i + s], low, x);
+          widen_bytes<kKind>(from_high[2 * i + s], high, y);
+          a[s][0] = operand<T>(x[0]), a[s][1] = operand<T>(y[0]);
+          a[s][2] = operand<T>(x[1]), a[s][3] = operand<T>(y[1]);
+        }
+        f(v * 2 + i, a[0], a[1]);
+      }
+    } else {
+#pragma unroll
+      for (int w = 0; w < 4; w++) {
+        __half2 x[4], y[4];
+        widen_nibbles<kKind>(from_low[w], low, table, x);
+        widen_nibbles<kKind>(from_high[w], high, table, y);
+        const uint32_t a[4] = {operand<T>(x[0]), operand<T>(y[0]), operand<T>(x[1]), operand<T>(y[1])};
+        const uint32_t b[4] = {operand<T>(x[2]), operand<T>(y[2]), operand<T>(x[3]), operand<T>(y[3])};
+        f(w, a, b);
+      }
+    }
+  }
+}
+
+// Where the 16-byte vector `vector` of a row of inputs lies within the row in shared memory (swizzle): the
+// four lanes that read vectors 4q + j, and those of the next row, then meet in no bank.
+__device__ __forceinline__ int packed_input(int row, int vector) {
+  return vector ^ (vector >> 2 & 3) ^ (row & 1);
+}
+
+#endif  // __CUDACC__
+
+// f(kind) with the kind as a constant.
+template <class F>
+void with_code_kind(CodeKind kind, F&& f) {
+  switch (kind) {
+    case CodeKind::bytes:
+      return f(std::integral_constant<CodeKind, CodeKind::bytes>{});
+    case CodeKind::float8:
+      return f(std::integral_constant<CodeKind, CodeKind::float8>{});
+    case CodeKind::nibbles:
+      return f(std::integral_constant<CodeKind, CodeKind::nibbles>{});
+    case CodeKind::levels:
+      return f(std::integral_constant<CodeKind, CodeKind::levels>{});
+    case CodeKind::affine:
+      return f(std::integral_constant<CodeKind, CodeKind::affine>{});
+    case CodeKind::none:
+      FULMAR_CHECK(false, "a matrix that is not packed");
+  }
+}
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,366 @@
+// The down-projection from packed codes, a row of codes for each input: a block takes 128 outputs and one
+// slice of the inputs (split-K), stage by stage. Inputs that are kept are taken sixteen at a time, all of one
+// group of 32, so that an output has one scale for them.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/products/packed_load.h"
+#include "gpu/products/packed_value.h"
+#include "gpu/products/split_k.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int kValueThreads = 256;
+constexpr int kValueWarps = kValueThreads / kWarp;
+constexpr int kWarpOut = 64, kLaneOut = 8;                               // outputs of a warp, of a lane
+constexpr int kValueShares = kValueWarps * kWarpOut / kPackedValueOuts;  // warps that share the inputs
+constexpr int kValueStep = 16;                                           // kept inputs of one instruction
+constexpr int kMostStage = 2048;                                         // inputs of a stage of eight rows
+constexpr int kMostTiles = 4;                                            // of eight rows, of a block
+constexpr int kPartStride = kPackedValueOuts + 4;
+
+template <class T>
+struct PackedValueArguments {
+  Rows<const T> in;
+  PackedMatrix weight;
+  Rows<T> out;  // or
+  float* wide;  // f32 [rows, outs], to which the product is added
+  int64_t wide_stride;
+  float* partial;      // [slices, rows, outs]
+  uint32_t* counters;  // [row groups, outs / 128]
+  int rows, outs, slice, slices, stage;
+};
+
+// What a stage keeps: places of inputs, their values, and of which group each step is.
+template <class T>
+struct KeptInputs {
+  uint16_t* place;  // [stage]
+  T* value;         // [rows of the tiles][stride]
+  int stride;
+  uint8_t* group;   // [stage / 16]
+  uint32_t* mask;   // [stage / 32]
+  int* first_step;  // [stage / 32 + 1]
+};
+
+// For the rows from first_row on. Returns how many steps there are.
+template <class T, int kTiles>
+__device__ int keep_inputs(const PackedValueArguments<T>& a, int first_row, int rows, int first,
+                           const KeptInputs<T>& kept) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, groups = a.stage / kWarp;
+  const T* const in = a.in[first_row] + first;
+  for (int group = warp; group < groups; group += kValueWarps) {
+    bool keeps = kTiles > 1;  // which rows are padding must not change sums
+    if constexpr (kTiles == 1) {
+#pragma unroll 8
+      for (int row = 0; row < rows; row++) {
+        keeps |= to_float(in[row * a.in.stride + group * kWarp + lane]) != 0.0f;
+      }
+    }
+    const uint32_t mask = __ballot_sync(kFullWarp, keeps);
+    if (lane == 0) kept.mask[group] = mask;
+  }
+  __syncthreads();
+  if (warp == 0) {
+    int steps[2], total = 0;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const int group = 2 * lane + i;
+      steps[i] = group < groups ? (__popc(kept.mask[group]) + kValueStep - 1) / kValueStep : 0;
+      total += steps[i];
+    }
+    int before = total;
+#pragma unroll
+    for (int offset = 1; offset < kWarp; offset *= 2) {
+      const int lower = __shfl_up_sync(kFullWarp, before, offset);
+      if (lane >= offset) before += lower;
+    }
+    if (2 * lane < groups) kept.first_step[2 * lane] = before - total;
+    if (2 * lane + 1 < groups) kept.first_step[2 * lane + 1] = before - steps[1];
+    if (lane == kWarp - 1) kept.first_step[groups] = before;
+  }
+  __syncthreads();
+  for (int group = warp; group < groups; group += kValueWarps) {
+    const uint32_t mask = kept.mask[group];
+    if (mask == 0) continue;
+    const int count = __popc(mask), begin = kept.first_step[group] * kValueStep;
+    const int padded = (count + kValueStep - 1) / kValueStep * kValueStep;
+    // Lanes that keep nothing fill up the last step with zeros.
+    const bool keeps = (mask >> lane & 1) != 0;
+    const int kept_before = __popc(mask & ((1u << lane) - 1));
+    const int at = keeps ? kept_before : count + lane - kept_before;
+    if (at < padded) {
+      const int place = group * kWarp + (keeps ? lane : __ffs(static_cast<int>(mask)) - 1);
+      kept.place[begin + at] = static_cast<uint16_t>(place);
+#pragma unroll 8
+      for (int row = 0; row < kTiles * 8; row++) {
+        kept.value[row * kept.stride + begin + at] =
+            keeps && row < rows ? in[row * a.in.stride + place] : from_float<T>(0.0f);
+      }
+    }
+    if (lane < padded / kValueStep) kept.group[kept.first_step[group] + lane] = static_cast<uint8_t>(group);
+  }
+  __syncthreads();
+  return kept.first_step[groups];
+}
+
+// A lane's part of a step: eight outputs of four kept inputs, and their scales as they lie in memory.
+template <CodeKind kKind>
+struct ValuePiece {
+  static constexpr int kWords = bits_of(kKind) / 4;
+  uint32_t code[4][kWords];
+  uint4 factor[kKind == CodeKind::affine ? 3 : 2];
+};
+
+// group: of 32 inputs, in the matrix; out: the lane's first output.
+template <CodeKind kKind>
+__device__ __forceinline__ void load_factors(ValuePiece<kKind>& to, const PackedMatrix& m, int group,
+                                             int out) {
+  if (kKind == CodeKind::affine || (kKind != CodeKind::float8 && m.factors != nullptr)) {
+    const auto* halves = reinterpret_cast<const uint16_t*>(m.factors) + static_cast<int64_t>(group) * m.outs;
+    to.factor[0] = *reinterpret_cast<const uint4*>(halves + out);
+    if constexpr (kKind == CodeKind::affine) {
+      const uint32_t* super = m.supers + static_cast<int64_t>(group / 8) * m.outs + out;
+      to.factor[1] = reinterpret_cast<const uint4*>(super)[0];
+      to.factor[2] = reinterpret_cast<const uint4*>(super)[1];
+    }
+  } else {
+    const int line = m.groups == 1 ? 0 : group * kPackedGroup >> m.group_shift;
+    const auto* scale = reinterpret_cast<const uint4*>(m.scales + static_cast<int64_t>(line) * m.outs + out);
+    to.factor[0] = scale[0], to.factor[1] = scale[1];
+  }
+}
+
+__device__ __forceinline__ void words_of(const uint4& v, uint32_t (&out)[4]) {
+  out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
+}
+
+// The factors of the lane's eight outputs.
+template <CodeKind kKind>
+__device__ __forceinline__ void factors_of(const ValuePiece<kKind>& piece, const PackedMatrix& m,
+                                           PackedFactor (&by)[kLaneOut]) {
+  uint32_t word[3][4];
+#pragma unroll
+  for (int i = 0; i < (kKind == CodeKind::affine ? 3 : 2); i++) words_of(piece.factor[i], word[i]);
+  if constexpr (kKind == CodeKind::affine) {
+#pragma unroll
+    for (int o = 0; o < kLaneOut; o++) {
+      by[o] = affine_factor(word[0][o / 2] >> o % 2 * 16, word[1 + o / 4][o % 4]);
+    }
+  } else if (kKind != CodeKind::float8 && m.factors != nullptr) {
+#pragma unroll
+    for (int i = 0; i < kLaneOut / 2; i++) {
+      const __half2 both = lifted(word[0][i]);
+      by[2 * i].scale = __low2half2(both), by[2 * i + 1].scale = __high2half2(both);
+    }
+  } else {
+#pragma unroll
+    for (int o = 0; o < kLaneOut; o++) by[o].scale = lifted<kKind>(__uint_as_float(word[o / 4][o % 4]));
+  }
+}
+
+// The codes of eight outputs of two inputs, as pairs along the inputs.
+template <CodeKind kKind>
+__device__ __forceinline__ void pair_codes(const uint32_t (&a)[ValuePiece<kKind>::kWords],
+                                           const uint32_t (&b)[ValuePiece<kKind>::kWords],
+                                           const uint32_t* table, __half2 (&out)[kLaneOut]) {
+  if constexpr (bits_of(kKind) == 8) {
+#pragma unroll
+    for (int w = 0; w < 2; w++) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const uint32_t both = __byte_perm(a[w], b[w], i == 0 ? 0x5140 : 0x7362);
+        out[4 * w + 2 * i] = widen_bytes<kKind>(both, false);
+        out[4 * w + 2 * i + 1] = widen_bytes<kKind>(both, true);
+      }
+    }
+  } else if constexpr (kKind == CodeKind::levels) {
+    const uint32_t even = (a[0] & 0x0f0f0f0f) | (b[0] & 0x0f0f0f0f) << 4;
+    const uint32_t odd = (a[0] >> 4 & 0x0f0f0f0f) | (b[0] & 0xf0f0f0f0);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      out[2 * i] = half2_of(table[even >> 8 * i & 255]);
+      out[2 * i + 1] = half2_of(table[odd >> 8 * i & 255]);
+    }
+  } else {
+    __half2 four[4];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      split_nibbles<kKind>(__byte_perm(a[0], b[0], i == 0 ? 0x5410 : 0x7632), four);
+#pragma unroll
+      for (int e = 0; e < 4; e++) out[4 * i + e] = four[e];
+    }
+  }
+}
+
+// Accumulator [j][t]: the lane's outputs 2j and 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q
+// + 1.
+template <class T, int kTiles, CodeKind kKind>
+__device__ void multiply_kept(const PackedValueArguments<T>& a, int first, int out, const KeptInputs<T>& kept,
+                              int steps, int share, const uint32_t* table, float (&sum)[4][kTiles][4]) {
+  constexpr int kAhead = kTiles == 1 ? (kKind == CodeKind::affine ? 3 : 4) : 2;
+  constexpr int kWords = ValuePiece<kKind>::kWords;
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const int64_t row_words = static_cast<int64_t>(a.outs) * bits_of(kKind) / 32;
+  const auto* codes =
+      reinterpret_cast<const uint32_t*>(a.weight.codes) + first * row_words + out * bits_of(kKind) / 32;
+  ValuePiece<kKind> w[kAhead];
+  const auto fetch = [&](ValuePiece<kKind>& to, int step) {
+    if (step >= steps) return;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const uint32_t* from = codes + kept.place[step * kValueStep + 4 * q + i] * row_words;
+      if constexpr (kWords == 2) {
+        const uint2 both = __ldcs(reinterpret_cast<const uint2*>(from));
+        to.code[i][0] = both.x, to.code[i][1] = both.y;
+      } else {
+        to.code[i][0] = __ldcs(from);
+      }
+    }
+    load_factors(to, a.weight, first / kPackedGroup + kept.group[step], out);
+  };
+#pragma unroll
+  for (int ahead = 0; ahead < kAhead; ahead++) fetch(w[ahead], share + ahead * kValueShares);
+  for (int base = share; base < steps; base += kAhead * kValueShares) {
+#pragma unroll
+    for (int ahead = 0; ahead < kAhead; ahead++) {
+      const int step = base + ahead * kValueShares;
+      if (step >= steps) break;
+      uint2 x[kTiles];
+#pragma unroll
+      for (int t = 0; t < kTiles; t++) {
+        x[t] = *reinterpret_cast<const uint2*>(kept.value + (t * 8 + g) * kept.stride + step * kValueStep +
+                                               4 * q);
+      }
+      PackedFactor by[kLaneOut];
+      factors_of(w[ahead], a.weight, by);
+      __half2 low[kLaneOut], high[kLaneOut];
+      pair_codes<kKind>(w[ahead].code[0], w[ahead].code[1], table, low);
+      pair_codes<kKind>(w[ahead].code[2], w[ahead].code[3], table, high);
+#pragma unroll
+      for (int j = 0; j < 4; j++) {
+        const uint32_t a0 = operand<T>(scaled<kKind>(low[2 * j], by[2 * j]));
+        const uint32_t a1 = operand<T>(scaled<kKind>(low[2 * j + 1], by[2 * j + 1]));
+        const uint32_t a2 = operand<T>(scaled<kKind>(high[2 * j], by[2 * j]));
+        const uint32_t a3 = operand<T>(scaled<kKind>(high[2 * j + 1], by[2 * j + 1]));
+#pragma unroll
+        for (int t = 0; t < kTiles; t++) mma<T>(sum[j][t], a0, a1, a2, a3, x[t].x, x[t].y);
+      }
+      fetch(w[ahead], step + kAhead * kValueShares);
+    }
+  }
+}
+
+// Grid: 128 outputs each, slices, groups of kTiles * 8 rows.
+template <class T, int kTiles, CodeKind kKind>
+__global__ void __launch_bounds__(kValueThreads, 2)
+    linear_packed_value_kernel(const __grid_constant__ PackedValueArguments<T> a) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ uint32_t table[kLevelPairs];
+  __shared__ uint32_t mask[kMostStage / kWarp];
+  __shared__ int first_step[kMostStage / kWarp + 1];
+  __shared__ uint16_t place[kMostStage];
+  __shared__ uint8_t group[kMostStage / kValueStep];
+  const KeptInputs<T> kept{place, reinterpret_cast<T*>(shared), a.stage + 8, group, mask, first_step};
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, q = lane % 4;
+  const int half = warp % 2, share = warp / 2;
+  const int first_out = blockIdx.x * kPackedValueOuts, slice = blockIdx.y;
+  const int first_row = blockIdx.z * kTiles * 8, rows = min(a.rows - first_row, kTiles * 8);
+  pdl_launch_next();
+  if constexpr (kKind == CodeKind::levels) fill_level_pairs(table, a.weight.nf4);
+  pdl_wait();
+
+  float sum[4][kTiles][4] = {};
+  for (int done = 0; done < a.slice; done += a.stage) {
+    const int first = slice * a.slice + done;
+    if (done > 0) __syncthreads();  // the values' place is taken over by those of the next stage
+    const int steps = keep_inputs<T, kTiles>(a, first_row, rows, first, kept);
+    multiply_kept<T, kTiles, kKind>(a, first, first_out + half * kWarpOut + g * kLaneOut, kept, steps, share,
+                                    table, sum);
+  }
+  __syncthreads();  // and then by the warps' parts
+
+  auto* part = reinterpret_cast<float*>(shared);  // [kValueShares, rows, kPartStride]
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+#pragma unroll
+    for (int t = 0; t < kTiles; t++) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int row = t * 8 + Accumulator::column(q, i);
+        const int out = half * kWarpOut + g * kLaneOut + 2 * j + i / 2;
+        part[(share * kTiles * 8 + row) * kPartStride + out] = sum[j][t][i];
+      }
+    }
+  }
+  __syncthreads();
+  float* own = a.partial + (static_cast<int64_t>(slice) * a.rows + first_row) * a.outs + first_out;
+  for (int i = threadIdx.x; i < rows * kPackedValueOuts; i += kValueThreads) {
+    const int row = i / kPackedValueOuts, out = i % kPackedValueOuts;
+    float total = 0;
+#pragma unroll
+    for (int s = 0; s < kValueShares; s++) total += part[(s * kTiles * 8 + row) * kPartStride + out];
+    own[static_cast<int64_t>(row) * a.outs + out] = total;
+  }
+
+  uint32_t* counter = a.counters + blockIdx.z * gridDim.x + blockIdx.x;
+  if (!arrives_last(counter, static_cast<uint32_t>(a.slices), [] { __syncthreads(); })) return;
+  for (int i = threadIdx.x; i < rows * kPackedValueOuts; i += kValueThreads) {
+    const int row = first_row + i / kPackedValueOuts, out = first_out + i % kPackedValueOuts;
+    float total = 0;
+#pragma unroll 8
+    for (int s = 0; s < a.slices; s++) {
+      total += __ldcg(&a.partial[(static_cast<int64_t>(s) * a.rows + row) * a.outs + out]);
+    }
+    total *= kPackedUnlift;
+    if (a.wide != nullptr) {
+      atomicAdd(a.wide + row * a.wide_stride + out, total);  // nobody else writes it
+    } else {
+      a.out[row][out] = from_float<T>(total);
+    }
+  }
+}
+
+template <class T, int kTiles, CodeKind kKind>
+void launch_value(const Queue& queue, PackedValueArguments<T>& a) {
+  a.stage = std::min(a.slice, kMostStage / kTiles);
+  const size_t values = static_cast<size_t>(kTiles * 8) * static_cast<size_t>(a.stage + 8) * sizeof(T);
+  const size_t parts = static_cast<size_t>(kValueShares * kTiles * 8 * kPartStride) * sizeof(float);
+  const size_t bytes = std::max(values, parts);
+  const auto kernel = linear_packed_value_kernel<T, kTiles, kKind>;
+  allow_shared(kernel, size_t{72} << 10);
+  const auto groups = static_cast<unsigned>((a.rows + kTiles * 8 - 1) / (kTiles * 8));
+  launch(queue, kernel,
+         dim3(static_cast<unsigned>(a.outs / kPackedValueOuts), static_cast<unsigned>(a.slices), groups),
+         dim3(kValueThreads), bytes, a);
+}
+
+}  // namespace
+
+void linear_packed_value(const Queue& queue, const ValuePlan& plan, Tensor in, const Weight& weight,
+                         Tensor out, float* partial, uint32_t* counters) {
+  FULMAR_CHECK(is_packed(weight) && weight.transposed);
+  with_activation(in.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    const bool wide = out.dtype == DType::f32;
+    PackedValueArguments<T> a{{in.as<const T>(), in.stride},
+                              packed_matrix_of(weight),
+                              {wide ? nullptr : out.as<T>(), out.stride},
+                              wide ? out.as<float>() : nullptr,
+                              out.stride,
+                              partial,
+                              counters,
+                              static_cast<int>(in.rows),
+                              static_cast<int>(weight.out),
+                              static_cast<int>(plan.slice),
+                              static_cast<int>(plan.slices),
+                              0};
+    with_code_kind(packed_kind(weight), [&](auto kind) {
+      if (in.rows <= kMostValueRows) return launch_value<T, 1, kind()>(queue, a);
+      launch_value<T, kMostTiles, kind()>(queue, a);
+    });
+  });
+}
+
+}  // namespace fulmar::gpu

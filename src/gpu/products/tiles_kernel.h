@@ -1,0 +1,144 @@
+// The kernel of tiles.h for weights of any kind, and how it is launched: tiles.cu and packed_tiles.cu say
+// where weights come from.
+#pragma once
+
+#include "base/check.h"
+#include "gpu/products/epilogue.h"
+#include "gpu/products/split_k.h"
+#include "gpu/products/tile_product.h"
+#include "gpu/products/tiles.h"
+
+namespace fulmar::gpu {
+
+constexpr int kTileBlocksEach = 2;  // of a multiprocessor
+
+// `Matrix`: a weight as the kernel takes it, [outs, k].
+template <class T, class Matrix>
+struct TiledMatrix {
+  Rows<const T> in;
+  Matrix weight;
+  Rows<T> out;       // or
+  Rows<float> wide;  // null data: `out`
+  int outs, first_tile;
+  Epilogue epilogue;
+};
+
+template <class T, class Matrix>
+struct TiledMatrices {
+  int count, rows, k, slices, steps;  // steps of a slice
+  float factor;                       // of all sums
+  float* partial;                     // [tiles, slices, tile]
+  uint32_t* counters;                 // [tiles]
+  TiledMatrix<T, Matrix> each[kMostProducts];
+};
+
+// f(row, out) for the first of every four outputs of a tile's rows.
+template <class Shape, class F>
+__device__ __forceinline__ void for_each_four(int rows, F&& f) {
+  constexpr int kAcross = Shape::kOuts / 4;
+  for (int i = threadIdx.x; i < rows * kAcross; i += kTileThreads) f(i / kAcross, i % kAcross * 4);
+}
+
+// Grid: tiles of outputs of all products, tiles of rows, slices. `Weights` as multiply_tile takes them.
+template <class T, class Shape, class Weights>
+__global__ void __launch_bounds__(kTileThreads, kTileBlocksEach)
+    linear_tiles_kernel(const __grid_constant__ TiledMatrices<T, typename Weights::Matrix> products) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  constexpr int kTile = Shape::kRows * Shape::kOuts;
+  int index = 0;
+  while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_tile) index++;
+  const TiledMatrix<T, typename Weights::Matrix>& p = products.each[index];
+  const int first_out = (blockIdx.x - p.first_tile) * Shape::kOuts, first_row = blockIdx.y * Shape::kRows;
+  const int rows = min(products.rows - first_row, Shape::kRows), outs = min(p.outs - first_out, Shape::kOuts);
+  const int first = blockIdx.z * products.steps * Shape::kStep;
+  pdl_launch_next();
+  const TileOperands<T> operands{outs,
+                                 p.in[first_row],
+                                 p.in.stride,
+                                 rows,
+                                 products.k,
+                                 first,
+                                 min(products.steps, (products.k - first + Shape::kStep - 1) / Shape::kStep)};
+  multiply_tile<Shape>(operands, Weights(p.weight, first_out, operands), shared);
+  const auto end = [&](int row, int out, Float4 v) {
+    if (out >= outs) return;
+#pragma unroll
+    for (float& e : v.x) e = finish(p.epilogue, e * products.factor);
+    if (p.wide.data != nullptr) return store4(p.wide[first_row + row] + first_out + out, v);
+    store4(p.out[first_row + row] + first_out + out, v);
+  };
+  if (products.slices == 1) {
+    for_each_four<Shape>(rows, [&](int row, int out) { end(row, out, tile_sum<Shape>(shared, row, out)); });
+    return;
+  }
+  const int tile = blockIdx.y * gridDim.x + blockIdx.x;
+  float* partial = products.partial + static_cast<int64_t>(tile) * products.slices * kTile;
+  float* own = partial + static_cast<int64_t>(blockIdx.z) * kTile;
+  for_each_four<Shape>(rows, [&](int row, int out) {
+    store4(own + row * Shape::kOuts + out, tile_sum<Shape>(shared, row, out));
+  });
+  const auto parts = static_cast<uint32_t>(products.slices);
+  if (!arrives_last(products.counters + tile, parts, [] { __syncthreads(); })) return;
+  for_each_four<Shape>(rows, [&](int row, int out) {
+    const float* from = partial + row * Shape::kOuts + out;
+    Float4 sum{};
+#pragma unroll 8
+    for (int s = 0; s < products.slices; s++) {
+      const float4 part = __ldcg(reinterpret_cast<const float4*>(from + static_cast<int64_t>(s) * kTile));
+      sum.x[0] += part.x, sum.x[1] += part.y, sum.x[2] += part.z, sum.x[3] += part.w;
+    }
+    end(row, out, sum);
+  });
+}
+
+template <class Shape>
+int64_t out_tiles_of(const Product& one) {
+  return (one.weight.out + Shape::kOuts - 1) / Shape::kOuts;
+}
+template <class Shape>
+int64_t row_tiles_of(int64_t rows) {
+  return (rows + Shape::kRows - 1) / Shape::kRows;
+}
+
+// f(shape) with the tile for so many rows.
+template <class F>
+void with_tile(int64_t rows, F&& f) {
+  if (rows <= Tile16::kRows) return f(Tile16{});
+  if (rows <= Tile32::kRows) return f(Tile32{});
+  f(Tile64{});
+}
+
+// matrix_of(weight): the weight as Weights::Matrix.
+template <class T, class Shape, class Weights, class MatrixOf>
+void launch_tiles(const Queue& queue, ProductList list, const TilePlan& plan, float* partial,
+                  uint32_t* counters, float factor, MatrixOf&& matrix_of) {
+  using Matrix = typename Weights::Matrix;
+  const auto kernel = linear_tiles_kernel<T, Shape, Weights>;
+  allow_shared(kernel, Shape::kBytes);
+  TiledMatrices<T, Matrix> products{};
+  products.slices = static_cast<int>(plan.slices);
+  products.steps = static_cast<int>(plan.steps);
+  products.factor = factor;
+  products.partial = partial;
+  products.counters = counters;
+  int tiles = 0;
+  for (const Product& one : list) {
+    products.rows = static_cast<int>(one.in.rows);
+    products.k = static_cast<int>(one.weight.in);
+    FULMAR_CHECK(one.weight.out % 4 == 0 && one.weight.in == list.front().weight.in);
+    const bool wide = one.out.dtype == DType::f32;
+    products.each[products.count++] = {{one.in.as<const T>(), one.in.stride},
+                                       matrix_of(one.weight),
+                                       {wide ? nullptr : one.out.as<T>(), one.out.stride},
+                                       {wide ? one.out.as<float>() : nullptr, one.out.stride},
+                                       static_cast<int>(one.weight.out),
+                                       tiles,
+                                       one.epilogue};
+    tiles += static_cast<int>(out_tiles_of<Shape>(one));
+  }
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(row_tiles_of<Shape>(products.rows)),
+                  static_cast<unsigned>(plan.slices));
+  launch(queue, kernel, grid, dim3(kTileThreads), Shape::kBytes, products);
+}
+
+}  // namespace fulmar::gpu

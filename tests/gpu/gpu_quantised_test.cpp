@@ -1,0 +1,173 @@
+// Whole models with quantised weights on the GPU: stored files against exact logits, made-up ones against the
+// CPU on their decoded weights, in steps of so many rows that every way of products is taken.
+#include <algorithm>
+
+#include "cpu/cpu_ops.h"
+#include "files/synthetic.h"
+#include "gpu/gpu_device.h"
+#include "support/model_rig.h"
+#include "support/shared_files.h"
+#include "tensor/quantise.h"
+
+namespace fulmar {
+namespace {
+
+using support::Json;
+using support::ModelRig;
+using support::relative_error;
+
+// Root mean square, relative to the deviation of the logits. The reversing model carries sixty digits.
+constexpr double kMostError = 5e-3, kMostErrorOfReverse = 1e-2, kMostErrorOfMadeUp = 1e-2;
+
+class GpuGguf : public GpuTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(GpuGguf, LogitsAreThoseOfTheDecodedWeights) {
+  const Json golden = support::read_golden(std::string("gguf-") + GetParam());
+  if (golden.is_null()) GTEST_SKIP() << "no golden files beside this checkout";
+  const Json& file = golden.contains("files") ? golden["files"][0]["file"] : golden["file"];
+  auto opened = open_checkpoint(support::shared_folder() / file.get<std::string>());
+  ASSERT_TRUE(opened.ok()) << opened.error().text;
+  const bool reverse = std::string(GetParam()).find("reverse") != std::string::npos;
+  ModelRig rig(std::move(*opened), gpu(), 2);
+  ASSERT_TRUE(rig.loaded());
+  ASSERT_FALSE(golden["cases"].empty());
+  for (const Json& one : golden["cases"]) {
+    const std::vector<int32_t> tokens = one["tokens"];
+    const std::vector<double> want = one["exact"]["logits"];
+    rig.pool().zero(0);
+    rig.pool().zero(1);
+    for (const int64_t slot : {0, 1}) {
+      // At once, and token by token.
+      const std::vector<float> got = slot == 0 ? rig.feed(0, tokens) : rig.feed(1, tokens, 1);
+      const std::vector<float> compared(got.begin(), got.begin() + static_cast<ptrdiff_t>(want.size()));
+      const double error = relative_error(compared, want);
+      std::printf("%s %s: error %.2e\n", GetParam(), slot == 0 ? "at once" : "by token", error);
+      EXPECT_LE(error, reverse ? kMostErrorOfReverse : kMostError) << one["name"];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stored, GpuGguf,
+                         testing::Values("fulmar-demo-Q4_K_M", "fulmar-demo-mix", "rwkv6-tiny-1m-Q4_K_M",
+                                         "rwkv7-reverse-f16", "rwkv7-reverse-mix", "rwkv7-reverse-split"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+SyntheticSpec spec_of(int version, std::string_view kind) {
+  SyntheticSpec spec;
+  spec.version = version;
+  spec.n_layer = 2;
+  spec.n_head = 8;
+  spec.head_size = 64;
+  spec.vocab = 1028;
+  spec.rank_w = spec.rank_a = 64;
+  spec.rank_v = 32;
+  spec.rank_g = 128;
+  spec.rank_mix = 32;
+  spec.rank_decay = 64;
+  spec.n_ffn = 2048;
+  spec.dtype = DType::f16;
+  spec.ffn_zeros = 0.8;
+  spec.quantisation = quantisation_named(kind);
+  return spec;
+}
+
+// The same numbers in f32.
+std::unique_ptr<Checkpoint> decoded(std::unique_ptr<Checkpoint> from) {
+  CheckpointParts parts;
+  for (const StoredTensor& tensor : from->tensors()) {
+    auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(tensor.count()));
+    copy_as_f32(tensor, *values);
+    parts.tensors.push_back({tensor.name, DType::f32, tensor.shape, row_major_strides(tensor.shape),
+                             reinterpret_cast<const std::byte*>(values->data())});
+    parts.owners.push_back(values);
+  }
+  return make_checkpoint(std::move(parts));
+}
+
+using Logits = std::vector<std::vector<float>>;
+
+// Steps of many rows, of some and of one, each going on where the one before ended.
+Logits steps_of(ModelRig& rig) {
+  Logits all;
+  for (int64_t slot = 0; slot < 12; slot++) rig.pool().zero(slot);
+  const auto run = [&](int64_t sequences, int64_t tokens) {
+    std::vector<support::Feed> feeds;
+    for (int64_t s = 0; s < sequences; s++) {
+      feeds.push_back({s, {}});
+      for (int64_t t = 0; t < tokens; t++) {
+        feeds.back().tokens.push_back(static_cast<int32_t>((s * 37 + t * 101 + sequences) % 1028));
+      }
+    }
+    for (auto& logits : rig.step(feeds)) all.push_back(std::move(logits));
+  };
+  run(2, 70);
+  run(12, 7);
+  run(12, 3);
+  run(12, 1);
+  run(5, 1);
+  run(2, 1);
+  for (int i = 0; i < 3; i++) run(1, 1);
+  return all;
+}
+
+class GpuQuantised : public GpuTest, public testing::WithParamInterface<std::string> {
+ protected:
+  void expect_agreement(int version, Ops& ops, double most) {
+    const SyntheticSpec spec = spec_of(version, GetParam());
+    ASSERT_TRUE(spec.quantisation.has_value());
+    const std::unique_ptr<Ops> cpu = make_cpu_ops({.threads = 0});
+    ModelRig want(decoded(synthetic_checkpoint(spec)), *cpu, 12), got(synthetic_checkpoint(spec), ops, 12);
+    ASSERT_TRUE(want.loaded() && got.loaded());
+    const Logits expected = steps_of(want), found = steps_of(got);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); i++) {
+      EXPECT_LT(relative_error(found[i], expected[i]), most) << "row " << i;
+    }
+    EXPECT_EQ(steps_of(got), found) << "the same steps give the same bits";
+  }
+};
+
+TEST_P(GpuQuantised, Rwkv7AgreesWithTheCpuInStepsOfAllSizes) {
+  expect_agreement(7, gpu(), kMostErrorOfMadeUp);
+}
+
+TEST_P(GpuQuantised, Rwkv6AgreesWithTheCpuInStepsOfAllSizes) {
+  expect_agreement(6, gpu(), kMostErrorOfMadeUp);
+}
+
+TEST_P(GpuQuantised, Bf16AgreesWithTheCpuInStepsOfAllSizes) {
+  auto bf16 = open_test_gpu({.activation = DType::bf16});
+  ASSERT_TRUE(bf16.ok()) << bf16.error().text;
+  expect_agreement(7, **bf16, 5e-2);
+}
+
+TEST_P(GpuQuantised, WeightsTakeTheBytesOfTheirCodes) {
+  SyntheticSpec spec = spec_of(7, GetParam());
+  size_t stored = 0;
+  const auto checkpoint = synthetic_checkpoint(spec);
+  for (const StoredTensor& tensor : checkpoint->tensors()) {
+    stored += tensor.bytes();
+    if (tensor.scales != nullptr)
+      stored += static_cast<size_t>(tensor.count() / tensor.group) * sizeof(float);
+  }
+  ModelRig rig(synthetic_checkpoint(spec), gpu(), 1);
+  ASSERT_TRUE(rig.loaded());
+  // Vectors become f32, and q4_k's scales whole bytes.
+  EXPECT_LT(rig.model().memory().weights, stored + stored / 20);
+}
+
+std::vector<std::string> kinds() {
+  std::vector<std::string> names;
+  for (const Quantisation& one : all_quantisations()) names.emplace_back(one.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, GpuQuantised, testing::ValuesIn(kinds()),
+                         [](const auto& one) { return one.param; });
+
+}  // namespace
+}  // namespace fulmar
