@@ -45,7 +45,8 @@ struct StateFile {
   std::string filename;
   int64_t bytes = 0;
   int64_t tensors = 0;
-  int64_t created = 0;  // unix seconds
+  int64_t layers = 0, heads = 0, head_size = 0;  // of the state; 0: not told
+  int64_t created_ms = 0;                        // unix milliseconds
 };
 
 // A model to get from a hub. Both functions are called on a thread of the administrator's.

@@ -121,8 +121,9 @@ constexpr Route kRoutes[] = {
 
     // What clients ask for at start and this server does not have.
     {"GET", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
-    {"POST", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
-    {"POST", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters},
+    {"POST", "/v1/adapters", kOpenai, Access::key, refuse_adapters, false, nullptr, true},
+    {"DELETE", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
+    {"POST", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters, false, nullptr, true},
     {"DELETE", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters},
 
     // Text and tokens.

@@ -161,8 +161,10 @@ ServedModelPtr ModelRegistry::with_state(const ServedModelPtr& model, std::strin
   std::lock_guard lock(mutex_);
   const Entry* entry = entry_of(model->id);
   if (!entry) return nullptr;
-  for (const TunedState& state : entry->states) {
-    if (state.name == name) return started_from(entry->model, state);
+  for (const std::string& called : {std::string(name), served_id(name)}) {
+    for (const TunedState& state : entry->states) {
+      if (state.name == called) return started_from(entry->model, state);
+    }
   }
   return nullptr;
 }

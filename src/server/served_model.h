@@ -93,7 +93,8 @@ class ModelRegistry {
   void remove_state(std::string_view name);
   void clear_states();
   std::vector<TunedState> states(std::string_view id) const;
-  // The model with the state of that name; null when it has none such.
+  // The model with the state of that name, or of the name that a file of it would give; null when it has none
+  // such.
   ServedModelPtr with_state(const ServedModelPtr& model, std::string_view name) const;
   // The default first, then the others, latest first.
   std::vector<ServedModelPtr> all() const;

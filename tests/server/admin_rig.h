@@ -56,7 +56,10 @@ class NamesOnly : public ModelAdmin {
                .filename = filename,
                .bytes = static_cast<int64_t>(bytes.size()),
                .tensors = 2,
-               .created = 5}};
+               .layers = 2,
+               .heads = 3,
+               .head_size = 4,
+               .created_ms = 5678}};
     return files_.front();
   }
   bool drop_state_file(const std::string& id) override {
