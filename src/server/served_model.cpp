@@ -93,6 +93,12 @@ void ModelRegistry::add(ServedModelPtr model) {
   models_.push_back({std::move(model), {}});
 }
 
+void ModelRegistry::add_behind(ServedModelPtr model) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(models_, [&](const Entry& old) { return old.model->id == model->id; });
+  models_.insert(models_.begin(), {std::move(model), {}});
+}
+
 bool ModelRegistry::remove(std::string_view id) {
   std::lock_guard lock(mutex_);
   return std::erase_if(models_, [&](const Entry& entry) { return entry.model->id == id; }) > 0;

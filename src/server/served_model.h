@@ -78,6 +78,8 @@ class ModelRegistry {
  public:
   // A model of the same id is replaced, and its tuned states are forgotten.
   void add(ServedModelPtr model);
+  // Likewise, but the default stays.
+  void add_behind(ServedModelPtr model);
   // False when there is none of that id.
   bool remove(std::string_view id);
 
