@@ -7,7 +7,10 @@
 #include <chrono>
 #include <exception>
 
+#include "app/installed_models.h"
 #include "base/log.h"
+#include "files/checkpoint.h"
+#include "files/identify.h"
 #include "files/model_files.h"
 
 namespace fulmar {
@@ -122,23 +125,34 @@ void LocalAdmin::work() {
 
 bool LocalAdmin::post(std::function<void()> job) { return jobs_.put(std::move(job)); }
 
-void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) {
-  models_.add(served->model());
-  loaded_.push_back({std::move(served), {}});
-  for (StateFolder::Kept& kept : files_.fitting(loaded_.back().served->config())) {
-    const Status added = add_state(loaded_.back(), {.name = kept.file.id}, std::move(kept.state));
+void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) { add_loaded(std::move(served), false); }
+
+// The order of loaded_ is that of the registry: the default model is the last.
+LocalAdmin::Loaded& LocalAdmin::add_loaded(std::shared_ptr<ServedEngine> served, bool behind) {
+  behind ? models_.add_behind(served->model()) : models_.add(served->model());
+  Loaded& loaded = *loaded_.insert(behind ? loaded_.begin() : loaded_.end(), Loaded{std::move(served), {}});
+  for (StateFolder::Kept& kept : files_.fitting(loaded.served->config())) {
+    const Status added = add_state(loaded, {.name = kept.file.id}, std::move(kept.state));
     if (!added) spdlog::warn("state file '{}' not registered: {}", kept.file.filename, added.error().text);
   }
+  return loaded;
 }
 
 Status LocalAdmin::check_load(const ModelLoad& load) {
   FULMAR_TRY(check_precision(load.precision));
-  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path, true));
+  FULMAR_ASSIGN(const fs::path path, named_path(load.path));
   return check_memory(path);
 }
 
+Result<fs::path> LocalAdmin::named_path(const std::string& name) const {
+  auto path = confined_path(options_.root, name, true);
+  if (path.ok()) return path;
+  const auto installed = find_installed(models_folder(), name);
+  return installed ? Result<fs::path>(installed->path) : path;
+}
+
 Status LocalAdmin::load_model(const ModelLoad& load) {
-  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path, true));
+  FULMAR_ASSIGN(const fs::path path, named_path(load.path));
   return open(path, load);
 }
 
@@ -152,7 +166,7 @@ Status LocalAdmin::check_memory(const fs::path& path) const {
                                                path.filename().string(), wanted >> 20, free >> 20)};
 }
 
-Status LocalAdmin::open(const fs::path& path, const ModelLoad& load) {
+Status LocalAdmin::open(const fs::path& path, const ModelLoad& load, bool behind) {
   ModelFlags flags = model_flags_;
   flags.model = path.string();
   flags.quiet = true;
@@ -176,9 +190,9 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load) {
     before = std::move(*old);
     loaded_.erase(old);
   }
-  adopt(std::move(served));
+  Loaded& loaded = add_loaded(std::move(served), behind);
   if (before.served) {
-    carry_states(before, facts, loaded_.back());
+    carry_states(before, facts, loaded);
     retire(std::move(before.served));
   }
   spdlog::info("model loaded id='{}' file={}", id, path.string());
@@ -301,6 +315,43 @@ std::vector<std::string> LocalAdmin::available() const {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
+}
+
+std::vector<InstalledModel> LocalAdmin::installed() const {
+  std::vector<InstalledModel> models;
+  for (const InstalledFiles& files : installed_models(models_folder())) {
+    if (files.partial) continue;
+    models.push_back({.id = files.pulled_as.empty() ? files.name : files.pulled_as,
+                      .path = files.path.string(),
+                      .bytes = static_cast<int64_t>(files.bytes),
+                      .created = file_time(files.path)});
+  }
+  return models;
+}
+
+bool LocalAdmin::is_installed(const std::string& name) const {
+  return find_installed(models_folder(), name).has_value();
+}
+
+Result<ServedModelPtr> LocalAdmin::describe_installed(const std::string& name) const {
+  const auto files = find_installed(models_folder(), name);
+  if (!files) return Error{ErrorKind::not_found, fmt::format("model '{}' not found", name)};
+  FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(files->path));
+  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  auto model = std::make_shared<ServedModel>(facts_of_files(
+      files->path, config, template_of(model_flags_.chat_template, *checkpoint, files->path)));
+  model->id = files->pulled_as.empty() ? files->name : files->pulled_as;
+  model->weight_bytes = static_cast<int64_t>(files->bytes);
+  return ServedModelPtr(std::move(model));
+}
+
+Status LocalAdmin::load_installed(const std::string& name) {
+  const auto files = find_installed(models_folder(), name);
+  if (!files) return Error{ErrorKind::not_found, fmt::format("model '{}' not found", name)};
+  const std::string id = files->pulled_as.empty() ? files->name : files->pulled_as;
+  if (models_.find(id, true)) return {};
+  FULMAR_TRY(check_memory(files->path));
+  return open(files->path, {.path = name, .name = id}, true);
 }
 
 Status LocalAdmin::check_pull(const std::string& name) const {

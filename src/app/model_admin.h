@@ -56,6 +56,10 @@ class LocalAdmin : public ModelAdmin {
   std::vector<StateFile> state_files() const override { return files_.list(); }
   Status load_available(const std::string& id) override;
   std::vector<std::string> available() const override;
+  std::vector<InstalledModel> installed() const override;
+  bool is_installed(const std::string& name) const override;
+  Result<ServedModelPtr> describe_installed(const std::string& name) const override;
+  Status load_installed(const std::string& name) override;
   Status check_pull(const std::string& name) const override;
   bool start_pull(PullJob job) override { return pulls_.start(std::move(job)); }
 
@@ -68,7 +72,10 @@ class LocalAdmin : public ModelAdmin {
 
   void work();
   Status check_memory(const std::filesystem::path& path) const;
-  Status open(const std::filesystem::path& path, const ModelLoad& load);
+  // The file that a client names, or the model of the folder of models.
+  Result<std::filesystem::path> named_path(const std::string& name) const;
+  Status open(const std::filesystem::path& path, const ModelLoad& load, bool behind = false);
+  Loaded& add_loaded(std::shared_ptr<ServedEngine> served, bool behind);
   Status add_numbers(Loaded& loaded, const std::string& name, TimeState state);
   Status add_state(Loaded& loaded, TunedState facts, TimeState state);
   Status carry_state(const Loaded& from, const TunedState& state, Loaded& to);

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "app/installed_models.h"
 #include "base/log.h"
-#include "text/locate_vocabulary.h"
 
 namespace fulmar {
 
@@ -16,7 +16,7 @@ Result<PullOptions> usual_pull_options(const std::string& endpoint) {
   PullOptions options;
   FULMAR_ASSIGN(options.hub.endpoint, hub_endpoint(endpoint, std::getenv("HF_ENDPOINT")));
   if (const char* token = std::getenv("HF_TOKEN")) options.hub.token = token;
-  options.folder = vocabulary_folder() / "models";
+  options.folder = models_folder();
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "app/installed_models.h"
 #include "app/progress_bar.h"
 #include "base/log.h"
 #include "cpu/cpu_ops.h"
@@ -109,7 +110,7 @@ Result<fs::path> find_model(const std::string& name) {
   // Without a slash at its end, which would hide the folder's name.
   const fs::path path = name.ends_with('/') ? fs::path(name).parent_path() : fs::path(name);
   std::vector<fs::path> bases{path};
-  if (!name.starts_with('.')) bases.push_back(vocabulary_folder() / "models" / path);
+  if (!name.starts_with('.')) bases.push_back(models_folder() / path);
   for (const fs::path& base : bases) {
     for (const char* ending : {"", ".pth", ".safetensors", ".st", ".gguf"}) {
       fs::path candidate = base;
@@ -120,8 +121,9 @@ Result<fs::path> find_model(const std::string& name) {
       if (fs::is_directory(candidate, error)) return candidate;
     }
   }
+  if (const auto installed = find_installed(models_folder(), name)) return installed->path;
   return Error{ErrorKind::not_found, fmt::format("model '{}' not found, neither as a file nor in {}", name,
-                                                 (vocabulary_folder() / "models").string())};
+                                                 models_folder().string())};
 }
 
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint, const fs::path& path,

@@ -89,6 +89,8 @@ std::function<DeviceMemory()> memory_of(const Ops& ops) {
   return nullptr;
 }
 
+}  // namespace
+
 int64_t file_time(const std::filesystem::path& path) {
   std::error_code error;
   const auto written = std::filesystem::last_write_time(path, error);
@@ -97,7 +99,19 @@ int64_t file_time(const std::filesystem::path& path) {
   return std::chrono::duration_cast<std::chrono::seconds>(system.time_since_epoch()).count();
 }
 
-}  // namespace
+ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig& config,
+                           const PromptTemplate& prompt_template) {
+  ServedModel facts;
+  facts.path = path.string();
+  facts.id = served_id(facts.path);
+  facts.created = file_time(path);
+  facts.architecture = fmt::format("rwkv{}", config.version);
+  facts.runtime = name_of(config.dtype);
+  facts.vocabulary = config.vocab;
+  facts.parameters = config.parameters;
+  facts.prompt_template = &prompt_template;
+  return facts;
+}
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--slots,--max-batch-size,--max_batch_size", flags.slots,
@@ -240,24 +254,18 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options,
                                                sessions.of(loaded.model->fingerprint())));
 
-  auto facts = std::make_shared<ServedModel>();
-  facts->path = loaded.path.string();
-  facts->id = as.id.empty() ? served_id(facts->path) : as.id;
+  auto facts = std::make_shared<ServedModel>(
+      facts_of_files(loaded.path, loaded.model->config(), *loaded.prompt_template));
+  if (!as.id.empty()) facts->id = as.id;
   facts->default_temperature = as.default_temperature;
   facts->default_top_p = as.default_top_p;
   facts->end_text = as.end_text;
-  facts->created = file_time(loaded.path);
-  facts->architecture = fmt::format("rwkv{}", loaded.model->config().version);
-  facts->runtime = name_of(loaded.model->config().dtype);
-  facts->vocabulary = loaded.model->config().vocab;
-  facts->parameters = loaded.model->config().parameters;
   facts->weight_bytes = static_cast<int64_t>(loaded.weight_bytes);
   facts->state_bytes = static_cast<int64_t>(layout.slot_bytes());
   facts->device_memory = memory_of(*loaded.ops);
   facts->engine = served->engine_.get();
   facts->tokenizer = loaded.tokenizer.get();
   FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));
-  facts->prompt_template = loaded.prompt_template;
   facts->stops = stop_defaults(*loaded.tokenizer, *loaded.prompt_template);
   const std::optional<ThinkTemplate> thinks = parse_think_template(flags.think_template);
   const bool marked =

@@ -81,6 +81,13 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   std::shared_ptr<ServedModel> served_;
 };
 
+// When a file or folder was written last, in unix seconds; 0: not told.
+int64_t file_time(const std::filesystem::path& path);
+
+// What files tell of a model without loading it; its id is the file's name.
+ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig& config,
+                           const PromptTemplate& prompt_template);
+
 // Lets go of an engine that nobody can find any more, as soon as the last request on it has gone. Blocks:
 // were the request's own thread to drop the last reference, the engine would end on that thread and wait for
 // itself.

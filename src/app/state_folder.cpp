@@ -52,15 +52,22 @@ Status write_file(const fs::path& path, std::string_view bytes) {
 // What the list says of a file; the number of tensors is 0 for one that cannot be read.
 StateFile describe_file(const fs::path& path, const std::string& filename) {
   std::error_code error;
-  StateFile file{.id = served_id(filename), .filename = filename, .created = unix_seconds()};
+  constexpr int64_t kMillis = 1000;
+  StateFile file{.id = served_id(filename), .filename = filename, .created_ms = unix_seconds() * kMillis};
   file.bytes = static_cast<int64_t>(fs::file_size(path, error));
   if (const auto checkpoint = open_checkpoint(path)) {
     file.tensors = static_cast<int64_t>((*checkpoint)->tensors().size());
+    for (const StoredTensor& tensor : (*checkpoint)->tensors()) {
+      if (!tensor.name.ends_with(".att.time_state") || tensor.shape.size() != 3) continue;
+      ++file.layers;
+      file.heads = tensor.shape[0];
+      file.head_size = tensor.shape[1];
+    }
   }
   const auto written = fs::last_write_time(path, error);
   if (!error) {
     const auto system = std::chrono::file_clock::to_sys(written).time_since_epoch();
-    file.created = std::chrono::duration_cast<std::chrono::seconds>(system).count();
+    file.created_ms = std::chrono::duration_cast<std::chrono::milliseconds>(system).count();
   }
   return file;
 }

@@ -48,6 +48,21 @@ class SqliteDocuments final : public DocumentStore {
     return std::optional<Document>(std::move(document));
   }
 
+  Result<std::vector<Document>> of_owner(const std::string& owner) override {
+    std::lock_guard lock(mutex_);
+    Statement query(database_.get(),
+                    "SELECT id, owner, created, text FROM fulmar_documents WHERE owner = ? ORDER BY created, id");
+    query.text(1, owner);
+    std::vector<Document> documents;
+    FULMAR_ASSIGN(bool more, query.next());
+    while (more) {
+      documents.push_back(facts_of(query));
+      documents.back().text = query.column_text(3);
+      FULMAR_ASSIGN(more, query.next());
+    }
+    return documents;
+  }
+
   Result<std::optional<Document>> take(const std::string& id) override {
     std::lock_guard lock(mutex_);
     Statement remove(database_, "DELETE FROM fulmar_documents WHERE id = ? RETURNING id, owner, created");

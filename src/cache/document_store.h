@@ -26,6 +26,8 @@ class DocumentStore {
   // An equal id is replaced.
   virtual Status put(const Document& document) = 0;
   virtual Result<std::optional<Document>> find(const std::string& id) = 0;
+  // All of an owner, the oldest first.
+  virtual Result<std::vector<Document>> of_owner(const std::string& owner) = 0;
   // Removes it and returns it without its text; nothing when there is none.
   virtual Result<std::optional<Document>> take(const std::string& id) = 0;
   // Removes what was created before `since`, and then the oldest until the texts hold at most `most_bytes`

@@ -10,6 +10,7 @@ namespace fulmar {
 namespace {
 
 constexpr size_t kLongestName = 96, kLongestPath = 512;
+constexpr std::string_view kHostPrefix = "hf.co/";  // as Ollama's clients name models of hubs
 
 bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
@@ -46,6 +47,7 @@ bool is_safe_path(std::string_view path) {
 }
 
 Result<HubName> parse_hub_name(std::string_view text) {
+  if (text.starts_with(kHostPrefix)) text.remove_prefix(kHostPrefix.size());
   const size_t colon = std::min(text.find(':'), text.size());
   const std::string_view repository = text.substr(0, colon);
   const size_t slash = repository.find('/');

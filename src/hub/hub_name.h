@@ -9,7 +9,7 @@
 
 namespace fulmar {
 
-// OWNER/NAME[:FILE]
+// OWNER/NAME[:FILE], perhaps behind "hf.co/", which names no host here
 struct HubName {
   std::string owner, name;
   std::string file;  // path inside the repository; empty: to be chosen

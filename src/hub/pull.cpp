@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "hub/pulled_names.h"
 #include "hub/file_digest.h"
 #include "hub/hub_listing.h"
 #include "net/url.h"
@@ -204,7 +205,9 @@ Result<std::string> hub_endpoint(const std::string& flag, const char* environmen
   return Error{ErrorKind::invalid, "the hub is '" + endpoint + "'; wanted https://HOST or http://HOST"};
 }
 
-Result<Pulled> pull(const HubName& name, const PullOptions& options, const PullProgress& progress) {
+namespace {
+
+Result<Pulled> pull_files(const HubName& name, const PullOptions& options, const PullProgress& progress) {
   const std::string base = options.hub.endpoint, revision = percent_encode(options.revision);
   const std::string repository = name.owner + "/" + name.name;
   FULMAR_ASSIGN(const auto files, list_files(options.hub, repository, revision));
@@ -228,6 +231,17 @@ Result<Pulled> pull(const HubName& name, const PullOptions& options, const PullP
     FULMAR_TRY(get(vocabulary, *pulled.vocabulary));
   }
   FULMAR_TRY(get(plan.model, pulled.model));
+  return pulled;
+}
+
+}  // namespace
+
+Result<Pulled> pull(const HubName& name, const PullOptions& options, const PullProgress& progress) {
+  FULMAR_ASSIGN(const Pulled pulled, pull_files(name, options, progress));
+  std::error_code error;
+  const bool folder = fs::is_directory(pulled.model, error);
+  const fs::path local = folder ? pulled.model.filename() : pulled.model.stem();
+  FULMAR_TRY(remember_pull(options.folder, name, local.string()));
   return pulled;
 }
 

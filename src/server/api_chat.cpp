@@ -42,6 +42,7 @@ void refuse_unsupported(Fields& fields) {
 // Fields that are checked and otherwise ignored.
 void check_ignored(Fields& fields) {
   fields.text("user");
+  fields.text("runtime");
   read_metadata(fields);
   fields.boolean("store");
 }

@@ -116,7 +116,7 @@ void complete_text(std::shared_ptr<Call> call) {
   const ServedModel& model = *submission.model;
 
   std::vector<Prompt> prompts = read_prompts(fields, model);
-  GenerationDefaults defaults = kCompletionDefaults;
+  GenerationDefaults defaults = completion_defaults(call->service().options);
   CompletionShape shape;
   if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty()) {
     wrap_infill(fields, prompts, *suffix);

@@ -12,6 +12,7 @@
 #include "net/json_writer.h"
 #include "net/secret.h"
 #include "server/intake.h"
+#include "server/named_model.h"
 
 namespace fulmar {
 namespace {
@@ -231,7 +232,12 @@ void embed(std::shared_ptr<Call> call, Shape shape) {
 }  // namespace
 
 void embed_texts(std::shared_ptr<Call> call) { embed(std::move(call), Shape::openai); }
-void embed_for_ollama(std::shared_ptr<Call> call) { embed(std::move(call), Shape::ollama); }
-void embed_one_for_ollama(std::shared_ptr<Call> call) { embed(std::move(call), Shape::ollama_one); }
+void embed_for_ollama(std::shared_ptr<Call> call) {
+  with_named_model(std::move(call), [](std::shared_ptr<Call> it) { embed(std::move(it), Shape::ollama); });
+}
+
+void embed_one_for_ollama(std::shared_ptr<Call> call) {
+  with_named_model(std::move(call), [](std::shared_ptr<Call> it) { embed(std::move(it), Shape::ollama_one); });
+}
 
 }  // namespace fulmar

@@ -9,6 +9,7 @@
 #include "net/json.h"
 #include "server/chat_intake.h"
 #include "server/intake.h"
+#include "server/named_model.h"
 #include "server/ollama_writer.h"
 #include "server/translated_body.h"
 #include "server/writer_parts.h"
@@ -199,9 +200,7 @@ GenerationDefaults infill_defaults() {
   return defaults;
 }
 
-}  // namespace
-
-void ollama_chat(std::shared_ptr<Call> call) {
+void chat_on_model(std::shared_ptr<Call> call) {
   Fields sent(call->body());
   const std::vector<ChatMessage> messages = read_conversation(sent);
   const JsonValue body = translated(sent);
@@ -219,7 +218,7 @@ void ollama_chat(std::shared_ptr<Call> call) {
   submit_ollama(std::move(call), fields, model, std::move(prompt), defaults, tools, std::move(facts));
 }
 
-void ollama_generate(std::shared_ptr<Call> call) {
+void generate_on_model(std::shared_ptr<Call> call) {
   Fields sent(call->body());
   const JsonValue body = translated(sent);
   const std::string text = sent.text("prompt").value_or(std::string());
@@ -251,5 +250,10 @@ void ollama_generate(std::shared_ptr<Call> call) {
   OllamaPrompt prompt{chat_tokens(*model, chat->text), chat->think, chat->force_reasoning};
   submit_ollama(std::move(call), fields, model, std::move(prompt), defaults, {}, std::move(facts));
 }
+
+}  // namespace
+
+void ollama_chat(std::shared_ptr<Call> call) { with_named_model(std::move(call), chat_on_model); }
+void ollama_generate(std::shared_ptr<Call> call) { with_named_model(std::move(call), generate_on_model); }
 
 }  // namespace fulmar

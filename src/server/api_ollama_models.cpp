@@ -19,6 +19,7 @@ namespace {
 
 // The level of the API, which clients compare before they use its newer parts.
 constexpr std::string_view kApiLevel = "0.12.6";
+constexpr std::string_view kLatest = ":latest";  // the tag of names without one
 constexpr std::string_view kNever = "2318-01-01T00:00:00Z";
 
 std::string size_text(int64_t parameters) {
@@ -49,16 +50,33 @@ void write_entry(JsonWriter& json, const ServedModel& model) {
   write_details(json, model);
 }
 
-std::string list_of(const Call& call, void (*add)(JsonWriter& json, const ServedModel& model)) {
-  JsonWriter json;
-  json.begin_object().key("models").begin_array();
-  for (const ServedModelPtr& model : call.service().models.all()) {
-    json.begin_object();
-    write_entry(json, *model);
-    add(json, *model);
-    json.end_object();
+void write_listed(JsonWriter& json, const ServedModel& model) {
+  json.begin_object();
+  write_entry(json, model);
+  json.member("modified_at", time_of(model.created)).end_object();
+}
+
+// Installed models that are not loaded.
+void write_installed(JsonWriter& json, const ModelAdmin& admin, const std::vector<ServedModelPtr>& loaded) {
+  for (const InstalledModel& installed : admin.installed()) {
+    const bool known = std::any_of(loaded.begin(), loaded.end(), [&](const ServedModelPtr& model) {
+      return model->id == installed.id || model->path == installed.path;
+    });
+    if (known) continue;
+    ServedModel model;
+    if (const auto described = admin.describe_installed(installed.id)) model = **described;
+    model.id = installed.id, model.path = installed.path;
+    model.weight_bytes = installed.bytes, model.created = installed.created;
+    write_listed(json, model);
   }
-  return json.end_array().end_object().take();
+}
+
+// A model by name: loaded, or what the files of an installed one tell.
+ServedModelPtr find_described(const Service& service, const std::string& name) {
+  ServedModelPtr model = service.models.find(name, true);
+  if (model || !service.admin) return model;
+  const auto described = service.admin->describe_installed(name);
+  return described ? *described : nullptr;
 }
 
 // Tells a client how a pull goes: a line whenever a file is a hundredth further.
@@ -121,21 +139,31 @@ void ollama_version(std::shared_ptr<Call> call) {
 }
 
 void ollama_tags(std::shared_ptr<Call> call) {
-  call->respond_json(list_of(*call, [](JsonWriter& json, const ServedModel& model) {
-    json.member("modified_at", time_of(model.created));
-  }));
+  const Service& service = call->service();
+  const std::vector<ServedModelPtr> loaded = service.models.all();
+  JsonWriter json;
+  json.begin_object().key("models").begin_array();
+  for (const ServedModelPtr& model : loaded) write_listed(json, *model);
+  if (service.admin) write_installed(json, *service.admin, loaded);
+  call->respond_json(json.end_array().end_object().take());
 }
 
 void ollama_running(std::shared_ptr<Call> call) {
-  call->respond_json(list_of(*call, [](JsonWriter& json, const ServedModel& model) {
-    json.member("expires_at", kNever).member("size_vram", model.device_memory ? model.weight_bytes : 0);
-  }));
+  JsonWriter json;
+  json.begin_object().key("models").begin_array();
+  for (const ServedModelPtr& model : call->service().models.all()) {
+    json.begin_object();
+    write_entry(json, *model);
+    json.member("expires_at", kNever).member("size_vram", model->device_memory ? model->weight_bytes : 0);
+    json.end_object();
+  }
+  call->respond_json(json.end_array().end_object().take());
 }
 
 void ollama_show(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   const std::string name = fields.text("model").value_or(fields.text("name").value_or(std::string()));
-  const ServedModelPtr model = call->service().models.find(name, true);
+  const ServedModelPtr model = find_described(call->service(), name);
   if (!model) fields.fail({404, fmt::format("model '{}' not found", name), "model", "model_not_found", {}});
   if (fields.failed()) return call->fail(fields.fault());
   const PromptTemplate& form = *model->prompt_template;
@@ -161,7 +189,8 @@ void ollama_show(std::shared_ptr<Call> call) {
 
 void ollama_pull(std::shared_ptr<Call> call) {
   Fields fields(call->body());
-  const std::string name = fields.text("model").value_or(fields.text("name").value_or(std::string()));
+  std::string name = fields.text("model").value_or(fields.text("name").value_or(std::string()));
+  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
   const bool stream = fields.boolean("stream").value_or(true);
   ModelAdmin* admin = call->service().admin;
   if (name.empty()) fields.fail(bad_value("'model' is required: OWNER/NAME or OWNER/NAME:FILE", "model"));

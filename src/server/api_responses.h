@@ -7,11 +7,16 @@
 namespace fulmar {
 
 class Call;
+struct Service;
 
 void create_response(std::shared_ptr<Call> call);
 void count_response_tokens(std::shared_ptr<Call> call);  // of a request, without making it
 void change_response(std::shared_ptr<Call> call);        // {id}/cancel
 void show_response(std::shared_ptr<Call> call);          // {id}, {id}/input_items
 void delete_response(std::shared_ptr<Call> call);
+
+// Makes the responses that a server before this one was told to make in the background and has not. They keep
+// their ids. Not to be called on an IO thread.
+void take_up_background_responses(const std::shared_ptr<Service>& service);
 
 }  // namespace fulmar

@@ -1,6 +1,9 @@
 #include "server/background_responses.h"
 
 #include <algorithm>
+#include <exception>
+
+#include "base/log.h"
 
 namespace fulmar {
 namespace {
@@ -8,16 +11,23 @@ namespace {
 class GatheringListener : public Listener {
  public:
   GatheringListener(std::unique_ptr<Writer> writer, std::optional<ReasoningMode> split,
-                    std::function<void(std::string)> done)
-      : writer_(std::move(writer)), done_(std::move(done)) {
+                    std::function<void(std::string, bool)> done, KeyShare share)
+      : writer_(std::move(writer)), done_(std::move(done)), share_(std::move(share)) {
     if (split) splitter_.emplace(*split);
   }
 
+  // The engine's thread serves others, too: what fails here ends this response alone.
   void deliver(std::vector<Event> events) override {
-    for (Event& event : events) {
-      if (event.kind == Event::Kind::admitted || over_) continue;
-      take(event);
-      if (event.kind == Event::Kind::finished) end(event);
+    try {
+      for (Event& event : events) {
+        if (event.kind == Event::Kind::admitted || over_) continue;
+        take(event);
+        if (event.kind == Event::Kind::finished) end(event);
+      }
+    } catch (const std::exception& failure) {
+      spdlog::error("response in the background failed reason=\"{}\"", failure.what());
+      over_ = true;
+      done_(writer_->write_failure({500, "the answer could not be written", {}, {}, {}}), false);
     }
   }
 
@@ -28,6 +38,7 @@ class GatheringListener : public Listener {
   }
 
   void take(const Event& event) {
+    if (share_.account && event.sampled > 0) share_.account->charge_generated(event.sampled, event.at);
     if (!splitter_) {
       choice_.content += event.text;
       return;
@@ -38,19 +49,26 @@ class GatheringListener : public Listener {
 
   void end(Event& event) {
     over_ = true;
+    share_.rows = RowLease();
+    if (event.reason == FinishReason::failed) {
+      const Error error = event.error.value_or(Error{ErrorKind::internal, "generation failed"});
+      return done_(writer_->write_failure(api_error(error)), false);
+    }
     if (splitter_) add(splitter_->finish());
     choice_.ending = {event.reason, event.stop_id, std::move(event.stop_text)};
     choice_.usage = event.usage;
     totals_.prompt_tokens = event.usage.prompt_tokens;
     totals_.completion_tokens = event.usage.completion_tokens;
     totals_.cached_tokens = event.usage.cached_tokens;
+    const bool cancelled = event.reason == FinishReason::cancelled;
     std::vector<Choice> choices;
     choices.push_back(std::move(choice_));
-    done_(writer_->write_whole(std::move(choices), totals_));
+    done_(writer_->write_whole(std::move(choices), totals_), cancelled);
   }
 
   const std::unique_ptr<Writer> writer_;
-  const std::function<void(std::string)> done_;
+  const std::function<void(std::string, bool)> done_;
+  KeyShare share_;
   std::optional<ReasoningSplitter> splitter_;
   Choice choice_;
   Totals totals_;
@@ -100,16 +118,32 @@ std::optional<std::string> BackgroundResponses::find(const std::string& id) cons
   return entry->json;
 }
 
+std::vector<std::pair<std::string, ServedModelPtr>> BackgroundResponses::all_running() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, ServedModelPtr>> running;
+  for (const Entry& entry : entries_) {
+    if (!entry.over && entry.model) running.emplace_back(entry.id, entry.model);
+  }
+  return running;
+}
+
 ServedModelPtr BackgroundResponses::running(const std::string& id) const {
   std::lock_guard lock(mutex_);
   const auto entry = entry_of(id);
   return entry == entries_.end() || entry->over ? nullptr : entry->model;
 }
 
+bool BackgroundResponses::waits(const std::string& id) const {
+  std::lock_guard lock(mutex_);
+  const auto entry = entry_of(id);
+  return entry != entries_.end() && !entry->over && !entry->model;
+}
+
 std::shared_ptr<Listener> gathering_listener(std::unique_ptr<Writer> writer,
                                              std::optional<ReasoningMode> split,
-                                             std::function<void(std::string json)> done) {
-  return std::make_shared<GatheringListener>(std::move(writer), split, std::move(done));
+                                             std::function<void(std::string json, bool cancelled)> done,
+                                             KeyShare share) {
+  return std::make_shared<GatheringListener>(std::move(writer), split, std::move(done), std::move(share));
 }
 
 }  // namespace fulmar

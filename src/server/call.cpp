@@ -43,7 +43,22 @@ void Call::run(std::shared_ptr<Call> call) {
   Call& self = *call;
   const std::shared_ptr<Call> kept = call;
   self.guard([&] { self.serve(std::move(call)); });
-  self.body_ = JsonValue(JsonObject{});
+  if (!self.postponed_) self.body_ = JsonValue(JsonObject{});
+}
+
+std::function<void()> Call::postpone(const std::shared_ptr<Call>& call, std::function<void()> later) {
+  call->postponed_ = true;
+  const auto body = std::make_shared<JsonValue>(std::move(call->body_));
+  return [call, body, later = std::move(later)] {
+    call->body_ = std::move(*body);
+    call->guard(later);
+    call->body_ = JsonValue(JsonObject{});
+  };
+}
+
+bool Call::may_administer() const {
+  if (service_->auth_rules().nothing_checked()) return !is_cross_site(request().headers);
+  return caller_.known && (!caller_.account || caller_.account->lists("/loadmodel"));
 }
 
 void Call::guard(const std::function<void()>& work) {
@@ -113,6 +128,14 @@ std::optional<ApiError> Call::take_rows(int64_t rows, int64_t prompt_tokens) {
   auto refused = caller_.account->admit_rows(rows, prompt_tokens, std::chrono::steady_clock::now());
   if (!refused) rows_ = RowLease(caller_.account, rows);
   return refused;
+}
+
+std::optional<ApiError> Call::share_key(size_t prompt_tokens, KeyShare& share) {
+  auto refused = take_rows(1, static_cast<int64_t>(prompt_tokens));
+  if (refused) return refused;
+  share.account = caller_.account;
+  share.rows = std::move(rows_);
+  return std::nullopt;
 }
 
 void Call::charge_generated(int64_t tokens) {

@@ -61,12 +61,17 @@ class Call {
   const std::string& argument() const { return argument_; }
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
   bool trusted() const { return caller_.known; }  // has shown a key, or none is asked for
+  // Whether the caller could load a model: its key lists /loadmodel or has no limits; without keys, it is no page
+  // of another site.
+  bool may_administer() const;
 
   // Takes rows and prompt tokens from what the caller's key allows, or says why not. The rows are held until
   // give_back_rows(), or as long as the call lives.
   std::optional<ApiError> take_rows(int64_t rows, int64_t prompt_tokens);
   void give_back_rows() { rows_ = RowLease(); }
   void charge_generated(int64_t tokens);
+  // As take_rows, for one row that outlives the call.
+  std::optional<ApiError> share_key(size_t prompt_tokens, KeyShare& share);
 
   Family family() const { return family_; }
   // Some paths serve two families; the body decides (docs/http.md, "One path for two families").
@@ -77,6 +82,10 @@ class Call {
   static void run(std::shared_ptr<Call> call);
   // Runs `work`, which answers this call; an exception becomes the answer.
   void guard(const std::function<void()>& work);
+
+  // `later` as a job for another thread, which answers this call in place of its handler; the call has its body
+  // again then.
+  static std::function<void()> postpone(const std::shared_ptr<Call>& call, std::function<void()> later);
 
   // Counts the outcome by the status, or as told.
   void respond(HttpResponse response);
@@ -103,6 +112,7 @@ class Call {
   Family family_;
   Caller caller_;
   RowLease rows_;
+  bool postponed_ = false;
 };
 
 // True for a body in gzip's form, which takes longer to read than its length tells.

@@ -151,6 +151,9 @@ std::vector<ChatMessage> read_messages(Fields& fields) {
 ThinkMode read_think_mode(Fields& fields, const ServedModel& model, ThinkMode think_off) {
   const ThinkRequest request{fields.text("think_type"), fields.boolean("think"), read_enabled(fields),
                              read_effort(fields)};
+  // Tuned states are trained on plain turns.
+  const bool asked = request.think_type || request.think || request.enable_think || request.reasoning_effort;
+  if (!model.initial_state.empty() && !asked) return ThinkMode::none;
   const Result<ThinkMode> mode = choose_think_mode(request, think_off, model.thinks);
   if (mode) return *mode;
   fields.fail(bad_value(mode.error().text, "reasoning_effort"));

@@ -17,6 +17,20 @@ namespace {
 constexpr int64_t kMaxStopId = 65535;
 constexpr size_t kMaxStopTexts = 16;  // of the field `stop`; `stop_tokens` may hold any number
 constexpr double kMaxPenalty = 1e6;
+// Of OpenAI's API reference.
+constexpr SamplingAdvice kOpenaiSampling{
+    .temperature = 1.0, .top_p = 1.0, .top_k = 0, .presence = 0, .frequency = 0, .decay = 0.996};
+constexpr int64_t kOpenaiCompletionTokens = 16;
+
+GenerationDefaults with_sampling(GenerationDefaults defaults, const SamplingAdvice& advice) {
+  defaults.temperature = advice.temperature;
+  defaults.top_k = advice.top_k;
+  defaults.top_p = advice.top_p;
+  defaults.presence = advice.presence;
+  defaults.frequency = advice.frequency;
+  defaults.decay = advice.decay;
+  return defaults;
+}
 
 std::optional<double> either_number(Fields& fields, std::string_view first, std::string_view second,
                                     double least, double most) {
@@ -202,15 +216,14 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
 }
 
 GenerationDefaults chat_defaults(const ServedModel& model, ThinkMode think, const ServerOptions& options) {
-  GenerationDefaults defaults = kChatDefaults;
   const std::optional<SamplingAdvice>& advice = model.prompt_template->advice(think);
-  if (!advice || !options.recommended_sampling) return defaults;
-  defaults.temperature = advice->temperature;
-  defaults.top_k = advice->top_k;
-  defaults.top_p = advice->top_p;
-  defaults.presence = advice->presence;
-  defaults.frequency = advice->frequency;
-  defaults.decay = advice->decay;
+  if (advice && options.recommended_sampling) return with_sampling(kChatDefaults, *advice);
+  return options.openai_defaults ? with_sampling(kChatDefaults, kOpenaiSampling) : kChatDefaults;
+}
+
+GenerationDefaults completion_defaults(const ServerOptions& options) {
+  GenerationDefaults defaults = kCompletionDefaults;
+  if (options.openai_defaults) defaults.max_tokens = kOpenaiCompletionTokens;
   return defaults;
 }
 

@@ -90,9 +90,11 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
 // nothing of turns.
 void add_chat_stops(const ServedModel& model, StopRules& stop);
 
-// kChatDefaults, with what the model's authors advise in place of the sampling parameters where the server is
-// told to take it.
+// kChatDefaults; where the server is told so, with what the model's authors advise or else what OpenAI's API
+// takes in place of the sampling parameters.
 GenerationDefaults chat_defaults(const ServedModel& model, ThinkMode think, const ServerOptions& options);
+// kCompletionDefaults; with the length of OpenAI's API where the server is told so.
+GenerationDefaults completion_defaults(const ServerOptions& options);
 
 // Keeps the model from closing its think block at once (docs/http.md, "Prompts"); without effect on
 // vocabularies in which the ids concerned have another text.

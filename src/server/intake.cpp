@@ -13,15 +13,15 @@ namespace {
 
 // What a client names is repeated in status pages and, some of it, in every event of a stream.
 constexpr size_t kLongestModelName = 256;
+constexpr std::string_view kStateHeader = "X-RWKV-State-Id", kSessionHeader = "X-RWKV-Session-Id";
 constexpr size_t kLongestSessionId = 512;
 // Bounds the copies of stops and biases that many rows together hold.
 constexpr int64_t kMaxRulesOverRows = 4'000'000;
 
 // What a request says in either of two places; empty: nothing. They must not contradict each other.
-std::string text_or_header(const Call& call, Fields& fields, std::string_view name,
-                           std::string_view header_name) {
+std::string text_or_header(Fields& fields, std::string_view name, std::string_view header_name,
+                           std::string header) {
   const std::string field = fields.text(name).value_or(std::string());
-  const std::string header(call.request().headers.get(header_name));
   if (!field.empty() && !header.empty() && field != header) {
     fields.fail(
         bad_value(fmt::format("'{}' is '{}' but the header {} is '{}'", name, field, header_name, header),
@@ -120,14 +120,18 @@ ApiError submit_fault(const Error& error) {
 }  // namespace
 
 ServedModelPtr pick_model(const Call& call, Fields& fields) {
+  return pick_model(call.service(), fields, call.request().headers.get(kStateHeader));
+}
+
+ServedModelPtr pick_model(const Service& service, Fields& fields, std::string_view state_header) {
   const std::string name = model_name(fields, {});
   if (fields.present("adapter_id")) fields.fail({501, kNoAdapters, "adapter_id", "unsupported", {}});
   if (fields.failed()) return nullptr;
-  const ModelRegistry& models = call.service().models;
-  const std::string state = text_or_header(call, fields, "state_id", "X-RWKV-State-Id");
+  const ModelRegistry& models = service.models;
+  const std::string state = text_or_header(fields, "state_id", kStateHeader, std::string(state_header));
   check_length(fields, "state_id", state, kLongestModelName);
   if (fields.failed()) return nullptr;
-  ServedModelPtr model = models.find(name, call.service().options.strict_model);
+  ServedModelPtr model = models.find(name, service.options.strict_model);
   if (model && state.empty()) return reweighted(fields, std::move(model));
   if (model) {
     ServedModelPtr started = models.with_state(model, state);
@@ -161,9 +165,8 @@ void constrain(Fields& fields, Service& service, const ServedModelPtr& model, Th
   }
 }
 
-std::optional<ApiError> submit_to(const Call& call, Submission submission,
+std::optional<ApiError> submit_to(const Service& service, Submission submission,
                                   std::shared_ptr<Listener> listener) {
-  const Service& service = call.service();
   if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
   if (const auto fault = size_fault(submission, service.options.limits)) return fault;
   Engine& engine = *submission.model->engine;
@@ -244,7 +247,8 @@ bool is_session_id(std::string_view id) { return !id.empty() && id.size() <= kLo
 
 std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
   SessionUse session;
-  session.id = text_or_header(call, fields, "session_id", "X-RWKV-Session-Id");
+  session.id = text_or_header(fields, "session_id", kSessionHeader,
+                              std::string(call.request().headers.get(kSessionHeader)));
   check_length(fields, "session_id", session.id, kLongestSessionId);
   session.raw_append = fields.boolean("raw_append").value_or(false);
   session.keep_on_disconnect = fields.text("on_disconnect").value_or(std::string()) == "keep";

@@ -24,6 +24,8 @@ namespace fulmar {
 // The model that the request names, perhaps with a tuned state or a mixture of them: by the fields `model`,
 // `state_id` (or its header) and `mrss_gatingweight`. Null, with the fault in `fields`, when there is none.
 ServedModelPtr pick_model(const Call& call, Fields& fields);
+// Likewise, with what the header X-RWKV-State-Id says.
+ServedModelPtr pick_model(const Service& service, Fields& fields, std::string_view state_header);
 // The field `model` as sent, of at most 256 bytes, or `otherwise`.
 std::string model_name(Fields& fields, std::string_view otherwise);
 
@@ -72,7 +74,7 @@ struct Submission {
 };
 
 // As submit, to a listener of its own in place of an answer to the call. Nothing: it was taken.
-std::optional<ApiError> submit_to(const Call& call, Submission submission,
+std::optional<ApiError> submit_to(const Service& service, Submission submission,
                                   std::shared_ptr<Listener> listener);
 
 // Refuses what is too large, hands the rows to the engine and answers the call, now or later.

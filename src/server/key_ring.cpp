@@ -20,6 +20,12 @@ bool opens(const std::string& pattern, std::string_view path) {
 
 }  // namespace
 
+bool KeyAccount::lists(std::string_view path) const {
+  std::lock_guard lock(mutex_);
+  return std::any_of(key_.routes.begin(), key_.routes.end(),
+                     [&](const std::string& pattern) { return opens(pattern, path); });
+}
+
 KeyAccount::KeyAccount(ApiKey key, Clock::time_point now)
     : key_(std::move(key)), requests_(key_.requests_per_minute, now), tokens_(key_.tokens_per_minute, now) {}
 

@@ -46,6 +46,9 @@ class KeyAccount {
   void give_back_rows(int64_t rows);
   void charge_generated(int64_t tokens, Clock::time_point now);
 
+  // Whether `path` is among the key's routes by name or pattern.
+  bool lists(std::string_view path) const;
+
   std::string name() const;
   KeyUsage usage() const;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "server/served_model.h"
 
 namespace fulmar {
 
@@ -45,6 +46,15 @@ struct StateFile {
   std::string filename;
   int64_t bytes = 0;
   int64_t tensors = 0;
+  int64_t layers = 0, heads = 0, head_size = 0;  // of the state; 0: not told
+  int64_t created_ms = 0;                        // unix milliseconds
+};
+
+// A model in the folder of models, loaded or not.
+struct InstalledModel {
+  std::string id;    // as it was pulled, or else its name in the folder
+  std::string path;  // file or folder
+  int64_t bytes = 0;
   int64_t created = 0;  // unix seconds
 };
 
@@ -88,6 +98,15 @@ class ModelAdmin {
 
   // Puts this model in the place of those that are loaded; their running requests finish.
   virtual Status load_available(const std::string& id) = 0;
+
+  // From any thread; these three read the disk. Whole models only.
+  virtual std::vector<InstalledModel> installed() const = 0;
+  virtual bool is_installed(const std::string& name) const = 0;
+  // What its files say of the model that `name` means, without an engine.
+  virtual Result<ServedModelPtr> describe_installed(const std::string& name) const = 0;
+  // Within jobs: serves it under its id, behind the models that are loaded: the default stays. Nothing happens
+  // where it is loaded already.
+  virtual Status load_installed(const std::string& name) = 0;
 
   // From any thread: what speaks against a pull before it is tried: a name that is none, no hub.
   virtual Status check_pull(const std::string& name) const = 0;

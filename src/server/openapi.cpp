@@ -71,6 +71,7 @@ constexpr FieldNote kOpenaiChat[] = {
     {"metadata", "object", "ignored"},
     {"store", "boolean", "ignored"},
     {"user", "string", "ignored"},
+    {"runtime", "string", "ignored: the weights are kept as they were loaded"},
     {"service_tier", "string", "answered with \"default\""},
 };
 constexpr FieldNote kCompletion[] = {

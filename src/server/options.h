@@ -33,6 +33,7 @@ struct ServerOptions {
   bool auth_all = false;
   bool open_translate = false;
   bool recommended_sampling = false;  // chats take what the model's authors advise where a request is silent
+  bool openai_defaults = false;       // what OpenAI's API takes where a request is silent
   bool strict_model = false;          // an unknown model name is 404 instead of the default model
   int64_t prefill_chunk = 256;        // of the engine; shown on status pages
   ServerLimits limits;

@@ -52,6 +52,33 @@ std::optional<StoredResponse> response_of(Document document) {
   return response;
 }
 
+// Jobs lie beside the responses, under ids that none of those has.
+constexpr std::string_view kJobPrefix = "job:";
+constexpr const char* kJobOwner = "background";
+
+bool is_job(std::string_view id) { return id.starts_with(kJobPrefix); }
+std::string job_document(const std::string& id) { return std::string(kJobPrefix) + id; }
+
+Document document_of(const ResponseJob& job) {
+  JsonWriter json;
+  json.begin_object().member("request", job.request).member("answer", job.answer);
+  json.member("attempts", job.attempts).end_object();
+  return {job_document(job.id), kJobOwner, job.created, json.take()};
+}
+
+std::optional<ResponseJob> job_of(const Document& document) {
+  const auto body = parse_json(document.text, {.max_bytes = document.text.size() + 1});
+  if (!body.ok()) return std::nullopt;
+  const auto request = get_string(*body, "request"), answer = get_string(*body, "answer");
+  const auto attempts = get_int(*body, "attempts");
+  if (!request.ok() || !answer.ok() || !attempts.ok()) return std::nullopt;
+  return ResponseJob{.id = document.id.substr(kJobPrefix.size()),
+                     .request = request->value_or(""),
+                     .answer = answer->value_or(""),
+                     .created = document.created,
+                     .attempts = attempts->value_or(0)};
+}
+
 StoredResponse facts_of(Document document) {
   return {.id = std::move(document.id), .model = std::move(document.owner), .created = document.created};
 }
@@ -103,7 +130,50 @@ void ResponseStore::write_locked(const std::string& id) {
   waiting_.erase(id);
 }
 
+void ResponseStore::put_job(const ResponseJob& job) {
+  Document document = document_of(job);
+  {
+    std::lock_guard lock(waiting_mutex_);
+    if (waiting_bytes_ + document.text.size() > kMostWaiting) {
+      spdlog::warn("response in the background not stored id={} bytes={} waiting={}", job.id,
+                   document.text.size(), waiting_bytes_);
+      return;
+    }
+    waiting_bytes_ += document.text.size();
+  }
+  writer_.post([this, document = std::move(document)] {
+    {
+      std::lock_guard writing(writing_);
+      if (const Status stored = documents_->put(document); !stored.ok()) {
+        spdlog::error("response in the background not stored id={}: {}", document.id, stored.error().text);
+      }
+    }
+    std::lock_guard lock(waiting_mutex_);
+    waiting_bytes_ -= document.text.size();
+  });
+}
+
+void ResponseStore::drop_job(const std::string& id) {
+  writer_.post([this, id] {
+    std::lock_guard writing(writing_);
+    if (const auto gone = documents_->take(job_document(id)); !gone.ok()) {
+      spdlog::error("response in the background not removed id={}: {}", id, gone.error().text);
+    }
+  });
+}
+
+std::vector<ResponseJob> ResponseStore::jobs() {
+  std::vector<ResponseJob> jobs;
+  const auto documents = documents_->of_owner(kJobOwner);
+  if (!documents.ok()) spdlog::error("responses in the background not read: {}", documents.error().text);
+  for (const Document& document : documents.ok() ? *documents : std::vector<Document>()) {
+    if (auto job = job_of(document)) jobs.push_back(std::move(*job));
+  }
+  return jobs;
+}
+
 std::optional<StoredResponse> ResponseStore::find(const std::string& id) {
+  if (is_job(id)) return std::nullopt;
   {
     std::lock_guard lock(waiting_mutex_);
     if (const auto found = waiting_.find(id); found != waiting_.end()) return found->second;
@@ -115,6 +185,7 @@ std::optional<StoredResponse> ResponseStore::find(const std::string& id) {
 }
 
 std::optional<StoredResponse> ResponseStore::take(const std::string& id) {
+  if (is_job(id)) return std::nullopt;
   std::lock_guard writing(writing_);
   std::optional<StoredResponse> taken;
   {

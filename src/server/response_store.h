@@ -27,6 +27,15 @@ struct StoredResponse {
   std::vector<std::string> calls = {};  // ids of the calls in the answer, to be answered in the next turn
 };
 
+// A response that is made in the background, as it can be begun again by another process.
+struct ResponseJob {
+  std::string id;       // of the response
+  std::string request;  // the body it was asked with, as JSON
+  std::string answer;   // what clients are told until it has begun
+  int64_t created = 0;
+  int64_t attempts = 0;  // how often it was begun
+};
+
 // The engine's session of a response.
 inline std::string response_session(std::string_view id) { return "resp:" + std::string(id); }
 
@@ -43,7 +52,11 @@ class ResponseStore {
   // Never waits for the documents: they are written on a thread of their own. A response that is larger than
   // all may be together, or that cannot be written, is logged and not there.
   void put(StoredResponse response);
+  // As put(), for a job in the place of one of the same id; and away with it. In order.
+  void put_job(const ResponseJob& job);
+  void drop_job(const std::string& id);
   // These wait for the documents.
+  std::vector<ResponseJob> jobs();
   std::optional<StoredResponse> find(const std::string& id);
   // Removes it; without its json, tools, input and calls.
   std::optional<StoredResponse> take(const std::string& id);

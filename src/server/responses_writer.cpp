@@ -163,7 +163,12 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   json.begin_object().member("id", facts_.id).member("object", "response");
   json.member("created_at", facts_.created).member("status", status);
   if (facts_.background) json.member("background", true);
-  json.key("error").null();
+  json.key("error");
+  if (fault_) {
+    json.begin_object().member("code", "server_error").member("message", fault_->text).end_object();
+  } else {
+    json.null();
+  }
   json.key("incomplete_details");
   if (status == "incomplete") {
     json.begin_object().member("reason", "max_output_tokens").end_object();
@@ -262,19 +267,35 @@ std::string ResponsesWriter::write_failed_event(const ApiError& error) {
   return json.end_object().take();
 }
 
+std::string ResponsesWriter::write_failure(const ApiError& error) {
+  if (!facts_.background) return Writer::write_failure(error);
+  fault_ = error;
+  std::string text = write_pending("failed");
+  store(text);
+  return text;
+}
+
 // The whole answer, stored where asked for. A cancelled turn leaves no state behind, hence nothing to
-// continue.
+// continue; what a client has cancelled in the background can still be asked for.
 std::string ResponsesWriter::finish(const Totals& totals) {
   JsonWriter json;
   write_response(json, status(), &totals);
   std::string text = json.take();
-  if (!facts_.store || ending_.reason == FinishReason::cancelled) return text;
+  if (facts_.store && (ending_.reason != FinishReason::cancelled || is_asked_for())) store(text);
+  return text;
+}
+
+// A cancelled response in the background: unless it was deleted, or goes on in the next server.
+bool ResponsesWriter::is_asked_for() const {
+  return facts_.background && !service_->ending && service_->background.find(facts_.id);
+}
+
+void ResponsesWriter::store(const std::string& text) const {
   StoredResponse stored{facts_.id, facts_.model_id, text, facts_.created, facts_.tools, facts_.input, {}};
   for (const Item& item : items_) {
     if (item.kind == Item::Kind::call) stored.calls.push_back(item.call.id);
   }
   service_->responses.put(std::move(stored));
-  return text;
 }
 
 }  // namespace fulmar

@@ -51,6 +51,8 @@ class ResponsesWriter : public Writer {
   // The answer before there is one: "queued", "in_progress" or "cancelled".
   std::string write_pending(std::string_view status) const;
   std::string write_failed_event(const ApiError& error) override;
+  // In the background: the answer that says so, stored for those who ask.
+  std::string write_failure(const ApiError& error) override;
 
  private:
   struct Item {
@@ -75,12 +77,15 @@ class ResponsesWriter : public Writer {
   JsonWriter begin_item_event(std::string_view type);
   std::string_view status() const;
   std::string finish(const Totals& totals);
+  bool is_asked_for() const;
+  void store(const std::string& text) const;
 
   const std::shared_ptr<Service> service_;
   const ResponseFacts facts_;
   std::optional<ToolCallSplitter> splitter_;  // only with functions
   std::vector<Item> items_;                   // the last one may be open
   Ending ending_;
+  std::optional<ApiError> fault_;
   int64_t sequence_ = 0;
 };
 

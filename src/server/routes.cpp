@@ -61,11 +61,11 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/generate", kNative, Access::key, ollama_generate},
     {"POST", "/api/embed", kNative, Access::key, embed_for_ollama},
     {"POST", "/api/embeddings", kNative, Access::key, embed_one_for_ollama},
-    {"GET", "/api/tags", kNative, Access::listing, ollama_tags},
+    {"GET", "/api/tags", kNative, Access::listing, ollama_tags, true},
     {"GET", "/api/ps", kNative, Access::listing, ollama_running},
-    {"POST", "/api/show", kNative, Access::key, ollama_show},
+    {"POST", "/api/show", kNative, Access::key, ollama_show, true},
     {"GET", "/api/version", kNative, Access::open, ollama_version},
-    {"POST", "/api/pull", kNative, Access::key, ollama_pull},
+    {"POST", "/api/pull", kNative, Access::admin, ollama_pull},
 
     // llama.cpp's own routes.
     {"POST", "/completion", kOpenai, Access::key, llama_completion},
@@ -121,8 +121,9 @@ constexpr Route kRoutes[] = {
 
     // What clients ask for at start and this server does not have.
     {"GET", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
-    {"POST", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
-    {"POST", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters},
+    {"POST", "/v1/adapters", kOpenai, Access::key, refuse_adapters, false, nullptr, true},
+    {"DELETE", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
+    {"POST", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters, false, nullptr, true},
     {"DELETE", "/v1/adapters/*", kOpenai, Access::key, refuse_adapters},
 
     // Text and tokens.

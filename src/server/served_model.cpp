@@ -93,6 +93,12 @@ void ModelRegistry::add(ServedModelPtr model) {
   models_.push_back({std::move(model), {}});
 }
 
+void ModelRegistry::add_behind(ServedModelPtr model) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(models_, [&](const Entry& old) { return old.model->id == model->id; });
+  models_.insert(models_.begin(), {std::move(model), {}});
+}
+
 bool ModelRegistry::remove(std::string_view id) {
   std::lock_guard lock(mutex_);
   return std::erase_if(models_, [&](const Entry& entry) { return entry.model->id == id; }) > 0;
@@ -161,8 +167,10 @@ ServedModelPtr ModelRegistry::with_state(const ServedModelPtr& model, std::strin
   std::lock_guard lock(mutex_);
   const Entry* entry = entry_of(model->id);
   if (!entry) return nullptr;
-  for (const TunedState& state : entry->states) {
-    if (state.name == name) return started_from(entry->model, state);
+  for (const std::string& called : {std::string(name), served_id(name)}) {
+    for (const TunedState& state : entry->states) {
+      if (state.name == called) return started_from(entry->model, state);
+    }
   }
   return nullptr;
 }

@@ -78,6 +78,8 @@ class ModelRegistry {
  public:
   // A model of the same id is replaced, and its tuned states are forgotten.
   void add(ServedModelPtr model);
+  // Likewise, but the default stays.
+  void add_behind(ServedModelPtr model);
   // False when there is none of that id.
   bool remove(std::string_view id);
 
@@ -93,7 +95,8 @@ class ModelRegistry {
   void remove_state(std::string_view name);
   void clear_states();
   std::vector<TunedState> states(std::string_view id) const;
-  // The model with the state of that name; null when it has none such.
+  // The model with the state of that name, or of the name that a file of it would give; null when it has none
+  // such.
   ServedModelPtr with_state(const ServedModelPtr& model, std::string_view name) const;
   // The default first, then the others, latest first.
   std::vector<ServedModelPtr> all() const;

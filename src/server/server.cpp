@@ -10,6 +10,7 @@
 #include "base/job_thread.h"
 #include "base/log.h"
 #include "server/answer_rules.h"
+#include "server/api_responses.h"
 #include "server/call.h"
 #include "server/routes.h"
 
@@ -122,6 +123,7 @@ class Server::Impl {
       spdlog::warn("anyone who reaches {} may use this server: neither --password nor --api-keys is set",
                    http_->address());
     }
+    if (!service_->loading) loaded();
     return {};
   }
 
@@ -134,6 +136,8 @@ class Server::Impl {
       if (grace.count() > 0) std::this_thread::sleep_for(service_->options.drain_delay);
       finished = http_->drain(std::chrono::steady_clock::now() + grace);
       service_->ending = true;
+      // Those in the background are begun again by the next server.
+      for (const auto& [id, model] : service_->background.all_running()) model->engine->cancel(id);
       if (!finished) {
         for (const ServedModelPtr& model : service_->models.all()) model->engine->cancel_all();
         http_->drain(std::chrono::steady_clock::now() + kLastWords);
@@ -144,6 +148,12 @@ class Server::Impl {
     heavy_.finish();
     schemas_.finish();
     return finished;
+  }
+
+  // The models are there that responses in the background were waiting for.
+  void loaded() {
+    service_->loading = false;
+    heavy_.post([service = service_] { take_up_background_responses(service); });
   }
 
   Service& service() { return *service_; }
@@ -199,7 +209,7 @@ Server::~Server() = default;
 
 uint16_t Server::port() const { return impl_->http().port(); }
 std::string Server::address() const { return impl_->http().address(); }
-void Server::loaded() { impl_->service().loading = false; }
+void Server::loaded() { impl_->loaded(); }
 void Server::replace_keys(std::vector<ApiKey> keys) {
   impl_->service().keys->replace(std::move(keys), std::chrono::steady_clock::now());
 }

@@ -138,7 +138,9 @@ def check_state_files(server, models):
     with open(os.path.join(models, STATE), "rb") as file:
         content = file.read()
     plain = server.chat("A")
-    equal(send_state(server, "pirate.pth", content), (200, {"object": "rwkv.state", "state_id": "pirate"}))
+    status, kept = send_state(server, "pirate.pth", content)
+    equal((status, kept["object"], kept["state_id"]), (200, "rwkv.state", "pirate"))
+    assert kept["layers"] == kept["tensor_count"] > 0 and kept["heads"] > 0 and kept["head_size"] > 0, kept
     assert server.chat("A pirate").startswith("Ahoy")
     (entry,) = server.call("GET", "/v1/state/list")[1]["data"]
     equal((entry["state_id"], entry["filename"], entry["size_bytes"]), ("pirate", "pirate.pth", len(content)))

@@ -55,6 +55,20 @@ TEST_F(Documents, OutliveTheProcessThatStoredThem) {
   EXPECT_FALSE(*store->take("1"));
 }
 
+TEST_F(Documents, OfOneOwnerComeInTheirOrder) {
+  const auto store = open({});
+  for (const Document& document :
+       {Document{"b", "one", 200, "B"}, {"a", "one", 300, "A"}, {"c", "two", 100, "C"}, {"d", "one", 100, "D"}}) {
+    ASSERT_TRUE(store->put(document).ok());
+  }
+  const auto documents = store->of_owner("one");
+  ASSERT_TRUE(documents.ok());
+  std::string texts;
+  for (const Document& document : *documents) texts += document.text;
+  EXPECT_EQ(texts, "DBA");
+  EXPECT_TRUE(store->of_owner("none")->empty());
+}
+
 TEST_F(Documents, TheOldAndTheOldestBeyondABoundGo) {
   const auto store = open({});
   for (int64_t i = 0; i < 5; ++i) {

@@ -56,7 +56,10 @@ class NamesOnly : public ModelAdmin {
                .filename = filename,
                .bytes = static_cast<int64_t>(bytes.size()),
                .tensors = 2,
-               .created = 5}};
+               .layers = 2,
+               .heads = 3,
+               .head_size = 4,
+               .created_ms = 5678}};
     return files_.front();
   }
   bool drop_state_file(const std::string& id) override {
@@ -64,6 +67,29 @@ class NamesOnly : public ModelAdmin {
   }
   std::vector<StateFile> state_files() const override { return files_; }
   std::vector<std::string> available() const override { return {"one", "two"}; }
+  // One model, called owner/pulled and pulled; loading it takes the facts of the rig's own.
+  std::vector<InstalledModel> installed() const override {
+    return {{.id = "owner/pulled", .path = "/models/pulled", .bytes = 77, .created = 5}};
+  }
+  bool is_installed(const std::string& name) const override {
+    return name == "owner/pulled" || name == "pulled" || name == "owner/pulled:latest";
+  }
+  Result<ServedModelPtr> describe_installed(const std::string& name) const override {
+    if (!is_installed(name)) return Error{ErrorKind::not_found, "no such model"};
+    ServedModel facts;
+    facts.id = "owner/pulled", facts.architecture = "rwkv7", facts.parameters = 1'500'000'000;
+    return ServedModelPtr(std::make_shared<ServedModel>(facts));
+  }
+  Status load_installed(const std::string& name) override {
+    ++loads;
+    if (!load_end.ok()) return load_end;
+    auto facts = std::make_shared<ServedModel>(*rig_.model);
+    facts->id = "owner/pulled", facts->path = "/models/" + name.substr(name.find('/') + 1);
+    rig_.models.add_behind(facts);
+    return {};
+  }
+  int loads = 0;
+  Status load_end;
   Status check_pull(const std::string& name) const override {
     if (name == "owner/tiny") return {};
     return Error{ErrorKind::invalid, "'" + name + "' names no model of a hub"};
@@ -89,9 +115,10 @@ class NamesOnly : public ModelAdmin {
 
 class AdminRig : public ServerRig {
  public:
-  AdminRig() : admin(*this) {
+  explicit AdminRig(ServerOptions options = {}) : admin(*this) {
     server.reset();
-    auto started = Server::start({.port = 0}, models, &admin);
+    options.port = 0;
+    auto started = Server::start(options, models, &admin);
     EXPECT_TRUE(started.ok());
     server = std::move(*started);
   }

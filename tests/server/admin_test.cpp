@@ -193,20 +193,53 @@ std::string form(const std::string& disposition, const std::string& content) {
   return "--XX\r\nContent-Disposition: form-data; " + disposition + "\r\n\r\n" + content + "\r\n--XX--\r\n";
 }
 
+constexpr const char* kKeptFile =
+    R"("state_id":"p","filename":"p.st","original_filename":"p.st","size_bytes":5,"tensor_count":2,)"
+    R"("layers":2,"heads":3,"head_size":4,"created":5,"created_ms":5678,)"
+    R"("uploaded_at":"1970-01-01T00:00:05.678000Z")";
+
 TEST(StateFiles, SentListedAndDeleted) {
   AdminRig rig;
+  const std::string upload = form(R"(name="file"; filename="p.st")", "\r\n--X");
   EXPECT_EQ(rig.get("/v1/state/list").body, R"({"object":"list","data":[]})");
-  EXPECT_EQ(
-      rig.post("/v1/state/upload", form(R"(name="file"; filename="p.st")", "\r\n--X"), form_header()).body,
-      R"({"object":"rwkv.state","state_id":"p"})");
-  EXPECT_EQ(
-      rig.post("/v1/state/list", "").body,
-      R"({"object":"list","data":[{"state_id":"p","filename":"p.st","size_bytes":5,"tensor_count":2,"created":5}]})");
+  EXPECT_EQ(rig.post("/v1/state/upload", upload, form_header()).body,
+            fmt::format(R"({{"object":"rwkv.state",{}}})", kKeptFile));
+  EXPECT_EQ(rig.post("/v1/state/list", "").body,
+            fmt::format(R"({{"object":"list","data":[{{{}}}]}})", kKeptFile));
   EXPECT_EQ(rig.send("DELETE", "/v1/state/delete", R"({"state_id":"p"})").body,
             R"({"object":"rwkv.state","state_id":"p","deleted":true})");
   const Reply again = rig.post("/v1/state/delete", R"({"state_id":"p"})");
   EXPECT_EQ(again.status, 404);
   EXPECT_EQ(again.body, R"({"object":"rwkv.state","state_id":"p","deleted":false})");
+}
+
+TEST(StateFiles, AreNamedByTheirFileInTheUrlOrInAHeader) {
+  AdminRig rig;
+  const std::string upload = form(R"(name="file"; filename="p.st")", "x");
+  Headers header;
+  header.set("X-RWKV-State-Id", "p.st");
+  for (const auto& [path, headers] :
+       {std::pair{"/v1/state/delete?state_id=p", Headers()}, {"/v1/state/delete", header}}) {
+    rig.post("/v1/state/upload", upload, form_header());
+    EXPECT_EQ(rig.send("DELETE", path, {}, headers).status, 200) << path;
+  }
+  const Reply torn = rig.send("DELETE", "/v1/state/delete?state_id=q", R"({"state_id":"p"})");
+  EXPECT_EQ(torn.status, 400);
+  EXPECT_THAT(torn.body, ::testing::HasSubstr("'p' and 'q'"));
+}
+
+TEST(StateFiles, ChatsThatStartFromThemArePlainUnlessToldToThink) {
+  ServerRig rig({}, nullptr, [](ServedModel& model) { model.thinks = true; });
+  rig.models.add_state("tiny-rwkv7", {.name = "p"});
+  const auto prompt = [&](const char* more) {
+    const std::string body = R"({"messages":[{"role":"user","content":"hi"}])";
+    EXPECT_EQ(rig.post("/v1/chat/completions", body + more + "}").status, 200);
+    return rig.tokenizer.decode(rig.last_ask().prompt);
+  };
+  EXPECT_EQ(prompt(""), "User: hi\n\nAssistant: <think>\n</think");
+  EXPECT_EQ(prompt(R"(,"state_id":"p.pth")"), "User: hi\n\nAssistant:");
+  EXPECT_EQ(prompt(R"(,"state_id":"p","think":false)"), "User: hi\n\nAssistant: <think>\n</think");
+  EXPECT_EQ(prompt(R"(,"state_id":"p","think_type":"free")"), "User: hi\n\nAssistant: <think");
 }
 
 TEST(StateFiles, Errors) {

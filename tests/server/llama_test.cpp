@@ -73,6 +73,8 @@ TEST(LlamaInfill, PutsThePiecesInOrder) {
 TEST(Adapters, AreRefusedInClearWords) {
   const ServerRig rig;
   for (const Reply& reply : {rig.get("/v1/adapters"), rig.post("/v1/adapters", "{}"),
+                             rig.post("/v1/adapters", "--X\r\nno JSON at all"),
+                             rig.send("DELETE", "/v1/adapters", R"({"adapter_id":"a"})"),
                              rig.post("/v1/adapters/x/load", "{}"), rig.send("DELETE", "/v1/adapters/x"),
                              rig.post("/v1/chat/completions",
                                       R"({"messages":[{"role":"user","content":"x"}],"adapter_id":"a"})")}) {

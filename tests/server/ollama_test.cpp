@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // The lines of a stream, each one JSON text; times replaced.
@@ -165,6 +166,57 @@ TEST(OllamaModels, AreListedAndShown) {
   EXPECT_EQ(unknown.status, 404);
   EXPECT_EQ(unknown.body, R"({"error":"model 'other' not found"})");
   EXPECT_THAT(rig.get("/api/version").body, HasSubstr(R"({"version":")"));
+}
+
+TEST(OllamaModels, InstalledOnesAreListedShownAndLoadedWhenAskedFor) {
+  AdminRig rig;
+  const std::string ask = R"({"model":"owner/pulled:latest","stream":false,"messages":[{"role":"user","content":"hi"}]})";
+  EXPECT_THAT(rig.get("/api/tags").body, HasSubstr(R"("name":"owner/pulled","model":"owner/pulled","size":77)"));
+  EXPECT_THAT(rig.get("/api/ps").body, Not(HasSubstr("owner/pulled")));
+  const Reply shown = rig.post("/api/show", R"({"model":"pulled"})");
+  EXPECT_EQ(shown.status, 200);
+  EXPECT_THAT(shown.body, HasSubstr(R"("parameter_size":"1.5B")"));
+  EXPECT_EQ(rig.admin.loads, 0) << "a description loads nothing";
+
+  const Reply answer = rig.post("/api/chat", ask);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_THAT(answer.body, HasSubstr("Hello world"));
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt), "User: hi\n\nAssistant:") << "the body was kept";
+  EXPECT_EQ(rig.post("/api/chat", ask).status, 200);
+  EXPECT_EQ(rig.admin.loads, 1) << "it stays loaded";
+  EXPECT_THAT(rig.get("/api/ps").body, HasSubstr("owner/pulled"));
+  EXPECT_EQ(rig.models.find("", false)->id, "tiny-rwkv7") << "the default stays";
+  EXPECT_EQ(rig.post("/api/generate", R"({"model":"unknown","prompt":"x","stream":false})").status, 200);
+  EXPECT_EQ(rig.admin.loads, 1) << "unknown names mean the default";
+}
+
+TEST(OllamaModels, AreLoadedForThoseWhoMayLoad) {
+  const std::string ask = R"({"model":"pulled","stream":false,"prompt":"hi"})";
+  ServerOptions options;
+  options.password = "all";
+  ApiKey plain{.name = "plain", .hash = hash_of_key("plain")};
+  ApiKey admin{.name = "admin", .hash = hash_of_key("admin"), .routes = {"/api/*", "/loadmodel"}};
+  options.api_keys = std::vector<ApiKey>{plain, admin};
+  const auto loads = [&](const char* key) {
+    AdminRig rig(options);
+    Headers headers;
+    headers.set("Authorization", std::string("Bearer ") + key);
+    EXPECT_EQ(rig.post("/api/generate", ask, headers).status, 200) << key;
+    return rig.admin.loads;
+  };
+  EXPECT_EQ(loads("all"), 1);
+  EXPECT_EQ(loads("admin"), 1);
+  EXPECT_EQ(loads("plain"), 0);
+  AdminRig open;
+  Headers foreign;
+  foreign.set("Sec-Fetch-Site", "cross-site");
+  EXPECT_EQ(open.post("/api/generate", ask, foreign).status, 200);
+  EXPECT_EQ(open.admin.loads, 0) << "pages of other sites load nothing";
+  EXPECT_EQ(open.post("/api/pull", R"({"model":"owner/tiny"})", foreign).status, 403);
+  open.admin.load_end = Error{ErrorKind::invalid, "needs 9 MiB; 1 MiB are free"};
+  const Reply refused = open.post("/api/generate", ask);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.body, R"({"error":"needs 9 MiB; 1 MiB are free"})");
 }
 
 TEST(OllamaPull, TellsHowItGoes) {

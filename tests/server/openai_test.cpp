@@ -212,6 +212,24 @@ TEST(OpenaiCompletion, WholeAndStream) {
                                       head + R"("","index":0,"logprobs":null,"finish_reason":"length"}]})"}));
 }
 
+TEST(OpenaiDefaults, HoldWhereTheServerIsToldSo) {
+  for (const bool openai : {false, true}) {
+    ServerOptions options;
+    options.openai_defaults = openai;
+    ServerRig rig(options);
+    rig.post("/v1/completions", R"({"prompt":"x"})");
+    EXPECT_EQ(rig.last_ask().max_tokens, openai ? 16 : 1024);
+    rig.post("/v1/completions", R"({"prompt":"x","max_tokens":100})");
+    EXPECT_EQ(rig.last_ask().max_tokens, 100);
+    rig.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"frequency_penalty":0.5})");
+    const SamplingParams sampling = rig.last_ask().sampling;
+    EXPECT_EQ(sampling.top_k, openai ? 0 : 20);
+    EXPECT_FLOAT_EQ(sampling.top_p, openai ? 1.0f : 0.6f);
+    EXPECT_FLOAT_EQ(sampling.presence, openai ? 0.0f : 1.0f);
+    EXPECT_FLOAT_EQ(sampling.frequency, 0.5f);
+  }
+}
+
 TEST(OpenaiCompletion, PromptForms) {
   ServerRig rig;
   EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":["a","b"],"n":2})").status, 200);

@@ -113,6 +113,7 @@ const Record kRecords[] = {
      R"({"prompt":"User: hi\n\nAssistant:","template":"world","tokens":20,"stop":["\n\nUser:","\nUser:"]})"},
     {"GET", "/v1/adapters", "", kNoAdapterAnswer},
     {"POST", "/v1/adapters", "{}", kNoAdapterAnswer},
+    {"DELETE", "/v1/adapters", "{}", kNoAdapterAnswer},
     {"POST", "/v1/adapters/a", "{}", kNoAdapterAnswer},
     {"DELETE", "/v1/adapters/a", "", kNoAdapterAnswer},
     {"POST", "/openai/v1/chat/completions", FULMAR_CHAT_BODY, FULMAR_CHAT_ANSWER},

@@ -1,5 +1,8 @@
 // What /v1/responses repeats of a request, its items, summaries, and responses in the background.
 #include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include <filesystem>
 
 #include "server/response_items.h"
 #include "server/server_rig.h"
@@ -109,6 +112,119 @@ TEST(BackgroundResponses, AreCancelled) {
   const std::string other = id_of(rig.post("/v1/responses", R"({"input":"hi"})"));
   EXPECT_EQ(rig.post("/v1/responses/" + other + "/cancel", "").status, 400);
   EXPECT_EQ(rig.post("/v1/responses/" + other + "/other", "").status, 404);
+}
+
+// The file of stored responses, gone at the end.
+struct ResponsesFile {
+  const std::filesystem::path folder = make_folder();
+  ~ResponsesFile() { std::filesystem::remove_all(folder); }
+  ServerOptions options() const {
+    ServerOptions options;
+    options.responses_db = (folder / "responses.db").string();
+    return options;
+  }
+  static std::filesystem::path make_folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "fulmar-responses-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    return name;
+  }
+};
+
+TEST(BackgroundResponses, AreTakenUpAgainByTheNextServer) {
+  const ResponsesFile file;
+  std::string running, over;
+  {
+    ServerRig rig(file.options());
+    over = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+    EXPECT_THAT(settled(rig, over), HasSubstr(R"("status":"completed")"));
+    rig.engine.hold_after(1);
+    running = id_of(rig.post(
+        "/v1/responses", R"({"input":"later","background":true,"metadata":{"k":"v"},"password":"secret"})"));
+    EXPECT_THAT(rig.get("/v1/responses/" + running).body, HasSubstr(R"("status":"in_progress")"));
+    rig.server->stop(std::chrono::milliseconds(0));
+  }
+  ServerRig rig(file.options());
+  const std::string body = settled(rig, running);
+  EXPECT_THAT(body, HasSubstr(R"("status":"completed","background":true)"));
+  EXPECT_THAT(body, HasSubstr("Hello world"));
+  EXPECT_THAT(body, HasSubstr(R"("metadata":{"k":"v"})"));
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt), "User: later\n\nAssistant:");
+  EXPECT_EQ(rig.engine.asks().size(), 1u) << "what was over is not made again";
+  EXPECT_THAT(rig.get("/v1/responses/" + over).body, HasSubstr(R"("status":"completed")"));
+  EXPECT_EQ(rig.get("/v1/responses/job:" + running).status, 404);
+}
+
+TEST(BackgroundResponses, ThatServersEndOverAreGivenUp) {
+  const ResponsesFile file;
+  std::string id;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    ServerRig rig(file.options());
+    rig.engine.hold_after(1);
+    if (id.empty()) id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+    for (int tries = 0; tries < 1000 && rig.engine.asks().empty(); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(rig.engine.asks().size(), 1u);
+    rig.server->stop(std::chrono::milliseconds(0));
+  }
+  for (int start = 0; start < 2; ++start) {
+    ServerRig rig(file.options());
+    std::string body;
+    for (int tries = 0; tries < 1000 && body.find("failed") == std::string::npos; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      body = rig.get("/v1/responses/" + id).body;
+    }
+    EXPECT_THAT(body, HasSubstr(R"("status":"failed")"));
+    EXPECT_THAT(body, HasSubstr(R"("message":"The server ended 3 times while this was made")"));
+    EXPECT_TRUE(rig.engine.asks().empty());
+  }
+}
+
+TEST(BackgroundResponses, CancelledAndDeletedOnesDoNotComeBack) {
+  const ResponsesFile file;
+  std::string cancelled, deleted;
+  {
+    ServerRig rig(file.options());
+    rig.engine.hold_after(1);
+    cancelled = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+    deleted = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+    EXPECT_EQ(rig.post("/v1/responses/" + cancelled + "/cancel", "").status, 200);
+    EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + deleted).status, 200);
+    rig.engine.hold_after(-1);
+    EXPECT_THAT(settled(rig, cancelled), HasSubstr(R"("status":"cancelled")"));
+    EXPECT_TRUE(rig.engine.wait_idle());
+  }
+  ServerRig rig(file.options());
+  EXPECT_THAT(rig.get("/v1/responses/" + cancelled).body, HasSubstr(R"("status":"cancelled")"));
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+TEST(BackgroundResponses, SayHowTheyFailed) {
+  ServerRig rig({}, [](const Ask&) {
+    return Script{.pieces = {"a"}, .reason = FinishReason::failed, .error = Error{ErrorKind::conflict, "no session"}};
+  });
+  const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+  EXPECT_THAT(settled(rig, id), HasSubstr(R"("status":"failed")"));
+  EXPECT_THAT(rig.get("/v1/responses/" + id).body,
+              HasSubstr(R"("error":{"code":"server_error","message":"no session"})"));
+}
+
+TEST(BackgroundResponses, CountOnTheirClientsKey) {
+  ServerOptions options;
+  options.api_keys = std::vector<ApiKey>{{.name = "k", .hash = hash_of_key("secret"), .max_rows = 1}};
+  ServerRig rig(options);
+  rig.engine.hold_after(1);
+  Headers key;
+  key.set("Authorization", "Bearer secret");
+  EXPECT_EQ(rig.post("/v1/responses", R"({"input":"hi","background":true})", key).status, 200);
+  EXPECT_EQ(rig.post("/v1/responses", R"({"input":"hi","background":true})", key).status, 429);
+  rig.engine.hold_after(-1);
+  int status = 0;
+  for (int tries = 0; tries < 1000 && status != 200; ++tries) {
+    status = rig.post("/v1/responses", R"({"input":"hi","background":true})", key).status;
+    if (status != 200) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(status, 200) << "the row is given back at its end";
 }
 
 TEST(BackgroundResponses, NeedTheStore) {

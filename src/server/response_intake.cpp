@@ -1,0 +1,287 @@
+// The fields of a response to a submission on sessions of its own.
+#include "server/response_intake.h"
+
+#include <fmt/format.h>
+
+#include "grammar/schema_values.h"
+#include "net/json.h"
+#include "net/json_writer.h"
+#include "server/chat_intake.h"
+#include "server/response_items.h"
+
+namespace fulmar {
+namespace {
+
+constexpr ChatRoute kResponses{ThinkMode::fast, CleanUp::collapse};
+
+std::string item_text(Fields& fields, const JsonValue* content, const std::string& place) {
+  if (content && content->is_string()) return content->as_string();
+  if (!content || !content->is_array()) {
+    fields.fail(bad_value(fmt::format("'{}' holds {}; wanted a string or an array of text parts", place,
+                                      content ? describe(*content) : "absent"),
+                          "input"));
+    return {};
+  }
+  std::string text;
+  for (const JsonValue& part : content->as_array()) {
+    const JsonValue* words = part.find("text");
+    if (!words || !words->is_string()) {
+      fields.fail(bad_value(
+          fmt::format("'{}' holds {}; only text parts are supported", place, describe(part)), "input"));
+      return {};
+    }
+    text += words->as_string();
+  }
+  return text;
+}
+
+std::string word_of(const JsonValue& item, std::string_view name) {
+  const JsonValue* member = item.find(name);
+  return member && member->is_string() ? member->as_string() : std::string();
+}
+
+// What a client's own tool was called with is text, not JSON.
+ChatMessage custom_call(const JsonValue& item) {
+  JsonWriter json;
+  json.begin_object().member("input", word_of(item, "input"));
+  ChatMessage message;
+  message.role = "assistant";
+  message.tool_calls.push_back({word_of(item, "call_id"), word_of(item, "name"), json.end_object().take()});
+  return message;
+}
+
+// One item of `input`: a message, a call that the model made, or what a function answered.
+ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& place) {
+  ChatMessage message;
+  const std::string type = word_of(item, "type");
+  if (type == "function_call") {
+    message.role = "assistant";
+    message.tool_calls.push_back(
+        {word_of(item, "call_id"), word_of(item, "name"), word_of(item, "arguments")});
+    const ToolCall& call = message.tool_calls.back();
+    if (call.id.empty() || call.name.empty()) {
+      fields.fail(bad_value(fmt::format("'{}' is a call without call_id or name", place), "input"));
+    }
+  } else if (type == "custom_tool_call") {
+    message = custom_call(item);
+  } else if (type == "function_call_output" || type == "custom_tool_call_output") {
+    message.role = "tool";
+    message.tool_call_id = word_of(item, "call_id");
+    const JsonValue* output = item.find("output");
+    message.content = item_text(fields, output, place);
+  } else {
+    message.role = word_of(item, "role");
+    const bool plain = item.is_object() && (!item.find("type") || type == "message");
+    if (plain && !message.role.empty()) {
+      message.content = item_text(fields, item.find("content"), place);
+    } else {
+      fields.fail(bad_value(fmt::format("'{}' is no message with a role", place), "input"));
+    }
+  }
+  return message;
+}
+
+// The item of a stored response that a reference means: its id begins as the response's ends. Nothing: not
+// stored.
+std::optional<JsonValue> referenced_item(Service& service, const std::string& id) {
+  constexpr size_t kDigits = 24;
+  const size_t mark = id.find('_');
+  if (mark == std::string::npos || id.size() < mark + 1 + kDigits) return std::nullopt;
+  const auto stored = service.responses.find("resp_" + id.substr(mark + 1, kDigits));
+  const auto response = stored ? parse_json(stored->json) : Result<JsonValue>(Error{});
+  const JsonValue* output = response ? response->find("output") : nullptr;
+  if (!output || !output->is_array()) return std::nullopt;
+  for (const JsonValue& item : output->as_array()) {
+    if (word_of(item, "id") == id) return item;
+  }
+  return std::nullopt;
+}
+
+// A string, or a list of items.
+std::vector<ChatMessage> read_input(Fields& fields, Service& service) {
+  std::vector<ChatMessage> messages;
+  const JsonValue* input = fields.find("input");
+  if (!holds_something(input)) {
+    fields.fail(bad_value("'input' is required", "input", "missing_input"));
+    return messages;
+  }
+  if (input->is_string()) {
+    ChatMessage& message = messages.emplace_back();
+    message.role = "user";
+    message.content = input->as_string();
+    return messages;
+  }
+  if (!input->is_array()) {
+    fields.fail_type("input", *input, "a string or an array of messages");
+    return messages;
+  }
+  for (const JsonValue& item : input->as_array()) {
+    const std::string place = fmt::format("input[{}]", messages.size());
+    const bool refers = word_of(item, "type") == "item_reference";
+    const auto referenced = refers ? referenced_item(service, word_of(item, "id")) : std::nullopt;
+    if (refers && !referenced) {
+      fields.fail(bad_value(
+          fmt::format("'{}' refers to the item '{}', which is not stored", place, word_of(item, "id")),
+          "input"));
+      break;
+    }
+    const JsonValue& meant = referenced ? *referenced : item;
+    if (word_of(meant, "type") == "reasoning") continue;  // clients send back what they got; it is not fed
+    messages.push_back(read_item(fields, meant, place));
+    if (fields.failed()) break;
+  }
+  return messages;
+}
+
+void refuse_unsupported(Fields& fields) {
+  for (const std::string_view name : {"conversation", "prompt"}) {
+    const JsonValue* value = fields.find(name);
+    if (!holds_something(value) || (value->is_bool() && !value->as_bool())) continue;
+    fields.fail(bad_value(fmt::format("'{}' is not supported on /v1/responses; leave it out", name),
+                          std::string(name), "unsupported_parameter"));
+  }
+}
+
+AnswerRules read_text_format(Fields& fields) {
+  const JsonObject* text = fields.object("text");
+  const JsonValue* format = text ? text->find("format") : nullptr;
+  if (!format || format->is_null()) return {};
+  if (format->is_object()) return read_format(fields, &format->as_object(), "text.format");
+  fields.fail_type("text.format", *format, "an object");
+  return {};
+}
+
+StateLink link_turn(const std::string& previous, const std::string& id, bool store, const std::string& prompt,
+                    const ServedModel& model) {
+  StateLink link;
+  if (!previous.empty()) {
+    link = link_session({.id = response_session(previous)}, prompt, model);
+    link.must_exist = true;
+  }
+  link.write_session = store ? response_session(id) : std::string();
+  return link;
+}
+
+// The input, with the instructions in front.
+std::vector<ChatMessage> read_turn(Fields& fields, Service& service, ResponseFacts& facts) {
+  std::vector<ChatMessage> messages = read_input(fields, service);
+  facts.instructions = fields.text("instructions").value_or("");
+  if (!facts.instructions.empty()) {
+    ChatMessage instructions;
+    instructions.role = "system";
+    instructions.content = facts.instructions;
+    messages.insert(messages.begin(), std::move(instructions));
+  }
+  return messages;
+}
+
+// The stored response that this one goes on from. Faults stay in `fields`.
+std::optional<StoredResponse> read_previous(Fields& fields, Service& service, const ServedModel& model) {
+  const std::string id = fields.text("previous_response_id").value_or("");
+  if (id.empty() || fields.failed()) return std::nullopt;
+  auto previous = service.responses.find(id);
+  if (!previous) {
+    fields.fail(not_stored(id, "previous_response_id"));
+  } else if (previous->model != model.id) {
+    fields.fail(bad_value(fmt::format("'previous_response_id' is of the model '{}', this request of '{}'",
+                                      previous->model, model.id),
+                          "previous_response_id"));
+  }
+  return previous;
+}
+
+// What the answer repeats as it was sent.
+void read_echo(Fields& fields, ResponseFacts& facts) {
+  const auto echo = [&](std::string_view name, std::string& text) {
+    if (const JsonValue* value = fields.find(name)) text = json_text(*value);
+  };
+  echo("tools", facts.tools_sent);
+  echo("tool_choice", facts.tool_choice);
+  if (read_metadata(fields)) echo("metadata", facts.metadata);
+  read_service_tier(fields);
+  if (const JsonObject* reasoning = fields.object("reasoning")) {
+    echo("reasoning", facts.reasoning);
+    const JsonValue* summary = reasoning->find("summary");
+    facts.summary = summary && summary->is_string() && summary->as_string() != "none";
+  }
+}
+
+// Functions that the state has been told of are not described again.
+ToolTalk talk_of_tools(const ToolUse& tools, const std::optional<StoredResponse>& previous,
+                       ResponseFacts& facts) {
+  for (const CallableTool& tool : tools.tools) facts.tool_names.push_back(tool.name);
+  facts.several_calls = tools.several;
+  facts.tools = fmt::format("{}", fmt::join(tools.descriptions, ","));
+  ToolTalk talk;
+  if (!previous || previous->tools != facts.tools) talk.descriptions = tools.descriptions;
+  if (previous) talk.calls_before = previous->calls;
+  return talk;
+}
+
+}  // namespace
+
+ApiError not_stored(const std::string& id, std::string_view param) {
+  return {404, fmt::format("Response '{}' not found", id), std::string(param), "response_not_found", {}};
+}
+
+PreparedResponse prepare_response(Service& service, Fields& fields, const ResponseOrigin& origin) {
+  PreparedResponse made;
+  ResponseFacts& facts = made.facts;
+  const ServedModelPtr model = pick_model(service, fields, origin.state);
+  if (fields.failed()) return made;
+  facts.marks = model->prompt_template->calls;
+  const std::vector<ChatMessage> messages = read_turn(fields, service, facts);
+  refuse_unsupported(fields);
+  read_echo(fields, facts);
+  const auto previous = read_previous(fields, service, *model);
+  facts.previous = previous ? previous->id : std::string();
+  const ToolUse tools = read_tools(fields, ToolForm::flat);
+  if (fields.failed()) return made;
+  const auto prompt =
+      render_messages(fields, *model, kResponses, messages, talk_of_tools(tools, previous, facts));
+  if (!prompt) return made;
+
+  const ServerLimits& limits = service.options.limits;
+  Generation generation =
+      read_generation(fields, chat_defaults(*model, prompt->think, service.options), *model, limits);
+  if (const auto most = fields.integer("max_output_tokens", 0)) {
+    generation.max_tokens = std::min(*most, limits.max_tokens);
+  }
+  AnswerRules rules = read_text_format(fields);
+  if (!rules.any_text() && tools.choice != ToolUse::Choice::none) {
+    fields.fail(bad_value("'text.format' and 'tools' cannot be combined", "text", "unsupported_parameter"));
+  }
+  if (tools.choice == ToolUse::Choice::must) rules.calls = tools.tools;
+  rules.several_calls = tools.several;
+  constrain(fields, service, model, prompt->think, rules, rules.calls.empty() ? "text" : "tools", generation);
+  facts.store = fields.boolean("store").value_or(true);
+  facts.background = fields.boolean("background").value_or(false);
+  if (facts.background && (generation.stream || !facts.store)) {
+    fields.fail(bad_value("'background' needs 'store' and cannot be combined with 'stream'", "background",
+                          "unsupported_parameter"));
+  }
+  facts.model = model_name(fields, model->id);
+  if (fields.failed()) return made;
+  if (prompt->force_reasoning) force_reasoning(generation, *model->tokenizer);
+
+  facts.id = origin.id;
+  facts.created = origin.created;
+  facts.model_id = model->id;
+  facts.input = input_items_json(facts.id, *fields.find("input"));
+  facts.format = rules.schema ? "json_schema" : rules.json_object ? "json_object" : "text";
+  facts.max_tokens = generation.max_tokens;
+  facts.temperature = generation.sampling.temperature;
+  facts.top_p = generation.sampling.top_p;
+  Submission& submission = made.submission;
+  submission.model = model;
+  submission.model_name = facts.model;
+  submission.endpoint = "responses";
+  submission.request_id = facts.id;
+  submission.generation = std::move(generation);
+  submission.prompts.push_back(chat_tokens(*model, prompt->text));
+  submission.state = link_turn(facts.previous, facts.id, facts.store, prompt->text, *model);
+  submission.split = reasoning_mode(prompt->think, ReasoningFormat::split, *model->prompt_template);
+  return made;
+}
+
+}  // namespace fulmar
