@@ -91,6 +91,7 @@ LocalAdmin::LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFla
       engine_flags_(std::move(engine)),
       options_(std::move(options)),
       files_(options_.states),
+      pulls_(options_.folder.empty() ? fs::path(options_.root) : fs::path(options_.folder)),
       jobs_(kMostJobs),
       thread_([this] { work(); }) {}
 
@@ -133,13 +134,22 @@ void LocalAdmin::adopt(std::shared_ptr<ServedEngine> served) {
 
 Status LocalAdmin::check_load(const ModelLoad& load) {
   FULMAR_TRY(check_precision(load.precision));
-  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path, true));
+  FULMAR_ASSIGN(const fs::path path, path_of(load.path));
   return check_memory(path);
 }
 
 Status LocalAdmin::load_model(const ModelLoad& load) {
-  FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path, true));
+  FULMAR_ASSIGN(const fs::path path, path_of(load.path));
   return open(path, load);
+}
+
+// A path below the root or, where there is no root, the name of an installed model.
+Result<fs::path> LocalAdmin::path_of(const std::string& name) const {
+  auto path = confined_path(options_.root, name, true);
+  const bool missing = !path.ok() && path.error().kind == ErrorKind::not_found;
+  if (!missing || !options_.root.empty() || name.empty()) return path;
+  const auto installed = find_model(name);
+  return installed.ok() ? installed : path;
 }
 
 // Weights take about what the file takes; what states and workspace take besides, loading itself finds out.

@@ -67,6 +67,7 @@ class LocalAdmin : public ModelAdmin {
   };
 
   void work();
+  Result<std::filesystem::path> path_of(const std::string& name) const;
   Status check_memory(const std::filesystem::path& path) const;
   Status open(const std::filesystem::path& path, const ModelLoad& load);
   Status add_numbers(Loaded& loaded, const std::string& name, TimeState state);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "app/greeting.h"
 #include "app/model_source.h"
 #include "app/session_ladders.h"
 #include "engine/engine.h"
@@ -63,11 +64,13 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
   const ModelConfig& config() const { return loaded_.model->config(); }
   size_t memory_free() const { return loaded_.ops->memory_free(); }  // on its device, bytes
+  Footing footing() const;
 
  private:
   LoadedModel loaded_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<ServedModel> served_;
+  int64_t slots_ = 0;
 };
 
 // Lets go of an engine that nobody can find any more, as soon as the last request on it has gone. Blocks:
