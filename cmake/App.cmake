@@ -10,6 +10,11 @@ function(fulmar_app_tests)
   add_test(NAME app.install COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/install_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.install PROPERTIES LABELS app TIMEOUT 120)
+  if(CMAKE_GENERATOR STREQUAL "Ninja" AND EXISTS /usr/bin/dpkg-query)
+    add_test(NAME app.parts COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/parts_test.py
+      $<TARGET_FILE:fulmar> ${PROJECT_BINARY_DIR})
+    set_tests_properties(app.parts PROPERTIES LABELS app TIMEOUT 120)
+  endif()
   add_test(NAME app.sessions COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/sessions_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.sessions PROPERTIES LABELS app TIMEOUT 240)

@@ -19,7 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Short names of Debian's copyright files (DEP 5) where SPDX spells them otherwise.
-SPDX_NAMES = {"Expat": "MIT", "X11": "X11", "BSD-2-clause": "BSD-2-Clause", "BSD-3-clause": "BSD-3-Clause", "public-domain": "LicenseRef-public-domain"}
+SPDX_NAMES = {"Expat": "MIT", "X11": "X11", "BSD-2-clause": "BSD-2-Clause", "BSD-3-clause": "BSD-3-Clause", "public-domain": "LicenseRef-public-domain",
+              "Expat with embedded exception": "MIT"}  # it allows more, and asks for nothing
 SPDX_KNOWN = {"MIT", "X11", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "BSL-1.0", "Zlib", "ISC", "MPL-2.0", "OpenSSL", "GPL-2.0-only"}
 # Packages whose copyright files are not in that form.
 SPDX_PROSE = {"gcc": "GPL-3.0-or-later WITH GCC-exception-3.1", "glibc": "LGPL-2.1-or-later"}
@@ -80,10 +81,10 @@ def licence_of(package):
         return next((value for prefix, value in SPDX_PROSE.items() if source.startswith(prefix)), "NOASSERTION")
     for paragraph in re.split(r"\n\s*\n", text):
         if re.search(r"^Files:\s*\*", paragraph, re.M):
-            found = re.search(r"^License:\s*(\S+)\s*$", paragraph, re.M)
+            found = re.search(r"^License:[ ]*(\S.*?)\s*$", paragraph, re.M)
             name = found and SPDX_NAMES.get(found.group(1), found.group(1))
             return name if name in SPDX_KNOWN or (name or "").startswith("LicenseRef-") else "NOASSERTION"
-    found = re.search(r"^License:\s*(\S+)\s*$", text, re.M)
+    found = re.search(r"^License:[ ]*(\S.*?)\s*$", text, re.M)
     name = found and SPDX_NAMES.get(found.group(1), found.group(1))
     return name if name in SPDX_KNOWN else "NOASSERTION"
 
