@@ -7,9 +7,14 @@ function(fulmar_app_tests)
   add_test(NAME app.admin COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/admin_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.admin PROPERTIES LABELS app TIMEOUT 240)
-  add_test(NAME app.version COMMAND fulmar --version)
-  set_tests_properties(app.version PROPERTIES LABELS app
-    PASS_REGULAR_EXPRESSION "fulmar [0-9.]+\ncommit ([0-9a-f]+(-dirty)?|unknown)\ncpu    [A-Z0-9_]+\ngpu    ")
+  add_test(NAME app.install COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/install_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.install PROPERTIES LABELS app TIMEOUT 120)
+  if(CMAKE_GENERATOR STREQUAL "Ninja" AND EXISTS /usr/bin/dpkg-query)
+    add_test(NAME app.parts COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/parts_test.py
+      $<TARGET_FILE:fulmar> ${PROJECT_BINARY_DIR})
+    set_tests_properties(app.parts PROPERTIES LABELS app TIMEOUT 120)
+  endif()
   add_test(NAME app.sessions COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/sessions_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.sessions PROPERTIES LABELS app TIMEOUT 240)

@@ -15,6 +15,8 @@ function(fulmar_install target)
     DESTINATION share/doc/fulmar COMPONENT program)
   install(FILES ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors ${PROJECT_SOURCE_DIR}/models/fulmar-demo.vocab.txt
     DESTINATION share/fulmar/models COMPONENT program)
+  install(CODE "execute_process(COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/parts.py licences \"$<TARGET_FILE:${target}>\"
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/doc/fulmar/licences\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT libraries)
   # Manual pages and shell completions are made of --help, by the program that is installed.
   install(CODE "execute_process(COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/help_pages.py \"$<TARGET_FILE:${target}>\"
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
@@ -52,7 +54,9 @@ function(fulmar_packages)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_SECTION science)
-  set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/deploy/debian/postinst)
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)
+  set(maintainer ${PROJECT_SOURCE_DIR}/deploy/debian)
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${maintainer}/postinst ${maintainer}/prerm ${maintainer}/postrm)
   set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/cmake/PackageParts.cmake)
   include(CPack)
 endfunction()

@@ -12,4 +12,7 @@ function(fulmar_version_facts target)
     set(gpus ${FULMAR_GPU_TARGETS})
   endif()
   target_compile_definitions(${target} PRIVATE FULMAR_GPU_TARGETS="${gpus}")
+  # The number is of one file alone, so that raising it compiles one file again.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/version.cpp PROPERTIES
+    COMPILE_DEFINITIONS FULMAR_VERSION="${PROJECT_VERSION}")
 endfunction()

@@ -17,7 +17,8 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ["README.md", "docs/api.md", "docs/clients.md", "docs/migrating.md", "docs/operations.md"]
+DOCUMENTS = ["README.md", "docs/start.md", "docs/models.md", "docs/gpu.md", "docs/api.md", "docs/clients.md", "docs/migrating.md",
+             "docs/operations.md"]
 
 
 def blocks(path):

@@ -13,14 +13,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 # Libraries that only these files may include: their compile time or their spirit stays behind a narrow header.
 CONFINED = {
-    r"boost/": ["src/net/"],
+    r"boost/": ["src/net/", "src/hub/web_get"],
     r"sqlite3\.h": ["src/cache/"],
     r"prometheus/": ["src/server/metrics"],
     r"simdjson": ["src/net/json", "src/files/", "src/text/vocabulary_json"],
     r"hwy/": ["src/cpu/"],
     r"CLI/": ["src/app/"],
     r"cuda|cublas": ["src/gpu/"],
-    r"curl/": ["src/hub/"],
     r"hiredis": ["src/cache/"],
     r"yaml-cpp/": ["src/control/config_file"],
 }

@@ -6,36 +6,20 @@
 #                                                          MIRROR: by default the first of this machine's apt sources
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+name=clean_room
+. "$here/tools/bare_room.sh"
 room=${1:?usage: tools/clean_room.sh FOLDER [RELEASE [MIRROR]]}
 release=${2:-bookworm}
-mirror=${3:-$(grep -hE '^(deb|URIs:) ' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -oE 'https?://[^ ]+' | head -n 1 || true)}
-[ "$(id -u)" = 0 ] || { echo "clean_room: debootstrap and chroot need root" >&2; exit 2; }
-command -v debootstrap >/dev/null || { echo "clean_room: install debootstrap first" >&2; exit 2; }
-
-if [ ! -e "$room/etc/debian_version" ]; then
-  echo "clean_room: a minimal Debian ($release) in $room"
-  debootstrap --variant=minbase --include=ca-certificates,git "$release" "$room" "$mirror" >"$room.log" 2>&1 || { tail -n 5 "$room.log" >&2; exit 1; }
-fi
-# The same sources, certificates and resolver as outside, so that the packages come from where this machine gets them.
-for file in /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf.d /etc/apt/auth.conf.d /etc/apt/keyrings \
-            /etc/ssl/certs /usr/local/share/ca-certificates /etc/resolv.conf /etc/hosts /etc/npmrc; do
-  [ -e "$file" ] && mkdir -p "$room$(dirname "$file")" && cp -rL "$file" "$room$(dirname "$file")/" 2>/dev/null || true
-done
-if [ "$release" != "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" ]; then
-  rm -rf "$room/etc/apt/sources.list.d"
-  echo "deb $mirror $release main" >"$room/etc/apt/sources.list"
-fi
-[ -e "$HOME/.npmrc" ] && cp "$HOME/.npmrc" "$room/root/.npmrc"
-mount --bind /proc "$room/proc" && mount --bind /dev "$room/dev"
-trap 'umount "$room/proc" "$room/dev"' EXIT
+mirror=${3:-$(default_mirror)}
+make_room "$room" "$release" "$mirror" ca-certificates,git
+furnish_room "$room" "$release" "$mirror"
+enter_room "$room"
+trap 'leave_room "$room"' EXIT
 
 rm -rf "$room/root/fulmar"
 git clone -q "$here" "$room/root/fulmar"
-inside() { chroot "$room" /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-  ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} LANG=C.UTF-8 CI=true bash -c "$1"; }
-
 echo "clean_room: ./dev serve"
-inside 'cd /root/fulmar && (./dev serve --port 8765 >/tmp/serve.log 2>&1 & echo $! >/tmp/serve.pid)
+inside "$room" 'cd /root/fulmar && (./dev serve --port 8765 >/tmp/serve.log 2>&1 & echo $! >/tmp/serve.pid)
 for _ in $(seq 2400); do grep -q "paste this" /tmp/serve.log && break; kill -0 "$(cat /tmp/serve.pid)" || break; sleep 0.5; done
 tail -n 6 /tmp/serve.log
 python3 - <<"PY"
@@ -51,5 +35,5 @@ PY
 kill -INT "$(cat /tmp/serve.pid)"; for _ in $(seq 100); do kill -0 "$(cat /tmp/serve.pid)" 2>/dev/null || break; sleep 0.1; done
 ! kill -0 "$(cat /tmp/serve.pid)" 2>/dev/null'
 echo "clean_room: ./dev test"
-inside 'cd /root/fulmar && ./dev test'
+inside "$room" 'cd /root/fulmar && ./dev test'
 echo "clean_room: both commands work on a bare machine"

@@ -17,12 +17,14 @@
 #include "app/accepted_flags.h"
 #include "app/commands.h"
 #include "app/exit_code.h"
+#include "app/greeting.h"
 #include "app/heartbeat.h"
 #include "app/model_admin.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
 #include "base/exit_codes.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "net/worker_proof.h"
 #include "server/api_keys.h"
 #include "server/server.h"
@@ -120,21 +122,28 @@ sigset_t signals(std::initializer_list<int> numbers) {
   return set;
 }
 
-void greet(const Server& server, const ServedModelPtr& model, const ServerOptions& options) {
-  const bool locked = !options.password.empty() || options.api_keys;
-  fmt::print("Fulmar serves {} on http://{}/\n\n", model ? model->id : "no model yet", server.address());
-  fmt::print("  open the page:  http://{}/\n", server.address());
-  if (model) {
-    fmt::print("  or paste this:  curl -s http://{}/v1/chat/completions{} -d '{}'\n", server.address(),
-               locked ? " -H 'Authorization: Bearer KEY'" : "",
-               R"({"messages":[{"role":"user","content":"What is 12 + 30?"}]})");
-  } else {
-    fmt::print("  POST /loadmodel brings a model\n");
-  }
-  if (locked && !options.open_translate) {
-    fmt::print("  translate routes want a key, too: ?key=KEY in the URL, or --open-translate\n");
-  }
-  fmt::print("\n");
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string sessions_place(const SessionFlags& flags) {
+  if (!flags.state_store.empty()) return "in the shared store";
+  return flags.session_db == "none" ? std::string() : flags.session_db;
+}
+
+void greet(const Server& server, const ServedModelPtr& model, const Footing& footing,
+           const ServeFlags& flags) {
+  const Greeting facts{.version = std::string(program_version()),
+                       .address = server.address(),
+                       .model = model ? model->id : std::string(),
+                       .footing = footing,
+                       .io_threads = flags.server.io_threads,
+                       .sessions = sessions_place(flags.engine.sessions),
+                       .password = !flags.server.password.empty(),
+                       .keys_file = flags.api_keys,
+                       .open_to_others = !is_loopback(flags.server.host),
+                       .open_translate = flags.server.open_translate};
+  fmt::print("{}", greeting(facts));
   std::fflush(stdout);
 }
 
@@ -148,15 +157,17 @@ void end_anyway(int code) {
 
 // Opens the model of the command line on the administrator's thread, so that what clients ask of it meanwhile
 // comes after. A signal that ends the server ends the process: nothing is served yet that could be lost.
-Status load_first(const ServeFlags& flags, SessionLadders& sessions, LocalAdmin& admin, Server& server,
-                  const sigset_t& ending) {
-  std::promise<Status> opened;
-  std::future<Status> outcome = opened.get_future();
+Result<Footing> load_first(const ServeFlags& flags, SessionLadders& sessions, LocalAdmin& admin,
+                           Server& server, const sigset_t& ending) {
+  std::promise<Result<Footing>> opened;
+  std::future<Result<Footing>> outcome = opened.get_future();
   admin.post([&] {
     try {
       auto served = ServedEngine::open(flags.model, flags.engine, sessions);
-      if (served.ok()) admin.adopt(std::move(*served));
-      opened.set_value(served.ok() ? Status() : Status(served.error()));
+      if (!served.ok()) return opened.set_value(served.error());
+      Footing footing = (*served)->footing();
+      admin.adopt(std::move(*served));
+      opened.set_value(std::move(footing));
     } catch (const std::exception& failure) {
       opened.set_value(Error{ErrorKind::resource, fmt::format("cannot load the model: {}", failure.what())});
     }
@@ -165,9 +176,9 @@ Status load_first(const ServeFlags& flags, SessionLadders& sessions, LocalAdmin&
   while (outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     if (sigtimedwait(&ending, nullptr, &kMoment) > 0) std::_Exit(0);
   }
-  FULMAR_TRY(outcome.get());
+  FULMAR_ASSIGN(Footing footing, outcome.get());
   server.loaded();
-  return {};
+  return footing;
 }
 
 // What is wrong with the file leaves the keys as they are.
@@ -254,8 +265,11 @@ Result<int> serve(ServeFlags flags) {
   flags.server.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
   // The port comes first: a taken one is known before minutes of loading, and /health tells what goes on.
   FULMAR_ASSIGN(auto server, Server::start(flags.server, models, admin.get()));
-  if (flags.server.loading) FULMAR_TRY(load_first(flags, *sessions, *admin, *server, ending));
-  greet(*server, models.find({}, false), flags.server);
+  Footing footing;
+  if (flags.server.loading) {
+    FULMAR_ASSIGN(footing, load_first(flags, *sessions, *admin, *server, ending));
+  }
+  greet(*server, models.find({}, false), footing, flags);
 
   FULMAR_ASSIGN(auto heartbeat, announce(flags, *server, models.find({}, false)));
 

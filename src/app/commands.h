@@ -26,5 +26,6 @@ void add_convert(CLI::App& app, Command& chosen);
 void add_quantize(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 void add_keys(CLI::App& app, Command& chosen);
+void add_doctor(CLI::App& app, Command& chosen);
 
 }  // namespace fulmar

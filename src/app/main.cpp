@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   Command chosen;
   for (const auto add :
        {add_serve, add_control, add_fleet, add_chat, add_generate, add_tokenize, add_tokenizer, add_inspect,
-        add_pull, add_models, add_convert, add_quantize, add_bench, add_eval, add_keys}) {
+        add_pull, add_models, add_convert, add_quantize, add_bench, add_eval, add_keys, add_doctor}) {
     add(app, chosen);
   }
   try {

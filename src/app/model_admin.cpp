@@ -94,6 +94,7 @@ LocalAdmin::LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFla
       engine_flags_(std::move(engine)),
       options_(std::move(options)),
       files_(options_.states),
+      pulls_(options_.folder.empty() ? fs::path(options_.root) : fs::path(options_.folder)),
       jobs_(kMostJobs),
       thread_([this] { work(); }) {}
 

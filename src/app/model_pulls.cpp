@@ -20,7 +20,8 @@ Result<PullOptions> usual_pull_options(const std::string& endpoint) {
   return options;
 }
 
-ModelPulls::ModelPulls() : jobs_(kMostJobs), thread_([this] { work(); }) {}
+ModelPulls::ModelPulls(std::filesystem::path folder)
+    : folder_(std::move(folder)), jobs_(kMostJobs), thread_([this] { work(); }) {}
 
 ModelPulls::~ModelPulls() {
   ending_ = true;
@@ -37,16 +38,17 @@ void ModelPulls::work() {
   }
 }
 
-Status ModelPulls::run(const PullJob& job) const {
+Result<std::string> ModelPulls::run(const PullJob& job) const {
   if (ending_) return Error{ErrorKind::unavailable, "Server is shutting down"};
   FULMAR_ASSIGN(const HubName name, parse_hub_name(job.name));
-  FULMAR_ASSIGN(const PullOptions options, usual_pull_options({}));
+  FULMAR_ASSIGN(PullOptions options, usual_pull_options({}));
+  if (!folder_.empty()) options.folder = folder_;
   FULMAR_ASSIGN(const Pulled pulled,
                 pull(name, options, [&](const std::string& file, int64_t bytes, int64_t size) {
                   return !ending_ && job.progress(file, bytes, size);
                 }));
   spdlog::info("model pulled name='{}' to={}", job.name, pulled.model.string());
-  return {};
+  return pulled.model.filename().string();
 }
 
 }  // namespace fulmar

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -17,7 +18,8 @@ Result<PullOptions> usual_pull_options(const std::string& endpoint);
 
 class ModelPulls {
  public:
-  ModelPulls();
+  // `folder`: where they go; empty: the folder of models.
+  explicit ModelPulls(std::filesystem::path folder);
   // Calls the pull off that runs; those that wait are told so.
   ~ModelPulls();
 
@@ -25,8 +27,9 @@ class ModelPulls {
 
  private:
   void work();
-  Status run(const PullJob& job) const;
+  Result<std::string> run(const PullJob& job) const;
 
+  const std::filesystem::path folder_;
   std::atomic<bool> ending_{false};
   Mailbox<PullJob> jobs_;
   std::thread thread_;

@@ -247,6 +247,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   const int64_t others = flags.device_sessions + flags.prefix_slots;
   options.slots = flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, loaded.model->memory().per_slot, others);
   options.slots = std::min(options.slots, loaded.model->max_wanted());
+  served->slots_ = options.slots;
   options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
@@ -273,6 +274,19 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   facts->thinks = marked || thinks_by_default(*thinks, served_id(facts->path));
   served->served_ = std::move(facts);
   return served;
+}
+
+Footing ServedEngine::footing() const {
+  const ModelConfig& is = config();
+  const MemoryPlan& memory = loaded_.model->memory();
+  return {.device = loaded_.ops->name(),
+          .architecture =
+              fmt::format("RWKV-{}{}, {:.3g} billion parameters, {}", is.version, is.deep_embed ? "a" : "",
+                          static_cast<double>(is.parameters) / 1e9, name_of(is.dtype)),
+          .weights = std::max(memory.weights, loaded_.weight_bytes),
+          .workspace = memory.workspace,
+          .state = loaded_.model->state_layout().slot_bytes(),
+          .slots = slots_};
 }
 
 void let_go(std::shared_ptr<ServedEngine> served) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "app/greeting.h"
 #include "app/model_source.h"
 #include "app/session_ladders.h"
 #include "engine/engine.h"
@@ -73,12 +74,14 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
   const ModelConfig& config() const { return loaded_.model->config(); }
   size_t memory_free() const { return loaded_.ops->memory_free(); }  // on its device, bytes
+  Footing footing() const;
 
  private:
   LoadedModel loaded_;
   std::unique_ptr<LoadedModel> draft_;  // null: no draft model
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<ServedModel> served_;
+  int64_t slots_ = 0;
 };
 
 // When a file or folder was written last, in unix seconds; 0: not told.

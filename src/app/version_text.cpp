@@ -3,14 +3,21 @@
 
 #include <fmt/format.h>
 
+#include "base/version.h"
 #include "build_commit.h"
 #include "cpu/row_math.h"
 
 namespace fulmar {
 
 std::string version_text() {
-  return fmt::format("fulmar {}\ncommit {}\ncpu    {}\ngpu    {}", FULMAR_VERSION, FULMAR_COMMIT,
-                     cpu::instruction_set(), FULMAR_GPU_TARGETS);
+  return fmt::format("fulmar {}\ncommit {}\ncpu    {}\ngpu    {}", program_version(), FULMAR_COMMIT,
+                     cpu::instruction_set(), gpu_targets());
 }
+
+std::string one_line_version() {
+  return fmt::format("fulmar {}, commit {}", program_version(), FULMAR_COMMIT);
+}
+
+std::string gpu_targets() { return FULMAR_GPU_TARGETS; }
 
 }  // namespace fulmar

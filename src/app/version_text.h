@@ -9,4 +9,10 @@ namespace fulmar {
 // GPU architectures that there are kernels for, one a line.
 std::string version_text();
 
+// "fulmar 0.2.0, commit 0123456789ab"
+std::string one_line_version();
+
+// The compute capabilities that there are kernels for, "80, 90"; "none" in a build without GPU support.
+std::string gpu_targets();
+
 }  // namespace fulmar

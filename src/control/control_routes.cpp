@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/version.h"
 #include "control/control_answers.h"
 #include "control/control_auth.h"
 #include "control/placement.h"
@@ -88,7 +89,7 @@ void readiness(const Asked& asked) {
 }
 
 void system_figures(const Asked& asked) {
-  asked.answer(json_answer(system_json(FULMAR_VERSION, asked.service.gpus.figures())));
+  asked.answer(json_answer(system_json(program_version(), asked.service.gpus.figures())));
 }
 
 void history(const Asked& asked) {

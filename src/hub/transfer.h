@@ -1,6 +1,5 @@
-// HTTP from a hub, by libcurl, which appears only in transfer.cpp. Redirects are followed; the token goes to
-// the hub's own host and to nobody it redirects to. Not net's client: proxies, redirects and trust of the
-// outside world are libcurl's business; that one speaks plain HTTP to workers, on the server's event loop.
+// Texts and files from a hub: statuses, ranges, and a token that goes to the hub's own host and to nobody it
+// redirects to. The connection itself is web_get's business.
 #pragma once
 
 #include <cstdint>

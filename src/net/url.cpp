@@ -32,7 +32,50 @@ bool starts_ignoring_case(std::string_view text, std::string_view start) {
   return text.size() >= start.size() && equals_ignoring_case(text.substr(0, start.size()), start);
 }
 
-constexpr std::string_view kScheme = "http://";
+constexpr std::string_view kScheme = "http://", kSecureScheme = "https://";
+constexpr uint16_t kPort = 80, kSecurePort = 443;
+constexpr size_t kShown = 200;  // bytes of a URL in an error
+
+// What follows the scheme; `shown` names the URL in errors, `port` is that of the scheme.
+Result<Url> parse_behind_scheme(std::string_view rest, std::string_view shown, uint16_t port_of_scheme) {
+  rest = rest.substr(0, rest.find('#'));
+  const size_t begin = rest.find_first_of("/?");
+  std::string_view authority = rest.substr(0, begin);
+  Url out;
+  out.port = port_of_scheme;
+  const std::string_view written = begin == std::string_view::npos ? std::string_view() : rest.substr(begin);
+  if (!written.starts_with('/')) out.target.push_back('/');
+  out.target.append(written);
+  if (authority.find('@') != std::string_view::npos)
+    return invalid(fmt::format("URL '{}' holds a user name", shown));
+
+  std::string_view port;
+  bool has_port = false;
+  if (authority.starts_with('[')) {
+    const size_t bracket = authority.find(']');
+    if (bracket == std::string_view::npos)
+      return invalid(fmt::format("URL '{}' has no ']' after its address", shown));
+    out.host = authority.substr(1, bracket - 1);
+    const std::string_view after = authority.substr(bracket + 1);
+    has_port = after.starts_with(':');
+    if (!after.empty() && !has_port)
+      return invalid(fmt::format("URL '{}' has text between address and port", shown));
+    port = has_port ? after.substr(1) : std::string_view();
+  } else {
+    const size_t colon = authority.find(':');
+    has_port = colon != std::string_view::npos;
+    out.host = authority.substr(0, colon);
+    port = has_port ? authority.substr(colon + 1) : std::string_view();
+  }
+  if (out.host.empty()) return invalid(fmt::format("URL '{}' has no host", shown));
+  if (has_port) {
+    const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+    if (failure != std::errc() || end != port.data() + port.size() || out.port == 0) {
+      return invalid(fmt::format("URL '{}' has port '{}', wanted 1..65535", shown, port));
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -110,45 +153,18 @@ Result<Target> parse_target(std::string_view target) {
 }
 
 Result<Url> parse_url(std::string_view url) {
-  const std::string_view shown = url.substr(0, 200);
-  if (!starts_ignoring_case(url, kScheme))
+  const std::string_view shown = url.substr(0, kShown);
+  if (!starts_ignoring_case(url, kScheme)) {
     return invalid(fmt::format("URL '{}' does not begin with http://", shown));
-  std::string_view rest = url.substr(kScheme.size());
-  rest = rest.substr(0, rest.find('#'));
-  const size_t begin = rest.find_first_of("/?");
-  std::string_view authority = rest.substr(0, begin);
-  Url out;
-  const std::string_view written = begin == std::string_view::npos ? std::string_view() : rest.substr(begin);
-  if (!written.starts_with('/')) out.target.push_back('/');
-  out.target.append(written);
-  if (authority.find('@') != std::string_view::npos)
-    return invalid(fmt::format("URL '{}' holds a user name", shown));
+  }
+  return parse_behind_scheme(url.substr(kScheme.size()), shown, kPort);
+}
 
-  std::string_view port;
-  bool has_port = false;
-  if (authority.starts_with('[')) {
-    const size_t bracket = authority.find(']');
-    if (bracket == std::string_view::npos)
-      return invalid(fmt::format("URL '{}' has no ']' after its address", shown));
-    out.host = authority.substr(1, bracket - 1);
-    const std::string_view after = authority.substr(bracket + 1);
-    has_port = after.starts_with(':');
-    if (!after.empty() && !has_port)
-      return invalid(fmt::format("URL '{}' has text between address and port", shown));
-    port = has_port ? after.substr(1) : std::string_view();
-  } else {
-    const size_t colon = authority.find(':');
-    has_port = colon != std::string_view::npos;
-    out.host = authority.substr(0, colon);
-    port = has_port ? authority.substr(colon + 1) : std::string_view();
-  }
-  if (out.host.empty()) return invalid(fmt::format("URL '{}' has no host", shown));
-  if (has_port) {
-    const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-    if (failure != std::errc() || end != port.data() + port.size() || out.port == 0) {
-      return invalid(fmt::format("URL '{}' has port '{}', wanted 1..65535", shown, port));
-    }
-  }
+Result<Url> parse_web_url(std::string_view url) {
+  if (!starts_ignoring_case(url, kSecureScheme)) return parse_url(url);
+  FULMAR_ASSIGN(Url out,
+                parse_behind_scheme(url.substr(kSecureScheme.size()), url.substr(0, kShown), kSecurePort));
+  out.secure = true;
   return out;
 }
 

@@ -30,11 +30,14 @@ Result<Target> parse_target(std::string_view target);
 struct Url {
   std::string host;  // without brackets
   uint16_t port = 80;
-  std::string target;  // path and query as written, "/" when absent
+  std::string target;   // path and query as written, "/" when absent
+  bool secure = false;  // https
 };
 
 // "http://host[:port][/path][?query][#fragment]"; other schemes and user names are refused.
 Result<Url> parse_url(std::string_view url);
+// Likewise, and "https://...", whose port is 443 unless it says another.
+Result<Url> parse_web_url(std::string_view url);
 
 // "host:port", with brackets around an IPv6 address.
 std::string host_and_port(std::string_view host, uint16_t port);

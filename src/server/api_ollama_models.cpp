@@ -104,17 +104,17 @@ class PullReport {
     return true;
   }
 
-  void finish(const Status& status) {
+  // `name`: what the model is called here. Ollama's clients read the status alone.
+  void finish(const Result<std::string>& name) {
+    JsonWriter json;
+    if (name.ok()) json.begin_object().member("status", "success").member("model", *name).end_object();
     if (!stream_) {
-      if (!status.ok()) return call_->fail(api_error(status.error()));
-      return call_->respond_json(R"({"status":"success"})");
+      if (!name.ok()) return call_->fail(api_error(name.error()));
+      return call_->respond_json(json.take());
     }
-    if (status.ok()) {
-      write_status("success");
-    } else {
-      call_->exchange()->write(framed(Framing::lines, error_json(Family::native, api_error(status.error()))));
-    }
-    call_->count(status.ok() ? Outcome::ok : Outcome::server_error);
+    call_->exchange()->write(framed(
+        Framing::lines, name.ok() ? json.take() : error_json(Family::native, api_error(name.error()))));
+    call_->count(name.ok() ? Outcome::ok : Outcome::server_error);
     call_->exchange()->end();
   }
 
@@ -202,7 +202,7 @@ void ollama_pull(std::shared_ptr<Call> call) {
                     [report](const std::string& file, int64_t bytes, int64_t size) {
                       return report->progress(file, bytes, size);
                     },
-                    [report](const Status& status) { report->finish(status); }};
+                    [report](const Result<std::string>& model) { report->finish(model); }};
   if (!admin->start_pull(job)) {
     report->finish(Error{ErrorKind::unavailable, "too many pulls wait; try again later"});
   }

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/version.h"
 #include "net/worker_proof.h"
 #include "server/call.h"
 #include "server/intake.h"
-#include "server/version.h"
 #include "text/chat_template.h"
 
 namespace fulmar {
@@ -266,7 +266,7 @@ void server_status(std::shared_ptr<Call> call) {
   const ServedModelPtr model = default_model(service);
   JsonWriter json;
   json.begin_object().member("status", "running").member("api_version", "1");
-  json.member("engine_version", kFulmarVersion).key("model");
+  json.member("engine_version", program_version()).key("model");
   write_model(json, model, call->trusted());
   json.key("capabilities");
   write_capabilities(json);
@@ -333,7 +333,7 @@ void properties(std::shared_ptr<Call> call) {
   json.member("total_slots", stats.slots_total)
       .member("model_path", call->trusted() ? model->path : std::string())
       .member("chat_template", render_utterance("{content}", ThinkMode::none, *model->prompt_template))
-      .member("build_info", fmt::format("fulmar {}", kFulmarVersion));
+      .member("build_info", fmt::format("fulmar {}", program_version()));
   call->respond_json(json.end_object().take());
 }
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/version.h"
+#include "base/version.h"
 
 namespace fulmar {
 namespace {
@@ -176,7 +176,7 @@ std::vector<MetricFamily> key_figures(const KeyRing& keys) {
 
 MetricFamily build_info() {
   ClientMetric metric = sample(MetricType::Gauge, 1);
-  metric.label = {{"version", std::string(kFulmarVersion)}};
+  metric.label = {{"version", std::string(program_version())}};
   return MetricFamily{
       "fulmar_build_info", "Always 1; the labels tell the build.", MetricType::Gauge, {metric}};
 }

@@ -63,7 +63,8 @@ struct PullJob {
   std::string name;  // OWNER/NAME or OWNER/NAME:FILE
   // How much of a file is there, in bytes; size -1: not told. False breaks off; what has come is kept.
   std::function<bool(const std::string& file, int64_t bytes, int64_t size)> progress;
-  std::function<void(const Status&)> done;  // once, at the end
+  // Once, at the end, with what the model is called here, as load_model takes it.
+  std::function<void(const Result<std::string>& name)> done;
 };
 
 class ModelAdmin {

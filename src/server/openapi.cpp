@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/version.h"
 #include "net/json_writer.h"
 #include "server/call.h"
 #include "server/routes.h"
-#include "server/version.h"
 
 namespace fulmar {
 namespace {
@@ -184,13 +184,14 @@ constexpr FieldNote kResume[] = {{"request_id", "string", "of the request"},
 constexpr FieldNote kFork[] = {{"session_id", "string", "of the copy"}};
 constexpr FieldNote kDropState[] = {{"session_id", "string", "which"},
                                     {"delete_prefix", "boolean", "its branches, too"}};
-constexpr FieldNote kLoad[] = {{"model_filename", "string", "file or folder"},
-                               {"model_viewname", "string", "name that it is served under"},
-                               {"model_strategy", "string", "fp16 or bf16"},
-                               {"vocab_filename", "string", "vocabulary"},
-                               {"template", "string", "text that ends turns besides the usual ones"},
-                               {"default_temperature", "number", "where a request says nothing"},
-                               {"default_top_p", "number", "likewise"}};
+constexpr FieldNote kLoad[] = {
+    {"model_filename", "string", "file or folder, or the name of an installed model"},
+    {"model_viewname", "string", "name that it is served under"},
+    {"model_strategy", "string", "fp16 or bf16"},
+    {"vocab_filename", "string", "vocabulary"},
+    {"template", "string", "text that ends turns besides the usual ones"},
+    {"default_temperature", "number", "where a request says nothing"},
+    {"default_top_p", "number", "likewise"}};
 constexpr FieldNote kLoadState[] = {{"state_filename", "string", "file"},
                                     {"state_viewname", "string", "its name"}};
 constexpr FieldNote kMixture[] = {{"state_filenames", "array", "files"},
@@ -371,7 +372,7 @@ std::string openapi_json() {
   }
   JsonWriter json;
   json.begin_object().member("openapi", "3.1.0").key("info").begin_object().member("title", "Fulmar");
-  json.member("version", kFulmarVersion).end_object().key("paths").begin_object();
+  json.member("version", program_version()).end_object().key("paths").begin_object();
   for (const std::string_view path : paths) {
     static const RouteNote kNone{};
     const RouteNote* note = find_route_note(path);

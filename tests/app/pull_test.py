@@ -9,6 +9,8 @@ import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -22,10 +24,14 @@ class Hub(http.server.ThreadingHTTPServer):
     """One repository, owner/tiny; `trick` says how it misbehaves."""
     daemon_threads = True
 
-    def __init__(self, files):
+    def __init__(self, files, certificate=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files, self.trick, self.requests, self.broken, self.elsewhere = files, "", [], 0, None
-        self.address = f"http://127.0.0.1:{self.server_port}"
+        self.address = f"http{'s' if certificate else ''}://127.0.0.1:{self.server_port}"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, *_):  # a client that breaks off is part of the test
@@ -117,13 +123,71 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(rest)
 
 
+class Proxy(http.server.ThreadingHTTPServer):
+    """Forwards absolute requests and tunnels; wants ann:secret."""
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), ProxyHandler)
+        self.asked = []
+        self.address = f"http://ann:secret@127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, *_):
+        pass
+
+
+class ProxyHandler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def admits(self):
+        self.server.asked.append((self.command, self.path, self.headers.get("Authorization")))
+        if self.headers.get("Proxy-Authorization") == "Basic YW5uOnNlY3JldA==":
+            return True
+        self.send_error(407)
+        return False
+
+    def do_CONNECT(self):
+        if not self.admits():
+            return
+        host, port = self.path.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as beyond:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            back = threading.Thread(target=pump, args=(beyond, self.connection), daemon=True)
+            back.start()
+            pump(self.connection, beyond)
+            back.join()
+        self.close_connection = True
+
+    def do_GET(self):
+        if not self.admits():
+            return
+        host, port, path = re.fullmatch(r"http://([^:/]+):(\d+)(/.*)", self.path).groups()
+        with socket.create_connection((host, int(port))) as beyond:
+            kept = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items() if not name.startswith("Proxy"))
+            beyond.sendall(f"GET {path} HTTP/1.1\r\n{kept}\r\n".encode())
+            pump(beyond, self.connection)
+        self.close_connection = True
+
+
+def pump(source, sink):
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
 class Case:
     def __init__(self, program, hub, home):
         self.program, self.hub, self.home = program, hub, Path(home)
         self.models = self.home / "fulmar" / "models"
 
     def run(self, *command, **environment):
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith(("HF_", "SSL_")) and not name.lower().endswith("_proxy")}
         done = subprocess.run([self.program, *command], capture_output=True, text=True, timeout=120,
                               env={**clean, "XDG_DATA_HOME": str(self.home), **environment})
         return done.returncode, done.stdout, done.stderr
@@ -232,6 +296,58 @@ def check_pages(case, elsewhere):
     assert not elsewhere.requests, elsewhere.requests
 
 
+def certificate(folder, name, address):
+    """A file with a key and a certificate for that address, signed by itself."""
+    file = Path(folder) / f"{name}.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                    "-subj", f"/CN={name}", "-addext", f"subjectAltName={address}", "-keyout", file, "-out", f"{file}.part"],
+                   check=True, capture_output=True)
+    file.write_text(file.read_text() + Path(f"{file}.part").read_text())
+    return str(file)
+
+
+def check_certificates(case):
+    """Encrypted hubs are trusted by the machine's certificates alone, for the host that was meant; none leads back to plain HTTP."""
+    if not shutil.which("openssl"):
+        print("skipped check_certificates: no openssl")
+        return
+    known, other = certificate(case.home, "known", "IP:127.0.0.1"), certificate(case.home, "other", "DNS:elsewhere.test")
+    plain, files = case.hub, case.hub.files
+    for file, trusted, word in ((known, known, None), (known, other, "not trusted"), (other, other, "not trusted")):
+        case.hub = Hub(files, file)
+        case.clear()
+        result = case.pull(SSL_CERT_FILE=trusted, HF_TOKEN="sesame")
+        if word:
+            case.check_refused(result, 4, word, "SSL_CERT_FILE")
+            assert not case.hub.requests, "something was said to a host that is not trusted"
+        else:
+            case.check_whole(result)
+    case.hub = Hub(files, known)
+    case.hub.elsewhere, plain.requests = plain, []
+    case.clear()
+    case.check_refused(case.pull(SSL_CERT_FILE=known), 3, "wanted https")
+    assert not plain.requests, plain.requests
+    proxy = Proxy()
+    case.hub = Hub(files, known)
+    case.check_whole(case.pull(SSL_CERT_FILE=known, https_proxy=proxy.address, HF_TOKEN="sesame"))
+    assert {(command, token) for command, _, token in proxy.asked} == {("CONNECT", None)}, proxy.asked
+    case.hub = plain
+
+
+def check_proxies(case):
+    proxy = Proxy()
+    case.clear()
+    case.check_whole(case.pull(http_proxy=proxy.address))
+    assert proxy.asked and all(path.startswith(case.hub.address) for _, path, _ in proxy.asked), proxy.asked
+    case.clear()
+    case.check_refused(case.pull(http_proxy=proxy.address.replace("secret", "wrong")), 4, "HTTP 407")
+    count = len(proxy.asked)
+    case.check_whole(case.pull(http_proxy=proxy.address, no_proxy="127.0.0.1"))
+    assert len(proxy.asked) == count, proxy.asked
+    case.clear()
+    case.check_refused(case.pull(http_proxy="socks5://ann:secret@127.0.0.1:1"), 2, "wanted http://HOST:PORT")
+
+
 def split_weights(data, shards):
     """A safetensors file as the repository of Transformers' Rwkv7ForCausalLM: name -> content."""
     length = int.from_bytes(data[:8], "little")
@@ -312,6 +428,10 @@ def main(program, models):
         print("ok check_tokens_and_redirects")
         check_pages(case, elsewhere)
         print("ok check_pages")
+        check_proxies(case)
+        print("ok check_proxies")
+        check_certificates(case)
+        print("ok check_certificates")
         check_repository(case)
         print("ok check_repository")
         check_usage(case)

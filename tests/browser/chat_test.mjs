@@ -201,6 +201,39 @@ const steps = [
     await button(page, "Settings").click();
     await page.locator("option", { hasText: "Mine" }).waitFor({ state: "attached" });
   })],
+  ["a tuned state is picked in the settings", () => onFake({ server: { models: ["g1", "g1 poet", "g1 cook", "other"] } }, async (page, server) => {
+    await button(page, "Settings").click();
+    await page.getByLabel("Tuned state").selectOption("cook");
+    await page.keyboard.press("Escape");
+    await ask(page, "hello");
+    assert.equal(server.asked[0].model, "g1 cook");
+    await page.getByLabel("Model", { exact: true }).selectOption("other");
+    await button(page, "Settings").click();
+    await page.getByLabel("Preset").waitFor();
+    assert.equal(await page.getByLabel("Tuned state").count(), 0, "this one has none");
+  })],
+  ["a model comes from the hub with its progress, and is loaded; a pull can be called off and says what failed", () => onFake({}, async (page, server) => {
+    await button(page, "Models and states").click();
+    const hub = page.getByLabel("From the server's hub");
+    const get = async (name) => { await hub.fill(name); await button(page, "Get and load").click(); };
+    await get("owner/none");
+    await page.getByText("The hub has no such repository").waitFor();
+    await get("owner/broken");
+    await page.getByText("the checksum is a; wanted b").waitFor();
+    await get("owner/slow");
+    await page.getByText("weights.pth: 1.0 MiB of 10 MiB").waitFor();
+    await isAccessible(page, "a pull under way");
+    await shoot(page, "chat-pull");
+    await button(page, "Call it off").click();
+    await page.getByText("owner/slow: called off. What has come is kept.").waitFor();
+    await page.waitForFunction(() => !document.querySelector(".progress"));
+    for (const patience = Date.now() + 5000; !server.asked.some((one) => one.left === "owner/slow") && Date.now() < patience;) await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.ok(server.asked.some((one) => one.left === "owner/slow"), "the server is told by the connection's end");
+    await get("owner/fine");
+    await page.getByText("weights is here and loaded.").waitFor();
+    assert.deepEqual(server.asked.at(-1), { load: { model_filename: "weights.pth", model_viewname: "weights" } });
+    assert.equal(await page.getByLabel("Model", { exact: true }).inputValue(), "weights", "it is chosen");
+  })],
   ["a stream that breaks off says so, and goes on where it was", () => onFake({}, async (page, server) => {
     await ask(page, "cut");
     await page.getByText("The connection broke off before the answer was complete.").waitFor();

@@ -150,6 +150,7 @@ const steps = [
     await page.getByRole("tab", { name: "Figures" }).click();
     await page.getByText("Prompt tokens reused").waitFor();
     await page.getByText("Prefix hits").waitFor();
+    await page.getByText(/^\d+ of [1-9]\d* taken$/).waitFor();
   }],
   ["a crash is told with its reason, and is still told when the worker is back", async () => {
     const chat = (await workers()).find((one) => one.name === "chat");

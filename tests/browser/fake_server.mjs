@@ -73,6 +73,7 @@ export async function startFakeServer(options = {}) {
   const asked = [];
   const sessions = new Set(options.sessions ?? []);
   const stopped = new Set();
+  const models = [...(options.models ?? ["fake-model", "other-model"])];
   let numbers = 0;
 
   const json = (response, value, status = 200, headers = {}) => {
@@ -139,8 +140,30 @@ export async function startFakeServer(options = {}) {
     response.end("data: [DONE]\n\n");
   }
 
+  // A hub's repository in two files; "owner/slow" stays at a tenth of the second until its client leaves.
+  async function answerPull(response, { model }) {
+    asked.push({ pull: model });
+    if (model === "owner/none") return fail(response, 404, "The hub has no such repository");
+    response.writeHead(200, { "Content-Type": "application/x-ndjson" });
+    const line = (value) => response.write(`${JSON.stringify(value)}\n`);
+    const step = (file, completed, total) => line({ status: `pulling ${file}`, digest: "sha256:0", total, completed });
+    line({ status: "pulling manifest" });
+    step("vocab.txt", 10, 10);
+    for (let part = 1; part <= 10; ++part) {
+      step("weights.pth", part * 2 ** 20, 10 * 2 ** 20);
+      await sleep(20);
+      while (model === "owner/slow" && !response.destroyed) await sleep(20);
+      if (response.destroyed) return asked.push({ left: model });
+    }
+    if (model === "owner/broken") line({ error: "the checksum is a; wanted b" });
+    else line({ status: "success", model: "weights.pth" });
+    return response.end();
+  }
+
   const routes = {
-    "GET /v1/models": (response) => json(response, { object: "list", data: (options.models ?? ["fake-model", "other-model"]).map((id) => ({ id, object: "model" })) }),
+    "POST /api/pull": answerPull,
+    "POST /loadmodel": (response, body) => { asked.push({ load: body }); models.push(body.model_viewname); json(response, { status: "success" }); },
+    "GET /v1/models": (response) => json(response, { object: "list", data: models.map((id) => ({ id, object: "model" })) }),
     "GET /v1/state/list": (response) => json(response, { object: "list", data: [] }),
     "POST /v1/chat/completions": answerChat,
     "POST /v1/completions": (response, body) => (body.echo ? json(response, { choices: [{ text: body.prompt, logprobs: {

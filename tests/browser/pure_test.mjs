@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { groupsOf } from "../../web/chat/groups.js";
 import { csvOf, rowsOf } from "../../web/chat/rows.js";
-import { basisOf, chatFields, DEFAULTS, PRESETS, presetOf, schemaProblem, withPreset } from "../../web/chat/settings.js";
+import { basisOf, chatFields, DEFAULTS, PRESETS, presetOf, schemaProblem, withPreset, splitModel, statesOf } from "../../web/chat/settings.js";
 import { childrenOf, leafWithout, messagesOf, newestLeaf, pathTo, promptOf, subtree, titleOf } from "../../web/chat/tree.js";
 import { whereabouts } from "../../web/chat/whereabouts.js";
 import { alertsOf, conditionOf, deviceOf, pulseOf } from "../../web/dashboard/alerts.js";
@@ -14,6 +14,7 @@ import { alignSeries, colourOf, mergeSeries } from "../../web/dashboard/series.j
 import { figuresLine } from "../../web/shared/format.js";
 import { LiveAnswer } from "../../web/shared/generate.js";
 import { errorText } from "../../web/shared/http.js";
+import { LineSplitter } from "../../web/shared/lines.js";
 import { CutStream, EventSplitter, eventsOf } from "../../web/shared/sse.js";
 
 const turn = (id, parent, role, text, created) => ({ id, parent, role, text, created });
@@ -187,10 +188,24 @@ test("logs are searched and filtered by level", () => {
   assert.deepEqual(linesOf(lines, "START", ""), [lines[0]]);
 });
 
+test("lines are split wherever the pieces end", () => {
+  const splitter = new LineSplitter();
+  assert.deepEqual(splitter.push('{"a":1}\n{"b"'), ['{"a":1}']);
+  assert.deepEqual(splitter.push(':2}\r\n\n{"c":3}'), ['{"b":2}\r']);
+  assert.deepEqual(splitter.push("\n"), ['{"c":3}']);
+});
+
+test("a model's tuned states are told from the models", () => {
+  assert.deepEqual(splitModel("g1"), { base: "g1", state: "" });
+  assert.deepEqual(splitModel("g1 poet v2"), { base: "g1", state: "poet v2" });
+  assert.deepEqual(statesOf([{ id: "g1" }, { id: "g1 poet" }, { id: "g1x pirate" }, { id: "g1 cook" }], "g1"), ["poet", "cook"]);
+});
+
 test("metrics are read for people", () => {
-  const metrics = metricsOf('# HELP x y\nfulmar_prompt_tokens_total 300\nfulmar_prefix_cache_tokens_reused_total 100\nfulmar_prefix_cache_hits_total{level="host"} 2\nfulmar_user_tokens_total{key="ada"} 5\n');
+  const metrics = metricsOf('# HELP x y\nfulmar_prompt_tokens_total 300\nfulmar_prefix_cache_tokens_reused_total 100\nfulmar_prefix_cache_hits_total{level="host"} 2\nfulmar_key_generated_tokens_total{key="ada"} 5\nfulmar_slots 8\nfulmar_slots_used 3\n');
   const rows = Object.fromEntries(summaryOf(metrics));
   assert.equal(rows["Prompt tokens reused"], "100 (25.0 % of all)");
   assert.equal(rows["Prefix hits"], "host 2");
-  assert.equal(rows["ada: user tokens"], "5");
+  assert.equal(rows["ada: generated tokens"], "5");
+  assert.equal(rows.Slots, "3 of 8 taken");
 });

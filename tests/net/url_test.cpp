@@ -69,6 +69,20 @@ TEST(ParseUrl, TakesItApart) {
   }
 }
 
+TEST(ParseWebUrl, TakesBothSchemesWithTheirPorts) {
+  const auto secure = parse_web_url("https://example.org/a?b");
+  ASSERT_TRUE(secure.ok());
+  EXPECT_TRUE(secure->secure);
+  EXPECT_EQ(secure->port, 443);
+  EXPECT_EQ(secure->target, "/a?b");
+  EXPECT_EQ(parse_web_url("https://h:80")->port, 80);
+  EXPECT_FALSE(parse_web_url("http://h")->secure);
+  EXPECT_EQ(parse_web_url("http://h")->port, 80);
+  for (const std::string_view url : {"", "ftp://h", "https://", "https://u@h", "https://h:0"}) {
+    EXPECT_FALSE(parse_web_url(url).ok()) << url;
+  }
+}
+
 TEST(HostAndPort, BracketsIpv6) {
   EXPECT_EQ(host_and_port("127.0.0.1", 80), "127.0.0.1:80");
   EXPECT_EQ(host_and_port("::1", 80), "[::1]:80");

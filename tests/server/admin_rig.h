@@ -102,7 +102,7 @@ class NamesOnly : public ModelAdmin {
     job.done(pull_end);
     return true;
   }
-  Status pull_end;
+  Result<std::string> pull_end = std::string("tiny.safetensors");
   Status load_available(const std::string& id) override {
     if (id == "one") return {};
     return Error{ErrorKind::not_found, "no such model"};

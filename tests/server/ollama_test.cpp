@@ -226,9 +226,9 @@ TEST(OllamaPull, TellsHowItGoes) {
   EXPECT_EQ(lines[0], R"({"status":"pulling manifest"})");
   EXPECT_THAT(lines[2], HasSubstr(R"("status":"pulling model.safetensors","digest":"sha256:)"));
   EXPECT_THAT(lines[2], HasSubstr(R"("total":1000,"completed":500})"));
-  EXPECT_EQ(lines[4], R"({"status":"success"})");
+  EXPECT_EQ(lines[4], R"({"status":"success","model":"tiny.safetensors"})");
   EXPECT_EQ(rig.post("/api/pull", R"({"model":"owner/tiny","stream":false})").body,
-            R"({"status":"success"})");
+            R"({"status":"success","model":"tiny.safetensors"})");
 }
 
 TEST(OllamaPull, SaysWhatFailed) {

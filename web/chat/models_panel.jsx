@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { fileTitle, pickFiles, saveFile } from "../shared/clipboard.js";
 import { bytes } from "../shared/format.js";
 import { attempt, confirmed, Dialog, Field, notify, useSeconds } from "../shared/ui.jsx";
+import { Pull } from "./pull.jsx";
 import { basisOf } from "./settings.js";
 import { addNode, available, changeConversation, chooseModel, createConversation, current, loadModels, model, models, path, server, sessionName, settings } from "./state.js";
 
@@ -114,7 +115,7 @@ export function ModelsPanel() {
         <Field label="Name"><input name="name" autocomplete="off" placeholder="of the file" /></Field>
         <button type="submit" class="quiet framed" disabled={job.value !== null}>Load</button>
       </form>
-      <p class="soft">A model from a hub: <code class="mono">fulmar pull OWNER/NAME</code> on the server's machine, then load its file here.</p>
+      <Pull />
       <h3>Tuned states <small>start a conversation in a trained manner; they are listed as MODEL STATE above</small></h3>
       <ul class="rows" aria-label="Tuned states">
         {tuned.map((one) => (

@@ -86,3 +86,13 @@ export function chatFields(settings) {
 
 // What a server session depends on besides the turns: another model, tuned state or system prompt makes it useless.
 export const basisOf = (model, settings) => JSON.stringify([model, settings.system]);
+
+// ---- models and their tuned states: /v1/models lists a state as "MODEL STATE", and no model has a space in its name
+
+export function splitModel(id) {
+  const space = id.indexOf(" ");
+  return space < 0 ? { base: id, state: "" } : { base: id.slice(0, space), state: id.slice(space + 1) };
+}
+
+// The tuned states of the model `base`, in the order of the list.
+export const statesOf = (models, base) => models.map((one) => splitModel(one.id)).filter((one) => one.base === base && one.state).map((one) => one.state);

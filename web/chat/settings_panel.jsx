@@ -3,8 +3,8 @@ import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { setTheme, theme, THEMES } from "../shared/theme.js";
 import { asked, attempt, Dialog, Field } from "../shared/ui.jsx";
-import { DEFAULTS, NUMBERS, presetOf, PRESETS, samplingOf, schemaProblem, THINKING, withPreset } from "./settings.js";
-import { changeSettings, dropPreset, ownPresets, presets, savePreset, settings } from "./state.js";
+import { DEFAULTS, NUMBERS, presetOf, PRESETS, samplingOf, schemaProblem, splitModel, statesOf, THINKING, withPreset } from "./settings.js";
+import { changeSettings, chooseModel, dropPreset, model, models, ownPresets, presets, savePreset, settings } from "./state.js";
 
 export const settingsShown = signal(false);
 
@@ -53,6 +53,22 @@ function Check({ name, children }) {
   );
 }
 
+// A conversation begins in the state's manner, and its turns go on from there.
+function TunedState() {
+  const { base, state } = splitModel(model.value);
+  const states = statesOf(models.value, base);
+  if (states.length === 0) return null;
+  const choose = (event) => attempt(() => chooseModel(event.currentTarget.value ? `${base} ${event.currentTarget.value}` : base));
+  return (
+    <Field label="Tuned state" hint={`of ${base}`}>
+      <select value={state} onChange={choose}>
+        <option value="">none</option>
+        {states.map((name) => <option key={name} value={name}>{name}</option>)}
+      </select>
+    </Field>
+  );
+}
+
 export function SettingsPanel() {
   const [look, setLook] = useState(theme());
   const text = (name) => ({ value: settings.value[name], onInput: (event) => changeSettings({ [name]: event.currentTarget.value }) });
@@ -66,6 +82,7 @@ export function SettingsPanel() {
             {THINKING.map(([value, label]) => <option key={value} value={value}>{label}</option>)}
           </select>
         </Field>
+        <TunedState />
       </div>
       <Field label="Stop texts" hint="one a line; \n is a line end. None: the model's own" wide><textarea rows="2" spellcheck={false} class="mono" {...text("stop")} /></Field>
       <Field label="JSON schema" hint="the answer follows it" wide problem={schemaProblem(settings.value.schema)}>

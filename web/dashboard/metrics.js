@@ -28,10 +28,10 @@ export function summaryOf(metrics) {
     ["Prompt tokens reused", `${whole(reused)} (${share(reused, fed + reused)} of all)`],
     ["Prefix hits", by("prefix_cache_hits_total", "level") || whole(sum("prefix_cache_hits_total"))],
     ["Session hits", by("state_cache_hits_total", "level") || "0"], ["Sessions in memory", by("state_cache_entries", "level") || "0"],
-    ["Slots", `${whole(sum("slots_used"))} of ${whole(sum("slots_total"))} taken`],
+    ["Slots", `${whole(sum("slots_used"))} of ${whole(sum("slots"))} taken`],
   ];
   if (has("speculative_drafted_total")) rows.push(["Drafts accepted", share(sum("speculative_accepted_total"), sum("speculative_drafted_total"))]);
   const keyed = metrics.filter((one) => one.labels.key !== undefined && /tokens/.test(one.name));
-  for (const one of keyed) rows.push([`${one.labels.key}: ${one.name.replace(/^fulmar_|_total$/g, "").replaceAll("_", " ")}`, whole(one.value)]);
+  for (const one of keyed) rows.push([`${one.labels.key}: ${one.name.replace(/^fulmar_key_|_total$/g, "").replaceAll("_", " ")}`, whole(one.value)]);
   return rows;
 }

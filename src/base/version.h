@@ -5,6 +5,6 @@
 
 namespace fulmar {
 
-inline constexpr std::string_view kFulmarVersion = FULMAR_VERSION;
+std::string_view program_version();  // "0.2.0"
 
 }  // namespace fulmar

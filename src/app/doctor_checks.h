@@ -1,0 +1,66 @@
+// What `fulmar doctor` makes of a machine: facts to findings, a line each with what to do. Pure functions;
+// the facts are gathered in doctor_facts.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fulmar {
+
+struct GpuFact {
+  std::string name;     // "cuda:0 (NVIDIA H200)"
+  size_t total = 0;     // bytes
+  size_t free = 0;      // bytes
+  std::string refusal;  // why it cannot be used; empty: it can
+};
+
+struct FolderFact {
+  std::string purpose;  // "models", "sessions"
+  std::string path;
+  bool writable = false;
+  uint64_t free = 0;  // bytes
+};
+
+struct ModelFact {
+  std::string path;     // empty: not found
+  std::string what;     // "RWKV-7, 1.5 billion parameters"
+  std::string problem;  // why it would not be served; empty: it would
+  size_t needs = 0;     // bytes of weights and working memory, on the host
+};
+
+struct MachineFacts {
+  std::string program;          // version and commit
+  std::string instruction_set;  // of the kernels in use: "AVX-512"
+  int threads = 0;              // that this process may use
+  size_t memory_free = 0;       // bytes
+  std::string gpu_targets;      // compute capabilities that the build has kernels for; "none"
+  std::string driver;           // version of the NVIDIA driver; empty: none
+  std::vector<GpuFact> gpus;
+  bool gemm_library = false;  // cuBLASLt was found
+  std::string host;
+  int port = 0;
+  std::string port_problem;  // why nothing can listen there; empty: it is free
+  std::vector<FolderFact> folders;
+  uint64_t open_files = 0;  // limit of this process
+  ModelFact model;
+  std::string world_vocabulary;  // path; empty: not imported
+  std::string certificates;      // file of trusted certificates; empty: none was found
+};
+
+enum class Health { fine, note, bad };  // bad: `fulmar serve` would fail or be of no use
+
+struct Finding {
+  Health health = Health::fine;
+  std::string name;
+  std::string text;    // what was found
+  std::string advice;  // what to do; empty: nothing
+};
+
+std::vector<Finding> examine(const MachineFacts& facts);
+
+// "ok    cpu           AVX-512, 8 threads" or "bad   port          ...: what to do"
+std::string line_of(const Finding& finding);
+
+}  // namespace fulmar
