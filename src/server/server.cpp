@@ -135,7 +135,7 @@ class Server::Impl {
       finished = http_->drain(std::chrono::steady_clock::now() + grace);
       service_->ending = true;
       if (!finished) {
-        for (const ServedModelPtr& model : service_->models.all()) model->engine->cancel_all();
+        service_->models.each_engine([](Engine& engine) { engine.cancel_all(); });
         http_->drain(std::chrono::steady_clock::now() + kLastWords);
       }
       http_->stop();
