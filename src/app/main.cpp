@@ -6,11 +6,13 @@
 #include "app/commands.h"
 #include "app/version_text.h"
 #include "base/exit_codes.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "ops/device.h"
 
 int main(int argc, char** argv) {
   using namespace fulmar;
+  bound_kept_memory();
   std::signal(SIGPIPE, SIG_IGN);
 
   CLI::App app{"Fulmar: RWKV inference engine and server"};

@@ -386,8 +386,11 @@ Status LocalAdmin::load_available(const std::string& id) {
 void LocalAdmin::retire(std::shared_ptr<ServedEngine> served) { retired_.push_back(std::move(served)); }
 
 void LocalAdmin::bury() {
-  std::erase_if(retired_,
-                [](const std::shared_ptr<ServedEngine>& served) { return served.use_count() == 1; });
+  std::erase_if(retired_, [&](const std::shared_ptr<ServedEngine>& served) {
+    if (served.use_count() > 1) return false;
+    models_.retire(*served->model());
+    return true;
+  });
 }
 
 }  // namespace fulmar

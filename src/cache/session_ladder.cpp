@@ -223,11 +223,6 @@ bool SessionLadder::contains(const std::string& id) {
   return turn.ok() && *turn > 0;
 }
 
-int64_t SessionLadder::host_count() const {
-  Lock lock(mutex_);
-  return static_cast<int64_t>(hosts_.size());
-}
-
 void SessionLadder::flush() {
   if (!courier_) return;
   {

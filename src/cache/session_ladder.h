@@ -92,9 +92,6 @@ class SessionLadder {
 
   // Sends what host memory has to the store, and waits until it was tried.
   void flush();
-  int64_t host_count() const;
-  // Writes that the store refused so far.
-  int64_t store_failures() const { return courier_ ? courier_->failures() : 0; }
 
  private:
   friend class SessionShelf;
@@ -137,6 +134,7 @@ class SessionLadder {
   std::vector<std::weak_ptr<SessionClaim>> claims_;    // held and given back: an erasure concerns both
   std::vector<std::weak_ptr<SessionLookup>> lookups_;  // whose answers an erasure makes void
   int64_t lost_ = 0;                                   // turns that went with a device
+  int64_t told_failures_ = 0;                          // of the courier's, by take_store_failures()
   std::unique_ptr<StoreCourier> courier_;
 };
 

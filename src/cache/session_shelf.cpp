@@ -32,6 +32,19 @@ int64_t SessionShelf::count() const {
   return static_cast<int64_t>(recency_.size());
 }
 
+int64_t SessionShelf::host_count() const {
+  Lock lock(ladder_->mutex_);
+  const bool tells = !ladder_->shelves_.empty() && ladder_->shelves_.front() == this;
+  return tells ? static_cast<int64_t>(ladder_->hosts_.size()) : 0;
+}
+
+int64_t SessionShelf::take_store_failures() {
+  Lock lock(ladder_->mutex_);
+  if (!ladder_->courier_) return 0;
+  const int64_t failures = ladder_->courier_->failures();
+  return failures - std::exchange(ladder_->told_failures_, failures);
+}
+
 // ---- looking up
 
 std::shared_ptr<SessionLookup> SessionShelf::look_up(const std::string& id, bool with_state) {

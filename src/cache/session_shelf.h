@@ -54,6 +54,10 @@ class SessionShelf {
   void abandon();
 
   int64_t count() const;  // sessions on the shelf
+  // What a ladder has once: its first shelf tells the sessions in host memory, the others 0, and each failed
+  // write of the store is told to one shelf, so that sums over the ladder's engines are true.
+  int64_t host_count() const;
+  int64_t take_store_failures();
 
  private:
   friend class SessionLadder;

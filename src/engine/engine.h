@@ -98,6 +98,8 @@ class Engine {
   // ---- sessions; these block on the session store, and never on the engine but for erase_session within a
   // listener, which blocks on neither ----
   virtual std::vector<SessionInfo> sessions() = 0;
+  // Engines that name the same one have the same sessions.
+  virtual const SessionLadder* session_ladder() const = 0;
   virtual bool has_session(const std::string& id) = 0;
   // How many went, from within a listener those in memory. A row that has begun finishes but does not write
   // back, nor does a paused one.

@@ -38,6 +38,7 @@ class EngineLoop final : public Engine {
   void drain(std::function<void()> done) override;
   EngineStats stats() const override;
   std::vector<SessionInfo> sessions() override;
+  const SessionLadder* session_ladder() const override { return &keeper_->sessions().ladder(); }
   bool has_session(const std::string& id) override;
   int64_t erase_session(const std::string& id, bool and_branches) override;
   Result<StateBlob> export_session(const std::string& id) override;

@@ -367,13 +367,14 @@ std::vector<std::string> StateKeeper::states() const {
   return names;
 }
 
-void StateKeeper::add_to(EngineStats& stats) const {
+void StateKeeper::add_to(EngineStats& stats) {
+  store_failures_ += sessions_.take_store_failures();
   stats.device_sessions = sessions_.count();
-  stats.host_sessions = sessions_.ladder().host_count();
+  stats.host_sessions = sessions_.host_count();
   stats.session_hits_device = hits_device_;
   stats.session_hits_host = hits_host_;
   stats.session_hits_store = hits_store_;
-  stats.session_store_failures = sessions_.ladder().store_failures();
+  stats.session_store_failures = store_failures_;
   stats.session_turns_unconfirmed = unconfirmed_;
   stats.prefixes = prefixes_.counters();
 }

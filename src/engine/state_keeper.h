@@ -72,7 +72,7 @@ class StateKeeper {
   Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv);
   bool remove_state(const std::string& name);
   std::vector<std::string> states() const;
-  void add_to(EngineStats& stats) const;
+  void add_to(EngineStats& stats);
 
  private:
   // Which slots of the pool belong to whom.
@@ -105,7 +105,7 @@ class StateKeeper {
   const std::chrono::milliseconds store_patience_;
   std::map<std::string, std::vector<std::byte>> tuned_;  // slot images
   int64_t hits_device_ = 0, hits_host_ = 0, hits_store_ = 0;
-  int64_t unconfirmed_ = 0;
+  int64_t unconfirmed_ = 0, store_failures_ = 0;
 };
 
 }  // namespace fulmar

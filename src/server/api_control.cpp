@@ -9,15 +9,14 @@ namespace fulmar {
 namespace {
 
 bool cancel_anywhere(const Service& service, const std::string& id) {
-  for (const ServedModelPtr& model : service.models.all()) {
-    if (model->engine->cancel(id)) return true;
-  }
-  return false;
+  bool found = false;
+  service.models.each_engine([&](Engine& engine) { found = found || engine.cancel(id); });
+  return found;
 }
 
 bool cancel_everything(const Service& service) {
   int64_t stopped = 0;
-  for (const ServedModelPtr& model : service.models.all()) stopped += model->engine->cancel_all();
+  service.models.each_engine([&](Engine& engine) { stopped += engine.cancel_all(); });
   return stopped > 0;
 }
 

@@ -77,7 +77,7 @@ void respond_session(Call& call, const std::string& id, const ServedModel& model
 void list_session_objects(std::shared_ptr<Call> call) {
   JsonWriter json;
   json.begin_object().member("object", "list").key("data").begin_array();
-  for (const ServedModelPtr& model : call->service().models.all()) {
+  for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
     for (const SessionInfo& session : model->engine->sessions()) {
       json.begin_object()
           .member("id", session.id)
@@ -141,7 +141,7 @@ void fork_session(std::shared_ptr<Call> call) {
 void drop_session(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
   int64_t gone = 0;
-  for (const ServedModelPtr& model : call->service().models.all()) {
+  for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
     gone += model->engine->erase_session(id, false);
   }
   if (gone == 0) return call->fail(unknown_session(id));

@@ -40,7 +40,7 @@ double now_seconds() {
 // Of all models: by level, newest first within one as the engine lists them.
 std::vector<SessionInfo> all_sessions(const Service& service) {
   std::vector<SessionInfo> sessions;
-  for (const ServedModelPtr& model : service.models.all()) {
+  for (const ServedModelPtr& model : service.models.one_per_ladder()) {
     const std::vector<SessionInfo> more = model->engine->sessions();
     sessions.insert(sessions.end(), more.begin(), more.end());
   }
@@ -98,7 +98,7 @@ void delete_session(std::shared_ptr<Call> call) {
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing session_id parameter"));
   if (fields.failed()) return call->fail(fields.fault());
   int64_t gone = 0;
-  for (const ServedModelPtr& model : call->service().models.all()) {
+  for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
     gone += model->engine->erase_session(id, branches);
   }
   const bool found = gone > 0 || branches;

@@ -153,11 +153,7 @@ std::vector<DeviceMemory> device_memories(const Service& service) {
   return memories;
 }
 
-EngineStats stats_of_all(const Service& service) {
-  EngineStats sum;
-  for (const ServedModelPtr& model : service.models.all()) sum = add_up(sum, model->engine->stats());
-  return sum;
-}
+EngineStats stats_of_all(const Service& service) { return service.models.figures(); }
 
 void write_request(JsonWriter& json, const RequestStatus& request, bool trusted, bool finished) {
   const double progress = request.prompt_tokens > 0 ? static_cast<double>(request.prefilled_tokens) /

@@ -9,7 +9,6 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -222,54 +221,6 @@ std::string Metrics::text(const EngineStats& engine, std::span<const DeviceMemor
   }
   families.push_back(build_info());
   return prometheus::TextSerializer().Serialize(families);
-}
-
-EngineStats add_up(const EngineStats& a, const EngineStats& b) {
-  EngineStats sum = a;
-  for (int64_t EngineStats::*figure_of : {&EngineStats::slots_total,
-                                          &EngineStats::slots_used,
-                                          &EngineStats::rows_waiting,
-                                          &EngineStats::rows_prefill,
-                                          &EngineStats::rows_decode,
-                                          &EngineStats::requests_waiting,
-                                          &EngineStats::requests_total,
-                                          &EngineStats::requests_completed,
-                                          &EngineStats::requests_rejected,
-                                          &EngineStats::requests_cancelled,
-                                          &EngineStats::steps,
-                                          &EngineStats::prompt_tokens,
-                                          &EngineStats::generated_tokens,
-                                          &EngineStats::cached_tokens,
-                                          &EngineStats::device_sessions,
-                                          &EngineStats::host_sessions,
-                                          &EngineStats::session_hits_device,
-                                          &EngineStats::session_hits_host,
-                                          &EngineStats::session_hits_store,
-                                          &EngineStats::session_store_failures,
-                                          &EngineStats::session_turns_unconfirmed}) {
-    sum.*figure_of += b.*figure_of;
-  }
-  for (size_t i = 0; i < sum.drafts.size(); ++i) {
-    sum.drafts[i].drafted += b.drafts[i].drafted;
-    sum.drafts[i].accepted += b.drafts[i].accepted;
-  }
-  sum.prefixes.device_entries += b.prefixes.device_entries;
-  sum.prefixes.host_entries += b.prefixes.host_entries;
-  sum.prefixes.device_hits += b.prefixes.device_hits;
-  sum.prefixes.host_hits += b.prefixes.host_hits;
-  sum.prefill_tokens_per_second += b.prefill_tokens_per_second;
-  sum.decode_tokens_per_second += b.decode_tokens_per_second;
-  if (a.start_time == 0 || (b.start_time != 0 && b.start_time < a.start_time)) sum.start_time = b.start_time;
-  sum.requests.insert(sum.requests.end(), b.requests.begin(), b.requests.end());
-  sum.paused.insert(sum.paused.end(), b.paused.begin(), b.paused.end());
-  for (SlotStatus slot : b.slots) {
-    slot.id += a.slots_total;
-    sum.slots.push_back(std::move(slot));
-  }
-  if (b.last_finished.created > a.last_finished.created || a.last_finished.id.empty()) {
-    sum.last_finished = b.last_finished;
-  }
-  return sum;
 }
 
 }  // namespace fulmar

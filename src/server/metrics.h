@@ -39,7 +39,4 @@ class Metrics {
   const std::unique_ptr<Content> content_;
 };
 
-// The figures of several engines as one: counters and speeds added up, lists joined.
-EngineStats add_up(const EngineStats& a, const EngineStats& b);
-
 }  // namespace fulmar

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+
+#include "server/engine_figures.h"
 
 namespace fulmar {
 namespace {
@@ -89,7 +92,7 @@ ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMemb
 
 void ModelRegistry::add(ServedModelPtr model) {
   std::lock_guard lock(mutex_);
-  std::erase_if(models_, [&](const Entry& old) { return old.model->id == model->id; });
+  take_out(model->id);
   models_.push_back({std::move(model), {}});
 }
 
@@ -101,7 +104,14 @@ void ModelRegistry::add_behind(ServedModelPtr model) {
 
 bool ModelRegistry::remove(std::string_view id) {
   std::lock_guard lock(mutex_);
-  return std::erase_if(models_, [&](const Entry& entry) { return entry.model->id == id; }) > 0;
+  return take_out(id);
+}
+
+void ModelRegistry::retire(const ServedModel& model) {
+  std::lock_guard lock(mutex_);
+  const auto erased = std::erase_if(
+      leaving_, [&](const std::weak_ptr<const ServedModel>& one) { return one.lock().get() == &model; });
+  if (erased > 0 && !is_loaded(model.engine)) retired_ = add_up(retired_, counters_of(model.engine->stats()));
 }
 
 ServedModelPtr ModelRegistry::find(std::string_view name, bool strict) const {
@@ -182,9 +192,63 @@ std::vector<ServedModelPtr> ModelRegistry::all() const {
   return list;
 }
 
+std::vector<ServedModelPtr> ModelRegistry::one_per_ladder() const {
+  std::vector<ServedModelPtr> models;
+  std::set<const SessionLadder*> known;
+  for (ServedModelPtr& model : all()) {
+    const SessionLadder* ladder = model->engine->session_ladder();
+    if (ladder == nullptr || known.insert(ladder).second) models.push_back(std::move(model));
+  }
+  return models;
+}
+
+void ModelRegistry::each_engine(const std::function<void(Engine&)>& visit) const {
+  std::lock_guard lock(mutex_);
+  std::set<const Engine*> visited;
+  for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
+    if (visited.insert(entry->model->engine).second) visit(*entry->model->engine);
+  }
+  for (const ServedModelPtr& model : leaving()) visit(*model->engine);
+}
+
+EngineStats ModelRegistry::figures() const {
+  std::lock_guard lock(mutex_);
+  EngineStats sum = retired_;
+  std::set<const Engine*> counted;
+  for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
+    if (counted.insert(entry->model->engine).second) sum = add_up(sum, entry->model->engine->stats());
+  }
+  for (const ServedModelPtr& model : leaving()) sum = add_up(sum, leaving_figures(model->engine->stats()));
+  return sum;
+}
+
 bool ModelRegistry::empty() const {
   std::lock_guard lock(mutex_);
   return models_.empty();
+}
+
+bool ModelRegistry::take_out(std::string_view id) {
+  const auto entry =
+      std::find_if(models_.begin(), models_.end(), [&](const Entry& one) { return one.model->id == id; });
+  if (entry == models_.end()) return false;
+  leaving_.push_back(entry->model);
+  models_.erase(entry);
+  return true;
+}
+
+bool ModelRegistry::is_loaded(const Engine* engine) const {
+  return std::any_of(models_.begin(), models_.end(),
+                     [&](const Entry& entry) { return entry.model->engine == engine; });
+}
+
+// Those whose engines no loaded model has.
+std::vector<ServedModelPtr> ModelRegistry::leaving() const {
+  std::vector<ServedModelPtr> models;
+  for (const auto& one : leaving_) {
+    ServedModelPtr model = one.lock();
+    if (model && !is_loaded(model->engine)) models.push_back(std::move(model));
+  }
+  return models;
 }
 
 const ModelRegistry::Entry* ModelRegistry::entry_of(std::string_view id) const {

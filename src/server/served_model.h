@@ -73,7 +73,8 @@ Result<std::vector<MixtureMember>> weighted(std::vector<MixtureMember> members,
 // The same model with another mixture. Holds on to `model`.
 ServedModelPtr with_mixture(const ServedModelPtr& model, std::vector<MixtureMember> mixture);
 
-// Thread-safe. The default model is the one added last.
+// Thread-safe. The default model is the one added last. A model that was replaced or removed is leaving until
+// its last request has gone: nobody finds it any more, but its figures count.
 class ModelRegistry {
  public:
   // A model of the same id is replaced, and its tuned states are forgotten.
@@ -82,6 +83,9 @@ class ModelRegistry {
   void add_behind(ServedModelPtr model);
   // False when there is none of that id.
   bool remove(std::string_view id);
+  // Forgets a model that is leaving, and keeps its counters: call it when the last request has gone, before
+  // the engine ends.
+  void retire(const ServedModel& model);
 
   // By id, view name or file name, with or without the tag ":latest", each alone or followed by a space and a
   // tuned state: the model then comes with that initial_state and its defaults. Else the default when `name`
@@ -100,7 +104,15 @@ class ModelRegistry {
   ServedModelPtr with_state(const ServedModelPtr& model, std::string_view name) const;
   // The default first, then the others, latest first.
   std::vector<ServedModelPtr> all() const;
+  // As all(), one of those whose engines share their sessions.
+  std::vector<ServedModelPtr> one_per_ladder() const;
   bool empty() const;
+
+  // Each engine once, of loaded models first, then of leaving ones; none of them ends meanwhile. `visit`
+  // calls neither the registry nor anything that waits for an engine's thread.
+  void each_engine(const std::function<void(Engine&)>& visit) const;
+  // Of all engines together. Counters never fall: those of retired models stay.
+  EngineStats figures() const;
 
  private:
   struct Entry {
@@ -108,9 +120,15 @@ class ModelRegistry {
     std::vector<TunedState> states;
   };
   const Entry* entry_of(std::string_view id) const;
+  bool take_out(std::string_view id);
+  bool is_loaded(const Engine* engine) const;
+  std::vector<ServedModelPtr> leaving() const;
 
   mutable std::mutex mutex_;
   std::vector<Entry> models_;  // in order of loading
+  // Weak: whoever owns a leaving model sees by its use count when the last request has gone.
+  std::vector<std::weak_ptr<const ServedModel>> leaving_;
+  EngineStats retired_;  // counters
 };
 
 }  // namespace fulmar

@@ -139,7 +139,7 @@ class Server::Impl {
       // Those in the background are begun again by the next server.
       for (const auto& [id, model] : service_->background.all_running()) model->engine->cancel(id);
       if (!finished) {
-        for (const ServedModelPtr& model : service_->models.all()) model->engine->cancel_all();
+        service_->models.each_engine([](Engine& engine) { engine.cancel_all(); });
         http_->drain(std::chrono::steady_clock::now() + kLastWords);
       }
       http_->stop();

@@ -36,6 +36,7 @@ class Vault {
     const auto found = blobs_.find(id);
     return found == blobs_.end() ? 0 : found->second.turn;
   }
+  int64_t refused() const { return refused_; }  // writes while it was broken
   StateBlob blob(const std::string& id) {
     std::lock_guard lock(mutex_);
     return blobs_.at(id);
@@ -52,7 +53,10 @@ class Vault {
   Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) {
     std::unique_lock lock(mutex_);
     wait_for_door(lock, writes_open_, writers_);
-    if (broken_) return away();
+    if (broken_) {
+      refused_++;
+      return away();
+    }
     std::vector<std::string> refused;
     for (const SessionWrite& write : writes) {
       const auto found = blobs_.find(write.id);
@@ -94,6 +98,7 @@ class Vault {
   std::map<std::string, StateBlob> blobs_;
   bool writes_open_ = true, reads_open_ = true, broken_ = false;
   int writers_ = 0, readers_ = 0;
+  std::atomic<int64_t> refused_ = 0;
 };
 
 class VaultStore final : public SessionStore {
@@ -204,6 +209,22 @@ TEST_F(SharedStore, AStoreThatIsAwayDelaysNoAnswerForGood) {
   vault_->break_down(false);
   worker->run(turn("s", " after"));
   EXPECT_EQ(vault_->turn("s"), 3);
+}
+
+TEST_F(SharedStore, EnginesOnOneLadderTellItsFiguresOnce) {
+  const auto first = worker();
+  TinyEngine second({.slots = 4, .prefill_chunk = 16}, first->ladder());
+  first->run(turn("s", "before"));
+  second.run(turn("s", " and"));
+  vault_->break_down(true);
+  first->run(turn("s", " during"));
+  second.run(turn("s", " still"));
+  const EngineStats one = stats_after(*first), two = stats_after(second);
+  const int64_t failures = one.session_store_failures + two.session_store_failures;
+  EXPECT_GE(failures, 1);
+  EXPECT_LE(failures, vault_->refused());
+  EXPECT_EQ(one.device_sessions + two.device_sessions + one.host_sessions + two.host_sessions, 1);
+  vault_->break_down(false);
 }
 
 TEST_F(SharedStore, AStoreThatHangsIsWaitedForNoLongerThanAllowed) {

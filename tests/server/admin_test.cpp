@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "server/admin_rig.h"
 
 namespace fulmar::testing {
@@ -285,6 +287,89 @@ TEST(Admin, AnEndTokenOfAModelEndsItsChats) {
   EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","endtoken":"\\x"})").status, 400);
   EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","endtoken":"x\\"})").status, 400);
   EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","template":7})").status, 400);
+}
+
+// Two loaded models with engines of their own.
+class TwoModels : public ServerRig {
+ public:
+  TwoModels() : second([](const Ask&) { return hello(); }) {
+    auto facts = std::make_shared<ServedModel>(*model);
+    facts->id = "second";
+    facts->engine = &second;
+    models.add(facts);
+    other = facts;
+  }
+  ~TwoModels() { server.reset(); }
+
+  int64_t requests_total() const { return member_of(get("/v1/queue/status").body, "total_requests"); }
+  // The number of that name, which stands once in the body.
+  static int64_t member_of(const std::string& body, const std::string& name) {
+    const std::string key = "\"" + name + "\":";
+    const size_t at = body.find(key);
+    return at == std::string::npos ? -1 : std::stoll(body.substr(at + key.size()));
+  }
+
+  ScriptedEngine second;
+  ServedModelPtr other;
+};
+
+constexpr const char* kToSecond = R"({"model":"second","prompt":"x"})";
+
+TEST(LeavingModels, TheirCountersStayInTheTotals) {
+  TwoModels rig;
+  rig.post("/v1/completions", R"({"model":"tiny-rwkv7","prompt":"x"})");
+  rig.post("/v1/completions", kToSecond);
+  EXPECT_EQ(rig.requests_total(), 2);
+  rig.models.remove("second");
+  EXPECT_EQ(rig.requests_total(), 2);
+  rig.models.retire(*rig.other);
+  EXPECT_EQ(rig.requests_total(), 2);
+  rig.models.retire(*rig.other);
+  EXPECT_EQ(rig.requests_total(), 2) << "retired once, counted once";
+  rig.models.add(rig.other);
+  rig.models.add(std::make_shared<ServedModel>(*rig.other));
+  EXPECT_EQ(rig.requests_total(), 3) << "the engine is back, and counts for itself once";
+}
+
+TEST(LeavingModels, WhatTheyRunIsCountedAndCanBeCancelled) {
+  TwoModels rig;
+  rig.second.hold_after(1);
+  std::thread client([&] { EXPECT_EQ(rig.post("/v1/completions", kToSecond).status, 200); });
+  while (rig.second.stats().requests.empty()) std::this_thread::yield();
+  rig.models.remove("second");
+  const std::string status = rig.get("/v1/queue/status").body;
+  EXPECT_TRUE(
+      status.starts_with(R"({"waiting":0,"prefill":0,"decode":1,"total_active":1,"available_slots":8,)"))
+      << status;
+  EXPECT_NE(rig.get("/metrics").body.find("fulmar_slots 9\n"), std::string::npos);
+  EXPECT_EQ(rig.post("/v1/server/stop", "{}").status, 200);
+  client.join();
+  EXPECT_EQ(rig.second.cancelled(), 1);
+}
+
+TEST(LeavingModels, EndWithTheServer) {
+  TwoModels rig;
+  rig.second.hold_after(1);
+  std::thread client([&] { rig.post("/v1/completions", kToSecond); });
+  while (rig.second.stats().requests.empty()) std::this_thread::yield();
+  rig.models.remove("second");
+  EXPECT_FALSE(rig.server->stop(std::chrono::milliseconds(1)));
+  client.join();
+  EXPECT_EQ(rig.second.cancelled(), 1);
+}
+
+TEST(EqualWeights, SessionsAreListedOnce) {
+  TwoModels rig;
+  const SessionLadder ladder("equal", nullptr, {});
+  for (ScriptedEngine* engine : {&rig.engine, &rig.second}) {
+    engine->share_ladder(&ladder);
+    ASSERT_TRUE(engine->import_session("s", {}).ok());
+  }
+  EXPECT_EQ(rig.member_of(rig.post("/state/status", "{}").body, "total_sessions"), 1);
+  const std::string objects = rig.get("/v1/sessions").body;
+  EXPECT_EQ(objects.find("\"id\""), objects.rfind("\"id\"")) << objects;
+  rig.second.share_ladder(nullptr);
+  EXPECT_EQ(rig.member_of(rig.post("/state/status", "{}").body, "total_sessions"), 2);
 }
 
 }  // namespace

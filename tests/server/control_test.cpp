@@ -1,8 +1,11 @@
 // Status pages, steering of running requests, disconnects and the graceful stop.
 #include <condition_variable>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
+#include "server/engine_figures.h"
+#include "server/metrics.h"
 #include "server/server_rig.h"
 
 namespace fulmar::testing {
@@ -206,6 +209,33 @@ TEST(StatusPages, Metrics) {
         "fulmar_e2e_seconds_count 1", "fulmar_prompt_tokens_total 0", "fulmar_build_info{version="}) {
     EXPECT_NE(reply.body.find(line), std::string::npos) << line << " is missing in\n" << reply.body;
   }
+}
+
+// Whatever the page calls a total is kept of an engine that has ended; what is there while it runs is not.
+TEST(StatusPages, TotalsAreWhatStaysOfAnEngine) {
+  EngineStats stats;
+  int64_t number = 1;
+  for (int64_t EngineStats::*figure :
+       {&EngineStats::prompt_tokens, &EngineStats::generated_tokens, &EngineStats::cached_tokens,
+        &EngineStats::steps, &EngineStats::session_hits_device, &EngineStats::session_hits_host,
+        &EngineStats::session_hits_store, &EngineStats::session_store_failures,
+        &EngineStats::session_turns_unconfirmed, &EngineStats::slots_total, &EngineStats::slots_used,
+        &EngineStats::rows_waiting, &EngineStats::rows_prefill, &EngineStats::rows_decode,
+        &EngineStats::requests_waiting, &EngineStats::device_sessions, &EngineStats::host_sessions}) {
+    stats.*figure = number++;
+  }
+  stats.prefixes = {.device_entries = 20, .host_entries = 21, .device_hits = 22, .host_hits = 23};
+  const Metrics metrics;
+  std::istringstream before(metrics.text(stats, {}, nullptr));
+  const std::string after = "\n" + metrics.text(counters_of(stats), {}, nullptr);
+  int totals = 0;
+  for (std::string line; std::getline(before, line);) {
+    if (line.starts_with('#') || line.ends_with(" 0") || line.starts_with("fulmar_build_info")) continue;
+    const bool stays = after.find("\n" + line + "\n") != std::string::npos;
+    EXPECT_EQ(stays, line.find("_total") != std::string::npos) << line;
+    totals += stays ? 1 : 0;
+  }
+  EXPECT_EQ(totals, 11);
 }
 
 TEST(StatusPages, DeviceMemoryWhereADeviceAnswers) {

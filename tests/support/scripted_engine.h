@@ -45,6 +45,7 @@ class ScriptedEngine : public Engine {
 
   // Sessions are names only: a row that ends normally leaves its write_session behind.
   std::vector<SessionInfo> sessions() override;
+  const SessionLadder* session_ladder() const override { return ladder_; }
   bool has_session(const std::string& id) override;
   int64_t erase_session(const std::string& id, bool and_branches) override;
   Result<StateBlob> export_session(const std::string& id) override;
@@ -56,6 +57,8 @@ class ScriptedEngine : public Engine {
 
   // The next submits are refused with this error; nothing ends that.
   void refuse(std::optional<Error> error);
+  // Names only: what session_ladder() says from now on.
+  void share_ladder(const SessionLadder* ladder) { ladder_ = ladder; }
   // What stats() say of the device from now on.
   void fail_device(const std::string& what) {
     std::lock_guard lock(mutex_);
@@ -99,6 +102,7 @@ class ScriptedEngine : public Engine {
   std::set<std::string> states_;
   std::optional<Error> refusal_;
   std::string device_failure_;
+  std::atomic<const SessionLadder*> ladder_ = nullptr;
   int64_t hold_ = -1;
   std::atomic<int64_t> cancelled_{0};
   int64_t submitted_ = 0;

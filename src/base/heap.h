@@ -1,0 +1,15 @@
+// How much freed memory the heap keeps.
+#pragma once
+
+namespace fulmar {
+
+// Blocks from here on are mapped by themselves and go back to the system when they are freed, and so does a
+// heap's free end beyond as much. Bytes.
+constexpr int kMappedBlock = 4 << 20;
+
+// Fixes those two bounds, once, before threads are started. The C library else raises both as blocks are
+// freed, to 32 and 64 MiB, and has a heap for nearly every thread: weights that were let go and large request
+// bodies then leave more than 100 MiB behind. No effect where the C library has no such bounds.
+void bound_kept_memory();
+
+}  // namespace fulmar
