@@ -40,8 +40,8 @@ class DraftBench {
     }
     const std::vector<DraftOffer> offers(static_cast<size_t>(sequences),
                                          {.rate = options_.acceptance, .most = options_.most});
-    const auto lengths =
-        choose_draft_lengths(offers, {.rows = sequences, .sequences = sequences, .most_rows = sequences * options_.most}, cost);
+    const auto lengths = choose_draft_lengths(
+        offers, {.rows = sequences, .sequences = sequences, .most_rows = sequences * options_.most}, cost);
     line.drafts = *std::max_element(lengths.begin(), lengths.end());
     std::vector<double> plain, drafted;
     const auto begin = Clock::now();
@@ -79,7 +79,8 @@ class DraftBench {
   int64_t step(int64_t sequences, int64_t drafts) {
     const auto each = static_cast<size_t>(1 + drafts), rows = each * static_cast<size_t>(sequences);
     token_.resize(rows);
-    for (int32_t& token : token_) token = static_cast<int32_t>(random_() % static_cast<uint64_t>(model_.config().vocab));
+    for (int32_t& token : token_)
+      token = static_cast<int32_t>(random_() % static_cast<uint64_t>(model_.config().vocab));
     wanted_.resize(rows);
     std::iota(wanted_.begin(), wanted_.end(), 0);
     slot_.resize(static_cast<size_t>(sequences));
@@ -88,7 +89,8 @@ class DraftBench {
     for (int64_t s = 0; s <= sequences; s++) start_.push_back(static_cast<int32_t>(s * (1 + drafts)));
     revocable_.assign(slot_.size(), drafts > 0 ? 1 : 0);
     const Tensor logits = model_.forward(
-        {.token = token_, .start = start_, .slot = slot_, .wanted = wanted_, .revocable = revocable_}, states_.view());
+        {.token = token_, .start = start_, .slot = slot_, .wanted = wanted_, .revocable = revocable_},
+        states_.view());
     std::vector<SampleRow> draws(rows);
     for (size_t i = 0; i < rows; i++) draws[i] = {.logits_row = static_cast<int32_t>(i), .params = &params_};
     std::vector<SampledToken> drawn(rows);
@@ -120,8 +122,9 @@ Result<std::vector<DraftLine>> bench_drafts(Ops& ops, Model& model, const DraftB
   const int64_t most = *std::max_element(options.sequences.begin(), options.sequences.end());
   const int64_t rows = most * (1 + options.most), room = std::min(model.max_rows(), model.max_wanted());
   if (rows > room) {
-    return Error{ErrorKind::invalid, fmt::format("{} sequences with {} drafts each are {} rows; the model was loaded for {}",
-                                                 most, options.most, rows, room)};
+    return Error{ErrorKind::invalid,
+                 fmt::format("{} sequences with {} drafts each are {} rows; the model was loaded for {}",
+                             most, options.most, rows, room)};
   }
   const StateWrites writes{.every = ops.state_writes().every, .revocable = options.most + 1};
   const RingLayout ring = ring_layout_of(model.config(), ops, writes);
@@ -138,7 +141,8 @@ Result<std::vector<DraftLine>> bench_drafts(Ops& ops, Model& model, const DraftB
 
 std::string drafts_table(const std::vector<DraftLine>& lines, const DraftBenchOptions& options) {
   std::string table = fmt::format(
-      "drafted tokens are right with probability {:.2f}; tokens a second, median (least to most) of runs by turns\n"
+      "drafted tokens are right with probability {:.2f}; tokens a second, median (least to most) of runs by "
+      "turns\n"
       "{:>9} {:>7} {:>26} {:>26} {:>6}   ms of a step with 0, 1, ... drafts\n",
       options.acceptance, "sequences", "drafts", "without", "with", "gain");
   for (const DraftLine& line : lines) {
@@ -147,8 +151,9 @@ std::string drafts_table(const std::vector<DraftLine>& lines, const DraftBenchOp
     };
     std::string costs;
     for (const double seconds : line.step_costs) costs += fmt::format(" {:.2f}", seconds * 1e3);
-    table += fmt::format("{:>9} {:>7} {:>26} {:>26} {:>6.2f}  {}\n", line.sequences, line.drafts, rates(line.plain),
-                         rates(line.drafted), line.drafted.median / line.plain.median, costs);
+    table +=
+        fmt::format("{:>9} {:>7} {:>26} {:>26} {:>6.2f}  {}\n", line.sequences, line.drafts,
+                    rates(line.plain), rates(line.drafted), line.drafted.median / line.plain.median, costs);
   }
   return table;
 }

@@ -90,8 +90,8 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   options.allow_nonfinite = true;  // nothing to find in weights made by arithmetic
   options.max_wanted = most_wanted(flags);
   if (options.max_rows == 0) {
-    options.max_rows =
-        std::max(widest(flags.options, loaded.ops->traits().gpu ? kDeviceRows : kHostRows), options.max_wanted);
+    options.max_rows = std::max(widest(flags.options, loaded.ops->traits().gpu ? kDeviceRows : kHostRows),
+                                options.max_wanted);
   }
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
   return loaded;
@@ -200,10 +200,12 @@ Result<int> bench(BenchFlags flags) {
     flags.drafts.repeats = flags.options.repeats;
     flags.drafts.seconds = flags.options.seconds;
     if (flags.drafts.sequences.empty()) {
-      return Error{ErrorKind::invalid, "--speculate measures --decode, which is empty; wanted a number at least"};
+      return Error{ErrorKind::invalid,
+                   "--speculate measures --decode, which is empty; wanted a number at least"};
     }
     FULMAR_ASSIGN(const auto lines, bench_drafts(*loaded.ops, *loaded.model, flags.drafts));
-    fmt::print("{}, {}\n{}", loaded.path.filename().string(), loaded.ops->name(), drafts_table(lines, flags.drafts));
+    fmt::print("{}, {}\n{}", loaded.path.filename().string(), loaded.ops->name(),
+               drafts_table(lines, flags.drafts));
     if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, drafts_json(lines, flags.drafts)));
     return 0;
   }
@@ -261,8 +263,9 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
   command
-      ->add_option("--speculate", flags.speculate,
-                   "ngram: what drafts bring to each --decode, of which each token is right with --acceptance")
+      ->add_option(
+          "--speculate", flags.speculate,
+          "ngram: what drafts bring to each --decode, of which each token is right with --acceptance")
       ->check(CLI::IsMember({"ngram"}));
   command->add_option("--acceptance", flags.drafts.acceptance, "of drafted tokens, with --speculate")
       ->check(CLI::Range(0.0, 1.0))

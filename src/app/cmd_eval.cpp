@@ -151,7 +151,8 @@ Result<int> eval(const EvalFlags& flags) {
     return Error{ErrorKind::invalid, "--against compares on --text or --suite; give one"};
   }
   ModelFlags model = flags.model;
-  EngineOptions options{.slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}};
+  EngineOptions options{
+      .slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}};
   if (flags.speculate != "off") {
     options.speculation = {.ngrams = true, .most = kMostDrafts, .always = true};
     model.revocable = kMostDrafts + 1;
@@ -160,8 +161,7 @@ Result<int> eval(const EvalFlags& flags) {
   }
   FULMAR_ASSIGN(LoadedModel loaded, load_model(model));
   if (!flags.against.empty()) FULMAR_TRY(distance(flags, loaded));
-  FULMAR_ASSIGN(auto engine,
-                Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options, nullptr));
+  FULMAR_ASSIGN(auto engine, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options, nullptr));
   if (!flags.text.empty()) FULMAR_TRY(perplexity(*engine, *loaded.tokenizer, flags.text));
   if (!flags.lambada.empty()) FULMAR_TRY(last_words(*engine, *loaded.tokenizer, flags.lambada));
   if (flags.suite.empty()) return 0;
@@ -197,9 +197,10 @@ void add_eval(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command
-      ->add_option("--speculate", flags->speculate,
-                   "ngram: draft wherever something was said before, whether it pays or not; the suite's table then "
-                   "says how much of it was right")
+      ->add_option(
+          "--speculate", flags->speculate,
+          "ngram: draft wherever something was said before, whether it pays or not; the suite's table then "
+          "says how much of it was right")
       ->check(CLI::IsMember({"off", "ngram"}))
       ->capture_default_str();
   command->footer(

@@ -164,7 +164,8 @@ Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
     return Error{ErrorKind::invalid,
                  fmt::format("--device is '{}'; wanted auto, cpu, cuda or cuda:N", flags.device)};
   }
-  return make_cpu_ops({.threads = flags.threads, .state_writes = {.every = flags.defer, .revocable = flags.revocable}});
+  return make_cpu_ops(
+      {.threads = flags.threads, .state_writes = {.every = flags.defer, .revocable = flags.revocable}});
 }
 
 Result<LoadedModel> load_model(const ModelFlags& flags) {

@@ -26,7 +26,7 @@ struct ModelFlags {
   bool needs_vocab = true;      // false: a model whose vocabulary is not at hand is loaded without one
   std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string state_dtype = "fp32";
-  int64_t defer = 1;            // states are written behind every so many rows
+  int64_t defer = 1;  // states are written behind every so many rows
   // Rows of a sequence and step that may be rolled back, the first counted in; each takes memory beside every
   // slot, on a GPU only where that is said.
   int64_t revocable = 0;

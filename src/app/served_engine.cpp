@@ -65,9 +65,10 @@ Status check_same_vocabulary(const LoadedModel& model, const LoadedModel& draft)
   }
   for (int32_t id = 0; id < tokens; id++) {
     if (model.tokenizer->bytes(id) == draft.tokenizer->bytes(id)) continue;
-    return Error{ErrorKind::invalid, fmt::format("token {} of --draft-model is another text than the model's; "
-                                                 "wanted one vocabulary",
-                                                 id)};
+    return Error{ErrorKind::invalid,
+                 fmt::format("token {} of --draft-model is another text than the model's; "
+                             "wanted one vocabulary",
+                             id)};
   }
   return {};
 }
@@ -166,10 +167,11 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
                  "memory for further ones; both 0 switch the cache off")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--speculate", flags.speculate,
-                 "drafts that the model checks several at a time: ngram takes them from what was said before, "
-                 "model from --draft-model; auto takes both, without a draft model n-grams on a CPU and none on a "
-                 "GPU, where they take memory from the slots; off")
+  app.add_option(
+         "--speculate", flags.speculate,
+         "drafts that the model checks several at a time: ngram takes them from what was said before, "
+         "model from --draft-model; auto takes both, without a draft model n-grams on a CPU and none on a "
+         "GPU, where they take memory from the slots; off")
       ->check(CLI::IsMember({"auto", "off", "ngram", "model"}))
       ->capture_default_str();
   app.add_option("--draft-model", flags.draft_model,
@@ -188,8 +190,9 @@ Status check_speculation(const ServeEngineFlags& flags) {
     return Error{ErrorKind::invalid, "--speculate is model; wanted --draft-model FILE with it"};
   }
   if (!flags.draft_model.empty() && flags.speculate != "auto" && flags.speculate != "model") {
-    return Error{ErrorKind::invalid,
-                 fmt::format("--speculate is {}; wanted auto or model beside --draft-model", flags.speculate)};
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("--speculate is {}; wanted auto or model beside --draft-model", flags.speculate)};
   }
   return {};
 }
@@ -245,7 +248,8 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   }
   options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
   const int64_t others = flags.device_sessions + flags.prefix_slots;
-  options.slots = flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, loaded.model->memory().per_slot, others);
+  options.slots =
+      flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, loaded.model->memory().per_slot, others);
   options.slots = std::min(options.slots, loaded.model->max_wanted());
   served->slots_ = options.slots;
   options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;

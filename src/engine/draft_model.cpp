@@ -65,7 +65,8 @@ std::vector<DraftModel::Live> DraftModel::catch_up(std::span<const Job> jobs) {
     if (count < behind) continue;
     wanted_.push_back(static_cast<int32_t>(token_.size()) - 1);
     const Ask& ask = job.sequence->ask;
-    Live& row = live.emplace_back(Live{job.sequence, job.tokens, job.sequence->memory, nullptr, ask.sampling});
+    Live& row =
+        live.emplace_back(Live{job.sequence, job.tokens, job.sequence->memory, nullptr, ask.sampling});
     row.params.top_logprobs = -1;
     if (ask.mask) row.mask = ask.mask->fork();
   }
@@ -120,7 +121,8 @@ Tensor DraftModel::feed_guesses(std::span<Live* const> rows) {
 int64_t DraftModel::draft(std::span<const Job> jobs) {
   std::vector<Live> live = catch_up(jobs);
   if (token_.empty()) return 0;
-  Tensor logits = model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_}, pool_.view());
+  Tensor logits =
+      model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_}, pool_.view());
   int64_t steps = 1;
   std::vector<Live*> rows;
   for (Live& row : live) rows.push_back(&row);

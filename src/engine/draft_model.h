@@ -1,7 +1,7 @@
-// A small model that drafts for a large one with the same vocabulary. It has slots of its own, is kept in step by
-// feeding it what rows have said, and draws with the rows' own keys, so that two models that agree on what is
-// likely draw the same tokens. Its guesses are fed to a copy of a row's state: what was rejected never reaches
-// the state itself. The engine thread owns it.
+// A small model that drafts for a large one with the same vocabulary. It has slots of its own, is kept in
+// step by feeding it what rows have said, and draws with the rows' own keys, so that two models that agree on
+// what is likely draw the same tokens. Its guesses are fed to a copy of a row's state: what was rejected
+// never reaches the state itself. The engine thread owns it.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class DraftModel {
   // Gives the row a slot; false where none is free.
   bool take_place(RowDrafts& drafts);
 
-  // Drafts up to `tokens` tokens for a row that has taken a place, into its `drafts.tokens`; none while it still has to
-  // read more of the row than one step may feed. Returns the steps that it took.
+  // Drafts up to `tokens` tokens for a row that has taken a place, into its `drafts.tokens`; none while it
+  // still has to read more of the row than one step may feed. Returns the steps that it took.
   struct Job {
     Sequence* sequence = nullptr;
     int64_t tokens = 0;

@@ -46,8 +46,8 @@ Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Toke
     const int64_t rows = std::min(options.slots, kMostDraftedRows);
     FULMAR_ASSIGN(draft_model, DraftModel::make(*small, *options.speculation.draft_ops, rows));
   }
-  return std::unique_ptr<Engine>(std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(keeper),
-                                                              std::move(draft_model)));
+  return std::unique_ptr<Engine>(std::make_unique<EngineLoop>(model, ops, tokenizer, options,
+                                                              std::move(keeper), std::move(draft_model)));
 }
 
 EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
@@ -57,10 +57,10 @@ EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const
       options_(options),
       keeper_(std::move(keeper)),
       runner_(model, ops),
-      speculation_(options.speculation, {.rows = model.max_rows(),
-                                         .wanted = model.max_wanted(),
-                                         .revocable = keeper_->revocable_rows()},
-                   std::move(draft_model)) {
+      speculation_(
+          options.speculation,
+          {.rows = model.max_rows(), .wanted = model.max_wanted(), .revocable = keeper_->revocable_rows()},
+          std::move(draft_model)) {
   counters_.start_time = unix_seconds();
   publish_stats();
   keeper_->sessions().on_news([this] { commands_.wake(); });
@@ -410,8 +410,8 @@ void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome out
   end_rows();
 }
 
-// Takes the tokens up to the one that ends the row, and rolls its state back to the row that has drawn the last
-// of them. Returns how many.
+// Takes the tokens up to the one that ends the row, and rolls its state back to the row that has drawn the
+// last of them. Returns how many.
 int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> drawn) {
   Sequence& sequence = *part.sequence;
   sequence.phase = Sequence::Phase::decode;

@@ -146,7 +146,8 @@ void Speculation::draft_by_model(std::span<const DraftModel::Job> jobs) {
   const auto before = std::chrono::steady_clock::now();
   const int64_t steps = model_->draft(jobs);
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - before;
-  if (steps > 1) model_cost_.record(static_cast<int64_t>(jobs.size()), taken.count() / static_cast<double>(steps));
+  if (steps > 1)
+    model_cost_.record(static_cast<int64_t>(jobs.size()), taken.count() / static_cast<double>(steps));
   for (const DraftModel::Job& job : jobs) keep_to_mask(*job.sequence);
 }
 
@@ -171,7 +172,8 @@ void Speculation::learn(Sequence& sequence, int64_t drafted, std::span<const Sam
   if (drafted == 0) return;
   const auto accepted = static_cast<int64_t>(drawn.size()) - 1;
   if (drafts.source == DraftSource::model) {
-    for (AcceptanceRate* rate : {&drafts.model_rate, &model_rate_}) rate->observe(accepted, accepted < drafted);
+    for (AcceptanceRate* rate : {&drafts.model_rate, &model_rate_})
+      rate->observe(accepted, accepted < drafted);
   }
   DraftCount& count = counts_[static_cast<size_t>(drafts.source)];
   count.drafted += drafted;

@@ -35,8 +35,8 @@ class Speculation {
   // A step of so many rows, without prompts, has taken so long.
   void timed(int64_t rows, double seconds);
 
-  // After a step that fed so many drafts of the row: `drawn` are the tokens that it has taken, of which all but
-  // the last were drafted.
+  // After a step that fed so many drafts of the row: `drawn` are the tokens that it has taken, of which all
+  // but the last were drafted.
   void learn(Sequence& sequence, int64_t drafted, std::span<const SampledToken> drawn);
 
   // The row drafts no more.

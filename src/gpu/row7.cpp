@@ -101,8 +101,7 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
 
 void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
                       Tensor logits) {
-  if (batch.rows != 1 || !pending.empty() || !facts_.matrix_units ||
-      !Products::suits_lone_row(head.matrix)) {
+  if (batch.rows != 1 || !pending.empty() || !facts_.matrix_units || !Products::suits_lone_row(head.matrix)) {
     return Ops::read_out(batch, head, x, pending, hidden, logits);
   }
   Scratch scratch(*this);

@@ -1,5 +1,5 @@
-// Speculative decoding changes when tokens are computed and nothing else: texts, ends, log-probabilities and the
-// states behind them are those without drafts.
+// Speculative decoding changes when tokens are computed and nothing else: texts, ends, log-probabilities and
+// the states behind them are those without drafts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -176,14 +176,15 @@ void expect_equal(const RowLog& plain, const RowLog& drafted) {
   }
 }
 
-// A row that runs all the while: products of 2 to 32 rows add up in one order (cpu/linear_dot.h), so that bits
-// can be compared whatever is drafted.
+// A row that runs all the while: products of 2 to 32 rows add up in one order (cpu/linear_dot.h), so that
+// bits can be compared whatever is drafted.
 std::string keep_company(TinyEngine& tiny) {
   Ask ask = TinyEngine::greedy("company", 1'000'000'000);
   ask.speculate = false;
   std::string id;
   const auto listener = tiny.submit({std::move(ask)}, &id);
-  EXPECT_TRUE(listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 0; }));
+  EXPECT_TRUE(
+      listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 0; }));
   return id;
 }
 
@@ -206,8 +207,8 @@ struct Variant {
 void compare_random_requests(const Variant& variant, int64_t requests) {
   const uint64_t seed = variant.seed;
   TinyEngine plain({.slots = 3, .prefill_chunk = 16}, variant.version);
-  Drafting drafting(variant.small != nullptr ? variant.small->drafts_for(3, true) : with_drafts(3), variant.version,
-                    variant.asynchronous, variant.every);
+  Drafting drafting(variant.small != nullptr ? variant.small->drafts_for(3, true) : with_drafts(3),
+                    variant.version, variant.asynchronous, variant.every);
   TinyEngine& drafted = drafting.tiny;
   const std::string company = keep_company(plain), other = keep_company(drafted);
   RandomAsks asks(seed), same(seed);
@@ -221,7 +222,8 @@ void compare_random_requests(const Variant& variant, int64_t requests) {
     if (!second.prediction.empty()) (void)same.nearly(tokens_of(expected));
     expect_equal(expected, drafted.run(std::move(second)));
     if (session.empty()) continue;
-    const auto before = plain.engine().export_session(session), after = drafted.engine().export_session(session);
+    const auto before = plain.engine().export_session(session),
+               after = drafted.engine().export_session(session);
     ASSERT_EQ(before.ok(), after.ok());
     if (!before.ok()) continue;
     EXPECT_EQ(before->tokens, after->tokens);
@@ -229,7 +231,8 @@ void compare_random_requests(const Variant& variant, int64_t requests) {
   }
   EXPECT_TRUE(plain.engine().cancel(company));
   EXPECT_TRUE(drafted.engine().cancel(other));
-  const DraftCount ngrams = drafting.drafts(DraftSource::ngram), predicted = drafting.drafts(DraftSource::prediction);
+  const DraftCount ngrams = drafting.drafts(DraftSource::ngram),
+                   predicted = drafting.drafts(DraftSource::prediction);
   if (variant.small == nullptr) {
     EXPECT_GT(ngrams.accepted, requests / 4);
     EXPECT_GT(ngrams.drafted, ngrams.accepted);
@@ -268,14 +271,16 @@ TEST(Speculation, RandomRequestsAnswerAsWithoutDraftsOfAModel) {
   SmallModel same(7);
   compare_random_requests({.seed = 5, .small = &same}, requests_wanted());
   SmallModel rwkv6(6);
-  compare_random_requests({.version = 6, .seed = 6, .asynchronous = true, .small = &rwkv6}, requests_wanted() / 2);
+  compare_random_requests({.version = 6, .seed = 6, .asynchronous = true, .small = &rwkv6},
+                          requests_wanted() / 2);
 }
 
 TEST(Speculation, AModelThatDraftsForItselfIsAlwaysRight) {
   SmallModel same(7);
   Drafting drafting(same.drafts_for(2));
   TinyEngine plain;
-  for (const std::string prompt : {"a", "some longer prompt that takes more than one chunk of rows to feed", "b"}) {
+  for (const std::string prompt :
+       {"a", "some longer prompt that takes more than one chunk of rows to feed", "b"}) {
     const RowLog row = drafting.tiny.run(TinyEngine::greedy(prompt, 60));
     EXPECT_EQ(row.text, plain.run(TinyEngine::greedy(prompt, 60)).text);
     EXPECT_EQ(row.last->usage.rejected_draft_tokens, 0);
@@ -313,7 +318,8 @@ TEST(Speculation, RowsThatComeAndGoHandTheDraftModelOn) {
     expected.push_back(plain.run(TinyEngine::greedy(prompt, 10 + i)).text);
   }
   const auto answered = drafting.tiny.submit(std::move(rows))->finished(12);
-  for (int i = 0; i < 12; i++) EXPECT_EQ(answered.at(i).text, expected[static_cast<size_t>(i)]) << "row " << i;
+  for (int i = 0; i < 12; i++)
+    EXPECT_EQ(answered.at(i).text, expected[static_cast<size_t>(i)]) << "row " << i;
 }
 
 TEST(Speculation, ManyRowsAtOnceAnswerAsWithoutDrafts) {
@@ -411,7 +417,8 @@ TEST(Speculation, PausedInMidDraftAndResumedIsTheUninterruptedText) {
   auto listener = tiny.submit({TinyEngine::greedy("pause here", 400)}, &id, true);
   std::string text;
   for (int pauses = 0; pauses < 5; pauses++) {
-    ASSERT_TRUE(listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 9; }));
+    ASSERT_TRUE(
+        listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 9; }));
     if (!tiny.engine().pause(id).ok()) break;  // it was quicker
     text += listener->finished().at(0).text;
     listener = std::make_shared<RecordingListener>();
@@ -430,7 +437,8 @@ TEST(Speculation, CancelsAmongDraftsLeaveNothingBehind) {
     std::string id;
     auto cut = tiny.submit({TinyEngine::greedy("abcabcabc", 100'000)}, &id);
     const auto seen = static_cast<int64_t>(1 + random() % 40);
-    ASSERT_TRUE(cut->wait_until([&](const auto& rows) { return rows.contains(0) && rows.at(0).sampled >= seen; }));
+    ASSERT_TRUE(
+        cut->wait_until([&](const auto& rows) { return rows.contains(0) && rows.at(0).sampled >= seen; }));
     const std::string prompt = "next " + std::to_string(round);
     const auto next = tiny.submit({TinyEngine::greedy(prompt, 30), TinyEngine::greedy("abab" + prompt, 30)});
     EXPECT_TRUE(tiny.engine().cancel(id));
@@ -445,7 +453,8 @@ TEST(Speculation, CancelsAmongDraftsLeaveNothingBehind) {
 TEST(Speculation, AnEngineThatEndsInMidDraftEndsItsRows) {
   auto drafting = std::make_unique<Drafting>(with_drafts(2), 7, true);
   const auto listener = drafting->tiny.submit({TinyEngine::greedy("abcabcabc", 1'000'000)});
-  ASSERT_TRUE(listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 20; }));
+  ASSERT_TRUE(
+      listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 20; }));
   drafting.reset();
   EXPECT_EQ(listener->finished().at(0).last->reason, FinishReason::cancelled);
 }

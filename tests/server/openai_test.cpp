@@ -165,20 +165,24 @@ TEST(OpenaiChat, APredictionIsADraft) {
   rig.post("/v1/chat/completions", body + R"("content":"as it was"}})");
   EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prediction), "as it was");
   EXPECT_TRUE(rig.last_ask().speculate);
-  rig.post("/v1/chat/completions",
-           body + R"("content":[{"type":"text","text":"as "},{"type":"text","text":"it is"}]},"speculate":false})");
+  rig.post(
+      "/v1/chat/completions",
+      body +
+          R"("content":[{"type":"text","text":"as "},{"type":"text","text":"it is"}]},"speculate":false})");
   EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prediction), "as it is");
   EXPECT_FALSE(rig.last_ask().speculate);
 }
 
 TEST(OpenaiChat, UsageTellsWhatWasDrafted) {
-  ServerRig rig({}, [](const Ask&) { return Script{.pieces = {"A", "B"}, .stop_id = 0, .accepted = 3, .rejected = 4}; });
+  ServerRig rig({}, [](const Ask&) {
+    return Script{.pieces = {"A", "B"}, .stop_id = 0, .accepted = 3, .rejected = 4};
+  });
   const std::string wanted =
       R"("completion_tokens_details":{"accepted_prediction_tokens":3,"rejected_prediction_tokens":4})";
   const Reply whole = rig.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}]})");
   EXPECT_NE(whole.body.find(wanted), std::string::npos) << whole.body;
-  const Reply stream = rig.post("/v1/completions",
-                                R"({"prompt":"x","stream":true,"stream_options":{"include_usage":true}})");
+  const Reply stream =
+      rig.post("/v1/completions", R"({"prompt":"x","stream":true,"stream_options":{"include_usage":true}})");
   EXPECT_NE(stream.body.find(wanted), std::string::npos) << stream.body;
 }
 
@@ -221,7 +225,8 @@ TEST(OpenaiDefaults, HoldWhereTheServerIsToldSo) {
     EXPECT_EQ(rig.last_ask().max_tokens, openai ? 16 : 1024);
     rig.post("/v1/completions", R"({"prompt":"x","max_tokens":100})");
     EXPECT_EQ(rig.last_ask().max_tokens, 100);
-    rig.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"frequency_penalty":0.5})");
+    rig.post("/v1/chat/completions",
+             R"({"messages":[{"role":"user","content":"x"}],"frequency_penalty":0.5})");
     const SamplingParams sampling = rig.last_ask().sampling;
     EXPECT_EQ(sampling.top_k, openai ? 0 : 20);
     EXPECT_FLOAT_EQ(sampling.top_p, openai ? 1.0f : 0.6f);

@@ -1,6 +1,6 @@
-// Both recurrences token by token with deferred state writes (ops/ring.h): a block replays what the ring holds
-// over the state that it has read, before the kernel in front has finished, and keeps its own rows in the ring
-// in place of writing the state.
+// Both recurrences token by token with deferred state writes (ops/ring.h): a block replays what the ring
+// holds over the state that it has read, before the kernel in front has finished, and keeps its own rows in
+// the ring in place of writing the state.
 #include "base/check.h"
 #include "gpu/device/ptx.h"
 #include "gpu/recurrence/wkv_deferred.h"
@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(kWkvThreads)
 // One head of one layer: replays and writes.
 template <int kVersion, class T, class S>
 __global__ void __launch_bounds__(kWkvThreads)
-    replay_kernel(std::byte* states, size_t layer_stride, std::byte* ring, size_t ring_layer_stride, Rings rings,
-                  int first, int held) {
+    replay_kernel(std::byte* states, size_t layer_stride, std::byte* ring, size_t ring_layer_stride,
+                  Rings rings, int first, int held) {
   extern __shared__ ReplayedRow replayed[];
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
   const size_t head = blockIdx.x, layer = blockIdx.y;
@@ -103,9 +103,7 @@ __global__ void __launch_bounds__(kWkvThreads)
   store_state(own, state);
 }
 
-size_t replayed_bytes(const RingLayout& ring) {
-  return static_cast<size_t>(ring.rows) * sizeof(ReplayedRow);
-}
+size_t replayed_bytes(const RingLayout& ring) { return static_cast<size_t>(ring.rows) * sizeof(ReplayedRow); }
 
 // f(version, activation, state element) for the types that a ring and a state are kept in.
 template <class F>
@@ -128,8 +126,9 @@ void wkv_deferred(const Queue& queue, int version, const Batch& batch, int64_t n
   with_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
     using T = decltype(activation);
     using S = decltype(element);
-    launch(queue, wkv_deferred_kernel<number(), T, S>, grid, dim3(kWkvThreads), replayed_bytes(wkv.ring.layout),
-           batch, in, leave, leaves, slots_of<S>(wkv), rings_of(wkv.ring), y.as<T>(), y.stride, longest);
+    launch(queue, wkv_deferred_kernel<number(), T, S>, grid, dim3(kWkvThreads),
+           replayed_bytes(wkv.ring.layout), batch, in, leave, leaves, slots_of<S>(wkv), rings_of(wkv.ring),
+           y.as<T>(), y.stride, longest);
   });
 }
 

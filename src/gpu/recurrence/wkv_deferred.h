@@ -28,8 +28,8 @@ inline Rings rings_of(const RingField& ring) {
           static_cast<int>(ring.layout.write_every)};
 }
 
-// Vectors of a row in the ring, [64] of the activation type; RWKV-6 has the first three. RWKV-7's are followed
-// by what was removed, [64] in f32.
+// Vectors of a row in the ring, [64] of the activation type; RWKV-6 has the first three. RWKV-7's are
+// followed by what was removed, [64] in f32.
 enum KeptVector : int { kKeptK, kKeptV, kKeptU, kKeptKk, kKeptAlpha, kKeptVectors };
 template <class T>
 __device__ T* kept_vector(std::byte* row, int which) {
@@ -50,7 +50,8 @@ template <int kVersion, class T, class S>
 __device__ void stage_rows(const Rings& rings, std::byte* head, int first, int held, ReplayedRow* to) {
   constexpr int kTogether = 4;  // rows whose loads are on their way at once
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
-  const bool keys = threadIdx.x < kHeadSize;  // these threads bring k, w and what was removed, the others v, second
+  const bool keys =
+      threadIdx.x < kHeadSize;  // these threads bring k, w and what was removed, the others v, second
   for (int begin = 0; begin < held; begin += kTogether) {
     T a[kTogether], b[kTogether], alpha[kTogether];
     float removed[kTogether];
@@ -122,8 +123,8 @@ __device__ void store_state(S* own, const float (&state)[kRowsPerThread][kKeys])
   }
 }
 
-// Replays staged rows; half states are rounded behind every M-th row, as if they were written there. The state
-// is written to `own` behind `write_at` of them; 0: not at all.
+// Replays staged rows; half states are rounded behind every M-th row, as if they were written there. The
+// state is written to `own` behind `write_at` of them; 0: not at all.
 template <int kVersion, class S>
 __device__ void replay_rows(float (&state)[kRowsPerThread][kKeys], const ReplayedRow* rows, int held,
                             int every, int write_at, S* own) {
