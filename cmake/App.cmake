@@ -22,6 +22,9 @@ function(fulmar_app_tests)
   add_test(NAME app.quantize COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/quantize_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.quantize PROPERTIES LABELS app TIMEOUT 400)
+  add_test(NAME app.pipeline COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/pipeline_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.pipeline PROPERTIES LABELS app TIMEOUT 240)
   # Short forms; the scripts' --help says how to run them in full.
   set(model ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
   add_test(NAME soak.crash COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/crash_test.py

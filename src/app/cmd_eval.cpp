@@ -152,7 +152,7 @@ Result<int> eval(const EvalFlags& flags) {
   FULMAR_ASSIGN(
       auto engine,
       Engine::start(
-          *loaded.model, *loaded.ops, *loaded.tokenizer,
+          *loaded.model, *loaded.tokenizer,
           {.slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}},
           nullptr));
   if (!flags.text.empty()) FULMAR_TRY(perplexity(*engine, *loaded.tokenizer, flags.text));

@@ -21,6 +21,7 @@ class CpuOps : public Ops {
   // ---- facts, memory, steps, slots (cpu_ops.cpp)
   std::string name() const override;
   DType activation_dtype() const override { return DType::f32; }
+  DeviceTraits traits() const override { return {.kind = "cpu"}; }
   size_t memory_free() const override;
   Result<Ceilings> measure_ceilings() override { return fulmar::measure_ceilings(pool_); }
   Result<Buffer> allocate(size_t bytes) override;

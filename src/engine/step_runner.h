@@ -1,15 +1,17 @@
-// Runs one step on the device: packs the planned tokens of the sequences, calls the model, draws the tokens.
-// In two halves, so that the host can do other work while the device computes. Owns nothing but buffers of
-// its own; which sequences run is decided elsewhere.
+// Runs steps on the model's devices: packs the planned tokens of the sequences, calls the model, draws the
+// tokens. In two halves, so that the host can do other work while devices compute, and so that several steps
+// can be under way. Which sequences run is decided elsewhere.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/sequence.h"
 #include "model/model.h"
-#include "ops/ops.h"
 
 namespace fulmar {
 
@@ -19,32 +21,27 @@ struct StepPart {
   int64_t count = 0;  // tokens of sequence->ready() to feed, at least 1
 };
 
-class StepRunner {
+// One step, from its parts to the tokens drawn. Its outputs are taken on whichever thread drives the device
+// that has them: until the step is over nobody else touches prompt_scores and embedding_sum of its sequences,
+// and nobody writes to what decides their draws.
+class RunningStep {
  public:
-  StepRunner(Model& model, Ops& ops) : model_(model), ops_(ops) {}
+  explicit RunningStep(std::vector<StepPart> parts) : parts_(std::move(parts)) { pack(); }
 
-  // Whether the device is still at the step when `begin` returns.
-  bool asynchronous() const { return ops_.asynchronous(); }
+  StepInput input() const { return {token_, start_, slot_, wanted_row_}; }
+  void take(const StepOutputs& outputs);
 
-  // Feeds the parts to the model.
-  void begin(std::span<const StepPart> parts, const State& state);
-
-  // Waits for what was begun with the same parts and advances `fed` and `drawn_fed`. Rows whose feed is now
-  // used up and that still want tokens get one drawn: `drawn[i]` belongs to parts[i] where `has_token[i]` is
-  // set.
+  // Rows whose feed is used up by the step and that still want tokens get one drawn: `drawn[i]` belongs to
+  // parts[i] where `has_token[i]` is set.
   struct Outcome {
+    std::vector<StepPart> parts;
     std::vector<SampledToken> drawn;
     std::vector<bool> has_token;
+    std::chrono::steady_clock::time_point begun;
   };
-  Outcome finish(std::span<const StepPart> parts);
+  Outcome outcome() && { return {std::move(parts_), std::move(drawn_), std::move(has_token_), begun_}; }
 
  private:
-  void pack(std::span<const StepPart> parts);
-  void draw(std::span<const StepPart> parts, Outcome& outcome);
-  void mix(const Sequence& sequence, int64_t first_row);
-  void score(std::span<const StepPart> parts);
-  void pool_hidden(std::span<const StepPart> parts);
-
   // What a part wants back from the model, as a range of wanted rows.
   struct Wanted {
     int32_t first = 0;
@@ -52,13 +49,40 @@ class StepRunner {
     bool draws = false;
   };
 
-  Model& model_;
-  Ops& ops_;
+  void pack();
+  void draw(const StepOutputs& outputs);
+  void mix(const StepOutputs& outputs, const Sequence& sequence, int64_t first_row);
+  void score(const StepOutputs& outputs);
+  void pool_hidden(const StepOutputs& outputs);
+
+  std::vector<StepPart> parts_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::vector<int32_t> token_, start_, slot_, wanted_row_;
   std::vector<Wanted> wanted_;
-  Tensor logits_;  // of the step that was begun
+  std::vector<SampledToken> drawn_;
+  std::vector<bool> has_token_;
   std::vector<float> host_row_;
   std::vector<double> mixed_;
+};
+
+class StepRunner {
+ public:
+  explicit StepRunner(Model& model) : model_(model) {}
+
+  // Whether devices are still at the step when `begin` returns.
+  bool asynchronous() const { return model_.asynchronous(); }
+  int64_t under_way() const { return static_cast<int64_t>(steps_.size()); }
+
+  // Feeds the parts, none of which is under way, to the model.
+  void begin(std::vector<StepPart> parts, const StatePool& states);
+  // Waits for the oldest step that was begun and advances `fed` and `drawn_fed` of its sequences.
+  RunningStep::Outcome finish();
+  // Devices have failed: forgets what was begun, once nothing touches it any more.
+  void abandon();
+
+ private:
+  Model& model_;
+  std::deque<std::unique_ptr<RunningStep>> steps_;
 };
 
 }  // namespace fulmar

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "gpu/ceilings.h"
 #include "gpu/device/import.h"
+#include "gpu/device/peer_channel.h"
 #include "gpu/products/dequantise.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/value.h"
@@ -214,6 +215,13 @@ void GpuOps::copy_slot(const State& state, int64_t from, int64_t to) {
   use_device();
   FULMAR_GPU(cudaMemcpyAsync(slot_at(state, to), slot_at(state, from), state.layout.slot_bytes(),
                              cudaMemcpyDeviceToDevice, queue_.stream));
+}
+
+Result<std::unique_ptr<Channel>> GpuOps::channel_from(Ops& sender, size_t bytes) {
+  const auto* other = dynamic_cast<const GpuOps*>(&sender);
+  if (other == nullptr) return std::unique_ptr<Channel>();
+  return gpu::open_peer_channel({other->facts_.index, other->queue_.stream}, {facts_.index, queue_.stream},
+                                bytes);
 }
 
 void GpuOps::embed(const Batch& batch, const Embedding& embedding, Tensor out) {

@@ -35,7 +35,8 @@ class GpuOps final : public Ops {
   DType activation_dtype() const override { return options_.activation; }
   DType wkv_dtype() const override { return options_.half_state ? DType::f16 : DType::f32; }
   DeviceTraits traits() const override {
-    return {.gpu = facts_.index,
+    return {.kind = facts_.name,
+            .gpu = facts_.index,
             .own_memory = true,
             .half_states = true,
             .suitable_rows = 2048,
@@ -68,6 +69,8 @@ class GpuOps final : public Ops {
 
   void zero_slot(const State& state, int64_t slot) override;
   void copy_slot(const State& state, int64_t from, int64_t to) override;
+
+  Result<std::unique_ptr<Channel>> channel_from(Ops& sender, size_t bytes) override;
 
   // ---- primitives
 

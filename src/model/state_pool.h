@@ -1,42 +1,65 @@
-// The slots of one backend: where the recurrent states of sequences live. Who uses which slot is not decided
-// here.
+// The slots of a model: where the recurrent states of sequences live, each device with those of its layers.
+// Who uses which slot is not decided here.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "ops/ops.h"
+#include "ops/slots.h"
+#include "ranks/rank.h"
 
 namespace fulmar {
 
-class StatePool {
+// Reads and writes whole states in the layout of a single device, whatever holds which layers.
+class StatePool final : public Slots {
  public:
-  // All slots start as zero states. A spare one is added for rows that a backend pads its batches with.
+  // Who has the next so many layers.
+  struct Share {
+    Rank* rank;  // outlives the pool
+    int64_t layers;
+  };
+  // The shares, in the model's order, are all layers of `layout`. All slots start as zero states. A spare one
+  // is added for rows that a backend pads its batches with.
+  static Result<StatePool> make(std::span<const Share> shares, const StateLayout& layout, int64_t slots);
+  // All on one device, which this thread drives.
   static Result<StatePool> make(Ops& ops, const StateLayout& layout, int64_t slots);
+  ~StatePool() override;
+  StatePool(StatePool&&) = default;
+  StatePool& operator=(StatePool&&) = default;
 
-  State view() const { return state_; }
-  const StateLayout& layout() const { return state_.layout; }
-  int64_t slots() const { return state_.slots - 1; }  // without the spare one
+  const StateLayout& layout() const override { return layout_; }
+  int64_t slots() const { return slots_; }  // without the spare one
+  // What the device of one share sees.
+  State view(size_t share = 0) const { return parts_[share].state; }
 
-  void zero(int64_t slot) { slots_->zero_slot(state_, slot); }
-  void copy(int64_t from, int64_t to) { slots_->copy_slot(state_, from, to); }
-  // The bytes of a slot, laid out as StateLayout says; read waits for the device.
-  std::vector<std::byte> read(int64_t slot) const;
+  void zero(int64_t slot) override;
+  void copy(int64_t from, int64_t to) override;
+  void read(int64_t slot, std::span<std::byte> out) override;
+  void write(int64_t slot, std::span<const std::byte> from) override;
+
+  std::vector<std::byte> read(int64_t slot);
   // Refuses bytes of another length.
-  Status write(int64_t slot, std::span<const std::byte> bytes);
-
+  Status set(int64_t slot, std::span<const std::byte> bytes);
   // Starts a slot from a tuned state: wkv[layer] is [H, N, N], row = value channel; both shifts become zero.
   Status set_initial(int64_t slot, std::span<const std::vector<float>> wkv);
 
  private:
-  StatePool(Slots& slots, Buffer memory, State state)
-      : slots_(&slots), memory_(std::move(memory)), state_(state) {}
+  struct Part {
+    Rank* rank;
+    Buffer memory;
+    State state;
+    size_t offset;  // of its layers in a whole state
+  };
+  StatePool(const StateLayout& layout, int64_t slots) : layout_(layout), slots_(slots) {}
+  Status add(const Share& share, size_t offset);
 
-  Slots* slots_;
-  Buffer memory_;
-  State state_;
+  StateLayout layout_;
+  int64_t slots_;
+  std::unique_ptr<Rank> own_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace fulmar
