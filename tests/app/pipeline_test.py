@@ -64,8 +64,8 @@ class Server:
 def main():
     question = "What is 12 + 30?"
     alone = run("generate", "-m", MODEL, "-t", "0", "--device", "cpu", question)
-    for flags in (["--pp-devices", "cpu,cpu"], ["--pp-devices", "[cpu, cpu, cpu]", "--pp-split", "1,1,2"],
-                  ["--pp-devices", "cpu,cpu", "--pp-split", "3,1", "--pp-steps", "4"]):
+    for flags in (["--pp-devices", "cpu,cpu"], ["--pp-devices", "[cpu, cpu, cpu]", "--pp-split", "1,2,3"],
+                  ["--pp-devices", "cpu,cpu", "--pp-split", "4,2", "--pp-steps", "4"]):
         told = run("generate", "-m", MODEL, "-t", "0", *flags, question)
         if told != alone:
             problems.append(f"{flags}: {told!r}, alone {alone!r}")
@@ -76,19 +76,19 @@ def main():
     if scores[0] != scores[1]:
         problems.append(f"the demo suite: {scores[1]!r}, alone {scores[0]!r}")
 
-    plan = run("inspect", "--quick", "--plan", "--slots", "8", "--pp-devices", "cpu,cpu", "--pp-split", "1,3", MODEL)
-    expect("the plan", plan, "layers 0 to 0, embedding,", "layers 1 to 3, head and draws,", "8 states", "free")
+    plan = run("inspect", "--quick", "--plan", "--slots", "8", "--pp-devices", "cpu,cpu", "--pp-split", "1,5", MODEL)
+    expect("the plan", plan, "layers 0 to 0, embedding,", "layers 1 to 5, head and draws,", "8 states", "free")
     expect("too many states", run("inspect", "--quick", "--plan", "--slots", "100000000", "--pp-devices", "cpu,cpu", MODEL,
                                   code=4),
-           "the model needs", "for layers 0 to 1 (", "100000000 states of", "MiB free")
+           "the model needs", "for layers 0 to ", "100000000 states of", "MiB free")
 
     for flags, *parts in ((["--pp-devices", "cpu,gpu"], "--pp-devices is 'cpu,gpu' and names 'gpu'"),
                           (["--pp-devices", "cpu,"], "names ''"),
-                          (["--pp-devices", "cpu,cpu", "--pp-split", "1,1"], "split as 1,1", "4 together"),
+                          (["--pp-devices", "cpu,cpu", "--pp-split", "1,1"], "split as 1,1", "6 together"),
                           (["--pp-devices", "cpu,cpu", "--pp-split", "x"], "--pp-split is 'x'"),
                           (["--pp-split", "2,2"], "--pp-split is '2,2' without --pp-devices"),
                           (["--pp-devices", "cpu,cpu", "--device", "cpu"], "wanted one of them"),
-                          (["--pp-devices", "cpu,cpu,cpu,cpu,cpu"], "4 layers cannot be spread over 5 devices")):
+                          (["--pp-devices", "cpu,cpu,cpu,cpu,cpu,cpu,cpu"], "6 layers cannot be spread over 7 devices")):
         expect(flags, run("generate", "-m", MODEL, *flags, "x", code=2), *parts)
 
     table = run("bench", "-q", "-m", MODEL, "--pp-devices", "cpu,cpu", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
