@@ -33,6 +33,9 @@ function(fulmar_app_tests)
       $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
     set_tests_properties(app.memory PROPERTIES LABELS app TIMEOUT 240)
   endif()
+  add_test(NAME app.pipeline COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/pipeline_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.pipeline PROPERTIES LABELS app TIMEOUT 240)
   # Short forms; the scripts' --help says how to run them in full.
   set(model ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
   add_test(NAME soak.crash COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/crash_test.py

@@ -51,7 +51,7 @@ function(fulmar_gpu_part name architecture)
 endfunction()
 
 # The folders a test or the program may link: everything.
-set(FULMAR_ALL_FOLDERS base tensor files text ops cpu cases model cache draft engine net load grammar hub server control)
+set(FULMAR_ALL_FOLDERS base tensor files text ops cpu cases ranks model cache draft engine net load grammar hub server control)
 
 function(fulmar_all_libraries out)
   set(libraries ${FULMAR_ALL_FOLDERS})

@@ -1,10 +1,6 @@
 #include "app/accepted_flags.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
 
 namespace fulmar {
 
@@ -28,22 +24,7 @@ void add_accepted_flags(CLI::App& app, AcceptedFlags& flags) {
       ->check(CLI::IsMember({"cpu", "gpu"}));
   no_effect("--wkv32", flags.wkv32, "states are f32 unless --state-dtype says otherwise");
   no_effect("--chunk-load", flags.chunk_load, "weights are always read in pieces");
-  app.add_option("--pp-devices", flags.pp_devices, "[N]: as --device cuda:N; one GPU only")
-      ->group("Accepted from other servers' start scripts");
   app.add_flag("--debug", flags.debug, "log more")->group("Accepted from other servers' start scripts");
-}
-
-Result<std::string> named_device(const AcceptedFlags& flags) {
-  std::string list = flags.pp_devices;
-  std::erase_if(list, [](unsigned char c) { return c == '[' || c == ']' || std::isspace(c); });
-  if (list.empty()) return list;
-  if (std::all_of(list.begin(), list.end(), [](unsigned char c) { return std::isdigit(c); })) {
-    return "cuda:" + list;
-  }
-  return Error{ErrorKind::unsupported,
-               fmt::format("--pp-devices is '{}'; wanted one GPU, such as [0]: the layers of a model are not "
-                           "spread over several",
-                           flags.pp_devices)};
 }
 
 }  // namespace fulmar

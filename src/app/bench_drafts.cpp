@@ -90,7 +90,7 @@ class DraftBench {
     revocable_.assign(slot_.size(), drafts > 0 ? 1 : 0);
     const Tensor logits = model_.forward(
         {.token = token_, .start = start_, .slot = slot_, .wanted = wanted_, .revocable = revocable_},
-        states_.view());
+        states_);
     std::vector<SampleRow> draws(rows);
     for (size_t i = 0; i < rows; i++) draws[i] = {.logits_row = static_cast<int32_t>(i), .params = &params_};
     std::vector<SampledToken> drawn(rows);
@@ -127,12 +127,11 @@ Result<std::vector<DraftLine>> bench_drafts(Ops& ops, Model& model, const DraftB
                              most, options.most, rows, room)};
   }
   const StateWrites writes{.every = ops.state_writes().every, .revocable = options.most + 1};
-  const RingLayout ring = ring_layout_of(model.config(), ops, writes);
-  if (most_revocable(ring) < options.most + 1) {
+  if (most_revocable(ring_layout_of(model.config(), ops, writes)) < options.most + 1) {
     return Error{ErrorKind::unsupported,
                  fmt::format("{} cannot roll this model's states back; drafts need that", ops.name())};
   }
-  FULMAR_ASSIGN(StatePool states, StatePool::make(ops, model.state_layout(), most, ring));
+  FULMAR_ASSIGN(StatePool states, model.make_states(model.state_layout(), most, writes));
   DraftBench bench(ops, model, states, options);
   std::vector<DraftLine> lines;
   for (const int64_t sequences : options.sequences) lines.push_back(bench.line(sequences));

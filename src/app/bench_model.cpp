@@ -11,6 +11,7 @@
 #include <numeric>
 #include <thread>
 
+#include "engine/plan.h"
 #include "model/state_pool.h"
 
 namespace fulmar {
@@ -32,17 +33,17 @@ int32_t some_token(int64_t index, int64_t vocabulary) {
   return static_cast<int32_t>((index * 7919 + 12289) % vocabulary);
 }
 
-// A step over `count` tokens of each of the first `sequences` slots.
+// A step over `count` tokens of each of `sequences` slots, from `first_slot` on.
 class Step {
  public:
-  Step(int64_t sequences, int64_t count, int64_t vocabulary, int64_t first_index) {
+  Step(int64_t first_slot, int64_t sequences, int64_t count, int64_t vocabulary, int64_t first_index) {
     token_.resize(static_cast<size_t>(sequences * count));
     for (size_t i = 0; i < token_.size(); ++i) {
       token_[i] = some_token(first_index + static_cast<int64_t>(i), vocabulary);
     }
     for (int64_t s = 0; s <= sequences; ++s) start_.push_back(static_cast<int32_t>(s * count));
     slot_.resize(static_cast<size_t>(sequences));
-    std::iota(slot_.begin(), slot_.end(), 0);
+    std::iota(slot_.begin(), slot_.end(), static_cast<int32_t>(first_slot));
     for (int64_t s = 1; s <= sequences; ++s) last_.push_back(static_cast<int32_t>(s * count - 1));
   }
 
@@ -56,10 +57,25 @@ class Step {
   std::vector<int32_t> token_, start_, slot_, last_;
 };
 
+// Contiguous groups of sequences that take turns.
+struct Group {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+std::vector<Group> groups_of(int64_t sequences, int64_t most) {
+  std::vector<Group> groups;
+  const int64_t count = std::clamp<int64_t>(most, 1, sequences);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t first = sequences * i / count;
+    groups.push_back({first, sequences * (i + 1) / count - first});
+  }
+  return groups;
+}
+
 class Bench {
  public:
-  Bench(Ops& ops, Model& model, StatePool& states, const BenchOptions& options)
-      : ops_(ops), model_(model), states_(states), options_(options) {}
+  Bench(Model& model, StatePool& states, const BenchOptions& options)
+      : model_(model), states_(states), options_(options) {}
 
   StepWork work(const StepRows& shape) const {
     return step_work(model_.config(), states_.layout(), shape, options_.zeros, states_.view().ring);
@@ -67,10 +83,15 @@ class Bench {
 
   BenchLine decode(int64_t sequences) {
     rest();
-    const Step step(sequences, 1, model_.config().vocab, 0);
+    std::vector<Step> turns;
+    for (const Group& group : groups_of(sequences, model_.steps_under_way())) {
+      turns.emplace_back(group.first, group.count, 1, model_.config().vocab, group.first);
+    }
+    const auto groups = static_cast<int64_t>(turns.size());
     const auto steps = [&](int64_t count) {
-      for (int64_t i = 0; i < count; ++i) model_.forward(step.input(true), states_.view());
-      ops_.synchronise();
+      for (int64_t i = 0; i < count * groups; ++i)
+        begin(turns[static_cast<size_t>(i % groups)], true, groups);
+      finish();
     };
     steps(kWarmSteps);
     const auto start = Clock::now();
@@ -91,30 +112,59 @@ class Bench {
 
   BenchLine prefill(const PrefillShape& shape) {
     rest();
-    // As the engine does it: as many tokens of each prompt as one step has room for.
-    const int64_t chunk = std::min(shape.tokens, model_.max_rows() / shape.sequences);
+    // As the engine does it: as many tokens of each prompt as one step has room for, and in a pipeline as
+    // many pieces as keep the stages busy.
+    const PlanTotal all{.prompt_rows = shape.sequences * shape.tokens};
+    const PlanLimits limits = share_limits(
+        {.max_rows = model_.max_rows(), .prefill_chunk = model_.max_rows()}, all, model_.steps_under_way());
+    const int64_t pieces = (all.prompt_rows + limits.prefill_chunk - 1) / limits.prefill_chunk;
+    const auto groups = groups_of(shape.sequences, model_.steps_under_way() > 1 ? pieces : 1);
+    const int64_t widest = groups.back().count;
+    const int64_t chunk = std::min(shape.tokens, model_.max_rows() / widest);
     std::vector<Step> steps;
     for (int64_t first = 0; first < shape.tokens; first += chunk) {
-      steps.emplace_back(shape.sequences, std::min(chunk, shape.tokens - first), model_.config().vocab,
-                         first);
+      const int64_t count = std::min(chunk, shape.tokens - first);
+      for (const Group& group : groups) {
+        steps.emplace_back(group.first, group.count, count, model_.config().vocab, first);
+      }
     }
+    const size_t last = steps.size() - groups.size();  // the first of the prompts' ends
     const auto run = [&] {
-      for (const Step& step : steps) model_.forward(step.input(&step == &steps.back()), states_.view());
-      ops_.synchronise();
+      for (size_t i = 0; i < steps.size(); ++i)
+        begin(steps[i], i >= last, static_cast<int64_t>(groups.size()));
+      finish();
     };
     run();
     BenchLine line;
     line.workload = "prefill";
     line.sequences = shape.sequences;
     line.tokens = shape.tokens;
-    for (const Step& step : steps) {
-      line.work += work({step.rows(), shape.sequences, &step == &steps.back() ? shape.sequences : 0});
+    for (int64_t first = 0; first < shape.tokens; first += chunk) {
+      const int64_t count = std::min(chunk, shape.tokens - first);
+      line.work += work(
+          {shape.sequences * count, shape.sequences, first + count == shape.tokens ? shape.sequences : 0});
     }
     measure(line, 1, run);
     return line;
   }
 
  private:
+  // On one device steps follow one another in its queue. On several a group's step waits for its last one,
+  // and for its logits, since a token would be drawn from them.
+  void begin(const Step& step, bool wants, int64_t groups) {
+    if (!model_.spread()) {
+      model_.forward(step.input(wants), states_);
+      return;
+    }
+    const auto most = static_cast<size_t>(std::min(groups, model_.steps_under_way()));
+    while (model_.under_way() >= most) model_.finish();
+    model_.begin(step.input(wants), states_, [](const StepOutputs& outputs) { outputs.ops.synchronise(); });
+  }
+  void finish() {
+    while (model_.under_way() > 0) model_.finish();
+    model_.synchronise();
+  }
+
   void rest() const { std::this_thread::sleep_for(std::chrono::duration<double>(options_.delay)); }
 
   // Times `run`, which stands for `parts` times what the line is about.
@@ -132,7 +182,6 @@ class Bench {
     line.tokens_per_second = static_cast<double>(line.sequences * line.tokens) / line.seconds.median;
   }
 
-  Ops& ops_;
   Model& model_;
   StatePool& states_;
   const BenchOptions& options_;
@@ -219,22 +268,21 @@ Result<std::vector<PrefillShape>> parse_prefills(std::string_view text) {
   return shapes;
 }
 
-Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& options) {
+Result<BenchReport> bench_model(Model& model, const BenchOptions& options) {
   FULMAR_ASSIGN(const int64_t sequences, check_shapes(options, model));
   std::vector<DType> types = options.states;
   if (types.empty()) types.push_back(model.state_layout().wkv_dtype);
   std::vector<int64_t> deferrals = options.defer;
-  if (deferrals.empty()) deferrals.push_back(ops.state_writes().every);
+  if (deferrals.empty()) deferrals.push_back(model.state_writes().every);
   BenchReport report;
-  report.device = ops.name();
+  report.device = model.device();
   report.load_average = load_of_last_minute();
   for (const DType type : types) {
     for (const int64_t every : deferrals) {
       StateLayout layout = model.state_layout();
       layout.wkv_dtype = type;
-      const RingLayout ring = ring_layout_of(model.config(), ops, {.every = every});
-      FULMAR_ASSIGN(StatePool states, StatePool::make(ops, layout, sequences, ring));
-      Bench bench(ops, model, states, options);
+      FULMAR_ASSIGN(StatePool states, model.make_states(layout, sequences, {.every = every}));
+      Bench bench(model, states, options);
       for (const int64_t count : options.decode) report.lines.push_back(bench.decode(count));
       if (type != types.front() || every != deferrals.front()) continue;
       for (const PrefillShape& shape : options.prefill) report.lines.push_back(bench.prefill(shape));

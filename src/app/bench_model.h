@@ -85,7 +85,10 @@ struct BenchReport {
 // behind one another and the device waited for at the end, so that what the host adds to a step counts.
 // Refuses (invalid) shapes that do not fit into the rows that the model was loaded for. The caller adds the
 // model's name, its loading, ceilings and tokenizer.
-Result<BenchReport> bench_model(Ops& ops, Model& model, const BenchOptions& options);
+//
+// On several devices the sequences are divided among the steps that the model has under way at once, as the
+// engine does it: each one's next step begins when its last is over.
+Result<BenchReport> bench_model(Model& model, const BenchOptions& options);
 
 // Megabytes of English text per second that the tokenizer encodes on this thread.
 double bench_tokenizer(const Tokenizer& tokenizer);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <set>
 
 #include "app/bench_drafts.h"
 #include "app/bench_islands.h"
@@ -80,20 +81,22 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   FULMAR_ASSIGN(const SyntheticSpec spec, synthetic_spec(flags.synthetic, flags.options.zeros));
   LoadedModel loaded;
   loaded.path = flags.synthetic;
-  FULMAR_ASSIGN(loaded.ops, open_device(flags.model));
+  FULMAR_ASSIGN(loaded.devices, open_devices(flags.model.devices));
   auto checkpoint = synthetic_checkpoint(spec);
   if (checkpoint == nullptr) {
     return Error{ErrorKind::resource, fmt::format("not enough memory to make {}", flags.synthetic)};
   }
   LoadOptions options;
   options.max_rows = flags.model.max_rows;
+  options.steps_under_way = flags.model.devices.pp_steps;
   options.allow_nonfinite = true;  // nothing to find in weights made by arithmetic
   options.max_wanted = most_wanted(flags);
   if (options.max_rows == 0) {
-    options.max_rows = std::max(widest(flags.options, loaded.ops->traits().gpu ? kDeviceRows : kHostRows),
-                                options.max_wanted);
+    const bool gpu = loaded.devices.front()->traits().gpu.has_value();
+    options.max_rows = std::max(widest(flags.options, gpu ? kDeviceRows : kHostRows), options.max_wanted);
   }
-  FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
+  FULMAR_ASSIGN(const auto stages, place_on(loaded.devices, flags.model.devices, *checkpoint, options));
+  FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), stages, options));
   return loaded;
 }
 
@@ -129,10 +132,24 @@ Result<std::vector<int64_t>> parse_defer(const std::string& text) {
                fmt::format("--defer is '{}'; wanted numbers from 1 to {}", text, kMostDeferred)};
 }
 
-Status check_states(const std::vector<DType>& states, const Ops& ops) {
+Status check_states(const std::vector<DType>& states, const Devices& devices) {
   const bool halves = std::find(states.begin(), states.end(), DType::f16) != states.end();
-  if (!halves || ops.traits().half_states) return {};
+  if (!halves || devices.front()->traits().half_states) return {};
   return Error{ErrorKind::unsupported, "--state-dtype fp16 needs a GPU; the CPU keeps states in fp32"};
+}
+
+// Of all devices together, each counted once.
+Result<Ceilings> ceilings_of(const Devices& devices) {
+  Ceilings sum;
+  std::set<std::optional<int>> counted;
+  for (const auto& device : devices) {
+    if (!counted.insert(device->traits().gpu).second) continue;
+    FULMAR_ASSIGN(const Ceilings one, device->measure_ceilings());
+    sum.read_gbs += one.read_gbs;
+    sum.copy_gbs += one.copy_gbs;
+    sum.gflops += one.gflops;
+  }
+  return sum;
 }
 
 // Every shape of the workloads, as far as one step has room for it.
@@ -169,15 +186,15 @@ Result<int> bench_under_load(BenchFlags flags) {
     return Error{ErrorKind::invalid,
                  fmt::format("--defer is '{}'; wanted one number for a server under load", flags.defer)};
   }
-  flags.model.state_dtype = flags.states;
-  flags.model.defer = defer.front();
+  flags.model.devices.state_dtype = flags.states;
+  flags.model.devices.defer = defer.front();
   flags.load.quiet = flags.model.quiet;
   flags.load.json = flags.json;
-  flags.options.decode.assign(1, wanted_rows(flags.load.rows(), flags.model.device));
+  flags.options.decode.assign(1, wanted_rows(flags.load.rows(), flags.model.devices));
   flags.options.prefill.clear();
   const auto load = [&]() -> Result<LoadedModel> {
     FULMAR_ASSIGN(LoadedModel loaded, load_any(flags));
-    FULMAR_TRY(check_states(states, *loaded.ops));
+    FULMAR_TRY(check_states(states, loaded.devices));
     return loaded;
   };
   if (!flags.load.serve) return bench_load(flags.load, load);
@@ -190,11 +207,19 @@ Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
   FULMAR_ASSIGN(flags.options.states, parse_states(flags.states));
+  if (flags.kernels && !flags.model.devices.pp_devices.empty()) {
+    return Error{ErrorKind::invalid,
+                 "--kernels times one device; it goes with --device, not with --pp-devices"};
+  }
   FULMAR_ASSIGN(flags.options.defer, parse_defer(flags.defer));
+  if (!flags.speculate.empty() && !flags.model.devices.pp_devices.empty()) {
+    return Error{ErrorKind::invalid,
+                 "--speculate measures one device; it goes with --device, not with --pp-devices"};
+  }
   const auto before = std::chrono::steady_clock::now();
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
   const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;
-  FULMAR_TRY(check_states(flags.options.states, *loaded.ops));
+  FULMAR_TRY(check_states(flags.options.states, loaded.devices));
   if (!flags.speculate.empty()) {
     flags.drafts.sequences = flags.options.decode;
     flags.drafts.repeats = flags.options.repeats;
@@ -203,22 +228,23 @@ Result<int> bench(BenchFlags flags) {
       return Error{ErrorKind::invalid,
                    "--speculate measures --decode, which is empty; wanted a number at least"};
     }
-    FULMAR_ASSIGN(const auto lines, bench_drafts(*loaded.ops, *loaded.model, flags.drafts));
-    fmt::print("{}, {}\n{}", loaded.path.filename().string(), loaded.ops->name(),
+    FULMAR_ASSIGN(const auto lines, bench_drafts(*loaded.devices.front(), *loaded.model, flags.drafts));
+    fmt::print("{}, {}\n{}", loaded.path.filename().string(), loaded.model->device(),
                drafts_table(lines, flags.drafts));
     if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, drafts_json(lines, flags.drafts)));
     return 0;
   }
-  FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.ops, *loaded.model, flags.options));
+  FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.model, flags.options));
   report.model = loaded.path.filename().string();
   report.load_seconds = load_time.count();
   if (flags.kernels) {
-    FULMAR_ASSIGN(report.islands, bench_islands(*loaded.ops, loaded.model->config(), flags.options.zeros,
-                                                island_shapes(flags.options, *loaded.model)));
+    FULMAR_ASSIGN(report.islands,
+                  bench_islands(*loaded.devices.front(), loaded.model->config(), flags.options.zeros,
+                                island_shapes(flags.options, *loaded.model)));
   }
   if (loaded.tokenizer != nullptr) report.tokenizer_mbs = bench_tokenizer(*loaded.tokenizer);
   // After the model's runs, so that the large buffer does not count as the model's memory.
-  FULMAR_ASSIGN(report.ceilings, loaded.ops->measure_ceilings());
+  FULMAR_ASSIGN(report.ceilings, ceilings_of(loaded.devices));
   fmt::print("{}", bench_table(report));
   if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, bench_json(report)));
   return 0;

@@ -117,7 +117,7 @@ Result<int> chat(const ChatFlags& flags) {
   FULMAR_ASSIGN(LoadedModel loaded, load_model(flags.model));
   FULMAR_ASSIGN(
       auto engine,
-      Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer,
+      Engine::start(*loaded.model, *loaded.tokenizer,
                     {.slots = 1, .device_sessions = 1, .prefix_slots = 0, .prefixes = {.host_bytes = 0}},
                     nullptr));
   Chat conversation(flags, std::move(loaded), std::move(engine));

@@ -155,13 +155,13 @@ Result<int> eval(const EvalFlags& flags) {
       .slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}};
   if (flags.speculate != "off") {
     options.speculation = {.ngrams = true, .most = kMostDrafts, .always = true};
-    model.revocable = kMostDrafts + 1;
-    model.revocable_on_gpu = true;
+    model.devices.revocable = kMostDrafts + 1;
+    model.devices.revocable_on_gpu = true;
     model.max_wanted = std::max(model.max_wanted, flags.slots * (1 + kMostDrafts));
   }
   FULMAR_ASSIGN(LoadedModel loaded, load_model(model));
   if (!flags.against.empty()) FULMAR_TRY(distance(flags, loaded));
-  FULMAR_ASSIGN(auto engine, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options, nullptr));
+  FULMAR_ASSIGN(auto engine, Engine::start(*loaded.model, *loaded.tokenizer, options, nullptr));
   if (!flags.text.empty()) FULMAR_TRY(perplexity(*engine, *loaded.tokenizer, flags.text));
   if (!flags.lambada.empty()) FULMAR_TRY(last_words(*engine, *loaded.tokenizer, flags.lambada));
   if (flags.suite.empty()) return 0;

@@ -34,7 +34,7 @@ Result<int> generate(GenerateFlags flags) {
   const Tokenizer& tokenizer = *loaded.tokenizer;
   FULMAR_ASSIGN(
       auto engine,
-      Engine::start(*loaded.model, *loaded.ops, tokenizer,
+      Engine::start(*loaded.model, tokenizer,
                     {.slots = 1, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}},
                     nullptr));
   const PromptTemplate& form = *loaded.prompt_template;

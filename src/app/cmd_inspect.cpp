@@ -1,4 +1,4 @@
-// fulmar inspect: what a model file holds, without loading it onto a device.
+// fulmar inspect: what a model file holds, and what it would take of which device, without loading it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 #include "app/commands.h"
 #include "app/exit_code.h"
 #include "app/model_source.h"
+#include "app/served_engine.h"
 #include "cpu/cpu_ops.h"
 #include "files/checkpoint.h"
 #include "files/identify.h"
@@ -22,6 +23,9 @@ struct InspectFlags {
   std::string model;
   bool tensors = false;
   bool quick = false;
+  bool plan = false;
+  int64_t slots = 0;  // of the plan
+  DeviceFlags devices;
   std::string chat_template = "auto";
 };
 
@@ -87,6 +91,30 @@ void print_types(const Checkpoint& checkpoint) {
   }
 }
 
+// Who would hold what, as a server loads it. Fails where that is too much for a device.
+Status print_plan(const InspectFlags& flags, const Checkpoint& checkpoint, const ModelConfig& config) {
+  FULMAR_ASSIGN(const Devices devices, open_devices(flags.devices));
+  ModelFlags model;
+  model.devices = flags.devices;
+  model.slots = flags.slots;
+  model.max_wanted = wanted_rows(flags.slots, flags.devices);
+  const LoadOptions options = load_options(model, *devices.front());
+  FULMAR_ASSIGN(const auto placed, place_on(devices, flags.devices, checkpoint, options));
+  FULMAR_ASSIGN(const auto stages, plan_stages(checkpoint, config, placed, options));
+  fmt::print("plan        steps of {} rows, {} with logits, {} states\n", options.max_rows,
+             options.max_wanted, flags.slots);
+  for (const StagePlan& stage : stages) {
+    const MemoryPlan& memory = stage.memory;
+    fmt::print("device      {}: layers {} to {}{}{}, {} weights, {} workspace, {} a state; {} of {} free\n",
+               stage.device, stage.layers.first, stage.layers.last - 1,
+               stage.layers.first == 0 ? ", embedding" : "",
+               stage.layers.last == config.n_layer ? ", head and draws" : "", size_text(memory.weights),
+               size_text(memory.workspace), size_text(memory.per_slot), size_text(memory.total()),
+               size_text(stage.free));
+  }
+  return check_memory(stages);
+}
+
 Result<int> inspect(const InspectFlags& flags) {
   FULMAR_ASSIGN(const auto path, find_model(flags.model));
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(path));
@@ -107,6 +135,7 @@ Result<int> inspect(const InspectFlags& flags) {
       fmt::print("warning     {} holds {} (first at element {})\n", found.tensor, found.what, found.index);
     }
   }
+  if (flags.plan) FULMAR_TRY(print_plan(flags, *checkpoint, config));
   if (flags.tensors) {
     for (const StoredTensor& tensor : checkpoint->tensors()) {
       fmt::print("  {:<40} {:<7} {}\n", tensor.name, name_of(tensor.dtype), shape_text(tensor.shape));
@@ -124,8 +153,14 @@ void add_inspect(CLI::App& app, Command& chosen) {
   add_template_flag(*command, flags->chat_template);
   command->add_flag("--tensors", flags->tensors, "list every tensor");
   command->add_flag("--quick", flags->quick, "do not look for NaN and infinity");
+  command->add_flag("--plan", flags->plan, "say what serving it would take of which device's memory");
+  command->add_option("--slots", flags->slots, "states that the plan counts")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add_device_flags(*command, flags->devices);
   command->footer(
-      "Examples:\n  fulmar inspect rwkv7-g1-1.5b.pth\n  fulmar inspect --tensors model.safetensors");
+      "Examples:\n  fulmar inspect rwkv7-g1-1.5b.pth\n  fulmar inspect --tensors model.safetensors\n"
+      "  fulmar inspect --plan --pp-devices 0,1 --slots 64 rwkv7-g1-13.3b.pth");
   command->callback([flags, &chosen] {
     chosen = [flags] {
       const auto result = inspect(*flags);

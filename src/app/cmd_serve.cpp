@@ -229,8 +229,6 @@ Result<int> serve(ServeFlags flags) {
 
   ::umask(0077);  // conversations are nobody else's business: what this process writes is for its owner alone
   if (flags.accepted.debug) spdlog::set_level(spdlog::level::debug);
-  FULMAR_ASSIGN(const std::string device, named_device(flags.accepted));
-  if (!device.empty()) flags.model.device = device;
   ModelRegistry models;
   FULMAR_TRY(check_speculation(flags.engine));
   if (flags.dynamic_loading) {

@@ -23,7 +23,7 @@ double log_sum(const std::vector<float>& logits, float most) {
 class Reader {
  public:
   static Result<Reader> make(LoadedModel& loaded) {
-    FULMAR_ASSIGN(StatePool pool, StatePool::make(*loaded.ops, loaded.model->state_layout(), 1));
+    FULMAR_ASSIGN(StatePool pool, loaded.model->make_states(1));
     return Reader(loaded, std::move(pool));
   }
 
@@ -35,11 +35,11 @@ class Reader {
     const int32_t start[] = {0, count}, slot[] = {0};
     std::vector<int32_t> wanted(tokens.size());
     for (int32_t i = 0; i < count; i++) wanted[static_cast<size_t>(i)] = i;
-    const Tensor logits = loaded_.model->forward({tokens, start, slot, wanted}, pool_.view());
+    const Tensor logits = loaded_.model->forward({tokens, start, slot, wanted}, pool_);
     std::vector<std::vector<float>> rows(tokens.size(), std::vector<float>(static_cast<size_t>(logits.cols)));
     for (size_t i = 0; i < rows.size(); i++) {
-      loaded_.ops->read(rows[i].data(), logits.row<float>(static_cast<int64_t>(i)),
-                        rows[i].size() * sizeof(float));
+      loaded_.model->read(rows[i].data(), logits.row<float>(static_cast<int64_t>(i)),
+                          rows[i].size() * sizeof(float));
     }
     return rows;
   }

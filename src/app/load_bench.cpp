@@ -186,15 +186,14 @@ constexpr double kShareForStates = 0.5;  // of the free memory: the server takes
 
 // Decode steps of 1, 2, 4, ... rows up to what a server of so many slots can run, and full steps of prompts.
 Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
-  const double room = kShareForStates * static_cast<double>(model.ops->memory_free());
-  const auto fits = static_cast<int64_t>(room / static_cast<double>(model.model->memory().per_slot));
+  const int64_t fits = model.model->states_that_fit(kShareForStates);
   const int64_t most = std::clamp<int64_t>(std::min(fits, slots), 1, model.model->max_wanted());
   BenchOptions options{.decode = {}, .prefill = {}, .repeats = 3};
   for (int64_t rows = 1; rows < most; rows *= 2) options.decode.push_back(rows);
   options.decode.push_back(most);
   const int64_t tokens = std::min(kStepPrompt, model.model->max_rows());
   options.prefill = {{std::clamp<int64_t>(model.model->max_rows() / tokens, 1, most), tokens}};
-  FULMAR_ASSIGN(const BenchReport report, bench_model(*model.ops, *model.model, options));
+  FULMAR_ASSIGN(const BenchReport report, bench_model(*model.model, options));
   StepTimes times;
   for (const BenchLine& line : report.lines) {
     if (line.workload == "decode") times.decode.emplace_back(line.sequences, line.seconds.median);
@@ -215,7 +214,7 @@ struct OwnServer {
 Result<OwnServer> start_own(const LoadFlags& flags, const LoadModel& load_model) {
   FULMAR_ASSIGN(LoadedModel model, load_model());
   OwnServer own;
-  own.states = name_of(model.ops->wkv_dtype());
+  own.states = name_of(model.model->state_layout().wkv_dtype);
   const int64_t most = flags.slots > 0 ? flags.slots : flags.num_prompts;
   FULMAR_ASSIGN(own.times, measure_steps(model, std::min(most, flags.num_prompts)));
   ServeEngineFlags engine;
@@ -384,7 +383,7 @@ Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model) {
 
 Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, const BenchOptions& options) {
   const std::string name = model.path.filename().string();
-  FULMAR_ASSIGN(BenchReport alone, bench_model(*model.ops, *model.model, options));
+  FULMAR_ASSIGN(BenchReport alone, bench_model(*model.model, options));
   alone.model = name;
 
   ServeEngineFlags engine_flags;

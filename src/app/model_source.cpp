@@ -10,12 +10,10 @@
 #include "app/installed_models.h"
 #include "app/progress_bar.h"
 #include "base/log.h"
-#include "cpu/cpu_ops.h"
 #include "files/checkpoint.h"
 #include "files/hub_facts.h"
 #include "files/identify.h"
 #include "files/quantised.h"
-#include "ops/device.h"
 #include "text/locate_vocabulary.h"
 
 namespace fulmar {
@@ -49,6 +47,20 @@ bool show_bar(const ModelFlags& flags, const fs::path& path) {
   return !flags.quiet && isatty(STDERR_FILENO) != 0 && fs::file_size(path, error) >= kWorthABar;
 }
 
+Status log_plan(const Checkpoint& checkpoint, const ModelConfig& config, std::span<const Placed> stages,
+                const LoadOptions& options) {
+  FULMAR_ASSIGN(const auto plans, plan_stages(checkpoint, config, stages, options));
+  for (const StagePlan& plan : plans) {
+    spdlog::log(
+        options.slots > 0 ? spdlog::level::info : spdlog::level::debug,
+        "memory plan device=\"{}\" layers={}-{} weights={} MiB workspace={} MiB state={} KiB slots={} "
+        "free={} MiB",
+        plan.device, plan.layers.first, plan.layers.last - 1, plan.memory.weights >> 20,
+        plan.memory.workspace >> 20, plan.memory.per_slot >> 10, plan.memory.slots, plan.free >> 20);
+  }
+  return {};
+}
+
 }  // namespace
 
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
@@ -59,16 +71,7 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
   app.add_option("--vocab,--vocab-path,--tokenizer-path", flags.vocab,
                  "vocabulary file; default: chosen from the model");
   add_template_flag(app, flags.chat_template);
-  app.add_option("--device", flags.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
-  app.add_option("--state-dtype", flags.state_dtype,
-                 "how states are kept between tokens on a GPU: fp32 or fp16")
-      ->check(CLI::IsMember({"fp32", "fp16"}))
-      ->capture_default_str();
-  app.add_option("--defer-state-writes", flags.defer,
-                 "write states behind every M-th token only and replay the tokens since on chip; 1 to 16")
-      ->check(CLI::Range(int64_t{1}, kMostDeferred))
-      ->capture_default_str();
+  add_device_flags(app, flags.devices);
   std::vector<std::string> types;
   for (const Quantisation& quantisation : all_quantisations()) types.emplace_back(quantisation.name);
   app.add_option(
@@ -76,10 +79,6 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
          "quantise the large matrices while loading: q8_0, q4_k, nf4, int8, ...; `fulmar quantize` does "
          "it once")
       ->check(CLI::IsMember(types));
-  app.add_flag("--plain-products", flags.plain_products,
-               "large products on a GPU without cuBLASLt, where it is missing or fails; slow");
-  app.add_flag("--no-panels", flags.no_panels,
-               "products on a GPU of compute capability 9.0 as on those before it; to time that");
   app.add_flag("--allow-nonfinite", flags.allow_nonfinite, "load weights that contain NaN or infinity");
   app.add_flag("-q,--quiet", flags.quiet, "no progress bar");
 }
@@ -138,34 +137,23 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint, co
   return choose_tokenizer(query);
 }
 
-Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
-  const bool any = flags.device == "auto";
-  if (any || flags.device.starts_with("cuda")) {
-    DeviceOptions options;
-    options.half_state = flags.state_dtype == "fp16";
-    options.plain_products = flags.plain_products;
-    options.panels = !flags.no_panels;
-    options.state_writes = {.every = flags.defer, .revocable = flags.revocable_on_gpu ? flags.revocable : 0};
-    if (flags.device.starts_with("cuda:")) {
-      const std::string number = flags.device.substr(5);
-      if (number.empty() || number.size() > 3 ||
-          number.find_first_not_of("0123456789") != std::string::npos) {
-        return Error{ErrorKind::invalid,
-                     fmt::format("--device is '{}'; wanted cuda:N with a number N", flags.device)};
-      }
-      options.index = std::atoi(number.c_str());
-    }
-    auto opened = open_gpu(options);
-    if (opened.ok() || !any) return opened;
-    const bool none = list_gpus().empty();
-    spdlog::log(none ? spdlog::level::debug : spdlog::level::warn, "running on the CPU: {}",
-                opened.error().text);
-  } else if (flags.device != "cpu") {
-    return Error{ErrorKind::invalid,
-                 fmt::format("--device is '{}'; wanted auto, cpu, cuda or cuda:N", flags.device)};
-  }
-  return make_cpu_ops(
-      {.threads = flags.threads, .state_writes = {.every = flags.defer, .revocable = flags.revocable}});
+LoadOptions load_options(const ModelFlags& flags, const Ops& device) {
+  const int64_t chosen_rows = std::max(device.traits().suitable_rows, flags.least_rows);
+  LoadOptions options{.max_rows = flags.max_rows > 0 ? flags.max_rows : chosen_rows,
+                      .slots = flags.slots,
+                      .steps_under_way = flags.devices.pp_steps,
+                      .allow_nonfinite = flags.allow_nonfinite};
+  options.max_wanted = std::min(flags.max_wanted, options.max_rows);
+  return options;
+}
+
+Result<std::vector<Placed>> place_on(const Devices& devices, const DeviceFlags& flags,
+                                     const Checkpoint& checkpoint, const LoadOptions& options) {
+  FULMAR_ASSIGN(const auto counts, parse_split(flags.pp_split));
+  FULMAR_ASSIGN(const ModelConfig config, identify(checkpoint));
+  std::vector<Ops*> ops;
+  for (const auto& device : devices) ops.push_back(device.get());
+  return place_layers(checkpoint, config, ops, counts, options);
 }
 
 Result<LoadedModel> load_model(const ModelFlags& flags) {
@@ -187,23 +175,15 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
                                   .progress = [&](double fraction) { bar.show(fraction); }};
     FULMAR_ASSIGN(checkpoint, quantise_checkpoint(std::move(checkpoint), options));
   }
-  FULMAR_ASSIGN(loaded.ops, open_device(flags));
-
-  const int64_t chosen_rows = std::max(loaded.ops->traits().suitable_rows, flags.least_rows);
-  LoadOptions options{.max_rows = flags.max_rows > 0 ? flags.max_rows : chosen_rows,
-                      .slots = flags.slots,
-                      .allow_nonfinite = flags.allow_nonfinite};
-  options.max_wanted = std::min(flags.max_wanted, options.max_rows);
-  FULMAR_ASSIGN(const MemoryPlan plan, plan_memory(*checkpoint, config, *loaded.ops, options));
+  FULMAR_ASSIGN(loaded.devices, open_devices(flags.devices));
+  LoadOptions options = load_options(flags, *loaded.devices.front());
+  FULMAR_ASSIGN(const auto stages, place_on(loaded.devices, flags.devices, *checkpoint, options));
   // A server says so; a program that runs one prompt only when asked.
-  spdlog::log(options.slots > 0 ? spdlog::level::info : spdlog::level::debug,
-              "memory plan weights={} MiB workspace={} MiB state={} KiB slots={} free={} MiB",
-              plan.weights >> 20, plan.workspace >> 20, plan.per_slot >> 10, plan.slots,
-              loaded.ops->memory_free() >> 20);
+  FULMAR_TRY(log_plan(*checkpoint, config, stages, options));
   ProgressBar bar(show_bar(flags, loaded.path) ? loaded.path.filename().string() : std::string());
   options.progress = [&](double fraction) { bar.show(fraction); };
   for (const StoredTensor& tensor : checkpoint->tensors()) loaded.weight_bytes += tensor.bytes();
-  FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
+  FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), stages, options));
   return loaded;
 }
 

@@ -7,9 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "app/open_devices.h"
 #include "base/result.h"
 #include "files/checkpoint.h"
 #include "model/model.h"
+#include "model/placement.h"
 #include "ops/ops.h"
 #include "text/prompt_template.h"
 #include "text/tokenizer.h"
@@ -21,22 +23,13 @@ class App;
 namespace fulmar {
 
 struct ModelFlags {
-  std::string model;            // a path or the name of an installed model; empty: the demo model
-  std::string vocab;            // empty: chosen from the model
-  bool needs_vocab = true;      // false: a model whose vocabulary is not at hand is loaded without one
-  std::string device = "auto";  // auto, cpu, cuda, cuda:N
-  std::string state_dtype = "fp32";
-  int64_t defer = 1;  // states are written behind every so many rows
-  // Rows of a sequence and step that may be rolled back, the first counted in; each takes memory beside every
-  // slot, on a GPU only where that is said.
-  int64_t revocable = 0;
-  bool revocable_on_gpu = false;
-  std::string quantize;         // the name of a quantisation; empty: weights as they are stored
-  bool plain_products = false;  // of a GPU: without its vendor's library
-  bool no_panels = false;       // of a GPU of compute capability 9.0: products as on those before it
-  int threads = 0;              // 0: as many as the machine has
-  int64_t max_rows = 0;         // rows of one step; 0: suits the device
-  int64_t least_rows = 0;       // that it must have where it is to suit the device
+  std::string model;        // a path or the name of an installed model; empty: the demo model
+  std::string vocab;        // empty: chosen from the model
+  bool needs_vocab = true;  // false: a model whose vocabulary is not at hand is loaded without one
+  DeviceFlags devices;
+  std::string quantize;    // the name of a quantisation; empty: weights as they are stored
+  int64_t max_rows = 0;    // rows of one step; 0: suits the device
+  int64_t least_rows = 0;  // that it must have where it is to suit the device
   int64_t max_wanted =
       64;             // rows of one step whose logits are wanted: at least the sequences that run at once
   int64_t slots = 0;  // states that will be kept beside the model
@@ -45,14 +38,14 @@ struct ModelFlags {
   bool quiet = false;  // no progress bar
 };
 
-// Adds --model, --vocab, --device, --threads and what belongs to them.
+// Adds --model, --vocab, the flags of devices, and what belongs to them.
 void add_model_flags(CLI::App& app, ModelFlags& flags);
 void add_template_flag(CLI::App& app, std::string& choice);
 
 struct LoadedModel {
   std::filesystem::path path;
   const PromptTemplate* prompt_template = &world_template();
-  std::unique_ptr<Ops> ops;
+  Devices devices;  // in the order of the model's stages
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
   size_t weight_bytes = 0;  // of the weights as stored
@@ -68,7 +61,11 @@ const PromptTemplate& template_of(const std::string& choice, const Checkpoint& c
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint,
                                                 const std::filesystem::path& path, int64_t rows,
                                                 const std::string& vocab);
-Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags);
+// What a model is loaded with, sized for its first device.
+LoadOptions load_options(const ModelFlags& flags, const Ops& device);
+// Which layers of the model lie on which of the devices.
+Result<std::vector<Placed>> place_on(const Devices& devices, const DeviceFlags& flags,
+                                     const Checkpoint& checkpoint, const LoadOptions& options);
 Result<LoadedModel> load_model(const ModelFlags& flags);
 
 }  // namespace fulmar

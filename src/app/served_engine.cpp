@@ -38,12 +38,10 @@ Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenize
 
 // As many slots as a share of the free memory holds, no more than one step can usefully carry; --slots may
 // ask for more.
-int64_t choose_slots(const Ops& ops, size_t slot_bytes, int64_t others) {
-  const DeviceTraits traits = ops.traits();
+int64_t choose_slots(const LoadedModel& loaded, int64_t others) {
+  const DeviceTraits traits = loaded.devices.front()->traits();
   const double share = traits.own_memory ? kShareOfDevice : kShareOfHost;
-  const double room = share * static_cast<double>(ops.memory_free());
-  const auto fits = static_cast<int64_t>(room / static_cast<double>(slot_bytes)) - others;
-  return std::clamp<int64_t>(fits, 1, traits.suitable_sequences);
+  return std::clamp<int64_t>(loaded.model->states_that_fit(share) - others, 1, traits.suitable_sequences);
 }
 
 // Beside the model that it drafts for, on its device.
@@ -51,8 +49,8 @@ Result<LoadedModel> load_draft(const ModelFlags& target, const std::string& path
   ModelFlags flags;
   flags.model = path;
   flags.vocab = target.vocab;
-  flags.device = target.device;
-  flags.threads = target.threads;
+  flags.devices.device = target.devices.device;
+  flags.devices.threads = target.devices.threads;
   flags.quiet = true;
   return load_model(flags);
 }
@@ -73,21 +71,38 @@ Status check_same_vocabulary(const LoadedModel& model, const LoadedModel& draft)
   return {};
 }
 
-// Asks a GPU for its memory; empty for the CPU. The ops outlive the answer.
-std::function<DeviceMemory()> memory_of(const Ops& ops) {
+// Asks the GPUs of a model for their memory; empty for the CPU. The model outlives the answer.
+std::function<std::vector<DeviceMemory>()> memory_of(const LoadedModel& loaded) {
+  struct Gpu {
+    const Ops* ops;
+    DeviceMemory memory;
+  };
+  std::vector<Gpu> gpus;
   for (const GpuInfo& gpu : list_gpus()) {
-    if (gpu.index != ops.traits().gpu) continue;
-    return [&ops, device = fmt::format("cuda:{}", gpu.index), total = gpu.memory_total] {
-      DeviceMemory memory{device, static_cast<int64_t>(total), 0};
-      try {
-        memory.free = static_cast<int64_t>(ops.memory_free());
-      } catch (const DeviceFailure&) {
-        memory.free = 0;  // a lost device has nothing to give
+    for (const StagePlan& stage : loaded.model->plan()) {
+      if (stage.gpu != gpu.index) continue;
+      const auto part = static_cast<int64_t>(stage.layers.count());
+      if (gpus.empty() || gpus.back().memory.device != fmt::format("cuda:{}", gpu.index)) {
+        const size_t at = static_cast<size_t>(&stage - loaded.model->plan().data());
+        gpus.push_back({loaded.devices[at].get(),
+                        {fmt::format("cuda:{}", gpu.index), static_cast<int64_t>(gpu.memory_total), 0, 0}});
       }
-      return memory;
-    };
+      gpus.back().memory.layers += part;
+    }
   }
-  return nullptr;
+  if (gpus.empty()) return nullptr;
+  return [gpus] {
+    std::vector<DeviceMemory> memories;
+    for (const Gpu& gpu : gpus) {
+      memories.push_back(gpu.memory);
+      try {
+        memories.back().free = static_cast<int64_t>(gpu.ops->memory_free());
+      } catch (const DeviceFailure&) {
+        memories.back().free = 0;  // a lost device has nothing to give
+      }
+    }
+    return memories;
+  };
 }
 
 }  // namespace
@@ -198,19 +213,19 @@ Status check_speculation(const ServeEngineFlags& flags) {
 }
 
 void make_revocable(const ServeEngineFlags& flags, ModelFlags& model) {
-  model.revocable = flags.speculate == "off" ? 0 : flags.speculate_most + 1;
-  model.revocable_on_gpu = flags.speculate != "auto" || !flags.draft_model.empty();
+  model.devices.revocable = flags.speculate == "off" ? 0 : flags.speculate_most + 1;
+  model.devices.revocable_on_gpu = flags.speculate != "auto" || !flags.draft_model.empty();
 }
 
-int64_t wanted_rows(int64_t slots, const std::string& device) {
-  return std::max<int64_t>(slots, device == "cpu" ? kMostHostSlots : kMostSlots);
+int64_t wanted_rows(int64_t slots, const DeviceFlags& devices) {
+  return std::max<int64_t>(slots, on_host(devices) ? kMostHostSlots : kMostSlots);
 }
 
 Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
                                                          const ServeEngineFlags& flags,
                                                          SessionLadders& sessions, const ServeAs& as) {
   ModelFlags sized = model;
-  sized.max_wanted = wanted_rows(flags.slots, model.device);
+  sized.max_wanted = wanted_rows(flags.slots, model.devices);
   make_revocable(flags, sized);
   sized.slots = std::max<int64_t>(flags.slots, 1) + flags.device_sessions + flags.prefix_slots;
   FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
@@ -244,19 +259,18 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   options.speculation.most = flags.speculate_most;
   if (served->draft_) {
     options.speculation.draft_model = served->draft_->model.get();
-    options.speculation.draft_ops = served->draft_->ops.get();
+    options.speculation.draft_ops = served->draft_->devices.front().get();
   }
   options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
   const int64_t others = flags.device_sessions + flags.prefix_slots;
-  options.slots =
-      flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, loaded.model->memory().per_slot, others);
+  options.slots = flags.slots > 0 ? flags.slots : choose_slots(loaded, others);
   options.slots = std::min(options.slots, loaded.model->max_wanted());
   served->slots_ = options.slots;
   options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
                loaded.model->memory().per_slot >> 10, options.slots, options.prefill_chunk);
-  FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options,
+  FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.tokenizer, options,
                                                sessions.of(loaded.model->fingerprint())));
 
   auto facts = std::make_shared<ServedModel>(
@@ -267,7 +281,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   facts->end_text = as.end_text;
   facts->weight_bytes = static_cast<int64_t>(loaded.weight_bytes);
   facts->state_bytes = static_cast<int64_t>(layout.slot_bytes());
-  facts->device_memory = memory_of(*loaded.ops);
+  facts->device_memory = memory_of(loaded);
   facts->engine = served->engine_.get();
   facts->tokenizer = loaded.tokenizer.get();
   FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));

@@ -53,9 +53,9 @@ struct ServeAs {
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
 
-// Rows of one step whose logits a server may want: `slots`, or as many as it may choose by itself on this
-// --device where slots is 0.
-int64_t wanted_rows(int64_t slots, const std::string& device);
+// Rows of one step whose logits a server may want: `slots`, or as many as it may choose by itself on these
+// devices where slots is 0.
+int64_t wanted_rows(int64_t slots, const DeviceFlags& devices);
 
 // Makes a model's states fit to be served so: drafted rows are rolled back.
 void make_revocable(const ServeEngineFlags& flags, ModelFlags& model);
@@ -73,7 +73,8 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   // Shares ownership with this.
   ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
   const ModelConfig& config() const { return loaded_.model->config(); }
-  size_t memory_free() const { return loaded_.ops->memory_free(); }  // on its device, bytes
+  // Bytes on all its devices together, each counted once.
+  size_t memory_free() const { return loaded_.model->memory_free(); }
   Footing footing() const;
 
  private:

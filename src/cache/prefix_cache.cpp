@@ -29,10 +29,8 @@ std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared
   return points;
 }
 
-PrefixCache::PrefixCache(Slots& slots, State state, std::vector<int64_t> device_slots,
-                         const PrefixCacheOptions& options)
+PrefixCache::PrefixCache(Slots& slots, std::vector<int64_t> device_slots, const PrefixCacheOptions& options)
     : slots_(slots),
-      state_(state),
       options_(options),
       free_slots_(std::move(device_slots)),
       host_allowance_(static_cast<double>(options.host_bytes_per_second)),
@@ -55,10 +53,10 @@ size_t PrefixCache::restore(const std::string& root, std::span<const int32_t> to
   }
   Snapshot& snapshot = snapshots_.at(match->id);
   if (snapshot.slot >= 0) {
-    slots_.copy_slot(state_, snapshot.slot, slot);
+    slots_.copy(snapshot.slot, slot);
     counters_.device_hits++;
   } else {
-    slots_.write_slot(state_, slot, snapshot.host);
+    slots_.write(slot, snapshot.host);
     counters_.host_hits++;
   }
   touch(match->id);
@@ -78,12 +76,12 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
   Snapshot snapshot{.root = root};
   if (place) {
     snapshot.slot = *place;
-    slots_.copy_slot(state_, slot, *place);
+    slots_.copy(slot, *place);
     devices_.push_front(id);
     snapshot.recency = devices_.begin();
     counters_.device_entries++;
   } else {
-    const size_t bytes = state_.layout.slot_bytes();
+    const size_t bytes = slots_.layout().slot_bytes();
     if (!may_copy_to_host(bytes)) return;
     snapshot.host = copy_to_host(slot);
     hosts_.push_front(id);
@@ -97,13 +95,13 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
 
 std::vector<std::byte> PrefixCache::copy_to_host(int64_t slot) {
   std::vector<std::byte> host = std::exchange(spare_, {});
-  host.resize(state_.layout.slot_bytes());
-  slots_.read_slot(state_, slot, host);
+  host.resize(slots_.layout().slot_bytes());
+  slots_.read(slot, host);
   return host;
 }
 
 void PrefixCache::prepare() {
-  const size_t bytes = state_.layout.slot_bytes();
+  const size_t bytes = slots_.layout().slot_bytes();
   const bool copies_next = free_slots_.empty() && counters_.host_bytes + bytes <= options_.host_bytes;
   if (copies_next && spare_.size() != bytes) spare_.resize(bytes);
 }
@@ -140,7 +138,7 @@ std::optional<int64_t> PrefixCache::take_slot() {
 
 // Moves a snapshot to the host; false when the budget or the rate forbids it.
 bool PrefixCache::demote(PrefixIndex::Id id) {
-  const size_t bytes = state_.layout.slot_bytes();
+  const size_t bytes = slots_.layout().slot_bytes();
   if (!may_copy_to_host(bytes)) return false;
   Snapshot& snapshot = snapshots_.at(id);
   snapshot.host = copy_to_host(snapshot.slot);

@@ -32,9 +32,8 @@ std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared
 
 class PrefixCache {
  public:
-  // `device_slots` are slots of `state` that belong to the cache.
-  PrefixCache(Slots& slots, State state, std::vector<int64_t> device_slots,
-              const PrefixCacheOptions& options);
+  // `device_slots` are those that belong to the cache.
+  PrefixCache(Slots& slots, std::vector<int64_t> device_slots, const PrefixCacheOptions& options);
 
   struct Lookup {
     size_t covered = 0;  // tokens a snapshot covers; 0: none
@@ -77,7 +76,6 @@ class PrefixCache {
   std::vector<std::byte> copy_to_host(int64_t slot);
 
   Slots& slots_;
-  const State state_;
   const PrefixCacheOptions options_;
   std::vector<int64_t> free_slots_;
   std::map<std::string, PrefixIndex> index_;  // by root

@@ -13,9 +13,8 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-SessionShelf::SessionShelf(Slots& device, State state, std::vector<int64_t> slots,
-                           std::shared_ptr<SessionLadder> ladder)
-    : device_(device), state_(state), ladder_(std::move(ladder)), free_slots_(std::move(slots)) {
+SessionShelf::SessionShelf(Slots& device, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder)
+    : device_(device), ladder_(std::move(ladder)), free_slots_(std::move(slots)) {
   Lock lock(ladder_->mutex_);
   ladder_->shelves_.push_back(this);
 }
@@ -112,7 +111,7 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
     if (!blob) return Error{ErrorKind::unavailable, "session '" + id + "' is on its way; try again"};
     if (blob->turn < entry->turn) {  // gone on while this row, which only reads it, was about to start
       FULMAR_ASSIGN(const auto fitting, in_layout(blob));
-      device_.write_slot(state_, slot, fitting->payload);
+      device_.write(slot, fitting->payload);
       return std::optional(
           SessionInfo{.id = id, .level = level, .tokens = fitting->tokens, .turn = fitting->turn});
     }
@@ -120,11 +119,11 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
   }
   const SessionInfo found{.id = id, .level = level, .tokens = entry->tokens, .turn = entry->turn};
   if (entry->shelf == this) {
-    device_.copy_slot(state_, entry->slot, slot);
+    device_.copy(entry->slot, slot);
     ladder_->touch(*entry);
   } else {
     FULMAR_ASSIGN(const auto fitting, in_layout(entry->host));
-    device_.write_slot(state_, slot, fitting->payload);
+    device_.write(slot, fitting->payload);
     if (!place(id, slot)) ladder_->trim_host();
   }
   return std::optional(found);
@@ -133,11 +132,11 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
 // The same state as this engine's slots hold it.
 Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(
     std::shared_ptr<const StateBlob> blob) const {
-  if (blob->layout == state_.layout && blob->fingerprint == ladder_->fingerprint_) return blob;
-  FULMAR_ASSIGN(auto payload, payload_for(*blob, ladder_->fingerprint_, state_.layout));
+  if (blob->layout == device_.layout() && blob->fingerprint == ladder_->fingerprint_) return blob;
+  FULMAR_ASSIGN(auto payload, payload_for(*blob, ladder_->fingerprint_, device_.layout()));
   auto fitting = std::make_shared<StateBlob>();
   *fitting = {.fingerprint = blob->fingerprint,
-              .layout = state_.layout,
+              .layout = device_.layout(),
               .tokens = blob->tokens,
               .turn = blob->turn,
               .payload = std::move(payload)};
@@ -184,7 +183,7 @@ bool SessionShelf::place(const std::string& id, int64_t slot) {
     entry->slot = free;
     entry->host.reset();
   }
-  device_.copy_slot(state_, slot, entry->slot);
+  device_.copy(slot, entry->slot);
   ladder_->touch(*entry);
   return true;
 }
@@ -208,9 +207,9 @@ std::shared_ptr<const StateBlob> SessionShelf::host_copy(const Entry& entry) con
 
 std::shared_ptr<const StateBlob> SessionShelf::read(int64_t slot, int64_t tokens, int64_t turn) const {
   auto blob = std::make_shared<StateBlob>();
-  *blob = {.fingerprint = ladder_->fingerprint_, .layout = state_.layout, .tokens = tokens, .turn = turn};
-  blob->payload.resize(state_.layout.slot_bytes());
-  device_.read_slot(state_, slot, blob->payload);
+  *blob = {.fingerprint = ladder_->fingerprint_, .layout = device_.layout(), .tokens = tokens, .turn = turn};
+  blob->payload.resize(device_.layout().slot_bytes());
+  device_.read(slot, blob->payload);
   return blob;
 }
 

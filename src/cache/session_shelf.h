@@ -17,9 +17,9 @@ namespace fulmar {
 
 class SessionShelf {
  public:
-  // `slots` of `state` belong to the shelf. `news` is called on any thread when a lookup was answered, a
+  // `slots` of the device belong to the shelf. `news` is called on any thread when a lookup was answered, a
   // ticket has changed, a claim came free, or another engine wants a session: serve() then.
-  SessionShelf(Slots& device, State state, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder);
+  SessionShelf(Slots& device, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder);
   ~SessionShelf();  // leave()
   SessionShelf(const SessionShelf&) = delete;
   SessionShelf& operator=(const SessionShelf&) = delete;
@@ -73,7 +73,6 @@ class SessionShelf {
   void answer_wanted();
 
   Slots& device_;
-  const State state_;
   const std::shared_ptr<SessionLadder> ladder_;
   std::vector<int64_t> free_slots_;
   std::list<std::string> recency_;                      // most recent first

@@ -22,6 +22,7 @@ class CpuOps : public Ops {
   std::string name() const override;
   DType activation_dtype() const override { return DType::f32; }
   StateWrites state_writes() const override { return state_writes_; }
+  DeviceTraits traits() const override { return {.kind = "cpu"}; }
   size_t memory_free() const override;
   Result<Ceilings> measure_ceilings() override { return fulmar::measure_ceilings(pool_); }
   Result<Buffer> allocate(size_t bytes) override;

@@ -115,14 +115,13 @@ Tensor DraftModel::feed_guesses(std::span<Live* const> rows) {
     start_.push_back(static_cast<int32_t>(token_.size()));
     slot_.push_back(static_cast<int32_t>(copy_of(*row->sequence)));
   }
-  return model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_}, pool_.view());
+  return model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_}, pool_);
 }
 
 int64_t DraftModel::draft(std::span<const Job> jobs) {
   std::vector<Live> live = catch_up(jobs);
   if (token_.empty()) return 0;
-  Tensor logits =
-      model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_}, pool_.view());
+  Tensor logits = model_.forward({.token = token_, .start = start_, .slot = slot_, .wanted = wanted_}, pool_);
   int64_t steps = 1;
   std::vector<Live*> rows;
   for (Live& row : live) rows.push_back(&row);

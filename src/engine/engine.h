@@ -1,4 +1,4 @@
-// The engine: one thread that owns the device, its slots and every sequence. Three doors lead in (submit,
+// The engine: one thread that owns the model, its slots and every sequence. Three doors lead in (submit,
 // cancel, status); events lead out through Listeners. Requests join and leave at every step.
 #pragma once
 
@@ -62,10 +62,10 @@ struct Request {
 
 class Engine {
  public:
-  // The model, its ops and the tokenizer must outlive the engine. Starts the thread.
+  // The model, its devices and the tokenizer must outlive the engine. Starts the thread.
   // `sessions` may be shared with other engines on the same weights; null: a ladder of its own, in memory
   // only.
-  static Result<std::unique_ptr<Engine>> start(Model& model, Ops& ops, const Tokenizer& tokenizer,
+  static Result<std::unique_ptr<Engine>> start(Model& model, const Tokenizer& tokenizer,
                                                const EngineOptions& options,
                                                std::shared_ptr<SessionLadder> sessions);
   virtual ~Engine() = default;  // stops: running requests end as cancelled

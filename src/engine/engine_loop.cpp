@@ -26,7 +26,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Tokenizer& tokenizer,
+Result<std::unique_ptr<Engine>> Engine::start(Model& model, const Tokenizer& tokenizer,
                                               const EngineOptions& options,
                                               std::shared_ptr<SessionLadder> sessions) {
   if (options.slots < 1) {
@@ -35,7 +35,7 @@ Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Toke
   if (!sessions) {
     sessions = std::make_shared<SessionLadder>(model.fingerprint(), nullptr, options.sessions);
   }
-  FULMAR_ASSIGN(auto keeper, StateKeeper::make(model, ops, options, std::move(sessions)));
+  FULMAR_ASSIGN(auto keeper, StateKeeper::make(model, options, std::move(sessions)));
   std::unique_ptr<DraftModel> draft_model;
   if (Model* small = options.speculation.draft_model; small != nullptr) {
     if (small->config().vocab != model.config().vocab) {
@@ -46,17 +46,17 @@ Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Toke
     const int64_t rows = std::min(options.slots, kMostDraftedRows);
     FULMAR_ASSIGN(draft_model, DraftModel::make(*small, *options.speculation.draft_ops, rows));
   }
-  return std::unique_ptr<Engine>(std::make_unique<EngineLoop>(model, ops, tokenizer, options,
-                                                              std::move(keeper), std::move(draft_model)));
+  return std::unique_ptr<Engine>(
+      std::make_unique<EngineLoop>(model, tokenizer, options, std::move(keeper), std::move(draft_model)));
 }
 
-EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
+EngineLoop::EngineLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
                        std::unique_ptr<StateKeeper> keeper, std::unique_ptr<DraftModel> draft_model)
     : model_(model),
       tokenizer_(tokenizer),
       options_(options),
       keeper_(std::move(keeper)),
-      runner_(model, ops),
+      runner_(model),
       speculation_(
           options.speculation,
           {.rows = model.max_rows(), .wanted = model.max_wanted(), .revocable = keeper_->revocable_rows()},
@@ -226,6 +226,7 @@ void EngineLoop::run() {
     }
   }
   for (const auto& command : commands_.take_all()) guarded(command);  // somebody may wait for their answer
+  guarded([&] { finish_steps(); });
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, record] : known_) {
@@ -263,51 +264,71 @@ void EngineLoop::step() {
   obey_cancels();
   end_stored_rows();
   admit();
+  const bool begun = begin_step();
+  const int64_t under_way = runner_.under_way();
+  const bool waits = under_way > 0 && (!begun || under_way == model_.steps_under_way());
+  if (waits) {
+    if (runner_.asynchronous()) report();
+    finish_step();
+  }
+  // An asynchronous device gets its next step first where there is one.
+  const bool later = runner_.asynchronous() && (begun || waits) && !running_.empty();
+  if (!later) report();
+}
+
+// False where no row has anything to feed.
+bool EngineLoop::begin_step() {
   speculation_.prepare(running_);
   std::vector<PlanItem> items;
   items.reserve(running_.size());
+  PlanTotal total;
   for (const SequencePtr& sequence : running_) {
-    items.push_back({.to_feed = static_cast<int64_t>(sequence->ready().size()),
-                     .until_pause = keeper_->until_snapshot(*sequence),
-                     .decoding = sequence->phase == Sequence::Phase::decode,
-                     .drafts = static_cast<int64_t>(sequence->drafts.tokens.size()),
-                     .every_row = sequence->ask.score_prompt || sequence->ask.embed,
-                     .slots = 1 + static_cast<int64_t>(sequence->more_slots.size())});
+    PlanItem item{.to_feed = static_cast<int64_t>(sequence->ready().size()),
+                  .until_pause = keeper_->until_snapshot(*sequence),
+                  .decoding = sequence->phase == Sequence::Phase::decode,
+                  .drafts = static_cast<int64_t>(sequence->drafts.tokens.size()),
+                  .every_row = sequence->ask.score_prompt || sequence->ask.embed,
+                  .slots = 1 + static_cast<int64_t>(sequence->more_slots.size())};
+    total.add(item);
+    if (sequence->under_way) item.to_feed = 0;
+    items.push_back(item);
   }
-  const auto feed = plan_step(items, {.max_rows = model_.max_rows(),
-                                      .prefill_chunk = options_.prefill_chunk,
-                                      .max_wanted = model_.max_wanted()});
+  const PlanLimits limits{.max_rows = model_.max_rows(),
+                          .prefill_chunk = options_.prefill_chunk,
+                          .max_wanted = model_.max_wanted()};
+  const auto feed = plan_step(items, share_limits(limits, total, model_.steps_under_way()));
   std::vector<StepPart> parts;
-  int64_t prompt_rows = 0;
   for (size_t i = 0; i < feed.size(); i++) {
     if (feed[i] == 0) continue;
     const int64_t ready = std::min(feed[i], items[i].to_feed);
     parts.push_back({running_[i].get(), ready, feed[i] - ready});
-    if (!items[i].decoding) prompt_rows += feed[i];
   }
-  if (!parts.empty()) run_parts(parts, prompt_rows);
-  // An asynchronous device gets its next step first where there is one.
-  const bool later = runner_.asynchronous() && !parts.empty() && !running_.empty();
-  if (!later) report();
+  if (parts.empty()) return false;
+  moved_ = true;
+  runner_.begin(std::move(parts), keeper_->pool());
+  return true;
 }
 
-void EngineLoop::run_parts(std::span<const StepPart> parts, int64_t prompt_rows) {
+void EngineLoop::finish_step() {
   moved_ = true;
-  const auto before = Clock::now();
-  runner_.begin(parts, keeper_->view());
-  if (runner_.asynchronous()) report();
-  StepRunner::Outcome outcome = runner_.finish(parts);
+  RunningStep::Outcome outcome = runner_.finish();
   const auto after = Clock::now();
-  if (prompt_rows == 0) speculation_.timed(runner_.rows(), seconds_between(before, after));
-  for (const StepPart& part : parts) {
+  int64_t prompt_rows = 0;
+  for (const StepPart& part : outcome.parts) {
     const bool decoding = part.sequence->phase == Sequence::Phase::decode;
+    if (!decoding) prompt_rows += part.count;
     (decoding ? part.sequence->decode_seconds : part.sequence->prefill_seconds) +=
-        seconds_between(before, after);
+        seconds_between(outcome.begun, after);
   }
+  if (prompt_rows == 0) speculation_.timed(outcome.rows, seconds_between(outcome.begun, after));
   counters_.steps++;
   counters_.prompt_tokens += prompt_rows;
   prefill_speed_.add(prompt_rows, after);
-  settle(parts, std::move(outcome));
+  settle(std::move(outcome));
+}
+
+void EngineLoop::finish_steps() {
+  while (runner_.under_way() > 0) finish_step();
 }
 
 // What a step leaves to do that the next one does not depend on.
@@ -347,6 +368,10 @@ void EngineLoop::obey_cancels() {
   bool any = false;
   for (auto& sequence : running_) {
     if (!sequence->request->cancel_requested || sequence->finish) continue;
+    if (sequence->under_way) {
+      cancelled_.push_back(sequence->request);  // once its step is over
+      continue;
+    }
     tell_all();
     sequence->finish = Finish{.reason = FinishReason::cancelled};
     any = true;
@@ -393,13 +418,13 @@ void EngineLoop::leave_queue(Sequence& sequence) {
   waiting_requests_--;
 }
 
-void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome outcome) {
+void EngineLoop::settle(RunningStep::Outcome outcome) {
   int64_t drawn = 0;
-  for (size_t i = 0; i < parts.size(); i++) {
-    Sequence& sequence = *parts[i].sequence;
+  for (size_t i = 0; i < outcome.parts.size(); i++) {
+    Sequence& sequence = *outcome.parts[i].sequence;
     keeper_->after_feed(sequence);
     if (!outcome.drawn[i].empty()) {
-      drawn += take_drawn(parts[i], std::move(outcome.drawn[i]));
+      drawn += take_drawn(outcome.parts[i], std::move(outcome.drawn[i]));
     } else if (sequence.phase == Sequence::Phase::prefill && sequence.ready().empty()) {
       sequence.finish =
           Finish{.reason = FinishReason::length};  // max_tokens 0: the prompt was all there was to do

@@ -25,7 +25,7 @@ namespace fulmar {
 
 class EngineLoop final : public Engine {
  public:
-  EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
+  EngineLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
              std::unique_ptr<StateKeeper> keeper, std::unique_ptr<DraftModel> draft_model);
   ~EngineLoop() override;
 
@@ -65,9 +65,12 @@ class EngineLoop final : public Engine {
   void guarded(FunctionRef<void()> work);
   void device_failed(const std::string& what);
   void end_failed_rows();
-  // What the step did goes into moved_.
+  // Begins the next step, and finishes the oldest where no more are to be under way. What it did goes into
+  // moved_.
   void step();
-  void run_parts(std::span<const StepPart> parts, int64_t prompt_rows);
+  bool begin_step();
+  void finish_step();
+  void finish_steps();
   void tell(Sequence& sequence, const SampledToken& drawn);
   void tell_all();
   void report();
@@ -75,7 +78,7 @@ class EngineLoop final : public Engine {
   void admit();
   bool start_row(Sequence& sequence);
   void leave_queue(Sequence& sequence);
-  void settle(std::span<const StepPart> parts, StepRunner::Outcome outcome);
+  void settle(RunningStep::Outcome outcome);
   int64_t take_drawn(const StepPart& part, std::vector<SampledToken> drawn);
   void end_rows();
   void end_ended();

@@ -70,6 +70,7 @@ RequestStatus status_of(const RequestRecord& request) {
 }
 
 Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
+  finish_steps();
   Sequence* chosen = nullptr;
   for (SequencePtr& sequence : running_) {
     if (!sequence->request->resumable || sequence->phase != Sequence::Phase::decode) continue;
@@ -210,6 +211,7 @@ void EngineLoop::device_failed(const std::string& what) {
     std::lock_guard lock(mutex_);
     failure_ = "the device has failed: " + what;
   }
+  runner_.abandon();
   keeper_->sessions().abandon();
   end_failed_rows();
   keeper_->sessions().ladder().flush();

@@ -32,6 +32,20 @@ void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int6
 
 }  // namespace
 
+void PlanTotal::add(const PlanItem& item) {
+  (item.decoding ? decoding : prompt_rows) += item.to_feed * item.slots;
+}
+
+PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps) {
+  if (steps <= 1) return limits;
+  const auto piece = [](int64_t all, int64_t pieces) { return (all + pieces - 1) / pieces; };
+  PlanLimits share = limits;
+  share.max_decoding = std::max<int64_t>(1, piece(total.decoding, steps));
+  share.prefill_chunk =
+      std::min(limits.prefill_chunk, std::max(kLeastPiece, piece(total.prompt_rows, 2 * steps)));
+  return share;
+}
+
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits) {
   std::vector<int64_t> feed(items.size(), 0);
   Budget left{.rows = limits.max_rows, .wanted = limits.max_wanted};
@@ -42,6 +56,7 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
     if (items[i].to_feed == 0) continue;
     if (!items[i].decoding) prompts.push_back(i);
     if (!items[i].decoding || slots > left.rows || slots > left.wanted) continue;
+    if (decoding > 0 && decoding + slots > limits.max_decoding) continue;
     feed[i] = std::min(items[i].to_feed, left.rows / slots);
     left.rows -= feed[i] * slots;
     left.wanted -= slots;

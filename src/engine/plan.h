@@ -18,10 +18,26 @@ struct PlanItem {
 };
 
 struct PlanLimits {
-  int64_t max_rows = 512;       // rows of one step, decode and prefill together
-  int64_t prefill_chunk = 256;  // prompt rows of one step
-  int64_t max_wanted = 512;     // rows of one step whose output is wanted
+  int64_t max_rows = 512;            // rows of one step, decode and prefill together
+  int64_t prefill_chunk = 256;       // prompt rows of one step
+  int64_t max_wanted = 512;          // rows of one step whose output is wanted
+  int64_t max_decoding = INT64_MAX;  // rows of one step that decode
 };
+
+// What all running rows want of the next steps, those included that a step under way feeds.
+struct PlanTotal {
+  int64_t decoding = 0;     // rows of decoding sequences
+  int64_t prompt_rows = 0;  // tokens of prompts
+
+  void add(const PlanItem& item);
+};
+
+// The limits of one step among `steps` that are to be under way at once, so that each finds about as much to
+// do: an equal share of what decodes, and prompts in twice as many pieces as there are steps, so that few of
+// the steps wait for the first and the last piece; pieces of fewer than kLeastPiece rows are worth less than
+// the wait.
+constexpr int64_t kLeastPiece = 512;
+PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps);
 
 // How many tokens of each item this step feeds, drafted ones last; same order and length as the items.
 //

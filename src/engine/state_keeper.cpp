@@ -27,11 +27,11 @@ bool starts_afresh(const Ask& ask) { return ask.state.read_session.empty(); }
 
 }  // namespace
 
-Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, const EngineOptions& options,
+Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, const EngineOptions& options,
                                                        std::shared_ptr<SessionLadder> sessions) {
   const int64_t rewinds = std::min(options.slots, kRewindSlots);
   const int64_t total = options.slots + rewinds + options.device_sessions + options.prefix_slots;
-  FULMAR_ASSIGN(StatePool pool, StatePool::make(ops, model.state_layout(), total, model.ring_layout()));
+  FULMAR_ASSIGN(StatePool pool, model.make_states(total));
   Shares shares;
   int64_t next = 0;
   const auto give = [&](std::vector<int64_t>& owner, int64_t count) {
@@ -43,17 +43,17 @@ Result<std::unique_ptr<StateKeeper>> StateKeeper::make(Model& model, Ops& ops, c
   give(shares.sessions, options.device_sessions);
   give(shares.prefixes, options.prefix_slots);
   return std::unique_ptr<StateKeeper>(
-      new StateKeeper(ops, std::move(pool), std::move(shares), options, std::move(sessions)));
+      new StateKeeper(std::move(pool), std::move(shares), options, std::move(sessions)));
 }
 
-StateKeeper::StateKeeper(Slots& slots, StatePool pool, Shares shares, const EngineOptions& options,
+StateKeeper::StateKeeper(StatePool pool, Shares shares, const EngineOptions& options,
                          std::shared_ptr<SessionLadder> sessions)
     : pool_(std::move(pool)),
       free_slots_(std::move(shares.sequences)),
       free_rewinds_(std::move(shares.rewinds)),
       prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),
-      sessions_(slots, pool_.view(), std::move(shares.sessions), std::move(sessions)),
-      prefixes_(slots, pool_.view(), std::move(shares.prefixes), options.prefixes),
+      sessions_(pool_, std::move(shares.sessions), std::move(sessions)),
+      prefixes_(pool_, std::move(shares.prefixes), options.prefixes),
       store_patience_(sessions_.ladder().options().store_patience) {}
 
 bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique_ptr<Sequence>> running) {
@@ -189,7 +189,7 @@ Status StateKeeper::set_first_state(int64_t slot, const std::string& tuned) {
   if (found == tuned_.end()) {
     return Error{ErrorKind::not_found, "tuned state '" + tuned + "' is not loaded"};
   }
-  return pool_.write(slot, found->second);
+  return pool_.set(slot, found->second);
 }
 
 int64_t StateKeeper::until_snapshot(const Sequence& sequence) const {
@@ -249,7 +249,7 @@ void StateKeeper::rewind(Sequence& sequence) {
   if (point.slot >= 0) {
     pool_.copy(point.slot, sequence.slot);
   } else {
-    (void)pool_.write(sequence.slot, point.host);  // read from the same pool: the length is right
+    pool_.write(sequence.slot, point.host);
   }
   sequence.drawn_fed = point.drawn_fed;
   drop_rewind_point(sequence);
@@ -343,7 +343,7 @@ Status StateKeeper::put_back(Sequence& sequence, std::span<const std::byte> stat
   if (!claim) sequence.ask.state.write_session.clear();
   sequence.session.claim = std::move(claim);
   sequence.slot = take_slot();
-  return pool_.write(sequence.slot, state);
+  return pool_.set(sequence.slot, state);
 }
 
 Status StateKeeper::add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) {

@@ -29,10 +29,10 @@ enum class Closing : uint8_t {
 
 class StateKeeper {
  public:
-  static Result<std::unique_ptr<StateKeeper>> make(Model& model, Ops& ops, const EngineOptions& options,
+  static Result<std::unique_ptr<StateKeeper>> make(Model& model, const EngineOptions& options,
                                                    std::shared_ptr<SessionLadder> sessions);
 
-  State view() const { return pool_.view(); }
+  const StatePool& pool() const { return pool_; }
   int64_t free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
 
   // Could this row start now? False while its session is in use or looked up in the store, or while a running
@@ -49,7 +49,7 @@ class StateKeeper {
   // the row's last step.
   void roll_back(Sequence& sequence, size_t drawn);
   // Rows of one step and sequence that may be rolled back, the first one counted in; 0: none.
-  int64_t revocable_rows() const { return most_revocable(pool_.view().ring); }
+  int64_t revocable_rows() const { return most_revocable(pool_.ring()); }
   // Tokens that prefill may feed before the next snapshot is due; 0: no limit.
   int64_t until_snapshot(const Sequence& sequence) const;
 
@@ -79,7 +79,7 @@ class StateKeeper {
   struct Shares {
     std::vector<int64_t> sequences, rewinds, sessions, prefixes;
   };
-  StateKeeper(Slots& slots, StatePool pool, Shares shares, const EngineOptions& options,
+  StateKeeper(StatePool pool, Shares shares, const EngineOptions& options,
               std::shared_ptr<SessionLadder> sessions);
 
   bool session_ready(Sequence& sequence);

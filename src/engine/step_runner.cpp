@@ -18,14 +18,10 @@ bool draws_after(const Sequence& sequence, int64_t count) {
 
 }  // namespace
 
-void StepRunner::pack(std::span<const StepPart> parts) {
-  token_.clear();
+void RunningStep::pack() {
+  drawn_.resize(parts_.size());
   start_.assign(1, 0);
-  slot_.clear();
-  revocable_.clear();
-  wanted_row_.clear();
-  wanted_.clear();
-  for (const StepPart& part : parts) {
+  for (const StepPart& part : parts_) {
     const Sequence& sequence = *part.sequence;
     const auto ready = sequence.ready().first(static_cast<size_t>(part.count));
     const auto drafts = std::span(sequence.drafts.tokens).first(static_cast<size_t>(part.drafts));
@@ -60,58 +56,38 @@ void StepRunner::pack(std::span<const StepPart> parts) {
   }
 }
 
-void StepRunner::begin(std::span<const StepPart> parts, const State& state) {
-  pack(parts);
-  logits_ = model_.forward(
-      {.token = token_, .start = start_, .slot = slot_, .wanted = wanted_row_, .revocable = revocable_},
-      state);
+void RunningStep::take(const StepOutputs& outputs) {
+  score(outputs);
+  pool_hidden(outputs);
+  draw(outputs);
 }
 
-StepRunner::Outcome StepRunner::finish(std::span<const StepPart> parts) {
-  Outcome outcome;
-  outcome.drawn.resize(parts.size());
-  score(parts);
-  pool_hidden(parts);
-  draw(parts, outcome);
-  for (const StepPart& part : parts) {
-    Sequence& sequence = *part.sequence;
-    if (sequence.phase == Sequence::Phase::prefill) {
-      sequence.fed += static_cast<size_t>(part.count);
-    } else {
-      sequence.drawn_fed += static_cast<size_t>(part.count);
-    }
-  }
-  return outcome;
-}
-
-void StepRunner::draw(std::span<const StepPart> parts, Outcome& outcome) {
+void RunningStep::draw(const StepOutputs& outputs) {
   std::vector<SampleRow> rows;
-  memories_.clear();
-  for (size_t i = 0; i < parts.size(); i++) {
+  for (size_t i = 0; i < parts_.size(); i++) {
     if (!wanted_[i].draws) continue;
-    const Sequence& sequence = *parts[i].sequence;
-    if (!sequence.more_slots.empty()) mix(sequence, wanted_[i].first);
+    const Sequence& sequence = *parts_[i].sequence;
+    if (!sequence.more_slots.empty()) mix(outputs, sequence, wanted_[i].first);
     const int64_t last = wanted_[i].first + wanted_[i].count - 1;
-    add_rows(parts[i], static_cast<int32_t>(last - parts[i].drafts), rows);
+    add_rows(parts_[i], static_cast<int32_t>(last - parts_[i].drafts), rows);
   }
   if (rows.empty()) return;
   std::vector<SampledToken> drawn(rows.size());
-  ops_.sample(logits_, rows, drawn);
+  outputs.ops.sample(outputs.logits, rows, drawn);
   size_t first = 0;
-  for (size_t i = 0; i < parts.size(); i++) {
+  for (size_t i = 0; i < parts_.size(); i++) {
     if (!wanted_[i].draws) continue;
     const auto drafts =
-        std::span(parts[i].sequence->drafts.tokens).first(static_cast<size_t>(parts[i].drafts));
+        std::span(parts_[i].sequence->drafts.tokens).first(static_cast<size_t>(parts_[i].drafts));
     const auto own = std::span(drawn).subspan(first, drafts.size() + 1);
     const auto counting = own.first(accepted_drafts(drafts, own) + 1);
-    outcome.drawn[i].assign(std::make_move_iterator(counting.begin()),
-                            std::make_move_iterator(counting.end()));
+    drawn_[i].assign(std::make_move_iterator(counting.begin()), std::make_move_iterator(counting.end()));
     first += own.size();
   }
 }
 
 // The row behind what is ready, and one behind each draft: drawn as if all drafts before it were accepted.
-void StepRunner::add_rows(const StepPart& part, int32_t first_row, std::vector<SampleRow>& rows) {
+void RunningStep::add_rows(const StepPart& part, int32_t first_row, std::vector<SampleRow>& rows) {
   const Sequence& sequence = *part.sequence;
   const Ask& ask = sequence.ask;
   const PenaltyMemory* memory = &sequence.memory;
@@ -135,31 +111,31 @@ void StepRunner::add_rows(const StepPart& part, int32_t first_row, std::vector<S
 
 // Puts the weighted mean of a mixture's logits into the last of its rows. Penalties depend on the row's text
 // alone, so subtracting them afterwards is the same as from each.
-void StepRunner::mix(const Sequence& sequence, int64_t first_row) {
+void RunningStep::mix(const StepOutputs& outputs, const Sequence& sequence, int64_t first_row) {
   const std::vector<MixtureMember>& members = sequence.ask.state.mixture;
   double sum = 0;
   for (const MixtureMember& member : members) sum += member.weight;
-  const auto size = static_cast<size_t>(logits_.cols);
+  const auto size = static_cast<size_t>(outputs.logits.cols);
   host_row_.resize(size);
   mixed_.assign(size, 0.0);
   int64_t row = first_row;
   for (const MixtureMember& member : members) {
-    ops_.read(host_row_.data(), logits_.row<float>(row++), size * sizeof(float));
+    outputs.ops.read(host_row_.data(), outputs.logits.row<float>(row++), size * sizeof(float));
     const double share = member.weight / sum;
     for (size_t i = 0; i < size; i++) mixed_[i] += share * static_cast<double>(host_row_[i]);
   }
   std::transform(mixed_.begin(), mixed_.end(), host_row_.begin(),
                  [](double value) { return static_cast<float>(value); });
-  ops_.write(logits_.row<float>(row - 1), host_row_.data(), size * sizeof(float));
+  outputs.ops.write(outputs.logits.row<float>(row - 1), host_row_.data(), size * sizeof(float));
 }
 
 // Where the step's logits are: all prompt tokens of the step are scored in one call.
-void StepRunner::score(std::span<const StepPart> parts) {
-  std::vector<SamplingParams> params(parts.size());
+void RunningStep::score(const StepOutputs& outputs) {
+  std::vector<SamplingParams> params(parts_.size());
   std::vector<SampleRow> rows;
   std::vector<Sequence*> owners;
-  for (size_t i = 0; i < parts.size(); i++) {
-    Sequence& sequence = *parts[i].sequence;
+  for (size_t i = 0; i < parts_.size(); i++) {
+    Sequence& sequence = *parts_[i].sequence;
     if (!sequence.ask.score_prompt || sequence.phase != Sequence::Phase::prefill) continue;
     if (sequence.fed == 0) sequence.prompt_scores.push_back({.token = sequence.feed.front()});
     params[i].top_logprobs = std::max(sequence.ask.sampling.top_logprobs, 0);
@@ -175,27 +151,55 @@ void StepRunner::score(std::span<const StepPart> parts) {
   }
   if (rows.empty()) return;
   std::vector<SampledToken> scored(rows.size());
-  ops_.sample(logits_, rows, scored);
+  outputs.ops.sample(outputs.logits, rows, scored);
   for (size_t i = 0; i < rows.size(); i++) {
     owners[i]->prompt_scores.push_back(
         {.token = scored[i].token, .logprob = scored[i].logprob, .top = std::move(scored[i].top)});
   }
 }
 
-void StepRunner::pool_hidden(std::span<const StepPart> parts) {
-  for (size_t i = 0; i < parts.size(); i++) {
-    Sequence& sequence = *parts[i].sequence;
+void RunningStep::pool_hidden(const StepOutputs& outputs) {
+  for (size_t i = 0; i < parts_.size(); i++) {
+    Sequence& sequence = *parts_[i].sequence;
     if (!sequence.ask.embed || sequence.phase != Sequence::Phase::prefill) continue;
-    const Tensor hidden = model_.hidden();
+    const Tensor hidden = outputs.hidden;
     std::vector<std::byte> stored(static_cast<size_t>(hidden.cols) * size_of(hidden.dtype));
     host_row_.resize(static_cast<size_t>(hidden.cols));
     sequence.embedding_sum.resize(host_row_.size(), 0.0);
     for (int32_t j = 0; j < wanted_[i].count; j++) {
-      ops_.read(stored.data(), hidden.slice_rows(wanted_[i].first + j, 1).data, stored.size());
+      outputs.ops.read(stored.data(), hidden.slice_rows(wanted_[i].first + j, 1).data, stored.size());
       to_f32(hidden.dtype, stored.data(), host_row_);
       for (size_t c = 0; c < host_row_.size(); c++) sequence.embedding_sum[c] += host_row_[c];
     }
   }
+}
+
+void StepRunner::begin(std::vector<StepPart> parts, const StatePool& states) {
+  for (const StepPart& part : parts) part.sequence->under_way = true;
+  steps_.push_back(std::make_unique<RunningStep>(std::move(parts)));
+  RunningStep& step = *steps_.back();
+  model_.begin(step.input(), states, [&step](const StepOutputs& outputs) { step.take(outputs); });
+}
+
+RunningStep::Outcome StepRunner::finish() {
+  model_.finish();
+  RunningStep::Outcome outcome = std::move(*steps_.front()).outcome();
+  steps_.pop_front();
+  for (const StepPart& part : outcome.parts) {
+    Sequence& sequence = *part.sequence;
+    sequence.under_way = false;
+    if (sequence.phase == Sequence::Phase::prefill) {
+      sequence.fed += static_cast<size_t>(part.count);
+    } else {
+      sequence.drawn_fed += static_cast<size_t>(part.count);
+    }
+  }
+  return outcome;
+}
+
+void StepRunner::abandon() {
+  model_.abandon();
+  steps_.clear();
 }
 
 }  // namespace fulmar

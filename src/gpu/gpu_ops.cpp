@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "gpu/ceilings.h"
 #include "gpu/device/import.h"
+#include "gpu/device/peer_channel.h"
 #include "gpu/math/head_size.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/pack.h"
@@ -257,6 +258,13 @@ const std::byte* GpuOps::settled(const State& state, int64_t slot, Scratch& scra
 void GpuOps::restore_shifts(const State& state, int64_t slot, int64_t ring_row) {
   use_device();
   gpu::restore_shifts(without_pdl(), state, slot, ring_row);
+}
+
+Result<std::unique_ptr<Channel>> GpuOps::channel_from(Ops& sender, size_t bytes) {
+  const auto* other = dynamic_cast<const GpuOps*>(&sender);
+  if (other == nullptr) return std::unique_ptr<Channel>();
+  return gpu::open_peer_channel({other->facts_.index, other->queue_.stream}, {facts_.index, queue_.stream},
+                                bytes);
 }
 
 void GpuOps::embed(const Batch& batch, const Embedding& embedding, Tensor out) {

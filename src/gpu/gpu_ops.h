@@ -38,7 +38,8 @@ class GpuOps final : public Ops {
   StateWrites state_writes() const override { return options_.state_writes; }
   bool replays(int64_t head_size) const override;
   DeviceTraits traits() const override {
-    return {.gpu = facts_.index,
+    return {.kind = facts_.name,
+            .gpu = facts_.index,
             .own_memory = true,
             .half_states = true,
             .suitable_rows = 2048,
@@ -71,6 +72,8 @@ class GpuOps final : public Ops {
 
   void zero_slot(const State& state, int64_t slot) override;
   void copy_slot(const State& state, int64_t from, int64_t to) override;
+
+  Result<std::unique_ptr<Channel>> channel_from(Ops& sender, size_t bytes) override;
 
   // ---- primitives
 

@@ -6,10 +6,8 @@
 
 namespace fulmar {
 
-Binder::Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Mode mode)
-    : checkpoint_(checkpoint), config_(config), ops_(ops), mode_(mode) {
-  fingerprint_.add("rwkv" + std::to_string(config.version));
-}
+Binder::Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Fingerprint* fingerprint)
+    : checkpoint_(checkpoint), config_(config), ops_(ops), fingerprint_(fingerprint) {}
 
 void Binder::fail(Error error) {
   if (status_.ok()) status_ = std::move(error);
@@ -42,8 +40,8 @@ const StoredTensor* Binder::find(const std::string& name, std::span<const int64_
 Weight Binder::import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role) {
   const size_t bytes = ops_.import_bytes(matrix, role);
   bytes_ += bytes;
-  if (mode_ == Mode::dry) return {matrix.dtype, matrix.rows, matrix.cols};
-  fingerprint_.add(tensor.name, matrix);
+  if (dry()) return {matrix.dtype, matrix.rows, matrix.cols};
+  if (!repeats_) fingerprint_->add(tensor.name, matrix);
   Result<Weight> weight = ops_.import_weight(matrix, role);
   if (!weight.ok()) {
     fail({weight.error().kind, "tensor '" + tensor.name + "': " + weight.error().text});
@@ -85,9 +83,10 @@ bool Binder::read(const std::string& name, std::span<float> out) {
   const bool fits = tensor != nullptr && tensor->count() == n;
   tensor = fits ? find(name, tensor->shape) : find(name, std::span(&n, 1));
   if (tensor == nullptr) return false;
-  if (mode_ == Mode::dry) return true;
+  if (dry()) return true;
   copy_as_f32(*tensor, out);
-  fingerprint_.add(name, {reinterpret_cast<const std::byte*>(out.data()), DType::f32, 1, n, n});
+  if (!repeats_)
+    fingerprint_->add(name, {reinterpret_cast<const std::byte*>(out.data()), DType::f32, 1, n, n});
   return true;
 }
 
@@ -102,7 +101,7 @@ Tensor Binder::rows(const std::string& prefix, std::initializer_list<std::string
   }
   bytes_ += values.size() * sizeof(float);
   const auto count = static_cast<int64_t>(names.size());
-  if (mode_ == Mode::dry) return {nullptr, DType::f32, count, n, n};
+  if (dry()) return {nullptr, DType::f32, count, n, n};
   Result<Tensor> tensor = ops_.import_vector(values, count, n);
   if (tensor.ok()) return *tensor;
   fail(tensor.error());

@@ -17,12 +17,13 @@ namespace fulmar {
 // Takes tensors by name and checks their shapes. After the first failure it does nothing more and keeps the
 // error, so that binding code reads as a list of names.
 //
-// A dry binder imports nothing and leaves all data null: it checks the same tensors and adds up the bytes
-// that a real one would take.
+// A dry binder, one without a fingerprint, imports nothing and leaves all data null: it checks the same
+// tensors and adds up the bytes that a real one would take.
 class Binder {
  public:
-  enum class Mode : uint8_t { import, dry };
-  Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Mode mode = Mode::import);
+  // `fingerprint` grows with what is bound: where several devices share a model's weights, they share it,
+  // too, and bind in the model's order. Null in a dry binder.
+  Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Fingerprint* fingerprint);
 
   const ModelConfig& config() const { return config_; }
   Ops& ops() { return ops_; }
@@ -42,16 +43,18 @@ class Binder {
   // To be called when the weights of a layer are bound.
   template <class TimeMix, class ChannelMix>
   Status finish_layer(TimeMix& att, ChannelMix& ffn) {
-    if (!status_.ok() || mode_ == Mode::dry) return status_;
+    if (!status_.ok() || dry()) return status_;
     return ops_.finish_layer(att, ffn);
   }
 
   void fail(Error error);
   Status status() const;
-  std::string fingerprint() { return fingerprint_.hex(); }
+  // Whether what is bound from now on was bound on another device already: the fingerprint has it.
+  void repeats(bool again) { repeats_ = again; }
   size_t bytes() const { return bytes_; }  // of backend memory that the weights take
 
  private:
+  bool dry() const { return fingerprint_ == nullptr; }
   const StoredTensor* find(const std::string& name, std::span<const int64_t> shape, bool coded = false);
   bool read(const std::string& name, std::span<float> out);
   Weight import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role);
@@ -59,9 +62,9 @@ class Binder {
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;
   Ops& ops_;
-  const Mode mode_;
+  Fingerprint* const fingerprint_;
+  bool repeats_ = false;
   size_t bytes_ = 0;
-  Fingerprint fingerprint_;
   Status status_;
 };
 

@@ -3,53 +3,15 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "files/identify.h"
-#include "model/bind.h"
 #include "model/nonfinite.h"
+#include "ops/device.h"
+#include "ranks/host_channel.h"
 
 namespace fulmar {
 
 namespace {
-
-constexpr int64_t kMostRows = 65536;
-constexpr int64_t kRowGrain = 64;  // backends pad a step's rows up to a multiple of at most this
-
-int64_t padded_rows(int64_t rows) { return (rows + kRowGrain - 1) / kRowGrain * kRowGrain; }
-
-int64_t wanted_rows(const LoadOptions& options) {
-  return options.max_wanted > 0 ? std::min(options.max_wanted, options.max_rows) : options.max_rows;
-}
-
-StepShape step_shape(const ModelConfig& config, const LoadOptions& options) {
-  return {.rows = padded_rows(options.max_rows),
-          .wanted = padded_rows(wanted_rows(options)),
-          .n_embd = config.n_embd,
-          .n_ffn = config.n_ffn,
-          .vocab = config.vocab,
-          .low_ranks = config.rank_w + config.rank_a + config.rank_v + config.rank_g + 5 * config.rank_mix +
-                       config.rank_decay,
-          .deep_rank = config.deep_embed_rank};
-}
-
-std::string mebibytes(size_t bytes) { return std::to_string(bytes / (1024 * 1024)) + " MiB"; }
-
-Status check_options(const LoadOptions& options) {
-  if (options.max_rows >= 1 && options.max_rows <= kMostRows) return {};
-  return Error{ErrorKind::invalid, "max_rows is " + std::to_string(options.max_rows) + "; wanted 1 to " +
-                                       std::to_string(kMostRows)};
-}
-
-Status check_memory(const MemoryPlan& plan, const Ops& ops) {
-  const size_t free = ops.memory_free();
-  if (plan.slots <= most_slots(plan, free)) return {};
-  std::string parts = mebibytes(plan.weights) + " weights, " + mebibytes(plan.workspace) + " workspace";
-  if (plan.slots > 0) {
-    parts +=
-        ", " + std::to_string(plan.slots) + " states of " + std::to_string(plan.per_slot / 1024) + " KiB";
-  }
-  return Error{ErrorKind::resource, "the model needs " + mebibytes(plan.total()) + " (" + parts + "); " +
-                                        ops.name() + " has " + mebibytes(free) + " free"};
-}
 
 Status check_finite(const Checkpoint& checkpoint) {
   const auto found = first_nonfinite(checkpoint);
@@ -58,92 +20,258 @@ Status check_finite(const Checkpoint& checkpoint) {
                                        " at element " + std::to_string(found->index)};
 }
 
-void declare_outputs(Buffers& buffers, const StepShape& shape, const Ops& ops, Tensor& hidden,
-                     Tensor& logits) {
-  buffers.declare(hidden, shape.wanted, shape.n_embd, ops.activation_dtype());
-  buffers.declare(logits, shape.wanted, shape.vocab, DType::f32);
+std::string layers_text(const LayerRange& layers) {
+  return "[" + std::to_string(layers.first) + ", " + std::to_string(layers.last) + ")";
 }
+
+// Stages are all layers in order, none without any, on devices that can hand their numbers on as they are.
+Status check_stages(std::span<const Placed> stages, const ModelConfig& config) {
+  int64_t next = 0;
+  for (const Placed& stage : stages) {
+    if (stage.layers.first != next || stage.layers.count() < 1) {
+      return Error{ErrorKind::invalid, "a stage holds layers " + layers_text(stage.layers) +
+                                           "; wanted at least one, from " + std::to_string(next) + " on"};
+    }
+    next = stage.layers.last;
+  }
+  if (stages.empty() || next != config.n_layer) {
+    return Error{ErrorKind::invalid, "the stages hold " + std::to_string(next) + " layers; the model has " +
+                                         std::to_string(config.n_layer)};
+  }
+  const Ops& first = *stages.front().ops;
+  for (const Placed& stage : stages) {
+    const Ops& ops = *stage.ops;
+    const bool alike = ops.activation_dtype() == first.activation_dtype() &&
+                       ops.residual_dtype() == first.residual_dtype() &&
+                       ops.shift_dtype() == first.shift_dtype() && ops.wkv_dtype() == first.wkv_dtype();
+    if (alike) continue;
+    return Error{ErrorKind::unsupported,
+                 ops.name() + " computes in " + std::string(name_of(ops.activation_dtype())) +
+                     " with states in " + std::string(name_of(ops.wkv_dtype())) + ", " + first.name() +
+                     " in " + std::string(name_of(first.activation_dtype())) + " with " +
+                     std::string(name_of(first.wkv_dtype())) + "; stages of one model want the same types"};
+  }
+  return {};
+}
+
+// A step's arrays, for ranks that come to them later.
+struct KeptInput {
+  explicit KeptInput(const StepInput& input)
+      : token(input.token.begin(), input.token.end()),
+        start(input.start.begin(), input.start.end()),
+        slot(input.slot.begin(), input.slot.end()),
+        wanted(input.wanted.begin(), input.wanted.end()),
+        revocable(input.revocable.begin(), input.revocable.end()) {}
+  StepInput view() const { return {token, start, slot, wanted, revocable}; }
+
+  std::vector<int32_t> token, start, slot, wanted;
+  std::vector<uint8_t> revocable;
+};
+
+// Told when the last who holds it lets go: also work that a rank has dropped.
+struct Over {
+  ~Over() { promise.set_value(); }
+  std::promise<void> promise;
+};
 
 }  // namespace
 
-StateLayout state_layout_of(const ModelConfig& config, const Ops& ops) {
-  return {config.n_layer, config.n_embd, config.n_head, config.head_size, ops.shift_dtype(), ops.wkv_dtype()};
-}
-
-RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const StateWrites& writes) {
-  if (!ops.replays(config.head_size)) return {};
-  return ring_layout(writes, config.version, ops.activation_dtype());
-}
-
-Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops,
-                               const LoadOptions& options) {
-  const StepShape shape = step_shape(config, options);
-  Binder binder(checkpoint, config, ops, Binder::Mode::dry);
-  Buffers buffers;
-  FULMAR_ASSIGN(const auto stack, Stack::bind(binder, buffers, shape.rows, [](int64_t) {}));
-  Tensor hidden, logits;
-  declare_outputs(buffers, shape, ops, hidden, logits);
-  const State slot{nullptr, 1, state_layout_of(config, ops), ring_layout_of(config, ops, ops.state_writes())};
-  return MemoryPlan{.weights = binder.bytes(),
-                    .workspace = buffers.bytes() + ops.workspace_bytes(shape),
-                    .per_slot = slot.slot_stride(),
-                    .slots = options.slots};
-}
-
-int64_t most_slots(const MemoryPlan& plan, size_t free) {
-  const size_t model = plan.weights + plan.workspace;
-  if (model > free) return -1;
-  return static_cast<int64_t>((free - model) / plan.per_slot);
-}
+Model::~Model() = default;
 
 Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoint, Ops& ops,
                                            const LoadOptions& options) {
+  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  const Placed whole{&ops, {0, config.n_layer}};
+  return load(std::move(checkpoint), {&whole, 1}, options);
+}
+
+Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoint,
+                                           std::span<const Placed> stages, const LoadOptions& options) {
   FULMAR_TRY(check_options(options));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-  FULMAR_ASSIGN(const MemoryPlan plan, plan_memory(*checkpoint, config, ops, options));
-  FULMAR_TRY(check_memory(plan, ops));
+  FULMAR_TRY(check_stages(stages, config));
+  std::unique_ptr<Model> model(new Model(config));
+  FULMAR_ASSIGN(model->plan_, plan_stages(*checkpoint, config, stages, options));
+  FULMAR_TRY(check_memory(model->plan_));
   if (!options.allow_nonfinite) FULMAR_TRY(check_finite(*checkpoint));
+  model->checkpoint_ = std::move(checkpoint);
+  FULMAR_TRY(model->load_stages(stages, options));
+  FULMAR_TRY(model->connect(stream_bytes(config, step_shape(config, options), *stages.front().ops)));
+  model->max_rows_ = options.max_rows;
+  model->max_wanted_ = wanted_rows(options);
+  if (model->threaded()) {
+    const auto stages_held = static_cast<int64_t>(model->stages_.size());
+    model->steps_under_way_ = options.steps_under_way > 0 ? options.steps_under_way : stages_held;
+  }
+  return model;
+}
 
+Status Model::load_stages(std::span<const Placed> placed, const LoadOptions& options) {
   const auto report = [&](double fraction) {
     if (options.progress) options.progress(fraction);
   };
   report(0);
-  const auto loaded = [&](int64_t layers) {
-    report(static_cast<double>(layers) / static_cast<double>(config.n_layer + 1));
-  };
-  const StepShape shape = step_shape(config, options);
-  Binder binder(*checkpoint, config, ops);
-  std::unique_ptr<Model> model(new Model(config, ops));
-  FULMAR_ASSIGN(model->stack_, Stack::bind(binder, model->buffers_, shape.rows, loaded));
-  declare_outputs(model->buffers_, shape, ops, model->hidden_, model->logits_);
-  FULMAR_TRY(model->buffers_.place(ops));
-  FULMAR_TRY(ops.reserve_scratch(ops.workspace_bytes(shape)));
-  ops.synchronise();
-  model->checkpoint_ = std::move(checkpoint);
-  model->fingerprint_ = binder.fingerprint();
-  model->memory_ = plan;
-  model->max_rows_ = options.max_rows;
-  model->max_wanted_ = wanted_rows(options);
+  Fingerprint fingerprint;
+  fingerprint.add("rwkv" + std::to_string(config_.version));
+  const Stage::Source source{
+      *checkpoint_, config_, step_shape(config_, options), fingerprint,
+      [&](int64_t l) { report(static_cast<double>(l) / static_cast<double>(config_.n_layer + 1)); }};
+  const auto drive = placed.size() > 1 ? Rank::Drive::thread : Rank::Drive::caller;
+  for (const Placed& one : placed) {
+    ranks_.push_back(std::make_unique<Rank>(*one.ops, drive));
+    FULMAR_ASSIGN(auto stage, Stage::load(source, *ranks_.back(), one.layers));
+    stages_.push_back(std::move(stage));
+  }
+  fingerprint_ = fingerprint.hex();
   report(1);
-  return model;
+  return {};
 }
 
-void Model::step(const Batch& batch, const State& state, Tensor hidden, Tensor logits) {
-  Stream stream = stack_->embed(batch);
-  stack_->layers(batch, state, 0, stack_->n_layer(), stream);
-  if (batch.wanted > 0) stack_->head(batch, stream, hidden, logits);
+// Neighbours reach each other's memory where they can. A stage that fails takes the others with it: none of
+// them is left waiting for it.
+Status Model::connect(size_t bytes) {
+  bool alike = true;
+  for (const auto& rank : ranks_)
+    alike = alike && rank->ops().traits().kind == ranks_.front()->ops().traits().kind;
+  for (size_t i = 0; i + 1 < stages_.size(); i++) {
+    Ops& sender = ranks_[i]->ops();
+    Ops& receiver = ranks_[i + 1]->ops();
+    FULMAR_ASSIGN(auto channel, receiver.channel_from(sender, bytes));
+    if (!channel) {
+      const bool apart = sender.traits().gpu || receiver.traits().gpu;
+      if (apart) {
+        spdlog::warn(
+            "{} and {} cannot reach each other's memory: rows go through host memory, which is slower",
+            sender.name(), receiver.name());
+      }
+      channel = make_host_channel(sender, receiver, bytes);
+    }
+    channels_.push_back(std::move(channel));
+  }
+  for (size_t i = 0; i < stages_.size(); i++) {
+    stages_[i]->connect(i > 0 ? channels_[i - 1].get() : nullptr,
+                        i < channels_.size() ? channels_[i].get() : nullptr, alike);
+    ranks_[i]->on_failure([this](const std::string& reason) {
+      for (const auto& channel : channels_) channel->close(reason);
+    });
+  }
+  return {};
 }
 
-Tensor Model::forward(const StepInput& input, const State& state) {
+MemoryPlan Model::memory() const {
+  MemoryPlan sum{.slots = plan_.front().memory.slots};
+  for (const StagePlan& stage : plan_) {
+    sum.weights += stage.memory.weights;
+    sum.workspace += stage.memory.workspace;
+    sum.per_slot += stage.memory.per_slot;
+  }
+  return sum;
+}
+
+std::string Model::device() const {
+  std::string names;
+  for (const StagePlan& stage : plan_) names += (names.empty() ? "" : " > ") + stage.device;
+  return names;
+}
+
+size_t Model::memory_free() const {
+  size_t free = 0;
+  for (size_t i = 0; i < plan_.size(); i++) {
+    const auto same = [&](const StagePlan& other) { return other.gpu == plan_[i].gpu; };
+    const auto before = plan_.begin() + static_cast<ptrdiff_t>(i);
+    if (std::none_of(plan_.begin(), before, same)) free += ranks_[i]->ops().memory_free();
+  }
+  return free;
+}
+
+bool Model::asynchronous() const { return threaded() || last().rank().ops().asynchronous(); }
+
+Result<StatePool> Model::make_states(const StateLayout& layout, int64_t slots, const StateWrites& writes) {
+  std::vector<StatePool::Share> shares;
+  for (const auto& stage : stages_) shares.push_back({&stage->rank(), stage->layers().count()});
+  return StatePool::make(shares, layout, slots,
+                         ring_layout_of(config_, stages_.front()->rank().ops(), writes));
+}
+
+int64_t Model::states_that_fit(double share) const {
+  int64_t fits = INT64_MAX;
+  for (const StagePlan& stage : plan_) {
+    size_t each = 0, free = 0;
+    for (size_t i = 0; i < plan_.size(); i++) {
+      if (plan_[i].gpu != stage.gpu) continue;
+      each += plan_[i].memory.per_slot;
+      free = ranks_[i]->ops().memory_free();
+    }
+    fits =
+        std::min(fits, static_cast<int64_t>(share * static_cast<double>(free) / static_cast<double>(each)));
+  }
+  return fits;
+}
+
+void Model::throw_failure() const {
+  for (const auto& rank : ranks_) {
+    if (const std::string reason = rank->failure(); !reason.empty()) throw DeviceFailure(reason);
+  }
+}
+
+// The ranks find out by themselves when their predecessor has sent what they need.
+std::future<void> Model::post(const StepInput& input, const StatePool& states, TakeOutputs take) {
+  const auto kept = std::make_shared<const KeptInput>(input);
+  const auto over = std::make_shared<Over>();
+  std::future<void> future = over->promise.get_future();
+  for (size_t i = 0; i < stages_.size(); i++) {
+    const bool ends = i + 1 == stages_.size();
+    ranks_[i]->post([this, kept, over, ends, stage = stages_[i].get(), state = states.view(i),
+                     take = ends ? std::move(take) : TakeOutputs()] {
+      stage->run(kept->view(), state);
+      if (take) take(outputs(static_cast<int64_t>(kept->wanted.size())));
+    });
+  }
+  return future;
+}
+
+void Model::begin(const StepInput& input, const StatePool& states, TakeOutputs take) {
   const auto rows = static_cast<int64_t>(input.token.size());
+  const auto wanted = static_cast<int64_t>(input.wanted.size());
+  FULMAR_CHECK(rows >= 1 && rows <= max_rows_ && wanted <= max_wanted_);
+  if (threaded()) return begun_.push_back({wanted, {}, post(input, states, std::move(take))});
+  last().run(input, states.view());
+  begun_.push_back({wanted, std::move(take), {}});
+}
+
+void Model::finish() {
+  FULMAR_CHECK(!begun_.empty());
+  Begun step = std::move(begun_.front());
+  begun_.pop_front();
+  if (threaded()) {
+    step.over.wait();
+    throw_failure();
+  } else if (step.take) {
+    step.take(outputs(step.wanted));
+  }
+}
+
+void Model::abandon() {
+  begun_.clear();
+  for (const auto& rank : ranks_) rank->settle();
+}
+
+Tensor Model::forward(const StepInput& input, const StatePool& states) {
+  begin(input, states, {});
+  begun_.pop_back();
   wanted_ = static_cast<int64_t>(input.wanted.size());
-  FULMAR_CHECK(rows >= 1 && rows <= max_rows_ && wanted_ <= logits_.rows);
-  const Batch batch = ops_.begin_step(input, state);
-  FULMAR_CHECK(batch.rows <= padded_rows(max_rows_) && batch.wanted <= logits_.rows);
-  const Tensor hidden = hidden_.slice_rows(0, batch.wanted);
-  const Tensor logits = logits_.slice_rows(0, batch.wanted);
-  ops_.run_step(batch, [&] { step(batch, state, hidden, logits); });
-  return logits_.slice_rows(0, wanted_);
+  return last().logits(wanted_);
+}
+
+Tensor Model::hidden() { return last().hidden(wanted_); }
+
+void Model::read(void* host, const void* source, size_t bytes) {
+  Rank& rank = last().rank();
+  rank.run([&] { rank.ops().read(host, source, bytes); });
+}
+
+void Model::synchronise() {
+  for (const auto& rank : ranks_) rank->run([&] { rank->ops().synchronise(); });
 }
 
 }  // namespace fulmar

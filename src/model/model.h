@@ -1,48 +1,34 @@
-// A loaded model: what the engine, the benchmarks and the tools see of any RWKV version.
+// A loaded model on one device or several: what the engine, the benchmarks and the tools see of any RWKV
+// version.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <future>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "files/checkpoint.h"
 #include "files/model_config.h"
-#include "model/buffers.h"
-#include "model/stack.h"
+#include "model/memory_plan.h"
+#include "model/stage.h"
+#include "model/state_pool.h"
 #include "ops/ops.h"
+#include "ranks/rank.h"
 
 namespace fulmar {
 
-struct LoadOptions {
-  int64_t max_rows = 512;        // rows of one step, 1 to 65536
-  int64_t max_wanted = 0;        // rows of one step whose logits are wanted; 0: max_rows
-  int64_t slots = 0;             // states that will be kept beside the model: there must be room for them
-  bool allow_nonfinite = false;  // false: every weight is read once, and NaN or infinity refuses the model
-  std::function<void(double fraction)> progress;  // called from 0 to 1 while weights are imported
+// What a step has left on the device that computes the logits.
+struct StepOutputs {
+  Ops& ops;
+  Tensor logits;  // f32 [wanted, V]
+  Tensor hidden;  // [wanted, C] behind the last norm, in the activation type
 };
-
-// Bytes that a model will take on its backend, known before anything is allocated.
-struct MemoryPlan {
-  size_t weights = 0;    // copies made at load; what is borrowed from the mapped file is not counted
-  size_t workspace = 0;  // of one step and the draws behind it
-  size_t per_slot = 0;   // one state and its ring
-  int64_t slots = 0;     // as in LoadOptions
-
-  size_t total() const { return weights + workspace + static_cast<size_t>(slots) * per_slot; }
-};
-// By a dry run of what load binds and declares: fails as that would for missing and misshapen tensors.
-Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops,
-                               const LoadOptions& options);
-
-// How many states fit into so many free bytes beside the rest of the plan; -1 where not even that fits.
-int64_t most_slots(const MemoryPlan& plan, size_t free);
-
-// The state layout that models of this shape use on this backend, and the rings beside their slots.
-StateLayout state_layout_of(const ModelConfig& config, const Ops& ops);
-RingLayout ring_layout_of(const ModelConfig& config, const Ops& ops, const StateWrites& writes);
 
 class Model {
  public:
@@ -50,41 +36,89 @@ class Model {
   // it. Refuses missing and misshapen tensors, naming tensor, found and wanted shape.
   static Result<std::unique_ptr<Model>> load(std::unique_ptr<Checkpoint> checkpoint, Ops& ops,
                                              const LoadOptions& options);
+  // As a pipeline of stages, which together are all layers in order. The devices keep numbers and states in
+  // the same types; each is driven by a thread of its own from now on.
+  static Result<std::unique_ptr<Model>> load(std::unique_ptr<Checkpoint> checkpoint,
+                                             std::span<const Placed> stages, const LoadOptions& options);
+  ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
+  // ---- facts
   const ModelConfig& config() const { return config_; }
-  const MemoryPlan& memory() const { return memory_; }
+  std::span<const StagePlan> plan() const { return plan_; }
+  MemoryPlan memory() const;  // on all devices together
   int64_t max_rows() const { return max_rows_; }
   int64_t max_wanted() const { return max_wanted_; }
-  StateLayout state_layout() const { return state_layout_of(config_, ops_); }
-  RingLayout ring_layout() const { return ring_layout_of(config_, ops_, ops_.state_writes()); }
-  // Hex text that names shape and sampled weights: equal for equal weights, whatever file they came from.
+  StateLayout state_layout() const { return state_layout_of(config_, stages_.front()->rank().ops()); }
+  StateWrites state_writes() const { return stages_.front()->rank().ops().state_writes(); }
+  // Hex text that names shape and sampled weights: equal for equal weights, whatever file they came from and
+  // wherever they lie.
   const std::string& fingerprint() const { return fingerprint_; }
+  bool spread() const { return threaded(); }  // over several devices
+  std::string device() const;                 // names of the devices
+  size_t memory_free() const;                 // on all devices together, each counted once
+  bool asynchronous() const;                  // steps run on after begin()
+  // Steps of different rows that should be under way at once, so that every stage has work.
+  int64_t steps_under_way() const { return steps_under_way_; }
 
-  // Runs the packed rows, at most max_rows, and updates the states of their slots in place. Returns f32
-  // logits [wanted, V] in backend memory (empty when nothing is wanted), valid until the next call.
-  Tensor forward(const StepInput& input, const State& state);
-  // [wanted, C] of the last forward: the hidden vectors after the final norm, in the activation type.
-  Tensor hidden() const { return hidden_.slice_rows(0, wanted_); }
+  // ---- states
+  // `layout` as state_layout(), perhaps with another type of the wkv states where the devices can.
+  // Written as the devices were opened to, or as `writes` says.
+  Result<StatePool> make_states(int64_t slots) { return make_states(state_layout(), slots, state_writes()); }
+  Result<StatePool> make_states(const StateLayout& layout, int64_t slots, const StateWrites& writes);
+  // How many states fit into this share of what is free on every device.
+  int64_t states_that_fit(double share) const;
+
+  // ---- steps: packed rows, at most max_rows; the states of their slots are updated in place
+  // Begins a step and goes on; `take`, if any, is called with its outputs before those of the next step take
+  // their place, at the latest within finish(). Rows of a sequence whose step is under way may not be begun.
+  using TakeOutputs = std::function<void(const StepOutputs&)>;
+  void begin(const StepInput& input, const StatePool& states, TakeOutputs take);
+  // Waits for the oldest step that was begun, and has its outputs taken.
+  void finish();
+  size_t under_way() const { return begun_.size(); }
+  // Drops the steps under way: nothing is taken any more behind this.
+  void abandon();
+
+  // Runs one step and gives its f32 logits [wanted, V] in memory of the device that computes them (read),
+  // empty when nothing is wanted, valid until the next step.
+  Tensor forward(const StepInput& input, const StatePool& states);
+  Tensor hidden();  // [wanted, C] of the last forward
+  // From memory of the device that computes the logits, behind all steps.
+  void read(void* host, const void* source, size_t bytes);
+  void synchronise();  // waits for all that was begun
 
  private:
-  Model(const ModelConfig& config, Ops& ops) : config_(config), ops_(ops) {}
+  struct Begun {
+    int64_t wanted;
+    TakeOutputs take;        // where the caller's thread runs the step
+    std::future<void> over;  // where ranks do
+  };
 
-  // One step over all layers, from the embedding to the wanted rows of `hidden` and `logits`.
-  void step(const Batch& batch, const State& state, Tensor hidden, Tensor logits);
+  explicit Model(const ModelConfig& config) : config_(config) {}
+  Status load_stages(std::span<const Placed> placed, const LoadOptions& options);
+  Status connect(size_t message_bytes);
+  bool threaded() const { return ranks_.size() > 1; }
+  Stage& last() const { return *stages_.back(); }
+  StepOutputs outputs(int64_t wanted) const {
+    return {last().rank().ops(), last().logits(wanted), last().hidden(wanted)};
+  }
+  std::future<void> post(const StepInput& input, const StatePool& states, TakeOutputs take);
+  void throw_failure() const;
 
   ModelConfig config_;
-  Ops& ops_;
   std::unique_ptr<Checkpoint> checkpoint_;
   std::string fingerprint_;
-  MemoryPlan memory_;
-  Buffers buffers_;
-  std::unique_ptr<Stack> stack_;
-  Tensor hidden_, logits_;
+  std::vector<StagePlan> plan_;
   int64_t max_rows_ = 0;
   int64_t max_wanted_ = 0;
-  int64_t wanted_ = 0;
+  int64_t steps_under_way_ = 1;
+  int64_t wanted_ = 0;  // of the last forward
+  std::deque<Begun> begun_;
+  std::vector<std::unique_ptr<Channel>> channels_;  // the i-th leads from stage i to the next
+  std::vector<std::unique_ptr<Stage>> stages_;      // each on the rank of its number
+  std::vector<std::unique_ptr<Rank>> ranks_;        // the first to go
 };
 
 }  // namespace fulmar

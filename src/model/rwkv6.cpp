@@ -47,9 +47,9 @@ ChannelMix6 channel_mix(Binder& binder, int64_t layer) {
 
 }  // namespace
 
-Rwkv6::Rwkv6(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows)
-    : Stack(config, ops, buffers, max_rows) {
-  layers_.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
+Rwkv6::Rwkv6(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows)
+    : Stack(config, held, ops, buffers, max_rows) {
+  layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by address
   Projected6& p = projected_;
   for (Tensor* tensor :
        {&mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &y_, &p.r, &p.k, &p.v, &p.g, &p.u}) {
@@ -62,7 +62,7 @@ Status Rwkv6::bind_layer(Binder& binder, int64_t layer) {
   return binder.finish_layer(layers_.back().att, layers_.back().ffn);
 }
 
-void Rwkv6::layers(const Batch& batch, const State& state, int64_t first, int64_t last, Stream& stream) {
+void Rwkv6::layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) {
   const auto rows = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.rows); };
   const Tensor x = stream.x, y = rows(y_), pending = this->pending(batch);
   const Tensor mixed[5] = {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]),
@@ -70,12 +70,13 @@ void Rwkv6::layers(const Batch& batch, const State& state, int64_t first, int64_
   const auto& all = projected_;
   const Projected6 p{rows(all.r), rows(all.k), rows(all.v), rows(all.g), rows(all.u)};
 
-  for (int64_t l = first; l < last; l++) {
-    const auto& [att, ffn] = layers_[static_cast<size_t>(l)];
-    ops().enter6(batch, att, x, stream.pending, state.att_shift(l), mixed);
+  for (int64_t l = range.first; l < range.last; l++) {
+    const int64_t own = l - held().first;
+    const auto& [att, ffn] = layers_[static_cast<size_t>(own)];
+    ops().enter6(batch, att, x, stream.pending, state.att_shift(own), mixed);
     ops().project6(batch, att, mixed, p);
-    ops().attend6(batch, att, p, state.wkv(l), y, pending);
-    ops().channel_mix6(batch, ffn, x, pending, state.ffn_shift(l));
+    ops().attend6(batch, att, p, state.wkv(own), y, pending);
+    ops().channel_mix6(batch, ffn, x, pending, state.ffn_shift(own));
     stream.pending = pending;
   }
 }

@@ -1,4 +1,4 @@
-// RWKV-6 (x060): the weights of all blocks and one forward over the islands of Ops.
+// RWKV-6 (x060): the weights of its blocks and one forward over the islands of Ops.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,16 @@ namespace fulmar {
 
 class Rwkv6 final : public Stack {
  public:
-  Rwkv6(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows);
-  void layers(const Batch& batch, const State& state, int64_t first, int64_t last, Stream& stream) override;
+  Rwkv6(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows);
+  void layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) override;
 
  private:
   Status bind_layer(Binder& binder, int64_t layer) override;
 
-  std::vector<Layer<TimeMix6, ChannelMix6>> layers_;
-  Tensor mixed_[5];       // [rows, C] each: w k v r g
-  Tensor y_;              // [rows, C], what the recurrence reads out
-  Projected6 projected_;  // [rows, C] each
+  std::vector<Layer<TimeMix6, ChannelMix6>> layers_;  // those held
+  Tensor mixed_[5];                                   // [rows, C] each: w k v r g
+  Tensor y_;                                          // [rows, C], what the recurrence reads out
+  Projected6 projected_;                              // [rows, C] each
 };
 
 }  // namespace fulmar

@@ -58,9 +58,9 @@ ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
 
 }  // namespace
 
-Rwkv7::Rwkv7(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows)
-    : Stack(config, ops, buffers, max_rows) {
-  layers_.reserve(static_cast<size_t>(config.n_layer));  // backends may remember a layer by address
+Rwkv7::Rwkv7(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows)
+    : Stack(config, held, ops, buffers, max_rows) {
+  layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by address
   Projected7& p = projected_;
   for (Tensor* tensor : {&mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &mixed_[5], &y_, &p.r,
                          &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha}) {
@@ -73,7 +73,7 @@ Status Rwkv7::bind_layer(Binder& binder, int64_t layer) {
   return binder.finish_layer(layers_.back().att, layers_.back().ffn);
 }
 
-void Rwkv7::layers(const Batch& batch, const State& state, int64_t first, int64_t last, Stream& stream) {
+void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) {
   const auto rows = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.rows); };
   const Tensor x = stream.x;
   const Projected7& p = projected_;
@@ -85,9 +85,10 @@ void Rwkv7::layers(const Batch& batch, const State& state, int64_t first, int64_
       rows(y_),
       pending(batch)};
 
-  for (int64_t l = first; l < last; l++) {
-    const auto& [att, ffn] = layers_[static_cast<size_t>(l)];
-    const Block7State at{state.att_shift(l), state.wkv(l), state.ffn_shift(l)};
+  for (int64_t l = range.first; l < range.last; l++) {
+    const int64_t own = l - held().first;
+    const auto& [att, ffn] = layers_[static_cast<size_t>(own)];
+    const Block7State at{state.att_shift(own), state.wkv(own), state.ffn_shift(own)};
     if (stream.pending.empty() && ops().block7(batch, {att, ffn, l == 0}, x, work, at)) continue;
     ops().enter7(batch, att, x, stream.pending, at.att_shift, work.mixed);
     ops().time_mix7(batch, att, work.mixed, l == 0, work.v_first, work.p, at.wkv, work.y, work.pending);

@@ -1,4 +1,4 @@
-// RWKV-7 (x070) and RWKV-7a: the weights of all blocks and one forward over the islands of Ops.
+// RWKV-7 (x070) and RWKV-7a: the weights of its blocks and one forward over the islands of Ops.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,16 @@ namespace fulmar {
 
 class Rwkv7 final : public Stack {
  public:
-  Rwkv7(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows);
-  void layers(const Batch& batch, const State& state, int64_t first, int64_t last, Stream& stream) override;
+  Rwkv7(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows);
+  void layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) override;
 
  private:
   Status bind_layer(Binder& binder, int64_t layer) override;
 
-  std::vector<Layer<TimeMix7, ChannelMix7>> layers_;
-  Tensor mixed_[6];       // [rows, C] each: r w k v a g
-  Tensor y_;              // [rows, C], what the recurrence reads out
-  Projected7 projected_;  // [rows, C] each
+  std::vector<Layer<TimeMix7, ChannelMix7>> layers_;  // those held
+  Tensor mixed_[6];                                   // [rows, C] each: r w k v a g
+  Tensor y_;                                          // [rows, C], what the recurrence reads out
+  Projected7 projected_;                              // [rows, C] each
 };
 
 }  // namespace fulmar

@@ -5,8 +5,8 @@
 
 namespace fulmar {
 
-Stack::Stack(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows)
-    : ops_(ops), n_layer_(config.n_layer) {
+Stack::Stack(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows)
+    : ops_(ops), n_layer_(config.n_layer), held_(held) {
   buffers.declare(x_, max_rows, config.n_embd, ops.residual_dtype());
   buffers.declare(pending_, max_rows, config.n_embd, ops.activation_dtype());
   if (config.version != 7) return;
@@ -15,30 +15,42 @@ Stack::Stack(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_
 }
 
 Result<std::unique_ptr<Stack>> Stack::bind(Binder& binder, Buffers& buffers, int64_t max_rows,
-                                           const std::function<void(int64_t)>& loaded) {
+                                           LayerRange held, const std::function<void(int64_t)>& loaded) {
   const ModelConfig& config = binder.config();
   std::unique_ptr<Stack> stack;
   if (config.version == 7) {
-    stack = std::make_unique<Rwkv7>(config, binder.ops(), buffers, max_rows);
+    stack = std::make_unique<Rwkv7>(config, held, binder.ops(), buffers, max_rows);
   } else {
-    stack = std::make_unique<Rwkv6>(config, binder.ops(), buffers, max_rows);
+    stack = std::make_unique<Rwkv6>(config, held, binder.ops(), buffers, max_rows);
   }
-  stack->embedding_.table = binder.matrix("emb.weight", config.vocab, config.n_embd, WeightRole::embedding);
-  if (!config.embedding_normed) stack->embedding_.ln0 = binder.norm("blocks.0.ln0", config.n_embd);
-  for (int64_t l = 0; l < config.n_layer; l++) {
+  if (stack->embeds() || config.deep_embed) {
+    binder.repeats(!stack->embeds());
+    stack->embedding_.table = binder.matrix("emb.weight", config.vocab, config.n_embd, WeightRole::embedding);
+    if (!config.embedding_normed) stack->embedding_.ln0 = binder.norm("blocks.0.ln0", config.n_embd);
+    binder.repeats(false);
+  }
+  loaded(held.first);
+  for (int64_t l = held.first; l < held.last; l++) {
     FULMAR_TRY(stack->bind_layer(binder, l));
     loaded(l + 1);
   }
-  stack->head_.ln_out = binder.norm("ln_out", config.n_embd);
-  stack->head_.matrix = binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head);
+  if (stack->reads_out()) {
+    stack->head_.ln_out = binder.norm("ln_out", config.n_embd);
+    stack->head_.matrix = binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head);
+  }
   FULMAR_TRY(binder.status());
   return stack;
 }
 
-Stream Stack::embed(const Batch& batch) {
-  const Stream stream{x_.slice_rows(0, batch.rows), {}, v_first_.slice_rows(0, batch.rows), v_first_wide_};
-  ops_.embed(batch, embedding_, stream.x);
-  return stream;
+Stream Stack::stream(const Batch& batch) const {
+  return {x_.slice_rows(0, batch.rows), {}, v_first_.slice_rows(0, batch.rows), v_first_wide_};
+}
+
+void Stack::embed(const Batch& batch, const Stream& stream) { ops_.embed(batch, embedding_, stream.x); }
+
+void Stack::absorb(Stream& stream) {
+  if (!stream.pending.empty()) ops_.add(stream.x, stream.pending);
+  stream.pending = {};
 }
 
 void Stack::head(const Batch& batch, const Stream& stream, Tensor hidden, Tensor logits) {

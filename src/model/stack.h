@@ -1,5 +1,5 @@
-// The blocks of a model between its embedding and its head, as calls that can be made for a part of the
-// layers: embed, layers [first, last), head. One step is all three; a stage of a pipeline is some of them.
+// Blocks of a model, with its embedding before and its head behind them, as calls that can be made for a part
+// of the layers: embed, layers [first, last), head. One step is all three; a stage of a pipeline is some.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,15 @@ struct Layer {
   ChannelMix ffn;
 };
 
+// Layers [first, last) of a model.
+struct LayerRange {
+  int64_t first = 0;
+  int64_t last = 0;
+
+  int64_t count() const { return last - first; }
+  bool operator==(const LayerRange&) const = default;
+};
+
 // What crosses from one layer to the next; [rows, C] each.
 struct Stream {
   Tensor x;             // the residual stream, in the residual type
@@ -27,27 +36,35 @@ struct Stream {
 
 class Stack {
  public:
-  // Declares the activations for steps of at most max_rows rows in `buffers`, and binds the weights of the
-  // version that the binder's config names; `loaded(l)` is called after each of the l blocks. Fails as the
+  // The weights of `held` layers: with the first one the embedding (all stages have it where the layers look
+  // up tokens, as those of RWKV-7a do), with the last one the head. Declares the activations for steps of at
+  // most max_rows rows in `buffers`, and binds the weights of the version that the binder's config names;
+  // `loaded(l)` is called after the embedding, l = held.first, and after each block below l. Fails as the
   // binder or the backend does.
   static Result<std::unique_ptr<Stack>> bind(Binder& binder, Buffers& buffers, int64_t max_rows,
-                                             const std::function<void(int64_t)>& loaded);
+                                             LayerRange held, const std::function<void(int64_t)>& loaded);
   virtual ~Stack() = default;
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
 
-  int64_t n_layer() const { return n_layer_; }
+  LayerRange held() const { return held_; }
+  bool embeds() const { return held_.first == 0; }
+  bool reads_out() const { return held_.last == n_layer_; }
 
-  // The stream in front of layer 0, in buffers of the stack.
-  Stream embed(const Batch& batch);
+  // The stream's place for a batch, in buffers of the stack: nothing pending, all else as it was left there.
+  Stream stream(const Batch& batch) const;
+  // x of the stream in front of layer 0.
+  void embed(const Batch& batch, const Stream& stream);
   // Runs layers [first, last) over the stream and updates their part of the states of the batch's slots.
-  virtual void layers(const Batch& batch, const State& state, int64_t first, int64_t last,
-                      Stream& stream) = 0;
+  // Layer numbers are the model's; `state` has the held layers alone.
+  virtual void layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) = 0;
+  // Adds what is pending to x.
+  void absorb(Stream& stream);
   // The wanted rows of the stream behind the last layer: hidden [wanted, C], logits f32 [wanted, V].
   void head(const Batch& batch, const Stream& stream, Tensor hidden, Tensor logits);
 
  protected:
-  Stack(const ModelConfig& config, Ops& ops, Buffers& buffers, int64_t max_rows);
+  Stack(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows);
 
   Ops& ops() const { return ops_; }
   const Embedding& embedding() const { return embedding_; }
@@ -57,7 +74,8 @@ class Stack {
   virtual Status bind_layer(Binder& binder, int64_t layer) = 0;
 
   Ops& ops_;
-  const int64_t n_layer_;
+  const int64_t n_layer_;  // of the whole model
+  const LayerRange held_;
   Embedding embedding_;
   Head head_;
   Tensor x_, pending_, v_first_, v_first_wide_;  // as in Stream

@@ -3,60 +3,139 @@
 #include <limits>
 #include <string>
 
+#include "base/check.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
 
-Result<StatePool> StatePool::make(Ops& ops, const StateLayout& layout, int64_t slots,
+Result<StatePool> StatePool::make(std::span<const Share> shares, const StateLayout& layout, int64_t slots,
                                   const RingLayout& ring) {
-  State state{nullptr, slots + 1, layout, ring};
-  const size_t each = state.slot_stride();
+  const size_t each = State{nullptr, 1, layout, ring}.slot_stride();
   if (slots < 1 || each == 0 || static_cast<size_t>(slots) >= std::numeric_limits<size_t>::max() / each) {
     return Error{ErrorKind::invalid, "cannot hold " + std::to_string(slots) + " states of " +
                                          std::to_string(each) + " bytes; wanted at least 1 slot"};
   }
-  FULMAR_ASSIGN(Buffer memory, ops.allocate(static_cast<size_t>(slots + 1) * each));
-  state.base = static_cast<std::byte*>(memory.data());
-  std::unique_ptr<RingCursor[]> cursors;
-  if (ring.rows > 0) cursors = std::make_unique<RingCursor[]>(static_cast<size_t>(state.slots));
-  state.cursors = cursors.get();
-  for (int64_t slot = 0; slot <= slots; slot++) ops.zero_slot(state, slot);
-  return StatePool(ops, std::move(memory), std::move(cursors), state);
+  StatePool pool(layout, slots, ring);
+  size_t offset = 0;
+  for (const Share& share : shares) {
+    FULMAR_TRY(pool.add(share, offset));
+    offset += static_cast<size_t>(share.layers) * layout.layer_bytes();
+  }
+  FULMAR_CHECK(offset == layout.slot_bytes());
+  return pool;
 }
 
-std::vector<std::byte> StatePool::read(int64_t slot) const {
-  std::vector<std::byte> bytes(state_.layout.slot_bytes());
-  ops_->read_slot(state_, slot, bytes);
+Result<StatePool> StatePool::make(Ops& ops, const StateLayout& layout, int64_t slots,
+                                  const RingLayout& ring) {
+  auto rank = std::make_unique<Rank>(ops, Rank::Drive::caller);
+  const Share all{rank.get(), layout.n_layer};
+  FULMAR_ASSIGN(StatePool pool, make({&all, 1}, layout, slots, ring));
+  pool.own_ = std::move(rank);
+  return pool;
+}
+
+Status StatePool::add(const Share& share, size_t offset) {
+  StateLayout part = layout_;
+  part.n_layer = share.layers;
+  Status status;
+  share.rank->run([&] {
+    Ops& ops = share.rank->ops();
+    State state{nullptr, slots_ + 1, part, ring_};
+    auto memory = ops.allocate(static_cast<size_t>(state.slots) * state.slot_stride());
+    if (!memory.ok()) {
+      status = memory.error();
+      return;
+    }
+    state.base = static_cast<std::byte*>(memory->data());
+    std::unique_ptr<RingCursor[]> cursors;
+    if (ring_.rows > 0) cursors = std::make_unique<RingCursor[]>(static_cast<size_t>(state.slots));
+    state.cursors = cursors.get();
+    for (int64_t slot = 0; slot <= slots_; slot++) ops.zero_slot(state, slot);
+    parts_.push_back({share.rank, std::move(*memory), std::move(cursors), state, offset});
+  });
+  return status;
+}
+
+StatePool::~StatePool() {
+  for (const Part& part : parts_) part.rank->settle();
+}
+
+void StatePool::zero(int64_t slot) {
+  for (const Part& part : parts_) {
+    part.rank->post([&ops = part.rank->ops(), state = part.state, slot] { ops.zero_slot(state, slot); });
+  }
+}
+
+void StatePool::copy(int64_t from, int64_t to) {
+  for (const Part& part : parts_) {
+    part.rank->post(
+        [&ops = part.rank->ops(), state = part.state, from, to] { ops.copy_slot(state, from, to); });
+  }
+}
+
+void StatePool::roll_back(int64_t slot, int64_t rows) {
+  for (const Part& part : parts_) {
+    part.rank->post(
+        [&ops = part.rank->ops(), state = part.state, slot, rows] { ops.roll_back(state, slot, rows); });
+  }
+}
+
+void StatePool::read(int64_t slot, std::span<std::byte> out) {
+  FULMAR_CHECK(out.size() == layout_.slot_bytes());
+  for (const Part& part : parts_) {
+    const auto own = out.subspan(part.offset, part.state.layout.slot_bytes());
+    part.rank->run([&] { part.rank->ops().read_slot(part.state, slot, own); });
+  }
+}
+
+void StatePool::write(int64_t slot, std::span<const std::byte> from) {
+  FULMAR_CHECK(from.size() == layout_.slot_bytes());
+  for (const Part& part : parts_) {
+    const auto own = from.subspan(part.offset, part.state.layout.slot_bytes());
+    Rank& rank = *part.rank;
+    if (!rank.threaded()) {
+      rank.ops().write_slot(part.state, slot, own);
+      continue;
+    }
+    // A copy goes along, so that nobody waits for the steps before it.
+    rank.post([&ops = rank.ops(), state = part.state, slot,
+               bytes = std::make_shared<std::vector<std::byte>>(own.begin(), own.end())] {
+      ops.write_slot(state, slot, *bytes);
+    });
+  }
+}
+
+std::vector<std::byte> StatePool::read(int64_t slot) {
+  std::vector<std::byte> bytes(layout_.slot_bytes());
+  read(slot, bytes);
   return bytes;
 }
 
-Status StatePool::write(int64_t slot, std::span<const std::byte> bytes) {
-  if (bytes.size() != state_.layout.slot_bytes()) {
+Status StatePool::set(int64_t slot, std::span<const std::byte> bytes) {
+  if (bytes.size() != layout_.slot_bytes()) {
     return Error{ErrorKind::invalid, "a state of " + std::to_string(bytes.size()) +
-                                         " bytes; this model's has " +
-                                         std::to_string(state_.layout.slot_bytes())};
+                                         " bytes; this model's has " + std::to_string(layout_.slot_bytes())};
   }
-  ops_->write_slot(state_, slot, bytes);
+  write(slot, bytes);
   return {};
 }
 
 Status StatePool::set_initial(int64_t slot, std::span<const std::vector<float>> wkv) {
-  const StateLayout& layout = state_.layout;
-  const auto count = static_cast<size_t>(layout.n_embd * layout.head_size);
-  if (wkv.size() != static_cast<size_t>(layout.n_layer)) {
+  const auto count = static_cast<size_t>(layout_.n_embd * layout_.head_size);
+  if (wkv.size() != static_cast<size_t>(layout_.n_layer)) {
     return Error{ErrorKind::invalid, "an initial state of " + std::to_string(wkv.size()) +
-                                         " layers; this model has " + std::to_string(layout.n_layer)};
+                                         " layers; this model has " + std::to_string(layout_.n_layer)};
   }
-  std::vector<std::byte> bytes(layout.slot_bytes());
+  std::vector<std::byte> bytes(layout_.slot_bytes());
   for (size_t layer = 0; layer < wkv.size(); layer++) {
     if (wkv[layer].size() != count) {
       return Error{ErrorKind::invalid, "an initial state with " + std::to_string(wkv[layer].size()) +
                                            " numbers in layer " + std::to_string(layer) +
                                            "; this model's has " + std::to_string(count)};
     }
-    from_f32(wkv[layer], layout.wkv_dtype, bytes.data() + layout.wkv_offset(static_cast<int64_t>(layer)));
+    from_f32(wkv[layer], layout_.wkv_dtype, bytes.data() + layout_.wkv_offset(static_cast<int64_t>(layer)));
   }
-  ops_->write_slot(state_, slot, bytes);
+  write(slot, bytes);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// The slots of one backend: where the recurrent states of sequences live. Who uses which slot is not decided
-// here.
+// The slots of a model: where the recurrent states of sequences live, each device with those of its layers.
+// Who uses which slot is not decided here.
 #pragma once
 
 #include <cstddef>
@@ -8,41 +8,67 @@
 #include <vector>
 
 #include "base/result.h"
-#include "ops/ops.h"
+#include "ops/slots.h"
+#include "ranks/rank.h"
 
 namespace fulmar {
 
-class StatePool {
+// Reads and writes whole states in the layout of a single device, whatever holds which layers.
+class StatePool final : public Slots {
  public:
-  // All slots start as zero states. A spare one is added for rows that a backend pads its batches with.
-  // `ring`: without rows, every step writes its states.
+  // Who has the next so many layers.
+  struct Share {
+    Rank* rank;  // outlives the pool
+    int64_t layers;
+  };
+  // The shares, in the model's order, are all layers of `layout`. All slots start as zero states. A spare one
+  // is added for rows that a backend pads its batches with. `ring`: without rows, every step writes its
+  // states.
+  static Result<StatePool> make(std::span<const Share> shares, const StateLayout& layout, int64_t slots,
+                                const RingLayout& ring = {});
+  // All on one device, which this thread drives.
   static Result<StatePool> make(Ops& ops, const StateLayout& layout, int64_t slots,
                                 const RingLayout& ring = {});
+  ~StatePool() override;
+  StatePool(StatePool&&) = default;
+  StatePool& operator=(StatePool&&) = default;
 
-  State view() const { return state_; }
-  const StateLayout& layout() const { return state_.layout; }
-  int64_t slots() const { return state_.slots - 1; }  // without the spare one
+  const StateLayout& layout() const override { return layout_; }
+  const RingLayout& ring() const { return ring_; }
+  int64_t slots() const { return slots_; }  // without the spare one
+  // What the device of one share sees.
+  State view(size_t share = 0) const { return parts_[share].state; }
 
-  void zero(int64_t slot) { ops_->zero_slot(state_, slot); }
-  void copy(int64_t from, int64_t to) { ops_->copy_slot(state_, from, to); }
+  void zero(int64_t slot) override;
+  void copy(int64_t from, int64_t to) override;
   // As Ops::roll_back.
-  void roll_back(int64_t slot, int64_t rows) { ops_->roll_back(state_, slot, rows); }
-  // The bytes of a slot, laid out as StateLayout says; read waits for the device.
-  std::vector<std::byte> read(int64_t slot) const;
-  // Refuses bytes of another length.
-  Status write(int64_t slot, std::span<const std::byte> bytes);
+  void roll_back(int64_t slot, int64_t rows);
+  void read(int64_t slot, std::span<std::byte> out) override;
+  void write(int64_t slot, std::span<const std::byte> from) override;
 
+  std::vector<std::byte> read(int64_t slot);
+  // Refuses bytes of another length.
+  Status set(int64_t slot, std::span<const std::byte> bytes);
   // Starts a slot from a tuned state: wkv[layer] is [H, N, N], row = value channel; both shifts become zero.
   Status set_initial(int64_t slot, std::span<const std::vector<float>> wkv);
 
  private:
-  StatePool(Ops& ops, Buffer memory, std::unique_ptr<RingCursor[]> cursors, State state)
-      : ops_(&ops), memory_(std::move(memory)), cursors_(std::move(cursors)), state_(state) {}
+  struct Part {
+    Rank* rank;
+    Buffer memory;
+    std::unique_ptr<RingCursor[]> cursors;  // of each slot, moved on by the rank; none without rings
+    State state;
+    size_t offset;  // of its layers in a whole state
+  };
+  StatePool(const StateLayout& layout, int64_t slots, const RingLayout& ring)
+      : layout_(layout), ring_(ring), slots_(slots) {}
+  Status add(const Share& share, size_t offset);
 
-  Ops* ops_;
-  Buffer memory_;
-  std::unique_ptr<RingCursor[]> cursors_;  // of each slot; none without rings
-  State state_;
+  StateLayout layout_;
+  RingLayout ring_;
+  int64_t slots_;
+  std::unique_ptr<Rank> own_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace fulmar

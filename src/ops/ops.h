@@ -20,8 +20,8 @@
 #include "ops/args.h"
 #include "ops/batch.h"
 #include "ops/ceilings.h"
+#include "ops/channel.h"
 #include "ops/sampling.h"
-#include "ops/slots.h"
 #include "ops/state.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
@@ -32,6 +32,7 @@ enum class Activation : uint8_t { tanh, sigmoid, silu, relu_squared };
 
 // What a caller may want to know of a device to choose sizes.
 struct DeviceTraits {
+  std::string kind;                 // equal for devices that compute alike and equally fast
   std::optional<int> gpu;           // its index in list_gpus; nothing: no GPU
   bool own_memory = false;          // nobody but this program needs what is free of its memory
   bool half_states = false;         // can keep recurrent states in f16
@@ -51,8 +52,10 @@ struct StepShape {
 };
 
 // One device and everything that runs on it. All methods are called from one thread.
-class Ops : public Slots {
+class Ops {
  public:
+  virtual ~Ops() = default;
+
   // ---- facts
   virtual std::string name() const = 0;        // "cpu (AVX-512, 2 threads)", "cuda:0 (NVIDIA H200)"
   virtual DType activation_dtype() const = 0;  // of every [rows, ...] tensor but the residual stream
@@ -100,13 +103,26 @@ class Ops : public Slots {
     body();
   }
 
-  // ---- slots (slots.h): by read and write. What a ring holds is part of the state: it is copied along, and
-  // read_slot gives the state with it, without a change to the slot.
-  void read_slot(const State& state, int64_t slot, std::span<std::byte> out) override;
-  void write_slot(const State& state, int64_t slot, std::span<const std::byte> from) override;
+  // ---- slots
+  // All slots of `state` lie in this device's memory; indices are 0 <= slot < state.slots. Calls take effect
+  // in their order, behind the steps begun before them.
+  virtual void zero_slot(const State& state, int64_t slot) = 0;
+  virtual void copy_slot(const State& state, int64_t from, int64_t to) = 0;
+  // To and from host memory of state.layout.slot_bytes(), by read and write; read_slot waits for pending
+  // work, and gives the state with what its ring holds, without a change to the slot.
+  virtual void read_slot(const State& state, int64_t slot, std::span<std::byte> out);
+  virtual void write_slot(const State& state, int64_t slot, std::span<const std::byte> from);
   // Rolls the last rows of a slot back, so that its state is the one in front of them: at most those that its
   // last step fed as revocable but the first. Copies no state.
   void roll_back(const State& state, int64_t slot, int64_t rows);
+
+  // ---- other devices
+  // A channel from `sender` to this device that keeps off host memory, for messages of so many bytes; null
+  // where the two have no such way.
+  virtual Result<std::unique_ptr<Channel>> channel_from(Ops& sender, size_t bytes) {
+    (void)sender, (void)bytes;
+    return std::unique_ptr<Channel>();
+  }
 
   // ---- primitives
   //

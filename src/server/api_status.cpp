@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 #include "base/version.h"
 #include "net/worker_proof.h"
@@ -30,6 +31,15 @@ void write_queue(JsonWriter& json, const EngineStats& stats) {
       .member("cancelled_requests", stats.requests_cancelled)
       .end_object();
   json.end_object();
+}
+
+DeviceMemory sum_of(std::span<const DeviceMemory> devices) {
+  DeviceMemory sum;
+  for (const DeviceMemory& device : devices) {
+    sum.total += device.total;
+    sum.free += device.free;
+  }
+  return sum;
 }
 
 // In the units of the Albatross worker.
@@ -145,10 +155,15 @@ std::vector<DeviceMemory> device_memories(const Service& service) {
   std::vector<DeviceMemory> memories;
   for (const ServedModelPtr& model : service.models.all()) {
     if (!model->device_memory) continue;
-    DeviceMemory memory = model->device_memory();
-    const bool known = std::any_of(memories.begin(), memories.end(),
-                                   [&](const DeviceMemory& one) { return one.device == memory.device; });
-    if (!known) memories.push_back(std::move(memory));
+    for (DeviceMemory& memory : model->device_memory()) {
+      const auto known = std::find_if(memories.begin(), memories.end(),
+                                      [&](const DeviceMemory& one) { return one.device == memory.device; });
+      if (known == memories.end()) {
+        memories.push_back(std::move(memory));
+      } else {
+        known->layers += memory.layers;
+      }
+    }
   }
   return memories;
 }
@@ -250,7 +265,7 @@ void engine_figures(std::shared_ptr<Call> call) {
       .member("oom_count", 0);
   if (const auto memories = device_memories(call->service()); !memories.empty()) {
     json.key("memory");
-    write_memory(json, memories.front());
+    write_memory(json, sum_of(memories));
   }
   json.end_object();
   call->respond_json(json.end_object().take());
@@ -275,8 +290,7 @@ void server_status(std::shared_ptr<Call> call) {
       .member("available_bsz", stats.slots_total - stats.slots_used)
       .member("queued_requests", stats.requests_waiting)
       .member("bytes_per_bsz", model ? model->state_bytes : 0);
-  const auto memories = device_memories(service);
-  const DeviceMemory memory = memories.empty() ? DeviceMemory() : memories.front();
+  const DeviceMemory memory = sum_of(device_memories(service));
   json.member("free_vram_bytes", memory.free)
       .member("total_vram_bytes", memory.total)
       .member("reserve_vram_bytes", 0)

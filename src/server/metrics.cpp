@@ -152,6 +152,17 @@ MetricFamily device_memory(std::span<const DeviceMemory> devices) {
   return family;
 }
 
+// Which part of the models each device has: all layers of a model that one device holds alone.
+MetricFamily device_layers(std::span<const DeviceMemory> devices) {
+  MetricFamily family{"fulmar_gpu_layers", "Layers of models that a device holds.", MetricType::Gauge, {}};
+  for (const DeviceMemory& device : devices) {
+    ClientMetric metric = sample(MetricType::Gauge, static_cast<double>(device.layers));
+    metric.label = {{"device", device.device}};
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
 // One family with a value for each key.
 MetricFamily by_key(const char* name, const char* help, const KeyRing& keys, int64_t KeyUsage::*figure_of) {
   MetricFamily family{name, help, MetricType::Counter, {}};
@@ -215,7 +226,10 @@ std::string Metrics::text(const EngineStats& engine, std::span<const DeviceMemor
   for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : draft_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : cache_figures(engine)) families.push_back(std::move(family));
-  if (!devices.empty()) families.push_back(device_memory(devices));
+  if (!devices.empty()) {
+    families.push_back(device_memory(devices));
+    families.push_back(device_layers(devices));
+  }
   if (keys) {
     for (MetricFamily& family : key_figures(*keys)) families.push_back(std::move(family));
   }

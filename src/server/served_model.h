@@ -16,11 +16,12 @@
 
 namespace fulmar {
 
-// Of the device that a model runs on.
+// Of a device that a model runs on.
 struct DeviceMemory {
   std::string device;  // "cuda:0"
   int64_t total = 0;   // bytes
   int64_t free = 0;
+  int64_t layers = 0;  // of models, that it holds
 };
 
 struct ServedModel {
@@ -35,8 +36,8 @@ struct ServedModel {
   int64_t parameters = 0;
   int64_t weight_bytes = 0;
 
-  // From any thread; empty where no device has a memory of its own.
-  std::function<DeviceMemory()> device_memory;
+  // Each device once. From any thread; empty where no device has a memory of its own.
+  std::function<std::vector<DeviceMemory>()> device_memory;
 
   // Both outlive every request on the model.
   Engine* engine = nullptr;

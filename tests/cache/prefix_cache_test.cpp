@@ -27,7 +27,7 @@ class Cache : public testing::Test {
   void start(double snapshots_per_second) {
     const size_t bytes = kLayout.slot_bytes();
     const auto rate = static_cast<size_t>(snapshots_per_second * static_cast<double>(bytes));
-    cache_.emplace(*ops_, pool_.view(), std::vector<int64_t>{1, 2},
+    cache_.emplace(pool_, std::vector<int64_t>{1, 2},
                    PrefixCacheOptions{.host_bytes = 4 * bytes, .host_bytes_per_second = rate});
     start_ = std::chrono::steady_clock::now();
   }
@@ -49,7 +49,7 @@ class Cache : public testing::Test {
   void write(int32_t mark) {
     std::vector<std::byte> state(kLayout.slot_bytes());
     std::memcpy(state.data(), &mark, sizeof(mark));
-    ASSERT_TRUE(pool_.write(0, state).ok());
+    ASSERT_TRUE(pool_.set(0, state).ok());
   }
 
   std::unique_ptr<Ops> ops_ = make_cpu_ops({.threads = 1});

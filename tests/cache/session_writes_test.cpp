@@ -67,7 +67,7 @@ class SessionWrites : public ::testing::Test {
     auto owned = std::make_unique<MemoryStore>();
     store_ = owned.get();
     ladder_ = std::make_shared<SessionLadder>("f", std::move(owned), std::move(options));
-    shelf_ = std::make_unique<SessionShelf>(*ops_, states_->view(), std::move(slots), ladder_);
+    shelf_ = std::make_unique<SessionShelf>(*states_, std::move(slots), ladder_);
   }
   void commit(const std::string& id, int64_t turn) {
     const SessionClaimPtr claim = ladder_->claim(id);

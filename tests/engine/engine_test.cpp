@@ -35,7 +35,7 @@ std::string plain_greedy(TinyEngine& tiny, const std::string& prompt, int64_t co
     const int32_t token = static_cast<unsigned char>(fed[i]);
     const std::vector<int32_t> start = {0, 1}, wanted = {0};
     const Tensor out = tiny.model().forward(
-        {.token = {&token, 1}, .start = start, .slot = {&slot, 1}, .wanted = wanted}, pool->view());
+        {.token = {&token, 1}, .start = start, .slot = {&slot, 1}, .wanted = wanted}, *pool);
     tiny.ops().read(logits.data(), out.data, logits.size() * sizeof(float));
   }
   return text;

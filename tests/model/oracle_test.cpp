@@ -79,7 +79,7 @@ TEST_P(Oracle, LogitsHiddenAndStateAgree) {
 
   std::vector<int32_t> start{0, 37}, slot{2}, wanted;
   for (int32_t row = 0; row < 37; row++) wanted.push_back(row);
-  const Tensor logits = rig_->model().forward({tokens, start, slot, wanted}, rig_->pool().view());
+  const Tensor logits = rig_->model().forward({tokens, start, slot, wanted}, rig_->pool());
   for (int64_t row = 0; row < 37; row++) {
     std::vector<float> got(static_cast<size_t>(logits.cols));
     ops_->read(got.data(), logits.row<float>(row), got.size() * sizeof(float));
@@ -146,7 +146,7 @@ TEST_P(Oracle, SavedAndRestoredGoesOnAsIfNothingHappened) {
   rig_->feed(0, tokens);
   const std::vector<std::byte> saved = rig_->pool().read(0);
   const std::vector<float> uninterrupted = rig_->feed(0, {1, 2, 3});
-  ASSERT_TRUE(rig_->pool().write(4, saved).ok());
+  ASSERT_TRUE(rig_->pool().set(4, saved).ok());
   EXPECT_EQ(rig_->feed(4, {1, 2, 3}), uninterrupted);
   rig_->pool().copy(4, 2);
   EXPECT_EQ(rig_->pool().read(2), rig_->pool().read(0));
@@ -154,7 +154,7 @@ TEST_P(Oracle, SavedAndRestoredGoesOnAsIfNothingHappened) {
 
 TEST_P(Oracle, StepWithoutWantedRowsStillFeedsTheState) {
   const std::vector<int32_t> tokens = random_tokens(9, 10), start{0, 9}, slot{1};
-  const Tensor none = rig_->model().forward({tokens, start, slot, {}}, rig_->pool().view());
+  const Tensor none = rig_->model().forward({tokens, start, slot, {}}, rig_->pool());
   EXPECT_EQ(none.rows, 0);
   rig_->feed(0, tokens);
   EXPECT_EQ(rig_->pool().read(1), rig_->pool().read(0));

@@ -243,13 +243,16 @@ TEST(StatusPages, DeviceMemoryWhereADeviceAnswers) {
   EXPECT_EQ(rig.get("/metrics").body.find("gpu_memory"), std::string::npos);
   EXPECT_EQ(rig.get("/v1/stats").body.find("memory"), std::string::npos);
   auto facts = std::make_shared<ServedModel>(*rig.model);
-  facts->device_memory = [] { return DeviceMemory{"cuda:0", 8 << 20, 2 << 20}; };
+  facts->device_memory = [] {
+    return std::vector<DeviceMemory>{{"cuda:0", 6 << 20, 1 << 20, 10}, {"cuda:1", 2 << 20, 1 << 20, 22}};
+  };
   rig.models.add(facts);
   const std::string metrics = rig.get("/metrics").body;
-  for (const std::string line :
-       {R"({device="cuda:0",kind="total"} 8388608)", R"({device="cuda:0",kind="used"} 6291456)",
-        R"({device="cuda:0",kind="free"} 2097152)"}) {
-    EXPECT_NE(metrics.find("fulmar_gpu_memory_bytes" + line), std::string::npos) << line;
+  for (const std::string line : {R"(memory_bytes{device="cuda:0",kind="total"} 6291456)",
+                                 R"(memory_bytes{device="cuda:0",kind="used"} 5242880)",
+                                 R"(memory_bytes{device="cuda:1",kind="free"} 1048576)",
+                                 R"(layers{device="cuda:0"} 10)", R"(layers{device="cuda:1"} 22)"}) {
+    EXPECT_NE(metrics.find("fulmar_gpu_" + line), std::string::npos) << line;
   }
   EXPECT_NE(rig.get("/v1/server/status").body.find(R"("free_vram_bytes":2097152,"total_vram_bytes":8388608)"),
             std::string::npos);

@@ -58,10 +58,10 @@ def main():
         fault = f"not in --help: {sorted(missing)}" if missing else starts(flags)
         failures += bool(fault)
         print(f"{system}: {fault or 'starts'}", flush=True)
-    two = subprocess.run([PROGRAM, "serve", "--pp-devices", "[0,1]"], capture_output=True, text=True)
-    if two.returncode != 3 or "--pp-devices" not in two.stderr:
+    two = subprocess.run([PROGRAM, "serve", "--pp-devices", "[998,999]"], capture_output=True, text=True)
+    if two.returncode != 3 or "--pp-devices names cuda:998" not in two.stderr:
         failures += 1
-        print(f"--pp-devices [0,1]: exit {two.returncode}: {two.stderr}")
+        print(f"--pp-devices [998,999]: exit {two.returncode}: {two.stderr}")
     return 1 if failures else 0
 
 

@@ -19,14 +19,21 @@ NamedTensors named_tensors(const Checkpoint& checkpoint) {
   return out;
 }
 
-ModelRig::ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slots, LoadOptions options)
-    : ops_(ops) {
-  Result<std::unique_ptr<Model>> model = Model::load(std::move(checkpoint), ops, options);
+ModelRig::ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slots, LoadOptions options) {
+  take(Model::load(std::move(checkpoint), ops, options), slots);
+}
+
+ModelRig::ModelRig(std::unique_ptr<Checkpoint> checkpoint, std::span<const Placed> stages, int64_t slots,
+                   const LoadOptions& options) {
+  take(Model::load(std::move(checkpoint), stages, options), slots);
+}
+
+void ModelRig::take(Result<std::unique_ptr<Model>> model, int64_t slots) {
   if (!model.ok()) {
     ADD_FAILURE() << model.error().text;
     return;
   }
-  Result<StatePool> pool = StatePool::make(ops, (*model)->state_layout(), slots, (*model)->ring_layout());
+  Result<StatePool> pool = (*model)->make_states(slots);
   if (!pool.ok()) {
     ADD_FAILURE() << pool.error().text;
     return;
@@ -48,12 +55,11 @@ std::vector<std::vector<float>> ModelRig::step(const std::vector<Feed>& feeds) {
     }
   }
   const Tensor logits = model_->forward(
-      {.token = token, .start = start, .slot = slot, .wanted = wanted, .revocable = revocable},
-      pool_->view());
+      {.token = token, .start = start, .slot = slot, .wanted = wanted, .revocable = revocable}, *pool_);
   std::vector<std::vector<float>> out;
   for (int64_t row = 0; row < logits.rows; row++) {
     std::vector<float>& one = out.emplace_back(static_cast<size_t>(logits.cols));
-    ops_.read(one.data(), logits.row<float>(row), one.size() * sizeof(float));
+    model_->read(one.data(), logits.row<float>(row), one.size() * sizeof(float));
   }
   return out;
 }
@@ -87,6 +93,16 @@ std::vector<double> ModelRig::state_part(int64_t slot, size_t offset, int64_t co
   std::vector<float> values(static_cast<size_t>(count));
   to_f32(DType::f32, bytes.data() + offset, values);
   return {values.begin(), values.end()};
+}
+
+std::vector<Placed> placed_on(std::span<const std::unique_ptr<Ops>> devices, std::span<const int64_t> ends) {
+  std::vector<Placed> stages;
+  int64_t next = 0;
+  for (size_t i = 0; i < devices.size(); i++) {
+    stages.push_back({devices[i].get(), {next, ends[i]}});
+    next = ends[i];
+  }
+  return stages;
 }
 
 int32_t argmax(const std::vector<float>& logits) {

@@ -26,9 +26,9 @@ class ModelRig {
   // Fails the running test when the model does not load.
   ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slots = 4, LoadOptions options = {});
 
-  bool loaded() const { return model_ != nullptr; }
-  Model& model() { return *model_; }
-  StatePool& pool() { return *pool_; }
+  // The same as a pipeline of such stages.
+  ModelRig(std::unique_ptr<Checkpoint> checkpoint, std::span<const Placed> stages, int64_t slots = 4,
+           const LoadOptions& options = {});
 
   // One step of packed sequences; the logits after the last token of each, after every token of revocable
   // ones.
@@ -42,11 +42,19 @@ class ModelRig {
   // A part of a slot's state.
   std::vector<double> state_part(int64_t slot, size_t offset, int64_t count);
 
+  bool loaded() const { return model_ != nullptr; }
+  Model& model() { return *model_; }
+  StatePool& pool() { return *pool_; }
+
  private:
-  Ops& ops_;
+  void take(Result<std::unique_ptr<Model>> model, int64_t slots);
+
   std::unique_ptr<Model> model_;
   std::unique_ptr<StatePool> pool_;
 };
+
+// Layers [0, ends[0]), [ends[0], ends[1]), ... of a model on devices of their own.
+std::vector<Placed> placed_on(std::span<const std::unique_ptr<Ops>> devices, std::span<const int64_t> ends);
 
 int32_t argmax(const std::vector<float>& logits);  // the lowest of equals
 double max_difference(const std::vector<float>& got, const std::vector<double>& want);

@@ -78,6 +78,22 @@ class TinyEngine {
     start(options,
           std::make_shared<SessionLadder>(model_->fingerprint(), std::move(store), options.sessions));
   }
+  // With three layers on as many devices as there are, one to three.
+  TinyEngine(EngineOptions options, std::vector<std::unique_ptr<Ops>> stages, int64_t steps_under_way,
+             std::unique_ptr<SessionStore> store = nullptr)
+      : stages_(std::move(stages)) {
+    SyntheticSpec deeper = spec(7);
+    deeper.n_layer = 3;
+    const auto count = static_cast<int64_t>(stages_.size());
+    std::vector<Placed> placed;
+    for (int64_t i = 0; i < count; i++) {
+      placed.push_back({stages_[static_cast<size_t>(i)].get(), {3 * i / count, 3 * (i + 1) / count}});
+    }
+    take(Model::load(synthetic_checkpoint(deeper), placed,
+                     {.max_rows = 64, .steps_under_way = steps_under_way}));
+    start(options,
+          std::make_shared<SessionLadder>(model_->fingerprint(), std::move(store), options.sessions));
+  }
   // On a ladder that other engines of the same version share; null: a first one, for ladder().
   TinyEngine(EngineOptions options, std::shared_ptr<SessionLadder> sessions)
       : ops_(make_cpu_ops({.threads = 1})) {
@@ -135,19 +151,22 @@ class TinyEngine {
 
  private:
   void load(const SyntheticSpec& spec) {
-    auto loaded = Model::load(synthetic_checkpoint(spec), *ops_, {.max_rows = 64});
+    take(Model::load(synthetic_checkpoint(spec), *ops_, {.max_rows = 64}));
+  }
+  void take(Result<std::unique_ptr<Model>> loaded) {
     EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().text);
     model_ = std::move(*loaded);
   }
   void start(const EngineOptions& options, std::shared_ptr<SessionLadder> sessions) {
     sessions_ = std::move(sessions);
-    auto engine = Engine::start(*model_, *ops_, tokenizer_, options, sessions_);
+    auto engine = Engine::start(*model_, tokenizer_, options, sessions_);
     EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().text);
     engine_ = std::move(*engine);
   }
 
   ByteTokenizer tokenizer_;
   std::unique_ptr<Ops> ops_;
+  std::vector<std::unique_ptr<Ops>> stages_;
   std::unique_ptr<Model> model_;
   std::shared_ptr<SessionLadder> sessions_;
   std::unique_ptr<Engine> engine_;

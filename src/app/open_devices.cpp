@@ -1,0 +1,228 @@
+#include "app/open_devices.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "base/log.h"
+#include "cpu/cpu_ops.h"
+#include "ops/device.h"
+
+namespace fulmar {
+
+namespace {
+
+constexpr size_t kMostDevices = 64;
+constexpr std::string_view kKinds[] = {"cuda", "hip"};
+constexpr const char* kWanted = "auto, cpu, cuda, cuda:N, hip or hip:N";
+
+// A number of at most three digits; -1: it is none.
+int small_number(std::string_view text) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && text.size() <= 3 ? number : -1;
+}
+
+// Between commas, without brackets around them all and without blanks.
+std::vector<std::string> parts_of(std::string list) {
+  std::erase_if(list, [](unsigned char c) { return std::isspace(c); });
+  if (list.size() >= 2 && list.front() == '[' && list.back() == ']') list = list.substr(1, list.size() - 2);
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t comma = std::min(list.find(',', at), list.size());
+    parts.push_back(list.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return parts;
+}
+
+// Where what is quick to find again is kept: $XDG_CACHE_HOME/fulmar, or ~/.cache/fulmar; empty without
+// either.
+std::filesystem::path cache_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
+    return std::filesystem::path(cache) / "fulmar";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
+    return std::filesystem::path(home) / ".cache" / "fulmar";
+  }
+  return {};
+}
+
+CpuOptions host_options(const DeviceFlags& flags, int threads) {
+  return {.threads = threads, .state_writes = {.every = flags.defer, .revocable = flags.revocable}};
+}
+
+DeviceOptions gpu_options(const DeviceFlags& flags) {
+  DeviceOptions options;
+  options.half_state = flags.state_dtype == "fp16";
+  options.plain_products = flags.plain_products;
+  options.panels = !flags.no_panels;
+  options.matrix_units = !flags.no_matrix_units;
+  if (const auto folder = cache_folder(); !folder.empty()) options.gemm_choices = folder / "gemm-choices.txt";
+  options.state_writes = {.every = flags.defer, .revocable = flags.revocable_on_gpu ? flags.revocable : 0};
+  return options;
+}
+
+// Whether a name is that of a GPU of either kind, and which: "cuda" is the first.
+struct GpuName {
+  std::string_view kind;
+  int index = 0;
+};
+std::optional<GpuName> gpu_name(std::string_view text) {
+  for (const std::string_view kind : kKinds) {
+    if (text == kind) return GpuName{kind, 0};
+    if (!text.starts_with(kind) || text.substr(kind.size(), 1) != ":") continue;
+    const int index = small_number(text.substr(kind.size() + 1));
+    if (index >= 0) return GpuName{kind, index};
+  }
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Ops>> open_named(DeviceOptions options, const GpuName& name) {
+  const std::string_view built = gpu_kind();
+  if (!built.empty() && name.kind != built) {
+    return Error{ErrorKind::unsupported,
+                 fmt::format("this program was built for {} devices; wanted {}", built, name.kind)};
+  }
+  options.index = name.index;
+  return open_gpu(options);
+}
+
+Result<std::unique_ptr<Ops>> open_one(const DeviceFlags& flags) {
+  const bool any = flags.device == "auto";
+  const auto name = any ? std::optional(GpuName{gpu_kind(), 0}) : gpu_name(flags.device);
+  if (name) {
+    auto opened = open_named(gpu_options(flags), *name);
+    if (opened.ok() || !any) return opened;
+    const bool none = list_gpus().empty();
+    spdlog::log(none ? spdlog::level::debug : spdlog::level::warn, "running on the CPU: {}",
+                opened.error().text);
+  } else if (flags.device != "cpu") {
+    return Error{ErrorKind::invalid, fmt::format("--device is '{}'; wanted {}", flags.device, kWanted)};
+  }
+  return make_cpu_ops(host_options(flags, flags.threads));
+}
+
+// CPU stages share the threads that one would have.
+Result<Devices> open_stages(const DeviceFlags& flags, const std::vector<std::string>& names) {
+  const auto hosts = static_cast<int>(std::count(names.begin(), names.end(), "cpu"));
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = flags.threads > 0 ? flags.threads : cores;
+  Devices devices;
+  for (const std::string& name : names) {
+    if (name == "cpu") {
+      devices.push_back(make_cpu_ops(host_options(flags, std::max(1, threads / hosts))));
+      continue;
+    }
+    auto opened = open_named(gpu_options(flags), *gpu_name(name));
+    if (!opened.ok()) {
+      return Error{opened.error().kind, fmt::format("--pp-devices names {}: {}", name, opened.error().text)};
+    }
+    devices.push_back(std::move(*opened));
+  }
+  return devices;
+}
+
+}  // namespace
+
+void add_device_flags(CLI::App& app, DeviceFlags& flags) {
+  app.add_option("--device", flags.device, kWanted)->capture_default_str();
+  app.add_option(
+      "--pp-devices", flags.pp_devices,
+      "devices that share the model's layers as a pipeline, such as 0,1 or [0,1,2,3]; auto: every GPU");
+  app.add_option("--pp-split", flags.pp_split,
+                 "layers of each of --pp-devices, such as 10,22; default: by memory and speed");
+  app.add_option(
+         "--pp-steps", flags.pp_steps,
+         "steps under way at once in a pipeline, among which the running rows are divided; 0: one for "
+         "each device")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
+  app.add_option("--state-dtype", flags.state_dtype,
+                 "how states are kept between tokens on a GPU: fp32 or fp16")
+      ->check(CLI::IsMember({"fp32", "fp16"}))
+      ->capture_default_str();
+  app.add_option("--defer-state-writes", flags.defer,
+                 "write states behind every M-th token only and replay the tokens since on chip; 1 to 16")
+      ->check(CLI::Range(int64_t{1}, kMostDeferred))
+      ->capture_default_str();
+  app.add_flag("--plain-products", flags.plain_products,
+               "large products on a GPU without cuBLASLt, where it is missing or fails; slow");
+  app.add_flag("--no-panels", flags.no_panels,
+               "products on a GPU of compute capability 9.0 as on those before it; to time that");
+  app.add_flag("--no-matrix-units", flags.no_matrix_units,
+               "a GPU's work as on AMD's cards, whose matrix units no kernel knows; to test and time that");
+}
+
+Result<std::vector<std::string>> pipeline_devices(const std::string& list) {
+  std::vector<std::string> names = parts_of(list);
+  if (names.size() == 1 && names.front() == "auto") {
+    names.clear();
+    for (const GpuInfo& gpu : list_gpus()) names.push_back(fmt::format("{}:{}", gpu_kind(), gpu.index));
+    if (!names.empty()) return names;
+    return Error{ErrorKind::unsupported, "--pp-devices is 'auto' and no GPU can be used"};
+  }
+  for (std::string& name : names) {
+    if (small_number(name) >= 0)
+      name = fmt::format("{}:{}", *gpu_kind() == 0 ? "cuda" : gpu_kind(), small_number(name));
+    if (gpu_name(name) || name == "cpu") continue;
+    return Error{
+        ErrorKind::invalid,
+        fmt::format(
+            "--pp-devices is '{}' and names '{}'; wanted auto, or numbers of GPUs, cuda:N, hip:N or cpu "
+            "with commas between them",
+            list, name)};
+  }
+  if (names.size() <= kMostDevices) return names;
+  return Error{ErrorKind::invalid,
+               fmt::format("--pp-devices names {} devices; wanted at most {}", names.size(), kMostDevices)};
+}
+
+Result<std::vector<int64_t>> parse_split(const std::string& text) {
+  std::vector<int64_t> counts;
+  if (text.empty()) return counts;
+  for (const std::string& part : parts_of(text)) {
+    counts.push_back(small_number(part));
+    if (counts.back() >= 1) continue;
+    return Error{ErrorKind::invalid,
+                 fmt::format("--pp-split is '{}'; wanted numbers of layers such as 10,22", text)};
+  }
+  return counts;
+}
+
+Result<Devices> open_devices(const DeviceFlags& flags) {
+  if (!flags.pp_devices.empty()) {
+    if (flags.device != "auto") {
+      return Error{ErrorKind::invalid,
+                   fmt::format("--device is '{}' and --pp-devices '{}'; wanted one of them", flags.device,
+                               flags.pp_devices)};
+    }
+    FULMAR_ASSIGN(const auto names, pipeline_devices(flags.pp_devices));
+    return open_stages(flags, names);
+  }
+  if (!flags.pp_split.empty()) {
+    return Error{ErrorKind::invalid, fmt::format("--pp-split is '{}' without --pp-devices", flags.pp_split)};
+  }
+  FULMAR_ASSIGN(auto one, open_one(flags));
+  Devices devices;
+  devices.push_back(std::move(one));
+  return devices;
+}
+
+bool on_host(const DeviceFlags& flags) {
+  if (flags.pp_devices.empty()) return flags.device == "cpu";
+  const auto names = pipeline_devices(flags.pp_devices);
+  return names.ok() &&
+         std::count(names->begin(), names->end(), "cpu") == static_cast<ptrdiff_t>(names->size());
+}
+
+}  // namespace fulmar

@@ -1,0 +1,103 @@
+#include "gpu/device/peer_channel.h"
+
+#include "base/check.h"
+#include "gpu/device/device.h"
+#include "gpu/device/memory.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+class PeerChannel final : public Channel {
+ public:
+  PeerChannel(const ChannelEnd& sender, const ChannelEnd& receiver, size_t bytes)
+      : sender_(sender), receiver_(receiver), bytes_(bytes) {}
+  ~PeerChannel() override {
+    for (const Place& place : places_) {
+      for (const cudaEvent_t event : {place.filled, place.emptied}) {
+        if (event != nullptr) ignore_failure(cudaEventDestroy(event));
+      }
+    }
+  }
+
+  Status open() {
+    FULMAR_GPU_TRY(cudaSetDevice(sender_.device));
+    for (Place& place : places_) FULMAR_GPU_TRY(make_event(place.filled));
+    FULMAR_GPU_TRY(cudaSetDevice(receiver_.device));
+    for (Place& place : places_) {
+      FULMAR_GPU_TRY(make_event(place.emptied));
+      FULMAR_ASSIGN(place.memory, allocate_device(bytes_));
+    }
+    return {};
+  }
+
+  void send(std::span<const Tensor> tensors) override {
+    const Place& place = places_[turnstile_.wait_to_fill()];
+    FULMAR_CHECK(message_bytes(tensors) <= bytes_);
+    FULMAR_GPU(cudaSetDevice(sender_.device));
+    FULMAR_GPU(cudaStreamWaitEvent(sender_.stream, place.emptied, 0));
+    auto* at = static_cast<std::byte*>(place.memory.data());
+    for (const Tensor& tensor : tensors) {
+      const size_t bytes = message_bytes({&tensor, 1});
+      FULMAR_GPU(
+          cudaMemcpyPeerAsync(at, receiver_.device, tensor.data, sender_.device, bytes, sender_.stream));
+      at += bytes;
+    }
+    FULMAR_GPU(cudaEventRecord(place.filled, sender_.stream));
+    turnstile_.filled();
+  }
+
+  void receive(std::span<const Tensor> tensors) override {
+    const Place& place = places_[turnstile_.wait_to_empty()];
+    FULMAR_CHECK(message_bytes(tensors) <= bytes_);
+    FULMAR_GPU(cudaSetDevice(receiver_.device));
+    FULMAR_GPU(cudaStreamWaitEvent(receiver_.stream, place.filled, 0));
+    const auto* at = static_cast<const std::byte*>(place.memory.data());
+    for (const Tensor& tensor : tensors) {
+      const size_t bytes = message_bytes({&tensor, 1});
+      FULMAR_GPU(cudaMemcpyAsync(tensor.data, at, bytes, cudaMemcpyDeviceToDevice, receiver_.stream));
+      at += bytes;
+    }
+    FULMAR_GPU(cudaEventRecord(place.emptied, receiver_.stream));
+    turnstile_.emptied();
+  }
+
+  void close(const std::string& reason) override { turnstile_.close(reason); }
+
+ private:
+  struct Place {
+    Buffer memory;  // of the receiver
+    cudaEvent_t filled = nullptr, emptied = nullptr;
+  };
+  static cudaError_t make_event(cudaEvent_t& event) {
+    return cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  }
+
+  const ChannelEnd sender_, receiver_;
+  const size_t bytes_;
+  Place places_[kMostUnderWay];
+  Turnstile turnstile_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Channel>> open_peer_channel(const ChannelEnd& sender, const ChannelEnd& receiver,
+                                                   size_t bytes) {
+  if (sender.device != receiver.device) {
+    int reaches = 0;
+    FULMAR_GPU_TRY(cudaDeviceCanAccessPeer(&reaches, sender.device, receiver.device));
+    if (reaches == 0) return std::unique_ptr<Channel>();
+    FULMAR_GPU_TRY(cudaSetDevice(sender.device));
+    const cudaError_t error = cudaDeviceEnablePeerAccess(receiver.device, 0);
+    if (error == cudaErrorPeerAccessAlreadyEnabled) {
+      cudaGetLastError();
+    } else {
+      FULMAR_GPU_TRY(error);
+    }
+  }
+  auto channel = std::make_unique<PeerChannel>(sender, receiver, bytes);
+  FULMAR_TRY(channel->open());
+  return std::unique_ptr<Channel>(std::move(channel));
+}
+
+}  // namespace fulmar::gpu

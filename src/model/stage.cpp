@@ -1,0 +1,60 @@
+#include "model/stage.h"
+
+#include "base/check.h"
+#include "model/bind.h"
+
+namespace fulmar {
+
+Result<std::unique_ptr<Stage>> Stage::load(const Source& source, Rank& rank, LayerRange layers) {
+  Ops& ops = rank.ops();
+  const StepShape& shape = source.shape;
+  Binder binder(source.checkpoint, source.config, ops, &source.fingerprint);
+  std::unique_ptr<Stage> stage(new Stage(rank));
+  FULMAR_ASSIGN(stage->stack_, Stack::bind(binder, stage->buffers_, shape.rows, layers, source.loaded));
+  if (stage->stack_->reads_out()) {
+    declare_outputs(stage->buffers_, shape, ops, stage->hidden_, stage->logits_);
+  }
+  FULMAR_TRY(stage->buffers_.place(ops));
+  FULMAR_TRY(ops.reserve_scratch(ops.workspace_bytes(shape)));
+  ops.synchronise();
+  stage->most_rows_ = shape.rows;
+  return stage;
+}
+
+void Stage::connect(Channel* before, Channel* behind, bool lone) {
+  before_ = before;
+  behind_ = behind;
+  lone_ = lone;
+}
+
+std::vector<Tensor> Stage::message(const Stream& stream, int64_t rows) const {
+  std::vector<Tensor> tensors{stream.x.slice_rows(0, rows)};
+  if (!stream.v_first.empty()) tensors.push_back(stream.v_first.slice_rows(0, rows));
+  if (rows == 1 && lone_ && !stream.v_first_wide.empty()) tensors.push_back(stream.v_first_wide);
+  return tensors;
+}
+
+void Stage::compute(const Batch& batch, const State& state, Stream stream) {
+  if (stack_->embeds()) stack_->embed(batch, stream);
+  stack_->layers(batch, state, stack_->held(), stream);
+  if (!stack_->reads_out()) return stack_->absorb(stream);
+  if (batch.wanted == 0) return;
+  stack_->head(batch, stream, hidden_.slice_rows(0, batch.wanted), logits_.slice_rows(0, batch.wanted));
+}
+
+void Stage::run(const StepInput& input, const State& state) {
+  Ops& ops = rank_.ops();
+  StepInput own = input;
+  if (!stack_->reads_out()) own.wanted = {};
+  const auto rows = static_cast<int64_t>(input.token.size());
+  const Batch batch = ops.begin_step(own, state);
+  FULMAR_CHECK(batch.rows <= most_rows_ && batch.wanted <= logits_.rows);
+  Stream stream = stack_->stream(batch);
+  // A lone row goes the shorter way only where all of it is there.
+  if (!lone_ && !stack_->embeds()) stream.v_first_wide = {};
+  if (before_ != nullptr) before_->receive(message(stream, rows));
+  ops.run_step(batch, [&] { compute(batch, state, stream); });
+  if (behind_ != nullptr) behind_->send(message(stream, rows));
+}
+
+}  // namespace fulmar

@@ -1,0 +1,63 @@
+#include "ranks/rank.h"
+
+#include <exception>
+#include <future>
+
+#include "ops/device.h"
+
+namespace fulmar {
+
+Rank::Rank(Ops& ops, Drive drive) : ops_(ops) {
+  if (drive == Drive::thread) thread_ = std::make_unique<JobThread>("rank " + ops.name(), 0);
+}
+
+Rank::~Rank() {
+  if (thread_) thread_->finish();
+}
+
+void Rank::post(std::function<void()> work) {
+  if (!thread_) return work();
+  thread_->post([this, work = std::move(work)] { attempt(work); });
+}
+
+void Rank::run(FunctionRef<void()> work) {
+  if (!thread_) return work();
+  std::promise<void> done;
+  thread_->post([&] {
+    attempt(work);
+    done.set_value();
+  });
+  done.get_future().wait();
+  if (const std::string reason = failure(); !reason.empty()) throw DeviceFailure(reason);
+}
+
+void Rank::settle() {
+  if (!thread_) return;
+  std::promise<void> done;
+  thread_->post([&done] { done.set_value(); });
+  done.get_future().wait();
+}
+
+std::string Rank::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Rank::attempt(FunctionRef<void()> work) {
+  if (!failure().empty()) return;
+  try {
+    work();
+  } catch (const std::exception& failure) {
+    fail(failure.what());
+  }
+}
+
+void Rank::fail(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = reason;
+  }
+  if (tell_) tell_(reason);
+}
+
+}  // namespace fulmar
