@@ -296,8 +296,8 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
 
 Footing ServedEngine::footing() const {
   const ModelConfig& is = config();
-  const MemoryPlan& memory = loaded_.model->memory();
-  return {.device = loaded_.ops->name(),
+  const MemoryPlan memory = loaded_.model->memory();
+  return {.device = loaded_.model->device(),
           .architecture =
               fmt::format("RWKV-{}{}, {:.3g} billion parameters, {}", is.version, is.deep_embed ? "a" : "",
                           static_cast<double>(is.parameters) / 1e9, name_of(is.dtype)),
