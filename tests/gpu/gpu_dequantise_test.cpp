@@ -1,6 +1,6 @@
 // Decoders of quantised weights on the device, bit by bit: more rows than kernels take from the codes
 // themselves have a matrix decoded to 16 bits, and rows of the identity hand its numbers on as they are.
-#include <bit>
+#include <cstring>
 
 #include "gpu/gpu_device.h"
 #include "support/ops_rig.h"

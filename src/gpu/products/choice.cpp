@@ -70,12 +70,13 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
     case Way::rows:
       return all_of(products, [](const Product& one) { return suits_rows(one.in, one.weight); });
     case Way::packed_value:
-      return any.epilogue == Epilogue::none && any.out.dtype == any.in.dtype && is_packed(any.weight) &&
-             any.weight.transposed;
+      return any.epilogue == Epilogue::none && any.out.dtype == any.in.dtype && any.weight.transposed &&
+             suits_packing_transposed(any.weight.dtype, any.weight.out, any.weight.in, any.weight.group) &&
+             (any.in.rows <= kMostValueRows || any.in.dtype == DType::f16);
     case Way::packed_rows:
       return suits_packed(products) && equal_inputs(products) && suits_packed_rows(any.weight, any.in.rows);
     case Way::packed_tiles:
-      return suits_packed(products) && equal_inputs(products) &&
+      return any.in.dtype == DType::f16 && suits_packed(products) && equal_inputs(products) &&
              all_of(products, [](const Product& one) { return one.weight.out % 4 == 0; });
     case Way::panels:
       return device.panels && all_of(products, [](const Product& one) { return suits_tiled_out(one, 4); });

@@ -61,7 +61,7 @@ constexpr Rule kRules[] = {
     // From packed codes, whatever the device.
     {Way::packed_value, 1, 1, ProductShape::any, 1, kMostPackedValueRows},
     {Way::packed_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
-    {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 9, kMostPackedTileRows},
+    {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 1, kMostPackedTileRows},
     // RWKV-7's low-rank products, where the others have another format.
     {Way::panels, 3, 4, ProductShape::any, 9, 128},
     {Way::tiles, 3, 4, ProductShape::any, 9, kMostTileRows},

@@ -85,7 +85,7 @@ __device__ __forceinline__ float decoded(const DecodedRows& a, int64_t row, int6
   constexpr CodeKind kKind = code_kind_of(kDType);
   constexpr int kBlock = static_cast<int>(format_of(kDType).block),
                 kBytes = static_cast<int>(format_of(kDType).bytes);
-  if constexpr (kKind == CodeKind::none) {
+  if constexpr (kKind == CodeKind::none || kKind == CodeKind::six) {
     const uint8_t* block = a.rows.block(row, k, kBlock, kBytes);
     if constexpr (kBlock == 32) {
       return even_block<kDType>(block, static_cast<int>(k % 32));
@@ -108,7 +108,7 @@ __device__ __forceinline__ float decoded(const DecodedRows& a, int64_t row, int6
         return scale * float8_of(static_cast<uint32_t>(code));
       case CodeKind::nibbles:
         return scale * static_cast<float>(code - 8);
-      default:
+      default:  // levels; other kinds do not come here
         return scale * a.levels[code];
     }
   }

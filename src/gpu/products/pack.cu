@@ -19,6 +19,7 @@ struct Packing {
   uint32_t* codes;
   uint16_t* factors;  // null: none
   uint32_t* supers;   // null: none
+  uint32_t* upper;    // null: none
 };
 
 // Where nibble e of a word of eight stands, in bits.
@@ -34,7 +35,7 @@ __device__ uint32_t gathered(const Packing& a, int64_t row, int64_t k) {
   return word;
 }
 
-// Items: words of codes, then factors, then supers, of the chunk's tiles.
+// Items: words of codes, then factors, then supers, then upper bits, of the chunk's tiles.
 __global__ void __launch_bounds__(kPackThreads) pack_fragments_kernel(const Packing a, int64_t tiles) {
   pdl_wait();
   const int64_t pieces = a.in / kPackedInputs, first_tile = a.first / kPackedOuts;
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(kPackThreads) pack_fragments_kernel(const Pack
   const int64_t supers = a.supers != nullptr ? tiles * (a.in / kPackedSuper) * kPackedOuts : 0;
   int64_t at = static_cast<int64_t>(blockIdx.x) * kPackThreads + threadIdx.x;
   if (at < words) {
-    const int vectors = a.bits / 4;  // of two outputs
+    const int vectors = a.bits / 2;  // of two outputs
     const int word = static_cast<int>(at % 4), lane = static_cast<int>(at / 4 % 32);
     const int vector = static_cast<int>(at / 128 % vectors);
     const int64_t block = at / 128 / vectors, piece = block % pieces, tile = block / pieces;
@@ -64,7 +65,20 @@ __global__ void __launch_bounds__(kPackThreads) pack_fragments_kernel(const Pack
     return;
   }
   at -= factors;
-  if (at >= supers) return;
+  if (at >= supers) {
+    at -= supers;
+    if (a.upper == nullptr || at >= tiles * pieces * 128) return;
+    const int word = static_cast<int>(at % 2), lane = static_cast<int>(at / 2 % 32);
+    const int64_t block = at / 128, piece = block % pieces, tile = block / pieces;
+    const int64_t row = tile * kPackedOuts + lane / 4 + at / 64 % 2 * 8;
+    const int64_t k = piece * kPackedInputs + lane % 4 * 32 + word * 16;
+    uint32_t bits = 0;
+    for (int e = 0; e < 16 && row < a.rows; e++) {
+      bits |= a.from.upper(row, k + e) << (e % 2 * 16 + e / 2 * 2);
+    }
+    a.upper[first_tile * pieces * 128 + at] = bits;
+    return;
+  }
   const int64_t blocks = a.in / kPackedSuper;
   const int64_t row = at / kPackedOuts / blocks * kPackedOuts + at % kPackedOuts;
   a.supers[first_tile * blocks * kPackedOuts + at] =
@@ -122,10 +136,11 @@ void pack_rows(const Queue& queue, const void* source, int64_t first, int64_t ro
       kind == CodeKind::levels,
       reinterpret_cast<uint32_t*>(bytes),
       is_block(weight.dtype) ? reinterpret_cast<uint16_t*>(bytes + parts.factors) : nullptr,
-      kind == CodeKind::affine ? reinterpret_cast<uint32_t*>(bytes + parts.supers) : nullptr};
+      parts.upper > parts.supers ? reinterpret_cast<uint32_t*>(bytes + parts.supers) : nullptr,
+      kind == CodeKind::six ? reinterpret_cast<uint32_t*>(bytes + parts.upper) : nullptr};
   const int64_t padded = (rows + kPackedOuts - 1) / kPackedOuts * kPackedOuts;
   const int64_t items = padded * weight.in * bits_of(kind) / 32 + padded * (weight.in / kPackedGroup) +
-                        padded * (weight.in / kPackedSuper + 1);
+                        padded * (weight.in / kPackedSuper + 1) + padded * weight.in / 16;
   if (weight.transposed) {
     launch(queue, pack_transposed_kernel, grid_for(items), dim3(kPackThreads), 0, packing);
   } else {

@@ -10,6 +10,9 @@
 //   factors  [tiles][pieces][lanes]: two f16 scales, of g and of g + 8; for q4_k the bytes (scale, minimum)
 //            of both
 //   supers   q4_k: [tiles][in / 256][16 outputs] (d, dmin) in f16
+//   q6_k has the low four bits of its codes as codes, the scales of 16 inputs each (two bytes) as factors, d
+//   in supers, and the upper two bits of its codes, [tiles][pieces][g, then g + 8][lanes] of 8 bytes, behind
+//   them.
 // Scales beside codes stay f32 [out, in / group].
 //
 // Transposed, [in, out], for a matrix whose zero inputs are skipped: a row of codes for each input.
@@ -20,7 +23,8 @@
 //
 // Codes are unsigned: 128 is added to those of signed bytes and 8 to signed nibbles. In fragments the eight
 // nibbles of a word stand in the order 0 2 4 6 1 3 5 7 from the lowest bits on, so that a mask leaves two
-// neighbours in the halves of a word; those that index a table stand in order.
+// neighbours in the halves of a word; those that index a table stand in order. Of q6_k's upper bits a word
+// has those of 16 codes: of code 2i at bit 2i, of code 2i + 1 at bit 16 + 2i.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +44,7 @@ enum class CodeKind : uint8_t {
   nibbles,  // a signed nibble times a scale: q4_0, i4
   levels,   // one of 16 levels times a scale: iq4_nl, nf4
   affine,   // a nibble times a scale less a minimum: q4_k
+  six,      // six bits times a scale: q6_k; as fragments only
 };
 
 constexpr CodeKind code_kind_of(DType dtype) {
@@ -57,22 +62,24 @@ constexpr CodeKind code_kind_of(DType dtype) {
       return CodeKind::levels;
     case DType::q4_k:
       return CodeKind::affine;
+    case DType::q6_k:
+      return CodeKind::six;
     default:
       return CodeKind::none;
   }
 }
 
+// Of a code, but for q6_k's upper bits.
 constexpr int bits_of(CodeKind kind) { return kind == CodeKind::bytes || kind == CodeKind::float8 ? 8 : 4; }
 
 constexpr int kPackedOuts = 16, kPackedInputs = 128;  // of a tile and of a piece
 constexpr int kPackedGroup = 32, kPackedSuper = 256;  // inputs that share an f16 scale; q4_k's super-block
 constexpr int kPackedValueOuts = 128;                 // outputs of a transposed matrix: a multiple of these
 constexpr int kPackedValueInputs = 512;               // and inputs
-constexpr size_t kLanePieceBytes = 16, kPackedWarp = 32;  // a vector; lanes of a warp
 
 // Where the parts of a packed matrix begin, in bytes, and how long it is.
 struct PackedParts {
-  size_t factors = 0, supers = 0, bytes = 0;
+  size_t factors = 0, supers = 0, upper = 0, bytes = 0;
 };
 
 // Whether a matrix of this shape is packed: `group` as in Weight.
@@ -85,7 +92,8 @@ constexpr bool suits_packing(DType dtype, int64_t in, int64_t group) {
 
 // Whether it is packed transposed.
 constexpr bool suits_packing_transposed(DType dtype, int64_t out, int64_t in, int64_t group) {
-  return suits_packing(dtype, in, group) && out % kPackedValueOuts == 0 && in % kPackedValueInputs == 0;
+  return code_kind_of(dtype) != CodeKind::six && suits_packing(dtype, in, group) &&
+         out % kPackedValueOuts == 0 && in % kPackedValueInputs == 0;
 }
 
 constexpr CodeKind packed_kind(const Weight& weight) {
@@ -100,8 +108,9 @@ constexpr PackedParts packed_parts(DType dtype, int64_t out, int64_t in, bool tr
   parts.factors = static_cast<size_t>(outs * in * bits_of(kind) / 8);
   parts.supers = parts.factors;
   if (is_block(dtype)) parts.supers += static_cast<size_t>(outs * (in / kPackedGroup)) * 2;
-  parts.bytes = parts.supers;
-  if (kind == CodeKind::affine) parts.bytes += static_cast<size_t>(outs * (in / kPackedSuper)) * 4;
+  const bool supers = kind == CodeKind::affine || kind == CodeKind::six;
+  parts.upper = parts.supers + (supers ? static_cast<size_t>(outs * (in / kPackedSuper)) * 4 : 0);
+  parts.bytes = parts.upper + (kind == CodeKind::six ? static_cast<size_t>(outs * in / 4) : 0);
   return parts;
 }
 

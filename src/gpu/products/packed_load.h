@@ -5,6 +5,7 @@
 #pragma once
 
 #include <type_traits>
+#include <utility>
 
 #ifdef __CUDACC__
 #include "gpu/device/element.h"
@@ -25,6 +26,7 @@ struct PackedMatrix {
   const std::byte* codes;
   const uint32_t* factors;  // null: f32 scales
   const uint32_t* supers;
+  const uint2* upper;
   const float* scales;
   int pieces;       // of a row
   int groups;       // of a row's f32 scales
@@ -40,6 +42,7 @@ inline PackedMatrix packed_matrix_of(const Weight& weight) {
       bytes,
       is_block(weight.dtype) ? reinterpret_cast<const uint32_t*>(bytes + parts.factors) : nullptr,
       reinterpret_cast<const uint32_t*>(bytes + parts.supers),
+      reinterpret_cast<const uint2*>(bytes + parts.upper),
       weight.scales,
       static_cast<int>(weight.in / kPackedInputs),
       0,
@@ -85,22 +88,27 @@ __device__ __forceinline__ __half2 less(uint32_t word, float by) {
   return __hsub2(half2_of(word), __float2half2_rn(by));
 }
 
+// The level of a code: of nf4, or of iq4_nl. Tables of the host have no address on the device.
+template <int kCode>
+__device__ __forceinline__ float level_of_code(bool nf4) {
+  constexpr float kOne = kNf4Levels[kCode], kOther = static_cast<float>(kIq4Levels[kCode]);
+  return nf4 ? kOne : kOther;
+}
+template <int... kCodes>
+__device__ __forceinline__ float level_of(int code, bool nf4, std::integer_sequence<int, kCodes...>) {
+  float level = 0;
+  ((level = code == kCodes ? level_of_code<kCodes>(nf4) : level), ...);
+  return level;
+}
+__device__ __forceinline__ float level_of(int code, bool nf4) {
+  return level_of(code, nf4, std::make_integer_sequence<int, 16>{});
+}
+
 // Levels of a pair of codes in a byte, the first in the low nibble: a table in shared memory.
 constexpr int kLevelPairs = 256;
 __device__ __forceinline__ void fill_level_pairs(uint32_t (&table)[kLevelPairs], bool nf4) {
   for (int i = threadIdx.x; i < kLevelPairs; i += blockDim.x) {
-    float level[2];
-#pragma unroll
-    for (int e = 0; e < 2; e++) {
-      const int code = i >> 4 * e & 15;
-      float x = 0;
-#pragma unroll
-      for (int c = 0; c < 16; c++) {
-        if (c == code) x = nf4 ? kNf4Levels[c] : static_cast<float>(kIq4Levels[c]);
-      }
-      level[e] = x;
-    }
-    table[i] = pack_floats<Half>(level[0], level[1]);
+    table[i] = pack_floats<Half>(level_of(i & 15, nf4), level_of(i >> 4, nf4));
   }
 }
 
@@ -175,12 +183,32 @@ __device__ __forceinline__ void widen_bytes(uint32_t word, const PackedFactor& b
   out[1] = __hmul2(widen_bytes<kKind>(word, true), by.scale);
 }
 
+// q6_k: eight low nibbles, and upper bits from bit 0 on.
+__device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, const PackedFactor& by,
+                                          __half2 (&out)[4]) {
+  const uint32_t top[4] = {upper << 4, upper << 2, upper, upper >> 2};
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const uint32_t code = (word >> 4 * i & 0x000f000f) | (top[i] & 0x00300030);
+    out[i] = __hmul2(less(code | kMagic1024, 1024.0f + 32.0f), by.scale);
+  }
+}
+// The bytes of two signed scales in the low half of `bytes`, d.
+__device__ __forceinline__ void six_factors(uint32_t bytes, uint32_t super, PackedFactor (&by)[2]) {
+  const __half2 small = less(__byte_perm(bytes ^ 0x8080, kMagic1024, 0x5150), 1024.0f + 128.0f);
+  const __half2 both = __hmul2(small, __low2half2(lifted(super)));
+  by[0].scale = __low2half2(both), by[1].scale = __high2half2(both);
+}
+
+constexpr bool has_supers(CodeKind kind) { return kind == CodeKind::affine || kind == CodeKind::six; }
+
 // What a lane has of a piece of a tile: 32 inputs of the outputs g and g + 8.
 template <CodeKind kKind>
 struct PackedPiece {
   static constexpr int kVectors = bits_of(kKind) / 4;
   uint4 low[kVectors], high[kVectors];
-  uint32_t factor[kKind == CodeKind::affine ? 3 : 2];  // as they lie in memory
+  uint32_t factor[has_supers(kKind) ? 3 : 2];  // as they lie in memory
+  uint2 upper[kKind == CodeKind::six ? 2 : 1];
 };
 
 template <CodeKind kKind>
@@ -195,9 +223,13 @@ __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedM
     to.low[v] = __ldcs(codes + v * kWarp);
     to.high[v] = __ldcs(codes + (kVectors + v) * kWarp);
   }
-  if (kKind == CodeKind::affine || (kKind != CodeKind::float8 && m.factors != nullptr)) {
+  if constexpr (kKind == CodeKind::six) {
+    to.upper[0] = __ldcs(m.upper + block * (2 * kWarp) + lane);
+    to.upper[1] = __ldcs(m.upper + block * (2 * kWarp) + kWarp + lane);
+  }
+  if (has_supers(kKind) || (kKind != CodeKind::float8 && m.factors != nullptr)) {
     to.factor[0] = __ldcs(m.factors + block * kWarp + lane);
-    if constexpr (kKind == CodeKind::affine) {
+    if constexpr (has_supers(kKind)) {
       const uint32_t* super =
           m.supers + (static_cast<int64_t>(tile) * (m.pieces / 2) + piece / 2) * kPackedOuts + g;
       to.factor[1] = super[0], to.factor[2] = super[8];
@@ -216,16 +248,19 @@ __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedM
 template <class T, CodeKind kKind, class F>
 __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, const PackedMatrix& m,
                                             const uint32_t* table, F&& f) {
-  PackedFactor low{}, high{};
-  if constexpr (kKind == CodeKind::affine) {
-    low = affine_factor(piece.factor[0], piece.factor[1]);
-    high = affine_factor(piece.factor[0] >> 16, piece.factor[2]);
+  PackedFactor low[2]{}, high[2]{};  // for q6_k of the first and the second 16 inputs; else [0] for all
+  if constexpr (kKind == CodeKind::six) {
+    six_factors(piece.factor[0], piece.factor[1], low);
+    six_factors(piece.factor[0] >> 16, piece.factor[2], high);
+  } else if constexpr (kKind == CodeKind::affine) {
+    low[0] = affine_factor(piece.factor[0], piece.factor[1]);
+    high[0] = affine_factor(piece.factor[0] >> 16, piece.factor[2]);
   } else if (kKind != CodeKind::float8 && m.factors != nullptr) {
     const __half2 both = lifted(piece.factor[0]);
-    low.scale = __low2half2(both), high.scale = __high2half2(both);
+    low[0].scale = __low2half2(both), high[0].scale = __high2half2(both);
   } else {
-    low.scale = lifted<kKind>(__uint_as_float(piece.factor[0]));
-    high.scale = lifted<kKind>(__uint_as_float(piece.factor[1]));
+    low[0].scale = lifted<kKind>(__uint_as_float(piece.factor[0]));
+    high[0].scale = lifted<kKind>(__uint_as_float(piece.factor[1]));
   }
   constexpr int kVectors = PackedPiece<kKind>::kVectors;
 #pragma unroll
@@ -239,8 +274,8 @@ __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, con
 #pragma unroll
         for (int s = 0; s < 2; s++) {
           __half2 x[2], y[2];
-          widen_bytes<kKind>(from_low[2 * i + s], low, x);
-          widen_bytes<kKind>(from_high[2 * i + s], high, y);
+          widen_bytes<kKind>(from_low[2 * i + s], low[0], x);
+          widen_bytes<kKind>(from_high[2 * i + s], high[0], y);
           a[s][0] = operand<T>(x[0]), a[s][1] = operand<T>(y[0]);
           a[s][2] = operand<T>(x[1]), a[s][3] = operand<T>(y[1]);
         }
@@ -250,8 +285,14 @@ __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, con
 #pragma unroll
       for (int w = 0; w < 4; w++) {
         __half2 x[4], y[4];
-        widen_nibbles<kKind>(from_low[w], low, table, x);
-        widen_nibbles<kKind>(from_high[w], high, table, y);
+        if constexpr (kKind == CodeKind::six) {
+          const uint2 &upper_low = piece.upper[0], &upper_high = piece.upper[1];
+          widen_six(from_low[w], (w < 2 ? upper_low.x : upper_low.y) >> w % 2 * 8, low[w / 2], x);
+          widen_six(from_high[w], (w < 2 ? upper_high.x : upper_high.y) >> w % 2 * 8, high[w / 2], y);
+        } else {
+          widen_nibbles<kKind>(from_low[w], low[0], table, x);
+          widen_nibbles<kKind>(from_high[w], high[0], table, y);
+        }
         const uint32_t a[4] = {operand<T>(x[0]), operand<T>(y[0]), operand<T>(x[1]), operand<T>(y[1])};
         const uint32_t b[4] = {operand<T>(x[2]), operand<T>(y[2]), operand<T>(x[3]), operand<T>(y[3])};
         f(w, a, b);
@@ -282,6 +323,8 @@ void with_code_kind(CodeKind kind, F&& f) {
       return f(std::integral_constant<CodeKind, CodeKind::levels>{});
     case CodeKind::affine:
       return f(std::integral_constant<CodeKind, CodeKind::affine>{});
+    case CodeKind::six:
+      return f(std::integral_constant<CodeKind, CodeKind::six>{});
     case CodeKind::none:
       FULMAR_CHECK(false, "a matrix that is not packed");
   }

@@ -185,7 +185,7 @@ PackedProducts<T> products_of(std::span<const RowProduct> list) {
   for (const RowProduct& one : list) {
     const bool wide = one.out.high.dtype == DType::f32;
     FULMAR_CHECK(one.weight.in == any.weight.in && one.weight.dtype == any.weight.dtype);
-    FULMAR_CHECK(suits_packed_rows(one.weight, products.columns) && one.mix == nullptr);
+    FULMAR_CHECK(suits_packed_rows(one.weight, products.columns) && !one.in.high.empty());
     FULMAR_CHECK((wide || !one.adds) && pairs == !one.in.remainder.empty() &&
                  one.in.high.rows == products.rows && (!pairs || products.rows == 1));
     products.each[products.count++] = {

@@ -61,7 +61,19 @@ class PackedTileWeights {
   int first_, pieces_;  // the warp's first piece of the row; how many stages there are
 };
 
+template <class F>
+void with_packed_tile(int64_t rows, F&& f) {
+  rows <= Tile32::kRows ? f(Tile32{}) : f(Tile64{});
+}
+
 }  // namespace
+
+TilePlan plan_packed_tiles(ProductList products, int multiprocessors) {
+  TilePlan plan;
+  with_packed_tile(products.front().in.rows,
+                   [&](auto shape) { plan = plan_tiles_of<decltype(shape)>(products, multiprocessors); });
+  return plan;
+}
 
 void linear_packed_tiles(const Queue& queue, ProductList products, const TilePlan& plan, float* partial,
                          uint32_t* counters) {
@@ -70,14 +82,12 @@ void linear_packed_tiles(const Queue& queue, ProductList products, const TilePla
   for (const Product& one : products) {
     FULMAR_CHECK(one.weight.dtype == any.weight.dtype && !one.weight.transposed);
   }
-  with_activation(any.in.dtype, [&](auto sample) {
-    using T = decltype(sample);
-    with_tile(any.in.rows, [&](auto shape) {
-      using Shape = decltype(shape);
-      with_code_kind(packed_kind(any.weight), [&](auto kind) {
-        launch_tiles<T, Shape, PackedTileWeights<T, Shape, kind()>>(queue, products, plan, partial, counters,
-                                                                    kPackedUnlift, packed_matrix_of);
-      });
+  FULMAR_CHECK(any.in.dtype == DType::f16);
+  with_packed_tile(any.in.rows, [&](auto shape) {
+    using Shape = decltype(shape);
+    with_code_kind(packed_kind(any.weight), [&](auto kind) {
+      launch_tiles<Half, Shape, PackedTileWeights<Half, Shape, kind()>>(
+          queue, products, plan, partial, counters, kPackedUnlift, packed_matrix_of);
     });
   });
 }

@@ -7,8 +7,10 @@
 
 namespace fulmar::gpu {
 
-// Products of equal row count, input width and format, packed as fragments; outputs f32 or of the activation
-// type and a multiple of 4 wide, inputs in 16-byte aligned rows. plan: of plan_tiles; partial and counters as
+TilePlan plan_packed_tiles(ProductList, int multiprocessors);
+
+// Products of f16 inputs, equal row count, input width and format, packed as fragments; outputs f32 or f16
+// and a multiple of 4 wide, inputs in 16-byte aligned rows. partial and counters as
 // in linear_tiles.
 void linear_packed_tiles(const Queue&, ProductList, const TilePlan&, float* partial, uint32_t* counters);
 

@@ -340,7 +340,7 @@ void launch_value(const Queue& queue, PackedValueArguments<T>& a) {
 
 void linear_packed_value(const Queue& queue, const ValuePlan& plan, Tensor in, const Weight& weight,
                          Tensor out, float* partial, uint32_t* counters) {
-  FULMAR_CHECK(is_packed(weight) && weight.transposed);
+  FULMAR_CHECK(is_packed(weight) && weight.transposed && packed_kind(weight) != CodeKind::six);
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
     const bool wide = out.dtype == DType::f32;
@@ -357,8 +357,11 @@ void linear_packed_value(const Queue& queue, const ValuePlan& plan, Tensor in, c
                               static_cast<int>(plan.slices),
                               0};
     with_code_kind(packed_kind(weight), [&](auto kind) {
-      if (in.rows <= kMostValueRows) return launch_value<T, 1, kind()>(queue, a);
-      launch_value<T, kMostTiles, kind()>(queue, a);
+      if constexpr (kind() != CodeKind::six) {
+        if (in.rows <= kMostValueRows) return launch_value<T, 1, kind()>(queue, a);
+        if constexpr (std::is_same_v<T, Half>) return launch_value<T, kMostTiles, kind()>(queue, a);
+        FULMAR_CHECK(false, "more than eight rows of bf16");
+      }
     });
   });
 }

@@ -156,12 +156,12 @@ void Products::run_packed_value(const Queue& queue, const Product& product) {
 }
 
 void Products::run_tiles(Way way, const Queue& queue, ProductList products) {
-  const TilePlan plan = plan_tiles(products, device_.multiprocessors);
+  const bool packed = way == Way::packed_tiles;
+  const TilePlan plan = packed ? plan_packed_tiles(products, device_.multiprocessors)
+                               : plan_tiles(products, device_.multiprocessors);
   FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
   auto* partial = static_cast<float*>(workspace_(plan.partial_bytes));
-  if (way == Way::packed_tiles) {
-    return linear_packed_tiles(queue, products, plan, partial, tile_counters());
-  }
+  if (packed) return linear_packed_tiles(queue, products, plan, partial, tile_counters());
   linear_tiles(queue, products, plan, partial, tile_counters());
 }
 
@@ -240,7 +240,9 @@ void Products::add_lone_value(Tensor in, const Weight& weight, Tensor out) {
   run_packed_value(main_, {in, weight, out});
 }
 
-bool Products::suits_lone_value(const Weight& weight) { return is_packed(weight) && weight.transposed; }
+bool Products::suits_lone_value(const Weight& weight) {
+  return weight.transposed && suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
+}
 
 bool Products::makes_inputs(std::span<const RowProduct> products) const {
   const bool plain = std::all_of(products.begin(), products.end(),

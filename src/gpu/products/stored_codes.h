@@ -36,13 +36,28 @@ struct StoredRows {
         return nibble(data[row * row_bytes + k / 2], k % 2 == 0);
       case DType::q4_k:
         return nibble(block(row, k, 256, 144)[16 + k % 256 / 64 * 32 + e], k % 64 >= 32);
+      case DType::q6_k: {  // the lower four bits
+        const int j = static_cast<int>(k % 128 / 32);
+        return nibble(block(row, k, 256, 210)[k % 256 / 128 * 64 + j % 2 * 32 + e], j >= 2);
+      }
       default:
         return 0;
     }
   }
 
-  // The bits of the f16 scale of the 32 inputs from k on; for q4_k scale and minimum, a byte each.
+  // q6_k's upper two bits.
+  __device__ uint32_t upper(int64_t row, int64_t k) const {
+    const int shift = static_cast<int>(2 * (k % 128 / 32));
+    return block(row, k, 256, 210)[128 + k % 256 / 128 * 32 + k % 32] >> shift & 3;
+  }
+
+  // The bits of the f16 scale of the 32 inputs from k on; for q4_k scale and minimum, a byte each, for q6_k
+  // the two scales.
   __device__ uint32_t factor(int64_t row, int64_t k) const {
+    if (dtype == DType::q6_k) {
+      const uint8_t* scale = block(row, k, 256, 210) + 192 + k % 256 / 16;
+      return scale[0] | scale[1] << 8;
+    }
     if (dtype != DType::q4_k) {
       const uint8_t* from = block(row, k, 32, dtype == DType::q8_0 ? 34 : 18);
       return from[0] | from[1] << 8;
@@ -55,8 +70,12 @@ struct StoredRows {
     return scale | least << 8;
   }
 
-  // q4_k's d and dmin.
+  // q4_k's d and dmin, q6_k's d.
   __device__ uint32_t super(int64_t row, int64_t k) const {
+    if (dtype == DType::q6_k) {
+      const uint8_t* d = block(row, k, 256, 210) + 208;
+      return d[0] | d[1] << 8;
+    }
     const uint8_t* from = block(row, k, 256, 144);
     return from[0] | from[1] << 8 | from[2] << 16 | static_cast<uint32_t>(from[3]) << 24;
   }

@@ -5,41 +5,10 @@
 
 namespace fulmar::gpu {
 
-namespace {
-
-// Slices of a tile's inputs: at most so many, each of at least so many inputs; what a block costs besides,
-// and each slice when a tile's are added up, in inputs.
-constexpr int64_t kMostSlices = 16, kLeastSliceInputs = 256;
-constexpr int64_t kBlockInputs = 192, kGatherInputs = 96;
-
-}  // namespace
-
-// As many slices as give the least work to the block that has most of it, of equals the fewest.
 TilePlan plan_tiles(ProductList products, int multiprocessors) {
-  const Product& any = products.front();
-  const int64_t rows = any.in.rows, blocks_at_once = int64_t{multiprocessors} * kTileBlocksEach;
   TilePlan plan;
-  with_tile(rows, [&](auto shape) {
-    using Shape = decltype(shape);
-    const int64_t stages = (any.weight.in + Shape::kStep - 1) / Shape::kStep;
-    for (const Product& one : products) plan.tiles += out_tiles_of<Shape>(one) * row_tiles_of<Shape>(rows);
-    int64_t least = 0;
-    for (int64_t slices = 1; slices <= kMostSlices; slices++) {
-      if (slices > 1 && slices * kLeastSliceInputs > any.weight.in) break;
-      const int64_t steps = (stages + slices - 1) / slices;
-      const int64_t waves = (plan.tiles * slices + blocks_at_once - 1) / blocks_at_once;
-      const int64_t gather = slices > 1 ? slices * kGatherInputs : 0;
-      const int64_t cost = waves * (steps * Shape::kStep + kBlockInputs) + gather;
-      if (least != 0 && cost >= least) continue;
-      least = cost;
-      plan.steps = steps;
-      plan.slices = (stages + steps - 1) / steps;
-    }
-    plan.partial_bytes =
-        plan.slices > 1
-            ? static_cast<size_t>(plan.tiles * plan.slices * Shape::kOuts * Shape::kRows) * sizeof(float)
-            : 0;
-  });
+  with_tile(products.front().in.rows,
+            [&](auto shape) { plan = plan_tiles_of<decltype(shape)>(products, multiprocessors); });
   return plan;
 }
 

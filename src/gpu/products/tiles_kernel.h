@@ -100,6 +100,36 @@ int64_t row_tiles_of(int64_t rows) {
   return (rows + Shape::kRows - 1) / Shape::kRows;
 }
 
+// Slices of a tile's inputs: at most so many, each of at least so many inputs; what a block costs besides,
+// and each slice when a tile's are added up, in inputs.
+constexpr int64_t kMostSlices = 16, kLeastSliceInputs = 256;
+constexpr int64_t kBlockInputs = 192, kGatherInputs = 96;
+
+// As many slices as give the least work to the block that has most of it, of equals the fewest.
+template <class Shape>
+TilePlan plan_tiles_of(ProductList products, int multiprocessors) {
+  const Product& any = products.front();
+  const int64_t rows = any.in.rows, blocks_at_once = int64_t{multiprocessors} * kTileBlocksEach;
+  TilePlan plan;
+  const int64_t stages = (any.weight.in + Shape::kStep - 1) / Shape::kStep;
+  for (const Product& one : products) plan.tiles += out_tiles_of<Shape>(one) * row_tiles_of<Shape>(rows);
+  int64_t least = 0;
+  for (int64_t slices = 1; slices <= kMostSlices; slices++) {
+    if (slices > 1 && slices * kLeastSliceInputs > any.weight.in) break;
+    const int64_t steps = (stages + slices - 1) / slices;
+    const int64_t waves = (plan.tiles * slices + blocks_at_once - 1) / blocks_at_once;
+    const int64_t gather = slices > 1 ? slices * kGatherInputs : 0;
+    const int64_t cost = waves * (steps * Shape::kStep + kBlockInputs) + gather;
+    if (least != 0 && cost >= least) continue;
+    least = cost;
+    plan.steps = steps;
+    plan.slices = (stages + steps - 1) / steps;
+  }
+  const int64_t floats = plan.tiles * plan.slices * Shape::kOuts * Shape::kRows;
+  plan.partial_bytes = plan.slices > 1 ? static_cast<size_t>(floats) * sizeof(float) : 0;
+  return plan;
+}
+
 // f(shape) with the tile for so many rows.
 template <class F>
 void with_tile(int64_t rows, F&& f) {

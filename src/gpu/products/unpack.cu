@@ -35,16 +35,15 @@ __device__ __forceinline__ float value_of(uint32_t code, const Factor& by, const
     return by.scale * static_cast<float>(static_cast<int>(code) - 8);
   } else if constexpr (kKind == CodeKind::levels) {
     return by.scale * levels[code];
+  } else if constexpr (kKind == CodeKind::six) {
+    return by.scale * static_cast<float>(static_cast<int>(code) - 32);
   } else {
     return __fsub_rn(__fmul_rn(by.scale, static_cast<float>(code)), by.least);
   }
 }
 
 __device__ __forceinline__ void fill_levels(float (&levels)[16], bool nf4) {
-#pragma unroll
-  for (int c = 0; c < 16; c++) {
-    if (threadIdx.x == c) levels[c] = nf4 ? kNf4Levels[c] : static_cast<float>(kIq4Levels[c]);
-  }
+  if (threadIdx.x < 16) levels[threadIdx.x] = level_of(static_cast<int>(threadIdx.x), nf4);
   __syncthreads();
 }
 
@@ -71,16 +70,23 @@ __global__ void __launch_bounds__(kUnpackThreads)
   const int64_t row = tile * kPackedOuts + half * 8 + lane / 4, k = piece * kPackedInputs + lane % 4 * 32;
   const bool inside = item < items && first_tile * kPackedOuts + row < m.outs;
   uint4 code[kVectors];
-  Factor by{};
+  uint2 upper{};
+  Factor by{}, by_second{};  // q6_k: of the second 16 inputs
   if (inside) {
     const auto* codes = reinterpret_cast<const uint4*>(m.codes) + block * (2 * kVectors * kWarp) +
                         half * kVectors * kWarp + lane;
 #pragma unroll
     for (int v = 0; v < kVectors; v++) code[v] = __ldcs(codes + v * kWarp);
-    if constexpr (kKind == CodeKind::affine) {
+    if constexpr (has_supers(kKind)) {
       const int64_t super = (first_tile + tile) * (m.pieces / 2) + piece / 2;
-      by = affine_of(m.factors[block * kWarp + lane] >> half * 16,
-                     m.supers[super * kPackedOuts + half * 8 + lane / 4]);
+      const uint32_t bytes = m.factors[block * kWarp + lane] >> half * 16,
+                     both = m.supers[super * kPackedOuts + half * 8 + lane / 4];
+      by = affine_of(bytes, both);
+      if constexpr (kKind == CodeKind::six) {
+        by.scale = half_bits(both) * static_cast<float>(static_cast<int8_t>(bytes));
+        by_second.scale = half_bits(both) * static_cast<float>(static_cast<int8_t>(bytes >> 8));
+        upper = __ldcs(m.upper + block * (2 * kWarp) + half * kWarp + lane);
+      }
     } else if (m.factors != nullptr) {
       by.scale = half_bits(m.factors[block * kWarp + lane] >> half * 16);
     } else {
@@ -105,7 +111,10 @@ __global__ void __launch_bounds__(kUnpackThreads)
       } else {
         one = words[i] >> 4 * (e % 2 * 4 + e / 2) & 15;
       }
-      x[e] = value_of<kKind>(one, by, levels);
+      if constexpr (kKind == CodeKind::six) {
+        one |= ((i < 2 ? upper.x : upper.y) >> (e % 2 * 16 + i % 2 * 8 + e / 2 * 2) & 3) << 4;
+      }
+      x[e] = value_of<kKind>(one, kKind == CodeKind::six && i >= 2 ? by_second : by, levels);
     }
     store8(to + 8 * i, x);
   }
@@ -162,6 +171,7 @@ void unpack(const Queue& queue, const Weight& weight, int64_t first, int64_t out
     using T = decltype(sample);
     with_code_kind(packed_kind(weight), [&](auto kind) {
       if (weight.transposed) {
+        FULMAR_CHECK(kind() != CodeKind::six);
         const int64_t items = weight.in * (outs / kOuts);
         return launch(queue, unpack_transposed_kernel<T, kind()>, grid_for(items), dim3(kUnpackThreads), 0,
                       matrix, static_cast<int>(first), static_cast<int>(outs), items,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/products/choice.h"
+#include "gpu/products/packed.h"
 #include "tensor/format.h"
 
 namespace fulmar {
@@ -114,22 +115,55 @@ TEST(ProductChoice, OperandsThatAKernelCannotReadGoToTheLibrary) {
   EXPECT_EQ(way(product(32, weight(kWidth, kWidth), Epilogue::none, DType::f32), kWithPanels), Way::library);
 }
 
+Weight coded(DType dtype, int64_t out, int64_t in, bool transposed = false) {
+  Weight weight{dtype, out, in, nullptr, transposed};
+  weight.group = is_scaled(dtype) ? in : 0;
+  return weight;
+}
+
 TEST(ProductChoice, OtherFormatsAreNeverReadAs16Bits) {
   for (const Format& format : kFormats) {
     if (format.dtype == DType::f16) continue;
+    const bool packed = gpu::is_packed(coded(format.dtype, kWidth, kWidth));
+    const auto expect_known = [&](Way found) {
+      const bool reads_codes =
+          found == Way::packed_value || found == Way::packed_rows || found == Way::packed_tiles;
+      EXPECT_TRUE(found == Way::library || (packed && reads_codes)) << static_cast<int>(found);
+    };
     for (const bool transposed : {false, true}) {
-      Weight square{format.dtype, 4096, 4096}, wide{format.dtype, kHidden, kWidth},
-          narrow{format.dtype, kWidth, kHidden};
-      square.transposed = wide.transposed = narrow.transposed = transposed;
+      const Weight square = coded(format.dtype, kWidth, kWidth, transposed),
+                   wide = coded(format.dtype, kHidden, kWidth, transposed),
+                   narrow = coded(format.dtype, kWidth, kHidden, transposed);
       for (const int64_t rows : {1, 2, 8, 9, 32, 64, 128, 320, 1024}) {
         SCOPED_TRACE(std::string(format.name) + ", " + std::to_string(rows) + " rows");
-        EXPECT_EQ(way(product(rows, square), kWithPanels), Way::library);
-        EXPECT_EQ(way(product(rows, wide, Epilogue::relu_squared), kWithPanels), Way::library);
-        EXPECT_EQ(way(product(rows, narrow), kWithPanels), Way::library);
-        EXPECT_EQ(way(product(rows, square), kWithout), Way::library);
-        EXPECT_EQ(gpu::choose_way(std::vector<Product>(7, product(rows, square)), kWithPanels), Way::library);
+        expect_known(way(product(rows, square), kWithPanels));
+        expect_known(way(product(rows, wide, Epilogue::relu_squared), kWithPanels));
+        expect_known(way(product(rows, narrow), kWithPanels));
+        expect_known(way(product(rows, square), kWithout));
+        expect_known(gpu::choose_way(std::vector<Product>(7, product(rows, square)), kWithPanels));
       }
     }
+  }
+}
+
+TEST(ProductChoice, PackedCodesAreMultipliedAsTheyAre) {
+  for (const auto& device : {kWithPanels, kWithout}) {
+    for (const DType dtype : {DType::q8_0, DType::i8, DType::f8_e4m3, DType::q4_0, DType::q4_k, DType::q6_k,
+                              DType::iq4_nl, DType::nf4, DType::i4}) {
+      SCOPED_TRACE(std::string(name_of(dtype)));
+      const Weight square = coded(dtype, kWidth, kWidth), head = coded(dtype, 65536, kWidth);
+      for (const int64_t rows : {1, 8}) EXPECT_EQ(way(product(rows, square), device), Way::packed_rows);
+      for (const int64_t rows : {9, 128}) EXPECT_EQ(way(product(rows, square), device), Way::packed_tiles);
+      EXPECT_EQ(way(product(129, square), device), Way::library);
+      EXPECT_EQ(way(product(1, head, Epilogue::none, DType::f32), device), Way::packed_rows);
+      EXPECT_EQ(way(product(32, head, Epilogue::none, DType::f32), device), Way::packed_tiles);
+      if (dtype == DType::q6_k) continue;  // not packed transposed
+      const Weight value = coded(dtype, kWidth, kHidden, true);
+      for (const int64_t rows : {1, 64}) EXPECT_EQ(way(product(rows, value), device), Way::packed_value);
+      EXPECT_EQ(way(product(65, value), device), Way::library);
+    }
+    EXPECT_EQ(way(product(1, coded(DType::q5_k, kWidth, kWidth)), device), Way::library) << "has no kernel";
+    EXPECT_EQ(way(product(1, coded(DType::q8_0, 64, 96)), device), Way::library) << "no whole pieces";
   }
 }
 
