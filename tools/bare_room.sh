@@ -23,7 +23,9 @@ furnish_room() {
               /etc/ssl/certs /usr/local/share/ca-certificates /etc/resolv.conf /etc/hosts /etc/npmrc; do
     [ -e "$file" ] && mkdir -p "$room$(dirname "$file")" && cp -rL "$file" "$room$(dirname "$file")/" 2>/dev/null || true
   done
-  if [ "$release" != "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" ]; then
+  if [ "$release" = "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" ]; then
+    [ -e /etc/apt/sources.list ] || rm -f "$room/etc/apt/sources.list"  # debootstrap's own would name the mirror twice
+  else
     rm -rf "$room/etc/apt/sources.list.d"
     echo "deb $mirror $release main" >"$room/etc/apt/sources.list"
   fi

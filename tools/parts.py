@@ -147,6 +147,9 @@ def sbom(build, archive):
 
 
 def copy_licences(program, folder):
+    if not shutil.which("dpkg-query"):
+        print("parts: no package database here: the licences of the libraries are not copied", file=sys.stderr)
+        return
     folder.mkdir(parents=True, exist_ok=True)
     for package in sorted({package for package in package_of(loaded_libraries(program)).values() if package}):
         shutil.copyfile(f"/usr/share/doc/{package}/copyright", folder / package)

@@ -56,7 +56,7 @@ echo "try_release: '"$release $kind"': installed in $(seconds $((installed - beg
 if [ "$kind" = deb ]; then
   inside "$room" 'set -e
 for file in /usr/share/man/man1/fulmar.1 /usr/share/man/man1/fulmar-doctor.1 /usr/share/bash-completion/completions/fulmar /usr/share/zsh/site-functions/_fulmar \
-  /usr/share/fish/vendor_completions.d/fulmar.fish /lib/systemd/system/fulmar-control.service /lib/systemd/system/fulmar-worker@.service /etc/fulmar/workers.yaml /usr/share/doc/fulmar/LICENSE; do
+  /usr/share/fish/vendor_completions.d/fulmar.fish /lib/systemd/system/fulmar-control.service /lib/systemd/system/fulmar-worker@.service /etc/fulmar/workers.yaml /usr/share/doc/fulmar/LICENSE /usr/share/fulmar/models/fulmar-demo.safetensors; do
   [ -e $file ] || [ -e $file.gz ] || { echo "the package lacks $file" >&2; exit 1; }
 done
 getent passwd fulmar >/dev/null || { echo "there is no user fulmar" >&2; exit 1; }

@@ -98,7 +98,9 @@ Finding folder(const FolderFact& facts) {
                          : "change its owner, or name another folder with XDG_DATA_HOME";
   } else if (facts.free < kLittleDisk) {
     finding.health = Health::note;
-    finding.advice = "make room before pulling models";
+    finding.advice = facts.purpose == "sessions"
+                         ? "make room: sessions that cannot be written are lost at exit"
+                         : "make room before pulling models";
   }
   return finding;
 }

@@ -106,8 +106,8 @@ FolderFact look_at_folder(std::string purpose, const fs::path& wanted) {
   FolderFact fact{.purpose = std::move(purpose), .path = wanted.string()};
   std::error_code error;
   fs::path there = fs::absolute(wanted, error);
-  while (!fs::is_directory(there, error) && there.has_relative_path()) there = there.parent_path();
-  fact.writable = ::access(there.c_str(), W_OK | X_OK) == 0;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  fact.writable = fs::is_directory(there, error) && ::access(there.c_str(), W_OK | X_OK) == 0;
   const fs::space_info space = fs::space(there, error);
   if (!error) fact.free = space.available;
   return fact;

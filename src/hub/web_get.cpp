@@ -105,7 +105,9 @@ class Exchange {
     if (!connected.ok()) co_return connected;
     if (!url_.secure) {
       if (*proxy) authorise(headers_, **proxy);
-      co_return co_await talk(plain, plain, *proxy ? absolute_form(url_) : url_.target);
+      // Not as an argument: GCC 12 frees temporaries of a condition within co_await twice.
+      const std::string target = *proxy ? absolute_form(url_) : url_.target;
+      co_return co_await talk(plain, plain, target);
     }
     if (*proxy) {
       Status through = co_await open_tunnel(plain, **proxy);
@@ -118,7 +120,7 @@ class Exchange {
     co_return co_await talk(secure, beast::get_lowest_layer(secure), url_.target);
   }
 
-  asio::awaitable<Status> connect(beast::tcp_stream& stream, std::string host, uint16_t port) const {
+  asio::awaitable<Status> connect(beast::tcp_stream& stream, const std::string& host, uint16_t port) const {
     tcp::resolver resolver(stream.get_executor());
     const auto [unknown, found] = co_await resolver.async_resolve(host, std::to_string(port), kAwait);
     if (unknown) co_return failed("cannot find " + host, unknown);
@@ -171,7 +173,7 @@ class Exchange {
   }
 
   template <class Stream>
-  asio::awaitable<Status> talk(Stream& stream, beast::tcp_stream& socket, std::string target) {
+  asio::awaitable<Status> talk(Stream& stream, beast::tcp_stream& socket, const std::string& target) {
     http::request<http::empty_body> request(http::verb::get, target, 11);
     request.set(http::field::host, host_field(url_));
     request.set(http::field::connection, "close");

@@ -58,7 +58,7 @@ def check_doctor(place):
         assert code == 4 and lines["port"][0] == "bad" and port in lines["port"][1] and "--port" in lines["port"][1], lines
     code, lines = place.doctor("--model", "no-such-model", "--port", "0")
     assert code == 4 and lines["model"][0] == "bad" and "no-such-model" in lines["model"][1], lines
-    code, lines = place.doctor("--model", MODEL, "--port", "0", "--state-db-path", "/proc/none/sessions.db")
+    code, lines = place.doctor("--model", MODEL, "--port", "0", "--state-db-path", f"{MODEL}/none/sessions.db")
     assert code == 4 and lines["sessions"][0] == "bad", lines
 
 

@@ -11,7 +11,7 @@ import { levelOf, linesOf } from "../../web/dashboard/log_lines.js";
 import { metricsOf, summaryOf } from "../../web/dashboard/metrics.js";
 import { plainProblem } from "../../web/dashboard/problems.js";
 import { alignSeries, colourOf, mergeSeries } from "../../web/dashboard/series.js";
-import { figuresLine } from "../../web/shared/format.js";
+import { figuresLine, modelName } from "../../web/shared/format.js";
 import { LiveAnswer } from "../../web/shared/generate.js";
 import { errorText } from "../../web/shared/http.js";
 import { LineSplitter } from "../../web/shared/lines.js";
@@ -193,6 +193,10 @@ test("lines are split wherever the pieces end", () => {
   assert.deepEqual(splitter.push('{"a":1}\n{"b"'), ['{"a":1}']);
   assert.deepEqual(splitter.push(':2}\r\n\n{"c":3}'), ['{"b":2}\r']);
   assert.deepEqual(splitter.push("\n"), ['{"c":3}']);
+});
+
+test("a model is called after its file", () => {
+  assert.deepEqual(["/m/g1.pth", "x.y.gguf", "folder", "a.state"].map(modelName), ["g1", "x.y", "folder", "a.state"]);
 });
 
 test("a model's tuned states are told from the models", () => {

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { fileTitle, pickFiles, saveFile } from "../shared/clipboard.js";
-import { bytes } from "../shared/format.js";
+import { bytes, modelName } from "../shared/format.js";
 import { attempt, confirmed, Dialog, Field, notify, useSeconds } from "../shared/ui.jsx";
 import { Pull } from "./pull.jsx";
 import { basisOf } from "./settings.js";
@@ -32,7 +32,7 @@ const load = (event) => {
   event.preventDefault();
   const form = event.currentTarget;
   const { file, name } = form.elements;
-  const id = name.value.trim() || file.value.trim().split("/").pop().replace(/\.(pth|safetensors)$/, "");
+  const id = name.value.trim() || modelName(file.value.trim());
   attempt(() => busyWith(`Loading ${id}`, async () => {
     await server.post("loadmodel", { model_filename: file.value.trim(), model_viewname: id });
     form.reset();

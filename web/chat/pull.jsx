@@ -1,6 +1,6 @@
 // Getting a model from the server's hub: what is under way, how far each file is, and calling it off.
 import { signal } from "@preact/signals";
-import { bytes } from "../shared/format.js";
+import { bytes, modelName } from "../shared/format.js";
 import { valuesOf } from "../shared/lines.js";
 import { attempt, Field, notify } from "../shared/ui.jsx";
 import { chooseModel, loadModels, server } from "./state.js";
@@ -26,7 +26,7 @@ async function pullAndLoad(name) {
   try {
     const file = await pull(name);
     pulling.value = { ...pulling.value, file: "", loading: file };
-    const id = file.replace(/\.(pth|safetensors|st|gguf)$/, "");
+    const id = modelName(file);
     await server.post("loadmodel", { model_filename: file, model_viewname: id });
     await loadModels();
     await chooseModel(id);

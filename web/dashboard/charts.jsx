@@ -54,7 +54,7 @@ function optionsOf(kind, lines, width) {
   const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui" };
   const value = (_, shown) => (shown === null || shown === undefined ? "–" : kind.unit(shown));
   return {
-    width, height: HEIGHT, cursor: { y: false, focus: { prox: 20 } }, focus: { alpha: 0.35 },
+    width, height: HEIGHT, legend: { markers: { dash: (plot, at) => (plot.series[at].dash ? "dashed" : "solid") } }, cursor: { y: false, focus: { prox: 20 } }, focus: { alpha: 0.35 },
     hooks: { setData: [legendOfNewest], setCursor: [legendOfNewest], ready: [legendOfNewest] },
     scales: { x: { range: spanOf }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => time(tick)) }, { ...axis, size: 64, incrs: kind.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : kind.unit(tick))) }],

@@ -1,5 +1,6 @@
 // What the dashboard shows, as signals, and the questions to the control plane that keep them fresh. Knows no HTML.
 import { batch, computed, signal } from "@preact/signals";
+import { modelName } from "../shared/format.js";
 import { Server, ServerError } from "../shared/http.js";
 import { alertsOf } from "./alerts.js";
 import { mergeSeries } from "./series.js";
@@ -23,7 +24,7 @@ export const chosen = computed(() => {
 });
 export const alerts = computed(() => alertsOf({ workers: workers.value ?? [], gpus: gpus.value, lost: lost.value }));
 
-export const titleOf = (worker) => worker.name || `${worker.spec.model_path.split("/").pop().replace(/\.(pth|safetensors)$/, "")} ${worker.worker_id.slice(-4)}`;
+export const titleOf = (worker) => worker.name || `${modelName(worker.spec.model_path)} ${worker.worker_id.slice(-4)}`;
 export const seriesOf = (worker) => worker.name || worker.worker_id;
 export const proxied = (id) => server.below(`api/workers/${id}/proxy/`);
 

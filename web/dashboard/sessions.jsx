@@ -51,7 +51,7 @@ export function Sessions({ worker }) {
         <tbody>
           {list.slice(0, MOST_SHOWN).map((session) => (
             <tr key={session.id}>
-              <th scope="row" data-label="Session" class="mono">{session.id}</th><td data-label="Model">{session.model}</td>
+              <th scope="row" data-label="Session" class="mono">{session.id}</th><td data-label="Model" class="half-cell">{session.model}</td>
               <td data-label="Kept in">{LEVELS[session.level] ?? session.level}</td><td data-label="Tokens" class="number">{session.tokens.toLocaleString("en")}</td>
               <td class="row-actions"><Menu label={`Actions for ${session.id}`} items={[
                 ...others.map((other) => ({ label: `Move to ${titleOf(other)}`, run: act(() => move(session, worker, other)) })),

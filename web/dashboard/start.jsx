@@ -59,7 +59,7 @@ function StartForm({ onDone }) {
         </Field>
       )}
       <Field label="Model file" wide problem={problems.model_path}>
-        <input {...invalid("model_path")} required autocomplete="off" spellcheck={false} placeholder="path of a .pth or .safetensors file" value={path} onInput={(event) => setPath(event.currentTarget.value)} />
+        <input {...invalid("model_path")} required autocomplete="off" spellcheck={false} placeholder="path of a .pth, .safetensors or .gguf file, or of a folder" value={path} onInput={(event) => setPath(event.currentTarget.value)} />
       </Field>
       <div class="grid">
         <Field label="Name" hint="empty: none" problem={problems.name}><input {...invalid("name")} maxLength="64" autocomplete="off" placeholder="chat" /></Field>

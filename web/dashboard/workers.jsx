@@ -50,8 +50,8 @@ function Row({ worker }) {
       <th scope="row" data-label="Worker"><a href={`#worker/${worker.worker_id}`}>{title}</a></th>
       <td data-label="Status" class="wide-cell"><Badge worker={worker} /></td>
       <td data-label="Model" class="model-cell" title={worker.spec.model_path}>{fileName(worker.spec.model_path)}</td>
-      <td data-label="Runs on">{deviceOf(worker, gpus.value)}</td>
-      <td data-label="Endpoint" class="mono">{worker.endpoint.replace("http://", "")}</td>
+      <td data-label="Runs on" class="half-cell">{deviceOf(worker, gpus.value)}</td>
+      <td data-label="Endpoint" class="mono half-cell">{worker.endpoint.replace("http://", "")}</td>
       <td data-label="Tokens/s" class="number">{rate(worker.tokens_per_second)}</td>
       <td data-label="Running" class="number">{worker.rows_running}</td>
       <td data-label="Queued" class="number">{worker.rows_waiting}</td>

@@ -26,6 +26,8 @@ export function ago(seconds) {
 
 export const clock = (unixSeconds) => new Date(unixSeconds * 1000).toLocaleTimeString("en-GB");
 export const fileName = (path) => path.split("/").pop();
+// What a server calls the model in that file, unless it is told otherwise.
+export const modelName = (path) => fileName(path).replace(/\.(pth|safetensors|st|gguf)$/, "");
 
 // The figures of an answer in one line; `figures` as LiveAnswer gives them.
 export function figuresLine({ tokens, first, rate: speed, fed, reused }) {
