@@ -66,9 +66,10 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_flag("--open-translate", server.open_translate, "let /translate through without a password");
   app.add_flag("--recommended-sampling", server.recommended_sampling,
                "chats take the sampling that the model's authors advise where a request says nothing");
-  app.add_flag("--openai-defaults", server.openai_defaults,
-               "what OpenAI's API takes where a request says nothing: completions of 16 tokens, chats without "
-               "top_k, top_p and penalties; --recommended-sampling goes before it");
+  app.add_flag(
+      "--openai-defaults", server.openai_defaults,
+      "what OpenAI's API takes where a request says nothing: completions of 16 tokens, chats without "
+      "top_k, top_p and penalties; --recommended-sampling goes before it");
   app.add_flag("--strict-model", server.strict_model, "404 for unknown model names");
   app.add_option("--max-tokens-limit,--max_completion_tokens", server.limits.max_tokens,
                  "larger max_tokens are clamped")

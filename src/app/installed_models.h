@@ -26,7 +26,8 @@ std::filesystem::path models_folder();
 // By file name. A folder that is not there holds none.
 std::vector<InstalledFiles> installed_models(const std::filesystem::path& folder);
 
-// The whole model that `name` means: as it was pulled, perhaps behind "hf.co/" or with the tag ":latest", or as
+// The whole model that `name` means: as it was pulled, perhaps behind "hf.co/" or with the tag ":latest", or
+// as
 // --model takes it. Nothing outside of the folder is ever meant.
 std::optional<InstalledFiles> find_installed(const std::filesystem::path& folder, std::string_view name);
 

@@ -338,8 +338,8 @@ Result<ServedModelPtr> LocalAdmin::describe_installed(const std::string& name) c
   if (!files) return Error{ErrorKind::not_found, fmt::format("model '{}' not found", name)};
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(files->path));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-  auto model = std::make_shared<ServedModel>(facts_of_files(
-      files->path, config, template_of(model_flags_.chat_template, *checkpoint, files->path)));
+  auto model = std::make_shared<ServedModel>(
+      facts_of_files(files->path, config, template_of(model_flags_.chat_template, *checkpoint, files->path)));
   model->id = files->pulled_as.empty() ? files->name : files->pulled_as;
   model->weight_bytes = static_cast<int64_t>(files->bytes);
   return ServedModelPtr(std::move(model));

@@ -53,8 +53,9 @@ class SqliteDocuments final : public DocumentStore {
 
   Result<std::vector<Document>> of_owner(const std::string& owner) override {
     std::lock_guard lock(mutex_);
-    Statement query(database_.get(),
-                    "SELECT id, owner, created, text FROM fulmar_documents WHERE owner = ? ORDER BY created, id");
+    Statement query(
+        database_.get(),
+        "SELECT id, owner, created, text FROM fulmar_documents WHERE owner = ? ORDER BY created, id");
     query.text(1, owner);
     std::vector<Document> documents;
     FULMAR_ASSIGN(bool more, query.next());

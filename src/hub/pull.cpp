@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "base/log.h"
-#include "hub/pulled_names.h"
 #include "hub/file_digest.h"
 #include "hub/hub_listing.h"
+#include "hub/pulled_names.h"
 #include "net/url.h"
 
 namespace fulmar {

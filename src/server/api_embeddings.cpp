@@ -237,7 +237,8 @@ void embed_for_ollama(std::shared_ptr<Call> call) {
 }
 
 void embed_one_for_ollama(std::shared_ptr<Call> call) {
-  with_named_model(std::move(call), [](std::shared_ptr<Call> it) { embed(std::move(it), Shape::ollama_one); });
+  with_named_model(std::move(call),
+                   [](std::shared_ptr<Call> it) { embed(std::move(it), Shape::ollama_one); });
 }
 
 }  // namespace fulmar

@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kMostAttempts = 3;
 
 ResponseOrigin origin_of(const Call& call) {
-  return {new_request_id("resp_"), unix_seconds(), std::string(call.request().headers.get("X-RWKV-State-Id"))};
+  return {new_request_id("resp_"), unix_seconds(),
+          std::string(call.request().headers.get("X-RWKV-State-Id"))};
 }
 
 // The engine's sessions outlive what the store forgets unless they are told.
@@ -103,7 +104,8 @@ void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   std::optional<ApiError> fault;
   if (fields.failed()) fault = fields.fault();
   if (!fault && job.attempts >= kMostAttempts) {
-    fault = ApiError{500, fmt::format("The server ended {} times while this was made", job.attempts), {}, {}, {}};
+    fault =
+        ApiError{500, fmt::format("The server ended {} times while this was made", job.attempts), {}, {}, {}};
   }
   ResponseFacts facts = made.facts;
   facts.id = job.id;

@@ -27,8 +27,8 @@ void write_file(JsonWriter& json, const StateFile& file) {
       .member("head_size", file.head_size)
       .member("created", file.created_ms / kMillis)
       .member("created_ms", file.created_ms)
-      .member("uploaded_at", time_text(std::chrono::system_clock::time_point(
-                                 std::chrono::milliseconds(file.created_ms))));
+      .member("uploaded_at",
+              time_text(std::chrono::system_clock::time_point(std::chrono::milliseconds(file.created_ms))));
 }
 
 // The id that a request names in its body, its URL or a header; they must not contradict each other.

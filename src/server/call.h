@@ -61,8 +61,8 @@ class Call {
   const std::string& argument() const { return argument_; }
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
   bool trusted() const { return caller_.known; }  // has shown a key, or none is asked for
-  // Whether the caller could load a model: its key lists /loadmodel or has no limits; without keys, it is no page
-  // of another site.
+  // Whether the caller could load a model: its key lists /loadmodel or has no limits; without keys, it is no
+  // page of another site.
   bool may_administer() const;
 
   // Takes rows and prompt tokens from what the caller's key allows, or says why not. The rows are held until
@@ -83,8 +83,8 @@ class Call {
   // Runs `work`, which answers this call; an exception becomes the answer.
   void guard(const std::function<void()>& work);
 
-  // `later` as a job for another thread, which answers this call in place of its handler; the call has its body
-  // again then.
+  // `later` as a job for another thread, which answers this call in place of its handler; the call has its
+  // body again then.
   static std::function<void()> postpone(const std::shared_ptr<Call>& call, std::function<void()> later);
 
   // Counts the outcome by the status, or as told.

@@ -104,8 +104,8 @@ class ModelAdmin {
   virtual bool is_installed(const std::string& name) const = 0;
   // What its files say of the model that `name` means, without an engine.
   virtual Result<ServedModelPtr> describe_installed(const std::string& name) const = 0;
-  // Within jobs: serves it under its id, behind the models that are loaded: the default stays. Nothing happens
-  // where it is loaded already.
+  // Within jobs: serves it under its id, behind the models that are loaded: the default stays. Nothing
+  // happens where it is loaded already.
   virtual Status load_installed(const std::string& name) = 0;
 
   // From any thread: what speaks against a pull before it is tried: a name that is none, no hub.

@@ -57,8 +57,10 @@ TEST_F(Documents, OutliveTheProcessThatStoredThem) {
 
 TEST_F(Documents, OfOneOwnerComeInTheirOrder) {
   const auto store = open({});
-  for (const Document& document :
-       {Document{"b", "one", 200, "B"}, {"a", "one", 300, "A"}, {"c", "two", 100, "C"}, {"d", "one", 100, "D"}}) {
+  for (const Document& document : {Document{"b", "one", 200, "B"},
+                                   {"a", "one", 300, "A"},
+                                   {"c", "two", 100, "C"},
+                                   {"d", "one", 100, "D"}}) {
     ASSERT_TRUE(store->put(document).ok());
   }
   const auto documents = store->of_owner("one");

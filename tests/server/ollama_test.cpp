@@ -170,8 +170,10 @@ TEST(OllamaModels, AreListedAndShown) {
 
 TEST(OllamaModels, InstalledOnesAreListedShownAndLoadedWhenAskedFor) {
   AdminRig rig;
-  const std::string ask = R"({"model":"owner/pulled:latest","stream":false,"messages":[{"role":"user","content":"hi"}]})";
-  EXPECT_THAT(rig.get("/api/tags").body, HasSubstr(R"("name":"owner/pulled","model":"owner/pulled","size":77)"));
+  const std::string ask =
+      R"({"model":"owner/pulled:latest","stream":false,"messages":[{"role":"user","content":"hi"}]})";
+  EXPECT_THAT(rig.get("/api/tags").body,
+              HasSubstr(R"("name":"owner/pulled","model":"owner/pulled","size":77)"));
   EXPECT_THAT(rig.get("/api/ps").body, Not(HasSubstr("owner/pulled")));
   const Reply shown = rig.post("/api/show", R"({"model":"pulled"})");
   EXPECT_EQ(shown.status, 200);

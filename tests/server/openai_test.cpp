@@ -198,7 +198,8 @@ TEST(OpenaiDefaults, HoldWhereTheServerIsToldSo) {
     EXPECT_EQ(rig.last_ask().max_tokens, openai ? 16 : 1024);
     rig.post("/v1/completions", R"({"prompt":"x","max_tokens":100})");
     EXPECT_EQ(rig.last_ask().max_tokens, 100);
-    rig.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"frequency_penalty":0.5})");
+    rig.post("/v1/chat/completions",
+             R"({"messages":[{"role":"user","content":"x"}],"frequency_penalty":0.5})");
     const SamplingParams sampling = rig.last_ask().sampling;
     EXPECT_EQ(sampling.top_k, openai ? 0 : 20);
     EXPECT_FLOAT_EQ(sampling.top_p, openai ? 1.0f : 0.6f);

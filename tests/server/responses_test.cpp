@@ -201,7 +201,8 @@ TEST(BackgroundResponses, CancelledAndDeletedOnesDoNotComeBack) {
 
 TEST(BackgroundResponses, SayHowTheyFailed) {
   ServerRig rig({}, [](const Ask&) {
-    return Script{.pieces = {"a"}, .reason = FinishReason::failed, .error = Error{ErrorKind::conflict, "no session"}};
+    return Script{
+        .pieces = {"a"}, .reason = FinishReason::failed, .error = Error{ErrorKind::conflict, "no session"}};
   });
   const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
   EXPECT_THAT(settled(rig, id), HasSubstr(R"("status":"failed")"));
