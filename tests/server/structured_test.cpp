@@ -81,7 +81,7 @@ TEST(ResponseFormat, BesideToolsItIsTheAnswerOrACall) {
   const std::string schema =
       R"({"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false})";
   const std::string asked = R"("response_format":{"type":"json_schema","json_schema":{"name":"p","schema":)" +
-                            schema + "}}," + kTools;
+                            schema + "}}," + R"("parallel_tool_calls":false,)" + kTools;
   ServerRig answers({}, obeying(R"({"a":1})"));
   EXPECT_NE(answers.post("/v1/chat/completions", chat(asked)).body.find(R"("content":"{\"a\":1}")"),
             std::string::npos);
@@ -89,7 +89,7 @@ TEST(ResponseFormat, BesideToolsItIsTheAnswerOrACall) {
   const Reply called = calls.post("/v1/chat/completions", chat(asked));
   EXPECT_NE(called.body.find(R"("finish_reason":"tool_calls")"), std::string::npos) << called.body;
   const std::string format =
-      R"({"input":"hi","text":{"format":{"type":"json_schema","name":"p","schema":)" + schema +
+      R"({"input":"hi","parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"p","schema":)" + schema +
       R"(}},"tools":[{"type":"function","name":"add","parameters":{"type":"object"}}]})";
   EXPECT_NE(calls.post("/v1/responses", format).body.find(R"("type":"function_call")"), std::string::npos);
   EXPECT_NE(answers.post("/v1/responses", format).body.find(R"("format":{"type":"json_schema"})"),
