@@ -18,10 +18,11 @@ function(fulmar_client_tests)
     add_test(NAME server.documents COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tools/check_docs.py $<TARGET_FILE:fulmar>)
     set_tests_properties(server.documents PROPERTIES LABELS server TIMEOUT 300)
   endif()
-  foreach(client openai structured anthropic ollama ai-sdk langchain agents llamaindex)
+  foreach(client openai structured anthropic ollama ai-sdk langchain agents llamaindex codex)
     add_test(NAME clients.${client} COMMAND ${PROJECT_SOURCE_DIR}/tests/clients/run.sh $<TARGET_FILE:fulmar> ${client})
     set_tests_properties(clients.${client} PROPERTIES LABELS clients SKIP_RETURN_CODE 77 TIMEOUT 300)
   endforeach()
+  set_tests_properties(clients.codex PROPERTIES TIMEOUT 900)
 endfunction()
 
 # Documents drawn under schemas, judged by a validator of npm (label "grammar", skipped where its packages are missing).

@@ -87,13 +87,26 @@ bool takes_any_object(const CallableTool& tool) {
   return !tool.parameters.is_object() || tool.parameters.as_object().members().empty();
 }
 
-// `loosely`: functions that are not strict take any object.
-Result<std::shared_ptr<const Grammar>> calls_of(AnswerStart start, const std::vector<CallableTool>& tools,
-                                                bool several, const CallMarks& marks, bool loosely) {
-  const auto grammar = std::make_shared<Grammar>();
-  Grammar& g = *grammar;
-  JsonRules rules(g);
+// What the parts of one answer share while they are compiled.
+struct Workshop {
+  std::shared_ptr<Grammar> grammar = std::make_shared<Grammar>();
+  JsonRules rules{*grammar};
   Budget budget;
+};
+
+// How calls are written. `loosely`: functions that are not strict take any object.
+struct CallForm {
+  const std::vector<CallableTool>& tools;
+  bool several;
+  const CallMarks& marks;
+  bool loosely = false;
+};
+
+Result<Place> calls_of(Workshop& shop, const CallForm& form) {
+  const auto& [tools, several, marks, loosely] = form;
+  Grammar& g = *shop.grammar;
+  JsonRules& rules = shop.rules;
+  Budget& budget = shop.budget;
   const Place close = g.text(fmt::format("}}{}", marks.close), g.end());
   std::vector<Place> calls;
   for (const CallableTool& tool : tools) {
@@ -114,7 +127,19 @@ Result<std::shared_ptr<const Grammar>> calls_of(AnswerStart start, const std::ve
   if (calls.empty()) return Error{ErrorKind::invalid, "there is no function to call; wanted at least one"};
   const Rule call = g.rule(g.text(std::string(marks.open), g.branch(calls)));
   const Rule further = g.rule(g.branch(g.text("\n", g.call(call, g.end())), g.call(call, g.end())));
-  return finished(grammar, start, g.call(call, g.repeat(further, 0, several ? kMaxCalls - 1 : 0, g.end())));
+  return g.call(call, g.repeat(further, 0, several ? kMaxCalls - 1 : 0, g.end()));
+}
+
+// `make` compiles an answer with calls; functions that are not strict lose their schemas where those cannot
+// be kept.
+template <class Make>
+Result<std::shared_ptr<const Grammar>> with_calls(CallForm form, const Make& make) {
+  auto made = make(form);
+  const bool all_strict =
+      std::all_of(form.tools.begin(), form.tools.end(), [](const CallableTool& tool) { return tool.strict; });
+  if (made || all_strict || made.error().kind != ErrorKind::unsupported) return made;
+  form.loosely = true;
+  return make(form);
 }
 
 }  // namespace
@@ -142,11 +167,29 @@ Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const
 Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
                                                       const std::vector<CallableTool>& tools, bool several,
                                                       const CallMarks& marks) {
-  auto form = calls_of(start, tools, several, marks, false);
-  const bool all_strict =
-      std::all_of(tools.begin(), tools.end(), [](const CallableTool& tool) { return tool.strict; });
-  if (form || all_strict || form.error().kind != ErrorKind::unsupported) return form;
-  return calls_of(start, tools, several, marks, true);
+  return with_calls({tools, several, marks},
+                    [&](const CallForm& form) -> Result<std::shared_ptr<const Grammar>> {
+                      Workshop shop;
+                      FULMAR_ASSIGN(const Place calls, calls_of(shop, form));
+                      return finished(shop.grammar, start, calls);
+                    });
+}
+
+Result<std::shared_ptr<const Grammar>> schema_or_calls_form(AnswerStart start, const JsonValue* schema,
+                                                            const std::vector<CallableTool>& tools,
+                                                            bool several, const CallMarks& marks) {
+  return with_calls({tools, several, marks},
+                    [&](const CallForm& form) -> Result<std::shared_ptr<const Grammar>> {
+                      Workshop shop;
+                      Grammar& g = *shop.grammar;
+                      Rule value = shop.rules.any_object(kFreeDepth);
+                      if (schema) {
+                        FULMAR_TRY(take_bytes(shop.budget, *schema));
+                        FULMAR_ASSIGN(value, SchemaCompiler(*schema, g, shop.rules, shop.budget).compile());
+                      }
+                      FULMAR_ASSIGN(const Place calls, calls_of(shop, form));
+                      return finished(shop.grammar, start, g.branch(g.call(value, g.end()), calls));
+                    });
 }
 
 }  // namespace fulmar

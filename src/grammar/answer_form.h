@@ -42,5 +42,10 @@ Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
                                                       const std::vector<CallableTool>& tools, bool several,
                                                       const CallMarks& marks = kTaggedCall);
 inline constexpr int64_t kMaxCalls = 16;
+// Either of both: a value of the schema (null: any object), or calls.
+Result<std::shared_ptr<const Grammar>> schema_or_calls_form(AnswerStart start, const JsonValue* schema,
+                                                            const std::vector<CallableTool>& tools,
+                                                            bool several,
+                                                            const CallMarks& marks = kTaggedCall);
 
 }  // namespace fulmar

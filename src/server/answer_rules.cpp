@@ -206,12 +206,17 @@ class WalkMask : public TokenMask {
 
 Result<std::shared_ptr<const Grammar>> form_of(AnswerStart start, const AnswerRules& rules,
                                                const CallMarks& marks) {
+  if (!rules.calls.empty() && (rules.schema || rules.json_object)) {
+    const JsonValue* schema = rules.schema ? &*rules.schema : nullptr;
+    return schema_or_calls_form(start, schema, rules.calls, rules.several_calls, marks);
+  }
   if (!rules.calls.empty()) return tool_call_form(start, rules.calls, rules.several_calls, marks);
   return rules.schema ? json_schema_form(start, *rules.schema) : json_object_form(start);
 }
 
 std::string key_of(AnswerStart start, const AnswerRules& rules) {
-  std::string key = fmt::format("{}{}", static_cast<int>(start), rules.several_calls ? '+' : '1');
+  std::string key = fmt::format("{}{}{}", static_cast<int>(start), rules.several_calls ? '+' : '1',
+                                rules.json_object ? 'o' : ' ');
   if (rules.schema) key += json_text(*rules.schema);
   for (const CallableTool& tool : rules.calls) {
     key += fmt::format("\n{}{}{}", tool.name, tool.strict ? '!' : '?', json_text(tool.parameters));
@@ -260,16 +265,17 @@ AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_vi
   return rules;
 }
 
+void add_calls(AnswerRules& rules, const ToolUse& tools) {
+  if (tools.choice == ToolUse::Choice::must) rules = {};
+  if (tools.choice == ToolUse::Choice::none || (tools.choice == ToolUse::Choice::may && rules.any_text()))
+    return;
+  rules.calls = tools.tools;
+  rules.several_calls = tools.several;
+}
+
 AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools) {
   AnswerRules rules = read_format(fields, fields.object("response_format"), "response_format");
-  if (!rules.any_text() && tools.choice != ToolUse::Choice::none) {
-    fields.fail(bad_value("'response_format' and 'tools' cannot be combined", "response_format",
-                          "unsupported_parameter"));
-  }
-  if (tools.choice == ToolUse::Choice::must) {
-    rules.calls = tools.tools;
-    rules.several_calls = tools.several;
-  }
+  add_calls(rules, tools);
   return rules;
 }
 

@@ -40,7 +40,8 @@ ToolUse read_tools(Fields& fields, ToolForm form);
 struct AnswerRules {
   bool json_object = false;
   std::optional<JsonValue> schema;
-  std::vector<CallableTool> calls;  // one of these has to be called
+  // One of these has to be called; with one of the above, that or a call.
+  std::vector<CallableTool> calls;
   bool several_calls = true;
 
   bool any_text() const { return !json_object && !schema && calls.empty(); }
@@ -48,6 +49,9 @@ struct AnswerRules {
 
 // The object `response_format`, or text.format of /v1/responses where the schema lies beside the type.
 AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name);
+// What the choice of tools makes of `rules`: calls alone where one is required, calls besides where the
+// answer has a format.
+void add_calls(AnswerRules& rules, const ToolUse& tools);
 // response_format and tools together. Faults stay in `fields`.
 AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools);
 

@@ -248,11 +248,8 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
     generation.max_tokens = std::min(*most, limits.max_tokens);
   }
   AnswerRules rules = read_text_format(fields);
-  if (!rules.any_text() && tools.choice != ToolUse::Choice::none) {
-    fields.fail(bad_value("'text.format' and 'tools' cannot be combined", "text", "unsupported_parameter"));
-  }
-  if (tools.choice == ToolUse::Choice::must) rules.calls = tools.tools;
-  rules.several_calls = tools.several;
+  facts.format = rules.schema ? "json_schema" : rules.json_object ? "json_object" : "text";
+  add_calls(rules, tools);
   constrain(fields, service, model, prompt->think, rules, rules.calls.empty() ? "text" : "tools", generation);
   facts.store = fields.boolean("store").value_or(true);
   facts.background = fields.boolean("background").value_or(false);
@@ -268,7 +265,6 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   facts.created = origin.created;
   facts.model_id = model->id;
   facts.input = input_items_json(facts.id, *fields.find("input"));
-  facts.format = rules.schema ? "json_schema" : rules.json_object ? "json_object" : "text";
   facts.max_tokens = generation.max_tokens;
   facts.temperature = generation.sampling.temperature;
   facts.top_p = generation.sampling.top_p;

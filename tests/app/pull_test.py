@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 from pathlib import Path
 
 WEIGHTS, VOCABULARY = "fulmar-demo.safetensors", "fulmar-demo.vocab.txt"
@@ -197,7 +198,8 @@ class Case:
         return self.run("pull", name, "--endpoint", self.hub.address, *flags, **environment)
 
     def files(self):
-        return sorted(path.name for path in self.models.iterdir()) if self.models.exists() else []
+        paths = self.models.iterdir() if self.models.exists() else []
+        return sorted(path.name for path in paths if path.name != ".pulled")
 
     def clear(self):
         for path in self.models.iterdir() if self.models.exists() else []:
@@ -403,6 +405,73 @@ def check_repository(case):
     case.hub.files = kept
 
 
+class Server:
+    """fulmar serve with the demo model, whose hub and folder of models are those of `case`."""
+
+    def __init__(self, case, models, *flags):
+        self.process = subprocess.Popen(
+            [case.program, "serve", "--port", "0", "--device", "cpu", "--slots", "4", "--state-db-path", "none", "-m",
+             str(Path(models) / WEIGHTS), *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env={**os.environ, "XDG_DATA_HOME": str(case.home), "HF_ENDPOINT": case.hub.address})
+        for line in self.process.stdout:
+            if found := re.search(r"http://[0-9.]+:\d+", line):
+                self.base = found.group()
+                break
+
+    def ask(self, path, **body):
+        request = urllib.request.Request(self.base + path, json.dumps(body).encode() if body else None)
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return [json.loads(line) for line in answer.read().splitlines()]
+
+    def names(self, path):
+        return [model["name"] for model in self.ask(path)[0]["models"]]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(timeout=60)
+        self.process.stdout.close()
+
+
+def check_pull_by_clients(case, models):
+    """/api/pull brings a repository; its name then means that model, in a later server, too, and for --model."""
+    kept = case.hub.files
+    case.hub.files = split_weights(kept[WEIGHTS], 3) | {"vocab.txt": kept[VOCABULARY]}
+    case.hub.trick = ""
+    question = [{"role": "user", "content": "What is 12 + 30?"}]
+    with Server(case, models) as server:
+        equal(server.names("/api/tags"), ["fulmar-demo"])
+        lines = server.ask("/api/pull", model="owner/tiny")
+        equal([lines[0]["status"], lines[-1]["status"]], ["pulling manifest", "success"])
+        whole = [line for line in lines if line["status"].endswith("model-00002-of-00003.safetensors")][-1]
+        equal(whole["completed"], len(case.hub.files["model-00002-of-00003.safetensors"]))
+        equal(whole["total"], whole["completed"])
+        equal(server.names("/api/tags"), ["fulmar-demo", "owner/tiny"])
+        equal(server.names("/api/ps"), ["fulmar-demo"])
+        equal(server.ask("/api/show", model="owner/tiny")[0]["details"]["family"], "rwkv7")
+        answer = server.ask("/api/chat", model="owner/tiny:latest", messages=question, stream=False,
+                            options={"temperature": 0})[0]
+        assert "42" in answer["message"]["content"], answer
+        equal(sorted(server.names("/api/ps")), ["fulmar-demo", "owner/tiny"])
+        (first, _) = server.ask("/v1/models")[0]["data"]
+        equal(first["id"], "fulmar-demo")
+    with Server(case, models) as server:
+        equal(server.names("/api/tags"), ["fulmar-demo", "owner/tiny"])
+        server.ask("/loadmodel", model_filename="owner/tiny", model_viewname="T")
+        equal(server.ask("/v1/models/T")[0]["id"], "T")
+    code, out, error = case.run("generate", "User: 12 + 30\n\nAssistant:", "-t", "0", "--device", "cpu", "--model", "owner/tiny")
+    assert code == 0 and "42" in out, (code, out, error)
+    shutil.rmtree(case.models / "tiny")
+    (case.models / ".pulled").unlink()
+    case.hub.files = kept
+
+
+def equal(found, wanted):
+    assert found == wanted, (found, wanted)
+
+
 def check_usage(case):
     code, _, error = case.run("pull", "owner/tiny")
     assert code == 2 and "HF_ENDPOINT" in error, (code, error)
@@ -434,6 +503,8 @@ def main(program, models):
         print("ok check_certificates")
         check_repository(case)
         print("ok check_repository")
+        check_pull_by_clients(case, models)
+        print("ok check_pull_by_clients")
         check_usage(case)
         print("ok check_usage")
 

@@ -17,6 +17,7 @@ ai-sdk|ai @ai-sdk/openai @ai-sdk/openai-compatible zod
 langchain|@langchain/openai @langchain/core zod
 agents|@openai/agents openai zod
 llamaindex|llamaindex @llamaindex/openai zod
+codex|@openai/codex
 LIST
 }
 

@@ -16,6 +16,7 @@ TEST(HubName, HasOwnerNameAndPerhapsAFile) {
   EXPECT_EQ(plain->name, "rwkv7-g1");
   EXPECT_EQ(plain->file, "");
   EXPECT_EQ(parse_hub_name("a/b:sub/c.pth")->file, "sub/c.pth");
+  EXPECT_EQ(parse_hub_name("hf.co/a/b")->owner, "a");
 }
 
 TEST(HubName, NothingElsePasses) {

@@ -104,6 +104,9 @@ TEST(Openapi, ListsTheTableOfRoutes) {
                    [](unsigned char c) { return std::tolower(c); });
     wanted.insert(method + " " + path);
     EXPECT_NE(find_route_note(route.path), nullptr) << route.path;
+    const JsonValue* security = document->find("paths")->find(path)->find(method)->find("security");
+    const bool asks = needs_key({.password = "p"}, route.access);
+    EXPECT_EQ(!security->as_array().empty(), asks) << method << " " << path;
   }
   EXPECT_EQ(listed, wanted);
 }

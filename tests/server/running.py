@@ -176,6 +176,38 @@ def stored_responses_outlive_a_restart(folder):
         equal(path.stat().st_mode & 0o777, 0o600, str(path))
 
 
+def responses_in_the_background_outlive_servers(folder):
+    """One that is stopped and one that is killed: the next server makes what they have not."""
+    flags = ("-m", str(MODEL), "--state-db-path", "jobs.db", "--grace", "0")
+    long = {"input": "Count from 1 to 900", "background": True, "max_output_tokens": 3000, "ignore_eos": True}
+
+    def state_of(server, ident):
+        return json.loads(server.ask("GET", "/v1/responses/" + ident).text)
+
+    def kill(server):
+        wait_for(lambda: b"job:" + ident.encode() in stored(folder), "the job on the disk")
+        server.process.kill()
+        server.process.wait()
+
+    with Server(folder, *flags) as server:
+        ident = json.loads(server.ask("POST", "/v1/responses", long).text)["id"]
+        kill(server)
+    with Server(folder, *flags) as server:
+        assert state_of(server, ident)["status"] in ("in_progress", "incomplete"), "behind a kill"
+        server.stop()
+    with Server(folder, *flags) as server:
+        made = wait_for(lambda: (now := state_of(server, ident))["status"] == "incomplete" and now, "the answer")
+        equal((made["usage"]["output_tokens"], made["background"]), (3000, True))
+        server.stop()
+    with Server(folder, *flags) as server:
+        equal(state_of(server, ident), made, "what is over stays")
+        server.stop()
+
+
+def stored(folder):
+    return b"".join(path.read_bytes() for path in Path(folder).glob("jobs*"))
+
+
 def a_stop_answers_what_still_comes(folder):
     with Server(folder, "-m", str(MODEL), "--state-db-path", "none", "--drain-delay", "1") as server:
         kept = server.connect()
@@ -190,7 +222,7 @@ def a_stop_answers_what_still_comes(folder):
 CASES = [a_taken_port_is_known_before_the_model, a_model_that_does_not_load_ends_the_server,
          without_a_model_health_and_greeting_say_so, keys_are_made_limited_and_reloaded,
          metrics_pass_the_check_of_prometheus, rates_fall_to_zero_when_nothing_runs, stored_responses_outlive_a_restart,
-         a_stop_answers_what_still_comes]
+         responses_in_the_background_outlive_servers, a_stop_answers_what_still_comes]
 
 
 def main():

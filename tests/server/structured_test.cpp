@@ -35,6 +35,8 @@ ServerRig::Play obeying(std::string wanted) {
   };
 }
 
+const std::string kCall = R"(<tool_call>{"name":"add","arguments":{"x":1}}</tool_call>)";
+
 TEST(ResponseFormat, SchemaMasksTheAnswer) {
   ServerRig rig({}, obeying(R"({"name":"Ada","age":36})"));
   const Reply reply = rig.post(
@@ -67,8 +69,6 @@ TEST(ResponseFormat, RefusesByName) {
       refusal(R"("response_format":{"type":"json_schema","json_schema":{"schema":{"uniqueItems":true}}})")
           .find("'uniqueItems'"),
       std::string::npos);
-  EXPECT_NE(refusal(std::string(R"("response_format":{"type":"json_object"},)") + kTools).find("combined"),
-            std::string::npos);
   EXPECT_NE(refusal(std::string(R"("tool_choice":{"type":"function","function":{"name":"sub"}},)") + kTools)
                 .find("'sub'"),
             std::string::npos);
@@ -77,7 +77,41 @@ TEST(ResponseFormat, RefusesByName) {
   EXPECT_NE(refusal(R"("functions":[{"name":"a"}])").find("'tools'"), std::string::npos);
 }
 
-const std::string kCall = R"(<tool_call>{"name":"add","arguments":{"x":1}}</tool_call>)";
+TEST(ResponseFormat, BesideToolsItIsTheAnswerOrACall) {
+  const std::string schema =
+      R"({"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false})";
+  const std::string asked = R"("response_format":{"type":"json_schema","json_schema":{"name":"p","schema":)" +
+                            schema + "}}," + R"("parallel_tool_calls":false,)" + kTools;
+  ServerRig answers({}, obeying(R"({"a":1})"));
+  EXPECT_NE(answers.post("/v1/chat/completions", chat(asked)).body.find(R"("content":"{\"a\":1}")"),
+            std::string::npos);
+  ServerRig calls({}, obeying(kCall));
+  const Reply called = calls.post("/v1/chat/completions", chat(asked));
+  EXPECT_NE(called.body.find(R"("finish_reason":"tool_calls")"), std::string::npos) << called.body;
+  const std::string format =
+      R"({"input":"hi","parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"p","schema":)" + schema +
+      R"(}},"tools":[{"type":"function","name":"add","parameters":{"type":"object"}}]})";
+  EXPECT_NE(calls.post("/v1/responses", format).body.find(R"("type":"function_call")"), std::string::npos);
+  EXPECT_NE(answers.post("/v1/responses", format).body.find(R"("format":{"type":"json_schema"})"),
+            std::string::npos);
+  // Neither prose nor another object.
+  for (const char* wrong : {"Hello", R"({"b":1})"}) {
+    ServerRig rig({}, [wrong](const Ask& ask) {
+      EXPECT_TRUE(ask.mask);
+      for (const char* at = wrong; *at; ++at) {
+        const size_t id = static_cast<unsigned char>(*at) + 1u;
+        const auto allowed = ask.mask->allowed();
+        if (id / 64 >= allowed.size() || !(allowed[id / 64] >> (id % 64) & 1))
+          return Script{.pieces = {"refused"}};
+        ask.mask->accept(static_cast<int32_t>(id));
+      }
+      return Script{.pieces = {"taken"}};
+    });
+    EXPECT_NE(rig.post("/v1/chat/completions", chat(asked)).body.find("refused"), std::string::npos) << wrong;
+  }
+  ServerRig required({}, obeying(kCall));
+  EXPECT_EQ(required.post("/v1/chat/completions", chat(asked + R"(,"tool_choice":"required")")).status, 200);
+}
 
 // A keyword is kept or refused by its name; none is passed over in silence.
 TEST(ResponseFormat, RefusesSchemaKeywordsItCannotKeep) {
@@ -297,15 +331,14 @@ TEST(Responses, StreamEndsWithTheWholeAnswer) {
 
 TEST(Responses, RefuseWhatTheyCannotDo) {
   ServerRig rig;
-  for (
-      const std::string body :
-      {R"({})", R"({"input":7})", R"({"input":[{"type":"function_call_output"}]})",
-       R"({"input":"x","tools":[{"type":"web_search"}],"tool_choice":"required"})",
-       R"({"input":"x","text":{"format":{"type":"x"}}})", R"({"input":"x","conversation":"c"})",
-       R"({"input":[{"type":"function_call_output","call_id":"c","output":"x"}]})",
-       R"({"input":[{"type":"function_call","call_id":"c"}]})",
-       R"({"input":"x","tools":[{"type":"function"}]})",
-       R"({"input":"x","tools":[{"type":"function","name":"f"}],"text":{"format":{"type":"json_object"}}})"}) {
+  for (const std::string body :
+       {R"({})", R"({"input":7})", R"({"input":[{"type":"function_call_output"}]})",
+        R"({"input":"x","tools":[{"type":"web_search"}],"tool_choice":"required"})",
+        R"({"input":"x","text":{"format":{"type":"x"}}})", R"({"input":"x","conversation":"c"})",
+        R"({"input":[{"type":"function_call_output","call_id":"c","output":"x"}]})",
+        R"({"input":[{"type":"function_call","call_id":"c"}]})",
+        R"({"input":"x","tools":[{"type":"function"}]})", R"({"input":"x","metadata":{"a":1}})",
+        R"({"input":"x","service_tier":"gold"})"}) {
     EXPECT_EQ(rig.post("/v1/responses", body).status, 400) << body;
   }
   EXPECT_TRUE(rig.engine.asks().empty());
