@@ -87,9 +87,9 @@ std::string bench_table(const BenchReport& report) {
         fmt::format("ceilings  read {:.1f} GB/s, copy {:.1f} GB/s, multiply-add {:.2f} TFLOP/s (this run)\n",
                     report.ceilings.read_gbs, report.ceilings.copy_gbs, report.ceilings.gflops / 1e3);
   }
-  text +=
-      fmt::format("\n{:<8} {:>8} {:>5} {:>5} {:>4} {:>30} {:>10} {:>8} {:>8} {:>9} {:>5}\n", "", "shape",
-                  "state", "defer", "runs", "ms median (least..most)", "tok/s", "GB/s", "TFLOP/s", "roofline", "of it");
+  text += fmt::format("\n{:<8} {:>8} {:>5} {:>5} {:>4} {:>30} {:>10} {:>8} {:>8} {:>9} {:>5}\n", "", "shape",
+                      "state", "defer", "runs", "ms median (least..most)", "tok/s", "GB/s", "TFLOP/s",
+                      "roofline", "of it");
   for (const BenchLine& line : report.lines) text += line_text(line, report.ceilings);
   if (!report.islands.empty()) {
     text +=

@@ -187,8 +187,7 @@ constexpr double kShareForStates = 0.5;  // of the free memory: the server takes
 // Decode steps of 1, 2, 4, ... rows up to what a server of so many slots can run, and full steps of prompts.
 Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
   const double room = kShareForStates * static_cast<double>(model.ops->memory_free());
-  const auto fits =
-      static_cast<int64_t>(room / static_cast<double>(model.model->memory().per_slot));
+  const auto fits = static_cast<int64_t>(room / static_cast<double>(model.model->memory().per_slot));
   const int64_t most = std::clamp<int64_t>(std::min(fits, slots), 1, model.model->max_wanted());
   BenchOptions options{.decode = {}, .prefill = {}, .repeats = 3};
   for (int64_t rows = 1; rows < most; rows *= 2) options.decode.push_back(rows);

@@ -142,8 +142,7 @@ HWY_INLINE void Rows7(Workspace& space, int64_t row, const float* v, float* y, f
     const V w = hn::LoadU(d, space.w() + j), k = hn::LoadU(d, space.k() + j);
     const V replace = hn::LoadU(d, space.replace() + j), r = hn::LoadU(d, space.r() + j);
     for (int64_t i = 0; i < kRows; i++) {
-      const V updated =
-          Moved7(hn::LoadU(d, state + i * stride + j), w, value[i], k, removed[i], replace);
+      const V updated = Moved7(hn::LoadU(d, state + i * stride + j), w, value[i], k, removed[i], replace);
       hn::StoreU(updated, d, state + i * stride + j);
       out[i] = hn::MulAdd(updated, r, out[i]);
     }
@@ -213,10 +212,10 @@ HWY_INLINE void Replay7(const HeadTask& task, Workspace& space) {
     for (int64_t row = 0; row < task.n; row++) {
       float* cells = space.state() + row * space.stride();
       for (int64_t j = 0; j < space.stride(); j += static_cast<int64_t>(hn::Lanes(d))) {
-        hn::StoreU(Moved7(hn::LoadU(d, cells + j), hn::LoadU(d, space.w() + j), hn::Set(d, v[row]),
-                          hn::LoadU(d, space.k() + j), hn::Set(d, removed[row]),
-                          hn::LoadU(d, space.replace() + j)),
-                   d, cells + j);
+        hn::StoreU(
+            Moved7(hn::LoadU(d, cells + j), hn::LoadU(d, space.w() + j), hn::Set(d, v[row]),
+                   hn::LoadU(d, space.k() + j), hn::Set(d, removed[row]), hn::LoadU(d, space.replace() + j)),
+            d, cells + j);
       }
     }
   });

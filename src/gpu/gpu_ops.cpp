@@ -215,7 +215,7 @@ Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   const auto at = [&](size_t offset) { return static_cast<const int32_t*>(numbers_.data()) + offset; };
   chunks_ = {plan_.chunks, at(plan_.chunk_row), at(plan_.chunk_rows), at(plan_.chunk_begin)};
   const auto* ring = ring_.empty() ? nullptr : reinterpret_cast<const RingStep*>(at(plan_.ring));
-  return {plan_.rows,      plan_.sequences, plan_.wanted,          plan_.longest,       at(plan_.token),
+  return {plan_.rows,      plan_.sequences, plan_.wanted,          plan_.longest,        at(plan_.token),
           at(plan_.start), at(plan_.slot),  at(plan_.sequence_of), at(plan_.wanted_row), ring,
           revocable};
 }
@@ -240,15 +240,14 @@ void GpuOps::copy_slot(const State& state, int64_t from, int64_t to) {
   const bool holds = source != nullptr && source->held > 0;
   if (target != nullptr) *target = *source;
   FULMAR_GPU(cudaMemcpyAsync(state.slot(to), state.slot(from),
-                             holds ? state.slot_stride() : state.layout.slot_bytes(), cudaMemcpyDeviceToDevice,
-                             queue_.stream));
+                             holds ? state.slot_stride() : state.layout.slot_bytes(),
+                             cudaMemcpyDeviceToDevice, queue_.stream));
 }
 
 const std::byte* GpuOps::settled(const State& state, int64_t slot, Scratch& scratch) {
   use_device();
   const size_t bytes = state.layout.slot_bytes();
-  auto* const copy =
-      static_cast<std::byte*>(scratch.take(1, static_cast<int64_t>(bytes), DType::u8).data);
+  auto* const copy = static_cast<std::byte*>(scratch.take(1, static_cast<int64_t>(bytes), DType::u8).data);
   FULMAR_GPU(cudaMemcpyAsync(copy, state.slot(slot), bytes, cudaMemcpyDeviceToDevice, queue_.stream));
   gpu::replay_ring(without_pdl(), state, slot, copy);
   return copy;

@@ -32,8 +32,8 @@ double state_traffic(const StateLayout& layout, const RingLayout& ring, bool sin
   const auto all = static_cast<double>(layout.slot_bytes());
   const double every = single ? static_cast<double>(ring.write_every) : 1;
   const double unwritten = layers * static_cast<double>(layout.wkv_bytes()) * (1 - 1 / every);
-  const auto part = static_cast<double>(ring.part_bytes(layout.head_size) *
-                                        static_cast<size_t>(layout.n_head));
+  const auto part =
+      static_cast<double>(ring.part_bytes(layout.head_size) * static_cast<size_t>(layout.n_head));
   // Of M steps the first reads no row and the last keeps none.
   const double ring_rows = (every - 1) / 2 + (every - 1) / every;
   return 2 * all - unwritten + layers * part * ring_rows;

@@ -38,8 +38,8 @@ struct StepWork {
 // `zeros`: share of the feed-forward's hidden channels that relu² leaves at zero, in [0, 1). Value rows that
 // meet zeros in every row of a step need not be read: 1 - zeros^rows of them are. Weights count in the type
 // that most parameters are stored in; the embedding is gathered and not counted.
-// A step of one row per sequence writes the recurrence's part of 1 / M of its states, and reads and writes of a
-// ring what is held on average.
+// A step of one row per sequence writes the recurrence's part of 1 / M of its states, and reads and writes of
+// a ring what is held on average.
 StepWork step_work(const ModelConfig& config, const StateLayout& layout, const StepRows& shape, double zeros,
                    const RingLayout& ring = {});
 

@@ -16,15 +16,15 @@ struct StepInput {
   std::span<const int32_t> start;   // [sequences + 1], start[0] = 0, strictly increasing, last = rows
   std::span<const int32_t> slot;    // [sequences]
   std::span<const int32_t> wanted;  // rows whose logits are wanted, ascending
-  // [sequences], or empty for none: 1 where all rows but the first may be rolled back (Ops::roll_back). Such a
-  // sequence has at most most_revocable rows.
+  // [sequences], or empty for none: 1 where all rows but the first may be rolled back (Ops::roll_back). Such
+  // a sequence has at most most_revocable rows.
   std::span<const uint8_t> revocable = {};
 };
 
 struct State;
 
-// What a step does with the ring of each of its sequences, whose cursors move behind its rows; `steps` becomes
-// [sequences]. Whether some rows may be rolled back.
+// What a step does with the ring of each of its sequences, whose cursors move behind its rows; `steps`
+// becomes [sequences]. Whether some rows may be rolled back.
 bool ring_steps(const StepInput& input, const State& state, std::vector<RingStep>& steps);
 
 // The same in the memory of the backend that runs it, as islands and primitives see it. A backend may have

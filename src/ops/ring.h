@@ -1,6 +1,7 @@
-// Deferred state writes: beside each slot a ring keeps what its last rows did to the recurrent state, so that a
-// step reads the state, replays those rows on chip, and writes the state behind every M-th row only. Rows in
-// the ring can be rolled back by moving a cursor. Pure functions over plain data; replaying is the backends'.
+// Deferred state writes: beside each slot a ring keeps what its last rows did to the recurrent state, so that
+// a step reads the state, replays those rows on chip, and writes the state behind every M-th row only. Rows
+// in the ring can be rolled back by moving a cursor. Pure functions over plain data; replaying is the
+// backends'.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace fulmar {
 
-constexpr int64_t kMostDeferred = 16;    // M, and rows of one step that can be rolled back
-constexpr int64_t kMostRingRows = 32;    // of one ring
+constexpr int64_t kMostDeferred = 16;  // M, and rows of one step that can be rolled back
+constexpr int64_t kMostRingRows = 32;  // of one ring
 static_assert(kMostRingRows >= kMostDeferred - 1 + kMostDeferred);
 
 // How states are written, as a backend is told when it is opened.
@@ -24,11 +25,11 @@ struct StateWrites {
 // S·(-kk) [N] in f32, the part of the state that the row removed; with it replaying adds nothing up and gives
 // the same bits. Where rows can be rolled back also the two vectors that token shifts carry on, [C] each.
 struct RingLayout {
-  int64_t rows = 0;         // R; 0: no ring
-  int64_t write_every = 1;  // M
-  int64_t inputs = 0;       // 5 of RWKV-7: k, v, u, kk, alpha; 3 of RWKV-6: k, v, u
-  bool removed = false;     // of RWKV-7
-  bool revocable = false;   // rows can be rolled back
+  int64_t rows = 0;          // R; 0: no ring
+  int64_t write_every = 1;   // M
+  int64_t inputs = 0;        // 5 of RWKV-7: k, v, u, kk, alpha; 3 of RWKV-6: k, v, u
+  bool removed = false;      // of RWKV-7
+  bool revocable = false;    // rows can be rolled back
   DType dtype = DType::f32;  // of inputs and carried vectors: the activation type
 
   static constexpr size_t align(size_t bytes) { return (bytes + 15) / 16 * 16; }

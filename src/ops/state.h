@@ -35,7 +35,7 @@ struct StateLayout {
 
 // A layer's part of the rings in every slot: slot s's begins at base + s * slot_stride.
 struct RingField {
-  std::byte* base = nullptr;  // null: no ring, or nothing of this kind in it
+  std::byte* base = nullptr;                                // null: no ring, or nothing of this kind in it
   size_t slot_stride = 0, head_stride = 0, row_stride = 0;  // bytes; no heads in those of carried vectors
   RingLayout layout;
 
@@ -77,9 +77,7 @@ struct State {
   }
   std::byte* slot(int64_t index) const { return base + static_cast<size_t>(index) * slot_stride(); }
 
-  StateField att_shift(int64_t layer) const {
-    return shift(layer, layout.att_shift_offset(layer), 0);
-  }
+  StateField att_shift(int64_t layer) const { return shift(layer, layout.att_shift_offset(layer), 0); }
   StateField ffn_shift(int64_t layer) const {
     return shift(layer, layout.ffn_shift_offset(layer), ring.shift_bytes(layout.n_embd));
   }

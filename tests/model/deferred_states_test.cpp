@@ -33,9 +33,7 @@ SyntheticSpec small(int version, int64_t n_head, int64_t head_size) {
 class DeferredStates : public testing::TestWithParam<int> {
  protected:
   // Head sizes that fill SIMD vectors and one that does not.
-  std::vector<SyntheticSpec> specs() const {
-    return {small(GetParam(), 2, 64), small(GetParam(), 3, 20)};
-  }
+  std::vector<SyntheticSpec> specs() const { return {small(GetParam(), 2, 64), small(GetParam(), 3, 20)}; }
   static SlotTrace trace(const SyntheticSpec& spec, const StateWrites& writes, const SlotScript& script) {
     const std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 2, .state_writes = writes});
     ModelRig rig(synthetic_checkpoint(spec), *ops, script.slots);

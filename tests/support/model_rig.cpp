@@ -48,7 +48,8 @@ std::vector<std::vector<float>> ModelRig::step(const std::vector<Feed>& feeds) {
     }
   }
   const Tensor logits = model_->forward(
-      {.token = token, .start = start, .slot = slot, .wanted = wanted, .revocable = revocable}, pool_->view());
+      {.token = token, .start = start, .slot = slot, .wanted = wanted, .revocable = revocable},
+      pool_->view());
   std::vector<std::vector<float>> out;
   for (int64_t row = 0; row < logits.rows; row++) {
     std::vector<float>& one = out.emplace_back(static_cast<size_t>(logits.cols));

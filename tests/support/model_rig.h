@@ -30,7 +30,8 @@ class ModelRig {
   Model& model() { return *model_; }
   StatePool& pool() { return *pool_; }
 
-  // One step of packed sequences; the logits after the last token of each, after every token of revocable ones.
+  // One step of packed sequences; the logits after the last token of each, after every token of revocable
+  // ones.
   std::vector<std::vector<float>> step(const std::vector<Feed>& feeds);
   // Feeds tokens in steps of at most `chunk`; the logits after the last.
   std::vector<float> feed(int64_t slot, const std::vector<int32_t>& tokens, int64_t chunk = 1 << 20);

@@ -16,13 +16,14 @@ struct SlotScript {
   int steps = 60;
   int64_t slots = 5;
   int32_t vocab = 96;
-  int64_t longest = 20;     // rows of one prompt chunk
+  int64_t longest = 20;      // rows of one prompt chunk
   int64_t most_drafted = 0;  // rows of one step that may be rolled back but the first; 0: none are
-  int restores_every = 10;   // of that many steps, on average, one has a state saved and restored behind it; 0: none
+  int restores_every =
+      10;  // of that many steps, on average, one has a state saved and restored behind it; 0: none
 };
 
 struct SlotTrace {
-  std::vector<std::vector<float>> logits;       // of every step, in order
+  std::vector<std::vector<float>> logits;      // of every step, in order
   std::vector<std::vector<std::byte>> states;  // as saved on the way, then every slot's at the end
 };
 

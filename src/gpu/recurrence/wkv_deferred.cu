@@ -1,6 +1,6 @@
-// Both recurrences token by token with deferred state writes (ops/ring.h): a block replays what the ring holds
-// over the state that it has read, before the kernel in front has finished, and keeps its own rows in the ring
-// in place of writing the state.
+// Both recurrences token by token with deferred state writes (ops/ring.h): a block replays what the ring
+// holds over the state that it has read, before the kernel in front has finished, and keeps its own rows in
+// the ring in place of writing the state.
 #include "base/check.h"
 #include "gpu/device/ptx.h"
 #include "gpu/recurrence/wkv_deferred.h"
@@ -8,26 +8,6 @@
 namespace fulmar::gpu {
 
 namespace {
-
-// A token's inputs into the ring, as fetch_token has them, and what it removed.
-template <int kVersion, class T>
-__device__ void keep_token(const TokenPart& part, const float (&removed)[kRowsPerThread], std::byte* row) {
-  const int c = threadIdx.x % kHeadSize;
-  const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
-  if (threadIdx.x < kHeadSize) {
-    keep(kKeptU, part.x[1]);
-    keep(kKeptK, part.x[2]);
-  } else {
-    keep(kKeptV, part.x[0]);
-    if (kVersion == 7) {
-      keep(kKeptKk, part.x[1]);
-      keep(kKeptAlpha, part.x[2]);
-    }
-  }
-  if (kVersion != 7 || threadIdx.x % kLanesPerRow != 0) return;
-  const Float4 all{{removed[0], removed[1], removed[2], removed[3]}};
-  store4(kept_removed<T>(row) + threadIdx.x / kLanesPerRow * kRowsPerThread, all);
-}
 
 template <int kVersion, class T, class S>
 __global__ void __launch_bounds__(kWkvThreads)
@@ -42,7 +22,7 @@ __global__ void __launch_bounds__(kWkvThreads)
     pdl_wait();  // or the next kernel could start before the one before this has finished
     return;
   }
-  const RingStep step = batch.ring[sequence];
+  const RingStep step = ring_step_of(batch, sequence);
   const int64_t slot = batch.slot[sequence];
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
   S* own = slots[slot] + channel * kHeadSize;
@@ -52,7 +32,7 @@ __global__ void __launch_bounds__(kWkvThreads)
   for (int p = 0; p < kRowsPerThread; p++) {
     stored[p] = fetch_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane);
   }
-  stage_rows<kVersion, T, S>(rings, ring, step.first, step.held, replayed);
+  stage_rows<kVersion, T, S>([&](int i) { return rings.row(ring, step.first + i); }, step.held, replayed);
   __syncthreads();
   float state[kRowsPerThread][kKeys];
 #pragma unroll
@@ -83,16 +63,16 @@ __global__ void __launch_bounds__(kWkvThreads)
 // One head of one layer: replays and writes.
 template <int kVersion, class T, class S>
 __global__ void __launch_bounds__(kWkvThreads)
-    replay_kernel(std::byte* states, size_t layer_stride, std::byte* ring, size_t ring_layer_stride, Rings rings,
-                  int first, int held) {
+    replay_kernel(std::byte* states, size_t layer_stride, std::byte* ring, size_t ring_layer_stride,
+                  Rings rings, int first, int held) {
   extern __shared__ ReplayedRow replayed[];
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
   const size_t head = blockIdx.x, layer = blockIdx.y;
   pdl_launch_next();
   pdl_wait();
   S* own = reinterpret_cast<S*>(states + layer * layer_stride) + head * kHeadSize * kHeadSize;
-  stage_rows<kVersion, T, S>(rings, ring + layer * ring_layer_stride + head * rings.head_stride, first, held,
-                             replayed);
+  std::byte* own_ring = ring + layer * ring_layer_stride + head * rings.head_stride;
+  stage_rows<kVersion, T, S>([&](int i) { return rings.row(own_ring, first + i); }, held, replayed);
   float state[kRowsPerThread][kKeys];
 #pragma unroll
   for (int p = 0; p < kRowsPerThread; p++) {
@@ -101,10 +81,6 @@ __global__ void __launch_bounds__(kWkvThreads)
   __syncthreads();
   replay_rows<kVersion, S>(state, replayed, held, rings.every, 0, nullptr);
   store_state(own, state);
-}
-
-size_t replayed_bytes(const RingLayout& ring) {
-  return static_cast<size_t>(ring.rows) * sizeof(ReplayedRow);
 }
 
 // f(version, activation, state element) for the types that a ring and a state are kept in.
@@ -123,13 +99,13 @@ void with_types(int version, DType activation, DType state, F&& f) {
 
 void wkv_deferred(const Queue& queue, int version, const Batch& batch, int64_t n_head, const WkvInputs& in,
                   const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int64_t longest) {
-  FULMAR_CHECK(wkv.ring.base != nullptr && wkv.ring.layout.dtype == y.dtype);
   const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
   with_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
     using T = decltype(activation);
     using S = decltype(element);
-    launch(queue, wkv_deferred_kernel<number(), T, S>, grid, dim3(kWkvThreads), replayed_bytes(wkv.ring.layout),
-           batch, in, leave, leaves, slots_of<S>(wkv), rings_of(wkv.ring), y.as<T>(), y.stride, longest);
+    launch(queue, wkv_deferred_kernel<number(), T, S>, grid, dim3(kWkvThreads),
+           replayed_bytes(wkv.ring.layout), batch, in, leave, leaves, slots_of<S>(wkv), rings_of(wkv.ring),
+           y.as<T>(), y.stride, longest);
   });
 }
 
