@@ -23,6 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Rows behind which a GPU writes f32 states by default, where decoding many sequences was quickest.
+constexpr int64_t kDeferOnGpu = 4;
+
 // Smaller files load before anyone could read a progress bar.
 constexpr uintmax_t kWorthABar = uintmax_t{64} << 20;
 
@@ -64,9 +67,11 @@ void add_model_flags(CLI::App& app, ModelFlags& flags) {
                  "how states are kept between tokens on a GPU: fp32 or fp16")
       ->check(CLI::IsMember({"fp32", "fp16"}))
       ->capture_default_str();
-  app.add_option("--defer-state-writes", flags.defer,
-                 "write states behind every M-th token only and replay the tokens since on chip; 1 to 16")
-      ->check(CLI::Range(int64_t{1}, kMostDeferred))
+  app.add_option(
+         "--defer-state-writes", flags.defer,
+         "write states behind every M-th token only and replay the tokens since on chip, 1 to 16; 0: 4 for "
+         "fp32 states on a GPU, else 1")
+      ->check(CLI::Range(int64_t{0}, kMostDeferred))
       ->capture_default_str();
   std::vector<std::string> types;
   for (const Quantisation& quantisation : all_quantisations()) types.emplace_back(quantisation.name);
@@ -143,7 +148,7 @@ Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
     options.half_state = flags.state_dtype == "fp16";
     options.plain_products = flags.plain_products;
     options.panels = !flags.no_panels;
-    options.state_writes.every = flags.defer;
+    options.state_writes.every = flags.defer > 0 ? flags.defer : options.half_state ? 1 : kDeferOnGpu;
     if (flags.device.starts_with("cuda:")) {
       const std::string number = flags.device.substr(5);
       if (number.empty() || number.size() > 3 ||
@@ -162,7 +167,8 @@ Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
     return Error{ErrorKind::invalid,
                  fmt::format("--device is '{}'; wanted auto, cpu, cuda or cuda:N", flags.device)};
   }
-  return make_cpu_ops({.threads = flags.threads, .state_writes = {.every = flags.defer}});
+  return make_cpu_ops(
+      {.threads = flags.threads, .state_writes = {.every = std::max<int64_t>(flags.defer, 1)}});
 }
 
 Result<LoadedModel> load_model(const ModelFlags& flags) {

@@ -35,12 +35,14 @@ SyntheticSpec spec_of(int version) {
 
 class GpuDeferredStates : public GpuTest, public testing::WithParamInterface<int> {
  protected:
-  static std::unique_ptr<Ops> open(const StateWrites& writes, bool half = false) {
-    auto opened = open_test_gpu({.half_state = half, .state_writes = writes});
+  static std::unique_ptr<Ops> open(const StateWrites& writes, bool half = false,
+                                   DType activation = DType::f16) {
+    auto opened = open_test_gpu({.half_state = half, .activation = activation, .state_writes = writes});
     return opened.ok() ? std::move(opened).value() : nullptr;
   }
-  SlotTrace trace(const StateWrites& writes, const SlotScript& script, bool half = false) {
-    const std::unique_ptr<Ops> ops = open(writes, half);
+  SlotTrace trace(const StateWrites& writes, const SlotScript& script, bool half = false,
+                  DType activation = DType::f16) {
+    const std::unique_ptr<Ops> ops = open(writes, half, activation);
     ModelRig rig(synthetic_checkpoint(spec_of(GetParam())), *ops, script.slots);
     return play(rig, script);
   }
@@ -67,6 +69,14 @@ TEST_P(GpuDeferredStates, F32StatesKeepTheirBits) {
       EXPECT_EQ(got.states, want.states) << "M " << every << ", " << slots << " slots";
     }
   }
+}
+
+TEST_P(GpuDeferredStates, BrainFloatRingsKeepTheBitsToo) {
+  const SlotScript script{.seed = 10, .steps = steps(40), .longest = 20};
+  const SlotTrace want = trace({}, script, false, DType::bf16);
+  const SlotTrace got = trace({.every = 5}, script, false, DType::bf16);
+  EXPECT_EQ(got.logits, want.logits);
+  EXPECT_EQ(got.states, want.states);
 }
 
 TEST_P(GpuDeferredStates, RolledBackRowsLeaveNoTraceWhateverM) {

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kWkvThreads)
     advance<kVersion>(state, shared);
     __syncthreads();
     Float2 gate{};
-    if (leaves && threadIdx.x < kWarp) gate = load2(static_cast<const T*>(in.g) + at + 2 * threadIdx.x);
+    if (leaves && writes_output()) gate = load2(static_cast<const T*>(in.g) + at + output_channel());
     write_output<kVersion, T, S>(leave, leaves, gate, channel, shared, y + t * y_stride + channel);
   }
 #pragma unroll

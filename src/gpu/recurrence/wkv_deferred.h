@@ -144,21 +144,24 @@ __device__ void replay_rows(float (&state)[kRowsPerThread][kKeys], const Replaye
   }
 }
 
-// A token's inputs into the ring, as fetch_token has them, and what it removed.
+// A token into the ring: its inputs, as fetch_token has them, and what it removed.
 template <int kVersion, class T>
-__device__ void keep_token(const TokenPart& part, const float (&removed)[kRowsPerThread], std::byte* row) {
+__device__ void keep_inputs(const TokenPart& part, std::byte* row) {
   const int c = threadIdx.x % kHeadSize;
   const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
   if (threadIdx.x < kHeadSize) {
     keep(kKeptU, part.x[1]);
     keep(kKeptK, part.x[2]);
-  } else {
-    keep(kKeptV, part.x[0]);
-    if (kVersion == 7) {
-      keep(kKeptKk, part.x[1]);
-      keep(kKeptAlpha, part.x[2]);
-    }
+    return;
   }
+  keep(kKeptV, part.x[0]);
+  if (kVersion == 7) {
+    keep(kKeptKk, part.x[1]);
+    keep(kKeptAlpha, part.x[2]);
+  }
+}
+template <int kVersion, class T>
+__device__ void keep_removed(const float (&removed)[kRowsPerThread], std::byte* row) {
   if (kVersion != 7 || threadIdx.x % kLanesPerRow != 0) return;
   const Float4 all{{removed[0], removed[1], removed[2], removed[3]}};
   store4(kept_removed<T>(row) + threadIdx.x / kLanesPerRow * kRowsPerThread, all);

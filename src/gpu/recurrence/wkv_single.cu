@@ -13,6 +13,8 @@ namespace {
 
 // Blocks of one multiprocessor, and states that each has on its way.
 constexpr int kBlocksEach = 4, kStatesAhead = 4;
+// The thread that sends bulk copies: of the warp with least to do besides.
+constexpr int kSender = kWkvThreads - kWarp;
 constexpr int kSinglesVector = 8;  // elements of 16 bytes
 constexpr int kTokenPieces = kHeadSize / kSinglesVector;
 constexpr uint32_t kStateBytes = kHeadSize * kHeadSize * sizeof(Half);
@@ -57,6 +59,12 @@ struct StagedRings {
   }
 };
 
+// Whose state a block works on, and what is done with its ring.
+struct Turn {
+  int32_t slot;
+  RingStep ring;
+};
+
 // States and tokens on their way in. With bulk copies one thread asks for all of a stage; without, every
 // thread for some pieces.
 template <class T>
@@ -64,7 +72,7 @@ __device__ __forceinline__ void fetch_state(SinglesShared<T>& shared, int place,
                                             uint32_t more_bytes) {
   StateStage<T>& to = shared.coming[place];
   if constexpr (kBulkCopies) {
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x != kSender) return;
     mbarrier_expect_bytes(&shared.full[place], kStateBytes + more_bytes);
     bulk_load(to.state, from, kStateBytes, &shared.full[place]);
   } else {
@@ -84,7 +92,7 @@ __device__ __forceinline__ void fetch_rows(std::byte* to, const Rings& rings, st
     if (count <= 0) return;
     std::byte *const target = to + at * stride, *const from = head + first * stride;
     if constexpr (kBulkCopies) {
-      if (threadIdx.x == 0) bulk_load(target, from, count * stride, barrier);
+      if (threadIdx.x == kSender) bulk_load(target, from, count * stride, barrier);
     } else {
       for (uint32_t i = threadIdx.x * 16; i < count * stride; i += kWkvThreads * 16) {
         __pipeline_memcpy_async(target + i, from + i, 16);
@@ -99,7 +107,7 @@ __device__ __forceinline__ void fetch_token(SinglesShared<T>& shared, int place,
                                             int64_t at) {
   StateStage<T>& to = shared.coming[place];
   if constexpr (kBulkCopies) {
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x != kSender) return;
 #pragma unroll
     for (int i = 0; i < kTokenVectors; i++) {
       if (source.of[i] != nullptr) {
@@ -164,18 +172,23 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   const Part part{static_cast<int>(threadIdx.x) / kLanesPerRow, static_cast<int>(threadIdx.x) % kLanesPerRow};
   const int64_t channel = blockIdx.x % n_head * kHeadSize, step = gridDim.x / n_head;
   const int64_t head = blockIdx.x % n_head;
-  const auto state_of = [&](int64_t sequence) { return slots[batch.slot[sequence]] + channel * kHeadSize; };
-  const auto bring_state = [&](int64_t sequence, int place) {
+  // Looked up well before it is wanted. Past the last sequence: nothing's.
+  const auto turn_of = [&](int64_t sequence) {
+    Turn turn{};
+    if (sequence >= batch.sequences) return turn;
+    turn.slot = batch.slot[sequence];
+    if constexpr (kDeferred) turn.ring = ring_step_of(batch, sequence);
+    return turn;
+  };
+  const auto state_of = [&](const Turn& turn) { return slots[turn.slot] + channel * kHeadSize; };
+  const auto bring_state = [&](int64_t sequence, const Turn& turn, int place) {
     if (sequence >= batch.sequences) return;
+    uint32_t more = source.bytes;
+    if constexpr (kDeferred) more += static_cast<uint32_t>(turn.ring.held * ring.rings.row_stride);
+    fetch_state(shared, place, state_of(turn), more);
     if constexpr (kDeferred) {
-      if (kBulkCopies && threadIdx.x != 0) return;
-      const RingStep coming = ring_step_of(batch, sequence);
-      const auto rows = static_cast<uint32_t>(coming.held * ring.rings.row_stride);
-      fetch_state(shared, place, state_of(sequence), source.bytes + rows);
-      fetch_rows(ring.stage(staged, place), ring.rings, ring.rings.head(batch.slot[sequence], head), coming,
+      fetch_rows(ring.stage(staged, place), ring.rings, ring.rings.head(turn.slot, head), turn.ring,
                  &shared.full[place]);
-    } else {
-      fetch_state(shared, place, state_of(sequence), source.bytes);
     }
   };
   const auto bring_token = [&](int64_t sequence, int place) {
@@ -183,13 +196,16 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
     if constexpr (!kBulkCopies) __pipeline_commit();  // also when there is nothing: waiting counts commits
   };
   pdl_launch_next();
-  if (kBulkCopies && threadIdx.x == 0) {
+  if (kBulkCopies && threadIdx.x == kSender) {
     for (uint64_t& barrier : shared.full) mbarrier_init(&barrier, 1);
     mbarrier_publish();
   }
   int64_t sequence = blockIdx.x / n_head;
 #pragma unroll
-  for (int place = 0; place < kStatesAhead; place++) bring_state(sequence + place * step, place);
+  for (int place = 0; place < kStatesAhead; place++) {
+    bring_state(sequence + place * step, turn_of(sequence + place * step), place);
+  }
+  Turn turn = turn_of(sequence), coming = turn_of(sequence + kStatesAhead * step);
   pdl_wait();
 #pragma unroll
   for (int place = 0; place < kStatesAhead; place++) bring_token(sequence + place * step, place);
@@ -199,37 +215,42 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   for (int side = 0; sequence < batch.sequences; sequence += step, side ^= 1) {
     SpreadToken& token = shared.both[side];
     const StateStage<T>& from = shared.coming[place];
-    RingStep turn{};  // what is done with the sequence's ring
-    if constexpr (kDeferred) turn = ring_step_of(batch, sequence);
-    Half* const own = state_of(sequence);
+    const Turn next = turn_of(sequence + step), after = turn_of(sequence + (kStatesAhead + 1) * step);
+    Half* const own = state_of(turn);
     wait_for_stage(shared, place, parity);
     const TokenPart numbers = part_of<kVersion, T>(from.token);
     spread_token<kVersion, Half>(numbers, bonus, channel, token);
     if constexpr (kDeferred) {
       std::byte* const rows = ring.stage(staged, place);
-      stage_rows<kVersion, T, Half>([&](int i) { return rows + i * ring.rings.row_stride; }, turn.held,
+      stage_rows<kVersion, T, Half>([&](int i) { return rows + i * ring.rings.row_stride; }, turn.ring.held,
                                     ring.replayed(staged));
     }
     Float2 gate{};
-    if (leaves && threadIdx.x < kWarp) gate = load2(&from.token[kGate][2 * threadIdx.x]);
+    if (leaves && writes_output()) gate = load2(&from.token[kGate][output_channel()]);
     float state[kRowsPerThread][kKeys];
 #pragma unroll
     for (int p = 0; p < kRowsPerThread; p++) {
       widen(StateRow<Half>{{*reinterpret_cast<const uint4*>(&from.state[part.row(p)][part.lane * kKeys])}},
             state[p]);
     }
-    if (!kDeferred && kBulkCopies && threadIdx.x == 0) bulk_wait_read<1>();  // so that going.of[side] is free
+    if (!kDeferred && kBulkCopies && threadIdx.x == kSender)
+      bulk_wait_read<1>();  // so that going.of[side] is free
     __syncthreads();
-    bring_state(sequence + kStatesAhead * step, place);
+    bring_state(sequence + kStatesAhead * step, coming, place);
     bring_token(sequence + kStatesAhead * step, place);
     if (++place == kStatesAhead) place = 0, parity ^= 1;
     if constexpr (kDeferred) {
-      replay_rows<kVersion>(state, ring.replayed(staged), turn.held, ring.rings.every, turn.write_at, own);
+      if (turn.ring.keeps != 0) {
+        std::byte* const rows = ring.rings.head(turn.slot, head);
+        keep_inputs<kVersion, T>(numbers, ring.rings.row(rows, turn.ring.first + turn.ring.held));
+      }
+      replay_rows<kVersion>(state, ring.replayed(staged), turn.ring.held, ring.rings.every,
+                            turn.ring.write_at, own);
       float removed[kRowsPerThread];
       advance<kVersion>(state, token, removed);
-      if (turn.keeps != 0) {
-        std::byte* const rows = ring.rings.head(batch.slot[sequence], head);
-        keep_token<kVersion, T>(numbers, removed, ring.rings.row(rows, turn.first + turn.held));
+      if (turn.ring.keeps != 0) {
+        std::byte* const rows = ring.rings.head(turn.slot, head);
+        keep_removed<kVersion, T>(removed, ring.rings.row(rows, turn.ring.first + turn.ring.held));
       } else {
         store_state(own, state);
       }
@@ -238,10 +259,11 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
       put_state(going.of[side], own, part, state);
     }
     __syncthreads();
-    if (!kDeferred && kBulkCopies && threadIdx.x == 0) bulk_store(own, going.of[side], kStateBytes);
+    if (!kDeferred && kBulkCopies && threadIdx.x == kSender) bulk_store(own, going.of[side], kStateBytes);
     write_output<kVersion, T, Half>(leave, leaves, gate, channel, token, y + sequence * y_stride + channel);
+    turn = next, coming = after;
   }
-  if (!kDeferred && kBulkCopies && threadIdx.x == 0) bulk_wait_written();
+  if (!kDeferred && kBulkCopies && threadIdx.x == kSender) bulk_wait_written();
 }
 
 // Blocks with so much shared memory that one multiprocessor holds, kBlocksEach at most.
