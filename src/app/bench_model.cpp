@@ -272,12 +272,12 @@ Result<BenchReport> bench_model(Model& model, const BenchOptions& options) {
   FULMAR_ASSIGN(const int64_t sequences, check_shapes(options, model));
   std::vector<DType> types = options.states;
   if (types.empty()) types.push_back(model.state_layout().wkv_dtype);
-  std::vector<int64_t> deferrals = options.defer;
-  if (deferrals.empty()) deferrals.push_back(model.state_writes().every);
   BenchReport report;
   report.device = model.device();
   report.load_average = load_of_last_minute();
   for (const DType type : types) {
+    std::vector<int64_t> deferrals = options.defer;
+    if (deferrals.empty()) deferrals.push_back(type == model.state_layout().wkv_dtype ? model.state_writes().every : 1);
     for (const int64_t every : deferrals) {
       StateLayout layout = model.state_layout();
       layout.wkv_dtype = type;

@@ -28,7 +28,7 @@ struct BenchOptions {
   // backend keeps them.
   std::vector<DType> states;
   // Rows behind which states are written: each decode line once per number and type, prefill with the first.
-  // Empty: as the backend was opened.
+  // Empty: as the backend was opened for the type that it keeps states in, and 1 for the other.
   std::vector<int64_t> defer;
   double zeros = 0;     // share of zeros behind relu² that the model is known to have
   int repeats = 5;      // timed runs of each line, after an untimed one

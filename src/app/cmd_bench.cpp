@@ -25,7 +25,7 @@ struct BenchFlags {
   ModelFlags model;
   std::string synthetic, json;
   std::string decode = "1,4,16", prefill = "1x512";
-  std::string states = "fp32", defer = "1";
+  std::string states = "fp32", defer = "auto";
   bool kernels = false;
   std::string speculate;  // empty: steps without drafts
   DraftBenchOptions drafts;
@@ -123,13 +123,14 @@ Result<std::vector<DType>> parse_states(const std::string& text) {
   return types;
 }
 
-// "1,4"
+// "1,4", or "auto" for none
 Result<std::vector<int64_t>> parse_defer(const std::string& text) {
+  if (text == "auto") return std::vector<int64_t>();
   FULMAR_ASSIGN(auto numbers, parse_counts(text));
   const auto most = numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
   if (most >= 1 && most <= kMostDeferred) return numbers;
   return Error{ErrorKind::invalid,
-               fmt::format("--defer is '{}'; wanted numbers from 1 to {}", text, kMostDeferred)};
+               fmt::format("--defer is '{}'; wanted auto or numbers from 1 to {}", text, kMostDeferred)};
 }
 
 Status check_states(const std::vector<DType>& states, const Devices& devices) {
@@ -187,7 +188,7 @@ Result<int> bench_under_load(BenchFlags flags) {
                  fmt::format("--defer is '{}'; wanted one number for a server under load", flags.defer)};
   }
   flags.model.devices.state_dtype = flags.states;
-  flags.model.devices.defer = defer.front();
+  flags.model.devices.defer = defer.empty() ? 0 : defer.front();
   flags.load.quiet = flags.model.quiet;
   flags.load.json = flags.json;
   flags.options.decode.assign(1, wanted_rows(flags.load.rows(), flags.model.devices));
@@ -263,8 +264,9 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->remove_option(command->get_option("--defer-state-writes"));
   command
-      ->add_option("--defer", flags.defer,
-                   "write states behind every M-th token only (see serve); a number or several, as 1,2,4")
+      ->add_option(
+          "--defer", flags.defer,
+          "write states behind every M-th token only: a number, several as 1,2,4, or auto as serve does")
       ->capture_default_str();
   command->add_flag("--kernels", flags.kernels, "also time every island of a layer alone, at every shape");
   command->add_option("--synthetic", flags.synthetic,

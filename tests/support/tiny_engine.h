@@ -67,12 +67,18 @@ class RecordingListener final : public Listener {
   std::map<int32_t, RowLog> rows_;
 };
 
+// States are written behind every third row, so that whatever saves, forks or pauses meets rows held in
+// rings.
+inline std::unique_ptr<Ops> deferring_ops() {
+  return make_cpu_ops({.threads = 1, .state_writes = {.every = 3}});
+}
+
 // Byte vocabulary, so that every drawn token is a byte of text.
 class TinyEngine {
  public:
   explicit TinyEngine(EngineOptions options = {.slots = 4, .prefill_chunk = 16}, int version = 7,
                       std::unique_ptr<SessionStore> store = nullptr,
-                      std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 1}), int64_t head_size = 32)
+                      std::unique_ptr<Ops> ops = deferring_ops(), int64_t head_size = 32)
       : ops_(std::move(ops)) {
     load(spec(version, head_size));
     start(options,
@@ -95,8 +101,7 @@ class TinyEngine {
           std::make_shared<SessionLadder>(model_->fingerprint(), std::move(store), options.sessions));
   }
   // On a ladder that other engines of the same version share; null: a first one, for ladder().
-  TinyEngine(EngineOptions options, std::shared_ptr<SessionLadder> sessions)
-      : ops_(make_cpu_ops({.threads = 1})) {
+  TinyEngine(EngineOptions options, std::shared_ptr<SessionLadder> sessions) : ops_(deferring_ops()) {
     load(spec(7));
     if (!sessions)
       sessions = std::make_shared<SessionLadder>(model_->fingerprint(), nullptr, options.sessions);

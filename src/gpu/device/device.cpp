@@ -1,7 +1,7 @@
 #include "gpu/device/device.h"
 
+#include <map>
 #include <mutex>
-#include <set>
 
 #include "ops/device.h"
 
@@ -51,11 +51,13 @@ Result<DeviceFacts> device_facts(int index) {
 
 void allow_shared(const void* kernel, size_t bytes) {
   static std::mutex mutex;
-  static std::set<std::pair<const void*, int>> told;
+  static std::map<std::pair<const void*, int>, size_t> told;
   int device = 0;
   FULMAR_GPU(cudaGetDevice(&device));
   std::lock_guard lock(mutex);
-  if (!told.emplace(kernel, device).second) return;
+  size_t& most = told[{kernel, device}];
+  if (most >= bytes) return;
+  most = bytes;
   FULMAR_GPU(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }

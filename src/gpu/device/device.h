@@ -68,7 +68,8 @@ void launch(const Queue& queue, void (*kernel)(Parameters...), dim3 grid, dim3 b
                            std::forward<Arguments>(arguments)...));
 }
 
-// Lets a kernel use more than 48 KiB of shared memory; each kernel on each device is told once.
+// Lets a kernel use more than 48 KiB of shared memory; each kernel on each device is told when it wants
+// more than before.
 void allow_shared(const void* kernel, size_t bytes);
 template <class... Parameters>
 void allow_shared(void (*kernel)(Parameters...), size_t bytes) {

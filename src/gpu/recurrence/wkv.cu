@@ -14,6 +14,8 @@ namespace {
 // wants nearly all shared memory of a multiprocessor, which the products of fewer rows leave to the cache:
 // with these a step is longer by it, presumably for dividing that memory anew twice a layer.
 constexpr int64_t kLeastHalfStates = 9;
+// Longer rings do not fit into shared memory beside the states on their way.
+constexpr int64_t kMostStagedRows = 12;
 
 template <int kVersion, class T, class S>
 __global__ void __launch_bounds__(kWkvThreads)
@@ -43,7 +45,7 @@ __global__ void __launch_bounds__(kWkvThreads)
     advance<kVersion>(state, shared);
     __syncthreads();
     Float2 gate{};
-    if (leaves && threadIdx.x < kWarp) gate = load2(static_cast<const T*>(in.g) + at + 2 * threadIdx.x);
+    if (leaves && writes_output()) gate = load2(static_cast<const T*>(in.g) + at + output_channel());
     write_output<kVersion, T, S>(leave, leaves, gate, channel, shared, y + t * y_stride + channel);
   }
 #pragma unroll
@@ -91,15 +93,20 @@ void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head
   const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
   const auto slots = slots_of<S>(wkv);
   if (head_size == kHeadSize) {
+    FULMAR_CHECK(batch.ring == nullptr || (wkv.ring.base != nullptr && wkv.ring.layout.dtype == y.dtype));
     // f32 states are large enough to keep the memory busy one by one: measured 3 % quicker that way.
-    if (sizeof(S) == 2 && batch.decode_only() && batch.sequences >= kLeastHalfStates) {
+    const bool staged = batch.ring == nullptr || wkv.ring.layout.rows <= kMostStagedRows;
+    if (sizeof(S) == 2 && batch.decode_only() && batch.sequences >= kLeastHalfStates && staged) {
       return wkv_single(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, multiprocessors);
+    }
+    if (batch.ring != nullptr) {
+      return wkv_deferred(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, longest);
     }
     launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kWkvThreads), 0, batch, in, leave, leaves, slots,
            y.as<T>(), y.stride, longest);
     return;
   }
-  FULMAR_CHECK(head_size <= 1024 && !leaves && longest == INT64_MAX);
+  FULMAR_CHECK(head_size <= 1024 && !leaves && longest == INT64_MAX && batch.ring == nullptr);
   launch(queue, wkv_plain_kernel<kVersion, T, S>, grid, dim3(static_cast<unsigned>(head_size)),
          static_cast<size_t>(5 * head_size) * sizeof(float), batch, in, slots, y.as<T>(), y.stride,
          head_size);
@@ -109,9 +116,6 @@ template <int kVersion>
 void wkv(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head_size, const WkvInputs& in,
          StateField state, Tensor y, int64_t longest, int multiprocessors, const LeaveWeights& leave,
          bool leaves) {
-  if (batch.ring != nullptr) {
-    return wkv_deferred(queue, kVersion, batch, n_head, in, leave, leaves, state, y, longest);
-  }
   with_activation(y.dtype, [&](auto sample) {
     using T = decltype(sample);
     if (state.dtype == DType::f32) {

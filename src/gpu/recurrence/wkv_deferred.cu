@@ -9,41 +9,22 @@ namespace fulmar::gpu {
 
 namespace {
 
-// A token's inputs into the ring, as fetch_token has them, and what it removed.
-template <int kVersion, class T>
-__device__ void keep_token(const TokenPart& part, const float (&removed)[kRowsPerThread], std::byte* row) {
-  const int c = threadIdx.x % kHeadSize;
-  const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
-  if (threadIdx.x < kHeadSize) {
-    keep(kKeptU, part.x[1]);
-    keep(kKeptK, part.x[2]);
-  } else {
-    keep(kKeptV, part.x[0]);
-    if (kVersion == 7) {
-      keep(kKeptKk, part.x[1]);
-      keep(kKeptAlpha, part.x[2]);
-    }
-  }
-  if (kVersion != 7 || threadIdx.x % kLanesPerRow != 0) return;
-  const Float4 all{{removed[0], removed[1], removed[2], removed[3]}};
-  store4(kept_removed<T>(row) + threadIdx.x / kLanesPerRow * kRowsPerThread, all);
-}
+constexpr int kLeastBlocks = 6;  // that a multiprocessor is to hold: several states on their way
 
 template <int kVersion, class T, class S>
-__global__ void __launch_bounds__(kWkvThreads)
+__global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
     wkv_deferred_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots,
                         const __grid_constant__ Rings rings, T* y, int64_t y_stride, int64_t longest) {
   extern __shared__ ReplayedRow replayed[];
   __shared__ SpreadToken shared;
   const int64_t head = blockIdx.x, sequence = blockIdx.y, channel = head * kHeadSize;
-  const int64_t begin = batch.start[sequence], end = batch.start[sequence + 1];
+  const int64_t begin = batch.start[sequence], end = batch.start[sequence + 1], slot = batch.slot[sequence];
+  const RingStep step = ring_step_of(batch, sequence);
   pdl_launch_next();
   if (end - begin > longest) {
     pdl_wait();  // or the next kernel could start before the one before this has finished
     return;
   }
-  const RingStep step = batch.ring[sequence];
-  const int64_t slot = batch.slot[sequence];
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
   S* own = slots[slot] + channel * kHeadSize;
   std::byte* ring = rings.head(slot, head);
@@ -52,30 +33,44 @@ __global__ void __launch_bounds__(kWkvThreads)
   for (int p = 0; p < kRowsPerThread; p++) {
     stored[p] = fetch_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane);
   }
-  stage_rows<kVersion, T, S>(rings, ring, step.first, step.held, replayed);
-  __syncthreads();
+  for (int i = 0; i < step.held; i++) {
+    if (threadIdx.x * 32 < rings.row_stride) prefetch_l2(rings.row(ring, step.first + i) + threadIdx.x * 32);
+  }
+  pdl_wait();
+  // Inputs of the step's own row `t` to all threads and, once nobody reads the ring any more, into it.
+  const auto row_of = [&](int64_t t) {
+    return rings.row(ring, step.first + step.held + static_cast<int>(t - begin));
+  };
+  const auto spread = [&](int64_t t, const TokenPart& part) {
+    spread_token<kVersion, S>(part, in.bonus, channel, shared);
+    __syncthreads();
+    if (step.keeps != 0) keep_inputs<kVersion, T>(part, row_of(t));
+  };
+  const TokenPart front = fetch_token<kVersion, T>(in, begin * in.stride + channel);
+  stage_rows<kVersion, T, S>([&](int i) { return rings.row(ring, step.first + i); }, step.held, replayed);
+  spread(begin, front);
   float state[kRowsPerThread][kKeys];
 #pragma unroll
   for (int p = 0; p < kRowsPerThread; p++) widen(stored[p], state[p]);
   replay_rows<kVersion>(state, replayed, step.held, rings.every, step.write_at, own);
-  pdl_wait();
-  for (int64_t t = begin; t < end; t++) {
-    const int64_t at = t * in.stride + channel;
-    const int place = step.held + static_cast<int>(t - begin);  // counted from the oldest row held
-    const TokenPart part = fetch_token<kVersion, T>(in, at);
-    __syncthreads();
-    spread_token<kVersion, S>(part, in.bonus, channel, shared);
-    __syncthreads();
+  for (int64_t t = begin;;) {
+    Float2 gate{};
+    if (leaves && writes_output()) {
+      gate = load2(static_cast<const T*>(in.g) + t * in.stride + channel + output_channel());
+    }
     float removed[kRowsPerThread];
     advance<kVersion>(state, shared, removed);
     if (step.keeps != 0) {
-      keep_token<kVersion, T>(part, removed, rings.row(ring, step.first + place));
-      if ((place + 1) % rings.every == 0) round_state<S>(state);
+      keep_removed<kVersion, T>(removed, row_of(t));
+      // Half states: as if they were written behind every M-th row.
+      if ((step.held + (t - begin) + 1) % rings.every == 0) round_state<S>(state);
     }
     __syncthreads();
-    Float2 gate{};
-    if (leaves && threadIdx.x < kWarp) gate = load2(static_cast<const T*>(in.g) + at + 2 * threadIdx.x);
     write_output<kVersion, T, S>(leave, leaves, gate, channel, shared, y + t * y_stride + channel);
+    if (++t == end) break;
+    const TokenPart part = fetch_token<kVersion, T>(in, t * in.stride + channel);
+    __syncthreads();
+    spread(t, part);
   }
   if (step.keeps == 0) store_state(own, state);
 }
@@ -91,8 +86,8 @@ __global__ void __launch_bounds__(kWkvThreads)
   pdl_launch_next();
   pdl_wait();
   S* own = reinterpret_cast<S*>(states + layer * layer_stride) + head * kHeadSize * kHeadSize;
-  stage_rows<kVersion, T, S>(rings, ring + layer * ring_layer_stride + head * rings.head_stride, first, held,
-                             replayed);
+  std::byte* own_ring = ring + layer * ring_layer_stride + head * rings.head_stride;
+  stage_rows<kVersion, T, S>([&](int i) { return rings.row(own_ring, first + i); }, held, replayed);
   float state[kRowsPerThread][kKeys];
 #pragma unroll
   for (int p = 0; p < kRowsPerThread; p++) {
@@ -102,8 +97,6 @@ __global__ void __launch_bounds__(kWkvThreads)
   replay_rows<kVersion, S>(state, replayed, held, rings.every, 0, nullptr);
   store_state(own, state);
 }
-
-size_t replayed_bytes(const RingLayout& ring) { return static_cast<size_t>(ring.rows) * sizeof(ReplayedRow); }
 
 // f(version, activation, state element) for the types that a ring and a state are kept in.
 template <class F>
@@ -121,7 +114,6 @@ void with_types(int version, DType activation, DType state, F&& f) {
 
 void wkv_deferred(const Queue& queue, int version, const Batch& batch, int64_t n_head, const WkvInputs& in,
                   const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int64_t longest) {
-  FULMAR_CHECK(wkv.ring.base != nullptr && wkv.ring.layout.dtype == y.dtype);
   const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
   with_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
     using T = decltype(activation);

@@ -28,6 +28,15 @@ inline Rings rings_of(const RingField& ring) {
           static_cast<int>(ring.layout.write_every)};
 }
 
+// By one load: a batch's steps lie among 32-bit numbers.
+__device__ __forceinline__ RingStep ring_step_of(const Batch& batch, int64_t sequence) {
+  const uint32_t word = reinterpret_cast<const uint32_t*>(batch.ring)[sequence];
+  RingStep step;
+  static_assert(sizeof(step) == sizeof(word));
+  memcpy(&step, &word, sizeof(step));
+  return step;
+}
+
 // Vectors of a row in the ring, [64] of the activation type; RWKV-6 has the first three. RWKV-7's are
 // followed by what was removed, [64] in f32.
 enum KeptVector : int { kKeptK, kKeptV, kKeptU, kKeptKk, kKeptAlpha, kKeptVectors };
@@ -45,9 +54,9 @@ struct alignas(16) ReplayedRow {
   float w[kHeadSize], k[kHeadSize], v[kHeadSize], second[kHeadSize], removed[kHeadSize];
 };
 
-// The first `held` rows from the ring into shared memory; the block is to meet before they are read.
-template <int kVersion, class T, class S>
-__device__ void stage_rows(const Rings& rings, std::byte* head, int first, int held, ReplayedRow* to) {
+// The rows row_at(0) to row_at(held - 1) into shared memory; the block is to meet before they are read.
+template <int kVersion, class T, class S, class RowAt>
+__device__ void stage_rows(const RowAt& row_at, int held, ReplayedRow* to) {
   constexpr int kTogether = 4;  // rows whose loads are on their way at once
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
   const bool keys =
@@ -58,7 +67,7 @@ __device__ void stage_rows(const Rings& rings, std::byte* head, int first, int h
 #pragma unroll
     for (int i = 0; i < kTogether; i++) {
       if (begin + i >= held) break;
-      std::byte* row = rings.row(head, first + begin + i);
+      std::byte* row = row_at(begin + i);
       a[i] = kept_vector<T>(row, keys ? kKeptK : kKeptV)[c];
       if (keys || kVersion == 7) b[i] = kept_vector<T>(row, keys ? kKeptU : kKeptKk)[c];
       if (!keys && kVersion == 7) alpha[i] = kept_vector<T>(row, kKeptAlpha)[c];
@@ -133,6 +142,33 @@ __device__ void replay_rows(float (&state)[kRowsPerThread][kKeys], const Replaye
     if (--left == 0) round_state<S>(state), left = every;
     if (i + 1 == write_at) store_state(own, state);
   }
+}
+
+// A token into the ring: its inputs, as fetch_token has them, and what it removed.
+template <int kVersion, class T>
+__device__ void keep_inputs(const TokenPart& part, std::byte* row) {
+  const int c = threadIdx.x % kHeadSize;
+  const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
+  if (threadIdx.x < kHeadSize) {
+    keep(kKeptU, part.x[1]);
+    keep(kKeptK, part.x[2]);
+    return;
+  }
+  keep(kKeptV, part.x[0]);
+  if (kVersion == 7) {
+    keep(kKeptKk, part.x[1]);
+    keep(kKeptAlpha, part.x[2]);
+  }
+}
+template <int kVersion, class T>
+__device__ void keep_removed(const float (&removed)[kRowsPerThread], std::byte* row) {
+  if (kVersion != 7 || threadIdx.x % kLanesPerRow != 0) return;
+  const Float4 all{{removed[0], removed[1], removed[2], removed[3]}};
+  store4(kept_removed<T>(row) + threadIdx.x / kLanesPerRow * kRowsPerThread, all);
+}
+
+inline size_t replayed_bytes(const RingLayout& ring) {
+  return static_cast<size_t>(ring.rows) * sizeof(ReplayedRow);
 }
 
 }  // namespace fulmar::gpu

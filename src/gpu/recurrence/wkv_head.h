@@ -14,6 +14,7 @@ constexpr int kLanesPerRow = 8;                  // threads that share a value c
 constexpr int kKeys = kHeadSize / kLanesPerRow;  // key channels per thread
 constexpr int kRowGroups = kWkvThreads / kLanesPerRow;
 constexpr int kRowsPerThread = kHeadSize / kRowGroups;
+constexpr int kOutputWarp = 2;  // writes what a token gives; the two in front of it compute the decays
 
 struct WkvInputs {
   const void *r, *k, *v, *u, *kk, *alpha, *g;  // [rows, C]; kk and alpha for RWKV-7 only
@@ -183,11 +184,14 @@ __device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shar
   advance<kVersion>(state, shared, removed);
 }
 
+__device__ __forceinline__ bool writes_output() { return threadIdx.x / kWarp == kOutputWarp; }
+// The first of the two channels that a thread of that warp writes.
+__device__ __forceinline__ int output_channel() { return 2 * (threadIdx.x % kWarp); }
 template <int kVersion, class T, class S>
 __device__ void write_output(const LeaveWeights& leave, bool leaves, const Float2& gate, int64_t channel,
                              const SpreadToken& shared, T* y) {
-  if (threadIdx.x >= kWarp) return;
-  const int c = 2 * threadIdx.x;
+  if (!writes_output()) return;
+  const int c = output_channel();
   Float2 out = load2(shared.y + c);
   if (leaves) {
     const Float2 rounded = {{to_float(from_float<T>(out.x[0])), to_float(from_float<T>(out.x[1]))}};

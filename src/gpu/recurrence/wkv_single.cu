@@ -1,11 +1,11 @@
 // The recurrence of a step in which every sequence has one row, for half states: these are small, so blocks
 // go from state to state and have the next ones on their way through shared memory (bulk copies counted by
 // mbarriers, or cp.async) while they work on one, tokens included. Either comes late when all blocks keep the
-// memory busy.
+// memory busy. With deferred writes (ops/ring.h) the rows to be replayed come with their state.
 #include <algorithm>
 
 #include "gpu/device/ptx.h"
-#include "gpu/recurrence/wkv_head.h"
+#include "gpu/recurrence/wkv_deferred.h"
 
 namespace fulmar::gpu {
 
@@ -13,6 +13,8 @@ namespace {
 
 // Blocks of one multiprocessor, and states that each has on its way.
 constexpr int kBlocksEach = 4, kStatesAhead = 4;
+// The thread that sends bulk copies: of the warp with least to do besides.
+constexpr int kSender = kWkvThreads - kWarp;
 constexpr int kSinglesVector = 8;  // elements of 16 bytes
 constexpr int kTokenPieces = kHeadSize / kSinglesVector;
 constexpr uint32_t kStateBytes = kHeadSize * kHeadSize * sizeof(Half);
@@ -33,23 +35,45 @@ struct StateStage {
   alignas(16) T token[kTokenVectors][kHeadSize];
 };
 
+// Behind it lie states on their way out or, with deferred writes, the rows that come with each state and as
+// they are replayed.
 template <class T>
-struct SinglesShared {
+struct alignas(128) SinglesShared {
   StateStage<T> coming[kStatesAhead];
-  alignas(128) Half going[2][kHeadSize][kHeadSize];
   SpreadToken both[2];  // by turns: the output of one state is written while the next one begins
   uint64_t full[kStatesAhead];
+};
+struct StatesGoing {
+  alignas(128) Half of[2][kHeadSize][kHeadSize];
+};
+
+// A layer's rings, and where the rows of each stage lie in shared memory.
+struct StagedRings {
+  Rings rings;
+  uint32_t stage_bytes;  // of all rows of a ring
+  __device__ std::byte* stage(std::byte* staged, int place) const {
+    return staged + static_cast<size_t>(place) * stage_bytes;
+  }
+  __device__ ReplayedRow* replayed(std::byte* staged) const {
+    return reinterpret_cast<ReplayedRow*>(stage(staged, kStatesAhead));
+  }
+};
+
+// Whose state a block works on, and what is done with its ring.
+struct Turn {
+  int32_t slot;
+  RingStep ring;
 };
 
 // States and tokens on their way in. With bulk copies one thread asks for all of a stage; without, every
 // thread for some pieces.
 template <class T>
 __device__ __forceinline__ void fetch_state(SinglesShared<T>& shared, int place, const Half* from,
-                                            uint32_t token_bytes) {
+                                            uint32_t more_bytes) {
   StateStage<T>& to = shared.coming[place];
   if constexpr (kBulkCopies) {
-    if (threadIdx.x != 0) return;
-    mbarrier_expect_bytes(&shared.full[place], kStateBytes + token_bytes);
+    if (threadIdx.x != kSender) return;
+    mbarrier_expect_bytes(&shared.full[place], kStateBytes + more_bytes);
     bulk_load(to.state, from, kStateBytes, &shared.full[place]);
   } else {
     constexpr int kStatePieces = kHeadSize * kHeadSize / kSinglesVector;
@@ -59,12 +83,31 @@ __device__ __forceinline__ void fetch_state(SinglesShared<T>& shared, int place,
     }
   }
 }
+// Rows held, oldest first; they go round the ring's end.
+__device__ __forceinline__ void fetch_rows(std::byte* to, const Rings& rings, std::byte* head, RingStep step,
+                                           uint64_t* barrier) {
+  const auto stride = static_cast<uint32_t>(rings.row_stride);
+  const int straight = min(static_cast<int>(step.held), rings.rows - step.first);
+  const auto fetch = [&](int at, int first, int count) {
+    if (count <= 0) return;
+    std::byte *const target = to + at * stride, *const from = head + first * stride;
+    if constexpr (kBulkCopies) {
+      if (threadIdx.x == kSender) bulk_load(target, from, count * stride, barrier);
+    } else {
+      for (uint32_t i = threadIdx.x * 16; i < count * stride; i += kWkvThreads * 16) {
+        __pipeline_memcpy_async(target + i, from + i, 16);
+      }
+    }
+  };
+  fetch(0, step.first, straight);
+  fetch(straight, 0, step.held - straight);
+}
 template <class T>
 __device__ __forceinline__ void fetch_token(SinglesShared<T>& shared, int place, const TokenSource<T>& source,
                                             int64_t at) {
   StateStage<T>& to = shared.coming[place];
   if constexpr (kBulkCopies) {
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x != kSender) return;
 #pragma unroll
     for (int i = 0; i < kTokenVectors; i++) {
       if (source.of[i] != nullptr) {
@@ -117,31 +160,52 @@ __device__ __forceinline__ TokenPart part_of(const T (&token)[kTokenVectors][kHe
   return {{number(kV), 0.0f, 0.0f}};
 }
 
-template <int kVersion, class T>
+template <int kVersion, class T, bool kDeferred>
 __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
     wkv_single_kernel(Batch batch, int64_t n_head, const __grid_constant__ TokenSource<T> source,
-                      const float* bonus, LeaveWeights leave, bool leaves, Slots<Half> slots, T* y,
-                      int64_t y_stride) {
+                      const float* bonus, LeaveWeights leave, bool leaves, Slots<Half> slots,
+                      const __grid_constant__ StagedRings ring, T* y, int64_t y_stride) {
   extern __shared__ __align__(128) unsigned char bytes[];
   auto& shared = *reinterpret_cast<SinglesShared<T>*>(bytes);
+  auto* const staged = reinterpret_cast<std::byte*>(bytes + sizeof(SinglesShared<T>));  // kDeferred
+  [[maybe_unused]] auto& going = *reinterpret_cast<StatesGoing*>(staged);               // if not
   const Part part{static_cast<int>(threadIdx.x) / kLanesPerRow, static_cast<int>(threadIdx.x) % kLanesPerRow};
   const int64_t channel = blockIdx.x % n_head * kHeadSize, step = gridDim.x / n_head;
-  const auto state_of = [&](int64_t sequence) { return slots[batch.slot[sequence]] + channel * kHeadSize; };
-  const auto bring_state = [&](int64_t sequence, int place) {
-    if (sequence < batch.sequences) fetch_state(shared, place, state_of(sequence), source.bytes);
+  const int64_t head = blockIdx.x % n_head;
+  // Looked up well before it is wanted. Past the last sequence: nothing's.
+  const auto turn_of = [&](int64_t sequence) {
+    Turn turn{};
+    if (sequence >= batch.sequences) return turn;
+    turn.slot = batch.slot[sequence];
+    if constexpr (kDeferred) turn.ring = ring_step_of(batch, sequence);
+    return turn;
+  };
+  const auto state_of = [&](const Turn& turn) { return slots[turn.slot] + channel * kHeadSize; };
+  const auto bring_state = [&](int64_t sequence, const Turn& turn, int place) {
+    if (sequence >= batch.sequences) return;
+    uint32_t more = source.bytes;
+    if constexpr (kDeferred) more += static_cast<uint32_t>(turn.ring.held * ring.rings.row_stride);
+    fetch_state(shared, place, state_of(turn), more);
+    if constexpr (kDeferred) {
+      fetch_rows(ring.stage(staged, place), ring.rings, ring.rings.head(turn.slot, head), turn.ring,
+                 &shared.full[place]);
+    }
   };
   const auto bring_token = [&](int64_t sequence, int place) {
     if (sequence < batch.sequences) fetch_token(shared, place, source, sequence * source.stride + channel);
     if constexpr (!kBulkCopies) __pipeline_commit();  // also when there is nothing: waiting counts commits
   };
   pdl_launch_next();
-  if (kBulkCopies && threadIdx.x == 0) {
+  if (kBulkCopies && threadIdx.x == kSender) {
     for (uint64_t& barrier : shared.full) mbarrier_init(&barrier, 1);
     mbarrier_publish();
   }
   int64_t sequence = blockIdx.x / n_head;
 #pragma unroll
-  for (int place = 0; place < kStatesAhead; place++) bring_state(sequence + place * step, place);
+  for (int place = 0; place < kStatesAhead; place++) {
+    bring_state(sequence + place * step, turn_of(sequence + place * step), place);
+  }
+  Turn turn = turn_of(sequence), coming = turn_of(sequence + kStatesAhead * step);
   pdl_wait();
 #pragma unroll
   for (int place = 0; place < kStatesAhead; place++) bring_token(sequence + place * step, place);
@@ -151,34 +215,78 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   for (int side = 0; sequence < batch.sequences; sequence += step, side ^= 1) {
     SpreadToken& token = shared.both[side];
     const StateStage<T>& from = shared.coming[place];
+    const Turn next = turn_of(sequence + step), after = turn_of(sequence + (kStatesAhead + 1) * step);
+    Half* const own = state_of(turn);
     wait_for_stage(shared, place, parity);
-    spread_token<kVersion, Half>(part_of<kVersion, T>(from.token), bonus, channel, token);
+    const TokenPart numbers = part_of<kVersion, T>(from.token);
+    spread_token<kVersion, Half>(numbers, bonus, channel, token);
+    if constexpr (kDeferred) {
+      std::byte* const rows = ring.stage(staged, place);
+      stage_rows<kVersion, T, Half>([&](int i) { return rows + i * ring.rings.row_stride; }, turn.ring.held,
+                                    ring.replayed(staged));
+    }
     Float2 gate{};
-    if (leaves && threadIdx.x < kWarp) gate = load2(&from.token[kGate][2 * threadIdx.x]);
+    if (leaves && writes_output()) gate = load2(&from.token[kGate][output_channel()]);
     float state[kRowsPerThread][kKeys];
 #pragma unroll
     for (int p = 0; p < kRowsPerThread; p++) {
       widen(StateRow<Half>{{*reinterpret_cast<const uint4*>(&from.state[part.row(p)][part.lane * kKeys])}},
             state[p]);
     }
-    if (kBulkCopies && threadIdx.x == 0) bulk_wait_read<1>();  // so that going[side] is free
+    if (!kDeferred && kBulkCopies && threadIdx.x == kSender)
+      bulk_wait_read<1>();  // so that going.of[side] is free
     __syncthreads();
-    bring_state(sequence + kStatesAhead * step, place);
+    bring_state(sequence + kStatesAhead * step, coming, place);
     bring_token(sequence + kStatesAhead * step, place);
     if (++place == kStatesAhead) place = 0, parity ^= 1;
-    advance<kVersion>(state, token);
-    put_state(shared.going[side], state_of(sequence), part, state);
+    if constexpr (kDeferred) {
+      if (turn.ring.keeps != 0) {
+        std::byte* const rows = ring.rings.head(turn.slot, head);
+        keep_inputs<kVersion, T>(numbers, ring.rings.row(rows, turn.ring.first + turn.ring.held));
+      }
+      replay_rows<kVersion>(state, ring.replayed(staged), turn.ring.held, ring.rings.every,
+                            turn.ring.write_at, own);
+      float removed[kRowsPerThread];
+      advance<kVersion>(state, token, removed);
+      if (turn.ring.keeps != 0) {
+        std::byte* const rows = ring.rings.head(turn.slot, head);
+        keep_removed<kVersion, T>(removed, ring.rings.row(rows, turn.ring.first + turn.ring.held));
+      } else {
+        store_state(own, state);
+      }
+    } else {
+      advance<kVersion>(state, token);
+      put_state(going.of[side], own, part, state);
+    }
     __syncthreads();
-    if (kBulkCopies && threadIdx.x == 0) bulk_store(state_of(sequence), shared.going[side], kStateBytes);
+    if (!kDeferred && kBulkCopies && threadIdx.x == kSender) bulk_store(own, going.of[side], kStateBytes);
     write_output<kVersion, T, Half>(leave, leaves, gate, channel, token, y + sequence * y_stride + channel);
+    turn = next, coming = after;
   }
-  if (kBulkCopies && threadIdx.x == 0) bulk_wait_written();
+  if (!kDeferred && kBulkCopies && threadIdx.x == kSender) bulk_wait_written();
 }
 
-template <int kVersion, class T>
+// Blocks with so much shared memory that one multiprocessor holds, kBlocksEach at most.
+int64_t blocks_at_once(size_t bytes) {
+  constexpr size_t kOfEachBlock = 1024;  // that the device keeps to itself
+  int device = 0, shared = 0;
+  FULMAR_GPU(cudaGetDevice(&device));
+  FULMAR_GPU(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+  const auto fits = static_cast<int64_t>(static_cast<size_t>(shared) / (bytes + kOfEachBlock));
+  return std::clamp<int64_t>(fits, 1, kBlocksEach);
+}
+
+template <int kVersion, class T, bool kDeferred>
 void wkv_single_of(const Queue& queue, const Batch& batch, int64_t n_head, const WkvInputs& in,
                    const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int multiprocessors) {
-  allow_shared(wkv_single_kernel<kVersion, T>, sizeof(SinglesShared<T>));
+  StagedRings ring{};
+  size_t bytes = sizeof(SinglesShared<T>) + sizeof(StatesGoing);
+  if constexpr (kDeferred) {
+    const RingLayout& layout = wkv.ring.layout;
+    ring = {rings_of(wkv.ring), static_cast<uint32_t>(wkv.ring.row_stride * layout.rows)};
+    bytes = sizeof(SinglesShared<T>) + kStatesAhead * ring.stage_bytes + replayed_bytes(layout);
+  }
+  allow_shared(wkv_single_kernel<kVersion, T, kDeferred>, bytes);
   TokenSource<T> source{{}, in.stride, 0};
   const void* const all[kTokenVectors] = {in.r, in.k, in.v, in.u, in.kk, in.alpha, in.g};
   for (int i = 0; i < kTokenVectors; i++) {
@@ -186,10 +294,11 @@ void wkv_single_of(const Queue& queue, const Batch& batch, int64_t n_head, const
     if (all[i] != nullptr) source.bytes += kHeadSize * sizeof(T);
   }
   // Whole multiples of the heads, so that a block stays with one head.
-  const int64_t together = std::max<int64_t>(1, multiprocessors * kBlocksEach / n_head);
+  const int64_t each = kDeferred ? blocks_at_once(bytes) : kBlocksEach;
+  const int64_t together = std::max<int64_t>(1, multiprocessors * each / n_head);
   const int64_t blocks = n_head * std::min<int64_t>(batch.sequences, together);
-  launch(queue, wkv_single_kernel<kVersion, T>, dim3(static_cast<unsigned>(blocks)), dim3(kWkvThreads),
-         sizeof(SinglesShared<T>), batch, n_head, source, in.bonus, leave, leaves, slots_of<Half>(wkv),
+  launch(queue, wkv_single_kernel<kVersion, T, kDeferred>, dim3(static_cast<unsigned>(blocks)),
+         dim3(kWkvThreads), bytes, batch, n_head, source, in.bonus, leave, leaves, slots_of<Half>(wkv), ring,
          y.as<T>(), y.stride);
 }
 
@@ -199,7 +308,9 @@ void wkv_single(const Queue& queue, int version, const Batch& batch, int64_t n_h
                 const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int multiprocessors) {
   with_activation(y.dtype, [&](auto sample) {
     using T = decltype(sample);
-    const auto run = version == 7 ? wkv_single_of<7, T> : wkv_single_of<6, T>;
+    const bool deferred = batch.ring != nullptr;
+    const auto run = version == 7 ? (deferred ? wkv_single_of<7, T, true> : wkv_single_of<7, T, false>)
+                                  : (deferred ? wkv_single_of<6, T, true> : wkv_single_of<6, T, false>);
     run(queue, batch, n_head, in, leave, leaves, wkv, y, multiprocessors);
   });
 }

@@ -1,0 +1,157 @@
+// Deferred state writes on a GPU: f32 states keep the bits of states that every step writes, half states stay
+// as close to f32 as those do and repeat their bits, and rows are rolled back as on the CPU.
+#include <cmath>
+
+#include "cpu/cpu_ops.h"
+#include "files/synthetic.h"
+#include "gpu/gpu_device.h"
+#include "support/slot_script.h"
+
+namespace fulmar {
+namespace {
+
+using support::Feed;
+using support::ModelRig;
+using support::play;
+using support::SlotScript;
+using support::SlotTrace;
+
+SyntheticSpec spec_of(int version) {
+  SyntheticSpec spec;
+  spec.version = version;
+  spec.n_layer = 2;
+  spec.n_head = 3;
+  spec.head_size = 64;
+  spec.vocab = 96;
+  spec.n_ffn = 384;
+  spec.rank_w = spec.rank_a = 32;
+  spec.rank_v = 32;
+  spec.rank_g = 64;
+  spec.rank_mix = 32;
+  spec.rank_decay = 64;
+  spec.dtype = DType::f16;
+  return spec;
+}
+
+class GpuDeferredStates : public GpuTest, public testing::WithParamInterface<int> {
+ protected:
+  static std::unique_ptr<Ops> open(const StateWrites& writes, bool half = false,
+                                   DType activation = DType::f16) {
+    auto opened = open_test_gpu({.half_state = half, .activation = activation, .state_writes = writes});
+    return opened.ok() ? std::move(opened).value() : nullptr;
+  }
+  SlotTrace trace(const StateWrites& writes, const SlotScript& script, bool half = false,
+                  DType activation = DType::f16) {
+    const std::unique_ptr<Ops> ops = open(writes, half, activation);
+    ModelRig rig(synthetic_checkpoint(spec_of(GetParam())), *ops, script.slots);
+    return play(rig, script);
+  }
+  int steps(int all) const { return under_racecheck() ? all / 10 : all; }
+};
+
+// Root mean square over all rows of a trace.
+double trace_error(const SlotTrace& got, const SlotTrace& want) {
+  double sum = 0;
+  for (size_t i = 0; i < want.logits.size(); i++) {
+    const double error = support::relative_error(got.logits[i], want.logits[i]);
+    sum += error * error / static_cast<double>(want.logits.size());
+  }
+  return std::sqrt(sum);
+}
+
+TEST_P(GpuDeferredStates, F32StatesKeepTheirBits) {
+  for (const int64_t slots : {5, 21}) {
+    const SlotScript script{.seed = 7, .steps = steps(60), .slots = slots, .longest = 40};
+    const SlotTrace want = trace({}, script);
+    for (const int64_t every : {2, 4, 7, 16}) {
+      const SlotTrace got = trace({.every = every}, script);
+      EXPECT_EQ(got.logits, want.logits) << "M " << every << ", " << slots << " slots";
+      EXPECT_EQ(got.states, want.states) << "M " << every << ", " << slots << " slots";
+    }
+  }
+}
+
+TEST_P(GpuDeferredStates, BrainFloatRingsKeepTheBitsToo) {
+  const SlotScript script{.seed = 10, .steps = steps(40), .longest = 20};
+  const SlotTrace want = trace({}, script, false, DType::bf16);
+  const SlotTrace got = trace({.every = 5}, script, false, DType::bf16);
+  EXPECT_EQ(got.logits, want.logits);
+  EXPECT_EQ(got.states, want.states);
+}
+
+TEST_P(GpuDeferredStates, RolledBackRowsLeaveNoTraceWhateverM) {
+  const SlotScript script{.seed = 8, .steps = steps(60), .slots = 6, .longest = 40, .most_drafted = 5};
+  const SlotTrace want = trace({.every = 1, .revocable = 6}, script);
+  for (const int64_t every : {3, 4, 16}) {
+    const SlotTrace got = trace({.every = every, .revocable = 6}, script);
+    EXPECT_EQ(got.logits, want.logits) << "M " << every;
+    EXPECT_EQ(got.states, want.states) << "M " << every;
+  }
+}
+
+// Half states are rounded where they are written: behind every M-th row of a sequence, wherever the others of
+// its steps stand.
+TEST_P(GpuDeferredStates, HalfStatesAreRoundedByTheirOwnRowsOnly) {
+  const std::unique_ptr<Ops> ops = open({.every = 4}, true);
+  for (const int64_t rows : {3, 11}) {
+    ModelRig rig(synthetic_checkpoint(spec_of(GetParam())), *ops, rows);
+    const auto decode = [&](int64_t ahead) {  // rows by which every other sequence is ahead of the first
+      SlotTrace seen;
+      std::vector<Feed> feeds;
+      for (int64_t slot = 0; slot < rows; slot++) {
+        rig.pool().zero(slot);
+        feeds.push_back({slot, {3, 14, static_cast<int32_t>(slot)}});
+      }
+      rig.step(feeds);
+      for (Feed& feed : feeds) feed.tokens.resize(1);
+      for (int64_t i = 0; i < ahead; i++) rig.step({feeds.begin() + 1, feeds.end()});
+      for (int32_t i = 0; i < 9; i++) {
+        feeds[0].tokens = {i + 40};
+        seen.logits.push_back(rig.step(feeds).front());
+      }
+      seen.states.push_back(rig.pool().read(0));
+      return seen;
+    };
+    const SlotTrace together = decode(0);
+    for (const int64_t ahead : {1, 2, 3}) {
+      const SlotTrace apart = decode(ahead);
+      EXPECT_EQ(apart.logits, together.logits) << rows << " rows, " << ahead << " ahead";
+      EXPECT_EQ(apart.states, together.states) << rows << " rows, " << ahead << " ahead";
+    }
+  }
+}
+
+TEST_P(GpuDeferredStates, HalfStatesStayAsCloseToF32AsWithoutDeferring) {
+  const SlotScript script{.seed = 9, .steps = steps(60), .slots = 14, .longest = 30, .restores_every = 0};
+  const SlotTrace wide = trace({}, script);
+  const double every_step = trace_error(trace({}, script, true), wide);
+  for (const int64_t every : {2, 4, 8, 16}) {
+    EXPECT_LT(trace_error(trace({.every = every}, script, true), wide), 1.5 * every_step + 1e-3)
+        << "M " << every;
+  }
+}
+
+// Rings of heads, rows and parts that the CPU lays out and replays by itself.
+TEST_P(GpuDeferredStates, AgreeWithTheCpu) {
+  const std::unique_ptr<Ops> cpu = make_cpu_ops({.threads = 2, .state_writes = {.every = 4, .revocable = 5}});
+  const std::unique_ptr<Ops> device = open({.every = 4, .revocable = 5});
+  ModelRig want(synthetic_checkpoint(spec_of(GetParam())), *cpu, 3),
+      got(synthetic_checkpoint(spec_of(GetParam())), *device, 3);
+  const auto step = [&](const std::vector<Feed>& feeds, const char* what) {
+    const auto a = got.step(feeds), b = want.step(feeds);
+    for (size_t i = 0; i < b.size(); i++) EXPECT_LT(support::relative_error(a[i], b[i]), 1e-2) << what << i;
+  };
+  step({{0, {5, 6, 7, 8, 9, 10, 11}}, {1, {80, 81, 82, 83, 84}}, {2, {30, 31, 32, 33}}}, "prompts");
+  for (int32_t i = 0; i < 5; i++) step({{2, {i}}, {0, {i + 20}}, {1, {i + 40}}}, "decoded");
+  for (const int64_t back : {0, 3, 1, 2}) {
+    step({{1, {3, 4, 5, 6}, true}, {0, {77}}, {2, {60, 61}}}, "drafted");
+    want.roll_back(1, back), got.roll_back(1, back);
+    step({{0, {12}}, {1, {13}}}, "behind a roll back");
+  }
+  step({{1, {50}}}, "alone");
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, GpuDeferredStates, testing::Values(7, 6));
+
+}  // namespace
+}  // namespace fulmar
