@@ -22,9 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Rows behind which a GPU writes f32 states by default, where decoding many sequences was quickest.
-constexpr int64_t kDeferOnGpu = 4;
-
 // Smaller files load before anyone could read a progress bar.
 constexpr uintmax_t kWorthABar = uintmax_t{64} << 20;
 

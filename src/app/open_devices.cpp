@@ -19,6 +19,8 @@ namespace fulmar {
 
 namespace {
 
+// Rows behind which a GPU writes f32 states by default, where decoding many sequences was quickest.
+constexpr int64_t kDeferOnGpu = 4;
 constexpr size_t kMostDevices = 64;
 constexpr std::string_view kKinds[] = {"cuda", "hip"};
 constexpr const char* kWanted = "auto, cpu, cuda, cuda:N, hip or hip:N";

@@ -71,29 +71,39 @@ Status check_same_vocabulary(const LoadedModel& model, const LoadedModel& draft)
   return {};
 }
 
+struct HeldGpu {
+  const Ops* ops;
+  DeviceMemory memory;
+};
+
+// The GPUs that a model lies on, each once.
+std::vector<HeldGpu> gpus_of(const LoadedModel& loaded) {
+  const std::vector<GpuInfo> all = list_gpus();
+  const std::span<const StagePlan> stages = loaded.model->plan();
+  std::vector<HeldGpu> held;
+  for (size_t i = 0; i < stages.size(); i++) {
+    const auto known =
+        std::find_if(all.begin(), all.end(), [&](const GpuInfo& gpu) { return gpu.index == stages[i].gpu; });
+    if (known == all.end()) continue;
+    const std::string name = fmt::format("{}:{}", gpu_kind(), known->index);
+    auto place =
+        std::find_if(held.begin(), held.end(), [&](const HeldGpu& gpu) { return gpu.memory.device == name; });
+    if (place == held.end()) {
+      place = held.insert(place,
+                          {loaded.devices[i].get(), {name, static_cast<int64_t>(known->memory_total), 0, 0}});
+    }
+    place->memory.layers += stages[i].layers.count();
+  }
+  return held;
+}
+
 // Asks the GPUs of a model for their memory; empty for the CPU. The model outlives the answer.
 std::function<std::vector<DeviceMemory>()> memory_of(const LoadedModel& loaded) {
-  struct Gpu {
-    const Ops* ops;
-    DeviceMemory memory;
-  };
-  std::vector<Gpu> gpus;
-  for (const GpuInfo& gpu : list_gpus()) {
-    for (const StagePlan& stage : loaded.model->plan()) {
-      if (stage.gpu != gpu.index) continue;
-      const auto part = static_cast<int64_t>(stage.layers.count());
-      if (gpus.empty() || gpus.back().memory.device != fmt::format("cuda:{}", gpu.index)) {
-        const size_t at = static_cast<size_t>(&stage - loaded.model->plan().data());
-        gpus.push_back({loaded.devices[at].get(),
-                        {fmt::format("cuda:{}", gpu.index), static_cast<int64_t>(gpu.memory_total), 0, 0}});
-      }
-      gpus.back().memory.layers += part;
-    }
-  }
+  const std::vector<HeldGpu> gpus = gpus_of(loaded);
   if (gpus.empty()) return nullptr;
   return [gpus] {
     std::vector<DeviceMemory> memories;
-    for (const Gpu& gpu : gpus) {
+    for (const HeldGpu& gpu : gpus) {
       memories.push_back(gpu.memory);
       try {
         memories.back().free = static_cast<int64_t>(gpu.ops->memory_free());
