@@ -108,35 +108,37 @@ TEST(Plan, TokensThatWereRolledBackAreFedAgainTogether) {
   EXPECT_EQ(plan_step(items, {.max_rows = 512}), (Feeds{7, 1}));
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .max_wanted = 2}), (Feeds{4, 1})) << "only the last is wanted";
   EXPECT_EQ(plan_step(items, {.max_rows = 3}), (Feeds{3, 0})) << "drafts wait for what comes before them";
-  TEST(ShareLimits, OneStepAtATimeTakesAll) {
-    const PlanLimits limits{.max_rows = 512, .prefill_chunk = 256, .max_wanted = 64};
-    const PlanLimits share = share_limits(limits, {.decoding = 40, .prompt_rows = 9000}, 1);
-    EXPECT_EQ(share.prefill_chunk, 256);
-    EXPECT_EQ(share.max_decoding, limits.max_decoding);
-  }
+}
 
-  TEST(ShareLimits, RowsThatDecodeAreDividedEqually) {
-    const PlanLimits limits{.max_rows = 512};
-    EXPECT_EQ(share_limits(limits, {.decoding = 40}, 2).max_decoding, 20);
-    EXPECT_EQ(share_limits(limits, {.decoding = 41}, 4).max_decoding, 11);
-    EXPECT_EQ(share_limits(limits, {.decoding = 0}, 4).max_decoding, 1);
-  }
+TEST(ShareLimits, OneStepAtATimeTakesAll) {
+  const PlanLimits limits{.max_rows = 512, .prefill_chunk = 256, .max_wanted = 64};
+  const PlanLimits share = share_limits(limits, {.decoding = 40, .prompt_rows = 9000}, 1);
+  EXPECT_EQ(share.prefill_chunk, 256);
+  EXPECT_EQ(share.max_decoding, limits.max_decoding);
+}
 
-  TEST(ShareLimits, PromptsComeInPiecesOfSomeSize) {
-    const PlanLimits limits{.max_rows = 8192, .prefill_chunk = 4096};
-    EXPECT_EQ(share_limits(limits, {.prompt_rows = 8192}, 2).prefill_chunk, 2048);
-    EXPECT_EQ(share_limits(limits, {.prompt_rows = 100'000}, 2).prefill_chunk, 4096);
-    EXPECT_EQ(share_limits(limits, {.prompt_rows = 700}, 2).prefill_chunk, kLeastPiece);
-  }
+TEST(ShareLimits, RowsThatDecodeAreDividedEqually) {
+  const PlanLimits limits{.max_rows = 512};
+  EXPECT_EQ(share_limits(limits, {.decoding = 40}, 2).max_decoding, 20);
+  EXPECT_EQ(share_limits(limits, {.decoding = 41}, 4).max_decoding, 11);
+  EXPECT_EQ(share_limits(limits, {.decoding = 0}, 4).max_decoding, 1);
+}
 
-  TEST(Plan, NoMoreRowsDecodeThanTheLimitSays) {
-    std::vector<PlanItem> items(5, {.to_feed = 1, .decoding = true});
-    EXPECT_EQ(plan_step(items, {.max_decoding = 2}), (std::vector<int64_t>{1, 1, 0, 0, 0}));
-    items[0].to_feed = 0;  // under way
-    EXPECT_EQ(plan_step(items, {.max_decoding = 2}), (std::vector<int64_t>{0, 1, 1, 0, 0}));
-    items[1].slots = 3;  // a mixture larger than the share is not left out for ever
-    EXPECT_EQ(plan_step(items, {.max_decoding = 2}), (std::vector<int64_t>{0, 1, 0, 0, 0}));
-  }
+TEST(ShareLimits, PromptsComeInPiecesOfSomeSize) {
+  const PlanLimits limits{.max_rows = 8192, .prefill_chunk = 4096};
+  EXPECT_EQ(share_limits(limits, {.prompt_rows = 8192}, 2).prefill_chunk, 2048);
+  EXPECT_EQ(share_limits(limits, {.prompt_rows = 100'000}, 2).prefill_chunk, 4096);
+  EXPECT_EQ(share_limits(limits, {.prompt_rows = 700}, 2).prefill_chunk, kLeastPiece);
+}
+
+TEST(Plan, NoMoreRowsDecodeThanTheLimitSays) {
+  std::vector<PlanItem> items(5, {.to_feed = 1, .decoding = true});
+  EXPECT_EQ(plan_step(items, {.max_decoding = 2}), (std::vector<int64_t>{1, 1, 0, 0, 0}));
+  items[0].to_feed = 0;  // under way
+  EXPECT_EQ(plan_step(items, {.max_decoding = 2}), (std::vector<int64_t>{0, 1, 1, 0, 0}));
+  items[1].slots = 3;  // a mixture larger than the share is not left out for ever
+  EXPECT_EQ(plan_step(items, {.max_decoding = 2}), (std::vector<int64_t>{0, 1, 0, 0, 0}));
+}
 
 }  // namespace
 }  // namespace fulmar

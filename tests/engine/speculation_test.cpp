@@ -300,8 +300,7 @@ TEST(Speculation, AModelThatIsAlwaysWrongChangesNothing) {
 TEST(Speculation, ADraftModelWithAnotherVocabularyIsRefused) {
   SmallModel small(7, 128);
   TinyEngine tiny;
-  const auto engine =
-      Engine::start(tiny.model(), tiny.ops(), tiny.tokenizer(), small.drafts_for(2), tiny.ladder());
+  const auto engine = Engine::start(tiny.model(), tiny.tokenizer(), small.drafts_for(2), tiny.ladder());
   ASSERT_FALSE(engine.ok());
   EXPECT_NE(engine.error().text.find("the draft model has 128 tokens; wanted 256"), std::string::npos);
 }

@@ -171,7 +171,7 @@ TEST_F(Load, StatePoolChecksWhatIsWritten) {
   EXPECT_EQ(pool->slots(), 2);
   const std::vector<std::byte> before = pool->read(0);
   EXPECT_EQ(before, std::vector<std::byte>(layout.slot_bytes()));
-  EXPECT_FALSE(pool->write(0, std::vector<std::byte>(7)).ok());
+  EXPECT_FALSE(pool->set(0, std::vector<std::byte>(7)).ok());
   std::vector<std::vector<float>> initial(2, std::vector<float>(2 * 16 * 16, 0.5f));
   EXPECT_FALSE(pool->set_initial(0, std::span(initial).first(1)).ok());
   initial[1].pop_back();

@@ -38,7 +38,7 @@ class ModelRig {
   // Feeds the prompt to a zero state, then draws greedily until `stop` (which is kept) or `limit` tokens.
   std::vector<int32_t> greedy(int64_t slot, const std::vector<int32_t>& prompt, size_t limit,
                               int32_t stop = -1);
-  void roll_back(int64_t slot, int64_t rows) { ops_.roll_back(pool_->view(), slot, rows); }
+  void roll_back(int64_t slot, int64_t rows) { pool_->roll_back(slot, rows); }
   // A part of a slot's state.
   std::vector<double> state_part(int64_t slot, size_t offset, int64_t count);
 

@@ -60,7 +60,7 @@ class Player {
     if (kind == 3) trace_.states.push_back(rig_.pool().read(from));
     if (script_.restores_every == 0 || below(script_.restores_every) != 0) return;
     trace_.states.push_back(rig_.pool().read(from));
-    (void)rig_.pool().write(to, trace_.states.back());
+    rig_.pool().write(to, trace_.states.back());
   }
 
   ModelRig& rig_;
