@@ -23,7 +23,8 @@ inline size_t accepted_drafts(std::span<const int32_t> drafts, std::span<const S
 class AcceptanceRate {
  public:
   // `memory`: tokens after which an observation counts 1/e.
-  explicit AcceptanceRate(double memory = 32) : kept_(1 - 1 / memory) {}
+  explicit AcceptanceRate(double memory) : kept_(1 - 1 / memory) {}
+  AcceptanceRate() : AcceptanceRate(32) {}
 
   // A draft of which so many tokens were right, and of which another one was wrong or not.
   void observe(int64_t right, bool wrong) {

@@ -57,10 +57,11 @@ EngineLoop::EngineLoop(Model& model, const Tokenizer& tokenizer, const EngineOpt
       options_(options),
       keeper_(std::move(keeper)),
       runner_(model),
-      speculation_(
-          options.speculation,
-          {.rows = model.max_rows(), .wanted = model.max_wanted(), .revocable = keeper_->revocable_rows()},
-          std::move(draft_model)) {
+      speculation_(options.speculation,
+                   {.rows = model.max_rows(),
+                    .wanted = model.max_wanted(),
+                    .revocable = model.steps_under_way() > 1 ? 0 : keeper_->revocable_rows()},
+                   std::move(draft_model)) {
   counters_.start_time = unix_seconds();
   publish_stats();
   keeper_->sessions().on_news([this] { commands_.wake(); });
