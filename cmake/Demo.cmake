@@ -7,5 +7,7 @@ function(fulmar_demo_tests)
     --suite ${PROJECT_SOURCE_DIR}/tests/demo/newcomer.jsonl --model ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME demo.http COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/demo/demo_http.py $<TARGET_FILE:fulmar>)
-  set_tests_properties(demo.suite demo.newcomer demo.http PROPERTIES LABELS demo TIMEOUT 300)
+  add_test(NAME demo.speculation COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/demo/demo_speculation.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(demo.suite demo.newcomer demo.http demo.speculation PROPERTIES LABELS demo TIMEOUT 300)
 endfunction()

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "app/bench_drafts.h"
 #include "app/bench_islands.h"
 #include "app/bench_report.h"
 #include "app/commands.h"
@@ -25,8 +26,13 @@ struct BenchFlags {
   std::string decode = "1,4,16", prefill = "1x512";
   std::string states = "fp32", defer = "1";
   bool kernels = false;
+  std::string speculate;  // empty: steps without drafts
+  DraftBenchOptions drafts;
   BenchOptions options;
   LoadFlags load;
+
+  // Rows of a decoding sequence in one step.
+  int64_t rows_each() const { return speculate.empty() ? 1 : 1 + drafts.most; }
 };
 
 // Rows of one step of prefill; wider steps gain nothing on a CPU and keep more memory busy.
@@ -63,7 +69,7 @@ int64_t widest(const BenchOptions& options, int64_t at_least) {
   return rows;
 }
 
-int64_t most_sequences(const BenchOptions& options) { return widest(options, 1); }
+int64_t most_wanted(const BenchFlags& flags) { return widest(flags.options, 1) * flags.rows_each(); }
 
 Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   FULMAR_ASSIGN(const SyntheticSpec spec, synthetic_spec(flags.synthetic, flags.options.zeros));
@@ -77,9 +83,10 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   LoadOptions options;
   options.max_rows = flags.model.max_rows;
   options.allow_nonfinite = true;  // nothing to find in weights made by arithmetic
-  options.max_wanted = most_sequences(flags.options);
+  options.max_wanted = most_wanted(flags);
   if (options.max_rows == 0) {
-    options.max_rows = widest(flags.options, loaded.ops->traits().gpu ? kDeviceRows : kHostRows);
+    options.max_rows = std::max(widest(flags.options, loaded.ops->traits().gpu ? kDeviceRows : kHostRows),
+                                options.max_wanted);
   }
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), *loaded.ops, options));
   return loaded;
@@ -88,8 +95,8 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
 Result<LoadedModel> load_file(const BenchFlags& flags) {
   ModelFlags model = flags.model;
   model.needs_vocab = flags.load.wanted();
-  model.least_rows = widest(flags.options, kHostRows);
-  model.max_wanted = std::max(model.max_wanted, most_sequences(flags.options));
+  model.least_rows = std::max(widest(flags.options, kHostRows), most_wanted(flags));
+  model.max_wanted = std::max(model.max_wanted, most_wanted(flags));
   return load_model(model);
 }
 
@@ -183,6 +190,20 @@ Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
   const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;
   FULMAR_TRY(check_states(flags.options.states, *loaded.ops));
+  if (!flags.speculate.empty()) {
+    flags.drafts.sequences = flags.options.decode;
+    flags.drafts.repeats = flags.options.repeats;
+    flags.drafts.seconds = flags.options.seconds;
+    if (flags.drafts.sequences.empty()) {
+      return Error{ErrorKind::invalid,
+                   "--speculate measures --decode, which is empty; wanted a number at least"};
+    }
+    FULMAR_ASSIGN(const auto lines, bench_drafts(*loaded.ops, *loaded.model, flags.drafts));
+    fmt::print("{}, {}\n{}", loaded.path.filename().string(), loaded.ops->name(),
+               drafts_table(lines, flags.drafts));
+    if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, drafts_json(lines, flags.drafts)));
+    return 0;
+  }
   FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.ops, *loaded.model, flags.options));
   report.model = loaded.path.filename().string();
   report.load_seconds = load_time.count();
@@ -235,6 +256,17 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->add_option("--delay", flags.options.delay,
                    "seconds of rest before each line, so that heat does not count")
       ->check(CLI::Range(0.0, 60.0))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--speculate", flags.speculate,
+          "ngram: what drafts bring to each --decode, of which each token is right with --acceptance")
+      ->check(CLI::IsMember({"ngram"}));
+  command->add_option("--acceptance", flags.drafts.acceptance, "of drafted tokens, with --speculate")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--speculate-most", flags.drafts.most, "most drafted tokens of a sequence and step")
+      ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))
       ->capture_default_str();
   command->add_option("--json", flags.json, "also write the result to this file");
   add_load_flags(*command, flags.load);

@@ -114,13 +114,8 @@ class Chat {
 };
 
 Result<int> chat(const ChatFlags& flags) {
-  FULMAR_ASSIGN(LoadedModel loaded, load_model(flags.model));
-  FULMAR_ASSIGN(
-      auto engine,
-      Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer,
-                    {.slots = 1, .device_sessions = 1, .prefix_slots = 0, .prefixes = {.host_bytes = 0}},
-                    nullptr));
-  Chat conversation(flags, std::move(loaded), std::move(engine));
+  FULMAR_ASSIGN(LocalEngine local, open_local(flags.model, 1));
+  Chat conversation(flags, std::move(local.loaded), std::move(local.engine));
   FULMAR_TRY(conversation.open_session());
   const bool terminal = isatty(STDIN_FILENO) != 0;
   if (terminal)

@@ -25,7 +25,10 @@ struct EvalFlags {
   std::string suite, text, lambada, json, against;
   double floor = 0;
   int64_t slots = 32;
+  std::string speculate = "off";
 };
+
+constexpr int64_t kMostDrafts = 7;  // of a case and step
 
 Result<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -147,14 +150,18 @@ Result<int> eval(const EvalFlags& flags) {
   if (!flags.against.empty() && flags.suite.empty() && flags.text.empty()) {
     return Error{ErrorKind::invalid, "--against compares on --text or --suite; give one"};
   }
-  FULMAR_ASSIGN(LoadedModel loaded, load_model(flags.model));
+  ModelFlags model = flags.model;
+  EngineOptions options{
+      .slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}};
+  if (flags.speculate != "off") {
+    options.speculation = {.ngrams = true, .most = kMostDrafts, .always = true};
+    model.revocable = kMostDrafts + 1;
+    model.revocable_on_gpu = true;
+    model.max_wanted = std::max(model.max_wanted, flags.slots * (1 + kMostDrafts));
+  }
+  FULMAR_ASSIGN(LoadedModel loaded, load_model(model));
   if (!flags.against.empty()) FULMAR_TRY(distance(flags, loaded));
-  FULMAR_ASSIGN(
-      auto engine,
-      Engine::start(
-          *loaded.model, *loaded.ops, *loaded.tokenizer,
-          {.slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}},
-          nullptr));
+  FULMAR_ASSIGN(auto engine, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options, nullptr));
   if (!flags.text.empty()) FULMAR_TRY(perplexity(*engine, *loaded.tokenizer, flags.text));
   if (!flags.lambada.empty()) FULMAR_TRY(last_words(*engine, *loaded.tokenizer, flags.lambada));
   if (flags.suite.empty()) return 0;
@@ -188,6 +195,13 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->add_option("--json", flags->json, "write every case of the suite with its answer and logit gap");
   command->add_option("--slots", flags->slots, "cases that run at once")
       ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--speculate", flags->speculate,
+          "ngram: draft wherever something was said before, whether it pays or not; the suite's table then "
+          "says how much of it was right")
+      ->check(CLI::IsMember({"off", "ngram"}))
       ->capture_default_str();
   command->footer(
       "Examples:\n"

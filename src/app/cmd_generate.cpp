@@ -30,13 +30,9 @@ Result<int> generate(GenerateFlags flags) {
   if (flags.prompt.empty()) flags.prompt = read_all_input();
   if (flags.prompt.empty())
     return Error{ErrorKind::invalid, "the prompt is empty; give --prompt TEXT or pipe a text in"};
-  FULMAR_ASSIGN(LoadedModel loaded, load_model(flags.model));
+  FULMAR_ASSIGN(const LocalEngine local, open_local(flags.model, 0));
+  const auto& [loaded, engine] = local;
   const Tokenizer& tokenizer = *loaded.tokenizer;
-  FULMAR_ASSIGN(
-      auto engine,
-      Engine::start(*loaded.model, *loaded.ops, tokenizer,
-                    {.slots = 1, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}},
-                    nullptr));
   const PromptTemplate& form = *loaded.prompt_template;
   const std::string text = flags.raw ? flags.prompt : render_utterance(flags.prompt, form.unasked, form);
   Ask ask{

@@ -217,6 +217,7 @@ Result<int> serve(ServeFlags flags) {
   FULMAR_ASSIGN(const std::string device, named_device(flags.accepted));
   if (!device.empty()) flags.model.device = device;
   ModelRegistry models;
+  FULMAR_TRY(check_speculation(flags.engine));
   if (flags.dynamic_loading) {
     flags.admin.folder = flags.model.model;
     if (std::error_code error; !std::filesystem::is_directory(flags.admin.folder, error)) {
@@ -232,7 +233,11 @@ Result<int> serve(ServeFlags flags) {
   };
   // First: it fails faster than a model loads.
   FULMAR_ASSIGN(const auto sessions, SessionLadders::open(flags.engine.sessions));
-  auto admin = std::make_unique<LocalAdmin>(models, *sessions, flags.model, flags.engine, flags.admin);
+  // A draft model is for the model of the command line: others may have another vocabulary.
+  ServeEngineFlags others = flags.engine;
+  others.draft_model.clear();
+  if (others.speculate == "model") others.speculate = "off";
+  auto admin = std::make_unique<LocalAdmin>(models, *sessions, flags.model, others, flags.admin);
   if (!flags.api_keys.empty()) {
     FULMAR_ASSIGN(flags.server.api_keys, read_api_keys(flags.api_keys));
   }

@@ -33,6 +33,7 @@ class Collector final : public Listener {
           result.gap = std::min(result.gap, record.top[0].logprob - record.top[1].logprob);
       }
       if (event.kind != Event::Kind::finished) continue;
+      result.usage = event.usage;
       if (event.error && !error_) error_ = event.error;
       if (--left_ == 0) done_.set_value();
     }
@@ -100,21 +101,36 @@ double print_suite(const std::vector<SuiteCase>& cases, const std::vector<SuiteR
   struct Row {
     int64_t cases = 0, right = 0;
     float gap = std::numeric_limits<float>::infinity();
+    int64_t tokens = 0, accepted = 0, rejected = 0;
   };
   std::map<std::string, Row> rows;
+  bool drafted = false;
   for (size_t i = 0; i < cases.size(); i++) {
     Row& row = rows[cases[i].skill];
     const bool right = results[i].output == cases[i].answer;
     row.cases++;
     row.right += right ? 1 : 0;
     if (right) row.gap = std::min(row.gap, results[i].gap);
+    const Usage& usage = results[i].usage;
+    row.tokens += usage.completion_tokens;
+    row.accepted += usage.accepted_draft_tokens;
+    row.rejected += usage.rejected_draft_tokens;
+    drafted |= usage.accepted_draft_tokens + usage.rejected_draft_tokens > 0;
   }
-  fmt::print("{:<16} {:>6} {:>6} {:>9} {:>14}\n", "skill", "cases", "right", "accuracy", "smallest gap");
+  fmt::print("{:<16} {:>6} {:>6} {:>9} {:>14}{}\n", "skill", "cases", "right", "accuracy", "smallest gap",
+             drafted ? "  drafts accepted  tokens a step" : "");
   double worst = 100;
   for (const auto& [skill, row] : rows) {
     const double percent = 100.0 * static_cast<double>(row.right) / static_cast<double>(row.cases);
     worst = std::min(worst, percent);
-    fmt::print("{:<16} {:>6} {:>6} {:>7.2f} % {:>14.3f}\n", skill, row.cases, row.right, percent, row.gap);
+    fmt::print("{:<16} {:>6} {:>6} {:>7.2f} % {:>14.3f}", skill, row.cases, row.right, percent, row.gap);
+    if (drafted) {
+      const auto drafts = static_cast<double>(std::max<int64_t>(1, row.accepted + row.rejected));
+      const auto steps = static_cast<double>(std::max<int64_t>(1, row.tokens - row.accepted));
+      fmt::print(" {:>14.1f} % {:>14.2f}", 100.0 * static_cast<double>(row.accepted) / drafts,
+                 static_cast<double>(row.tokens) / steps);
+    }
+    fmt::print("\n");
   }
   return worst;
 }

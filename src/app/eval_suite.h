@@ -18,6 +18,7 @@ struct SuiteCase {
 struct SuiteResult {
   std::string output;
   float gap = 0;  // smallest difference between the best and the second logit along the answer
+  Usage usage;
 };
 
 // One JSON object a line; errors name the line.
@@ -25,7 +26,8 @@ Result<std::vector<SuiteCase>> parse_suite(std::string_view content, std::string
 // All cases as rows of one request, in order.
 Result<std::vector<SuiteResult>> run_suite(Engine& engine, const Tokenizer& tokenizer,
                                            const std::vector<SuiteCase>& cases);
-// A table per skill on stdout; returns the weakest skill's percentage.
+// A table per skill on stdout, with what drafts brought where there were any; returns the weakest skill's
+// percentage.
 double print_suite(const std::vector<SuiteCase>& cases, const std::vector<SuiteResult>& results);
 Status write_suite(const std::string& path, const std::vector<SuiteCase>& cases,
                    const std::vector<SuiteResult>& results);

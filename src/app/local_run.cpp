@@ -59,6 +59,18 @@ SamplingParams sampling_of(const SamplingFlags& flags) {
   return params;
 }
 
+Result<LocalEngine> open_local(ModelFlags model, int64_t device_sessions) {
+  EngineOptions options{
+      .slots = 1, .device_sessions = device_sessions, .prefix_slots = 0, .prefixes = {.host_bytes = 0}};
+  options.speculation.ngrams = true;
+  model.revocable = options.speculation.most + 1;
+  LocalEngine local;
+  FULMAR_ASSIGN(local.loaded, load_model(model));
+  const LoadedModel& loaded = local.loaded;
+  FULMAR_ASSIGN(local.engine, Engine::start(*loaded.model, *loaded.ops, *loaded.tokenizer, options, nullptr));
+  return local;
+}
+
 Result<Event> run_row(Engine& engine, Ask ask, const std::function<void(const std::string&)>& show) {
   auto inbox = std::make_shared<Inbox>();
   const std::string id = ask.request_id;

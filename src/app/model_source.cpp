@@ -143,7 +143,7 @@ Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
     options.half_state = flags.state_dtype == "fp16";
     options.plain_products = flags.plain_products;
     options.panels = !flags.no_panels;
-    options.state_writes.every = flags.defer;
+    options.state_writes = {.every = flags.defer, .revocable = flags.revocable_on_gpu ? flags.revocable : 0};
     if (flags.device.starts_with("cuda:")) {
       const std::string number = flags.device.substr(5);
       if (number.empty() || number.size() > 3 ||
@@ -162,7 +162,8 @@ Result<std::unique_ptr<Ops>> open_device(const ModelFlags& flags) {
     return Error{ErrorKind::invalid,
                  fmt::format("--device is '{}'; wanted auto, cpu, cuda or cuda:N", flags.device)};
   }
-  return make_cpu_ops({.threads = flags.threads, .state_writes = {.every = flags.defer}});
+  return make_cpu_ops(
+      {.threads = flags.threads, .state_writes = {.every = flags.defer, .revocable = flags.revocable}});
 }
 
 Result<LoadedModel> load_model(const ModelFlags& flags) {

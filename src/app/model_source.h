@@ -26,7 +26,11 @@ struct ModelFlags {
   bool needs_vocab = true;      // false: a model whose vocabulary is not at hand is loaded without one
   std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string state_dtype = "fp32";
-  int64_t defer = 1;            // states are written behind every so many rows
+  int64_t defer = 1;  // states are written behind every so many rows
+  // Rows of a sequence and step that may be rolled back, the first counted in; each takes memory beside every
+  // slot, on a GPU only where that is said.
+  int64_t revocable = 0;
+  bool revocable_on_gpu = false;
   std::string quantize;         // the name of a quantisation; empty: weights as they are stored
   bool plain_products = false;  // of a GPU: without its vendor's library
   bool no_panels = false;       // of a GPU of compute capability 9.0: products as on those before it

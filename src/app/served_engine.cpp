@@ -46,6 +46,33 @@ int64_t choose_slots(const Ops& ops, size_t slot_bytes, int64_t others) {
   return std::clamp<int64_t>(fits, 1, traits.suitable_sequences);
 }
 
+// Beside the model that it drafts for, on its device.
+Result<LoadedModel> load_draft(const ModelFlags& target, const std::string& path) {
+  ModelFlags flags;
+  flags.model = path;
+  flags.vocab = target.vocab;
+  flags.device = target.device;
+  flags.threads = target.threads;
+  flags.quiet = true;
+  return load_model(flags);
+}
+
+Status check_same_vocabulary(const LoadedModel& model, const LoadedModel& draft) {
+  const int64_t tokens = model.model->config().vocab, found = draft.model->config().vocab;
+  if (found != tokens) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--draft-model has {} tokens; wanted {}, as the model has", found, tokens)};
+  }
+  for (int32_t id = 0; id < tokens; id++) {
+    if (model.tokenizer->bytes(id) == draft.tokenizer->bytes(id)) continue;
+    return Error{ErrorKind::invalid,
+                 fmt::format("token {} of --draft-model is another text than the model's; "
+                             "wanted one vocabulary",
+                             id)};
+  }
+  return {};
+}
+
 // Asks a GPU for its memory; empty for the CPU. The ops outlive the answer.
 std::function<DeviceMemory()> memory_of(const Ops& ops) {
   for (const GpuInfo& gpu : list_gpus()) {
@@ -126,10 +153,39 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
                  "memory for further ones; both 0 switch the cache off")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option(
+         "--speculate", flags.speculate,
+         "drafts that the model checks several at a time: ngram takes them from what was said before, "
+         "model from --draft-model; auto takes both, without a draft model n-grams on a CPU and none on a "
+         "GPU, where they take memory from the slots; off")
+      ->check(CLI::IsMember({"auto", "off", "ngram", "model"}))
+      ->capture_default_str();
+  app.add_option("--draft-model", flags.draft_model,
+                 "small model with the vocabulary of the first one, which it drafts for");
+  app.add_option("--speculate-most", flags.speculate_most, "most drafted tokens of a sequence and step")
+      ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))
+      ->capture_default_str();
   app.add_option("--think-template", flags.think_template, "auto, g1 or none")
       ->check(CLI::IsMember({"auto", "g1", "none"}))
       ->capture_default_str();
   app.add_option("--eos-id", flags.eos_id, "id that ends a text, or 'none'; default: the vocabulary's own");
+}
+
+Status check_speculation(const ServeEngineFlags& flags) {
+  if (flags.speculate == "model" && flags.draft_model.empty()) {
+    return Error{ErrorKind::invalid, "--speculate is model; wanted --draft-model FILE with it"};
+  }
+  if (!flags.draft_model.empty() && flags.speculate != "auto" && flags.speculate != "model") {
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("--speculate is {}; wanted auto or model beside --draft-model", flags.speculate)};
+  }
+  return {};
+}
+
+void make_revocable(const ServeEngineFlags& flags, ModelFlags& model) {
+  model.revocable = flags.speculate == "off" ? 0 : flags.speculate_most + 1;
+  model.revocable_on_gpu = flags.speculate != "auto" || !flags.draft_model.empty();
 }
 
 int64_t wanted_rows(int64_t slots, const std::string& device) {
@@ -141,15 +197,24 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
                                                          SessionLadders& sessions, const ServeAs& as) {
   ModelFlags sized = model;
   sized.max_wanted = wanted_rows(flags.slots, model.device);
+  make_revocable(flags, sized);
   sized.slots = std::max<int64_t>(flags.slots, 1) + flags.device_sessions + flags.prefix_slots;
   FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
-  return make(std::move(loaded), flags, sessions, as);
+  std::unique_ptr<LoadedModel> draft;
+  if (!flags.draft_model.empty()) {
+    FULMAR_ASSIGN(LoadedModel small, load_draft(model, flags.draft_model));
+    FULMAR_TRY(check_same_vocabulary(loaded, small));
+    draft = std::make_unique<LoadedModel>(std::move(small));
+  }
+  return make(std::move(loaded), flags, sessions, as, std::move(draft));
 }
 
 Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, const ServeEngineFlags& flags,
-                                                         SessionLadders& sessions, const ServeAs& as) {
+                                                         SessionLadders& sessions, const ServeAs& as,
+                                                         std::unique_ptr<LoadedModel> draft) {
   auto served = std::make_shared<ServedEngine>();
   served->loaded_ = std::move(model);
+  served->draft_ = std::move(draft);
   const LoadedModel& loaded = served->loaded_;
   const StateLayout layout = loaded.model->state_layout();
 
@@ -160,9 +225,17 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   options.device_sessions = flags.device_sessions;
   options.on_device_failure = flags.on_device_failure;
   options.prefix_slots = flags.prefix_slots;
+  // As far as the model's states can be rolled back, which its device was opened for.
+  options.speculation.ngrams = flags.speculate == "auto" || flags.speculate == "ngram";
+  options.speculation.most = flags.speculate_most;
+  if (served->draft_) {
+    options.speculation.draft_model = served->draft_->model.get();
+    options.speculation.draft_ops = served->draft_->ops.get();
+  }
   options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
   const int64_t others = flags.device_sessions + flags.prefix_slots;
-  options.slots = flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, loaded.model->memory().per_slot, others);
+  options.slots =
+      flags.slots > 0 ? flags.slots : choose_slots(*loaded.ops, loaded.model->memory().per_slot, others);
   options.slots = std::min(options.slots, loaded.model->max_wanted());
   options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",

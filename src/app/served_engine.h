@@ -29,12 +29,18 @@ struct ServeEngineFlags {
   SessionFlags sessions;
   int64_t prefix_slots = 16;
   int64_t prefix_host_mib = 512;
+  std::string speculate = "auto";       // auto, off, ngram, model
+  std::string draft_model;              // drafts for the served one; empty: none
+  int64_t speculate_most = 7;           // drafted tokens of a sequence and step
   std::string think_template = "auto";  // auto, g1, none
   std::string eos_id;                   // empty: the vocabulary's own; "none"; a number
 
   // Called on an engine's thread when its device has failed; that engine will run nothing any more.
   std::function<void(const std::string& what)> on_device_failure;
 };
+
+// Refuses --speculate without what it drafts from, and a draft model that nothing would use.
+Status check_speculation(const ServeEngineFlags& flags);
 
 // What a model is called, and what it does where a request says nothing.
 struct ServeAs {
@@ -50,6 +56,9 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
 // --device where slots is 0.
 int64_t wanted_rows(int64_t slots, const std::string& device);
 
+// Makes a model's states fit to be served so: drafted rows are rolled back.
+void make_revocable(const ServeEngineFlags& flags, ModelFlags& model);
+
 class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
  public:
   static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags,
@@ -57,7 +66,8 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
 
   // As open, with a model that is loaded already, for at least flags.slots wanted rows, and has a tokenizer.
   static Result<std::shared_ptr<ServedEngine>> make(LoadedModel loaded, const ServeEngineFlags& flags,
-                                                    SessionLadders& sessions, const ServeAs& as = {});
+                                                    SessionLadders& sessions, const ServeAs& as = {},
+                                                    std::unique_ptr<LoadedModel> draft = nullptr);
 
   // Shares ownership with this.
   ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
@@ -66,6 +76,7 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
 
  private:
   LoadedModel loaded_;
+  std::unique_ptr<LoadedModel> draft_;  // null: no draft model
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<ServedModel> served_;
 };

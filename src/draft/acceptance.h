@@ -9,9 +9,10 @@
 
 namespace fulmar {
 
-// The acceptance rule: drawn[i] is what the row in front of drafts[i] draws with its own key (seed and position),
-// given that the drafts before it are right. A draft counts while it is what would have been drawn, so that the
-// text is the one without drafts, at any temperature. Returns how many count; drawn[that] is the next token.
+// The acceptance rule: drawn[i] is what the row in front of drafts[i] draws with its own key (seed and
+// position), given that the drafts before it are right. A draft counts while it is what would have been
+// drawn, so that the text is the one without drafts, at any temperature. Returns how many count; drawn[that]
+// is the next token.
 inline size_t accepted_drafts(std::span<const int32_t> drafts, std::span<const SampledToken> drawn) {
   size_t count = 0;
   while (count < drafts.size() && !drawn[count].stops && drawn[count].token == drafts[count]) count++;
@@ -22,7 +23,8 @@ inline size_t accepted_drafts(std::span<const int32_t> drafts, std::span<const S
 class AcceptanceRate {
  public:
   // `memory`: tokens after which an observation counts 1/e.
-  explicit AcceptanceRate(double memory = 32) : kept_(1 - 1 / memory) {}
+  explicit AcceptanceRate(double memory) : kept_(1 - 1 / memory) {}
+  AcceptanceRate() : AcceptanceRate(32) {}
 
   // A draft of which so many tokens were right, and of which another one was wrong or not.
   void observe(int64_t right, bool wrong) {

@@ -18,10 +18,10 @@ struct DraftOffer {
 
 // The step that would run without drafts, and what drafts may add to it.
 struct DraftBudget {
-  int64_t rows = 0;           // without drafts
-  int64_t sequences = 0;      // that draw a token
-  int64_t most_rows = 0;      // drafted rows that there is room for
-  double draft_seconds = 0;   // of one step of the draft model
+  int64_t rows = 0;          // without drafts
+  int64_t sequences = 0;     // that draw a token
+  int64_t most_rows = 0;     // drafted rows that there is room for
+  double draft_seconds = 0;  // of one step of the draft model
 };
 
 // Gains below this share of the speed without drafts are not worth their risk.

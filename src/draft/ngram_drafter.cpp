@@ -57,8 +57,8 @@ void NgramDrafter::index_all() {
 
 // A hash of the two tokens that end at this position.
 size_t NgramDrafter::bucket(size_t at) const {
-  const auto pair = static_cast<uint64_t>(static_cast<uint32_t>(text_[at - 1])) << 32 |
-                    static_cast<uint32_t>(text_[at]);
+  const auto pair =
+      static_cast<uint64_t>(static_cast<uint32_t>(text_[at - 1])) << 32 | static_cast<uint32_t>(text_[at]);
   return static_cast<size_t>(pair * 0x9E3779B97F4A7C15u >> 32) & (latest_.size() - 1);
 }
 
@@ -73,7 +73,8 @@ void NgramDrafter::index(size_t at) {
 size_t NgramDrafter::match_length(size_t at) const {
   const size_t most = std::min(at + 1, limits_.longest), last = text_.size() - 1;
   size_t length = 0;
-  while (length < most && text_[at - length] == text_[last - length] && text_[at - length] != kBreak) length++;
+  while (length < most && text_[at - length] == text_[last - length] && text_[at - length] != kBreak)
+    length++;
   return length;
 }
 

@@ -50,10 +50,11 @@ class NgramDrafter {
   std::optional<size_t> longest_match(size_t& length) const;
 
   NgramLimits limits_;
-  std::vector<int32_t> text_;      // prediction, break, prompt, output
-  std::vector<int32_t> previous_;  // by position: the last one before it whose two tokens fall into its bucket
-  std::vector<int32_t> latest_;    // by bucket: the last position
-  size_t predicted_ = 0;           // positions that belong to the prediction
+  std::vector<int32_t> text_;  // prediction, break, prompt, output
+  std::vector<int32_t>
+      previous_;                 // by position: the last one before it whose two tokens fall into its bucket
+  std::vector<int32_t> latest_;  // by bucket: the last position
+  size_t predicted_ = 0;         // positions that belong to the prediction
   std::optional<size_t> follows_;  // while the output is as predicted: where it goes on
 };
 

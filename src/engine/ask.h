@@ -69,10 +69,18 @@ struct Ask {
   bool use_prefix_cache = true;
   // Log-probability of each prompt token but the first (sampling.top_logprobs applies).
   bool score_prompt = false;
-  bool embed = false;  // mean and last hidden state of the prompt instead of text; max_tokens is 0
-  bool speculate = true;            // drafts may be tried where the engine makes any
+  bool embed = false;     // mean and last hidden state of the prompt instead of text; max_tokens is 0
+  bool speculate = true;  // drafts may be tried where the engine makes any
   std::vector<int32_t> prediction;  // what the output may begin with, as a draft; empty: not known
   StateLink state;
 };
+
+// The ids that may not be drawn as this generated token.
+inline std::span<const int32_t> banned_at(const Ask& ask, uint64_t position) {
+  for (const BannedAt& banned : ask.banned_at) {
+    if (banned.position == static_cast<int64_t>(position)) return banned.ids;
+  }
+  return {};
+}
 
 }  // namespace fulmar

@@ -12,8 +12,8 @@ Error invalid(std::string text) { return {ErrorKind::invalid, std::move(text)}; 
 Status check_ids(const char* what, const std::vector<int32_t>& tokens, int64_t vocabulary) {
   for (const int32_t token : tokens) {
     if (token < 0 || token >= vocabulary) {
-      return invalid("the " + std::string(what) + " has token id " + std::to_string(token) + "; wanted 0 to " +
-                     std::to_string(vocabulary - 1));
+      return invalid("the " + std::string(what) + " has token id " + std::to_string(token) +
+                     "; wanted 0 to " + std::to_string(vocabulary - 1));
     }
   }
   return {};

@@ -21,11 +21,11 @@ class Model;
 class Ops;
 class Tokenizer;
 
-// What speculative decoding drafts from.
-enum class DraftFrom : uint8_t { none, ngrams };
-
+// What speculative decoding drafts from, and how much.
 struct SpeculationOptions {
-  DraftFrom from = DraftFrom::none;
+  bool ngrams = false;           // earlier text of the row, or what its client has predicted
+  Model* draft_model = nullptr;  // outlives the engine; its vocabulary is that of the engine's model
+  Ops* draft_ops = nullptr;      // of the draft model
   int64_t most = 7;     // drafted tokens of a sequence and step, as far as states can be rolled back so far
   bool always = false;  // as many as there are, not as many as pay by measured times: for tests
 };

@@ -17,6 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Rows that a draft model drafts for at once; further ones have n-grams.
+constexpr int64_t kMostDraftedRows = 64;
+
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -33,20 +36,31 @@ Result<std::unique_ptr<Engine>> Engine::start(Model& model, Ops& ops, const Toke
     sessions = std::make_shared<SessionLadder>(model.fingerprint(), nullptr, options.sessions);
   }
   FULMAR_ASSIGN(auto keeper, StateKeeper::make(model, ops, options, std::move(sessions)));
-  return std::unique_ptr<Engine>(
-      std::make_unique<EngineLoop>(model, ops, tokenizer, options, std::move(keeper)));
+  std::unique_ptr<DraftModel> draft_model;
+  if (Model* small = options.speculation.draft_model; small != nullptr) {
+    if (small->config().vocab != model.config().vocab) {
+      return Error{ErrorKind::invalid, "the draft model has " + std::to_string(small->config().vocab) +
+                                           " tokens; wanted " + std::to_string(model.config().vocab) +
+                                           ", as the model has"};
+    }
+    const int64_t rows = std::min(options.slots, kMostDraftedRows);
+    FULMAR_ASSIGN(draft_model, DraftModel::make(*small, *options.speculation.draft_ops, rows));
+  }
+  return std::unique_ptr<Engine>(std::make_unique<EngineLoop>(model, ops, tokenizer, options,
+                                                              std::move(keeper), std::move(draft_model)));
 }
 
 EngineLoop::EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
-                       std::unique_ptr<StateKeeper> keeper)
+                       std::unique_ptr<StateKeeper> keeper, std::unique_ptr<DraftModel> draft_model)
     : model_(model),
       tokenizer_(tokenizer),
       options_(options),
       keeper_(std::move(keeper)),
       runner_(model, ops),
-      speculation_(options.speculation, {.rows = model.max_rows(),
-                                         .wanted = model.max_wanted(),
-                                         .revocable = keeper_->revocable_rows()}) {
+      speculation_(
+          options.speculation,
+          {.rows = model.max_rows(), .wanted = model.max_wanted(), .revocable = keeper_->revocable_rows()},
+          std::move(draft_model)) {
   counters_.start_time = unix_seconds();
   publish_stats();
   keeper_->sessions().on_news([this] { commands_.wake(); });
@@ -396,8 +410,8 @@ void EngineLoop::settle(std::span<const StepPart> parts, StepRunner::Outcome out
   end_rows();
 }
 
-// Takes the tokens up to the one that ends the row, and rolls its state back to the row that has drawn the last
-// of them. Returns how many.
+// Takes the tokens up to the one that ends the row, and rolls its state back to the row that has drawn the
+// last of them. Returns how many.
 int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> drawn) {
   Sequence& sequence = *part.sequence;
   sequence.phase = Sequence::Phase::decode;
@@ -455,6 +469,7 @@ void EngineLoop::end_row(SequencePtr sequence) {
   moved_ = true;
   RequestRecord& request = *sequence->request;
   leave_queue(*sequence);
+  speculation_.leave(*sequence);
   add_row(request.ended_rows, *sequence);
   Event event = finished_event(*sequence, tokenizer_);
   const FinishReason reason = event.reason;

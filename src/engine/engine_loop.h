@@ -26,7 +26,7 @@ namespace fulmar {
 class EngineLoop final : public Engine {
  public:
   EngineLoop(Model& model, Ops& ops, const Tokenizer& tokenizer, const EngineOptions& options,
-             std::unique_ptr<StateKeeper> keeper);
+             std::unique_ptr<StateKeeper> keeper, std::unique_ptr<DraftModel> draft_model);
   ~EngineLoop() override;
 
   Status submit(Request request) override;

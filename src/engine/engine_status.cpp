@@ -81,6 +81,7 @@ Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
   Paused paused{.state = keeper_->take_out(*chosen), .since = ++pauses_};
   paused.sequence = std::make_unique<Sequence>(*chosen);
   paused.sequence->slot = -1;
+  paused.sequence->drafts = {};
   chosen->rewind_point.reset();
   chosen->finish = Finish{.reason = FinishReason::stop, .paused = true};
   end_rows();

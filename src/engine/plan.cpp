@@ -49,7 +49,8 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
   }
   for (size_t i = 0; i < items.size(); i++) {
     if (!items[i].decoding || feed[i] < items[i].to_feed) continue;
-    const int64_t drafts = std::min({items[i].drafts, left.rows / items[i].slots, left.wanted / items[i].slots});
+    const int64_t drafts =
+        std::min({items[i].drafts, left.rows / items[i].slots, left.wanted / items[i].slots});
     feed[i] += drafts;
     left.rows -= drafts * items[i].slots;
     left.wanted -= drafts * items[i].slots;

@@ -25,11 +25,11 @@ struct PlanLimits {
 
 // How many tokens of each item this step feeds, drafted ones last; same order and length as the items.
 //
-// Every decoding sequence gets its rows first, then drafts get what they want. Of what is left of the budget half is the oldest prompt's,
-// which nothing can starve; the rest goes to prompts by shortest remaining first (ties by arrival), so that a
-// short one does not wait for a long one. What one cannot use goes to the next. Beside decoding rows prompts
-// take half as many as there are of those, or kLeastPromptRows: a step then takes less than twice as long as
-// one without prompts, and so does a running stream's wait for it.
+// Every decoding sequence gets its rows first, then drafts get what they want. Of what is left of the budget
+// half is the oldest prompt's, which nothing can starve; the rest goes to prompts by shortest remaining first
+// (ties by arrival), so that a short one does not wait for a long one. What one cannot use goes to the next.
+// Beside decoding rows prompts take half as many as there are of those, or kLeastPromptRows: a step then
+// takes less than twice as long as one without prompts, and so does a running stream's wait for it.
 constexpr int64_t kLeastPromptRows = 256;
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits);
 

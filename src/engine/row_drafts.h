@@ -19,8 +19,9 @@ using NgramRates = std::array<AcceptanceRate, kNgramKinds>;
 
 struct RowDrafts {
   // ---- of the step at hand
-  std::vector<int32_t> tokens;                 // fed behind ready(); may be taken back
-  std::vector<std::vector<uint64_t>> allowed;  // of a row with a mask: behind each of `tokens`, as TokenMask says
+  std::vector<int32_t> tokens;  // fed behind ready(); may be taken back
+  std::vector<std::vector<uint64_t>>
+      allowed;  // of a row with a mask: behind each of `tokens`, as TokenMask says
   DraftSource source = DraftSource::ngram;
   // What the n-grams say, whether it is fed or not: the tokens drawn then show how often they are right.
   std::vector<int32_t> proposal;
@@ -30,6 +31,9 @@ struct RowDrafts {
   std::optional<NgramDrafter> ngrams;  // made with the row's first draft
   size_t known = 0;                    // drawn tokens that the n-grams contain
   NgramRates rates;
+  int64_t model_slot = -1;  // in the draft model; -1: none
+  size_t model_read = 0;    // tokens of prompt and output that the state there contains
+  AcceptanceRate model_rate;
 };
 
 }  // namespace fulmar

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 namespace fulmar {
 
@@ -13,8 +14,10 @@ constexpr size_t kMostRows = 256;
 constexpr int64_t kStaleSteps = 256;
 // How often an n-gram is expected to be right before any was seen, by kind.
 constexpr std::array<double, kNgramKinds> kExpected{0.4, 0.5, 0.6, 0.7, 0.8};
-// What rows have seen elsewhere lets a row try at least so much.
-constexpr double kLeastExpected = 0.1;
+constexpr double kExpectedOfModel = 0.6;
+// What rows have seen elsewhere lets a row try at least so much. N-grams show how good they are without being
+// fed; a draft model does not, and has to be tried.
+constexpr double kLeastExpected = 0.1, kLeastExpectedOfModel = 0.4;
 
 size_t kind_of(const NgramDrafter::Match& match) {
   if (match.predicted) return 4;
@@ -92,26 +95,64 @@ void Speculation::prepare(std::span<const std::unique_ptr<Sequence>> running) {
   choose(rows, budget);
 }
 
+double Speculation::model_rate(const Sequence& sequence) const {
+  const double expected = std::max(model_rate_.value(kExpectedOfModel), kLeastExpectedOfModel);
+  return sequence.drafts.model_rate.value(expected);
+}
+
+// From the source that is right more often.
+DraftOffer Speculation::offer(Sequence& sequence) {
+  RowDrafts& drafts = sequence.drafts;
+  const int64_t most = most_drafts(sequence);
+  if (options_.ngrams) look_up(sequence, most);
+  DraftOffer offer{.rate = drafts.proposal.empty() ? 0 : ngram_rate(sequence),
+                   .most = static_cast<int64_t>(drafts.proposal.size())};
+  drafts.source = drafts.kind + 1 == kNgramKinds ? DraftSource::prediction : DraftSource::ngram;
+  if (!model_ || !model_->has_place(sequence) || offer.rate >= model_rate(sequence)) return offer;
+  drafts.source = DraftSource::model;
+  return {.rate = model_rate(sequence), .most = most, .by_model = true};
+}
+
 void Speculation::choose(std::span<Sequence* const> rows, DraftBudget budget) {
   std::vector<DraftOffer> offers;
+  int64_t by_model = 0;
   for (Sequence* sequence : rows) {
-    look_up(*sequence, most_drafts(*sequence));
-    const auto most = static_cast<int64_t>(sequence->drafts.proposal.size());
-    offers.push_back({.rate = most > 0 ? ngram_rate(*sequence) : 0, .most = most});
+    offers.push_back(offer(*sequence));
+    by_model += offers.back().by_model ? 1 : 0;
   }
   std::vector<int64_t> lengths(rows.size(), 0);
   if (options_.always) {
     for (size_t i = 0; i < rows.size(); i++) lengths[i] = offers[i].most;
   } else if (cost_.age(budget.rows) <= kStaleSteps) {
+    budget.draft_seconds = model_cost_.of(by_model);
     lengths = choose_draft_lengths(offers, budget, cost_);
   }
+  std::vector<DraftModel::Job> jobs;
   for (size_t i = 0; i < rows.size(); i++) {
     RowDrafts& drafts = rows[i]->drafts;
+    if (offers[i].by_model) {
+      // Rows that have offered may be more than there are places.
+      if (lengths[i] > 0 && model_->take_place(drafts)) jobs.push_back({rows[i], lengths[i]});
+      continue;
+    }
     const auto end = drafts.proposal.begin() + static_cast<ptrdiff_t>(lengths[i]);
     drafts.tokens.assign(drafts.proposal.begin(), end);
-    drafts.source = drafts.kind + 1 == kNgramKinds ? DraftSource::prediction : DraftSource::ngram;
     keep_to_mask(*rows[i]);
   }
+  if (!jobs.empty()) draft_by_model(jobs);
+}
+
+void Speculation::draft_by_model(std::span<const DraftModel::Job> jobs) {
+  const auto before = std::chrono::steady_clock::now();
+  const int64_t steps = model_->draft(jobs);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - before;
+  if (steps > 1)
+    model_cost_.record(static_cast<int64_t>(jobs.size()), taken.count() / static_cast<double>(steps));
+  for (const DraftModel::Job& job : jobs) keep_to_mask(*job.sequence);
+}
+
+void Speculation::leave(Sequence& sequence) {
+  if (model_) model_->leave(sequence.drafts);
 }
 
 void Speculation::timed(int64_t rows, double seconds) {
@@ -130,6 +171,10 @@ void Speculation::learn(Sequence& sequence, int64_t drafted, std::span<const Sam
   }
   if (drafted == 0) return;
   const auto accepted = static_cast<int64_t>(drawn.size()) - 1;
+  if (drafts.source == DraftSource::model) {
+    for (AcceptanceRate* rate : {&drafts.model_rate, &model_rate_})
+      rate->observe(accepted, accepted < drafted);
+  }
   DraftCount& count = counts_[static_cast<size_t>(drafts.source)];
   count.drafted += drafted;
   count.accepted += accepted;

@@ -9,6 +9,7 @@
 
 #include "draft/draft_length.h"
 #include "draft/step_cost.h"
+#include "engine/draft_model.h"
 #include "engine/engine.h"
 #include "engine/sequence.h"
 
@@ -23,7 +24,9 @@ struct DraftRoom {
 
 class Speculation {
  public:
-  Speculation(const SpeculationOptions& options, const DraftRoom& room) : options_(options), room_(room) {}
+  // `model`: null, or what drafts besides n-grams.
+  Speculation(const SpeculationOptions& options, const DraftRoom& room, std::unique_ptr<DraftModel> model)
+      : options_(options), room_(room), model_(std::move(model)) {}
 
   // Leaves the drafts of the step to come in `drafts` of each row. A step that feeds prompts has none: its
   // rows are dear, and its time says nothing of drafts.
@@ -32,23 +35,32 @@ class Speculation {
   // A step of so many rows, without prompts, has taken so long.
   void timed(int64_t rows, double seconds);
 
-  // After a step that fed so many drafts of the row: `drawn` are the tokens that it has taken, of which all but
-  // the last were drafted.
+  // After a step that fed so many drafts of the row: `drawn` are the tokens that it has taken, of which all
+  // but the last were drafted.
   void learn(Sequence& sequence, int64_t drafted, std::span<const SampledToken> drawn);
+
+  // The row drafts no more.
+  void leave(Sequence& sequence);
 
   void add_to(EngineStats& stats) const { stats.drafts = counts_; }
 
  private:
-  bool on() const { return options_.from != DraftFrom::none && options_.most > 0 && room_.revocable > 1; }
+  bool on() const { return (options_.ngrams || model_) && options_.most > 0 && room_.revocable > 1; }
   int64_t most_drafts(const Sequence& sequence) const;
   void look_up(Sequence& sequence, int64_t most);
   double ngram_rate(const Sequence& sequence) const;
+  double model_rate(const Sequence& sequence) const;
+  DraftOffer offer(Sequence& sequence);
   void choose(std::span<Sequence* const> rows, DraftBudget budget);
+  void draft_by_model(std::span<const DraftModel::Job> jobs);
 
   const SpeculationOptions options_;
   const DraftRoom room_;
+  std::unique_ptr<DraftModel> model_;
   StepCost cost_;
-  NgramRates rates_;  // over all rows: what a row begins with
+  StepCost model_cost_;  // of the draft model, by the rows that it drafts for
+  NgramRates rates_;     // over all rows: what a row begins with
+  AcceptanceRate model_rate_;
   DraftCounts counts_;
 };
 

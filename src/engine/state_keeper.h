@@ -45,8 +45,8 @@ class StateKeeper {
   void after_feed(Sequence& sequence);
   // After the tokens drawn by a step: keeps a rewind point while a stop text may have begun.
   void after_draw(Sequence& sequence);
-  // Rolls the state back to the one that contains so many drawn tokens: those beyond were fed as drafts by the
-  // row's last step.
+  // Rolls the state back to the one that contains so many drawn tokens: those beyond were fed as drafts by
+  // the row's last step.
   void roll_back(Sequence& sequence, size_t drawn);
   // Rows of one step and sequence that may be rolled back, the first one counted in; 0: none.
   int64_t revocable_rows() const { return most_revocable(pool_.view().ring); }

@@ -10,9 +10,10 @@
 
 namespace fulmar {
 
-// Where drafted tokens come from: earlier text of the row, an output that the client has predicted.
-enum class DraftSource : uint8_t { ngram, prediction };
-constexpr std::array<const char*, 2> kDraftSourceNames{"ngram", "prediction"};
+// Where drafted tokens come from: earlier text of the row, an output that the client has predicted, a draft
+// model.
+enum class DraftSource : uint8_t { ngram, prediction, model };
+constexpr std::array<const char*, 3> kDraftSourceNames{"ngram", "prediction", "model"};
 
 struct DraftCount {
   int64_t drafted = 0;   // tokens fed beyond the drawn ones

@@ -16,13 +16,6 @@ bool draws_after(const Sequence& sequence, int64_t count) {
          static_cast<size_t>(count) == sequence.ready().size();
 }
 
-std::span<const int32_t> banned_at(const Ask& ask, uint64_t position) {
-  for (const BannedAt& banned : ask.banned_at) {
-    if (banned.position == static_cast<int64_t>(position)) return banned.ids;
-  }
-  return {};
-}
-
 }  // namespace
 
 void StepRunner::pack(std::span<const StepPart> parts) {
@@ -70,7 +63,8 @@ void StepRunner::pack(std::span<const StepPart> parts) {
 void StepRunner::begin(std::span<const StepPart> parts, const State& state) {
   pack(parts);
   logits_ = model_.forward(
-      {.token = token_, .start = start_, .slot = slot_, .wanted = wanted_row_, .revocable = revocable_}, state);
+      {.token = token_, .start = start_, .slot = slot_, .wanted = wanted_row_, .revocable = revocable_},
+      state);
 }
 
 StepRunner::Outcome StepRunner::finish(std::span<const StepPart> parts) {
@@ -106,10 +100,12 @@ void StepRunner::draw(std::span<const StepPart> parts, Outcome& outcome) {
   size_t first = 0;
   for (size_t i = 0; i < parts.size(); i++) {
     if (!wanted_[i].draws) continue;
-    const auto drafts = std::span(parts[i].sequence->drafts.tokens).first(static_cast<size_t>(parts[i].drafts));
+    const auto drafts =
+        std::span(parts[i].sequence->drafts.tokens).first(static_cast<size_t>(parts[i].drafts));
     const auto own = std::span(drawn).subspan(first, drafts.size() + 1);
     const auto counting = own.first(accepted_drafts(drafts, own) + 1);
-    outcome.drawn[i].assign(std::make_move_iterator(counting.begin()), std::make_move_iterator(counting.end()));
+    outcome.drawn[i].assign(std::make_move_iterator(counting.begin()),
+                            std::make_move_iterator(counting.end()));
     first += own.size();
   }
 }

@@ -17,8 +17,9 @@ namespace fulmar {
 // One sequence's part in a step.
 struct StepPart {
   Sequence* sequence = nullptr;
-  int64_t count = 0;   // tokens of sequence->ready() to feed, at least 1
-  int64_t drafts = 0;  // tokens of sequence->drafts to feed behind all that is ready, whose rows can be rolled back
+  int64_t count = 0;  // tokens of sequence->ready() to feed, at least 1
+  int64_t drafts =
+      0;  // tokens of sequence->drafts to feed behind all that is ready, whose rows can be rolled back
 };
 
 class StepRunner {
@@ -35,8 +36,8 @@ class StepRunner {
   void begin(std::span<const StepPart> parts, const State& state);
 
   // Waits for what was begun with the same parts and advances `fed` and `drawn_fed`, drafts not counted. Rows
-  // whose feed is now used up and that still want tokens get them drawn: `drawn[i]`, of parts[i], is empty, or
-  // one token and another behind each draft that was accepted.
+  // whose feed is now used up and that still want tokens get them drawn: `drawn[i]`, of parts[i], is empty,
+  // or one token and another behind each draft that was accepted.
   struct Outcome {
     std::vector<std::vector<SampledToken>> drawn;
   };

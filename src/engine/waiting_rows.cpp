@@ -28,8 +28,8 @@ void add_up(RequestStatus& sums, const Ask& ask) {
 
 int64_t bytes_of(const Ask& ask) {
   int64_t bytes = static_cast<int64_t>(sizeof(Sequence));
-  bytes += bytes_in(ask.prompt) + bytes_in(ask.prediction) + bytes_in(ask.state.continuing) + bytes_in(ask.stop.ids) +
-           bytes_in(ask.sampling.banned) + bytes_in(ask.stop.texts);
+  bytes += bytes_in(ask.prompt) + bytes_in(ask.prediction) + bytes_in(ask.state.continuing) +
+           bytes_in(ask.stop.ids) + bytes_in(ask.sampling.banned) + bytes_in(ask.stop.texts);
   for (const BannedAt& banned : ask.banned_at) {
     bytes += static_cast<int64_t>(sizeof(banned)) + bytes_in(banned.ids);
   }

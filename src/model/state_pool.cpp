@@ -26,7 +26,7 @@ Result<StatePool> StatePool::make(Ops& ops, const StateLayout& layout, int64_t s
 
 std::vector<std::byte> StatePool::read(int64_t slot) const {
   std::vector<std::byte> bytes(state_.layout.slot_bytes());
-  slots_->read_slot(state_, slot, bytes);
+  ops_->read_slot(state_, slot, bytes);
   return bytes;
 }
 
@@ -36,7 +36,7 @@ Status StatePool::write(int64_t slot, std::span<const std::byte> bytes) {
                                          " bytes; this model's has " +
                                          std::to_string(state_.layout.slot_bytes())};
   }
-  slots_->write_slot(state_, slot, bytes);
+  ops_->write_slot(state_, slot, bytes);
   return {};
 }
 
@@ -56,7 +56,7 @@ Status StatePool::set_initial(int64_t slot, std::span<const std::vector<float>> 
     }
     from_f32(wkv[layer], layout.wkv_dtype, bytes.data() + layout.wkv_offset(static_cast<int64_t>(layer)));
   }
-  slots_->write_slot(state_, slot, bytes);
+  ops_->write_slot(state_, slot, bytes);
   return {};
 }
 

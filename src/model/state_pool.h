@@ -23,8 +23,10 @@ class StatePool {
   const StateLayout& layout() const { return state_.layout; }
   int64_t slots() const { return state_.slots - 1; }  // without the spare one
 
-  void zero(int64_t slot) { slots_->zero_slot(state_, slot); }
-  void copy(int64_t from, int64_t to) { slots_->copy_slot(state_, from, to); }
+  void zero(int64_t slot) { ops_->zero_slot(state_, slot); }
+  void copy(int64_t from, int64_t to) { ops_->copy_slot(state_, from, to); }
+  // As Ops::roll_back.
+  void roll_back(int64_t slot, int64_t rows) { ops_->roll_back(state_, slot, rows); }
   // The bytes of a slot, laid out as StateLayout says; read waits for the device.
   std::vector<std::byte> read(int64_t slot) const;
   // Refuses bytes of another length.
@@ -34,10 +36,10 @@ class StatePool {
   Status set_initial(int64_t slot, std::span<const std::vector<float>> wkv);
 
  private:
-  StatePool(Slots& slots, Buffer memory, std::unique_ptr<RingCursor[]> cursors, State state)
-      : slots_(&slots), memory_(std::move(memory)), cursors_(std::move(cursors)), state_(state) {}
+  StatePool(Ops& ops, Buffer memory, std::unique_ptr<RingCursor[]> cursors, State state)
+      : ops_(&ops), memory_(std::move(memory)), cursors_(std::move(cursors)), state_(state) {}
 
-  Slots* slots_;
+  Ops* ops_;
   Buffer memory_;
   std::unique_ptr<RingCursor[]> cursors_;  // of each slot; none without rings
   State state_;

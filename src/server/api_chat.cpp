@@ -55,6 +55,34 @@ void read_logprobs(Fields& fields, ChatShape& shape, SamplingParams& sampling) {
   if (shape.logprobs) sampling.top_logprobs = static_cast<int32_t>(top.value_or(0));
 }
 
+// The field `prediction`: {"type": "content", "content": text or text parts}.
+std::vector<int32_t> read_prediction(Fields& fields, const ServedModel& model) {
+  const JsonObject* prediction = fields.object("prediction");
+  if (!prediction) return {};
+  const JsonValue* type = prediction->find("type");
+  if (!type || !type->is_string() || type->as_string() != "content") {
+    fields.fail_type("prediction.type", type ? *type : JsonValue(), "\"content\"");
+    return {};
+  }
+  const JsonValue* content = prediction->find("content");
+  std::string text;
+  if (content && content->is_array()) {
+    for (const JsonValue& part : content->as_array()) {
+      const JsonValue* piece = part.is_object() ? part.as_object().find("text") : nullptr;
+      if (!piece || !piece->is_string()) {
+        fields.fail_type("prediction.content", part, "parts with a text");
+        return {};
+      }
+      text += piece->as_string();
+    }
+  } else if (content && content->is_string()) {
+    text = content->as_string();
+  } else {
+    fields.fail_type("prediction.content", content ? *content : JsonValue(), "a text or text parts");
+  }
+  return model.tokenizer->encode(text);
+}
+
 std::optional<ReasoningMode> read_split(Fields& fields, const ServedModel& model, ThinkMode think) {
   const std::string name = fields.text("reasoning_format").value_or("auto");
   const auto format = parse_reasoning_format(name);
@@ -75,6 +103,7 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   refuse_unsupported(fields);
   check_ignored(fields);
   read_logprobs(fields, shape, generation.sampling);
+  generation.prediction = read_prediction(fields, *model);
   for (const CallableTool& tool : tools.tools) shape.tools.push_back(tool.name);
   shape.several_calls = tools.several;
   shape.marks = model->prompt_template->calls;

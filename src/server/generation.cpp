@@ -191,6 +191,7 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
   generation.chunk_size = std::max<int64_t>(1, fields.integer("chunk_size").value_or(defaults.chunk_size));
   generation.pad_zero = fields.boolean("pad_zero").value_or(defaults.pad_zero);
   generation.use_prefix_cache = fields.boolean("use_prefix_cache").value_or(true);
+  generation.speculate = fields.boolean("speculate").value_or(true);
   if (const JsonObject* options = fields.object("stream_options")) {
     const JsonValue* usage = options->find("include_usage");
     const std::optional<bool> flag = usage && !usage->is_null() ? lenient_bool(*usage) : false;

@@ -76,6 +76,8 @@ struct Generation {
   bool include_usage = false;
   bool pad_zero = false;
   bool use_prefix_cache = true;
+  bool speculate = true;
+  std::vector<int32_t> prediction;         // ids that the answer may begin with; empty: not known
   std::shared_ptr<Constraint> constraint;  // null: any text
 };
 

@@ -56,7 +56,8 @@ std::optional<ApiError> size_fault(const Submission& submission, const ServerLim
   }
   int64_t tokens = 0;
   for (const auto& prompt : submission.prompts) {
-    tokens += static_cast<int64_t>(prompt.size()) * submission.rows_per_prompt;
+    tokens += static_cast<int64_t>(prompt.size() + submission.generation.prediction.size()) *
+              submission.rows_per_prompt;
   }
   if (tokens > limits.max_prompt_tokens) {
     return bad_value(fmt::format("the prompts hold {} tokens over all rows; at most {} are allowed", tokens,
@@ -96,6 +97,8 @@ std::vector<Ask> make_asks(Submission& submission) {
         ask.mask = make_mask(generation.constraint, *submission.model->tokenizer, end);
       }
       ask.use_prefix_cache = generation.use_prefix_cache;
+      ask.speculate = generation.speculate;
+      ask.prediction = generation.prediction;
       ask.score_prompt = submission.score_prompt;
       ask.state = submission.state;
       ask.state.mixture = submission.model->mixture;

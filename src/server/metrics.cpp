@@ -69,6 +69,27 @@ MetricFamily by_level(const char* name, const char* help, MetricType type,
   return family;
 }
 
+// One family with a value for each source of drafts.
+MetricFamily by_source(const char* name, const char* help, const EngineStats& engine,
+                       int64_t DraftCount::*figure_of) {
+  MetricFamily family{name, help, MetricType::Counter, {}};
+  for (size_t i = 0; i < engine.drafts.size(); ++i) {
+    ClientMetric metric = sample(MetricType::Counter, static_cast<double>(engine.drafts[i].*figure_of));
+    metric.label = {{"source", kDraftSourceNames[i]}};
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
+std::vector<MetricFamily> draft_figures(const EngineStats& engine) {
+  return {
+      by_source("fulmar_drafted_tokens_total", "Tokens fed as guesses, by where they come from.", engine,
+                &DraftCount::drafted),
+      by_source("fulmar_accepted_draft_tokens_total", "Guesses that were right, by where they come from.",
+                engine, &DraftCount::accepted),
+  };
+}
+
 std::vector<MetricFamily> cache_figures(const EngineStats& engine) {
   return {
       by_level("fulmar_state_cache_entries", "Sessions kept in memory.", MetricType::Gauge,
@@ -193,6 +214,7 @@ std::string Metrics::text(const EngineStats& engine, std::span<const DeviceMemor
                           const KeyRing* keys) const {
   std::vector<MetricFamily> families = content_->registry.Collect();
   for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
+  for (MetricFamily& family : draft_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : cache_figures(engine)) families.push_back(std::move(family));
   if (!devices.empty()) families.push_back(device_memory(devices));
   if (keys) {
@@ -226,6 +248,10 @@ EngineStats add_up(const EngineStats& a, const EngineStats& b) {
                                           &EngineStats::session_store_failures,
                                           &EngineStats::session_turns_unconfirmed}) {
     sum.*figure_of += b.*figure_of;
+  }
+  for (size_t i = 0; i < sum.drafts.size(); ++i) {
+    sum.drafts[i].drafted += b.drafts[i].drafted;
+    sum.drafts[i].accepted += b.drafts[i].accepted;
   }
   sum.prefixes.device_entries += b.prefixes.device_entries;
   sum.prefixes.host_entries += b.prefixes.host_entries;

@@ -35,6 +35,7 @@ constexpr FieldNote kGeneration[] = {
     {"stream_options", "object", "include_usage: figures in the last event"},
     {"chunk_size", "integer", "tokens of one event"},
     {"use_prefix_cache", "boolean", "takes what an earlier prompt left"},
+    {"speculate", "boolean", "false: no tokens of this answer are drafted"},
 };
 constexpr FieldNote kSession[] = {
     {"session_id", "string", "conversation that is continued"},
@@ -64,6 +65,7 @@ constexpr FieldNote kOpenaiChat[] = {
     {"logprobs", "boolean", "log-probabilities of the answer's tokens"},
     {"top_logprobs", "integer", "alternatives of each token, with logprobs"},
     {"response_format", "object", "text, json_object or json_schema"},
+    {"prediction", "object", "type content, content: what the answer may be, taken as a draft"},
     {"reasoning_format", "string", "auto: thinking apart from the answer; none: within it"},
     {"modalities", "", "[\"text\"]"},
     {"metadata", "object", "ignored"},

@@ -211,6 +211,8 @@ Totals Reply::totals() const {
     const Usage& usage = rows_[i].choice.usage;
     sums.completion_tokens += usage.completion_tokens;
     sums.reasoning_tokens += rows_[i].reasoning_tokens;
+    sums.accepted_draft_tokens += usage.accepted_draft_tokens;
+    sums.rejected_draft_tokens += usage.rejected_draft_tokens;
     if (i % static_cast<size_t>(options_.rows_per_prompt) != 0) continue;
     sums.prompt_tokens += std::max<int64_t>(0, usage.prompt_tokens - (options_.padded ? 1 : 0));
     sums.cached_tokens += usage.cached_tokens;

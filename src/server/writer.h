@@ -45,6 +45,7 @@ struct Totals {
   int64_t completion_tokens = 0;
   int64_t cached_tokens = 0;
   int64_t reasoning_tokens = 0;  // of the completion, with the closing tag; 0 unless the answer is split
+  int64_t accepted_draft_tokens = 0, rejected_draft_tokens = 0;  // of speculative decoding
 };
 
 // One per request; calls come one after another. Every text is one JSON value without line ends.

@@ -36,11 +36,15 @@ void write_usage(JsonWriter& json, const Totals& totals) {
         .member("cached_tokens", totals.cached_tokens)
         .end_object();
   }
-  if (totals.reasoning_tokens > 0) {
-    json.key("completion_tokens_details")
-        .begin_object()
-        .member("reasoning_tokens", totals.reasoning_tokens)
-        .end_object();
+  const bool drafted = totals.accepted_draft_tokens + totals.rejected_draft_tokens > 0;
+  if (totals.reasoning_tokens > 0 || drafted) {
+    json.key("completion_tokens_details").begin_object();
+    if (totals.reasoning_tokens > 0) json.member("reasoning_tokens", totals.reasoning_tokens);
+    if (drafted) {
+      json.member("accepted_prediction_tokens", totals.accepted_draft_tokens)
+          .member("rejected_prediction_tokens", totals.rejected_draft_tokens);
+    }
+    json.end_object();
   }
   json.end_object();
 }

@@ -41,8 +41,8 @@ TEST(DraftLength, TheBestNumberIsWhereTokensASecondAreMost) {
 
 TEST(DraftLength, WhoIsRightMoreOftenGetsMoreRows) {
   const StepCost cost = cost_of({{3, 1.0}, {13, 2.0}});
-  const auto lengths = choose({{.rate = 0.9, .most = 8}, {.rate = 0.05, .most = 8}, {.rate = 0.6, .most = 8}}, cost,
-                              {.rows = 3, .sequences = 3, .most_rows = 10});
+  const auto lengths = choose({{.rate = 0.9, .most = 8}, {.rate = 0.05, .most = 8}, {.rate = 0.6, .most = 8}},
+                              cost, {.rows = 3, .sequences = 3, .most_rows = 10});
   EXPECT_GT(lengths[0], lengths[2]);
   EXPECT_GT(lengths[2], 0);
   EXPECT_EQ(lengths[1], 0);
@@ -61,11 +61,13 @@ TEST(DraftLength, KeepsToTheRoomThatThereIs) {
 TEST(DraftLength, StepsOfADraftModelCount) {
   const StepCost cost = cost_of({{1, 1.0}, {8, 1.0}});
   const std::vector<DraftOffer> offers{{.rate = 0.8, .most = 7, .by_model = true}};
-  EXPECT_EQ(choose(offers, cost, {.rows = 1, .sequences = 1, .draft_seconds = 0.01}), (std::vector<int64_t>{7}));
+  EXPECT_EQ(choose(offers, cost, {.rows = 1, .sequences = 1, .draft_seconds = 0.01}),
+            (std::vector<int64_t>{7}));
   const auto few = choose(offers, cost, {.rows = 1, .sequences = 1, .draft_seconds = 0.3}).front();
   EXPECT_GT(few, 0);
   EXPECT_LT(few, 7);
-  EXPECT_EQ(choose(offers, cost, {.rows = 1, .sequences = 1, .draft_seconds = 1.0}), (std::vector<int64_t>{0}));
+  EXPECT_EQ(choose(offers, cost, {.rows = 1, .sequences = 1, .draft_seconds = 1.0}),
+            (std::vector<int64_t>{0}));
 }
 
 TEST(StepCost, LiesBetweenWhatWasMeasured) {

@@ -21,7 +21,8 @@ Ids slow_proposal(const Ids& text, size_t most, size_t longest) {
   size_t best = 0, from = 0;
   for (size_t end = 1; end + 1 < text.size(); end++) {  // position of the match's last token
     size_t length = 0;
-    while (length < longest && length <= end && text[end - length] == text[text.size() - 1 - length]) length++;
+    while (length < longest && length <= end && text[end - length] == text[text.size() - 1 - length])
+      length++;
     if (length >= kShortestMatch && length >= best) {
       best = length;
       from = end + 1;

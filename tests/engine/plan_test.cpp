@@ -92,5 +92,23 @@ TEST(Plan, NothingToFeedMeansNothingToRun) {
   EXPECT_EQ(std::accumulate(feeds.begin(), feeds.end(), int64_t{0}), 0);
 }
 
+TEST(Plan, DraftsComeBehindEverybodysOwnRows) {
+  std::vector<PlanItem> items{decoding(), decoding(), decoding()};
+  items[0].drafts = 7;
+  items[2].drafts = 4;
+  EXPECT_EQ(plan_step(items, {.max_rows = 512}), (Feeds{8, 1, 5}));
+  EXPECT_EQ(plan_step(items, {.max_rows = 9}), (Feeds{7, 1, 1}));
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .max_wanted = 5}), (Feeds{3, 1, 1}));
+}
+
+TEST(Plan, TokensThatWereRolledBackAreFedAgainTogether) {
+  std::vector<PlanItem> items{decoding(), decoding()};
+  items[0].to_feed = 4;
+  items[0].drafts = 3;
+  EXPECT_EQ(plan_step(items, {.max_rows = 512}), (Feeds{7, 1}));
+  EXPECT_EQ(plan_step(items, {.max_rows = 512, .max_wanted = 2}), (Feeds{4, 1})) << "only the last is wanted";
+  EXPECT_EQ(plan_step(items, {.max_rows = 3}), (Feeds{3, 0})) << "drafts wait for what comes before them";
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -159,6 +159,33 @@ TEST(OpenaiChat, ThinkingIsSplitUnlessAskedNotTo) {
   EXPECT_EQ(whole.body.find("reasoning_tokens"), std::string::npos) << whole.body;
 }
 
+TEST(OpenaiChat, APredictionIsADraft) {
+  ServerRig rig;
+  const std::string body = R"({"messages":[{"role":"user","content":"hi"}],"prediction":{"type":"content",)";
+  rig.post("/v1/chat/completions", body + R"("content":"as it was"}})");
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prediction), "as it was");
+  EXPECT_TRUE(rig.last_ask().speculate);
+  rig.post(
+      "/v1/chat/completions",
+      body +
+          R"("content":[{"type":"text","text":"as "},{"type":"text","text":"it is"}]},"speculate":false})");
+  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prediction), "as it is");
+  EXPECT_FALSE(rig.last_ask().speculate);
+}
+
+TEST(OpenaiChat, UsageTellsWhatWasDrafted) {
+  ServerRig rig({}, [](const Ask&) {
+    return Script{.pieces = {"A", "B"}, .stop_id = 0, .accepted = 3, .rejected = 4};
+  });
+  const std::string wanted =
+      R"("completion_tokens_details":{"accepted_prediction_tokens":3,"rejected_prediction_tokens":4})";
+  const Reply whole = rig.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}]})");
+  EXPECT_NE(whole.body.find(wanted), std::string::npos) << whole.body;
+  const Reply stream =
+      rig.post("/v1/completions", R"({"prompt":"x","stream":true,"stream_options":{"include_usage":true}})");
+  EXPECT_NE(stream.body.find(wanted), std::string::npos) << stream.body;
+}
+
 TEST(OpenaiChat, Logprobs) {
   const ServerRig rig({}, [](const Ask&) { return Script{.pieces = {"A", "B"}, .stop_id = 0}; });
   const Reply reply =

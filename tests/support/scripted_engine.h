@@ -23,7 +23,8 @@ struct Script {
   FinishReason reason = FinishReason::stop;
   std::optional<int32_t> stop_id = {};
   std::optional<std::string> stop_text = {};
-  std::optional<Error> error = {};  // with FinishReason::failed
+  std::optional<Error> error = {};     // with FinishReason::failed
+  int64_t accepted = 0, rejected = 0;  // drafted tokens
 };
 
 class ScriptedEngine : public Engine {
