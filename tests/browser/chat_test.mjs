@@ -220,6 +220,8 @@ const steps = [
     await page.getByText("The hub has no such repository").waitFor();
     await get("owner/broken");
     await page.getByText("the checksum is a; wanted b").waitFor();
+    assert.ok(await page.locator(".notes").evaluate((place) => place.matches(":popover-open")), "what went wrong is told above the dialog, in the top layer");
+    await shoot(page, "chat-note-above-dialog");
     await get("owner/slow");
     await page.getByText("weights.pth: 1.0 MiB of 10 MiB").waitFor();
     await isAccessible(page, "a pull under way");

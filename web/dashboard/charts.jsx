@@ -57,7 +57,7 @@ function optionsOf(kind, lines, width) {
     width, height: HEIGHT, legend: { markers: { dash: (plot, at) => (plot.series[at].dash ? "dashed" : "solid") } }, cursor: { y: false, focus: { prox: 20 } }, focus: { alpha: 0.35 },
     hooks: { setData: [legendOfNewest], setCursor: [legendOfNewest], ready: [legendOfNewest] },
     scales: { x: { range: spanOf }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => time(tick)) }, { ...axis, size: 64, incrs: kind.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : kind.unit(tick))) }],
+    axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => time(tick, ticks[1] - ticks[0] < 60)) }, { ...axis, size: 64, incrs: kind.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : kind.unit(tick))) }],
     series: [
       { label: "Time", value: (_, shown) => (shown ? time(shown, true) : "–") },
       ...lines.map(({ label, colour, dashed }) => ({

@@ -157,9 +157,16 @@ export function notify(text, bad = false) {
   setTimeout(() => { notes.value = notes.value.filter((one) => one !== note); }, bad ? 9000 : 4000);
 }
 
+// In the top layer, above every dialog: each note puts itself before what was opened since the last one.
 export function Notes() {
+  const place = useRef();
+  const newest = notes.value.at(-1)?.id;
+  useEffect(() => {
+    if (place.current.matches(":popover-open")) place.current.hidePopover();
+    place.current.showPopover();
+  }, [newest]);
   return (
-    <div class="notes" role="status" aria-live="polite">
+    <div class="notes" role="status" aria-live="polite" popover="manual" ref={place}>
       {notes.value.map((note) => <p key={note.id} class={note.bad ? "bad" : ""}>{note.text}</p>)}
     </div>
   );
