@@ -89,8 +89,8 @@ TEST(ResponseFormat, BesideToolsItIsTheAnswerOrACall) {
   const Reply called = calls.post("/v1/chat/completions", chat(asked));
   EXPECT_NE(called.body.find(R"("finish_reason":"tool_calls")"), std::string::npos) << called.body;
   const std::string format =
-      R"({"input":"hi","parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"p","schema":)" + schema +
-      R"(}},"tools":[{"type":"function","name":"add","parameters":{"type":"object"}}]})";
+      R"({"input":"hi","parallel_tool_calls":false,"text":{"format":{"type":"json_schema","name":"p","schema":)" +
+      schema + R"(}},"tools":[{"type":"function","name":"add","parameters":{"type":"object"}}]})";
   EXPECT_NE(calls.post("/v1/responses", format).body.find(R"("type":"function_call")"), std::string::npos);
   EXPECT_NE(answers.post("/v1/responses", format).body.find(R"("format":{"type":"json_schema"})"),
             std::string::npos);
