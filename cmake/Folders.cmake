@@ -77,7 +77,7 @@ function(fulmar_program name folder)
 endfunction()
 
 # Folders whose tests run a model.
-set(FULMAR_TESTED_ON_CPU ops cpu gpu model cache engine server)
+set(FULMAR_TESTED_ON_CPU ops cpu gpu ranks model cache engine server)
 
 # tests/<folder>/*_test.cpp become one executable fulmar_<folder>_test, labelled with the folder's name.
 function(fulmar_tests)
