@@ -5,6 +5,7 @@
 
 #include "base/unix_time.h"
 #include "engine/ask_rules.h"
+#include "engine/mask_work.h"
 #include "engine/plan.h"
 #include "engine/request_status.h"
 #include "engine/settle.h"
@@ -246,10 +247,12 @@ void EngineLoop::step() {
   obey_cancels();
   end_stored_rows();
   admit();
+  hold_up_masks();
   std::vector<PlanItem> items;
   items.reserve(running_.size());
   for (const SequencePtr& sequence : running_) {
-    items.push_back({.to_feed = static_cast<int64_t>(sequence->ready().size()),
+    const bool held_up = sequence->waits_for_mask > 0;
+    items.push_back({.to_feed = held_up ? 0 : static_cast<int64_t>(sequence->ready().size()),
                      .until_pause = keeper_->until_snapshot(*sequence),
                      .decoding = sequence->phase == Sequence::Phase::decode,
                      .every_row = sequence->ask.score_prompt || sequence->ask.embed,
@@ -269,6 +272,22 @@ void EngineLoop::step() {
   // An asynchronous device gets its next step first where there is one.
   const bool later = runner_.asynchronous() && !parts.empty() && !running_.empty();
   if (!later) report();
+}
+
+// Rows that would draw and whose masks are not made in time are not fed.
+void EngineLoop::hold_up_masks() {
+  std::vector<MaskItem> items;
+  std::vector<Sequence*> rows;
+  for (const SequencePtr& sequence : running_) {
+    const bool may_draw = sequence->phase != Sequence::Phase::closing &&
+                          static_cast<int64_t>(sequence->ready().size()) <= model_.max_rows();
+    if (!sequence->ask.mask || !may_draw) continue;
+    items.push_back({sequence->ask.mask.get(), sequence->waits_for_mask});
+    rows.push_back(sequence.get());
+  }
+  const std::vector<bool> draws = share_mask_work(items);
+  for (size_t i = 0; i < rows.size(); i++)
+    rows[i]->waits_for_mask = draws[i] ? 0 : rows[i]->waits_for_mask + 1;
 }
 
 void EngineLoop::run_parts(std::span<const StepPart> parts, int64_t prompt_rows) {

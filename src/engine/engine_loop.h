@@ -66,6 +66,7 @@ class EngineLoop final : public Engine {
   void end_failed_rows();
   // What the step did goes into moved_.
   void step();
+  void hold_up_masks();
   void run_parts(std::span<const StepPart> parts, int64_t prompt_rows);
   void tell(Sequence& sequence, const SampledToken& drawn);
   void tell_all();
