@@ -299,6 +299,9 @@ void add_serve(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<ServeFlags>();
   auto* command =
       app.add_subcommand("serve", "Serve a model over HTTP: OpenAI API, native APIs and a chat page");
+  // Of an option given twice, under whatever name, the last one counts: arguments of a worker's file come
+  // after those of the control plane.
+  command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_flags(*command, *flags);
   command->callback([flags, &chosen] {
     chosen = [flags] {

@@ -22,10 +22,19 @@ constexpr uint32_t kVersion = 1;
 constexpr size_t kPrefix = sizeof(kMagic) + 2 * sizeof(uint32_t);
 constexpr uint32_t kMaxHeader = 4096;
 
-std::string checksum(std::span<const std::byte> payload) {
-  const XXH128_hash_t hash = XXH3_128bits(payload.data(), payload.size());
+std::string checksum(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
+
+constexpr std::string_view kPayloadSum = "xxh3_128", kHeaderSum = "header_xxh3_128";
+
+// A line of the header that holds a checksum.
+std::string sum_line(std::string_view key, std::span<const std::byte> bytes) {
+  return fmt::format("{} {}\n", key, checksum(bytes));
+}
+constexpr size_t kSumDigits = 32;
+constexpr size_t kHeaderSumLine = kHeaderSum.size() + kSumDigits + 2;
 
 std::optional<DType> dtype_named(std::string_view name) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
@@ -69,6 +78,19 @@ Result<DType> float_type(const Fields& fields, std::string_view key) {
   return *dtype;
 }
 
+// `covered`: everything up to the header's end. Its last line tells the sum of what stands before; headers
+// that were written without one end with the payload's sum.
+Status check_header(std::span<const std::byte> covered, std::string_view header) {
+  const size_t line = header.rfind('\n', header.size() < 2 ? 0 : header.size() - 2);
+  const std::string_view last = header.substr(line == std::string_view::npos ? 0 : line + 1);
+  if (last.starts_with(fmt::format("{} ", kPayloadSum))) return {};
+  if (covered.size() < kHeaderSumLine ||
+      last != sum_line(kHeaderSum, covered.first(covered.size() - kHeaderSumLine))) {
+    return corrupt("the header's checksum does not match its contents");
+  }
+  return {};
+}
+
 // Counts that grow with each token and turn: far below where a sum could overflow.
 constexpr int64_t kMostCounted = int64_t{1} << 53;
 
@@ -110,21 +132,24 @@ void convert_part(const std::byte* from, DType from_dtype, std::byte* to, DType 
 
 std::vector<std::byte> encode_blob(const StateBlob& blob) {
   const StateLayout& layout = blob.layout;
-  const std::string header = fmt::format(
+  const std::string facts = fmt::format(
       "fingerprint {}\nn_layer {}\nn_embd {}\nn_head {}\nhead_size {}\nshift_dtype {}\nwkv_dtype {}\n"
-      "tokens {}\nturn {}\npayload {}\nxxh3_128 {}\n",
+      "tokens {}\nturn {}\npayload {}\n{}",
       blob.fingerprint, layout.n_layer, layout.n_embd, layout.n_head, layout.head_size,
       name_of(layout.shift_dtype), name_of(layout.wkv_dtype), blob.tokens, blob.turn, blob.payload.size(),
-      checksum(blob.payload));
-  const auto header_bytes = static_cast<uint32_t>(header.size());
-  std::vector<std::byte> bytes(kPrefix + header.size() + blob.payload.size());
+      sum_line(kPayloadSum, blob.payload));
+  const size_t covered = kPrefix + facts.size();
+  const auto header_bytes = static_cast<uint32_t>(facts.size() + kHeaderSumLine);
+  std::vector<std::byte> bytes(kPrefix + header_bytes + blob.payload.size());
   std::byte* out = bytes.data();
   std::memcpy(out, kMagic, sizeof(kMagic));
   std::memcpy(out + 8, &kVersion, 4);
   std::memcpy(out + 12, &header_bytes, 4);
-  std::memcpy(out + kPrefix, header.data(), header.size());
+  std::memcpy(out + kPrefix, facts.data(), facts.size());
+  const std::string sum = sum_line(kHeaderSum, std::span(bytes).first(covered));
+  std::memcpy(out + covered, sum.data(), sum.size());
   if (!blob.payload.empty())
-    std::memcpy(out + kPrefix + header.size(), blob.payload.data(), blob.payload.size());
+    std::memcpy(out + kPrefix + header_bytes, blob.payload.data(), blob.payload.size());
   return bytes;
 }
 
@@ -140,7 +165,9 @@ Result<StateBlob> decode_blob(std::span<const std::byte> bytes) {
     return corrupt(
         fmt::format("the header claims {} bytes; {} are there", header_bytes, bytes.size() - kPrefix));
   }
-  const Fields fields = parse_fields({reinterpret_cast<const char*>(bytes.data()) + kPrefix, header_bytes});
+  const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + kPrefix, header_bytes);
+  FULMAR_TRY(check_header(bytes.first(kPrefix + header_bytes), header));
+  const Fields fields = parse_fields(header);
   const auto payload = bytes.subspan(kPrefix + header_bytes);
 
   StateBlob blob;
@@ -155,7 +182,7 @@ Result<StateBlob> decode_blob(std::span<const std::byte> bytes) {
     return corrupt(fmt::format("{} payload bytes found; the header says {} and the layout needs {}",
                                payload.size(), payload_bytes, blob.layout.slot_bytes()));
   }
-  const auto sum = fields.find("xxh3_128");
+  const auto sum = fields.find(kPayloadSum);
   const std::string found = checksum(payload);
   if (sum == fields.end() || sum->second != found) return corrupt("the checksum does not match its contents");
   blob.payload.assign(payload.begin(), payload.end());

@@ -1,8 +1,9 @@
 // The serial form of one slot: what session databases, exported sessions and `chat --session` files hold.
 //
 // Little endian: "FULMARST", u32 version 1, u32 header bytes, then as text lines `key value` the model's
-// fingerprint, the layout, dtypes, token and turn counts, payload bytes and its XXH3-128; then the payload,
-// the slot's bytes.
+// fingerprint, the layout, dtypes, token and turn counts, payload bytes and its XXH3-128, and last the
+// XXH3-128 of everything before that line; then the payload, the slot's bytes. Files whose header ends with
+// the payload's checksum are read, too.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ struct StateBlob {
 
 std::vector<std::byte> encode_blob(const StateBlob& blob);
 
-// Checks magic, version, sizes, counts and checksum; a corrupt Error says which, found and wanted.
+// Checks magic, version, sizes, counts and checksums; a corrupt Error says which, found and wanted.
 Result<StateBlob> decode_blob(std::span<const std::byte> bytes);
 
 // The payload in another layout of the same model (other dtypes); an invalid Error when fingerprint or shape

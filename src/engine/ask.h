@@ -19,6 +19,11 @@ class TokenMask {
   virtual ~TokenMask() = default;
   // Bit per id (least significant bit of word 0 is id 0); valid until the next call. Empty: all allowed.
   virtual std::span<const uint64_t> allowed() = 0;
+  // Whether allowed() has its answer at hand.
+  virtual bool ready() const = 0;
+  // Makes that answer, and says what it took; 0 when it was ready. In steps of the kind that TokenTree
+  // counts.
+  virtual size_t prepare() = 0;
   // The drawn token is now part of the text.
   virtual void accept(int32_t token) = 0;
   // True when the text is complete and only a stop may follow.

@@ -5,6 +5,7 @@
 
 #include "base/unix_time.h"
 #include "engine/ask_rules.h"
+#include "engine/mask_work.h"
 #include "engine/plan.h"
 #include "engine/request_status.h"
 #include "engine/settle.h"
@@ -277,8 +278,25 @@ void EngineLoop::step() {
   if (!later) report();
 }
 
+// Rows that would draw and whose masks are not made in time are not fed.
+void EngineLoop::hold_up_masks() {
+  std::vector<MaskItem> items;
+  std::vector<Sequence*> rows;
+  for (const SequencePtr& sequence : running_) {
+    const bool may_draw = !sequence->under_way && sequence->phase != Sequence::Phase::closing &&
+                          static_cast<int64_t>(sequence->ready().size()) <= model_.max_rows();
+    if (!sequence->ask.mask || !may_draw) continue;
+    items.push_back({sequence->ask.mask.get(), sequence->waits_for_mask});
+    rows.push_back(sequence.get());
+  }
+  const std::vector<bool> draws = share_mask_work(items);
+  for (size_t i = 0; i < rows.size(); i++)
+    rows[i]->waits_for_mask = draws[i] ? 0 : rows[i]->waits_for_mask + 1;
+}
+
 // False where no row has anything to feed.
 bool EngineLoop::begin_step() {
+  hold_up_masks();
   speculation_.prepare(running_);
   std::vector<PlanItem> items;
   items.reserve(running_.size());
@@ -291,7 +309,7 @@ bool EngineLoop::begin_step() {
                   .every_row = sequence->ask.score_prompt || sequence->ask.embed,
                   .slots = 1 + static_cast<int64_t>(sequence->more_slots.size())};
     total.add(item);
-    if (sequence->under_way) item.to_feed = 0;
+    if (sequence->under_way || sequence->waits_for_mask > 0) item.to_feed = item.drafts = 0;
     items.push_back(item);
   }
   const PlanLimits limits{.max_rows = model_.max_rows(),

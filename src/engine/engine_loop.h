@@ -68,6 +68,7 @@ class EngineLoop final : public Engine {
   // Begins the next step, and finishes the oldest where no more are to be under way. What it did goes into
   // moved_.
   void step();
+  void hold_up_masks();
   bool begin_step();
   void finish_step();
   void finish_steps();

@@ -100,6 +100,7 @@ struct Sequence {
   std::vector<TokenRecord> prompt_scores;
   std::vector<double> embedding_sum;
   std::optional<Finish> finish;
+  int64_t waits_for_mask = 0;  // steps that it was not fed for want of its mask; 0: it is not held up
 
   double prefill_seconds = 0;
   double decode_seconds = 0;

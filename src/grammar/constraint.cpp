@@ -5,7 +5,7 @@
 
 namespace fulmar {
 
-Constraint::Mask Constraint::allowed(State state) {
+Constraint::Mask Constraint::allowed(State state, size_t& work) {
   std::lock_guard lock(mutex_);
   const auto found = mask_of_.find(state);
   if (found != mask_of_.end()) {
@@ -13,7 +13,7 @@ Constraint::Mask Constraint::allowed(State state) {
     return found->second->second;
   }
   std::vector<uint64_t> bits(tree_->words());
-  tree_->mark(automaton_, state, bits);
+  work += tree_->mark(automaton_, state, bits);
   states_ = automaton_.states();
   masks_.emplace_front(state, std::make_shared<const std::vector<uint64_t>>(std::move(bits)));
   mask_of_[state] = masks_.begin();
@@ -22,6 +22,11 @@ Constraint::Mask Constraint::allowed(State state) {
     masks_.pop_back();
   }
   return masks_.front().second;
+}
+
+bool Constraint::remembers(State state) {
+  std::lock_guard lock(mutex_);
+  return mask_of_.contains(state);
 }
 
 Constraint::State Constraint::advance(State state, std::string_view bytes) {
@@ -49,13 +54,20 @@ std::shared_ptr<Constraint> Constraint::rooted_at(State state) {
   return std::make_shared<Constraint>(automaton_.rooted_at(state), tree_);
 }
 
-std::span<const uint64_t> ConstraintWalk::allowed() {
-  if (state_ == Automaton::kDead) return {};
+size_t ConstraintWalk::prepare() {
+  if (mask_ || state_ == Automaton::kDead) return 0;
   if (constraint_->full()) {
     constraint_ = constraint_->rooted_at(state_);
     state_ = 0;
   }
-  mask_ = constraint_->allowed(state_);
+  size_t work = 0;
+  mask_ = constraint_->allowed(state_, work);
+  return work;
+}
+
+std::span<const uint64_t> ConstraintWalk::allowed() {
+  if (state_ == Automaton::kDead) return {};
+  prepare();
   if (!stop_ || !constraint_->accepting(state_)) return *mask_;
   with_stop_ = *mask_;
   const auto id = static_cast<size_t>(*stop_);
@@ -65,6 +77,7 @@ std::span<const uint64_t> ConstraintWalk::allowed() {
 }
 
 void ConstraintWalk::accept(int32_t token) {
+  mask_.reset();
   if (state_ != Automaton::kDead) state_ = constraint_->advance(state_, tokenizer_.bytes(token));
 }
 

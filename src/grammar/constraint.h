@@ -29,8 +29,10 @@ class Constraint {
   Constraint(Automaton automaton, std::shared_ptr<const TokenTree> tree)
       : automaton_(std::move(automaton)), tree_(std::move(tree)) {}
 
-  // The tokens that may follow; at least one, unless `final`.
-  Mask allowed(State state);
+  // The tokens that may follow; at least one, unless `final`. Adds to `work` what TokenTree::mark takes,
+  // nothing where the mask is remembered.
+  Mask allowed(State state, size_t& work);
+  bool remembers(State state);
   // kDead when a byte does not fit.
   State advance(State state, std::string_view bytes);
   bool accepting(State state);
@@ -59,15 +61,21 @@ class ConstraintWalk {
 
   // Bit per id; valid until the next call.
   std::span<const uint64_t> allowed();
+  // Whether allowed() has nothing to work out.
+  bool ready() const { return mask_ || state_ == Automaton::kDead || remembered(); }
+  // Works it out; see Constraint::allowed.
+  size_t prepare();
   void accept(int32_t token);
   bool complete() const;
 
  private:
+  bool remembered() const { return !constraint_->full() && constraint_->remembers(state_); }
+
   std::shared_ptr<Constraint> constraint_;
   const Tokenizer& tokenizer_;
   const std::optional<int32_t> stop_;
   Constraint::State state_ = 0;
-  Constraint::Mask mask_;
+  Constraint::Mask mask_;  // of the state; null: not yet asked for
   std::vector<uint64_t> with_stop_;
 };
 

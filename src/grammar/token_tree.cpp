@@ -22,8 +22,9 @@ struct Entry {
 // paid for it, so that the sum does not depend on who came before.
 class CostMeter {
  public:
-  explicit CostMeter(size_t most) : left_(most) {}
+  explicit CostMeter(size_t most) : most_(most) {}
 
+  size_t used() const { return used_; }
   // False once the sum is beyond the most.
   bool count(const Automaton& automaton, Automaton::State state, uint8_t byte) {
     const auto at = static_cast<size_t>(state);
@@ -31,13 +32,14 @@ class CostMeter {
     if (counted_[at][byte]) return true;
     counted_[at].set(byte);
     const size_t cost = automaton.cost(state, byte);
-    if (cost > left_) return false;
-    left_ -= cost;
+    if (cost > most_ - used_) return false;
+    used_ += cost;
     return true;
   }
 
  private:
-  size_t left_;
+  const size_t most_;
+  size_t used_ = 0;
   std::vector<std::bitset<256>> counted_;  // by state
 };
 
@@ -54,6 +56,8 @@ std::vector<Entry> sorted_entries(const Tokenizer& tokenizer) {
 }
 
 }  // namespace
+
+const size_t TokenTree::kMaxMarkCost = 1'000'000;
 
 Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
   TokenTree tree;
@@ -102,7 +106,7 @@ void TokenTree::mark_tokens(size_t node, std::span<uint64_t> allowed) const {
   }
 }
 
-void TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const {
+size_t TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const {
   const size_t count = nodes_.size() - 1;
   for (size_t i = 0; i < count; i = static_cast<size_t>(nodes_[i].past)) {
     if (automaton.step(state, nodes_[i].byte) != Automaton::kDead) mark_tokens(i, allowed);
@@ -110,11 +114,12 @@ void TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<uin
   CostMeter meter(kMaxMarkCost);
   std::vector<Automaton::State> after(deepest_ + 1);
   after[0] = state;
-  for (size_t i = 0; i < count;) {
+  size_t visited = 0;
+  for (size_t i = 0; i < count; ++visited) {
     const Node& node = nodes_[i];
     const Automaton::State before = after[node.depth - 1u];
     const Automaton::State next = automaton.step(before, node.byte);
-    if (!meter.count(automaton, before, node.byte)) return;
+    if (!meter.count(automaton, before, node.byte)) break;
     if (next == Automaton::kDead) {
       i = static_cast<size_t>(node.past);
       continue;
@@ -123,6 +128,7 @@ void TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<uin
     mark_tokens(i, allowed);
     ++i;
   }
+  return visited + meter.used();
 }
 
 }  // namespace fulmar

@@ -20,9 +20,10 @@ class TokenTree {
 
   // Sets the bits (see TokenMask) of the tokens of which every byte goes on from `state`. The steps of the
   // automaton may cost kMaxMarkCost together, each counted once: where they cost more, longer tokens are left
-  // out, and those of one byte never. What is marked depends on the grammar and the state alone.
-  void mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
-  static constexpr size_t kMaxMarkCost = 1'000'000;
+  // out, and those of one byte never. What is marked depends on the grammar and the state alone. Returns the
+  // work: that cost, and the nodes that were visited.
+  size_t mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
+  static const size_t kMaxMarkCost;
   size_t words() const { return words_; }
 
  private:

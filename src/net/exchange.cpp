@@ -1,4 +1,5 @@
 // The thread-safe side of an exchange: what may be called when, and who is told that the client has gone.
+#include <exception>
 #include <utility>
 
 #include "net/exchange_state.h"
@@ -10,12 +11,18 @@ void DeliveryInbox::put(Delivery delivery) {
   std::lock_guard lock(mutex_);
   if (closed_) return;
   waiting_.push_back(std::move(delivery));
-  if (waiting_.size() == 1) wake_();
+  if (std::exchange(woken_, true)) return;
+  try {
+    wake_();
+  } catch (const std::exception&) {
+    woken_ = false;
+  }
 }
 
 void DeliveryInbox::take(std::vector<Delivery>& taken) {
   std::lock_guard lock(mutex_);
   taken.swap(waiting_);
+  woken_ = false;
 }
 
 void DeliveryInbox::close() {
@@ -26,7 +33,12 @@ void DeliveryInbox::close() {
 }
 
 void ExchangeState::deliver(Delivery::Kind kind, std::unique_ptr<HttpResponse> response, std::string bytes) {
-  inbox_->put({shared_from_this(), kind, std::move(response), std::move(bytes)});
+  try {
+    inbox_->put({shared_from_this(), kind, std::move(response), std::move(bytes)});
+  } catch (const std::exception&) {
+    lose();
+    throw;
+  }
 }
 
 bool ExchangeState::advance(Phase from, Phase to) {
@@ -40,13 +52,13 @@ bool ExchangeState::advance(Phase from, Phase to) {
 }
 
 void ExchangeState::respond(HttpResponse response) {
-  if (!advance(Phase::owed, Phase::done)) return;
-  deliver(Delivery::Kind::respond, std::make_unique<HttpResponse>(std::move(response)));
+  auto held = std::make_unique<HttpResponse>(std::move(response));
+  if (advance(Phase::owed, Phase::done)) deliver(Delivery::Kind::respond, std::move(held));
 }
 
 void ExchangeState::begin_stream(HttpResponse head) {
-  if (!advance(Phase::owed, Phase::streaming)) return;
-  deliver(Delivery::Kind::begin_stream, std::make_unique<HttpResponse>(std::move(head)));
+  auto held = std::make_unique<HttpResponse>(std::move(head));
+  if (advance(Phase::owed, Phase::streaming)) deliver(Delivery::Kind::begin_stream, std::move(held));
 }
 
 void ExchangeState::write(std::string bytes) {

@@ -40,7 +40,8 @@ class AnswerSink {
 // the thread comes to take it travels along, so that a step of hundreds of events costs about one wake-up.
 class DeliveryInbox {
  public:
-  // `wake` makes the IO thread call take() soon. It is never called after close().
+  // `wake` makes the IO thread call take() soon. It is never called after close(). Where it throws, whatever
+  // else makes the thread call take() will do.
   explicit DeliveryInbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void put(Delivery delivery);
@@ -52,6 +53,7 @@ class DeliveryInbox {
   std::mutex mutex_;
   std::vector<Delivery> waiting_;
   std::function<void()> wake_;
+  bool woken_ = false;  // since the last take()
   bool closed_ = false;
 };
 
@@ -76,6 +78,10 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   std::string take_body();
   bool disconnected() const { return gone_.load(std::memory_order_acquire); }
 
+  // Any thread: a part of the answer is lost, for want of memory. Its connection is cut at the next sweep.
+  void lose() { lost_.store(true); }
+  bool lost() const { return lost_.load(); }
+
   // IO thread: the client has gone. Runs the callback if an answer was still owed.
   void client_gone();
   // IO thread: this much of what was written is with the operating system.
@@ -95,6 +101,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   const size_t max_backlog_bytes_;
   std::atomic<size_t> backlog_bytes_{0};
   std::atomic<bool> gone_{false};
+  std::atomic<bool> lost_{false};
   std::mutex mutex_;
   Phase phase_ = Phase::owed;
   bool left_unanswered_ = false;  // the client went while an answer was owed

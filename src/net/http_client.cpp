@@ -27,6 +27,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/log.h"
 #include "base/mailbox.h"
 #include "net/http_format.h"
 #include "net/url.h"
@@ -134,7 +135,7 @@ class ClientCore {
   ClientCore() : guard_(asio::make_work_guard(io)) {}
 
   void start() {
-    thread_ = std::thread([this] { io.run(); });
+    thread_ = std::thread([this] { run(); });
   }
   void shut_down();
 
@@ -143,6 +144,18 @@ class ClientCore {
   std::unordered_set<CallState*> running;  // on the client's thread only
 
  private:
+  // What one piece of work throws, for want of memory above all, ends that piece alone.
+  void run() {
+    for (bool again = true; again;) {
+      try {
+        io.run();
+        again = false;
+      } catch (const std::exception& failure) {
+        spdlog::error("work of the client's thread failed reason=\"{}\"", failure.what());
+      }
+    }
+  }
+
   asio::executor_work_guard<asio::io_context::executor_type> guard_;
   std::thread thread_;
 };

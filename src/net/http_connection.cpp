@@ -436,7 +436,7 @@ asio::awaitable<void> Connection::close_politely() {
 }
 
 void Connection::check_deadlines(Clock::time_point now) {
-  if (now >= write_deadline_) return cut();
+  if (now >= write_deadline_ || (answering_ && answering_->lost())) return cut();
   if (now < deadline_) return;
   deadline_ = Clock::time_point::max();
   timed_out_ = true;

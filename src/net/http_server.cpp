@@ -72,7 +72,6 @@ class IoThread {
   }
 
   void start() {
-    schedule_sweep();
     thread_ = std::thread([this] { run(); });
   }
 
@@ -103,11 +102,16 @@ class IoThread {
   IoLane lane;
 
  private:
+  // What one piece of work throws, for want of memory above all, ends that piece alone.
   void run() {
-    try {
-      lane.io.run();
-    } catch (const std::exception& failure) {
-      spdlog::critical("IO thread failed reason=\"{}\"", failure.what());
+    for (bool again = true; again;) {
+      try {
+        if (!sweeping_ && !cut_) schedule_sweep();
+        lane.io.run();
+        again = false;
+      } catch (const std::exception& failure) {
+        spdlog::error("work of an IO thread failed reason=\"{}\"", failure.what());
+      }
     }
   }
 
@@ -118,21 +122,32 @@ class IoThread {
 
   void take_deliveries() {
     lane.inbox->take(deliveries_);
-    for (Delivery& delivery : deliveries_) {
-      AnswerSink* sink = delivery.exchange->sink;
-      if (sink) sink->deliver(std::move(delivery));
-    }
+    for (Delivery& delivery : deliveries_) deliver(std::move(delivery));
     deliveries_.clear();
+  }
+
+  // An answer that cannot be written ends its connection.
+  void deliver(Delivery delivery) {
+    const std::shared_ptr<ExchangeState> exchange = delivery.exchange;
+    try {
+      if (exchange->sink) exchange->sink->deliver(std::move(delivery));
+    } catch (const std::exception& failure) {
+      spdlog::error("answer failed reason=\"{}\"", failure.what());
+      exchange->lose();
+    }
   }
 
   void schedule_sweep() {
     sweep_timer_.expires_after(kSweepInterval);
     sweep_timer_.async_wait([this](const error_code& failure) {
+      sweeping_ = false;
       if (failure || cut_) return;
+      schedule_sweep();
+      take_deliveries();  // for which nobody could be woken
       const auto now = Connection::Clock::now();
       for (Connection* connection : copy_connections()) connection->check_deadlines(now);
-      schedule_sweep();
     });
+    sweeping_ = true;
   }
 
   ServerShared& shared_;
@@ -140,6 +155,7 @@ class IoThread {
   asio::steady_timer sweep_timer_;
   std::vector<Delivery> deliveries_;
   bool cut_ = false;
+  bool sweeping_ = false;  // the timer has been set
   std::thread thread_;
 };
 
@@ -209,27 +225,34 @@ class HttpServer::Impl {
                [&thread, socket = std::move(socket)]() mutable { thread.add(std::move(socket)); });
   }
 
+  // Out of descriptors or memory: what waits is taken once others have closed.
   asio::awaitable<void> accept_connections() {
     while (acceptor_->is_open()) {
-      IoThread& thread = next_thread();
-      auto [failure, socket] = co_await acceptor_->async_accept(thread.lane.io, kAwait);
-      if (!failure) {
-        hand_over(thread, std::move(socket));
-      } else if (acceptor_->is_open()) {
-        // Out of descriptors or memory: what waits is taken once others have closed.
-        complain(failure);
-        asio::steady_timer pause(acceptor_->get_executor(), kAcceptPause);
-        co_await pause.async_wait(kAwait);
+      try {
+        co_await accept_one();
+      } catch (const std::exception& failure) {
+        complain(failure.what());
       }
     }
   }
 
-  void complain(const error_code& failure) {
+  asio::awaitable<void> accept_one() {
+    IoThread& thread = next_thread();
+    auto [failure, socket] = co_await acceptor_->async_accept(thread.lane.io, kAwait);
+    if (!failure) {
+      hand_over(thread, std::move(socket));
+    } else if (acceptor_->is_open()) {
+      complain(failure.message());
+      asio::steady_timer pause(acceptor_->get_executor(), kAcceptPause);
+      co_await pause.async_wait(kAwait);
+    }
+  }
+
+  void complain(const std::string& reason) {
     const auto now = Connection::Clock::now();
     if (now < next_complaint_) return;
     next_complaint_ = now + kBetweenComplaints;
-    spdlog::warn("cannot accept connections reason=\"{}\" open={}", failure.message(),
-                 shared_.connections.load());
+    spdlog::warn("cannot accept connections reason=\"{}\" open={}", reason, shared_.connections.load());
   }
 
   // Connections that the operating system has completed already are still served; closing would reset them.

@@ -7,19 +7,12 @@
 
 #include "grammar/schema_values.h"
 #include "net/json.h"
+#include "text/chat_template.h"
 
 namespace fulmar {
 namespace {
 
-constexpr size_t kLongestName = 64;
 constexpr size_t kMostTools = 128;
-
-bool is_name(std::string_view name) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  };
-  return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), fits);
-}
 
 const std::string* text_member(const JsonValue& object, std::string_view name) {
   const JsonValue* value = object.find(name);
@@ -63,10 +56,10 @@ void read_tool(Fields& fields, const JsonValue& tool, ToolForm form, std::string
   }
   if (nested) place += ".function";
   const std::string* name = text_member(*function, "name");
-  if (!name || !is_name(*name)) {
+  if (!name || !is_function_name(*name)) {
     const JsonValue* found = function->find("name");
     return fields.fail(bad_value(fmt::format("'{}.name' is {}; wanted 1 to {} of A-Z a-z 0-9 _ -", place,
-                                             found ? describe(*found) : "absent", kLongestName),
+                                             found ? describe(*found) : "absent", kLongestFunctionName),
                                  "tools"));
   }
   const JsonValue* parameters = function->find("parameters");
@@ -196,6 +189,8 @@ class WalkMask : public TokenMask {
  public:
   explicit WalkMask(ConstraintWalk walk) : walk_(std::move(walk)) {}
   std::span<const uint64_t> allowed() override { return walk_.allowed(); }
+  bool ready() const override { return walk_.ready(); }
+  size_t prepare() override { return walk_.prepare(); }
   void accept(int32_t token) override { walk_.accept(token); }
   bool complete() const override { return walk_.complete(); }
   std::unique_ptr<TokenMask> fork() const override { return std::make_unique<WalkMask>(*this); }

@@ -78,7 +78,7 @@ void Call::serve(std::shared_ptr<Call> self) {
     body_ = std::move(*body);
     if (route_.family_of_body) family_ = route_.family_of_body(body_);
   } else {
-    family_ = family_of_path(request().path);
+    if (route_.family_of_body) family_ = family_of_path(request().path);
   }
   caller_ = identify(service_->auth_rules(), route_.access, request(), body_);
   if (const auto refused = refuse_caller()) return fail(*refused);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 namespace fulmar {
 namespace {
@@ -101,7 +102,8 @@ std::string fenced_section(const ChatOptions& options) {
     add_paragraph(
         text, tool.description.empty() ? "" : "**Description:** " + cleaned(tool.description, options) + "\n",
         "");
-    text += fmt::format("**Parameters:**\n```json\n{}\n```\n", named(tool.parameters, "{}"));
+    text +=
+        fmt::format("**Parameters:**\n```json\n{}\n```\n", named(cleaned(tool.parameters, options), "{}"));
   }
   return text + "To call one, write its name and its arguments as JSON in this form, once per call:\n";
 }
@@ -129,6 +131,36 @@ std::string turn_text(const ChatMessage& message, const ChatOptions& options) {
     add_paragraph(text, call_text(options.prompt_template->calls, call.name, named(arguments, "{}")), "\n");
   }
   return text;
+}
+
+Error bad_name(std::string_view what, std::string_view name, std::string_view wanted) {
+  const std::string found =
+      name.size() <= kLongestRole ? fmt::format("'{}'", name) : fmt::format("{} bytes long", name.size());
+  return {ErrorKind::invalid, fmt::format("{} is {}; wanted {}", what, found, wanted)};
+}
+
+Status check_role(std::string_view what, std::string_view role) {
+  if (is_role(role)) return {};
+  return bad_name(what, role,
+                  fmt::format("1 to {} bytes without control characters, ':' and '\u273F'", kLongestRole));
+}
+
+Status check_names(std::span<const ChatMessage> messages, const ChatOptions& options) {
+  const RoleNames& names = options.names;
+  for (const auto& [what, name] : {std::pair{"user_name", &names.user},
+                                   {"assistant_name", &names.assistant},
+                                   {"system_name", &names.system}}) {
+    if (!name->empty()) FULMAR_TRY(check_role(what, *name));
+  }
+  for (const ChatMessage& message : messages) {
+    FULMAR_TRY(check_role("a message's role", message.role));
+    for (const ToolCall& call : message.tool_calls) {
+      if (is_function_name(call.name)) continue;
+      return bad_name("the name of a message's tool call", call.name,
+                      fmt::format("1 to {} of A-Z a-z 0-9 _ -", kLongestFunctionName));
+    }
+  }
+  return {};
 }
 
 // Every tool message must answer a call made before it.
@@ -168,7 +200,21 @@ void add_footer(std::vector<Turn>& turns, std::string_view footer) {
 
 }  // namespace
 
+bool is_function_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= kLongestFunctionName && std::all_of(name.begin(), name.end(), fits);
+}
+
+bool is_role(std::string_view role) {
+  const auto fits = [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7F && c != ':'; };
+  return !role.empty() && role.size() <= kLongestRole && std::all_of(role.begin(), role.end(), fits) &&
+         role.find("\u273F") == std::string_view::npos;
+}
+
 Result<std::string> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options) {
+  FULMAR_TRY(check_names(messages, options));
   FULMAR_TRY(check_tool_answers(messages, options));
   const PromptTemplate& form = *options.prompt_template;
   const ThinkForm& think = form.form(options.think);

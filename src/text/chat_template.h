@@ -14,6 +14,13 @@
 
 namespace fulmar {
 
+// Names stand in the prompt as they are, so they hold nothing that could end a turn or a call.
+constexpr size_t kLongestFunctionName = 64, kLongestRole = 64;  // bytes
+// 1 to kLongestFunctionName of A-Z a-z 0-9 _ -
+bool is_function_name(std::string_view name);
+// 1 to kLongestRole bytes without control characters, ':' and U+273F, with which turns are marked.
+bool is_role(std::string_view role);
+
 struct ToolCall {
   std::string id;
   std::string name;
@@ -63,7 +70,8 @@ struct ChatOptions {
 
 // All system and developer messages form one system turn at the front; messages without content are skipped.
 // Errors (invalid): "Empty prompt" when no turn remains; a tool message whose tool_call_id answers no earlier
-// call. The result never ends in a space.
+// call; roles, the roles' names in the prompt, and names of called functions that are none. The result never
+// ends in a space.
 Result<std::string> render_chat(std::span<const ChatMessage> messages, const ChatOptions& options);
 
 // One user utterance as it is, with the suffix.

@@ -4,8 +4,10 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <new>
 
 #include "base/log.h"
+#include "net/exchange_state.h"
 #include "net/server_fixture.h"
 
 namespace fulmar::test {
@@ -113,6 +115,51 @@ TEST(HttpLimits, TheFormatterSeesWhatWasUnderstood) {
   RawSocket client(server->port());
   client.send("GET /dropped HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_THAT(client.read_response().second, StartsWith("GET /dropped: "));
+}
+
+// Want of memory shows as an exception in the midst of an IO thread's work.
+TEST(HttpLimits, AnAnswerThatCannotBeWrittenEndsItsConnectionAlone) {
+  HttpServerOptions options;
+  options.threads = 1;
+  options.format_error = [](const HttpRequest&, int, std::string_view) -> HttpResponse {
+    throw std::bad_alloc();
+  };
+  const auto server = serve(
+      [](const std::shared_ptr<Exchange>& exchange) {
+        if (exchange->request().path == "/dropped") return;
+        HttpResponse response;
+        response.body = "here";
+        exchange->respond(std::move(response));
+      },
+      options);
+  RawSocket kept(server->port());
+  for (int i = 0; i < 3; i++) {
+    RawSocket client(server->port());
+    client.send("GET /dropped HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(client.read_to_end(), "");
+    kept.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(kept.read_response().second, "here");
+  }
+}
+
+TEST(DeliveryInbox, TriesAgainToWakeWhoeverCouldNotBeWoken) {
+  int woken = 0;
+  bool short_of_memory = true;
+  DeliveryInbox inbox([&] {
+    woken++;
+    if (short_of_memory) throw std::bad_alloc();
+  });
+  inbox.put({});
+  short_of_memory = false;
+  inbox.put({});
+  EXPECT_EQ(woken, 2);
+  inbox.put({});
+  EXPECT_EQ(woken, 2);
+  std::vector<Delivery> taken;
+  inbox.take(taken);
+  EXPECT_EQ(taken.size(), 3U);
+  inbox.put({});
+  EXPECT_EQ(woken, 3);
 }
 
 TEST(HttpLimits, AClientThatLeavesInTheMiddleIsForgotten) {

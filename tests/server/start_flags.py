@@ -49,6 +49,20 @@ def starts(flags):
         return "" if healthy and process.returncode == 0 else f"exit {process.returncode}: {log[-400:]}"
 
 
+def last_counts():
+    """Of an option given twice, by whatever name, the last one: a worker's own arguments follow the control plane's."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen([PROGRAM, "serve", "--model", MODEL, "--device", "cpu", "--port", "0", "--max-batch-size", "4",
+                                    "--state-db-path=none", "--slots", "2"], cwd=folder, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        line = process.stdout.readline()
+        found = re.search(r"http://[0-9.]+:\d+", line)
+        status = urllib.request.urlopen(found.group() + "/v1/queue/status", timeout=60).read().decode() if found else ""
+        process.terminate()
+        _, log = process.communicate(timeout=60)
+        return "" if '"available_slots":2,' in status else f"{line}{status}{log[-400:]}"
+
+
 def main():
     listed = set(re.findall(r"--[A-Za-z0-9_-]+", subprocess.run([PROGRAM, "serve", "--help"], capture_output=True,
                                                                 text=True, check=True).stdout))
@@ -58,6 +72,9 @@ def main():
         fault = f"not in --help: {sorted(missing)}" if missing else starts(flags)
         failures += bool(fault)
         print(f"{system}: {fault or 'starts'}", flush=True)
+    fault = last_counts()
+    failures += bool(fault)
+    print(f"an option given twice: {fault or 'the last one counts'}", flush=True)
     two = subprocess.run([PROGRAM, "serve", "--pp-devices", "[998,999]"], capture_output=True, text=True)
     if two.returncode != 3 or "--pp-devices names cuda:998" not in two.stderr:
         failures += 1

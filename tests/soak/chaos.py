@@ -249,7 +249,8 @@ def main():
     parser.add_argument("--clients", type=int, default=12, help="well-behaved clients of a crowd")
     parser.add_argument("--patience", type=float, default=20, help="seconds after which an answer counts as missing")
     parser.add_argument("--slack", type=float, default=3, help="seconds forgiven to the writing of sessions")
-    parser.add_argument("--memory", type=float, default=64, help="MiB that an idle server may have grown by")
+    parser.add_argument("--memory", type=float, default=96, help="MiB that an idle server may have grown by: caches fill "
+                        "up (24 MiB with the flags here), and each thread's heap keeps small free pieces")
     parser.add_argument("--keep", help="an empty folder for logs and databases, which are kept there")
     flags = parser.parse_args()
     for name in ("program", "model", "tuned_state"):

@@ -292,10 +292,11 @@ KINDS = {completion: 20, chat: 14, native_batch: 10, big_batch: 3, infill: 6, tr
          cancel: 5, pause_and_resume: 4}
 
 
-async def visitor(crowd, rng, visits):
+async def visitor(crowd, rng, visits, without=()):
     """One client's visits, each of a kind of its own."""
+    kinds = {kind: weight for kind, weight in KINDS.items() if kind not in without}
     for _ in range(visits):
         if crowd.over:
             return
-        (kind,) = rng.choices(list(KINDS), KINDS.values())
+        (kind,) = rng.choices(list(kinds), kinds.values())
         await crowd.client(kind(crowd, rng))

@@ -7,18 +7,19 @@ import resource
 import time
 
 from chaos_attacks import ATTACKS, MIB, answered, attacker, forgotten_pause, hostile_schema, pulse
-from chaos_clients import LONG, repeat, stream, token_of, turn, visitor
+from chaos_clients import LONG, repeat, responses, stream, token_of, turn, visitor
 from chaos_crowd import Refused
 from chaos_fleet import fleet_step
 from chaos_servers import NotStarted, SmallDisk, SmallFiles
 from chaos_talks import Talks, export_and_fork, pause_under_a_turn, say
 from soak_http import Cut, Peer, Wrong, begins_with, same
 
+NEW_ON_FULL_DISK = 24  # sessions; their states are larger than what a database has room for in its files
 FLUSH = 1  # --state-flush-seconds of every server here
 
 
-def visitors(run, crowd, count, visits):
-    return [visitor(crowd, run.rng(f"visitor {i}"), visits) for i in range(count)]
+def visitors(run, crowd, count, visits, without=()):
+    return [visitor(crowd, run.rng(f"visitor {i}"), visits, without) for i in range(count)]
 
 
 def talkers(crowd, talks, clients, turns):
@@ -226,7 +227,10 @@ async def full_disk(run, rng, disk):
     await crowd.run(talkers(crowd, talks, 4, 4))
     await asyncio.sleep(FLUSH + 0.5)
     disk.fill(crowd.server)
-    await crowd.run(talkers(crowd, talks, 4, 6) + visitors(run, crowd, run.clients // 3, 3))
+    # Sessions of their own: turns of known ones may find room within the database's files.
+    new = Talks(f"disk.new.{run.step}", NEW_ON_FULL_DISK)
+    await crowd.run(talkers(crowd, talks, 4, 6) + talkers(crowd, new, 4, NEW_ON_FULL_DISK // 4)
+                    + visitors(run, crowd, run.clients // 3, 3, without=[responses]))  # those are stored or not there
     await asyncio.sleep(FLUSH + 0.5)
     if not await failures(crowd):
         crowd.violations.add("fulmar_state_store_failures_total is 0 although the disk was full")
@@ -236,7 +240,7 @@ async def full_disk(run, rng, disk):
         await end_while_full(run, crowd)
         disk.free(crowd.server)
         crowd = run.crowd(await run.server(folder, entry=disk.entry).begin())
-        return await talks_in_part(run, crowd, talks)
+        return await talks_in_part(run, crowd, talks, new)
     disk.free(crowd.server)
     await asyncio.sleep(FLUSH + run.flags.slack)
     if ending == "room, then TERM":
@@ -244,7 +248,8 @@ async def full_disk(run, rng, disk):
     else:
         crowd.server.kill()
     crowd = run.crowd(await run.server(folder, entry=disk.entry).begin())
-    await talks.check(crowd)
+    for some in (talks, new):
+        await some.check(crowd)
     await run.close(crowd)
 
 
@@ -258,9 +263,10 @@ async def end_while_full(run, crowd):
         crowd.violations.add("exit code 0 although answered turns could not be stored")
 
 
-async def talks_in_part(run, crowd, talks):
+async def talks_in_part(run, crowd, *talks):
     """Turns may be missing, but each state is that of one of its turns."""
-    await talks.check(crowd, ended_at=time.monotonic(), young=3600)
+    for some in talks:
+        await some.check(crowd, ended_at=time.monotonic(), young=3600)
     await run.close(crowd)
 
 
