@@ -199,8 +199,9 @@ void add_bench(CLI::App& app, Command& chosen) {
                    "how states are kept between tokens: fp32, fp16 (GPU only) or both, as fp32,fp16")
       ->capture_default_str();
   command->add_flag("--kernels", flags.kernels, "also time every island of a layer alone, at every shape");
-  command->add_option("--synthetic", flags.synthetic,
-                      "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16");
+  command->add_option(
+      "--synthetic", flags.synthetic,
+      "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16 or rwkv7-7.2b:q4_k");
   command->add_option("--zeros", flags.options.zeros, "share of zeros behind relu² in a synthetic model")
       ->check(CLI::Range(0.0, 0.99));
   command->add_option("--decode", flags.decode, "numbers of sequences to decode together")
