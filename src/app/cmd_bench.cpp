@@ -269,8 +269,9 @@ void add_bench(CLI::App& app, Command& chosen) {
           "write states behind every M-th token only: a number, several as 1,2,4, or auto as serve does")
       ->capture_default_str();
   command->add_flag("--kernels", flags.kernels, "also time every island of a layer alone, at every shape");
-  command->add_option("--synthetic", flags.synthetic,
-                      "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16");
+  command->add_option(
+      "--synthetic", flags.synthetic,
+      "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16 or rwkv7-7.2b:q4_k");
   command->add_option("--zeros", flags.options.zeros, "share of zeros behind relu² in a synthetic model")
       ->check(CLI::Range(0.0, 0.99));
   command->add_option("--decode", flags.decode, "numbers of sequences to decode together")

@@ -24,6 +24,7 @@ const std::vector<Shape>& shapes() {
       {"odd_outputs", WeightRole::head, 33, 1280, {1, 5, 11}},
       {"short_rows", WeightRole::projection, 24, 96, {1, 4, 20}},
       {"one_piece", WeightRole::ffn_key, 48, 128, {1, 7, 12, 70}},
+      {"narrow_square", WeightRole::projection, 128, 128, {1, 5, 24, 200}},
       {"value", WeightRole::ffn_value, 256, 1536, {1, 3, 8, 9, 40, 65}},
       {"narrow_value", WeightRole::ffn_value, 128, 512, {1, 8, 33}},
       {"odd_value", WeightRole::ffn_value, 64, 768, {1, 8, 20}},

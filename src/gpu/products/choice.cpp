@@ -72,7 +72,7 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
     case Way::packed_value:
       return any.epilogue == Epilogue::none && any.out.dtype == any.in.dtype && any.weight.transposed &&
              suits_packing_transposed(any.weight.dtype, any.weight.out, any.weight.in, any.weight.group) &&
-             (any.in.rows <= kMostValueRows || any.in.dtype == DType::f16);
+             (any.in.rows <= kMostValueRows || (any.in.dtype == DType::f16 && whole_vectors(any.in)));
     case Way::packed_rows:
       return suits_packed(products) && equal_inputs(products) && suits_packed_rows(any.weight, any.in.rows);
     case Way::packed_tiles:

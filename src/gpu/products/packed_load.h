@@ -1,7 +1,6 @@
 // From packed codes to operands of matrix instructions: what a lane loads of a piece, and how it widens it to
 // pairs of 16-bit numbers. Codes become halves by masks and permutes that put them below an exponent (magic
-// numbers), which is taken off exactly; one multiplication by the scale rounds once. Scales are lifted by
-// 2^6 on the way, so that small ones keep all their bits in f16, and sums get it back.
+// numbers), which is taken off exactly; one multiplication by the scale rounds once.
 #pragma once
 
 #include <type_traits>
@@ -17,7 +16,6 @@
 
 namespace fulmar::gpu {
 
-constexpr float kPackedLift = 64.0f, kPackedUnlift = 1.0f / kPackedLift;
 // E4M3's bits, moved under the exponent of a half, are too small by this.
 constexpr float kFloat8Lift = 256.0f;
 
@@ -117,21 +115,16 @@ struct PackedFactor {
   __half2 scale, least;
 };
 
-// f32 scales, lifted.
+// An f32 scale in both halves.
 template <CodeKind kKind>
-__device__ __forceinline__ __half2 lifted(float scale) {
-  constexpr float kBy = kPackedLift * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f);
-  const Half half = from_float<Half>(scale * kBy);
+__device__ __forceinline__ __half2 both_halves(float scale) {
+  const Half half = from_float<Half>(scale * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f));
   return __halves2half2(half, half);
-}
-// A pair of f16 scales, lifted.
-__device__ __forceinline__ __half2 lifted(uint32_t pair) {
-  return __hmul2(half2_of(pair), __float2half2_rn(kPackedLift));
 }
 // q4_k: the bytes scale and minimum in the low half of `bytes`, (d, dmin).
 __device__ __forceinline__ PackedFactor affine_factor(uint32_t bytes, uint32_t super) {
   const __half2 small = less(__byte_perm(bytes, kMagic1024, 0x5150), 1024.0f);
-  const __half2 both = __hmul2(small, lifted(super));
+  const __half2 both = __hmul2(small, half2_of(super));
   return {__low2half2(both), __high2half2(both)};
 }
 
@@ -196,7 +189,7 @@ __device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, const P
 // The bytes of two signed scales in the low half of `bytes`, d.
 __device__ __forceinline__ void six_factors(uint32_t bytes, uint32_t super, PackedFactor (&by)[2]) {
   const __half2 small = less(__byte_perm(bytes ^ 0x8080, kMagic1024, 0x5150), 1024.0f + 128.0f);
-  const __half2 both = __hmul2(small, __low2half2(lifted(super)));
+  const __half2 both = __hmul2(small, __low2half2(half2_of(super)));
   by[0].scale = __low2half2(both), by[1].scale = __high2half2(both);
 }
 
@@ -256,11 +249,11 @@ __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, con
     low[0] = affine_factor(piece.factor[0], piece.factor[1]);
     high[0] = affine_factor(piece.factor[0] >> 16, piece.factor[2]);
   } else if (kKind != CodeKind::float8 && m.factors != nullptr) {
-    const __half2 both = lifted(piece.factor[0]);
+    const __half2 both = half2_of(piece.factor[0]);
     low[0].scale = __low2half2(both), high[0].scale = __high2half2(both);
   } else {
-    low[0].scale = lifted<kKind>(__uint_as_float(piece.factor[0]));
-    high[0].scale = lifted<kKind>(__uint_as_float(piece.factor[1]));
+    low[0].scale = both_halves<kKind>(__uint_as_float(piece.factor[0]));
+    high[0].scale = both_halves<kKind>(__uint_as_float(piece.factor[1]));
   }
   constexpr int kVectors = PackedPiece<kKind>::kVectors;
 #pragma unroll

@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
         high += one[0];
         if (a.remainder_factor != 0) low += one[1];
       }
-      put(of, row, out, (high + low * a.remainder_factor) * kPackedUnlift);
+      put(of, row, out, high + low * a.remainder_factor);
     }
     __syncthreads();
   }

@@ -86,8 +86,8 @@ void linear_packed_tiles(const Queue& queue, ProductList products, const TilePla
   with_packed_tile(any.in.rows, [&](auto shape) {
     using Shape = decltype(shape);
     with_code_kind(packed_kind(any.weight), [&](auto kind) {
-      launch_tiles<Half, Shape, PackedTileWeights<Half, Shape, kind()>>(
-          queue, products, plan, partial, counters, kPackedUnlift, packed_matrix_of);
+      launch_tiles<Half, Shape, PackedTileWeights<Half, Shape, kind()>>(queue, products, plan, partial,
+                                                                        counters, packed_matrix_of);
     });
   });
 }

@@ -1,6 +1,6 @@
 // The down-projection from packed codes, a row of codes for each input: a block takes 128 outputs and one
-// slice of the inputs (split-K), stage by stage. Inputs that are kept are taken sixteen at a time, all of one
-// group of 32, so that an output has one scale for them.
+// slice of the inputs (split-K). Inputs are taken sixteen at a time, four by a lane, those of one group of
+// 32, so that each of its outputs has one scale for them.
 #include <algorithm>
 
 #include "base/check.h"
@@ -16,9 +16,11 @@ constexpr int kValueThreads = 256;
 constexpr int kValueWarps = kValueThreads / kWarp;
 constexpr int kWarpOut = 64, kLaneOut = 8;                               // outputs of a warp, of a lane
 constexpr int kValueShares = kValueWarps * kWarpOut / kPackedValueOuts;  // warps that share the inputs
-constexpr int kValueStep = 16;                                           // kept inputs of one instruction
-constexpr int kMostStage = 2048;                                         // inputs of a stage of eight rows
-constexpr int kMostTiles = 4;                                            // of eight rows, of a block
+constexpr int kQuad = 4, kRowsOfTile = 8;
+constexpr int kPad = 16;          // of a row of inputs in shared memory; spreads the rows over the banks
+constexpr int kValueStep = 16;    // kept inputs of one instruction
+constexpr int kMostStage = 2048;  // inputs of a stage of eight rows
+constexpr int kMostTiles = 4;     // of eight rows, of a block
 constexpr int kPartStride = kPackedValueOuts + 4;
 
 template <class T>
@@ -33,42 +35,39 @@ struct PackedValueArguments {
   int rows, outs, slice, slices, stage;
 };
 
-// What a stage keeps: places of inputs, their values, and of which group each step is.
+// What a stage keeps: places of inputs and their values. Four at a time, a quad, are of one group of 32.
 template <class T>
 struct KeptInputs {
-  uint16_t* place;  // [stage]
-  T* value;         // [rows of the tiles][stride]
+  T* value;  // [rows of the tiles][stride]
   int stride;
-  uint8_t* group;   // [stage / 16]
+  uint16_t* place;  // [stage]
+  uint8_t* group;   // [stage / 4]
   uint32_t* mask;   // [stage / 32]
-  int* first_step;  // [stage / 32 + 1]
+  int* first_quad;  // [stage / 32 + 1]
 };
 
-// For the rows from first_row on. Returns how many steps there are.
-template <class T, int kTiles>
-__device__ int keep_inputs(const PackedValueArguments<T>& a, int first_row, int rows, int first,
-                           const KeptInputs<T>& kept) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, groups = a.stage / kWarp;
-  const T* const in = a.in[first_row] + first;
+// Inputs of up to eight rows that are not zero in all of them. Returns how many steps there are.
+template <class T>
+__device__ int keep_inputs(const PackedValueArguments<T>& a, int first, const KeptInputs<T>& kept) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, groups = a.stage / kWarp, rows = a.rows;
+  const T* const in = a.in[0] + first;
   for (int group = warp; group < groups; group += kValueWarps) {
-    bool keeps = kTiles > 1;  // which rows are padding must not change sums
-    if constexpr (kTiles == 1) {
+    bool keeps = false;
 #pragma unroll 8
-      for (int row = 0; row < rows; row++) {
-        keeps |= to_float(in[row * a.in.stride + group * kWarp + lane]) != 0.0f;
-      }
+    for (int row = 0; row < rows; row++) {
+      keeps |= to_float(in[row * a.in.stride + group * kWarp + lane]) != 0.0f;
     }
     const uint32_t mask = __ballot_sync(kFullWarp, keeps);
     if (lane == 0) kept.mask[group] = mask;
   }
   __syncthreads();
   if (warp == 0) {
-    int steps[2], total = 0;
+    int quads[2], total = 0;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       const int group = 2 * lane + i;
-      steps[i] = group < groups ? (__popc(kept.mask[group]) + kValueStep - 1) / kValueStep : 0;
-      total += steps[i];
+      quads[i] = group < groups ? (__popc(kept.mask[group]) + kQuad - 1) / kQuad : 0;
+      total += quads[i];
     }
     int before = total;
 #pragma unroll
@@ -76,33 +75,54 @@ __device__ int keep_inputs(const PackedValueArguments<T>& a, int first_row, int 
       const int lower = __shfl_up_sync(kFullWarp, before, offset);
       if (lane >= offset) before += lower;
     }
-    if (2 * lane < groups) kept.first_step[2 * lane] = before - total;
-    if (2 * lane + 1 < groups) kept.first_step[2 * lane + 1] = before - steps[1];
-    if (lane == kWarp - 1) kept.first_step[groups] = before;
+    if (2 * lane < groups) kept.first_quad[2 * lane] = before - total;
+    if (2 * lane + 1 < groups) kept.first_quad[2 * lane + 1] = before - quads[1];
+    if (lane == kWarp - 1) kept.first_quad[groups] = before;
   }
   __syncthreads();
   for (int group = warp; group < groups; group += kValueWarps) {
     const uint32_t mask = kept.mask[group];
     if (mask == 0) continue;
-    const int count = __popc(mask), begin = kept.first_step[group] * kValueStep;
-    const int padded = (count + kValueStep - 1) / kValueStep * kValueStep;
-    // Lanes that keep nothing fill up the last step with zeros.
+    const int count = __popc(mask), begin = kept.first_quad[group] * kQuad;
+    const int padded = (count + kQuad - 1) / kQuad * kQuad;
+    // Lanes that keep nothing fill up the last quad with zeros.
     const bool keeps = (mask >> lane & 1) != 0;
     const int kept_before = __popc(mask & ((1u << lane) - 1));
     const int at = keeps ? kept_before : count + lane - kept_before;
     if (at < padded) {
       const int place = group * kWarp + (keeps ? lane : __ffs(static_cast<int>(mask)) - 1);
       kept.place[begin + at] = static_cast<uint16_t>(place);
-#pragma unroll 8
-      for (int row = 0; row < kTiles * 8; row++) {
+#pragma unroll
+      for (int row = 0; row < kRowsOfTile; row++) {
         kept.value[row * kept.stride + begin + at] =
             keeps && row < rows ? in[row * a.in.stride + place] : from_float<T>(0.0f);
       }
     }
-    if (lane < padded / kValueStep) kept.group[kept.first_step[group] + lane] = static_cast<uint8_t>(group);
+    if (lane < padded / kQuad) kept.group[kept.first_quad[group] + lane] = static_cast<uint8_t>(group);
+  }
+  // The last step is filled up with quads of zeros.
+  const int quads = kept.first_quad[groups], steps = (quads + 3) / 4;
+  if (threadIdx.x < (steps * 4 - quads) * kQuad) {
+    const int at = quads * kQuad + threadIdx.x;
+    kept.place[at] = 0;
+    kept.group[at / kQuad] = 0;
+    for (int row = 0; row < kRowsOfTile; row++) kept.value[row * kept.stride + at] = from_float<T>(0.0f);
   }
   __syncthreads();
-  return kept.first_step[groups];
+  return steps;
+}
+
+// All inputs of more rows: which rows are padding must not change sums.
+template <class T, int kTiles>
+__device__ void copy_inputs(const PackedValueArguments<T>& a, int first_row, int rows, int first,
+                            const KeptInputs<T>& kept) {
+  constexpr int kVector = 8;
+  const int vectors = a.stage / kVector;
+  for (int i = threadIdx.x; i < kTiles * kRowsOfTile * vectors; i += kValueThreads) {
+    const int row = i / vectors, at = i % vectors * kVector;
+    const T* from = a.in[first_row + min(row, rows - 1)] + first + at;
+    *reinterpret_cast<uint4*>(kept.value + row * kept.stride + at) = *reinterpret_cast<const uint4*>(from);
+  }
 }
 
 // A lane's part of a step: eight outputs of four kept inputs, and their scales as they lie in memory.
@@ -151,12 +171,12 @@ __device__ __forceinline__ void factors_of(const ValuePiece<kKind>& piece, const
   } else if (kKind != CodeKind::float8 && m.factors != nullptr) {
 #pragma unroll
     for (int i = 0; i < kLaneOut / 2; i++) {
-      const __half2 both = lifted(word[0][i]);
+      const __half2 both = half2_of(word[0][i]);
       by[2 * i].scale = __low2half2(both), by[2 * i + 1].scale = __high2half2(both);
     }
   } else {
 #pragma unroll
-    for (int o = 0; o < kLaneOut; o++) by[o].scale = lifted<kKind>(__uint_as_float(word[o / 4][o % 4]));
+    for (int o = 0; o < kLaneOut; o++) by[o].scale = both_halves<kKind>(__uint_as_float(word[o / 4][o % 4]));
   }
 }
 
@@ -194,23 +214,26 @@ __device__ __forceinline__ void pair_codes(const uint32_t (&a)[ValuePiece<kKind>
   }
 }
 
-// Accumulator [j][t]: the lane's outputs 2j and 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q
-// + 1.
+// A warp's products, step by step; `place` and `group` of a quad say which inputs it takes. Accumulator
+// [j][t]: the lane's outputs 2j and 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q + 1.
 template <class T, int kTiles, CodeKind kKind>
-__device__ void multiply_kept(const PackedValueArguments<T>& a, int first, int out, const KeptInputs<T>& kept,
-                              int steps, int share, const uint32_t* table, float (&sum)[4][kTiles][4]) {
-  constexpr int kAhead = kTiles == 1 ? (kKind == CodeKind::affine ? 3 : 4) : 2;
-  constexpr int kWords = ValuePiece<kKind>::kWords;
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  const int64_t row_words = static_cast<int64_t>(a.outs) * bits_of(kKind) / 32;
-  const auto* codes =
-      reinterpret_cast<const uint32_t*>(a.weight.codes) + first * row_words + out * bits_of(kKind) / 32;
-  ValuePiece<kKind> w[kAhead];
-  const auto fetch = [&](ValuePiece<kKind>& to, int step) {
-    if (step >= steps) return;
+class ValueProduct {
+ public:
+  static constexpr int kAhead = kTiles == 1 ? (has_supers(kKind) ? 3 : 4) : 2;  // steps on their way
+
+  // out: the lane's first output
+  __device__ ValueProduct(const PackedValueArguments<T>& a, int out, const uint32_t* table)
+      : a_(a), out_(out), table_(table) {}
+
+  // place(i) of the lane's four inputs, from the matrix's first on; group: theirs, of 32.
+  template <class Place>
+  __device__ __forceinline__ void fetch(ValuePiece<kKind>& to, Place&& place, int group) const {
+    constexpr int kBits = bits_of(kKind), kWords = ValuePiece<kKind>::kWords;
+    const int64_t row_words = static_cast<int64_t>(a_.outs) * kBits / 32;
+    const auto* codes = reinterpret_cast<const uint32_t*>(a_.weight.codes) + out_ * kBits / 32;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const uint32_t* from = codes + kept.place[step * kValueStep + 4 * q + i] * row_words;
+    for (int i = 0; i < kQuad; i++) {
+      const uint32_t* from = codes + place(i) * row_words;
       if constexpr (kWords == 2) {
         const uint2 both = __ldcs(reinterpret_cast<const uint2*>(from));
         to.code[i][0] = both.x, to.code[i][1] = both.y;
@@ -218,36 +241,95 @@ __device__ void multiply_kept(const PackedValueArguments<T>& a, int first, int o
         to.code[i][0] = __ldcs(from);
       }
     }
-    load_factors(to, a.weight, first / kPackedGroup + kept.group[step], out);
+    load_factors(to, a_.weight, group, out_);
+  }
+
+  // values: of the lane's four inputs, of row 0
+  __device__ __forceinline__ void multiply(const ValuePiece<kKind>& piece, const T* values, int stride) {
+    const int g = fragment_group();
+    uint2 x[kTiles];
+#pragma unroll
+    for (int t = 0; t < kTiles; t++) {
+      x[t] = *reinterpret_cast<const uint2*>(values + (t * kRowsOfTile + g) * stride);
+    }
+    PackedFactor by[kLaneOut];
+    factors_of(piece, a_.weight, by);
+    __half2 low[kLaneOut], high[kLaneOut];
+    pair_codes<kKind>(piece.code[0], piece.code[1], table_, low);
+    pair_codes<kKind>(piece.code[2], piece.code[3], table_, high);
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      const uint32_t a0 = operand<T>(scaled<kKind>(low[2 * j], by[2 * j]));
+      const uint32_t a1 = operand<T>(scaled<kKind>(low[2 * j + 1], by[2 * j + 1]));
+      const uint32_t a2 = operand<T>(scaled<kKind>(high[2 * j], by[2 * j]));
+      const uint32_t a3 = operand<T>(scaled<kKind>(high[2 * j + 1], by[2 * j + 1]));
+#pragma unroll
+      for (int t = 0; t < kTiles; t++) mma<T>(sum[j][t], a0, a1, a2, a3, x[t].x, x[t].y);
+    }
+  }
+
+  float sum[4][kTiles][4] = {};
+
+ private:
+  const PackedValueArguments<T>& a_;
+  int out_;
+  const uint32_t* table_;
+};
+
+// The slice's inputs that are kept, for up to eight rows.
+template <class T, CodeKind kKind>
+__device__ void multiply_kept(const PackedValueArguments<T>& a, int first, int share,
+                              const KeptInputs<T>& kept, ValueProduct<T, 1, kKind>& product) {
+  constexpr int kAhead = ValueProduct<T, 1, kKind>::kAhead;
+  const int q = fragment_place(), steps = keep_inputs(a, first, kept);
+  ValuePiece<kKind> w[kAhead];
+  const auto fetch = [&](ValuePiece<kKind>& to, int step) {
+    if (step >= steps) return;
+    const int quad = step * 4 + q;
+    product.fetch(
+        to, [&](int i) { return int64_t{first + kept.place[quad * kQuad + i]}; },
+        first / kPackedGroup + kept.group[quad]);
   };
 #pragma unroll
-  for (int ahead = 0; ahead < kAhead; ahead++) fetch(w[ahead], share + ahead * kValueShares);
+  for (int i = 0; i < kAhead; i++) fetch(w[i], share + i * kValueShares);
   for (int base = share; base < steps; base += kAhead * kValueShares) {
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ahead++) {
       const int step = base + ahead * kValueShares;
       if (step >= steps) break;
-      uint2 x[kTiles];
-#pragma unroll
-      for (int t = 0; t < kTiles; t++) {
-        x[t] = *reinterpret_cast<const uint2*>(kept.value + (t * 8 + g) * kept.stride + step * kValueStep +
-                                               4 * q);
-      }
-      PackedFactor by[kLaneOut];
-      factors_of(w[ahead], a.weight, by);
-      __half2 low[kLaneOut], high[kLaneOut];
-      pair_codes<kKind>(w[ahead].code[0], w[ahead].code[1], table, low);
-      pair_codes<kKind>(w[ahead].code[2], w[ahead].code[3], table, high);
-#pragma unroll
-      for (int j = 0; j < 4; j++) {
-        const uint32_t a0 = operand<T>(scaled<kKind>(low[2 * j], by[2 * j]));
-        const uint32_t a1 = operand<T>(scaled<kKind>(low[2 * j + 1], by[2 * j + 1]));
-        const uint32_t a2 = operand<T>(scaled<kKind>(high[2 * j], by[2 * j]));
-        const uint32_t a3 = operand<T>(scaled<kKind>(high[2 * j + 1], by[2 * j + 1]));
-#pragma unroll
-        for (int t = 0; t < kTiles; t++) mma<T>(sum[j][t], a0, a1, a2, a3, x[t].x, x[t].y);
-      }
+      product.multiply(w[ahead], kept.value + (step * 4 + q) * kQuad, kept.stride);
       fetch(w[ahead], step + kAhead * kValueShares);
+    }
+  }
+}
+
+// All inputs of the slice, stage by stage; codes are on their way across stages.
+template <class T, int kTiles, CodeKind kKind>
+__device__ void multiply_all(const PackedValueArguments<T>& a, int first_row, int rows, int first, int share,
+                             const KeptInputs<T>& kept, ValueProduct<T, kTiles, kKind>& product) {
+  constexpr int kAhead = ValueProduct<T, kTiles, kKind>::kAhead;
+  const int q = fragment_place(), steps = a.slice / kValueStep;
+  ValuePiece<kKind> w[kAhead];
+  const auto fetch = [&](ValuePiece<kKind>& to, int step) {
+    if (step >= steps) return;
+    const int at = first + step * kValueStep + q * kQuad;
+    product.fetch(
+        to, [&](int i) { return int64_t{at + i}; }, at / kPackedGroup);
+  };
+#pragma unroll
+  for (int i = 0; i < kAhead; i++) fetch(w[i], share + i * kValueShares);
+  for (int done = 0; done < a.slice; done += a.stage) {
+    if (done > 0) __syncthreads();  // all have left the stage before
+    copy_inputs<T, kTiles>(a, first_row, rows, first + done, kept);
+    __syncthreads();
+    const int begin = done / kValueStep + share, end = (done + a.stage) / kValueStep;
+    for (int base = begin; base < end; base += kAhead * kValueShares) {
+#pragma unroll
+      for (int ahead = 0; ahead < kAhead; ahead++) {
+        const int step = base + ahead * kValueShares;
+        product.multiply(w[ahead], kept.value + step * kValueStep - done + q * kQuad, kept.stride);
+        fetch(w[ahead], step + kAhead * kValueShares);
+      }
     }
   }
 }
@@ -259,10 +341,10 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ uint32_t table[kLevelPairs];
   __shared__ uint32_t mask[kMostStage / kWarp];
-  __shared__ int first_step[kMostStage / kWarp + 1];
+  __shared__ int first_quad[kMostStage / kWarp + 1];
   __shared__ uint16_t place[kMostStage];
-  __shared__ uint8_t group[kMostStage / kValueStep];
-  const KeptInputs<T> kept{place, reinterpret_cast<T*>(shared), a.stage + 8, group, mask, first_step};
+  __shared__ uint8_t group[kMostStage / kQuad];
+  const KeptInputs<T> kept{reinterpret_cast<T*>(shared), a.stage + kPad, place, group, mask, first_quad};
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, q = lane % 4;
   const int half = warp % 2, share = warp / 2;
   const int first_out = blockIdx.x * kPackedValueOuts, slice = blockIdx.y;
@@ -271,15 +353,15 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   if constexpr (kKind == CodeKind::levels) fill_level_pairs(table, a.weight.nf4);
   pdl_wait();
 
-  float sum[4][kTiles][4] = {};
-  for (int done = 0; done < a.slice; done += a.stage) {
-    const int first = slice * a.slice + done;
-    if (done > 0) __syncthreads();  // the values' place is taken over by those of the next stage
-    const int steps = keep_inputs<T, kTiles>(a, first_row, rows, first, kept);
-    multiply_kept<T, kTiles, kKind>(a, first, first_out + half * kWarpOut + g * kLaneOut, kept, steps, share,
-                                    table, sum);
+  const int first = slice * a.slice;
+  ValueProduct<T, kTiles, kKind> product(a, first_out + half * kWarpOut + g * kLaneOut, table);
+  if constexpr (kTiles == 1) {
+    multiply_kept(a, first, share, kept, product);
+  } else {
+    if constexpr (kKind == CodeKind::levels) __syncthreads();  // the table
+    multiply_all(a, first_row, rows, first, share, kept, product);
   }
-  __syncthreads();  // and then by the warps' parts
+  __syncthreads();  // the values' place is taken over by the warps' parts
 
   auto* part = reinterpret_cast<float*>(shared);  // [kValueShares, rows, kPartStride]
 #pragma unroll
@@ -290,7 +372,7 @@ __global__ void __launch_bounds__(kValueThreads, 2)
       for (int i = 0; i < 4; i++) {
         const int row = t * 8 + Accumulator::column(q, i);
         const int out = half * kWarpOut + g * kLaneOut + 2 * j + i / 2;
-        part[(share * kTiles * 8 + row) * kPartStride + out] = sum[j][t][i];
+        part[(share * kTiles * 8 + row) * kPartStride + out] = product.sum[j][t][i];
       }
     }
   }
@@ -313,7 +395,6 @@ __global__ void __launch_bounds__(kValueThreads, 2)
     for (int s = 0; s < a.slices; s++) {
       total += __ldcg(&a.partial[(static_cast<int64_t>(s) * a.rows + row) * a.outs + out]);
     }
-    total *= kPackedUnlift;
     if (a.wide != nullptr) {
       atomicAdd(a.wide + row * a.wide_stride + out, total);  // nobody else writes it
     } else {
@@ -324,8 +405,8 @@ __global__ void __launch_bounds__(kValueThreads, 2)
 
 template <class T, int kTiles, CodeKind kKind>
 void launch_value(const Queue& queue, PackedValueArguments<T>& a) {
-  a.stage = std::min(a.slice, kMostStage / kTiles);
-  const size_t values = static_cast<size_t>(kTiles * 8) * static_cast<size_t>(a.stage + 8) * sizeof(T);
+  a.stage = std::min(a.slice, kMostStage / kTiles);  // eight rows: one stage
+  const size_t values = static_cast<size_t>(kTiles * 8) * static_cast<size_t>(a.stage + kPad) * sizeof(T);
   const size_t parts = static_cast<size_t>(kValueShares * kTiles * 8 * kPartStride) * sizeof(float);
   const size_t bytes = std::max(values, parts);
   const auto kernel = linear_packed_value_kernel<T, kTiles, kKind>;

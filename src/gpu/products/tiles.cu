@@ -21,7 +21,7 @@ void linear_tiles(const Queue& queue, ProductList products, const TilePlan& plan
     with_tile(in.rows, [&](auto shape) {
       using Shape = decltype(shape);
       launch_tiles<T, Shape, PlainTileWeights<T, Shape>>(
-          queue, products, plan, partial, counters, 1.0f,
+          queue, products, plan, partial, counters,
           [](const Weight& weight) { return static_cast<const T*>(weight.data); });
     });
   });

@@ -26,7 +26,6 @@ struct TiledMatrix {
 template <class T, class Matrix>
 struct TiledMatrices {
   int count, rows, k, slices, steps;  // steps of a slice
-  float factor;                       // of all sums
   float* partial;                     // [tiles, slices, tile]
   uint32_t* counters;                 // [tiles]
   TiledMatrix<T, Matrix> each[kMostProducts];
@@ -63,7 +62,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocksEach)
   const auto end = [&](int row, int out, Float4 v) {
     if (out >= outs) return;
 #pragma unroll
-    for (float& e : v.x) e = finish(p.epilogue, e * products.factor);
+    for (float& e : v.x) e = finish(p.epilogue, e);
     if (p.wide.data != nullptr) return store4(p.wide[first_row + row] + first_out + out, v);
     store4(p.out[first_row + row] + first_out + out, v);
   };
@@ -141,14 +140,13 @@ void with_tile(int64_t rows, F&& f) {
 // matrix_of(weight): the weight as Weights::Matrix.
 template <class T, class Shape, class Weights, class MatrixOf>
 void launch_tiles(const Queue& queue, ProductList list, const TilePlan& plan, float* partial,
-                  uint32_t* counters, float factor, MatrixOf&& matrix_of) {
+                  uint32_t* counters, MatrixOf&& matrix_of) {
   using Matrix = typename Weights::Matrix;
   const auto kernel = linear_tiles_kernel<T, Shape, Weights>;
   allow_shared(kernel, Shape::kBytes);
   TiledMatrices<T, Matrix> products{};
   products.slices = static_cast<int>(plan.slices);
   products.steps = static_cast<int>(plan.steps);
-  products.factor = factor;
   products.partial = partial;
   products.counters = counters;
   int tiles = 0;
