@@ -277,7 +277,8 @@ Result<BenchReport> bench_model(Model& model, const BenchOptions& options) {
   report.load_average = load_of_last_minute();
   for (const DType type : types) {
     std::vector<int64_t> deferrals = options.defer;
-    if (deferrals.empty()) deferrals.push_back(type == model.state_layout().wkv_dtype ? model.state_writes().every : 1);
+    if (deferrals.empty())
+      deferrals.push_back(type == model.state_layout().wkv_dtype ? model.state_writes().every : 1);
     for (const int64_t every : deferrals) {
       StateLayout layout = model.state_layout();
       layout.wkv_dtype = type;

@@ -59,7 +59,8 @@ std::filesystem::path cache_folder() {
 }
 
 CpuOptions host_options(const DeviceFlags& flags, int threads) {
-  return {.threads = threads, .state_writes = {.every = std::max<int64_t>(flags.defer, 1), .revocable = flags.revocable}};
+  return {.threads = threads,
+          .state_writes = {.every = std::max<int64_t>(flags.defer, 1), .revocable = flags.revocable}};
 }
 
 DeviceOptions gpu_options(const DeviceFlags& flags) {
@@ -69,7 +70,9 @@ DeviceOptions gpu_options(const DeviceFlags& flags) {
   options.panels = !flags.no_panels;
   options.matrix_units = !flags.no_matrix_units;
   if (const auto folder = cache_folder(); !folder.empty()) options.gemm_choices = folder / "gemm-choices.txt";
-  options.state_writes = {.every = flags.defer > 0 ? flags.defer : options.half_state ? 1 : kDeferOnGpu,
+  options.state_writes = {.every = flags.defer > 0      ? flags.defer
+                                   : options.half_state ? 1
+                                                        : kDeferOnGpu,
                           .revocable = flags.revocable_on_gpu ? flags.revocable : 0};
   return options;
 }
@@ -154,9 +157,10 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
                  "how states are kept between tokens on a GPU: fp32 or fp16")
       ->check(CLI::IsMember({"fp32", "fp16"}))
       ->capture_default_str();
-  app.add_option("--defer-state-writes", flags.defer,
-                 "write states behind every M-th token only and replay the tokens since on chip, 1 to 16; 0: 4 for "
-                 "fp32 states on a GPU, else 1")
+  app.add_option(
+         "--defer-state-writes", flags.defer,
+         "write states behind every M-th token only and replay the tokens since on chip, 1 to 16; 0: 4 for "
+         "fp32 states on a GPU, else 1")
       ->check(CLI::Range(int64_t{0}, kMostDeferred))
       ->capture_default_str();
   app.add_flag("--plain-products", flags.plain_products,
