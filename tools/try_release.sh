@@ -70,7 +70,8 @@ else
 # Of the program: its search path holds for the libraries of its libraries, too.
 foreign=$(ldd fulmar*/bin/fulmar | grep "=> /" | grep -v "/root/fulmar" | awk "{print \$1}" | sort -u | grep -vE "^lib(c|m|dl|rt|pthread|resolv)\.so" || true)
 [ -z "$foreign" ] || { echo "the archive takes from the system: $foreign" >&2; exit 1; }
-mv fulmar*-linux-* /srv/elsewhere && /srv/elsewhere/bin/fulmar --version >/dev/null
+mv fulmar*-linux-*/ /srv/elsewhere
+/srv/elsewhere/bin/fulmar --version >/dev/null
 ls /srv/elsewhere/share/doc/fulmar/licences >/dev/null
 echo "try_release: $(ls /srv/elsewhere/lib/fulmar | wc -l) libraries of its own, and none of the system but those of glibc"'
 fi
