@@ -67,9 +67,11 @@ dpkg --purge fulmar >>/root/apt.log 2>&1
 [ ! -e /usr/bin/fulmar ] && [ ! -e /etc/fulmar/workers.yaml ] || { echo "a purge has left something behind" >&2; exit 1; }'
 else
   inside "$room" 'set -e; cd /root
-foreign=$(for file in fulmar*/bin/fulmar fulmar*/lib/fulmar/*.so*; do ldd "$file"; done | grep "=> /" | grep -v "/root/fulmar" | awk "{print \$1}" | sort -u | grep -vE "^lib(c|m|dl|rt|pthread|resolv)\.so" || true)
+# Of the program: its search path holds for the libraries of its libraries, too.
+foreign=$(ldd fulmar*/bin/fulmar | grep "=> /" | grep -v "/root/fulmar" | awk "{print \$1}" | sort -u | grep -vE "^lib(c|m|dl|rt|pthread|resolv)\.so" || true)
 [ -z "$foreign" ] || { echo "the archive takes from the system: $foreign" >&2; exit 1; }
-mv fulmar*-linux-* /srv/elsewhere && /srv/elsewhere/bin/fulmar --version >/dev/null
+mv fulmar*-linux-*/ /srv/elsewhere
+/srv/elsewhere/bin/fulmar --version >/dev/null
 ls /srv/elsewhere/share/doc/fulmar/licences >/dev/null
 echo "try_release: $(ls /srv/elsewhere/lib/fulmar | wc -l) libraries of its own, and none of the system but those of glibc"'
 fi
