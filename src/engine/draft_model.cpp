@@ -99,7 +99,8 @@ void DraftModel::draw(std::span<Live* const> rows, Tensor logits) {
     guesses.push_back(drawn[i].token);
     row.memory.record(drawn[i].token, row.params);
     if (row.mask) row.mask->accept(drawn[i].token);
-    row.over = static_cast<int64_t>(guesses.size()) >= row.tokens || (row.mask && row.mask->complete());
+    row.over = static_cast<int64_t>(guesses.size()) >= row.tokens ||
+               (row.mask && (row.mask->complete() || !row.mask->ready()));
   }
 }
 

@@ -41,7 +41,7 @@ void keep_to_mask(Sequence& sequence) {
     const int32_t token = drafts.tokens[kept];
     if (!is_allowed(ahead->allowed(), token)) break;
     ahead->accept(token);
-    if (ahead->complete()) break;
+    if (ahead->complete() || !ahead->ready()) break;
     const auto allowed = ahead->allowed();
     drafts.allowed.emplace_back(allowed.begin(), allowed.end());
   }
@@ -51,7 +51,7 @@ void keep_to_mask(Sequence& sequence) {
 // Tokens of one row that a step can feed beyond those that are drawn.
 int64_t Speculation::most_drafts(const Sequence& sequence) const {
   const Ask& ask = sequence.ask;
-  if (!ask.speculate || !sequence.more_slots.empty()) return 0;
+  if (!ask.speculate || !sequence.more_slots.empty() || sequence.waits_for_mask > 0) return 0;
   const auto ready = static_cast<int64_t>(sequence.ready().size());
   const int64_t left = ask.max_tokens - static_cast<int64_t>(sequence.drawn.size());
   return std::max<int64_t>(0, std::min({options_.most, room_.revocable - ready, left - 1}));

@@ -64,8 +64,8 @@ class Speculation {
   DraftCounts counts_;
 };
 
-// How many of the row's drafted tokens its mask lets through, with what may follow each; a token that would
-// complete the text is none of them.
+// How many of the row's drafted tokens its mask lets through, with what may follow each, as far as that is at
+// hand: drafts cause no work on masks. A token that would complete the text is none of them.
 void keep_to_mask(Sequence& sequence);
 
 }  // namespace fulmar

@@ -29,6 +29,7 @@ class CostlyMask final : public TokenMask {
   }
   void accept(int32_t) override { ready_ = false; }
   bool complete() const override { return false; }
+  std::unique_ptr<TokenMask> fork() const override { return std::make_unique<CostlyMask>(*this); }
 
  private:
   const size_t cost_;

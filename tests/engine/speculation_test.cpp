@@ -78,6 +78,8 @@ class LetterMask final : public TokenMask {
     }
     return bits_;
   }
+  bool ready() const override { return true; }
+  size_t prepare() override { return 0; }
   void accept(int32_t) override { left_--; }
   bool complete() const override { return left_ == 0; }
   std::unique_ptr<TokenMask> fork() const override { return std::make_unique<LetterMask>(*this); }
