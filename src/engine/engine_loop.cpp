@@ -346,8 +346,13 @@ void EngineLoop::finish_step() {
   settle(std::move(outcome));
 }
 
+// All that was begun, and what came of it is told: rows may be ended behind this.
 void EngineLoop::finish_steps() {
-  while (runner_.under_way() > 0) finish_step();
+  while (runner_.under_way() > 0) {
+    tell_all();
+    finish_step();
+  }
+  tell_all();
 }
 
 // What a step leaves to do that the next one does not depend on.
