@@ -25,10 +25,8 @@ struct Weight {
   DType dtype = DType::f32;
   int64_t out = 0;
   int64_t in = 0;
-  // [out, in] row-major in whole blocks, or [in, out] when transposed; codes perhaps in an order of the
-  // backend's
-  const void* data = nullptr;
-  bool transposed = false;
+  const void* data = nullptr;     // [out, in] row-major in whole blocks, or [in, out] when transposed
+  bool transposed = false;        // plain formats, or an order of the backend's own
   const float* scales = nullptr;  // [out, in / group] of formats with scales beside their codes
   int64_t group = 0;              // weights of a row that share a scale
 
