@@ -80,13 +80,7 @@ std::unique_ptr<Checkpoint> decoded(std::unique_ptr<Checkpoint> from) {
   CheckpointParts parts;
   for (const StoredTensor& tensor : from->tensors()) {
     auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(tensor.count()));
-    if (tensor.scales != nullptr) {
-      rows_as_f32({tensor.data, tensor.dtype, tensor.shape[0], tensor.shape[1], tensor.strides[0],
-                   tensor.strides[1], tensor.scales, tensor.group},
-                  0, *values);
-    } else {
-      copy_as_f32(tensor, *values);
-    }
+    copy_as_f32(tensor, *values);
     parts.tensors.push_back({tensor.name, DType::f32, tensor.shape, row_major_strides(tensor.shape),
                              reinterpret_cast<const std::byte*>(values->data())});
     parts.owners.push_back(values);
