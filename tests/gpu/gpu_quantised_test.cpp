@@ -1,6 +1,7 @@
 // Whole models with quantised weights on the GPU: stored files against exact logits, made-up ones against the
 // CPU on their decoded weights, in steps of so many rows that every way of products is taken.
 #include <algorithm>
+#include <cstdio>
 
 #include "cpu/cpu_ops.h"
 #include "files/synthetic.h"
