@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "tensor/convert.h"
+#include "tensor/quantise.h"
 
 namespace fulmar {
 
@@ -124,7 +125,11 @@ std::vector<std::byte> gather_contiguous(const StoredTensor& tensor) {
 void copy_as_f32(const StoredTensor& tensor, std::span<float> out) {
   FULMAR_CHECK(static_cast<int64_t>(out.size()) == tensor.count());
   if (out.empty()) return;
-  if (tensor.contiguous()) {
+  if (tensor.scales != nullptr) {
+    const HostMatrix matrix{tensor.data,       tensor.dtype,      tensor.shape[0], tensor.shape[1],
+                            tensor.strides[0], tensor.strides[1], tensor.scales,   tensor.group};
+    rows_as_f32(matrix, 0, out);
+  } else if (tensor.contiguous()) {
     to_f32(tensor.dtype, tensor.data, out);
   } else {
     to_f32(tensor.dtype, gather_contiguous(tensor).data(), out);

@@ -26,7 +26,7 @@ struct Weight {
   int64_t out = 0;
   int64_t in = 0;
   const void* data = nullptr;     // [out, in] row-major in whole blocks, or [in, out] when transposed
-  bool transposed = false;        // plain formats only
+  bool transposed = false;        // plain formats, or an order of the backend's own
   const float* scales = nullptr;  // [out, in / group] of formats with scales beside their codes
   int64_t group = 0;              // weights of a row that share a scale
 

@@ -1,6 +1,7 @@
 // Whole models with quantised weights on the GPU: stored files against exact logits, made-up ones against the
 // CPU on their decoded weights, in steps of so many rows that every way of products is taken.
 #include <algorithm>
+#include <cstdio>
 
 #include "cpu/cpu_ops.h"
 #include "files/synthetic.h"
@@ -80,13 +81,7 @@ std::unique_ptr<Checkpoint> decoded(std::unique_ptr<Checkpoint> from) {
   CheckpointParts parts;
   for (const StoredTensor& tensor : from->tensors()) {
     auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(tensor.count()));
-    if (tensor.scales != nullptr) {
-      rows_as_f32({tensor.data, tensor.dtype, tensor.shape[0], tensor.shape[1], tensor.strides[0],
-                   tensor.strides[1], tensor.scales, tensor.group},
-                  0, *values);
-    } else {
-      copy_as_f32(tensor, *values);
-    }
+    copy_as_f32(tensor, *values);
     parts.tensors.push_back({tensor.name, DType::f32, tensor.shape, row_major_strides(tensor.shape),
                              reinterpret_cast<const std::byte*>(values->data())});
     parts.owners.push_back(values);

@@ -26,6 +26,7 @@ enum class Way : uint8_t {
 enum class ProductShape : uint8_t {
   any,
   relu_squared,  // a matrix with relu² behind it: the feed-forward's key
+  low_rank,      // few outputs for its inputs
   square,        // as many outputs as inputs and nothing behind them: the output matrix
 };
 
@@ -63,8 +64,8 @@ constexpr Rule kRules[] = {
     {Way::packed_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 1, kMostPackedTileRows},
     // RWKV-7's low-rank products, where the others have another format.
-    {Way::panels, 3, 4, ProductShape::any, 9, 128},
-    {Way::tiles, 3, 4, ProductShape::any, 9, kMostTileRows},
+    {Way::panels, 3, 4, ProductShape::low_rank, 9, 128},
+    {Way::tiles, 3, 4, ProductShape::low_rank, 9, kMostTileRows},
     {Way::library, 1, kMostProducts, ProductShape::any, 1, kMostRows},
 };
 
