@@ -23,6 +23,7 @@
 #include "app/model_source.h"
 #include "app/served_engine.h"
 #include "base/exit_codes.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "net/worker_proof.h"
@@ -196,10 +197,15 @@ std::string responses_file(const SessionFlags& flags) {
   return std::filesystem::path(flags.session_db).replace_extension(".responses.db").string();
 }
 
-// The signal that ends the server; SIGHUP reads the keys again.
+// The signal that ends the server; SIGHUP reads the keys again. In between free memory is given back.
 int await_end(const ServeFlags& flags, const sigset_t& awaited, Server& server) {
-  for (int signal = 0;;) {
-    sigwait(&awaited, &signal);
+  constexpr timespec kBetweenReturns{10, 0};
+  for (;;) {
+    const int signal = sigtimedwait(&awaited, nullptr, &kBetweenReturns);
+    if (signal < 0) {  // none came, or one that is not ours
+      return_free_memory();
+      continue;
+    }
     if (signal != SIGHUP) return signal;
     reload_keys(flags.api_keys, server);
   }

@@ -15,4 +15,10 @@ void bound_kept_memory() {
 #endif
 }
 
+void return_free_memory() {
+#ifdef __GLIBC__
+  if (mallinfo2().fordblks > kMostFree) malloc_trim(0);
+#endif
+}
+
 }  // namespace fulmar

@@ -22,7 +22,7 @@ struct MaskLimits {
   size_t left_to_draw = 2;
   // Of more, as many are made before the step as take this much work together, the last one counted in part;
   // docs/operations.md tells the time of it.
-  size_t work = 1'000'000;
+  size_t work = 500'000;
 };
 
 // Which rows draw in this step; the others wait. Ready ones draw, and those that have waited longest have

@@ -57,7 +57,7 @@ std::vector<Entry> sorted_entries(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-const size_t TokenTree::kMaxMarkCost = 1'000'000;
+const size_t TokenTree::kMaxMarkCost = 500'000;
 
 Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
   TokenTree tree;

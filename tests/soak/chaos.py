@@ -124,9 +124,9 @@ class Run:
 
     async def check_resources(self):
         files, memory = 0, 0
-        for _ in range(50):  # the last connections may still be on their way out
+        for _ in range(150):  # the last connections may still be on their way out, free memory goes back every ten seconds
             files, memory = self.main.server.open_files(), self.main.server.resident_mib()
-            if self.base is None or files <= self.base["files"]:
+            if self.base is None or (files <= self.base["files"] and memory <= self.base["memory"] + self.flags.memory):
                 break
             await asyncio.sleep(0.1)
         if self.base is None:
@@ -249,8 +249,8 @@ def main():
     parser.add_argument("--clients", type=int, default=12, help="well-behaved clients of a crowd")
     parser.add_argument("--patience", type=float, default=20, help="seconds after which an answer counts as missing")
     parser.add_argument("--slack", type=float, default=3, help="seconds forgiven to the writing of sessions")
-    parser.add_argument("--memory", type=float, default=96, help="MiB that an idle server may have grown by: caches fill "
-                        "up (24 MiB with the flags here), and each thread's heap keeps small free pieces")
+    parser.add_argument("--memory", type=float, default=64, help="MiB that an idle server may have grown by: caches fill "
+                        "up (24 MiB with the flags here), and heaps keep small free pieces")
     parser.add_argument("--keep", help="an empty folder for logs and databases, which are kept there")
     flags = parser.parse_args()
     for name in ("program", "model", "tuned_state"):
