@@ -468,7 +468,8 @@ int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> d
   while (taken < drawn.size() && !sequence.finish) {
     SampledToken& token = drawn[taken++];
     take_token(sequence, token);
-    if (sequence.finish || text_decides(sequence)) {
+    // Those of one step are told in order, before the row may end by one of them.
+    if (sequence.finish || text_decides(sequence) || drawn.size() > 1) {
       tell(sequence, token);
     } else {
       untold_.push_back({&sequence, token});

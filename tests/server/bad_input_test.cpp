@@ -153,7 +153,7 @@ TEST(EveryRoute, RefusesWhatIsNoJsonObject) {
       const Reply reply = rig.send(std::string(route->method), path, body);
       EXPECT_EQ(reply.status, 400) << path << " " << body << " " << reply.body;
       EXPECT_THAT(reply.body, HasSubstr("Invalid JSON")) << path << " " << body;
-      const bool openai = path.starts_with("/v1/") || path.starts_with("/openai/");
+      const bool openai = route->family == Family::openai;
       const bool anthropic = route->family == Family::anthropic;
       EXPECT_THAT(reply.body, StartsWith(anthropic ? R"({"type":"error","error":{"type":")"
                                          : openai  ? R"({"error":{"message":")"

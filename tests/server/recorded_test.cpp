@@ -102,7 +102,8 @@ const Record kRecords[] = {
     {"POST", "/api/embeddings", R"({"prompt":"ab"})", R"({"embedding":[]})"},
     {"GET", "/api/version", "", R"({"version":"0.12.6"})"},
     {"POST", "/api/show", R"({"model":"none"})", R"({"error":"model 'none' not found"})"},
-    {"POST", "/api/pull", R"({"model":"owner/tiny","stream":false})", kSuccess},
+    {"POST", "/api/pull", R"({"model":"owner/tiny","stream":false})",
+     R"({"status":"success","model":"tiny.safetensors"})"},
     {"POST", "/completion", "{}",
      R"({"error":{"message":"'prompt' is required","type":"invalid_request_error","param":"prompt",)"
      R"("code":"missing_input"}})"},
