@@ -43,7 +43,8 @@ TEST_P(GpuGguf, LogitsAreThoseOfTheDecodedWeights) {
       const std::vector<float> compared(got.begin(), got.begin() + static_cast<ptrdiff_t>(want.size()));
       const double error = relative_error(compared, want);
       std::printf("%s %s: error %.2e\n", GetParam(), slot == 0 ? "at once" : "by token", error);
-      EXPECT_LE(error, reverse ? kMostErrorOfReverse : kMostError) << one["name"];
+      const double most = reverse ? kMostErrorOfReverse : kMostError;
+      EXPECT_LE(error, without_matrix_units() ? 1.5 * most : most) << one["name"];
     }
   }
 }
