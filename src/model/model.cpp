@@ -221,7 +221,7 @@ std::future<void> Model::post(const StepInput& input, const StatePool& states, T
   std::future<void> future = over->promise.get_future();
   for (size_t i = 0; i < stages_.size(); i++) {
     const bool ends = i + 1 == stages_.size();
-    ranks_[i]->post([this, kept, over, ends, stage = stages_[i].get(), state = states.view(i),
+    ranks_[i]->post([this, kept, over, stage = stages_[i].get(), state = states.view(i),
                      take = ends ? std::move(take) : TakeOutputs()] {
       stage->run(kept->view(), state);
       if (take) take(outputs(static_cast<int64_t>(kept->wanted.size())));
