@@ -17,11 +17,16 @@
 
 // ---- the runtime
 
+#define cudaDevAttrMaxSharedMemoryPerMultiprocessor hipDeviceAttributeMaxSharedMemoryPerMultiprocessor
+#define cudaDeviceCanAccessPeer hipDeviceCanAccessPeer
+#define cudaDeviceEnablePeerAccess hipDeviceEnablePeerAccess
+#define cudaDeviceGetAttribute hipDeviceGetAttribute
 #define cudaDeviceProp hipDeviceProp_t
 #define cudaDeviceSynchronize hipDeviceSynchronize
 #define cudaErrorInvalidDeviceFunction hipErrorInvalidDeviceFunction
 #define cudaErrorMemoryAllocation hipErrorOutOfMemory
 #define cudaErrorNoKernelImageForDevice hipErrorNoBinaryForGpu
+#define cudaErrorPeerAccessAlreadyEnabled hipErrorPeerAccessAlreadyEnabled
 #define cudaErrorUnknown hipErrorUnknown
 #define cudaError_t hipError_t
 #define cudaEventCreate hipEventCreate
@@ -56,6 +61,7 @@
 #define cudaMemcpyAsync hipMemcpyAsync
 #define cudaMemcpyDeviceToDevice hipMemcpyDeviceToDevice
 #define cudaMemcpyDeviceToHost hipMemcpyDeviceToHost
+#define cudaMemcpyPeerAsync hipMemcpyPeerAsync
 #define cudaMemcpyHostToDevice hipMemcpyHostToDevice
 #define cudaMemset hipMemset
 #define cudaMemsetAsync hipMemsetAsync

@@ -6,7 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#ifdef __CUDACC__
+#include "gpu/device/vendor.h"
+#ifdef FULMAR_DEVICE_CODE
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
 #endif
@@ -55,7 +56,7 @@ inline PackedMatrix packed_matrix_of(const Weight& weight) {
   return matrix;
 }
 
-#ifdef __CUDACC__
+#ifdef FULMAR_DEVICE_CODE
 
 __device__ __forceinline__ uint32_t word_of(__half2 h) {
   uint32_t word;
