@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "base/log.h"
+#include "base/user_folder.h"
 #include "cpu/cpu_ops.h"
 #include "ops/device.h"
 
@@ -46,18 +45,6 @@ std::vector<std::string> parts_of(std::string list) {
   return parts;
 }
 
-// Where what is quick to find again is kept: $XDG_CACHE_HOME/fulmar, or ~/.cache/fulmar; empty without
-// either.
-std::filesystem::path cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
-    return std::filesystem::path(cache) / "fulmar";
-  }
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
-    return std::filesystem::path(home) / ".cache" / "fulmar";
-  }
-  return {};
-}
-
 CpuOptions host_options(const DeviceFlags& flags, int threads) {
   return {.threads = threads,
           .state_writes = {.every = std::max<int64_t>(flags.defer, 1), .revocable = flags.revocable}};
@@ -69,7 +56,8 @@ DeviceOptions gpu_options(const DeviceFlags& flags) {
   options.plain_products = flags.plain_products;
   options.panels = !flags.no_panels;
   options.matrix_units = !flags.no_matrix_units;
-  if (const auto folder = cache_folder(); !folder.empty()) options.gemm_choices = folder / "gemm-choices.txt";
+  const auto cache = user_folder("XDG_CACHE_HOME", ".cache");
+  if (cache && cache->is_absolute()) options.gemm_choices = *cache / "gemm-choices.txt";
   options.state_writes = {.every = flags.defer > 0      ? flags.defer
                                    : options.half_state ? 1
                                                         : kDeferOnGpu,

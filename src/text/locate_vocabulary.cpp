@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "base/log.h"
+#include "base/user_folder.h"
 #include "text/byte_tokenizer.h"
 #include "text/vocabulary.h"
 #include "text/world_tokenizer.h"
@@ -220,12 +220,7 @@ Result<fs::path> import_vocabulary(const fs::path& file) {
 }
 
 fs::path vocabulary_folder() {
-  // The base directory specification ignores relative paths here.
-  if (const char* data = std::getenv("XDG_DATA_HOME"); data != nullptr && *data == '/') {
-    return fs::path(data) / "fulmar";
-  }
-  const char* home = std::getenv("HOME");
-  return fs::path(home != nullptr ? home : "/") / ".local/share/fulmar";
+  return user_folder("XDG_DATA_HOME", ".local/share").value_or("/.local/share/fulmar");
 }
 
 }  // namespace fulmar
