@@ -180,6 +180,14 @@ const steps = [
     await thinking.locator("summary").click();
     await thinking.getByText("First this, then that.").waitFor();
   })],
+  ["figures say what was fed and reused, and how many drafts were accepted", () => onFake({}, async (page) => {
+    await ask(page, "one");
+    await ask(page, "drafted");
+    await page.locator(".figures", { hasText: "fed 30" }).first().waitFor();
+    const [plain, drafted] = await page.locator(".figures").allTextContents();
+    assert.doesNotMatch(plain, /draft|reused/);
+    assert.match(drafted, /75 % of 4 drafts accepted .* fed 30, reused 20/);
+  })],
   ["presets set the sampling, and own ones are kept", () => onFake({}, async (page, server) => {
     await button(page, "Settings").click();
     await page.getByLabel("Preset").selectOption("Code");

@@ -6,6 +6,7 @@
 //   "fail"            an error before the first token
 //   "markdown"        headings, a list, a table, code, maths, and HTML that must stay text
 //   "slow"            a token every 100 ms until it is stopped
+//   "drafted"         an echo, with three of four drafted tokens accepted
 //   anything else     an echo
 import { createServer } from "node:http";
 import { existsSync, readFileSync } from "node:fs";
@@ -125,6 +126,7 @@ export async function startFakeServer(options = {}) {
     if (body.session_id) sessions.add(body.session_id);
     write({}, { finish_reason: "stop" });
     const usage = { prompt_tokens: 30, completion_tokens: tokens, total_tokens: 30 + tokens };
+    if (last.startsWith("drafted")) usage.completion_tokens_details = { accepted_prediction_tokens: 3, rejected_prediction_tokens: 1 };
     response.end(`data: ${JSON.stringify({ id, choices: [], usage })}\n\ndata: [DONE]\n\n`);
     return undefined;
   }

@@ -120,6 +120,19 @@ test("rates are told only of answers that took a while", () => {
   assert.equal(figuresLine(answer.figures()), "3.0 tokens/s · 4 tokens · first after 100 ms · fed 20, reused 54");
 });
 
+test("the accepted share of drafts is told beside the rate, where there were any", () => {
+  const answer = new LiveAnswer();
+  answer.started = 0;
+  answer.take({ delta: { content: "a" } }, 100);
+  answer.take({ delta: { content: "b" } }, 1100);
+  answer.usage = { prompt_tokens: 3, completion_tokens: 9, completion_tokens_details: { accepted_prediction_tokens: 6, rejected_prediction_tokens: 2 } };
+  assert.equal(figuresLine(answer.figures()), "8.0 tokens/s · 75 % of 8 drafts accepted · 9 tokens · first after 100 ms · fed 3");
+  answer.usage.completion_tokens_details = { accepted_prediction_tokens: 0, rejected_prediction_tokens: 1 };
+  assert.match(figuresLine(answer.figures()), /· 0 % of 1 draft accepted ·/);
+  answer.usage.completion_tokens_details = { reasoning_tokens: 4 };
+  assert.doesNotMatch(figuresLine(answer.figures()), /draft/);
+});
+
 test("thinking is measured apart from the answer", () => {
   const answer = new LiveAnswer();
   answer.take({ delta: { reasoning_content: "hm" } }, 1000);
