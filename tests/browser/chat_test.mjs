@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startFakeServer } from "./fake_server.mjs";
-import { fits, isAccessible, openBrowser, openPage, pictures, runSteps } from "./rig.mjs";
+import { ELSEWHERE, fits, isAccessible, openBrowser, openPage, pictures, runSteps } from "./rig.mjs";
 
 const [program, models, artifacts, only] = process.argv.slice(2);
 const browser = await openBrowser();
@@ -374,6 +374,22 @@ const steps = [
   ["examples are for the model that is there", () => onFake({}, async (page) => {
     await page.getByRole("list", { name: "Examples" }).getByText("recurrent neural network").waitFor();
     assert.equal(await page.getByText("Reverse: fulmar").count(), 0);
+  })],
+  ["on another machine's server the page says where words go, and works by plain HTTP", () => onFake({}, async (page, server) => {
+    await page.getByText("The model runs on this machine. Nothing leaves it.").waitFor();
+    const address = server.address.replace("127.0.0.1", ELSEWHERE);
+    const other = await openPage(browser, address, { viewport: { width: 390, height: 844 } });
+    await other.getByText(`The model runs on ${ELSEWHERE}. What you write goes there and nowhere else.`).waitFor();
+    await other.getByText("The connection is not encrypted").waitFor();
+    assert.equal(await other.getByText("Nothing leaves it").count(), 0);
+    assert.equal(await other.evaluate(() => isSecureContext), false, "what browsers keep from such pages is missing here");
+    await ask(other, "hello there");
+    await button(other, "Copy").last().click();
+    await other.getByText("Copied").waitFor();
+    await other.reload();
+    await other.locator(".turn.user", { hasText: "hello there" }).waitFor();
+    assert.deepEqual(other.troubles, []);
+    await other.context().close();
   })],
   ["completion continues a text as it stands; undo takes it back", () => onFake({}, async (page, server) => {
     await page.getByRole("tab", { name: "Completion" }).click();

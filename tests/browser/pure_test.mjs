@@ -220,6 +220,9 @@ test("a model's tuned states are told from the models", () => {
 
 test("metrics are read for people", () => {
   const metrics = metricsOf('# HELP x y\nfulmar_prompt_tokens_total 300\nfulmar_prefix_cache_tokens_reused_total 100\nfulmar_prefix_cache_hits_total{level="host"} 2\nfulmar_key_generated_tokens_total{key="ada"} 5\nfulmar_slots 8\nfulmar_slots_used 3\n');
+  const drafts = (drafted, accepted) => metricsOf(`fulmar_drafted_tokens_total{source="ngram"} ${drafted}\nfulmar_drafted_tokens_total{source="model"} 1\nfulmar_accepted_draft_tokens_total{source="ngram"} ${accepted}\n`);
+  assert.deepEqual(summaryOf(drafts(7, 6)).at(-1), ["Drafts accepted", "6 of 8 (75.0 %)"]);
+  assert.equal(Object.fromEntries(summaryOf(metrics))["Drafts accepted"], undefined, "not told by this worker");
   const rows = Object.fromEntries(summaryOf(metrics));
   assert.equal(rows["Prompt tokens reused"], "100 (25.0 % of all)");
   assert.equal(rows["Prefix hits"], "host 2");
