@@ -254,6 +254,28 @@ const steps = [
     assert.match(server.asked[1].prompt, /User: cut\n\nAssistant: This is not $/);
     assert.match((await answers(page))[0], /^This is not You said: more/);
   })],
+  ["what the chat route cannot do is asked for in the model's own form", () => onFake({ server: { template: "g1h" } }, async (page, server) => {
+    await ask(page, "cut");
+    await button(page, "Continue").click();
+    await page.getByText("You said: more").waitFor();
+    const { prompt, stop, pad_zero: padZero } = server.asked[1];
+    assert.deepEqual({ prompt, stop, padZero }, { prompt: "User✿cut✿\nBot✿This is not ", stop: ["✿"], padZero: true });
+    await button(page, "Probabilities").click();
+    await page.locator(".tokens button").first().waitFor();
+    assert.doesNotMatch(await page.locator(".tokens").textContent(), /cut|Bot/, "the answer is scored, not what stands before it");
+    await page.getByRole("tab", { name: "Batch" }).click();
+    assert.equal(await page.getByLabel("Template").getAttribute("placeholder"), "User✿{}✿\\nBot✿<think></think>");
+    await page.getByLabel("Prompts").fill("a");
+    await button(page, "Run").click();
+    await page.getByText("1 of 1 done").waitFor();
+    assert.deepEqual(server.asked.at(-1).contents, ["User✿a✿\nBot✿<think></think>"]);
+    assert.equal(server.asked.at(-1).pad_zero, true);
+    await page.getByLabel("Template").fill("Q: {}\\nA:");
+    await button(page, "Run").click();
+    await page.waitForFunction(() => document.querySelectorAll(".batch-table .answer").length === 1);
+    while (server.asked.length < 4) await page.waitForTimeout(20);
+    assert.deepEqual([server.asked.at(-1).contents, server.asked.at(-1).pad_zero], [["Q: a\nA:"], false]);
+  })],
   ["a message that could not be sent stays, and can be sent again", () => onFake({}, async (page, server) => {
     await ask(page, "fail please");
     await page.getByText("Request queue full").waitFor();

@@ -69,7 +69,7 @@ const readBody = async (request) => {
 };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// `options`: {password, models}. Resolves to {address, asked, close()}; `asked` has every generating request's body.
+// `options`: {password, models, sessions, template}. Resolves to {address, asked, close()}; `asked` has every generating request's body.
 export async function startFakeServer(options = {}) {
   const asked = [];
   const sessions = new Set(options.sessions ?? []);
@@ -162,7 +162,17 @@ export async function startFakeServer(options = {}) {
     return response.end();
   }
 
+  // Chats as the program writes them for either template.
+  function applyTemplate(response, { messages, add_generation_prompt: prompted = true }) {
+    const marked = options.template === "g1h";
+    const name = (role) => (role === "assistant" && marked ? "Bot" : role[0].toUpperCase() + role.slice(1));
+    const turns = messages.map(({ role, content }) => (marked ? `${name(role)}✿${content}✿` : `${name(role)}: ${content}`));
+    if (prompted) turns.push(marked ? "Bot✿<think></think>" : "Assistant:");
+    json(response, { prompt: turns.join(marked ? "\n" : "\n\n"), stop: marked ? ["✿"] : ["\n\nUser:", "\nUser:"], pad_zero: marked });
+  }
+
   const routes = {
+    "POST /apply-template": applyTemplate,
     "POST /api/pull": answerPull,
     "POST /loadmodel": (response, body) => { asked.push({ load: body }); models.push(body.model_viewname); json(response, { status: "success" }); },
     "GET /v1/models": (response) => json(response, { object: "list", data: models.map((id) => ({ id, object: "model" })) }),

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { groupsOf } from "../../web/chat/groups.js";
 import { csvOf, rowsOf } from "../../web/chat/rows.js";
 import { basisOf, chatFields, DEFAULTS, PRESETS, presetOf, schemaProblem, withPreset, splitModel, statesOf } from "../../web/chat/settings.js";
-import { childrenOf, leafWithout, messagesOf, newestLeaf, pathTo, promptOf, subtree, titleOf } from "../../web/chat/tree.js";
+import { childrenOf, leafWithout, messagesOf, newestLeaf, pathTo, subtree, titleOf } from "../../web/chat/tree.js";
 import { whereabouts } from "../../web/chat/whereabouts.js";
 import { alertsOf, conditionOf, deviceOf, pulseOf } from "../../web/dashboard/alerts.js";
 import { levelOf, linesOf } from "../../web/dashboard/log_lines.js";
@@ -40,11 +40,10 @@ test("a circle of parents, as a damaged store might hold, ends", () => {
   assert.ok(pathTo(circle, "x").length <= 3);
 });
 
-test("turns become messages, and the text that the model continues", () => {
+test("turns become messages", () => {
   const path = pathTo(tree, "a3");
   assert.deepEqual(messagesOf(path.slice(0, 2), "Be brief"), [
     { role: "system", content: "Be brief" }, { role: "user", content: "one" }, { role: "assistant", content: "first" }]);
-  assert.equal(promptOf([turn("q", null, "user", " a\n\n\nb ", 1), turn("a", "q", "assistant", "so far ", 2)], "S"), "System: S\n\nUser: a\nb\n\nAssistant: so far ");
   const withFile = { ...turn("q", null, "user", "read it", 1), files: [{ name: "x.txt", text: "line\n" }] };
   assert.equal(messagesOf([withFile], "")[0].content, "File x.txt:\n```\nline\n```\nread it");
   assert.equal(titleOf("  first line\nsecond"), "first line");
