@@ -17,6 +17,7 @@ function(fulmar_install target)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/web/dist/licences.txt
     DESTINATION share/doc/fulmar COMPONENT program)
   install(FILES ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors ${PROJECT_SOURCE_DIR}/models/fulmar-demo.vocab.txt
+    ${PROJECT_SOURCE_DIR}/models/fulmar-demo-draft.safetensors
     DESTINATION share/fulmar/models COMPONENT program)
   foreach(component libraries passing_libraries)
     install(CODE "execute_process(COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/parts.py licences \"$<TARGET_FILE:${target}>\"
