@@ -43,22 +43,9 @@ struct CodedRows {
 
 #if HWY_TARGET != HWY_SCALAR
 
-// One block. Its codes take the way through memory, because widening them on the way out of it is cheaper
-// than out of a register.
 template <class Loader, size_t... kVector>
-HWY_INLINE void decode_block(const std::byte* block, const float* scale, const float* offset, float* to,
-                             std::index_sequence<kVector...>) {
-  const Sums d;
-  HWY_ALIGN int16_t codes[Loader::kBlock];
-  (hn::Store(Loader::template codes<kVector * kCodeLanes>(block), Codes(), codes + kVector * kCodeLanes),
-   ...);
-  for (size_t share = 0; share < Loader::kBlock / Loader::kShare; ++share) {
-    const SumsVec by = hn::Set(d, scale[share]), from = hn::Set(d, offset[share]);
-    for (size_t k = share * Loader::kShare; k < (share + 1) * Loader::kShare; k += kSumLanes) {
-      const auto whole = hn::PromoteTo(Whole(), hn::Load(hn::Rebind<int16_t, Sums>(), codes + k));
-      hn::StoreU(hn::MulAdd(hn::ConvertTo(d, whole), by, from), d, to + k);
-    }
-  }
+HWY_INLINE void store_codes(const std::byte* block, int16_t* to, std::index_sequence<kVector...>) {
+  (hn::Store(Loader::template codes<kVector * kCodeLanes>(block), Codes(), to + kVector * kCodeLanes), ...);
 }
 
 template <class Loader>
@@ -76,21 +63,31 @@ HWY_INLINE void store_factors(const Factors<Loader::kShare>& factors, float* sca
   }
 }
 
-// `count` weights, whole blocks.
+// `count` weights, whole blocks. The codes of a step take the way through memory, because widening them on the
+// way out of it is cheaper than out of a register.
 template <class Loader>
 void decode_steps(CodedStep step, size_t count, float* to) {
-  constexpr size_t kShares = kStepWeights / Loader::kShare, kPerBlock = Loader::kBlock / Loader::kShare;
-  HWY_ALIGN float scale[kShares], offset[kShares];
-  for (size_t k = 0; k < count; k += kStepWeights, step.first += kStepWeights) {
-    const size_t weights = std::min(kStepWeights, count - k);
+  const Sums d;
+  HWY_ALIGN float scale[kStepWeights / Loader::kShare], offset[kStepWeights / Loader::kShare];
+  HWY_ALIGN int16_t codes[kStepWeights];
+  for (; count > 0; step.first += kStepWeights) {
+    const size_t weights = std::min(kStepWeights, count), shares = weights / Loader::kShare;
     Factors<Loader::kShare> factors;
-    Loader::factors(step, weights / Loader::kShare, factors);
+    Loader::factors(step, shares, factors);
     store_factors<Loader>(factors, scale, offset);
-    for (size_t b = 0; b < weights / Loader::kBlock; ++b, step.codes += Loader::kBytes) {
-      decode_block<Loader>(step.codes, scale + b * kPerBlock, offset + b * kPerBlock,
-                           to + k + b * Loader::kBlock,
-                           std::make_index_sequence<Loader::kBlock / kCodeLanes>());
+    for (size_t k = 0; k < weights; k += Loader::kBlock, step.codes += Loader::kBytes) {
+      store_codes<Loader>(step.codes, codes + k, std::make_index_sequence<Loader::kBlock / kCodeLanes>());
     }
+    for (size_t share = 0; share < shares; ++share) {
+      const SumsVec by = hn::Set(d, scale[share]), from = hn::Set(d, offset[share]);
+      const int16_t* const code = codes + share * Loader::kShare;
+      for (size_t k = 0; k < Loader::kShare; k += kSumLanes, to += kSumLanes) {
+        const auto whole = hn::PromoteTo(Whole(), hn::Load(hn::Rebind<int16_t, Sums>(), code + k));
+        const SumsVec number = hn::ConvertTo(d, whole);
+        hn::StoreU(Loader::kOffset == Offset::none ? hn::Mul(number, by) : hn::MulAdd(number, by, from), d, to);
+      }
+    }
+    count -= weights;
   }
 }
 
