@@ -63,8 +63,8 @@ HWY_INLINE void store_factors(const Factors<Loader::kShare>& factors, float* sca
   }
 }
 
-// `count` weights, whole blocks. The codes of a step take the way through memory, because widening them on the
-// way out of it is cheaper than out of a register.
+// `count` weights, whole blocks. The codes of a step take the way through memory, because widening them on
+// the way out of it is cheaper than out of a register.
 template <class Loader>
 void decode_steps(CodedStep step, size_t count, float* to) {
   const Sums d;
@@ -84,7 +84,8 @@ void decode_steps(CodedStep step, size_t count, float* to) {
       for (size_t k = 0; k < Loader::kShare; k += kSumLanes, to += kSumLanes) {
         const auto whole = hn::PromoteTo(Whole(), hn::Load(hn::Rebind<int16_t, Sums>(), code + k));
         const SumsVec number = hn::ConvertTo(d, whole);
-        hn::StoreU(Loader::kOffset == Offset::none ? hn::Mul(number, by) : hn::MulAdd(number, by, from), d, to);
+        hn::StoreU(Loader::kOffset == Offset::none ? hn::Mul(number, by) : hn::MulAdd(number, by, from), d,
+                   to);
       }
     }
     count -= weights;
@@ -112,8 +113,7 @@ HWY_INLINE void nf4_levels(const std::byte* from, hn::Vec<hn::Full128<float>> (&
   const hn::Full128<float> d;
   const auto both = hn::LoadU(hn::Half<decltype(d8)>(), reinterpret_cast<const uint8_t*>(from));
   const auto all = hn::ZeroExtendVector(d8, both);
-  const auto index =
-      hn::InterleaveLower(d8, hn::ShiftRight<4>(all), hn::And(all, hn::Set(d8, uint8_t{15})));
+  const auto index = hn::InterleaveLower(d8, hn::ShiftRight<4>(all), hn::And(all, hn::Set(d8, uint8_t{15})));
   const auto byte = [&](size_t n) { return hn::TableLookupBytes(hn::Load(d8, kBytes.at[n]), index); };
   const auto b0 = byte(0), b1 = byte(1), b2 = byte(2), b3 = byte(3);
   const auto low0 = hn::BitCast(d16, hn::InterleaveLower(d8, b0, b1)),

@@ -1,6 +1,6 @@
 // Loaders of quantised weights, one a format: a row's weights as small whole numbers, in order, and the f32
-// factors that neighbours share. NF4 and FP8, whose codes stand for no whole numbers, have none. Per-target code:
-// included once for every instruction set by files that use hwy/foreach_target.h.
+// factors that neighbours share. NF4 and FP8, whose codes stand for no whole numbers, have none. Per-target
+// code: included once for every instruction set by files that use hwy/foreach_target.h.
 //
 // weight = scale * code + offset, where kShare consecutive weights have the same scale and offset. Weights
 // are taken in steps of 256, or of fewer whole blocks at the end of a row. A loader has

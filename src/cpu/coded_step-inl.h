@@ -203,8 +203,7 @@ HWY_INLINE void spread_scales(const float* from, SumsVec (&to)[Factors<32>::kVec
 }
 
 // Scales that lie beside the codes, of shares of 32.
-HWY_INLINE void factors_beside(const CodedStep& step, size_t shares,
-                               SumsVec (&to)[Factors<32>::kVectors]) {
+HWY_INLINE void factors_beside(const CodedStep& step, size_t shares, SumsVec (&to)[Factors<32>::kVectors]) {
   constexpr size_t kShares = kStepWeights / 32;
   const float* from = step.scales + step.first / step.group;
   if (shares == kShares && step.group % kStepWeights == 0) {

@@ -8,6 +8,7 @@
 #include "cpu/linear_coded.h"
 #include "cpu/linear_dot.h"
 #include "cpu/linear_panel.h"
+#include "cpu/linear_way.h"
 
 namespace fulmar {
 namespace {
@@ -29,19 +30,7 @@ void check_task(const LinearTask& task) {
   FULMAR_CHECK(!weight.transposed);
 }
 
-// ---- the choice
-
-// How a product is computed.
-enum class Way : uint8_t {
-  coded,   // linear_coded.h: quantised weights as they lie, very few rows
-  dot,     // linear_dot.h: few rows
-  panels,  // linear_panel.h
-};
-
-Way way_of(const LinearTask& task) {
-  if (task.in.rows > kMostDotRows) return Way::panels;
-  return task.in.rows <= kMostCodedRows && multiplies_codes(*task.weight) ? Way::coded : Way::dot;
-}
+LinearWay way_of(const LinearTask& task) { return linear_way(task.in.rows, *task.weight); }
 
 // ---- few rows
 
@@ -106,12 +95,12 @@ std::array<const float*, kMostTasks> round_inputs(ThreadPool& pool, std::span<co
     return static_cast<size_t>(task.in.rows) * rounded_row_floats(task.in.cols);
   };
   size_t total = 0;
-  for (const LinearTask& task : tasks) total += way_of(task) == Way::coded ? floats(task) : 0;
+  for (const LinearTask& task : tasks) total += way_of(task) == LinearWay::coded ? floats(task) : 0;
   std::array<const float*, kMostTasks> rounded = {};
   float* to = total == 0 ? nullptr : pool.workspace(total).data();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const LinearTask& task = tasks[i];
-    if (way_of(task) != Way::coded || task.in.rows == 0) continue;
+    if (way_of(task) != LinearWay::coded || task.in.rows == 0) continue;
     rounded[i] = to;
     for (int64_t r = 0; r < task.in.rows; ++r, to += rounded_row_floats(task.in.cols)) {
       round_row(task.weight->dtype, task.in.row<float>(r), task.in.cols, to);
@@ -244,7 +233,7 @@ void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
   for (size_t i = 0; i < tasks.size(); i += kMostTasks) {
     std::array<LinearTask, kMostTasks> group;
     const auto part = tasks.subspan(i, std::min(kMostTasks, tasks.size() - i));
-    const auto is_few = [](const LinearTask& task) { return way_of(task) != Way::panels; };
+    const auto is_few = [](const LinearTask& task) { return way_of(task) != LinearWay::panels; };
     const auto middle = std::copy_if(part.begin(), part.end(), group.begin(), is_few);
     const auto last = std::remove_copy_if(part.begin(), part.end(), middle, is_few);
     if (middle != group.begin()) multiply_few(pool, {group.begin(), middle});

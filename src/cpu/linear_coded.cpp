@@ -1,4 +1,4 @@
-// Tiles of outputs x rows in registers: each weight is widened once for all rows of a tile.
+// Tiles of outputs in registers, which share what they load of a row.
 #include "cpu/linear_coded.h"
 
 #include <algorithm>
@@ -23,7 +23,6 @@ constexpr size_t kLineBytes = 64;
 constexpr size_t kLeastAhead = 4096;  // bytes; covers the latency of memory
 constexpr int kSecondLevel = 2;       // the first level tracks too few misses to keep memory busy
 constexpr int kTileOutputs = 4;
-constexpr int kTileRows = 2;  // whose sums fit into registers
 constexpr size_t kLineFloats = kLineBytes / sizeof(float);
 constexpr int kLowBits = 6;  // of a rounded activation, in its low part
 constexpr int kMostRounded = 32767 << kLowBits;
@@ -108,42 +107,36 @@ void round_for(const float* in, size_t depth, float* to) {
   std::fill(parts.sum + shares, parts.sum + padded(shares), 0.0f);
 }
 
-// kOutputs x kRows dot products. Where fewer are wanted the last ones stand in for the rest.
-template <int kOutputs, int kRows>
+// The dot products of some outputs with one row. Where fewer are wanted the last one stands in for the rest.
 struct Tile {
-  CodedStep weight[kOutputs];
-  RoundedRow in[kRows];
+  CodedStep weight[kTileOutputs];
+  RoundedRow in;
   size_t depth = 0;
   size_t distance = 0;  // in bytes, of the weights fetched meanwhile
 };
 
-template <int kOutputs, int kRows>
 struct TileSums {
-  SumsVec product[kRows][kOutputs];  // of scales and codes
-  SumsVec offset[kRows][kOutputs];   // of offsets, or of scales where offsets are multiples of those
+  SumsVec product[kTileOutputs];  // of scales and codes
+  SumsVec offset[kTileOutputs];   // of offsets, or of scales where offsets are multiples of those
 };
 
 // The scales of a step's shares.
-template <class Loader, int kOutputs>
+template <class Loader>
 struct StepScales {
-  HWY_ALIGN float of[kOutputs][kStepWeights / Loader::kShare];
+  HWY_ALIGN float of[kTileOutputs][kStepWeights / Loader::kShare];
 };
 
-template <class Loader, int kOutputs, int kRows>
-HWY_INLINE void take_factors(const Tile<kOutputs, kRows>& t, size_t shares,
-                             StepScales<Loader, kOutputs>& scales, TileSums<kOutputs, kRows>& sums) {
+template <class Loader>
+HWY_INLINE void take_factors(const Tile& t, size_t shares, StepScales<Loader>& scales, TileSums& sums) {
   const Sums d;
-  for (size_t o = 0; o < kOutputs; ++o) {
+  for (size_t o = 0; o < kTileOutputs; ++o) {
     Factors<Loader::kShare> factors;
     Loader::factors(t.weight[o], shares, factors);
     for (size_t v = 0; v < factors.kVectors; ++v) {
       hn::Store(factors.scale[v], d, scales.of[o] + v * kSumLanes);
       if constexpr (Loader::kOffset != Offset::none) {
         const SumsVec factor = Loader::kOffset == Offset::stored ? factors.offset[v] : factors.scale[v];
-        for (size_t r = 0; r < kRows; ++r) {
-          const SumsVec in = hn::Load(d, t.in[r].sum + v * kSumLanes);
-          sums.offset[r][o] = hn::MulAdd(factor, in, sums.offset[r][o]);
-        }
+        sums.offset[o] = hn::MulAdd(factor, hn::Load(d, t.in.sum + v * kSumLanes), sums.offset[o]);
       }
     }
   }
@@ -156,83 +149,71 @@ template <size_t kParts>
 HWY_INLINE WholeVec whole_sums(const CodesVec (&w)[kParts], const int16_t* x) {
   WholeVec even = hn::Zero(Whole()), odd = hn::Zero(Whole());
   for (size_t part = 0; part < kParts; ++part) {
-    even = hn::ReorderWidenMulAccumulate(Whole(), w[part], hn::LoadU(Codes(), x + part * kCodeLanes), even,
-                                         odd);
+    even =
+        hn::ReorderWidenMulAccumulate(Whole(), w[part], hn::LoadU(Codes(), x + part * kCodeLanes), even, odd);
   }
   return hn::RearrangeToOddPlusEven(even, odd);
 }
 
 // The share that begins with weight kAt of block `block`, share `share` of the step. Sums fit into 32 bits:
 // at most eight products of 8 and 22 bits meet in a lane.
-template <class Loader, size_t kAt, int kOutputs, int kRows, size_t... kPart>
-HWY_INLINE void add_share(const Tile<kOutputs, kRows>& t, size_t block, size_t share,
-                          const StepScales<Loader, kOutputs>& scales, SumsVec (&sum)[kRows][kOutputs],
-                          std::index_sequence<kPart...>) {
-  for (size_t o = 0; o < kOutputs; ++o) {
+template <class Loader, size_t kAt, size_t... kPart>
+HWY_INLINE void add_share(const Tile& t, size_t block, size_t share, const StepScales<Loader>& scales,
+                          SumsVec (&sum)[kTileOutputs], std::index_sequence<kPart...>) {
+  for (size_t o = 0; o < kTileOutputs; ++o) {
     const std::byte* const from = t.weight[o].codes + block * Loader::kBytes;
     const CodesVec w[] = {Loader::template codes<kAt + kPart * kCodeLanes>(from)...};
-    const SumsVec scale = hn::Set(Sums(), scales.of[o][share]);
-    for (size_t r = 0; r < kRows; ++r) {
-      const WholeVec high = whole_sums(w, t.in[r].high + share * Loader::kShare);
-      const WholeVec low = whole_sums(w, t.in[r].low + share * Loader::kShare);
-      const WholeVec both = hn::Add(hn::ShiftLeft<kLowBits>(high), low);
-      sum[r][o] = hn::MulAdd(hn::ConvertTo(Sums(), both), scale, sum[r][o]);
-    }
+    const WholeVec high = whole_sums(w, t.in.high + share * Loader::kShare);
+    const WholeVec low = whole_sums(w, t.in.low + share * Loader::kShare);
+    const WholeVec both = hn::Add(hn::ShiftLeft<kLowBits>(high), low);
+    sum[o] = hn::MulAdd(hn::ConvertTo(Sums(), both), hn::Set(Sums(), scales.of[o][share]), sum[o]);
   }
 }
 
-template <class Loader, int kOutputs, int kRows, size_t... kShare>
-HWY_INLINE void add_block(const Tile<kOutputs, kRows>& t, size_t block,
-                          const StepScales<Loader, kOutputs>& scales, SumsVec (&sum)[kRows][kOutputs],
-                          std::index_sequence<kShare...>) {
+template <class Loader, size_t... kShare>
+HWY_INLINE void add_block(const Tile& t, size_t block, const StepScales<Loader>& scales,
+                          SumsVec (&sum)[kTileOutputs], std::index_sequence<kShare...>) {
   (add_share<Loader, kShare * Loader::kShare>(t, block, block * sizeof...(kShare) + kShare, scales, sum,
                                               std::make_index_sequence<Loader::kShare / kCodeLanes>()),
    ...);
 }
 
-template <int kOutputs, int kRows>
-HWY_INLINE void clear(SumsVec (&sums)[kRows][kOutputs]) {
-  for (auto& row : sums) {
-    for (SumsVec& sum : row) sum = hn::Zero(Sums());
-  }
+HWY_INLINE void clear(SumsVec (&sums)[kTileOutputs]) {
+  for (SumsVec& sum : sums) sum = hn::Zero(Sums());
 }
 
-template <class Loader, int kOutputs, int kRows>
-HWY_INLINE void add_step(Tile<kOutputs, kRows>& t, size_t weights, TileSums<kOutputs, kRows>& sums) {
+template <class Loader>
+HWY_INLINE void add_step(Tile& t, size_t weights, TileSums& sums) {
   const size_t bytes = weights / Loader::kBlock * Loader::kBytes, shares = weights / Loader::kShare;
   for (const CodedStep& step : t.weight) {
     for (size_t line = 0; line < bytes; line += kLineBytes) {
       __builtin_prefetch(step.codes + t.distance + line, 0, kSecondLevel);
     }
   }
-  StepScales<Loader, kOutputs> scales;
+  StepScales<Loader> scales;
   take_factors<Loader>(t, shares, scales, sums);
-  SumsVec sum[kRows][kOutputs];
+  SumsVec sum[kTileOutputs];
   clear(sum);
   for (size_t b = 0; b < weights / Loader::kBlock; ++b) {
     add_block<Loader>(t, b, scales, sum, std::make_index_sequence<Loader::kBlock / Loader::kShare>());
   }
-  for (size_t r = 0; r < kRows; ++r) {
-    const SumsVec scale = hn::Set(Sums(), *t.in[r].scale);
-    for (size_t o = 0; o < kOutputs; ++o) {
-      sums.product[r][o] = hn::MulAdd(sum[r][o], scale, sums.product[r][o]);
-    }
+  const SumsVec scale = hn::Set(Sums(), *t.in.scale);
+  for (size_t o = 0; o < kTileOutputs; ++o) {
+    sums.product[o] = hn::MulAdd(sum[o], scale, sums.product[o]);
   }
   for (CodedStep& step : t.weight) {
     step.codes += bytes;
     step.first += weights;
   }
-  for (RoundedRow& row : t.in) {
-    row.high += weights;
-    row.low += weights;
-    row.scale += 1;
-    row.sum += shares;
-  }
+  t.in.high += weights;
+  t.in.low += weights;
+  t.in.scale += 1;
+  t.in.sum += shares;
 }
 
-template <class Loader, int kOutputs, int kRows>
-HWY_INLINE void multiply_tile(Tile<kOutputs, kRows> t, TileSums<kOutputs, kRows>& total) {
-  TileSums<kOutputs, kRows> sums;
+template <class Loader>
+HWY_INLINE void multiply_tile(Tile t, TileSums& total) {
+  TileSums sums;
   clear(sums.product);
   clear(sums.offset);
   size_t k = 0;
@@ -251,24 +232,12 @@ HWY_INLINE float total_of(SumsVec product, SumsVec offset) {
   return hn::GetLane(hn::SumOfLanes(Sums(), product));
 }
 
-// Outputs o, o + 1, ... of rows row, row + 1, ..., as many as the tile has.
-template <class Loader, int kRows>
-HWY_INLINE void store_tile(const CodedProduct& p, int64_t row, int64_t o, int64_t last,
-                           const TileSums<kTileOutputs, kRows>& sums) {
-  for (int64_t r = 0; r < std::min<int64_t>(kRows, p.rows - row); ++r) {
-    float* const to = p.out + (row + r) * p.out_stride + o;
-    for (int64_t i = 0; i < std::min<int64_t>(kTileOutputs, last - o); ++i) {
-      to[i] = total_of<Loader>(sums.product[r][i], sums.offset[r][i]);
-    }
-  }
-}
-
-// All rows of the outputs [first, last), kRows at a time while their weights are near.
-template <class Loader, int kRows>
+// Outputs [first, last) of every row; rows follow each other while their weights are near.
+template <class Loader>
 void multiply(const CodedProduct& p, int64_t first, int64_t last) {
   const auto depth = static_cast<size_t>(p.depth);
   const size_t row_bytes = depth / Loader::kBlock * Loader::kBytes, step = kTileOutputs * row_bytes;
-  Tile<kTileOutputs, kRows> tile;
+  Tile tile;
   tile.depth = depth;
   tile.distance = (kLeastAhead + step - 1) / step * step;
   for (int64_t o = first; o < last; o += kTileOutputs) {
@@ -278,24 +247,20 @@ void multiply(const CodedProduct& p, int64_t first, int64_t last) {
                         p.scales == nullptr ? nullptr : p.scales + output * (p.depth / p.group),
                         static_cast<size_t>(p.group), 0};
     }
-    for (int64_t row = 0; row < p.rows; row += kRows) {
-      for (int64_t r = 0; r < kRows; ++r) {
-        const auto index = static_cast<size_t>(std::min(row + r, p.rows - 1));
-        tile.in[r] = rounded_row(p.in + index * rounded_row_floats(p.depth), depth);
-      }
-      TileSums<kTileOutputs, kRows> sums;
+    for (int64_t r = 0; r < p.rows; ++r) {
+      tile.in = rounded_row(p.in + static_cast<size_t>(r) * rounded_row_floats(p.depth), depth);
+      TileSums sums;
       multiply_tile<Loader>(tile, sums);
-      store_tile<Loader>(p, row, o, last, sums);
+      float* const to = p.out + r * p.out_stride + o;
+      for (int64_t i = 0; i < std::min<int64_t>(kTileOutputs, last - o); ++i) {
+        to[i] = total_of<Loader>(sums.product[i], sums.offset[i]);
+      }
     }
   }
 }
 
 void CodedOutputs(const CodedProduct& p, int64_t first, int64_t last) {
-  with_loader(p.dtype, [&](auto loader) {
-    using Loader = decltype(loader);
-    if (p.rows == 1) return multiply<Loader, 1>(p, first, last);
-    return multiply<Loader, kTileRows>(p, first, last);
-  });
+  with_loader(p.dtype, [&](auto loader) { multiply<decltype(loader)>(p, first, last); });
 }
 
 void RoundRow(DType dtype, const float* in, int64_t depth, float* to) {

@@ -1,5 +1,5 @@
-// Dot products of quantised weights with very few rows, in whole numbers: what decode of one to four
-// sequences runs. Knows nothing of threads.
+// Dot products of quantised weights with very few rows, in whole numbers: what decode of one
+// to three sequences runs. Knows nothing of threads.
 //
 // The codes of the weights are multiplied as they lie in memory, widened in registers, with activations
 // rounded to 22 bits, in two parts of 16 and 6: 256 of them have one f32 scale, and as many weights as share
@@ -14,9 +14,6 @@
 #include "tensor/weight.h"
 
 namespace fulmar {
-
-// Beyond, decoding weights once for all rows pays (linear_dot.h).
-constexpr int64_t kMostCodedRows = 2;
 
 // True where coded_outputs can multiply `weight`: a format with a loader, rows of whole blocks.
 bool multiplies_codes(const Weight& weight);
@@ -35,7 +32,7 @@ struct CodedProduct {
   const float* scales = nullptr;      // of formats with scales beside their codes, as in Weight
   int64_t group = 0;
   int64_t depth = 0;
-  int64_t rows = 0;           // at most kMostCodedRows
+  int64_t rows = 0;
   const float* in = nullptr;  // [rows] of round_row, rounded_row_floats(depth) apart
   float* out = nullptr;       // [rows, out]
   int64_t out_stride = 0;

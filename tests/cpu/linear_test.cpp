@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/linear_coded.h"
+#include "cpu/linear_way.h"
 #include "hwy/targets.h"
 #include "tensor/convert.h"
 #include "tensor/quantise.h"
@@ -129,13 +129,13 @@ class CodedProduct {
   // Codes of every kind, as a file may hold them: only the blocks' own scales stay as they are.
   void scramble() {
     std::mt19937 random(2);
-    const Format& format = format_of(weight_.dtype);
-    for (size_t i = 1; i < codes_.size(); ++i) {
-      const auto at = static_cast<int>((i - 1) % static_cast<size_t>(format.bytes));
-      const auto belongs = [&](int factor) { return factor >= 0 && (at == factor || at == factor + 1); };
-      if (belongs(format.factors[0]) || belongs(format.factors[1])) continue;
-      codes_[i] = static_cast<std::byte>(random() % 4 == 0 ? 0x80 : random() & 0xff);
-    }
+    replace_codes([&] { return random() % 4 == 0 ? 0x80 : random() & 0xff; });
+  }
+
+  // Every code of eight bits the one of largest magnitude, every activation the largest of its row.
+  void largest() {
+    replace_codes([] { return 0x80; });
+    std::fill(in_.begin(), in_.end(), 1.0f);
   }
 
   float& in_at(int64_t row, int64_t k) { return in_[static_cast<size_t>(row * weight_.in + k)]; }
@@ -169,6 +169,17 @@ class CodedProduct {
   }
 
  private:
+  template <class Code>
+  void replace_codes(Code code) {
+    const Format& format = format_of(weight_.dtype);
+    for (size_t i = 1; i < codes_.size(); ++i) {
+      const auto at = static_cast<int>((i - 1) % static_cast<size_t>(format.bytes));
+      const auto belongs = [&](int factor) { return factor >= 0 && (at == factor || at == factor + 1); };
+      if (belongs(format.factors[0]) || belongs(format.factors[1])) continue;
+      codes_[i] = static_cast<std::byte>(code());
+    }
+  }
+
   int64_t rows_;
   std::vector<std::byte> codes_;  // off every alignment
   std::vector<float> scales_, in_;
@@ -185,8 +196,7 @@ TEST(Linear, EveryQuantisationMatchesItsDecoder) {
                                          {32, 512, 5},
                                          {40, 768, 50},
                                          {200, 256, 101}}) {
-        EXPECT_LE(CodedProduct(quantisation, rows, in, out).normalised_error(pool),
-                  kTolerance)
+        EXPECT_LE(CodedProduct(quantisation, rows, in, out).normalised_error(pool), kTolerance)
             << quantisation.name << ", rows " << rows << ", in " << in << ", out " << out;
       }
       if (!suits(quantisation, 544)) continue;
@@ -206,9 +216,20 @@ TEST(Linear, EveryCodeOfEveryQuantisation) {
       for (int64_t rows : {1, 6}) {
         CodedProduct product(quantisation, rows, 512, 16);
         product.scramble();
-        EXPECT_LE(product.normalised_error(pool), kTolerance)
-            << quantisation.name << ", rows " << rows;
+        EXPECT_LE(product.normalised_error(pool), kTolerance) << quantisation.name << ", rows " << rows;
       }
+    }
+  });
+}
+
+// The largest magnitudes of codes and activations at once: sums of whole numbers must not leave 32 bits.
+TEST(Linear, LargestCodesMeetLargestActivations) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (const char* name : {"q8_0", "int8", "q6_k", "q5_1"}) {
+      CodedProduct product(*quantisation_named(name), 1, 512, 8);
+      product.largest();
+      EXPECT_LE(product.normalised_error(pool), kTolerance) << name;
     }
   });
 }
