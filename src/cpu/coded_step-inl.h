@@ -49,6 +49,7 @@ enum class Offset : uint8_t {
 template <size_t kShare>
 struct Factors {
   static constexpr size_t kVectors = kStepWeights / kShare / kSumLanes;
+  HWY_INLINE Factors() {}  // an implicit one would not be compiled for this instruction set
   SumsVec scale[kVectors];
   SumsVec offset[kVectors];  // set where they are stored
 };

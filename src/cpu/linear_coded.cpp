@@ -116,6 +116,7 @@ struct Tile {
 };
 
 struct TileSums {
+  HWY_INLINE TileSums() {}        // as that of Factors
   SumsVec product[kTileOutputs];  // of scales and codes
   SumsVec offset[kTileOutputs];   // of offsets, or of scales where offsets are multiples of those
 };

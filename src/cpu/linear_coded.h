@@ -1,5 +1,5 @@
-// Dot products of quantised weights with very few rows, in whole numbers: what decode of one
-// to three sequences runs. Knows nothing of threads.
+// Dot products of quantised weights with very few rows, in whole numbers: what decode of one to three
+// sequences runs. Knows nothing of threads.
 //
 // The codes of the weights are multiplied as they lie in memory, widened in registers, with activations
 // rounded to 22 bits, in two parts of 16 and 6: 256 of them have one f32 scale, and as many weights as share
