@@ -14,6 +14,7 @@
 #include "files/identify.h"
 #include "files/quantised.h"
 #include "files/safetensors.h"
+#include "files/strategy.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -113,8 +114,9 @@ Result<int> quantize(const ConvertFlags& flags) {
   FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
   FULMAR_ASSIGN(auto source, open_checkpoint(in));
   FULMAR_ASSIGN(const ModelConfig config, identify(*source));
-  QuantiseOptions options{.blocks = *quantisation_named(flags.type), .head = head_quantisation()};
-  if (std::find(flags.keep.begin(), flags.keep.end(), "head") != flags.keep.end()) options.head.reset();
+  const bool keep_head = std::find(flags.keep.begin(), flags.keep.end(), "head") != flags.keep.end();
+  FULMAR_ASSIGN(const Strategy strategy, strategy_named(flags.type));
+  QuantiseOptions options = options_of(strategy, keep_head);
   ProgressBar bar(flags.quiet ? std::string() : "quantising");
   options.progress = [&](double fraction) { bar.show(fraction); };
   std::vector<QuantisedKind> kinds;
@@ -127,6 +129,9 @@ Result<int> quantize(const ConvertFlags& flags) {
                kind.bits, kind.relative_rms);
   }
   print_written(in.string(), flags.out);
+  if (const std::string advice = few_bits_advice(options, config.parameters); !advice.empty()) {
+    fmt::print("advice: {}\n", advice);
+  }
   return 0;
 }
 
@@ -142,7 +147,7 @@ std::vector<std::string> file_types() {
 void add_common(CLI::App& command, ConvertFlags& flags) {
   command
       .add_option("in", flags.in,
-                  "model file (.pth, .safetensors, .st, .gguf) or the name of an installed one")
+                  "model file (.pth, .safetensors, .st, .gguf, .rwkvq) or the name of an installed one")
       ->required();
   command.add_option("out", flags.out, "the file to write")->required();
   command.add_option("--vocab", flags.vocab,

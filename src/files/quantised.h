@@ -17,10 +17,13 @@
 namespace fulmar {
 
 struct QuantiseOptions {
-  Quantisation blocks;               // of receptance, key, value, gate and output of both mixes
-  std::optional<Quantisation> head;  // nothing: as it is stored
+  // Of the large matrices, receptance, key, value, gate and output, of each mix; nothing: as they are stored.
+  std::optional<Quantisation> time_mix, channel_mix, head;
   std::function<void(double fraction)> progress;
 };
+
+// Both mixes alike.
+QuantiseOptions quantise_all(const Quantisation& quantisation, std::optional<Quantisation> head = {});
 
 // What a head gets unless it is kept: at 8 bits it adds about as much error as all blocks do, at 4 far more.
 Quantisation head_quantisation();
@@ -28,6 +31,10 @@ Quantisation head_quantisation();
 // What the options make of a tensor of this name and shape, in a floating-point type; nothing where it stays.
 std::optional<Quantisation> quantisation_of(std::string_view name, std::span<const int64_t> shape,
                                             const QuantiseOptions& options);
+
+// Matrices whose codes kernels multiply: the ones that options speak of. Everything else is small, gathered
+// or added.
+bool is_large_matrix(std::string_view name);
 
 // What became of the matrices of one kind, "att.key.weight" in all blocks.
 struct QuantisedKind {
