@@ -258,7 +258,7 @@ void StoreCourier::write_queued(Lock& lock) {
     return store_->store(writes);
   }();
   lock.lock();
-  settle(refused);
+  tell_fates(refused);
   const auto news = news_;
   lock.unlock();
   changed_.notify_all();
@@ -275,7 +275,7 @@ void StoreCourier::store_failed(const Error& error) {
 }
 
 // Under the lock: tells everybody concerned what became of writing_.
-void StoreCourier::settle(const Result<std::vector<std::string>>& refused) {
+void StoreCourier::tell_fates(const Result<std::vector<std::string>>& refused) {
   if (!refused.ok()) store_failed(refused.error());
   for (auto& [id, parcel] : writing_) {
     if (!refused.ok()) {

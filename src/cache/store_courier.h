@@ -113,7 +113,7 @@ class StoreCourier {
   bool erase_queued(Lock& lock);
   void write_queued(Lock& lock);
   void store_failed(const Error& error);
-  void settle(const Result<std::vector<std::string>>& refused);
+  void tell_fates(const Result<std::vector<std::string>>& refused);
   // What is queued about a session: a state, or that it is erased, or nothing.
   struct Queued {
     std::shared_ptr<const StateBlob> blob;

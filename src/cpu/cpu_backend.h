@@ -94,7 +94,7 @@ class CpuOps : public Ops {
                     StateField ffn_shift) override;
 
  private:
-  const std::byte* settled(const State& state, int64_t slot, Scratch& scratch) override;
+  const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
   void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
 
   ThreadPool pool_;

@@ -146,7 +146,7 @@ void CpuOps::copy_slot(const State& state, int64_t from, int64_t to) {
   std::memcpy(state.slot(to), state.slot(from), state.slot_stride());
 }
 
-const std::byte* CpuOps::settled(const State& state, int64_t slot, Scratch& scratch) {
+const std::byte* CpuOps::replayed(const State& state, int64_t slot, Scratch& scratch) {
   const auto bytes = static_cast<int64_t>(state.layout.slot_bytes());
   auto* const copy = static_cast<std::byte*>(scratch.take(1, bytes, DType::u8).data);
   std::memcpy(copy, state.slot(slot), state.layout.slot_bytes());

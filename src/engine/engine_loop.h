@@ -79,7 +79,7 @@ class EngineLoop final : public Engine {
   void admit();
   bool start_row(Sequence& sequence);
   void leave_queue(Sequence& sequence);
-  void settle(RunningStep::Outcome outcome);
+  void take_outcome(RunningStep::Outcome outcome);
   int64_t take_drawn(const StepPart& part, std::vector<SampledToken> drawn);
   void end_rows();
   void end_ended();

@@ -4,9 +4,9 @@
 
 #include "base/log.h"
 #include "engine/ask_rules.h"
+#include "engine/drawn_token.h"
 #include "engine/engine_loop.h"
 #include "engine/request_status.h"
-#include "engine/settle.h"
 
 namespace fulmar {
 

@@ -1,5 +1,5 @@
 // One timeline in the engine: what was asked, where its state lies, what it has said so far. Plain data; the
-// engine thread owns it and the pure functions of settle.h change it.
+// engine thread owns it and the pure functions of drawn_token.h change it.
 #pragma once
 
 #include <atomic>

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "engine/settle.h"
+#include "engine/drawn_token.h"
 
 namespace fulmar {
 
@@ -296,7 +296,7 @@ Closing StateKeeper::close(Sequence& sequence) {
   return Closing::done;
 }
 
-bool StateKeeper::turn_settled(Sequence& sequence) {
+bool StateKeeper::may_end(Sequence& sequence) {
   const std::string& session = sequence.ask.state.write_session;
   const TurnFate fate = *sequence.session.ticket;
   const bool in_time = Clock::now() < sequence.session.waits_until;

@@ -58,7 +58,7 @@ class StateKeeper {
   // Whether a row that is `storing` may end: the store has its turn, has refused it (the row then ends as
   // failed), or has failed or kept us waiting for too long (the turn is then answered for by this worker
   // alone).
-  bool turn_settled(Sequence& sequence);
+  bool may_end(Sequence& sequence);
   // Takes slot, rewind point and session back; commits nothing.
   void release(Sequence& sequence);
 

@@ -12,7 +12,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr size_t kMostBytes = size_t{2} << 30;  // of each buffer: many times the last cache
+constexpr size_t kMostBufferBytes = size_t{2} << 30;  // of each buffer: many times the last cache
 constexpr int64_t kProductSize = 8192;
 constexpr int kRounds = 25;
 // The driver clears memory that was given back (scrubbing) behind everybody's back, at some 550 GB/s: reading
@@ -85,7 +85,7 @@ double quickest(const Queue& queue, const std::function<void()>& run, double lea
 }  // namespace
 
 Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiprocessors, size_t free_memory) {
-  const size_t bytes = std::min(kMostBytes, free_memory / 4) / 4096 * 4096;
+  const size_t bytes = std::min(kMostBufferBytes, free_memory / 4) / 4096 * 4096;
   FULMAR_ASSIGN(const Buffer from, allocate_device(bytes));
   FULMAR_ASSIGN(const Buffer to, allocate_device(bytes));
   Queue plain = queue;

@@ -246,7 +246,7 @@ void GpuOps::copy_slot(const State& state, int64_t from, int64_t to) {
                              cudaMemcpyDeviceToDevice, queue_.stream));
 }
 
-const std::byte* GpuOps::settled(const State& state, int64_t slot, Scratch& scratch) {
+const std::byte* GpuOps::replayed(const State& state, int64_t slot, Scratch& scratch) {
   use_device();
   const size_t bytes = state.layout.slot_bytes();
   auto* const copy = static_cast<std::byte*>(scratch.take(1, static_cast<int64_t>(bytes), DType::u8).data);

@@ -143,7 +143,7 @@ class GpuOps final : public Ops {
   // The current device is a property of the calling thread, and ours may change between steps.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
-  const std::byte* settled(const State& state, int64_t slot, Scratch& scratch) override;
+  const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
   void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
   // What the step does with its sequences' rings; empty where it uses none. Whether some rows may be rolled
   // back. States that the step's kernels take without their rings are written first.

@@ -253,7 +253,7 @@ void Model::finish() {
 
 void Model::abandon() {
   begun_.clear();
-  for (const auto& rank : ranks_) rank->settle();
+  for (const auto& rank : ranks_) rank->finish();
 }
 
 Tensor Model::forward(const StepInput& input, const StatePool& states) {

@@ -57,7 +57,7 @@ Status StatePool::add(const Share& share, size_t offset) {
 }
 
 StatePool::~StatePool() {
-  for (const Part& part : parts_) part.rank->settle();
+  for (const Part& part : parts_) part.rank->finish();
 }
 
 void StatePool::zero(int64_t slot) {

@@ -14,6 +14,7 @@ class BodyBudget {
   explicit BodyBudget(size_t most) : most_(most) {}
 
   size_t most() const { return most_; }
+  size_t held() const { return held_; }
 
   // Takes `bytes` more for one who has `own` of them already. False, and nothing is taken, when the sum would
   // exceed the budget and others hold a part of it: alone, a body may be larger.

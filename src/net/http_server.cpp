@@ -211,6 +211,7 @@ class HttpServer::Impl {
 
   const tcp::endpoint& local() const { return local_; }
   size_t connections() const { return shared_.connections; }
+  size_t held_body_bytes() const { return shared_.bodies->held(); }
   size_t open_exchanges() {
     std::lock_guard lock(shared_.mutex);
     return shared_.exchanges;
@@ -300,6 +301,7 @@ std::string HttpServer::address() const {
   return host_and_port(impl_->local().address().to_string(), impl_->local().port());
 }
 size_t HttpServer::connections() const { return impl_->connections(); }
+size_t HttpServer::held_body_bytes() const { return impl_->held_body_bytes(); }
 size_t HttpServer::open_exchanges() const { return impl_->open_exchanges(); }
 void HttpServer::close_after_answers() { impl_->close_after_answers(); }
 void HttpServer::stop_accepting() { impl_->stop_accepting(); }

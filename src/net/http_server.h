@@ -108,9 +108,10 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   uint16_t port() const;
-  std::string address() const;    // "127.0.0.1:8000", "[::1]:8000"
-  size_t connections() const;     // open now
-  size_t open_exchanges() const;  // requests handed out whose answer is not yet with the operating system
+  std::string address() const;     // "127.0.0.1:8000", "[::1]:8000"
+  size_t connections() const;      // open now
+  size_t held_body_bytes() const;  // what counts against max_held_body_bytes now
+  size_t open_exchanges() const;   // requests handed out whose answer is not yet with the operating system
 
   // From here on each connection closes after its next answer, which says so (`Connection: close`).
   // Connections are still accepted. Idempotent.

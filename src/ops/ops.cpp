@@ -30,7 +30,7 @@ void Ops::read_slot(const State& state, int64_t slot, std::span<std::byte> out) 
   const RingCursor* cursor = cursor_of(state, slot);
   Scratch scratch(*this);
   const bool holds = cursor != nullptr && cursor->held > 0;
-  read(out.data(), holds ? settled(state, slot, scratch) : state.slot(slot), out.size());
+  read(out.data(), holds ? replayed(state, slot, scratch) : state.slot(slot), out.size());
 }
 
 void Ops::write_slot(const State& state, int64_t slot, std::span<const std::byte> from) {

@@ -241,7 +241,7 @@ class Ops {
 
   // Where a state lies that is as read_slot gives it: the slot itself where its ring holds nothing, else a
   // copy in scratch with the rows of the ring replayed.
-  virtual const std::byte* settled(const State& state, int64_t slot, Scratch& scratch) = 0;
+  virtual const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) = 0;
   // Brings back both carried vectors of each layer as they were behind such a row of the ring.
   virtual void restore_shifts(const State& state, int64_t slot, int64_t ring_row) = 0;
   // The cursor of a slot with a ring; null where there are none.

@@ -90,8 +90,8 @@ inline RingStep ring_step(const RingLayout& ring, RingCursor& cursor, int64_t ro
   const int32_t total = cursor.held + count;
   const auto to_byte = [](int32_t number) { return static_cast<uint8_t>(number); };
   RingStep step{to_byte(cursor.first), to_byte(cursor.held), 0, 1};
-  const int32_t settled = revocable ? cursor.held : total;  // rows that stay
-  const int32_t write_at = settled / every * every;
+  const int32_t staying = revocable ? cursor.held : total;  // rows that stay
+  const int32_t write_at = staying / every * every;
   if (!revocable && (count > 1 || write_at == total)) {
     step.keeps = 0;
     cursor = {};

@@ -31,7 +31,7 @@ void Rank::run(FunctionRef<void()> work) {
   if (const std::string reason = failure(); !reason.empty()) throw DeviceFailure(reason);
 }
 
-void Rank::settle() {
+void Rank::finish() {
   if (!thread_) return;
   std::promise<void> done;
   thread_->post([&done] { done.set_value(); });

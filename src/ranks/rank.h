@@ -32,7 +32,7 @@ class Rank {
   // Waits for the work and all before it. Throws DeviceFailure where the rank has ended.
   void run(FunctionRef<void()> work);
   // Waits for what was posted, whether the rank has ended or not.
-  void settle();
+  void finish();
 
   // Why the rank has ended; empty: it has not.
   std::string failure() const;

@@ -206,7 +206,8 @@ TEST(HttpLimits, AnUnfinishedBodyCounts) {
   RawSocket unfinished(server->port());
   unfinished.send(kPost + "Content-Length: 1000000\r\n\r\n" + std::string(90'000, 'b'));
   const std::string small = kPost + "Content-Length: 20000\r\n\r\n" + std::string(20'000, 'b');
-  EXPECT_TRUE(eventually([&] { return status_of(server->port(), small) == "HTTP/1.1 503"; }));
+  ASSERT_TRUE(eventually([&] { return server->held_body_bytes() == 90'000; }));
+  EXPECT_EQ(status_of(server->port(), small), "HTTP/1.1 503");
   unfinished.close();
   EXPECT_TRUE(eventually([&] { return status_of(server->port(), small) == "HTTP/1.1 200"; }));
 }

@@ -42,7 +42,7 @@ TEST_F(Threaded, PostedWorkIsNotWaitedFor) {
     done = true;
   });
   go.set_value();  // would never come if the work ran here
-  rank_.settle();
+  rank_.finish();
   EXPECT_TRUE(done);
 }
 
@@ -59,7 +59,7 @@ TEST_F(Threaded, AFailureEndsTheRankAndIsToldOnce) {
   EXPECT_FALSE(later);
   EXPECT_EQ(told, 1);
   EXPECT_EQ(rank_.failure(), "the bus has gone");
-  rank_.settle();
+  rank_.finish();
 }
 
 TEST_F(Threaded, DroppedWorkLetsGoOfWhatItHolds) {
@@ -67,7 +67,7 @@ TEST_F(Threaded, DroppedWorkLetsGoOfWhatItHolds) {
   const std::weak_ptr<int> seen = held;
   rank_.post([] { throw DeviceFailure("the bus has gone"); });
   rank_.post([held = std::move(held)] { (void)held; });
-  rank_.settle();
+  rank_.finish();
   EXPECT_TRUE(seen.expired());
 }
 

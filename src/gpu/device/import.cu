@@ -7,26 +7,26 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kTile = 32;
+constexpr int kTransposeTile = 32;
 
 // Through a tile in shared memory, so that both sides are read and written along their rows.
 template <class From, class To>
 __global__ void import_kernel(const From* source, int64_t rows, int64_t cols, int64_t row_stride,
                               int64_t col_stride, To* target, int64_t target_row_stride,
                               int64_t target_col_stride, uint32_t* overflow) {
-  __shared__ float tile[kTile][kTile + 1];
+  __shared__ float tile[kTransposeTile][kTransposeTile + 1];
   pdl_wait();
-  const int64_t row0 = static_cast<int64_t>(blockIdx.y) * kTile,
-                col0 = static_cast<int64_t>(blockIdx.x) * kTile;
+  const int64_t row0 = static_cast<int64_t>(blockIdx.y) * kTransposeTile,
+                col0 = static_cast<int64_t>(blockIdx.x) * kTransposeTile;
   const bool along_rows = col_stride == 1;
-  for (int i = threadIdx.y; i < kTile; i += blockDim.y) {
+  for (int i = threadIdx.y; i < kTransposeTile; i += blockDim.y) {
     const int x = threadIdx.x;
     const int r = along_rows ? i : x, c = along_rows ? x : i;
     const int64_t row = row0 + r, col = col0 + c;
     if (row < rows && col < cols) tile[r][c] = to_float(source[row * row_stride + col * col_stride]);
   }
   __syncthreads();
-  for (int i = threadIdx.y; i < kTile; i += blockDim.y) {
+  for (int i = threadIdx.y; i < kTransposeTile; i += blockDim.y) {
     const int x = threadIdx.x;
     const bool along = target_col_stride == 1;
     const int r = along ? i : x, c = along ? x : i;
@@ -45,10 +45,10 @@ template <class From, class To>
 void import_of(const Queue& queue, const void* source, int64_t rows, int64_t cols, int64_t row_stride,
                int64_t col_stride, void* target, int64_t target_row_stride, int64_t target_col_stride,
                uint32_t* overflow) {
-  const dim3 grid(static_cast<unsigned>((cols + kTile - 1) / kTile),
-                  static_cast<unsigned>((rows + kTile - 1) / kTile));
-  launch(queue, import_kernel<From, To>, grid, dim3(kTile, 8), 0, static_cast<const From*>(source), rows,
-         cols, row_stride, col_stride, static_cast<To*>(target), target_row_stride, target_col_stride,
+  const dim3 grid(static_cast<unsigned>((cols + kTransposeTile - 1) / kTransposeTile),
+                  static_cast<unsigned>((rows + kTransposeTile - 1) / kTransposeTile));
+  launch(queue, import_kernel<From, To>, grid, dim3(kTransposeTile, 8), 0, static_cast<const From*>(source),
+         rows, cols, row_stride, col_stride, static_cast<To*>(target), target_row_stride, target_col_stride,
          overflow);
 }
 

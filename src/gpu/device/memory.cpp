@@ -37,14 +37,14 @@ Result<Buffer> allocate_pinned(size_t bytes) {
 
 Result<void*> Arena::take(size_t bytes) {
   const size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  if (padded > kBlock / 4) {
+  if (padded > kArenaBlock / 4) {
     FULMAR_ASSIGN(Buffer own, allocate_device(padded));
     void* data = own.data();
     blocks_.insert(blocks_.begin(), std::move(own));  // the block being filled stays last
     return data;
   }
-  if (blocks_.empty() || used_ + padded > kBlock) {
-    FULMAR_ASSIGN(Buffer block, allocate_device(kBlock));
+  if (blocks_.empty() || used_ + padded > kArenaBlock) {
+    FULMAR_ASSIGN(Buffer block, allocate_device(kArenaBlock));
     blocks_.push_back(std::move(block));
     used_ = 0;
   }

@@ -20,10 +20,10 @@ class Arena {
   Result<void*> take(size_t bytes);
 
  private:
-  static constexpr size_t kBlock = size_t{64} << 20;
+  static constexpr size_t kArenaBlock = size_t{64} << 20;
   static constexpr size_t kAlignment = 256;
   std::vector<Buffer> blocks_;
-  size_t used_ = kBlock;  // of the last block
+  size_t used_ = kArenaBlock;  // of the last block
 };
 
 }  // namespace fulmar::gpu

@@ -93,8 +93,8 @@ void Upload::rows(const Queue& queue, const std::byte* host, size_t row_bytes, i
 }
 
 void Upload::send(const Queue& queue, void* target, const void* host, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += kPiece) {
-    const size_t count = std::min(kPiece, bytes - at);
+  for (size_t at = 0; at < bytes; at += kUploadPiece) {
+    const size_t count = std::min(kUploadPiece, bytes - at);
     Stage& stage = stages_[next_];
     next_ = 1 - next_;
     FULMAR_GPU(cudaEventSynchronize(stage.free));
@@ -110,14 +110,15 @@ void Upload::fetch(const Queue& queue, void* host, const void* source, size_t by
   const auto begin = [&](size_t at, Stage& stage) {
     FULMAR_GPU(cudaEventSynchronize(stage.free));
     FULMAR_GPU(cudaMemcpyAsync(stage.pinned.data(), static_cast<const std::byte*>(source) + at,
-                               std::min(kPiece, bytes - at), cudaMemcpyDeviceToHost, queue.stream));
+                               std::min(kUploadPiece, bytes - at), cudaMemcpyDeviceToHost, queue.stream));
     FULMAR_GPU(cudaEventRecord(stage.free, queue.stream));
   };
   begin(0, stages_[0]);
-  for (size_t at = 0, i = 0; at < bytes; at += kPiece, i = 1 - i) {
-    if (at + kPiece < bytes) begin(at + kPiece, stages_[1 - i]);
+  for (size_t at = 0, i = 0; at < bytes; at += kUploadPiece, i = 1 - i) {
+    if (at + kUploadPiece < bytes) begin(at + kUploadPiece, stages_[1 - i]);
     FULMAR_GPU(cudaEventSynchronize(stages_[i].free));
-    std::memcpy(static_cast<std::byte*>(host) + at, stages_[i].pinned.data(), std::min(kPiece, bytes - at));
+    std::memcpy(static_cast<std::byte*>(host) + at, stages_[i].pinned.data(),
+                std::min(kUploadPiece, bytes - at));
   }
 }
 

@@ -37,7 +37,8 @@ class Upload {
 
  private:
   static constexpr size_t kStage = size_t{32} << 20;
-  static constexpr size_t kPiece = size_t{4} << 20;  // of plain bytes: short, so that both ends soon work
+  static constexpr size_t kUploadPiece = size_t{4}
+                                         << 20;  // of plain bytes: short, so that both ends soon work
   struct Stage {
     Buffer pinned;
     Buffer raw;  // on the device, for what is converted there

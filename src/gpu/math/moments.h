@@ -10,18 +10,18 @@ namespace fulmar::gpu {
 // A row spread over the block's threads, kVectors pieces of four numbers each; piece i of a thread begins at
 // at(i).
 template <int kVectors>
-struct Piece {
-  static constexpr int kVector = 4;
+struct RowPiece {
+  static constexpr int kLaneNumbers = 4;
   int cols;
-  __device__ int at(int i) const { return (i * static_cast<int>(blockDim.x) + threadIdx.x) * kVector; }
+  __device__ int at(int i) const { return (i * static_cast<int>(blockDim.x) + threadIdx.x) * kLaneNumbers; }
   __device__ bool has(int i) const { return at(i) < cols; }
   // How many numbers all lanes of a warp hold together.
   __device__ int of_warp(int warp) const {
     int count = 0;
 #pragma unroll
     for (int i = 0; i < kVectors; i++) {
-      const int begin = (i * static_cast<int>(blockDim.x) + warp * kWarp) * kVector;
-      count += min(max(cols - begin, 0), kWarp * kVector);
+      const int begin = (i * static_cast<int>(blockDim.x) + warp * kWarp) * kLaneNumbers;
+      count += min(max(cols - begin, 0), kWarp * kLaneNumbers);
     }
     return count;
   }
@@ -31,7 +31,7 @@ struct MeanAndScale {
   float mean, scale;
 };
 
-// `pieces` is a Piece, or has the same three members for another way to spread a row.
+// `pieces` is a RowPiece, or has the same three members for another way to spread a row.
 //
 // Every warp finds mean and squared distances of its part, then all join the parts: one barrier, where the
 // mean of the row first and the distances from it afterwards would take two, and none of the cancellation of

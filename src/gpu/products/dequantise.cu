@@ -83,11 +83,11 @@ __device__ float super_block(const uint8_t* b, int e) {
 template <DType kDType>
 __device__ __forceinline__ float decoded(const DecodedRows& a, int64_t row, int64_t k) {
   constexpr CodeKind kKind = code_kind_of(kDType);
-  constexpr int kBlock = static_cast<int>(format_of(kDType).block),
-                kBytes = static_cast<int>(format_of(kDType).bytes);
+  constexpr int kCodesOfBlock = static_cast<int>(format_of(kDType).block),
+                kBytesOfBlock = static_cast<int>(format_of(kDType).bytes);
   if constexpr (kKind == CodeKind::none || kKind == CodeKind::six) {
-    const uint8_t* block = a.rows.block(row, k, kBlock, kBytes);
-    if constexpr (kBlock == 32) {
+    const uint8_t* block = a.rows.block(row, k, kCodesOfBlock, kBytesOfBlock);
+    if constexpr (kCodesOfBlock == 32) {
       return even_block<kDType>(block, static_cast<int>(k % 32));
     } else {
       return super_block<kDType>(block, static_cast<int>(k % 256));
@@ -169,8 +169,8 @@ void dequantise(const Queue& queue, const Weight& weight, int64_t first, int64_t
   for (size_t i = 0; i < std::size(from.levels); i++) {
     from.levels[i] = weight.dtype == DType::nf4 ? kNf4Levels[i] : static_cast<float>(kIq4Levels[i]);
   }
-  constexpr int64_t kEach = int64_t{kDecodeThreads} * kDecoded;
-  const dim3 grid(static_cast<unsigned>((outs * weight.in + kEach - 1) / kEach));
+  constexpr int64_t kBlockDecoded = int64_t{kDecodeThreads} * kDecoded;
+  const dim3 grid(static_cast<unsigned>((outs * weight.in + kBlockDecoded - 1) / kBlockDecoded));
   with_activation(to, [&](auto sample) {
     using T = decltype(sample);
     with_stored_format(weight.dtype, [&](auto dtype) {

@@ -90,8 +90,8 @@ __device__ __forceinline__ __half2 less(uint32_t word, float by) {
 // The level of a code: of nf4, or of iq4_nl. Tables of the host have no address on the device.
 template <int kCode>
 __device__ __forceinline__ float level_of_code(bool nf4) {
-  constexpr float kOne = kNf4Levels[kCode], kOther = static_cast<float>(kIq4Levels[kCode]);
-  return nf4 ? kOne : kOther;
+  constexpr float kLevel = kNf4Levels[kCode], kOtherLevel = static_cast<float>(kIq4Levels[kCode]);
+  return nf4 ? kLevel : kOtherLevel;
 }
 template <int... kCodes>
 __device__ __forceinline__ float level_of(int code, bool nf4, std::integer_sequence<int, kCodes...>) {
@@ -133,12 +133,12 @@ __device__ __forceinline__ PackedFactor affine_factor(uint32_t bytes, uint32_t s
 // 3 of both.
 template <CodeKind kKind>
 __device__ __forceinline__ void split_nibbles(uint32_t word, __half2 (&out)[4]) {
-  constexpr float kMiddle = kKind == CodeKind::nibbles ? 8.0f : 0.0f;
+  constexpr float kCodeMiddle = kKind == CodeKind::nibbles ? 8.0f : 0.0f;
   const uint32_t upper = word >> 8;
-  out[0] = less((word & 0x000f000f) | kMagic1024, 1024.0f + kMiddle);
-  out[1] = less((word & 0x00f000f0) | kMagic64, 64.0f + kMiddle);
-  out[2] = less((upper & 0x000f000f) | kMagic1024, 1024.0f + kMiddle);
-  out[3] = less((upper & 0x00f000f0) | kMagic64, 64.0f + kMiddle);
+  out[0] = less((word & 0x000f000f) | kMagic1024, 1024.0f + kCodeMiddle);
+  out[1] = less((word & 0x00f000f0) | kMagic64, 64.0f + kCodeMiddle);
+  out[2] = less((upper & 0x000f000f) | kMagic1024, 1024.0f + kCodeMiddle);
+  out[3] = less((upper & 0x00f000f0) | kMagic64, 64.0f + kCodeMiddle);
 }
 
 template <CodeKind kKind>

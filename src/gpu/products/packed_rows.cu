@@ -15,8 +15,8 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr int kPackedWarps = 8, kPackedThreads = kPackedWarps * kWarp;
-constexpr int kColumns = 8;      // of an accumulator
-constexpr int kTilesAtOnce = 4;  // between two sums over the warps
+constexpr int kAccumulatorColumns = 8;  // of an accumulator
+constexpr int kTilesAtOnce = 4;         // between two sums over the warps
 constexpr int kInputVectors = kPackedInputs / 8;
 constexpr size_t kMostInputBytes = size_t{64} << 10;
 
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
     linear_packed_rows_kernel(const __grid_constant__ PackedProducts<T> a) {
   constexpr int kAhead = bits_of(kKind) == 8 ? 2 : 4;  // pieces on their way
   static_assert(kTilesAtOnce % kAhead == 0, "a place for each piece of a round");
-  __shared__ float part[kPackedWarps][kTilesAtOnce][kPackedOuts * kColumns];
+  __shared__ float part[kPackedWarps][kTilesAtOnce][kPackedOuts * kAccumulatorColumns];
   __shared__ uint32_t table[kLevelPairs];
   extern __shared__ uint4 shared[];
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
@@ -141,8 +141,8 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
         if (++piece < each) continue;
         piece = 0;
         float* to = part[warp][tile++];
-        store2(to + g * kColumns + 2 * q, sum[0], sum[1]);
-        store2(to + (g + 8) * kColumns + 2 * q, sum[2], sum[3]);
+        store2(to + g * kAccumulatorColumns + 2 * q, sum[0], sum[1]);
+        store2(to + (g + 8) * kAccumulatorColumns + 2 * q, sum[2], sum[3]);
         sum[0] = sum[1] = sum[2] = sum[3] = 0;
       }
     }
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
 #pragma unroll
       for (int from_warp = 0; from_warp < kPackedWarps; from_warp++) {
         if (from_warp >= a.pieces) break;
-        const float* one = part[from_warp][t] + of_tile * kColumns + row;
+        const float* one = part[from_warp][t] + of_tile * kAccumulatorColumns + row;
         high += one[0];
         if (a.remainder_factor != 0) low += one[1];
       }

@@ -6,22 +6,17 @@
 #include "base/check.h"
 #include "gpu/products/packed_load.h"
 #include "gpu/products/packed_value.h"
-#include "gpu/products/split_k.h"
+#include "gpu/products/value_block.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kValueThreads = 256;
-constexpr int kValueWarps = kValueThreads / kWarp;
-constexpr int kWarpOut = 64, kLaneOut = 8;                               // outputs of a warp, of a lane
-constexpr int kValueShares = kValueWarps * kWarpOut / kPackedValueOuts;  // warps that share the inputs
+static_assert(kPackedValueOuts == kValueOuts);
 constexpr int kQuad = 4, kRowsOfTile = 8;
 constexpr int kPad = 16;          // of a row of inputs in shared memory; spreads the rows over the banks
-constexpr int kValueStep = 16;    // kept inputs of one instruction
 constexpr int kMostStage = 2048;  // inputs of a stage of eight rows
-constexpr int kMostTiles = 4;     // of eight rows, of a block
-constexpr int kPartStride = kPackedValueOuts + 4;
+constexpr int kMostRowTiles = 4;  // of eight rows, of a block
 
 template <class T>
 struct PackedValueArguments {
@@ -116,10 +111,10 @@ __device__ int keep_inputs(const PackedValueArguments<T>& a, int first, const Ke
 template <class T, int kTiles>
 __device__ void copy_inputs(const PackedValueArguments<T>& a, int first_row, int rows, int first,
                             const KeptInputs<T>& kept) {
-  constexpr int kVector = 8;
-  const int vectors = a.stage / kVector;
+  constexpr int kCopyVector = 8;
+  const int vectors = a.stage / kCopyVector;
   for (int i = threadIdx.x; i < kTiles * kRowsOfTile * vectors; i += kValueThreads) {
-    const int row = i / vectors, at = i % vectors * kVector;
+    const int row = i / vectors, at = i % vectors * kCopyVector;
     const T* from = a.in[first_row + min(row, rows - 1)] + first + at;
     *reinterpret_cast<uint4*>(kept.value + row * kept.stride + at) = *reinterpret_cast<const uint4*>(from);
   }
@@ -345,9 +340,9 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   __shared__ uint16_t place[kMostStage];
   __shared__ uint8_t group[kMostStage / kQuad];
   const KeptInputs<T> kept{reinterpret_cast<T*>(shared), a.stage + kPad, place, group, mask, first_quad};
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, q = lane % 4;
+  const int warp = threadIdx.x / kWarp, g = fragment_group();
   const int half = warp % 2, share = warp / 2;
-  const int first_out = blockIdx.x * kPackedValueOuts, slice = blockIdx.y;
+  const int first_out = blockIdx.x * kValueOuts, slice = blockIdx.y;
   const int first_row = blockIdx.z * kTiles * 8, rows = min(a.rows - first_row, kTiles * 8);
   pdl_launch_next();
   if constexpr (kKind == CodeKind::levels) fill_level_pairs(table, a.weight.nf4);
@@ -363,57 +358,28 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   }
   __syncthreads();  // the values' place is taken over by the warps' parts
 
-  auto* part = reinterpret_cast<float*>(shared);  // [kValueShares, rows, kPartStride]
-#pragma unroll
-  for (int j = 0; j < 4; j++) {
-#pragma unroll
-    for (int t = 0; t < kTiles; t++) {
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const int row = t * 8 + Accumulator::column(q, i);
-        const int out = half * kWarpOut + g * kLaneOut + 2 * j + i / 2;
-        part[(share * kTiles * 8 + row) * kPartStride + out] = product.sum[j][t][i];
-      }
-    }
-  }
-  __syncthreads();
-  float* own = a.partial + (static_cast<int64_t>(slice) * a.rows + first_row) * a.outs + first_out;
-  for (int i = threadIdx.x; i < rows * kPackedValueOuts; i += kValueThreads) {
-    const int row = i / kPackedValueOuts, out = i % kPackedValueOuts;
-    float total = 0;
-#pragma unroll
-    for (int s = 0; s < kValueShares; s++) total += part[(s * kTiles * 8 + row) * kPartStride + out];
-    own[static_cast<int64_t>(row) * a.outs + out] = total;
-  }
-
   uint32_t* counter = a.counters + blockIdx.z * gridDim.x + blockIdx.x;
-  if (!arrives_last(counter, static_cast<uint32_t>(a.slices), [] { __syncthreads(); })) return;
-  for (int i = threadIdx.x; i < rows * kPackedValueOuts; i += kValueThreads) {
-    const int row = first_row + i / kPackedValueOuts, out = first_out + i % kPackedValueOuts;
-    float total = 0;
-#pragma unroll 8
-    for (int s = 0; s < a.slices; s++) {
-      total += __ldcg(&a.partial[(static_cast<int64_t>(s) * a.rows + row) * a.outs + out]);
-    }
-    if (a.wide != nullptr) {
-      atomicAdd(a.wide + row * a.wide_stride + out, total);  // nobody else writes it
-    } else {
-      a.out[row][out] = from_float<T>(total);
-    }
-  }
+  const ValueSplit split{a.partial, counter, a.slices, slice, a.rows, a.outs, first_row, rows, first_out};
+  finish_value<kTiles>(reinterpret_cast<float*>(shared), product.sum, split,
+                       [&](int row, int out, float total) {
+                         if (a.wide != nullptr) {
+                           atomicAdd(a.wide + row * a.wide_stride + out, total);  // nobody else writes it
+                         } else {
+                           a.out[row][out] = from_float<T>(total);
+                         }
+                       });
 }
 
 template <class T, int kTiles, CodeKind kKind>
 void launch_value(const Queue& queue, PackedValueArguments<T>& a) {
   a.stage = std::min(a.slice, kMostStage / kTiles);  // eight rows: one stage
   const size_t values = static_cast<size_t>(kTiles * 8) * static_cast<size_t>(a.stage + kPad) * sizeof(T);
-  const size_t parts = static_cast<size_t>(kValueShares * kTiles * 8 * kPartStride) * sizeof(float);
-  const size_t bytes = std::max(values, parts);
+  const size_t bytes = std::max(values, value_part_bytes(kTiles));
   const auto kernel = linear_packed_value_kernel<T, kTiles, kKind>;
   allow_shared(kernel, size_t{72} << 10);
   const auto groups = static_cast<unsigned>((a.rows + kTiles * 8 - 1) / (kTiles * 8));
   launch(queue, kernel,
-         dim3(static_cast<unsigned>(a.outs / kPackedValueOuts), static_cast<unsigned>(a.slices), groups),
+         dim3(static_cast<unsigned>(a.outs / kValueOuts), static_cast<unsigned>(a.slices), groups),
          dim3(kValueThreads), bytes, a);
 }
 
@@ -440,7 +406,7 @@ void linear_packed_value(const Queue& queue, const ValuePlan& plan, Tensor in, c
     with_code_kind(packed_kind(weight), [&](auto kind) {
       if constexpr (kind() != CodeKind::six) {
         if (in.rows <= kMostValueRows) return launch_value<T, 1, kind()>(queue, a);
-        if constexpr (std::is_same_v<T, Half>) return launch_value<T, kMostTiles, kind()>(queue, a);
+        if constexpr (std::is_same_v<T, Half>) return launch_value<T, kMostRowTiles, kind()>(queue, a);
         FULMAR_CHECK(false, "more than eight rows of bf16");
       }
     });

@@ -12,7 +12,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kMostTiles = 17;  // of a block
+constexpr int kMostOutTiles = 17;  // of a block
 
 template <class T>
 struct StreamedMatrix {
@@ -82,7 +82,7 @@ template <class T, bool kMade>
 __global__ void __launch_bounds__(kStreamThreads, 2)
     linear_row_kernel(const __grid_constant__ StreamedMatrices<T> products,
                       const __grid_constant__ Norming norm) {
-  __shared__ float part[kStreamWarps][kMostTiles * kStreamTile];
+  __shared__ float part[kStreamWarps][kMostOutTiles * kStreamTile];
   extern __shared__ uint4 shared[];
   const BlockTiles own(products.tiles);
   pdl_launch_next();
@@ -164,7 +164,7 @@ StreamedMatrices<T> products_of(std::span<const RowProduct> list, bool made) {
 }
 
 int64_t blocks_for(int64_t tiles, int multiprocessors) {
-  const int64_t resident = 2 * multiprocessors, most = kMostTiles - 1;
+  const int64_t resident = 2 * multiprocessors, most = kMostOutTiles - 1;
   return std::max(std::min(resident, 2 * tiles), (tiles + most - 1) / most);
 }
 

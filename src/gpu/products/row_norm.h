@@ -119,7 +119,7 @@ class MadeInputs {
     Float4 mixed;
 #pragma unroll
     for (int e = 0; e < 4; e++) mixed.x[e] = v.x[e] * factor_[r][i].x[e] + rest_[r][i].x[e];
-    T* piece = reinterpret_cast<T*>(plan.own(shared_, r) + of_warp(i) * plan.kBoth);
+    T* piece = reinterpret_cast<T*>(plan.own(shared_, r) + of_warp(i) * plan.kPairLoads);
     store4(PairPointers<T>{piece, piece + kStreamPiece}, static_cast<int>(threadIdx.x) % kPieceVectors * 4,
            mixed);
   }

@@ -28,9 +28,10 @@ __device__ __forceinline__ int stream_row_of_lane() { return threadIdx.x % kWarp
 // A block's inputs in shared memory: of each piece the row, then what is left of it; those of a warp
 // together. Several rows of inputs lie behind one another.
 struct StreamPlan {
-  static constexpr int kOne = kStreamPiece / kStreamVector, kBoth = 2 * kOne;  // vectors of a piece
-  int each;                                                                    // pieces of this warp
-  int most;                                                                    // of any warp
+  static constexpr int kPieceLoads = kStreamPiece / kStreamVector,
+                       kPairLoads = 2 * kPieceLoads;  // vectors of a piece
+  int each;                                           // pieces of this warp
+  int most;                                           // of any warp
 
   __device__ explicit StreamPlan(int k)
       : each((k / kStreamPiece - static_cast<int>(threadIdx.x / kWarp) + kStreamWarps - 1) / kStreamWarps),
@@ -38,13 +39,13 @@ struct StreamPlan {
   // The piece of the row that is the warp's i-th.
   __device__ int piece(int i) const { return static_cast<int>(threadIdx.x) / kWarp + i * kStreamWarps; }
   __device__ uint4* own(uint4* shared, int row) const {
-    return shared + (row * kStreamWarps + static_cast<int>(threadIdx.x) / kWarp) * most * kBoth;
+    return shared + (row * kStreamWarps + static_cast<int>(threadIdx.x) / kWarp) * most * kPairLoads;
   }
   // Where this lane's column of the products begins. Column 0 is the row itself, column 1 what is left of it;
   // nobody looks at the others.
   __device__ const uint4* column(const uint4* own, bool pairs) const {
     const int lane = threadIdx.x % kWarp;
-    return own + (lane / 4 == 0 || !pairs ? 0 : kOne) + lane % 4;
+    return own + (lane / 4 == 0 || !pairs ? 0 : kPieceLoads) + lane % 4;
   }
 };
 constexpr size_t stream_shared_bytes(int64_t k, int64_t rows = 1) {
@@ -72,10 +73,10 @@ class StoredInputs {
     if (from.high != loaded_) {
       loaded_ = from.high;
       __syncwarp();
-      for (int i = threadIdx.x % kWarp; i < plan.each * plan.kBoth; i += kWarp) {
-        const T* row = i % plan.kBoth < plan.kOne ? from.high : from.remainder;
+      for (int i = threadIdx.x % kWarp; i < plan.each * plan.kPairLoads; i += kWarp) {
+        const T* row = i % plan.kPairLoads < plan.kPieceLoads ? from.high : from.remainder;
         if (row == nullptr) continue;
-        const int at = plan.piece(i / plan.kBoth) * plan.kOne + i % plan.kOne;
+        const int at = plan.piece(i / plan.kPairLoads) * plan.kPieceLoads + i % plan.kPieceLoads;
         own[i] = reinterpret_cast<const uint4*>(row)[at];
       }
       __syncwarp();
@@ -100,7 +101,7 @@ __device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
   const StreamPlan plan(k);
   const int each = plan.each, total = each * tiles;
-  constexpr int kStride = kStreamWarps * kStreamPiece / kStreamVector;
+  constexpr int kBlockVectors = kStreamWarps * kStreamPiece / kStreamVector;
   uint4 w[kStreamAhead][4];  // (low row, high row) x (first, second half of the piece)
   int fetched = 0;           // pieces of the tile being fetched
   int fetching = 0;
@@ -113,11 +114,11 @@ __device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs
   };
   const auto fetch = [&](uint4(&to)[4]) {
     to[0] = __ldcs(low), to[1] = __ldcs(low + 4);
-    low += kStride;
+    low += kBlockVectors;
     to[2] = to[3] = uint4{};
     if (high != nullptr) {
       to[2] = __ldcs(high), to[3] = __ldcs(high + 4);
-      high += kStride;
+      high += kBlockVectors;
     }
     if (++fetched == each) {
       fetched = 0;
@@ -143,7 +144,7 @@ __device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs
     for (int ahead = 0; ahead < kStreamAhead; ahead++) {
       const int i = base + ahead;
       if (i >= total) break;
-      const uint4 x0 = x[piece * plan.kBoth], x1 = x[piece * plan.kBoth + 4];
+      const uint4 x0 = x[piece * plan.kPairLoads], x1 = x[piece * plan.kPairLoads + 4];
       const uint4(&v)[4] = w[ahead];
       mma<T>(sum, v[0].x, v[2].x, v[0].y, v[2].y, x0.x, x0.y);
       mma<T>(sum, v[0].z, v[2].z, v[0].w, v[2].w, x0.z, x0.w);

@@ -36,8 +36,8 @@ struct FewRowsMatrices {
 template <class T, int kTiles>
 __global__ void __launch_bounds__(kFewRowsThreads, 2)
     linear_rows_kernel(const __grid_constant__ FewRowsMatrices<T> products) {
-  constexpr int kStride = kTileOut + 1;
-  __shared__ float part[kFewRowsWarps][kTiles * kTileRows * kStride];
+  constexpr int kTileStride = kTileOut + 1;
+  __shared__ float part[kFewRowsWarps][kTiles * kTileRows * kTileStride];
   int index = 0;
   while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_block) index++;
   const FewRowsMatrix<T>& product = products.each[index];
@@ -51,14 +51,14 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
   multiply_rows<T, kTiles, kFewRowsWarps>(product.weight + first_out * product.k,
                                           static_cast<int>(min(product.outs - first_out, int64_t{kTileOut})),
                                           in, rows, product.k, warp, sum);
-  spread_rows<kTiles>(sum, part[warp], kStride);
+  spread_rows<kTiles>(sum, part[warp], kTileStride);
   __syncthreads();
   for (int i = threadIdx.x; i < rows * kTileOut; i += kFewRowsThreads) {
     const int row = i / kTileOut, out = i % kTileOut;
     if (first_out + out >= product.outs) continue;
     float total = 0;
 #pragma unroll
-    for (int w = 0; w < kFewRowsWarps; w++) total += part[w][row * kStride + out];
+    for (int w = 0; w < kFewRowsWarps; w++) total += part[w][row * kTileStride + out];
     total = finish(product.epilogue, total);
     const int64_t at = (first_row + row) * product.out_stride + first_out + out;
     if (product.wide) {

@@ -9,9 +9,9 @@
 
 namespace fulmar::gpu {
 
-constexpr int kTileOut = 16;  // outputs of a warp's tile
-constexpr int kTileRows = 8;  // rows of one accumulator
-constexpr int kPiece = 64;    // inputs a warp takes at a time
+constexpr int kTileOut = 16;    // outputs of a warp's tile
+constexpr int kTileRows = 8;    // rows of one accumulator
+constexpr int kRowsPiece = 64;  // inputs a warp takes at a time
 
 // Accumulates pieces first_piece, first_piece + kStep, ... Lane 4g+q holds of accumulator t the outputs g and
 // g + 8 for the rows 8t + 2q and 8t + 2q + 1. Outputs and rows past the end repeat the last ones; their
@@ -31,8 +31,8 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
 #pragma unroll
   for (int t = 0; t < kTiles; t++)
     row[t] = reinterpret_cast<const uint4*>(in[min(t * kTileRows + g, rows - 1)]) + q;
-  constexpr int kVectors = kPiece / 8;  // of a piece; a lane's are at 0 and 4
-  const int whole = k / kPiece;
+  constexpr int kVectors = kRowsPiece / 8;  // of a piece; a lane's are at 0 and 4
+  const int whole = k / kRowsPiece;
   const int count = whole > first_piece ? (whole - first_piece + kStep - 1) / kStep : 0;
   uint4 a[kAhead][4];  // (low row, high row) x (first, second half of the piece)
   uint4 x[kInputsAhead][kTiles][2];
@@ -79,7 +79,7 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
     }
   }
   // What is left of the inputs after whole pieces.
-  if (k % kPiece != 0 && (whole - first_piece) % kStep == 0 && whole >= first_piece) {
+  if (k % kRowsPiece != 0 && (whole - first_piece) % kStep == 0 && whole >= first_piece) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int at = whole * kVectors + half * 4;

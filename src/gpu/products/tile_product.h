@@ -108,7 +108,7 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const We
                                               unsigned char* shared) {
   const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
   const int first_out = warp % Shape::kOutWarps * 16, k_warp = warp / Shape::kOutWarps;
-  constexpr int kEach = Weights::kPieces, kAhead = Weights::kAhead;  // of a stage; on their way
+  constexpr int kStagePieces = Weights::kPieces, kAhead = Weights::kAhead;  // of a stage; on their way
   typename Weights::Piece w[kAhead];
   constexpr int kPieces = Shape::kStep / 8;            // of 16 bytes, of a stage's row
   constexpr int kRowsAtOnce = kTileThreads / kPieces;  // that all threads bring together
@@ -144,7 +144,7 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const We
   for (int step = 0; step < Shape::kStages - 1; step++) fetch_inputs(step);
 
   float sum[Shape::kRowTiles][4] = {};
-  constexpr int kSteps = kAhead / kEach;  // that use each place of the pieces on their way once
+  constexpr int kSteps = kAhead / kStagePieces;  // that use each place of the pieces on their way once
   for (int base = 0; base < a.steps; base += kSteps) {
 #pragma unroll
     for (int ahead = 0; ahead < kSteps; ahead++) {
@@ -155,10 +155,10 @@ __device__ __forceinline__ void multiply_tile(const TileOperands<T>& a, const We
       fetch_inputs(step + Shape::kStages - 1);  // into the stage that all have just left
       const uint4* from = stage(step);
 #pragma unroll
-      for (int p = 0; p < kEach; p++) {
-        typename Weights::Piece& v = w[ahead * kEach + p];
+      for (int p = 0; p < kStagePieces; p++) {
+        typename Weights::Piece& v = w[ahead * kStagePieces + p];
         weights.multiply(v, p, from, sum);
-        weights.fetch(v, step * kEach + p + kAhead);
+        weights.fetch(v, step * kStagePieces + p + kAhead);
       }
     }
   }

@@ -43,7 +43,7 @@ template <class T, class Shape, class Weights>
 __global__ void __launch_bounds__(kTileThreads, kTileBlocksEach)
     linear_tiles_kernel(const __grid_constant__ TiledMatrices<T, typename Weights::Matrix> products) {
   extern __shared__ __align__(16) unsigned char shared[];
-  constexpr int kTile = Shape::kRows * Shape::kOuts;
+  constexpr int kTileSums = Shape::kRows * Shape::kOuts;
   int index = 0;
   while (index + 1 < products.count && blockIdx.x >= products.each[index + 1].first_tile) index++;
   const TiledMatrix<T, typename Weights::Matrix>& p = products.each[index];
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocksEach)
     return;
   }
   const int tile = blockIdx.y * gridDim.x + blockIdx.x;
-  float* partial = products.partial + static_cast<int64_t>(tile) * products.slices * kTile;
-  float* own = partial + static_cast<int64_t>(blockIdx.z) * kTile;
+  float* partial = products.partial + static_cast<int64_t>(tile) * products.slices * kTileSums;
+  float* own = partial + static_cast<int64_t>(blockIdx.z) * kTileSums;
   for_each_four<Shape>(rows, [&](int row, int out) {
     store4(own + row * Shape::kOuts + out, tile_sum<Shape>(shared, row, out));
   });
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocksEach)
     Float4 sum{};
 #pragma unroll 8
     for (int s = 0; s < products.slices; s++) {
-      const float4 part = __ldcg(reinterpret_cast<const float4*>(from + static_cast<int64_t>(s) * kTile));
+      const float4 part = __ldcg(reinterpret_cast<const float4*>(from + static_cast<int64_t>(s) * kTileSums));
       sum.x[0] += part.x, sum.x[1] += part.y, sum.x[2] += part.z, sum.x[3] += part.w;
     }
     end(row, out, sum);

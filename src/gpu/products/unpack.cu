@@ -10,23 +10,23 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kUnpackThreads = 256, kOuts = 8;
+constexpr int kUnpackThreads = 256, kUnpackOuts = 8;
 
-struct Factor {
+struct ScaleAndLeast {
   float scale, least;
 };
 
 __device__ __forceinline__ float half_bits(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
-__device__ __forceinline__ Factor affine_of(uint32_t bytes, uint32_t super) {
+__device__ __forceinline__ ScaleAndLeast affine_of(uint32_t bytes, uint32_t super) {
   return {half_bits(super) * static_cast<float>(bytes & 255),
           half_bits(super >> 16) * static_cast<float>(bytes >> 8 & 255)};
 }
 
 // levels: the 16 of the format, in shared memory.
 template <CodeKind kKind>
-__device__ __forceinline__ float value_of(uint32_t code, const Factor& by, const float* levels) {
+__device__ __forceinline__ float value_of(uint32_t code, const ScaleAndLeast& by, const float* levels) {
   if constexpr (kKind == CodeKind::bytes) {
     return by.scale * static_cast<float>(static_cast<int>(code) - 128);
   } else if constexpr (kKind == CodeKind::float8) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kUnpackThreads)
   const bool inside = item < items && first_tile * kPackedOuts + row < m.outs;
   uint4 code[kVectors];
   uint2 upper{};
-  Factor by{}, by_second{};  // q6_k: of the second 16 inputs
+  ScaleAndLeast by{}, by_second{};  // q6_k: of the second 16 inputs
   if (inside) {
     const auto* codes = reinterpret_cast<const uint4*>(m.codes) + block * (2 * kVectors * kWarp) +
                         half * kVectors * kWarp + lane;
@@ -130,18 +130,18 @@ __global__ void __launch_bounds__(kUnpackThreads)
   pdl_wait();
   const int64_t item = static_cast<int64_t>(blockIdx.x) * kUnpackThreads + threadIdx.x;
   if (item >= items) return;
-  const int each = outs / kOuts;
+  const int each = outs / kUnpackOuts;
   const int64_t k = item / each;
-  const int out = first + static_cast<int>(item % each) * kOuts;
+  const int out = first + static_cast<int>(item % each) * kUnpackOuts;
   constexpr int kBits = bits_of(kKind), kWords = kBits / 4;
   const auto* codes = reinterpret_cast<const uint32_t*>(m.codes) + (k * m.outs + out) * kBits / 32;
   uint32_t word[kWords];
 #pragma unroll
   for (int w = 0; w < kWords; w++) word[w] = __ldcs(codes + w);
-  float x[kOuts];
+  float x[kUnpackOuts];
 #pragma unroll
-  for (int o = 0; o < kOuts; o++) {
-    Factor by{};
+  for (int o = 0; o < kUnpackOuts; o++) {
+    ScaleAndLeast by{};
     if (kKind == CodeKind::affine || (kKind != CodeKind::float8 && m.factors != nullptr)) {
       const uint32_t factor =
           reinterpret_cast<const uint16_t*>(m.factors)[k / kPackedGroup * m.outs + out + o];
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kUnpackThreads)
     }
     x[o] = value_of<kKind>(word[o * kBits / 32] >> o * kBits % 32 & ((1 << kBits) - 1), by, levels);
   }
-  store8(target + item * kOuts, x);
+  store8(target + item * kUnpackOuts, x);
 }
 
 dim3 grid_for(int64_t items) {
@@ -172,7 +172,7 @@ void unpack(const Queue& queue, const Weight& weight, int64_t first, int64_t out
     with_code_kind(packed_kind(weight), [&](auto kind) {
       if (weight.transposed) {
         FULMAR_CHECK(kind() != CodeKind::six);
-        const int64_t items = weight.in * (outs / kOuts);
+        const int64_t items = weight.in * (outs / kUnpackOuts);
         return launch(queue, unpack_transposed_kernel<T, kind()>, grid_for(items), dim3(kUnpackThreads), 0,
                       matrix, static_cast<int>(first), static_cast<int>(outs), items,
                       static_cast<T*>(target));

@@ -7,21 +7,15 @@
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
 #include "gpu/device/ptx.h"
-#include "gpu/products/split_k.h"
 #include "gpu/products/value.h"
+#include "gpu/products/value_block.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kValueThreads = 256;
-constexpr int kValueWarps = kValueThreads / kWarp;
-constexpr int kWarpOut = 64;  // outputs of a warp, 8 per lane group
-constexpr int kValueShares =
-    kValueWarps * kWarpOut / kValueOuts;  // warps that share the inputs of one output range
-constexpr int kValueStep = 16;            // kept inputs of one matrix instruction
 constexpr int kLeastSlice = 512, kMostSlice = 2048;
-constexpr size_t kMostShared = 96 * 1024;
+constexpr size_t kValueSharedBytes = 96 * 1024;
 
 template <class T>
 struct ValueArguments {
@@ -138,12 +132,11 @@ __device__ void multiply_kept(const T* weight, int outs, const uint16_t* kept, c
 template <class T, int kTiles>
 __global__ void __launch_bounds__(kValueThreads, 2)
     linear_value_kernel(const __grid_constant__ ValueArguments<T> a) {
-  constexpr int kPartStride = kValueOuts + 4;
   extern __shared__ __align__(16) unsigned char shared[];
   const int stride = a.slice + 8;  // spreads the rows over the banks
   auto* kept = reinterpret_cast<uint16_t*>(shared);
   auto* values = reinterpret_cast<T*>(shared + kMostSlice * sizeof(uint16_t));
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int warp = threadIdx.x / kWarp;
   const int half = warp % 2, share = warp / 2;
   const int first_out = blockIdx.x * kValueOuts, slice = blockIdx.y, first = slice * a.slice;
   pdl_launch_next();
@@ -156,40 +149,10 @@ __global__ void __launch_bounds__(kValueThreads, 2)
                            share, sum);
   __syncthreads();  // the values' place is taken over by the warps' parts
 
-  auto* part = reinterpret_cast<float*>(shared);  // [kValueShares, rows, kValueOuts]
-  const int g = lane / 4, q = lane % 4;
-#pragma unroll
-  for (int j = 0; j < 4; j++) {
-#pragma unroll
-    for (int t = 0; t < kTiles; t++) {
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const int row = t * 8 + 2 * q + i % 2, out = half * kWarpOut + g * 8 + 2 * j + i / 2;
-        part[(share * kTiles * 8 + row) * kPartStride + out] = sum[j][t][i];
-      }
-    }
-  }
-  __syncthreads();
-  float* own = a.partial + static_cast<int64_t>(slice) * a.rows * a.outs + first_out;
-  for (int i = threadIdx.x; i < a.rows * kValueOuts; i += kValueThreads) {
-    const int row = i / kValueOuts, out = i % kValueOuts;
-    float total = 0;
-#pragma unroll
-    for (int s = 0; s < kValueShares; s++) total += part[(s * kTiles * 8 + row) * kPartStride + out];
-    own[static_cast<int64_t>(row) * a.outs + out] = total;
-  }
-
-  if (!arrives_last(&a.counters[blockIdx.x], static_cast<uint32_t>(a.slices), [] { __syncthreads(); }))
-    return;
-  for (int i = threadIdx.x; i < a.rows * kValueOuts; i += kValueThreads) {
-    const int row = i / kValueOuts, out = first_out + i % kValueOuts;
-    float total = 0;
-#pragma unroll 8
-    for (int s = 0; s < a.slices; s++) {
-      total += __ldcg(&a.partial[(static_cast<int64_t>(s) * a.rows + row) * a.outs + out]);
-    }
-    a.out[row][out] = from_float<T>(total);
-  }
+  const ValueSplit split{a.partial, &a.counters[blockIdx.x], a.slices, slice, a.rows, a.outs, 0, a.rows,
+                         first_out};
+  finish_value<kTiles>(reinterpret_cast<float*>(shared), sum, split,
+                       [&](int row, int out, float total) { a.out[row][out] = from_float<T>(total); });
 }
 
 template <class T, int kTiles>
@@ -197,10 +160,9 @@ void linear_value_of(const Queue& queue, const ValuePlan& plan, Tensor in, const
                      float* partial, uint32_t* counters) {
   const size_t values = kMostSlice * sizeof(uint16_t) +
                         static_cast<size_t>(kTiles * 8) * static_cast<size_t>(plan.slice + 8) * sizeof(T);
-  const size_t parts = static_cast<size_t>(kValueShares * kTiles * 8 * (kValueOuts + 4)) * sizeof(float);
-  const size_t bytes = std::max(values, parts);
-  FULMAR_CHECK(bytes <= kMostShared);
-  allow_shared(linear_value_kernel<T, kTiles>, kMostShared);
+  const size_t bytes = std::max(values, value_part_bytes(kTiles));
+  FULMAR_CHECK(bytes <= kValueSharedBytes);
+  allow_shared(linear_value_kernel<T, kTiles>, kValueSharedBytes);
   const ValueArguments<T> arguments{{in.as<const T>(), in.stride},
                                     static_cast<const T*>(weight.data),
                                     rows_of<T>(out),

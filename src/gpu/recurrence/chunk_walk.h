@@ -20,10 +20,9 @@
 
 namespace fulmar::gpu {
 
-constexpr int kHeadTiles = kHeadSize / 16;  // tiles of 16 value channels
 template <int kTiles>  // of a block: a warp for each one's state, one for its output, one that fetches
 constexpr int kWalkThreads = (2 * kTiles + 1) * kWarp;
-constexpr int kStages = 5;  // chunks in shared memory
+constexpr int kWalkStages = 5;  // chunks in shared memory
 
 using WalkState = float[8][4];
 using WalkOutput = float[2][4];  // y^T [16 values, 16 rows]: tile of 8 rows, accumulator element
@@ -160,7 +159,7 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
   const auto fetch = [&](int chunk) {
     if (chunk < count) {
       const auto* from = reinterpret_cast<const unsigned char*>(next) + lane * 16;
-      auto* to = reinterpret_cast<unsigned char*>(&stages[chunk % kStages]) + lane * 16;
+      auto* to = reinterpret_cast<unsigned char*>(&stages[chunk % kWalkStages]) + lane * 16;
 #pragma unroll
       for (unsigned at = 0; at < sizeof(Data); at += kWarp * 16) {
         if (at + lane * 16 < sizeof(Data)) __pipeline_memcpy_async(to + at, from + at, 16);
@@ -177,24 +176,24 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
     load_state(row + 8 * kHeadSize, state, 2);
   } else if (role == 2) {
 #pragma unroll
-    for (int chunk = 0; chunk < kStages - 2; chunk++) fetch(chunk);
+    for (int chunk = 0; chunk < kWalkStages - 2; chunk++) fetch(chunk);
   }
   T* to = y + first_row * y_stride + value;
   // Round i moves the state through chunk i and makes the output of chunk i - 1.
   for (int i = 0; i <= count; i++) {
-    if (role == 2) __pipeline_wait_prior(kStages - 3);
+    if (role == 2) __pipeline_wait_prior(kWalkStages - 3);
     __syncthreads();
     if (role == 2) {
-      fetch(i + kStages - 2);  // into the place of the chunk that all have just left
+      fetch(i + kWalkStages - 2);  // into the place of the chunk that all have just left
     } else if (role == 0 && i < count) {
       Passed passed;
-      advance(stages[i % kStages], tile, state, passed);
+      advance(stages[i % kWalkStages], tile, state, passed);
       pass_on(passed, places[i % 2][own]);
     } else if (role == 1 && i > 0) {
       Passed passed;
       take_over(places[(i - 1) % 2][own], passed);
       WalkOutput out;
-      emit(stages[(i - 1) % kStages], tile, passed, out);
+      emit(stages[(i - 1) % kWalkStages], tile, passed, out);
       store_output(out, to, y_stride, static_cast<int>(min(rows - int64_t{i - 1} * kChunk, int64_t{kChunk})));
       to += kChunk * y_stride;
     }
@@ -207,12 +206,12 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
 template <class T, class S, int kTiles, class Data>
 void walk_chunks_of(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
                     StateField wkv, Tensor y, const Data* data) {
-  constexpr size_t kShared = kStages * sizeof(Data);
+  constexpr size_t kWalkSharedBytes = kWalkStages * sizeof(Data);
   const auto kernel = chunk_walk_kernel<Data, T, S, kTiles>;
-  allow_shared(kernel, kShared);
+  allow_shared(kernel, kWalkSharedBytes);
   const dim3 grid(static_cast<unsigned>(n_head * kHeadTiles / kTiles),
                   static_cast<unsigned>(batch.sequences));
-  launch(queue, kernel, grid, dim3(kWalkThreads<kTiles>), kShared, batch, chunks, data, n_head,
+  launch(queue, kernel, grid, dim3(kWalkThreads<kTiles>), kWalkSharedBytes, batch, chunks, data, n_head,
          slots_of<S>(wkv), y.as<T>(), y.stride);
 }
 

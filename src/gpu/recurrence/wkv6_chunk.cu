@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kPrepare6Threads = 128;
 constexpr int kLevels = 4;
-constexpr int kRowsEach = kChunk / 2;  // of a thread: one channel of half a chunk
+constexpr int kThreadRows = kChunk / 2;  // of a thread: one channel of half a chunk
 // exp(-64) is nothing beside any f32 that it is added to, and sums of it keep their precision.
 constexpr float kLeastLogDecay = -64.0f;
 static_assert(kChunk == 1 << kLevels && kPrepare6Threads == kLevels * kWarp &&
@@ -49,8 +49,8 @@ struct alignas(16) PrepareShared {
 
 // One channel of half a chunk; rows past the end are zero and change nothing.
 struct Column {
-  float r[kRowsEach], k[kRowsEach], v[kRowsEach];
-  float through[kRowsEach], before[kRowsEach];  // sums of log decays with and without the row's own
+  float r[kThreadRows], k[kThreadRows], v[kThreadRows];
+  float through[kThreadRows], before[kThreadRows];  // sums of log decays with and without the row's own
   float sum;
 };
 
@@ -59,7 +59,7 @@ __device__ void fetch_column(const ChunkInputs6& in, int64_t first_row, int rows
                              Column& out) {
   out.sum = 0;
 #pragma unroll
-  for (int i = 0; i < kRowsEach; i++) {
+  for (int i = 0; i < kThreadRows; i++) {
     out.r[i] = out.k[i] = out.v[i] = 0;
     out.before[i] = out.sum;
     if (t0 + i < rows) {
@@ -82,10 +82,10 @@ __device__ void scale_rows(const Column& in, int c, int half, float bonus, Prepa
   __syncthreads();
   const float other = __expf(shared.half_sum[1 - half][c]);
   if (half == 0) out.decay[c] = __expf(in.sum) * other;
-  Half to_end[kRowsEach];
+  Half to_end[kThreadRows];
 #pragma unroll
-  for (int i = 0; i < kRowsEach; i++) {
-    const int t = half * kRowsEach + i;
+  for (int i = 0; i < kThreadRows; i++) {
+    const int t = half * kThreadRows + i;
     const float left = in.r[i] * __expf(in.before[i]), right = in.k[i] * __expf(in.sum - in.through[i]);
     out.r[t][c] = from_float<Half>(half == 1 ? left * other : left);
     to_end[i] = from_float<Half>(half == 0 ? right * other : right);
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kPrepare6Threads)
   const int c = threadIdx.x % kHeadSize, half = threadIdx.x / kHeadSize;
   const int64_t channel = head * kHeadSize + c;
   Column column;
-  fetch_column<T>(in, chunks.row[chunk], chunks.rows[chunk], half * kRowsEach, channel, column);
+  fetch_column<T>(in, chunks.row[chunk], chunks.rows[chunk], half * kThreadRows, channel, column);
   scale_rows(column, c, half, in.bonus[channel], shared, out);
   __syncthreads();
   multiply_level(shared, out);

@@ -19,8 +19,8 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr int kPrepareWarps = 4, kPrepareThreads = kPrepareWarps * kWarp;
-constexpr int kRowsEach = kChunk / kPrepareWarps;  // of a warp, whose lanes have two channels each
-constexpr int kMiddle = kChunk / 2;                // the row that exponents are centred on
+constexpr int kWarpRows = kChunk / kPrepareWarps;  // of a warp, whose lanes have two channels each
+constexpr int kMiddleRow = kChunk / 2;             // the row that exponents are centred on
 
 // What the first kernel leaves for the second, per chunk and head, in the order in which lanes of matrix
 // instructions take it.
@@ -132,21 +132,21 @@ __device__ __forceinline__ float warp_sums(float (&x)[kCount]) {
 }
 
 // As finish_project7 does it, and returns the agreement of the head end besides: that of row i in lane
-// (kRowsEach + i) * kLanesEach.
-constexpr int kLanesEach = kWarp / (2 * kRowsEach);
+// (kWarpRows + i) * kLanesEach.
+constexpr int kLanesEach = kWarp / (2 * kWarpRows);
 template <class T>
-__device__ __forceinline__ float finish_rows(const RawRow (&from)[kRowsEach], const RawInputs& raw,
-                                             const RawWeights& by, Row (&rows)[kRowsEach]) {
+__device__ __forceinline__ float finish_rows(const RawRow (&from)[kWarpRows], const RawInputs& raw,
+                                             const RawWeights& by, Row (&rows)[kWarpRows]) {
   const auto pair = [](const uint32_t& word) { return load2(reinterpret_cast<const T*>(&word)); };
-  float sums[2 * kRowsEach];  // squares of each row's unit keys, and agreements
-  float rate[kRowsEach][2];
+  float sums[2 * kWarpRows];  // squares of each row's unit keys, and agreements
+  float rate[kWarpRows][2];
 #pragma unroll
-  for (int i = 0; i < kRowsEach; i++) {
+  for (int i = 0; i < kWarpRows; i++) {
     Row& row = rows[i];
     const Float2 key = pair(from[i].k), raw_rate = pair(from[i].rate), decay = pair(from[i].decay);
     const Float2 share = pair(from[i].share), first = pair(from[i].first);
     row.r = pair(from[i].r), row.v = pair(from[i].v);
-    sums[i] = sums[kRowsEach + i] = 0;
+    sums[i] = sums[kWarpRows + i] = 0;
 #pragma unroll
     for (int e = 0; e < 2; e++) {
       const float towards = raw.mixes ? value_share(share.x[e], by.v0.x[e]) : 0.0f;
@@ -156,12 +156,12 @@ __device__ __forceinline__ float finish_rows(const RawRow (&from)[kRowsEach], co
       row.kk.x[e] = key.x[e] * by.k_k.x[e];
       row.k.x[e] = key.x[e] * (1.0f + (rate[i][e] - 1.0f) * by.k_a.x[e]);
       sums[i] += row.kk.x[e] * row.kk.x[e];
-      sums[kRowsEach + i] += row.r.x[e] * row.k.x[e] * by.r_k.x[e];
+      sums[kWarpRows + i] += row.r.x[e] * row.k.x[e] * by.r_k.x[e];
     }
   }
   const float sum = warp_sums(sums), scale = key_scale(sum);
 #pragma unroll
-  for (int i = 0; i < kRowsEach; i++) {
+  for (int i = 0; i < kWarpRows; i++) {
     Row& row = rows[i];
     const float by_norm = __shfl_sync(kFullWarp, scale, i * kLanesEach);
 #pragma unroll
@@ -175,11 +175,11 @@ __device__ __forceinline__ float finish_rows(const RawRow (&from)[kRowsEach], co
 
 // Fills `shared` and the parts of `out` that need no products. Warp: four rows; lane: two channels. Rows past
 // the end are zero and change nothing.
-__device__ void scale_rows(const Row (&rows)[kRowsEach], PrepareShared& shared, Chunk7& out) {
-  const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kRowsEach;
+__device__ void scale_rows(const Row (&rows)[kWarpRows], PrepareShared& shared, Chunk7& out) {
+  const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kWarpRows;
   float sum[2] = {};
 #pragma unroll
-  for (int i = 0; i < kRowsEach; i++) {
+  for (int i = 0; i < kWarpRows; i++) {
 #pragma unroll
     for (int e = 0; e < 2; e++) sum[e] += rows[i].g.x[e];
   }
@@ -196,7 +196,7 @@ __device__ void scale_rows(const Row (&rows)[kRowsEach], PrepareShared& shared, 
     }
   }
   // The middle row is the first of the third warp.
-  static_assert(kMiddle == 2 * kRowsEach);
+  static_assert(kMiddleRow == 2 * kWarpRows);
   float* middle = &shared.m_ak_v[0][c];
   if (warp == 2) store2(middle, running[0] + rows[0].g.x[0], running[1] + rows[0].g.x[1]);
   __syncthreads();
@@ -211,9 +211,9 @@ __device__ void scale_rows(const Row (&rows)[kRowsEach], PrepareShared& shared, 
     to_end[e] = exp_of(last[e] - centre.x[e]);
     left_before[e] = exp_of(running[e] - centre.x[e]);  // of the row before: what A wants of its own row
   }
-  float k_end[kRowsEach][2], b_end[kRowsEach][2];
+  float k_end[kWarpRows][2], b_end[kWarpRows][2];
 #pragma unroll
-  for (int i = 0; i < kRowsEach; i++) {
+  for (int i = 0; i < kWarpRows; i++) {
     const int t = t0 + i;
     const Row& row = rows[i];
     float a_left[2], r_left[2], k_right[2], b_right[2];
@@ -242,8 +242,8 @@ __device__ void scale_rows(const Row (&rows)[kRowsEach], PrepareShared& shared, 
   // Rows 2q and 2q+1 lie in the first half, 2q+8 and 2q+9 in the second: a warp has those of two q.
   const int half = warp / 2, tile = tile_of(c);
 #pragma unroll
-  for (int i = 0; i < kRowsEach; i += 2) {
-    const int q = (t0 + i) % kMiddle / 2;
+  for (int i = 0; i < kWarpRows; i += 2) {
+    const int q = (t0 + i) % kMiddleRow / 2;
 #pragma unroll
     for (int e = 0; e < 2; e++) {
       const int place = key_place(tile, column_of(c + e) * 4 + q);
@@ -354,35 +354,35 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
   const int64_t head = blockIdx.x, chunk = blockIdx.y;
   const int lane = threadIdx.x % kWarp;
   const int64_t channel = head * kHeadSize + 2 * lane;
-  const int t0 = threadIdx.x / kWarp * kRowsEach, remaining = chunks.rows[chunk] - t0;
+  const int t0 = threadIdx.x / kWarp * kWarpRows, remaining = chunks.rows[chunk] - t0;
   const int64_t first_row = chunks.row[chunk] + t0;
-  Row rows[kRowsEach];
+  Row rows[kWarpRows];
   if constexpr (kRaw) {
     // Rows past the end look at the chunk's last one.
     const auto at = [&](int i) {
       return static_cast<int>((first_row + min(i, remaining - 1)) * in.stride + channel);
     };
-    RawRow fetched[kRowsEach];
+    RawRow fetched[kWarpRows];
 #pragma unroll
-    for (int i = 0; i < kRowsEach; i++) fetched[i] = fetch_raw<T>(in, raw, at(i));
+    for (int i = 0; i < kWarpRows; i++) fetched[i] = fetch_raw<T>(in, raw, at(i));
     const float sum = finish_rows<T>(fetched, raw, RawWeights(raw, channel), rows);
 #pragma unroll
-    for (int i = 0; i < kRowsEach; i++) {
+    for (int i = 0; i < kWarpRows; i++) {
       if (i < remaining) store2(static_cast<T*>(raw.v) + at(i), rows[i].v.x[0], rows[i].v.x[1]);
     }
-    if (remaining < kRowsEach) {
+    if (remaining < kWarpRows) {
 #pragma unroll
-      for (int i = 0; i < kRowsEach; i++) {
+      for (int i = 0; i < kWarpRows; i++) {
         if (i >= remaining) rows[i] = {};
       }
     }
-    const int finished = lane / kLanesEach - kRowsEach;
+    const int finished = lane / kLanesEach - kWarpRows;
     if (lane % kLanesEach == 0 && finished >= 0 && finished < remaining) {
       raw.agreement[(first_row + finished) * gridDim.x + head] = sum;
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < kRowsEach; i++) {
+    for (int i = 0; i < kWarpRows; i++) {
       rows[i] = {};
       if (i < remaining) rows[i] = finished_row<T>(in, (first_row + i) * in.stride + channel);
     }
@@ -395,10 +395,10 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
   __syncthreads();
   const auto* from = reinterpret_cast<const uint4*>(&out);
   auto* to = reinterpret_cast<uint4*>(&data[chunk * gridDim.x + head]);
-  constexpr unsigned kPieces = sizeof(Chunk7) / sizeof(uint4);
+  constexpr unsigned kChunkVectors = sizeof(Chunk7) / sizeof(uint4);
 #pragma unroll
-  for (unsigned i = 0; i < kPieces; i += kPrepareThreads) {
-    if (i + kPrepareThreads <= kPieces || i + threadIdx.x < kPieces)
+  for (unsigned i = 0; i < kChunkVectors; i += kPrepareThreads) {
+    if (i + kPrepareThreads <= kChunkVectors || i + threadIdx.x < kChunkVectors)
       to[i + threadIdx.x] = from[i + threadIdx.x];
   }
 }

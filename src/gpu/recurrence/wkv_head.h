@@ -10,8 +10,6 @@
 namespace fulmar::gpu {
 
 constexpr int kWkvThreads = 128;
-constexpr int kLanesPerRow = 8;                  // threads that share a value channel's row of the state
-constexpr int kKeys = kHeadSize / kLanesPerRow;  // key channels per thread
 constexpr int kRowGroups = kWkvThreads / kLanesPerRow;
 constexpr int kRowsPerThread = kHeadSize / kRowGroups;
 constexpr int kOutputWarp = 2;  // writes what a token gives; the two in front of it compute the decays

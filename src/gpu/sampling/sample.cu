@@ -167,21 +167,22 @@ __device__ void draw_uncut(const Weights& weights, int vocab, double remaining, 
 // there are fewer groups.
 __device__ float least_by_count(const SampleJob& job, const Weights& weights, const SampleSlice* slices,
                                 DrawShared& shared) {
-  constexpr int kGroups = kSampleSlices * kSampleGroups, kEach = kDrawThreads / kGroups;
-  if (job.top_k <= 0 || job.top_k > kGroups) return 0.0f;
-  const int thread = static_cast<int>(threadIdx.x), group = thread / kEach;
-  if (thread < kGroups)
+  constexpr int kDrawGroups = kSampleSlices * kSampleGroups, kGroupThreads = kDrawThreads / kDrawGroups;
+  if (job.top_k <= 0 || job.top_k > kDrawGroups) return 0.0f;
+  const int thread = static_cast<int>(threadIdx.x), group = thread / kGroupThreads;
+  if (thread < kDrawGroups)
     shared.group_best[thread] = slices[thread / kSampleGroups].group_best[thread % kSampleGroups];
   __syncthreads();
   const float mine = shared.group_best[group];
   int before = 0;
-  for (int other = thread % kEach; other < kGroups; other += kEach) {
+  for (int other = thread % kGroupThreads; other < kDrawGroups; other += kGroupThreads) {
     const float value = shared.group_best[other];
     before += value > mine || (value == mine && other < group) ? 1 : 0;
   }
 #pragma unroll
-  for (int offset = 1; offset < kEach; offset *= 2) before += __shfl_xor_sync(kFullWarp, before, offset);
-  if (thread % kEach == 0 && before == job.top_k - 1) shared.least = weights.of(mine);
+  for (int offset = 1; offset < kGroupThreads; offset *= 2)
+    before += __shfl_xor_sync(kFullWarp, before, offset);
+  if (thread % kGroupThreads == 0 && before == job.top_k - 1) shared.least = weights.of(mine);
   __syncthreads();
   return shared.least;
 }
@@ -366,12 +367,12 @@ __global__ void __launch_bounds__(kDrawThreads)
 
 void sample(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists, Tensor logits,
             float* work, SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
-  constexpr size_t kShared = kMostListed * sizeof(uint64_t);
+  constexpr size_t kListBytes = kMostListed * sizeof(uint64_t);
   const auto rows = static_cast<unsigned>(count);
   const auto vocab = static_cast<int>(logits.cols);
   launch(queue, survey_kernel, dim3(kSampleSlices, rows), dim3(kSurveyThreads), 0, jobs, lists,
          logits.as<float>(), logits.stride, vocab, work, slices);
-  launch(queue, sample_kernel, dim3(rows), dim3(kDrawThreads), kShared, jobs, lists, logits.as<float>(),
+  launch(queue, sample_kernel, dim3(rows), dim3(kDrawThreads), kListBytes, jobs, lists, logits.as<float>(),
          logits.stride, vocab, work, slices, results, likely);
 }
 

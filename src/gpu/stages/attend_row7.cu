@@ -18,15 +18,13 @@ namespace {
 
 // The layer's vectors: biases of the paths, what prepares keys, the head norm's and the bonus's.
 enum Vector : int { kW0, kA0, kV0, kKk, kKa, kNormWeight, kNormBias, kRk, kVectors };
-constexpr int kHeadTiles = kHeadSize / 16;  // of 16 outputs
-constexpr int kAttendPiece = 64;            // inputs of a piece
-constexpr int kAttendPieces = 4;            // of a warp
-constexpr int kGateShares = 2;              // warps that share the inputs of a tile; 1 for the other paths
+constexpr int kAttendPiece = 64;  // inputs of a piece
+constexpr int kAttendPieces = 4;  // of a warp
+constexpr int kGateShares = 2;    // warps that share the inputs of a tile; 1 for the other paths
 constexpr int kProductWarps = kHeadTiles * (kGateShares + kLowRankPaths7 - 1);
 constexpr int kAttendThreads = kProductWarps * kWarp;
 constexpr int kChannelWarp = kProductWarps - 1;  // does what goes by channel
-constexpr int kMostRank = kAttendPieces * kGateShares * kAttendPiece;
-constexpr int kLanesPerRow = 8, kKeys = kHeadSize / kLanesPerRow;  // of a state row
+constexpr int kMostAttendRank = kAttendPieces * kGateShares * kAttendPiece;
 constexpr int kStateThreads = kHeadSize * kLanesPerRow;
 static_assert(kStateThreads <= kAttendThreads);
 
@@ -52,7 +50,7 @@ struct alignas(16) AttendShared {
   float product[kLowRankPaths7 + kGateShares - 1][kHeadSize];
   float y[kHeadSize];
   float vector[kVectors][kHeadSize];
-  uint4 low[kLowRankPaths7][2][kMostRank / 8];
+  uint4 low[kLowRankPaths7][2][kMostAttendRank / 8];
 };
 
 // Which tile of which path a warp multiplies, and from which piece on.
@@ -221,8 +219,9 @@ __global__ void __launch_bounds__(kAttendThreads)
       fetch_weights(a.weight[role.path] + (channel + role.tile * 16) * rank, rank, role);
   bring_vectors(a, channel, shared);
   pdl_wait();
-  for (int i = threadIdx.x; i < kLowRankPaths7 * 2 * (kMostRank / 8); i += kAttendThreads) {
-    const int piece = i % (kMostRank / 8), column = i / (kMostRank / 8) % 2, path = i / (kMostRank / 4);
+  for (int i = threadIdx.x; i < kLowRankPaths7 * 2 * (kMostAttendRank / 8); i += kAttendThreads) {
+    const int piece = i % (kMostAttendRank / 8), column = i / (kMostAttendRank / 8) % 2,
+              path = i / (kMostAttendRank / 4);
     const auto* from = reinterpret_cast<const uint4*>(a.low[path][column]) + piece;
     shared.low[path][column][piece] = piece * 8 < a.rank[path] ? *from : uint4{};
   }
@@ -264,7 +263,7 @@ bool suits_attend_row7(const TimeMix7& att, bool first_block) {
   };
   constexpr int64_t kOthers = kAttendPieces * kAttendPiece;
   return att.head_size == kHeadSize && fits(att.w, kOthers) && fits(att.a, kOthers) &&
-         fits(att.g, kMostRank) && (first_block || fits(att.v, kOthers));
+         fits(att.g, kMostAttendRank) && (first_block || fits(att.v, kOthers));
 }
 
 void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bool first_block,

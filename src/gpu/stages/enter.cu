@@ -68,7 +68,7 @@ struct EnterInputs {
 
 // v = x + pending, which is stored back.
 template <class T, int kVectors>
-__device__ void absorb(const EnterInputs& in, int64_t r, const Piece<kVectors>& piece,
+__device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors>& piece,
                        Float4 (&v)[kVectors]) {
   float* x = in.x + r * in.x_stride;
 #pragma unroll
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     return;
   }
   const int64_t r = blockIdx.x;
-  const Piece<kVectors> piece{in.cols};
+  const RowPiece<kVectors> piece{in.cols};
   float* carried = carry[batch.slot[r]];
   pdl_launch_next();
   constexpr bool kEarly = kVectors == 1;  // registers for all of it
@@ -145,11 +145,11 @@ struct EnterWeights {
   static constexpr bool kKept = kVectors <= 2;
   const EnterInputs& in;
   const MixPointers& mixes;
-  const Piece<kVectors>& piece;
+  const RowPiece<kVectors>& piece;
   Float4 weight[kVectors], bias[kVectors], share[kMostMixes][kVectors];
 
   __device__ __forceinline__ EnterWeights(const EnterInputs& in, const MixPointers& mixes,
-                                          const Piece<kVectors>& piece)
+                                          const RowPiece<kVectors>& piece)
       : in(in), mixes(mixes), piece(piece) {
     if constexpr (kKept) {
 #pragma unroll
@@ -179,7 +179,7 @@ template <class T, int kVectors>
 struct RowAhead {
   Float4 x[kVectors];
   uint2 pending[kVectors];
-  __device__ __forceinline__ void fetch(const EnterInputs& in, int64_t r, const Piece<kVectors>& piece) {
+  __device__ __forceinline__ void fetch(const EnterInputs& in, int64_t r, const RowPiece<kVectors>& piece) {
     const float* from = in.x + r * in.x_stride;
     const T* added = static_cast<const T*>(in.pending) + r * in.pending_stride;
 #pragma unroll
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   __shared__ float2 parts[kWarp];
   pdl_launch_next();
   pdl_wait();
-  const Piece<kVectors> piece{in.cols};
+  const RowPiece<kVectors> piece{in.cols};
   const int64_t begin = blockIdx.x * each, end = min(begin + each, batch.rows);
   const int32_t sequence = batch.sequence_of[begin], last = batch.sequence_of[end - 1];
   const auto copy_carried = [&](int32_t from, T* to) {
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
                       int64_t each) {
   __shared__ float2 parts[2][kWarp];
   pdl_launch_next();
-  const Piece<kVectors> piece{in.cols};
+  const RowPiece<kVectors> piece{in.cols};
   const EnterWeights<kVectors> weights(in, mixes, piece);
   pdl_wait();
   const int64_t begin = blockIdx.x * each, end = min(begin + each, batch.rows);

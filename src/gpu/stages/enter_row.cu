@@ -15,7 +15,7 @@ constexpr int kEnterRowVector = 4;
 constexpr int kSliceVectors = 64;  // of a block
 constexpr int kSlice = kSliceVectors * kEnterRowVector;
 constexpr int kLeastThreads = kSliceVectors * kMostRowMixes;
-constexpr int kMostThreads = 1024;
+constexpr int kEnterRowThreads = 1024;
 
 template <class T>
 struct EnterRowArguments {
@@ -47,7 +47,7 @@ __device__ OwnMix share_of(const EnterRowArguments<T>& a, const float* carried) 
 }
 
 template <class T, int kVectors>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kEnterRowThreads)
     enter_row_kernel(Batch batch, const __grid_constant__ EnterRowArguments<T> a, Slots<float> carry,
                      const __grid_constant__ Prefetch ahead) {
   if (blockIdx.x >= a.slices) {
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kMostThreads)
   float* carried = carry.base != nullptr ? carry[batch.slot[0]] : nullptr;
   pdl_launch_next();
   const OwnMix own = share_of(a, carried);
-  const Piece<kVectors> piece{a.cols};
+  const RowPiece<kVectors> piece{a.cols};
   pdl_wait();
   Float4 v[kVectors], x{};
 #pragma unroll
@@ -87,12 +87,12 @@ void with_enter_row_block(int64_t cols, F&& f) {
   const int64_t vectors = (cols + kEnterRowVector - 1) / kEnterRowVector;
   const auto with = [&](auto each) {
     const int64_t threads = std::max<int64_t>((vectors + each() - 1) / each(), kLeastThreads);
-    FULMAR_CHECK(threads <= kMostThreads);
+    FULMAR_CHECK(threads <= kEnterRowThreads);
     f(each, dim3(static_cast<unsigned>((threads + kWarp - 1) / kWarp * kWarp)));
   };
   using std::integral_constant;
-  if (vectors <= kMostThreads) return with(integral_constant<int, 1>{});
-  if (vectors <= 4 * kMostThreads) return with(integral_constant<int, 4>{});
+  if (vectors <= kEnterRowThreads) return with(integral_constant<int, 1>{});
+  if (vectors <= 4 * kEnterRowThreads) return with(integral_constant<int, 4>{});
   with(integral_constant<int, 16>{});
 }
 

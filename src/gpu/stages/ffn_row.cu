@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kFfnThreads = kStreamThreads;
 constexpr int kFfnTileOut = kStreamTile;  // hidden channels of a tile
-constexpr int kMostTiles = 16;            // of a block
+constexpr int kMostFfnTiles = 16;         // of a block
 constexpr int kValueAhead = 4;            // rows of the value matrix on their way
 constexpr int kFfnVector = 8;             // elements of 16 bytes
 
@@ -32,7 +32,7 @@ struct FfnRowArguments {
   const float* mix;                // [K]
 };
 
-using Parts = float[kStreamWarps][kMostTiles * kFfnTileOut];
+using Parts = float[kStreamWarps][kMostFfnTiles * kFfnTileOut];
 
 // A block's tiles of hidden channels, which follow one another in memory; those of the gate, which are
 // shorter work, go round.
@@ -82,14 +82,14 @@ __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& sh
 // Hidden channels of the block that relu² has left something of: their numbers and values, in order.
 struct Kept {
   int count;
-  int channel[kMostTiles * kFfnTileOut];
-  float value[kMostTiles * kFfnTileOut];
+  int channel[kMostFfnTiles * kFfnTileOut];
+  float value[kMostFfnTiles * kFfnTileOut];
 };
 
 template <class T, InputKind kKind>
 __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& share, const Parts& part,
                               Kept& kept) {
-  static_assert(kFfnThreads == kMostTiles * kFfnTileOut);
+  static_assert(kFfnThreads == kMostFfnTiles * kFfnTileOut);
   __shared__ int warp_count[kStreamWarps];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int tile = threadIdx.x / kFfnTileOut, out = threadIdx.x % kFfnTileOut;
@@ -231,7 +231,7 @@ int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessor
   if (!suits) return 0;
   const int64_t tiles = (key.out + gate.out) / kFfnTileOut;
   return std::max<int64_t>(std::min<int64_t>(2 * multiprocessors, tiles),
-                           (tiles + kMostTiles - 1) / kMostTiles);
+                           (tiles + kMostFfnTiles - 1) / kMostFfnTiles);
 }
 
 void ffn_row(const Queue& queue, const FfnRow& row, Tensor parts) {

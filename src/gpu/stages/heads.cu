@@ -47,9 +47,10 @@ __global__ void __launch_bounds__(kWideThreads) channels_kernel(int64_t rows, in
 
 template <class F>
 void for_channels(const Queue& queue, int64_t rows, int64_t cols, F f) {
-  constexpr int64_t kEach = kWideThreads * kLaneChannels;
-  launch(queue, channels_kernel<F>, dim3(static_cast<unsigned>((rows * cols + kEach - 1) / kEach)),
-         dim3(kWideThreads), 0, rows, cols, f);
+  constexpr int64_t kBlockChannels = kWideThreads * kLaneChannels;
+  launch(queue, channels_kernel<F>,
+         dim3(static_cast<unsigned>((rows * cols + kBlockChannels - 1) / kBlockChannels)), dim3(kWideThreads),
+         0, rows, cols, f);
 }
 
 template <class T>

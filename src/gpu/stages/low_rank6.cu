@@ -24,7 +24,7 @@ constexpr int kStepInputs = 32;                      // that two instructions ta
 constexpr int kStepPieces = kLowRank6Tiles * kWarp;  // pieces of eight weights: [tile][lane]
 constexpr int kMixed = 5;                            // paths of enter6
 constexpr int64_t kEnoughBlocks = 512;               // from here on a block does all paths of its rows
-constexpr size_t kMostShared = 48 << 10;
+constexpr size_t kLowRankSharedBytes = 48 << 10;
 
 template <class T>
 struct Paths {
@@ -173,7 +173,7 @@ void launch_paths(const Queue& queue, Paths<T> paths, int64_t cols, const Prefet
                 groups = (paths.rows + group - 1) / group;
   const size_t path_bytes =
       static_cast<size_t>((paths.rank + kStepInputs - 1) / kStepInputs) * kStepPieces * sizeof(uint4);
-  const bool together = across * groups >= kEnoughBlocks && path_bytes * paths.count <= kMostShared;
+  const bool together = across * groups >= kEnoughBlocks && path_bytes * paths.count <= kLowRankSharedBytes;
   paths.each = together ? paths.count : 1;
   paths.groups_each = static_cast<int>(std::max<int64_t>(1, across * groups / kEnoughBlocks));
   paths.across = static_cast<unsigned>(across);
@@ -187,8 +187,8 @@ void launch_paths(const Queue& queue, Paths<T> paths, int64_t cols, const Prefet
 }  // namespace
 
 bool suits_low_rank6(Tensor low, const Weight& second) {
-  constexpr int64_t kMostRank = kMostShared / (kStepPieces * sizeof(uint4)) * kStepInputs;
-  return suits_rows(low, second) && second.out % kBlockOut == 0 && second.in <= kMostRank;
+  constexpr int64_t kMostLowRank = kLowRankSharedBytes / (kStepPieces * sizeof(uint4)) * kStepInputs;
+  return suits_rows(low, second) && second.out % kBlockOut == 0 && second.in <= kMostLowRank;
 }
 
 void mix6(const Queue& queue, const TimeMix6& att, Tensor z, Tensor previous, Tensor low,

@@ -57,9 +57,8 @@ __device__ void finish_path(const LowRankFinish<T>& to, int path, int row, int64
 template <class T, int kTiles>
 __global__ void __launch_bounds__(kLowRank7Threads, 2)
     low_rank_finish7_kernel(const __grid_constant__ LowRankFinish<T> to) {
-  constexpr int kStride = kHeadSize + 2;
-  constexpr int kHeadTiles = kHeadSize / kTileOut;
-  __shared__ float part[2][kTiles * kTileRows * kStride];
+  constexpr int kHeadStride = kHeadSize + 2;
+  __shared__ float part[2][kTiles * kTileRows * kHeadStride];
   const int warp = threadIdx.x / kWarp, tile = warp % kHeadTiles, share = warp / kHeadTiles;
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kHeadSize;
   const int path = blockIdx.y, first_row = blockIdx.z * kTiles * kTileRows;
@@ -73,11 +72,11 @@ __global__ void __launch_bounds__(kLowRank7Threads, 2)
                                 rank, share, sum);
   }
   pdl_wait();
-  spread_rows<kTiles>(sum, part[share] + tile * kTileOut, kStride);
+  spread_rows<kTiles>(sum, part[share] + tile * kTileOut, kHeadStride);
   __syncthreads();
   const int c = 2 * (threadIdx.x % kWarp);
   for (int row = warp; row < rows; row += kLowRank7Warps) {
-    const float *one = &part[0][row * kStride + c], *other = &part[1][row * kStride + c];
+    const float *one = &part[0][row * kHeadStride + c], *other = &part[1][row * kHeadStride + c];
     finish_path(to, path, first_row + row, channel + c, Float2{{one[0] + other[0], one[1] + other[1]}});
   }
 }

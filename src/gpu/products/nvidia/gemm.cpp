@@ -203,7 +203,7 @@ struct Chosen {
 };
 
 // What a product is given: in, weight and out on the device.
-struct Operands {
+struct GemmOperands {
   const void *in, *weight;
   void* out;
 };
@@ -215,7 +215,8 @@ struct Gemm::Library {
       : choices(file, std::move(identity)) {}
 
   const Chosen& choose(const Queue&, const GemmKey& exact, Tensor in, const Weight&, Tensor out);
-  size_t quickest(const Queue&, const Problem&, const std::vector<cublasLtMatmulAlgo_t>&, const Operands&);
+  size_t quickest(const Queue&, const Problem&, const std::vector<cublasLtMatmulAlgo_t>&,
+                  const GemmOperands&);
 
   Functions functions;
   Buffer workspace[kQueues];  // products of different queues run at the same time
@@ -248,7 +249,7 @@ Result<std::unique_ptr<Gemm>> Gemm::open(const DeviceFacts& facts, const GemmOpt
 // since: small matrices would otherwise be judged by how quickly they come from the cache.
 size_t Gemm::Library::quickest(const Queue& queue, const Problem& problem,
                                const std::vector<cublasLtMatmulAlgo_t>& candidates,
-                               const Operands& operands) {
+                               const GemmOperands& operands) {
   const Events events;
   FULMAR_GPU(cudaDeviceSynchronize());
   const Buffer& evicting = workspace[(queue.index + 1) % kQueues];

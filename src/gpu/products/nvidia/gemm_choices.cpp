@@ -15,7 +15,7 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr std::string_view kFormat = "fulmar gemm choices 1";
-constexpr size_t kMostBytes = size_t{4} << 20;
+constexpr size_t kMostFileBytes = size_t{4} << 20;
 constexpr char kDigits[] = "0123456789abcdef";
 
 std::string hex_of(const GemmAlgorithm& bytes) {
@@ -78,7 +78,7 @@ std::optional<std::map<GemmKey, GemmAlgorithm>> read_gemm_choices(std::string_vi
 GemmChoices::GemmChoices(std::filesystem::path file, std::string identity)
     : file_(std::move(file)), identity_(std::move(identity)) {
   std::error_code error;
-  if (file_.empty() || std::filesystem::file_size(file_, error) > kMostBytes || error) return;
+  if (file_.empty() || std::filesystem::file_size(file_, error) > kMostFileBytes || error) return;
   std::ifstream stream(file_, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
@@ -99,7 +99,8 @@ void GemmChoices::keep(const GemmKey& key, const GemmAlgorithm& algorithm) {
   std::filesystem::path fresh = file_;
   fresh += "." + std::to_string(getpid());
   const std::string text = write_gemm_choices(identity_, known_);
-  const bool written = text.size() <= kMostBytes && (std::ofstream(fresh, std::ios::binary) << text).good();
+  const bool written =
+      text.size() <= kMostFileBytes && (std::ofstream(fresh, std::ios::binary) << text).good();
   if (written) std::filesystem::rename(fresh, file_, error);
   if (written && !error) return;
   spdlog::warn("'{}' cannot be written; products are timed again at the next start", file_.string());

@@ -23,10 +23,10 @@ Encode find_encode() {
 
 CUtensorMap tensor_map(const Tensor& matrix, int rows) {
   static const Encode encode = find_encode();
-  constexpr cuuint32_t kColumns = 64;
+  constexpr cuuint32_t kBoxColumns = 64;
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(matrix.cols), static_cast<cuuint64_t>(matrix.rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(matrix.stride) * size_of(matrix.dtype)};
-  const cuuint32_t box[] = {kColumns, static_cast<cuuint32_t>(rows)}, every[] = {1, 1};
+  const cuuint32_t box[] = {kBoxColumns, static_cast<cuuint32_t>(rows)}, every[] = {1, 1};
   CUtensorMap map;
   const CUresult result = encode(
       &map, matrix.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,

@@ -1,4 +1,4 @@
-#include "engine/settle.h"
+#include "engine/drawn_token.h"
 
 namespace fulmar {
 

@@ -1,0 +1,145 @@
+// The engine's doors for requests: any thread may come in here; what changes rows goes on as a command for
+// the engine's thread.
+#include <future>
+
+#include "base/unix_time.h"
+#include "engine/ask_rules.h"
+#include "engine/engine_loop.h"
+
+namespace fulmar {
+
+std::vector<SequencePtr> EngineLoop::make_rows(std::vector<Ask> asks,
+                                               const std::shared_ptr<RequestRecord>& record) {
+  std::vector<SequencePtr> rows;
+  std::shared_ptr<const StopTexts> texts;
+  const std::vector<std::string>* texts_of = nullptr;  // rows of a request mostly share their stop texts
+  for (Ask& ask : asks) {
+    auto sequence = std::make_unique<Sequence>();
+    if (texts_of == nullptr || *texts_of != ask.stop.texts)
+      texts = std::make_shared<const StopTexts>(ask.stop.texts);
+    sequence->output = OutputText(texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0);
+    sequence->waiting_bytes = bytes_of(ask);
+    sequence->ask = std::move(ask);
+    texts_of = &sequence->ask.stop.texts;
+    sequence->request = record;
+    rows.push_back(std::move(sequence));
+  }
+  return rows;
+}
+
+// Makes the request known, unless there is no room for it to wait.
+Status EngineLoop::let_in(const std::shared_ptr<RequestRecord>& record, std::span<const SequencePtr> rows) {
+  int64_t bytes = 0;
+  for (const SequencePtr& row : rows) bytes += row->waiting_bytes;
+  const auto count = static_cast<int64_t>(rows.size());
+  std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return Error{ErrorKind::unavailable, failure_};
+  if (draining_) return Error{ErrorKind::unavailable, "Server is shutting down"};
+  const bool too_much = waiting_rows_ > 0 && (waiting_rows_ + count > options_.max_waiting_rows ||
+                                              waiting_bytes_ + bytes > options_.max_waiting_bytes);
+  if (waiting_requests_ >= options_.max_queue || too_much) {
+    rejected_++;
+    return Error{ErrorKind::unavailable, "Request queue full"};
+  }
+  if (!known_.emplace(record->id, record).second) {
+    return Error{ErrorKind::conflict, "request id '" + record->id + "' is already running"};
+  }
+  waiting_requests_++;
+  waiting_rows_ += count;
+  waiting_bytes_ += bytes;
+  return {};
+}
+
+Status EngineLoop::submit(Request request) {
+  if (request.rows.empty()) return Error{ErrorKind::invalid, "the request has no rows; wanted at least 1"};
+  const AskLimits limits{.vocabulary = model_.config().vocab,
+                         .slots = options_.slots,
+                         .max_prompt_tokens = options_.max_prompt_tokens};
+  for (const Ask& ask : request.rows) FULMAR_TRY(check_ask(ask, limits));
+
+  auto record = std::make_shared<RequestRecord>();
+  record->id = request.rows.front().request_id;
+  record->endpoint = std::move(request.endpoint);
+  record->model = std::move(request.model);
+  // Pausing takes one state out; a mixture has several.
+  record->resumable =
+      request.resumable && request.rows.size() == 1 && request.rows.front().state.mixture.empty();
+  record->listener = std::move(request.listener);
+  record->created = unix_seconds();
+  record->rows = record->rows_left = static_cast<int64_t>(request.rows.size());
+  // The rows travel in a shared box because std::function wants to be copyable.
+  auto rows = std::make_shared<std::vector<SequencePtr>>(make_rows(std::move(request.rows), record));
+  FULMAR_TRY(let_in(record, *rows));
+  commands_.put([this, record, rows] {
+    counters_.requests_total++;
+    waiting_.add(std::move(*rows));
+    if (record->cancel_requested) cancelled_.push_back(record);  // before its rows had arrived
+  });
+  return {};
+}
+
+bool EngineLoop::cancel(const std::string& request_id) {
+  std::shared_ptr<RequestRecord> record;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(request_id);
+    if (found == known_.end()) return false;
+    record = found->second;
+    record->cancel_requested = true;
+  }
+  commands_.put([this, record] { cancelled_.push_back(record); });
+  return true;
+}
+
+int64_t EngineLoop::cancel_all() {
+  std::vector<std::shared_ptr<RequestRecord>> records;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [id, record] : known_) {
+      record->cancel_requested = true;
+      records.push_back(record);
+    }
+  }
+  commands_.put([this, records] { cancelled_.insert(cancelled_.end(), records.begin(), records.end()); });
+  return static_cast<int64_t>(records.size());
+}
+
+// Runs the task on the engine thread and waits; on a closed engine the task does not run.
+void EngineLoop::call_on_engine(const std::function<void()>& task) {
+  if (std::this_thread::get_id() == thread_.get_id()) return task();
+  struct Done {  // said also when the device fails within the task
+    std::promise<void>& promise;
+    ~Done() { promise.set_value(); }
+  };
+  auto done = std::make_shared<std::promise<void>>();
+  const bool taken = commands_.put([&task, done] {
+    const Done said{*done};
+    task();
+  });
+  if (taken) done->get_future().wait();
+}
+
+Result<std::string> EngineLoop::pause(const std::string& request_id) {
+  Result<std::string> paused = Error{ErrorKind::unavailable, "Server is shutting down"};
+  call_on_engine([&] { paused = pause_now(request_id); });
+  return paused;
+}
+
+void EngineLoop::drain(std::function<void()> done) {
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = true;
+  }
+  commands_.put([this, done = std::move(done)] { drained_.push_back(done); });
+}
+
+EngineStats EngineLoop::stats() const {
+  std::lock_guard lock(mutex_);
+  EngineStats stats = stats_;  // published after steps: speeds fall without one, too
+  stats.prefill_tokens_per_second =
+      SpeedMeter(published_prefill_).per_second(std::chrono::steady_clock::now());
+  stats.decode_tokens_per_second = SpeedMeter(published_decode_).per_second(std::chrono::steady_clock::now());
+  return stats;
+}
+
+}  // namespace fulmar
