@@ -105,8 +105,8 @@ class Joiner {
     if (found == by_name_.end()) return corrupt(fmt::format("'{}' is missing", name));
     StoredTensor& tensor = *found->second;
     if (tensor.dtype != dtype || tensor.count() != count || !tensor.contiguous()) {
-      return corrupt(fmt::format("'{}' holds {} {}; wanted {} {}", name, tensor.count(), name_of(tensor.dtype),
-                                 count, name_of(dtype)));
+      return corrupt(fmt::format("'{}' holds {} {}; wanted {} {}", name, tensor.count(),
+                                 name_of(tensor.dtype), count, name_of(dtype)));
     }
     used_.insert(name);
     return &tensor;
@@ -118,8 +118,8 @@ class Joiner {
     copy_as_f32(*tensor, values);
     const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
     if (bad != values.end()) {
-      return corrupt(fmt::format("'{}' holds {} at {}; wanted finite numbers", name, *bad,
-                                 bad - values.begin()));
+      return corrupt(
+          fmt::format("'{}' holds {} at {}; wanted finite numbers", name, *bad, bad - values.begin()));
     }
     return values;
   }
@@ -130,7 +130,8 @@ class Joiner {
         by_name_.contains(stem + std::string(kState) + "fp4")) {
       return {};
     }
-    return corrupt(fmt::format("'{}' has no '{}{}nf4' beside it, which says its shape", absmax.name, stem, kState));
+    return corrupt(
+        fmt::format("'{}' has no '{}{}nf4' beside it, which says its shape", absmax.name, stem, kState));
   }
 
   // Scales of the flattened blocks.
@@ -154,8 +155,8 @@ class Joiner {
     for (size_t i = 0; i < levels.size(); i++) {
       if (std::abs(levels[i] - kNf4Levels[i]) <= kNear) continue;
       return Error{ErrorKind::unsupported,
-                   fmt::format("bitsandbytes: level {} of '{}.quant_map' is {}; wanted {}, that of nf4", i, stem,
-                               levels[i], kNf4Levels[i])};
+                   fmt::format("bitsandbytes: level {} of '{}.quant_map' is {}; wanted {}, that of nf4", i,
+                               stem, levels[i], kNf4Levels[i])};
     }
     return {};
   }
@@ -173,8 +174,8 @@ class Joiner {
     const int64_t count = said.rows * said.cols;
     const auto wanted = static_cast<size_t>((count + 1) / 2);
     if (matrix.scales != nullptr || !matrix.contiguous() || matrix.bytes() != wanted) {
-      return corrupt(fmt::format("'{}' has {} bytes of codes; its shape [{}, {}] wants {}", stem, matrix.bytes(),
-                                 said.rows, said.cols, wanted));
+      return corrupt(fmt::format("'{}' has {} bytes of codes; its shape [{}, {}] wants {}", stem,
+                                 matrix.bytes(), said.rows, said.cols, wanted));
     }
     FULMAR_TRY(check_levels(stem));
     FULMAR_ASSIGN(const std::vector<float> absmax, absmax_of(stem, said));
@@ -219,16 +220,16 @@ class Joiner {
     const auto found = by_name_.find(stem + ".weight");
     if (found == by_name_.end()) return corrupt(fmt::format("'{}.weight' is missing", stem));
     StoredTensor& matrix = *found->second;
-    if (matrix.dtype != DType::i8 || matrix.shape.size() != 2 || !matrix.contiguous() || matrix.count() == 0) {
+    if (matrix.dtype != DType::i8 || matrix.shape.size() != 2 || !matrix.contiguous() ||
+        matrix.count() == 0) {
       return corrupt(fmt::format("'{}' holds {} {}; wanted a matrix of i8 beside '{}'", matrix.name,
                                  name_of(matrix.dtype), shape_text(matrix.shape), row_scales.name));
     }
     if (const auto form = by_name_.find(stem + ".weight_format"); form != by_name_.end()) {
       FULMAR_ASSIGN(const StoredTensor* const format, part(form->second->name, DType::u8, 1));
       if (static_cast<int>(format->data[0]) != 0) {
-        return Error{ErrorKind::unsupported,
-                     fmt::format("bitsandbytes: '{}' is {}; wanted 0, row after row", format->name,
-                                 static_cast<int>(format->data[0]))};
+        return Error{ErrorKind::unsupported, fmt::format("bitsandbytes: '{}' is {}; wanted 0, row after row",
+                                                         format->name, static_cast<int>(format->data[0]))};
       }
     }
     FULMAR_ASSIGN(std::vector<float> values, numbers(row_scales.name, matrix.shape[0]));

@@ -6,6 +6,7 @@
 #include "files/bitsandbytes.h"
 #include "files/canonical.h"
 #include "files/checkpoint.h"
+#include "files/coded_tensors.h"
 #include "files/gguf.h"
 #include "files/gguf_model.h"
 #include "files/hub_facts.h"
@@ -148,7 +149,9 @@ Result<CheckpointParts> read_model(const ModelFiles& model) {
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const fs::path& path) {
   FULMAR_ASSIGN(const ModelFiles model, find_model_files(path));
   FULMAR_ASSIGN(CheckpointParts parts, read_model(model));
-  if (const Status joined = join_bitsandbytes(parts); !joined.ok()) return in_file(path, joined.error());
+  for (const auto join : {join_bitsandbytes, join_codes}) {
+    if (const Status joined = join(parts); !joined.ok()) return in_file(path, joined.error());
+  }
   Result<std::unique_ptr<Checkpoint>> checkpoint = canonicalise(make_checkpoint(std::move(parts)));
   if (!checkpoint.ok()) return in_file(path, checkpoint.error());
   return checkpoint;

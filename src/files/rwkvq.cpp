@@ -72,7 +72,8 @@ class Reader {
     for (uint8_t i = 0; i < rank; i++) tensor.shape.push_back(load_at<int64_t>(sides, i * sizeof(int64_t)));
     const std::optional<int64_t> count = checked_product(tensor.shape);
     if (!count || static_cast<uint64_t>(*count) != numbers) {
-      return broken(fmt::format("'{}' has shape {} and {} numbers", tensor.name, shape_text(tensor.shape), numbers));
+      return broken(
+          fmt::format("'{}' has shape {} and {} numbers", tensor.name, shape_text(tensor.shape), numbers));
     }
     tensor.strides = row_major_strides(tensor.shape);
     if (kind == kBf16 || kind == kF16) return read_plain(std::move(tensor), kind);
@@ -99,8 +100,8 @@ class Reader {
     }
     const int64_t group = kind == kInt8 ? cols : std::min<int64_t>(stored_group, cols);
     const int64_t row_bytes = kind == kInt8 ? cols : cols / 2 + cols % 2;
-    FULMAR_ASSIGN(const ByteSpan codes,
-                  take(static_cast<uint64_t>(rows) * static_cast<uint64_t>(row_bytes), "rwkvq: data of " + tensor.name));
+    FULMAR_ASSIGN(const ByteSpan codes, take(static_cast<uint64_t>(rows) * static_cast<uint64_t>(row_bytes),
+                                             "rwkvq: data of " + tensor.name));
     FULMAR_ASSIGN(const ByteSpan count, take(sizeof(uint64_t), "rwkvq: scales of " + tensor.name));
     const int64_t per_row = cols / group + (cols % group != 0 ? 1 : 0);
     const auto found = load_at<uint64_t>(count, 0), wanted = static_cast<uint64_t>(rows * per_row);

@@ -65,7 +65,7 @@ struct TunedState {
 
 using ServedModelPtr = std::shared_ptr<const ServedModel>;
 
-// The file name without directory and without the ending of a file of weights.
+// The file name without directory and without .pth, .safetensors, .st or .gguf.
 std::string served_id(std::string_view path);
 
 // `members` with these weights; further members get 0. Error: more weights than members, or a sum of 0.

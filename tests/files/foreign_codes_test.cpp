@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "files/bitsandbytes.h"
+#include "files/coded_tensors.h"
 #include "files/identify.h"
 #include "files/quantised_writers.h"
 #include "files/rwkvq.h"
@@ -70,9 +71,8 @@ void expect_model(const Checkpoint& got, const Checkpoint& official, DType dtype
 TEST(Bitsandbytes, Nf4MatricesKeepTheirCodes) {
   for (const int version : {6, 7}) {
     const auto official = synthetic_checkpoint(spec_of(version, 4));
-    const Converted file = with_matrices(*official, [](Converted& out, const StoredTensor& tensor) {
-      add_nf4(out, tensor.name, tensor, {});
-    });
+    const Converted file = with_matrices(
+        *official, [](Converted& out, const StoredTensor& tensor) { add_nf4(out, tensor.name, tensor, {}); });
     const auto read = through_file(file);
     ASSERT_TRUE(read.ok()) << read.error().text;
     expect_model(**read, *official, DType::nf4, 0.12);
@@ -87,7 +87,8 @@ TEST(Bitsandbytes, Nf4MatricesKeepTheirCodes) {
 
 TEST(Bitsandbytes, ScalesMayBeQuantisedAndBlocksMaySpanRows) {
   const auto official = synthetic_checkpoint(spec_of(7, 3));  // rows of 96: parts of 32
-  for (const Nf4Form form : {Nf4Form{64, true}, Nf4Form{128, false}, Nf4Form{4096, true}, Nf4Form{32, false}}) {
+  for (const Nf4Form form :
+       {Nf4Form{64, true}, Nf4Form{128, false}, Nf4Form{4096, true}, Nf4Form{32, false}}) {
     const Converted file = with_matrices(*official, [&](Converted& out, const StoredTensor& tensor) {
       add_nf4(out, tensor.name, tensor, form);
     });
@@ -194,13 +195,16 @@ StoredTensor& part(Converted& file, const std::string& name) {
 TEST(Bitsandbytes, BrokenOnesGetOneClearErrorEach) {
   const std::string state = "X.weight.quant_state.bitsandbytes__nf4";
   const auto without = [](std::string name) {
-    return [name](Converted& file) { std::erase_if(file.tensors, [&](const StoredTensor& t) { return t.name == name; }); };
+    return [name](Converted& file) {
+      std::erase_if(file.tensors, [&](const StoredTensor& t) { return t.name == name; });
+    };
   };
   const auto said = [&](std::string text) {
     return [&state, text](Converted& file) {
       file.memory.emplace_back(reinterpret_cast<const std::byte*>(text.data()),
                                reinterpret_cast<const std::byte*>(text.data()) + text.size());
-      part(file, state) = tensor_over(state, DType::u8, {static_cast<int64_t>(text.size())}, file.memory.back().data());
+      part(file, state) =
+          tensor_over(state, DType::u8, {static_cast<int64_t>(text.size())}, file.memory.back().data());
     };
   };
   const auto shaped = [](std::string name, int64_t count) {
@@ -242,7 +246,8 @@ TEST(Bitsandbytes, BrokenOnesGetOneClearErrorEach) {
       {said(form("nf4", 64, "[-4,64]")), {"shape", "-4"}},
       {said(form("nf4", 64, "[4,65]")), {"'X.weight' has 128 bytes", "[4, 65]", "130"}},
       {said(form("nf4", 64, "[2147483647,2147483647]")), {"'X.weight' has 128 bytes"}},
-      {said(R"({"quant_type":"nf4","blocksize":64,"shape":[4,64],"nested_offset":0.5,"nested_blocksize":128})"),
+      {said(
+           R"({"quant_type":"nf4","blocksize":64,"shape":[4,64],"nested_offset":0.5,"nested_blocksize":128})"),
        {"nested_blocksize", "128", "256"}},
   };
   for (const auto& one : cases) {
@@ -251,6 +256,55 @@ TEST(Bitsandbytes, BrokenOnesGetOneClearErrorEach) {
     for (const char* text : one.wanted) EXPECT_THAT(status.error().text, HasSubstr(text));
   }
   EXPECT_TRUE(joined([](Converted&) {}).ok());
+}
+
+TEST(CodedTensors, EveryKindWithScalesBesideItsCodesComesBackFromAFile) {
+  for (const char* kind : {"nf4", "int8", "int8_g128", "int4", "fp8"}) {
+    const auto made =
+        quantise_checkpoint(synthetic_checkpoint(spec_of(7, 4)),
+                            quantise_all(*quantisation_named(kind), quantisation_named("int8")));
+    ASSERT_TRUE(made.ok());
+    const PlainTensors plain = split_codes((*made)->tensors());
+    const TempFile file("", ".safetensors");
+    ASSERT_TRUE(write_safetensors(file.path(), plain.tensors).ok());
+    const auto read = open_checkpoint(file.path());
+    ASSERT_TRUE(read.ok()) << read.error().text;
+    ASSERT_EQ((*read)->tensors().size(), (*made)->tensors().size()) << kind;
+    for (const StoredTensor& tensor : (*made)->tensors()) {
+      const StoredTensor* found = (*read)->find(tensor.name);
+      ASSERT_NE(found, nullptr) << tensor.name;
+      EXPECT_EQ(found->dtype, tensor.dtype) << kind << tensor.name;
+      EXPECT_EQ(values_of(*found), values_of(tensor)) << kind << tensor.name;
+    }
+  }
+}
+
+TEST(CodedTensors, BrokenOnesGetOneClearErrorEach) {
+  const std::vector<float> values(4 * 96, 0.5f);
+  const auto joined_as = [&](DType codes, std::vector<int64_t> shape, DType scale, int64_t scales,
+                             float first = 1) {
+    CheckpointParts parts;
+    std::vector<float> numbers(values);
+    numbers[0] = first;
+    if (codes != DType::i64)
+      parts.tensors.push_back(tensor_over("X.weight", codes, std::move(shape), values.data()));
+    parts.tensors.push_back(tensor_over("X.weight.scale", scale, {scales}, numbers.data()));
+    const Status status = join_codes(parts);
+    return status.ok() ? std::string("joined") : status.error().text;
+  };
+  EXPECT_THAT(joined_as(DType::i64, {}, DType::f32, 4), HasSubstr("'X.weight' is missing"));
+  EXPECT_THAT(joined_as(DType::f16, {4, 96}, DType::f32, 4), HasSubstr("'X.weight' holds f16 [4, 96]"));
+  EXPECT_THAT(joined_as(DType::i8, {4, 8, 12}, DType::f32, 4), HasSubstr("wanted a matrix"));
+  EXPECT_THAT(joined_as(DType::i8, {4, 96}, DType::f16, 4), HasSubstr("holds f16; wanted f32"));
+  EXPECT_THAT(joined_as(DType::i8, {4, 96}, DType::f32, 5), HasSubstr("5 scales for [4, 96]"));
+  EXPECT_THAT(joined_as(DType::i8, {4, 96}, DType::f32, 8),
+              HasSubstr("8 scales for [4, 96]"));  // groups of 48
+  EXPECT_THAT(joined_as(DType::i8, {4, 96}, DType::f32, 4, NAN), HasSubstr("NaN"));
+  for (const int64_t scales : {1, 4, 12}) {
+    EXPECT_EQ(joined_as(DType::i8, {4, 96}, DType::f32, scales), "joined") << scales;
+    EXPECT_EQ(joined_as(DType::f8_e4m3, {4, 96}, DType::f32, scales), "joined") << scales;
+    EXPECT_EQ(joined_as(DType::u8, {4, 48}, DType::f32, scales), "joined") << scales;
+  }
 }
 
 TEST(Rwkvq, ArchivesKeepTheirCodes) {
@@ -308,7 +362,8 @@ TEST(Rwkvq, BrokenOnesGetOneClearErrorEach) {
       {rwkvq_file({right}) + "x", "1 bytes behind the last"},
       {rwkvq_file({right}).substr(0, 100), "data of m"},
       {rwkvq_file({right}).substr(0, rwkvq_file({right}).size() - 1), "scales of m"},
-      {std::string("RWKVQ\0\1\0", 8) + raw<uint32_t>(1) + raw<uint32_t>(0xffffffff) + right, "4294967295 tensors"},
+      {std::string("RWKVQ\0\1\0", 8) + raw<uint32_t>(1) + raw<uint32_t>(0xffffffff) + right,
+       "4294967295 tensors"},
       {rwkvq_file({entry(4, 0, {4, 64}, int8)}), "type 4"},
       {rwkvq_file({entry(2, 0, {4, 8, 8}, int8)}), "wanted a matrix"},
       {rwkvq_file({entry(3, 48, {4, 64}, int4)}), "groups of 48; wanted 32 or 128"},

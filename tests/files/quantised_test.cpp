@@ -170,6 +170,19 @@ TEST_F(GgufWriting, WhatIsWrittenIsReadBack) {
   }
 }
 
+TEST_F(GgufWriting, CodesWithScalesBesideThemAreWrittenAsHalves) {
+  const auto made =
+      quantise_checkpoint(synthetic_checkpoint(small(7)), quantise_all(*quantisation_named("nf4")));
+  ASSERT_TRUE(made.ok());
+  const auto back = through_file(**made, nullptr);
+  ASSERT_NE(back, nullptr);
+  const StoredTensor &read = *back->find("blocks.1.att.key.weight"), &coded = *(*made)->find(read.name);
+  ASSERT_EQ(coded.dtype, DType::nf4);
+  EXPECT_EQ(read.dtype, DType::f16);
+  const std::vector<float> got = values_of(read), want = values_of(coded);
+  for (size_t i = 0; i < want.size(); i++) ASSERT_NEAR(got[i], want[i], 1e-3 * std::abs(want[i]) + 1e-7);
+}
+
 TEST_F(GgufWriting, HasTheTensorsOfAFileThatOthersWrote) {
   const auto original = support::shared_folder() / "models/gguf/fulmar-demo-Q4_K_M.gguf";
   if (!std::filesystem::exists(original)) GTEST_SKIP() << "no shared files beside this checkout";

@@ -20,7 +20,8 @@ inline std::vector<float> values_of(const StoredTensor& tensor) {
   return values;
 }
 
-inline void add_bytes(Converted& out, std::string name, DType dtype, std::vector<int64_t> shape, const void* data) {
+inline void add_bytes(Converted& out, std::string name, DType dtype, std::vector<int64_t> shape,
+                      const void* data) {
   out.add(name, tensor_over(name, dtype, std::move(shape), data));
 }
 
@@ -34,28 +35,32 @@ struct Nf4Form {
 };
 
 // One matrix as NF4 in blocks of the flattened matrix.
-inline void add_nf4(Converted& out, const std::string& name, const StoredTensor& matrix, const Nf4Form& form) {
+inline void add_nf4(Converted& out, const std::string& name, const StoredTensor& matrix,
+                    const Nf4Form& form) {
   std::vector<float> values = values_of(matrix);
   const int64_t count = matrix.count();
   std::vector<std::byte> codes(static_cast<size_t>((count + 1) / 2));
   std::vector<float> absmax;
   for (size_t first = 0; first < values.size(); first += form.block) {
-    std::vector<float> part(values.begin() + static_cast<int64_t>(first),
-                            values.begin() + static_cast<int64_t>(std::min(values.size(), first + form.block)));
+    std::vector<float> part(
+        values.begin() + static_cast<int64_t>(first),
+        values.begin() + static_cast<int64_t>(std::min(values.size(), first + form.block)));
     absmax.push_back(scale_of_group(DType::nf4, part));
     if (part.size() % 2 != 0) part.push_back(0);
     encode_group(DType::nf4, part, absmax.back(), codes.data() + first / 2);
   }
-  std::string state = fmt::format(R"({{"quant_type":"nf4","blocksize":{},"dtype":"float16","shape":[{},{}])", form.block,
-                                  matrix.shape[0], matrix.shape[1]);
+  std::string state = fmt::format(R"({{"quant_type":"nf4","blocksize":{},"dtype":"float16","shape":[{},{}])",
+                                  form.block, matrix.shape[0], matrix.shape[1]);
   add_bytes(out, name, DType::u8, {(count + 1) / 2, 1}, codes.data());
   add_floats(out, name + ".quant_map", {std::begin(kNf4Levels), std::end(kNf4Levels)});
   if (form.nested) {
     const NestedScales nested = nest_scales(absmax, dynamic_map());
-    add_bytes(out, name + ".absmax", DType::u8, {static_cast<int64_t>(nested.index.size())}, nested.index.data());
+    add_bytes(out, name + ".absmax", DType::u8, {static_cast<int64_t>(nested.index.size())},
+              nested.index.data());
     add_floats(out, name + ".nested_absmax", nested.block_scale);
     add_floats(out, name + ".nested_quant_map", nested.map);
-    state += fmt::format(R"(,"nested_blocksize":256,"nested_dtype":"float32","nested_offset":{})", nested.offset);
+    state +=
+        fmt::format(R"(,"nested_blocksize":256,"nested_dtype":"float32","nested_offset":{})", nested.offset);
   } else {
     add_floats(out, name + ".absmax", absmax);
   }
@@ -104,8 +109,8 @@ inline std::string rwkvq_entry(const std::string& name, uint8_t kind, uint16_t g
   uint64_t count = 1;
   for (const int64_t side : shape) count *= static_cast<uint64_t>(side);
   std::string out = raw<uint32_t>(static_cast<uint32_t>(name.size())) + raw<uint8_t>(kind) +
-                    raw<uint8_t>(static_cast<uint8_t>(shape.size())) + raw<uint16_t>(group) + raw<uint64_t>(count) +
-                    name;
+                    raw<uint8_t>(static_cast<uint8_t>(shape.size())) + raw<uint16_t>(group) +
+                    raw<uint64_t>(count) + name;
   for (const int64_t side : shape) out += raw<int64_t>(side);
   return out + data;
 }
@@ -133,7 +138,8 @@ inline std::string rwkvq_matrix(const StoredTensor& matrix, uint16_t group) {
       const uint16_t half = f32_to_f16(std::max(scale, 6e-8f));
       scales += raw<uint16_t>(half);
       for (size_t i = 0; i < part.size(); i++) {
-        const int code = static_cast<int>(std::clamp(std::nearbyint(part[i] / f16_to_f32(half)), -most, most));
+        const int code =
+            static_cast<int>(std::clamp(std::nearbyint(part[i] / f16_to_f32(half)), -most, most));
         const size_t col = at + i;
         if (group == 0) row[col] = static_cast<char>(code);
         if (group != 0) row[col / 2] |= static_cast<char>((code & 15) << (col % 2 == 0 ? 0 : 4));

@@ -64,8 +64,9 @@ TEST(Strategy, WordsSayWhatIsNearAndWhatIsTheSame) {
   EXPECT_EQ(words("fp16"), "as stored");
   EXPECT_EQ(words("q4_k"), "q4_k (4.5 bits a weight)");
   EXPECT_EQ(words("fp6"), "q6_k (6.6 bits a weight), the nearest to fp6");
-  EXPECT_EQ(words("attn_int8_ffn_fp5"),
-            "attention int8 (8.0 bits a weight), ffn q5_k (5.5 bits a weight), the nearest to attn_int8_ffn_fp5");
+  EXPECT_EQ(
+      words("attn_int8_ffn_fp5"),
+      "attention int8 (8.0 bits a weight), ffn q5_k (5.5 bits a weight), the nearest to attn_int8_ffn_fp5");
 }
 
 TEST(Strategy, MixesGetTheirOwnQuantisationAndTheHeadUnlessItIsKept) {
@@ -92,7 +93,8 @@ TEST(Strategy, SmallModelsAreAdvisedAgainstFourBits) {
     EXPECT_THAT(advice(name, 1.5e9), testing::HasSubstr("1.5 billion")) << name;
     EXPECT_EQ(advice(name, 7.2e9), "") << name;
   }
-  for (const char* name : {"q8_0", "int8", "fp8", "q6_k", "q5_k", "fp16"}) EXPECT_EQ(advice(name, 1e8), "") << name;
+  for (const char* name : {"q8_0", "int8", "fp8", "q6_k", "q5_k", "fp16"})
+    EXPECT_EQ(advice(name, 1e8), "") << name;
 }
 
 }  // namespace
