@@ -137,8 +137,8 @@ Result<int> quantize(const ConvertFlags& flags) {
   fmt::print("{:<24} {:<8} {:>8} {:>14} {:>14}\n", "matrices", "type", "number", "bits a weight",
              "relative error");
   for (const QuantisedKind& kind : kinds) {
-    fmt::print("{:<24} {:<8} {:>8} {:>14.4f} {:>14.5f}\n", kind.kind, name_of(kind.dtype), kind.matrices,
-               kind.bits, kind.relative_rms);
+    fmt::print("{:<24} {:<8} {:>8} {:>14.4f} {:>14.5f}\n", kind.kind, kind.type, kind.matrices, kind.bits,
+               kind.relative_rms);
   }
   print_written(in.string(), flags.out);
   if (const std::string advice = few_bits_advice(options, config.parameters); !advice.empty()) {

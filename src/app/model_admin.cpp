@@ -151,10 +151,9 @@ Result<fs::path> LocalAdmin::named_path(const std::string& name) const {
   return installed ? Result<fs::path>(installed->path) : path;
 }
 
-Result<std::string> LocalAdmin::load_model(const ModelLoad& load) {
+Status LocalAdmin::load_model(const ModelLoad& load) {
   FULMAR_ASSIGN(const fs::path path, named_path(load.path));
-  FULMAR_TRY(open(path, load));
-  return loaded_.back().served->weights();
+  return open(path, load);
 }
 
 // Weights take about what the file takes; what states and workspace take besides, loading itself finds out.

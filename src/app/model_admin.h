@@ -46,7 +46,7 @@ class LocalAdmin : public ModelAdmin {
 
   bool post(std::function<void()> job) override;
   Status check_load(const ModelLoad& load) override;
-  Result<std::string> load_model(const ModelLoad& load) override;
+  Status load_model(const ModelLoad& load) override;
   bool remove_model(const std::string& name) override;
   Status load_state(const StateLoad& load) override;
   Status load_mixture(const MixtureLoad& load) override;

@@ -62,31 +62,26 @@ Status log_plan(const Checkpoint& checkpoint, const ModelConfig& config, std::sp
   return {};
 }
 
-// Does what --quantize says, and tells what became of the weights.
+// Does what --quantize says, and tells what became of the weights: kinds of matrices that were quantised, or
+// nothing where they stay as they are.
 Result<std::string> quantise_as(const ModelFlags& flags, const fs::path& path, const ModelConfig& config,
                                 std::unique_ptr<Checkpoint>& checkpoint) {
   FULMAR_ASSIGN(const Strategy strategy, strategy_named(flags.quantize));
-  if (!strategy.quantises()) return describe(strategy);
+  if (!strategy.quantises()) return std::string();
   ProgressBar bar(show_bar(flags, path) ? "quantising" : std::string());
   QuantiseOptions options = options_of(strategy, flags.keep_head);
   options.progress = [&](double fraction) { bar.show(fraction); };
   std::vector<QuantisedKind> kinds;
   FULMAR_ASSIGN(checkpoint, quantise_checkpoint(std::move(checkpoint), options, &kinds));
   if (kinds.empty()) {
-    const std::string why = "as stored: its matrices are quantised already";
-    spdlog::warn("quantisation name='{}' weights=\"{}\"", strategy.name, why);
-    return why;
+    spdlog::warn("quantisation name='{}' weights=\"as stored: they are quantised already\"", strategy.name);
+    return std::string();
   }
+  spdlog::info("quantisation name='{}' weights=\"{}\"", strategy.name, describe(strategy));
   if (const std::string advice = few_bits_advice(options, config.parameters); !advice.empty()) {
     spdlog::warn("quantisation name='{}' advice=\"{}\"", strategy.name, advice);
   }
-  const bool widened = std::any_of(kinds.begin(), kinds.end(), [&](const QuantisedKind& kind) {
-    const auto& asked = kind.kind.starts_with("att.")   ? options.time_mix
-                        : kind.kind.starts_with("ffn.") ? options.channel_mix
-                                                        : options.head;
-    return asked && asked->dtype != kind.dtype;
-  });
-  return describe(strategy) + (widened ? "; the next better kind where rows hold no whole blocks" : "");
+  return kinds_in_blocks(kinds);
 }
 
 }  // namespace
@@ -200,7 +195,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   } else if (flags.needs_vocab || !flags.vocab.empty()) {
     return tokenizer.error();
   }
-  FULMAR_ASSIGN(loaded.weights, quantise_as(flags, loaded.path, config, checkpoint));
+  FULMAR_ASSIGN(loaded.quantised, quantise_as(flags, loaded.path, config, checkpoint));
   FULMAR_ASSIGN(loaded.devices, open_devices(flags.devices));
   LoadOptions options = load_options(flags, *loaded.devices.front());
   FULMAR_ASSIGN(const auto stages, place_on(loaded.devices, flags.devices, *checkpoint, options));

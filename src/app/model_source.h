@@ -50,7 +50,7 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
   size_t weight_bytes = 0;  // of the weights as stored
-  std::string weights;      // what became of them while loading, in words
+  std::string quantised;    // what they became while loading, "q6_k"; empty: what they are in the file
 };
 
 // The file or folder that `name` means: a path; a name below the data folder's models/; empty: the bundled

@@ -76,8 +76,6 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   // Bytes on all its devices together, each counted once.
   size_t memory_free() const { return loaded_.model->memory_free(); }
   Footing footing() const;
-  // What became of the weights while loading, in words.
-  const std::string& weights() const { return loaded_.weights; }
 
  private:
   LoadedModel loaded_;

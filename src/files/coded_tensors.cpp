@@ -51,8 +51,8 @@ class Splitter {
 
   void add_nf4(const StoredTensor& tensor) {
     const auto state = std::make_shared<std::string>(
-        fmt::format(R"({{"quant_type":"nf4","blocksize":{},"dtype":"float16","shape":[{},{}]}})", tensor.group,
-                    tensor.shape[0], tensor.shape[1]));
+        fmt::format(R"({{"quant_type":"nf4","blocksize":{},"dtype":"float16","shape":[{},{}]}})",
+                    tensor.group, tensor.shape[0], tensor.shape[1]));
     add_view(tensor.name, DType::u8, {tensor.count() / 2, 1}, tensor.data);
     add_view(tensor.name + ".absmax", DType::f32, {tensor.count() / tensor.group}, tensor.scales);
     add_view(tensor.name + ".quant_map", DType::f32, {std::size(kNf4Levels)}, kNf4Levels);
@@ -81,7 +81,8 @@ int64_t group_for(const StoredTensor& matrix, const StoredTensor& scales) {
   if (count == 1 || count == rows) return cols;
   if (count == 0 || count % rows != 0 || cols % (count / rows) != 0) return 0;
   const int64_t group = cols / (count / rows);
-  const bool known = group >= kLeastGroup && group <= kMostGroup && std::has_single_bit(static_cast<uint64_t>(group));
+  const bool known =
+      group >= kLeastGroup && group <= kMostGroup && std::has_single_bit(static_cast<uint64_t>(group));
   return known ? group : 0;
 }
 
@@ -90,14 +91,15 @@ Status join(StoredTensor& matrix, const StoredTensor& scale, CheckpointParts& pa
     return corrupt(fmt::format("'{}' holds {}; wanted f32", scale.name, name_of(scale.dtype)));
   }
   if (!take_codes(matrix)) {
-    return corrupt(fmt::format("'{}' holds {} {}; wanted a matrix of i8, f8_e4m3 or packed u8 beside '{}'", matrix.name,
-                               name_of(matrix.dtype), shape_text(matrix.shape), scale.name));
+    return corrupt(fmt::format("'{}' holds {} {}; wanted a matrix of i8, f8_e4m3 or packed u8 beside '{}'",
+                               matrix.name, name_of(matrix.dtype), shape_text(matrix.shape), scale.name));
   }
   matrix.group = group_for(matrix, scale);
   if (matrix.group == 0) {
-    return corrupt(fmt::format("'{}' has {} scales for {}; wanted one for the matrix, a row, or 32, 64, 128 or 256 "
-                               "weights of a row",
-                               scale.name, scale.count(), shape_text(matrix.shape)));
+    return corrupt(
+        fmt::format("'{}' has {} scales for {}; wanted one for the matrix, a row, or 32, 64, 128 or 256 "
+                    "weights of a row",
+                    scale.name, scale.count(), shape_text(matrix.shape)));
   }
   std::vector<float> stored(static_cast<size_t>(scale.count()));
   copy_as_f32(scale, stored);
@@ -128,7 +130,8 @@ Status join_codes(CheckpointParts& parts) {
     if (!name.ends_with(".weight.scale")) continue;
     const auto matrix = by_name.find(name.substr(0, name.size() - kScale.size()));
     if (matrix == by_name.end()) {
-      return corrupt(fmt::format("'{}' is missing beside '{}'", name.substr(0, name.size() - kScale.size()), name));
+      return corrupt(
+          fmt::format("'{}' is missing beside '{}'", name.substr(0, name.size() - kScale.size()), name));
     }
     FULMAR_TRY(join(*matrix->second, scale, parts));
     used.insert(&scale);

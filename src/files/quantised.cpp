@@ -1,6 +1,7 @@
 #include "files/quantised.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -94,13 +95,13 @@ struct Tally {
   double bytes = 0, weights = 0;
 };
 
-void add_to_tally(std::vector<Tally>& tallies, const StoredTensor& tensor, DType dtype, const Packed& packed,
-                  const Energy& energy) {
+void add_to_tally(std::vector<Tally>& tallies, const StoredTensor& tensor, const Quantisation& by,
+                  const Packed& packed, const Energy& energy) {
   const std::string name = kind_of_name(tensor.name);
   auto found = std::find_if(tallies.begin(), tallies.end(),
-                            [&](const Tally& t) { return t.kind.kind == name && t.kind.dtype == dtype; });
+                            [&](const Tally& t) { return t.kind.kind == name && t.kind.type == by.name; });
   if (found == tallies.end()) {
-    tallies.push_back({{name, dtype}, {}, 0, 0});
+    tallies.push_back({{name, by.name, by.dtype}, {}, 0, 0});
     found = tallies.end() - 1;
   }
   found->kind.matrices++;
@@ -139,6 +140,15 @@ bool is_large_matrix(std::string_view name) {
          std::find(std::begin(kBlocks), std::end(kBlocks), kind) != std::end(kBlocks);
 }
 
+std::string kinds_in_blocks(std::span<const QuantisedKind> kinds) {
+  std::vector<std::string_view> names;
+  for (const QuantisedKind& kind : kinds) {
+    const bool again = std::find(names.begin(), names.end(), kind.type) != names.end();
+    if (kind.kind != "head.weight" && !again) names.push_back(kind.type);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 QuantiseOptions quantise_all(const Quantisation& quantisation, std::optional<Quantisation> head) {
   return {.time_mix = quantisation, .channel_mix = quantisation, .head = head, .progress = {}};
 }
@@ -174,7 +184,7 @@ Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoi
     result.data = packed->codes.data();
     result.scales = packed->scales.empty() ? nullptr : packed->scales.data();
     result.group = group_of(*quantisation, result.shape[1]);
-    add_to_tally(tallies, tensor, result.dtype, *packed, energy);
+    add_to_tally(tallies, tensor, *quantisation, *packed, energy);
     whole->release_pages(tensor);
     parts.owners.push_back(std::move(packed));
   }

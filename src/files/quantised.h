@@ -39,11 +39,15 @@ bool is_large_matrix(std::string_view name);
 // What became of the matrices of one kind, "att.key.weight" in all blocks.
 struct QuantisedKind {
   std::string kind;
-  DType dtype = DType::f32;  // nothing changed: of the source
+  std::string_view type;  // the quantisation's name
+  DType dtype = DType::f32;
   int64_t matrices = 0;
   double bits = 0;          // a weight, with its scales
   double relative_rms = 0;  // error over the root mean square of the weights
 };
+
+// The types that the matrices of blocks became: "q6_k", "int8, q4_0".
+std::string kinds_in_blocks(std::span<const QuantisedKind> kinds);
 
 // Rows that the quantisation does not fit take the next better one that does (`fitting`), or stay as they
 // are. The embedding, low-rank factors and vectors always stay: a gathered row costs no bandwidth, and its

@@ -54,12 +54,14 @@ void load_model_file(std::shared_ptr<Call> call) {
       const int status = fits.error().kind == ErrorKind::not_found ? 500 : 400;
       return call->fail({status, fits.error().text, {}, {}, {}});
     }
-    const Result<std::string> weights = admin.load_model(load);
-    if (!weights.ok()) return call->fail({500, weights.error().text, {}, {}, {}});
-    if (load.precision.empty()) return call->respond_json(std::string(kAdminSuccess));
+    if (const Status loaded = admin.load_model(load); !loaded) {
+      return call->fail({500, loaded.error().text, {}, {}, {}});
+    }
+    const ServedModelPtr model = call->service().models.find(load.name, true);
+    if (load.precision.empty() || !model) return call->respond_json(std::string(kAdminSuccess));
     JsonWriter json;
     json.begin_object().member("status", "success").member("model_strategy", load.precision);
-    call->respond_json(json.member("weights", *weights).end_object().take());
+    call->respond_json(json.member("weights", model->runtime).end_object().take());
   });
 }
 

@@ -16,7 +16,7 @@ namespace fulmar {
 struct ModelLoad {
   std::string path;
   std::string name;        // the id under which it is served; empty: the file's
-  std::string precision;   // as the client called it; empty: the server's own
+  std::string precision;   // as the client called it; empty: the native one
   std::string vocabulary;  // file; empty: chosen from the model
   std::string end_text;    // ends the turns of chats, besides what usually does; empty: nothing more
   std::optional<double> default_temperature;
@@ -81,9 +81,9 @@ class ModelAdmin {
   // served; `invalid`, a file outside of the folder for models, or one larger than the free memory, with both
   // numbers; `not_found`.
   virtual Status check_load(const ModelLoad& load) = 0;
-  // Blocks until the model serves; tells what became of its weights, in words. A model of the same name is
-  // replaced: its running requests finish on the old one, tuned states that fit move over.
-  virtual Result<std::string> load_model(const ModelLoad& load) = 0;
+  // Blocks until the model serves. A model of the same name is replaced: its running requests finish on the
+  // old one, tuned states that fit move over.
+  virtual Status load_model(const ModelLoad& load) = 0;
   // Empty: all. False when there is none of that name.
   virtual bool remove_model(const std::string& name) = 0;
   // For the default model.

@@ -21,9 +21,9 @@ BAD_STATE = {"detail": "State file is incorrect. check filename or tensor size."
 SUCCESS = (200, {"status": "success"})
 # What becomes of the weights under names of other servers.
 STRATEGIES = {
-    "fp16": "as stored",
-    "fp6": "q6_k (6.6 bits a weight), the nearest to fp6",
-    "attn_int8_ffn_int4": "attention int8 (8.0 bits a weight), ffn int4 (4.2 bits a weight)",
+    "bf16": "f16",  # as the file has them
+    "fp6": "q6_k",
+    "attn_int8_ffn_int4": "int8, int4",
 }
 
 

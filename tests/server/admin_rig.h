@@ -17,14 +17,15 @@ class NamesOnly : public ModelAdmin {
     if (load.precision != "nonsense") return {};
     return Error{ErrorKind::unsupported, "model_strategy: 'nonsense'"};
   }
-  Result<std::string> load_model(const ModelLoad& load) override {
+  Status load_model(const ModelLoad& load) override {
     if (load.path == "bad") return Error{ErrorKind::not_found, "no file 'bad'"};
     auto facts = std::make_shared<ServedModel>(*rig_.model);
     facts->id = load.name;
     facts->end_text = load.end_text;
+    if (!load.precision.empty()) facts->runtime = "nearest to " + load.precision;
     facts->default_temperature = load.default_temperature;
     rig_.models.add(facts);
-    return "the nearest to " + load.precision;
+    return {};
   }
   bool remove_model(const std::string& name) override {
     bool found = false;

@@ -138,7 +138,7 @@ TEST(Failures, AnExceptionIsAnAnswerOnEveryThread) {
 class FailingAdmin : public NamesOnly {
  public:
   using NamesOnly::NamesOnly;
-  Result<std::string> load_model(const ModelLoad&) override { throw std::bad_alloc(); }
+  Status load_model(const ModelLoad&) override { throw std::bad_alloc(); }
 };
 
 TEST(Failures, AnExceptionOfAdministrationIsAnAnswer) {
