@@ -23,11 +23,20 @@ struct DraftLine {
   int64_t drafts = 0;              // of a sequence and step: as many as are quickest here
   Spread plain, drafted;           // tokens a second, in runs by turns
   std::vector<double> step_costs;  // seconds of a step with 0, 1, ... drafts
+  double draft_cost = 0;           // seconds of a step of the draft model; 0: drafts come from n-grams
 };
 
-// Runs every line: steps with draws and roll-backs, no engine. Refuses (invalid) more rows than the model was
-// loaded for.
-Result<std::vector<DraftLine>> bench_drafts(Ops& ops, Model& model, const DraftBenchOptions& options);
+// A model and the device that it lies on.
+struct BenchedModel {
+  Ops& ops;
+  Model& model;
+};
+
+// Runs every line: steps with draws and roll-backs, no engine. `draft_model`: null, and drafts cost nothing,
+// as n-grams do; else each is a step of that model, which also reads what counted. Refuses (invalid) more
+// rows than the models were loaded for.
+Result<std::vector<DraftLine>> bench_drafts(const BenchedModel& target, const BenchedModel* draft_model,
+                                            const DraftBenchOptions& options);
 
 std::string drafts_table(const std::vector<DraftLine>& lines, const DraftBenchOptions& options);
 std::string drafts_json(const std::vector<DraftLine>& lines, const DraftBenchOptions& options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "app/bench_drafts.h"
@@ -29,6 +30,7 @@ struct BenchFlags {
   std::string states = "fp32", defer = "auto";
   bool kernels = false;
   std::string speculate;  // empty: steps without drafts
+  std::string draft_model, draft_synthetic;
   DraftBenchOptions drafts;
   BenchOptions options;
   LoadFlags load;
@@ -207,6 +209,51 @@ Result<int> bench_under_load(BenchFlags flags) {
   return bench_serve(flags.load, std::move(model), flags.options);
 }
 
+// The model that drafts, on the target's device, loaded for the same sequences.
+Result<LoadedModel> load_draft_model(BenchFlags flags) {
+  flags.model.model = flags.draft_model;
+  flags.synthetic = flags.draft_synthetic;
+  return load_any(flags);
+}
+
+Status check_speculation(const BenchFlags& flags) {
+  const bool by_model = flags.speculate == "model";
+  if (!flags.model.devices.pp_devices.empty()) {
+    return Error{ErrorKind::invalid,
+                 "--speculate measures one device; it goes with --device, not with --pp-devices"};
+  }
+  if (flags.options.decode.empty()) {
+    return Error{ErrorKind::invalid,
+                 "--speculate measures --decode, which is empty; wanted a number at least"};
+  }
+  if (by_model == (flags.draft_model.empty() && flags.draft_synthetic.empty())) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--speculate is {}; wanted {}", flags.speculate,
+                             by_model ? "--draft-model FILE or --draft-synthetic NAME with it"
+                                      : "model beside --draft-model or --draft-synthetic")};
+  }
+  return {};
+}
+
+Result<int> bench_speculation(BenchFlags flags, const LoadedModel& loaded) {
+  flags.drafts.sequences = flags.options.decode;
+  flags.drafts.repeats = flags.options.repeats;
+  flags.drafts.seconds = flags.options.seconds;
+  const BenchedModel target{*loaded.devices.front(), *loaded.model};
+  std::optional<LoadedModel> draft;
+  std::optional<BenchedModel> draft_model;
+  if (flags.speculate == "model") {
+    FULMAR_ASSIGN(draft, load_draft_model(flags));
+    draft_model.emplace(BenchedModel{*draft->devices.front(), *draft->model});
+  }
+  FULMAR_ASSIGN(const auto lines, bench_drafts(target, draft_model ? &*draft_model : nullptr, flags.drafts));
+  fmt::print("{}{}, {}\n{}", loaded.path.filename().string(),
+             draft ? " drafted for by " + draft->path.filename().string() : "", loaded.model->device(),
+             drafts_table(lines, flags.drafts));
+  if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, drafts_json(lines, flags.drafts)));
+  return 0;
+}
+
 Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
@@ -216,28 +263,12 @@ Result<int> bench(BenchFlags flags) {
                  "--kernels times one device; it goes with --device, not with --pp-devices"};
   }
   FULMAR_ASSIGN(flags.options.defer, parse_defer(flags.defer));
-  if (!flags.speculate.empty() && !flags.model.devices.pp_devices.empty()) {
-    return Error{ErrorKind::invalid,
-                 "--speculate measures one device; it goes with --device, not with --pp-devices"};
-  }
+  if (!flags.speculate.empty()) FULMAR_TRY(check_speculation(flags));
   const auto before = std::chrono::steady_clock::now();
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
   const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;
   FULMAR_TRY(check_states(flags.options.states, loaded.devices));
-  if (!flags.speculate.empty()) {
-    flags.drafts.sequences = flags.options.decode;
-    flags.drafts.repeats = flags.options.repeats;
-    flags.drafts.seconds = flags.options.seconds;
-    if (flags.drafts.sequences.empty()) {
-      return Error{ErrorKind::invalid,
-                   "--speculate measures --decode, which is empty; wanted a number at least"};
-    }
-    FULMAR_ASSIGN(const auto lines, bench_drafts(*loaded.devices.front(), *loaded.model, flags.drafts));
-    fmt::print("{}, {}\n{}", loaded.path.filename().string(), loaded.model->device(),
-               drafts_table(lines, flags.drafts));
-    if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, drafts_json(lines, flags.drafts)));
-    return 0;
-  }
+  if (!flags.speculate.empty()) return bench_speculation(std::move(flags), loaded);
   FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.model, flags.options));
   report.model = loaded.path.filename().string();
   report.load_seconds = load_time.count();
@@ -295,10 +326,15 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
   command
-      ->add_option(
-          "--speculate", flags.speculate,
-          "ngram: what drafts bring to each --decode, of which each token is right with --acceptance")
-      ->check(CLI::IsMember({"ngram"}));
+      ->add_option("--speculate", flags.speculate,
+                   "what drafts bring to each --decode, of which each token is right with --acceptance: "
+                   "ngram, which cost "
+                   "nothing, or model, each of which is a step of the draft model")
+      ->check(CLI::IsMember({"ngram", "model"}));
+  auto* file = command->add_option("--draft-model", flags.draft_model, "drafts, with --speculate model");
+  command
+      ->add_option("--draft-synthetic", flags.draft_synthetic, "the same, made in memory as --synthetic is")
+      ->excludes(file);
   command->add_option("--acceptance", flags.drafts.acceptance, "of drafted tokens, with --speculate")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();

@@ -2,7 +2,7 @@
 """fulmar bench under load, from outside: load_test.py PROGRAM MODEL
 
 Every request is answered in full at its exact length, by a server of the program's own and by one that runs already.
-Steps alone need no vocabulary.
+Steps alone need no vocabulary. What drafts bring is measured with and without a draft model.
 """
 import json
 import os
@@ -72,6 +72,26 @@ def check_without_vocabulary(program, model, folder):
     assert code == 3 and "vocabulary" in error, (code, error)
 
 
+def check_drafts(program, model, folder):
+    result = os.path.join(folder, "drafts.json")
+    flags = ["--device", "cpu", "--model", model, "--decode", "1,3", "--speculate-most", "3", "--acceptance", "1",
+             "--repeats", "1", "--json", result]
+    for source in (["ngram"], ["model", "--draft-model", model], ["model", "--draft-synthetic", "rwkv7-0.1b"]):
+        code, out, error = bench(program, *flags, "--speculate", *source)
+        if source[-1] == "rwkv7-0.1b":  # far dearer than the model that it drafts for
+            assert code == 0 and " drafted for by rwkv7-0.1b" in out, (code, out, error)
+        with open(result, encoding="utf-8") as file:
+            lines = json.load(file)["lines"]
+        assert [line["sequences"] for line in lines] == [1, 3], lines
+        for line in lines:
+            assert len(line["step_seconds"]) == 4 and 0 <= line["drafts"] <= 3, line
+            assert (line["draft_step_seconds"] > 0) == (source[0] == "model"), line
+            assert source[-1] != "rwkv7-0.1b" or line["drafts"] == 0, line
+    for source in (["model"], ["ngram", "--draft-model", model], ["model", "--draft-model", model, "--decode", ""]):
+        code, _, error = bench(program, "--model", model, "--speculate", *source)
+        assert code == 2 and "wanted" in error, (source, code, error)
+
+
 def check_usage(program, model):
     for flags in (["--load", "other"], ["--load", "conrwkv", "--rate", "0"], ["--load", "conrwkv", "--rate", "fast"],
                   ["--load", "conrwkv", "--serve"], ["--serve", "--streams", "0"],
@@ -85,6 +105,7 @@ def main(program, model):
         check_own_server(program, model, folder)
         check_running_server(program, model, folder)
         check_without_vocabulary(program, model, folder)
+        check_drafts(program, model, folder)
     check_streams(program, model)
     check_usage(program, model)
 

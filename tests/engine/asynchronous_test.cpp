@@ -7,11 +7,14 @@
 #include <future>
 
 #include "cpu/cpu_backend.h"
+#include "support/mixed_load.h"
 #include "support/tiny_engine.h"
 
 namespace fulmar {
 namespace {
 
+using testing::mixed_load;
+using testing::MixedAnswers;
 using testing::RowLog;
 using testing::TinyEngine;
 
@@ -102,39 +105,13 @@ TEST(Asynchronous, ACancelledRowHasNoFurtherStep) {
   EXPECT_EQ(next.last->usage.completion_tokens, 4);
 }
 
-struct Answers {
-  std::vector<RowLog> rows;
-  StateBlob session;
-};
-
-// More rows than slots, long and short prompts, ends of every kind, a session.
-Answers mixed_load(bool asynchronous) {
+MixedAnswers answers_of(bool asynchronous) {
   Device device(asynchronous, {.slots = 3, .prefill_chunk = 16});
-  std::vector<Ask> rows;
-  for (int i = 0; i < 8; i++) {
-    Ask ask =
-        TinyEngine::greedy(std::string(static_cast<size_t>(3 + 17 * i), static_cast<char>('a' + i)), 9 + i);
-    ask.sampling.temperature = i % 2 == 0 ? 0.0f : 1.0f;
-    ask.sampling.seed = static_cast<uint64_t>(i);
-    ask.sampling.presence = 0.5f;
-    if (i == 2) ask.sampling.top_logprobs = 2;
-    if (i == 3) {
-      for (int32_t id = 0; id < 128; id++) ask.stop.ids.push_back(id);
-    }
-    if (i == 4) ask.stop.texts = {"e", "\x80"};
-    if (i == 5) ask.state.write_session = "kept";
-    rows.push_back(std::move(ask));
-  }
-  Answers answers;
-  for (auto& [index, row] : device.tiny.submit(std::move(rows))->finished(8)) answers.rows.push_back(row);
-  auto session = device.tiny.engine().export_session("kept");
-  EXPECT_TRUE(session.ok());
-  answers.session = std::move(session).value();
-  return answers;
+  return mixed_load(device.tiny);
 }
 
 TEST(Asynchronous, TextsEndsAndStatesAreThoseOfAPlainDevice) {
-  const Answers plain = mixed_load(false), late = mixed_load(true);
+  const MixedAnswers plain = answers_of(false), late = answers_of(true);
   ASSERT_EQ(plain.rows.size(), late.rows.size());
   for (size_t i = 0; i < plain.rows.size(); i++) {
     SCOPED_TRACE(i);

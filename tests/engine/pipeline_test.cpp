@@ -8,11 +8,14 @@
 
 #include "cpu/cpu_backend.h"
 #include "ops/device.h"
+#include "support/mixed_load.h"
 #include "support/tiny_engine.h"
 
 namespace fulmar {
 namespace {
 
+using testing::mixed_load;
+using testing::MixedAnswers;
 using testing::RowLog;
 using testing::TinyEngine;
 
@@ -46,40 +49,9 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& want) 
   for (size_t i = 0; i < got.size(); i++) ASSERT_NEAR(got[i], want[i], kTolerance) << "number " << i;
 }
 
-struct Answers {
-  std::vector<RowLog> rows;
-  StateBlob session;
-};
-
-// More rows than slots, long and short prompts, ends of every kind, scores, embeddings, a session.
-Answers mixed_load(size_t devices, int64_t steps) {
+MixedAnswers answers_of(size_t devices, int64_t steps) {
   const auto tiny = engine_on(devices, steps, {.slots = 5, .prefill_chunk = 16});
-  std::vector<Ask> rows;
-  for (int i = 0; i < 12; i++) {
-    Ask ask =
-        TinyEngine::greedy(std::string(static_cast<size_t>(3 + 17 * i), static_cast<char>('a' + i)), 9 + i);
-    ask.sampling.temperature = i % 2 == 0 ? 0.0f : 1.0f;
-    ask.sampling.seed = static_cast<uint64_t>(i);
-    ask.sampling.presence = 0.5f;
-    if (i == 2) ask.sampling.top_logprobs = 2;
-    if (i == 3) {
-      for (int32_t id = 0; id < 128; id++) ask.stop.ids.push_back(id);
-    }
-    if (i == 4) ask.stop.texts = {"e", "\x80"};
-    if (i == 5) ask.state.write_session = "kept";
-    if (i == 6) ask.score_prompt = true;
-    if (i == 7) {
-      ask.embed = true;
-      ask.max_tokens = 0;
-    }
-    rows.push_back(std::move(ask));
-  }
-  Answers answers;
-  for (auto& [index, row] : tiny->submit(std::move(rows))->finished(12)) answers.rows.push_back(row);
-  auto session = tiny->engine().export_session("kept");
-  EXPECT_TRUE(session.ok());
-  answers.session = std::move(session).value();
-  return answers;
+  return mixed_load(*tiny);
 }
 
 struct Form {
@@ -91,7 +63,7 @@ struct Form {
 class PipelineEngine : public ::testing::TestWithParam<Form> {};
 
 TEST_P(PipelineEngine, TextsEndsScoresAndStatesAreThoseOfOneDevice) {
-  const Answers plain = mixed_load(1, 1), got = mixed_load(GetParam().devices, GetParam().steps);
+  const MixedAnswers plain = answers_of(1, 1), got = answers_of(GetParam().devices, GetParam().steps);
   ASSERT_EQ(plain.rows.size(), got.rows.size());
   for (size_t i = 0; i < plain.rows.size(); i++) {
     SCOPED_TRACE(i);

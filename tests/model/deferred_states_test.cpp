@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "cpu/cpu_ops.h"
-#include "files/synthetic.h"
 #include "support/slot_script.h"
 
 namespace fulmar {
@@ -13,27 +12,14 @@ using support::ModelRig;
 using support::play;
 using support::SlotScript;
 using support::SlotTrace;
-
-SyntheticSpec small(int version, int64_t n_head, int64_t head_size) {
-  SyntheticSpec spec;
-  spec.version = version;
-  spec.n_layer = 3;
-  spec.n_head = n_head;
-  spec.head_size = head_size;
-  spec.vocab = 96;
-  spec.n_ffn = n_head * head_size * 2;
-  spec.rank_w = spec.rank_a = 16;
-  spec.rank_v = 8;
-  spec.rank_g = 24;
-  spec.rank_mix = 8;
-  spec.rank_decay = 16;
-  return spec;
-}
+using support::small_spec;
 
 class DeferredStates : public testing::TestWithParam<int> {
  protected:
   // Head sizes that fill SIMD vectors and one that does not.
-  std::vector<SyntheticSpec> specs() const { return {small(GetParam(), 2, 64), small(GetParam(), 3, 20)}; }
+  std::vector<SyntheticSpec> specs() const {
+    return {small_spec(GetParam(), 2, 64), small_spec(GetParam(), 3, 20)};
+  }
   static SlotTrace trace(const SyntheticSpec& spec, const StateWrites& writes, const SlotScript& script) {
     const std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 2, .state_writes = writes});
     ModelRig rig(synthetic_checkpoint(spec), *ops, script.slots);
@@ -68,7 +54,7 @@ TEST_P(DeferredStates, RolledBackRowsLeaveNoTraceWhateverM) {
 
 // Against a model that has never seen the rows which were rolled back.
 TEST_P(DeferredStates, ARollBackBringsBackStateAndShiftsOfTheRowsThatStay) {
-  const SyntheticSpec spec = small(GetParam(), 2, 64);
+  const SyntheticSpec spec = small_spec(GetParam(), 2, 64);
   const std::vector<int32_t> prompt{5, 9, 33, 71, 2}, drafted{8, 40, 41, 77};
   for (const int64_t every : {1, 3, 8}) {
     const auto plain = make_cpu_ops({.threads = 2});

@@ -13,28 +13,12 @@ namespace {
 
 using support::Feed;
 using support::ModelRig;
+using support::small_spec;
 
 struct Shape {
   const char* name;
   SyntheticSpec spec;
 };
-
-SyntheticSpec small(int version, int64_t n_head, int64_t head_size, DType dtype = DType::f32) {
-  SyntheticSpec spec;
-  spec.version = version;
-  spec.n_layer = 3;
-  spec.n_head = n_head;
-  spec.head_size = head_size;
-  spec.vocab = 96;
-  spec.n_ffn = n_head * head_size * 2;
-  spec.rank_w = spec.rank_a = 16;
-  spec.rank_v = 8;
-  spec.rank_g = 24;
-  spec.rank_mix = 8;
-  spec.rank_decay = 16;
-  spec.dtype = dtype;
-  return spec;
-}
 
 SyntheticSpec deep(SyntheticSpec spec) {
   spec.deep_embed_rank = 8;
@@ -42,11 +26,11 @@ SyntheticSpec deep(SyntheticSpec spec) {
 }
 
 const Shape kShapes[] = {
-    {"Rwkv7OneHead", small(7, 1, 64)},         {"Rwkv7FourHeads", small(7, 4, 64)},
-    {"Rwkv7SmallHeads", small(7, 6, 16)},      {"Rwkv7a", deep(small(7, 2, 32))},
-    {"Rwkv7f16", small(7, 2, 64, DType::f16)}, {"Rwkv7bf16", small(7, 2, 64, DType::bf16)},
-    {"Rwkv6OneHead", small(6, 1, 64)},         {"Rwkv6FourHeads", small(6, 4, 64)},
-    {"Rwkv6SmallHeads", small(6, 16, 8)},      {"Rwkv6f16", small(6, 2, 64, DType::f16)},
+    {"Rwkv7OneHead", small_spec(7, 1, 64)},         {"Rwkv7FourHeads", small_spec(7, 4, 64)},
+    {"Rwkv7SmallHeads", small_spec(7, 6, 16)},      {"Rwkv7a", deep(small_spec(7, 2, 32))},
+    {"Rwkv7f16", small_spec(7, 2, 64, DType::f16)}, {"Rwkv7bf16", small_spec(7, 2, 64, DType::bf16)},
+    {"Rwkv6OneHead", small_spec(6, 1, 64)},         {"Rwkv6FourHeads", small_spec(6, 4, 64)},
+    {"Rwkv6SmallHeads", small_spec(6, 16, 8)},      {"Rwkv6f16", small_spec(6, 2, 64, DType::f16)},
 };
 
 // Weights of 16 bits are widened exactly, so that only the sums differ from the oracle, whatever the type.

@@ -5,12 +5,31 @@
 #include <memory>
 #include <vector>
 
+#include "files/synthetic.h"
 #include "model/model.h"
 #include "model/state_pool.h"
 #include "support/reference.h"
 #include "support/shared_files.h"
 
 namespace fulmar::support {
+
+// Three layers over 96 tokens.
+inline SyntheticSpec small_spec(int version, int64_t n_head, int64_t head_size, DType dtype = DType::f32) {
+  SyntheticSpec spec;
+  spec.version = version;
+  spec.n_layer = 3;
+  spec.n_head = n_head;
+  spec.head_size = head_size;
+  spec.vocab = 96;
+  spec.n_ffn = n_head * head_size * 2;
+  spec.rank_w = spec.rank_a = 16;
+  spec.rank_v = 8;
+  spec.rank_g = 24;
+  spec.rank_mix = 8;
+  spec.rank_decay = 16;
+  spec.dtype = dtype;
+  return spec;
+}
 
 // The numbers of a checkpoint, widened.
 NamedTensors named_tensors(const Checkpoint& checkpoint);

@@ -90,7 +90,7 @@ Result<std::unique_ptr<Channel>> open_peer_channel(const ChannelEnd& sender, con
     FULMAR_GPU_TRY(cudaSetDevice(sender.device));
     const cudaError_t error = cudaDeviceEnablePeerAccess(receiver.device, 0);
     if (error == cudaErrorPeerAccessAlreadyEnabled) {
-      cudaGetLastError();
+      (void)cudaGetLastError();
     } else {
       FULMAR_GPU_TRY(error);
     }
