@@ -119,6 +119,19 @@ Status check_holds(const ConvertFlags& flags, const Quantisation& type) {
                                                is_block(type.dtype) ? ".gguf" : ".safetensors", flags.out)};
 }
 
+// Why nothing of a model became fewer bits.
+Error nothing_quantised(const ConvertFlags& flags, const ModelConfig& config) {
+  if (is_float(config.dtype)) {
+    return {ErrorKind::unsupported,
+            fmt::format("'{}' has no matrix whose rows {} fits", flags.in, flags.type)};
+  }
+  return {
+      ErrorKind::unsupported,
+      fmt::format(
+          "'{}' holds {} already, whose errors would add up; quantise the 16-bit model that it was made from",
+          flags.in, name_of(config.dtype))};
+}
+
 Result<int> quantize(const ConvertFlags& flags) {
   FULMAR_TRY(check_target(flags));
   FULMAR_TRY(check_holds(flags, *quantisation_named(flags.type)));
@@ -133,6 +146,7 @@ Result<int> quantize(const ConvertFlags& flags) {
   options.progress = [&](double fraction) { bar.show(fraction); };
   std::vector<QuantisedKind> kinds;
   FULMAR_ASSIGN(const auto checkpoint, quantise_checkpoint(std::move(source), options, &kinds));
+  if (kinds.empty()) return nothing_quantised(flags, config);
   FULMAR_TRY(write_out(flags, in, *checkpoint, config));
   fmt::print("{:<24} {:<8} {:>8} {:>14} {:>14}\n", "matrices", "type", "number", "bits a weight",
              "relative error");

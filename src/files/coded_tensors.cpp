@@ -75,6 +75,12 @@ bool take_codes(StoredTensor& matrix) {
   return true;
 }
 
+// Codes of a matrix that nothing says the size of.
+bool lacks_scales(const StoredTensor& tensor) {
+  const bool codes = tensor.dtype == DType::u8 || tensor.dtype == DType::i8 || tensor.dtype == DType::f8_e4m3;
+  return codes && tensor.scales == nullptr && tensor.shape.size() == 2 && tensor.name.ends_with(".weight");
+}
+
 // The weights of a row that share one of `scales`; 0 where these do not fit the matrix.
 int64_t group_for(const StoredTensor& matrix, const StoredTensor& scales) {
   const int64_t rows = matrix.shape[0], cols = matrix.shape[1], count = scales.count();
@@ -142,7 +148,10 @@ Status join_codes(CheckpointParts& parts) {
     if (!used.contains(&tensor)) kept.push_back(std::move(tensor));
   }
   parts.tensors = std::move(kept);
-  return {};
+  const auto bare = std::find_if(parts.tensors.begin(), parts.tensors.end(), lacks_scales);
+  if (bare == parts.tensors.end()) return {};
+  return corrupt(fmt::format("'{}' holds {} without scales; wanted '{}{}' beside it", bare->name,
+                             name_of(bare->dtype), bare->name, kScale));
 }
 
 }  // namespace fulmar

@@ -20,7 +20,8 @@ struct PlainTensors {
 PlainTensors split_codes(std::span<const StoredTensor> tensors);
 
 // The inverse, but for NF4, which join_bitsandbytes knows. One scale may serve the matrix, a row, or 32, 64,
-// 128 or 256 weights of a row. Errors name the tensor, what was found and what was wanted.
+// 128 or 256 weights of a row. Codes without scales are refused, after join_bitsandbytes has had its own.
+// Errors name the tensor, what was found and what was wanted.
 Status join_codes(CheckpointParts& parts);
 
 }  // namespace fulmar

@@ -78,6 +78,9 @@ def main():
             check(f"the distance of the {kind} file", own, wanted + 1e-5, wanted - 1e-5)
         if ".gguf" not in run("quantize", model, folder / "x.safetensors", "--type", "q4_k", fails=True):
             problems.append("a block type goes into .safetensors")
+        twice = folder / "twice.gguf"
+        if "holds q4_k already" not in run("quantize", "-q", folder / "q4_k.gguf", twice, "--type", "q8_0", fails=True) or twice.exists():
+            problems.append("what is quantised already is quantised again")
         cut = folder / "cut.gguf"
         cut.write_bytes((folder / "q4_k.gguf").read_bytes()[:-5000])
         if "are missing" not in run("inspect", cut, fails=True):

@@ -300,6 +300,13 @@ TEST(CodedTensors, BrokenOnesGetOneClearErrorEach) {
   EXPECT_THAT(joined_as(DType::i8, {4, 96}, DType::f32, 8),
               HasSubstr("8 scales for [4, 96]"));  // groups of 48
   EXPECT_THAT(joined_as(DType::i8, {4, 96}, DType::f32, 4, NAN), HasSubstr("NaN"));
+  for (const DType codes : {DType::i8, DType::u8, DType::f8_e4m3}) {
+    CheckpointParts bare;
+    bare.tensors.push_back(tensor_over("X.weight", codes, {4, 96}, values.data()));
+    const Status status = join_codes(bare);
+    EXPECT_THAT(status.ok() ? "joined" : status.error().text,
+                HasSubstr("without scales; wanted 'X.weight.scale'"));
+  }
   for (const int64_t scales : {1, 4, 12}) {
     EXPECT_EQ(joined_as(DType::i8, {4, 96}, DType::f32, scales), "joined") << scales;
     EXPECT_EQ(joined_as(DType::f8_e4m3, {4, 96}, DType::f32, scales), "joined") << scales;
