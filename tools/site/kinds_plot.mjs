@@ -76,5 +76,5 @@ export function kindsPlot(measured) {
     + [kinds.map((kind, row) => words(LABEL - 8, TOP + row * ROW + 14, kind.name, { size: 11, anchor: "end" })).join(""),
       bars(0, "7.2B in memory", kinds.map((kind) => kind.gigabytes), "GB"),
       bars(1, "one answer, 7.2B on an H200", kinds.map((kind) => kind.speed), "tok/s"),
-      dots(2, "error of the logits (rms / standard deviation)", measured)].join("\n") + "\n</svg>\n";
+      dots(2, "error of the logits, relative", measured)].join("\n") + "\n</svg>\n";
 }
