@@ -210,7 +210,7 @@ Result<int> bench_under_load(BenchFlags flags) {
 }
 
 // The model that drafts, on the target's device, loaded for the same sequences.
-Result<LoadedModel> load_draft_model(BenchFlags flags) {
+Result<LoadedModel> load_draft(BenchFlags flags) {
   flags.model.model = flags.draft_model;
   flags.synthetic = flags.draft_synthetic;
   return load_any(flags);
@@ -243,7 +243,7 @@ Result<int> bench_speculation(BenchFlags flags, const LoadedModel& loaded) {
   std::optional<LoadedModel> draft;
   std::optional<BenchedModel> draft_model;
   if (flags.speculate == "model") {
-    FULMAR_ASSIGN(draft, load_draft_model(flags));
+    FULMAR_ASSIGN(draft, load_draft(flags));
     draft_model.emplace(BenchedModel{*draft->devices.front(), *draft->model});
   }
   FULMAR_ASSIGN(const auto lines, bench_drafts(target, draft_model ? &*draft_model : nullptr, flags.drafts));

@@ -8,9 +8,11 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "app/commands.h"
 #include "app/compare_models.h"
+#include "app/draft_source.h"
 #include "app/eval_suite.h"
 #include "app/exit_code.h"
 #include "app/local_run.h"
@@ -25,7 +27,7 @@ struct EvalFlags {
   std::string suite, text, lambada, json, against;
   double floor = 0;
   int64_t slots = 32;
-  std::string speculate = "off";
+  std::string speculate = "off", draft_model;
 };
 
 constexpr int64_t kMostDrafts = 7;  // of a case and step
@@ -155,6 +157,14 @@ Status distance(const EvalFlags& flags, LoadedModel& loaded) {
   return {};
 }
 
+Status check_drafts(const EvalFlags& flags) {
+  const bool by_model = flags.speculate == "model" || flags.speculate == "both";
+  if (by_model != flags.draft_model.empty()) return {};
+  return Error{ErrorKind::invalid,
+               fmt::format("--speculate is {}; wanted {} --draft-model FILE", flags.speculate,
+                           by_model ? "with it" : "model or both beside")};
+}
+
 Result<int> eval(const EvalFlags& flags) {
   if (flags.suite.empty() && flags.text.empty() && flags.lambada.empty()) {
     return Error{ErrorKind::invalid, "nothing to do; give --suite, --text or --lambada"};
@@ -162,16 +172,23 @@ Result<int> eval(const EvalFlags& flags) {
   if (!flags.against.empty() && flags.suite.empty() && flags.text.empty()) {
     return Error{ErrorKind::invalid, "--against compares on --text or --suite; give one"};
   }
+  FULMAR_TRY(check_drafts(flags));
   ModelFlags model = flags.model;
   EngineOptions options{
       .slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}};
   if (flags.speculate != "off") {
-    options.speculation = {.ngrams = true, .most = kMostDrafts, .always = true};
+    options.speculation = {.ngrams = flags.speculate != "model", .most = kMostDrafts, .always = true};
     model.devices.revocable = kMostDrafts + 1;
     model.devices.revocable_on_gpu = true;
     model.max_wanted = std::max(model.max_wanted, flags.slots * (1 + kMostDrafts));
   }
   FULMAR_ASSIGN(LoadedModel loaded, load_model(model));
+  std::optional<LoadedModel> draft;
+  if (!flags.draft_model.empty()) {
+    FULMAR_ASSIGN(draft, load_draft_model(flags.model, flags.draft_model, loaded));
+    options.speculation.draft_model = draft->model.get();
+    options.speculation.draft_ops = draft->devices.front().get();
+  }
   if (!flags.against.empty()) FULMAR_TRY(distance(flags, loaded));
   FULMAR_ASSIGN(auto engine, Engine::start(*loaded.model, *loaded.tokenizer, options, nullptr));
   if (!flags.text.empty()) FULMAR_TRY(perplexity(*engine, *loaded.tokenizer, flags.text));
@@ -213,10 +230,12 @@ void add_eval(CLI::App& app, Command& chosen) {
   command
       ->add_option(
           "--speculate", flags->speculate,
-          "ngram: draft wherever something was said before, whether it pays or not; the suite's table then "
-          "says how much of it was right")
-      ->check(CLI::IsMember({"off", "ngram"}))
+          "draft wherever that can be done, whether it pays or not: ngram from what was said before, model "
+          "from --draft-model, both from the one that is right more often; the suite's table then says how "
+          "much of it was right")
+      ->check(CLI::IsMember({"off", "ngram", "model", "both"}))
       ->capture_default_str();
+  command->add_option("--draft-model", flags->draft_model, "small model with the same vocabulary");
   command->footer(
       "Examples:\n"
       "  fulmar eval --suite demo\n"

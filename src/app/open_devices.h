@@ -21,6 +21,7 @@ struct DeviceFlags {
   std::string pp_split;         // layers of each; empty: by memory and speed
   int64_t pp_steps = 0;         // under way at once; 0: as many as there are stages
   std::string state_dtype = "fp32";
+  std::string activation = "fp16";  // of a GPU, and the type that its 16-bit weights are imported into
   int64_t defer = 0;  // states are written behind every so many rows; 0: what suits device and type
   // Rows of a sequence and step that may be rolled back, the first counted in; each takes memory beside every
   // slot, on a GPU only where that is said.

@@ -59,6 +59,8 @@ class Model {
   std::string device() const;                 // names of the devices
   size_t memory_free() const;                 // on all devices together, each counted once
   bool asynchronous() const;                  // steps run on after begin()
+  // Numbers of rows whose first step takes longer than later ones (Ops::rows_to_warm).
+  std::vector<int64_t> rows_to_warm() const { return stages_.front()->rank().ops().rows_to_warm(max_rows_); }
   // Steps of different rows that should be under way at once, so that every stage has work.
   int64_t steps_under_way() const { return steps_under_way_; }
 
