@@ -119,29 +119,41 @@ std::filesystem::path suite_path(const EvalFlags& flags, const LoadedModel& load
                                : std::filesystem::path(flags.suite);
 }
 
-// The distance to the model that --against names, on the text or the suite's prompts with their answers.
+// A case as its model would have read it, compared where its answer was drawn.
+ComparedText compared(const Tokenizer& tokenizer, const SuiteCase& one) {
+  ComparedText text{tokenizer.encode(one.prompt)};
+  text.first = std::max<size_t>(text.tokens.size(), 1) - 1;
+  tokenizer.encode(one.answer, text.tokens);
+  return text;
+}
+
+// The distance to the model that --against names, on the text and on the suite's answers.
 Status distance(const EvalFlags& flags, LoadedModel& loaded) {
-  std::vector<std::vector<int32_t>> texts;
+  std::vector<ComparedText> texts;
   if (!flags.text.empty()) {
     FULMAR_ASSIGN(const std::string text, read_text(flags.text));
-    texts.push_back(with_start(*loaded.tokenizer, text));
+    texts.push_back({with_start(*loaded.tokenizer, text)});
   }
   if (!flags.suite.empty()) {
     const auto path = suite_path(flags, loaded);
     FULMAR_ASSIGN(const std::string content, read_text(path.string()));
     FULMAR_ASSIGN(const auto cases, parse_suite(content, path.string()));
-    for (const SuiteCase& one : cases) texts.push_back(loaded.tokenizer->encode(one.prompt + one.answer));
+    for (const SuiteCase& one : cases) texts.push_back(compared(*loaded.tokenizer, one));
   }
   ModelFlags reference_flags = flags.model;
   reference_flags.model = flags.against;
   reference_flags.quantize.clear();
   FULMAR_ASSIGN(LoadedModel reference, load_model(reference_flags));
-  FULMAR_ASSIGN(const ModelDistance distance, compare_models(reference, loaded, texts));
+  FULMAR_ASSIGN(const TextsDistance distance, compare_models(reference, loaded, texts));
   fmt::print(
       "against     {} at {} positions\nrelative    {:.5f} rms of the logits' difference\n"
       "divergence  {:.6f} nats\nsame top    {:.2f} %\n",
-      reference.path.filename().string(), distance.positions, distance.relative_rms, distance.divergence,
-      100 * distance.same_top);
+      reference.path.filename().string(), distance.all.positions, distance.all.relative_rms,
+      distance.all.divergence, 100 * distance.all.same_top);
+  if (flags.suite.empty()) return {};
+  fmt::print("prompts     {:.5f} relative, {:.6f} nats, {:.2f} % same top, directly behind {} prompts\n",
+             distance.first.relative_rms, distance.first.divergence, 100 * distance.first.same_top,
+             distance.first.positions);
   return {};
 }
 
@@ -205,8 +217,10 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->add_option("--suite", flags->suite, "'demo', or a jsonl file of {skill, prompt, answer}");
   command->add_option("--text", flags->text, "a text file: perplexity");
   command->add_option("--lambada", flags->lambada, "a jsonl file of {text}: is the last word predicted?");
-  command->add_option("--against", flags->against,
-                      "another model file: how far the logits on the text or suite are from its");
+  command->add_option(
+      "--against", flags->against,
+      "another model file: how far the logits on the text, or on the answers of the suite, are "
+      "from its");
   command->add_option("--floor", flags->floor,
                       "exit 1 when a skill of the suite stays below this percentage");
   command->add_option("--json", flags->json, "write every case of the suite with its answer and logit gap");

@@ -261,6 +261,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   auto facts = std::make_shared<ServedModel>(
       facts_of_files(loaded.path, loaded.model->config(), *loaded.prompt_template));
   if (!as.id.empty()) facts->id = as.id;
+  if (!loaded.quantised.empty()) facts->runtime = loaded.quantised;
   facts->default_temperature = as.default_temperature;
   facts->default_top_p = as.default_top_p;
   facts->end_text = as.end_text;
