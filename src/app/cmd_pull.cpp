@@ -1,6 +1,5 @@
 // fulmar pull: a model and its vocabulary from a hub into the folder of models.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -28,7 +27,7 @@ Result<int> run_pull(PullFlags flags) {
   flags.options.hub = usual.hub;
   flags.options.folder = usual.folder;
 
-  const bool show = !flags.quiet && isatty(STDERR_FILENO) != 0;
+  const bool show = !flags.quiet;
   std::string shown;
   std::optional<ProgressBar> bar;
   FULMAR_ASSIGN(const Pulled pulled,

@@ -1,7 +1,6 @@
 #include "app/model_source.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -45,7 +44,7 @@ Result<fs::path> demo_model() {
 
 bool show_bar(const ModelFlags& flags, const fs::path& path) {
   std::error_code error;
-  return !flags.quiet && isatty(STDERR_FILENO) != 0 && fs::file_size(path, error) >= kWorthABar;
+  return !flags.quiet && fs::file_size(path, error) >= kWorthABar;
 }
 
 Status log_plan(const Checkpoint& checkpoint, const ModelConfig& config, std::span<const Placed> stages,

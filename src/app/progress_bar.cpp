@@ -1,6 +1,7 @@
 #include "app/progress_bar.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,7 +14,7 @@ constexpr int kWidth = 40;
 
 void ProgressBar::show(double fraction) {
   const int percent = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * 100);
-  if (title_.empty() || percent == percent_) return;
+  if (title_.empty() || percent == percent_ || isatty(STDERR_FILENO) == 0) return;
   percent_ = percent;
   const auto done = static_cast<size_t>(kWidth * percent / 100);
   fmt::print(stderr, "\r{} [{}{}] {:3d} %", title_, std::string(done, '#'), std::string(kWidth - done, '.'),

@@ -1,4 +1,4 @@
-// A bar on stderr for work that takes a while.
+// A bar on stderr for work that takes a while, where a terminal shows it.
 #pragma once
 
 #include <string>
