@@ -130,7 +130,9 @@ TEST(Failures, AnExceptionIsAnAnswerOnEveryThread) {
     const Reply memory = post("no memory");
     EXPECT_EQ(memory.status, 503);
     EXPECT_THAT(memory.body, HasSubstr("Out of memory"));
-    EXPECT_EQ(post("surprise").status, 500);
+    const Reply surprise = post("surprise");
+    EXPECT_EQ(surprise.status, 500);
+    EXPECT_THAT(surprise.body, HasSubstr("Internal error"));
     EXPECT_EQ(post("fine").status, 200);
   }
 }
