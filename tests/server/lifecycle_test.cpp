@@ -43,20 +43,23 @@ TEST(Lifecycle, WhileItEndsHealthIs503AndOpenConnectionsAreAnswered) {
   ServerOptions options;
   options.drain_delay = std::chrono::milliseconds(1000);
   ServerRig rig(options);
-  RawSocket kept(rig.server->port());
-  const auto ask = [&](const std::string& head, const std::string& body) {
-    kept.send(head + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-              body);
-    return kept.read_response();
+  RawSocket kept(rig.server->port()), watching(rig.server->port());
+  const auto ask = [](RawSocket& connection, const std::string& head, const std::string& body) {
+    connection.send(head + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
+                    "\r\n\r\n" + body);
+    return connection.read_response();
   };
-  EXPECT_THAT(ask("GET /health", "").first, HasSubstr(" 200 "));
+  for (RawSocket* connection : {&kept, &watching}) {
+    EXPECT_THAT(ask(*connection, "GET /health", "").first, HasSubstr(" 200 "));
+  }
   std::thread ending([&] { EXPECT_TRUE(rig.server->stop(std::chrono::seconds(30))); });
   // New connections are taken during the delay; each says that it ends.
   wait_until([&] {
     const auto answer = fetch("GET", rig.url("/health"));
     return !answer.ok() || answer->status == 503;
   });
-  const auto [head, body] = ask("POST /v1/completions", kBody);
+  EXPECT_THAT(ask(watching, "GET /health", "").first, HasSubstr(" 503 "));
+  const auto [head, body] = ask(kept, "POST /v1/completions", kBody);
   EXPECT_THAT(head, HasSubstr(" 200 "));
   EXPECT_THAT(head, HasSubstr("Connection: close\r\n"));
   EXPECT_THAT(body, HasSubstr("Hello world"));
