@@ -52,6 +52,7 @@ TEST(Lifecycle, WhileItEndsHealthIs503AndOpenConnectionsAreAnswered) {
   for (RawSocket* connection : {&kept, &watching}) {
     EXPECT_THAT(ask(*connection, "GET /health", "").first, HasSubstr(" 200 "));
   }
+  const auto begun = std::chrono::steady_clock::now();
   std::thread ending([&] { EXPECT_TRUE(rig.server->stop(std::chrono::seconds(30))); });
   // New connections are taken during the delay; each says that it ends.
   wait_until([&] {
@@ -65,6 +66,7 @@ TEST(Lifecycle, WhileItEndsHealthIs503AndOpenConnectionsAreAnswered) {
   EXPECT_THAT(body, HasSubstr("Hello world"));
   EXPECT_EQ(kept.read_to_end(), "");
   ending.join();
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, options.drain_delay);
 }
 
 TEST(Lifecycle, BusyClientsOnKeptConnectionsLoseNothing) {
