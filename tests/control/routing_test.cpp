@@ -280,7 +280,7 @@ TEST_F(Routing, NoLargeBodyIsTakenBeforeTheKey) {
 // The parsing thread is held up and its queue full: large bodies are refused, and nobody else notices.
 TEST(LargeBodies, AreParsedApartFromConnections) {
   std::promise<void> held, go_on;
-  Supervisor supervisor({});
+  Supervisor supervisor(SupervisorOptions{});
   HttpClient client;
   JobThread parsing("bodies", 1);
   parsing.post([&, go = go_on.get_future().share()] {
