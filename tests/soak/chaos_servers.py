@@ -61,7 +61,11 @@ class ChaosServer(Server):
     def holds(self, name):
         """Whether the process has this file of its folder open."""
         folder = f"/proc/{self.process.pid}/fd"
-        for file in os.listdir(folder) if os.path.isdir(folder) else ():
+        try:
+            files = os.listdir(folder)
+        except OSError:  # it has ended
+            return False
+        for file in files:
             try:
                 if os.readlink(f"{folder}/{file}") == str(self.folder / name):
                     return True
