@@ -245,9 +245,9 @@ Result<int> serve(ServeFlags flags) {
           fmt::format("--enable-dynamic-loading: --model is '{}'; wanted a folder", flags.model.model)};
     }
   }
-  const auto device_failed = std::make_shared<std::atomic<bool>>(false);
-  flags.engine.on_device_failure = [device_failed](const std::string&) {
-    *device_failed = true;
+  const auto engine_failed = std::make_shared<std::atomic<bool>>(false);
+  flags.engine.on_failure = [engine_failed](const std::string&) {
+    *engine_failed = true;
     ::kill(::getpid(), SIGTERM);  // taken by the thread that waits for signals
   };
   // First: it fails faster than a model loads.
@@ -291,9 +291,9 @@ Result<int> serve(ServeFlags flags) {
   spdlog::info("stopped {}", all_finished ? "all requests finished" : "some requests were cut short");
   heartbeat.reset();
   server.reset();
-  if (*device_failed) end_anyway(kDeviceErrorExit);
+  if (*engine_failed) end_anyway(kDeviceErrorExit);
   admin.reset();  // engines hand their sessions to the ladders, and those to the store
-  if (*device_failed) return kDeviceErrorExit;
+  if (*engine_failed) return kDeviceErrorExit;
   if (sessions->lost() == 0) return 0;
   spdlog::error("stopped turns or erasures that no store has: {}", sessions->lost());
   return kTurnsLostExit;

@@ -237,7 +237,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
                         .max_waiting_bytes = flags.max_waiting_mib << 20,
                         .max_prompt_tokens = flags.max_prompt_tokens};
   options.device_sessions = flags.device_sessions;
-  options.on_device_failure = flags.on_device_failure;
+  options.on_failure = flags.on_failure;
   options.prefix_slots = flags.prefix_slots;
   // As far as the model's states can be rolled back, which its device was opened for.
   options.speculation.ngrams = flags.speculate == "auto" || flags.speculate == "ngram";

@@ -37,7 +37,7 @@ struct ServeEngineFlags {
   std::string eos_id;                   // empty: the vocabulary's own; "none"; a number
 
   // Called on an engine's thread when its device has failed; that engine will run nothing any more.
-  std::function<void(const std::string& what)> on_device_failure;
+  std::function<void(const std::string& why)> on_failure;
 };
 
 // Refuses --speculate without what it drafts from, and a draft model that nothing would use.

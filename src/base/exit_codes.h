@@ -3,8 +3,8 @@
 
 namespace fulmar {
 
-// The device of a server failed while it ran: what it held there is gone, and a new process may be well
-// again.
+// The device of a server failed while it ran, or its engine did for want of memory: what was under way is
+// gone, and a new process may be well again.
 inline constexpr int kDeviceErrorExit = 5;
 
 }  // namespace fulmar

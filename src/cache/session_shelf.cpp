@@ -263,7 +263,7 @@ void SessionShelf::leave() {
 
 void SessionShelf::abandon() {
   Lock lock(ladder_->mutex_);
-  if (std::erase(ladder_->shelves_, this) == 0) return;
+  std::erase(ladder_->shelves_, this);
   while (!recency_.empty()) {
     const std::string id = recency_.back();
     const Entry& entry = ladder_->entries_.at(id);

@@ -50,7 +50,7 @@ class SessionShelf {
   std::optional<std::chrono::steady_clock::time_point> tick(std::chrono::steady_clock::time_point now);
   // Gives all sessions to the ladder: the engine ends.
   void leave();
-  // The device is lost, and what lies there with it.
+  // The device is lost, and what lies there with it: all, or what an exception kept leave() from reading.
   void abandon();
 
   int64_t count() const;  // sessions on the shelf

@@ -1,6 +1,8 @@
 #include "cache/store_courier.h"
 
 #include <algorithm>
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -18,6 +20,16 @@ constexpr size_t kMostQueued = 1024;
 
 bool contains(const std::vector<std::string>& ids, const std::string& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+// What the store throws, want of memory above all, is a failure of the store: the thread goes on.
+template <class Work>
+auto caught(const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::exception& failure) {
+    return Error{ErrorKind::resource, std::string("session store: ") + failure.what()};
+  }
 }
 
 void decide(std::atomic<TurnFate>& fate, TurnFate decided) {
@@ -205,23 +217,22 @@ void StoreCourier::answer(SessionLookup& lookup) {
       known = ours.blob->turn;
     }
   }
+  lookup.status = caught([&] { return answer_from_store(lookup, known); });
+}
+
+// Tells of the stored turn, and of its state where it is newer than `known`.
+Status StoreCourier::answer_from_store(SessionLookup& lookup, int64_t known) {
   std::lock_guard lock(store_mutex_);
-  const auto stored = store_->newest_turn(fingerprint_, lookup.id);
-  if (!stored.ok()) {
-    lookup.status = stored.error();
-    return;
+  FULMAR_ASSIGN(const int64_t stored, store_->newest_turn(fingerprint_, lookup.id));
+  if (stored <= known) {
+    lookup.turn = std::max(lookup.turn, stored);
+    return {};
   }
-  if (*stored <= known) {
-    lookup.turn = std::max(lookup.turn, *stored);
-    return;
-  }
-  auto loaded = store_->load(fingerprint_, lookup.id);
-  if (!loaded.ok()) {
-    lookup.status = loaded.error();
-  } else if (loaded->has_value()) {  // else it has just expired
-    lookup.turn = (*loaded)->turn;
-    lookup.state = std::make_shared<StateBlob>(std::move(**loaded));
-  }
+  FULMAR_ASSIGN(auto loaded, store_->load(fingerprint_, lookup.id));
+  if (!loaded) return {};  // it has just expired
+  lookup.turn = loaded->turn;
+  lookup.state = std::make_shared<StateBlob>(std::move(*loaded));
+  return {};
 }
 
 // False when the store has failed: what is queued has to wait behind the erasure then.
@@ -229,10 +240,10 @@ bool StoreCourier::erase_queued(Lock& lock) {
   while (!erasures_.empty()) {
     const SessionRange range = erasures_.front().range;
     lock.unlock();
-    const auto erased = [&] {
+    const auto erased = caught([&] {
       std::lock_guard store_lock(store_mutex_);
       return store_->erase(fingerprint_, range.id, range.and_branches);
-    }();
+    });
     lock.lock();
     const Fate fate = erasures_.front().fate;  // others are added behind it only
     if (!erased.ok()) {
@@ -253,10 +264,10 @@ void StoreCourier::write_queued(Lock& lock) {
   std::vector<SessionWrite> writes;
   for (const auto& [id, parcel] : writing_) writes.push_back({id, parcel.blob});
   lock.unlock();
-  const auto refused = [&] {
+  const auto refused = caught([&] {
     std::lock_guard store_lock(store_mutex_);
     return store_->store(writes);
-  }();
+  });
   lock.lock();
   tell_fates(refused);
   const auto news = news_;

@@ -108,6 +108,7 @@ class StoreCourier {
   void wait_for_work(Lock& lock);
   void answer_lookups(Lock& lock);
   void answer(SessionLookup& lookup);
+  Status answer_from_store(SessionLookup& lookup, int64_t known);
   // Under the lock.
   bool nothing_queued() const { return queued_.empty() && writing_.empty() && erasures_.empty(); }
   bool erase_queued(Lock& lock);

@@ -46,9 +46,10 @@ struct EngineOptions {
   PrefixCacheOptions prefixes;
   SpeculationOptions speculation;  // only as far as the backend's states can be rolled back
 
-  // Called once, on the engine's thread, when the device has failed: every row has had its last event, what
-  // host memory holds of sessions was offered to the store, and nothing will run any more.
-  std::function<void(const std::string& what)> on_device_failure;
+  // Called once, on the engine's thread, when the device or that thread has failed, with the reason: every
+  // row has had its last event, sessions that could be read were offered to the store, and nothing will run
+  // any more.
+  std::function<void(const std::string& why)> on_failure;
 };
 
 // Rows submitted together; they share one Listener and one request id.

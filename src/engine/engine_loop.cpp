@@ -2,6 +2,7 @@
 #include "engine/engine_loop.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "base/unix_time.h"
 #include "engine/mask_work.h"
@@ -99,12 +100,15 @@ void EngineLoop::run() {
   guarded([&] { keeper_->sessions().leave(); });
 }
 
-// Everything that may reach the device runs in here.
+// Everything that may reach the device or lack memory runs in here. What an exception leaves half done nobody
+// can tell: it ends this engine, but the states on the device can still be read.
 void EngineLoop::guarded(FunctionRef<void()> work) {
   try {
     work();
   } catch (const DeviceFailure& failure) {
-    if (!failed_) device_failed(failure.what());
+    fail(std::string("the device has failed: ") + failure.what(), StatesOnDevice::lost);
+  } catch (const std::exception& failure) {
+    fail(std::string("the engine has failed: ") + failure.what(), StatesOnDevice::readable);
   }
 }
 

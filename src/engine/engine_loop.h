@@ -63,7 +63,8 @@ class EngineLoop final : public Engine {
   // ---- thread side
   void run();
   void guarded(FunctionRef<void()> work);
-  void device_failed(const std::string& what);
+  enum class StatesOnDevice { lost, readable };
+  void fail(std::string why, StatesOnDevice states);
   void end_failed_rows();
   // Begins the next step, and finishes the oldest where no more are to be under way. What it did goes into
   // moved_.
@@ -108,7 +109,7 @@ class EngineLoop final : public Engine {
   std::atomic<int64_t> waiting_rows_ = 0, waiting_bytes_ = 0;
   int64_t rejected_ = 0;
   bool draining_ = false;
-  std::string failure_;  // of the device; empty: none
+  std::string failure_;  // of the device or of this thread; empty: none
   std::atomic<bool> stopping_ = false;
 
   // thread side

@@ -1,6 +1,7 @@
 // The engine's rarer doors: pausing and resuming, sessions and tuned states, and the picture it publishes of
 // itself.
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "engine/ask_rules.h"
@@ -202,20 +203,23 @@ void EngineLoop::clear_prefixes() {
   call_on_engine([&] { keeper_->prefixes().clear(); });
 }
 
-// Nothing on the device can be had any more. Rows get their last events, and sessions in host memory go to
-// the store while there is a process to write them.
-void EngineLoop::device_failed(const std::string& what) {
-  spdlog::error("the device has failed: {}", what);
-  failed_ = true;
+// Nothing runs any more. Rows get their last events, and sessions that can be read go to the store while
+// there is a process to write them. A second failure on the way there ends the step that it comes in.
+void EngineLoop::fail(std::string why, StatesOnDevice states) {
+  spdlog::error("{}", why);
+  if (std::exchange(failed_, true)) return;
   {
     std::lock_guard lock(mutex_);
-    failure_ = "the device has failed: " + what;
+    failure_ = std::move(why);
   }
-  runner_.abandon();
-  keeper_->sessions().abandon();
-  end_failed_rows();
-  keeper_->sessions().ladder().flush();
-  if (options_.on_device_failure) options_.on_device_failure(what);
+  guarded([&] { runner_.abandon(); });
+  if (states == StatesOnDevice::readable) guarded([&] { keeper_->sessions().leave(); });
+  guarded([&] { keeper_->sessions().abandon(); });
+  guarded([&] { tell_all(); });
+  untold_.clear();
+  guarded([&] { end_failed_rows(); });
+  guarded([&] { keeper_->sessions().ladder().flush(); });
+  if (options_.on_failure) options_.on_failure(failure_);
 }
 
 // Ends what runs and waits; what is on its way to a store goes on.
@@ -280,7 +284,7 @@ void EngineLoop::publish_stats() {
   std::lock_guard lock(mutex_);
   stats.requests_waiting = waiting_requests_;
   stats.requests_rejected = rejected_;
-  stats.device_failure = failure_;
+  stats.failure = failure_;
   stats_ = std::move(stats);
   published_prefill_ = prefill_speed_;
   published_decode_ = decode_speed_;

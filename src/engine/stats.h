@@ -76,7 +76,7 @@ struct EngineStats {
   int64_t session_turns_unconfirmed = 0;  // answered before the shared store had them
   PrefixCache::Counters prefixes;
 
-  std::string device_failure;  // why the device runs no more; empty: it does
+  std::string failure;  // why the engine runs no more; empty: it does
 
   std::vector<RequestStatus> requests;  // waiting and running, oldest first
   std::vector<RequestStatus> paused;

@@ -279,10 +279,12 @@ AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen) {
   return is_thinking(think) ? AnswerStart::open_think : AnswerStart::plain;
 }
 
-bool may_hold_schema(std::string_view body) {
-  const std::string_view names[] = {"\"tools\"", "\"response_format\"", "\"format\""};
-  return std::any_of(std::begin(names), std::end(names),
-                     [&](std::string_view name) { return body.find(name) != std::string_view::npos; });
+bool may_hold_schema(const JsonValue& body) {
+  const std::string_view names[] = {"tools", "response_format", "format", "json_schema"};
+  const JsonValue* text = body.find("text");
+  return (text != nullptr && text->find("format") != nullptr) ||
+         std::any_of(std::begin(names), std::end(names),
+                     [&](std::string_view name) { return body.find(name) != nullptr; });
 }
 
 Result<std::shared_ptr<const TokenTree>> AnswerConstraints::tree_of(const ServedModelPtr& model) {

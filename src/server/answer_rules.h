@@ -58,9 +58,9 @@ AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools);
 // How an answer begins after the template's suffix of this mode.
 AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
 
-// True where the text of a request may ask for a schema to be compiled: bounded work, yet more than an IO
-// thread should do.
-bool may_hold_schema(std::string_view body);
+// True where a request's body, of whatever route, may ask for a schema to be compiled: bounded work, yet more
+// than an IO thread should do.
+bool may_hold_schema(const JsonValue& body);
 
 // Thread-safe. Remembers the latest constraints, so that requests of one form share their masks. Whatever
 // takes time happens outside of the lock.

@@ -135,8 +135,8 @@ ServedModelPtr ready_model(Call& call) {
     return model;
   }
   for (const ServedModelPtr& one : call.service().models.all()) {
-    if (one->engine->stats().device_failure.empty()) continue;
-    respond_unavailable(call, "The device has failed");
+    if (one->engine->stats().failure.empty()) continue;
+    respond_unavailable(call, "The engine or its device has failed");
     return nullptr;
   }
   return model;

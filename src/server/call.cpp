@@ -86,7 +86,11 @@ void Call::serve(std::shared_ptr<Call> self) {
     return fail({413, body.error().text, {}, "too_large", {}});
   }
   if (!body) return fail(bad_value(body.error().text, {}, "invalid_json"));
-  route_.handle(std::move(self));
+  if (!may_hold_schema(body_)) return route_.handle(std::move(self));
+  auto job = postpone(self, [self] { self->route_.handle(self); });
+  if (!service_->post_schema_job(std::move(job))) {
+    fail({503, "Request queue full", {}, "queue_full", {}});
+  }
 }
 
 Result<JsonValue> Call::read_body() {

@@ -36,9 +36,12 @@ struct Service {
   BackgroundResponses background{};
   const std::shared_ptr<BranchIndices> branches = std::make_shared<BranchIndices>();
   const std::shared_ptr<KeyRing> keys = nullptr;  // null: there are none
-  std::atomic<bool> loading{false};               // the first model
-  std::atomic<bool> draining{false};              // load balancers are to look elsewhere; requests are served
-  std::atomic<bool> ending{false};                // requests are refused
+  // Takes a job that may compile a schema: nobody's stream and no other request waits for its thread. False
+  // when too many wait there already.
+  std::function<bool(std::function<void()>)> post_schema_job = nullptr;
+  std::atomic<bool> loading{false};   // the first model
+  std::atomic<bool> draining{false};  // load balancers are to look elsewhere; requests are served
+  std::atomic<bool> ending{false};    // requests are refused
 
   AuthRules auth_rules() const {
     return {options.password, options.auth_all, options.open_translate, keys.get()};

@@ -94,13 +94,15 @@ std::shared_ptr<KeyRing> key_ring(const std::optional<std::vector<ApiKey>>& keys
 class Server::Impl {
  public:
   Impl(const ServerOptions& options, ModelRegistry& models, ModelAdmin* admin)
-      : service_(new Service{.models = models,
-                             .options = options,
-                             .admin = admin,
-                             .metrics = {},
-                             .responses = ResponseStore(open_documents(options.responses_db)),
-                             .keys = key_ring(options.api_keys),
-                             .loading = options.loading}) {}
+      : service_(new Service{
+            .models = models,
+            .options = options,
+            .admin = admin,
+            .metrics = {},
+            .responses = ResponseStore(open_documents(options.responses_db)),
+            .keys = key_ring(options.api_keys),
+            .post_schema_job = [this](std::function<void()> job) { return schemas_.post(std::move(job)); },
+            .loading = options.loading}) {}
   ~Impl() { stop(std::chrono::milliseconds(0)); }
 
   Status start() {
@@ -176,12 +178,6 @@ class Server::Impl {
         request.body.size() > kHeavyBody || match.route->waits_for_engine || is_compressed(request.headers);
     auto call =
         std::make_shared<Call>(service_, *match.route, std::move(exchange), std::move(match.argument));
-    if (!heavy && may_hold_schema(call->request().body)) {
-      if (!schemas_.post([call] { Call::run(call); })) {
-        call->fail({503, "Request queue full", {}, "queue_full", {}});
-      }
-      return;
-    }
     if (!heavy) return Call::run(std::move(call));
     if (!heavy_.post([call] { Call::run(call); })) {
       call->fail({503, "Request queue full", {}, "queue_full", {}});
@@ -190,7 +186,6 @@ class Server::Impl {
 
   const std::shared_ptr<Service> service_;
   JobThread heavy_{"requests", kMaxHeavyWaiting};
-  // Requests that may have a schema compiled: nobody's stream and no other request waits for that.
   JobThread schemas_{"schemas", kMaxHeavyWaiting};
   std::unique_ptr<HttpServer> http_;
   std::mutex stopping_;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <new>
 #include <thread>
 
 #include "cache/session_shelf.h"
@@ -23,6 +24,7 @@ class MemoryStore : public SessionStore {
   }
   Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
     if (on_store) on_store();
+    if (throws) throw std::bad_alloc();
     if (fails) return Error{ErrorKind::io, "no space left"};
     std::vector<std::string> refused;
     for (const SessionWrite& write : writes) {
@@ -36,6 +38,7 @@ class MemoryStore : public SessionStore {
     return refused;
   }
   Result<int64_t> erase(const std::string&, const std::string& id, bool and_branches) override {
+    if (throws) throw std::bad_alloc();
     if (fails) return Error{ErrorKind::io, "no space left"};
     const SessionRange range{id, and_branches};
     return static_cast<int64_t>(
@@ -44,6 +47,7 @@ class MemoryStore : public SessionStore {
   void stored_elsewhere(const std::string& id) { states[id].turn = 9; }
   Result<int64_t> newest_turn(const std::string&, const std::string& id) override {
     if (on_question) on_question();
+    if (throws) throw std::bad_alloc();
     return states.contains(id) ? states[id].turn : 0;
   }
   Result<std::vector<StoredSession>> list(const std::string&) override {
@@ -53,7 +57,7 @@ class MemoryStore : public SessionStore {
   }
 
   std::map<std::string, StateBlob> states;
-  std::atomic<bool> stored = false, fails = false, refuses = false;
+  std::atomic<bool> stored = false, fails = false, refuses = false, throws = false;
   std::function<void()> on_question, on_store;
 };
 
@@ -156,6 +160,30 @@ TEST_F(SessionWrites, ATurnBehindAnErasureIsStored) {
   commit("a", 1);
   ladder_->flush();
   EXPECT_EQ(store_->states["a"].turn, 1);
+}
+
+// Short of memory, say: its thread is not its own, and serves everybody.
+TEST(StoreCouriers, AStoreThatThrowsIsOneThatFails) {
+  auto owned = std::make_unique<MemoryStore>();
+  MemoryStore& store = *owned;
+  StoreCourier courier(std::move(owned), "f");
+  store.throws = true;
+  auto lookup = std::make_shared<SessionLookup>();
+  lookup->id = "c";
+  std::atomic<bool> answered = false;
+  courier.on_news([&] { answered = true; });
+  courier.ask(lookup);
+  while (!answered) std::this_thread::yield();
+  EXPECT_EQ(lookup->status.error().kind, ErrorKind::resource);
+  const TurnTicket turn = courier.put({"a", std::make_shared<StateBlob>()});
+  turn->wait(TurnFate::under_way);
+  EXPECT_EQ(turn->load(), TurnFate::kept);
+  const TurnTicket erased = courier.erase({"b", false});
+  erased->wait(TurnFate::under_way);
+  EXPECT_EQ(erased->load(), TurnFate::kept);
+  store.throws = false;
+  EXPECT_EQ(courier.close(), 0) << "nothing is lost";
+  EXPECT_TRUE(store.states.contains("a"));
 }
 
 TEST(StoreCouriers, LookupsWithoutEndDoNotHoldThemUp) {

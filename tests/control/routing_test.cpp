@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 
 #include "control/control_rig.h"
+#include "control/control_routes.h"
 #include "net/raw_socket.h"
 #include "net/sse.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 
 using Routing = ControlRig;
 
@@ -272,6 +275,40 @@ TEST_F(Routing, NoLargeBodyIsTakenBeforeTheKey) {
   Headers key;
   key.add("Authorization", "Bearer p");
   EXPECT_EQ(ask("POST", "/v1/completions", large, key).status, 503) << "no worker";
+}
+
+// The parsing thread is held up and its queue full: large bodies are refused, and nobody else notices.
+TEST(LargeBodies, AreParsedApartFromConnections) {
+  std::promise<void> held, go_on;
+  Supervisor supervisor(SupervisorOptions{});
+  HttpClient client;
+  JobThread parsing("bodies", 1);
+  parsing.post([&, go = go_on.get_future().share()] {
+    held.set_value();
+    go.wait();
+  });
+  held.get_future().wait();
+  parsing.post([] {});
+  ControlService service{.password = "",
+                         .models_dir = "",
+                         .supervisor = supervisor,
+                         .client = client,
+                         .parsing = parsing,
+                         .relay_timeout = std::chrono::seconds(1)};
+  auto server = HttpServer::start({.port = 0, .threads = 1}, [&](std::shared_ptr<Exchange> exchange) {
+    handle_control_request(service, std::move(exchange));
+  });
+  ASSERT_TRUE(server.ok());
+  const auto ask = [&](size_t length) {
+    const auto answer = fetch("POST", "http://" + (*server)->address() + "/v1/completions", {},
+                              R"({"prompt":")" + std::string(length, 'x') + "\"}");
+    return answer.ok() ? answer->body : answer.error().text;
+  };
+  EXPECT_THAT(ask(200 << 10), HasSubstr("queue_full"));
+  EXPECT_THAT(ask(1 << 10), Not(HasSubstr("queue_full")));
+  go_on.set_value();
+  parsing.finish();
+  (*server)->stop();
 }
 
 TEST_F(Routing, WithoutAWorkerTheAnswerSaysSo) {

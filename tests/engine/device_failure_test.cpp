@@ -1,8 +1,9 @@
-// A device that fails in the middle of its work: every row hears of it, nothing waits for ever, and what host
-// memory has is not lost.
+// A device or an engine's thread that fails in the middle of its work: every row hears of it, nothing waits
+// for ever, and what can still be read is not lost.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 
 #include "cpu/cpu_backend.h"
 #include "ops/device.h"
@@ -17,6 +18,7 @@ using testing::TinyEngine;
 struct Fault {
   std::atomic<int> steps_left = 1 << 30;
   std::atomic<bool> copies = true;  // between slots
+  std::atomic<bool> device = true;  // what fails; if not, memory does
 };
 
 class FaultyOps final : public CpuOps {
@@ -24,7 +26,10 @@ class FaultyOps final : public CpuOps {
   explicit FaultyOps(std::shared_ptr<Fault> fault) : CpuOps({.threads = 1}), fault_(std::move(fault)) {}
 
   Batch begin_step(const StepInput& input, const State& state) override {
-    if (fault_->steps_left-- <= 0) throw DeviceFailure("the bus has gone");
+    if (fault_->steps_left-- <= 0) {
+      if (!fault_->device) throw std::bad_alloc();
+      throw DeviceFailure("the bus has gone");
+    }
     return CpuOps::begin_step(input, state);
   }
   void copy_slot(const State& state, int64_t from, int64_t to) override {
@@ -60,8 +65,8 @@ class TurnStore final : public SessionStore {
 class FailingDevice : public ::testing::Test {
  protected:
   void open(EngineOptions options = {.slots = 2, .prefill_chunk = 16}) {
-    options.on_device_failure = [this](const std::string& what) {
-      EXPECT_EQ(what, "the bus has gone");
+    options.on_failure = [this](const std::string& why) {
+      EXPECT_EQ(why, failure());
       failures_++;
     };
     options.sessions.flush_after = std::chrono::hours(1);
@@ -74,12 +79,16 @@ class FailingDevice : public ::testing::Test {
     ask.state = {.read_session = session, .write_session = session};
     return ask;
   }
+  std::string failure() const {
+    return fault_->device ? "the device has failed: the bus has gone"
+                          : "the engine has failed: std::bad_alloc";
+  }
   void expect_failed(const RowLog& row) {
     ASSERT_TRUE(row.last.has_value());
     EXPECT_EQ(row.last->reason, FinishReason::failed);
     ASSERT_TRUE(row.last->error.has_value());
     EXPECT_EQ(row.last->error->kind, ErrorKind::unavailable);
-    EXPECT_EQ(row.last->error->text, "the device has failed: the bus has gone");
+    EXPECT_EQ(row.last->error->text, failure());
   }
 
   const std::shared_ptr<Fault> fault_ = std::make_shared<Fault>();
@@ -100,7 +109,7 @@ TEST_F(FailingDevice, EndsEveryRowAndRefusesFurtherOnes) {
   const auto rows = running->finished(4);
   for (const auto& [index, row] : rows) expect_failed(row);
   EXPECT_TRUE(tiny_->engine().states().empty()) << "it still answers";
-  EXPECT_EQ(tiny_->engine().stats().device_failure, "the device has failed: the bus has gone");
+  EXPECT_EQ(tiny_->engine().stats().failure, failure());
   EXPECT_EQ(failures_, 1);
   Ask late = TinyEngine::greedy("late", 1);
   late.request_id = "late";
@@ -131,6 +140,22 @@ TEST_F(FailingDevice, StoresWhatHostMemoryHasAndCountsWhatWasOnTheDevice) {
   tiny_->stop();
   EXPECT_EQ(turns_->count("device"), 0u);
   EXPECT_EQ(lost_, 1);
+}
+
+TEST_F(FailingDevice, AnExceptionEndsTheRowsAndNoSession) {
+  open({.slots = 2, .prefill_chunk = 16, .device_sessions = 1});
+  tiny_->run(turn("host", 2));
+  tiny_->run(turn("device", 2));
+  fault_->device = false;
+  fault_->steps_left = 0;
+  const auto rows = tiny_->submit({TinyEngine::greedy("x", 2), TinyEngine::greedy("y", 2)})->finished(2);
+  for (const auto& [index, row] : rows) expect_failed(row);
+  EXPECT_TRUE(tiny_->engine().states().empty()) << "it still answers";
+  EXPECT_EQ(turns_->count("host"), 1u);
+  EXPECT_EQ(turns_->count("device"), 1u) << "the device is well";
+  EXPECT_EQ(failures_, 1);
+  tiny_->stop();
+  EXPECT_EQ(lost_, 0);
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST_P(PipelineEngine, AFailedDeviceEndsEveryRow) {
   std::atomic<int> steps_left = 20;
   std::atomic<int> failures = 0;
   EngineOptions options{.slots = 4, .prefill_chunk = 16};
-  options.on_device_failure = [&](const std::string&) { failures++; };
+  options.on_failure = [&](const std::string&) { failures++; };
   const auto tiny = engine_on(GetParam().devices, GetParam().steps, options, [&] {
     if (steps_left-- <= 0) throw DeviceFailure("the bus has gone");
   });

@@ -75,6 +75,18 @@ class Vault {
     const auto found = blobs_.find(id);
     return found == blobs_.end() ? std::optional<StateBlob>() : std::optional<StateBlob>(found->second);
   }
+  Result<std::vector<StoredSession>> list() {
+    std::unique_lock lock(mutex_);
+    wait_for_door(lock, reads_open_, readers_);
+    std::vector<StoredSession> sessions;
+    for (const auto& [id, blob] : blobs_) sessions.push_back({id, 0, blob.tokens, blob.turn});
+    return sessions;
+  }
+  Result<int64_t> erase(const std::string& id) {
+    std::unique_lock lock(mutex_);
+    wait_for_door(lock, writes_open_, writers_);
+    return static_cast<int64_t>(blobs_.erase(id));
+  }
 
  private:
   template <class Change>
@@ -115,10 +127,10 @@ class VaultStore final : public SessionStore {
     FULMAR_ASSIGN(const auto blob, vault_->load(id));
     return blob ? blob->turn : int64_t{0};
   }
-  Result<int64_t> erase(const std::string&, const std::string&, bool) override { return int64_t{0}; }
-  Result<std::vector<StoredSession>> list(const std::string&) override {
-    return std::vector<StoredSession>{};
+  Result<int64_t> erase(const std::string&, const std::string& id, bool) override {
+    return vault_->erase(id);
   }
+  Result<std::vector<StoredSession>> list(const std::string&) override { return vault_->list(); }
 
  private:
   std::shared_ptr<Vault> vault_;
@@ -290,6 +302,24 @@ TEST_F(SharedStore, LookingASessionUpHoldsUpNobodyElse) {
   vault_->open_reads(true);
   EXPECT_EQ(patient->finished().at(0).last->reason, FinishReason::length);
   EXPECT_EQ(worker->run(turn("s", "again")).last->reason, FinishReason::length) << "its session is free";
+}
+
+TEST_F(SharedStore, ListingAndErasingHoldUpNobodyElse) {
+  const auto worker = this->worker();
+  worker->run(turn("s", "hello"));
+  vault_->open_reads(false);
+  std::thread listing([&] { EXPECT_EQ(worker->engine().sessions().size(), 1u); });
+  EXPECT_TRUE(vault_->wait_for_reader());
+  EXPECT_EQ(worker->run(turn("", "x")).last->reason, FinishReason::length);
+  vault_->open_reads(true);
+  listing.join();
+  vault_->open_writes(false);
+  std::thread erasing([&] { EXPECT_EQ(worker->engine().erase_session("s", false), 1); });
+  EXPECT_TRUE(vault_->wait_for_writer());
+  EXPECT_EQ(worker->run(turn("", "x")).last->reason, FinishReason::length);
+  vault_->open_writes(true);
+  erasing.join();
+  EXPECT_EQ(vault_->turn("s"), 0);
 }
 
 TEST_F(SharedStore, AnyWorkerGoesOnWithTheNewestTurn) {

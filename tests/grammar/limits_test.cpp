@@ -19,17 +19,19 @@ std::string chain_of_references(int count) {
   return text + fmt::format(R"("d{}":{{"type":"null"}}}}}})", count);
 }
 
-// Two alternatives of which every member refers to the whole: naive comparison is breadth^depth.
+// Two alternatives of which every member refers to its own whole: naive comparison is breadth^depth.
 std::string references_to_itself(int breadth) {
-  std::string properties;
-  std::string required;
-  for (int i = 0; i < breadth; ++i) {
-    properties += fmt::format(R"({}"p{}":{{"$ref":"#/$defs/n"}})", i > 0 ? "," : "", i);
-    required += fmt::format(R"({}"p{}")", i > 0 ? "," : "", i);
-  }
-  return R"({"oneOf":[{"$ref":"#/$defs/n"},{"$ref":"#/$defs/m"}],"$defs":{"n":{"type":"object","properties":{)" +
-         properties + R"(},"required":[)" + required + R"(]},"m":{"type":"object","properties":{)" +
-         properties + R"(},"required":[)" + required + "]}}}";
+  const auto object = [&](char name) {
+    std::string properties, required;
+    for (int i = 0; i < breadth; ++i) {
+      properties += fmt::format(R"({}"p{}":{{"$ref":"#/$defs/{}"}})", i > 0 ? "," : "", i, name);
+      required += fmt::format(R"({}"p{}")", i > 0 ? "," : "", i);
+    }
+    return fmt::format(R"("{}":{{"type":"object","properties":{{{}}},"required":[{}]}})", name, properties,
+                       required);
+  };
+  return R"({"oneOf":[{"$ref":"#/$defs/n"},{"$ref":"#/$defs/m"}],"$defs":{)" + object('n') + "," +
+         object('m') + "}}";
 }
 
 JsonValue json(const std::string& text) {
@@ -76,17 +78,31 @@ TEST(SchemaLimits, PairsOfAlternativesAreComparedOnce) {
 }
 
 TEST(SchemaLimits, ComparedPairsAreCounted) {
-  const std::string members =
-      list(200, [](int i) { return fmt::format(R"("p{}":{{"type":"integer"}})", i); });
-  const std::string required = list(200, [](int i) { return fmt::format(R"("p{}")", i); });
-  const std::string text = refusal(R"({"oneOf":[)" +
-                                   list(12,
-                                        [&](int) {
-                                          return R"({"type":"object","properties":{)" + members +
-                                                 R"(},"required":[)" + required + "]}";
-                                        }) +
-                                   "]}");
-  EXPECT_NE(text.find("'oneOf'"), std::string::npos) << text;
+  constexpr int kAlternatives = 12, kMembers = 200;
+  constexpr size_t kComparisons = kAlternatives * (kAlternatives - 1) / 2 * kMembers;
+  // Alike but for their last member.
+  const JsonValue schema =
+      json(R"({"oneOf":[)" +
+           list(kAlternatives,
+                [](int alternative) {
+                  return R"({"type":"object","properties":{)" +
+                         list(kMembers, [](int i) { return fmt::format(R"("p{}":{{"type":"null"}})", i); }) +
+                         fmt::format(R"(,"kind":{{"const":{}}}}},"required":["kind",)", alternative) +
+                         list(kMembers, [](int i) { return fmt::format(R"("p{}")", i); }) + "]}";
+                }) +
+           "]}");
+  Budget enough;
+  const auto grammar = json_schema_form(AnswerStart::plain, schema, enough);
+  EXPECT_TRUE(grammar.ok()) << grammar.error().text;
+  EXPECT_GT(enough.used(Budget::Item::work), kComparisons);
+  Budget::Limits limits = Budget::kDefault;
+  limits[static_cast<size_t>(Budget::Item::work)] = kComparisons;
+  Budget little(limits);
+  const auto refused = json_schema_form(AnswerStart::plain, schema, little);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().text.find(fmt::format("units of work or more; at most {}", kComparisons)),
+            std::string::npos)
+      << refused.error().text;
 }
 
 TEST(SchemaLimits, RequiredNamesAreFoundByIndex) {

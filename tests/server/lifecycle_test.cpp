@@ -43,25 +43,30 @@ TEST(Lifecycle, WhileItEndsHealthIs503AndOpenConnectionsAreAnswered) {
   ServerOptions options;
   options.drain_delay = std::chrono::milliseconds(1000);
   ServerRig rig(options);
-  RawSocket kept(rig.server->port());
-  const auto ask = [&](const std::string& head, const std::string& body) {
-    kept.send(head + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-              body);
-    return kept.read_response();
+  RawSocket kept(rig.server->port()), watching(rig.server->port());
+  const auto ask = [](RawSocket& connection, const std::string& head, const std::string& body) {
+    connection.send(head + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
+                    "\r\n\r\n" + body);
+    return connection.read_response();
   };
-  EXPECT_THAT(ask("GET /health", "").first, HasSubstr(" 200 "));
+  for (RawSocket* connection : {&kept, &watching}) {
+    EXPECT_THAT(ask(*connection, "GET /health", "").first, HasSubstr(" 200 "));
+  }
+  const auto begun = std::chrono::steady_clock::now();
   std::thread ending([&] { EXPECT_TRUE(rig.server->stop(std::chrono::seconds(30))); });
   // New connections are taken during the delay; each says that it ends.
   wait_until([&] {
     const auto answer = fetch("GET", rig.url("/health"));
     return !answer.ok() || answer->status == 503;
   });
-  const auto [head, body] = ask("POST /v1/completions", kBody);
+  EXPECT_THAT(ask(watching, "GET /health", "").first, HasSubstr(" 503 "));
+  const auto [head, body] = ask(kept, "POST /v1/completions", kBody);
   EXPECT_THAT(head, HasSubstr(" 200 "));
   EXPECT_THAT(head, HasSubstr("Connection: close\r\n"));
   EXPECT_THAT(body, HasSubstr("Hello world"));
   EXPECT_EQ(kept.read_to_end(), "");
   ending.join();
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, options.drain_delay);
 }
 
 TEST(Lifecycle, BusyClientsOnKeptConnectionsLoseNothing) {
@@ -130,7 +135,9 @@ TEST(Failures, AnExceptionIsAnAnswerOnEveryThread) {
     const Reply memory = post("no memory");
     EXPECT_EQ(memory.status, 503);
     EXPECT_THAT(memory.body, HasSubstr("Out of memory"));
-    EXPECT_EQ(post("surprise").status, 500);
+    const Reply surprise = post("surprise");
+    EXPECT_EQ(surprise.status, 500);
+    EXPECT_THAT(surprise.body, HasSubstr("Internal error"));
     EXPECT_EQ(post("fine").status, 200);
   }
 }

@@ -1,7 +1,9 @@
 // Constrained answers, functions and stored responses at the HTTP boundary.
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "server/answer_rules.h"
 #include "server/response_store.h"
@@ -267,6 +269,45 @@ TEST(ResponseFormat, HostileSchemasAreRefusedByTheirLimit) {
   EXPECT_NE(refusal(R"({"type":"string","pattern":"a.{20}$"})").find("at most 16384"), std::string::npos);
   EXPECT_TRUE(rig.engine.asks().empty());
   EXPECT_EQ(rig.post("/v1/chat/completions", chat("\"max_tokens\":1")).status, 200);
+}
+
+// Remembers the thread that encoded last: a request's own.
+class WatchedTokenizer : public SmallTokenizer {
+ public:
+  using Tokenizer::encode;
+  void encode(std::string_view text, std::vector<int32_t>& out) const override {
+    thread = std::this_thread::get_id();
+    SmallTokenizer::encode(text, out);
+  }
+  mutable std::atomic<std::thread::id> thread;
+};
+
+TEST(ResponseFormat, SchemasAreCompiledApartFromConnections) {
+  const WatchedTokenizer tokenizer;
+  ServerOptions options;
+  options.io_threads = 1;
+  ServerRig rig(options, nullptr, [&](ServedModel& model) { model.tokenizer = &tokenizer; });
+  const auto thread_of = [&](const std::string& path, const std::string& body) {
+    tokenizer.thread = std::thread::id();
+    const Reply reply = rig.post(path, body);
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return tokenizer.thread.load();
+  };
+  const std::thread::id connections = thread_of("/v1/chat/completions", chat("\"max_tokens\":1"));
+  EXPECT_NE(connections, std::thread::id());
+  const std::pair<const char*, std::string> kForms[] = {
+      {"/v1/chat/completions", chat(R"("response_format":{"type":"json_object"})")},
+      {"/v1/chat/completions", chat(R"("response\u005fformat":{"type":"json_object"})")},
+      {"/v1/chat/completions", chat(R"("tools":[{"type":"function","function":{"name":"f"}}])")},
+      {"/v1/responses", R"({"input":"x","text":{"format":{"type":"json_object"}}})"},
+      {"/completion", R"({"prompt":"x","json_schema":{"type":"null"}})"},
+      {"/api/chat", R"({"messages":[{"role":"user","content":"x"}],"format":"json","stream":false})"},
+  };
+  for (const auto& [path, body] : kForms) {
+    const std::thread::id thread = thread_of(path, body);
+    EXPECT_NE(thread, std::thread::id()) << path;
+    EXPECT_NE(thread, connections) << path << " " << body;
+  }
 }
 
 TEST(ToolCallSplitter, DoesNotDependOnTheCut) {

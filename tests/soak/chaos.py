@@ -259,7 +259,7 @@ def main():
             parser.error(f"no file {getattr(flags, name)}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no server is left behind
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(flags, flags.keep or folder)
+        run = Run(flags, Path(flags.keep or folder).resolve())  # servers begin elsewhere
         try:
             seconds = asyncio.run(run.whole())
         finally:

@@ -58,6 +58,21 @@ class ChaosServer(Server):
         if self.process and self.process.poll() is None:
             self.kill()
 
+    def holds(self, name):
+        """Whether the process has this file of its folder open."""
+        folder = f"/proc/{self.process.pid}/fd"
+        try:
+            files = os.listdir(folder)
+        except OSError:  # it has ended
+            return False
+        for file in files:
+            try:
+                if os.readlink(f"{folder}/{file}") == str(self.folder / name):
+                    return True
+            except OSError:  # closed meanwhile
+                pass
+        return False
+
     def limit(self, what, value):
         """Sets a soft limit of the process, or takes it away with None."""
         hard = resource.prlimit(self.process.pid, what)[1]

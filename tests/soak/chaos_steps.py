@@ -148,7 +148,8 @@ async def successor(run, crowd, ended):
                 crowd.violations.add(f"a second server ended without naming the database: {refusal}")
             await asyncio.sleep(0.3)
             continue
-        if ended.is_set():
+        if not crowd.server.holds("sessions.db.lock"):  # let go of, though the process may still be on its way out
+            await ended.wait()
             return run.crowd(other)
         check_memory_only(run.crowd(other))
         await ended.wait()

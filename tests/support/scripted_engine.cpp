@@ -108,7 +108,7 @@ EngineStats ScriptedEngine::stats() const {
   stats.requests_completed = completed_;
   stats.requests_cancelled = cancelled_;
   stats.start_time = 1785945600;
-  stats.device_failure = device_failure_;
+  stats.failure = failure_;
   const auto status_of = [](const Running& running) {
     RequestStatus status;
     status.id = running.rows.front().ask.request_id;

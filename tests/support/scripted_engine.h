@@ -62,7 +62,7 @@ class ScriptedEngine : public Engine {
   // What stats() say of the device from now on.
   void fail_device(const std::string& what) {
     std::lock_guard lock(mutex_);
-    device_failure_ = what;
+    failure_ = what;
   }
   // Rows stop after so many tokens each, until told otherwise; -1: no limit. 0 also holds back admission.
   void hold_after(int64_t tokens);
@@ -101,7 +101,7 @@ class ScriptedEngine : public Engine {
   std::set<std::string> sessions_;
   std::set<std::string> states_;
   std::optional<Error> refusal_;
-  std::string device_failure_;
+  std::string failure_;
   std::atomic<const SessionLadder*> ladder_ = nullptr;
   int64_t hold_ = -1;
   std::atomic<int64_t> cancelled_{0};
