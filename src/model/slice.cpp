@@ -33,8 +33,9 @@ Status check_slices(const ModelConfig& config, int64_t count) {
   FULMAR_TRY(check_divides(config.n_head, count, "heads"));
   FULMAR_TRY(check_divides(config.n_ffn, count, "feed-forward channels"));
   if (config.vocab >= count) return {};
-  return Error{ErrorKind::invalid, "the model has " + std::to_string(config.vocab) + " tokens; wanted one for each of " +
-                                       std::to_string(count) + " tensor-parallel devices"};
+  return Error{ErrorKind::invalid, "the model has " + std::to_string(config.vocab) +
+                                       " tokens; wanted one for each of " + std::to_string(count) +
+                                       " tensor-parallel devices"};
 }
 
 HostMatrix rows_of(const HostMatrix& matrix, const Part& part) {
@@ -56,10 +57,10 @@ Result<Columns> columns_of(const HostMatrix& matrix, const Part& part, const std
   }
   const int64_t grain = std::max(format_of(matrix.dtype).block, matrix.scales != nullptr ? matrix.group : 1);
   if (part.first % grain != 0 || part.count % grain != 0) {
-    return Error{ErrorKind::unsupported,
-                 "tensor '" + name + "' holds " + std::string(name_of(matrix.dtype)) + " in groups of " +
-                     std::to_string(grain) + "; a slice of " + std::to_string(part.count) +
-                     " of its columns does not consist of whole ones"};
+    return Error{ErrorKind::unsupported, "tensor '" + name + "' holds " + std::string(name_of(matrix.dtype)) +
+                                             " in groups of " + std::to_string(grain) + "; a slice of " +
+                                             std::to_string(part.count) +
+                                             " of its columns does not consist of whole ones"};
   }
   columns.data = nullptr;
   columns.row_stride = part.count;

@@ -25,11 +25,11 @@ class Collective {
   virtual bool recordable() const = 0;
 
   // All-reduce into the residual stream: x += the sum over all ranks of `partial`. The sum has the same bits
-  // on every rank. `partial` [rows, C] without gaps in the activation type or f32, x [rows, C] without gaps in
-  // the residual type.
+  // on every rank. `partial` [rows, C] without gaps in the activation type or f32, x [rows, C] without gaps
+  // in the residual type.
   virtual void add_sum(Tensor partial, Tensor x) = 0;
-  // Gather: columns [first, first + n) of `whole` on rank 0 become `part` [rows, n], of every rank; f32, without
-  // gaps. The others' `whole` is left as it is and may be empty.
+  // Gather: columns [first, first + n) of `whole` on rank 0 become `part` [rows, n], of every rank; f32,
+  // without gaps. The others' `whole` is left as it is and may be empty.
   virtual void gather(Tensor part, int64_t first, Tensor whole) = 0;
 
   // Throws DeviceFailure where work that was begun has found that a rank did not come. Waits for nothing.

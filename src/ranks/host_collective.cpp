@@ -58,7 +58,8 @@ class Meeting {
   std::string missing(size_t rank, int64_t times) const {
     std::string late;
     for (size_t i = 0; i < came_.size(); i++) {
-      if (came_[i] < times) late += (late.empty() ? "rank " : ", rank ") + std::to_string(i) + " (" + names_[i] + ")";
+      if (came_[i] < times)
+        late += (late.empty() ? "rank " : ", rank ") + std::to_string(i) + " (" + names_[i] + ")";
     }
     return "rank " + std::to_string(rank) + " (" + names_[rank] + ") has waited " +
            std::to_string(timeout_.count()) + " ms for " + late + " to add its slice";
@@ -84,7 +85,8 @@ class HostCollective final : public Collective {
   bool recordable() const override { return false; }
 
   void add_sum(Tensor partial, Tensor x) override {
-    FULMAR_CHECK(x.dtype == DType::f32 && x.contiguous() && partial.contiguous() && partial.count() == x.count());
+    FULMAR_CHECK(x.dtype == DType::f32 && x.contiguous() && partial.contiguous() &&
+                 partial.count() == x.count());
     bring(partial);
     meeting_->come(rank_);
     numbers_.resize(static_cast<size_t>(x.count()));

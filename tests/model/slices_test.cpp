@@ -46,10 +46,11 @@ SyntheticSpec spec_of(const Form& form) {
   return spec;
 }
 
-const Form kForms[] = {{"Rwkv7By2", 7, false, {kLayers}, 2}, {"Rwkv7By3", 7, false, {kLayers}, 3},
-                       {"Rwkv7By6", 7, false, {kLayers}, 6}, {"Rwkv7aBy2", 7, true, {kLayers}, 2},
-                       {"Rwkv6By2", 6, false, {kLayers}, 2}, {"Rwkv6By3", 6, false, {kLayers}, 3},
-                       {"Rwkv7By2And2", 7, false, {1, kLayers}, 2}, {"Rwkv6By2And2", 6, false, {3, kLayers}, 2}};
+const Form kForms[] = {
+    {"Rwkv7By2", 7, false, {kLayers}, 2},        {"Rwkv7By3", 7, false, {kLayers}, 3},
+    {"Rwkv7By6", 7, false, {kLayers}, 6},        {"Rwkv7aBy2", 7, true, {kLayers}, 2},
+    {"Rwkv6By2", 6, false, {kLayers}, 2},        {"Rwkv6By3", 6, false, {kLayers}, 3},
+    {"Rwkv7By2And2", 7, false, {1, kLayers}, 2}, {"Rwkv6By2And2", 6, false, {3, kLayers}, 2}};
 
 Devices cpus(size_t count, const StateWrites& writes = {}) {
   Devices devices;
@@ -76,7 +77,8 @@ class Slices : public testing::TestWithParam<Form> {
   }
   void expect_alike(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want) {
     ASSERT_EQ(got.size(), want.size());
-    for (size_t i = 0; i < got.size(); i++) EXPECT_LT(relative_error(got[i], want[i]), kTolerance) << "row " << i;
+    for (size_t i = 0; i < got.size(); i++)
+      EXPECT_LT(relative_error(got[i], want[i]), kTolerance) << "row " << i;
   }
   std::vector<float> state(ModelRig& rig, int64_t slot) {
     const std::vector<std::byte> bytes = rig.pool().read(slot);
@@ -234,7 +236,8 @@ TEST(SliceErrors, AllSlicesOfSomeLayersFollowOneAnother) {
   EXPECT_EQ(refused({0, 2}, {1, 2}), "");
   EXPECT_EQ(refused({0, 2}, {0, 2}),
             "a stage holds slice 1 of 2 of layers [0, 4); wanted slice 2 of 2 of layers [0, 4)");
-  EXPECT_EQ(refused({0, 3}, {1, 3}), "a stage holds slice 1 of 3 of layers [0, 4), and not all of them follow");
+  EXPECT_EQ(refused({0, 3}, {1, 3}),
+            "a stage holds slice 1 of 3 of layers [0, 4), and not all of them follow");
   EXPECT_EQ(refused({0, 2}, {1, 2}, {2, kLayers}),
             "a stage holds slice 2 of 2 of layers [2, 4); wanted slice 2 of 2 of layers [0, 4)");
 }
@@ -245,11 +248,13 @@ TEST(SliceErrors, BlocksThatWouldBeCutAreNamed) {
   narrow.head_size = 16;
   auto quantised = quantise_checkpoint(synthetic_checkpoint(narrow), {.blocks = *quantisation_named("q8_0")});
   ASSERT_TRUE(quantised.ok());
-  const auto loaded = Model::load(std::move(*quantised), sliced_on(six, std::vector<int64_t>{kLayers}, 6), {});
+  const auto loaded =
+      Model::load(std::move(*quantised), sliced_on(six, std::vector<int64_t>{kLayers}, 6), {});
   ASSERT_FALSE(loaded.ok());
-  EXPECT_EQ(loaded.error().text,
-            "tensor 'blocks.0.att.output.weight' holds q8_0 in groups of 32; a slice of 16 of its columns does not "
-            "consist of whole ones");
+  EXPECT_EQ(
+      loaded.error().text,
+      "tensor 'blocks.0.att.output.weight' holds q8_0 in groups of 32; a slice of 16 of its columns does not "
+      "consist of whole ones");
 }
 
 TEST(SliceErrors, DevicesMakeWholeStages) {
@@ -268,7 +273,8 @@ TEST(SlicePlan, EachRankTakesItsShareOfWeightsAndStates) {
   const Devices two = cpus(2);
   const auto alone = plan_memory(*checkpoint, config, *two.front(), {.slots = 4}).value();
   const auto plans =
-      plan_stages(*checkpoint, config, sliced_on(two, std::vector<int64_t>{kLayers}, 2), {.slots = 4}).value();
+      plan_stages(*checkpoint, config, sliced_on(two, std::vector<int64_t>{kLayers}, 2), {.slots = 4})
+          .value();
   const StateLayout layout = state_layout_of(config, *two.front());
   for (const StagePlan& plan : plans) {
     EXPECT_EQ(plan.memory.per_slot, layout_of(layout, kLayers, {0, 2}).slot_bytes());
@@ -311,7 +317,8 @@ TEST(SliceFailures, ARankThatFailsEndsTheStepOfAll) {
   for (const size_t broken : {0u, 1u}) {
     Devices two = cpus(2);
     two[broken] = std::make_unique<OddOps>([] { throw DeviceFailure("the bus has gone"); });
-    ModelRig rig(synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two, std::vector<int64_t>{kLayers}, 2), 2);
+    ModelRig rig(synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two, std::vector<int64_t>{kLayers}, 2),
+                 2);
     ASSERT_TRUE(rig.loaded());
     EXPECT_EQ(failure_of(rig), "the bus has gone");
     EXPECT_THROW(rig.pool().read(0), DeviceFailure);

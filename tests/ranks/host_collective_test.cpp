@@ -35,7 +35,8 @@ class HostCollectiveTest : public testing::Test {
   template <class Body>
   void on_all(const Body& body) {
     std::vector<std::future<void>> runs;
-    for (size_t i = 0; i < ends_.size(); i++) runs.push_back(std::async(std::launch::async, [&, i] { body(i); }));
+    for (size_t i = 0; i < ends_.size(); i++)
+      runs.push_back(std::async(std::launch::async, [&, i] { body(i); }));
     for (auto& run : runs) run.get();
   }
 
@@ -96,7 +97,8 @@ TEST_F(HostCollectiveTest, PartsOfUnequalWidthAreGatheredInTheirPlaces) {
   open(2);
   std::vector<float> whole(2 * 5, -1.0f);
   on_all([&](size_t rank) {
-    std::vector<float> part = rank == 0 ? std::vector<float>{1, 2, 6, 7} : std::vector<float>{3, 4, 5, 8, 9, 10};
+    std::vector<float> part =
+        rank == 0 ? std::vector<float>{1, 2, 6, 7} : std::vector<float>{3, 4, 5, 8, 9, 10};
     ends_[rank]->gather(matrix(part, 2), rank == 0 ? 0 : 2, rank == 0 ? matrix(whole, 2) : Tensor{});
   });
   EXPECT_EQ(whole, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));

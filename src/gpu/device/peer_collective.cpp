@@ -40,7 +40,8 @@ struct Shared {
 
 class PeerCollective final : public Collective {
  public:
-  PeerCollective(std::shared_ptr<Shared> shared, size_t rank, const Peers& peers, const CollectiveOptions& options)
+  PeerCollective(std::shared_ptr<Shared> shared, size_t rank, const Peers& peers,
+                 const CollectiveOptions& options)
       : shared_(std::move(shared)), end_(shared_->ends[rank]), peers_(peers), options_(options) {}
 
   int64_t rank() const override { return peers_.rank; }
@@ -69,8 +70,9 @@ class PeerCollective final : public Collective {
     const uint32_t missing = peers_.news->missing;
     if (missing == 0) return;
     throw DeviceFailure("rank " + std::to_string(peers_.rank) + " (" + end_.name + ") has waited " +
-                        std::to_string(options_.timeout.count()) + " ms for rank " + std::to_string(missing - 1) +
-                        " (" + shared_->ends[missing - 1].name + ") to add its slice");
+                        std::to_string(options_.timeout.count()) + " ms for rank " +
+                        std::to_string(missing - 1) + " (" + shared_->ends[missing - 1].name +
+                        ") to add its slice");
   }
 
   void close(const std::string& reason) override {

@@ -1,5 +1,5 @@
-// Collective operations of GPUs of one host that reach each other's memory: kernels that can be recorded, with
-// flags between the devices. The host waits for nobody.
+// Collective operations of GPUs of one host that reach each other's memory: kernels that can be recorded,
+// with flags between the devices. The host waits for nobody.
 #pragma once
 
 #include <memory>

@@ -78,7 +78,8 @@ __device__ void add_word(float (&sum)[kOfWord<T>], const uint4& word) {
 
 // All ranks' words at `at`, added up in the order of the ranks.
 template <class T>
-__device__ void sum_at(const Peers& p, const uint4* own, const uint4* inbox, int64_t at, float (&sum)[kOfWord<T>]) {
+__device__ void sum_at(const Peers& p, const uint4* own, const uint4* inbox, int64_t at,
+                       float (&sum)[kOfWord<T>]) {
   for (int from = 0; from < p.size; from++) {
     add_word<T>(sum, from == p.rank ? own[at] : __ldcv(inbox + from * p.capacity + at));
   }
@@ -150,8 +151,8 @@ __global__ void __launch_bounds__(kPeerThreads)
 
 // A block takes every kPeerBlocks-th row.
 __global__ void __launch_bounds__(kPeerThreads)
-    gather_kernel(const __grid_constant__ Peers p, const float* part, int64_t rows, int64_t cols, float* whole,
-                  int64_t stride, bool fours) {
+    gather_kernel(const __grid_constant__ Peers p, const float* part, int64_t rows, int64_t cols,
+                  float* whole, int64_t stride, bool fours) {
   pdl_launch_next();
   pdl_wait();
   uint32_t* const calls = p.calls + kPeerBlocks + blockIdx.x;
@@ -177,7 +178,8 @@ __global__ void __launch_bounds__(kPeerThreads)
 
 }  // namespace
 
-void peer_add_sum(const Queue& queue, const Peers& peers, const Tensor& partial, const Tensor& x, bool two_shot) {
+void peer_add_sum(const Queue& queue, const Peers& peers, const Tensor& partial, const Tensor& x,
+                  bool two_shot) {
   const auto bytes = static_cast<int64_t>(size_of(partial.dtype)) * partial.count();
   const int64_t words = bytes / static_cast<int64_t>(sizeof(uint4));
   FULMAR_CHECK(bytes % static_cast<int64_t>(sizeof(uint4)) == 0 && words <= peers.capacity);
@@ -185,18 +187,19 @@ void peer_add_sum(const Queue& queue, const Peers& peers, const Tensor& partial,
   const auto run = [&](auto sample) {
     using T = decltype(sample);
     const auto kernel = two_shot ? add_sum_kernel<T, true> : add_sum_kernel<T, false>;
-    launch(queue, kernel, dim3(kPeerBlocks), dim3(kPeerThreads), 0, peers, partial.as<const uint4>(), x.as<float>(),
-           words);
+    launch(queue, kernel, dim3(kPeerBlocks), dim3(kPeerThreads), 0, peers, partial.as<const uint4>(),
+           x.as<float>(), words);
   };
   if (partial.dtype == DType::f32) return run(0.0f);
   with_activation(partial.dtype, run);
 }
 
-void peer_gather(const Queue& queue, const Peers& peers, const Tensor& part, int64_t first, const Tensor& whole) {
+void peer_gather(const Queue& queue, const Peers& peers, const Tensor& part, int64_t first,
+                 const Tensor& whole) {
   FULMAR_CHECK(part.dtype == DType::f32 && part.contiguous() && whole.stride >= first + part.cols);
   const bool fours = part.cols % 4 == 0 && first % 4 == 0 && whole.stride % 4 == 0;
-  launch(queue, gather_kernel, dim3(kPeerBlocks), dim3(kPeerThreads), 0, peers, part.as<const float>(), part.rows,
-         part.cols, whole.as<float>() + first, whole.stride, fours);
+  launch(queue, gather_kernel, dim3(kPeerBlocks), dim3(kPeerThreads), 0, peers, part.as<const float>(),
+         part.rows, part.cols, whole.as<float>() + first, whole.stride, fours);
 }
 
 }  // namespace fulmar::gpu

@@ -27,20 +27,21 @@ constexpr size_t kPeerFlags = size_t{kMeetings} * kPeerBlocks * kMostPeers;
 // What the kernels of one rank know of its group.
 struct Peers {
   int rank = 0, size = 0;
-  int64_t capacity = 0;            // 16-byte words of a tensor that one launch adds up
-  uint4* inbox[kMostPeers] = {};   // of every rank: [2][from][capacity], what others push
-  uint4* sums[kMostPeers] = {};    // of every rank: [2][capacity], sums that others have found
+  int64_t capacity = 0;           // 16-byte words of a tensor that one launch adds up
+  uint4* inbox[kMostPeers] = {};  // of every rank: [2][from][capacity], what others push
+  uint4* sums[kMostPeers] = {};   // of every rank: [2][capacity], sums that others have found
   uint32_t* flags[kMostPeers] = {};
   uint32_t* calls = nullptr;  // [2][kPeerBlocks], own: sums and gathers so far
   PeerNews* news = nullptr;   // own
   uint64_t timeout = 0;       // ticks()
 };
 
-// x += the sum over all ranks of `partial`: at most `capacity` words without gaps, x f32. One-shot, every rank
-// adding up all of it; two-shot, every rank a part, whose sum in the type of `partial` goes to the others.
+// x += the sum over all ranks of `partial`: at most `capacity` words without gaps, x f32. One-shot, every
+// rank adding up all of it; two-shot, every rank a part, whose sum in the type of `partial` goes to the
+// others.
 void peer_add_sum(const Queue&, const Peers&, const Tensor& partial, const Tensor& x, bool two_shot);
-// `part`, f32, to columns [first, first + n) of `whole` on rank 0, which waits for all ranks; `whole` [rows, V]
-// is in rank 0's memory, whoever calls.
+// `part`, f32, to columns [first, first + n) of `whole` on rank 0, which waits for all ranks; `whole` [rows,
+// V] is in rank 0's memory, whoever calls.
 void peer_gather(const Queue&, const Peers&, const Tensor& part, int64_t first, const Tensor& whole);
 
 }  // namespace fulmar::gpu
