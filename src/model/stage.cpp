@@ -62,7 +62,6 @@ void Stage::read_out(const Batch& batch, const Stream& stream) {
 }
 
 void Stage::run(const StepInput& input, const State& state) {
-  check();
   Ops& ops = rank_.ops();
   StepInput own = input;
   if (!stack_->reads_out()) own.wanted = {};
@@ -75,6 +74,7 @@ void Stage::run(const StepInput& input, const State& state) {
   if (before_ != nullptr) before_->receive(message(stream, rows));
   const auto body = [&] { compute(batch, state, stream); };
   ranks_ == nullptr || ranks_->recordable() ? ops.run_step(batch, body) : body();
+  check();
   if (behind_ != nullptr) behind_->send(message(stream, rows));
 }
 

@@ -38,7 +38,7 @@ class Stage {
 
   // On the rank's thread: one step of its layers.
   void run(const StepInput& input, const State& state);
-  // On the rank's thread: throws DeviceFailure where a step that was run found another rank missing.
+  // On the rank's thread: throws DeviceFailure where a step that was run found another slice's rank missing.
   void check() const;
 
   // Of a step that wanted so many rows: [wanted, C] and [wanted, V], of the last layers' first slice alone.

@@ -32,7 +32,7 @@ class Collective {
   // without gaps. The others' `whole` is left as it is and may be empty.
   virtual void gather(Tensor part, int64_t first, Tensor whole) = 0;
 
-  // Throws DeviceFailure where work that was begun has found that a rank did not come. Waits for nothing.
+  // Behind the calls of a step: waits until all ranks have begun theirs; throws where one did not come.
   virtual void check() = 0;
   // From any thread: from now on all calls throw DeviceFailure with this reason, also where they wait.
   virtual void close(const std::string& reason) = 0;

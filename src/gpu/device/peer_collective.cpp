@@ -1,6 +1,7 @@
 #include "gpu/device/peer_collective.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <mutex>
 #include <new>
 #include <set>
@@ -27,29 +28,72 @@ int64_t capacity_of(int64_t size, const CollectiveOptions& options) {
   return (std::min(most, options.rows) * row + kWord - 1) / kWord;
 }
 
-// What the ranks of a group have in memory, each on its device; freed when the last of them goes.
-struct Shared {
-  std::vector<PeerEnd> ends;
-  std::vector<Buffer> inbox, sums, flags, calls, news;
-  std::mutex mutex;
-  bool closed = false;
-  std::string reason;
+// What the ranks of a group have in memory, each on its device, and how far their hosts have come; freed when
+// the last of them goes.
+class Shared {
+ public:
+  explicit Shared(std::span<const PeerEnd> group, std::chrono::milliseconds timeout)
+      : ends(group.begin(), group.end()), timeout_(timeout), begun_(group.size(), 0) {}
 
   PeerNews& news_of(size_t rank) const { return *static_cast<PeerNews*>(news[rank].data()); }
+
+  // This rank has begun its calls up to `call`: waits until all have.
+  void wait_for_all(size_t rank, int64_t call) {
+    std::unique_lock lock(mutex_);
+    begun_[rank] = call;
+    changed_.notify_all();
+    const auto all_begun = [&] { return closed_ || *std::min_element(begun_.begin(), begun_.end()) >= call; };
+    if (!changed_.wait_for(lock, timeout_, all_begun)) {
+      const auto late = std::min_element(begun_.begin(), begun_.end()) - begun_.begin();
+      throw DeviceFailure(missing(rank, static_cast<size_t>(late)));
+    }
+    if (closed_) throw DeviceFailure(reason_);
+  }
+  void close(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) reason_ = reason;
+    closed_ = true;
+    changed_.notify_all();
+    for (size_t rank = 0; rank < ends.size(); rank++) news_of(rank).closed = 1;
+  }
+  void refuse_closed() {
+    const std::lock_guard lock(mutex_);
+    if (closed_) throw DeviceFailure(reason_);
+  }
+  std::string missing(size_t rank, size_t late) const {
+    const auto text = [&](size_t one) { return "rank " + std::to_string(one) + " (" + ends[one].name + ")"; };
+    return text(rank) + " has waited " + std::to_string(timeout_.count()) + " ms for " + text(late) +
+           " to add its slice";
+  }
+
+  const std::vector<PeerEnd> ends;
+  std::vector<Buffer> inbox, sums, flags, calls, news;
+
+ private:
+  const std::chrono::milliseconds timeout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int64_t> begun_;
+  bool closed_ = false;
+  std::string reason_;
 };
 
 class PeerCollective final : public Collective {
  public:
   PeerCollective(std::shared_ptr<Shared> shared, size_t rank, const Peers& peers,
                  const CollectiveOptions& options)
-      : shared_(std::move(shared)), end_(shared_->ends[rank]), peers_(peers), options_(options) {}
+      : shared_(std::move(shared)),
+        rank_(rank),
+        end_(shared_->ends[rank]),
+        peers_(peers),
+        options_(options) {}
 
   int64_t rank() const override { return peers_.rank; }
   int64_t size() const override { return peers_.size; }
   bool recordable() const override { return true; }
 
   void add_sum(Tensor partial, Tensor x) override {
-    refuse_closed();
+    shared_->refuse_closed();
     const auto row = partial.cols * static_cast<int64_t>(size_of(partial.dtype));
     const int64_t at_once = std::max<int64_t>(1, peers_.capacity * kWord / row);
     for (int64_t first = 0; first < partial.rows; first += at_once) {
@@ -57,41 +101,46 @@ class PeerCollective final : public Collective {
       peer_add_sum(end_.queue, peers_, partial.slice_rows(first, rows), x.slice_rows(first, rows),
                    rows * row > kMostOneShot);
     }
+    begun();
   }
 
   void gather(Tensor part, int64_t first, Tensor) override {
-    refuse_closed();
+    shared_->refuse_closed();
     FULMAR_CHECK(part.rows <= options_.gathered.rows);
     peer_gather(end_.queue, peers_, part, first, options_.gathered.slice_rows(0, part.rows));
+    begun();
   }
 
   void check() override {
-    refuse_closed();
-    const uint32_t missing = peers_.news->missing;
-    if (missing == 0) return;
-    throw DeviceFailure("rank " + std::to_string(peers_.rank) + " (" + end_.name + ") has waited " +
-                        std::to_string(options_.timeout.count()) + " ms for rank " +
-                        std::to_string(missing - 1) + " (" + shared_->ends[missing - 1].name +
-                        ") to add its slice");
+    step_++;
+    call_ = 0;
+    shared_->wait_for_all(rank_, step_ * kCallsOfStep);
+    if (const uint32_t missing = peers_.news->missing; missing != 0) {
+      throw DeviceFailure(shared_->missing(rank_, missing - 1));
+    }
   }
 
-  void close(const std::string& reason) override {
-    const std::lock_guard lock(shared_->mutex);
-    if (!shared_->closed) shared_->reason = reason;
-    shared_->closed = true;
-    for (size_t rank = 0; rank < shared_->ends.size(); rank++) shared_->news_of(rank).closed = 1;
-  }
+  void close(const std::string& reason) override { shared_->close(reason); }
 
  private:
-  void refuse_closed() const {
-    const std::lock_guard lock(shared_->mutex);
-    if (shared_->closed) throw DeviceFailure(shared_->reason);
+  static constexpr int64_t kCallsOfStep = int64_t{1} << 20;
+
+  // The driver may hold a lock of the whole process while it waits for a device, as when it loads a kernel.
+  // So that it never waits for a device that waits for one whose kernel this keeps from being launched, no
+  // rank calls it again before all have launched this. A replayed step is launched at once, and only its end
+  // counts.
+  void begun() {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    FULMAR_GPU(cudaStreamIsCapturing(end_.queue.stream, &status));
+    if (status == cudaStreamCaptureStatusNone) shared_->wait_for_all(rank_, step_ * kCallsOfStep + ++call_);
   }
 
   const std::shared_ptr<Shared> shared_;
+  const size_t rank_;
   const PeerEnd& end_;
   const Peers peers_;
   const CollectiveOptions options_;
+  int64_t step_ = 0, call_ = 0;
 };
 
 Result<bool> reach_each_other(std::span<const PeerEnd> ends) {
@@ -128,8 +177,7 @@ Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span
   FULMAR_ASSIGN(const bool reach, reach_each_other(ends));
   if (!reach) return group;
 
-  const auto shared = std::make_shared<Shared>();
-  shared->ends.assign(ends.begin(), ends.end());
+  const auto shared = std::make_shared<Shared>(ends, options.timeout);
   Peers all{.size = static_cast<int>(ends.size())};
   all.capacity = capacity_of(all.size, options);
   all.timeout = static_cast<uint64_t>(options.timeout.count()) * 1'000'000;
