@@ -18,7 +18,9 @@ using support::Feed;
 using support::ModelRig;
 using support::sliced_on;
 
-constexpr double kTolerance = 4e-3;  // relative, of f16: both sides round, and each addend once more
+// Relative, of f16: both sides round, and each addend once more. The same as of any step on a GPU against the
+// CPU; behind a prompt, because the first token of a zero state may lose most of its digits.
+constexpr double kTolerance = 1e-2;
 
 SyntheticSpec spec_of(int version) {
   SyntheticSpec spec{.version = version, .n_layer = 4, .n_head = 8, .head_size = 64, .vocab = 260};
@@ -60,6 +62,10 @@ class GpuSlices : public GpuTest, public testing::WithParamInterface<int> {
 
 // Often enough that steps are replayed from graphs; long prompts are added up in two shots.
 TEST_P(GpuSlices, StepsOfEverySizeAgree) {
+  for (int64_t slot = 0; slot < 40; slot++) {
+    const std::vector<int32_t> prompt = tokens(7, static_cast<int32_t>(slot));
+    ASSERT_LT(support::relative_error(parts_->feed(slot, prompt), whole_->feed(slot, prompt)), kTolerance);
+  }
   for (int32_t round = 0; round < 4; round++) {
     for (const int64_t rows : {1, 4, 12, 40}) {
       std::vector<Feed> feeds;
@@ -70,7 +76,7 @@ TEST_P(GpuSlices, StepsOfEverySizeAgree) {
         ASSERT_LT(support::relative_error(got[i], want[i]), kTolerance) << rows << " rows, round " << round;
       }
     }
-    const std::vector<Feed> mixture{{41, tokens(400, round)}, {42, tokens(5, round)}, {0, {3}}};
+    const std::vector<Feed> mixture{{41, tokens(400, round)}, {42, tokens(12, round)}, {0, {3}}};
     const auto got = parts_->step(mixture), want = whole_->step(mixture);
     for (size_t i = 0; i < mixture.size(); i++) {
       ASSERT_LT(support::relative_error(got[i], want[i]), kTolerance) << "mixture, round " << round;
