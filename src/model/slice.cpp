@@ -17,6 +17,15 @@ Status check_divides(int64_t width, int64_t count, const char* what) {
                                        " tensor-parallel devices"};
 }
 
+// How many columns of a slice share a scale: as in the matrix where the slice consists of whole groups, all
+// of them where it lies within one; 0: neither.
+int64_t group_of(const HostMatrix& matrix, const Part& part) {
+  if (matrix.scales == nullptr) return 0;
+  if (part.first % matrix.group == 0 && part.count % matrix.group == 0) return matrix.group;
+  const bool within = part.first / matrix.group == (part.first + part.count - 1) / matrix.group;
+  return within ? part.count : 0;
+}
+
 }  // namespace
 
 Part part_of(const Slice& slice, int64_t width) {
@@ -55,13 +64,15 @@ Result<Columns> columns_of(const HostMatrix& matrix, const Part& part, const std
     columns.data += static_cast<size_t>(part.first * matrix.col_stride) * size_of(matrix.dtype);
     return Columns{columns, false};
   }
-  const int64_t grain = std::max(format_of(matrix.dtype).block, matrix.scales != nullptr ? matrix.group : 1);
-  if (part.first % grain != 0 || part.count % grain != 0) {
-    return Error{ErrorKind::unsupported, "tensor '" + name + "' holds " + std::string(name_of(matrix.dtype)) +
-                                             " in groups of " + std::to_string(grain) + "; a slice of " +
-                                             std::to_string(part.count) +
-                                             " of its columns does not consist of whole ones"};
+  const int64_t block = format_of(matrix.dtype).block, group = group_of(matrix, part);
+  const bool whole_blocks = part.first % block == 0 && part.count % block == 0;
+  if (!whole_blocks || (matrix.scales != nullptr && group == 0)) {
+    return Error{ErrorKind::unsupported,
+                 "tensor '" + name + "' holds " + std::string(name_of(matrix.dtype)) + " in groups of " +
+                     std::to_string(std::max(block, matrix.group)) + "; a slice of " +
+                     std::to_string(part.count) + " of its columns does not consist of whole ones"};
   }
+  columns.group = group;
   columns.data = nullptr;
   columns.row_stride = part.count;
   return Columns{columns, true};
@@ -80,10 +91,10 @@ std::vector<std::byte> copy_columns(const HostMatrix& matrix, const Part& part) 
 std::vector<float> copy_scales(const HostMatrix& matrix, const Part& part) {
   std::vector<float> scales;
   if (matrix.scales == nullptr) return scales;
-  const int64_t groups = matrix.cols / matrix.group;
+  const int64_t groups = matrix.cols / matrix.group, kept = part.count / group_of(matrix, part);
   for (int64_t i = 0; i < matrix.rows; i++) {
     const float* from = matrix.scales + i * groups + part.first / matrix.group;
-    scales.insert(scales.end(), from, from + part.count / matrix.group);
+    scales.insert(scales.end(), from, from + kept);
   }
   return scales;
 }

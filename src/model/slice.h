@@ -45,7 +45,7 @@ Status check_slices(const ModelConfig& config, int64_t count);
 HostMatrix rows_of(const HostMatrix& matrix, const Part& part);
 // Columns of a matrix. They stay where they lie in plain formats that are not row-major; else they have to be
 // copied, by copy_columns, to lie like rows of their own: `copied` says so. Fails (unsupported) where they
-// are not whole blocks and whole groups; `name` is for the error.
+// are not whole blocks and whole groups, or within one group; `name` is for the error.
 struct Columns {
   HostMatrix matrix;  // where copied: without its data
   bool copied = false;
