@@ -1,5 +1,6 @@
-# cmake --install, and packages by CPack: a Debian package against the distribution's libraries, with systemd units and a
-# user of its own, and an archive that brings its libraries along and runs wherever glibc is as new as here.
+# cmake --install, and packages by CPack. Both run wherever glibc is as new as here: a Debian package, with systemd units and a
+# user of its own, takes from the distribution what it keeps under one name for many releases, where security fixes arrive,
+# and brings the rest along; an archive brings all of its libraries.
 #   cmake --build build/release --target fulmar && (cd build/release && cpack -G "DEB;TGZ")
 function(fulmar_install target)
   include(GNUInstallDirs)
@@ -7,16 +8,21 @@ function(fulmar_install target)
   target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/fulmar")
   install(TARGETS ${target} RUNTIME_DEPENDENCY_SET libraries RUNTIME COMPONENT program)
-  install(RUNTIME_DEPENDENCY_SET libraries
-    POST_EXCLUDE_REGEXES "/ld-linux[^/]*$" "/lib(c|m|dl|rt|pthread|resolv)\\.so[^/]*$" "/libcuda\\.so[^/]*$"
-    LIBRARY DESTINATION lib/fulmar COMPONENT libraries)
+  set(system "/ld-linux[^/]*$" "/lib(c|m|dl|rt|pthread|resolv)\\.so[^/]*$" "/libcuda\\.so[^/]*$")
+  set(lasting "/lib(ssl|crypto|sqlite3|z|xxhash|stdc\\+\\+|gcc_s)\\.so[^/]*$")
+  install(RUNTIME_DEPENDENCY_SET libraries POST_EXCLUDE_REGEXES ${system} LIBRARY DESTINATION lib/fulmar COMPONENT libraries)
+  install(RUNTIME_DEPENDENCY_SET libraries POST_EXCLUDE_REGEXES ${system} ${lasting}
+    LIBRARY DESTINATION lib/fulmar COMPONENT passing_libraries)
 
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/web/dist/licences.txt
     DESTINATION share/doc/fulmar COMPONENT program)
   install(FILES ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors ${PROJECT_SOURCE_DIR}/models/fulmar-demo.vocab.txt
+    ${PROJECT_SOURCE_DIR}/models/fulmar-demo-draft.safetensors
     DESTINATION share/fulmar/models COMPONENT program)
-  install(CODE "execute_process(COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/parts.py licences \"$<TARGET_FILE:${target}>\"
-    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/doc/fulmar/licences\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT libraries)
+  foreach(component libraries passing_libraries)
+    install(CODE "execute_process(COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/parts.py licences \"$<TARGET_FILE:${target}>\"
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/doc/fulmar/licences\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
+  endforeach()
   # Manual pages and shell completions are made of --help, by the program that is installed.
   install(CODE "execute_process(COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/help_pages.py \"$<TARGET_FILE:${target}>\"
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
@@ -51,6 +57,12 @@ function(fulmar_packages)
   set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
   set(CPACK_DEB_COMPONENT_INSTALL ON)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_NAME fulmar${cuda})
+  if(cuda)  # one or the other: both are the program
+    set(CPACK_DEBIAN_PACKAGE_PROVIDES fulmar)
+    set(CPACK_DEBIAN_PACKAGE_CONFLICTS fulmar)
+    set(CPACK_DEBIAN_PACKAGE_REPLACES fulmar)
+  endif()
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_SECTION science)
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)

@@ -6,7 +6,7 @@
 # usage: tools/release.sh OUT [--build FOLDER] [--rooms FOLDER] [--releases "bookworm trixie"] [--most-mib N]
 #   --build      a configured build folder; default: build/release, which is configured where it is not
 #   --rooms      where the bare trees are kept; without it nothing is tried
-#   --releases   the archive is tried on each, the package on the first; default: that of this machine, then trixie
+#   --releases   both are tried on each; default: that of this machine, then trixie
 #   --most-mib   the most that the archive may have; default 64, with CUDA 512
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -44,5 +44,6 @@ size=$(($(stat -c %s "$out/$archive") >> 20))
 [ "$size" -le "$most" ] || { echo "release: $archive has $size MiB; wanted at most $most" >&2; exit 1; }
 ls -l "$out"
 if [ -z "$rooms" ]; then echo "release: made, but not tried (--rooms FOLDER tries it)"; exit 0; fi
-tools/try_release.sh "$out" "$rooms" "${releases%% *}" deb
-for release in $releases; do tools/try_release.sh "$out" "$rooms" "$release" archive; done
+for release in $releases; do
+  for kind in deb archive; do tools/try_release.sh "$out" "$rooms" "$release" "$kind"; done
+done

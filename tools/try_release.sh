@@ -63,7 +63,7 @@ getent passwd fulmar >/dev/null || { echo "there is no user fulmar" >&2; exit 1;
 echo "# mine" >>/etc/fulmar/workers.yaml
 cd /root && apt-get install -y -q --reinstall --no-install-recommends ./fulmar*.deb >>/root/apt.log 2>&1
 grep -q "# mine" /etc/fulmar/workers.yaml || { echo "an upgrade has overwritten /etc/fulmar/workers.yaml" >&2; exit 1; }
-dpkg --purge fulmar >>/root/apt.log 2>&1
+dpkg --purge "$(dpkg-deb -f fulmar*.deb Package)" >>/root/apt.log 2>&1
 [ ! -e /usr/bin/fulmar ] && [ ! -e /etc/fulmar/workers.yaml ] || { echo "a purge has left something behind" >&2; exit 1; }'
 else
   inside "$room" 'set -e; cd /root

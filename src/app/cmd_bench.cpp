@@ -16,6 +16,7 @@
 #include "app/load_bench.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
+#include "files/strategy.h"
 #include "files/synthetic.h"
 
 namespace fulmar {
@@ -47,6 +48,8 @@ std::string join(const std::vector<std::string_view>& names) {
   return text;
 }
 
+std::string_view name_of_kind(const std::optional<Quantisation>& kind) { return kind ? kind->name : ""; }
+
 // "rwkv7-0.4b", or "rwkv7-0.4b:bf16" for another type than the preset's, or ":q4_k" for quantised matrices.
 Result<SyntheticSpec> synthetic_spec(const std::string& text, double zeros) {
   const size_t colon = std::min(text.find(':'), text.size());
@@ -62,12 +65,12 @@ Result<SyntheticSpec> synthetic_spec(const std::string& text, double zeros) {
     if (text.substr(colon + 1) == name_of(dtype)) return *spec;
   }
   spec->dtype = DType::f16;
-  spec->quantisation = quantisation_named(text.substr(colon + 1));
-  if (spec->quantisation) return *spec;
-  std::vector<std::string_view> names{"f32", "f16", "bf16"};
-  for (const Quantisation& one : all_quantisations()) names.push_back(one.name);
-  return Error{ErrorKind::invalid, fmt::format("--synthetic asks for type '{}'; wanted one of {}",
-                                               text.substr(colon + 1), join(names))};
+  const auto strategy = strategy_named(text.substr(colon + 1));
+  if (!strategy.ok()) return Error{ErrorKind::invalid, "--synthetic: " + strategy.error().text};
+  spec->quantisation = strategy->time_mix;
+  if (name_of_kind(strategy->time_mix) == name_of_kind(strategy->channel_mix)) return *spec;
+  return Error{ErrorKind::invalid,
+               fmt::format("--synthetic asks for type '{}'; wanted one for both mixes", strategy->name)};
 }
 
 int64_t widest(const BenchOptions& options, int64_t at_least) {
@@ -208,7 +211,7 @@ Result<int> bench_under_load(BenchFlags flags) {
 }
 
 // The model that drafts, on the target's device, loaded for the same sequences.
-Result<LoadedModel> load_draft_model(BenchFlags flags) {
+Result<LoadedModel> load_draft(BenchFlags flags) {
   flags.model.model = flags.draft_model;
   flags.synthetic = flags.draft_synthetic;
   return load_any(flags);
@@ -241,7 +244,7 @@ Result<int> bench_speculation(BenchFlags flags, const LoadedModel& loaded) {
   std::optional<LoadedModel> draft;
   std::optional<BenchedModel> draft_model;
   if (flags.speculate == "model") {
-    FULMAR_ASSIGN(draft, load_draft_model(flags));
+    FULMAR_ASSIGN(draft, load_draft(flags));
     draft_model.emplace(BenchedModel{*draft->devices.front(), *draft->model});
   }
   FULMAR_ASSIGN(const auto lines, bench_drafts(target, draft_model ? &*draft_model : nullptr, flags.drafts));

@@ -10,10 +10,12 @@
 #include "app/model_source.h"
 #include "app/progress_bar.h"
 #include "files/checkpoint.h"
+#include "files/coded_tensors.h"
 #include "files/gguf_writer.h"
 #include "files/identify.h"
 #include "files/quantised.h"
 #include "files/safetensors.h"
+#include "files/strategy.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -60,9 +62,9 @@ Status write_as_gguf(const ConvertFlags& flags, const fs::path& in, const Checkp
 
 // Block formats have no name in safetensors: they are decoded to f16.
 Status write_as_safetensors(const ConvertFlags& flags, const Checkpoint& checkpoint) {
-  std::vector<StoredTensor> tensors = checkpoint.tensors();
+  PlainTensors plain = split_codes(checkpoint.tensors());
   std::vector<std::vector<std::byte>> decoded;
-  for (StoredTensor& tensor : tensors) {
+  for (StoredTensor& tensor : plain.tensors) {
     if (!is_block(tensor.dtype)) continue;
     std::vector<float> values(static_cast<size_t>(tensor.count()));
     copy_as_f32(tensor, values);
@@ -71,11 +73,18 @@ Status write_as_safetensors(const ConvertFlags& flags, const Checkpoint& checkpo
     tensor.dtype = DType::f16;
     tensor.data = decoded.back().data();
   }
-  return write_safetensors(flags.out, tensors, checkpoint.metadata());
+  return write_safetensors(flags.out, plain.tensors, checkpoint.metadata());
 }
 
-// Nothing is written over by accident.
+bool is_gguf(const ConvertFlags& flags) { return fs::path(flags.out).extension() == ".gguf"; }
+
+// A format that can be written, and nothing is written over by accident.
 Status check_target(const ConvertFlags& flags) {
+  const std::string ending = fs::path(flags.out).extension().string();
+  if (!is_gguf(flags) && ending != ".safetensors" && ending != ".st") {
+    return Error{ErrorKind::invalid,
+                 fmt::format("'{}' ends in '{}'; wanted .gguf or .safetensors", flags.out, ending)};
+  }
   std::error_code error;
   if (flags.force || !fs::exists(flags.out, error)) return {};
   return Error{ErrorKind::invalid, fmt::format("'{}' exists; --force replaces it", flags.out)};
@@ -87,62 +96,81 @@ void print_written(const std::string& in, const std::string& out) {
              100.0 * static_cast<double>(after) / static_cast<double>(before), size_text(before));
 }
 
+Status write_out(const ConvertFlags& flags, const fs::path& in, const Checkpoint& checkpoint,
+                 const ModelConfig& config) {
+  return is_gguf(flags) ? write_as_gguf(flags, in, checkpoint, config)
+                        : write_as_safetensors(flags, checkpoint);
+}
+
 Result<int> convert(const ConvertFlags& flags) {
   FULMAR_TRY(check_target(flags));
   FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
   FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(in));
   FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-  const std::string ending = fs::path(flags.out).extension().string();
-  if (ending == ".gguf") {
-    FULMAR_TRY(write_as_gguf(flags, in, *checkpoint, config));
-  } else if (ending == ".safetensors" || ending == ".st") {
-    FULMAR_TRY(write_as_safetensors(flags, *checkpoint));
-  } else {
-    return Error{ErrorKind::invalid,
-                 fmt::format("'{}' ends in '{}'; wanted .gguf or .safetensors", flags.out, ending)};
-  }
+  FULMAR_TRY(write_out(flags, in, *checkpoint, config));
   print_written(in.string(), flags.out);
   return 0;
+}
+
+// A kind of weights goes into the format that has a name for it.
+Status check_holds(const ConvertFlags& flags, const Quantisation& type) {
+  if (is_block(type.dtype) == is_gguf(flags)) return {};
+  return Error{ErrorKind::invalid, fmt::format("{} goes into a {} file; '{}' is none", type.name,
+                                               is_block(type.dtype) ? ".gguf" : ".safetensors", flags.out)};
+}
+
+// Why nothing of a model became fewer bits.
+Error nothing_quantised(const ConvertFlags& flags, const ModelConfig& config) {
+  if (is_float(config.dtype)) {
+    return {ErrorKind::unsupported,
+            fmt::format("'{}' has no matrix whose rows {} fits", flags.in, flags.type)};
+  }
+  return {
+      ErrorKind::unsupported,
+      fmt::format(
+          "'{}' holds {} already, whose errors would add up; quantise the 16-bit model that it was made from",
+          flags.in, name_of(config.dtype))};
 }
 
 Result<int> quantize(const ConvertFlags& flags) {
   FULMAR_TRY(check_target(flags));
-  if (fs::path(flags.out).extension() != ".gguf") {
-    return Error{ErrorKind::invalid, fmt::format("'{}' does not end in .gguf", flags.out)};
-  }
+  FULMAR_TRY(check_holds(flags, *quantisation_named(flags.type)));
   FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
   FULMAR_ASSIGN(auto source, open_checkpoint(in));
   FULMAR_ASSIGN(const ModelConfig config, identify(*source));
-  QuantiseOptions options{.blocks = *quantisation_named(flags.type), .head = head_quantisation()};
-  if (std::find(flags.keep.begin(), flags.keep.end(), "head") != flags.keep.end()) options.head.reset();
+  const bool keep_head = std::find(flags.keep.begin(), flags.keep.end(), "head") != flags.keep.end();
+  FULMAR_ASSIGN(const Strategy strategy, strategy_named(flags.type));
+  QuantiseOptions options = options_of(strategy, keep_head);
+  if (!keep_head && !is_gguf(flags)) options.head = quantisation_named("int8");
   ProgressBar bar(flags.quiet ? std::string() : "quantising");
   options.progress = [&](double fraction) { bar.show(fraction); };
   std::vector<QuantisedKind> kinds;
   FULMAR_ASSIGN(const auto checkpoint, quantise_checkpoint(std::move(source), options, &kinds));
-  FULMAR_TRY(write_as_gguf(flags, in, *checkpoint, config));
+  if (kinds.empty()) return nothing_quantised(flags, config);
+  FULMAR_TRY(write_out(flags, in, *checkpoint, config));
   fmt::print("{:<24} {:<8} {:>8} {:>14} {:>14}\n", "matrices", "type", "number", "bits a weight",
              "relative error");
   for (const QuantisedKind& kind : kinds) {
-    fmt::print("{:<24} {:<8} {:>8} {:>14.4f} {:>14.5f}\n", kind.kind, name_of(kind.dtype), kind.matrices,
-               kind.bits, kind.relative_rms);
+    fmt::print("{:<24} {:<8} {:>8} {:>14.4f} {:>14.5f}\n", kind.kind, kind.type, kind.matrices, kind.bits,
+               kind.relative_rms);
   }
   print_written(in.string(), flags.out);
+  if (const std::string advice = few_bits_advice(options, config.parameters); !advice.empty()) {
+    fmt::print("advice: {}\n", advice);
+  }
   return 0;
 }
 
-// Types that a GGUF file can hold.
 std::vector<std::string> file_types() {
   std::vector<std::string> names;
-  for (const Quantisation& quantisation : all_quantisations()) {
-    if (is_block(quantisation.dtype)) names.emplace_back(quantisation.name);
-  }
+  for (const Quantisation& quantisation : all_quantisations()) names.emplace_back(quantisation.name);
   return names;
 }
 
 void add_common(CLI::App& command, ConvertFlags& flags) {
   command
       .add_option("in", flags.in,
-                  "model file (.pth, .safetensors, .st, .gguf) or the name of an installed one")
+                  "model file (.pth, .safetensors, .st, .gguf, .rwkvq) or the name of an installed one")
       ->required();
   command.add_option("out", flags.out, "the file to write")->required();
   command.add_option("--vocab", flags.vocab,
@@ -158,9 +186,11 @@ void add_convert(CLI::App& app, Command& chosen) {
   auto* command = app.add_subcommand("convert", "Write a model file in another format");
   add_common(*command, *flags);
   command->footer(
-      "The ending of OUT says the format: .gguf keeps every type and brings the vocabulary along, "
+      "The ending of OUT says the format: .gguf keeps every block type and brings the vocabulary along, "
       ".safetensors\n"
-      "has official names, and f16 where IN has blocks.\n\n"
+      "has official names, and f16 where IN has blocks; types with scales beside their codes (nf4, int8, "
+      "int4,\n"
+      "fp8) stay what they are in .safetensors and become f16 in .gguf.\n\n"
       "Examples:\n  fulmar convert rwkv7-g1-1.5b.pth rwkv7-g1-1.5b.gguf\n"
       "  fulmar convert model.gguf model.safetensors");
   command->callback([flags, &chosen] {
@@ -182,11 +212,14 @@ void add_quantize(CLI::App& app, Command& chosen) {
       ->delimiter(',')
       ->check(CLI::IsMember({"head", "embedding"}));
   command->footer(
-      "The head becomes q8_0 unless it is kept; low-rank factors and vectors stay as they are. Rows that are "
-      "no\n"
-      "multiple of a type's block take the next better type.\n\n"
+      "nf4, int8, int8_g128, int4 and fp8 go into .safetensors, the others into .gguf. Unless it is kept the "
+      "head\n"
+      "becomes q8_0 in .gguf and int8 in .safetensors; low-rank factors and vectors stay as they are. Rows "
+      "that\n"
+      "are no multiple of a type's block take the next better type.\n\n"
       "Examples:\n  fulmar quantize rwkv7-g1-7.2b.pth rwkv7-g1-7.2b-q4_k.gguf --type q4_k\n"
-      "  fulmar quantize model.safetensors small.gguf --type q8_0 --keep head");
+      "  fulmar quantize model.safetensors small.gguf --type q8_0 --keep head\n"
+      "  fulmar quantize model.pth small.safetensors --type nf4");
   command->callback([flags, &chosen] {
     chosen = [flags] {
       const auto result = quantize(*flags);

@@ -8,9 +8,11 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "app/commands.h"
 #include "app/compare_models.h"
+#include "app/draft_source.h"
 #include "app/eval_suite.h"
 #include "app/exit_code.h"
 #include "app/local_run.h"
@@ -25,7 +27,7 @@ struct EvalFlags {
   std::string suite, text, lambada, json, against;
   double floor = 0;
   int64_t slots = 32;
-  std::string speculate = "off";
+  std::string speculate = "off", draft_model;
 };
 
 constexpr int64_t kMostDrafts = 7;  // of a case and step
@@ -117,30 +119,50 @@ std::filesystem::path suite_path(const EvalFlags& flags, const LoadedModel& load
                                : std::filesystem::path(flags.suite);
 }
 
-// The distance to the model that --against names, on the text or the suite's prompts with their answers.
+// A case as its model would have read it, compared where its answer was drawn.
+ComparedText compared(const Tokenizer& tokenizer, const SuiteCase& one) {
+  ComparedText text{tokenizer.encode(one.prompt)};
+  text.first = std::max<size_t>(text.tokens.size(), 1) - 1;
+  tokenizer.encode(one.answer, text.tokens);
+  return text;
+}
+
+// The distance to the model that --against names, on the text and on the suite's answers.
 Status distance(const EvalFlags& flags, LoadedModel& loaded) {
-  std::vector<std::vector<int32_t>> texts;
+  std::vector<ComparedText> texts;
   if (!flags.text.empty()) {
     FULMAR_ASSIGN(const std::string text, read_text(flags.text));
-    texts.push_back(with_start(*loaded.tokenizer, text));
+    texts.push_back({with_start(*loaded.tokenizer, text)});
   }
   if (!flags.suite.empty()) {
     const auto path = suite_path(flags, loaded);
     FULMAR_ASSIGN(const std::string content, read_text(path.string()));
     FULMAR_ASSIGN(const auto cases, parse_suite(content, path.string()));
-    for (const SuiteCase& one : cases) texts.push_back(loaded.tokenizer->encode(one.prompt + one.answer));
+    for (const SuiteCase& one : cases) texts.push_back(compared(*loaded.tokenizer, one));
   }
   ModelFlags reference_flags = flags.model;
   reference_flags.model = flags.against;
   reference_flags.quantize.clear();
   FULMAR_ASSIGN(LoadedModel reference, load_model(reference_flags));
-  FULMAR_ASSIGN(const ModelDistance distance, compare_models(reference, loaded, texts));
+  FULMAR_ASSIGN(const TextsDistance distance, compare_models(reference, loaded, texts));
   fmt::print(
       "against     {} at {} positions\nrelative    {:.5f} rms of the logits' difference\n"
       "divergence  {:.6f} nats\nsame top    {:.2f} %\n",
-      reference.path.filename().string(), distance.positions, distance.relative_rms, distance.divergence,
-      100 * distance.same_top);
+      reference.path.filename().string(), distance.all.positions, distance.all.relative_rms,
+      distance.all.divergence, 100 * distance.all.same_top);
+  if (flags.suite.empty()) return {};
+  fmt::print("prompts     {:.5f} relative, {:.6f} nats, {:.2f} % same top, directly behind {} prompts\n",
+             distance.first.relative_rms, distance.first.divergence, 100 * distance.first.same_top,
+             distance.first.positions);
   return {};
+}
+
+Status check_drafts(const EvalFlags& flags) {
+  const bool by_model = flags.speculate == "model" || flags.speculate == "both";
+  if (by_model != flags.draft_model.empty()) return {};
+  return Error{ErrorKind::invalid,
+               fmt::format("--speculate is {}; wanted {} --draft-model FILE", flags.speculate,
+                           by_model ? "with it" : "model or both beside")};
 }
 
 Result<int> eval(const EvalFlags& flags) {
@@ -150,16 +172,23 @@ Result<int> eval(const EvalFlags& flags) {
   if (!flags.against.empty() && flags.suite.empty() && flags.text.empty()) {
     return Error{ErrorKind::invalid, "--against compares on --text or --suite; give one"};
   }
+  FULMAR_TRY(check_drafts(flags));
   ModelFlags model = flags.model;
   EngineOptions options{
       .slots = flags.slots, .device_sessions = 0, .prefix_slots = 0, .prefixes = {.host_bytes = 0}};
   if (flags.speculate != "off") {
-    options.speculation = {.ngrams = true, .most = kMostDrafts, .always = true};
+    options.speculation = {.ngrams = flags.speculate != "model", .most = kMostDrafts, .always = true};
     model.devices.revocable = kMostDrafts + 1;
     model.devices.revocable_on_gpu = true;
     model.max_wanted = std::max(model.max_wanted, flags.slots * (1 + kMostDrafts));
   }
   FULMAR_ASSIGN(LoadedModel loaded, load_model(model));
+  std::optional<LoadedModel> draft;
+  if (!flags.draft_model.empty()) {
+    FULMAR_ASSIGN(draft, load_draft_model(flags.model, flags.draft_model, loaded));
+    options.speculation.draft_model = draft->model.get();
+    options.speculation.draft_ops = draft->devices.front().get();
+  }
   if (!flags.against.empty()) FULMAR_TRY(distance(flags, loaded));
   FULMAR_ASSIGN(auto engine, Engine::start(*loaded.model, *loaded.tokenizer, options, nullptr));
   if (!flags.text.empty()) FULMAR_TRY(perplexity(*engine, *loaded.tokenizer, flags.text));
@@ -188,8 +217,10 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->add_option("--suite", flags->suite, "'demo', or a jsonl file of {skill, prompt, answer}");
   command->add_option("--text", flags->text, "a text file: perplexity");
   command->add_option("--lambada", flags->lambada, "a jsonl file of {text}: is the last word predicted?");
-  command->add_option("--against", flags->against,
-                      "another model file: how far the logits on the text or suite are from its");
+  command->add_option(
+      "--against", flags->against,
+      "another model file: how far the logits on the text, or on the answers of the suite, are "
+      "from its");
   command->add_option("--floor", flags->floor,
                       "exit 1 when a skill of the suite stays below this percentage");
   command->add_option("--json", flags->json, "write every case of the suite with its answer and logit gap");
@@ -199,10 +230,12 @@ void add_eval(CLI::App& app, Command& chosen) {
   command
       ->add_option(
           "--speculate", flags->speculate,
-          "ngram: draft wherever something was said before, whether it pays or not; the suite's table then "
-          "says how much of it was right")
-      ->check(CLI::IsMember({"off", "ngram"}))
+          "draft wherever that can be done, whether it pays or not: ngram from what was said before, model "
+          "from --draft-model, both from the one that is right more often; the suite's table then says how "
+          "much of it was right")
+      ->check(CLI::IsMember({"off", "ngram", "model", "both"}))
       ->capture_default_str();
+  command->add_option("--draft-model", flags->draft_model, "small model with the same vocabulary");
   command->footer(
       "Examples:\n"
       "  fulmar eval --suite demo\n"

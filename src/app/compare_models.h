@@ -16,9 +16,20 @@ struct ModelDistance {
   double same_top = 0;      // share of positions with the same most likely token
 };
 
-// Both models read each text from the zero state. Refuses models of different vocabularies.
-Result<ModelDistance> compare_models(LoadedModel& reference, LoadedModel& other,
-                                     const std::vector<std::vector<int32_t>>& texts);
+struct ComparedText {
+  std::vector<int32_t> tokens;
+  size_t first = 0;  // the token behind which logits begin to count: the last of a prompt
+};
+
+struct TextsDistance {
+  ModelDistance all;    // behind every token that counts
+  ModelDistance first;  // behind the first one of each text
+};
+
+// Both models read each text from the zero state; only logits of tokens that the second one's vocabulary has
+// are compared. Refuses models of different vocabularies.
+Result<TextsDistance> compare_models(LoadedModel& reference, LoadedModel& other,
+                                     const std::vector<ComparedText>& texts);
 
 // The distance of logits at one position, added to what is there; `sum` and `squares` are over the
 // reference's logits. Pure.

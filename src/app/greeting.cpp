@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <cstring>
+#include <utility>
+
 namespace fulmar {
 namespace {
 
@@ -24,6 +27,14 @@ std::string keys_of(const Greeting& facts) {
              : "none: every program of this machine may ask";
 }
 
+// What a browser on this machine opens: an address that stands for all of the machine's is none.
+std::string openable(std::string address) {
+  for (const auto& [all, near] : {std::pair("0.0.0.0:", "127.0.0.1:"), std::pair("[::]:", "[::1]:")}) {
+    if (address.starts_with(all)) address.replace(0, std::strlen(all), near);
+  }
+  return address;
+}
+
 }  // namespace
 
 std::string greeting(const Greeting& facts) {
@@ -41,10 +52,10 @@ std::string greeting(const Greeting& facts) {
   if (locked && !facts.open_translate) {
     text += row("", "translate routes want one, too: ?key=KEY in the URL, or --open-translate");
   }
-  text += fmt::format("\n  open the page:  http://{}/\n", facts.address);
+  text += fmt::format("\n  open the page:  http://{}/\n", openable(facts.address));
   if (!served) return text + "  POST /loadmodel brings a model\n\n";
   return text + fmt::format("  or paste this:  curl -s http://{}/v1/chat/completions{} -d '{}'\n\n",
-                            facts.address, locked ? " -H 'Authorization: Bearer KEY'" : "",
+                            openable(facts.address), locked ? " -H 'Authorization: Bearer KEY'" : "",
                             R"({"messages":[{"role":"user","content":"What is 12 + 30?"}]})");
 }
 

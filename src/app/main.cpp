@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <string>
 
 #include "app/commands.h"
 #include "app/version_text.h"
@@ -9,6 +10,22 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "ops/device.h"
+
+namespace {
+
+// What stands in the place of a command and is none, with those that there are; empty: it is one, or nothing
+// stands there.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->check_name(argv[1])) return {};
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  return std::string("fulmar: there is no command '") + argv[1] + "'; wanted one of " + names + "\n";
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace fulmar;
@@ -34,6 +51,10 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (const std::string text = unknown_command(app, argc, argv); !text.empty()) {
+      std::fputs(text.c_str(), stderr);
+      return 2;
+    }
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
   }

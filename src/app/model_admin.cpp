@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <exception>
 
@@ -12,6 +11,7 @@
 #include "files/checkpoint.h"
 #include "files/identify.h"
 #include "files/model_files.h"
+#include "files/strategy.h"
 
 namespace fulmar {
 
@@ -80,10 +80,9 @@ Result<fs::path> confined_path(const fs::path& root, const std::string& name, bo
 }
 
 Status check_precision(const std::string& name) {
-  constexpr std::array<std::string_view, 4> kServed{"", "None", "fp16", "bf16"};
-  if (std::find(kServed.begin(), kServed.end(), name) != kServed.end()) return {};
-  return Error{ErrorKind::unsupported,
-               fmt::format("model_strategy is '{}'; wanted one of '', 'None', 'fp16', 'bf16'", name)};
+  const auto strategy = strategy_named(name);
+  if (strategy.ok()) return {};
+  return Error{strategy.error().kind, "model_strategy: " + strategy.error().text};
 }
 
 LocalAdmin::LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFlags model,
@@ -171,6 +170,7 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load, bool behind
   ModelFlags flags = model_flags_;
   flags.model = path.string();
   flags.quiet = true;
+  if (!load.precision.empty()) flags.quantize = load.precision;
   if (!load.vocabulary.empty()) {
     FULMAR_ASSIGN(const fs::path vocabulary, confined_path(options_.root, load.vocabulary));
     flags.vocab = vocabulary.string();
@@ -367,7 +367,9 @@ Status LocalAdmin::load_available(const std::string& id) {
     return Error{ErrorKind::not_found,
                  fmt::format("The model '{}' is not among those available: {}", id, fmt::join(ids, ", "))};
   }
-  for (const char* ending : {"", ".pth", ".safetensors", ".st", ".gguf"}) {
+  std::vector<std::string> endings{""};
+  endings.insert(endings.end(), std::begin(kWeightsEndings), std::end(kWeightsEndings));
+  for (const std::string& ending : endings) {
     const std::string path = (options_.folder / (id + ending)).string();
     std::error_code error;
     if (!fs::exists(path, error) || !is_model(path)) continue;

@@ -28,8 +28,8 @@ struct AdminOptions {
 Result<std::filesystem::path> confined_path(const std::filesystem::path& root, const std::string& name,
                                             bool folder_too = false);
 
-// A precision that clients may name (docs/http.md, "Administration"), or `unsupported` with the list of those
-// served.
+// `unsupported`, with the names that there are, for a precision that no strategy (files/strategy.h) stands
+// for.
 Status check_precision(const std::string& name);
 
 class LocalAdmin : public ModelAdmin {

@@ -13,7 +13,8 @@
 #include "files/checkpoint.h"
 #include "files/hub_facts.h"
 #include "files/identify.h"
-#include "files/quantised.h"
+#include "files/model_files.h"
+#include "files/strategy.h"
 #include "text/locate_vocabulary.h"
 
 namespace fulmar {
@@ -62,24 +63,50 @@ Status log_plan(const Checkpoint& checkpoint, const ModelConfig& config, std::sp
   return {};
 }
 
+// Does what --quantize says, and tells what became of the weights: kinds of matrices that were quantised, or
+// nothing where they stay as they are.
+Result<std::string> quantise_as(const ModelFlags& flags, const fs::path& path, const ModelConfig& config,
+                                std::unique_ptr<Checkpoint>& checkpoint) {
+  FULMAR_ASSIGN(const Strategy strategy, strategy_named(flags.quantize));
+  if (!strategy.quantises()) return std::string();
+  ProgressBar bar(show_bar(flags, path) ? "quantising" : std::string());
+  QuantiseOptions options = options_of(strategy, flags.keep_head);
+  options.progress = [&](double fraction) { bar.show(fraction); };
+  std::vector<QuantisedKind> kinds;
+  FULMAR_ASSIGN(checkpoint, quantise_checkpoint(std::move(checkpoint), options, &kinds));
+  if (kinds.empty()) {
+    spdlog::warn("quantisation name='{}' weights=\"as stored: they are quantised already\"", strategy.name);
+    return std::string();
+  }
+  spdlog::info("quantisation name='{}' weights=\"{}\"", strategy.name, describe(strategy));
+  if (const std::string advice = few_bits_advice(options, config.parameters); !advice.empty()) {
+    spdlog::warn("quantisation name='{}' advice=\"{}\"", strategy.name, advice);
+  }
+  return kinds_in_blocks(kinds);
+}
+
 }  // namespace
 
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
-  app.add_option(
-      "-m,--model,--model-path", flags.model,
-      "model file (.pth, .safetensors, .st, .gguf), folder with one model, or the name of an installed one; "
-      "default: the bundled demo model");
+  app.add_option("-m,--model,--model-path", flags.model,
+                 "model file (.pth, .safetensors, .st, .gguf, .rwkvq), folder with one model, or the name of "
+                 "an installed one; "
+                 "default: the bundled demo model");
   app.add_option("--vocab,--vocab-path,--tokenizer-path", flags.vocab,
                  "vocabulary file; default: chosen from the model");
   add_template_flag(app, flags.chat_template);
   add_device_flags(app, flags.devices);
-  std::vector<std::string> types;
-  for (const Quantisation& quantisation : all_quantisations()) types.emplace_back(quantisation.name);
-  app.add_option(
-         "--quantize", flags.quantize,
-         "quantise the large matrices while loading: q8_0, q4_k, nf4, int8, ...; `fulmar quantize` does "
-         "it once")
-      ->check(CLI::IsMember(types));
+  const CLI::Validator is_strategy(
+      [](const std::string& name) {
+        const auto strategy = strategy_named(name);
+        return strategy.ok() ? std::string() : strategy.error().text;
+      },
+      "KIND");
+  app.add_option("--quantize", flags.quantize,
+                 fmt::format("quantise the large matrices while loading; `fulmar quantize` does it once: {}",
+                             strategy_names()))
+      ->check(is_strategy);
+  app.add_flag("--quantize-keep-head", flags.keep_head, "with --quantize: the head stays as it is stored");
   app.add_flag("--allow-nonfinite", flags.allow_nonfinite, "load weights that contain NaN or infinity");
   app.add_flag("-q,--quiet", flags.quiet, "no progress bar");
 }
@@ -112,9 +139,9 @@ Result<fs::path> find_model(const std::string& name) {
   std::vector<fs::path> bases{path};
   if (!name.starts_with('.')) bases.push_back(models_folder() / path);
   for (const fs::path& base : bases) {
-    for (const char* ending : {"", ".pth", ".safetensors", ".st", ".gguf"}) {
+    for (size_t i = 0; i <= std::size(kWeightsEndings); i++) {  // as it is, then with each ending
       fs::path candidate = base;
-      candidate += ending;
+      if (i > 0) candidate += kWeightsEndings[i - 1];
       const bool index = candidate.string().ends_with(".safetensors.index.json");  // stands for its folder
       if (fs::is_regular_file(candidate, error))
         return index ? fs::absolute(candidate).parent_path() : candidate;
@@ -170,13 +197,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   } else if (flags.needs_vocab || !flags.vocab.empty()) {
     return tokenizer.error();
   }
-  if (!flags.quantize.empty()) {
-    ProgressBar bar(show_bar(flags, loaded.path) ? "quantising" : std::string());
-    const QuantiseOptions options{.blocks = *quantisation_named(flags.quantize),
-                                  .head = head_quantisation(),
-                                  .progress = [&](double fraction) { bar.show(fraction); }};
-    FULMAR_ASSIGN(checkpoint, quantise_checkpoint(std::move(checkpoint), options));
-  }
+  FULMAR_ASSIGN(loaded.quantised, quantise_as(flags, loaded.path, config, checkpoint));
   FULMAR_ASSIGN(loaded.devices, open_devices(flags.devices));
   LoadOptions options = load_options(flags, *loaded.devices.front());
   FULMAR_ASSIGN(const auto stages, place_on(loaded.devices, flags.devices, *checkpoint, options));

@@ -27,7 +27,8 @@ struct ModelFlags {
   std::string vocab;        // empty: chosen from the model
   bool needs_vocab = true;  // false: a model whose vocabulary is not at hand is loaded without one
   DeviceFlags devices;
-  std::string quantize;    // the name of a quantisation; empty: weights as they are stored
+  std::string quantize;    // the name of a strategy (files/strategy.h); empty: weights as they are stored
+  bool keep_head = false;  // what is quantised: not the head
   int64_t max_rows = 0;    // rows of one step; 0: suits the device
   int64_t least_rows = 0;  // that it must have where it is to suit the device
   int64_t max_wanted =
@@ -49,6 +50,7 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
   size_t weight_bytes = 0;  // of the weights as stored
+  std::string quantised;    // what they became while loading, "q6_k"; empty: what they are in the file
 };
 
 // The file or folder that `name` means: a path; a name below the data folder's models/; empty: the bundled

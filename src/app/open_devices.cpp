@@ -53,6 +53,7 @@ CpuOptions host_options(const DeviceFlags& flags, int threads) {
 DeviceOptions gpu_options(const DeviceFlags& flags) {
   DeviceOptions options;
   options.half_state = flags.state_dtype == "fp16";
+  options.activation = flags.activation == "bf16" ? DType::bf16 : DType::f16;
   options.plain_products = flags.plain_products;
   options.panels = !flags.no_panels;
   options.matrix_units = !flags.no_matrix_units;
@@ -203,6 +204,11 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
   app.add_option("--state-dtype", flags.state_dtype,
                  "how states are kept between tokens on a GPU: fp32 or fp16")
       ->check(CLI::IsMember({"fp32", "fp16"}))
+      ->capture_default_str();
+  app.add_option("--activation", flags.activation,
+                 "what a GPU hands on between its products, and keeps 16-bit weights in: fp16, or bf16 for "
+                 "weights beyond 65504, with 8 bits of precision in place of 11")
+      ->check(CLI::IsMember({"fp16", "bf16"}))
       ->capture_default_str();
   app.add_option(
          "--defer-state-writes", flags.defer,

@@ -9,7 +9,9 @@
 #include <map>
 #include <thread>
 
+#include "app/draft_source.h"
 #include "base/log.h"
+#include "model/warm_up.h"
 #include "ops/device.h"
 #include "text/think_mode.h"
 
@@ -42,33 +44,6 @@ int64_t choose_slots(const LoadedModel& loaded, int64_t others) {
   const DeviceTraits traits = loaded.devices.front()->traits();
   const double share = traits.own_memory ? kShareOfDevice : kShareOfHost;
   return std::clamp<int64_t>(loaded.model->states_that_fit(share) - others, 1, traits.suitable_sequences);
-}
-
-// Beside the model that it drafts for, on its device.
-Result<LoadedModel> load_draft(const ModelFlags& target, const std::string& path) {
-  ModelFlags flags;
-  flags.model = path;
-  flags.vocab = target.vocab;
-  flags.devices.device = target.devices.device;
-  flags.devices.threads = target.devices.threads;
-  flags.quiet = true;
-  return load_model(flags);
-}
-
-Status check_same_vocabulary(const LoadedModel& model, const LoadedModel& draft) {
-  const int64_t tokens = model.model->config().vocab, found = draft.model->config().vocab;
-  if (found != tokens) {
-    return Error{ErrorKind::invalid,
-                 fmt::format("--draft-model has {} tokens; wanted {}, as the model has", found, tokens)};
-  }
-  for (int32_t id = 0; id < tokens; id++) {
-    if (model.tokenizer->bytes(id) == draft.tokenizer->bytes(id)) continue;
-    return Error{ErrorKind::invalid,
-                 fmt::format("token {} of --draft-model is another text than the model's; "
-                             "wanted one vocabulary",
-                             id)};
-  }
-  return {};
 }
 
 struct HeldGpu {
@@ -241,8 +216,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model
   FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
   std::unique_ptr<LoadedModel> draft;
   if (!flags.draft_model.empty()) {
-    FULMAR_ASSIGN(LoadedModel small, load_draft(model, flags.draft_model));
-    FULMAR_TRY(check_same_vocabulary(loaded, small));
+    FULMAR_ASSIGN(LoadedModel small, load_draft_model(model, flags.draft_model, loaded));
     draft = std::make_unique<LoadedModel>(std::move(small));
   }
   return make(std::move(loaded), flags, sessions, as, std::move(draft));
@@ -257,6 +231,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   const LoadedModel& loaded = served->loaded_;
   const StateLayout layout = loaded.model->state_layout();
 
+  FULMAR_TRY(warm_up(*loaded.model));
   EngineOptions options{.max_queue = flags.max_queue,
                         .max_waiting_rows = flags.max_waiting_rows,
                         .max_waiting_bytes = flags.max_waiting_mib << 20,
@@ -286,6 +261,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   auto facts = std::make_shared<ServedModel>(
       facts_of_files(loaded.path, loaded.model->config(), *loaded.prompt_template));
   if (!as.id.empty()) facts->id = as.id;
+  if (!loaded.quantised.empty()) facts->runtime = loaded.quantised;
   facts->default_temperature = as.default_temperature;
   facts->default_top_p = as.default_top_p;
   facts->end_text = as.end_text;

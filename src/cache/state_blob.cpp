@@ -192,8 +192,10 @@ Result<StateBlob> decode_blob(std::span<const std::byte> bytes) {
 Result<std::vector<std::byte>> payload_for(const StateBlob& blob, const std::string& fingerprint,
                                            const StateLayout& layout) {
   if (blob.fingerprint != fingerprint) {
-    return Error{ErrorKind::invalid, fmt::format("the state belongs to model {}; this model is {}",
-                                                 blob.fingerprint.substr(0, 16), fingerprint.substr(0, 16))};
+    return Error{ErrorKind::invalid,
+                 fmt::format("the state belongs to model {}; this model is {} (other weights, or the same "
+                             "quantised in another way)",
+                             blob.fingerprint.substr(0, 16), fingerprint.substr(0, 16))};
   }
   StateLayout same_types = layout;
   same_types.shift_dtype = blob.layout.shift_dtype;

@@ -1,13 +1,16 @@
-// Decodes parts of quantised weight rows to f32: q8_0, q4_0 and q4_k with vectors, the other formats by their
-// reference decoder. Per-target code: included once for every instruction set by files that use
-// hwy/foreach_target.h.
+// Decodes parts of quantised weight rows to f32, for products with more rows than linear_coded.h takes.
+// Per-target code: included once for every instruction set by files that use hwy/foreach_target.h.
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <span>
 
+#include "cpu/coded_blocks-inl.h"
 #include "cpu/weight_load-inl.h"
 #include "hwy/highway.h"
 #include "tensor/quantise.h"
+#include "tensor/scaled_codes.h"
 
 #if defined(FULMAR_CPU_BLOCK_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FULMAR_CPU_BLOCK_DECODE_INL_H_
@@ -19,92 +22,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace fulmar::HWY_NAMESPACE {
 
-// Weights that are decoded at once: whole blocks and groups of every format, and their scales fit on the
-// stack.
+// Weights that are decoded at once: whole blocks and groups of every format.
 constexpr size_t kDecodedRun = 1024;
-
-// The f16 factors of `count` blocks `bytes` apart, as f32; `to` has room for whole vectors.
-HWY_INLINE void load_factors(const std::byte* from, size_t bytes, size_t count, float* to) {
-  constexpr size_t kMost = kDecodedRun / 32 + hn::MaxLanes(F32());
-  HWY_ALIGN hwy::float16_t raw[kMost] = {};
-  for (size_t i = 0; i < count; ++i) std::memcpy(static_cast<void*>(raw + i), from + i * bytes, 2);
-  for (size_t i = 0; i < count; i += hn::Lanes(F32())) hn::StoreU(load_weights(raw + i), F32(), to + i);
-}
-
-// As many bytes as one f32 vector has lanes, as whole numbers.
-HWY_INLINE hn::Vec<hn::RebindToSigned<F32>> load_codes(const std::byte* from, int8_t) {
-  const hn::Rebind<int8_t, F32> d;
-  return hn::PromoteTo(hn::RebindToSigned<F32>(), hn::LoadU(d, reinterpret_cast<const int8_t*>(from)));
-}
-HWY_INLINE hn::Vec<hn::RebindToSigned<F32>> load_codes(const std::byte* from, uint8_t) {
-  const hn::Rebind<uint8_t, F32> d;
-  return hn::PromoteTo(hn::RebindToSigned<F32>(), hn::LoadU(d, reinterpret_cast<const uint8_t*>(from)));
-}
-
-// `count` weights, whole blocks and at most kDecodedRun.
-HWY_INLINE void decode_q8_0(const std::byte* from, size_t count, float* to) {
-  constexpr size_t kBlock = 32, kBytes = 34;
-  const F32 d;
-  float factors[kDecodedRun / kBlock + hn::MaxLanes(F32())];
-  load_factors(from, kBytes, count / kBlock, factors);
-  for (size_t b = 0; b < count / kBlock; ++b, from += kBytes, to += kBlock) {
-    const F32Vec scale = hn::Set(d, factors[b]);
-    for (size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-      hn::StoreU(hn::Mul(hn::ConvertTo(d, load_codes(from + 2 + i, int8_t{})), scale), d, to + i);
-    }
-  }
-}
-
-HWY_INLINE void decode_q4_0(const std::byte* from, size_t count, float* to) {
-  constexpr size_t kBlock = 32, kBytes = 18, kHalf = 16;
-  const F32 d;
-  const hn::RebindToSigned<F32> whole;
-  float factors[kDecodedRun / kBlock + hn::MaxLanes(F32())];
-  load_factors(from, kBytes, count / kBlock, factors);
-  const auto low = hn::Set(whole, 15), middle = hn::Set(whole, 8);
-  for (size_t b = 0; b < count / kBlock; ++b, from += kBytes, to += kBlock) {
-    const F32Vec scale = hn::Set(d, factors[b]);
-    for (size_t i = 0; i < kHalf; i += hn::Lanes(d)) {
-      const auto both = load_codes(from + 2 + i, uint8_t{});
-      const auto first = hn::Sub(hn::And(both, low), middle),
-                 second = hn::Sub(hn::ShiftRight<4>(both), middle);
-      hn::StoreU(hn::Mul(hn::ConvertTo(d, first), scale), d, to + i);
-      hn::StoreU(hn::Mul(hn::ConvertTo(d, second), scale), d, to + kHalf + i);
-    }
-  }
-}
-
-HWY_INLINE void decode_q4_k(const std::byte* from, size_t count, float* to) {
-  constexpr size_t kBlock = 256, kBytes = 144, kSub = 32, kCodes = 16;
-  const F32 d;
-  const hn::RebindToSigned<F32> whole;
-  const auto low = hn::Set(whole, 15);
-  float scales[kDecodedRun / kBlock + hn::MaxLanes(F32())],
-      minima[kDecodedRun / kBlock + hn::MaxLanes(F32())];
-  load_factors(from, kBytes, count / kBlock, scales);
-  load_factors(from + 2, kBytes, count / kBlock, minima);
-  for (size_t b = 0; b < count / kBlock; ++b, from += kBytes) {
-    uint8_t packed[12];  // eight 6-bit scales and minima, see tensor/blocks256.cpp
-    std::memcpy(packed, from + 4, sizeof(packed));
-    for (size_t i = 0; i < 8; i += 2, to += 2 * kSub) {
-      float step[2], least[2];
-      for (size_t n = 0; n < 2; ++n) {
-        const size_t s = i + n;
-        const int scale = s < 4 ? packed[s] & 63 : (packed[s + 4] & 15) | packed[s - 4] >> 6 << 4;
-        const int minimum = s < 4 ? packed[s + 4] & 63 : packed[s + 4] >> 4 | packed[s] >> 6 << 4;
-        step[n] = scales[b] * static_cast<float>(scale);
-        least[n] = minima[b] * static_cast<float>(minimum);
-      }
-      for (size_t l = 0; l < kSub; l += hn::Lanes(d)) {
-        const auto both = load_codes(from + kCodes + i / 2 * kSub + l, uint8_t{});
-        const F32Vec first = hn::ConvertTo(d, hn::And(both, low));
-        const F32Vec second = hn::ConvertTo(d, hn::ShiftRight<4>(both));
-        hn::StoreU(hn::MulSub(first, hn::Set(d, step[0]), hn::Set(d, least[0])), d, to + l);
-        hn::StoreU(hn::MulSub(second, hn::Set(d, step[1]), hn::Set(d, least[1])), d, to + kSub + l);
-      }
-    }
-  }
-}
 
 // Where the rows of a quantised matrix lie.
 struct CodedRows {
@@ -113,25 +32,159 @@ struct CodedRows {
   const float* scales = nullptr;  // as in Weight
   int64_t group = 0;
   int64_t depth = 0;  // weights of a row
+
+  const std::byte* codes_at(int64_t row, int64_t first) const {
+    return codes + static_cast<size_t>(row) * bytes_for(dtype, depth) + bytes_for(dtype, first);
+  }
+  const float* scales_of(int64_t row) const {
+    return scales == nullptr ? nullptr : scales + row * (depth / group);
+  }
 };
+
+#if HWY_TARGET != HWY_SCALAR
+
+template <class Loader, size_t... kVector>
+HWY_INLINE void store_codes(const std::byte* block, int16_t* to, std::index_sequence<kVector...>) {
+  (hn::Store(Loader::template codes<kVector * kCodeLanes>(block), Codes(), to + kVector * kCodeLanes), ...);
+}
+
+template <class Loader>
+HWY_INLINE void store_factors(const Factors<Loader::kShare>& factors, float* scale, float* offset) {
+  const Sums d;
+  for (size_t v = 0; v < factors.kVectors; ++v, scale += kSumLanes, offset += kSumLanes) {
+    hn::Store(factors.scale[v], d, scale);
+    if constexpr (Loader::kOffset == Offset::stored) {
+      hn::Store(factors.offset[v], d, offset);
+    } else if constexpr (Loader::kOffset == Offset::zero) {
+      hn::Store(hn::Mul(factors.scale[v], hn::Set(d, -Loader::kZero)), d, offset);
+    } else {
+      hn::Store(hn::Zero(d), d, offset);
+    }
+  }
+}
+
+// `count` weights, whole blocks. The codes of a step take the way through memory, because widening them on
+// the way out of it is cheaper than out of a register.
+template <class Loader>
+void decode_steps(CodedStep step, size_t count, float* to) {
+  const Sums d;
+  HWY_ALIGN float scale[kStepWeights / Loader::kShare], offset[kStepWeights / Loader::kShare];
+  HWY_ALIGN int16_t codes[kStepWeights];
+  for (; count > 0; step.first += kStepWeights) {
+    const size_t weights = std::min(kStepWeights, count), shares = weights / Loader::kShare;
+    Factors<Loader::kShare> factors;
+    Loader::factors(step, shares, factors);
+    store_factors<Loader>(factors, scale, offset);
+    for (size_t k = 0; k < weights; k += Loader::kBlock, step.codes += Loader::kBytes) {
+      store_codes<Loader>(step.codes, codes + k, std::make_index_sequence<Loader::kBlock / kCodeLanes>());
+    }
+    for (size_t share = 0; share < shares; ++share) {
+      const SumsVec by = hn::Set(d, scale[share]), from = hn::Set(d, offset[share]);
+      const int16_t* const code = codes + share * Loader::kShare;
+      for (size_t k = 0; k < Loader::kShare; k += kSumLanes, to += kSumLanes) {
+        const auto whole = hn::PromoteTo(Whole(), hn::Load(hn::Rebind<int16_t, Sums>(), code + k));
+        const SumsVec number = hn::ConvertTo(d, whole);
+        hn::StoreU(Loader::kOffset == Offset::none ? hn::Mul(number, by) : hn::MulAdd(number, by, from), d,
+                   to);
+      }
+    }
+    count -= weights;
+  }
+}
+
+// The bytes of the levels of NF4, each byte of all levels together.
+struct Nf4Bytes {
+  alignas(16) uint8_t at[4][16];
+};
+constexpr Nf4Bytes make_nf4_bytes() {
+  Nf4Bytes made{};
+  for (size_t i = 0; i < 16; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(kNf4Levels[i]);
+    for (size_t byte = 0; byte < 4; ++byte) made.at[byte][i] = static_cast<uint8_t>(bits >> 8 * byte);
+  }
+  return made;
+}
+
+// 16 weights of NF4 without their scale, four at a time.
+HWY_INLINE void nf4_levels(const std::byte* from, hn::Vec<hn::Full128<float>> (&to)[4]) {
+  static constexpr Nf4Bytes kBytes = make_nf4_bytes();
+  const hn::Full128<uint8_t> d8;
+  const hn::Full128<uint16_t> d16;
+  const hn::Full128<float> d;
+  const auto both = hn::LoadU(hn::Half<decltype(d8)>(), reinterpret_cast<const uint8_t*>(from));
+  const auto all = hn::ZeroExtendVector(d8, both);
+  const auto index = hn::InterleaveLower(d8, hn::ShiftRight<4>(all), hn::And(all, hn::Set(d8, uint8_t{15})));
+  const auto byte = [&](size_t n) { return hn::TableLookupBytes(hn::Load(d8, kBytes.at[n]), index); };
+  const auto b0 = byte(0), b1 = byte(1), b2 = byte(2), b3 = byte(3);
+  const auto low0 = hn::BitCast(d16, hn::InterleaveLower(d8, b0, b1)),
+             low1 = hn::BitCast(d16, hn::InterleaveUpper(d8, b0, b1)),
+             high0 = hn::BitCast(d16, hn::InterleaveLower(d8, b2, b3)),
+             high1 = hn::BitCast(d16, hn::InterleaveUpper(d8, b2, b3));
+  to[0] = hn::BitCast(d, hn::InterleaveLower(d16, low0, high0));
+  to[1] = hn::BitCast(d, hn::InterleaveUpper(d16, low0, high0));
+  to[2] = hn::BitCast(d, hn::InterleaveLower(d16, low1, high1));
+  to[3] = hn::BitCast(d, hn::InterleaveUpper(d16, low1, high1));
+}
+
+// body(k, end, scale) for the parts of a run that share a scale.
+template <class Body>
+HWY_INLINE void for_groups(const CodedStep& run, size_t count, const Body& body) {
+  for (size_t k = 0; k < count;) {
+    const size_t at = run.first + k;
+    const size_t end = std::min(count, k + run.group - at % run.group);
+    body(k, end, run.scales[at / run.group]);
+    k = end;
+  }
+}
+
+// `count` weights, a multiple of 32; groups are too.
+inline void decode_nf4(const CodedStep& run, size_t count, float* to) {
+  const hn::Full128<float> d;
+  for_groups(run, count, [&](size_t k, size_t end, float scale) {
+    for (; k < end; k += 16) {
+      hn::Vec<hn::Full128<float>> level[4];
+      nf4_levels(run.codes + k / 2, level);
+      for (size_t i = 0; i < 4; ++i) hn::StoreU(hn::Mul(level[i], hn::Set(d, scale)), d, to + k + 4 * i);
+    }
+  });
+}
+
+inline void decode_f8(const CodedStep& run, size_t count, float* to) {
+  const Sums d;
+  const hn::Rebind<uint8_t, Sums> stored;
+  for_groups(run, count, [&](size_t k, size_t end, float scale) {
+    for (; k < end; k += kSumLanes) {
+      const auto codes = hn::LoadU(stored, reinterpret_cast<const uint8_t*>(run.codes + k));
+      hn::StoreU(hn::Mul(promote_f8(d, codes), hn::Set(d, scale)), d, to + k);
+    }
+  });
+}
+
+// The weights of the run's beginning that vectors take: all of them but for the rest of rows of odd length.
+inline size_t decode_vectors(DType dtype, const CodedStep& run, size_t count, float* to) {
+  if (run.scales != nullptr && run.group % 32 != 0) return 0;
+  const size_t taken = run.scales == nullptr ? count : count / 32 * 32;
+  if (dtype == DType::f8_e4m3) return decode_f8(run, taken, to), taken;
+  if (dtype == DType::nf4) return decode_nf4(run, taken, to), taken;
+  const bool known = with_loader(dtype, [&](auto loader) { decode_steps<decltype(loader)>(run, taken, to); });
+  return known ? taken : 0;
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
 
 // Weights [first, first + count) of a row; `first` is a multiple of 256, `count` at most kDecodedRun.
 inline void decode_part(const CodedRows& rows, int64_t row, int64_t first, size_t count, float* to) {
-  const std::byte* const from = rows.codes + static_cast<size_t>(row) * bytes_for(rows.dtype, rows.depth) +
-                                bytes_for(rows.dtype, first);
-  switch (rows.dtype) {
-    case DType::q8_0:
-      return decode_q8_0(from, count, to);
-    case DType::q4_0:
-      return decode_q4_0(from, count, to);
-    case DType::q4_k:
-      return decode_q4_k(from, count, to);
-    default: {
-      const float* scales = rows.scales;
-      if (scales != nullptr) scales += (row * rows.depth + first) / rows.group;
-      decode_row(rows.dtype, from, scales, rows.group, {to, count});
-    }
-  }
+  size_t done = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const CodedStep run{rows.codes_at(row, first), rows.scales_of(row), static_cast<size_t>(rows.group),
+                      static_cast<size_t>(first)};
+  done = decode_vectors(rows.dtype, run, count, to);
+#endif
+  if (done == count) return;
+  const int64_t at = first + static_cast<int64_t>(done);
+  const float* scales = rows.scales_of(row);
+  if (scales != nullptr) scales += at / rows.group;
+  decode_row(rows.dtype, rows.codes_at(row, at), scales, rows.group, {to + done, count - done});
 }
 
 }  // namespace fulmar::HWY_NAMESPACE

@@ -5,8 +5,10 @@
 #include <array>
 
 #include "base/check.h"
+#include "cpu/linear_coded.h"
 #include "cpu/linear_dot.h"
 #include "cpu/linear_panel.h"
+#include "cpu/linear_way.h"
 
 namespace fulmar {
 namespace {
@@ -28,11 +30,14 @@ void check_task(const LinearTask& task) {
   FULMAR_CHECK(!weight.transposed);
 }
 
+LinearWay way_of(const LinearTask& task) { return linear_way(task.in.rows, *task.weight); }
+
 // ---- few rows
 
 // A product and the pieces its outputs are cut into.
 struct DotPieces {
   DotProduct product;
+  const float* rounded = nullptr;  // the input as linear_coded.h takes it; null: computed from f32
   int64_t outputs = 0;
   int64_t outputs_per_piece = 0;
   int64_t first_piece = 0;  // among the pieces of all products
@@ -44,7 +49,7 @@ int64_t dot_outputs_per_piece(const Weight& weight) {
   return std::max<int64_t>(1, divide_up(outputs, kDotTile)) * kDotTile;
 }
 
-DotPieces dot_pieces(const LinearTask& task, int64_t first_piece) {
+DotPieces dot_pieces(const LinearTask& task, const float* rounded, int64_t first_piece) {
   const DotProduct product{.dtype = task.weight->dtype,
                            .weight = static_cast<const std::byte*>(task.weight->data),
                            .scales = task.weight->scales,
@@ -55,22 +60,61 @@ DotPieces dot_pieces(const LinearTask& task, int64_t first_piece) {
                            .in_stride = task.in.stride,
                            .out = task.out.as<float>(),
                            .out_stride = task.out.stride};
-  return {product, task.weight->out, dot_outputs_per_piece(*task.weight), first_piece};
+  return {product, rounded, task.weight->out, dot_outputs_per_piece(*task.weight), first_piece};
+}
+
+CodedProduct coded_product(const DotPieces& pieces) {
+  const DotProduct& p = pieces.product;
+  return {.dtype = p.dtype,
+          .weight = p.weight,
+          .scales = p.scales,
+          .group = p.group,
+          .depth = p.depth,
+          .rows = p.rows,
+          .in = pieces.rounded,
+          .out = p.out,
+          .out_stride = p.out_stride};
 }
 
 void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t end) {
   for (const DotPieces& p : products) {
     const int64_t first = std::max(begin - p.first_piece, int64_t{0}) * p.outputs_per_piece;
     const int64_t last = std::min((end - p.first_piece) * p.outputs_per_piece, p.outputs);
-    if (first < last) dot_outputs(p.product, first, last);
+    if (first >= last) continue;
+    if (p.rounded == nullptr) {
+      dot_outputs(p.product, first, last);
+    } else {
+      coded_outputs(coded_product(p), first, last);
+    }
   }
+}
+
+// The inputs of the tasks that are computed from codes, rounded one after the other; null for others.
+std::array<const float*, kMostTasks> round_inputs(ThreadPool& pool, std::span<const LinearTask> tasks) {
+  const auto floats = [](const LinearTask& task) {
+    return static_cast<size_t>(task.in.rows) * rounded_row_floats(task.in.cols);
+  };
+  size_t total = 0;
+  for (const LinearTask& task : tasks) total += way_of(task) == LinearWay::coded ? floats(task) : 0;
+  std::array<const float*, kMostTasks> rounded = {};
+  float* to = total == 0 ? nullptr : pool.workspace(total).data();
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const LinearTask& task = tasks[i];
+    if (way_of(task) != LinearWay::coded || task.in.rows == 0) continue;
+    rounded[i] = to;
+    for (int64_t r = 0; r < task.in.rows; ++r, to += rounded_row_floats(task.in.cols)) {
+      round_row(task.weight->dtype, task.in.row<float>(r), task.in.cols, to);
+    }
+  }
+  return rounded;
 }
 
 void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks) {
   std::array<DotPieces, kMostTasks> storage;
+  const std::array<const float*, kMostTasks> rounded = round_inputs(pool, tasks);
   int64_t pieces = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    storage[i] = dot_pieces(tasks[i], pieces);
+    storage[i] = dot_pieces(tasks[i], rounded[i], pieces);
     pieces += divide_up(storage[i].outputs, storage[i].outputs_per_piece);
   }
   const auto products = std::span<const DotPieces>(storage).first(tasks.size());
@@ -189,7 +233,7 @@ void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
   for (size_t i = 0; i < tasks.size(); i += kMostTasks) {
     std::array<LinearTask, kMostTasks> group;
     const auto part = tasks.subspan(i, std::min(kMostTasks, tasks.size() - i));
-    const auto is_few = [](const LinearTask& task) { return task.in.rows <= kMostDotRows; };
+    const auto is_few = [](const LinearTask& task) { return way_of(task) != LinearWay::panels; };
     const auto middle = std::copy_if(part.begin(), part.end(), group.begin(), is_few);
     const auto last = std::remove_copy_if(part.begin(), part.end(), middle, is_few);
     if (middle != group.begin()) multiply_few(pool, {group.begin(), middle});

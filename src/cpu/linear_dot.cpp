@@ -243,6 +243,14 @@ void multiply(const DotProduct& p, int64_t first, int64_t last) {
   multiply_rows<E>(p, first, last);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// FP8 with one scale a row, which a single row reads as it reads 16-bit numbers.
+void multiply_row_f8(const DotProduct& p, int64_t first, int64_t last) {
+  multiply_row<F8>(p, first, last);
+  for (int64_t o = first; o < last; ++o) p.out[o] *= p.scales[o];
+}
+#endif
+
 // Quantised weights: a tile's part of the rows is decoded into the first level and multiplied with every
 // group of rows.
 void multiply_decoded(const DotProduct& p, int64_t first, int64_t last) {
@@ -278,6 +286,11 @@ void DotOutputs(const DotProduct& p, int64_t first, int64_t last) {
       return multiply<hwy::float16_t>(p, first, last);
     case DType::bf16:
       return multiply<hwy::bfloat16_t>(p, first, last);
+#if HWY_TARGET != HWY_SCALAR
+    case DType::f8_e4m3:
+      if (p.rows == 1 && p.group == p.depth) return multiply_row_f8(p, first, last);
+      return multiply_decoded(p, first, last);
+#endif
     default:
       return multiply_decoded(p, first, last);
   }

@@ -8,9 +8,6 @@
 
 namespace fulmar {
 
-// Beyond, packing the rows pays.
-constexpr int64_t kMostDotRows = 32;
-
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
 struct DotProduct {
   DType dtype = DType::f32;
@@ -18,7 +15,7 @@ struct DotProduct {
   const float* scales = nullptr;      // of formats with scales beside their codes, as in Weight
   int64_t group = 0;
   int64_t depth = 0;
-  int64_t rows = 0;           // at most kMostDotRows
+  int64_t rows = 0;
   const float* in = nullptr;  // [rows, depth]
   int64_t in_stride = 0;
   float* out = nullptr;  // [rows, out]

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 #include <unordered_set>
+
+#include "files/quantised.h"
 
 namespace fulmar {
 namespace {
@@ -241,6 +244,7 @@ class Renamer {
     } else {
       tensor.name = apply_rules(source.name, naming_.outside, transpose);
     }
+    if (tensor.scales != nullptr && (transpose || !is_large_matrix(tensor.name))) decode(tensor);
     if (transpose) swap_last_axes(tensor);
     if (ends_with_any(tensor.name, {".att.r_k", ".att.time_faaaa"})) drop_trailing_unit_axis(tensor);
     tensors_.push_back(std::move(tensor));
@@ -254,6 +258,18 @@ class Renamer {
   static Error misshapen(const StoredTensor& tensor, std::string_view wanted) {
     return {ErrorKind::corrupt,
             fmt::format("'{}' has shape {}; wanted {}", tensor.name, shape_text(tensor.shape), wanted)};
+  }
+
+  // Codes of what is transposed, gathered or small become numbers.
+  void decode(StoredTensor& tensor) {
+    std::vector<float> values(static_cast<size_t>(tensor.count()));
+    copy_as_f32(tensor, values);
+    std::vector<std::byte> copy(values.size() * sizeof(float));
+    std::memcpy(copy.data(), values.data(), copy.size());
+    tensor.dtype = DType::f32;
+    tensor.scales = nullptr;
+    tensor.group = 0;
+    tensor.data = copies_.emplace_back(std::move(copy)).data();
   }
 
   bool is_fused(std::string_view rest) const {

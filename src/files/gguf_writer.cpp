@@ -105,6 +105,15 @@ StoredTensor transposed(StoredTensor tensor) {
   return tensor;
 }
 
+// Codes whose scales lie beside them, which no GGUF type has.
+std::vector<std::byte> as_f16(const StoredTensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.count()));
+  copy_as_f32(tensor, values);
+  std::vector<std::byte> halves(values.size() * size_of(DType::f16));
+  from_f32(values, DType::f16, halves.data());
+  return halves;
+}
+
 // Two or more dimensions, yet f32 in every file that llama.cpp makes.
 bool always_f32(std::string_view gguf) {
   constexpr std::string_view kEndings[] = {".time_mix_first.weight", ".time_mix_w1.weight",
@@ -118,6 +127,12 @@ Result<GgufTensor> tensor_of(const StoredTensor& stored, std::string gguf, int v
   const GgufPart part = official_name(gguf, version).part;
   const bool matrix = part == GgufPart::matrix || part == GgufPart::rescaled_matrix;
   GgufTensor tensor{std::move(gguf), DType::f32, {}, {}};
+  if (matrix && stored.scales != nullptr) {
+    tensor.dtype = DType::f16;
+    tensor.shape = stored.shape;
+    tensor.bytes = [&stored] { return as_f16(stored); };
+    return tensor;
+  }
   if (matrix) {
     if (!gguf_type_of(stored.dtype)) {
       return Error{ErrorKind::unsupported, fmt::format("tensor '{}' is {}, which GGUF files cannot hold",

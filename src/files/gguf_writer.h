@@ -37,10 +37,11 @@ struct GgufModelOptions {
   const StoredVocabulary* vocabulary = nullptr;  // null: a file without one
 };
 
-// The keys and tensors of a model that `identify` has passed. Matrices keep the format they have; formats
-// that GGUF lacks, and RWKV-7a, are refused ("unsupported"). What llama.cpp wants as f32 becomes so; other
-// low-rank factors keep f16 or bf16. Block 0 gets copies of a0, a1, a2 as v0, v1, v2, which llama.cpp demands
-// and never reads. The checkpoint has to outlive the tensors.
+// The keys and tensors of a model that `identify` has passed. Matrices keep the format they have, but codes
+// with scales beside them become f16; other formats that GGUF lacks, and RWKV-7a, are refused
+// ("unsupported"). What llama.cpp wants as f32 becomes so; other low-rank factors keep f16 or bf16. Block 0
+// gets copies of a0, a1, a2 as v0, v1, v2, which llama.cpp demands and never reads. The checkpoint has to
+// outlive the tensors.
 struct GgufModel {
   std::vector<GgufKey> keys;
   std::vector<GgufTensor> tensors;

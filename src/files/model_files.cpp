@@ -178,7 +178,7 @@ Result<std::vector<Candidate>> candidates_of(const fs::path& folder, const std::
 bool is_weights_name(const std::string& name) {
   const fs::path path(name);
   const std::string ending = path.extension().string();
-  const bool weights = ending == ".pth" || ending == ".safetensors" || ending == ".st" || ending == ".gguf";
+  const bool weights = std::ranges::find(kWeightsEndings, ending) != std::end(kWeightsEndings);
   return weights && path.stem().extension() != ".state";
 }
 
@@ -195,9 +195,8 @@ Result<ModelFiles> find_model_files(const fs::path& path) {
     return Error{candidates.error().kind, fmt::format("{}: {}", folder.string(), candidates.error().text)};
   }
   if (candidates->empty()) {
-    return Error{
-        ErrorKind::not_found,
-        fmt::format("{}: no weights there; wanted .safetensors, .pth, .st or .gguf", folder.string())};
+    return Error{ErrorKind::not_found, fmt::format("{}: no weights there; wanted {}", folder.string(),
+                                                   fmt::join(kWeightsEndings, ", "))};
   }
   if (candidates->size() > 1) {
     std::vector<std::string> titles;

@@ -19,8 +19,10 @@ struct ModelFiles {
   bool repository = false;  // config.json and the like beside the weights belong to them
 };
 
-// Endings of files that hold weights: ".pth", ".safetensors", ".st", ".gguf"; not those of tuned states
-// (".state.pth").
+// Endings of files that hold weights.
+inline constexpr std::string_view kWeightsEndings[] = {".pth", ".safetensors", ".st", ".gguf", ".rwkvq"};
+
+// Whether a file's name ends so; not those of tuned states (".state.pth").
 bool is_weights_name(const std::string& name);
 
 // A file is taken as it is, an index of shards ("*.safetensors.index.json") stands for its folder. In a

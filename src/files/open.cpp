@@ -3,13 +3,16 @@
 
 #include <unordered_map>
 
+#include "files/bitsandbytes.h"
 #include "files/canonical.h"
 #include "files/checkpoint.h"
+#include "files/coded_tensors.h"
 #include "files/gguf.h"
 #include "files/gguf_model.h"
 #include "files/hub_facts.h"
 #include "files/model_files.h"
 #include "files/pth.h"
+#include "files/rwkvq.h"
 #include "files/safetensors.h"
 
 namespace fulmar {
@@ -48,12 +51,14 @@ Result<CheckpointParts> open_gguf(const fs::path& path, ByteSpan file) {
 
 Result<CheckpointParts> read_any(const fs::path& path, ByteSpan file) {
   if (looks_like_gguf(file)) return open_gguf(path, file);
+  if (looks_like_rwkvq(file)) return read_rwkvq(file);
   if (looks_like_pth(file)) return read_pth(file);
   if (looks_like_safetensors(file)) return read_safetensors(file);
   return Error{
       ErrorKind::corrupt,
-      fmt::format("neither a PyTorch checkpoint nor safetensors nor GGUF (its {} bytes start with '{}')",
-                  file.size(), printable(as_text(file.first(std::min<size_t>(file.size(), 8)))))};
+      fmt::format(
+          "neither a PyTorch checkpoint nor safetensors nor GGUF nor rwkvq (its {} bytes start with '{}')",
+          file.size(), printable(as_text(file.first(std::min<size_t>(file.size(), 8)))))};
 }
 
 Result<CheckpointParts> read_file(const fs::path& path) {
@@ -144,6 +149,9 @@ Result<CheckpointParts> read_model(const ModelFiles& model) {
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const fs::path& path) {
   FULMAR_ASSIGN(const ModelFiles model, find_model_files(path));
   FULMAR_ASSIGN(CheckpointParts parts, read_model(model));
+  for (const auto join : {join_bitsandbytes, join_codes}) {
+    if (const Status joined = join(parts); !joined.ok()) return in_file(path, joined.error());
+  }
   Result<std::unique_ptr<Checkpoint>> checkpoint = canonicalise(make_checkpoint(std::move(parts)));
   if (!checkpoint.ok()) return in_file(path, checkpoint.error());
   return checkpoint;

@@ -23,10 +23,10 @@ constexpr size_t kMaxTensorArguments = 8;
 constexpr std::string_view kOrderedDict = "collections\nOrderedDict";
 constexpr std::string_view kRebuildTensor = "torch._utils\n_rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils\n_rebuild_parameter";
-constexpr std::array<std::string_view, 10> kAllowedGlobals = {
+constexpr std::array<std::string_view, 11> kAllowedGlobals = {
     kOrderedDict,         kRebuildTensor,           kRebuildParameter,      "torch\nFloatStorage",
     "torch\nHalfStorage", "torch\nBFloat16Storage", "torch\nDoubleStorage", "torch\nLongStorage",
-    "torch\nIntStorage",  "torch\nByteStorage"};
+    "torch\nIntStorage",  "torch\nByteStorage",     "torch\nCharStorage"};
 
 class Machine {
  public:

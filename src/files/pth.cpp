@@ -46,13 +46,14 @@ Result<DType> dtype_of_storage(std::string_view global) {
     std::string_view global;
     DType dtype;
   };
-  constexpr std::array<Known, 7> kKnown = {{{"torch\nFloatStorage", DType::f32},
+  constexpr std::array<Known, 8> kKnown = {{{"torch\nFloatStorage", DType::f32},
                                             {"torch\nHalfStorage", DType::f16},
                                             {"torch\nBFloat16Storage", DType::bf16},
                                             {"torch\nDoubleStorage", DType::f64},
                                             {"torch\nLongStorage", DType::i64},
                                             {"torch\nIntStorage", DType::i32},
-                                            {"torch\nByteStorage", DType::u8}}};
+                                            {"torch\nByteStorage", DType::u8},
+                                            {"torch\nCharStorage", DType::i8}}};
   for (const Known& known : kKnown) {
     if (known.global == global) return known.dtype;
   }

@@ -1,6 +1,7 @@
 #include "files/quantised.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -94,13 +95,13 @@ struct Tally {
   double bytes = 0, weights = 0;
 };
 
-void add_to_tally(std::vector<Tally>& tallies, const StoredTensor& tensor, DType dtype, const Packed& packed,
-                  const Energy& energy) {
+void add_to_tally(std::vector<Tally>& tallies, const StoredTensor& tensor, const Quantisation& by,
+                  const Packed& packed, const Energy& energy) {
   const std::string name = kind_of_name(tensor.name);
   auto found = std::find_if(tallies.begin(), tallies.end(),
-                            [&](const Tally& t) { return t.kind.kind == name && t.kind.dtype == dtype; });
+                            [&](const Tally& t) { return t.kind.kind == name && t.kind.type == by.name; });
   if (found == tallies.end()) {
-    tallies.push_back({{name, dtype}, {}, 0, 0});
+    tallies.push_back({{name, by.name, by.dtype}, {}, 0, 0});
     found = tallies.end() - 1;
   }
   found->kind.matrices++;
@@ -110,18 +111,46 @@ void add_to_tally(std::vector<Tally>& tallies, const StoredTensor& tensor, DType
   found->weights += static_cast<double>(tensor.count());
 }
 
+// "q4_k", or "int8 and int4" where the mixes differ.
+std::string names_of(const QuantiseOptions& options) {
+  const auto name = [](const std::optional<Quantisation>& q) { return q ? q->name : "stored types"; };
+  const std::string_view time = name(options.time_mix), channel = name(options.channel_mix);
+  return time == channel ? std::string(time) : fmt::format("{} and {}", time, channel);
+}
+
 }  // namespace
 
 std::optional<Quantisation> quantisation_of(std::string_view name, std::span<const int64_t> shape,
                                             const QuantiseOptions& options) {
+  if (shape.size() != 2 || !is_large_matrix(name)) return std::nullopt;
+  const std::string kind = kind_of_name(name);
+  const auto& wanted = name == "head.weight"      ? options.head
+                       : kind.starts_with("att.") ? options.time_mix
+                                                  : options.channel_mix;
+  return wanted ? fitting(*wanted, shape[1]) : std::nullopt;
+}
+
+bool is_large_matrix(std::string_view name) {
   constexpr std::string_view kBlocks[] = {"att.receptance.weight", "att.key.weight",       "att.value.weight",
                                           "att.output.weight",     "att.gate.weight",      "ffn.key.weight",
                                           "ffn.value.weight",      "ffn.receptance.weight"};
-  if (shape.size() != 2) return std::nullopt;
-  if (name == "head.weight") return options.head ? fitting(*options.head, shape[1]) : std::nullopt;
+  if (name == "head.weight") return true;
   const std::string kind = kind_of_name(name);
-  const bool counts = std::find(std::begin(kBlocks), std::end(kBlocks), kind) != std::end(kBlocks);
-  return counts && name.starts_with("blocks.") ? fitting(options.blocks, shape[1]) : std::nullopt;
+  return name.starts_with("blocks.") &&
+         std::find(std::begin(kBlocks), std::end(kBlocks), kind) != std::end(kBlocks);
+}
+
+std::string kinds_in_blocks(std::span<const QuantisedKind> kinds) {
+  std::vector<std::string_view> names;
+  for (const QuantisedKind& kind : kinds) {
+    const bool again = std::find(names.begin(), names.end(), kind.type) != names.end();
+    if (kind.kind != "head.weight" && !again) names.push_back(kind.type);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+QuantiseOptions quantise_all(const Quantisation& quantisation, std::optional<Quantisation> head) {
+  return {.time_mix = quantisation, .channel_mix = quantisation, .head = head, .progress = {}};
 }
 
 Quantisation head_quantisation() { return *quantisation_named("q8_0"); }
@@ -131,7 +160,7 @@ Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoi
                                                         std::vector<QuantisedKind>* kinds) {
   std::shared_ptr<Checkpoint> whole = std::move(source);
   CheckpointParts parts;
-  parts.description = fmt::format("{}, quantised to {}", whole->describe(), options.blocks.name);
+  parts.description = fmt::format("{}, quantised to {}", whole->describe(), names_of(options));
   parts.metadata = whole->metadata();
   parts.remarks = whole->remarks();
   if (whole->vocabulary() != nullptr) {
@@ -155,7 +184,7 @@ Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoi
     result.data = packed->codes.data();
     result.scales = packed->scales.empty() ? nullptr : packed->scales.data();
     result.group = group_of(*quantisation, result.shape[1]);
-    add_to_tally(tallies, tensor, result.dtype, *packed, energy);
+    add_to_tally(tallies, tensor, *quantisation, *packed, energy);
     whole->release_pages(tensor);
     parts.owners.push_back(std::move(packed));
   }

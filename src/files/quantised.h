@@ -17,10 +17,13 @@
 namespace fulmar {
 
 struct QuantiseOptions {
-  Quantisation blocks;               // of receptance, key, value, gate and output of both mixes
-  std::optional<Quantisation> head;  // nothing: as it is stored
+  // Of the large matrices, receptance, key, value, gate and output, of each mix; nothing: as they are stored.
+  std::optional<Quantisation> time_mix, channel_mix, head;
   std::function<void(double fraction)> progress;
 };
+
+// Both mixes alike.
+QuantiseOptions quantise_all(const Quantisation& quantisation, std::optional<Quantisation> head = {});
 
 // What a head gets unless it is kept: at 8 bits it adds about as much error as all blocks do, at 4 far more.
 Quantisation head_quantisation();
@@ -29,14 +32,22 @@ Quantisation head_quantisation();
 std::optional<Quantisation> quantisation_of(std::string_view name, std::span<const int64_t> shape,
                                             const QuantiseOptions& options);
 
+// Matrices whose codes kernels multiply: the ones that options speak of. Everything else is small, gathered
+// or added.
+bool is_large_matrix(std::string_view name);
+
 // What became of the matrices of one kind, "att.key.weight" in all blocks.
 struct QuantisedKind {
   std::string kind;
-  DType dtype = DType::f32;  // nothing changed: of the source
+  std::string_view type;  // the quantisation's name
+  DType dtype = DType::f32;
   int64_t matrices = 0;
   double bits = 0;          // a weight, with its scales
   double relative_rms = 0;  // error over the root mean square of the weights
 };
+
+// The types that the matrices of blocks became: "q6_k", "int8, q4_0".
+std::string kinds_in_blocks(std::span<const QuantisedKind> kinds);
 
 // Rows that the quantisation does not fit take the next better one that does (`fitting`), or stay as they
 // are. The embedding, low-rank factors and vectors always stay: a gathered row costs no bandwidth, and its

@@ -25,14 +25,15 @@ struct TypeName {
   std::string_view name;
   DType dtype;
 };
-constexpr std::array<TypeName, 8> kTypes = {{{"F32", DType::f32},
+constexpr std::array<TypeName, 9> kTypes = {{{"F32", DType::f32},
                                              {"F16", DType::f16},
                                              {"BF16", DType::bf16},
                                              {"F64", DType::f64},
                                              {"I64", DType::i64},
                                              {"I32", DType::i32},
                                              {"U8", DType::u8},
-                                             {"I8", DType::i8}}};
+                                             {"I8", DType::i8},
+                                             {"F8_E4M3", DType::f8_e4m3}}};
 
 Result<DType> dtype_called(std::string_view type, std::string_view tensor) {
   for (const TypeName& known : kTypes) {

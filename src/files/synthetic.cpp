@@ -83,7 +83,7 @@ class Plan {
     if (!spec_.quantisation) return;
     Planned& tensor = tensors_.back();
     tensor.quantisation =
-        quantisation_of(tensor.name, tensor.shape, {*spec_.quantisation, head_quantisation(), {}});
+        quantisation_of(tensor.name, tensor.shape, quantise_all(*spec_.quantisation, head_quantisation()));
   }
   void add_vector(std::string_view name) { add(name, {1, 1, c_}); }
   void add_norm(const std::string& name) {

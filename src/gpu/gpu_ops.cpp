@@ -390,7 +390,8 @@ Status GpuOps::check_layer(int64_t width) {
                  "the model is " + std::to_string(width) + " wide; the GPU wants a multiple of 8"};
   }
   if (upload_.overflowed(queue_)) {
-    return Error{ErrorKind::unsupported, "a weight lies beyond 65504, the largest number of f16; use bf16"};
+    return Error{ErrorKind::unsupported,
+                 "a weight lies beyond 65504, the largest number of f16; wanted --activation bf16"};
   }
   return {};
 }

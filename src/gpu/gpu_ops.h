@@ -47,6 +47,9 @@ class GpuOps final : public Ops {
   }
   bool asynchronous() const override { return true; }
   size_t memory_free() const override;
+  std::vector<int64_t> rows_to_warm(int64_t most) const override {
+    return products_->library().buckets(most);
+  }
   Result<Ceilings> measure_ceilings() override;
 
   // ---- memory

@@ -40,7 +40,8 @@ Result<HubFile> parse_entry(const JsonValue& entry) {
 
 bool ends_like_weights(const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension().string();
-  const bool weights = ending == ".pth" || ending == ".safetensors" || ending == ".st" || ending == ".gguf";
+  constexpr std::string_view kWeights[] = {".pth", ".safetensors", ".st", ".gguf", ".rwkvq"};
+  const bool weights = std::find(std::begin(kWeights), std::end(kWeights), ending) != std::end(kWeights);
   return weights && !path.ends_with(".state.pth");  // tuned states are weights of nothing
 }
 
@@ -168,7 +169,7 @@ Result<PullPlan> choose_files(const HubName& hub, const std::vector<HubFile>& fi
   if (offers.empty() && asked != files.end()) offers.push_back({asked->path, {&*asked}});
   if (offers.empty()) {
     const std::string wanted =
-        hub.file.empty() ? "no .pth, .safetensors, .st or .gguf" : "no '" + hub.file + "'";
+        hub.file.empty() ? "no .pth, .safetensors, .st, .gguf or .rwkvq" : "no '" + hub.file + "'";
     const std::string there = listed(files);
     return Error{ErrorKind::not_found,
                  repository + " has " + wanted + (there.empty() ? std::string() : "; it has" + there)};

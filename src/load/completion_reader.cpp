@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/strip.h"
 #include "net/json.h"
 
 namespace fulmar {
@@ -9,13 +10,6 @@ namespace {
 
 constexpr size_t kShown = 200;  // bytes of a line or body in a fault
 constexpr std::string_view kPrefix = "data: ";
-
-std::string_view stripped(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 // choices[0], or null.
 const JsonValue* first_choice(const JsonValue& event) {

@@ -61,6 +61,8 @@ class Model {
   size_t memory_free() const;                 // on all devices together, each counted once
   bool asynchronous() const;                  // steps run on after begin()
   int64_t pipeline_stages() const { return static_cast<int64_t>(stages_.size()) / slices(); }
+  // Numbers of rows whose first step takes longer than later ones (Ops::rows_to_warm).
+  std::vector<int64_t> rows_to_warm() const { return stages_.front()->rank().ops().rows_to_warm(max_rows_); }
   // Steps of different rows that should be under way at once, so that every stage has work.
   int64_t steps_under_way() const { return steps_under_way_; }
 

@@ -67,6 +67,9 @@ class Ops {
   virtual StateWrites state_writes() const { return {}; }  // as the backend was opened
   // Whether rings are replayed on heads of so many channels; where not, every step writes its states.
   virtual bool replays(int64_t head_size) const { return head_size > 0; }
+  // Numbers of rows up to `most` that a step should have had before somebody waits for it: the first step of
+  // each, and of the numbers between it and the one before, takes longer than later ones.
+  virtual std::vector<int64_t> rows_to_warm(int64_t /*most*/) const { return {}; }
   virtual bool asynchronous() const { return false; }  // true: steps run on after the calls that begin them
   virtual size_t memory_free() const = 0;              // bytes that allocations may still take
   // What the device reaches at best, measured now; nothing where a backend has no measure of its own.

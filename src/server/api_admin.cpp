@@ -57,7 +57,11 @@ void load_model_file(std::shared_ptr<Call> call) {
     if (const Status loaded = admin.load_model(load); !loaded) {
       return call->fail({500, loaded.error().text, {}, {}, {}});
     }
-    call->respond_json(std::string(kAdminSuccess));
+    const ServedModelPtr model = call->service().models.find(load.name, true);
+    if (load.precision.empty() || !model) return call->respond_json(std::string(kAdminSuccess));
+    JsonWriter json;
+    json.begin_object().member("status", "success").member("model_strategy", load.precision);
+    call->respond_json(json.member("weights", model->runtime).end_object().take());
   });
 }
 

@@ -177,7 +177,8 @@ void apply_template(std::shared_ptr<Call> call) {
   if (!chat) return call->fail(fields.fault());
   JsonWriter json;
   json.begin_object().member("prompt", chat->text).member("template", model->prompt_template->name);
-  json.member("tokens", chat_tokens(*model, chat->text).size()).key("stop").begin_array();
+  json.member("tokens", chat_tokens(*model, chat->text).size()).member("pad_zero", begins_with_zero(*model));
+  json.key("stop").begin_array();
   for (const std::string_view stop : model->prompt_template->chat_stops) json.value(stop);
   call->respond_json(json.end_array().end_object().take());
 }

@@ -122,6 +122,15 @@ void read_calls(Fields& fields, const JsonValue& list, const std::string& place,
   }
 }
 
+// The text in a field of a message; empty where it is left out or null.
+std::string text_in(Fields& fields, const JsonValue& message, const std::string& place,
+                    std::string_view name) {
+  const JsonValue* value = message.find(name);
+  if (!value || value->is_null()) return {};
+  if (!value->is_string()) fields.fail_type(fmt::format("{}.{}", place, name), *value, "a string");
+  return value->is_string() ? value->as_string() : std::string();
+}
+
 std::vector<ChatMessage> read_conversation(Fields& fields) {
   std::vector<ChatMessage> messages;
   const JsonValue* list = fields.find("messages");
@@ -135,8 +144,8 @@ std::vector<ChatMessage> read_conversation(Fields& fields) {
     const JsonValue& one = list->as_array()[i];
     const std::string place = fmt::format("messages[{}]", i);
     ChatMessage message;
-    message.role = text_of(one, "role");
-    message.content = text_of(one, "content");
+    message.role = text_in(fields, one, place, "role");
+    message.content = text_in(fields, one, place, "content");
     if (message.role.empty()) fields.fail(bad_value(fmt::format("'{}' has no role", place), "messages"));
     refuse_images(fields, one.find("images"), place);
     if (const JsonValue* calls = one.find("tool_calls"); calls && !calls->is_null()) {

@@ -1,8 +1,7 @@
 // Texts to prompts with fixed sampling, answers back in their order.
 #include "server/api_translate.h"
 
-#include <algorithm>
-
+#include "base/strip.h"
 #include "server/intake.h"
 #include "server/writer_parts.h"
 #include "text/translation.h"
@@ -19,13 +18,6 @@ constexpr GenerationDefaults kTranslateDefaults{.max_tokens = 2048,
                                                 .decay = 0.996,
                                                 .stops = DefaultStops::end_only,
                                                 .chunk_size = 1};
-
-std::string_view stripped(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
 
 // One input text; only those that are not blank run.
 struct Item {
@@ -47,7 +39,8 @@ class TranslationWriter : public Writer {
     json.begin_object().key("translations").begin_array();
     size_t next = 0;
     for (const Item& item : items_) {
-      const std::string_view text = stripped(item.text).empty() ? "" : stripped(choices[next++].content);
+      const std::string_view text =
+          stripped(item.text).empty() ? "" : own_translation(choices[next++].content, item.text);
       json.begin_object().member("detected_source_lang", item.source).member("text", text).end_object();
     }
     return json.end_array().end_object().take();
@@ -90,15 +83,15 @@ void translate_batch(std::shared_ptr<Call> call) {
   Fields none(nothing);
   submission.generation =
       read_generation(none, kTranslateDefaults, *submission.model, call->service().options.limits);
+  std::vector<std::string> texts, sources;
   for (const Item& item : items) {
     if (stripped(item.text).empty()) continue;
-    std::vector<std::string>& stops = submission.generation.stop.texts;
-    for (const std::string& stop : {translation_stop(item.source), translation_stop(target)}) {
-      if (std::find(stops.begin(), stops.end(), stop) == stops.end()) stops.push_back(stop);
-    }
+    texts.push_back(item.text);
+    sources.push_back(item.source);
     submission.prompts.push_back(
         submission.model->tokenizer->encode(render_translation(item.source, target, item.text)));
   }
+  submission.generation.stop.texts = translation_stops(texts, sources, target);
   auto writer = std::make_unique<TranslationWriter>(std::move(items));
   if (submission.prompts.empty()) return call->respond_json(writer->write_whole({}, {}));
   submission.model_name = model_name(fields, submission.model->id);

@@ -126,10 +126,13 @@ std::optional<bool> read_enabled(Fields& fields) {
 
 }  // namespace
 
+bool begins_with_zero(const ServedModel& model) {
+  return model.prompt_template->end_token_first && model.end_token == 0;
+}
+
 std::vector<int32_t> chat_tokens(const ServedModel& model, const std::string& text) {
   std::vector<int32_t> ids;
-  constexpr int32_t kEndOfText = 0;
-  if (model.prompt_template->end_token_first && model.end_token == kEndOfText) ids.push_back(kEndOfText);
+  if (begins_with_zero(model)) ids.push_back(0);
   model.tokenizer->encode(text, ids);
   return ids;
 }

@@ -41,6 +41,8 @@ struct ToolTalk {
       {};  // ids of calls that `messages` may answer without containing them
 };
 
+// Whether token 0 stands before every chat of the model.
+bool begins_with_zero(const ServedModel& model);
 // The ids of a rendered chat, behind the one that the model's template begins with where it does.
 std::vector<int32_t> chat_tokens(const ServedModel& model, const std::string& text);
 

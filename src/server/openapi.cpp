@@ -187,7 +187,7 @@ constexpr FieldNote kDropState[] = {{"session_id", "string", "which"},
 constexpr FieldNote kLoad[] = {
     {"model_filename", "string", "file or folder, or the name of an installed model"},
     {"model_viewname", "string", "name that it is served under"},
-    {"model_strategy", "string", "fp16 or bf16"},
+    {"model_strategy", "string", "how its weights are kept: fp16, int8, nf4, attn_int8_ffn_int4, ..."},
     {"vocab_filename", "string", "vocabulary"},
     {"template", "string", "text that ends turns besides the usual ones"},
     {"default_temperature", "number", "where a request says nothing"},

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kGeneralNames[] = {"", "default", "rwkv", "rwkv7", "rwkv-7"};
 constexpr std::string_view kLatest = ":latest";  // the tag that Ollama's clients add
-constexpr std::string_view kExtensions[] = {".pth", ".safetensors", ".st", ".gguf"};
+constexpr std::string_view kExtensions[] = {".pth", ".safetensors", ".st", ".gguf", ".rwkvq"};
 
 bool is_general(std::string_view name) {
   return std::find(std::begin(kGeneralNames), std::end(kGeneralNames), name) != std::end(kGeneralNames);

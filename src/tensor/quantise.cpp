@@ -30,19 +30,25 @@ constexpr std::array<Quantisation, 16> kQuantisations = {{{"q8_0", DType::q8_0},
                                                           {"int4", DType::i4, kSharedGroup},
                                                           {"fp8", DType::f8_e4m3, kWholeRow}}};
 
-DType wider(DType dtype) {
-  switch (dtype) {
+// The next better one with shorter blocks or groups; the same where there is none.
+std::string_view wider(const Quantisation& quantisation) {
+  switch (quantisation.dtype) {
     case DType::q2_k:
     case DType::q3_k:
-      return DType::q4_0;
+    case DType::i4:
+      return "q4_0";
     case DType::q4_k:
-      return DType::q5_0;
+      return "q5_0";
     case DType::q5_k:
-      return DType::q5_1;
+      return "q5_1";
     case DType::q6_k:
-      return DType::q8_0;
+      return "q8_0";
+    case DType::nf4:
+      return "iq4_nl";
+    case DType::i8:
+      return "int8";
     default:
-      return dtype;
+      return quantisation.name;
   }
 }
 
@@ -67,8 +73,8 @@ bool suits(const Quantisation& quantisation, int64_t cols) {
 
 std::optional<Quantisation> fitting(const Quantisation& quantisation, int64_t cols) {
   if (suits(quantisation, cols)) return quantisation;
-  const std::optional<Quantisation> next = quantisation_named(name_of(wider(quantisation.dtype)));
-  return next && next->dtype != quantisation.dtype && suits(*next, cols) ? next : std::nullopt;
+  const std::optional<Quantisation> next = quantisation_named(wider(quantisation));
+  return next && next->name != quantisation.name && suits(*next, cols) ? next : std::nullopt;
 }
 
 int64_t scales_per_row(const Quantisation& quantisation, int64_t cols) {

@@ -8,15 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "base/strip.h"
+
 namespace fulmar {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\n\v\f\r";
-std::string_view strip(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
 
 std::string with_plain_newlines(std::string_view text) {
   std::string plain;
@@ -36,9 +31,9 @@ std::string without_empty_lines(std::string_view text, bool strip_lines) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (strip(line).empty()) continue;
+    if (stripped(line).empty()) continue;
     if (!kept.empty()) kept += '\n';
-    kept += strip_lines ? strip(line) : line;
+    kept += strip_lines ? stripped(line) : line;
   }
   return kept;
 }
@@ -54,7 +49,7 @@ std::string cleaned(std::string_view text, const ChatOptions& options) {
   const std::string unmarked = without_mark(std::string(text), options.prompt_template->after_turn);
   if (options.clean_up == CleanUp::none) return unmarked;
   const std::string plain = with_plain_newlines(unmarked);
-  return without_empty_lines(strip(plain), options.clean_up == CleanUp::tidy_lines);
+  return without_empty_lines(stripped(plain), options.clean_up == CleanUp::tidy_lines);
 }
 
 bool is_system(std::string_view role) { return role == "system" || role == "developer"; }

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/strip.h"
 #include "base/utf8.h"
 
 namespace fulmar {
@@ -58,6 +59,18 @@ bool is_han(char32_t c) {
 }
 bool is_cyrillic(char32_t c) { return in(c, 0x0400, 0x052F); }
 
+// Where the first line that holds nothing but white space begins, of a text without white space at its ends.
+size_t blank_line(std::string_view text) {
+  size_t from = text.find('\n');
+  while (from != std::string_view::npos) {
+    const size_t next = text.find_first_not_of(kWhiteSpace, from);
+    const std::string_view between = text.substr(from + 1, next - from - 1);
+    if (between.find('\n') != std::string_view::npos) return from;
+    from = text.find('\n', next);
+  }
+  return from;
+}
+
 }  // namespace
 
 std::string_view language_name(std::string_view code_or_name) {
@@ -88,8 +101,24 @@ std::string render_translation(std::string_view source, std::string_view target,
   return fmt::format("{}: {}\n\n{}:", language_name(source), text, language_name(target));
 }
 
-std::string translation_stop(std::string_view language) {
-  return fmt::format("\n\n{}:", language_name(language));
+bool has_blank_line(std::string_view text) { return blank_line(stripped(text)) != std::string_view::npos; }
+
+std::vector<std::string> translation_stops(const std::vector<std::string>& texts,
+                                           const std::vector<std::string>& sources, std::string_view target) {
+  if (std::none_of(texts.begin(), texts.end(), has_blank_line)) return {"\n\n"};
+  std::vector<std::string> stops;
+  const auto add = [&](std::string_view language) {
+    std::string stop = fmt::format("\n\n{}:", language_name(language));
+    if (std::find(stops.begin(), stops.end(), stop) == stops.end()) stops.push_back(std::move(stop));
+  };
+  for (const std::string& source : sources) add(source);
+  add(target);
+  return stops;
+}
+
+std::string_view own_translation(std::string_view answer, std::string_view text) {
+  const std::string_view translated = stripped(answer);
+  return has_blank_line(text) ? translated : stripped(translated.substr(0, blank_line(translated)));
 }
 
 }  // namespace fulmar

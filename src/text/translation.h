@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fulmar {
 
@@ -15,7 +16,15 @@ std::string_view guess_language(std::string_view text);
 
 // Codes or names. The answer follows the prompt.
 std::string render_translation(std::string_view source, std::string_view target, std::string_view text);
-// A stop text: the model would go on with a further text in that language.
-std::string translation_stop(std::string_view language);
+// Whether `text` is of several paragraphs.
+bool has_blank_line(std::string_view text);
+// The stop texts of answers that translate `texts`, whose languages are `sources` (at least one), into
+// `target`. Behind an answer models like to go on with a further text: a blank line, the name of any
+// language, a colon. Where no text has a blank line, that line alone ends an answer; else the names that the
+// prompts have in them do.
+std::vector<std::string> translation_stops(const std::vector<std::string>& texts,
+                                           const std::vector<std::string>& sources, std::string_view target);
+// What of `answer` translates `text`: up to its first blank line, unless `text` has one, too.
+std::string_view own_translation(std::string_view answer, std::string_view text);
 
 }  // namespace fulmar

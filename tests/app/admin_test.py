@@ -19,6 +19,12 @@ import urllib.request
 MODEL, STATE = "fulmar-demo.safetensors", "fulmar-demo-pirate.state.pth"
 BAD_STATE = {"detail": "State file is incorrect. check filename or tensor size."}
 SUCCESS = (200, {"status": "success"})
+# What becomes of the weights under names of other servers.
+STRATEGIES = {
+    "bf16": "f16",  # as the file has them
+    "fp6": "q6_k",
+    "attn_int8_ffn_int4": "int8, int4",
+}
 
 
 class Server:
@@ -80,10 +86,16 @@ def check_models_and_states(server):
         equal(server.call("POST", "/loadstatemodel", {"state_filename": bad, "state_viewname": "T"}), (500, BAD_STATE))
     equal(server.ids(), ["A", "A S"])
 
-    for strategy in ("nf4", "int8", "fp8", "nonsense"):
+    for strategy in ("nonsense", "attn_int8", "INT8"):
         status, answer = server.call("POST", "/loadmodel", {
             "model_filename": MODEL, "model_viewname": "Q", "model_strategy": strategy})
         assert status == 400 and "fp16" in answer["detail"], (status, answer)
+    for strategy, weights in STRATEGIES.items():
+        equal(server.call("POST", "/loadmodel", {
+            "model_filename": MODEL, "model_viewname": "Q", "model_strategy": strategy}),
+            (200, {"status": "success", "model_strategy": strategy, "weights": weights}))
+        assert server.chat("Q"), strategy
+    equal(server.call("POST", "/removemodel", {"model_viewname": "Q"}), SUCCESS)
     equal(server.call("POST", "/loadmodel", {"model_filename": "../README.md"})[0], 400)
     equal(server.call("POST", "/loadmodel", {"model_filename": STATE, "model_viewname": "A"})[0], 500)
     equal(server.chat("A"), plain)
@@ -199,6 +211,21 @@ def check_sessions(server):
     broken[-1] ^= 1
     equal(server.raw("PUT", "/v1/sessions/four/state", bytes(broken))[0], 400)
     equal(sorted(entry["id"] for entry in server.call("GET", "/v1/sessions")[1]["data"]), ["one", "three", "two"])
+    # Weights that are quantised are another model; the same kind of weights is the same one again.
+    for strategy, refused in (("int8", True), ("q8_0", True), ("fp16", False)):
+        load = {"model_filename": MODEL, "model_viewname": "Q", "model_strategy": strategy}
+        equal(server.call("POST", "/loadmodel", load)[0], 200)
+        status, answer = server.raw("PUT", "/v1/sessions/five/state", blob)
+        equal(status, 400 if refused else 200)
+        assert not refused or b"quantised in another way" in answer, answer
+        server.turn("own", "My name is Ben.")
+        own = server.raw("GET", "/v1/sessions/own/state")[1]
+        equal(server.call("POST", "/loadmodel", load)[0], 200)
+        equal(server.raw("PUT", "/v1/sessions/again/state", own)[0], 200)
+        assert "Ben" in server.turn("again", "What is my name?")
+    equal(server.call("POST", "/removemodel", {"model_viewname": "Q"}), SUCCESS)
+    for extra in ("five", "own", "again"):
+        server.call("DELETE", f"/v1/sessions/{extra}")
     equal(server.call("DELETE", "/v1/sessions/one")[0], 200)
     equal(server.raw("GET", "/v1/sessions/one/state")[0], 404)
 

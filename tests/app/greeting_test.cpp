@@ -31,6 +31,16 @@ TEST(Greeting, TellsAddressModelMemoryAndThreads) {
   EXPECT_TRUE(greeting(facts).ends_with("\n\n"));
 }
 
+TEST(Greeting, ThePageIsAtAnAddressThatABrowserOpens) {
+  Greeting facts = served();
+  facts.address = "0.0.0.0:8000";
+  EXPECT_TRUE(says(facts, "serves tiny on http://0.0.0.0:8000/\n"));
+  EXPECT_TRUE(says(facts, "open the page:  http://127.0.0.1:8000/\n"));
+  EXPECT_TRUE(says(facts, "curl -s http://127.0.0.1:8000/v1/"));
+  facts.address = "[::]:8000";
+  EXPECT_TRUE(says(facts, "open the page:  http://[::1]:8000/\n"));
+}
+
 TEST(Greeting, TellsWhoMayAsk) {
   Greeting facts = served();
   EXPECT_TRUE(says(facts, "none: every program of this machine"));

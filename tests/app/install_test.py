@@ -41,6 +41,14 @@ def check_version(place):
     return text.split()[1]
 
 
+def check_unknown_command(place):
+    for words in (["update-check"], ["serv", "--port", "0"]):
+        done = place.run(*words)
+        assert done.returncode == 2 and done.stdout == "", done
+        assert f"no command '{words[0]}'" in done.stderr and "serve, " in done.stderr and "doctor" in done.stderr, done.stderr
+    assert "subcommand is required" in place.run().stderr
+
+
 def check_doctor(place):
     code, lines = place.doctor("--model", MODEL, "--port", "0")
     assert code == 0, lines
@@ -80,7 +88,7 @@ def check_greeting(place, version):
 
 
 def main():
-    for check in (check_version, check_doctor):
+    for check in (check_version, check_unknown_command, check_doctor):
         with tempfile.TemporaryDirectory() as home:
             result = check(Place(Path(home)))
             version = result or version

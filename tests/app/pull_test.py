@@ -236,7 +236,7 @@ def check_tricks(case):
     case.clear()
     case.check_refused(case.pull(trick="in circles"), 4, "redirects")
     case.check_refused(case.pull(trick="gone"), 3, "HTTP 404")
-    case.check_refused(case.pull(trick="hostile names"), 3, "no .pth, .safetensors, .st or .gguf")
+    case.check_refused(case.pull(trick="hostile names"), 3, "no .pth, .safetensors, .st, .gguf or .rwkvq")
     assert not list(case.home.glob("*.safetensors")), "a file outside the folder"
     case.clear()
 

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startFakeServer } from "./fake_server.mjs";
-import { fits, isAccessible, openBrowser, openPage, pictures, runSteps } from "./rig.mjs";
+import { ELSEWHERE, fits, isAccessible, openBrowser, openPage, pictures, runSteps } from "./rig.mjs";
 
 const [program, models, artifacts, only] = process.argv.slice(2);
 const browser = await openBrowser();
@@ -183,6 +183,14 @@ const steps = [
     await thinking.locator("summary").click();
     await thinking.getByText("First this, then that.").waitFor();
   })],
+  ["figures say what was fed and reused, and how many drafts were accepted", () => onFake({}, async (page) => {
+    await ask(page, "one");
+    await ask(page, "drafted");
+    await page.locator(".figures", { hasText: "fed 30" }).first().waitFor();
+    const [plain, drafted] = await page.locator(".figures").allTextContents();
+    assert.doesNotMatch(plain, /draft|reused/);
+    assert.match(drafted, /75 % of 4 drafts accepted .* fed 30, reused 20/);
+  })],
   ["presets set the sampling, and own ones are kept", () => onFake({}, async (page, server) => {
     await button(page, "Settings").click();
     await page.getByLabel("Preset").selectOption("Code");
@@ -248,6 +256,28 @@ const steps = [
     await page.getByText("You said: more").waitFor();
     assert.match(server.asked[1].prompt, /User: cut\n\nAssistant: This is not $/);
     await says(page, 0, /^This is not You said: more/);
+  })],
+  ["what the chat route cannot do is asked for in the model's own form", () => onFake({ server: { template: "g1h" } }, async (page, server) => {
+    await ask(page, "cut");
+    await button(page, "Continue").click();
+    await page.getByText("You said: more").waitFor();
+    const { prompt, stop, pad_zero: padZero } = server.asked[1];
+    assert.deepEqual({ prompt, stop, padZero }, { prompt: "User✿cut✿\nBot✿This is not ", stop: ["✿"], padZero: true });
+    await button(page, "Probabilities").click();
+    await page.locator(".tokens button").first().waitFor();
+    assert.doesNotMatch(await page.locator(".tokens").textContent(), /cut|Bot/, "the answer is scored, not what stands before it");
+    await page.getByRole("tab", { name: "Batch" }).click();
+    assert.equal(await page.getByLabel("Template").getAttribute("placeholder"), "User✿{}✿\\nBot✿<think></think>");
+    await page.getByLabel("Prompts").fill("a");
+    await button(page, "Run").click();
+    await page.getByText("1 of 1 done").waitFor();
+    assert.deepEqual(server.asked.at(-1).contents, ["User✿a✿\nBot✿<think></think>"]);
+    assert.equal(server.asked.at(-1).pad_zero, true);
+    await page.getByLabel("Template").fill("Q: {}\\nA:");
+    await button(page, "Run").click();
+    await page.waitForFunction(() => document.querySelectorAll(".batch-table .answer").length === 1);
+    while (server.asked.length < 4) await page.waitForTimeout(20);
+    assert.deepEqual([server.asked.at(-1).contents, server.asked.at(-1).pad_zero], [["Q: a\nA:"], false]);
   })],
   ["a message that could not be sent stays, and can be sent again", () => onFake({}, async (page, server) => {
     await ask(page, "fail please");
@@ -369,6 +399,22 @@ const steps = [
   ["examples are for the model that is there", () => onFake({}, async (page) => {
     await page.getByRole("list", { name: "Examples" }).getByText("recurrent neural network").waitFor();
     assert.equal(await page.getByText("Reverse: fulmar").count(), 0);
+  })],
+  ["on another machine's server the page says where words go, and works by plain HTTP", () => onFake({}, async (page, server) => {
+    await page.getByText("The model runs on this machine. Nothing leaves it.").waitFor();
+    const address = server.address.replace("127.0.0.1", ELSEWHERE);
+    const other = await openPage(browser, address, { viewport: { width: 390, height: 844 } });
+    await other.getByText(`The model runs on ${ELSEWHERE}. What you write goes there and nowhere else.`).waitFor();
+    await other.getByText("The connection is not encrypted").waitFor();
+    assert.equal(await other.getByText("Nothing leaves it").count(), 0);
+    assert.equal(await other.evaluate(() => isSecureContext), false, "what browsers keep from such pages is missing here");
+    await ask(other, "hello there");
+    await button(other, "Copy").last().click();
+    await other.getByText("Copied").waitFor();
+    await other.reload();
+    await other.locator(".turn.user", { hasText: "hello there" }).waitFor();
+    assert.deepEqual(other.troubles, []);
+    await other.context().close();
   })],
   ["completion continues a text as it stands; undo takes it back", () => onFake({}, async (page, server) => {
     await page.getByRole("tab", { name: "Completion" }).click();

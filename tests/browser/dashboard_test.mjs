@@ -114,6 +114,16 @@ const steps = [
     await page.waitForFunction(() => /chat \d/.test(document.querySelector('.chart [role=img]').getAttribute("aria-label")));
     const legend = page.locator(".chart").first().locator(".u-legend");
     await page.waitForFunction(() => /\d/.test(document.querySelector(".u-legend .u-series:nth-child(2) .u-value").textContent));
+    const box = await page.locator(".chart").first().locator(".u-over").boundingBox();
+    const timeAt = async (share) => {
+      await page.mouse.move(box.x + box.width * share, box.y + box.height / 2);
+      return legend.locator(".u-series").first().locator(".u-value").textContent();
+    };
+    for (const patience = Date.now() + 30_000; await timeAt(0.01) >= await timeAt(0.99);) {
+      assert.ok(Date.now() < patience, "the legend tells the values under the pointer");
+      await page.waitForTimeout(200);
+    }
+    await page.mouse.move(0, 0);
     const colour = await legend.locator(".u-marker").nth(1).evaluate((mark) => mark.style.borderColor || getComputedStyle(mark).borderColor);
     await button("1 h").click();
     await button("24 h").click();
@@ -151,6 +161,7 @@ const steps = [
     await page.getByText("Prompt tokens reused").waitFor();
     await page.getByText("Prefix hits").waitFor();
     await page.getByText(/^\d+ of [1-9]\d* taken$/).waitFor();
+    await page.getByText("Drafts accepted").waitFor();
   }],
   ["a crash is told with its reason, and is still told when the worker is back", async () => {
     const chat = (await workers()).find((one) => one.name === "chat");
@@ -202,7 +213,14 @@ const steps = [
     const cut = await badge("broken", "failed").evaluate((place) => place.scrollWidth > place.clientWidth + 1 || place.getBoundingClientRect().right > innerWidth);
     assert.equal(cut, false, "the reason is clipped");
     await page.getByRole("alert").getByText("broken has failed").waitFor();
+    await open("chat");
+    const menu = await page.locator(".head").first().getByRole("button").boundingBox();
+    assert.ok(menu.x + menu.width > 280, "the worker's menu is in its corner");
     await page.setViewportSize({ width: 1280, height: 1000 });
+    await home();
+    await act("broken", "Start again");
+    await confirm("Restart");
+    await badge("broken", "failed").waitFor({ timeout: 60_000 });
   }],
   ["light and dark, wide and narrow", async () => {
     for (const [name, colorScheme, width, height] of [
@@ -222,6 +240,12 @@ const steps = [
       assert.deepEqual(other.troubles, []);
       await other.context().close();
     }
+  }],
+  ["a worker that has failed is removed", async () => {
+    await act("broken", "Remove");
+    await confirm("Remove");
+    await page.waitForFunction(() => document.querySelectorAll(".fleet tbody tr").length === 2);
+    await page.locator(".pulse.good", { hasText: "2 of 2 ready" }).waitFor();
   }],
   ["a worker's chat page is reached through the control plane", async () => {
     const chat = (await workers()).find((one) => one.name === "chat");

@@ -6,6 +6,7 @@
 //   "fail"            an error before the first token
 //   "markdown"        headings, a list, a table, code, maths, and HTML that must stay text
 //   "slow"            a token every 100 ms until it is stopped
+//   "drafted"         an echo, with three of four drafted tokens accepted
 //   anything else     an echo
 import { createServer } from "node:http";
 import { existsSync, readFileSync } from "node:fs";
@@ -68,7 +69,7 @@ const readBody = async (request) => {
 };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// `options`: {password, models}. Resolves to {address, asked, close()}; `asked` has every generating request's body.
+// `options`: {password, models, sessions, template}. Resolves to {address, asked, close()}; `asked` has every generating request's body.
 export async function startFakeServer(options = {}) {
   const asked = [];
   const sessions = new Set(options.sessions ?? []);
@@ -125,6 +126,7 @@ export async function startFakeServer(options = {}) {
     if (body.session_id) sessions.add(body.session_id);
     write({}, { finish_reason: "stop" });
     const usage = { prompt_tokens: 30, completion_tokens: tokens, total_tokens: 30 + tokens };
+    if (last.startsWith("drafted")) usage.completion_tokens_details = { accepted_prediction_tokens: 3, rejected_prediction_tokens: 1 };
     response.end(`data: ${JSON.stringify({ id, choices: [], usage })}\n\ndata: [DONE]\n\n`);
     return undefined;
   }
@@ -160,7 +162,17 @@ export async function startFakeServer(options = {}) {
     return response.end();
   }
 
+  // Chats as the program writes them for either template.
+  function applyTemplate(response, { messages, add_generation_prompt: prompted = true }) {
+    const marked = options.template === "g1h";
+    const name = (role) => (role === "assistant" && marked ? "Bot" : role[0].toUpperCase() + role.slice(1));
+    const turns = messages.map(({ role, content }) => (marked ? `${name(role)}✿${content}✿` : `${name(role)}: ${content}`));
+    if (prompted) turns.push(marked ? "Bot✿<think></think>" : "Assistant:");
+    json(response, { prompt: turns.join(marked ? "\n" : "\n\n"), stop: marked ? ["✿"] : ["\n\nUser:", "\nUser:"], pad_zero: marked });
+  }
+
   const routes = {
+    "POST /apply-template": applyTemplate,
     "POST /api/pull": answerPull,
     "POST /loadmodel": (response, body) => { asked.push({ load: body }); models.push(body.model_viewname); json(response, { status: "success" }); },
     "GET /v1/models": (response) => json(response, { object: "list", data: models.map((id) => ({ id, object: "model" })) }),

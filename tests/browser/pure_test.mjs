@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { groupsOf } from "../../web/chat/groups.js";
 import { csvOf, rowsOf } from "../../web/chat/rows.js";
 import { basisOf, chatFields, DEFAULTS, PRESETS, presetOf, schemaProblem, withPreset, splitModel, statesOf } from "../../web/chat/settings.js";
-import { childrenOf, leafWithout, messagesOf, newestLeaf, pathTo, promptOf, subtree, titleOf } from "../../web/chat/tree.js";
+import { childrenOf, leafWithout, messagesOf, newestLeaf, pathTo, subtree, titleOf } from "../../web/chat/tree.js";
 import { whereabouts } from "../../web/chat/whereabouts.js";
 import { alertsOf, conditionOf, deviceOf, pulseOf } from "../../web/dashboard/alerts.js";
 import { levelOf, linesOf } from "../../web/dashboard/log_lines.js";
@@ -40,11 +40,10 @@ test("a circle of parents, as a damaged store might hold, ends", () => {
   assert.ok(pathTo(circle, "x").length <= 3);
 });
 
-test("turns become messages, and the text that the model continues", () => {
+test("turns become messages", () => {
   const path = pathTo(tree, "a3");
   assert.deepEqual(messagesOf(path.slice(0, 2), "Be brief"), [
     { role: "system", content: "Be brief" }, { role: "user", content: "one" }, { role: "assistant", content: "first" }]);
-  assert.equal(promptOf([turn("q", null, "user", " a\n\n\nb ", 1), turn("a", "q", "assistant", "so far ", 2)], "S"), "System: S\n\nUser: a\nb\n\nAssistant: so far ");
   const withFile = { ...turn("q", null, "user", "read it", 1), files: [{ name: "x.txt", text: "line\n" }] };
   assert.equal(messagesOf([withFile], "")[0].content, "File x.txt:\n```\nline\n```\nread it");
   assert.equal(titleOf("  first line\nsecond"), "first line");
@@ -118,6 +117,19 @@ test("rates are told only of answers that took a while", () => {
   answer.usage = { prompt_tokens: 30, completion_tokens: 4, prompt_tokens_details: { cached_tokens: 10 } };
   answer.forked = 44;
   assert.equal(figuresLine(answer.figures()), "3.0 tokens/s · 4 tokens · first after 100 ms · fed 20, reused 54");
+});
+
+test("the accepted share of drafts is told beside the rate, where there were any", () => {
+  const answer = new LiveAnswer();
+  answer.started = 0;
+  answer.take({ delta: { content: "a" } }, 100);
+  answer.take({ delta: { content: "b" } }, 1100);
+  answer.usage = { prompt_tokens: 3, completion_tokens: 9, completion_tokens_details: { accepted_prediction_tokens: 6, rejected_prediction_tokens: 2 } };
+  assert.equal(figuresLine(answer.figures()), "8.0 tokens/s · 75 % of 8 drafts accepted · 9 tokens · first after 100 ms · fed 3");
+  answer.usage.completion_tokens_details = { accepted_prediction_tokens: 0, rejected_prediction_tokens: 1 };
+  assert.match(figuresLine(answer.figures()), /· 0 % of 1 draft accepted ·/);
+  answer.usage.completion_tokens_details = { reasoning_tokens: 4 };
+  assert.doesNotMatch(figuresLine(answer.figures()), /draft/);
 });
 
 test("thinking is measured apart from the answer", () => {
@@ -207,6 +219,9 @@ test("a model's tuned states are told from the models", () => {
 
 test("metrics are read for people", () => {
   const metrics = metricsOf('# HELP x y\nfulmar_prompt_tokens_total 300\nfulmar_prefix_cache_tokens_reused_total 100\nfulmar_prefix_cache_hits_total{level="host"} 2\nfulmar_key_generated_tokens_total{key="ada"} 5\nfulmar_slots 8\nfulmar_slots_used 3\n');
+  const drafts = (drafted, accepted) => metricsOf(`fulmar_drafted_tokens_total{source="ngram"} ${drafted}\nfulmar_drafted_tokens_total{source="model"} 1\nfulmar_accepted_draft_tokens_total{source="ngram"} ${accepted}\n`);
+  assert.deepEqual(summaryOf(drafts(7, 6)).at(-1), ["Drafts accepted", "6 of 8 (75.0 %)"]);
+  assert.equal(Object.fromEntries(summaryOf(metrics))["Drafts accepted"], undefined, "not told by this worker");
   const rows = Object.fromEntries(summaryOf(metrics));
   assert.equal(rows["Prompt tokens reused"], "100 (25.0 % of all)");
   assert.equal(rows["Prefix hits"], "host 2");

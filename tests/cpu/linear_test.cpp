@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cpu/linear_way.h"
 #include "hwy/targets.h"
 #include "tensor/convert.h"
 #include "tensor/quantise.h"
@@ -20,7 +22,6 @@ namespace {
 constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
 // f32 sums of 1000 terms stay within this share of the root mean square of the result.
 constexpr double kTolerance = 2e-6;
-
 // One product with its data, its strides wider than its rows and its weights off every alignment.
 class Product {
  public:
@@ -125,10 +126,31 @@ class CodedProduct {
     for (float& value : in_) value = normal(random);
   }
 
+  // Codes of every kind, as a file may hold them: only the blocks' own scales stay as they are.
+  void scramble() {
+    std::mt19937 random(2);
+    replace_codes([&] { return random() % 4 == 0 ? 0x80 : random() & 0xff; });
+  }
+
+  // Every code of eight bits the one of largest magnitude, every activation the largest of its row.
+  void largest() {
+    replace_codes([] { return 0x80; });
+    std::fill(in_.begin(), in_.end(), 1.0f);
+  }
+
+  float& in_at(int64_t row, int64_t k) { return in_[static_cast<size_t>(row * weight_.in + k)]; }
+
+  // The outputs of rows [first, first + count).
+  std::vector<float> outputs(ThreadPool& pool, int64_t first, int64_t count) {
+    std::vector<float> out(static_cast<size_t>(count * weight_.out));
+    linear(pool, {&in_at(first, 0), DType::f32, count, weight_.in, weight_.in}, weight_,
+           {out.data(), DType::f32, count, weight_.out, weight_.out});
+    return out;
+  }
+
   double normalised_error(ThreadPool& pool) {
-    std::vector<float> out(static_cast<size_t>(rows_ * weight_.out)), row(static_cast<size_t>(weight_.in));
-    linear(pool, {in_.data(), DType::f32, rows_, weight_.in, weight_.in}, weight_,
-           {out.data(), DType::f32, rows_, weight_.out, weight_.out});
+    std::vector<float> row(static_cast<size_t>(weight_.in));
+    const std::vector<float> out = outputs(pool, 0, rows_);
     double error = 0, size = 0;
     for (int64_t o = 0; o < weight_.out; ++o) {
       decode_row(weight_, o, row);
@@ -147,6 +169,17 @@ class CodedProduct {
   }
 
  private:
+  template <class Code>
+  void replace_codes(Code code) {
+    const Format& format = format_of(weight_.dtype);
+    for (size_t i = 1; i < codes_.size(); ++i) {
+      const auto at = static_cast<int>((i - 1) % static_cast<size_t>(format.bytes));
+      const auto belongs = [&](int factor) { return factor >= 0 && (at == factor || at == factor + 1); };
+      if (belongs(format.factors[0]) || belongs(format.factors[1])) continue;
+      codes_[i] = static_cast<std::byte>(code());
+    }
+  }
+
   int64_t rows_;
   std::vector<std::byte> codes_;  // off every alignment
   std::vector<float> scales_, in_;
@@ -166,9 +199,69 @@ TEST(Linear, EveryQuantisationMatchesItsDecoder) {
         EXPECT_LE(CodedProduct(quantisation, rows, in, out).normalised_error(pool), kTolerance)
             << quantisation.name << ", rows " << rows << ", in " << in << ", out " << out;
       }
+      if (!suits(quantisation, 544)) continue;
+      EXPECT_LE(CodedProduct(quantisation, 2, 544, 6).normalised_error(pool), kTolerance)
+          << quantisation.name;
     }
     EXPECT_LE(CodedProduct(*quantisation_named("q8_0"), 3, 96, 9).normalised_error(pool), kTolerance);
     EXPECT_LE(CodedProduct(*quantisation_named("int8"), 3, 50, 9).normalised_error(pool), kTolerance);
+  });
+}
+
+TEST(Linear, EveryCodeOfEveryQuantisation) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (const Quantisation& quantisation : all_quantisations()) {
+      if (quantisation.dtype == DType::f8_e4m3) continue;  // has codes that are no numbers
+      for (int64_t rows : {1, 6}) {
+        CodedProduct product(quantisation, rows, 512, 16);
+        product.scramble();
+        EXPECT_LE(product.normalised_error(pool), kTolerance) << quantisation.name << ", rows " << rows;
+      }
+    }
+  });
+}
+
+// The largest magnitudes of codes and activations at once: sums of whole numbers must not leave 32 bits.
+TEST(Linear, LargestCodesMeetLargestActivations) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (const char* name : {"q8_0", "int8", "q6_k", "q5_1"}) {
+      CodedProduct product(*quantisation_named(name), 1, 512, 8);
+      product.largest();
+      EXPECT_LE(product.normalised_error(pool), kTolerance) << name;
+    }
+  });
+}
+
+TEST(Linear, FewRowsOfCodesDoNotDependOnEachOther) {
+  ThreadPool pool(2);
+  for (const Quantisation& quantisation : all_quantisations()) {
+    if (quantisation.dtype == DType::f8_e4m3) continue;
+    constexpr int64_t kOut = 37;
+    CodedProduct product(quantisation, kMostCodedRows, 1280, kOut);
+    for (int64_t count = 2; count <= kMostCodedRows; ++count) {
+      const std::vector<float> together = product.outputs(pool, 0, count);
+      for (int64_t r = 0; r < count; ++r) {
+        const std::vector<float> alone = product.outputs(pool, r, 1);
+        EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + r * kOut))
+            << quantisation.name << ", row " << r << " of " << count;
+      }
+    }
+  }
+}
+
+TEST(Linear, NonFiniteActivationsShowInTheirRowOnly) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      CodedProduct product(*quantisation_named("q4_k"), 2, 512, 8);
+      product.in_at(0, 300) = bad;
+      const std::vector<float> out = product.outputs(pool, 0, 2);
+      EXPECT_TRUE(std::none_of(out.begin(), out.begin() + 8, [](float x) { return std::isfinite(x); }))
+          << bad;
+      EXPECT_TRUE(std::all_of(out.begin() + 8, out.end(), [](float x) { return std::isfinite(x); })) << bad;
+    }
   });
 }
 

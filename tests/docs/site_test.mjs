@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { kindsOf, kindsPlot } from "../../tools/site/kinds_plot.mjs";
 import { barsOf, cellsOf, decodeSeries, linePlot, numbersOf } from "../../tools/site/plot.mjs";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -73,4 +74,27 @@ test("a link that leads nowhere is found", { skip: !LIBRARIES && "npm ci has not
   const { html, headings } = render("README.md", "# One\n\n## Two\n\n## Two\n\n<script>alert(1)</script>\n");
   assert.deepEqual(headings.map(([, , anchor]) => anchor), ["one", "two", "two-1"]);
   assert.doesNotMatch(html, /<script/);
+});
+
+test("the figure of the kinds of weights is what the document's tables make", () => {
+  const markdown = readFileSync(join(ROOT, "docs/quantisation.md"), "utf8");
+  const measured = kindsOf(markdown);
+  assert.ok(measured.models.includes("demo") && measured.kinds.length > 10);
+  assert.deepEqual(measured.kinds.filter((kind) => kind.gigabytes === null || (kind.errors.includes(null) && kind.name !== "16 bits")), []);
+  const svg = kindsPlot(measured);
+  assert.equal(svg, readFileSync(join(ROOT, "docs/images/quantisation.svg"), "utf8"), "node tools/site/figures.mjs draws it anew");
+});
+
+test("a kind's dots stand further right the larger its error is, and gaps are told", () => {
+  const tables = `| kind | 7.2B | for whom |\n|---|---|---|\n| \`a\` | 8.1 GB | all |\n| \`b\` | 4 GB | few |\n
+| kind | decode 1 |\n|---|---|\n| \`a\` | 1,404 |\n
+| kind | error of m | right |\n|---|---|---|\n| \`b\` | 0.5 | 3 |\n| \`a\` | 0.004 | 9 |\n`;
+  assert.deepEqual(kindsOf(tables), { models: ["m"], kinds: [
+    { name: "a", gigabytes: 8.1, speed: 1404, errors: [0.004] }, { name: "b", gigabytes: 4, speed: null, errors: [0.5] }] });
+  const svg = kindsPlot(kindsOf(tables));
+  const dots = [...svg.matchAll(/<circle cx="([\d.]+)"[^>]*><title>(\w), m: ([\d.]+)/g)];
+  assert.deepEqual(dots.map(([, , name, error]) => [name, error]), [["a", "0.004"], ["b", "0.5"]]);
+  assert.ok(Number(dots[0][1]) < Number(dots[1][1]));
+  assert.equal(svg.match(/not measured/g)?.length, 1);
+  assert.throws(() => kindsOf("| kind |\n|---|\n"), /no table has a column 'for whom'/);
 });

@@ -58,7 +58,7 @@ TEST(Quantised, OnlyLargeMatricesOfBlocksAndTheHeadChange) {
     const auto plain = synthetic_checkpoint(small(version));
     const auto made =
         quantise_checkpoint(synthetic_checkpoint(small(version)),
-                            {.blocks = *quantisation_named("q4_0"), .head = head_quantisation()}, &kinds);
+                            quantise_all(*quantisation_named("q4_0"), head_quantisation()), &kinds);
     ASSERT_TRUE(made.ok()) << made.error().text;
     ASSERT_TRUE(identify(**made).ok()) << identify(**made).error().text;
     for (const StoredTensor& tensor : (*made)->tensors()) {
@@ -86,7 +86,7 @@ TEST(Quantised, OnlyLargeMatricesOfBlocksAndTheHeadChange) {
 TEST(Quantised, EveryKindIsNearItsSource) {
   const auto plain = synthetic_checkpoint(small(7));
   for (const Quantisation& quantisation : all_quantisations()) {
-    const auto made = quantise_checkpoint(synthetic_checkpoint(small(7)), {.blocks = quantisation});
+    const auto made = quantise_checkpoint(synthetic_checkpoint(small(7)), quantise_all(quantisation));
     ASSERT_TRUE(made.ok());
     const std::string name = "blocks.1.ffn.value.weight";
     const std::vector<float> got = values_of(*(*made)->find(name)), want = values_of(*plain->find(name));
@@ -114,7 +114,7 @@ TEST(Quantised, NumbersThatAreNotFiniteAreRefusedByName) {
     tensor.data = bad.data();
   }
   const auto made =
-      quantise_checkpoint(make_checkpoint(std::move(parts)), {.blocks = *quantisation_named("q4_k")});
+      quantise_checkpoint(make_checkpoint(std::move(parts)), quantise_all(*quantisation_named("q4_k")));
   ASSERT_FALSE(made.ok());
   EXPECT_THAT(made.error().text, testing::HasSubstr("blocks.1.att.key.weight"));
 }
@@ -145,9 +145,8 @@ class GgufWriting : public testing::Test {
 
 TEST_F(GgufWriting, WhatIsWrittenIsReadBack) {
   for (const int version : {6, 7}) {
-    const auto made =
-        quantise_checkpoint(synthetic_checkpoint(small(version)),
-                            {.blocks = *quantisation_named("q4_k"), .head = head_quantisation()});
+    const auto made = quantise_checkpoint(synthetic_checkpoint(small(version)),
+                                          quantise_all(*quantisation_named("q4_k"), head_quantisation()));
     ASSERT_TRUE(made.ok());
     const StoredVocabulary vocabulary = {{1, "a"}, {2, "\n\n"}, {7, "\xe4\xbd"}};
     const auto back = through_file(**made, &vocabulary);
@@ -169,6 +168,19 @@ TEST_F(GgufWriting, WhatIsWrittenIsReadBack) {
     EXPECT_EQ(back->metadata().at("general.name"), "a test");
     EXPECT_EQ(back->metadata().at("tokenizer.chat_template"), "rwkv-world");
   }
+}
+
+TEST_F(GgufWriting, CodesWithScalesBesideThemAreWrittenAsHalves) {
+  const auto made =
+      quantise_checkpoint(synthetic_checkpoint(small(7)), quantise_all(*quantisation_named("nf4")));
+  ASSERT_TRUE(made.ok());
+  const auto back = through_file(**made, nullptr);
+  ASSERT_NE(back, nullptr);
+  const StoredTensor &read = *back->find("blocks.1.att.key.weight"), &coded = *(*made)->find(read.name);
+  ASSERT_EQ(coded.dtype, DType::nf4);
+  EXPECT_EQ(read.dtype, DType::f16);
+  const std::vector<float> got = values_of(read), want = values_of(coded);
+  for (size_t i = 0; i < want.size(); i++) ASSERT_NEAR(got[i], want[i], 1e-3 * std::abs(want[i]) + 1e-7);
 }
 
 TEST_F(GgufWriting, HasTheTensorsOfAFileThatOthersWrote) {

@@ -112,7 +112,7 @@ TEST(Safetensors, HostileFilesAreRefusedWithTheReason) {
       {"fraction", file(entry("a", "U8", "[8.0]", "[0,8]")), "wanted an integer"},
       {"rank 6", file(entry("a", "U8", "[1,1,1,1,2,4]", "[0,8]")), "more than 5 members"},
       {"three offsets", file(entry("a", "U8", "[8]", "[0,8,8]")), "not two numbers"},
-      {"unknown type", file(entry("a", "F8_E4M3", "[8]", "[0,8]")), "type F8_E4M3, which is not supported"},
+      {"unknown type", file(entry("a", "F8_E5M2", "[8]", "[0,8]")), "type F8_E5M2, which is not supported"},
       {"no shape", file(R"("a":{"dtype":"U8","data_offsets":[0,8]})"), "no list 'shape'"},
       {"no dtype", file(R"("a":{"shape":[8],"data_offsets":[0,8]})"), "no dtype"},
       {"entry is a number", file(R"("a":1)"), "no dtype"},

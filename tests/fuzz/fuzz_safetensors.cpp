@@ -1,5 +1,6 @@
-// Whatever the bytes are, the safetensors reader gives tensors inside them or an error, and what follows
-// copes.
+// Whatever the bytes are, the safetensors reader gives tensors inside them or an error, and what follows,
+// the tensors of bitsandbytes among it, copes.
+#include "files/bitsandbytes.h"
 #include "files/canonical.h"
 #include "files/identify.h"
 #include "files/safetensors.h"
@@ -9,11 +10,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteSpan file(reinterpret_cast<const std::byte*>(data), size);
   (void)looks_like_safetensors(file);
   Result<CheckpointParts> parts = read_safetensors(file);
-  if (!parts.ok()) return 0;
+  if (!parts.ok() || !join_bitsandbytes(*parts).ok()) return 0;
   const Result<std::unique_ptr<Checkpoint>> canonical =
       canonicalise(make_checkpoint(std::move(parts).value()));
   if (!canonical.ok()) return 0;
-  for (const StoredTensor& tensor : (*canonical)->tensors()) (void)gather_contiguous(tensor);
+  for (const StoredTensor& tensor : (*canonical)->tensors()) {
+    std::vector<float> values(static_cast<size_t>(tensor.count()));
+    copy_as_f32(tensor, values);
+  }
   (void)identify(**canonical).ok();
   return 0;
 }

@@ -89,5 +89,39 @@ TEST_F(GpuTest, ALoneRowContinuesWhatOthersBegan) {
   EXPECT_LT(relative_error(got.step(both)[1], want.step(both)[1]), kLogitError);
 }
 
+// The weights of a checkpoint with every ln2.weight so many times as large.
+std::unique_ptr<Checkpoint> with_loud_feed_forward(const SyntheticSpec& spec, float times) {
+  std::shared_ptr<Checkpoint> made = synthetic_checkpoint(spec);
+  CheckpointParts parts{.tensors = made->tensors(), .owners = {made}};
+  for (StoredTensor& tensor : parts.tensors) {
+    if (!tensor.name.ends_with(".ln2.weight")) continue;
+    auto scaled = std::make_shared<std::vector<float>>(static_cast<size_t>(tensor.count()));
+    copy_as_f32(tensor, *scaled);
+    for (float& x : *scaled) x *= times;
+    tensor.dtype = DType::f32;
+    tensor.strides = row_major_strides(tensor.shape);
+    tensor.data = reinterpret_cast<const std::byte*>(scaled->data());
+    parts.owners.push_back(std::move(scaled));
+  }
+  return make_checkpoint(std::move(parts));
+}
+
+// relu² of more than 256 is beyond f16, in which two rows and more hand it on: one row clips it alike.
+TEST_F(GpuTest, ALoneRowClipsReluSquaredAsSeveralRowsDo) {
+  const SyntheticSpec spec = spec_of(12);
+  constexpr float kTimes = 150;
+  ModelRig alone(with_loud_feed_forward(spec, kTimes), gpu(), 3),
+      among(with_loud_feed_forward(spec, kTimes), gpu(), 3);
+  ASSERT_TRUE(alone.loaded() && among.loaded());
+  for (ModelRig* rig : {&alone, &among}) {
+    rig->pool().zero(0);
+    rig->pool().zero(1);
+  }
+  for (int32_t token = 0; token < kTokens; token++) {
+    const std::vector<support::Feed> both{{0, {token}}, {1, {token}}};
+    EXPECT_LT(relative_error(alone.feed(1, {token}), among.step(both)[1]), kLogitError) << "token " << token;
+  }
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <set>
 
 #include "cpu/cpu_ops.h"
 #include "files/identify.h"
+#include "files/quantised.h"
 #include "files/synthetic.h"
 #include "model/nonfinite.h"
 #include "support/model_rig.h"
@@ -106,6 +108,29 @@ TEST_F(Load, ProgressGoesFromZeroToOne) {
   EXPECT_EQ(seen.front(), 0);
   EXPECT_EQ(seen.back(), 1);
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+}
+
+TEST_F(Load, FingerprintTellsKindsOfWeightsAndTheirScalesApart) {
+  SyntheticSpec wide = tiny();
+  wide.head_size = 32, wide.n_ffn = 128;
+  const auto fingerprint = [&](const char* kind, float scale = 1) {
+    auto made = quantise_checkpoint(synthetic_checkpoint(wide), quantise_all(*quantisation_named(kind)));
+    if (scale != 1) {
+      for (const StoredTensor& tensor : (*made)->tensors()) {
+        for (int64_t i = 0; tensor.scales != nullptr && i < tensor.count() / tensor.group; i++) {
+          const_cast<float*>(tensor.scales)[i] *= scale;
+        }
+      }
+    }
+    return load(std::move(*made)).value()->fingerprint();
+  };
+  const std::string plain = load(synthetic_checkpoint(wide)).value()->fingerprint();
+  std::set<std::string> all{plain};
+  for (const char* kind : {"q8_0", "q4_0", "nf4", "int8", "fp8"}) {
+    EXPECT_EQ(fingerprint(kind), fingerprint(kind)) << kind;
+    EXPECT_TRUE(all.insert(fingerprint(kind)).second) << kind;
+  }
+  EXPECT_NE(fingerprint("int8", 1.5f), fingerprint("int8"));
 }
 
 TEST_F(Load, FingerprintNamesTheWeightsNotTheFile) {

@@ -14,14 +14,15 @@ class NamesOnly : public ModelAdmin {
     return true;
   }
   Status check_load(const ModelLoad& load) override {
-    if (load.precision != "nf4") return {};
-    return Error{ErrorKind::unsupported, "model_strategy is 'nf4'"};
+    if (load.precision != "nonsense") return {};
+    return Error{ErrorKind::unsupported, "model_strategy: 'nonsense'"};
   }
   Status load_model(const ModelLoad& load) override {
     if (load.path == "bad") return Error{ErrorKind::not_found, "no file 'bad'"};
     auto facts = std::make_shared<ServedModel>(*rig_.model);
     facts->id = load.name;
     facts->end_text = load.end_text;
+    if (!load.precision.empty()) facts->runtime = "nearest to " + load.precision;
     facts->default_temperature = load.default_temperature;
     rig_.models.add(facts);
     return {};

@@ -84,13 +84,19 @@ TEST(Admin, SwitchesAmongAvailableModels) {
   EXPECT_EQ(rig.post("/v1/model/load", R"({"model":"three"})").status, 400);
 }
 
+TEST(Admin, AStrategyComesBackWithWhatBecameOfTheWeights) {
+  AdminRig rig;
+  EXPECT_EQ(rig.post("/loadmodel", R"({"model_filename":"m","model_strategy":"fp6"})").body,
+            R"({"status":"success","model_strategy":"fp6","weights":"nearest to fp6"})");
+}
+
 TEST(Admin, Errors) {
   AdminRig rig;
   const std::tuple<const char*, const char*, int, const char*> cases[] = {
       {"/loadmodel", "{}", 400, R"({"detail":"'model_filename' is required"})"},
       {"/loadmodel", R"({"model_filename":"bad"})", 500, R"({"detail":"no file 'bad'"})"},
-      {"/loadmodel", R"({"model_filename":"m","model_strategy":"nf4"})", 400,
-       R"({"detail":"model_strategy is 'nf4'"})"},
+      {"/loadmodel", R"({"model_filename":"m","model_strategy":"nonsense"})", 400,
+       R"({"detail":"model_strategy: 'nonsense'"})"},
       {"/loadmodel", R"({"model_filename":7})", 400, nullptr},
       {"/loadstatemodel", R"({"state_filename":"bad","state_viewname":"S"})", 500,
        R"({"detail":"State file is incorrect. check filename or tensor size."})"},

@@ -99,7 +99,7 @@ const BadInput kOpenai[] = {
 const BadInput kAdmin[] = {
     {"/loadmodel", "{}", 400, "'model_filename'"},
     {"/loadmodel", R"({"model_filename":7})", 400, "'model_filename'"},
-    {"/loadmodel", R"({"model_filename":"m","model_strategy":"nf4"})", 400, "nf4"},
+    {"/loadmodel", R"({"model_filename":"m","model_strategy":"nonsense"})", 400, "nonsense"},
     {"/loadmodel", R"({"model_filename":"m","default_top_p":"x"})", 400, "'default_top_p'"},
     {"/loadmodel", R"({"model_filename":"bad"})", 500, "no file"},
     {"/removemodel", R"({"model_viewname":"none"})", 404, "'none'"},

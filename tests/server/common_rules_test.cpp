@@ -385,6 +385,7 @@ TEST(BadInput, WrongTypesNameTheField) {
                           "\"user\":7",
                           "\"metadata\":7",
                           "\"metadata\":{\"a\":7}",
+                          "\"runtime\":7",
                           "\"service_tier\":7",
                           "\"service_tier\":\"gold\"",
                           "\"store\":\"x\"",

@@ -116,12 +116,22 @@ TEST(NativeTranslate, KeepsOrderAndSkipsBlankTexts) {
   const Ask ask = rig.last_ask();
   EXPECT_EQ(rig.tokenizer.decode(ask.prompt), "English: two\n\nChinese:");
   EXPECT_TRUE(ask.sampling.greedy());
-  EXPECT_EQ(ask.stop.texts, (std::vector<std::string>{"\n\nEnglish:", "\n\nChinese:"}));
+  EXPECT_EQ(ask.stop.texts, std::vector<std::string>{"\n\n"});
   rig.post("/translate/v1/batch-translate",
            R"({"source_lang":"ko","target_lang":"pt-BR","text_list":["x"]})");
   EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt), "Korean: x\n\nPortuguese:");
   EXPECT_EQ(rig.post("/translate/v1/batch-translate", R"({"target_lang":"en","text_list":["мир"]})").body,
             R"({"translations":[{"detected_source_lang":"ru","text":"T0"}]})");
+}
+
+TEST(NativeTranslate, AFurtherRoundIsNoPartOfTheAnswer) {
+  ServerRig rig({}, [](const Ask&) { return Script{.pieces = {" Eins", "\n\nSpanish:", " dos"}}; });
+  EXPECT_EQ(rig.post("/translate/v1/batch-translate",
+                     R"({"source_lang":"en","target_lang":"de","text_list":["one","one\n\ntwo"]})")
+                .body,
+            R"({"translations":[{"detected_source_lang":"en","text":"Eins"},)"
+            R"({"detected_source_lang":"en","text":"Eins\n\nSpanish: dos"}]})");
+  EXPECT_EQ(rig.last_ask().stop.texts, (std::vector<std::string>{"\n\nEnglish:", "\n\nGerman:"}));
 }
 
 TEST(NativeErrors, FixedTexts) {

@@ -118,6 +118,9 @@ TEST(OllamaChat, RefusesInItsOwnShape) {
   };
   EXPECT_THAT(refusal(R"({"messages":7})"), HasSubstr("'messages'"));
   EXPECT_THAT(refusal(R"({"messages":[{"content":"x"}]})"), HasSubstr("'messages[0]' has no role"));
+  EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"x"},{"role":"user","content":[1]}]})"),
+              HasSubstr("'messages[1].content' is array of 1; wanted a string"));
+  EXPECT_THAT(refusal(R"({"messages":[{"role":7,"content":"x"}]})"), HasSubstr("'messages[0].role'"));
   EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"x","images":["aGk="]}]})"),
               HasSubstr("only text"));
   EXPECT_THAT(refusal(chat(R"(,"format":7)")), HasSubstr("'format'"));

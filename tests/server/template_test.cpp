@@ -132,7 +132,7 @@ TEST(ApplyTemplate, ShowsWhatARequestBecomes) {
   ServerRig rig({}, nullptr, marked);
   EXPECT_EQ(rig.post("/apply-template", chat(R"(,"enable_think":true)")).body,
             "{\"prompt\":\"User\u273Fhi\u273F\\nBot\u273F<think\",\"template\":\"g1h\",\"tokens\":26,"
-            "\"stop\":[\"\u273F\"]}");
+            "\"pad_zero\":true,\"stop\":[\"\u273F\"]}");
   const Reply empty = rig.post("/apply-template", "{}");
   EXPECT_EQ(empty.status, 400);
   EXPECT_THAT(empty.body, HasSubstr("Empty prompt"));

@@ -307,9 +307,12 @@ TEST(Quantise, RowsThatDoNotFitFallBackToTheNextBetterKind) {
   EXPECT_EQ(fallback("q6_k", 96), "q8_0");
   EXPECT_EQ(fallback("q3_k", 96), "q4_0");
   EXPECT_EQ(fallback("q2_k", 96), "q4_0");
+  EXPECT_EQ(fallback("nf4", 96), "iq4_nl");
+  EXPECT_EQ(fallback("int4", 96), "q4_0");
+  EXPECT_EQ(fallback("int8_g128", 96), "int8");
+  EXPECT_EQ(fallback("nf4", 80), "none");
   EXPECT_EQ(fallback("q4_k", 48), "none");
   EXPECT_EQ(fallback("q8_0", 48), "none");
-  EXPECT_EQ(fallback("nf4", 96), "none");
   EXPECT_EQ(fallback("int8", 96), "int8");
   EXPECT_FALSE(quantisation_named("q4_x"));
 }

@@ -213,10 +213,23 @@ TEST(Translation, CodesBecomeNamesAndNamesStay) {
   for (const auto& [code, name] : rows) EXPECT_EQ(language_name(code), name);
 }
 
-TEST(Translation, PromptAndStop) {
+TEST(Translation, PromptAndStops) {
   EXPECT_EQ(render_translation("en", "zh-CN", "Good day.\nBye."), "English: Good day.\nBye.\n\nChinese:");
   EXPECT_EQ(render_translation("Klingon", "en", "x"), "Klingon: x\n\nEnglish:");
-  EXPECT_EQ(translation_stop("en"), "\n\nEnglish:");
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(translation_stops({"one line", "two\nlines\n\n"}, {"en", "de"}, "fr"), Texts{"\n\n"});
+  EXPECT_EQ(translation_stops({"a", "b\n\nc"}, {"en", "en-GB"}, "zh-CN"),
+            (Texts{"\n\nEnglish:", "\n\nChinese:"}));
+}
+
+TEST(Translation, AParagraphIsTranslatedByOne) {
+  EXPECT_FALSE(has_blank_line("\n\n a\nb \n\n"));
+  EXPECT_TRUE(has_blank_line("a\r\n \r\nb"));
+  EXPECT_FALSE(has_blank_line(""));
+  EXPECT_EQ(own_translation(" So\nlala \n \nKorean: more", "a\nb\n"), "So\nlala");
+  EXPECT_EQ(own_translation("\n\n So \n", "a"), "So");
+  EXPECT_EQ(own_translation(" So\n\nlala ", "a\n\nb"), "So\n\nlala");
+  EXPECT_EQ(own_translation(" \n", "a"), "");
 }
 
 TEST(Translation, TheScriptTellsTheLanguage) {

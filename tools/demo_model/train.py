@@ -2,6 +2,7 @@
 """Trains the demo model, evaluates it, tunes the pirate state and writes all files.
 
     train.py --out out --seed 1 --minutes 7            on one GPU (nvcc must be on the PATH)
+    train.py --out out --size draft --minutes 2.5      its draft model: the same text, a tenth of the weights
     train.py --out out --steps 3000 --rows 16 --workers 2      on a CPU: many hours
 
 The learning rate falls to zero at the end of the time (or steps) given.
@@ -33,6 +34,10 @@ from muon import Muon
 from skills.smalltalk import pirate
 
 PROMPT_WEIGHT = 0.03
+SIZES = {
+    "demo": Config(),
+    "draft": Config(layers=2, width=128, ffn=256, rank_w=16, rank_a=16, rank_v=16, rank_g=32),
+}
 
 
 def to_device(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -134,7 +139,7 @@ def train(model: Model, args: argparse.Namespace, device: torch.device, loader: 
                     tested = True
                     cases = generate.suite(77, 60)
                     print(evaluate.table(cases, evaluate.judge(Decoder(half(model), device), cases)), flush=True)
-                    save(model, args.out / "fulmar-demo.safetensors")
+                    save(model, args)
     print(f"{step} steps, {step * args.rows * args.length / 1e6:.0f} M tokens, {time.time() - started:.0f} s", flush=True)
 
 
@@ -143,11 +148,13 @@ def half(model: Model) -> dict[str, Tensor]:
     return {n: p.half() for n, p in model.weights().items()}
 
 
-def save(model: Model, path: Path) -> None:
-    """Write the safetensors file."""
+def save(model: Model, args: argparse.Namespace) -> None:
+    """Write the safetensors file, named after the size."""
+    name = "fulmar-demo" if args.size == "demo" else f"fulmar-demo-{args.size}"
     tensors = {n: ("F16", tuple(p.shape), p.cpu().contiguous().numpy().tobytes()) for n, p in half(model).items()}
-    write_safetensors(path, tensors, {"format": "pt", "architecture": "rwkv7", "tokenizer": "fulmar-demo.vocab.txt",
-                                      "name": "fulmar-demo", "eos_token_id": "0"})
+    write_safetensors(args.out / f"{name}.safetensors", tensors,
+                      {"format": "pt", "architecture": "rwkv7", "tokenizer": "fulmar-demo.vocab.txt", "name": name,
+                       "eos_token_id": "0"})
 
 
 def tune_pirate(model: Model, args: argparse.Namespace, device: torch.device, loader: Iterator[Batch]) -> list[Tensor]:
@@ -210,6 +217,7 @@ def pirate_report(weights: dict[str, Tensor], states: list[Tensor], device: torc
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--size", choices=SIZES, default="demo", help="draft: weights alone, no suite and no tuned state")
     parser.add_argument("--minutes", type=float, default=7.0, help="training time after compilation")
     parser.add_argument("--steps", type=int, default=0, help="fixed number of steps instead of a time")
     parser.add_argument("--rows", type=int, default=96)
@@ -234,12 +242,16 @@ def main() -> None:
     if args.check:
         wkv7.check()
     torch.manual_seed(args.seed)
-    model = Model(Config()).to(device)
+    model = Model(SIZES[args.size]).to(device)
     print(sum(p.numel() for p in model.weights().values()), "parameters")
     train(model, args, device, iter(loader))
     loader.close()
-    save(model, args.out / "fulmar-demo.safetensors")
+    save(model, args)
     plot.draw(args.out / "training-log.csv", args.out / "training-loss.svg")
+    if args.size == "draft":
+        cases = generate.suite(args.suite_seed, 60)
+        print(evaluate.table(cases, evaluate.judge(Decoder(half(model), device), cases)), flush=True)
+        return
 
     torch.set_float32_matmul_precision("highest")
     begin = time.time()

@@ -2,7 +2,7 @@
 import { createRequire } from "node:module";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
-import { barPlot, barsOf, decodeSeries, linePlot } from "./plot.mjs";
+import { barPlot, barsOf, decodeSeries, escaped, linePlot } from "./plot.mjs";
 
 const require = createRequire(fileURLToPath(new URL("../../web/package.json", import.meta.url)));
 const { Marked } = require("marked");
@@ -24,7 +24,7 @@ export const DOCUMENTS = PARTS.flatMap(([, pages]) => pages.map(([path]) => path
 // Where a document's page lies: flat, so that every link is a name.
 export const pageOf = (path) => (path === "README.md" ? "index.html" : `${path.replace(/^docs\//, "").replace(/\.md$/, "").replaceAll("/", "-").toLowerCase()}.html`);
 
-export const escaped = (text) => text.replace(/[&<>"]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[letter]);
+export { escaped };
 
 // Heading to anchor, as hubs make them.
 export const anchorOf = (text) => text.toLowerCase().replace(/<[^>]*>/g, "").replace(/[^\p{L}\p{N} _-]/gu, "").trim().replaceAll(" ", "-");

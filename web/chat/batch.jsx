@@ -1,26 +1,28 @@
 // Batch: many prompts in one request, one table of answers. The server runs as many rows at once as it has slots.
 import { signal } from "@preact/signals";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText, pickFiles, saveFile } from "../shared/clipboard.js";
 import { count, rate } from "../shared/format.js";
 import { paced } from "../shared/pace.js";
 import { eventsOf } from "../shared/sse.js";
 import { attempt, Field, notify } from "../shared/ui.jsx";
 import { samplingFields } from "./settings.js";
-import { CHAT_TEMPLATE, csvOf, rowsOf } from "./rows.js";
+import { csvOf, rowsOf } from "./rows.js";
 import { model, server, settings } from "./state.js";
+import { questionPattern } from "./template.js";
 
 const MOST_ROWS = 4096;
 
 const prompts = signal("");
-const template = signal(CHAT_TEMPLATE);
+const template = signal("");    // empty: the model's own
 const samples = signal("1");
 const rows = signal([]);       // {prompt, text, finish}
 const running = signal(null);
 const figures = signal("");
 
 async function run() {
-  const list = rowsOf(prompts.value, template.value, Math.max(1, Number(samples.value) || 1));
+  const { pattern, padZero } = template.value ? { pattern: template.value, padZero: false } : await questionPattern(model.value);
+  const list = rowsOf(prompts.value, pattern, Math.max(1, Number(samples.value) || 1));
   if (list.length === 0 || list.length > MOST_ROWS) throw new Error(`There are ${list.length} rows; wanted 1 to ${MOST_ROWS}.`);
   rows.value = list;
   running.value = new AbortController();
@@ -35,7 +37,7 @@ async function run() {
   try {
     const response = await server.send("v1/batch/completions", {
       method: "POST", signal: running.value.signal,
-      json: { ...samplingFields(settings.value), model: model.value, contents: list.map((row) => row.sent), stream: true, chunk_size: 1 },
+      json: { ...samplingFields(settings.value), model: model.value, contents: list.map((row) => row.sent), pad_zero: padZero, stream: true, chunk_size: 1 },
     });
     for await (const event of eventsOf(response)) {
       if (event.error) throw new Error(event.error.message ?? event.error);
@@ -70,6 +72,8 @@ function Results() {
 
 export function Batch() {
   const area = useRef();
+  const [own, setOwn] = useState("");
+  useEffect(() => { questionPattern(model.value).then(({ pattern }) => setOwn(pattern.replaceAll("\n", "\\n")), () => setOwn("")); }, [model.value]);
   const readFile = async () => {
     const [file] = await pickFiles({ accept: ".txt,.csv,text/plain" });
     if (file) prompts.value = await file.text();
@@ -81,7 +85,7 @@ export function Batch() {
           placeholder={"What is 12 + 30?\nReverse: stone"} />
       </Field>
       <div class="inline">
-        <Field label="Template" hint="{} is the prompt"><input class="mono" value={template.value} onInput={(event) => { template.value = event.currentTarget.value; }} /></Field>
+        <Field label="Template" hint="{} is the prompt; empty: the model's own"><input class="mono" value={template.value} placeholder={own} onInput={(event) => { template.value = event.currentTarget.value; }} /></Field>
         <Field label="Answers to each"><input type="number" min="1" max="64" value={samples.value} onInput={(event) => { samples.value = event.currentTarget.value; }} /></Field>
       </div>
       <div class="actions start">

@@ -2,7 +2,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { notify } from "../shared/ui.jsx";
 import { model, nodes, server, settings } from "./state.js";
-import { pathTo, promptOf } from "./tree.js";
+import { promptTo } from "./template.js";
+import { pathTo } from "./tree.js";
 
 const TINTS = [[0.9, "sure"], [0.6, "likely"], [0.3, "open"], [0.1, "unlikely"], [0, "rare"]];
 const MOST_TOKENS = 4000;
@@ -14,13 +15,13 @@ const visible = (token) => token.replaceAll("\n", "↵\n");
 
 // Answers that came without log-probabilities are scored afterwards: the server reads prompt and answer and generates nothing.
 async function score(node) {
-  const path = pathTo(nodes.value, node.id);
-  const whole = promptOf(path, settings.value.system);
-  const before = [...whole].length - [...node.text].length;  // offsets count characters
-  const { choices } = await server.post("v1/completions", { model: node.model || model.value, prompt: whole, echo: true, logprobs: 5, max_tokens: 0 });
+  const name = node.model || model.value;
+  const { before, padZero } = await promptTo(name, pathTo(nodes.value, node.id), settings.value.system);
+  const asked = { model: name, prompt: before + node.text, pad_zero: padZero, echo: true, logprobs: 5, max_tokens: 0 };
+  const { choices } = await server.post("v1/completions", asked);
   const { tokens, token_logprobs: logprobs, top_logprobs: tops, text_offset: offsets } = choices[0].logprobs;
   return tokens.map((token, i) => ({ token, logprob: logprobs[i] ?? 0, tops: Object.entries(tops[i] ?? {}), at: offsets[i] }))
-    .filter((one) => one.at >= before);
+    .filter((one) => one.at >= [...before].length);  // offsets count characters
 }
 
 export function Probabilities({ node }) {

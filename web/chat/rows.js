@@ -1,7 +1,5 @@
 // Rows of a batch: from prompts to what is sent, and to a file. Pure.
 
-export const CHAT_TEMPLATE = "User: {}\\n\\nAssistant:";
-
 // The rows of a text with one prompt a line, each `times`; in the template, {} stands for the prompt and \n for a line
 // end.
 export function rowsOf(text, pattern, times) {

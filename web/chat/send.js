@@ -3,7 +3,8 @@
 import { generate, LiveAnswer } from "../shared/generate.js";
 import { keepCut } from "./store.js";
 import { basisOf, chatFields, samplingFields } from "./settings.js";
-import { messagesOf, pathTo, promptOf, spoken } from "./tree.js";
+import { promptTo } from "./template.js";
+import { messagesOf, pathTo, spoken } from "./tree.js";
 import {
   addNode, begun, changeConversation, changeNode, createConversation, current, live, model, nodes, server, sessionName, settings,
 } from "./state.js";
@@ -45,13 +46,12 @@ export async function answer(parent) {
 // Goes on with an answer that was cut off or reached its length: the text so far is the end of the prompt.
 export async function continueAnswer(node) {
   await changeNode(node.id, { status: "streaming", note: "" });
-  const prompt = promptOf(pathTo(nodes.value, node.id), settings.value.system);
-  const stop = samplingFields(settings.value).stop ?? ["\n\nUser:", "\nUser:"];
   // The state of the answer so far has fed its last token already: the whole is fed into a session of its own.
   const session = settings.value.sessions ? sessionName(node.conversation, `${node.id}.${Date.now().toString(36)}`) : null;
-  await run(node, async () => ({
-    path: "v1/completions", session, body: { ...samplingFields(settings.value), prompt, stop, ...named(session) },
-  }), node.text);
+  await run(node, async () => {
+    const { before, stop, padZero } = await promptTo(model.value, pathTo(nodes.value, node.id), settings.value.system);
+    return { path: "v1/completions", session, body: { stop, ...samplingFields(settings.value), prompt: before + node.text, pad_zero: padZero, ...named(session) } };
+  }, node.text);
 }
 
 const named = (session) => (session ? { session_id: session } : {});

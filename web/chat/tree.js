@@ -53,16 +53,6 @@ export function messagesOf(path, system) {
   return system ? [{ role: "system", content: system }, ...turns] : turns;
 }
 
-const NAMES = { user: "User", assistant: "Assistant" };
-const tidy = (text) => text.replaceAll("\r\n", "\n").replace(/\n\s*\n/g, "\n").trim();
-
-// A path as the text that the model continues, in the server's own form (docs/api.md, chat templates): for going on within
-// an answer and for scoring one, which the chat route cannot do.
-export function promptOf(path, system) {
-  const turns = path.map((node, i) => `${NAMES[node.role]}: ${i + 1 < path.length ? tidy(spoken(node)) : node.text}`);
-  return [...(system ? [`System: ${tidy(system)}`] : []), ...turns].join("\n\n");
-}
-
 // The title of a conversation that begins with `text`.
 export function titleOf(text) {
   const line = text.trim().split("\n")[0].trim();

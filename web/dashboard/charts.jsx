@@ -10,11 +10,15 @@ import { alignSeries, colourOf } from "./series.js";
 export const RANGES = [["15 min", 900], ["1 h", 3600], ["24 h", 86_400]];
 export const range = signal(900);
 
+// Steps between the marks of an axis: round in the unit of its labels.
+const DECIMAL = Array.from({ length: 10 }, (_, digits) => [1, 2, 5].map((step) => step * 10 ** digits)).flat();
+const BINARY = Array.from({ length: 35 }, (_, bits) => 2 ** (bits + 10));
+
 const KINDS = [
-  { title: "Tokens per second", unit: rate, fields: [["tokens_per_second", "", false]] },
+  { title: "Tokens per second", unit: rate, steps: DECIMAL, fields: [["tokens_per_second", "", false]] },
   { title: "First token", unit: (value) => milliseconds(value * 1000), fields: [["ttft_p50", "p50", false], ["ttft_p95", "p95", true]] },
-  { title: "Rows", unit: (value) => Math.round(value).toString(), whole: true, fields: [["rows_running", "running", false], ["rows_waiting", "queued", true]] },
-  { title: "Memory", unit: bytes, fields: [["memory_bytes", "", false]] },
+  { title: "Rows", unit: (value) => Math.round(value).toString(), steps: DECIMAL, fields: [["rows_running", "running", false], ["rows_waiting", "queued", true]] },
+  { title: "Memory", unit: bytes, steps: BINARY, fields: [["memory_bytes", "", false]] },
 ];
 
 // A custom property as a colour that a canvas takes.
@@ -57,7 +61,7 @@ function optionsOf(kind, lines, width) {
     width, height: HEIGHT, legend: { markers: { dash: (plot, at) => (plot.series[at].dash ? "dashed" : "solid") } }, cursor: { y: false, focus: { prox: 20 } }, focus: { alpha: 0.35 },
     hooks: { setData: [legendOfNewest], setCursor: [legendOfNewest], ready: [legendOfNewest] },
     scales: { x: { range: spanOf }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => time(tick, ticks[1] - ticks[0] < 60)) }, { ...axis, size: 64, incrs: kind.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : kind.unit(tick))) }],
+    axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => time(tick, ticks[1] - ticks[0] < 60)) }, { ...axis, size: 64, incrs: kind.steps, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : kind.unit(tick))) }],
     series: [
       { label: "Time", value: (_, shown) => (shown ? time(shown, true) : "–") },
       ...lines.map(({ label, colour, dashed }) => ({

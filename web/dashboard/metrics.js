@@ -30,7 +30,8 @@ export function summaryOf(metrics) {
     ["Session hits", by("state_cache_hits_total", "level") || "0"], ["Sessions in memory", by("state_cache_entries", "level") || "0"],
     ["Slots", `${whole(sum("slots_used"))} of ${whole(sum("slots"))} taken`],
   ];
-  if (has("speculative_drafted_total")) rows.push(["Drafts accepted", share(sum("speculative_accepted_total"), sum("speculative_drafted_total"))]);
+  const [drafted, accepted] = [sum("drafted_tokens_total"), sum("accepted_draft_tokens_total")];
+  if (has("drafted_tokens_total")) rows.push(["Drafts accepted", drafted > 0 ? `${whole(accepted)} of ${whole(drafted)} (${share(accepted, drafted)})` : "none drafted"]);
   const keyed = metrics.filter((one) => one.labels.key !== undefined && /tokens/.test(one.name));
   for (const one of keyed) rows.push([`${one.labels.key}: ${one.name.replace(/^fulmar_key_|_total$/g, "").replaceAll("_", " ")}`, whole(one.value)]);
   return rows;

@@ -30,9 +30,10 @@ export const fileName = (path) => path.split("/").pop();
 export const modelName = (path) => fileName(path).replace(/\.(pth|safetensors|st|gguf)$/, "");
 
 // The figures of an answer in one line; `figures` as LiveAnswer gives them.
-export function figuresLine({ tokens, first, rate: speed, fed, reused }) {
+export function figuresLine({ tokens, first, rate: speed, fed, reused, drafted }) {
   const parts = [];
   if (speed) parts.push(`${rate(speed)} tokens/s`);
+  if (drafted?.of > 0) parts.push(`${Math.round((100 * drafted.accepted) / drafted.of)} % of ${count(drafted.of, "draft")} accepted`);
   parts.push(count(tokens, "token"));
   if (first !== null && first !== undefined) parts.push(`first after ${milliseconds(first)}`);
   if (fed !== null && fed !== undefined) {

@@ -57,6 +57,7 @@ export class LiveAnswer {
     const span = this.first === null ? 0 : this.last - this.first;
     const cached = this.usage?.prompt_tokens_details?.cached_tokens ?? 0;
     const prompt = this.usage?.prompt_tokens;
+    const { accepted_prediction_tokens: accepted, rejected_prediction_tokens: rejected = 0 } = this.usage?.completion_tokens_details ?? {};
     return {
       tokens,
       first: this.first === null ? null : this.first - this.started,
@@ -64,6 +65,7 @@ export class LiveAnswer {
       thought: this.thinking ? (this.thoughtUntil ?? this.last) - this.first : null,
       fed: prompt === undefined ? null : prompt - cached,
       reused: this.forked + cached,
+      drafted: accepted === undefined ? null : { accepted, of: accepted + rejected },
     };
   }
 }

@@ -72,6 +72,17 @@ __device__ __forceinline__ BFloat from_float<BFloat>(float x) {
   return __float2bfloat16_rn(x);
 }
 
+// Clips x >= 0 to what T can hold, in f32: what one kernel keeps in f32 and another hands on as T is one
+// number.
+template <class T>
+__device__ __forceinline__ float clipped(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ float clipped<Half>(float x) {
+  return x > kLargestHalf ? kLargestHalf : x;
+}
+
 // Two neighbours as one 32-bit word, the first in the low half.
 __device__ __forceinline__ uint32_t pack(Half low, Half high) {
   return static_cast<uint32_t>(__half_as_ushort(low)) | static_cast<uint32_t>(__half_as_ushort(high)) << 16;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "gpu/device/device.h"
@@ -29,6 +30,10 @@ class Gemm {
   // is captured. in and weight have the activation type, out that or f32. Accumulates in f32, partial sums
   // included.
   void run(const Queue& queue, Tensor in, const Weight& weight, Tensor out);
+
+  // The largest number of rows of each bucket, ascending, the last of them `most`; empty where nothing is
+  // timed.
+  std::vector<int64_t> buckets(int64_t most) const;
 
  private:
   struct Library;  // the vendor's, and what is remembered about it

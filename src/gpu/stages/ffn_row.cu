@@ -100,7 +100,7 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
     a.gate[share.gate(tile) * kFfnTileOut + out] = from_float<T>(x);
     x = 0;
   }
-  x = x > 0 ? x * x : 0.0f;
+  x = x > 0 ? clipped<T>(x * x) : 0.0f;
   const bool keeps = x != 0.0f;
   const unsigned mask = __ballot_sync(kFullWarp, keeps);
   if (lane == 0) warp_count[warp] = __popc(mask);

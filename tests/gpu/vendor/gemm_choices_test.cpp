@@ -9,7 +9,9 @@
 #include <string>
 
 #include "gpu/gpu_device.h"
+#include "model/warm_up.h"
 #include "support/islands.h"
+#include "support/model_rig.h"
 
 namespace fulmar {
 namespace {
@@ -29,6 +31,12 @@ struct Folder {
       std::filesystem::temp_directory_path() / ("fulmar-gemm-" + std::to_string(getpid()));
   ~Folder() { std::filesystem::remove_all(path); }
 };
+
+std::string text_of(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
 
 TEST(GemmChoices, OutliveTheProcessForTheSameCardDriverAndLibrary) {
   const Folder folder;
@@ -84,13 +92,42 @@ TEST(GpuGemmChoices, TwoStartsGiveEqualBits) {
     return all;
   };
   const support::Doubles first = product();
-  std::stringstream text;
-  text << std::ifstream(folder.path / "choices").rdbuf();
+  const std::string timed = text_of(folder.path / "choices");
   EXPECT_EQ(product(), first);
-  std::stringstream again;
-  again << std::ifstream(folder.path / "choices").rdbuf();
-  EXPECT_FALSE(text.str().empty());
-  EXPECT_EQ(text.str(), again.str()) << "a second start times nothing";
+  EXPECT_FALSE(timed.empty());
+  EXPECT_EQ(text_of(folder.path / "choices"), timed) << "a second start times nothing";
+}
+
+TEST(GemmChoices, BucketsUpToAnyNumberHoldAllRowsBelow) {
+  EXPECT_EQ(gpu::row_buckets(20), (std::vector<int64_t>{8, 16, 20}));
+  EXPECT_EQ(gpu::row_buckets(0), std::vector<int64_t>{});
+  const std::vector<int64_t> ends = gpu::row_buckets(4096);
+  EXPECT_LT(ends.size(), 32u);
+  EXPECT_EQ(ends.back(), 4096);
+}
+
+TEST(GpuGemmChoices, NothingIsTimedBehindTheWarmUpOfAModel) {
+  if (shared_gpu() == nullptr) GTEST_SKIP() << "no usable GPU on this machine";
+  if (under_racecheck()) GTEST_SKIP() << "plain products take the library's place";
+  const Folder folder;
+  auto opened = open_test_gpu({.gemm_choices = folder.path / "choices"});
+  ASSERT_TRUE(opened.ok());
+  constexpr int64_t kRows = 300, kSequences = 40;
+  support::ModelRig rig(synthetic_checkpoint(support::small_spec(7, 4, 64, DType::f16)), **opened,
+                        kSequences + 1, {.max_rows = kRows, .max_wanted = kSequences});
+  ASSERT_TRUE(rig.loaded());
+  ASSERT_TRUE(warm_up(rig.model()).ok());
+  const std::string warmed = text_of(folder.path / "choices");
+  EXPECT_FALSE(warmed.empty());
+  for (const int64_t rows : {1, 9, 33, 64, 100, 257, 300}) {
+    rig.feed(0, std::vector<int32_t>(static_cast<size_t>(rows), 3));
+  }
+  for (const int64_t sequences : {2, 12, 40}) {
+    std::vector<support::Feed> feeds;
+    for (int64_t slot = 0; slot < sequences; slot++) feeds.push_back({slot, {5}});
+    rig.step(feeds);
+  }
+  EXPECT_EQ(text_of(folder.path / "choices"), warmed);
 }
 
 }  // namespace

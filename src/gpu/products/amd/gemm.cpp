@@ -91,6 +91,8 @@ Result<std::unique_ptr<Gemm>> Gemm::open(const DeviceFacts&, const GemmOptions& 
 
 // The library counts columns first, so a row-major matrix is its transpose there: out^T = weight * in^T. It
 // chooses its kernel by itself.
+std::vector<int64_t> Gemm::buckets(int64_t) const { return {}; }
+
 void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
   if (library_ == nullptr) return linear_plain(queue, in, weight, out);
   const Library& library = *library_;

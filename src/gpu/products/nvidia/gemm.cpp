@@ -305,6 +305,10 @@ const Chosen& Gemm::Library::choose(const Queue& queue, const GemmKey& exact, Te
   return *made;
 }
 
+std::vector<int64_t> Gemm::buckets(int64_t most) const {
+  return library_ == nullptr ? std::vector<int64_t>{} : row_buckets(most);
+}
+
 void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
   if (library_ == nullptr) return linear_plain(queue, in, weight, out);
   const GemmKey key{in.rows,

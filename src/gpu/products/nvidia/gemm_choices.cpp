@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -41,6 +42,14 @@ std::optional<GemmAlgorithm> bytes_of(std::string_view hex) {
 }
 
 }  // namespace
+
+std::vector<int64_t> row_buckets(int64_t most) {
+  std::vector<int64_t> ends;
+  for (int64_t rows = 1; rows <= most; rows = ends.back() + 1) {
+    ends.push_back(std::min(bucket_rows(rows), most));
+  }
+  return ends;
+}
 
 std::string write_gemm_choices(std::string_view identity, const std::map<GemmKey, GemmAlgorithm>& known) {
   std::ostringstream text;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fulmar::gpu {
 
@@ -30,6 +31,9 @@ constexpr int64_t bucket_rows(int64_t rows) {
   const int64_t grain = rows <= 32 ? 8 : rows <= 256 ? 32 : rows <= 1024 ? 128 : 1024;
   return (rows + grain - 1) / grain * grain;
 }
+
+// The largest number of rows of each bucket, ascending; the last one ends at `most`.
+std::vector<int64_t> row_buckets(int64_t most);
 
 // An algorithm as the library hands it out: opaque bytes that may be stored for the same version of the
 // library.

@@ -9,7 +9,7 @@ import os from "node:os";
 import path from "node:path";
 import { after } from "node:test";
 import { fileURLToPath } from "node:url";
-import { apiKey, base, expectCancelled, flakyProxy, guarded, model, on, question } from "./support.mjs";
+import { apiKey, base, expectCancelled, flakyProxy, guarded, model, on, question } from "../support.mjs";
 
 const codex = fileURLToPath(new URL("node_modules/.bin/codex", import.meta.url));
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fulmar-codex-"));

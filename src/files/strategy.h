@@ -1,0 +1,45 @@
+// Names of ways to store the weights of a model: Fulmar's quantisations, and what other RWKV servers call
+// theirs. Knows no files.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "files/quantised.h"
+
+namespace fulmar {
+
+struct Strategy {
+  std::string name;  // as it was asked for
+  // Of the large matrices of each mix; nothing: as they are stored.
+  std::optional<Quantisation> time_mix, channel_mix;
+  bool exact = true;  // false: the nearest that there is to what the name means elsewhere
+
+  bool quantises() const { return time_mix.has_value() || channel_mix.has_value(); }
+};
+
+// Fulmar's own names (`all_quantisations`); of others fp6, fp5, fp5c, bnb_nf4, bnb_int4, quant, fp16i8 and
+// bf16i8; "attn_KIND_ffn_KIND" of any two of these; "", "None", "fp16" and "bf16" leave weights as they are
+// stored. `unsupported`, with all of these names, for any other.
+Result<Strategy> strategy_named(std::string_view name);
+
+// "fp16, bf16, None, q8_0, ...", as errors and help list them.
+std::string strategy_names();
+
+// What becomes of the weights, in words: "q6_k (6.6 bits a weight), the nearest to fp6".
+std::string describe(const Strategy& strategy);
+
+// The head becomes head_quantisation() unless it is kept or nothing is quantised.
+QuantiseOptions options_of(const Strategy& strategy, bool keep_head = false);
+
+// Bits of one weight with its share of the scales, for rows of `cols` weights; 0 cols: for long rows.
+double bits_of(const Quantisation& quantisation, int64_t cols = 0);
+
+// Why a model of so many parameters should keep more bits than the options leave it; empty: nothing speaks
+// against them.
+std::string few_bits_advice(const QuantiseOptions& options, int64_t parameters);
+
+}  // namespace fulmar
