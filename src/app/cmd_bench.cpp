@@ -94,6 +94,7 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   LoadOptions options;
   options.max_rows = flags.model.max_rows;
   options.steps_under_way = flags.model.devices.pp_steps;
+  options.collective_timeout = collective_timeout_of(flags.model.devices);
   options.allow_nonfinite = true;  // nothing to find in weights made by arithmetic
   options.max_wanted = most_wanted(flags);
   if (options.max_rows == 0) {
@@ -218,9 +219,9 @@ Result<LoadedModel> load_draft(BenchFlags flags) {
 
 Status check_speculation(const BenchFlags& flags) {
   const bool by_model = flags.speculate == "model";
-  if (!flags.model.devices.pp_devices.empty()) {
+  if (spreads(flags.model.devices)) {
     return Error{ErrorKind::invalid,
-                 "--speculate measures one device; it goes with --device, not with --pp-devices"};
+                 "--speculate measures one device; it goes with --device, not with --pp-devices or --tp"};
   }
   if (flags.options.decode.empty()) {
     return Error{ErrorKind::invalid,
@@ -258,9 +259,9 @@ Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
   FULMAR_ASSIGN(flags.options.states, parse_states(flags.states));
-  if (flags.kernels && !flags.model.devices.pp_devices.empty()) {
+  if (flags.kernels && spreads(flags.model.devices)) {
     return Error{ErrorKind::invalid,
-                 "--kernels times one device; it goes with --device, not with --pp-devices"};
+                 "--kernels times one device; it goes with --device, not with --pp-devices or --tp"};
   }
   FULMAR_ASSIGN(flags.options.defer, parse_defer(flags.defer));
   if (!flags.speculate.empty()) FULMAR_TRY(check_speculation(flags));

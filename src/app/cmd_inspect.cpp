@@ -91,6 +91,20 @@ void print_types(const Checkpoint& checkpoint) {
   }
 }
 
+// ", heads 0 to 31 of 64"
+std::string slice_text(const Slice& slice, const ModelConfig& config) {
+  if (slice.whole()) return "";
+  const Part heads = part_of(slice, config.n_head);
+  return fmt::format(", heads {} to {} of {}", heads.first, heads.first + heads.count - 1, config.n_head);
+}
+
+std::string held_of_head(const StagePlan& stage, const ModelConfig& config) {
+  if (stage.layers.last < config.n_layer) return "";
+  const std::string head =
+      stage.slice.whole() ? ", head" : fmt::format(", 1/{} of the head", stage.slice.count);
+  return stage.slice.index == 0 ? head + " and draws" : head;
+}
+
 // Who would hold what, as a server loads it. Fails where that is too much for a device.
 Status print_plan(const InspectFlags& flags, const Checkpoint& checkpoint, const ModelConfig& config) {
   FULMAR_ASSIGN(const Devices devices, open_devices(flags.devices));
@@ -105,12 +119,11 @@ Status print_plan(const InspectFlags& flags, const Checkpoint& checkpoint, const
              options.max_wanted, flags.slots);
   for (const StagePlan& stage : stages) {
     const MemoryPlan& memory = stage.memory;
-    fmt::print("device      {}: layers {} to {}{}{}, {} weights, {} workspace, {} a state; {} of {} free\n",
-               stage.device, stage.layers.first, stage.layers.last - 1,
-               stage.layers.first == 0 ? ", embedding" : "",
-               stage.layers.last == config.n_layer ? ", head and draws" : "", size_text(memory.weights),
-               size_text(memory.workspace), size_text(memory.per_slot), size_text(memory.total()),
-               size_text(stage.free));
+    fmt::print("device      {}: layers {} to {}{}{}{}, {} weights, {} workspace, {} a state; {} of {} free\n",
+               stage.device, stage.layers.first, stage.layers.last - 1, slice_text(stage.slice, config),
+               stage.layers.first == 0 ? ", embedding" : "", held_of_head(stage, config),
+               size_text(memory.weights), size_text(memory.workspace), size_text(memory.per_slot),
+               size_text(memory.total()), size_text(stage.free));
   }
   return check_memory(stages);
 }
@@ -160,7 +173,8 @@ void add_inspect(CLI::App& app, Command& chosen) {
   add_device_flags(*command, flags->devices);
   command->footer(
       "Examples:\n  fulmar inspect rwkv7-g1-1.5b.pth\n  fulmar inspect --tensors model.safetensors\n"
-      "  fulmar inspect --plan --pp-devices 0,1 --slots 64 rwkv7-g1-13.3b.pth");
+      "  fulmar inspect --plan --pp-devices 0,1 --slots 64 rwkv7-g1-13.3b.pth\n"
+      "  fulmar inspect --plan --tp-devices 0,1 --slots 64 rwkv7-g1-7.2b.pth");
   command->callback([flags, &chosen] {
     chosen = [flags] {
       const auto result = inspect(*flags);

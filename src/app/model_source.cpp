@@ -51,12 +51,13 @@ Status log_plan(const Checkpoint& checkpoint, const ModelConfig& config, std::sp
                 const LoadOptions& options) {
   FULMAR_ASSIGN(const auto plans, plan_stages(checkpoint, config, stages, options));
   for (const StagePlan& plan : plans) {
-    spdlog::log(
-        options.slots > 0 ? spdlog::level::info : spdlog::level::debug,
-        "memory plan device=\"{}\" layers={}-{} weights={} MiB workspace={} MiB state={} KiB slots={} "
-        "free={} MiB",
-        plan.device, plan.layers.first, plan.layers.last - 1, plan.memory.weights >> 20,
-        plan.memory.workspace >> 20, plan.memory.per_slot >> 10, plan.memory.slots, plan.free >> 20);
+    spdlog::log(options.slots > 0 ? spdlog::level::info : spdlog::level::debug,
+                "memory plan device=\"{}\" layers={}-{} slice={}/{} weights={} MiB workspace={} MiB state={} "
+                "KiB slots={} "
+                "free={} MiB",
+                plan.device, plan.layers.first, plan.layers.last - 1, plan.slice.index + 1, plan.slice.count,
+                plan.memory.weights >> 20, plan.memory.workspace >> 20, plan.memory.per_slot >> 10,
+                plan.memory.slots, plan.free >> 20);
   }
   return {};
 }
@@ -168,6 +169,7 @@ LoadOptions load_options(const ModelFlags& flags, const Ops& device) {
   LoadOptions options{.max_rows = flags.max_rows > 0 ? flags.max_rows : chosen_rows,
                       .slots = flags.slots,
                       .steps_under_way = flags.devices.pp_steps,
+                      .collective_timeout = collective_timeout_of(flags.devices),
                       .allow_nonfinite = flags.allow_nonfinite};
   options.max_wanted = std::min(flags.max_wanted, options.max_rows);
   return options;
@@ -179,7 +181,7 @@ Result<std::vector<Placed>> place_on(const Devices& devices, const DeviceFlags& 
   FULMAR_ASSIGN(const ModelConfig config, identify(checkpoint));
   std::vector<Ops*> ops;
   for (const auto& device : devices) ops.push_back(device.get());
-  return place_layers(checkpoint, config, ops, counts, options);
+  return place_layers(checkpoint, config, ops, counts, options, slices_of(flags, devices));
 }
 
 Result<LoadedModel> load_model(const ModelFlags& flags) {

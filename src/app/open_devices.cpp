@@ -106,20 +106,69 @@ Result<std::unique_ptr<Ops>> open_one(const DeviceFlags& flags) {
   return make_cpu_ops(host_options(flags, flags.threads));
 }
 
-// CPU stages share the threads that one would have.
-Result<Devices> open_stages(const DeviceFlags& flags, const std::vector<std::string>& names) {
-  const auto hosts = static_cast<int>(std::count(names.begin(), names.end(), "cpu"));
+// The devices that several flags name together, and the flag that names them.
+struct NamedDevices {
+  const char* flag;
+  std::vector<std::string> names;
+};
+
+// --tp N alone: the first N GPUs, or so many ranks on the CPU.
+Result<std::vector<std::string>> first_devices(const DeviceFlags& flags) {
+  if (flags.device == "cpu") return std::vector<std::string>(static_cast<size_t>(flags.tp), "cpu");
+  if (flags.device != "auto") {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--tp is {} and --device '{}'; wanted --tp-devices, which names all of them",
+                             flags.tp, flags.device)};
+  }
+  const auto gpus = static_cast<int64_t>(list_gpus().size());
+  if (gpus < flags.tp) {
+    return Error{ErrorKind::unsupported,
+                 fmt::format("--tp is {}; this machine has {} GPUs that can be used", flags.tp, gpus)};
+  }
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < flags.tp; i++) names.push_back(fmt::format("{}:{}", gpu_kind(), i));
+  return names;
+}
+
+Result<NamedDevices> named_devices(const DeviceFlags& flags) {
+  const auto one_of = [](const char* one, const std::string& found, const char* other,
+                         const std::string& also) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("{} is '{}' and {} '{}'; wanted one of them", one, found, other, also)};
+  };
+  const bool pipeline = !flags.pp_devices.empty(), shared = !flags.tp_devices.empty();
+  const char* flag = pipeline ? "--pp-devices" : shared ? "--tp-devices" : "--tp";
+  const std::string& list = pipeline ? flags.pp_devices : flags.tp_devices;
+  if (!pipeline && !flags.pp_split.empty()) {
+    return Error{ErrorKind::invalid, fmt::format("--pp-split is '{}' without --pp-devices", flags.pp_split)};
+  }
+  if (pipeline && shared) return one_of("--pp-devices", flags.pp_devices, "--tp-devices", flags.tp_devices);
+  if (shared && flags.tp > 0)
+    return one_of("--tp-devices", flags.tp_devices, "--tp", std::to_string(flags.tp));
+  if (list.empty()) {
+    FULMAR_ASSIGN(auto names, first_devices(flags));
+    return NamedDevices{flag, std::move(names)};
+  }
+  if (flags.device != "auto") return one_of("--device", flags.device, flag, list);
+  FULMAR_ASSIGN(auto names, device_list(flag, list));
+  return NamedDevices{flag, std::move(names)};
+}
+
+// CPU ranks share the threads that one would have.
+Result<Devices> open_several(const DeviceFlags& flags, const NamedDevices& named) {
+  const auto hosts = static_cast<int>(std::count(named.names.begin(), named.names.end(), "cpu"));
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int threads = flags.threads > 0 ? flags.threads : cores;
   Devices devices;
-  for (const std::string& name : names) {
+  for (const std::string& name : named.names) {
     if (name == "cpu") {
       devices.push_back(make_cpu_ops(host_options(flags, std::max(1, threads / hosts))));
       continue;
     }
     auto opened = open_named(gpu_options(flags), *gpu_name(name));
     if (!opened.ok()) {
-      return Error{opened.error().kind, fmt::format("--pp-devices names {}: {}", name, opened.error().text)};
+      return Error{opened.error().kind,
+                   fmt::format("{} names {}: {}", named.flag, name, opened.error().text)};
     }
     devices.push_back(std::move(*opened));
   }
@@ -140,6 +189,16 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
          "steps under way at once in a pipeline, among which the running rows are divided; 0: one for "
          "each device")
       ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  app.add_option("--tp-devices", flags.tp_devices,
+                 "devices that share every layer (tensor parallelism), such as 0,1; auto: every GPU");
+  app.add_option(
+         "--tp", flags.tp,
+         "tensor parallelism over the first so many GPUs; with --pp-devices: so many of those to a stage")
+      ->check(CLI::Range(1, static_cast<int>(kMostDevices)));
+  app.add_option("--collective-timeout", flags.collective_timeout,
+                 "seconds that a tensor-parallel device waits for the others before it gives up")
+      ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
   app.add_option("--state-dtype", flags.state_dtype,
@@ -165,13 +224,13 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
                "a GPU's work as on AMD's cards, whose matrix units no kernel knows; to test and time that");
 }
 
-Result<std::vector<std::string>> pipeline_devices(const std::string& list) {
+Result<std::vector<std::string>> device_list(const std::string& flag, const std::string& list) {
   std::vector<std::string> names = parts_of(list);
   if (names.size() == 1 && names.front() == "auto") {
     names.clear();
     for (const GpuInfo& gpu : list_gpus()) names.push_back(fmt::format("{}:{}", gpu_kind(), gpu.index));
     if (!names.empty()) return names;
-    return Error{ErrorKind::unsupported, "--pp-devices is 'auto' and no GPU can be used"};
+    return Error{ErrorKind::unsupported, flag + " is 'auto' and no GPU can be used"};
   }
   for (std::string& name : names) {
     if (small_number(name) >= 0)
@@ -179,14 +238,13 @@ Result<std::vector<std::string>> pipeline_devices(const std::string& list) {
     if (gpu_name(name) || name == "cpu") continue;
     return Error{
         ErrorKind::invalid,
-        fmt::format(
-            "--pp-devices is '{}' and names '{}'; wanted auto, or numbers of GPUs, cuda:N, hip:N or cpu "
-            "with commas between them",
-            list, name)};
+        fmt::format("{} is '{}' and names '{}'; wanted auto, or numbers of GPUs, cuda:N, hip:N or cpu "
+                    "with commas between them",
+                    flag, list, name)};
   }
   if (names.size() <= kMostDevices) return names;
   return Error{ErrorKind::invalid,
-               fmt::format("--pp-devices names {} devices; wanted at most {}", names.size(), kMostDevices)};
+               fmt::format("{} names {} devices; wanted at most {}", flag, names.size(), kMostDevices)};
 }
 
 Result<std::vector<int64_t>> parse_split(const std::string& text) {
@@ -201,15 +259,18 @@ Result<std::vector<int64_t>> parse_split(const std::string& text) {
   return counts;
 }
 
+bool spreads(const DeviceFlags& flags) {
+  return !flags.pp_devices.empty() || !flags.tp_devices.empty() || flags.tp > 1;
+}
+
+std::chrono::milliseconds collective_timeout_of(const DeviceFlags& flags) {
+  return std::chrono::milliseconds(static_cast<int64_t>(flags.collective_timeout * 1000));
+}
+
 Result<Devices> open_devices(const DeviceFlags& flags) {
-  if (!flags.pp_devices.empty()) {
-    if (flags.device != "auto") {
-      return Error{ErrorKind::invalid,
-                   fmt::format("--device is '{}' and --pp-devices '{}'; wanted one of them", flags.device,
-                               flags.pp_devices)};
-    }
-    FULMAR_ASSIGN(const auto names, pipeline_devices(flags.pp_devices));
-    return open_stages(flags, names);
+  if (spreads(flags)) {
+    FULMAR_ASSIGN(const NamedDevices named, named_devices(flags));
+    return open_several(flags, named);
   }
   if (!flags.pp_split.empty()) {
     return Error{ErrorKind::invalid, fmt::format("--pp-split is '{}' without --pp-devices", flags.pp_split)};
@@ -220,11 +281,16 @@ Result<Devices> open_devices(const DeviceFlags& flags) {
   return devices;
 }
 
+int64_t slices_of(const DeviceFlags& flags, const Devices& devices) {
+  if (!flags.tp_devices.empty()) return static_cast<int64_t>(devices.size());
+  return std::max<int64_t>(flags.tp, 1);
+}
+
 bool on_host(const DeviceFlags& flags) {
-  if (flags.pp_devices.empty()) return flags.device == "cpu";
-  const auto names = pipeline_devices(flags.pp_devices);
-  return names.ok() &&
-         std::count(names->begin(), names->end(), "cpu") == static_cast<ptrdiff_t>(names->size());
+  if (!spreads(flags)) return flags.device == "cpu";
+  const auto named = named_devices(flags);
+  return named.ok() && std::count(named->names.begin(), named->names.end(), "cpu") ==
+                           static_cast<ptrdiff_t>(named->names.size());
 }
 
 }  // namespace fulmar

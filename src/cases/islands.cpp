@@ -164,8 +164,8 @@ Island::Run channel_mix7(Stage& stage, bool deep) {
   return [&, embedding](const Tensors& t, Body body) {
     Ops& ops = stage.ops();
     if (body == Body::own)
-      return ops.channel_mix7(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift());
-    ops.Ops::channel_mix7(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift());
+      return ops.channel_mix7(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift(), t[1]);
+    ops.Ops::channel_mix7(stage.batch(), embedding, ffn, t[0], t[1], stage.ffn_shift(), t[1]);
   };
 }
 
@@ -186,13 +186,13 @@ Island::Run block7(Stage& stage) {
     if (own && !whole) {
       ops.enter7(batch, att, t[0], {}, at.att_shift, work.mixed);
       ops.time_mix7(batch, att, work.mixed, false, work.v_first, work.p, at.wkv, work.y, work.pending);
-      ops.channel_mix7(batch, {}, ffn, t[0], work.pending, at.ffn_shift);
+      ops.channel_mix7(batch, {}, ffn, t[0], work.pending, at.ffn_shift, work.pending);
     } else if (!own) {
       ops.Ops::enter7(batch, att, t[0], {}, at.att_shift, work.mixed);
       ops.Ops::project7(batch, att, work.mixed, false, work.v_first, work.p);
       ops.Ops::recur7(batch, att, work.p, at.wkv, work.y);
       ops.Ops::leave7(batch, att, work.p, work.y, work.pending);
-      ops.Ops::channel_mix7(batch, {}, ffn, t[0], work.pending, at.ffn_shift);
+      ops.Ops::channel_mix7(batch, {}, ffn, t[0], work.pending, at.ffn_shift, work.pending);
     }
     if (!whole) stage.add_pending(t[0], work.pending);
     for (size_t i = 2; i < t.size(); i++) stage.forget(t[i]);
@@ -272,8 +272,8 @@ Island::Run channel_mix6(Stage& stage) {
   stage.give_rows(1);
   return [&](const Tensors& t, Body body) {
     Ops& ops = stage.ops();
-    if (body == Body::own) return ops.channel_mix6(stage.batch(), ffn, t[0], t[1], stage.ffn_shift());
-    ops.Ops::channel_mix6(stage.batch(), ffn, t[0], t[1], stage.ffn_shift());
+    if (body == Body::own) return ops.channel_mix6(stage.batch(), ffn, t[0], t[1], stage.ffn_shift(), t[1]);
+    ops.Ops::channel_mix6(stage.batch(), ffn, t[0], t[1], stage.ffn_shift(), t[1]);
   };
 }
 

@@ -83,15 +83,15 @@ class CpuOps : public Ops {
   void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
               Tensor pending) override;
   void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                    Tensor pending, StateField ffn_shift) override;
+                    Tensor addend, StateField ffn_shift, Tensor pending) override;
   void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
               std::span<const Tensor, 5> mixed) override;
   void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
                 const Projected6& p) override;
   void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y,
               Tensor pending) override;
-  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
-                    StateField ffn_shift) override;
+  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend, StateField ffn_shift,
+                    Tensor pending) override;
 
  private:
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;

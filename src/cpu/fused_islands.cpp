@@ -118,12 +118,12 @@ void CpuOps::leave7(const Batch&, const TimeMix7& att, const Projected7& p, Tens
 }
 
 void CpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                          Tensor pending, StateField ffn_shift) {
+                          Tensor addend, StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
   const Tensor mixed = scratch.take(x.rows, x.cols);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out);
-  absorb_and_norm(pool_, x, pending, ffn.ln2, z);
+  absorb_and_norm(pool_, x, addend, ffn.ln2, z);
   for_shifted_rows(pool_, batch, z, ffn_shift, [&](int64_t t, const float* previous) {
     cpu::lerp_to(z.row<float>(t), previous, ffn.mix.as<float>(), z.cols, mixed.row<float>(t));
   });
@@ -194,15 +194,15 @@ void CpuOps::leave6(const Batch&, const TimeMix6& att, const Projected6& p, Tens
   linear(y, att.output, pending);
 }
 
-void CpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
-                          StateField ffn_shift) {
+void CpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend,
+                          StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
   const Tensor for_key = scratch.take(x.rows, x.cols);
   const Tensor for_gate = scratch.take(x.rows, x.cols);
   const Tensor gate = scratch.take(x.rows, x.cols);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out);
-  absorb_and_norm(pool_, x, pending, ffn.ln2, z);
+  absorb_and_norm(pool_, x, addend, ffn.ln2, z);
   for_shifted_rows(pool_, batch, z, ffn_shift, [&](int64_t t, const float* previous) {
     cpu::lerp_to(z.row<float>(t), previous, ffn.mix_k.as<float>(), z.cols, for_key.row<float>(t));
     cpu::lerp_to(z.row<float>(t), previous, ffn.mix_r.as<float>(), z.cols, for_gate.row<float>(t));

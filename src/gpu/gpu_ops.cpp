@@ -9,6 +9,7 @@
 #include "gpu/ceilings.h"
 #include "gpu/device/import.h"
 #include "gpu/device/peer_channel.h"
+#include "gpu/device/peer_collective.h"
 #include "gpu/math/head_size.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/pack.h"
@@ -265,6 +266,21 @@ Result<std::unique_ptr<Channel>> GpuOps::channel_from(Ops& sender, size_t bytes)
   if (other == nullptr) return std::unique_ptr<Channel>();
   return gpu::open_peer_channel({other->facts_.index, other->queue_.stream}, {facts_.index, queue_.stream},
                                 bytes);
+}
+
+Result<std::vector<std::unique_ptr<Collective>>> GpuOps::collectives_of(std::span<Ops* const> group,
+                                                                        const CollectiveOptions& options) {
+  std::vector<gpu::PeerEnd> ends;
+  for (Ops* ops : group) {
+    const auto* one = dynamic_cast<const GpuOps*>(ops);
+    if (one == nullptr) return std::vector<std::unique_ptr<Collective>>();
+    ends.push_back({one->facts_.index, one->queue_, one->name()});
+  }
+  return gpu::open_peer_collectives(ends, options);
+}
+
+size_t GpuOps::collective_bytes(int64_t size, const CollectiveOptions& options) const {
+  return gpu::peer_collective_bytes(size, options);
 }
 
 void GpuOps::embed(const Batch& batch, const Embedding& embedding, Tensor out) {

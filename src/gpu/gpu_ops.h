@@ -77,6 +77,9 @@ class GpuOps final : public Ops {
   void copy_slot(const State& state, int64_t from, int64_t to) override;
 
   Result<std::unique_ptr<Channel>> channel_from(Ops& sender, size_t bytes) override;
+  Result<std::vector<std::unique_ptr<Collective>>> collectives_of(std::span<Ops* const> group,
+                                                                  const CollectiveOptions& options) override;
+  size_t collective_bytes(int64_t size, const CollectiveOptions& options) const override;
 
   // ---- primitives
 
@@ -114,7 +117,7 @@ class GpuOps final : public Ops {
   void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
                  Tensor v_first, const Projected7& p, StateField wkv, Tensor y, Tensor pending) override;
   void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                    Tensor pending, StateField ffn_shift) override;
+                    Tensor addend, StateField ffn_shift, Tensor pending) override;
   bool block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
               const Block7State& state) override;
   void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
@@ -127,8 +130,8 @@ class GpuOps final : public Ops {
               Tensor pending) override;
   void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
                Tensor pending) override;
-  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
-                    StateField ffn_shift) override;
+  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend, StateField ffn_shift,
+                    Tensor pending) override;
   void read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
                 Tensor logits) override;
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
@@ -178,7 +181,8 @@ class GpuOps final : public Ops {
   static gpu::Pair take_pair(Scratch& scratch, int64_t cols);
   void time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
                      const Block7Work& work, const Block7State& state);
-  void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift);
+  void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
+                        Collective* ranks);
 
   // The main queue for kernels that do not start early (PDL): the few blocks of a walk over chunks would
   // crowd together where room comes up first.

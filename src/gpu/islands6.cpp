@@ -83,14 +83,14 @@ void GpuOps::attend6(const Batch& batch, const TimeMix6& att, const Projected6& 
   products_->run(queue_, {y, att.output, pending});
 }
 
-void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
-                          StateField ffn_shift) {
+void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend,
+                          StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor for_key = scratch.take(x.rows, x.cols), for_gate = scratch.take(x.rows, x.cols);
   const Tensor gate = scratch.take(x.rows, x.cols), hidden = scratch.take(x.rows, ffn.key.out);
   const gpu::Mixes mixes{2, {ffn.mix_k.as<float>(), ffn.mix_r.as<float>()}, {for_key, for_gate}};
   const Prefetch next = x.rows == 1 ? gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey) : Prefetch{};
-  enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, false, next);
+  enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, false, next);
   const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
   if (x.rows == 1 && facts_.matrix_units && count > 0) {
     const Tensor parts = scratch.take(count, x.cols, DType::f32);

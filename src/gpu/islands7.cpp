@@ -152,11 +152,11 @@ void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::spa
 }
 
 void GpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                          Tensor pending, StateField ffn_shift) {
+                          Tensor addend, StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor mixed = scratch.take(x.rows, x.cols), hidden = scratch.take(x.rows, ffn.key.out);
   const gpu::Mixes mixes{1, {ffn.mix.as<float>()}, {mixed}};
-  const Tensor z = enter(batch, ffn.ln2, x, pending, ffn_shift, mixes, scratch, ffn.deep_embed);
+  const Tensor z = enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, ffn.deep_embed);
   products_->run(queue_, {mixed, ffn.key, hidden, Epilogue::relu_squared});
   if (ffn.deep_embed) {
     const Tensor scale = scratch.take(x.rows, ffn.key.out);

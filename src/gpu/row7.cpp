@@ -33,16 +33,20 @@ bool GpuOps::block7(const Batch& batch, const Block7& block, Tensor x, const Blo
                     const Block7State& state) {
   const auto& [att, ffn, first_block] = block;
   if (batch.rows != 1 || work.v_first_wide.empty() || !suits_row7(att, ffn, first_block)) return false;
+  // What several ranks add is found in f32 and added up by them: packed values are only ever added here.
+  const bool summed = work.ranks != nullptr;
+  if (summed && gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) == 0) return false;
   time_mix_row7(batch, att, first_block, x, work, state);
-  channel_mix_row7(batch, ffn, x, state.ffn_shift);
+  channel_mix_row7(batch, ffn, x, state.ffn_shift, work.ranks);
   return true;
 }
 
 void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
                            const Block7Work& work, const Block7State& state) {
   Scratch scratch(*this);
-  const auto wide = [&] { return scratch.take(1, x.cols, DType::f32); };
-  const gpu::RowValues7 values{wide(), wide(), wide(), work.v_first_wide, work.v_first};
+  const int64_t width = att.output.in;
+  const auto wide = [&](int64_t cols) { return scratch.take(1, cols, DType::f32); };
+  const gpu::RowValues7 values{wide(width), wide(width), wide(width), work.v_first_wide, work.v_first};
   const auto low = [&](const LowRank& path) { return take_pair(scratch, path.first.out); };
   const gpu::LowPairs7 lows{low(att.w), low(att.a), first_block ? Pair{} : low(att.v), low(att.g)};
   constexpr int kMixes = 6, kMixOf[] = {0, 2, 3, 5, 1, 4, 3};  // of r w k v a g
@@ -56,8 +60,9 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
   for (size_t i = 0; i < std::size(list); i++) list[i].mix = att.mix.row<float>(kMixOf[i]);
   const std::span products(list, std::size(list) - (first_block ? 1 : 0));
   gpu::RowNorm norm;
-  if (products_->makes_inputs(products)) {
-    norm = {&att.ln1, x, state.att_shift, batch.slot, wide()};
+  // A rank's heads do not carry on all of a norm that was made on the way.
+  if (work.ranks == nullptr && products_->makes_inputs(products)) {
+    norm = {&att.ln1, x, state.att_shift, batch.slot, wide(x.cols)};
   } else {
     RowMix mixes[kMixes];
     for (int i = 0; i < kMixes; i++) mixes[i] = {att.mix.row<float>(i), take_pair(scratch, x.cols)};
@@ -69,14 +74,18 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
   }
   products_->run_row(products, norm);
 
-  const Pair y = take_pair(scratch, x.cols);
+  const Pair y = take_pair(scratch, width);
   gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
                    gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare), norm);
-  const RowProduct output[] = {{y, att.output, {x, {}}, Epilogue::none, true}};
+  const bool alone = work.ranks == nullptr;
+  const Tensor sum = alone ? x : wide(x.cols);
+  const RowProduct output[] = {{y, att.output, {sum, {}}, Epilogue::none, alone}};
   products_->run_row(output);
+  if (!alone) work.ranks->add_sum(sum, x);
 }
 
-void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift) {
+void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
+                              Collective* ranks) {
   Scratch scratch(*this);
   gpu::FfnRow row{{}, ffn.key, ffn.value, {}, {}, ffn.mix.as<float>()};
   const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors);
@@ -96,7 +105,10 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
   }
   const Tensor parts = scratch.take(count, x.cols, DType::f32);
   gpu::ffn_row(queue_, row, parts);
-  gpu::sum_parts(queue_, parts, x, {}, row.norm);
+  if (ranks == nullptr) return gpu::sum_parts(queue_, parts, x, {}, row.norm);
+  const Tensor sum = scratch.take(1, x.cols, DType::f32);
+  gpu::sum_parts(queue_, parts, sum, {}, row.norm, false);
+  ranks->add_sum(sum, x);
 }
 
 void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,

@@ -6,8 +6,9 @@
 
 namespace fulmar {
 
-Binder::Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Fingerprint* fingerprint)
-    : checkpoint_(checkpoint), config_(config), ops_(ops), fingerprint_(fingerprint) {}
+Binder::Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Fingerprint* fingerprint,
+               const Slice& slice)
+    : checkpoint_(checkpoint), config_(config), ops_(ops), fingerprint_(fingerprint), slice_(slice) {}
 
 void Binder::fail(Error error) {
   if (status_.ok()) status_ = std::move(error);
@@ -37,35 +38,59 @@ const StoredTensor* Binder::find(const std::string& name, std::span<const int64_
   return tensor;
 }
 
-Weight Binder::import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role) {
-  const size_t bytes = ops_.import_bytes(matrix, role);
-  bytes_ += bytes;
-  if (dry()) return {matrix.dtype, matrix.rows, matrix.cols};
-  if (!repeats_) fingerprint_->add(tensor.name, matrix);
-  Result<Weight> weight = ops_.import_weight(matrix, role);
+// The part of a matrix that the slice has; what had to be copied for it lies in `copy`, but for a dry run.
+Result<HostMatrix> Binder::cut_out(const std::string& name, const HostMatrix& whole, Cut cut,
+                                   Copy& copy) const {
+  if (slice_.whole() || cut == Cut::none) return whole;
+  if (cut == Cut::outputs) return rows_of(whole, part_of(slice_, whole.rows));
+  const Part part = part_of(slice_, whole.cols);
+  FULMAR_ASSIGN(Columns columns, columns_of(whole, part, name));
+  copy.made = columns.copied;
+  if (!columns.copied || dry()) return columns.matrix;
+  copy.codes = copy_columns(whole, part);
+  copy.scales = copy_scales(whole, part);
+  columns.matrix.data = copy.codes.data();
+  if (whole.scales != nullptr) columns.matrix.scales = copy.scales.data();
+  return columns.matrix;
+}
+
+Weight Binder::import(const StoredTensor& tensor, const HostMatrix& whole, WeightRole role, Cut cut) {
+  Copy copy;
+  const Result<HostMatrix> matrix = cut_out(tensor.name, whole, cut, copy);
+  if (!matrix.ok()) {
+    fail(matrix.error());
+    return {};
+  }
+  const size_t bytes = ops_.import_bytes(*matrix, role);
+  const bool keeps = copy.made && bytes == 0;
+  bytes_ += keeps ? bytes_for(matrix->dtype, matrix->rows * matrix->cols) : bytes;
+  if (dry()) return {matrix->dtype, matrix->rows, matrix->cols};
+  if (names()) fingerprint_->add(tensor.name, whole);
+  Result<Weight> weight = ops_.import_weight(*matrix, role);
   if (!weight.ok()) {
     fail({weight.error().kind, "tensor '" + tensor.name + "': " + weight.error().text});
     return {};
   }
-  if (bytes > 0) checkpoint_.release_pages(tensor);
+  if (keeps) copies_.push_back(std::move(copy));
+  if (bytes > 0 || keeps) checkpoint_.release_pages(tensor);
   return *weight;
 }
 
-Weight Binder::matrix(const std::string& name, int64_t out, int64_t in, WeightRole role) {
+Weight Binder::matrix(const std::string& name, int64_t out, int64_t in, WeightRole role, Cut cut) {
   const StoredTensor* tensor = find(name, std::array{out, in}, true);
   if (tensor == nullptr) return {};
   const std::vector<int64_t>& strides = tensor->strides;
   return import(*tensor,
                 {tensor->data, tensor->dtype, out, in, strides[0], strides[1], tensor->scales, tensor->group},
-                role);
+                role, cut);
 }
 
-Weight Binder::factor(const std::string& name, int64_t in, int64_t out) {
+Weight Binder::factor(const std::string& name, int64_t in, int64_t out, Cut cut) {
   const StoredTensor* tensor = find(name, std::array{in, out});
   if (tensor == nullptr) return {};
   const std::vector<int64_t>& strides = tensor->strides;
-  return import(*tensor, {tensor->data, tensor->dtype, out, in, strides[1], strides[0]},
-                WeightRole::low_rank);
+  return import(*tensor, {tensor->data, tensor->dtype, out, in, strides[1], strides[0]}, WeightRole::low_rank,
+                cut);
 }
 
 Weight Binder::factor_slice(const std::string& name, int64_t index, int64_t slices, int64_t in, int64_t out) {
@@ -73,7 +98,8 @@ Weight Binder::factor_slice(const std::string& name, int64_t index, int64_t slic
   if (tensor == nullptr) return {};
   const std::vector<int64_t>& strides = tensor->strides;
   const std::byte* data = tensor->data + static_cast<size_t>(index * strides[0]) * size_of(tensor->dtype);
-  return import(*tensor, {data, tensor->dtype, out, in, strides[2], strides[1]}, WeightRole::low_rank);
+  return import(*tensor, {data, tensor->dtype, out, in, strides[2], strides[1]}, WeightRole::low_rank,
+                Cut::none);
 }
 
 bool Binder::read(const std::string& name, std::span<float> out) {
@@ -85,12 +111,17 @@ bool Binder::read(const std::string& name, std::span<float> out) {
   if (tensor == nullptr) return false;
   if (dry()) return true;
   copy_as_f32(*tensor, out);
-  if (!repeats_)
-    fingerprint_->add(name, {reinterpret_cast<const std::byte*>(out.data()), DType::f32, 1, n, n});
+  if (names()) fingerprint_->add(name, {reinterpret_cast<const std::byte*>(out.data()), DType::f32, 1, n, n});
   return true;
 }
 
-Tensor Binder::vector(const std::string& name, int64_t n) { return rows("", {name}, n); }
+Tensor Binder::vector(const std::string& name, int64_t n, Cut cut) {
+  std::vector<float> values(static_cast<size_t>(n));
+  if (!read(name, values)) return {};
+  const Part part = cut == Cut::none ? Part{0, n} : part_of(slice_, n);
+  return import_vectors(
+      std::span(values).subspan(static_cast<size_t>(part.first), static_cast<size_t>(part.count)), 1);
+}
 
 Tensor Binder::rows(const std::string& prefix, std::initializer_list<std::string_view> names, int64_t n) {
   std::vector<float> values(names.size() * static_cast<size_t>(n));
@@ -99,17 +130,21 @@ Tensor Binder::rows(const std::string& prefix, std::initializer_list<std::string
     if (!read(prefix + std::string(name), std::span(values).subspan(at, static_cast<size_t>(n)))) return {};
     at += static_cast<size_t>(n);
   }
-  bytes_ += values.size() * sizeof(float);
-  const auto count = static_cast<int64_t>(names.size());
-  if (dry()) return {nullptr, DType::f32, count, n, n};
-  Result<Tensor> tensor = ops_.import_vector(values, count, n);
+  return import_vectors(values, static_cast<int64_t>(names.size()));
+}
+
+Tensor Binder::import_vectors(std::span<const float> values, int64_t rows) {
+  bytes_ += values.size_bytes();
+  const int64_t n = static_cast<int64_t>(values.size()) / rows;
+  if (dry()) return {nullptr, DType::f32, rows, n, n};
+  Result<Tensor> tensor = ops_.import_vector(values, rows, n);
   if (tensor.ok()) return *tensor;
   fail(tensor.error());
   return {};
 }
 
-Norm Binder::norm(const std::string& name, int64_t n) {
-  return {vector(name + ".weight", n), vector(name + ".bias", n)};
+Norm Binder::norm(const std::string& name, int64_t n, Cut cut) {
+  return {vector(name + ".weight", n, cut), vector(name + ".bias", n, cut)};
 }
 
 }  // namespace fulmar

@@ -1,15 +1,18 @@
 // From a checkpoint with official names to the weight structs of ops/args.h. Knows shapes, not mathematics.
 #pragma once
 
+#include <deque>
 #include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "files/checkpoint.h"
 #include "files/model_config.h"
 #include "model/fingerprint.h"
+#include "model/slice.h"
 #include "ops/ops.h"
 
 namespace fulmar {
@@ -22,23 +25,26 @@ namespace fulmar {
 class Binder {
  public:
   // `fingerprint` grows with what is bound: where several devices share a model's weights, they share it,
-  // too, and bind in the model's order. Null in a dry binder.
-  Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Fingerprint* fingerprint);
+  // too, and bind in the model's order. Null in a dry binder. Of a slice, what is cut is bound in part;
+  // names, shapes and the fingerprint are those of the whole.
+  Binder(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops, Fingerprint* fingerprint,
+         const Slice& slice = {});
 
   const ModelConfig& config() const { return config_; }
-  Ops& ops() { return ops_; }
+  const Slice& slice() const { return slice_; }
+  Ops& ops() const { return ops_; }
 
   // Stored [out, in].
-  Weight matrix(const std::string& name, int64_t out, int64_t in, WeightRole role);
+  Weight matrix(const std::string& name, int64_t out, int64_t in, WeightRole role, Cut cut = Cut::none);
   // Stored [in, out], as the low-rank factors are.
-  Weight factor(const std::string& name, int64_t in, int64_t out);
+  Weight factor(const std::string& name, int64_t in, int64_t out, Cut cut = Cut::none);
   // Slice `index` of a tensor stored [slices, in, out].
   Weight factor_slice(const std::string& name, int64_t index, int64_t slices, int64_t in, int64_t out);
-  // n numbers, stored in any shape that holds no more, as [1, n].
-  Tensor vector(const std::string& name, int64_t n);
+  // n numbers, stored in any shape that holds no more, as [1, n]. Cut by outputs: those of the slice.
+  Tensor vector(const std::string& name, int64_t n, Cut cut = Cut::none);
   // Several vectors as the rows of one tensor [names, n].
   Tensor rows(const std::string& prefix, std::initializer_list<std::string_view> names, int64_t n);
-  Norm norm(const std::string& name, int64_t n);
+  Norm norm(const std::string& name, int64_t n, Cut cut = Cut::none);
 
   // To be called when the weights of a layer are bound.
   template <class TimeMix, class ChannelMix>
@@ -52,17 +58,30 @@ class Binder {
   // Whether what is bound from now on was bound on another device already: the fingerprint has it.
   void repeats(bool again) { repeats_ = again; }
   size_t bytes() const { return bytes_; }  // of backend memory that the weights take
+  // Copies of columns that weights point to: to be kept as long as these.
+  struct Copy {
+    bool made = false;
+    std::vector<std::byte> codes;
+    std::vector<float> scales;
+  };
+  std::deque<Copy> take_copies() { return std::move(copies_); }
 
  private:
   bool dry() const { return fingerprint_ == nullptr; }
   const StoredTensor* find(const std::string& name, std::span<const int64_t> shape, bool coded = false);
   bool read(const std::string& name, std::span<float> out);
-  Weight import(const StoredTensor& tensor, const HostMatrix& matrix, WeightRole role);
+  Tensor import_vectors(std::span<const float> values, int64_t rows);
+  Result<HostMatrix> cut_out(const std::string& name, const HostMatrix& whole, Cut cut, Copy& copy) const;
+  Weight import(const StoredTensor& tensor, const HostMatrix& whole, WeightRole role, Cut cut);
+  // Whether what is bound here adds to the fingerprint.
+  bool names() const { return !repeats_ && slice_.index == 0; }
 
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;
   Ops& ops_;
   Fingerprint* const fingerprint_;
+  const Slice slice_;
+  std::deque<Copy> copies_;
   bool repeats_ = false;
   size_t bytes_ = 0;
   Status status_;

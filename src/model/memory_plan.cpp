@@ -26,15 +26,17 @@ Result<MemoryPlan> plan_stage(const Checkpoint& checkpoint, const ModelConfig& c
                               const LoadOptions& options) {
   const StepShape shape = step_shape(config, options);
   Ops& ops = *stage.ops;
-  Binder binder(checkpoint, config, ops, nullptr);
+  Binder binder(checkpoint, config, ops, nullptr, stage.slice);
   Buffers buffers;
   FULMAR_ASSIGN(const auto stack, Stack::bind(binder, buffers, shape.rows, stage.layers, [](int64_t) {}));
-  Tensor hidden, logits;
-  if (stack->reads_out()) declare_outputs(buffers, shape, ops, hidden, logits);
-  const size_t received =
+  Outputs outputs;
+  if (stack->reads_out()) declare_outputs(buffers, shape, ops, stage.slice, outputs);
+  size_t received =
       stack->embeds() ? 0 : static_cast<size_t>(Channel::kMostUnderWay) * stream_bytes(config, shape, ops);
-  StateLayout layout = state_layout_of(config, ops);
-  layout.n_layer = stage.layers.count();
+  if (!stage.slice.whole()) {
+    received += ops.collective_bytes(stage.slice.count, collective_options(config, shape, options));
+  }
+  const StateLayout layout = layout_of(state_layout_of(config, ops), stage.layers.count(), stage.slice);
   const State slot{nullptr, 1, layout, ring_layout_of(config, ops, ops.state_writes())};
   return MemoryPlan{.weights = binder.bytes(),
                     .workspace = buffers.bytes() + ops.workspace_bytes(shape) + received,
@@ -48,6 +50,9 @@ std::string need_of(const StagePlan& stage, bool whole) {
   if (!whole) {
     text +=
         " for layers " + std::to_string(stage.layers.first) + " to " + std::to_string(stage.layers.last - 1);
+  }
+  if (!stage.slice.whole()) {
+    text += ", slice " + std::to_string(stage.slice.index + 1) + " of " + std::to_string(stage.slice.count);
   }
   return text + " (" + parts_of(stage.memory) + ")";
 }
@@ -90,10 +95,19 @@ size_t stream_bytes(const ModelConfig& config, const StepShape& shape, const Ops
   return width * (rows * size_of(ops.residual_dtype()) + values);
 }
 
-void declare_outputs(Buffers& buffers, const StepShape& shape, const Ops& ops, Tensor& hidden,
-                     Tensor& logits) {
-  buffers.declare(hidden, shape.wanted, shape.n_embd, ops.activation_dtype());
-  buffers.declare(logits, shape.wanted, shape.vocab, DType::f32);
+CollectiveOptions collective_options(const ModelConfig& config, const StepShape& shape,
+                                     const LoadOptions& options) {
+  return {shape.rows, config.n_embd, options.collective_timeout};
+}
+
+void declare_outputs(Buffers& buffers, const StepShape& shape, const Ops& ops, const Slice& slice,
+                     Outputs& outputs) {
+  buffers.declare(outputs.hidden, shape.wanted, shape.n_embd, ops.activation_dtype());
+  if (slice.index == 0) buffers.declare(outputs.logits, shape.wanted, shape.vocab, DType::f32);
+  if (slice.whole()) return;
+  const Part part = part_of(slice, shape.vocab);
+  outputs.part_first = part.first;
+  buffers.declare(outputs.part, shape.wanted, part.count, DType::f32);
 }
 
 Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops,
@@ -106,8 +120,8 @@ Result<std::vector<StagePlan>> plan_stages(const Checkpoint& checkpoint, const M
   std::vector<StagePlan> plans;
   for (const Placed& stage : stages) {
     FULMAR_ASSIGN(const MemoryPlan memory, plan_stage(checkpoint, config, stage, options));
-    plans.push_back(
-        {stage.ops->name(), stage.ops->traits().gpu, stage.layers, memory, stage.ops->memory_free()});
+    plans.push_back({stage.ops->name(), stage.ops->traits().gpu, stage.layers, stage.slice, memory,
+                     stage.ops->memory_free()});
   }
   return plans;
 }

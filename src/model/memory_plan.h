@@ -1,6 +1,7 @@
 // What a model and its largest step will take of each device's memory, known before anything is allocated.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -24,6 +25,7 @@ struct LoadOptions {
   // Steps under way at once on several devices; 0: as many as there are stages. A step on one device is the
   // only one.
   int64_t steps_under_way = 0;
+  std::chrono::milliseconds collective_timeout{30'000};  // of a rank that waits for another one's slice
   bool allow_nonfinite = false;  // false: every weight is read once, and NaN or infinity refuses the model
   std::function<void(double fraction)> progress;  // called from 0 to 1 while weights are imported
 };
@@ -33,10 +35,12 @@ int64_t wanted_rows(const LoadOptions& options);
 // Sizes of the largest step, rows padded as backends may.
 StepShape step_shape(const ModelConfig& config, const LoadOptions& options);
 
-// Which layers lie on which device; several of these, in the model's order, are a pipeline.
+// What of the model lies on which device. Several of these, in the model's order, are a pipeline; those of
+// equal layers, all slices of them in order, are the ranks of one stage (tensor parallelism).
 struct Placed {
   Ops* ops = nullptr;
   LayerRange layers;
+  Slice slice = {};
 };
 
 // The state layout that models of this shape use on this backend, for all layers, and the rings beside their
@@ -61,6 +65,7 @@ struct StagePlan {
   std::string device;  // Ops::name
   std::optional<int> gpu;
   LayerRange layers;
+  Slice slice;
   MemoryPlan memory;
   size_t free = 0;  // of the device's memory, before the stage is loaded
 };
@@ -76,8 +81,19 @@ Status check_memory(std::span<const StagePlan> stages);
 // Bytes of the largest message from one stage to the next.
 size_t stream_bytes(const ModelConfig& config, const StepShape& shape, const Ops& ops);
 
+// What the ranks of a stage prepare for in steps of such a shape.
+CollectiveOptions collective_options(const ModelConfig& config, const StepShape& shape,
+                                     const LoadOptions& options);
+
 // What a stage computes its last results into.
-void declare_outputs(Buffers& buffers, const StepShape& shape, const Ops& ops, Tensor& hidden,
-                     Tensor& logits);
+struct Outputs {
+  Tensor hidden;  // [wanted, C]
+  Tensor logits;  // f32 [wanted, V]; empty on all slices but the first
+  Tensor part;    // f32 [wanted, n]: of a slice's own part of the vocabulary; empty where it is whole
+  int64_t part_first = 0;  // where that begins
+};
+// `outputs` stays where it is until the buffers are placed.
+void declare_outputs(Buffers& buffers, const StepShape& shape, const Ops& ops, const Slice& slice,
+                     Outputs& outputs);
 
 }  // namespace fulmar

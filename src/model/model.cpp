@@ -8,6 +8,7 @@
 #include "model/nonfinite.h"
 #include "ops/device.h"
 #include "ranks/host_channel.h"
+#include "ranks/host_collective.h"
 
 namespace fulmar {
 
@@ -24,10 +25,37 @@ std::string layers_text(const LayerRange& layers) {
   return "[" + std::to_string(layers.first) + ", " + std::to_string(layers.last) + ")";
 }
 
+std::string slice_text(const Placed& stage) {
+  return "slice " + std::to_string(stage.slice.index + 1) + " of " + std::to_string(stage.slice.count) +
+         " of layers " + layers_text(stage.layers);
+}
+
+// All slices of some layers, in order, before the next layers.
+Status check_slice_order(std::span<const Placed> stages) {
+  const int64_t count = stages.front().slice.count;
+  for (size_t i = 0; i < stages.size(); i++) {
+    const Slice wanted{static_cast<int64_t>(i) % count, count};
+    const size_t first = i - static_cast<size_t>(wanted.index);
+    if (stages[i].slice != wanted || stages[i].layers != stages[first].layers) {
+      return Error{ErrorKind::invalid, "a stage holds " + slice_text(stages[i]) + "; wanted " +
+                                           slice_text({nullptr, stages[first].layers, wanted})};
+    }
+    if (first + static_cast<size_t>(count) <= stages.size()) continue;
+    return Error{ErrorKind::invalid,
+                 "a stage holds " + slice_text(stages[i]) + ", and not all of them follow"};
+  }
+  return {};
+}
+
 // Stages are all layers in order, none without any, on devices that can hand their numbers on as they are.
 Status check_stages(std::span<const Placed> stages, const ModelConfig& config) {
   int64_t next = 0;
+  if (!stages.empty()) {
+    FULMAR_TRY(check_slices(config, stages.front().slice.count));
+    FULMAR_TRY(check_slice_order(stages));
+  }
   for (const Placed& stage : stages) {
+    if (stage.slice.index > 0) continue;
     if (stage.layers.first != next || stage.layers.count() < 1) {
       return Error{ErrorKind::invalid, "a stage holds layers " + layers_text(stage.layers) +
                                            "; wanted at least one, from " + std::to_string(next) + " on"};
@@ -96,12 +124,14 @@ Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoin
   if (!options.allow_nonfinite) FULMAR_TRY(check_finite(*checkpoint));
   model->checkpoint_ = std::move(checkpoint);
   FULMAR_TRY(model->load_stages(stages, options));
-  FULMAR_TRY(model->connect(stream_bytes(config, step_shape(config, options), *stages.front().ops)));
+  const StepShape shape = step_shape(config, options);
+  FULMAR_TRY(model->connect(stream_bytes(config, shape, *stages.front().ops),
+                            collective_options(config, shape, options)));
   model->max_rows_ = options.max_rows;
   model->max_wanted_ = wanted_rows(options);
   if (model->threaded()) {
-    const auto stages_held = static_cast<int64_t>(model->stages_.size());
-    model->steps_under_way_ = options.steps_under_way > 0 ? options.steps_under_way : stages_held;
+    model->steps_under_way_ =
+        options.steps_under_way > 0 ? options.steps_under_way : model->pipeline_stages();
   }
   return model;
 }
@@ -119,7 +149,7 @@ Status Model::load_stages(std::span<const Placed> placed, const LoadOptions& opt
   const auto drive = placed.size() > 1 ? Rank::Drive::thread : Rank::Drive::caller;
   for (const Placed& one : placed) {
     ranks_.push_back(std::make_unique<Rank>(*one.ops, drive));
-    FULMAR_ASSIGN(auto stage, Stage::load(source, *ranks_.back(), one.layers));
+    FULMAR_ASSIGN(auto stage, Stage::load(source, *ranks_.back(), one.layers, one.slice));
     stages_.push_back(std::move(stage));
   }
   fingerprint_ = fingerprint.hex();
@@ -127,15 +157,28 @@ Status Model::load_stages(std::span<const Placed> placed, const LoadOptions& opt
   return {};
 }
 
-// Neighbours reach each other's memory where they can. A stage that fails takes the others with it: none of
-// them is left waiting for it.
-Status Model::connect(size_t bytes) {
+// A stage that fails takes the others with it: none of them is left waiting for it.
+Status Model::connect(size_t message_bytes, const CollectiveOptions& together) {
+  FULMAR_TRY(connect_stages(message_bytes));
+  if (slices() > 1) FULMAR_TRY(connect_slices(together));
+  for (const auto& rank : ranks_) {
+    rank->on_failure([this](const std::string& reason) {
+      for (const auto& channel : channels_) channel->close(reason);
+      for (const auto& collective : collectives_) collective->close(reason);
+    });
+  }
+  return {};
+}
+
+// Neighbours reach each other's memory where they can; a slice hands on to the same slice of the next layers.
+Status Model::connect_stages(size_t bytes) {
   bool alike = true;
   for (const auto& rank : ranks_)
     alike = alike && rank->ops().traits().kind == ranks_.front()->ops().traits().kind;
-  for (size_t i = 0; i + 1 < stages_.size(); i++) {
+  const auto step = static_cast<size_t>(slices());
+  for (size_t i = 0; i + step < stages_.size(); i++) {
     Ops& sender = ranks_[i]->ops();
-    Ops& receiver = ranks_[i + 1]->ops();
+    Ops& receiver = ranks_[i + step]->ops();
     FULMAR_ASSIGN(auto channel, receiver.channel_from(sender, bytes));
     if (!channel) {
       const bool apart = sender.traits().gpu || receiver.traits().gpu;
@@ -149,11 +192,30 @@ Status Model::connect(size_t bytes) {
     channels_.push_back(std::move(channel));
   }
   for (size_t i = 0; i < stages_.size(); i++) {
-    stages_[i]->connect(i > 0 ? channels_[i - 1].get() : nullptr,
+    stages_[i]->connect(i >= step ? channels_[i - step].get() : nullptr,
                         i < channels_.size() ? channels_[i].get() : nullptr, alike);
-    ranks_[i]->on_failure([this](const std::string& reason) {
-      for (const auto& channel : channels_) channel->close(reason);
-    });
+  }
+  return {};
+}
+
+Status Model::connect_slices(const CollectiveOptions& together) {
+  for (size_t first = 0; first < stages_.size(); first += static_cast<size_t>(slices())) {
+    std::vector<Ops*> group;
+    for (int64_t i = 0; i < slices(); i++) group.push_back(&ranks_[first + static_cast<size_t>(i)]->ops());
+    CollectiveOptions options = together;
+    options.gathered = stages_[first]->logits();
+    FULMAR_ASSIGN(auto ends, group.front()->collectives_of(group, options));
+    if (ends.empty()) {
+      if (group.front()->traits().gpu) {
+        spdlog::warn("the slices of layers {} to {} are added up through host memory, which is slower",
+                     stages_[first]->layers().first, stages_[first]->layers().last - 1);
+      }
+      ends = make_host_collectives(group, options);
+    }
+    for (auto& end : ends) {
+      stages_[collectives_.size()]->share_with(end.get());
+      collectives_.push_back(std::move(end));
+    }
   }
   return {};
 }
@@ -170,7 +232,10 @@ MemoryPlan Model::memory() const {
 
 std::string Model::device() const {
   std::string names;
-  for (const StagePlan& stage : plan_) names += (names.empty() ? "" : " > ") + stage.device;
+  for (const StagePlan& stage : plan_) {
+    const char* joint = stage.slice.index > 0 ? " + " : " > ";
+    names += (names.empty() ? "" : joint) + stage.device;
+  }
   return names;
 }
 
@@ -188,7 +253,8 @@ bool Model::asynchronous() const { return threaded() || last().rank().ops().asyn
 
 Result<StatePool> Model::make_states(const StateLayout& layout, int64_t slots, const StateWrites& writes) {
   std::vector<StatePool::Share> shares;
-  for (const auto& stage : stages_) shares.push_back({&stage->rank(), stage->layers().count()});
+  for (const auto& stage : stages_)
+    shares.push_back({&stage->rank(), stage->layers().count(), stage->slice()});
   return StatePool::make(shares, layout, slots,
                          ring_layout_of(config_, stages_.front()->rank().ops(), writes));
 }
@@ -214,17 +280,19 @@ void Model::throw_failure() const {
   }
 }
 
-// The ranks find out by themselves when their predecessor has sent what they need.
+// The ranks find out by themselves when their predecessor has sent what they need, and their neighbours have
+// their slices.
 std::future<void> Model::post(const StepInput& input, const StatePool& states, TakeOutputs take) {
   const auto kept = std::make_shared<const KeptInput>(input);
   const auto over = std::make_shared<Over>();
   std::future<void> future = over->promise.get_future();
   for (size_t i = 0; i < stages_.size(); i++) {
-    const bool ends = i + 1 == stages_.size();
+    const bool ends = i == output_stage();
     ranks_[i]->post([this, kept, over, stage = stages_[i].get(), state = states.view(i),
                      take = ends ? std::move(take) : TakeOutputs()] {
       stage->run(kept->view(), state);
       if (take) take(outputs(static_cast<int64_t>(kept->wanted.size())));
+      stage->check();  // before anybody hears of what was taken
     });
   }
   return future;

@@ -36,8 +36,9 @@ class Model {
   // it. Refuses missing and misshapen tensors, naming tensor, found and wanted shape.
   static Result<std::unique_ptr<Model>> load(std::unique_ptr<Checkpoint> checkpoint, Ops& ops,
                                              const LoadOptions& options);
-  // As a pipeline of stages, which together are all layers in order. The devices keep numbers and states in
-  // the same types; each is driven by a thread of its own from now on.
+  // As a pipeline of stages, which together are all layers in order, the slices of a stage one behind the
+  // other. The devices keep numbers and states in the same types; each is driven by a thread of its own from
+  // now on.
   static Result<std::unique_ptr<Model>> load(std::unique_ptr<Checkpoint> checkpoint,
                                              std::span<const Placed> stages, const LoadOptions& options);
   ~Model();
@@ -59,6 +60,7 @@ class Model {
   std::string device() const;                 // names of the devices
   size_t memory_free() const;                 // on all devices together, each counted once
   bool asynchronous() const;                  // steps run on after begin()
+  int64_t pipeline_stages() const { return static_cast<int64_t>(stages_.size()) / slices(); }
   // Numbers of rows whose first step takes longer than later ones (Ops::rows_to_warm).
   std::vector<int64_t> rows_to_warm() const { return stages_.front()->rank().ops().rows_to_warm(max_rows_); }
   // Steps of different rows that should be under way at once, so that every stage has work.
@@ -100,9 +102,14 @@ class Model {
 
   explicit Model(const ModelConfig& config) : config_(config) {}
   Status load_stages(std::span<const Placed> placed, const LoadOptions& options);
-  Status connect(size_t message_bytes);
+  Status connect(size_t message_bytes, const CollectiveOptions& together);
+  Status connect_stages(size_t message_bytes);
+  Status connect_slices(const CollectiveOptions& together);
   bool threaded() const { return ranks_.size() > 1; }
-  Stage& last() const { return *stages_.back(); }
+  int64_t slices() const { return stages_.front()->slice().count; }
+  // The one whose logits are whole: the first slice of the last layers.
+  size_t output_stage() const { return stages_.size() - static_cast<size_t>(slices()); }
+  Stage& last() const { return *stages_[output_stage()]; }
   StepOutputs outputs(int64_t wanted) const {
     return {last().rank().ops(), last().logits(wanted), last().hidden(wanted)};
   }
@@ -118,9 +125,11 @@ class Model {
   int64_t steps_under_way_ = 1;
   int64_t wanted_ = 0;  // of the last forward
   std::deque<Begun> begun_;
-  std::vector<std::unique_ptr<Channel>> channels_;  // the i-th leads from stage i to the next
-  std::vector<std::unique_ptr<Stage>> stages_;      // each on the rank of its number
-  std::vector<std::unique_ptr<Rank>> ranks_;        // the first to go
+  std::vector<std::unique_ptr<Channel>> channels_;  // the i-th leads from stage i to the next layers' slice
+  std::vector<std::unique_ptr<Collective>>
+      collectives_;                             // the i-th is the end of stage i; none without slices
+  std::vector<std::unique_ptr<Stage>> stages_;  // each on the rank of its number
+  std::vector<std::unique_ptr<Rank>> ranks_;    // the first to go
 };
 
 }  // namespace fulmar

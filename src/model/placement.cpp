@@ -98,24 +98,27 @@ Result<std::vector<double>> speeds_of(std::span<Ops* const> devices) {
 
 // What the parts of a model take on a device, by a dry run of all of them.
 Result<StageRoom> room_on(const Checkpoint& checkpoint, const ModelConfig& config, Ops& ops,
-                          const LoadOptions& options) {
+                          const LoadOptions& options, const Slice& slice) {
   StageRoom room;
-  Binder binder(checkpoint, config, ops, nullptr);
+  Binder binder(checkpoint, config, ops, nullptr, slice);
   Buffers buffers;
   const StepShape shape = step_shape(config, options);
   std::vector<size_t> bound;
   FULMAR_ASSIGN(const auto stack, Stack::bind(binder, buffers, shape.rows, {0, config.n_layer},
                                               [&](int64_t) { bound.push_back(binder.bytes()); }));
-  const State slot{nullptr, 1, state_layout_of(config, ops), ring_layout_of(config, ops, ops.state_writes())};
+  const StateLayout layout = layout_of(state_layout_of(config, ops), config.n_layer, slice);
+  const State slot{nullptr, 1, layout, ring_layout_of(config, ops, ops.state_writes())};
   const size_t state =
       (slot.layout.layer_bytes() + slot.ring_layer_bytes()) * static_cast<size_t>(options.slots);
   for (size_t l = 0; l + 1 < bound.size(); l++) room.layers.push_back(bound[l + 1] - bound[l] + state);
-  Buffers outputs;
-  Tensor hidden, logits;
-  declare_outputs(outputs, shape, ops, hidden, logits);
+  Buffers last;
+  Outputs outputs;
+  declare_outputs(last, shape, ops, slice, outputs);
   room.embedding = bound.front();
-  room.head = binder.bytes() - bound.back() + outputs.bytes();
+  room.head = binder.bytes() - bound.back() + last.bytes();
+  const CollectiveOptions together = collective_options(config, shape, options);
   room.fixed = buffers.bytes() + ops.workspace_bytes(shape) +
+               (slice.whole() ? 0 : ops.collective_bytes(slice.count, together)) +
                static_cast<size_t>(Channel::kMostUnderWay) * stream_bytes(config, shape, ops);
   room.free = ops.memory_free();
   return room;
@@ -165,17 +168,24 @@ Result<std::vector<LayerRange>> ranges_of(std::span<const int64_t> counts, int64
 
 Result<std::vector<Placed>> place_layers(const Checkpoint& checkpoint, const ModelConfig& config,
                                          std::span<Ops* const> devices, std::span<const int64_t> counts,
-                                         const LoadOptions& options) {
+                                         const LoadOptions& options, int64_t slices) {
+  FULMAR_TRY(check_slices(config, slices));
+  if (static_cast<int64_t>(devices.size()) % slices != 0) {
+    return Error{ErrorKind::invalid, std::to_string(devices.size()) + " devices do not make stages of " +
+                                         std::to_string(slices) + " tensor-parallel devices each"};
+  }
+  std::vector<Ops*> firsts;
+  for (size_t i = 0; i < devices.size(); i += static_cast<size_t>(slices)) firsts.push_back(devices[i]);
   std::vector<LayerRange> ranges{{0, config.n_layer}};
   if (!counts.empty()) {
-    FULMAR_ASSIGN(ranges, ranges_of(counts, static_cast<int64_t>(devices.size()), config.n_layer));
-  } else if (devices.size() > 1) {
-    FULMAR_ASSIGN(const std::vector<double> speeds, speeds_of(devices));
+    FULMAR_ASSIGN(ranges, ranges_of(counts, static_cast<int64_t>(firsts.size()), config.n_layer));
+  } else if (firsts.size() > 1) {
+    FULMAR_ASSIGN(const std::vector<double> speeds, speeds_of(firsts));
     std::vector<StageRoom> rooms;
-    for (size_t i = 0; i < devices.size(); i++) {
-      FULMAR_ASSIGN(StageRoom room, room_on(checkpoint, config, *devices[i], options));
+    for (size_t i = 0; i < firsts.size(); i++) {
+      FULMAR_ASSIGN(StageRoom room, room_on(checkpoint, config, *firsts[i], options, {0, slices}));
       room.speed = speeds[i];
-      const auto gpu = devices[i]->traits().gpu;
+      const auto gpu = firsts[i]->traits().gpu;
       room.free /= static_cast<size_t>(std::count_if(
           devices.begin(), devices.end(), [&](const Ops* other) { return other->traits().gpu == gpu; }));
       rooms.push_back(std::move(room));
@@ -183,7 +193,10 @@ Result<std::vector<Placed>> place_layers(const Checkpoint& checkpoint, const Mod
     FULMAR_ASSIGN(ranges, split_layers(part_sizes(checkpoint, config), rooms));
   }
   std::vector<Placed> placed;
-  for (size_t i = 0; i < devices.size(); i++) placed.push_back({devices[i], ranges[i]});
+  for (size_t i = 0; i < devices.size(); i++) {
+    const auto at = static_cast<int64_t>(i);
+    placed.push_back({devices[i], ranges[static_cast<size_t>(at / slices)], {at % slices, slices}});
+  }
   return placed;
 }
 

@@ -34,10 +34,12 @@ Result<std::vector<LayerRange>> split_layers(const PartSizes& sizes, std::span<c
 // Numbers of layers given by hand, which must be one for each device and add up to all: else invalid.
 Result<std::vector<LayerRange>> ranges_of(std::span<const int64_t> counts, int64_t devices, int64_t layers);
 
-// Places a model on devices: by `counts` where there are any, else by split_layers with each device's memory,
-// and its speed where the devices are not all of one kind.
+// Places a model on devices. Each `slices` of them that follow one another are the ranks of one stage; the
+// first stands for all of them. Layers are split by `counts` where there are any, else by split_layers with
+// each device's memory, and its speed where the devices are not all of one kind. Fails (invalid) where the
+// devices do not make whole stages, or the model does not divide into so many slices.
 Result<std::vector<Placed>> place_layers(const Checkpoint& checkpoint, const ModelConfig& config,
                                          std::span<Ops* const> devices, std::span<const int64_t> counts,
-                                         const LoadOptions& options);
+                                         const LoadOptions& options, int64_t slices = 1);
 
 }  // namespace fulmar

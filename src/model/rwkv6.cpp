@@ -10,23 +10,23 @@ TimeMix6 time_mix(Binder& binder, int64_t layer) {
   const std::string block = "blocks." + std::to_string(layer) + ".";
   const std::string p = block + "att.";
   TimeMix6 att;
-  att.n_head = config.n_head;
+  att.n_head = config.n_head / binder.slice().count;
   att.head_size = config.head_size;
   att.ln1 = binder.norm(block + "ln1", c);
   att.mix_x = binder.vector(p + "time_maa_x", c);
   att.mix = binder.rows(p, {"time_maa_w", "time_maa_k", "time_maa_v", "time_maa_r", "time_maa_g"}, c);
   att.mix_w1 = binder.factor(p + "time_maa_w1", c, 5 * rank);
   for (int64_t i = 0; i < 5; i++) att.mix_w2[i] = binder.factor_slice(p + "time_maa_w2", i, 5, rank, c);
-  att.receptance = binder.matrix(p + "receptance.weight", c, c, WeightRole::projection);
-  att.key = binder.matrix(p + "key.weight", c, c, WeightRole::projection);
-  att.value = binder.matrix(p + "value.weight", c, c, WeightRole::projection);
-  att.gate = binder.matrix(p + "gate.weight", c, c, WeightRole::projection);
-  att.output = binder.matrix(p + "output.weight", c, c, WeightRole::projection);
+  att.receptance = binder.matrix(p + "receptance.weight", c, c, WeightRole::projection, Cut::outputs);
+  att.key = binder.matrix(p + "key.weight", c, c, WeightRole::projection, Cut::outputs);
+  att.value = binder.matrix(p + "value.weight", c, c, WeightRole::projection, Cut::outputs);
+  att.gate = binder.matrix(p + "gate.weight", c, c, WeightRole::projection, Cut::outputs);
+  att.output = binder.matrix(p + "output.weight", c, c, WeightRole::projection, Cut::inputs);
   att.w.first = binder.factor(p + "time_decay_w1", c, config.rank_decay);
-  att.w.second = binder.factor(p + "time_decay_w2", config.rank_decay, c);
-  att.w.bias = binder.vector(p + "time_decay", c);
-  att.u = binder.vector(p + "time_faaaa", c);
-  att.ln_x = binder.norm(p + "ln_x", c);
+  att.w.second = binder.factor(p + "time_decay_w2", config.rank_decay, c, Cut::outputs);
+  att.w.bias = binder.vector(p + "time_decay", c, Cut::outputs);
+  att.u = binder.vector(p + "time_faaaa", c, Cut::outputs);
+  att.ln_x = binder.norm(p + "ln_x", c, Cut::outputs);
   return att;
 }
 
@@ -39,21 +39,23 @@ ChannelMix6 channel_mix(Binder& binder, int64_t layer) {
   ffn.ln2 = binder.norm(block + "ln2", c);
   ffn.mix_k = binder.vector(p + "time_maa_k", c);
   ffn.mix_r = binder.vector(p + "time_maa_r", c);
-  ffn.key = binder.matrix(p + "key.weight", f, c, WeightRole::ffn_key);
-  ffn.value = binder.matrix(p + "value.weight", c, f, WeightRole::ffn_value);
+  ffn.key = binder.matrix(p + "key.weight", f, c, WeightRole::ffn_key, Cut::outputs);
+  ffn.value = binder.matrix(p + "value.weight", c, f, WeightRole::ffn_value, Cut::inputs);
+  // The gate multiplies each rank's addend: the sum of those is the gated sum.
   ffn.receptance = binder.matrix(p + "receptance.weight", c, c, WeightRole::projection);
   return ffn;
 }
 
 }  // namespace
 
-Rwkv6::Rwkv6(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows)
-    : Stack(config, held, ops, buffers, max_rows) {
+Rwkv6::Rwkv6(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
+    : Stack(binder, held, buffers, max_rows) {
   layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by address
+  const DType dtype = ops().activation_dtype();
   Projected6& p = projected_;
-  for (Tensor* tensor :
-       {&mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &y_, &p.r, &p.k, &p.v, &p.g, &p.u}) {
-    buffers.declare(*tensor, max_rows, config.n_embd, ops.activation_dtype());
+  for (Tensor& tensor : mixed_) buffers.declare(tensor, max_rows, binder.config().n_embd, dtype);
+  for (Tensor* tensor : {&y_, &p.r, &p.k, &p.v, &p.g, &p.u}) {
+    buffers.declare(*tensor, max_rows, head_width(), dtype);
   }
 }
 
@@ -76,8 +78,9 @@ void Rwkv6::layers(const Batch& batch, const State& state, LayerRange range, Str
     ops().enter6(batch, att, x, stream.pending, state.att_shift(own), mixed);
     ops().project6(batch, att, mixed, p);
     ops().attend6(batch, att, p, state.wkv(own), y, pending);
-    ops().channel_mix6(batch, ffn, x, pending, state.ffn_shift(own));
-    stream.pending = pending;
+    stream.pending = join(x, pending);
+    ops().channel_mix6(batch, ffn, x, stream.pending, state.ffn_shift(own), pending);
+    stream.pending = join(x, pending);
   }
 }
 

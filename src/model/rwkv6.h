@@ -9,7 +9,7 @@ namespace fulmar {
 
 class Rwkv6 final : public Stack {
  public:
-  Rwkv6(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows);
+  Rwkv6(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows);
   void layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) override;
 
  private:
@@ -17,8 +17,8 @@ class Rwkv6 final : public Stack {
 
   std::vector<Layer<TimeMix6, ChannelMix6>> layers_;  // those held
   Tensor mixed_[5];                                   // [rows, C] each: w k v r g
-  Tensor y_;                                          // [rows, C], what the recurrence reads out
-  Projected6 projected_;                              // [rows, C] each
+  Tensor y_;                                          // [rows, A], what the recurrence reads out
+  Projected6 projected_;                              // [rows, A] each
 };
 
 }  // namespace fulmar

@@ -5,8 +5,9 @@ namespace fulmar {
 namespace {
 
 LowRank low_rank(Binder& binder, const std::string& name, int64_t width, int64_t rank, bool biased) {
-  LowRank factors{binder.factor(name + "1", width, rank), binder.factor(name + "2", rank, width), {}};
-  if (biased) factors.bias = binder.vector(name + "0", width);
+  LowRank factors{
+      binder.factor(name + "1", width, rank), binder.factor(name + "2", rank, width, Cut::outputs), {}};
+  if (biased) factors.bias = binder.vector(name + "0", width, Cut::outputs);
   return factors;
 }
 
@@ -16,22 +17,22 @@ TimeMix7 time_mix(Binder& binder, int64_t layer) {
   const std::string block = "blocks." + std::to_string(layer) + ".";
   const std::string p = block + "att.";
   TimeMix7 att;
-  att.n_head = config.n_head;
+  att.n_head = config.n_head / binder.slice().count;
   att.head_size = config.head_size;
   att.ln1 = binder.norm(block + "ln1", c);
   att.mix = binder.rows(p, {"x_r", "x_w", "x_k", "x_v", "x_a", "x_g"}, c);
-  att.receptance = binder.matrix(p + "receptance.weight", c, c, WeightRole::projection);
-  att.key = binder.matrix(p + "key.weight", c, c, WeightRole::projection);
-  att.value = binder.matrix(p + "value.weight", c, c, WeightRole::projection);
-  att.output = binder.matrix(p + "output.weight", c, c, WeightRole::projection);
+  att.receptance = binder.matrix(p + "receptance.weight", c, c, WeightRole::projection, Cut::outputs);
+  att.key = binder.matrix(p + "key.weight", c, c, WeightRole::projection, Cut::outputs);
+  att.value = binder.matrix(p + "value.weight", c, c, WeightRole::projection, Cut::outputs);
+  att.output = binder.matrix(p + "output.weight", c, c, WeightRole::projection, Cut::inputs);
   att.w = low_rank(binder, p + "w", c, config.rank_w, true);
   att.a = low_rank(binder, p + "a", c, config.rank_a, true);
   if (layer > 0) att.v = low_rank(binder, p + "v", c, config.rank_v, true);
   att.g = low_rank(binder, p + "g", c, config.rank_g, false);
-  att.k_k = binder.vector(p + "k_k", c);
-  att.k_a = binder.vector(p + "k_a", c);
-  att.r_k = binder.vector(p + "r_k", c);
-  att.ln_x = binder.norm(p + "ln_x", c);
+  att.k_k = binder.vector(p + "k_k", c, Cut::outputs);
+  att.k_a = binder.vector(p + "k_a", c, Cut::outputs);
+  att.r_k = binder.vector(p + "r_k", c, Cut::outputs);
+  att.ln_x = binder.norm(p + "ln_x", c, Cut::outputs);
   return att;
 }
 
@@ -43,28 +44,29 @@ ChannelMix7 channel_mix(Binder& binder, int64_t layer) {
   ChannelMix7 ffn;
   ffn.ln2 = binder.norm(block + "ln2", c);
   ffn.mix = binder.vector(p + "x_k", c);
-  ffn.key = binder.matrix(p + "key.weight", f, c, WeightRole::ffn_key);
-  ffn.value = binder.matrix(p + "value.weight", c, f, WeightRole::ffn_value);
+  ffn.key = binder.matrix(p + "key.weight", f, c, WeightRole::ffn_key, Cut::outputs);
+  ffn.value = binder.matrix(p + "value.weight", c, f, WeightRole::ffn_value, Cut::inputs);
   ffn.deep_embed = d > 0;
   if (!ffn.deep_embed) return ffn;
   ffn.deep_rank = d;
   ffn.s_emb = binder.matrix(p + "s_emb.weight", config.vocab, d * d, WeightRole::embedding);
   ffn.s_emb_x = binder.matrix(p + "s_emb_x.weight", d * d, c, WeightRole::low_rank);
   ffn.s1 = binder.factor(p + "s1", c, d);
-  ffn.s2 = binder.factor(p + "s2", d, f);
-  ffn.s0 = binder.vector(p + "s0", f);
+  ffn.s2 = binder.factor(p + "s2", d, f, Cut::outputs);
+  ffn.s0 = binder.vector(p + "s0", f, Cut::outputs);
   return ffn;
 }
 
 }  // namespace
 
-Rwkv7::Rwkv7(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows)
-    : Stack(config, held, ops, buffers, max_rows) {
+Rwkv7::Rwkv7(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
+    : Stack(binder, held, buffers, max_rows) {
   layers_.reserve(static_cast<size_t>(held.count()));  // backends may remember a layer by address
+  const DType dtype = ops().activation_dtype();
   Projected7& p = projected_;
-  for (Tensor* tensor : {&mixed_[0], &mixed_[1], &mixed_[2], &mixed_[3], &mixed_[4], &mixed_[5], &y_, &p.r,
-                         &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha}) {
-    buffers.declare(*tensor, max_rows, config.n_embd, ops.activation_dtype());
+  for (Tensor& tensor : mixed_) buffers.declare(tensor, max_rows, binder.config().n_embd, dtype);
+  for (Tensor* tensor : {&y_, &p.r, &p.k, &p.v, &p.g, &p.u, &p.kk, &p.alpha}) {
+    buffers.declare(*tensor, max_rows, head_width(), dtype);
   }
 }
 
@@ -83,7 +85,8 @@ void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Str
       stream.v_first_wide,
       {rows(p.r), rows(p.k), rows(p.v), rows(p.g), rows(p.u), rows(p.kk), rows(p.alpha)},
       rows(y_),
-      pending(batch)};
+      pending(batch),
+      ranks()};
 
   for (int64_t l = range.first; l < range.last; l++) {
     const int64_t own = l - held().first;
@@ -92,8 +95,9 @@ void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Str
     if (stream.pending.empty() && ops().block7(batch, {att, ffn, l == 0}, x, work, at)) continue;
     ops().enter7(batch, att, x, stream.pending, at.att_shift, work.mixed);
     ops().time_mix7(batch, att, work.mixed, l == 0, work.v_first, work.p, at.wkv, work.y, work.pending);
-    ops().channel_mix7(batch, embedding(), ffn, x, work.pending, at.ffn_shift);
-    stream.pending = work.pending;
+    stream.pending = join(x, work.pending);
+    ops().channel_mix7(batch, embedding(), ffn, x, stream.pending, at.ffn_shift, work.pending);
+    stream.pending = join(x, work.pending);
   }
 }
 

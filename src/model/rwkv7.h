@@ -9,7 +9,7 @@ namespace fulmar {
 
 class Rwkv7 final : public Stack {
  public:
-  Rwkv7(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows);
+  Rwkv7(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows);
   void layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) override;
 
  private:
@@ -17,8 +17,8 @@ class Rwkv7 final : public Stack {
 
   std::vector<Layer<TimeMix7, ChannelMix7>> layers_;  // those held
   Tensor mixed_[6];                                   // [rows, C] each: r w k v a g
-  Tensor y_;                                          // [rows, C], what the recurrence reads out
-  Projected7 projected_;                              // [rows, C] each
+  Tensor y_;                                          // [rows, A], what the recurrence reads out
+  Projected7 projected_;                              // [rows, A] each
 };
 
 }  // namespace fulmar

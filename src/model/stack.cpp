@@ -5,13 +5,18 @@
 
 namespace fulmar {
 
-Stack::Stack(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows)
-    : ops_(ops), n_layer_(config.n_layer), held_(held) {
-  buffers.declare(x_, max_rows, config.n_embd, ops.residual_dtype());
-  buffers.declare(pending_, max_rows, config.n_embd, ops.activation_dtype());
+Stack::Stack(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows)
+    : ops_(binder.ops()),
+      n_layer_(binder.config().n_layer),
+      held_(held),
+      slice_(binder.slice()),
+      head_width_(binder.config().n_embd / slice_.count) {
+  const ModelConfig& config = binder.config();
+  buffers.declare(x_, max_rows, config.n_embd, ops_.residual_dtype());
+  buffers.declare(pending_, max_rows, config.n_embd, ops_.activation_dtype());
   if (config.version != 7) return;
-  buffers.declare(v_first_, max_rows, config.n_embd, ops.activation_dtype());
-  buffers.declare(v_first_wide_, 1, config.n_embd, DType::f32);
+  buffers.declare(v_first_, max_rows, head_width_, ops_.activation_dtype());
+  buffers.declare(v_first_wide_, 1, head_width_, DType::f32);
 }
 
 Result<std::unique_ptr<Stack>> Stack::bind(Binder& binder, Buffers& buffers, int64_t max_rows,
@@ -19,9 +24,9 @@ Result<std::unique_ptr<Stack>> Stack::bind(Binder& binder, Buffers& buffers, int
   const ModelConfig& config = binder.config();
   std::unique_ptr<Stack> stack;
   if (config.version == 7) {
-    stack = std::make_unique<Rwkv7>(config, held, binder.ops(), buffers, max_rows);
+    stack = std::make_unique<Rwkv7>(binder, held, buffers, max_rows);
   } else {
-    stack = std::make_unique<Rwkv6>(config, held, binder.ops(), buffers, max_rows);
+    stack = std::make_unique<Rwkv6>(binder, held, buffers, max_rows);
   }
   if (stack->embeds() || config.deep_embed) {
     binder.repeats(!stack->embeds());
@@ -36,7 +41,8 @@ Result<std::unique_ptr<Stack>> Stack::bind(Binder& binder, Buffers& buffers, int
   }
   if (stack->reads_out()) {
     stack->head_.ln_out = binder.norm("ln_out", config.n_embd);
-    stack->head_.matrix = binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head);
+    stack->head_.matrix =
+        binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head, Cut::outputs);
   }
   FULMAR_TRY(binder.status());
   return stack;
@@ -47,6 +53,12 @@ Stream Stack::stream(const Batch& batch) const {
 }
 
 void Stack::embed(const Batch& batch, const Stream& stream) { ops_.embed(batch, embedding_, stream.x); }
+
+Tensor Stack::join(Tensor x, Tensor addend) const {
+  if (ranks_ == nullptr) return addend;
+  ranks_->add_sum(addend, x);
+  return {};
+}
 
 void Stack::absorb(Stream& stream) {
   if (!stream.pending.empty()) ops_.add(stream.x, stream.pending);

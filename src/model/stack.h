@@ -26,12 +26,12 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// What crosses from one layer to the next; [rows, C] each.
+// What crosses from one layer to the next; [rows, C] each, values [rows, A] as in ops/args.h.
 struct Stream {
   Tensor x;             // the residual stream, in the residual type
   Tensor pending;       // what is still to be added to x; empty: nothing
   Tensor v_first;       // RWKV-7: the values of block 0, which the first layer fills
-  Tensor v_first_wide;  // f32 [1, C]: the same of a lone row, where a backend keeps more of it
+  Tensor v_first_wide;  // f32 [1, A]: the same of a lone row, where a backend keeps more of it
 };
 
 class Stack {
@@ -50,6 +50,9 @@ class Stack {
   LayerRange held() const { return held_; }
   bool embeds() const { return held_.first == 0; }
   bool reads_out() const { return held_.last == n_layer_; }
+  const Slice& slice() const { return slice_; }
+  // The ranks that have the other slices of the same layers; outlives the stack's steps.
+  void share_with(Collective* ranks) { ranks_ = ranks; }
 
   // The stream's place for a batch, in buffers of the stack: nothing pending, all else as it was left there.
   Stream stream(const Batch& batch) const;
@@ -60,13 +63,19 @@ class Stack {
   virtual void layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) = 0;
   // Adds what is pending to x.
   void absorb(Stream& stream);
-  // The wanted rows of the stream behind the last layer: hidden [wanted, C], logits f32 [wanted, V].
+  // The wanted rows of the stream behind the last layer: hidden [wanted, C], logits f32 [wanted, V], of a
+  // slice its part of V.
   void head(const Batch& batch, const Stream& stream, Tensor hidden, Tensor logits);
 
  protected:
-  Stack(const ModelConfig& config, LayerRange held, Ops& ops, Buffers& buffers, int64_t max_rows);
+  Stack(const Binder& binder, LayerRange held, Buffers& buffers, int64_t max_rows);
 
   Ops& ops() const { return ops_; }
+  Collective* ranks() const { return ranks_; }
+  int64_t head_width() const { return head_width_; }  // A
+  // What is still to be added to x of such an addend: all of it, or nothing where other ranks have addends,
+  // too, and x has taken their sum.
+  Tensor join(Tensor x, Tensor addend) const;
   const Embedding& embedding() const { return embedding_; }
   Tensor pending(const Batch& batch) const { return pending_.slice_rows(0, batch.rows); }
 
@@ -76,6 +85,9 @@ class Stack {
   Ops& ops_;
   const int64_t n_layer_;  // of the whole model
   const LayerRange held_;
+  const Slice slice_;
+  const int64_t head_width_;
+  Collective* ranks_ = nullptr;
   Embedding embedding_;
   Head head_;
   Tensor x_, pending_, v_first_, v_first_wide_;  // as in Stream

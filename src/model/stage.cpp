@@ -5,15 +5,15 @@
 
 namespace fulmar {
 
-Result<std::unique_ptr<Stage>> Stage::load(const Source& source, Rank& rank, LayerRange layers) {
+Result<std::unique_ptr<Stage>> Stage::load(const Source& source, Rank& rank, LayerRange layers,
+                                           const Slice& slice) {
   Ops& ops = rank.ops();
   const StepShape& shape = source.shape;
-  Binder binder(source.checkpoint, source.config, ops, &source.fingerprint);
+  Binder binder(source.checkpoint, source.config, ops, &source.fingerprint, slice);
   std::unique_ptr<Stage> stage(new Stage(rank));
   FULMAR_ASSIGN(stage->stack_, Stack::bind(binder, stage->buffers_, shape.rows, layers, source.loaded));
-  if (stage->stack_->reads_out()) {
-    declare_outputs(stage->buffers_, shape, ops, stage->hidden_, stage->logits_);
-  }
+  stage->copies_ = binder.take_copies();
+  if (stage->stack_->reads_out()) declare_outputs(stage->buffers_, shape, ops, slice, stage->outputs_);
   FULMAR_TRY(stage->buffers_.place(ops));
   FULMAR_TRY(ops.reserve_scratch(ops.workspace_bytes(shape)));
   ops.synchronise();
@@ -34,12 +34,31 @@ std::vector<Tensor> Stage::message(const Stream& stream, int64_t rows) const {
   return tensors;
 }
 
+void Stage::share_with(Collective* ranks) {
+  ranks_ = ranks;
+  stack_->share_with(ranks);
+}
+
+void Stage::check() const {
+  if (ranks_ != nullptr) ranks_->check();
+}
+
 void Stage::compute(const Batch& batch, const State& state, Stream stream) {
   if (stack_->embeds()) stack_->embed(batch, stream);
   stack_->layers(batch, state, stack_->held(), stream);
   if (!stack_->reads_out()) return stack_->absorb(stream);
-  if (batch.wanted == 0) return;
-  stack_->head(batch, stream, hidden_.slice_rows(0, batch.wanted), logits_.slice_rows(0, batch.wanted));
+  if (batch.wanted > 0) read_out(batch, stream);
+}
+
+// Each slice makes the logits of its part of the vocabulary; the first one takes them all.
+void Stage::read_out(const Batch& batch, const Stream& stream) {
+  const auto wanted = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.wanted); };
+  const Tensor hidden = wanted(outputs_.hidden);
+  if (ranks_ == nullptr) return stack_->head(batch, stream, hidden, wanted(outputs_.logits));
+  const Tensor part = wanted(outputs_.part);
+  stack_->head(batch, stream, hidden, part);
+  const Tensor whole = outputs_.logits.empty() ? Tensor{} : wanted(outputs_.logits);
+  ranks_->gather(part, outputs_.part_first, whole);
 }
 
 void Stage::run(const StepInput& input, const State& state) {
@@ -48,12 +67,14 @@ void Stage::run(const StepInput& input, const State& state) {
   if (!stack_->reads_out()) own.wanted = {};
   const auto rows = static_cast<int64_t>(input.token.size());
   const Batch batch = ops.begin_step(own, state);
-  FULMAR_CHECK(batch.rows <= most_rows_ && batch.wanted <= logits_.rows);
+  FULMAR_CHECK(batch.rows <= most_rows_ && batch.wanted <= outputs_.hidden.rows);
   Stream stream = stack_->stream(batch);
   // A lone row goes the shorter way only where all of it is there.
   if (!lone_ && !stack_->embeds()) stream.v_first_wide = {};
   if (before_ != nullptr) before_->receive(message(stream, rows));
-  ops.run_step(batch, [&] { compute(batch, state, stream); });
+  const auto body = [&] { compute(batch, state, stream); };
+  ranks_ == nullptr || ranks_->recordable() ? ops.run_step(batch, body) : body();
+  check();
   if (behind_ != nullptr) behind_->send(message(stream, rows));
 }
 

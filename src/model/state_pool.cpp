@@ -1,5 +1,6 @@
 #include "model/state_pool.h"
 
+#include <cstring>
 #include <limits>
 #include <string>
 
@@ -16,12 +17,12 @@ Result<StatePool> StatePool::make(std::span<const Share> shares, const StateLayo
                                          std::to_string(each) + " bytes; wanted at least 1 slot"};
   }
   StatePool pool(layout, slots, ring);
-  size_t offset = 0;
+  int64_t first = 0;
   for (const Share& share : shares) {
-    FULMAR_TRY(pool.add(share, offset));
-    offset += static_cast<size_t>(share.layers) * layout.layer_bytes();
+    FULMAR_TRY(pool.add(share, first));
+    if (share.slice.index + 1 == share.slice.count) first += share.layers;
   }
-  FULMAR_CHECK(offset == layout.slot_bytes());
+  FULMAR_CHECK(first == layout.n_layer);
   return pool;
 }
 
@@ -34,9 +35,8 @@ Result<StatePool> StatePool::make(Ops& ops, const StateLayout& layout, int64_t s
   return pool;
 }
 
-Status StatePool::add(const Share& share, size_t offset) {
-  StateLayout part = layout_;
-  part.n_layer = share.layers;
+Status StatePool::add(const Share& share, int64_t first) {
+  const StateLayout part = layout_of(layout_, share.layers, share.slice);
   Status status;
   share.rank->run([&] {
     Ops& ops = share.rank->ops();
@@ -51,55 +51,95 @@ Status StatePool::add(const Share& share, size_t offset) {
     if (ring_.rows > 0) cursors = std::make_unique<RingCursor[]>(static_cast<size_t>(state.slots));
     state.cursors = cursors.get();
     for (int64_t slot = 0; slot <= slots_; slot++) ops.zero_slot(state, slot);
-    parts_.push_back({share.rank, std::move(*memory), std::move(cursors), state, offset});
+    parts_.push_back({share.rank, std::move(*memory), std::move(cursors), state, first, share.slice});
   });
   return status;
 }
 
 StatePool::~StatePool() {
-  for (const Part& part : parts_) part.rank->finish();
+  for (const Holding& part : parts_) part.rank->finish();
 }
 
 void StatePool::zero(int64_t slot) {
-  for (const Part& part : parts_) {
+  for (const Holding& part : parts_) {
     part.rank->post([&ops = part.rank->ops(), state = part.state, slot] { ops.zero_slot(state, slot); });
   }
 }
 
 void StatePool::copy(int64_t from, int64_t to) {
-  for (const Part& part : parts_) {
+  for (const Holding& part : parts_) {
     part.rank->post(
         [&ops = part.rank->ops(), state = part.state, from, to] { ops.copy_slot(state, from, to); });
   }
 }
 
 void StatePool::roll_back(int64_t slot, int64_t rows) {
-  for (const Part& part : parts_) {
+  for (const Holding& part : parts_) {
     part.rank->post(
         [&ops = part.rank->ops(), state = part.state, slot, rows] { ops.roll_back(state, slot, rows); });
   }
 }
 
+void StatePool::put_slice(const Holding& part, std::span<const std::byte> own,
+                          std::span<std::byte> whole) const {
+  const StateLayout& from = part.state.layout;
+  const size_t heads = static_cast<size_t>(from.n_head) * from.head_bytes();
+  for (int64_t l = 0; l < from.n_layer; l++) {
+    const std::byte* shifts = own.data() + from.att_shift_offset(l);
+    const int64_t layer = part.first + l;
+    if (part.slice.index == 0) {
+      std::memcpy(whole.data() + layout_.att_shift_offset(layer), shifts, 2 * from.shift_bytes());
+    }
+    std::memcpy(whole.data() + layout_.wkv_offset(layer) + static_cast<size_t>(part.slice.index) * heads,
+                own.data() + from.wkv_offset(l), heads);
+  }
+}
+
+std::vector<std::byte> StatePool::take_slice(const Holding& part, std::span<const std::byte> whole) const {
+  const StateLayout& to = part.state.layout;
+  const size_t heads = static_cast<size_t>(to.n_head) * to.head_bytes();
+  std::vector<std::byte> own(to.slot_bytes());
+  for (int64_t l = 0; l < to.n_layer; l++) {
+    const int64_t layer = part.first + l;
+    std::memcpy(own.data() + to.att_shift_offset(l), whole.data() + layout_.att_shift_offset(layer),
+                2 * to.shift_bytes());
+    std::memcpy(own.data() + to.wkv_offset(l),
+                whole.data() + layout_.wkv_offset(layer) + static_cast<size_t>(part.slice.index) * heads,
+                heads);
+  }
+  return own;
+}
+
 void StatePool::read(int64_t slot, std::span<std::byte> out) {
   FULMAR_CHECK(out.size() == layout_.slot_bytes());
-  for (const Part& part : parts_) {
-    const auto own = out.subspan(part.offset, part.state.layout.slot_bytes());
-    part.rank->run([&] { part.rank->ops().read_slot(part.state, slot, own); });
+  for (const Holding& part : parts_) {
+    const auto read_to = [&](std::span<std::byte> own) {
+      part.rank->run([&] { part.rank->ops().read_slot(part.state, slot, own); });
+    };
+    if (part.slice.whole()) {
+      read_to(out.subspan(offset_of(part), part.state.layout.slot_bytes()));
+      continue;
+    }
+    std::vector<std::byte> own(part.state.layout.slot_bytes());
+    read_to(own);
+    put_slice(part, own, out);
   }
 }
 
 void StatePool::write(int64_t slot, std::span<const std::byte> from) {
   FULMAR_CHECK(from.size() == layout_.slot_bytes());
-  for (const Part& part : parts_) {
-    const auto own = from.subspan(part.offset, part.state.layout.slot_bytes());
+  for (const Holding& part : parts_) {
+    const auto own =
+        from.subspan(offset_of(part), static_cast<size_t>(part.state.layout.n_layer) * layout_.layer_bytes());
     Rank& rank = *part.rank;
     if (!rank.threaded()) {
       rank.ops().write_slot(part.state, slot, own);
       continue;
     }
     // A copy goes along, so that nobody waits for the steps before it.
+    auto bytes = part.slice.whole() ? std::vector<std::byte>(own.begin(), own.end()) : take_slice(part, from);
     rank.post([&ops = rank.ops(), state = part.state, slot,
-               bytes = std::make_shared<std::vector<std::byte>>(own.begin(), own.end())] {
+               bytes = std::make_shared<std::vector<std::byte>>(std::move(bytes))] {
       ops.write_slot(state, slot, *bytes);
     });
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/slice.h"
 #include "ops/slots.h"
 #include "ranks/rank.h"
 
@@ -16,10 +17,11 @@ namespace fulmar {
 // Reads and writes whole states in the layout of a single device, whatever holds which layers.
 class StatePool final : public Slots {
  public:
-  // Who has the next so many layers.
+  // Who has the next so many layers, or a slice of their heads: slices follow one another.
   struct Share {
     Rank* rank;  // outlives the pool
     int64_t layers;
+    Slice slice = {};
   };
   // The shares, in the model's order, are all layers of `layout`. All slots start as zero states. A spare one
   // is added for rows that a backend pads its batches with. `ring`: without rows, every step writes its
@@ -53,22 +55,30 @@ class StatePool final : public Slots {
   Status set_initial(int64_t slot, std::span<const std::vector<float>> wkv);
 
  private:
-  struct Part {
+  struct Holding {
     Rank* rank;
     Buffer memory;
     std::unique_ptr<RingCursor[]> cursors;  // of each slot, moved on by the rank; none without rings
     State state;
-    size_t offset;  // of its layers in a whole state
+    int64_t first;  // of its layers
+    Slice slice;
   };
   StatePool(const StateLayout& layout, int64_t slots, const RingLayout& ring)
       : layout_(layout), ring_(ring), slots_(slots) {}
-  Status add(const Share& share, size_t offset);
+  Status add(const Share& share, int64_t first);
+  // Where a whole state has the layers of a part.
+  size_t offset_of(const Holding& part) const {
+    return static_cast<size_t>(part.first) * layout_.layer_bytes();
+  }
+  // What a part has of a state, to and from the whole.
+  void put_slice(const Holding& part, std::span<const std::byte> own, std::span<std::byte> whole) const;
+  std::vector<std::byte> take_slice(const Holding& part, std::span<const std::byte> whole) const;
 
   StateLayout layout_;
   RingLayout ring_;
   int64_t slots_;
   std::unique_ptr<Rank> own_;
-  std::vector<Part> parts_;
+  std::vector<Holding> parts_;
 };
 
 }  // namespace fulmar

@@ -1,6 +1,9 @@
 // The weights each island works with, as plain data. Names are those of the checkpoint; shapes as in the
 // comments, with C embedding, F feed-forward and V vocabulary width, H heads of N channels, R low-rank
 // widths. Vectors are f32 tensors [1, n]; matrices are Weights [out, in] whatever the file's orientation was.
+// Where ranks share a layer (ops/collective.h), each has its slice of H, F and V, and A = H * N in place of C
+// wherever a width is that of its heads: outputs of receptance, key, value, gate and the second low-rank
+// halves, the vectors of heads, and the inputs of `output`. Alone, A is C.
 #pragma once
 
 #include <array>
@@ -10,6 +13,8 @@
 #include "tensor/weight.h"
 
 namespace fulmar {
+
+class Collective;
 
 constexpr float kLayerNormEps = 1e-5f;
 constexpr float kHeadNormEps =
@@ -93,7 +98,7 @@ struct Head {
   Weight matrix;  // [V, C]
 };
 
-// What project7 leaves for recur7 and leave7; all [rows, C] in the activation type.
+// What project7 leaves for recur7 and leave7; all [rows, A] in the activation type.
 struct Projected7 {
   Tensor r, k, v, g;
   Tensor
@@ -102,9 +107,9 @@ struct Projected7 {
   Tensor alpha;  // in-context learning rate, (0, 1)
 };
 
-// One block of RWKV-7, its place in the state, and working memory for it: [rows, C] each, in the activation
-// type. v_first is what the first block leaves for the others; v_first_wide, f32 [1, C], the same for
-// backends that keep more of a lone row's, or empty.
+// One block of RWKV-7, its place in the state, and working memory for it: mixed and pending [rows, C], the
+// rest [rows, A], in the activation type. v_first is what the first block leaves for the others;
+// v_first_wide, f32 [1, A], the same for backends that keep more of a lone row's, or empty.
 struct Block7 {
   const TimeMix7& att;
   const ChannelMix7& ffn;
@@ -118,9 +123,10 @@ struct Block7Work {
   Tensor v_first, v_first_wide;
   Projected7 p;
   Tensor y, pending;
+  Collective* ranks = nullptr;  // that share the block; null: this device has all of it
 };
 
-// What project6 leaves for recur6 and leave6; all [rows, C] in the activation type.
+// What project6 leaves for recur6 and leave6; all [rows, A] in the activation type.
 struct Projected6 {
   Tensor r, k, v, g;
   Tensor u;  // decay before its activation: w = exp(-exp(u)), evaluated in f32 by the recurrence

@@ -87,12 +87,12 @@ void Ops::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Ten
 }
 
 void Ops::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                       Tensor pending, StateField ffn_shift) {
+                       Tensor addend, StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
   const Tensor mixed = scratch.take(x.rows, x.cols);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out);
-  absorb(*this, x, pending);
+  absorb(*this, x, addend);
   norm(x, ffn.ln2, z);
   shift(batch, z, ffn_shift, mixed);
   lerp(z, mixed, ffn.mix, mixed);
@@ -161,15 +161,15 @@ void Ops::attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, 
   leave6(batch, att, p, y, pending);
 }
 
-void Ops::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
-                       StateField ffn_shift) {
+void Ops::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend,
+                       StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
   const Tensor previous = scratch.take(x.rows, x.cols);
   const Tensor mixed = scratch.take(x.rows, x.cols);
   const Tensor gate = scratch.take(x.rows, x.cols);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out);
-  absorb(*this, x, pending);
+  absorb(*this, x, addend);
   norm(x, ffn.ln2, z);
   shift(batch, z, ffn_shift, previous);
   lerp(z, previous, ffn.mix_k, mixed);

@@ -21,6 +21,7 @@
 #include "ops/batch.h"
 #include "ops/ceilings.h"
 #include "ops/channel.h"
+#include "ops/collective.h"
 #include "ops/sampling.h"
 #include "ops/state.h"
 #include "tensor/tensor.h"
@@ -126,6 +127,18 @@ class Ops {
     (void)sender, (void)bytes;
     return std::unique_ptr<Channel>();
   }
+  // The ends of a group of ranks, this device being the first of them, that keep off host memory; none where
+  // the devices have no such way.
+  virtual Result<std::vector<std::unique_ptr<Collective>>> collectives_of(std::span<Ops* const> group,
+                                                                          const CollectiveOptions& options) {
+    (void)group, (void)options;
+    return std::vector<std::unique_ptr<Collective>>();
+  }
+  // Bytes of this device's memory that its end of such a group takes.
+  virtual size_t collective_bytes(int64_t size, const CollectiveOptions& options) const {
+    (void)size, (void)options;
+    return 0;
+  }
 
   // ---- primitives
   //
@@ -191,9 +204,10 @@ class Ops {
   virtual void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                          bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                          Tensor pending);
-  // x += pending; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T
+  // x += addend; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T. `pending` may lie where `addend`
+  // does, and `addend` may be empty.
   virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                            Tensor pending, StateField ffn_shift);
+                            Tensor addend, StateField ffn_shift, Tensor pending);
 
   // A whole block at once, where the backend has a shorter way for such a batch: enter7, time_mix7 and
   // channel_mix7 with nothing pending before and all added to x behind. False: not done, the islands are to
@@ -215,8 +229,8 @@ class Ops {
   // recur6, then leave6, as attend7
   virtual void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
                        Tensor pending);
-  virtual void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor pending,
-                            StateField ffn_shift);
+  virtual void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend,
+                            StateField ffn_shift, Tensor pending);
 
   // x += pending; hidden = norm(wanted rows of x) [wanted, C]; logits = hidden @ head^T, f32 [wanted, V]
   virtual void read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,

@@ -14,7 +14,7 @@ namespace fulmar {
 // channel) for RWKV-7 and RWKV-6 alike. Every part starts at a multiple of 16 bytes.
 struct StateLayout {
   int64_t n_layer = 0;
-  int64_t n_embd = 0;     // C = n_head * head_size
+  int64_t n_embd = 0;     // C = n_head * head_size; more where other ranks have the other heads
   int64_t n_head = 0;     // H
   int64_t head_size = 0;  // N
   DType shift_dtype = DType::f32;
@@ -22,7 +22,8 @@ struct StateLayout {
 
   static constexpr size_t align(size_t bytes) { return (bytes + 15) / 16 * 16; }
   size_t shift_bytes() const { return align(static_cast<size_t>(n_embd) * size_of(shift_dtype)); }
-  size_t wkv_bytes() const { return align(static_cast<size_t>(n_embd * head_size) * size_of(wkv_dtype)); }
+  size_t head_bytes() const { return static_cast<size_t>(head_size * head_size) * size_of(wkv_dtype); }
+  size_t wkv_bytes() const { return align(static_cast<size_t>(n_head) * head_bytes()); }
   size_t layer_bytes() const { return 2 * shift_bytes() + wkv_bytes(); }
   size_t slot_bytes() const { return static_cast<size_t>(n_layer) * layer_bytes(); }
 

@@ -65,7 +65,8 @@ def main():
     question = "What is 12 + 30?"
     alone = run("generate", "-m", MODEL, "-t", "0", "--device", "cpu", question)
     for flags in (["--pp-devices", "cpu,cpu"], ["--pp-devices", "[cpu, cpu, cpu]", "--pp-split", "1,2,3"],
-                  ["--pp-devices", "cpu,cpu", "--pp-split", "4,2", "--pp-steps", "4"]):
+                  ["--pp-devices", "cpu,cpu", "--pp-split", "4,2", "--pp-steps", "4"], ["--tp-devices", "cpu,cpu"],
+                  ["--tp", "2", "--device", "cpu"], ["--pp-devices", "cpu,cpu,cpu,cpu", "--tp", "2"]):
         told = run("generate", "-m", MODEL, "-t", "0", *flags, question)
         if told != alone:
             problems.append(f"{flags}: {told!r}, alone {alone!r}")
@@ -74,10 +75,11 @@ def main():
         some = Path(folder) / "some.jsonl"
         some.write_text("".join(SUITE.read_text().splitlines(keepends=True)[::15]))
         suites = [run("eval", "-q", "-m", MODEL, "--suite", some, "--slots", "16", *flags)
-                  for flags in (["--device", "cpu"], ["--pp-devices", "cpu,cpu"])]
+                  for flags in (["--device", "cpu"], ["--pp-devices", "cpu,cpu"], ["--tp-devices", "cpu,cpu"])]
     scores = [re.sub(r"[0-9.]+ s\b.*", "", suite) for suite in suites]
-    if scores[0] != scores[1]:
-        problems.append(f"the demo suite: {scores[1]!r}, alone {scores[0]!r}")
+    for spread in scores[1:]:
+        if spread != scores[0]:
+            problems.append(f"the demo suite: {spread!r}, alone {scores[0]!r}")
 
     plan = run("inspect", "--quick", "--plan", "--slots", "8", "--pp-devices", "cpu,cpu", "--pp-split", "1,5", MODEL)
     expect("the plan", plan, "layers 0 to 0, embedding,", "layers 1 to 5, head and draws,", "8 states", "free")
@@ -85,7 +87,15 @@ def main():
                                   code=4),
            "the model needs", "for layers 0 to ", "100000000 states of", "MiB free")
 
-    for flags, *parts in ((["--pp-devices", "cpu,gpu"], "--pp-devices is 'cpu,gpu' and names 'gpu'"),
+    plan = run("inspect", "--quick", "--plan", "--slots", "8", "--tp-devices", "cpu,cpu", MODEL)
+    expect("the plan of slices", plan, "layers 0 to 5, heads 0 to ", "1/2 of the head and draws,", "8 states", "free")
+
+    for flags, *parts in ((["--tp-devices", "cpu,x"], "--tp-devices is 'cpu,x' and names 'x'"),
+                          (["--tp-devices", "cpu,cpu", "--tp", "2"], "wanted one of them"),
+                          (["--tp-devices", "cpu,cpu", "--pp-devices", "cpu,cpu"], "wanted one of them"),
+                          (["--tp-devices", "cpu,cpu,cpu,cpu,cpu"], "heads, which cannot be divided equally among 5"),
+                          (["--pp-devices", "cpu,cpu,cpu", "--tp", "2"], "3 devices do not make stages of 2"),
+                          (["--pp-devices", "cpu,gpu"], "--pp-devices is 'cpu,gpu' and names 'gpu'"),
                           (["--pp-devices", "cpu,"], "names ''"),
                           (["--pp-devices", "cpu,cpu", "--pp-split", "1,1"], "split as 1,1", "6 together"),
                           (["--pp-devices", "cpu,cpu", "--pp-split", "x"], "--pp-split is 'x'"),
@@ -97,9 +107,12 @@ def main():
     table = run("bench", "-q", "-m", MODEL, "--pp-devices", "cpu,cpu", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
     expect("bench", table, "cpu (", " > cpu (", "decode", "prefill")
 
-    # A conversation that begins on one device, goes on over two, and ends on one.
+    table = run("bench", "-q", "-m", MODEL, "--tp-devices", "cpu,cpu", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
+    expect("bench of slices", table, "cpu (", " + cpu (", "decode", "prefill")
+
+    # A conversation that begins on one device, goes on over two in either form, and ends on one.
     with tempfile.TemporaryDirectory() as folder:
-        words = ["My name is Ada.", "What is 2 + 2?", "What is my name?"]
+        words = ["My name is Ada.", "What is 2 + 2?", "What is 3 + 4?", "What is my name?"]
         with Server(folder, "--device", "cpu") as one:
             stayed = [one.say("stays", text) for text in words]
             moved = [one.say("moves", words[0])]
@@ -107,8 +120,10 @@ def main():
             moved.append(two.say("moves", words[1]))
             if "fulmar_steps_total" not in ask(two.url, "/metrics").decode():
                 problems.append("no metrics from a pipeline")
+        with Server(folder, "--tp-devices", "cpu,cpu") as two:
+            moved.append(two.say("moves", words[2]))
         with Server(folder, "--device", "cpu") as one:
-            moved.append(one.say("moves", words[2]))
+            moved.append(one.say("moves", words[3]))
         if moved != stayed:
             problems.append(f"a session that moves says {moved}, one that stays {stayed}")
 

@@ -115,9 +115,9 @@ TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
     const Tensor residual = rig().same(x).tensor, out = rig().same(pending).tensor;
     rig().write_all_slots(before);
     if (own)
-      gpu().channel_mix7(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0));
+      gpu().channel_mix7(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0), out);
     else
-      gpu().Ops::channel_mix7(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0));
+      gpu().Ops::channel_mix7(batch_, {}, ffn, residual, out, rig().state().ffn_shift(0), out);
     return std::pair(read(residual), read(out));
   };
   const auto got = run(true), want = run(false);

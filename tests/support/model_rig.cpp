@@ -105,6 +105,19 @@ std::vector<Placed> placed_on(std::span<const std::unique_ptr<Ops>> devices, std
   return stages;
 }
 
+std::vector<Placed> sliced_on(std::span<const std::unique_ptr<Ops>> devices, std::span<const int64_t> ends,
+                              int64_t slices) {
+  std::vector<Placed> placed;
+  int64_t next = 0;
+  for (size_t i = 0; i < devices.size(); i++) {
+    const auto at = static_cast<int64_t>(i);
+    const int64_t end = ends[static_cast<size_t>(at / slices)];
+    placed.push_back({devices[i].get(), {next, end}, {at % slices, slices}});
+    if (at % slices == slices - 1) next = end;
+  }
+  return placed;
+}
+
 int32_t argmax(const std::vector<float>& logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }

@@ -75,6 +75,10 @@ class ModelRig {
 // Layers [0, ends[0]), [ends[0], ends[1]), ... of a model on devices of their own.
 std::vector<Placed> placed_on(std::span<const std::unique_ptr<Ops>> devices, std::span<const int64_t> ends);
 
+// The same, each stage's layers shared by so many devices that follow one another.
+std::vector<Placed> sliced_on(std::span<const std::unique_ptr<Ops>> devices, std::span<const int64_t> ends,
+                              int64_t slices);
+
 int32_t argmax(const std::vector<float>& logits);  // the lowest of equals
 double max_difference(const std::vector<float>& got, const std::vector<double>& want);
 double max_difference(const std::vector<float>& got, const std::vector<float>& want);

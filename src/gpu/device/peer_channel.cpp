@@ -81,19 +81,22 @@ class PeerChannel final : public Channel {
 
 }  // namespace
 
+Result<bool> enable_peer_access(int from, int to) {
+  int reaches = 0;
+  FULMAR_GPU_TRY(cudaDeviceCanAccessPeer(&reaches, from, to));
+  if (reaches == 0) return false;
+  FULMAR_GPU_TRY(cudaSetDevice(from));
+  const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
+  if (error != cudaErrorPeerAccessAlreadyEnabled) FULMAR_GPU_TRY(error);
+  forget_failure();
+  return true;
+}
+
 Result<std::unique_ptr<Channel>> open_peer_channel(const ChannelEnd& sender, const ChannelEnd& receiver,
                                                    size_t bytes) {
   if (sender.device != receiver.device) {
-    int reaches = 0;
-    FULMAR_GPU_TRY(cudaDeviceCanAccessPeer(&reaches, sender.device, receiver.device));
-    if (reaches == 0) return std::unique_ptr<Channel>();
-    FULMAR_GPU_TRY(cudaSetDevice(sender.device));
-    const cudaError_t error = cudaDeviceEnablePeerAccess(receiver.device, 0);
-    if (error == cudaErrorPeerAccessAlreadyEnabled) {
-      (void)cudaGetLastError();
-    } else {
-      FULMAR_GPU_TRY(error);
-    }
+    FULMAR_ASSIGN(const bool reaches, enable_peer_access(sender.device, receiver.device));
+    if (!reaches) return std::unique_ptr<Channel>();
   }
   auto channel = std::make_unique<PeerChannel>(sender, receiver, bytes);
   FULMAR_TRY(channel->open());

@@ -15,6 +15,9 @@ struct ChannelEnd {
   StreamHandle stream = nullptr;  // outlives the channel
 };
 
+// Lets work of one device read and write the memory of another; false where it cannot.
+Result<bool> enable_peer_access(int from, int to);
+
 // For messages of at most so many bytes. Null where the sender cannot reach the receiver's memory.
 Result<std::unique_ptr<Channel>> open_peer_channel(const ChannelEnd& sender, const ChannelEnd& receiver,
                                                    size_t bytes);

@@ -68,6 +68,9 @@
 #define cudaSetDevice hipSetDevice
 #define cudaStreamBeginCapture hipStreamBeginCapture
 #define cudaStreamCaptureModeThreadLocal hipStreamCaptureModeThreadLocal
+#define cudaStreamCaptureStatus hipStreamCaptureStatus
+#define cudaStreamCaptureStatusNone hipStreamCaptureStatusNone
+#define cudaStreamIsCapturing hipStreamIsCapturing
 #define cudaStreamCreateWithFlags hipStreamCreateWithFlags
 #define cudaStreamDestroy hipStreamDestroy
 #define cudaStreamEndCapture hipStreamEndCapture
@@ -152,6 +155,19 @@ __device__ __forceinline__ void __syncwarp(unsigned = 0xffffffffu) {
 template <class T>
 __device__ __forceinline__ T __ldcs(const T* p) {
   return *p;
+}
+// Past all caches, to see what other devices have written.
+template <class T>
+__device__ __forceinline__ T __ldcv(const T* p) {
+  static_assert(sizeof(T) % sizeof(uint32_t) == 0);
+  uint32_t words[sizeof(T) / sizeof(uint32_t)];
+  for (size_t i = 0; i < sizeof(T) / sizeof(uint32_t); i++) {
+    words[i] = __hip_atomic_load(reinterpret_cast<const uint32_t*>(p) + i, __ATOMIC_RELAXED,
+                                 __HIP_MEMORY_SCOPE_SYSTEM);
+  }
+  T x;
+  memcpy(&x, words, sizeof(T));
+  return x;
 }
 // Past the caches of one compute unit, to see what other blocks have written.
 template <class T>

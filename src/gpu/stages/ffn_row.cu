@@ -280,17 +280,21 @@ void ffn_row(const Queue& queue, const FfnRow& row, Tensor parts) {
   });
 }
 
-void sum_parts(const Queue& queue, Tensor parts, Tensor out, const FfnRowGate& gate, const RowNorm& made) {
-  const bool adds = out.dtype == DType::f32;
-  FULMAR_CHECK(parts.cols % kSumOuts == 0 && parts.contiguous() && (!adds || gate.out.empty()));
-  with_activation(adds ? DType::f16 : out.dtype, [&](auto sample) {
+void sum_parts(const Queue& queue, Tensor parts, Tensor out, const FfnRowGate& gate, const RowNorm& made,
+               bool adds) {
+  const bool wide = out.dtype == DType::f32;
+  adds = adds && wide;
+  FULMAR_CHECK(parts.cols % kSumOuts == 0 && parts.contiguous() && (!wide || gate.out.empty()));
+  const auto run = [&](auto sample) {
     using T = decltype(sample);
     const Sum<T> sum{parts.as<const float>(),  static_cast<int>(parts.rows), static_cast<int>(parts.cols),
                      gate.out.as<const T>(),   adds ? nullptr : out.as<T>(), adds ? out.as<float>() : nullptr,
                      made.z.as<const float>(), slots_of<float>(made.carry),  made.slot};
     launch(queue, sum_parts_kernel<T>, dim3(static_cast<unsigned>(parts.cols / kSumOuts)), dim3(kFfnThreads),
            0, sum);
-  });
+  };
+  if (wide) return run(0.0f);
+  with_activation(out.dtype, run);
 }
 
 }  // namespace fulmar::gpu

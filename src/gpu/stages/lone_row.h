@@ -57,8 +57,9 @@ struct FfnRow {
 int64_t ffn_row_parts(const Weight& key, const Weight& value, int multiprocessors, const Weight& gate = {});
 // parts, f32 [ffn_row_parts, C]: their sum is the result.
 void ffn_row(const Queue&, const FfnRow&, Tensor parts);
-// `out` [1, C]: f32, to which their sum is added, or of the activation type, which it becomes, times
-// sigmoid(gate.out).
-void sum_parts(const Queue&, Tensor parts, Tensor out, const FfnRowGate& gate = {}, const RowNorm& made = {});
+// `out` [1, C]: f32, to which their sum is added or, where `adds` is false, which it becomes; or of the
+// activation type, which it becomes, times sigmoid(gate.out).
+void sum_parts(const Queue&, Tensor parts, Tensor out, const FfnRowGate& gate = {}, const RowNorm& made = {},
+               bool adds = true);
 
 }  // namespace fulmar::gpu

@@ -1,0 +1,214 @@
+#include "gpu/device/peer_collective.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <set>
+
+#include "base/check.h"
+#include "gpu/device/memory.h"
+#include "gpu/device/peer_sum.h"
+#include "ops/device.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+// Up to so many bytes every rank adds up everything; from there on a part, which crosses the link less often.
+constexpr int64_t kMostOneShot = int64_t{256} << 10;
+// Of all inboxes of one half together: what one launch adds up is bounded by it.
+constexpr int64_t kInboxBytes = int64_t{32} << 20;
+constexpr int64_t kWord = sizeof(uint4);
+
+// Words that one launch adds up: whole rows of f32, which no other type exceeds, and at least one.
+int64_t capacity_of(int64_t size, const CollectiveOptions& options) {
+  const int64_t row = options.width * static_cast<int64_t>(sizeof(float));
+  const int64_t most = std::max<int64_t>(1, kInboxBytes / size / row);
+  return (std::min(most, options.rows) * row + kWord - 1) / kWord;
+}
+
+// What the ranks of a group have in memory, each on its device, and how far their hosts have come; freed when
+// the last of them goes.
+class Shared {
+ public:
+  explicit Shared(std::span<const PeerEnd> group, std::chrono::milliseconds timeout)
+      : ends(group.begin(), group.end()), timeout_(timeout), begun_(group.size(), 0) {}
+
+  PeerNews& news_of(size_t rank) const { return *static_cast<PeerNews*>(news[rank].data()); }
+
+  // This rank has begun its calls up to `call`: waits until all have.
+  void wait_for_all(size_t rank, int64_t call) {
+    std::unique_lock lock(mutex_);
+    begun_[rank] = call;
+    changed_.notify_all();
+    const auto all_begun = [&] { return closed_ || *std::min_element(begun_.begin(), begun_.end()) >= call; };
+    if (!changed_.wait_for(lock, timeout_, all_begun)) {
+      const auto late = std::min_element(begun_.begin(), begun_.end()) - begun_.begin();
+      throw DeviceFailure(missing(rank, static_cast<size_t>(late)));
+    }
+    if (closed_) throw DeviceFailure(reason_);
+  }
+  void close(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) reason_ = reason;
+    closed_ = true;
+    changed_.notify_all();
+    for (size_t rank = 0; rank < ends.size(); rank++) news_of(rank).closed = 1;
+  }
+  void refuse_closed() {
+    const std::lock_guard lock(mutex_);
+    if (closed_) throw DeviceFailure(reason_);
+  }
+  std::string missing(size_t rank, size_t late) const {
+    const auto text = [&](size_t one) { return "rank " + std::to_string(one) + " (" + ends[one].name + ")"; };
+    return text(rank) + " has waited " + std::to_string(timeout_.count()) + " ms for " + text(late) +
+           " to add its slice";
+  }
+
+  const std::vector<PeerEnd> ends;
+  std::vector<Buffer> inbox, sums, flags, calls, news;
+
+ private:
+  const std::chrono::milliseconds timeout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int64_t> begun_;
+  bool closed_ = false;
+  std::string reason_;
+};
+
+class PeerCollective final : public Collective {
+ public:
+  PeerCollective(std::shared_ptr<Shared> shared, size_t rank, const Peers& peers,
+                 const CollectiveOptions& options)
+      : shared_(std::move(shared)),
+        rank_(rank),
+        end_(shared_->ends[rank]),
+        peers_(peers),
+        options_(options) {}
+
+  int64_t rank() const override { return peers_.rank; }
+  int64_t size() const override { return peers_.size; }
+  bool recordable() const override { return true; }
+
+  void add_sum(Tensor partial, Tensor x) override {
+    shared_->refuse_closed();
+    const auto row = partial.cols * static_cast<int64_t>(size_of(partial.dtype));
+    const int64_t at_once = std::max<int64_t>(1, peers_.capacity * kWord / row);
+    for (int64_t first = 0; first < partial.rows; first += at_once) {
+      const int64_t rows = std::min(at_once, partial.rows - first);
+      peer_add_sum(end_.queue, peers_, partial.slice_rows(first, rows), x.slice_rows(first, rows),
+                   rows * row > kMostOneShot);
+    }
+    begun();
+  }
+
+  void gather(Tensor part, int64_t first, Tensor) override {
+    shared_->refuse_closed();
+    FULMAR_CHECK(part.rows <= options_.gathered.rows);
+    peer_gather(end_.queue, peers_, part, first, options_.gathered.slice_rows(0, part.rows));
+    begun();
+  }
+
+  void check() override {
+    step_++;
+    call_ = 0;
+    shared_->wait_for_all(rank_, step_ * kCallsOfStep);
+    if (const uint32_t missing = peers_.news->missing; missing != 0) {
+      throw DeviceFailure(shared_->missing(rank_, missing - 1));
+    }
+  }
+
+  void close(const std::string& reason) override { shared_->close(reason); }
+
+ private:
+  static constexpr int64_t kCallsOfStep = int64_t{1} << 20;
+
+  // The driver may hold a lock of the whole process while it waits for a device, as when it loads a kernel.
+  // So that it never waits for a device that waits for one whose kernel this keeps from being launched, no
+  // rank calls it again before all have launched this. A replayed step is launched at once, and only its end
+  // counts.
+  void begun() {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    FULMAR_GPU(cudaStreamIsCapturing(end_.queue.stream, &status));
+    if (status == cudaStreamCaptureStatusNone) shared_->wait_for_all(rank_, step_ * kCallsOfStep + ++call_);
+  }
+
+  const std::shared_ptr<Shared> shared_;
+  const size_t rank_;
+  const PeerEnd& end_;
+  const Peers peers_;
+  const CollectiveOptions options_;
+  int64_t step_ = 0, call_ = 0;
+};
+
+Result<bool> reach_each_other(std::span<const PeerEnd> ends) {
+  for (const PeerEnd& from : ends) {
+    for (const PeerEnd& to : ends) {
+      if (&from == &to) continue;
+      FULMAR_ASSIGN(const bool reaches, enable_peer_access(from.device, to.device));
+      if (!reaches) return false;
+    }
+  }
+  return true;
+}
+
+Result<Buffer> zeroed(const Queue& queue, size_t bytes) {
+  FULMAR_ASSIGN(Buffer buffer, allocate_device(bytes));
+  FULMAR_GPU_TRY(cudaMemsetAsync(buffer.data(), 0, bytes, queue.stream));
+  FULMAR_GPU_TRY(cudaStreamSynchronize(queue.stream));
+  return buffer;
+}
+
+}  // namespace
+
+size_t peer_collective_bytes(int64_t size, const CollectiveOptions& options) {
+  return static_cast<size_t>(2 * (size + 1) * capacity_of(size, options) * kWord) +
+         (kPeerFlags + 2 * kPeerBlocks) * sizeof(uint32_t);
+}
+
+Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span<const PeerEnd> ends,
+                                                                       const CollectiveOptions& options) {
+  std::vector<std::unique_ptr<Collective>> group;
+  std::set<int> devices;
+  for (const PeerEnd& end : ends) devices.insert(end.device);
+  if (ends.size() > kMostPeers || devices.size() < ends.size()) return group;
+  FULMAR_ASSIGN(const bool reach, reach_each_other(ends));
+  if (!reach) return group;
+
+  const auto shared = std::make_shared<Shared>(ends, options.timeout);
+  Peers all{.size = static_cast<int>(ends.size())};
+  all.capacity = capacity_of(all.size, options);
+  all.timeout = static_cast<uint64_t>(options.timeout.count()) * 1'000'000;
+  const auto half = static_cast<size_t>(all.capacity * kWord);
+  for (size_t rank = 0; rank < ends.size(); rank++) {
+    const Queue& queue = ends[rank].queue;
+    FULMAR_GPU_TRY(cudaSetDevice(ends[rank].device));
+    const auto add = [&](std::vector<Buffer>& to, size_t bytes) -> Status {
+      FULMAR_ASSIGN(Buffer buffer, zeroed(queue, bytes));
+      to.push_back(std::move(buffer));
+      return {};
+    };
+    FULMAR_TRY(add(shared->inbox, 2 * ends.size() * half));
+    FULMAR_TRY(add(shared->sums, 2 * half));
+    FULMAR_TRY(add(shared->flags, kPeerFlags * sizeof(uint32_t)));
+    FULMAR_TRY(add(shared->calls, 2 * kPeerBlocks * sizeof(uint32_t)));
+    FULMAR_ASSIGN(Buffer news, allocate_pinned(sizeof(PeerNews)));
+    new (news.data()) PeerNews{0, 0};
+    shared->news.push_back(std::move(news));
+    all.inbox[rank] = static_cast<uint4*>(shared->inbox.back().data());
+    all.sums[rank] = static_cast<uint4*>(shared->sums.back().data());
+    all.flags[rank] = static_cast<uint32_t*>(shared->flags.back().data());
+  }
+  for (size_t rank = 0; rank < ends.size(); rank++) {
+    Peers own = all;
+    own.rank = static_cast<int>(rank);
+    own.calls = static_cast<uint32_t*>(shared->calls[rank].data());
+    own.news = &shared->news_of(rank);
+    group.push_back(std::make_unique<PeerCollective>(shared, rank, own, options));
+  }
+  return group;
+}
+
+}  // namespace fulmar::gpu

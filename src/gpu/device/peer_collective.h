@@ -1,0 +1,29 @@
+// Collective operations of GPUs of one host that reach each other's memory: kernels that can be recorded,
+// with flags between the devices. The host waits for nobody.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "gpu/device/device.h"
+#include "gpu/device/peer_channel.h"
+#include "ops/collective.h"
+
+namespace fulmar::gpu {
+
+struct PeerEnd {
+  int device = 0;
+  Queue queue;  // outlives the group
+  std::string name;
+};
+
+// None where two ranks are on one device, where kernels of one that wait could keep the other's from running,
+// where one cannot reach another's memory, and for more than kMostPeers.
+Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span<const PeerEnd> ends,
+                                                                       const CollectiveOptions& options);
+// Memory of one device in such a group.
+size_t peer_collective_bytes(int64_t size, const CollectiveOptions& options);
+
+}  // namespace fulmar::gpu

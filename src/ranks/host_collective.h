@@ -1,0 +1,18 @@
+// Collective operations through host memory: for devices of any kind, and for those that cannot reach each
+// other's memory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ops/collective.h"
+#include "ops/ops.h"
+
+namespace fulmar {
+
+// The ends of a group, in the order of its devices, which outlive them. Every call waits for its device.
+std::vector<std::unique_ptr<Collective>> make_host_collectives(std::span<Ops* const> group,
+                                                               const CollectiveOptions& options);
+
+}  // namespace fulmar

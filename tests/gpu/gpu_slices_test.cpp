@@ -1,0 +1,231 @@
+// Layers that two GPUs share, or two ranks on one where there is no other, against one GPU; and the sums
+// through which they share them.
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "files/synthetic.h"
+#include "gpu/gpu_device.h"
+#include "support/model_rig.h"
+#include "tensor/convert.h"
+
+namespace fulmar {
+namespace {
+
+using support::Feed;
+using support::ModelRig;
+using support::sliced_on;
+
+// Relative, of f16: both sides round, and each addend once more. The same as of any step on a GPU against the
+// CPU; behind a prompt, because the first token of a zero state may lose most of its digits.
+constexpr double kTolerance = 1e-2;
+
+SyntheticSpec spec_of(int version) {
+  SyntheticSpec spec{.version = version, .n_layer = 4, .n_head = 8, .head_size = 64, .vocab = 260};
+  spec.n_ffn = 2048;
+  spec.rank_w = spec.rank_a = spec.rank_v = spec.rank_g = spec.rank_mix = spec.rank_decay = 32;
+  spec.dtype = DType::f16;
+  return spec;
+}
+
+std::vector<int32_t> tokens(size_t count, int32_t seed) {
+  std::vector<int32_t> list(count);
+  for (size_t i = 0; i < count; i++) list[i] = (static_cast<int32_t>(i) * 37 + seed * 11) % 256;
+  return list;
+}
+
+bool several_gpus() { return list_gpus().size() > 1; }
+
+class GpuSlices : public GpuTest, public testing::WithParamInterface<int> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    for (const int index : {0, 0, several_gpus() ? 1 : 0}) {
+      auto opened = open_test_gpu({.index = index});
+      ASSERT_TRUE(opened.ok()) << opened.error().text;
+      devices_.push_back(std::move(opened).value());
+    }
+    const SyntheticSpec spec = spec_of(GetParam());
+    whole_ = std::make_unique<ModelRig>(synthetic_checkpoint(spec), *devices_[0], 44);
+    parts_ =
+        std::make_unique<ModelRig>(synthetic_checkpoint(spec),
+                                   sliced_on(std::span(devices_).subspan(1), std::vector<int64_t>{4}, 2), 44);
+    ASSERT_TRUE(whole_->loaded() && parts_->loaded());
+  }
+
+  std::vector<std::unique_ptr<Ops>> devices_;
+  std::unique_ptr<ModelRig> whole_, parts_;
+};
+
+// Often enough that steps are replayed from graphs; long prompts are added up in two shots.
+TEST_P(GpuSlices, StepsOfEverySizeAgree) {
+  for (int64_t slot = 0; slot < 40; slot++) {
+    const std::vector<int32_t> prompt = tokens(7, static_cast<int32_t>(slot));
+    ASSERT_LT(support::relative_error(parts_->feed(slot, prompt), whole_->feed(slot, prompt)), kTolerance);
+  }
+  for (int32_t round = 0; round < 4; round++) {
+    for (const int64_t rows : {1, 4, 12, 40}) {
+      std::vector<Feed> feeds;
+      for (int64_t slot = 0; slot < rows; slot++)
+        feeds.push_back({slot, tokens(1, static_cast<int32_t>(slot) + round)});
+      const auto got = parts_->step(feeds), want = whole_->step(feeds);
+      for (size_t i = 0; i < feeds.size(); i++) {
+        ASSERT_LT(support::relative_error(got[i], want[i]), kTolerance) << rows << " rows, round " << round;
+      }
+    }
+    const std::vector<Feed> mixture{{41, tokens(400, round)}, {42, tokens(12, round)}, {0, {3}}};
+    const auto got = parts_->step(mixture), want = whole_->step(mixture);
+    for (size_t i = 0; i < mixture.size(); i++) {
+      ASSERT_LT(support::relative_error(got[i], want[i]), kTolerance) << "mixture, round " << round;
+    }
+  }
+}
+
+TEST_P(GpuSlices, AStateGoesOnWhereItIsTakenTo) {
+  whole_->feed(0, tokens(40, 1));
+  parts_->pool().write(1, whole_->pool().read(0));
+  EXPECT_TRUE(parts_->pool().read(1) == whole_->pool().read(0)) << "the same bytes";
+  parts_->pool().copy(1, 2);
+  whole_->pool().copy(0, 3);
+  const auto want = whole_->feed(3, tokens(7, 2));
+  EXPECT_LT(support::relative_error(parts_->feed(2, tokens(7, 2)), want), kTolerance);
+  whole_->pool().write(4, parts_->pool().read(1));
+  EXPECT_EQ(whole_->feed(4, tokens(7, 2)), want) << "there and back";
+}
+
+// Steps of one row are made of other kernels than those of several, and come one upon the other.
+TEST_P(GpuSlices, LoneRowsFollowOneAnother) {
+  std::vector<float> got, want;
+  for (int32_t i = 0; i < 60; i++) {
+    got = parts_->feed(0, {(i * 29) % 256});
+    want = whole_->feed(0, {(i * 29) % 256});
+  }
+  EXPECT_LT(support::relative_error(got, want), kTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, GpuSlices, testing::Values(6, 7));
+
+class GpuSums : public GpuTest {
+ protected:
+  static constexpr int64_t kRows = 96, kCols = 2048;
+
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    if (!several_gpus()) GTEST_SKIP() << "this machine has one GPU";
+  }
+  void open(std::chrono::milliseconds timeout) {
+    std::vector<Ops*> group;
+    for (const int index : {0, 1}) {
+      devices_.push_back(open_test_gpu({.index = index}).value());
+      group.push_back(devices_.back().get());
+    }
+    auto ends = group.front()->collectives_of(group, {kRows, kCols, timeout, {}});
+    ASSERT_TRUE(ends.ok()) << ends.error().text;
+    ends_ = std::move(*ends);
+    if (ends_.empty()) GTEST_SKIP() << "the GPUs cannot reach each other's memory";
+  }
+
+  std::vector<std::unique_ptr<Ops>> devices_;
+  std::vector<std::unique_ptr<Collective>> ends_;
+};
+
+// Whole numbers, so that every sum is exact: each rank adds up many pieces of what it has, of random sizes,
+// at times late.
+TEST_F(GpuSums, HundredThousandSumsOfRandomSizesAreExact) {
+  open(std::chrono::milliseconds(20'000));
+  if (IsSkipped()) return;
+  const int times = under_racecheck() ? 50 : 100'000;
+  constexpr size_t kCount = kRows * kCols;
+  struct Piece {
+    int64_t first, rows;
+    bool wide, late[2];
+  };
+  std::mt19937 random(7);
+  std::vector<Piece> pieces;
+  for (int i = 0; i < times; i++) {
+    const int64_t rows = random() % 8 == 0 ? 1 + random() % kRows : 1 + random() % 4;
+    pieces.push_back({static_cast<int64_t>(random() % static_cast<uint32_t>(kRows - rows + 1)),
+                      rows,
+                      random() % 4 == 0,
+                      {random() % 5000 == 0, random() % 5000 == 0}});
+  }
+  std::vector<float> numbers[2], got[2];
+  for (auto& own : numbers) {
+    own.resize(kCount);
+    for (float& number : own) number = static_cast<float>(static_cast<int>(random() % 9) - 4);
+  }
+  const auto run = [&](size_t rank) {
+    Ops& ops = *devices_[rank];
+    const Buffer halves = ops.allocate(kCount * 2).value(), floats = ops.allocate(kCount * 4).value();
+    const Buffer sums = ops.allocate(kCount * 4).value();
+    std::vector<uint16_t> narrow(kCount);
+    from_f32(numbers[rank], ops.activation_dtype(), narrow.data());
+    ops.write(halves.data(), narrow.data(), kCount * 2);
+    ops.write(floats.data(), numbers[rank].data(), kCount * 4);
+    got[rank].assign(kCount, 0.0f);
+    ops.write(sums.data(), got[rank].data(), kCount * 4);
+    const Tensor x = sums.matrix(DType::f32, kRows, kCols);
+    for (const Piece& piece : pieces) {
+      if (piece.late[rank]) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      const Tensor own = piece.wide ? floats.matrix(DType::f32, kRows, kCols)
+                                    : halves.matrix(ops.activation_dtype(), kRows, kCols);
+      ends_[rank]->add_sum(own.slice_rows(piece.first, piece.rows), x.slice_rows(piece.first, piece.rows));
+    }
+    ops.read(got[rank].data(), sums.data(), kCount * 4);
+    ends_[rank]->check();
+  };
+  auto other = std::async(std::launch::async, run, 1);
+  run(0);
+  other.get();
+  std::vector<int64_t> added(kRows, 0);
+  for (const Piece& piece : pieces) {
+    for (int64_t row = piece.first; row < piece.first + piece.rows; row++) added[static_cast<size_t>(row)]++;
+  }
+  std::vector<float> want(kCount);
+  for (size_t i = 0; i < kCount; i++) {
+    want[i] = (numbers[0][i] + numbers[1][i]) * static_cast<float>(added[i / kCols]);
+  }
+  EXPECT_TRUE(got[0] == want);
+  EXPECT_TRUE(got[1] == want);
+}
+
+TEST_F(GpuSums, ARankThatIsASecondLateIsWaitedFor) {
+  open(std::chrono::milliseconds(20'000));
+  if (IsSkipped()) return;
+  const auto run = [&](size_t rank) {
+    Ops& ops = *devices_[rank];
+    std::vector<float> one(kCols, 1.0f), sum(kCols, 0.0f);
+    const Buffer own = ops.allocate(kCols * 4).value(), x = ops.allocate(kCols * 4).value();
+    ops.write(own.data(), one.data(), kCols * 4);
+    ops.write(x.data(), sum.data(), kCols * 4);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    ends_[rank]->add_sum(own.matrix(DType::f32, 1, kCols), x.matrix(DType::f32, 1, kCols));
+    ops.read(sum.data(), x.data(), kCols * 4);
+    ends_[rank]->check();
+    return sum == std::vector<float>(kCols, 2.0f);
+  };
+  auto late = std::async(std::launch::async, run, 1);
+  EXPECT_TRUE(run(0));
+  EXPECT_TRUE(late.get());
+}
+
+TEST_F(GpuSums, ARankThatDoesNotComeIsNamed) {
+  open(std::chrono::milliseconds(200));
+  if (IsSkipped()) return;
+  Ops& ops = *devices_[0];
+  const Buffer own = ops.allocate(kCols * 4).value(), x = ops.allocate(kCols * 4).value();
+  try {
+    ends_[0]->add_sum(own.matrix(DType::f32, 1, kCols), x.matrix(DType::f32, 1, kCols));
+    FAIL() << "nobody was missed";
+  } catch (const DeviceFailure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("has waited 200 ms for rank 1 (cuda:1"), std::string::npos)
+        << failure.what();
+  }
+}
+
+}  // namespace
+}  // namespace fulmar

@@ -1,0 +1,343 @@
+// A model whose layers several ranks share computes what one device computes, but for the order of its sums,
+// and its states are those of one device.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <future>
+#include <random>
+
+#include "cpu/cpu_backend.h"
+#include "files/identify.h"
+#include "files/quantised.h"
+#include "model/placement.h"
+#include "model/slice.h"
+#include "ops/device.h"
+#include "support/model_rig.h"
+
+namespace fulmar {
+namespace {
+
+using support::Feed;
+using support::max_difference;
+using support::ModelRig;
+using support::relative_error;
+using support::sliced_on;
+using Devices = std::vector<std::unique_ptr<Ops>>;
+
+constexpr double kTolerance = 1e-5;  // relative: sums in another order, in f32
+constexpr int64_t kLayers = 4;
+constexpr int32_t kVocabulary = 100;  // no multiple of eight times a number of ranks
+
+struct Form {
+  const char* name;
+  int version;
+  bool deep;
+  std::vector<int64_t> ends;  // of the stages' layers
+  int64_t slices;
+};
+
+SyntheticSpec spec_of(const Form& form) {
+  SyntheticSpec spec{
+      .version = form.version, .n_layer = kLayers, .n_head = 6, .head_size = 32, .vocab = kVocabulary};
+  spec.n_ffn = 384;
+  spec.rank_w = spec.rank_a = spec.rank_v = spec.rank_g = spec.rank_mix = spec.rank_decay = 8;
+  if (form.deep) spec.deep_embed_rank = 8;
+  return spec;
+}
+
+const Form kForms[] = {
+    {"Rwkv7By2", 7, false, {kLayers}, 2},        {"Rwkv7By3", 7, false, {kLayers}, 3},
+    {"Rwkv7By6", 7, false, {kLayers}, 6},        {"Rwkv7aBy2", 7, true, {kLayers}, 2},
+    {"Rwkv6By2", 6, false, {kLayers}, 2},        {"Rwkv6By3", 6, false, {kLayers}, 3},
+    {"Rwkv7By2And2", 7, false, {1, kLayers}, 2}, {"Rwkv6By2And2", 6, false, {3, kLayers}, 2}};
+
+Devices cpus(size_t count, const StateWrites& writes = {}) {
+  Devices devices;
+  for (size_t i = 0; i < count; i++) devices.push_back(make_cpu_ops({.threads = 1, .state_writes = writes}));
+  return devices;
+}
+
+std::vector<int32_t> random_tokens(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % kVocabulary);
+  return tokens;
+}
+
+class Slices : public testing::TestWithParam<Form> {
+ protected:
+  void SetUp() override {
+    const Form& form = GetParam();
+    whole_ = std::make_unique<ModelRig>(synthetic_checkpoint(spec_of(form)), *one_.front(), 6);
+    several_ = cpus(form.ends.size() * static_cast<size_t>(form.slices));
+    parts_ = std::make_unique<ModelRig>(synthetic_checkpoint(spec_of(form)),
+                                        sliced_on(several_, form.ends, form.slices), 6);
+    ASSERT_TRUE(whole_->loaded() && parts_->loaded());
+  }
+  void expect_alike(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); i++)
+      EXPECT_LT(relative_error(got[i], want[i]), kTolerance) << "row " << i;
+  }
+  std::vector<float> state(ModelRig& rig, int64_t slot) {
+    const std::vector<std::byte> bytes = rig.pool().read(slot);
+    std::vector<float> numbers(bytes.size() / sizeof(float));
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return numbers;
+  }
+
+  const Devices one_ = cpus(1);
+  Devices several_;
+  std::unique_ptr<ModelRig> whole_, parts_;
+};
+
+TEST_P(Slices, LogitsAndStatesAreThoseOfOneDevice) {
+  const std::vector<std::vector<Feed>> steps = {
+      {{5, random_tokens(17, 1)}, {0, random_tokens(1, 2)}, {3, random_tokens(40, 3)}},
+      {{0, {3}}, {3, {5}}, {5, {6}}},
+      {{3, {9}}},
+      {{0, {7}}, {3, random_tokens(16, 4)}, {5, {8}}}};
+  for (const auto& feeds : steps) expect_alike(parts_->step(feeds), whole_->step(feeds));
+  for (int64_t slot = 0; slot < 6; slot++) {
+    EXPECT_LE(max_difference(state(*parts_, slot), state(*whole_, slot)), 1e-4) << "slot " << slot;
+  }
+}
+
+TEST_P(Slices, ChunksOfAPromptAreThePrompt) {
+  const std::vector<int32_t> tokens = random_tokens(61, 8);
+  const std::vector<float> want = whole_->feed(0, tokens);
+  EXPECT_LT(relative_error(parts_->feed(1, tokens), want), kTolerance);
+  EXPECT_LT(relative_error(parts_->feed(2, tokens, 7), want), kTolerance);
+  EXPECT_LT(relative_error(parts_->feed(3, tokens, 1), want), kTolerance);
+}
+
+TEST_P(Slices, GreedyContinuationsAreTheSameTokens) {
+  for (uint32_t seed = 20; seed < 24; seed++) {
+    const std::vector<int32_t> prompt = random_tokens(9, seed);
+    EXPECT_EQ(parts_->greedy(0, prompt, 24), whole_->greedy(0, prompt, 24)) << "prompt " << seed;
+  }
+}
+
+// A state goes on where it is taken to, and what is brought back is what was taken, byte by byte.
+TEST_P(Slices, AStateGoesOnWhereItIsTakenTo) {
+  const std::vector<int32_t> tokens = random_tokens(23, 5), more = random_tokens(9, 6);
+  whole_->feed(0, tokens);
+  const std::vector<std::byte> saved = whole_->pool().read(0);
+  whole_->pool().copy(0, 1);
+  const std::vector<float> want = whole_->feed(1, more);
+  ASSERT_TRUE(parts_->pool().set(2, saved).ok());
+  EXPECT_EQ(parts_->pool().read(2), saved) << "every byte has one place";
+  parts_->pool().copy(2, 4);
+  EXPECT_LT(relative_error(parts_->feed(4, more), want), kTolerance) << "from one device to several";
+  ASSERT_TRUE(whole_->pool().set(3, parts_->pool().read(4)).ok());
+  whole_->pool().copy(1, 5);
+  EXPECT_LT(relative_error(whole_->feed(3, more), whole_->feed(5, more)), kTolerance) << "and back";
+  parts_->pool().zero(2);
+  EXPECT_LT(relative_error(parts_->feed(2, tokens), whole_->feed(4, tokens)), kTolerance) << "from nothing";
+}
+
+TEST_P(Slices, ATunedStateReachesEveryRank) {
+  const StateLayout layout = whole_->model().state_layout();
+  EXPECT_EQ(parts_->model().state_layout(), layout);
+  std::vector<std::vector<float>> wkv(static_cast<size_t>(layout.n_layer));
+  float next = 0;
+  for (auto& layer : wkv) {
+    layer.resize(static_cast<size_t>(layout.n_embd * layout.head_size));
+    for (float& value : layer) value = std::sin(next += 1.0f);
+  }
+  ASSERT_TRUE(whole_->pool().set_initial(1, wkv).ok());
+  ASSERT_TRUE(parts_->pool().set_initial(1, wkv).ok());
+  EXPECT_EQ(parts_->pool().read(1), whole_->pool().read(1));
+  EXPECT_LT(relative_error(parts_->feed(1, {1, 2, 3}), whole_->feed(1, {1, 2, 3})), kTolerance);
+}
+
+TEST_P(Slices, TheWeightsHaveTheSameName) {
+  EXPECT_EQ(parts_->model().fingerprint(), whole_->model().fingerprint());
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, Slices, testing::ValuesIn(kForms),
+                         [](const auto& form) { return std::string(form.param.name); });
+
+// Rows that may be wrong are rolled back on every rank, also where states are written behind some rows only.
+TEST(SlicesWithRings, RevokedRowsLeaveNothing) {
+  for (const Form& form : {kForms[0], kForms[4]}) {
+    const Devices one = cpus(1), two = cpus(2, {.every = 3, .revocable = 4});
+    ModelRig whole(synthetic_checkpoint(spec_of(form)), *one.front(), 2);
+    ModelRig parts(synthetic_checkpoint(spec_of(form)), sliced_on(two, std::vector<int64_t>{kLayers}, 2), 2);
+    ASSERT_TRUE(whole.loaded() && parts.loaded());
+    for (const int32_t token : {3, 4, 5, 6}) {
+      whole.feed(0, {token});
+      parts.feed(0, {token});
+    }
+    parts.step({{0, {7, 60, 61, 62}, true}});
+    parts.roll_back(0, 3);
+    whole.feed(0, {7});
+    EXPECT_LT(relative_error(parts.feed(0, {8}), whole.feed(0, {8})), kTolerance) << form.name;
+  }
+}
+
+// Codes are cut at whole blocks, copies of which weights point to; slices of groups with scales beside them
+// take theirs along.
+TEST(QuantisedSlices, AreThoseOfTheWholeMatrices) {
+  for (const char* name : {"q8_0", "nf4", "int8"}) {
+    SyntheticSpec spec = spec_of(kForms[0]);
+    spec.n_head = 8;
+    spec.n_ffn = 512;
+    const auto quantised = [&] {
+      return quantise_checkpoint(synthetic_checkpoint(spec), {.blocks = *quantisation_named(name)});
+    };
+    auto first = quantised(), second = quantised();
+    ASSERT_TRUE(first.ok() && second.ok());
+    const Devices one = cpus(1), two = cpus(2);
+    ModelRig whole(std::move(*first), *one.front(), 2);
+    ModelRig parts(std::move(*second), sliced_on(two, std::vector<int64_t>{kLayers}, 2), 2);
+    ASSERT_TRUE(whole.loaded() && parts.loaded());
+    const std::vector<int32_t> tokens = random_tokens(20, 11);
+    EXPECT_LT(relative_error(parts.feed(0, tokens), whole.feed(0, tokens)), 2e-2) << name;
+  }
+}
+
+// ---- sizes
+
+TEST(Slice, PartsAreTheWholeWithoutGaps) {
+  EXPECT_EQ(part_of({1, 2}, 64), (Part{32, 32}));
+  EXPECT_EQ(part_of({0, 3}, 96), (Part{0, 32}));
+  for (const int64_t width : {100, 65529, 65536, 7}) {
+    for (const int64_t count : {1, 2, 3, 4}) {
+      int64_t next = 0;
+      for (int64_t i = 0; i < count; i++) {
+        const Part part = part_of({i, count}, width);
+        EXPECT_EQ(part.first, next);
+        next += part.count;
+      }
+      EXPECT_EQ(next, width);
+    }
+  }
+}
+
+std::string refusal(std::span<const Placed> stages, const LoadOptions& options = {}) {
+  const auto loaded = Model::load(synthetic_checkpoint(spec_of(kForms[0])), stages, options);
+  return loaded.ok() ? std::string() : loaded.error().text;
+}
+
+TEST(SliceErrors, HeadsDivideEqually) {
+  const Devices four = cpus(4);
+  EXPECT_EQ(refusal(sliced_on(four, std::vector<int64_t>{kLayers}, 4)),
+            "the model has 6 heads, which cannot be divided equally among 4 tensor-parallel devices");
+}
+
+TEST(SliceErrors, AllSlicesOfSomeLayersFollowOneAnother) {
+  const Devices two = cpus(2);
+  const auto refused = [&](Slice first, Slice second, LayerRange layers = {0, kLayers}) {
+    const Placed stages[] = {{two[0].get(), {0, kLayers}, first}, {two[1].get(), layers, second}};
+    return refusal(stages);
+  };
+  EXPECT_EQ(refused({0, 2}, {1, 2}), "");
+  EXPECT_EQ(refused({0, 2}, {0, 2}),
+            "a stage holds slice 1 of 2 of layers [0, 4); wanted slice 2 of 2 of layers [0, 4)");
+  EXPECT_EQ(refused({0, 3}, {1, 3}),
+            "a stage holds slice 1 of 3 of layers [0, 4), and not all of them follow");
+  EXPECT_EQ(refused({0, 2}, {1, 2}, {2, kLayers}),
+            "a stage holds slice 2 of 2 of layers [2, 4); wanted slice 2 of 2 of layers [0, 4)");
+}
+
+TEST(SliceErrors, BlocksThatWouldBeCutAreNamed) {
+  const Devices six = cpus(6);
+  SyntheticSpec narrow = spec_of(kForms[0]);
+  narrow.head_size = 16;
+  auto quantised = quantise_checkpoint(synthetic_checkpoint(narrow), {.blocks = *quantisation_named("q8_0")});
+  ASSERT_TRUE(quantised.ok());
+  const auto loaded =
+      Model::load(std::move(*quantised), sliced_on(six, std::vector<int64_t>{kLayers}, 6), {});
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(
+      loaded.error().text,
+      "tensor 'blocks.0.att.output.weight' holds q8_0 in groups of 32; a slice of 16 of its columns does not "
+      "consist of whole ones");
+}
+
+TEST(SliceErrors, DevicesMakeWholeStages) {
+  const Devices three = cpus(3);
+  std::vector<Ops*> devices;
+  for (const auto& device : three) devices.push_back(device.get());
+  const auto checkpoint = synthetic_checkpoint(spec_of(kForms[0]));
+  const auto placed = place_layers(*checkpoint, identify(*checkpoint).value(), devices, {}, {}, 2);
+  ASSERT_FALSE(placed.ok());
+  EXPECT_EQ(placed.error().text, "3 devices do not make stages of 2 tensor-parallel devices each");
+}
+
+TEST(SlicePlan, EachRankTakesItsShareOfWeightsAndStates) {
+  const auto checkpoint = synthetic_checkpoint(spec_of(kForms[0]));
+  const ModelConfig config = identify(*checkpoint).value();
+  const Devices two = cpus(2);
+  const auto alone = plan_memory(*checkpoint, config, *two.front(), {.slots = 4}).value();
+  const auto plans =
+      plan_stages(*checkpoint, config, sliced_on(two, std::vector<int64_t>{kLayers}, 2), {.slots = 4})
+          .value();
+  const StateLayout layout = state_layout_of(config, *two.front());
+  for (const StagePlan& plan : plans) {
+    EXPECT_EQ(plan.memory.per_slot, layout_of(layout, kLayers, {0, 2}).slot_bytes());
+    EXPECT_LT(plan.memory.per_slot, alone.per_slot * 3 / 4);
+  }
+  EXPECT_GT(plans[0].memory.workspace, plans[1].memory.workspace) << "the first rank takes all logits";
+}
+
+// ---- failures
+
+// Fails, or is late, at a step.
+class OddOps final : public CpuOps {
+ public:
+  explicit OddOps(std::function<void()> at_step) : CpuOps({.threads = 1}), at_step_(std::move(at_step)) {}
+  Batch begin_step(const StepInput& input, const State& state) override {
+    at_step_();
+    return CpuOps::begin_step(input, state);
+  }
+
+ private:
+  std::function<void()> at_step_;
+};
+
+std::string failure_of(ModelRig& rig) {
+  const std::vector<int32_t> token{1}, start{0, 1}, slot{0}, wanted{0};
+  bool taken = false;
+  rig.model().begin({token, start, slot, wanted}, rig.pool(), [&](const StepOutputs&) { taken = true; });
+  std::string text;
+  try {
+    rig.model().finish();
+  } catch (const DeviceFailure& failure) {
+    text = failure.what();
+  }
+  rig.model().abandon();
+  EXPECT_FALSE(taken);
+  return text;
+}
+
+TEST(SliceFailures, ARankThatFailsEndsTheStepOfAll) {
+  for (const size_t broken : {0u, 1u}) {
+    Devices two = cpus(2);
+    two[broken] = std::make_unique<OddOps>([] { throw DeviceFailure("the bus has gone"); });
+    ModelRig rig(synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two, std::vector<int64_t>{kLayers}, 2),
+                 2);
+    ASSERT_TRUE(rig.loaded());
+    EXPECT_EQ(failure_of(rig), "the bus has gone");
+    EXPECT_THROW(rig.pool().read(0), DeviceFailure);
+  }
+}
+
+TEST(SliceFailures, ARankThatDoesNotComeInTimeIsNamed) {
+  std::promise<void> over;
+  Devices two = cpus(2);
+  two[1] = std::make_unique<OddOps>([&, wait = over.get_future().share()] { wait.wait(); });
+  ModelRig rig(synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two, std::vector<int64_t>{kLayers}, 2), 2,
+               {.collective_timeout = std::chrono::milliseconds(50)});
+  ASSERT_TRUE(rig.loaded());
+  auto failed = std::async(std::launch::async, [&] { return failure_of(rig); });
+  EXPECT_EQ(failed.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout)
+      << "a step is over when all its ranks are";
+  over.set_value();
+  EXPECT_NE(failed.get().find("has waited 50 ms for rank 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fulmar
