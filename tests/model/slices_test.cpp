@@ -185,7 +185,7 @@ TEST(QuantisedSlices, AreThoseOfTheWholeMatrices) {
     spec.n_head = 8;
     spec.n_ffn = 512;
     const auto quantised = [&] {
-      return quantise_checkpoint(synthetic_checkpoint(spec), {.blocks = *quantisation_named(name)});
+      return quantise_checkpoint(synthetic_checkpoint(spec), quantise_all(*quantisation_named(name)));
     };
     auto first = quantised(), second = quantised();
     ASSERT_TRUE(first.ok() && second.ok());
@@ -246,7 +246,8 @@ TEST(SliceErrors, BlocksThatWouldBeCutAreNamed) {
   const Devices six = cpus(6);
   SyntheticSpec narrow = spec_of(kForms[0]);
   narrow.head_size = 16;
-  auto quantised = quantise_checkpoint(synthetic_checkpoint(narrow), {.blocks = *quantisation_named("q8_0")});
+  auto quantised =
+      quantise_checkpoint(synthetic_checkpoint(narrow), quantise_all(*quantisation_named("q8_0")));
   ASSERT_TRUE(quantised.ok());
   const auto loaded =
       Model::load(std::move(*quantised), sliced_on(six, std::vector<int64_t>{kLayers}, 6), {});
