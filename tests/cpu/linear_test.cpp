@@ -224,12 +224,13 @@ TEST(Linear, EveryCodeOfEveryQuantisation) {
 
 // The largest magnitudes of codes and activations at once: sums of whole numbers must not leave 32 bits.
 TEST(Linear, LargestCodesMeetLargestActivations) {
+  constexpr double kOfEqualTerms = 1e-5;  // sums in f32 of equal terms are all rounded the same way
   ThreadPool pool(2);
   for_each_target([&] {
     for (const char* name : {"q8_0", "int8", "q6_k", "q5_1"}) {
       CodedProduct product(*quantisation_named(name), 1, 512, 8);
       product.largest();
-      EXPECT_LE(product.normalised_error(pool), kTolerance) << name;
+      EXPECT_LE(product.normalised_error(pool), kOfEqualTerms) << name;
     }
   });
 }
