@@ -78,7 +78,7 @@ TEST(SchemaLimits, PairsOfAlternativesAreComparedOnce) {
 }
 
 TEST(SchemaLimits, ComparedPairsAreCounted) {
-  constexpr int kAlternatives = 12, kMembers = 200;
+  constexpr int kAlternatives = 60, kMembers = 200;  // what is not compared takes far less
   constexpr size_t kComparisons = kAlternatives * (kAlternatives - 1) / 2 * kMembers;
   // Alike but for their last member.
   const JsonValue schema =
