@@ -259,7 +259,7 @@ def check_switching(program, models):
     with Server(program, "--model-path", models, "--enable-dynamic-loading") as server:
         equal(server.chat(""), 503)
         equal(server.call("GET", "/v1/models")[1], {
-            "object": "list", "data": [], "loaded": None, "available": ["fulmar-demo"]})
+            "object": "list", "data": [], "loaded": None, "available": ["fulmar-demo", "fulmar-demo-draft"]})
         equal(server.call("POST", "/v1/model/load", {"model": "../x"})[0], 400)
         equal(server.call("POST", "/v1/model/load", {"model": "fulmar-demo"}),
               (200, {"object": "model", "id": "fulmar-demo", "loaded": True}))
