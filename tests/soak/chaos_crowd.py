@@ -181,5 +181,6 @@ class Crowd:
         try:
             await asyncio.gather(*clients)
         finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+            while not watch.done():  # wait_for may swallow a cancellation that meets its answer
+                watch.cancel()
+                await asyncio.wait({watch}, timeout=1)
