@@ -14,7 +14,9 @@
 #include "gpu/products/epilogue.h"
 #include "gpu/products/pack.h"
 #include "gpu/products/value.h"
+#include "gpu/stages/ffn_rows.h"
 #include "gpu/stages/heads.h"
+#include "gpu/stages/lone_row.h"
 #include "gpu/stages/rows.h"
 
 namespace fulmar {
@@ -112,10 +114,14 @@ size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
   return bytes_for(imported_dtype(matrix.dtype, role), matrix.rows * matrix.cols);
 }
 
-// The default islands', or what the sampler works on: copies of the logits of so many rows.
+// The default islands' and the parts of a feed-forward of few rows, or what the sampler works on: copies of
+// the logits of so many rows.
 size_t GpuOps::workspace_bytes(const StepShape& shape) const {
   const int64_t drawn = std::min(shape.wanted, gpu::Sampler::kMostAtOnce);
-  return std::max(Ops::workspace_bytes(shape), static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
+  const size_t parts =
+      gpu::most_ffn_rows_bytes(shape.rows, shape.n_embd, shape.n_ffn, facts_.multiprocessors);
+  return std::max(Ops::workspace_bytes(shape) + parts,
+                  static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
 }
 
 // Matrices that are multiplied keep their codes; gathered rows and small factors do not.
@@ -366,6 +372,20 @@ bool GpuOps::in_chunks(const Batch& batch, int64_t head_size) const {
   return facts_.matrix_units && head_size == gpu::kHeadSize && batch.longest > gpu::kMostRecurrentRows;
 }
 
+// value @ relu²(key @ in)
+void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out) {
+  Scratch scratch(*this);
+  const int64_t count = facts_.matrix_units ? gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors) : 0;
+  if (count > 0 && out.contiguous()) {
+    const Tensor parts = scratch.take(count, out.count(), DType::f32);
+    gpu::ffn_rows(queue_, in, key, value, parts);
+    return gpu::sum_parts(queue_, parts, {out.data, out.dtype, 1, out.count(), out.count()});
+  }
+  const Tensor hidden = scratch.take(in.rows, key.out);
+  products_->run(queue_, {in, key, hidden, gpu::Epilogue::relu_squared});
+  products_->run(queue_, {hidden, value, out});
+}
+
 gpu::Queue GpuOps::without_pdl() const {
   Queue queue = queue_;
   queue.overlap = false;
@@ -374,7 +394,8 @@ gpu::Queue GpuOps::without_pdl() const {
 
 Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
                      const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& next) {
-  const bool keeps = batch.revocable;  // the rows in front of those that are rolled back are carried on then
+  // The rows in front of those that are rolled back are carried on then.
+  const bool keeps = batch.revocable && !gpu::short_sequences(batch, x.cols);
   const Tensor z = needs_z || keeps ? scratch.take(x.rows, x.cols) : Tensor{};
   const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors);
   const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);

@@ -184,6 +184,9 @@ class GpuOps final : public Ops {
   void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
                         Collective* ranks);
 
+  // out = value @ relu²(key @ in), in whichever way suits.
+  void feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out);
+
   // The main queue for kernels that do not start early (PDL): the few blocks of a walk over chunks would
   // crowd together where room comes up first.
   Queue without_pdl() const;

@@ -7,6 +7,7 @@
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
 #include "gpu/device/ptx.h"
+#include "gpu/products/kept_step.h"
 #include "gpu/products/value.h"
 #include "gpu/products/value_block.h"
 
@@ -28,7 +29,7 @@ struct ValueArguments {
 };
 
 // Finds the slice's inputs that are not zero everywhere: their places go to kept[], their values to
-// values[row][], padded with zeros to a multiple of kValueStep. Returns how many there are, padding included.
+// values[row][], padded with zeros to a multiple of kKeptStep. Returns how many there are, padding included.
 template <class T, int kTiles>
 __device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept, T* values, int stride) {
   __shared__ int warp_total[kValueWarps];
@@ -67,7 +68,7 @@ __device__ int keep_inputs(const ValueArguments<T>& a, int first, uint16_t* kept
     for (int row = 0; row < a.rows; row++) values[row * stride + at] = a.in[row][first + own + i];
     at++;
   }
-  const int padded = (total + kValueStep - 1) / kValueStep * kValueStep;
+  const int padded = (total + kKeptStep - 1) / kKeptStep * kKeptStep;
   for (int i = total + threadIdx.x; i < padded; i += kValueThreads) {
     kept[i] = 0;
     for (int row = 0; row < a.rows; row++) values[row * stride + i] = from_float<T>(0.0f);
@@ -93,7 +94,7 @@ __device__ void multiply_kept(const T* weight, int outs, const uint16_t* kept, c
     if (step >= steps) return;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const int64_t row = kept[step * kValueStep + 4 * q + i];
+      const int64_t row = kept[step * kKeptStep + 4 * q + i];
       to[i] = __ldcs(reinterpret_cast<const uint4*>(weight + row * outs + g * 8));
     }
   };
@@ -107,22 +108,9 @@ __device__ void multiply_kept(const T* weight, int outs, const uint16_t* kept, c
         uint2 x[kTiles];
 #pragma unroll
         for (int t = 0; t < kTiles; t++) {
-          x[t] = *reinterpret_cast<const uint2*>(values + (t * 8 + g) * stride + step * kValueStep + 4 * q);
+          x[t] = *reinterpret_cast<const uint2*>(values + (t * 8 + g) * stride + step * kKeptStep + 4 * q);
         }
-        const uint4(&from)[4] = w[ahead];
-        const uint32_t word[4][4] = {{from[0].x, from[0].y, from[0].z, from[0].w},
-                                     {from[1].x, from[1].y, from[1].z, from[1].w},
-                                     {from[2].x, from[2].y, from[2].z, from[2].w},
-                                     {from[3].x, from[3].y, from[3].z, from[3].w}};
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-          const uint32_t a0 = __byte_perm(word[0][j], word[1][j], 0x5410);
-          const uint32_t a1 = __byte_perm(word[0][j], word[1][j], 0x7632);
-          const uint32_t a2 = __byte_perm(word[2][j], word[3][j], 0x5410);
-          const uint32_t a3 = __byte_perm(word[2][j], word[3][j], 0x7632);
-#pragma unroll
-          for (int t = 0; t < kTiles; t++) mma<T>(sum[j][t], a0, a1, a2, a3, x[t].x, x[t].y);
-        }
+        multiply_kept_step<T, kTiles>(w[ahead], x, sum);
         fetch(w[ahead], step + kStepsAhead * kValueShares);
       }
     }
@@ -145,7 +133,7 @@ __global__ void __launch_bounds__(kValueThreads, 2)
 
   const T* slice_weight = a.weight + static_cast<int64_t>(first) * a.outs + first_out;
   float sum[4][kTiles][4] = {};
-  multiply_kept<T, kTiles>(slice_weight + half * kWarpOut, a.outs, kept, values, stride, count / kValueStep,
+  multiply_kept<T, kTiles>(slice_weight + half * kKeptOuts, a.outs, kept, values, stride, count / kKeptStep,
                            share, sum);
   __syncthreads();  // the values' place is taken over by the warps' parts
 

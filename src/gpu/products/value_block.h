@@ -5,6 +5,7 @@
 
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
+#include "gpu/products/kept_step.h"
 #include "gpu/products/split_k.h"
 #include "gpu/products/value.h"
 
@@ -12,10 +13,8 @@ namespace fulmar::gpu {
 
 constexpr int kValueThreads = 256;
 constexpr int kValueWarps = kValueThreads / kWarp;
-constexpr int kWarpOut = 64, kLaneOut = 8;  // outputs of a warp, of a lane
 constexpr int kValueShares =
-    kValueWarps * kWarpOut / kValueOuts;     // warps that share the inputs of one output
-constexpr int kValueStep = 16;               // kept inputs of one matrix instruction
+    kValueWarps * kKeptOuts / kValueOuts;    // warps that share the inputs of one output
 constexpr int kPartStride = kValueOuts + 4;  // spreads the rows over the banks
 
 // Bytes of shared memory that the epilogue takes, for tiles of eight rows.
@@ -48,7 +47,7 @@ __device__ __forceinline__ void finish_value(float* part, const float (&sum)[4][
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         const int row = t * 8 + Accumulator::column(q, i);
-        const int out = half * kWarpOut + g * kLaneOut + 2 * j + i / 2;
+        const int out = half * kKeptOuts + g * kKeptLaneOuts + 2 * j + i / 2;
         part[(share * kTiles * 8 + row) * kPartStride + out] = sum[j][t][i];
       }
     }

@@ -15,14 +15,19 @@ struct Mixes {
   Tensor out[6];             // each [rows, C]
 };
 
-// Rows that follow one another are shared out among blocks.
+// Whether a block takes all rows of a sequence: few rows of each, and not many in all.
+constexpr int64_t kMostShortRows = 16;
+bool short_sequences(const Batch&, int64_t cols);
+
+// Rows that follow one another are otherwise shared out among blocks.
 struct EnterPlan {
   int64_t each = 0, blocks = 0;  // rows of a block
 };
 EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors);
 
 // x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
-// empty. fronts: [2 * plan.blocks, C], working memory.
+// empty. fronts: [2 * plan.blocks, C], working memory. With short sequences z of rows that may be rolled back
+// goes into the ring of what is carried on, as keep_shifts would put it there.
 void enter(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry, const Mixes&,
            Tensor z, const EnterPlan&, Tensor fronts, const Prefetch& = {});
 
