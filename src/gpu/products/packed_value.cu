@@ -154,24 +154,25 @@ __device__ __forceinline__ void words_of(const uint4& v, uint32_t (&out)[4]) {
 // The factors of the lane's eight outputs.
 template <CodeKind kKind>
 __device__ __forceinline__ void factors_of(const ValuePiece<kKind>& piece, const PackedMatrix& m,
-                                           PackedFactor (&by)[kLaneOut]) {
+                                           PackedFactor (&by)[kKeptLaneOuts]) {
   uint32_t word[3][4];
 #pragma unroll
   for (int i = 0; i < (kKind == CodeKind::affine ? 3 : 2); i++) words_of(piece.factor[i], word[i]);
   if constexpr (kKind == CodeKind::affine) {
 #pragma unroll
-    for (int o = 0; o < kLaneOut; o++) {
+    for (int o = 0; o < kKeptLaneOuts; o++) {
       by[o] = affine_factor(word[0][o / 2] >> o % 2 * 16, word[1 + o / 4][o % 4]);
     }
   } else if (kKind != CodeKind::float8 && m.factors != nullptr) {
 #pragma unroll
-    for (int i = 0; i < kLaneOut / 2; i++) {
+    for (int i = 0; i < kKeptLaneOuts / 2; i++) {
       const __half2 both = half2_of(word[0][i]);
       by[2 * i].scale = __low2half2(both), by[2 * i + 1].scale = __high2half2(both);
     }
   } else {
 #pragma unroll
-    for (int o = 0; o < kLaneOut; o++) by[o].scale = both_halves<kKind>(__uint_as_float(word[o / 4][o % 4]));
+    for (int o = 0; o < kKeptLaneOuts; o++)
+      by[o].scale = both_halves<kKind>(__uint_as_float(word[o / 4][o % 4]));
   }
 }
 
@@ -179,7 +180,7 @@ __device__ __forceinline__ void factors_of(const ValuePiece<kKind>& piece, const
 template <CodeKind kKind>
 __device__ __forceinline__ void pair_codes(const uint32_t (&a)[ValuePiece<kKind>::kWords],
                                            const uint32_t (&b)[ValuePiece<kKind>::kWords],
-                                           const uint32_t* table, __half2 (&out)[kLaneOut]) {
+                                           const uint32_t* table, __half2 (&out)[kKeptLaneOuts]) {
   if constexpr (bits_of(kKind) == 8) {
 #pragma unroll
     for (int w = 0; w < 2; w++) {
@@ -247,9 +248,9 @@ class ValueProduct {
     for (int t = 0; t < kTiles; t++) {
       x[t] = *reinterpret_cast<const uint2*>(values + (t * kRowsOfTile + g) * stride);
     }
-    PackedFactor by[kLaneOut];
+    PackedFactor by[kKeptLaneOuts];
     factors_of(piece, a_.weight, by);
-    __half2 low[kLaneOut], high[kLaneOut];
+    __half2 low[kKeptLaneOuts], high[kKeptLaneOuts];
     pair_codes<kKind>(piece.code[0], piece.code[1], table_, low);
     pair_codes<kKind>(piece.code[2], piece.code[3], table_, high);
 #pragma unroll
@@ -303,11 +304,11 @@ template <class T, int kTiles, CodeKind kKind>
 __device__ void multiply_all(const PackedValueArguments<T>& a, int first_row, int rows, int first, int share,
                              const KeptInputs<T>& kept, ValueProduct<T, kTiles, kKind>& product) {
   constexpr int kAhead = ValueProduct<T, kTiles, kKind>::kAhead;
-  const int q = fragment_place(), steps = a.slice / kValueStep;
+  const int q = fragment_place(), steps = a.slice / kKeptStep;
   ValuePiece<kKind> w[kAhead];
   const auto fetch = [&](ValuePiece<kKind>& to, int step) {
     if (step >= steps) return;
-    const int at = first + step * kValueStep + q * kQuad;
+    const int at = first + step * kKeptStep + q * kQuad;
     product.fetch(
         to, [&](int i) { return int64_t{at + i}; }, at / kPackedGroup);
   };
@@ -317,12 +318,12 @@ __device__ void multiply_all(const PackedValueArguments<T>& a, int first_row, in
     if (done > 0) __syncthreads();  // all have left the stage before
     copy_inputs<T, kTiles>(a, first_row, rows, first + done, kept);
     __syncthreads();
-    const int begin = done / kValueStep + share, end = (done + a.stage) / kValueStep;
+    const int begin = done / kKeptStep + share, end = (done + a.stage) / kKeptStep;
     for (int base = begin; base < end; base += kAhead * kValueShares) {
 #pragma unroll
       for (int ahead = 0; ahead < kAhead; ahead++) {
         const int step = base + ahead * kValueShares;
-        product.multiply(w[ahead], kept.value + step * kValueStep - done + q * kQuad, kept.stride);
+        product.multiply(w[ahead], kept.value + step * kKeptStep - done + q * kQuad, kept.stride);
         fetch(w[ahead], step + kAhead * kValueShares);
       }
     }
@@ -349,7 +350,7 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   pdl_wait();
 
   const int first = slice * a.slice;
-  ValueProduct<T, kTiles, kKind> product(a, first_out + half * kWarpOut + g * kLaneOut, table);
+  ValueProduct<T, kTiles, kKind> product(a, first_out + half * kKeptOuts + g * kKeptLaneOuts, table);
   if constexpr (kTiles == 1) {
     multiply_kept(a, first, share, kept, product);
   } else {
