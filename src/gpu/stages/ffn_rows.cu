@@ -26,9 +26,6 @@ constexpr int kRowColumns = 8;       // columns of a matrix instruction: the row
 constexpr int kTileNumbers = kHiddenTile * kRowColumns;
 constexpr int kMostHidden = kMostHiddenTiles * kHiddenTile;
 constexpr int kItemsAhead = 4;  // steps of the value product on their way
-// While the last tiles of the key matrix stream in, what the others have left is known: its rows of the value
-// matrix come to the L2 cache meanwhile, at most so many of a block.
-constexpr int kLateTiles = 2, kMostAhead = 24;
 
 template <class T>
 struct FfnRowsArguments {
@@ -50,10 +47,9 @@ struct HiddenTiles {
 
 // part[tile][warp][channel][row]: what the warp's inputs give. The warps share K (split-K within the block);
 // weights of the next tile are on their way while one is multiplied, those of the first before the kernel in
-// front has finished. All threads call before_late() when the tiles in front of the late ones are done.
-template <class T, int kPieces, class Late>
-__device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles& own, float* part,
-                                 Late&& before_late) {
+// front has finished.
+template <class T, int kPieces>
+__device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles& own, float* part) {
   const int warp = threadIdx.x / kWarp, g = fragment_group(), q = fragment_place();
   const int pieces = a.k / kInputPiece;
   constexpr int kPieceVectors = kInputPiece / 8;
@@ -82,7 +78,6 @@ __device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles
     x[p][1] = inside ? row[p * kFfnRowsWarps * kPieceVectors + 4] : uint4{};
   }
   for (int tile = 0; tile < own.count; tile++) {
-    if (tile == own.count - kLateTiles) before_late();
     low += next_tile;
     float sum[4] = {};
 #pragma unroll
@@ -100,44 +95,6 @@ __device__ void stream_key_tiles(const FfnRowsArguments<T>& a, const HiddenTiles
   }
 }
 
-// What relu² leaves of a block's hidden channels.
-template <class T>
-struct Hidden {
-  Unset<T> value[kMostHidden][kRowColumns];
-  bool any[kMostHidden];  // in any row
-  int prefetched;         // rows of the value matrix on their way to the L2 cache
-};
-
-// Adds up the warps' parts of the tiles [first, end) and asks for the rows of the value matrix that are
-// wanted. All threads call, behind a barrier.
-template <class T>
-__device__ void activate_tiles(const FfnRowsArguments<T>& a, const HiddenTiles& own, int first, int end,
-                               const float* part, Hidden<T>& hidden) {
-  const int warps = min(a.k / kInputPiece, kFfnRowsWarps);
-  for (int i = first * kTileNumbers + static_cast<int>(threadIdx.x); i < end * kTileNumbers;
-       i += kFfnRowsThreads) {
-    const int tile = i / kTileNumbers, channel = i / kRowColumns, row = i % kRowColumns;
-    const float* from = part + tile * kFfnRowsWarps * kTileNumbers + i % kTileNumbers;
-    float x = 0;
-#pragma unroll 4
-    for (int w = 0; w < warps; w++) x += from[w * kTileNumbers];
-    const T value = from_float<T>(x > 0 ? x * x : 0.0f);
-    hidden.value[channel][row].value() = value;
-    int nonzero = to_float(value) != 0.0f ? 1 : 0;
-#pragma unroll
-    for (int offset = kRowColumns / 2; offset > 0; offset /= 2) {
-      nonzero |= __shfl_xor_sync(kFullWarp, nonzero, offset);
-    }
-    if (row == 0) hidden.any[channel] = nonzero != 0;
-    // Each row's thread asks for its part of the channel's weights.
-    if (nonzero == 0 || atomicAdd(&hidden.prefetched, 1) >= kMostAhead * kRowColumns) continue;
-    const int64_t bytes = static_cast<int64_t>(a.cols) * static_cast<int64_t>(sizeof(T));
-    const auto share = static_cast<uint32_t>(bytes / kRowColumns);
-    const auto* weights = reinterpret_cast<const char*>(a.value);
-    prefetch_l2(weights + (own.first * kHiddenTile + channel) * bytes + row * share, share);
-  }
-}
-
 // Hidden channels of the block that relu² has left something of in any row, in order, and their values, with
 // zeros up to whole steps of the value product.
 template <class T>
@@ -151,10 +108,30 @@ struct KeptChannels {
 };
 
 template <class T>
-__device__ void keep_channels(const HiddenTiles& own, Hidden<T>& hidden, KeptChannels<T>& kept) {
+__device__ void keep_channels(const FfnRowsArguments<T>& a, const HiddenTiles& own, const float* part,
+                              KeptChannels<T>& kept) {
+  __shared__ Unset<T> hidden[kMostHidden][kRowColumns];
+  __shared__ bool any[kMostHidden];
   __shared__ int warp_count[kFfnRowsWarps];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, channel = threadIdx.x;
-  const bool keeps = channel < own.count * kHiddenTile && hidden.any[channel];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int channels = own.count * kHiddenTile, warps = min(a.k / kInputPiece, kFfnRowsWarps);
+  for (int i = threadIdx.x; i < channels * kRowColumns; i += kFfnRowsThreads) {
+    const int tile = i / kTileNumbers, channel = i / kRowColumns, row = i % kRowColumns;
+    const float* from = part + tile * kFfnRowsWarps * kTileNumbers + i % kTileNumbers;
+    float x = 0;
+    for (int w = 0; w < warps; w++) x += from[w * kTileNumbers];
+    const T value = from_float<T>(x > 0 ? x * x : 0.0f);
+    hidden[channel][row].value() = value;
+    int nonzero = to_float(value) != 0.0f ? 1 : 0;
+#pragma unroll
+    for (int offset = kRowColumns / 2; offset > 0; offset /= 2) {
+      nonzero |= __shfl_xor_sync(kFullWarp, nonzero, offset);
+    }
+    if (row == 0) any[channel] = nonzero != 0;
+  }
+  __syncthreads();
+  const int channel = threadIdx.x;
+  const bool keeps = channel < channels && any[channel];
   const unsigned mask = __ballot_sync(kFullWarp, keeps);
   if (lane == 0) warp_count[warp] = __popc(mask);
   __syncthreads();
@@ -167,11 +144,12 @@ __device__ void keep_channels(const HiddenTiles& own, Hidden<T>& hidden, KeptCha
   if (keeps) {
     kept.channel[at] = own.first * kHiddenTile + channel;
 #pragma unroll
-    for (int r = 0; r < kRowColumns; r++) kept.row(r)[at] = hidden.value[channel][r].value();
+    for (int r = 0; r < kRowColumns; r++) kept.row(r)[at] = hidden[channel][r].value();
   }
-  const int padding = (count + kKeptStep - 1) / kKeptStep * kKeptStep - count;
-  if (channel < padding * kRowColumns) {
-    kept.row(channel % kRowColumns)[count + channel / kRowColumns] = from_float<T>(0.0f);
+  const int padded = (count + kKeptStep - 1) / kKeptStep * kKeptStep;
+  const int padding = (padded - count) * kRowColumns;
+  if (threadIdx.x < padding) {
+    kept.row(threadIdx.x % kRowColumns)[count + threadIdx.x / kRowColumns] = from_float<T>(0.0f);
   }
   if (threadIdx.x == 0) kept.count = count;
   __syncthreads();
@@ -247,19 +225,11 @@ __global__ void __launch_bounds__(kFfnRowsThreads, 1)
     ffn_rows_kernel(const __grid_constant__ FfnRowsArguments<T> a) {
   extern __shared__ float part[];
   __shared__ KeptChannels<T> kept;
-  __shared__ Hidden<T> hidden;
   pdl_launch_next();
-  if (threadIdx.x == 0) hidden.prefetched = 0;
   const HiddenTiles own(a.tiles);
-  const int early = max(own.count - kLateTiles, 0);
-  stream_key_tiles<T, kPieces>(a, own, part, [&] {
-    __syncthreads();
-    activate_tiles<T>(a, own, 0, early, part, hidden);
-  });
+  stream_key_tiles<T, kPieces>(a, own, part);
   __syncthreads();
-  activate_tiles<T>(a, own, early, own.count, part, hidden);
-  __syncthreads();
-  keep_channels<T>(own, hidden, kept);
+  keep_channels<T>(a, own, part, kept);
   multiply_kept_values<T>(a, kept);
 }
 
