@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   float* carried = carry[batch.slot[r]];
   pdl_launch_next();
   constexpr bool kEarly = kVectors == 1;  // registers for all of it
-  Float4 v[kVectors], weight, bias, previous[kVectors];
+  Float4 v[kVectors], weight, bias, previous[kVectors], share[kEarly ? kMostMixes : 1];
 #pragma unroll
   for (int i = 0; i < kVectors; i++) {
     if (!piece.has(i)) continue;
@@ -121,7 +121,12 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     previous[i] = load4(carried + piece.at(i));
 #pragma unroll
     for (int m = 0; m < kMostMixes; m++) {
-      if (m < mixes.count && mixes.mix[m] != nullptr) prefetch_l2(mixes.mix[m] + piece.at(i));
+      if (m >= mixes.count) break;
+      if (kEarly) {
+        share[m] = load_share(mixes, m, piece.at(i));
+      } else if (mixes.mix[m] != nullptr) {
+        prefetch_l2(mixes.mix[m] + piece.at(i));
+      }
     }
   }
   pdl_wait();
@@ -136,7 +141,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     store4(carried + piece.at(i), z);
     if (z_out.data != nullptr) store4(z_out[r] + piece.at(i), z);
     store_mixes<T>(mixes, r, piece.at(i), z, rounded<T>(previous[i]),
-                   [&](int m) { return load_share(mixes, m, piece.at(i)); });
+                   [&](int m) { return kEarly ? share[kEarly ? m : 0] : load_share(mixes, m, piece.at(i)); });
   }
 }
 
