@@ -6,7 +6,6 @@
 #include "gpu/products/row.h"
 #include "gpu/products/rows.h"
 #include "gpu/products/sm90/panels.h"
-#include "gpu/products/sm90/stream_rows.h"
 #include "gpu/products/value.h"
 
 namespace fulmar::gpu {
@@ -70,12 +69,6 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
       return equal_inputs(products) && all_of(products, [](const Product& one) {
                return suits_row(one.weight) && suits_rows(one.in, one.weight);
              });
-    case Way::stream:
-      if constexpr (kHopperCode) {
-        return device.panels && equal_inputs(products) && std::getenv("NO_STREAM2") == nullptr &&
-               all_of(products, [](const Product& one) { return suits_stream(one.in, one.weight); });
-      }
-      return false;
     case Way::rows:
       return all_of(products, [](const Product& one) { return suits_rows(one.in, one.weight); });
     case Way::packed_value:

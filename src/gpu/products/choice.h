@@ -12,7 +12,6 @@ namespace fulmar::gpu {
 enum class Way : uint8_t {
   value,         // rows of the weight that meet zeros are skipped (value.cu)
   row,           // a stream over the weights for one row (row.cu)
-  stream,        // bulk copies of whole rows of weights (sm90/stream.cu)
   rows,          // weights straight to fragments (rows.cu)
   packed_value,  // as value, from packed codes (packed_value.cu)
   packed_rows,   // as row and rows (packed_rows.cu)
@@ -47,7 +46,6 @@ struct Rule {
 constexpr Rule kRules[] = {
     {Way::value, 1, 1, ProductShape::any, 1, kMostOwnRows},
     {Way::row, 1, kMostProducts, ProductShape::any, 1, 1},
-    {Way::stream, 1, kMostProducts, ProductShape::any, 2, kMostOwnRows},
     {Way::rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     // RWKV-7's six or seven first products; RWKV-6's five, which the library beats from 129 rows on with two
     // of them on side queues.

@@ -11,7 +11,6 @@
 #include "gpu/products/rows.h"
 #include "gpu/products/sm90/many.h"
 #include "gpu/products/sm90/panels.h"
-#include "gpu/products/sm90/stream_rows.h"
 #include "gpu/products/tiles.h"
 #include "gpu/products/value.h"
 
@@ -118,9 +117,6 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
       RowProduct rows[kMostProducts];
       return linear_row(queue, row_products(products, rows), device_.multiprocessors);
     }
-    case Way::stream:
-      if constexpr (kHopperCode) linear_stream(queue, products, device_.multiprocessors);
-      return;
     case Way::rows:
       return linear_rows(queue, products);
     case Way::packed_value:

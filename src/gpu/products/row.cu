@@ -1,8 +1,9 @@
-// Products of one row: as many blocks as run at once stream equal shares of all matrices.
+// Products of one row: as many blocks as run at once stream equal shares of all matrices, each a piece of
+// memory without gaps. What is left after whole tiles goes round by halves, so that no block has much more to
+// do.
 #include <algorithm>
 
 #include "base/check.h"
-#include "gpu/products/block_tiles.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/row.h"
 #include "gpu/products/row_norm.h"
@@ -12,7 +13,6 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr int kMostOutTiles = 17;  // of a block
-static_assert(kBlockTile == kStreamTile);
 
 template <class T>
 struct StreamedMatrix {
@@ -41,6 +41,25 @@ __device__ __forceinline__ const StreamedMatrix<T>& product_of(const StreamedMat
   while (index + 1 < products.count && tile >= products.each[index + 1].first_tile) index++;
   return products.each[index];
 }
+
+// A block's tiles: `whole` that follow one another, and perhaps one more or half of one.
+struct BlockTiles {
+  int whole, last, half;  // last: a tile or -1; half: 0 or 1 of it, or -1 for both
+  __device__ explicit BlockTiles(int tiles) {
+    const int block = blockIdx.x, blocks = gridDim.x;
+    whole = tiles / blocks;
+    const int rest = tiles % blocks;
+    const bool halves = 2 * rest <= blocks;
+    half = halves ? block % 2 : -1;
+    last = whole * blocks + (halves ? block / 2 : block);
+    if (last >= tiles) last = -1;
+  }
+  __device__ int count() const { return whole + (last >= 0 ? 1 : 0); }
+  __device__ int tile(int i) const { return i < whole ? static_cast<int>(blockIdx.x) * whole + i : last; }
+  __device__ bool is_half(int i) const { return i == whole && half >= 0; }
+  // The first output of tile i that is the block's, within the tile.
+  __device__ int begin(int i) const { return is_half(i) ? half * kTileHalf : 0; }
+};
 
 template <class T>
 __device__ void put(const StreamedMatrix<T>& product, int out, float x) {

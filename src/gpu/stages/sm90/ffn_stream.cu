@@ -186,8 +186,7 @@ __global__ void __launch_bounds__(kStreamingThreads, 1)
   pdl_launch_next();
   if (threadIdx.x == 0) {
     prepare_stream(ring, barriers);
-    kept.count = 0;
-    kept.tiles = 0;
+    kept.count = kept.tiles = 0;
     kept.steps = INT_MAX;
   }
   for (int i = threadIdx.x; i < kStreamColumns * KeptChannels<T>::kStride; i += kStreamingThreads) {
