@@ -378,13 +378,7 @@ void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Ten
   const int64_t count = facts_.matrix_units ? gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors) : 0;
   if (count > 0 && out.contiguous()) {
     const Tensor parts = scratch.take(count, out.count(), DType::f32);
-    if constexpr (gpu::kHopperCode) {
-      const bool streams =
-          products_->has_panels() && value.out <= 4096 && std::getenv("NO_STREAM") == nullptr;
-      streams ? gpu::ffn_stream(queue_, in, key, value, parts) : gpu::ffn_rows(queue_, in, key, value, parts);
-    } else {
-      gpu::ffn_rows(queue_, in, key, value, parts);
-    }
+    gpu::ffn_rows(queue_, in, key, value, parts);
     return gpu::sum_parts(queue_, parts, {out.data, out.dtype, 1, out.count(), out.count()});
   }
   const Tensor hidden = scratch.take(in.rows, key.out);

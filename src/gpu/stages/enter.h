@@ -16,7 +16,7 @@ struct Mixes {
 };
 
 // Whether a block takes all rows of a sequence: few rows of each, and not many in all.
-constexpr int64_t kMostShortRows = 4;
+constexpr int64_t kMostShortRows = 16;
 bool short_sequences(const Batch&, int64_t cols);
 
 // Rows that follow one another are otherwise shared out among blocks.

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kFfnRowsWarps = 16;
 constexpr int kFfnRowsThreads = kFfnRowsWarps * kWarp;
-constexpr int kHiddenTile = 16;  // hidden channels of a tile
-constexpr int kMostHiddenTiles = kMostFfnTiles;
+constexpr int kHiddenTile = 16;      // hidden channels of a tile
+constexpr int kMostHiddenTiles = 9;  // of a block: of 16,384 channels a GPU of 114 multiprocessors gives each
 constexpr int kInputPiece = 64;      // inputs that a warp takes at a time
 constexpr int kMostInputPieces = 4;  // of a warp, kept in registers
 constexpr int kRowColumns = 8;       // columns of a matrix instruction: the rows

@@ -11,7 +11,6 @@
 namespace fulmar::gpu {
 
 constexpr int64_t kMostFfnRows = 8;
-constexpr int kMostFfnTiles = 9;  // of 16 hidden channels each that a block takes
 
 // In how many parts the result is found, by a block each; 0: these rows or matrices do not suit. Wanted are
 // plain 16-bit weights, key [F, K] as it is with K a multiple of 64 up to 4,096 and F one of 16, value
@@ -21,7 +20,5 @@ int64_t ffn_rows_parts(Tensor in, const Weight& key, const Weight& value, int mu
 size_t most_ffn_rows_bytes(int64_t rows, int64_t n_embd, int64_t n_ffn, int multiprocessors);
 // parts, f32 [ffn_rows_parts, rows * C]: their sum (sum_parts) is the result, row after row.
 void ffn_rows(const Queue&, Tensor in, const Weight& key, const Weight& value, Tensor parts);
-// The same on compute capability 9.0 (sm90/ffn_stream.cu).
-void ffn_stream(const Queue&, Tensor in, const Weight& key, const Weight& value, Tensor parts);
 
 }  // namespace fulmar::gpu
