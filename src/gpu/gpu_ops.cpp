@@ -394,8 +394,14 @@ gpu::Queue GpuOps::without_pdl() const {
 
 Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
                      const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& next) {
-  // The rows in front of those that are rolled back are carried on then.
-  const bool keeps = batch.revocable && !gpu::short_sequences(batch, x.cols);
+  if constexpr (gpu::kHopperCode) {
+    if (products_->has_panels() && gpu::suits_enter_short(batch, x.cols)) {
+      const Tensor z = needs_z ? scratch.take(x.rows, x.cols) : Tensor{};
+      gpu::enter_short(queue_, batch, norm, x, pending, carry, mixes, z);
+      return z;
+    }
+  }
+  const bool keeps = batch.revocable;  // the rows in front of those that are rolled back are carried on then
   const Tensor z = needs_z || keeps ? scratch.take(x.rows, x.cols) : Tensor{};
   const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors);
   const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);

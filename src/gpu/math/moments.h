@@ -59,33 +59,4 @@ __device__ MeanAndScale moments(const Float4 (&v)[kVectors], const Pieces& piece
   return {row_mean, rsqrtf(warp_sum(part.y + count * away * away) / all + kLayerNormEps)};
 }
 
-// The same for several rows at once, of which a thread holds one piece each: their sums share the barrier.
-template <int kRows>
-__device__ void moments_of_rows(const Float4 (&v)[kRows], const RowPiece<1>& piece,
-                                float2 (&parts)[kRows][kWarp], MeanAndScale (&by)[kRows]) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
-  const auto held = static_cast<float>(max(piece.of_warp(warp), 1));
-  const bool has = piece.has(0);
-  float mean[kRows], squares[kRows];
-#pragma unroll
-  for (int r = 0; r < kRows; r++) mean[r] = warp_sum(has ? total(v[r]) : 0.0f) / held;
-#pragma unroll
-  for (int r = 0; r < kRows; r++) {
-    squares[r] = 0;
-#pragma unroll
-    for (const float e : v[r].x) squares[r] += has ? (e - mean[r]) * (e - mean[r]) : 0.0f;
-    squares[r] = warp_sum(squares[r]);
-    if (lane == 0) parts[r][warp] = make_float2(mean[r], squares[r]);
-  }
-  __syncthreads();
-  const float count = lane < warps ? static_cast<float>(piece.of_warp(lane)) : 0.0f;
-  const auto all = static_cast<float>(piece.cols);
-#pragma unroll
-  for (int r = 0; r < kRows; r++) {
-    const float2 part = lane < warps ? parts[r][lane] : float2{};
-    const float row_mean = warp_sum(part.x * count) / all, away = part.x - row_mean;
-    by[r] = {row_mean, rsqrtf(warp_sum(part.y + count * away * away) / all + kLayerNormEps)};
-  }
-}
-
 }  // namespace fulmar::gpu

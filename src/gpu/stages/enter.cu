@@ -1,7 +1,6 @@
 // The beginning of each half block: residual add, norm, token shift and all mixes. One kernel where every
-// sequence has one row, or a few. Where many follow one another, a block goes through some of them and keeps
-// the normalised row before; what its first row needs is made by a kernel in front, since x is updated in
-// place.
+// sequence has one row. Where rows follow one another, a block goes through some of them and keeps the
+// normalised row before; what its first row needs is made by a kernel in front, since x is updated in place.
 #include <algorithm>
 #include <type_traits>
 
@@ -11,61 +10,16 @@
 #include "gpu/device/ptx.h"
 #include "gpu/math/head_math.h"
 #include "gpu/math/moments.h"
-#include "gpu/stages/enter.h"
+#include "gpu/stages/enter_parts.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kEnterVector = 4;
-constexpr int kMostMixes = 6;
 constexpr int64_t kMostWideRows = 132;  // of which each has a block as wide as the row
-
-struct MixPointers {
-  int count;
-  const float* mix[kMostMixes];
-  void* out[kMostMixes];
-  int64_t stride;
-};
-
-__device__ __forceinline__ Float4 load_share(const MixPointers& mixes, int m, int64_t c) {
-  return mixes.mix[m] != nullptr ? load4(mixes.mix[m] + c) : Float4{{1.0f, 1.0f, 1.0f, 1.0f}};
-}
-
-template <class T, class Share>
-__device__ void store_mixes(const MixPointers& mixes, int64_t row, int64_t c, const Float4& z,
-                            const Float4& previous, Share share_of) {
-#pragma unroll
-  for (int m = 0; m < kMostMixes; m++) {
-    if (m >= mixes.count) break;
-    const Float4 share = share_of(m);
-    Float4 v;
-#pragma unroll
-    for (int i = 0; i < kEnterVector; i++) v.x[i] = z.x[i] + (previous.x[i] - z.x[i]) * share.x[i];
-    store4(static_cast<T*>(mixes.out[m]) + row * mixes.stride + c, v);
-  }
-}
-
-// Rounded as it would be through memory, so that one row and many give the same bits.
-template <class T>
-__device__ Float4 rounded(const Float4& v) {
-  Float4 out;
-#pragma unroll
-  for (int i = 0; i < kEnterVector; i++) out.x[i] = to_float(from_float<T>(v.x[i]));
-  return out;
-}
 
 template <int kVectors>
 constexpr int kMostThreads = kVectors == 2 ? 512 : 1024;
-
-struct EnterInputs {
-  float* x;
-  int64_t x_stride;
-  const void* pending;  // or null
-  int64_t pending_stride;
-  const float *weight, *bias;
-  int cols;
-};
 
 // v = x + pending, which is stored back.
 template <class T, int kVectors>
@@ -86,14 +40,6 @@ __device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors
     for (int e = 0; e < kEnterVector; e++) v[i].x[e] += p.x[e];
     store4(x + piece.at(i), v[i]);
   }
-}
-
-template <class T>
-__device__ Float4 normalised(const Float4& v, const Float4& w, const Float4& b, const MeanAndScale& by) {
-  Float4 z;
-#pragma unroll
-  for (int i = 0; i < kEnterVector; i++) z.x[i] = (v.x[i] - by.mean) * by.scale * w.x[i] + b.x[i];
-  return rounded<T>(z);
 }
 
 // Every row is the only one of its sequence. What does not depend on the kernel in front is fetched before
@@ -142,86 +88,6 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     if (z_out.data != nullptr) store4(z_out[r] + piece.at(i), z);
     store_mixes<T>(mixes, r, piece.at(i), z, rounded<T>(previous[i]),
                    [&](int m) { return kEarly ? share[kEarly ? m : 0] : load_share(mixes, m, piece.at(i)); });
-  }
-}
-
-// Sequences of few rows, such as those that check drafts: a block takes all of a sequence's, some of them at
-// once, so that no other block reads what it updates in place. z of rows that may be rolled back goes into
-// the ring on the way.
-constexpr int kRowsAtOnce = 4;
-
-template <class T>
-__global__ void __launch_bounds__(kMostThreads<1>)
-    enter_short_kernel(Batch batch, EnterInputs in, Slots<float> carry,
-                       const __grid_constant__ MixPointers mixes, Rows<T> z_out, RingField ring,
-                       const __grid_constant__ Prefetch ahead) {
-  if (blockIdx.x >= batch.sequences) {
-    pdl_launch_next();
-    prefetch_part(ahead, blockIdx.x - static_cast<unsigned>(batch.sequences), kPrefetchBlocks);
-    return;
-  }
-  __shared__ float2 parts[2][kRowsAtOnce][kWarp];
-  const int32_t sequence = blockIdx.x, begin = batch.start[sequence], end = batch.start[sequence + 1],
-                slot = batch.slot[sequence];
-  const RowPiece<1> piece{in.cols};
-  const int c = min(piece.at(0), in.cols - kEnterVector);  // threads past the end repeat the last numbers
-  float* carried = carry[slot] + c;
-  pdl_launch_next();
-  const Float4 weight = load4(in.weight + c), bias = load4(in.bias + c);
-  Float4 previous = rounded<T>(load4(carried));
-#pragma unroll
-  for (int m = 0; m < kMostMixes; m++) {
-    if (m < mixes.count && mixes.mix[m] != nullptr) prefetch_l2(mixes.mix[m] + c);
-  }
-  const RingStep step = ring.base != nullptr ? batch.ring[sequence] : RingStep{};
-  const bool keeps = step.keeps != 0 && end - begin > 1;
-  pdl_wait();
-  for (int32_t first = begin, half = 0; first < end; first += kRowsAtOnce, half ^= 1) {
-    Float4 z[kRowsAtOnce];
-    Float4 pending[kRowsAtOnce];
-#pragma unroll
-    for (int r = 0; r < kRowsAtOnce; r++) {
-      const int64_t row = min(first + r, end - 1);
-      z[r] = load4(in.x + row * in.x_stride + c);
-      pending[r] = in.pending != nullptr
-                       ? load4(static_cast<const T*>(in.pending) + row * in.pending_stride + c)
-                       : Float4{};
-    }
-#pragma unroll
-    for (int r = 0; r < kRowsAtOnce; r++) {
-#pragma unroll
-      for (int e = 0; e < kEnterVector; e++) z[r].x[e] += pending[r].x[e];
-    }
-    MeanAndScale by[kRowsAtOnce];
-    moments_of_rows(z, piece, parts[half], by);
-    if (!piece.has(0)) continue;
-#pragma unroll
-    for (int r = 0; r < kRowsAtOnce; r++) {
-      const int32_t row = first + r;
-      if (row >= end) break;
-      if (in.pending != nullptr) store4(in.x + row * in.x_stride + c, z[r]);
-      z[r] = normalised<T>(z[r], weight, bias, by[r]);
-      if (z_out.data != nullptr) store4(z_out[row] + c, z[r]);
-      if (keeps) {
-        store4(reinterpret_cast<T*>(ring.row(slot, 0, step.first + step.held + row - begin)) + c, z[r]);
-      }
-      if (row + 1 == end) store4(carried, z[r]);
-    }
-#pragma unroll
-    for (int m = 0; m < kMostMixes; m++) {
-      if (m >= mixes.count) break;
-      const Float4 share = load_share(mixes, m, c);
-#pragma unroll
-      for (int r = 0; r < kRowsAtOnce; r++) {
-        if (first + r >= end) break;
-        const Float4& before = r == 0 ? previous : z[r - 1];
-        Float4 v;
-#pragma unroll
-        for (int e = 0; e < kEnterVector; e++) v.x[e] = z[r].x[e] + (before.x[e] - z[r].x[e]) * share.x[e];
-        store4(static_cast<T*>(mixes.out[m]) + (first + r) * mixes.stride + c, v);
-      }
-    }
-    previous = z[kRowsAtOnce - 1];
   }
 }
 
@@ -396,16 +262,10 @@ void with_enter_block(int64_t rows, int64_t cols, F&& f) {
 
 }  // namespace
 
-bool short_sequences(const Batch& batch, int64_t cols) {
-  constexpr int64_t kMostCols = kMostThreads<1> * kEnterVector;
-  return !batch.decode_only() && batch.longest <= kMostShortRows && batch.rows <= kMostWideRows &&
-         cols <= kMostCols;
-}
-
 // One wave of blocks, each as few rows as that takes: what it keeps in registers and the row in front of it
 // are read once for all of them.
 EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors) {
-  if (batch.decode_only() || short_sequences(batch, cols)) return {};
+  if (batch.decode_only()) return {};
   constexpr int64_t kColsAtOnce = 4096;  // of a multiprocessor
   const int64_t blocks = multiprocessors * std::max<int64_t>(kColsAtOnce / cols, 1);
   const int64_t each = (batch.rows + blocks - 1) / blocks;
@@ -415,19 +275,8 @@ EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors) {
 void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, Tensor pending,
            StateField carry, const Mixes& mixes, Tensor z, const EnterPlan& plan, Tensor fronts,
            const Prefetch& ahead) {
-  MixPointers pointers{mixes.count, {}, {}, mixes.out[0].stride};
-  for (int i = 0; i < mixes.count; i++) {
-    FULMAR_CHECK(mixes.out[i].stride == pointers.stride);
-    pointers.mix[i] = mixes.mix[i];
-    pointers.out[i] = mixes.out[i].data;
-  }
-  const EnterInputs in{x.as<float>(),
-                       x.stride,
-                       pending.data,
-                       pending.stride,
-                       norm.weight.as<float>(),
-                       norm.bias.as<float>(),
-                       static_cast<int>(x.cols)};
+  const MixPointers pointers = pointers_of(mixes);
+  const EnterInputs in = inputs_of(norm, x, pending);
   const dim3 grid(static_cast<unsigned>(batch.rows));
   const auto carried = slots_of<float>(carry);
   with_activation(mixes.out[0].dtype, [&](auto sample) {
@@ -437,15 +286,6 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, T
         const dim3 with_ahead(grid.x + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
         launch(queue, enter_single_kernel<T, each()>, with_ahead, block, 0, batch, in, carried, pointers,
                rows_of<T>(z), ahead);
-        return;
-      }
-      if (short_sequences(batch, x.cols)) {
-        if constexpr (each() == 1) {
-          const dim3 with_ahead(static_cast<unsigned>(batch.sequences) +
-                                (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
-          launch(queue, enter_short_kernel<T>, with_ahead, block, 0, batch, in, carried, pointers,
-                 rows_of<T>(z), batch.revocable ? carry.ring : RingField{}, ahead);
-        }
         return;
       }
       const dim3 blocks(static_cast<unsigned>(plan.blocks));

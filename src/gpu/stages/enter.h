@@ -15,20 +15,24 @@ struct Mixes {
   Tensor out[6];             // each [rows, C]
 };
 
-// Whether a block takes all rows of a sequence: few rows of each, and not many in all.
-constexpr int64_t kMostShortRows = 16;
-bool short_sequences(const Batch&, int64_t cols);
-
-// Rows that follow one another are otherwise shared out among blocks.
+// Rows that follow one another are shared out among blocks.
 struct EnterPlan {
   int64_t each = 0, blocks = 0;  // rows of a block
 };
 EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors);
 
 // x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
-// empty. fronts: [2 * plan.blocks, C], working memory. With short sequences z of rows that may be rolled back
-// goes into the ring of what is carried on, as keep_shifts would put it there.
+// empty. fronts: [2 * plan.blocks, C], working memory.
 void enter(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry, const Mixes&,
            Tensor z, const EnterPlan&, Tensor fronts, const Prefetch& = {});
+
+// The same in one kernel for sequences of few rows, such as those that check drafts, on compute
+// capability 9.0 (sm90/enter_short.cu): at most kMostShortRows rows of each, not many in all, C at most
+// 4,096. z of rows that may be rolled back goes into the ring of what is carried on, as keep_shifts would put
+// it there.
+constexpr int64_t kMostShortRows = 8;
+bool suits_enter_short(const Batch&, int64_t cols);
+void enter_short(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry,
+                 const Mixes&, Tensor z);
 
 }  // namespace fulmar::gpu

@@ -39,6 +39,10 @@ __device__ __forceinline__ uint32_t address_in(uint32_t rank, const void* shared
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(rank));
   return there;
 }
+// Two numbers to an address in another block's shared memory.
+__device__ __forceinline__ void store_cluster(uint32_t there, float2 v) {
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(v.x), "f"(v.y) : "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
