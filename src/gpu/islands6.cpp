@@ -29,8 +29,11 @@ void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pe
   }
   const Tensor towards = scratch.take(x.rows, x.cols), previous = scratch.take(x.rows, x.cols);
   const gpu::Mixes mixes{2, {att.mix_x.as<float>(), nullptr}, {towards, previous}};
-  const Prefetch next = gpu::prefetch_of(
-      batch.rows, {&att.receptance, &att.key, &att.value, &att.gate, &att.mix_w1}, gpu::kPrefetchSquare6);
+  Prefetch next;
+  if (batch.rows == 1) {
+    next = gpu::prefetch_of({&att.receptance, &att.key, &att.value, &att.gate, &att.mix_w1},
+                            gpu::kPrefetchSquare6);
+  }
   const Tensor z = enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true, next);
   products_->run(queue_, {towards, att.mix_w1, low, Epilogue::tanh});
   gpu::mix6(queue_, att, z, previous, low, mixed);
@@ -50,7 +53,7 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
                               {xw, att.w.first, low, Epilogue::tanh}};
   constexpr size_t kLate = 2;  // the gate and the decay
   products_->run(products, kLate);
-  const Prefetch next = gpu::prefetch_of(batch.rows, {&att.output}, gpu::kPrefetchSquare);
+  const Prefetch next = batch.rows == 1 ? gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare) : Prefetch{};
   gpu::decay6(products_->join(), att.w, low, p.u, next);
 }
 
@@ -87,7 +90,7 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
   const Tensor for_key = scratch.take(x.rows, x.cols), for_gate = scratch.take(x.rows, x.cols);
   const Tensor gate = scratch.take(x.rows, x.cols);
   const gpu::Mixes mixes{2, {ffn.mix_k.as<float>(), ffn.mix_r.as<float>()}, {for_key, for_gate}};
-  const Prefetch next = gpu::prefetch_of(batch.rows, {&ffn.key}, gpu::kPrefetchKey);
+  const Prefetch next = x.rows == 1 ? gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey) : Prefetch{};
   enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, false, next);
   const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
   if (x.rows == 1 && facts_.matrix_units && count > 0) {

@@ -36,10 +36,7 @@ void GpuOps::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pe
     mixes.out[i] = mixed[static_cast<size_t>(i)];
   }
   Scratch scratch(*this);
-  enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, false,
-        gpu::prefetch_of(batch.rows,
-                         {&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
-                         gpu::kPrefetchSquare));
+  enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, false);
 }
 
 gpu::LowRows7 GpuOps::low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block) {
@@ -64,8 +61,7 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
   if (suits_second_halves7(att, first_block) && products_->together(products)) {
     products_->run(queue_, products);
     if (batch.rows <= gpu::kMostLowRankRows || !products_->has_panels()) {
-      return gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p,
-                                   gpu::prefetch_of(batch.rows, {&att.output}, gpu::kPrefetchSquare));
+      return gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
     }
     if constexpr (gpu::kHopperCode) {
       return gpu::finish_panels7(queue_, att, first_block, v_first, low, p, facts_.multiprocessors);
@@ -160,8 +156,7 @@ void GpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const 
   Scratch scratch(*this);
   const Tensor mixed = scratch.take(x.rows, x.cols);
   const gpu::Mixes mixes{1, {ffn.mix.as<float>()}, {mixed}};
-  const Tensor z = enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, ffn.deep_embed,
-                         gpu::prefetch_of(batch.rows, {&ffn.key}, gpu::kPrefetchKey));
+  const Tensor z = enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, ffn.deep_embed);
   if (!ffn.deep_embed) return feed_forward(mixed, ffn.key, ffn.value, pending);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out), scale = scratch.take(x.rows, ffn.key.out);
   products_->run(queue_, {mixed, ffn.key, hidden, Epilogue::relu_squared});

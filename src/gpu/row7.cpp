@@ -69,14 +69,14 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
     for (size_t i = 0; i < std::size(list); i++) list[i].in = mixes[kMixOf[i]].out;
     gpu::enter_row(
         queue_, batch, att.ln1, x, state.att_shift, mixes,
-        gpu::prefetch_of(1, {&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
+        gpu::prefetch_of({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
                          gpu::kPrefetchSquare));
   }
   products_->run_row(products, norm);
 
   const Pair y = take_pair(scratch, width);
   gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
-                   gpu::prefetch_of(1, {&att.output}, gpu::kPrefetchSquare), norm);
+                   gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare), norm);
   const bool alone = work.ranks == nullptr;
   const Tensor sum = alone ? x : wide(x.cols);
   const RowProduct output[] = {{y, att.output, {sum, {}}, Epilogue::none, alone}};
@@ -95,7 +95,7 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
     row.in = take_pair(scratch, x.cols);
     const RowMix mix{row.mix, row.in};
     gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1},
-                   gpu::prefetch_of(1, {&ffn.key}, gpu::kPrefetchKey));
+                   gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey));
   }
   if (count == 0) {  // packed: by two kernels
     const Tensor hidden = scratch.take(1, ffn.key.out);

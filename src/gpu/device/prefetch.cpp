@@ -4,12 +4,12 @@
 
 namespace fulmar::gpu {
 
-Prefetch prefetch_of(int64_t rows, std::initializer_list<const Weight*> weights, int64_t most) {
+Prefetch prefetch_of(std::initializer_list<const Weight*> weights, int64_t most) {
   Prefetch wanted;
   const auto bytes = [](const Weight& weight) {
     return weight.data == nullptr ? 0 : static_cast<int64_t>(weight.bytes());
   };
-  if (rows > kMostPrefetchRows || bytes(**weights.begin()) < kLeastPrefetchShare * most) return wanted;
+  if (bytes(**weights.begin()) < kLeastPrefetchShare * most) return wanted;
   int i = 0;
   for (const Weight* weight : weights) {
     wanted.data[i] = weight->data;

@@ -23,16 +23,14 @@ struct Prefetch {
   bool any() const { return bytes[0] > 0; }
 };
 
-// With few rows, bytes of a matrix that are brought into the cache while a kernel of few blocks runs: of
+// With one row, bytes of a matrix that are brought into the cache while a kernel of few blocks runs: of
 // square ones (RWKV-6: of four) and of the key matrix, each if the first matrix is so many times as large.
 // Smaller ones lose by it. From an H200 with 7.2B, 2026-11-21.
-constexpr int64_t kMostPrefetchRows = 8;
 constexpr int64_t kPrefetchSquare = int64_t{4} << 20, kPrefetchSquare6 = int64_t{2} << 20;
 constexpr int64_t kPrefetchKey = int64_t{12} << 20;
 constexpr int64_t kLeastPrefetchShare = 8;
-// The first `most` bytes of each, at most kMostPrefetched matrices; nothing where the step has more rows than
-// kMostPrefetchRows or the first matrix is too small.
-Prefetch prefetch_of(int64_t rows, std::initializer_list<const Weight*> weights, int64_t most);
+// The first `most` bytes of each, at most kMostPrefetched matrices; nothing where the first is too small.
+Prefetch prefetch_of(std::initializer_list<const Weight*> weights, int64_t most);
 
 constexpr unsigned kPrefetchBlocks = 64;  // blocks that a kernel is given for it, behind those of its work
 

@@ -19,7 +19,7 @@ struct LowRows7 {  // first halves, activations applied; [rows, R] each
   Tensor w, a, v, g;
 };
 void low_rank_finish7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
-                      const Projected7&, const Prefetch& = {});
+                      const Projected7&);
 // The same for more rows, as the epilogue of panels; compute capability 9.0.
 void finish_panels7(const Queue&, const TimeMix7&, bool first_block, Tensor v_first, const LowRows7&,
                     const Projected7&, int multiprocessors);

@@ -53,20 +53,14 @@ __device__ void finish_path(const LowRankFinish<T>& to, int path, int row, int64
   }
 }
 
-// One block per head, path and group of rows: four tiles of 16 outputs, each shared by two warps. Behind the
-// paths may come blocks that prefetch.
+// One block per head, path and group of rows: four tiles of 16 outputs, each shared by two warps.
 template <class T, int kTiles>
 __global__ void __launch_bounds__(kLowRank7Threads, 2)
-    low_rank_finish7_kernel(const __grid_constant__ LowRankFinish<T> to,
-                            const __grid_constant__ Prefetch ahead) {
+    low_rank_finish7_kernel(const __grid_constant__ LowRankFinish<T> to) {
   constexpr int kHeadStride = kHeadSize + 2;
   __shared__ float part[2][kTiles * kTileRows * kHeadStride];
   const int warp = threadIdx.x / kWarp, tile = warp % kHeadTiles, share = warp / kHeadTiles;
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kHeadSize;
-  if (blockIdx.y == kLowRankPaths7) {
-    pdl_launch_next();
-    return prefetch_part(ahead, blockIdx.x, gridDim.x);
-  }
   const int path = blockIdx.y, first_row = blockIdx.z * kTiles * kTileRows;
   const int rows = min(to.rows - first_row, kTiles * kTileRows);
   pdl_launch_next();
@@ -94,7 +88,7 @@ bool suits_second_half7(const Weight& second) {
 }
 
 void low_rank_finish7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,
-                      const LowRows7& lows, const Projected7& p, const Prefetch& ahead) {
+                      const LowRows7& lows, const Projected7& p) {
   const Tensor low[kLowRankPaths7] = {lows.w, lows.a, lows.v, lows.g};
   const LowRank* paths[kLowRankPaths7] = {&att.w, &att.a, &att.v, &att.g};
   with_activation(p.k.dtype, [&](auto sample) {
@@ -117,9 +111,9 @@ void low_rank_finish7(const Queue& queue, const TimeMix7& att, bool first_block,
     to.g = rows_of<T>(p.g);
     to.v_first = rows_of<T>(v_first);
     const auto launch_groups = [&](auto tiles) {
-      const dim3 grid(static_cast<unsigned>(att.n_head), kLowRankPaths7 + (ahead.any() ? 1 : 0),
+      const dim3 grid(static_cast<unsigned>(att.n_head), kLowRankPaths7,
                       static_cast<unsigned>((to.rows + tiles() * kTileRows - 1) / (tiles() * kTileRows)));
-      launch(queue, low_rank_finish7_kernel<T, tiles()>, grid, dim3(kLowRank7Threads), 0, to, ahead);
+      launch(queue, low_rank_finish7_kernel<T, tiles()>, grid, dim3(kLowRank7Threads), 0, to);
     };
     if (to.rows <= kTileRows) return launch_groups(std::integral_constant<int, 1>{});
     launch_groups(std::integral_constant<int, 4>{});
