@@ -105,6 +105,29 @@ TEST_P(GpuFused7, TimeMixAgreesWithItsComposition) {
   }
 }
 
+TEST_P(GpuFused7, EnterAgreesWithItsComposition) {
+  const TimeMix7 att = time_mix(rig());
+  const support::Made x = rig().tensor(batch_.rows, kWidth, gpu().residual_dtype(), -2, 2);
+  const support::Made pending = rig().tensor(batch_.rows, kWidth);
+  const auto before = rig().read_all_slots();
+  const auto run = [&](bool own) {
+    rig().write_all_slots(before);
+    const Tensor residual = rig().same(x).tensor, addend = rig().same(pending).tensor;
+    const Tensor mixed[6] = {empty(), empty(), empty(), empty(), empty(), empty()};
+    const StateField shift = rig().state().att_shift(0);
+    own ? gpu().enter7(batch_, att, residual, addend, shift, mixed)
+        : gpu().Ops::enter7(batch_, att, residual, addend, shift, mixed);
+    std::vector<Doubles> all{read(residual)};
+    for (const Tensor& one : mixed) all.push_back(read(one));
+    for (const int32_t slot : rig().slots()) all.push_back(rig().read(shift, slot, kWidth));
+    return all;
+  };
+  const auto got = run(true), want = run(false);
+  for (size_t i = 0; i < want.size(); i++) {
+    support::expect_close(got[i], want[i], DType::f16, "part " + std::to_string(i));
+  }
+}
+
 TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
   support::RigWeights weights(rig(), DType::f16);
   const ChannelMix7 ffn = cases::make_channel_mix7(weights, layer_shape(), false);
@@ -127,10 +150,11 @@ TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, GpuFused7,
-                         testing::Values(decode(1), decode(2), decode(8), decode(9), decode(31), decode(33),
-                                         decode(64), decode(65), decode(130), decode(200), decode(300),
-                                         Lengths{200}, Lengths{17, 100, 33, 64}, Lengths{90, 1, 16},
-                                         Lengths{481, 3, 520}, Lengths{1025}));
+                         testing::Values(decode(1), decode(2), decode(3), decode(5), decode(8), Lengths{2},
+                                         Lengths{4, 1, 3}, Lengths{8}, Lengths{5, 2, 7}, decode(9),
+                                         decode(31), decode(33), decode(64), decode(65), decode(130),
+                                         decode(200), decode(300), Lengths{200}, Lengths{17, 100, 33, 64},
+                                         Lengths{90, 1, 16}, Lengths{481, 3, 520}, Lengths{1025}));
 
 }  // namespace
 }  // namespace fulmar

@@ -44,7 +44,8 @@ __device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors
 
 // Every row is the only one of its sequence. What does not depend on the kernel in front is fetched before
 // that has finished.
-template <class T, int kVectors>
+// kEarlyMixes: what is mixed by is fetched so as well; it takes registers that only many mixes are worth.
+template <class T, int kVectors, bool kEarlyMixes>
 __global__ void __launch_bounds__(kMostThreads<kVectors>)
     enter_single_kernel(Batch batch, EnterInputs in, Slots<float> carry,
                         const __grid_constant__ MixPointers mixes, Rows<T> z_out,
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   float* carried = carry[batch.slot[r]];
   pdl_launch_next();
   constexpr bool kEarly = kVectors == 1;  // registers for all of it
-  Float4 v[kVectors], weight, bias, previous[kVectors], share[kEarly ? kMostMixes : 1];
+  Float4 v[kVectors], weight, bias, previous[kVectors], share[kEarlyMixes ? kMostMixes : 1];
 #pragma unroll
   for (int i = 0; i < kVectors; i++) {
     if (!piece.has(i)) continue;
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
 #pragma unroll
     for (int m = 0; m < kMostMixes; m++) {
       if (m >= mixes.count) break;
-      if (kEarly) {
+      if (kEarlyMixes) {
         share[m] = load_share(mixes, m, piece.at(i));
       } else if (mixes.mix[m] != nullptr) {
         prefetch_l2(mixes.mix[m] + piece.at(i));
@@ -86,8 +87,9 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     const Float4 z = normalised<T>(v[i], weight, bias, by);
     store4(carried + piece.at(i), z);
     if (z_out.data != nullptr) store4(z_out[r] + piece.at(i), z);
-    store_mixes<T>(mixes, r, piece.at(i), z, rounded<T>(previous[i]),
-                   [&](int m) { return kEarly ? share[kEarly ? m : 0] : load_share(mixes, m, piece.at(i)); });
+    store_mixes<T>(mixes, r, piece.at(i), z, rounded<T>(previous[i]), [&](int m) {
+      return kEarlyMixes ? share[kEarlyMixes ? m : 0] : load_share(mixes, m, piece.at(i));
+    });
   }
 }
 
@@ -284,8 +286,17 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, T
     with_enter_block(batch.rows, x.cols, [&](auto each, dim3 block) {
       if (batch.decode_only()) {
         const dim3 with_ahead(grid.x + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
-        launch(queue, enter_single_kernel<T, each()>, with_ahead, block, 0, batch, in, carried, pointers,
-               rows_of<T>(z), ahead);
+        const auto start = [&](auto early) {
+          launch(queue, enter_single_kernel<T, each(), early()>, with_ahead, block, 0, batch, in, carried,
+                 pointers, rows_of<T>(z), ahead);
+        };
+        if constexpr (each() == 1) {
+          if (mixes.count == kMostMixes) {
+            start(std::true_type{});
+            return;
+          }
+        }
+        start(std::false_type{});
         return;
       }
       const dim3 blocks(static_cast<unsigned>(plan.blocks));
