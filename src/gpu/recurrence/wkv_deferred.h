@@ -146,7 +146,7 @@ __device__ void replay_rows(float (&state)[kRowsPerThread][kKeys], const Replaye
 
 // A token into the ring: its inputs, as fetch_token has them, and what it removed.
 template <int kVersion, class T>
-__device__ void keep_inputs(const TokenPart& part, std::byte* row) {
+__device__ void keep_token(const TokenPart& part, std::byte* row) {
   const int c = threadIdx.x % kHeadSize;
   const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
   if (threadIdx.x < kHeadSize) {

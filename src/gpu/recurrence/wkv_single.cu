@@ -103,7 +103,7 @@ __device__ __forceinline__ void fetch_rows(std::byte* to, const Rings& rings, st
   fetch(straight, 0, step.held - straight);
 }
 template <class T>
-__device__ __forceinline__ void fetch_token(SinglesShared<T>& shared, int place, const TokenSource<T>& source,
+__device__ __forceinline__ void stage_token(SinglesShared<T>& shared, int place, const TokenSource<T>& source,
                                             int64_t at) {
   StateStage<T>& to = shared.coming[place];
   if constexpr (kBulkCopies) {
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
     }
   };
   const auto bring_token = [&](int64_t sequence, int place) {
-    if (sequence < batch.sequences) fetch_token(shared, place, source, sequence * source.stride + channel);
+    if (sequence < batch.sequences) stage_token(shared, place, source, sequence * source.stride + channel);
     if constexpr (!kBulkCopies) __pipeline_commit();  // also when there is nothing: waiting counts commits
   };
   pdl_launch_next();
@@ -242,12 +242,12 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
     if constexpr (kDeferred) {
       if (turn.ring.keeps != 0) {
         std::byte* const rows = ring.rings.head(turn.slot, head);
-        keep_inputs<kVersion, T>(numbers, ring.rings.row(rows, turn.ring.first + turn.ring.held));
+        keep_token<kVersion, T>(numbers, ring.rings.row(rows, turn.ring.first + turn.ring.held));
       }
       replay_rows<kVersion>(state, ring.replayed(staged), turn.ring.held, ring.rings.every,
                             turn.ring.write_at, own);
       float removed[kRowsPerThread];
-      advance<kVersion>(state, token, removed);
+      update_state<kVersion>(state, token, removed);
       if (turn.ring.keeps != 0) {
         std::byte* const rows = ring.rings.head(turn.slot, head);
         keep_removed<kVersion, T>(removed, ring.rings.row(rows, turn.ring.first + turn.ring.held));
@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
         store_state(own, state);
       }
     } else {
-      advance<kVersion>(state, token);
+      update_state<kVersion>(state, token);
       put_state(going.of[side], own, part, state);
     }
     __syncthreads();
