@@ -12,6 +12,7 @@
 #include "model/bind.h"
 #include "ops/device.h"
 #include "support/model_rig.h"
+#include "support/watched_ops.h"
 
 namespace fulmar {
 namespace {
@@ -232,22 +233,12 @@ TEST(PipelineErrors, StagesKeepStatesInTheSameTypes) {
 }
 
 // A stage that fails takes all with it, and nobody is left waiting.
-class BrittleOps final : public CpuOps {
- public:
-  explicit BrittleOps(int steps) : CpuOps({.threads = 1}), steps_(steps) {}
-  Batch begin_step(const StepInput& input, const State& state) override {
-    if (steps_-- <= 0) throw DeviceFailure("the bus has gone");
-    return CpuOps::begin_step(input, state);
-  }
-
- private:
-  int steps_;
-};
-
 TEST(PipelineErrors, AFailedStageEndsTheStepsUnderWay) {
   for (const size_t broken : {0u, 1u, 2u}) {
     Devices devices = cpus(3);
-    devices[broken] = std::make_unique<BrittleOps>(2);
+    devices[broken] = std::make_unique<support::WatchedOps>([steps = 2]() mutable {
+      if (steps-- <= 0) throw DeviceFailure("the bus has gone");
+    });
     ModelRig rig(synthetic_checkpoint(spec_of(7)), placed_on(devices, std::vector<int64_t>{1, 3, 5}), 8);
     ASSERT_TRUE(rig.loaded());
     const std::vector<int32_t> start{0, 1}, wanted{0};

@@ -7,13 +7,13 @@
 #include <future>
 #include <random>
 
-#include "cpu/cpu_backend.h"
 #include "files/identify.h"
 #include "files/quantised.h"
 #include "model/placement.h"
 #include "model/slice.h"
 #include "ops/device.h"
 #include "support/model_rig.h"
+#include "support/watched_ops.h"
 
 namespace fulmar {
 namespace {
@@ -286,19 +286,6 @@ TEST(SlicePlan, EachRankTakesItsShareOfWeightsAndStates) {
 
 // ---- failures
 
-// Fails, or is late, at a step.
-class OddOps final : public CpuOps {
- public:
-  explicit OddOps(std::function<void()> at_step) : CpuOps({.threads = 1}), at_step_(std::move(at_step)) {}
-  Batch begin_step(const StepInput& input, const State& state) override {
-    at_step_();
-    return CpuOps::begin_step(input, state);
-  }
-
- private:
-  std::function<void()> at_step_;
-};
-
 std::string failure_of(ModelRig& rig) {
   const std::vector<int32_t> token{1}, start{0, 1}, slot{0}, wanted{0};
   bool taken = false;
@@ -317,7 +304,7 @@ std::string failure_of(ModelRig& rig) {
 TEST(SliceFailures, ARankThatFailsEndsTheStepOfAll) {
   for (const size_t broken : {0u, 1u}) {
     Devices two = cpus(2);
-    two[broken] = std::make_unique<OddOps>([] { throw DeviceFailure("the bus has gone"); });
+    two[broken] = std::make_unique<support::WatchedOps>([] { throw DeviceFailure("the bus has gone"); });
     ModelRig rig(synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two, std::vector<int64_t>{kLayers}, 2),
                  2);
     ASSERT_TRUE(rig.loaded());
@@ -329,7 +316,7 @@ TEST(SliceFailures, ARankThatFailsEndsTheStepOfAll) {
 TEST(SliceFailures, ARankThatDoesNotComeInTimeIsNamed) {
   std::promise<void> over;
   Devices two = cpus(2);
-  two[1] = std::make_unique<OddOps>([&, wait = over.get_future().share()] { wait.wait(); });
+  two[1] = std::make_unique<support::WatchedOps>([&, wait = over.get_future().share()] { wait.wait(); });
   ModelRig rig(synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two, std::vector<int64_t>{kLayers}, 2), 2,
                {.collective_timeout = std::chrono::milliseconds(50)});
   ASSERT_TRUE(rig.loaded());
