@@ -1,7 +1,7 @@
 // Products of few rows from packed codes. A block takes tiles of 16 outputs that follow one another; its
-// warps take the pieces of 128 inputs by turns, so that codes come from memory in one stream without a pause
-// between tiles, and add up what they have found after every few tiles. The rows, or a lone row and what is
-// left of it, are columns of the matrix instruction and lie in shared memory.
+// warps take the pieces of 128 inputs in rotation, so that codes come from memory in one stream without a
+// pause between tiles, and add up what they have found after every few tiles. The rows, or a lone row and
+// what is left of it, are columns of the matrix instruction and lie in shared memory.
 #include <algorithm>
 
 #include "base/check.h"
@@ -171,8 +171,8 @@ int packed_tiles_of(const Weight& weight) {
 }
 
 size_t input_bytes(int64_t k, int64_t columns) {
-  const int64_t turn = int64_t{kPackedWarps} * kPackedInputs;
-  return static_cast<size_t>((k + turn - 1) / turn * turn * columns) * sizeof(uint16_t);
+  const int64_t round = int64_t{kPackedWarps} * kPackedInputs;
+  return static_cast<size_t>((k + round - 1) / round * round * columns) * sizeof(uint16_t);
 }
 
 template <class T>

@@ -137,9 +137,9 @@ __device__ void store_state(S* own, const float (&state)[kRowsPerThread][kKeys])
 template <int kVersion, class S>
 __device__ void replay_rows(float (&state)[kRowsPerThread][kKeys], const ReplayedRow* rows, int held,
                             int every, int write_at, S* own) {
-  for (int i = 0, left = every; i < held; i++) {
+  for (int i = 0, remaining = every; i < held; i++) {
     replay<kVersion>(state, rows[i]);
-    if (--left == 0) round_state<S>(state), left = every;
+    if (--remaining == 0) round_state<S>(state), remaining = every;
     if (i + 1 == write_at) store_state(own, state);
   }
 }
