@@ -128,9 +128,9 @@ class Bench {
         group_steps.emplace_back(group.first, group.count, count, model_.config().vocab, first);
       }
     }
-    const size_t last = steps.size() - groups.size();  // the first of the prompts' ends
+    const size_t last = group_steps.size() - groups.size();  // the first of the prompts' ends
     const auto run = [&] {
-      for (size_t i = 0; i < steps.size(); ++i)
+      for (size_t i = 0; i < group_steps.size(); ++i)
         begin(group_steps[i], i >= last, static_cast<int64_t>(groups.size()));
       finish();
     };
