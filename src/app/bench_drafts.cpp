@@ -219,8 +219,8 @@ Result<std::vector<DraftLine>> bench_drafts(const BenchedModel& target, const Be
 
 std::string drafts_table(const std::vector<DraftLine>& lines, const DraftBenchOptions& options) {
   std::string table = fmt::format(
-      "drafted tokens are right with probability {:.2f}; tokens a second, median (least to most) of runs by "
-      "turns\n"
+      "drafted tokens are right with probability {:.2f}; tokens a second, median (least to most) of "
+      "alternating runs\n"
       "{:>9} {:>7} {:>26} {:>26} {:>6}   ms of a step with 0, 1, ... drafts\n",
       options.acceptance, "sequences", "drafts", "without", "with", "gain");
   for (const DraftLine& line : lines) {

@@ -21,7 +21,7 @@ struct DraftBenchOptions {
 struct DraftLine {
   int64_t sequences = 0;
   int64_t drafts = 0;              // of a sequence and step: as many as are quickest here
-  Spread plain, drafted;           // tokens a second, in runs by turns
+  Spread plain, drafted;           // tokens a second, in alternating runs
   std::vector<double> step_costs;  // seconds of a step with 0, 1, ... drafts
   double draft_cost = 0;           // seconds of a step of the draft model; 0: drafts come from n-grams
 };

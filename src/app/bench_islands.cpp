@@ -128,7 +128,7 @@ class Inputs {
   cases::Stage::Tensors given_;
 };
 
-// One of several layers that take turns: weights of its own, the inputs that all have.
+// One of several layers, run one after the other: weights of its own, the inputs that all have.
 class BenchStage final : public cases::Stage {
  public:
   BenchStage(Ops& ops, const ModelConfig& config, const cases::LayerShape& shape, double zeros, int64_t layer)

@@ -1,6 +1,6 @@
-// Times every island of one layer alone, on weights and inputs made of random numbers. Several layers take
-// turns, so that no weights stay in a cache. For finding out where the time of a step goes; what a step takes
-// is bench_model's business.
+// Times every island of one layer alone, on weights and inputs made of random numbers. Several layers run
+// one after the other, so that no weights stay in a cache. For finding out where the time of a step goes;
+// what a step takes is bench_model's business.
 #pragma once
 
 #include <vector>

@@ -57,7 +57,7 @@ class Step {
   std::vector<int32_t> token_, start_, slot_, last_;
 };
 
-// Contiguous groups of sequences that take turns.
+// Contiguous groups of sequences, stepped one after the other.
 struct Group {
   int64_t first = 0;
   int64_t count = 0;
@@ -83,14 +83,14 @@ class Bench {
 
   BenchLine decode(int64_t sequences) {
     rest();
-    std::vector<Step> turns;
+    std::vector<Step> group_steps;
     for (const Group& group : groups_of(sequences, model_.steps_under_way())) {
-      turns.emplace_back(group.first, group.count, 1, model_.config().vocab, group.first);
+      group_steps.emplace_back(group.first, group.count, 1, model_.config().vocab, group.first);
     }
-    const auto groups = static_cast<int64_t>(turns.size());
+    const auto groups = static_cast<int64_t>(group_steps.size());
     const auto steps = [&](int64_t count) {
       for (int64_t i = 0; i < count * groups; ++i)
-        begin(turns[static_cast<size_t>(i % groups)], true, groups);
+        begin(group_steps[static_cast<size_t>(i % groups)], true, groups);
       finish();
     };
     steps(kWarmSteps);
@@ -121,17 +121,17 @@ class Bench {
     const auto groups = groups_of(shape.sequences, model_.steps_under_way() > 1 ? pieces : 1);
     const int64_t widest = groups.back().count;
     const int64_t chunk = std::min(shape.tokens, model_.max_rows() / widest);
-    std::vector<Step> steps;
+    std::vector<Step> group_steps;
     for (int64_t first = 0; first < shape.tokens; first += chunk) {
       const int64_t count = std::min(chunk, shape.tokens - first);
       for (const Group& group : groups) {
-        steps.emplace_back(group.first, group.count, count, model_.config().vocab, first);
+        group_steps.emplace_back(group.first, group.count, count, model_.config().vocab, first);
       }
     }
-    const size_t last = steps.size() - groups.size();  // the first of the prompts' ends
+    const size_t last = group_steps.size() - groups.size();  // the first of the prompts' ends
     const auto run = [&] {
-      for (size_t i = 0; i < steps.size(); ++i)
-        begin(steps[i], i >= last, static_cast<int64_t>(groups.size()));
+      for (size_t i = 0; i < group_steps.size(); ++i)
+        begin(group_steps[i], i >= last, static_cast<int64_t>(groups.size()));
       finish();
     };
     run();

@@ -12,8 +12,8 @@ using Clock = std::chrono::steady_clock;
 // Writes one stream's record; on the engine thread only.
 class Recorder : public Listener {
  public:
-  Recorder(AnswerRecord& record, Clock::time_point start, std::latch& left)
-      : record_(record), start_(start), left_(left) {}
+  Recorder(AnswerRecord& record, Clock::time_point start, std::latch& unfinished)
+      : record_(record), start_(start), unfinished_(unfinished) {}
 
   void deliver(std::vector<Event> events) override {
     for (const Event& event : events) {
@@ -24,14 +24,14 @@ class Recorder : public Listener {
       record_.done = true;
       if (event.reason == FinishReason::length) record_.finish_reason = "length";
       if (event.error) record_.fault = event.error->text;
-      left_.count_down();
+      unfinished_.count_down();
     }
   }
 
  private:
   AnswerRecord& record_;
   const Clock::time_point start_;
-  std::latch& left_;
+  std::latch& unfinished_;
 };
 
 }  // namespace
@@ -39,7 +39,7 @@ class Recorder : public Listener {
 Result<std::vector<AnswerRecord>> run_on_engine(Engine& engine, const Tokenizer& tokenizer,
                                                 std::span<const std::string> prompts, int64_t tokens) {
   std::vector<AnswerRecord> records(prompts.size());
-  std::latch left(static_cast<ptrdiff_t>(prompts.size()));
+  std::latch unfinished(static_cast<ptrdiff_t>(prompts.size()));
   const auto start = Clock::now();
   Status refused;
   for (size_t i = 0; i < prompts.size(); i++) {
@@ -49,15 +49,15 @@ Result<std::vector<AnswerRecord>> run_on_engine(Engine& engine, const Tokenizer&
     ask.max_tokens = tokens;
     ask.sampling.seed = i;
     Request request;
-    request.listener = std::make_shared<Recorder>(records[i], start, left);
+    request.listener = std::make_shared<Recorder>(records[i], start, unfinished);
     request.endpoint = "bench";
     request.rows.push_back(std::move(ask));
     if (Status submitted = engine.submit(std::move(request)); !submitted.ok()) {
       refused = std::move(submitted);
-      left.count_down();
+      unfinished.count_down();
     }
   }
-  left.wait();
+  unfinished.wait();
   FULMAR_TRY(refused);
   return records;
 }

@@ -20,7 +20,7 @@ constexpr int64_t kLongestAnswer = 400;  // tokens
 // Collects the rows of one request and tells when the last has ended.
 class Collector final : public Listener {
  public:
-  explicit Collector(size_t rows) : results_(rows), left_(rows) {
+  explicit Collector(size_t rows) : results_(rows), remaining_(rows) {
     for (SuiteResult& result : results_) result.gap = std::numeric_limits<float>::infinity();
   }
 
@@ -35,7 +35,7 @@ class Collector final : public Listener {
       if (event.kind != Event::Kind::finished) continue;
       result.usage = event.usage;
       if (event.error && !error_) error_ = event.error;
-      if (--left_ == 0) done_.set_value();
+      if (--remaining_ == 0) done_.set_value();
     }
   }
 
@@ -47,7 +47,7 @@ class Collector final : public Listener {
 
  private:
   std::vector<SuiteResult> results_;
-  size_t left_;
+  size_t remaining_;
   std::optional<Error> error_;
   std::promise<void> done_;
 };

@@ -8,8 +8,8 @@ StandInTokenizer::StandInTokenizer(int64_t rows) {
   constexpr int64_t kLetters = 26;
   for (int64_t id = 0; id < rows; id++) {
     std::string word = " ";
-    for (int64_t left = id; word.size() == 1 || left > 0; left /= kLetters) {
-      word += static_cast<char>('a' + left % kLetters);
+    for (int64_t rest = id; word.size() == 1 || rest > 0; rest /= kLetters) {
+      word += static_cast<char>('a' + rest % kLetters);
     }
     words_.push_back(std::move(word));
   }

@@ -48,21 +48,21 @@ float ReadSum(const float* from, size_t count) {
   return hn::GetLane(hn::SumOfLanes(d, sum[0]));
 }
 
-// Runs `turns` rounds of kSums fused multiply-adds; returns their sum so that none can be dropped.
-float MultiplyAdd(size_t turns, float scale) {
+// Runs `rounds` times kSums fused multiply-adds; returns their sum so that none can be dropped.
+float MultiplyAdd(size_t rounds, float scale) {
   const hn::ScalableTag<float> d;
   hn::Vec<decltype(d)> sum[kSums];
   for (size_t i = 0; i < kSums; ++i) sum[i] = hn::Set(d, static_cast<float>(i));
   const auto factor = hn::Set(d, scale);
   const auto addend = hn::Set(d, 0.25f);
-  for (size_t turn = 0; turn < turns; ++turn) {
+  for (size_t round = 0; round < rounds; ++round) {
     for (auto& s : sum) s = hn::MulAdd(s, factor, addend);
   }
   for (size_t i = 1; i < kSums; ++i) sum[0] = hn::Add(sum[0], sum[i]);
   return hn::GetLane(hn::SumOfLanes(d, sum[0]));
 }
 
-size_t FlopsPerTurn() { return 2 * kSums * hn::Lanes(hn::ScalableTag<float>()); }
+size_t FlopsPerRound() { return 2 * kSums * hn::Lanes(hn::ScalableTag<float>()); }
 
 }  // namespace fulmar::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -72,14 +72,14 @@ namespace fulmar {
 
 HWY_EXPORT(ReadSum);
 HWY_EXPORT(MultiplyAdd);
-HWY_EXPORT(FlopsPerTurn);
+HWY_EXPORT(FlopsPerRound);
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBlockFloats = 64 * 1024;  // 256 KiB: several pages of every stream
-constexpr size_t kTurns = 400'000;
+constexpr size_t kRounds = 400'000;
 constexpr int kMostRounds = 20;
 
 double seconds_since(Clock::time_point start) {
@@ -131,12 +131,12 @@ double measure_multiply(ThreadPool& pool, double seconds) {
   const int64_t parts = 4 * pool.size();
   const double best = best_of(seconds, [&] {
     pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-      const size_t turns = static_cast<size_t>(end - begin) * kTurns;
-      kept.store(HWY_DYNAMIC_DISPATCH(MultiplyAdd)(turns, 0.75f), std::memory_order_relaxed);
+      const size_t rounds = static_cast<size_t>(end - begin) * kRounds;
+      kept.store(HWY_DYNAMIC_DISPATCH(MultiplyAdd)(rounds, 0.75f), std::memory_order_relaxed);
     });
   });
-  const auto turns = static_cast<double>(parts) * static_cast<double>(kTurns);
-  return turns * static_cast<double>(HWY_DYNAMIC_DISPATCH(FlopsPerTurn)()) / best / 1e9;
+  const auto rounds = static_cast<double>(parts) * static_cast<double>(kRounds);
+  return rounds * static_cast<double>(HWY_DYNAMIC_DISPATCH(FlopsPerRound)()) / best / 1e9;
 }
 
 }  // namespace

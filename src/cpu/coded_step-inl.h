@@ -213,12 +213,12 @@ HWY_INLINE void factors_beside(const CodedStep& step, size_t shares, SumsVec (&t
   if (shares == kShares && step.group == 128) return spread_scales<128>(from, to);
   if (shares == kShares && step.group == 64) return spread_scales<64>(from, to);
   HWY_ALIGN float scale[kShares] = {};
-  size_t left = step.group - step.first % step.group;
+  size_t remaining = step.group - step.first % step.group;
   for (size_t i = 0; i < shares; ++i) {
     scale[i] = *from;
-    left -= 32;
-    if (left > 0) continue;
-    left = step.group;
+    remaining -= 32;
+    if (remaining > 0) continue;
+    remaining = step.group;
     ++from;
   }
   for (size_t v = 0; v < Factors<32>::kVectors; ++v) to[v] = hn::Load(Sums(), scale + v * kSumLanes);

@@ -183,12 +183,12 @@ void CpuOps::deep_embed(const Batch& batch, const Embedding& embedding, const Ch
   const Tensor row = scratch.take(batch.rows, z.cols);
   const Tensor matrix = scratch.take(batch.rows, rank * rank);
   const Tensor low = scratch.take(batch.rows, rank);
-  const Tensor turned = scratch.take(batch.rows, rank);
+  const Tensor product = scratch.take(batch.rows, rank);
   cpu::embed(pool_, batch, embedding, row);
   linear(row, ffn.s_emb_x, matrix);
   linear(z, ffn.s1, low);
-  cpu::turn_by_token(pool_, batch, ffn, matrix, low, turned);
-  linear(turned, ffn.s2, scale);
+  cpu::multiply_by_token(pool_, batch, ffn, matrix, low, product);
+  linear(product, ffn.s2, scale);
   cpu::add_bias(pool_, scale, ffn.s0);
 }
 

@@ -83,7 +83,8 @@ HWY_INLINE hn::Vec<hn::Full128<float>> add_blocks(D, hn::Vec<D> v) {
   }
 }
 
-// Adds the lanes of four vectors at once: turned like a 4 x 4 matrix within blocks, then block onto block.
+// Adds the lanes of four vectors at once: transposed like a 4 x 4 matrix within blocks, then block onto
+// block.
 HWY_INLINE void put_sums(const F32Vec (&sum)[kTileOutputs], bool fresh, float* to) {
   const F32 d;
   const hn::Full128<float> four;

@@ -1,5 +1,5 @@
 // Register tiles of outputs x vectors of rows. Partial sums stay in a block on the stack, rows in lanes, and
-// are turned back once all terms are in.
+// are transposed back once all terms are in.
 #include "cpu/linear_panel.h"
 
 #include <algorithm>
@@ -40,7 +40,8 @@ int64_t RowTile() { return kMostVectors * lane_count(); }
 int64_t RowCount(int64_t rows) { return (rows + lane_count() - 1) / lane_count() * lane_count(); }
 
 // to[j][i] = from[i][j] for i < rows, j < cols.
-void turn(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float* to, int64_t to_stride) {
+void transpose(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float* to,
+               int64_t to_stride) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<float, 4> d;
@@ -74,7 +75,7 @@ void Pack(const PanelProduct& p, int64_t row, int64_t first, int64_t last) {
   const int64_t rows = HWY_MIN(p.rows - row, RowTile());
   const int64_t width = RowCount(rows);
   float* const tile = p.packed + row * p.depth + first * width;
-  turn(p.in + row * p.in_stride + first, p.in_stride, rows, last - first, tile, width);
+  transpose(p.in + row * p.in_stride + first, p.in_stride, rows, last - first, tile, width);
   if (rows == width) return;
   for (int64_t k = 0; k < last - first; ++k) std::fill(tile + k * width + rows, tile + (k + 1) * width, 0.0f);
 }
@@ -123,7 +124,7 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT tile, const float* HWY_R
   const size_t chunks = depth / kChunk;
   for (size_t chunk = 0; chunk < chunks; ++chunk) {
     fetch<kOutputs>(ahead, chunk);
-    // Four terms a turn: counting the loop takes slots that multiply-adds could have.
+    // Four terms an iteration: counting the loop takes slots that multiply-adds could have.
     for (size_t k = chunk * kChunk; k < (chunk + 1) * kChunk; k += 4) {
       add_term(tile, weight, k, sum);
       add_term(tile, weight, k + 1, sum);
@@ -197,8 +198,8 @@ HWY_NOINLINE void multiply_tiles(const PanelProduct& p, const PanelBlock& block,
 void store_sums(const PanelProduct& p, const PanelBlock& block, const float* sums) {
   for (int64_t row = block.row; row < block.row_end; row += RowTile()) {
     const int64_t rows = HWY_MIN(p.rows - row, RowTile());
-    turn(sums + (row - block.row) * kPanelOutputs, RowCount(rows), block.output_end - block.output, rows,
-         p.out + row * p.out_stride + block.output, p.out_stride);
+    transpose(sums + (row - block.row) * kPanelOutputs, RowCount(rows), block.output_end - block.output, rows,
+              p.out + row * p.out_stride + block.output, p.out_stride);
   }
 }
 

@@ -1,7 +1,7 @@
 // Blocked matrix products for many rows: what prefill and wide batches run. Knows nothing of threads.
 //
-// The input is packed once: tiles of rows turned so that the rows lie in vector lanes. A block of weights is
-// then widened to f32 in cache and multiplied with every tile, one broadcast weight at a time, so weights
+// The input is packed once: tiles of rows transposed so that the rows lie in vector lanes. A block of weights
+// is then widened to f32 in cache and multiplied with every tile, one broadcast weight at a time, so weights
 // need no rearrangement and are read from memory once per block of rows.
 #pragma once
 

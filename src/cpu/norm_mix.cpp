@@ -130,14 +130,14 @@ void bonus7(ThreadPool& pool, const TimeMix7& att, const Projected7& p, Tensor y
   });
 }
 
-void turn_by_token(ThreadPool& pool, const Batch& batch, const ChannelMix7& ffn, Tensor matrix, Tensor low,
-                   Tensor turned) {
+void multiply_by_token(ThreadPool& pool, const Batch& batch, const ChannelMix7& ffn, Tensor matrix,
+                       Tensor low, Tensor product) {
   const int64_t rank = ffn.deep_rank;
   for_rows(pool, batch.rows, rank * rank, [&](int64_t t) {
     std::vector<float> table(static_cast<size_t>(rank * rank));
     read_row(ffn.s_emb, batch.token[t], table.data());
     for (int64_t i = 0; i < rank * rank; i++) table[i] += matrix.row<float>(t)[i];
-    float* out = turned.row<float>(t);
+    float* out = product.row<float>(t);
     std::fill(out, out + rank, 0.0f);
     for (int64_t d = 0; d < rank; d++) {
       for (int64_t e = 0; e < rank; e++) out[e] += low.row<float>(t)[d] * table[d * rank + e];

@@ -52,14 +52,14 @@ std::vector<DraftModel::Live> DraftModel::catch_up(std::span<const Job> jobs) {
   start_.assign(1, 0);
   slot_.clear();
   wanted_.clear();
-  int64_t left = std::min(kMostRead, model_.max_rows());
+  int64_t remaining = std::min(kMostRead, model_.max_rows());
   for (const Job& job : jobs) {
     RowDrafts& drafts = job.sequence->drafts;
     const auto behind = static_cast<int64_t>(length_of(*job.sequence) - drafts.model_read);
-    const int64_t count = std::min(behind, left);
+    const int64_t count = std::min(behind, remaining);
     if (count == 0) continue;
     for (int64_t i = 0; i < count; i++) token_.push_back(token_at(*job.sequence, drafts.model_read++));
-    left -= count;
+    remaining -= count;
     start_.push_back(static_cast<int32_t>(token_.size()));
     slot_.push_back(static_cast<int32_t>(drafts.model_slot));
     if (count < behind) continue;

@@ -66,7 +66,7 @@ Status EngineLoop::submit(Request request) {
       request.resumable && request.rows.size() == 1 && request.rows.front().state.mixture.empty();
   record->listener = std::move(request.listener);
   record->created = unix_seconds();
-  record->rows = record->rows_left = static_cast<int64_t>(request.rows.size());
+  record->rows = record->rows_remaining = static_cast<int64_t>(request.rows.size());
   // The rows travel in a shared box because std::function wants to be copyable.
   auto rows = std::make_shared<std::vector<SequencePtr>>(make_rows(std::move(request.rows), record));
   FULMAR_TRY(let_in(record, *rows));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <span>
 
 #include "base/unix_time.h"
 #include "engine/mask_work.h"
@@ -20,6 +21,28 @@ constexpr int64_t kMostDraftedRows = 64;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
+}
+
+// What a sequence has for the planner, `until_snapshot` tokens before its state is to be saved.
+PlanItem plan_item(const Sequence& sequence, int64_t until_snapshot) {
+  return {.to_feed = static_cast<int64_t>(sequence.ready().size()),
+          .until_pause = until_snapshot,
+          .decoding = sequence.phase == Sequence::Phase::decode,
+          .drafts = static_cast<int64_t>(sequence.drafts.tokens.size()),
+          .every_row = sequence.ask.score_prompt || sequence.ask.embed,
+          .slots = 1 + static_cast<int64_t>(sequence.more_slots.size())};
+}
+
+// A part for each sequence that is fed, drafted tokens behind its own.
+std::vector<StepPart> step_parts(std::span<const SequencePtr> running, std::span<const PlanItem> items,
+                                 std::span<const int64_t> feed) {
+  std::vector<StepPart> parts;
+  for (size_t i = 0; i < feed.size(); i++) {
+    if (feed[i] == 0) continue;
+    const int64_t ready = std::min(feed[i], items[i].to_feed);
+    parts.push_back({running[i].get(), ready, feed[i] - ready});
+  }
+  return parts;
 }
 
 }  // namespace
@@ -163,12 +186,7 @@ bool EngineLoop::begin_step() {
   items.reserve(running_.size());
   PlanTotal total;
   for (const SequencePtr& sequence : running_) {
-    PlanItem item{.to_feed = static_cast<int64_t>(sequence->ready().size()),
-                  .until_pause = keeper_->until_snapshot(*sequence),
-                  .decoding = sequence->phase == Sequence::Phase::decode,
-                  .drafts = static_cast<int64_t>(sequence->drafts.tokens.size()),
-                  .every_row = sequence->ask.score_prompt || sequence->ask.embed,
-                  .slots = 1 + static_cast<int64_t>(sequence->more_slots.size())};
+    PlanItem item = plan_item(*sequence, keeper_->until_snapshot(*sequence));
     total.add(item);
     if (sequence->under_way || sequence->waits_for_mask > 0) item.to_feed = item.drafts = 0;
     items.push_back(item);
@@ -177,12 +195,7 @@ bool EngineLoop::begin_step() {
                           .prefill_chunk = options_.prefill_chunk,
                           .max_wanted = model_.max_wanted()};
   const auto feed = plan_step(items, share_limits(limits, total, model_.steps_under_way()));
-  std::vector<StepPart> parts;
-  for (size_t i = 0; i < feed.size(); i++) {
-    if (feed[i] == 0) continue;
-    const int64_t ready = std::min(feed[i], items[i].to_feed);
-    parts.push_back({running_[i].get(), ready, feed[i] - ready});
-  }
+  std::vector<StepPart> parts = step_parts(running_, items, feed);
   if (parts.empty()) return false;
   moved_ = true;
   runner_.begin(std::move(parts), keeper_->pool());

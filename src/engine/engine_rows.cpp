@@ -170,7 +170,7 @@ void EngineLoop::end_row(SequencePtr sequence) {
 }
 
 void EngineLoop::request_row_ended(RequestRecord& request, FinishReason reason) {
-  if (--request.rows_left > 0) return;
+  if (--request.rows_remaining > 0) return;
   (reason == FinishReason::cancelled ? counters_.requests_cancelled : counters_.requests_completed)++;
   counters_.last_finished = status_of(request);
   std::lock_guard lock(mutex_);
@@ -188,7 +188,7 @@ void EngineLoop::deliver() {
   for (const auto& request : to_deliver_) {
     request->listener->deliver(std::exchange(request->outbox, {}));
     // A paused row keeps its request, and the listener holds the model that the engine belongs to.
-    if (request->rows_left == 0) request->listener.reset();
+    if (request->rows_remaining == 0) request->listener.reset();
   }
   to_deliver_.clear();
 }

@@ -135,7 +135,7 @@ Status EngineLoop::resume_now(const std::string& request_id, int64_t max_tokens,
   record->resumable = true;
   record->listener = std::move(listener);
   record->created = sequence->request->created;
-  record->rows = record->rows_left = record->rows_admitted = 1;
+  record->rows = record->rows_remaining = record->rows_admitted = 1;
   record->in_queue = false;
   {
     std::lock_guard lock(mutex_);

@@ -10,7 +10,7 @@ std::vector<bool> share_mask_work(std::span<const MaskItem> items, const MaskLim
   for (size_t i = 0; i < items.size(); i++) {
     if (!items[i].mask->ready()) costly.push_back(i);
   }
-  if (costly.size() <= limits.left_to_draw) return draws;
+  if (costly.size() <= limits.made_meanwhile) return draws;
   std::stable_sort(costly.begin(), costly.end(),
                    [&](size_t a, size_t b) { return items[a].waited > items[b].waited; });
   size_t work = 0;

@@ -18,8 +18,8 @@ struct MaskItem {
 };
 
 struct MaskLimits {
-  // So few masks that are not ready are left to be made while the device computes.
-  size_t left_to_draw = 2;
+  // So few masks that are not ready may be made while the device computes.
+  size_t made_meanwhile = 2;
   // Of more, as many are made before the step as take this much work together, the last one counted in part;
   // docs/operations.md tells the time of it.
   size_t work = 500'000;

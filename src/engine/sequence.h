@@ -28,7 +28,7 @@ struct RequestRecord {
   std::shared_ptr<Listener> listener;  // let go with its last event
   int64_t created = 0;                 // unix seconds
   int64_t rows = 0;
-  int64_t rows_left = 0;
+  int64_t rows_remaining = 0;
   int64_t rows_admitted = 0;
   bool in_queue = true;                        // no row has had a slot yet
   std::vector<Event> outbox;                   // events of this step, delivered at its end

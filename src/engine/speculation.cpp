@@ -53,8 +53,8 @@ int64_t Speculation::most_drafts(const Sequence& sequence) const {
   const Ask& ask = sequence.ask;
   if (!ask.speculate || !sequence.more_slots.empty() || sequence.waits_for_mask > 0) return 0;
   const auto ready = static_cast<int64_t>(sequence.ready().size());
-  const int64_t left = ask.max_tokens - static_cast<int64_t>(sequence.drawn.size());
-  return std::max<int64_t>(0, std::min({options_.most, room_.revocable - ready, left - 1}));
+  const int64_t remaining = ask.max_tokens - static_cast<int64_t>(sequence.drawn.size());
+  return std::max<int64_t>(0, std::min({options_.most, room_.revocable - ready, remaining - 1}));
 }
 
 void Speculation::look_up(Sequence& sequence, int64_t most) {

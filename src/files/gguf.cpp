@@ -90,7 +90,7 @@ class Cursor {
   explicit Cursor(ByteSpan file) : file_(file) {}
 
   uint64_t at() const { return at_; }
-  uint64_t left() const { return file_.size() - at_; }
+  uint64_t remaining() const { return file_.size() - at_; }
 
   template <class T>
   Result<T> number(std::string_view what) {
@@ -99,9 +99,9 @@ class Cursor {
   }
 
   Result<ByteSpan> take(uint64_t bytes, std::string_view what) {
-    if (bytes > left()) {
+    if (bytes > remaining()) {
       return broken(
-          fmt::format("{} at byte {} needs {} bytes; the file has {} left", what, at_, bytes, left()));
+          fmt::format("{} at byte {} needs {} bytes; the file has {} left", what, at_, bytes, remaining()));
     }
     const ByteSpan part = file_.subspan(at_, bytes);
     at_ += bytes;
@@ -138,9 +138,9 @@ Result<GgufArray> read_array(Cursor& cursor, std::string_view key) {
     return broken(fmt::format("'{}' is an array of arrays", printable(key)));
   }
   FULMAR_ASSIGN(array.count, cursor.number<uint64_t>("an array's count"));
-  if (array.count > cursor.left() / size_of_value(array.type)) {
+  if (array.count > cursor.remaining() / size_of_value(array.type)) {
     return broken(fmt::format("'{}' claims {} elements; the file has {} bytes left", printable(key),
-                              array.count, cursor.left()));
+                              array.count, cursor.remaining()));
   }
   if (array.type != GgufType::string) {
     FULMAR_ASSIGN(array.raw, cursor.take(array.count * size_of_value(array.type), key));
@@ -292,7 +292,7 @@ Result<GgufFile> read_gguf(ByteSpan bytes) {
   FULMAR_TRY(check_version(version));
   FULMAR_ASSIGN(const auto tensors, cursor.number<uint64_t>("the number of tensors"));
   FULMAR_ASSIGN(const auto keys, cursor.number<uint64_t>("the number of keys"));
-  if (keys > cursor.left() / kLeastKeyBytes || tensors > cursor.left() / kLeastTensorBytes) {
+  if (keys > cursor.remaining() / kLeastKeyBytes || tensors > cursor.remaining() / kLeastTensorBytes) {
     return broken(
         fmt::format("{} keys and {} tensors cannot lie in a file of {} bytes", keys, tensors, bytes.size()));
   }

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kCeilingThreads) copy_kernel(const uint4* from
 
 // Seconds of the quickest of several rounds: anything else only ever slows one down. Rounds go on for
 // `least_time` seconds by the clock.
-double quickest(const Queue& queue, const std::function<void()>& run, double least_time = 0) {
+double least_seconds(const Queue& queue, const std::function<void()>& run, double least_time = 0) {
   using Clock = std::chrono::steady_clock;
   const auto end_of_rounds = Clock::now() + std::chrono::duration<double>(least_time);
   cudaEvent_t begin, end;
@@ -96,18 +96,18 @@ Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiproce
 
   Ceilings found;
   const auto* source = static_cast<const uint4*>(from.data());
-  const double reading = quickest(
+  const double reading = least_seconds(
       plain,
       [&] {
         launch(plain, read_kernel, blocks, dim3(kCeilingThreads), 0, source, pieces,
                static_cast<uint32_t*>(to.data()));
       },
       kScrubSeconds);
-  const double copying = quickest(plain, [&] {
+  const double copying = least_seconds(plain, [&] {
     launch(plain, copy_kernel, blocks, dim3(kCeilingThreads), 0, source, static_cast<uint4*>(to.data()),
            pieces);
   });
-  const double library = quickest(plain, [&] {
+  const double library = least_seconds(plain, [&] {
     FULMAR_GPU(cudaMemcpyAsync(to.data(), source, bytes, cudaMemcpyDeviceToDevice, plain.stream));
   });
   found.read_gbs = static_cast<double>(bytes) / reading / 1e9;
@@ -119,7 +119,7 @@ Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiproce
   const auto at = [&](int64_t row) { return static_cast<Half*>(to.data()) + row * size; };
   const Tensor in{at(0), DType::f16, size, size, size}, out{from.data(), DType::f16, size, size, size};
   const Weight weight{DType::f16, size, size, at(size), false};
-  const double multiplying = quickest(plain, [&] { gemm.run(plain, in, weight, out); });
+  const double multiplying = least_seconds(plain, [&] { gemm.run(plain, in, weight, out); });
   found.gflops = 2.0 * static_cast<double>(size * size) * static_cast<double>(size) / multiplying / 1e9;
   return found;
 }

@@ -14,12 +14,6 @@ using gpu::Epilogue;
 using gpu::Prefetch;
 using gpu::Product;
 
-namespace {
-
-bool has_known_heads(const TimeMix6& att) { return att.head_size == gpu::kHeadSize; }
-
-}  // namespace
-
 void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
                     std::span<const Tensor, 5> mixed) {
   Scratch scratch(*this);
@@ -70,14 +64,14 @@ void GpuOps::recur6(const Batch& batch, const TimeMix6& att, const Projected6& p
 }
 
 void GpuOps::leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending) {
-  if (!has_known_heads(att)) return Ops::leave6(batch, att, p, y, pending);
+  if (att.head_size != gpu::kHeadSize) return Ops::leave6(batch, att, p, y, pending);
   gpu::leave_heads6(queue_, att, p.g, y);
   products_->run(queue_, {y, att.output, pending});
 }
 
 void GpuOps::attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
                      Tensor pending) {
-  if (!has_known_heads(att) || in_chunks(batch, att.head_size)) {
+  if (att.head_size != gpu::kHeadSize || in_chunks(batch, att.head_size)) {
     return Ops::attend6(batch, att, p, wkv, y, pending);
   }
   gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);

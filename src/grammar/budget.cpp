@@ -17,12 +17,12 @@ constexpr std::string_view kNames[Budget::kItems] = {
 
 Status Budget::take(Item item, size_t amount) {
   const auto at = static_cast<size_t>(item);
-  if (amount <= left_[at]) {
-    left_[at] -= amount;
+  if (amount <= remaining_[at]) {
+    remaining_[at] -= amount;
     return {};
   }
   const size_t wanted = used(item) + amount;
-  left_[at] = 0;
+  remaining_[at] = 0;
   return Error{
       ErrorKind::unsupported,
       fmt::format("the schema is too large to compile: it takes {} {} or more; at most {} are allowed",

@@ -23,15 +23,15 @@ class Budget {
   using Limits = std::array<size_t, kItems>;
   static constexpr Limits kDefault = {size_t{512} << 10, 50'000, 16'384, 8'000'000};
 
-  explicit Budget(const Limits& limits = kDefault) : left_(limits), limits_(limits) {}
+  explicit Budget(const Limits& limits = kDefault) : remaining_(limits), limits_(limits) {}
 
   // Errors (unsupported): more than is left, naming the item, what was asked for in all and the limit.
   Status take(Item item, size_t amount = 1);
-  size_t left(Item item) const { return left_[static_cast<size_t>(item)]; }
-  size_t used(Item item) const { return limits_[static_cast<size_t>(item)] - left(item); }
+  size_t remaining(Item item) const { return remaining_[static_cast<size_t>(item)]; }
+  size_t used(Item item) const { return limits_[static_cast<size_t>(item)] - remaining(item); }
 
  private:
-  Limits left_;
+  Limits remaining_;
   Limits limits_;
 };
 

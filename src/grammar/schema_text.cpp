@@ -56,7 +56,7 @@ Result<TextAutomaton> SchemaCompiler::limited(const TextAutomaton& texts, int64_
   if (longest && *longest <= most) most = -1;
   if (least == 0 && most < 0) return texts;
   if (most >= 0) {
-    const auto room = static_cast<int64_t>(budget_.left(Budget::Item::states) / 4 / texts.states());
+    const auto room = static_cast<int64_t>(budget_.remaining(Budget::Item::states) / 4 / texts.states());
     most = std::min(most, std::max(least, room));
   }
   return texts.of_length(least, most, budget_);

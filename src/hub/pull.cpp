@@ -106,7 +106,7 @@ class FilePull {
   // Goes on until the part is whole; gives up after several attempts in a row without a byte.
   Status fetch() {
     auto pause = kFirstPause;
-    for (int left = attempts_;;) {
+    for (int tries = attempts_;;) {
       int64_t have = size_or_zero(part_);
       if (file_.size >= 0 && have == file_.size && have > 0) return {};
       if (file_.size >= 0 && have > file_.size) have = 0;
@@ -115,8 +115,8 @@ class FilePull {
       if (attempt.end == Attempt::End::complete) return {};
       if (attempt.end == Attempt::End::refused) return attempt.error;
       const bool moved = size_or_zero(part_) > have;
-      left = moved ? attempts_ : left - 1;
-      if (left == 0) return attempt.error;
+      tries = moved ? attempts_ : tries - 1;
+      if (tries == 0) return attempt.error;
       if (moved) pause = kFirstPause;
       spdlog::warn("{}; trying again", attempt.error.text);
       std::this_thread::sleep_for(pause);

@@ -104,7 +104,8 @@ std::vector<size_t> shuffled(size_t count, uint64_t seed) {
   Draws draws(seed);
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
-  for (size_t left = count; left > 1; left--) std::swap(order[left - 1], order[draws.below(left)]);
+  for (size_t remaining = count; remaining > 1; remaining--)
+    std::swap(order[remaining - 1], order[draws.below(remaining)]);
   return order;
 }
 

@@ -92,7 +92,7 @@ void ExchangeState::on_disconnect(std::function<void()> callback) {
   {
     std::lock_guard lock(mutex_);
     if (phase_ != Phase::done) on_disconnect_.swap(callback);
-    if (!left_unanswered_) return;
+    if (!gone_unanswered_) return;
   }
   if (callback) callback();
 }
@@ -110,12 +110,12 @@ void ExchangeState::on_backlog_below(size_t bytes, std::function<void()> callbac
 }
 
 void ExchangeState::sent(size_t bytes) {
-  const size_t left = backlog_bytes_.fetch_sub(bytes) - bytes;
+  const size_t remaining = backlog_bytes_.fetch_sub(bytes) - bytes;
   if (!backlog_watched_) return;
   std::function<void()> callback;
   {
     std::lock_guard lock(mutex_);
-    if (left > backlog_mark_ || gone_) return;
+    if (remaining > backlog_mark_ || gone_) return;
     callback = std::exchange(on_backlog_below_, {});
     backlog_watched_ = false;
   }
@@ -133,7 +133,7 @@ void ExchangeState::client_gone() {
   {
     std::lock_guard lock(mutex_);
     gone_.store(true, std::memory_order_release);
-    left_unanswered_ = phase_ != Phase::done;
+    gone_unanswered_ = phase_ != Phase::done;
     phase_ = Phase::done;
     callback = std::exchange(on_disconnect_, {});
     forgotten = std::exchange(on_backlog_below_, {});

@@ -104,7 +104,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   std::atomic<bool> lost_{false};
   std::mutex mutex_;
   Phase phase_ = Phase::owed;
-  bool left_unanswered_ = false;  // the client went while an answer was owed
+  bool gone_unanswered_ = false;  // the client went while an answer was owed
   std::function<void()> on_disconnect_;
   std::function<void()> on_backlog_below_;
   size_t backlog_mark_ = 0;                   // what on_backlog_below_ waits for

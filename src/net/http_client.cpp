@@ -206,7 +206,7 @@ class CallState : public std::enable_shared_from_this<CallState> {
   asio::awaitable<Status> read_body(ResponseParser& parser);
   void pass_head(ResponseParser& parser);
   void pass_data(std::string_view bytes);
-  void pass_chunk(uint64_t left, std::string_view bytes);
+  void pass_chunk(uint64_t remaining, std::string_view bytes);
   void watch_deadline();
   void close();
   Error failed(ErrorKind kind, std::string_view what, const error_code& failure) const;
@@ -338,9 +338,9 @@ asio::awaitable<Status> CallState::read_response() {
 
 asio::awaitable<Status> CallState::read_body(ResponseParser& parser) {
   parser.get().body().take = [this](std::string_view bytes) { pass_data(bytes); };
-  auto on_chunk = [this](uint64_t left, boost::beast::string_view bytes, error_code& failure) {
+  auto on_chunk = [this](uint64_t remaining, boost::beast::string_view bytes, error_code& failure) {
     failure = {};
-    pass_chunk(left, {bytes.data(), bytes.size()});
+    pass_chunk(remaining, {bytes.data(), bytes.size()});
     return bytes.size();
   };
   parser.on_chunk_body(on_chunk);
@@ -369,8 +369,8 @@ void CallState::pass_data(std::string_view bytes) {
 }
 
 // `left` counts the bytes of the chunk that are still to come, `bytes` included.
-void CallState::pass_chunk(uint64_t left, std::string_view bytes) {
-  const bool complete = left == bytes.size();
+void CallState::pass_chunk(uint64_t remaining, std::string_view bytes) {
+  const bool complete = remaining == bytes.size();
   if (complete && chunk_.empty()) return pass_data(bytes);
   chunk_.append(bytes);
   if (complete || chunk_.size() > kWholeChunkBytes) {

@@ -39,8 +39,8 @@ constexpr size_t kSlowestBodyBytesPerSecond = size_t{16} << 10;
 // A reader this many events behind gets several of them in one write.
 constexpr size_t kLaggingPieces = 64;
 constexpr size_t kMaxGathered = 64;
-// One connection's share before the others of its thread have their turn.
-constexpr size_t kBytesPerTurn = size_t{1} << 20;
+// One connection's share before the others of its thread have theirs.
+constexpr size_t kBytesAtOnce = size_t{1} << 20;
 constexpr std::chrono::seconds kLingerTime{10};
 
 Headers copy_headers(const http::fields& fields) {
@@ -332,14 +332,14 @@ void Connection::push(Piece piece) {
 
 void Connection::flush() {
   if (awaiting_writable_) return;
-  for (size_t turn = 0; !out_.empty();) {
+  for (size_t all = 0; !out_.empty();) {
     error_code failure;
     const size_t written = write_some(failure);
     if (failure == asio::error::would_block || failure == asio::error::try_again) return await_writable();
     if (failure) return cut();
     take_off(written);
-    turn += written;
-    if (turn >= kBytesPerTurn && !out_.empty()) return await_writable();
+    all += written;
+    if (all >= kBytesAtOnce && !out_.empty()) return await_writable();
   }
   if (answer_queued_) finish_answer();
 }
@@ -359,12 +359,12 @@ size_t Connection::write_some(error_code& failure) {
 void Connection::take_off(size_t written) {
   while (written > 0) {
     const Piece& piece = out_.front();
-    const size_t left = piece.bytes.size() - out_offset_;
-    if (written < left) {
+    const size_t remaining = piece.bytes.size() - out_offset_;
+    if (written < remaining) {
       out_offset_ += written;
       break;
     }
-    written -= left;
+    written -= remaining;
     answering_->sent(piece.counted);
     out_.pop_front();
     out_offset_ = 0;

@@ -218,7 +218,7 @@ class HttpServer::Impl {
   }
 
  private:
-  IoThread& next_thread() { return *threads_[turn_++ % threads_.size()]; }
+  IoThread& next_thread() { return *threads_[next_++ % threads_.size()]; }
 
   void hand_over(IoThread& thread, tcp::socket socket) {
     if (shared_.connections >= shared_.options.max_connections) return;  // closes the socket
@@ -274,7 +274,7 @@ class HttpServer::Impl {
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::optional<tcp::acceptor> acceptor_;
   tcp::endpoint local_;
-  size_t turn_ = 0;
+  size_t next_ = 0;
   Connection::Clock::time_point next_complaint_{};  // on the first IO thread only
   bool running_ = false;
 };

@@ -59,11 +59,11 @@ std::string_view reason_for(simdjson::error_code code, const JsonLimits& limits,
 // Copies the parser's document into our tree; recursion is bounded by the parser's own depth limit.
 class TreeBuilder {
  public:
-  explicit TreeBuilder(size_t max_values) : values_left_(max_values) {}
+  explicit TreeBuilder(size_t max_values) : values_remaining_(max_values) {}
 
   bool build(simdjson::dom::element element, JsonValue& out) {
-    if (values_left_ == 0) return false;
-    values_left_--;
+    if (values_remaining_ == 0) return false;
+    values_remaining_--;
     switch (element.type()) {
       case simdjson::dom::element_type::NULL_VALUE:
         out = JsonValue();
@@ -94,7 +94,7 @@ class TreeBuilder {
  private:
   bool build_array(simdjson::dom::array array, JsonValue& out) {
     JsonValue::Array items;
-    items.reserve(std::min(array.size(), values_left_));
+    items.reserve(std::min(array.size(), values_remaining_));
     for (const simdjson::dom::element item : array) {
       if (!build(item, items.emplace_back())) return false;
     }
@@ -104,7 +104,7 @@ class TreeBuilder {
 
   bool build_object(simdjson::dom::object object, JsonValue& out) {
     std::vector<JsonObject::Member> members;
-    members.reserve(std::min(object.size(), values_left_));
+    members.reserve(std::min(object.size(), values_remaining_));
     for (const auto& [key, item] : object) {
       auto& member = members.emplace_back(std::string(key), JsonValue());
       if (!build(item, member.second)) return false;
@@ -113,7 +113,7 @@ class TreeBuilder {
     return true;
   }
 
-  size_t values_left_;
+  size_t values_remaining_;
 };
 
 std::optional<double> number_in(std::string_view text) {

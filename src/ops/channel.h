@@ -34,7 +34,7 @@ class Channel {
 // Bytes that the numbers of a message's tensors take.
 size_t message_bytes(std::span<const Tensor> tensors);
 
-// A channel's buffers change hands here: whose turn it is, without what is in them.
+// A channel's buffers change hands here: who may touch them, without what is in them.
 class Turnstile {
  public:
   // Waits for a buffer that may be filled, or for one that may be emptied; its index, below kMostUnderWay.

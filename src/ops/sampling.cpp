@@ -164,20 +164,20 @@ double draw_unit(const SampleRow& row) {
 
 // The id at share `unit` of the whole mass, ids in order.
 int32_t draw_uncut(std::span<const float> weights, std::span<const float> sums, double total, double unit) {
-  double left = unit * total;
+  double remaining = unit * total;
   size_t block = 0, last_block = 0;
   for (size_t b = 0; b < sums.size(); b++) {
     if (sums[b] <= 0) continue;
     block = last_block = b;
-    if (left < sums[b]) break;
-    left -= sums[b];
+    if (remaining < sums[b]) break;
+    remaining -= sums[b];
   }
   int32_t chosen = 0;
   for (size_t i = block * kBlock; i < std::min(weights.size(), (block + 1) * kBlock); i++) {
     if (weights[i] <= 0) continue;
     chosen = static_cast<int32_t>(i);
-    if (left < weights[i]) break;
-    left -= weights[i];
+    if (remaining < weights[i]) break;
+    remaining -= weights[i];
   }
   return chosen;
 }
@@ -185,10 +185,10 @@ int32_t draw_uncut(std::span<const float> weights, std::span<const float> sums, 
 int32_t draw_from(std::span<const Candidate> kept, double unit) {
   double total = 0;
   for (const Candidate& one : kept) total += one.weight;
-  double left = unit * total;
+  double remaining = unit * total;
   for (const Candidate& one : kept) {
-    if (left < one.weight) return one.token;
-    left -= one.weight;
+    if (remaining < one.weight) return one.token;
+    remaining -= one.weight;
   }
   return kept.back().token;
 }

@@ -13,6 +13,7 @@
 #include "net/secret.h"
 #include "server/intake.h"
 #include "server/named_model.h"
+#include "server/writer_parts.h"
 
 namespace fulmar {
 namespace {
@@ -105,8 +106,7 @@ class EmbeddingReply : public Listener {
   }
 
   std::string openai_list() const {
-    JsonWriter json;
-    json.begin_object().member("object", "list").key("data").begin_array();
+    JsonWriter json = begin_list();
     for (size_t i = 0; i < vectors_.size(); ++i) {
       json.begin_object().member("object", "embedding").member("index", i).key("embedding");
       if (form_.base64) {

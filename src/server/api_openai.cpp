@@ -111,8 +111,7 @@ void generate_by_input(std::shared_ptr<Call> call) {
 void list_models(std::shared_ptr<Call> call) {
   const Service& service = call->service();
   if (!call->request().headers.get("anthropic-version").empty()) return list_for_anthropic(*call);
-  JsonWriter json;
-  json.begin_object().member("object", "list").key("data").begin_array();
+  JsonWriter json = begin_list();
   for (const ServedModelPtr& model : models_and_states(service.models)) write_model(json, *model);
   json.end_array();
   const auto available = service.admin ? service.admin->available() : std::vector<std::string>();

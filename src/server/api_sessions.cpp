@@ -8,6 +8,7 @@
 #include "server/call.h"
 #include "server/fields.h"
 #include "server/intake.h"
+#include "server/writer_parts.h"
 
 namespace fulmar {
 namespace {
@@ -75,8 +76,7 @@ void respond_session(Call& call, const std::string& id, const ServedModel& model
 }  // namespace
 
 void list_session_objects(std::shared_ptr<Call> call) {
-  JsonWriter json;
-  json.begin_object().member("object", "list").key("data").begin_array();
+  JsonWriter json = begin_list();
   for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
     for (const SessionInfo& session : model->engine->sessions()) {
       json.begin_object()

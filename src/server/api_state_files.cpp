@@ -71,8 +71,7 @@ void upload_state_file(std::shared_ptr<Call> call) {
 
 void list_state_files(std::shared_ptr<Call> call) {
   const ModelAdmin* admin = call->service().admin;
-  JsonWriter json;
-  json.begin_object().member("object", "list").key("data").begin_array();
+  JsonWriter json = begin_list();
   for (const StateFile& file : admin ? admin->state_files() : std::vector<StateFile>()) {
     json.begin_object();
     write_file(json, file);

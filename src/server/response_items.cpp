@@ -7,6 +7,7 @@
 #include "grammar/schema_values.h"
 #include "net/json.h"
 #include "net/json_writer.h"
+#include "server/writer_parts.h"
 
 namespace fulmar {
 namespace {
@@ -73,8 +74,7 @@ std::string items_page_json(const std::string& items, const ItemPage& page) {
     if (begin != list.end()) ++begin;
   }
   const auto end = begin + std::min<std::ptrdiff_t>(page.limit, list.end() - begin);
-  JsonWriter json;
-  json.begin_object().member("object", "list").key("data").begin_array();
+  JsonWriter json = begin_list();
   for (auto item = begin; item != end; ++item) json.value(*item);
   json.end_array().key("first_id");
   begin == end ? json.null() : json.value(id_of(*begin));

@@ -24,6 +24,12 @@ void write_head(JsonWriter& json, const AnswerHead& head) {
   if (!head.service_tier.empty()) json.member("service_tier", head.service_tier);
 }
 
+JsonWriter begin_list() {
+  JsonWriter json;
+  json.begin_object().member("object", "list").key("data").begin_array();
+  return json;
+}
+
 void write_usage(JsonWriter& json, const Totals& totals) {
   json.key("usage")
       .begin_object()

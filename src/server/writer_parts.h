@@ -23,6 +23,8 @@ struct AnswerHead {
 std::string time_text(std::chrono::system_clock::time_point at);
 // Opens an object and writes the head into it.
 void write_head(JsonWriter& json, const AnswerHead& head);
+// Opens {"object":"list","data":[, as lists of every family begin.
+JsonWriter begin_list();
 // The member "usage".
 void write_usage(JsonWriter& json, const Totals& totals);
 // The event between the last piece and [DONE] that clients ask for with stream_options.include_usage.

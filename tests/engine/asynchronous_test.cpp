@@ -6,38 +6,25 @@
 #include <functional>
 #include <future>
 
-#include "cpu/cpu_backend.h"
 #include "support/mixed_load.h"
 #include "support/tiny_engine.h"
+#include "support/watched_ops.h"
 
 namespace fulmar {
 namespace {
 
+using support::WatchedOps;
+using testing::expect_same_answers;
 using testing::mixed_load;
 using testing::MixedAnswers;
 using testing::RowLog;
 using testing::TinyEngine;
 
 // Counts the steps that were handed to it.
-class AsynchronousOps final : public CpuOps {
- public:
-  AsynchronousOps(bool asynchronous, std::shared_ptr<std::atomic<int>> begun)
-      : CpuOps({.threads = 1}), asynchronous_(asynchronous), begun_(std::move(begun)) {}
-
-  bool asynchronous() const override { return asynchronous_; }
-  Batch begin_step(const StepInput& input, const State& state) override {
-    ++*begun_;
-    return CpuOps::begin_step(input, state);
-  }
-
- private:
-  const bool asynchronous_;
-  const std::shared_ptr<std::atomic<int>> begun_;
-};
-
 struct Device {
   explicit Device(bool asynchronous, EngineOptions options = {.slots = 4, .prefill_chunk = 16})
-      : tiny(options, 7, nullptr, std::make_unique<AsynchronousOps>(asynchronous, begun)) {}
+      : tiny(options, 7, nullptr,
+             std::make_unique<WatchedOps>([counted = begun] { ++*counted; }, asynchronous)) {}
 
   const std::shared_ptr<std::atomic<int>> begun = std::make_shared<std::atomic<int>>(0);
   TinyEngine tiny;
@@ -111,33 +98,13 @@ MixedAnswers answers_of(bool asynchronous) {
 }
 
 TEST(Asynchronous, TextsEndsAndStatesAreThoseOfAPlainDevice) {
-  const MixedAnswers plain = answers_of(false), late = answers_of(true);
-  ASSERT_EQ(plain.rows.size(), late.rows.size());
-  for (size_t i = 0; i < plain.rows.size(); i++) {
-    SCOPED_TRACE(i);
-    EXPECT_EQ(plain.rows[i].text, late.rows[i].text);
-    EXPECT_EQ(plain.rows[i].sampled, late.rows[i].sampled);
-    EXPECT_EQ(plain.rows[i].records.size(), late.rows[i].records.size());
-    EXPECT_EQ(plain.rows[i].last->reason, late.rows[i].last->reason);
-    EXPECT_EQ(plain.rows[i].last->stop_id, late.rows[i].last->stop_id);
-    EXPECT_EQ(plain.rows[i].last->usage.completion_tokens, late.rows[i].last->usage.completion_tokens);
-  }
-  EXPECT_EQ(plain.session.tokens, late.session.tokens);
-  EXPECT_EQ(plain.session.payload, late.session.payload);
+  expect_same_answers(answers_of(true), answers_of(false));
 }
 
 TEST(Asynchronous, APausedRowTellsAllBeforeItIsResumed) {
   Device late(true);
-  TinyEngine& tiny = late.tiny;
-  const std::string whole = tiny.run(TinyEngine::greedy("pause here", 300)).text;
-  std::string id;
-  auto first = tiny.submit({TinyEngine::greedy("pause here", 300)}, &id, true);
-  ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
-  ASSERT_TRUE(tiny.engine().pause(id).ok());
-  const std::string head = first->finished().at(0).text;
-  auto second = std::make_shared<testing::RecordingListener>();
-  ASSERT_TRUE(tiny.engine().resume(id, -1, second).ok());
-  EXPECT_EQ(head + second->finished().at(0).text, whole);
+  const std::string whole = late.tiny.run(TinyEngine::greedy("pause here", 300)).text;
+  EXPECT_EQ(late.tiny.run_paused(TinyEngine::greedy("pause here", 300)), whole);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class Sharing : public ::testing::Test {
     return drawn;
   }
 
-  const MaskLimits limits_{.left_to_draw = 2, .work = 1000};
+  const MaskLimits limits_{.made_meanwhile = 2, .work = 1000};
   const std::shared_ptr<size_t> bill_ = std::make_shared<size_t>(0);
   std::vector<std::unique_ptr<CostlyMask>> masks_;
   std::vector<MaskItem> items_;

@@ -3,34 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <functional>
 
-#include "cpu/cpu_backend.h"
 #include "ops/device.h"
 #include "support/mixed_load.h"
 #include "support/tiny_engine.h"
+#include "support/watched_ops.h"
 
 namespace fulmar {
 namespace {
 
+using support::WatchedOps;
+using testing::expect_same_answers;
 using testing::mixed_load;
 using testing::MixedAnswers;
-using testing::RowLog;
 using testing::TinyEngine;
-
-// Calls `before` in front of each of its steps.
-class WatchedOps final : public CpuOps {
- public:
-  explicit WatchedOps(std::function<void()> before) : CpuOps({.threads = 1}), before_(std::move(before)) {}
-  Batch begin_step(const StepInput& input, const State& state) override {
-    if (before_) before_();
-    return CpuOps::begin_step(input, state);
-  }
-
- private:
-  const std::function<void()> before_;
-};
 
 std::unique_ptr<TinyEngine> engine_on(size_t devices, int64_t steps,
                                       EngineOptions options = {.slots = 4, .prefill_chunk = 16},
@@ -40,13 +27,6 @@ std::unique_ptr<TinyEngine> engine_on(size_t devices, int64_t steps,
     stages.push_back(std::make_unique<WatchedOps>(i + 1 == devices ? before_last : std::function<void()>()));
   }
   return std::make_unique<TinyEngine>(options, std::move(stages), steps);
-}
-
-constexpr float kTolerance = 1e-4f;
-
-void expect_near(const std::vector<float>& got, const std::vector<float>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); i++) ASSERT_NEAR(got[i], want[i], kTolerance) << "number " << i;
 }
 
 MixedAnswers answers_of(size_t devices, int64_t steps) {
@@ -63,30 +43,9 @@ struct Form {
 class PipelineEngine : public ::testing::TestWithParam<Form> {};
 
 TEST_P(PipelineEngine, TextsEndsScoresAndStatesAreThoseOfOneDevice) {
-  const MixedAnswers plain = answers_of(1, 1), got = answers_of(GetParam().devices, GetParam().steps);
-  ASSERT_EQ(plain.rows.size(), got.rows.size());
-  for (size_t i = 0; i < plain.rows.size(); i++) {
-    SCOPED_TRACE(i);
-    EXPECT_EQ(plain.rows[i].text, got.rows[i].text);
-    EXPECT_EQ(plain.rows[i].last->reason, got.rows[i].last->reason);
-    EXPECT_EQ(plain.rows[i].last->stop_id, got.rows[i].last->stop_id);
-    expect_near(got.rows[i].last->embedding, plain.rows[i].last->embedding);
-    EXPECT_EQ(plain.rows[i].last->usage.completion_tokens, got.rows[i].last->usage.completion_tokens);
-    ASSERT_EQ(plain.rows[i].last->prompt_scores.size(), got.rows[i].last->prompt_scores.size());
-    for (size_t j = 0; j < plain.rows[i].last->prompt_scores.size(); j++) {
-      EXPECT_NEAR(plain.rows[i].last->prompt_scores[j].logprob, got.rows[i].last->prompt_scores[j].logprob,
-                  kTolerance);
-    }
-  }
-  EXPECT_EQ(plain.session.tokens, got.session.tokens);
-  EXPECT_EQ(plain.session.layout, got.session.layout);
   // Prompts come in other pieces where more steps are under way: sums in another order.
-  const auto numbers = [](const StateBlob& blob) {
-    std::vector<float> values(blob.payload.size() / sizeof(float));
-    std::memcpy(values.data(), blob.payload.data(), blob.payload.size());
-    return values;
-  };
-  expect_near(numbers(got.session), numbers(plain.session));
+  constexpr float kTolerance = 1e-4f;
+  expect_same_answers(answers_of(GetParam().devices, GetParam().steps), answers_of(1, 1), kTolerance);
 }
 
 // A conversation of three turns that moves after each, as one blob or the other form's.
@@ -133,14 +92,7 @@ TEST_P(PipelineEngine, APausedRowGoesOnAsIfNothingHappened) {
   const auto tiny = engine_on(GetParam().devices, GetParam().steps);
   const std::string whole = tiny->run(TinyEngine::greedy("pause here", 300)).text;
   const auto beside = tiny->submit({TinyEngine::greedy("runs on", 2000)});
-  std::string id;
-  const auto first = tiny->submit({TinyEngine::greedy("pause here", 300)}, &id, true);
-  ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
-  ASSERT_TRUE(tiny->engine().pause(id).ok());
-  const std::string head = first->finished().at(0).text;
-  auto second = std::make_shared<testing::RecordingListener>();
-  ASSERT_TRUE(tiny->engine().resume(id, -1, second).ok());
-  EXPECT_EQ(head + second->finished().at(0).text, whole);
+  EXPECT_EQ(tiny->run_paused(TinyEngine::greedy("pause here", 300)), whole);
   beside->finished();
 }
 
@@ -155,12 +107,12 @@ TEST_P(PipelineEngine, EndsWithStepsUnderWay) {
 }
 
 TEST_P(PipelineEngine, AFailedDeviceEndsEveryRow) {
-  std::atomic<int> steps_left = 20;
+  std::atomic<int> steps = 20;
   std::atomic<int> failures = 0;
   EngineOptions options{.slots = 4, .prefill_chunk = 16};
   options.on_failure = [&](const std::string&) { failures++; };
   const auto tiny = engine_on(GetParam().devices, GetParam().steps, options, [&] {
-    if (steps_left-- <= 0) throw DeviceFailure("the bus has gone");
+    if (steps-- <= 0) throw DeviceFailure("the bus has gone");
   });
   const auto running = tiny->submit({TinyEngine::greedy("a", 1'000'000), TinyEngine::greedy("b", 1'000'000),
                                      TinyEngine::greedy("c", 1'000'000), TinyEngine::greedy("d", 1'000'000),

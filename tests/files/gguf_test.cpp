@@ -4,13 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
-#include <fstream>
 
 #include "files/gguf_model.h"
 #include "files/gguf_names.h"
 #include "files/identify.h"
-#include "support/shared_files.h"
+#include "support/golden.h"
 
 namespace fulmar {
 namespace {
@@ -151,11 +151,9 @@ class GgufModels : public testing::TestWithParam<const char*> {};
 TEST_P(GgufModels, HaveTheTypesAndSizesOfTheGoldenFile) {
   const Json golden = support::read_golden(std::string("gguf-") + GetParam());
   if (golden.is_null()) GTEST_SKIP() << "no golden files beside this checkout";
-  const bool split = golden.contains("files");
-  const std::string path = split ? golden["files"][0]["file"] : golden["file"];
-  const auto opened = open_checkpoint(support::shared_folder() / path);
-  ASSERT_TRUE(opened.ok()) << opened.error().text;
-  const Result<ModelConfig> config = identify(**opened);
+  const std::unique_ptr<Checkpoint> checkpoint = support::stored_gguf(golden);
+  ASSERT_NE(checkpoint, nullptr);
+  const Result<ModelConfig> config = identify(*checkpoint);
   ASSERT_TRUE(config.ok()) << config.error().text;
   const Json& metadata = golden["metadata"];
   const std::string prefix = metadata["general.architecture"].get<std::string>() + ".";
@@ -163,28 +161,22 @@ TEST_P(GgufModels, HaveTheTypesAndSizesOfTheGoldenFile) {
   EXPECT_EQ(config->n_layer, metadata[prefix + "block_count"].get<int64_t>());
   EXPECT_EQ(config->n_ffn, metadata[prefix + "feed_forward_length"].get<int64_t>());
   EXPECT_EQ(config->head_size, metadata[prefix + "wkv.head_size"].get<int64_t>());
-  EXPECT_EQ((*opened)->metadata().at("general.architecture"), metadata["general.architecture"]);
-  if (!split) {
+  EXPECT_EQ(checkpoint->metadata().at("general.architecture"), metadata["general.architecture"]);
+  if (!golden.contains("files")) {
     for (const auto& [type, count] : golden["tensor_types"].items()) {
       if (type == "f32" || type == "f16") continue;  // stacked tensors are several of ours
-      const auto& tensors = (*opened)->tensors();
+      const auto& tensors = checkpoint->tensors();
       const auto found = std::count_if(tensors.begin(), tensors.end(),
                                        [&](const StoredTensor& t) { return name_of(t.dtype) == type; });
       EXPECT_EQ(found, count.get<int64_t>()) << type;
     }
   }
-  ASSERT_NE((*opened)->vocabulary(), nullptr);
-  EXPECT_LE((*opened)->vocabulary()->size(), static_cast<size_t>(config->vocab));
+  ASSERT_NE(checkpoint->vocabulary(), nullptr);
+  EXPECT_LE(checkpoint->vocabulary()->size(), static_cast<size_t>(config->vocab));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stored, GgufModels,
-                         testing::Values("fulmar-demo-Q4_K_M", "fulmar-demo-mix", "rwkv6-tiny-1m-Q4_K_M",
-                                         "rwkv7-reverse-f16", "rwkv7-reverse-mix", "rwkv7-reverse-split"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Stored, GgufModels, testing::ValuesIn(support::kStoredGguf),
+                         [](const auto& test) { return support::parameter_name(test.param); });
 
 }  // namespace
 }  // namespace fulmar

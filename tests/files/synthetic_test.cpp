@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
-#include <algorithm>
 #include <cmath>
 #include <fstream>
 
 #include "files/identify.h"
+#include "support/golden.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -98,10 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Recipes, SyntheticGolden,
                          testing::Values("synth-rwkv7.json", "synth-rwkv7-state.json", "synth-rwkv7a.json",
                                          "synth-rwkv6.json", "synth-rwkv6-state.json"),
                          [](const auto& recipe) {
-                           std::string name = recipe.param;
-                           name.resize(name.size() - 5);
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
+                           const std::string_view name = recipe.param;
+                           return support::parameter_name(name.substr(0, name.size() - 5));
                          });
 
 TEST(Synthetic, SixteenBitValuesAreTheRoundedOnes) {

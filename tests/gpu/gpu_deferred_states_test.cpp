@@ -1,5 +1,7 @@
 // Deferred state writes on a GPU: f32 states keep the bits of states that every step writes, half states stay
 // as close to f32 as those do and repeat their bits, and rows are rolled back as on the CPU.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "cpu/cpu_ops.h"
@@ -10,6 +12,7 @@
 namespace fulmar {
 namespace {
 
+using support::expect_same_trace;
 using support::Feed;
 using support::ModelRig;
 using support::play;
@@ -43,8 +46,7 @@ class GpuDeferredStates : public GpuTest, public testing::WithParamInterface<int
   SlotTrace trace(const StateWrites& writes, const SlotScript& script, bool half = false,
                   DType activation = DType::f16) {
     const std::unique_ptr<Ops> ops = open(writes, half, activation);
-    ModelRig rig(synthetic_checkpoint(spec_of(GetParam())), *ops, script.slots);
-    return play(rig, script);
+    return play(spec_of(GetParam()), *ops, script);
   }
   int steps(int all) const { return under_racecheck() ? all / 10 : all; }
 };
@@ -65,8 +67,7 @@ TEST_P(GpuDeferredStates, F32StatesKeepTheirBits) {
     const SlotTrace want = trace({}, script);
     for (const int64_t every : {2, 4, 7, 16}) {
       const SlotTrace got = trace({.every = every}, script);
-      EXPECT_EQ(got.logits, want.logits) << "M " << every << ", " << slots << " slots";
-      EXPECT_EQ(got.states, want.states) << "M " << every << ", " << slots << " slots";
+      expect_same_trace(got, want, fmt::format("M {}, {} slots", every, slots));
     }
   }
 }
@@ -75,8 +76,7 @@ TEST_P(GpuDeferredStates, BrainFloatRingsKeepTheBitsToo) {
   const SlotScript script{.seed = 10, .steps = steps(40), .longest = 20};
   const SlotTrace want = trace({}, script, false, DType::bf16);
   const SlotTrace got = trace({.every = 5}, script, false, DType::bf16);
-  EXPECT_EQ(got.logits, want.logits);
-  EXPECT_EQ(got.states, want.states);
+  expect_same_trace(got, want, "M 5");
 }
 
 TEST_P(GpuDeferredStates, RolledBackRowsLeaveNoTraceWhateverM) {
@@ -84,8 +84,7 @@ TEST_P(GpuDeferredStates, RolledBackRowsLeaveNoTraceWhateverM) {
   const SlotTrace want = trace({.every = 1, .revocable = 6}, script);
   for (const int64_t every : {3, 4, 16}) {
     const SlotTrace got = trace({.every = every, .revocable = 6}, script);
-    EXPECT_EQ(got.logits, want.logits) << "M " << every;
-    EXPECT_EQ(got.states, want.states) << "M " << every;
+    expect_same_trace(got, want, fmt::format("M {}", every));
   }
 }
 
@@ -115,8 +114,7 @@ TEST_P(GpuDeferredStates, HalfStatesAreRoundedByTheirOwnRowsOnly) {
     const SlotTrace together = decode(0);
     for (const int64_t ahead : {1, 2, 3}) {
       const SlotTrace apart = decode(ahead);
-      EXPECT_EQ(apart.logits, together.logits) << rows << " rows, " << ahead << " ahead";
-      EXPECT_EQ(apart.states, together.states) << rows << " rows, " << ahead << " ahead";
+      expect_same_trace(apart, together, fmt::format("{} rows, {} ahead", rows, ahead));
     }
   }
 }

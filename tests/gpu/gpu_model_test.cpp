@@ -2,7 +2,6 @@
 // replaying.
 #include <algorithm>
 #include <cmath>
-#include <random>
 
 #include "cpu/cpu_ops.h"
 #include "files/synthetic.h"
@@ -46,12 +45,7 @@ SyntheticSpec spec6() {
   return spec;
 }
 
-std::vector<int32_t> tokens(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> out(count);
-  for (int32_t& token : out) token = static_cast<int32_t>(random() % 256);
-  return out;
-}
+std::vector<int32_t> tokens(size_t count, uint32_t seed) { return support::random_tokens(count, seed, 256); }
 
 class GpuModel : public GpuTest, public testing::WithParamInterface<int> {
  protected:

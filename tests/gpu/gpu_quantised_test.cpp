@@ -6,8 +6,8 @@
 #include "cpu/cpu_ops.h"
 #include "files/synthetic.h"
 #include "gpu/gpu_device.h"
+#include "support/golden.h"
 #include "support/model_rig.h"
-#include "support/shared_files.h"
 #include "tensor/quantise.h"
 
 namespace fulmar {
@@ -25,11 +25,10 @@ class GpuGguf : public GpuTest, public testing::WithParamInterface<const char*> 
 TEST_P(GpuGguf, LogitsAreThoseOfTheDecodedWeights) {
   const Json golden = support::read_golden(std::string("gguf-") + GetParam());
   if (golden.is_null()) GTEST_SKIP() << "no golden files beside this checkout";
-  const Json& file = golden.contains("files") ? golden["files"][0]["file"] : golden["file"];
-  auto opened = open_checkpoint(support::shared_folder() / file.get<std::string>());
-  ASSERT_TRUE(opened.ok()) << opened.error().text;
+  std::unique_ptr<Checkpoint> checkpoint = support::stored_gguf(golden);
+  ASSERT_NE(checkpoint, nullptr);
   const bool reverse = std::string(GetParam()).find("reverse") != std::string::npos;
-  ModelRig rig(std::move(*opened), gpu(), 2);
+  ModelRig rig(std::move(checkpoint), gpu(), 2);
   ASSERT_TRUE(rig.loaded());
   ASSERT_FALSE(golden["cases"].empty());
   for (const Json& one : golden["cases"]) {
@@ -49,14 +48,8 @@ TEST_P(GpuGguf, LogitsAreThoseOfTheDecodedWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stored, GpuGguf,
-                         testing::Values("fulmar-demo-Q4_K_M", "fulmar-demo-mix", "rwkv6-tiny-1m-Q4_K_M",
-                                         "rwkv7-reverse-f16", "rwkv7-reverse-mix", "rwkv7-reverse-split"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Stored, GpuGguf, testing::ValuesIn(support::kStoredGguf),
+                         [](const auto& test) { return support::parameter_name(test.param); });
 
 SyntheticSpec spec_of(int version, std::string_view kind, int64_t heads = 8) {
   SyntheticSpec spec;

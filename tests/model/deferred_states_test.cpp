@@ -1,5 +1,6 @@
 // States written behind every M-th row give the bits of states written behind every step, whatever is copied,
 // saved, restored, zeroed and rolled back in between.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cpu/cpu_ops.h"
@@ -8,6 +9,7 @@
 namespace fulmar {
 namespace {
 
+using support::expect_same_trace;
 using support::ModelRig;
 using support::play;
 using support::SlotScript;
@@ -22,8 +24,7 @@ class DeferredStates : public testing::TestWithParam<int> {
   }
   static SlotTrace trace(const SyntheticSpec& spec, const StateWrites& writes, const SlotScript& script) {
     const std::unique_ptr<Ops> ops = make_cpu_ops({.threads = 2, .state_writes = writes});
-    ModelRig rig(synthetic_checkpoint(spec), *ops, script.slots);
-    return play(rig, script);
+    return play(spec, *ops, script);
   }
 };
 
@@ -34,8 +35,7 @@ TEST_P(DeferredStates, GiveTheBitsOfStatesWrittenEveryStep) {
     ASSERT_GT(want.logits.size(), 100u);
     for (const int64_t every : {2, 3, 4, 8, 16}) {
       const SlotTrace got = trace(spec, {.every = every}, script);
-      EXPECT_EQ(got.logits, want.logits) << "M " << every << ", heads of " << spec.head_size;
-      EXPECT_EQ(got.states, want.states) << "M " << every << ", heads of " << spec.head_size;
+      expect_same_trace(got, want, fmt::format("M {}, heads of {}", every, spec.head_size));
     }
   }
 }
@@ -46,8 +46,7 @@ TEST_P(DeferredStates, RolledBackRowsLeaveNoTraceWhateverM) {
     const SlotTrace want = trace(spec, {.every = 1, .revocable = 6}, script);
     for (const int64_t every : {2, 4, 7, 16}) {
       const SlotTrace got = trace(spec, {.every = every, .revocable = 6}, script);
-      EXPECT_EQ(got.logits, want.logits) << "M " << every << ", heads of " << spec.head_size;
-      EXPECT_EQ(got.states, want.states) << "M " << every << ", heads of " << spec.head_size;
+      expect_same_trace(got, want, fmt::format("M {}, heads of {}", every, spec.head_size));
     }
   }
 }

@@ -1,11 +1,9 @@
 // Stored GGUF models of every block kind against a double-precision reference on their decoded weights.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "cpu/cpu_ops.h"
+#include "support/golden.h"
 #include "support/model_rig.h"
-#include "support/shared_files.h"
 
 namespace fulmar {
 namespace {
@@ -20,10 +18,8 @@ class GgufModel : public testing::TestWithParam<const char*> {
   void SetUp() override {
     golden_ = support::read_golden(std::string("gguf-") + GetParam());
     if (golden_.is_null()) GTEST_SKIP() << "no golden files beside this checkout";
-    const Json& file = golden_.contains("files") ? golden_["files"][0]["file"] : golden_["file"];
-    auto opened = open_checkpoint(support::shared_folder() / file.get<std::string>());
-    ASSERT_TRUE(opened.ok()) << opened.error().text;
-    checkpoint_ = std::move(*opened);
+    checkpoint_ = support::stored_gguf(golden_);
+    ASSERT_NE(checkpoint_, nullptr);
   }
 
   // The logits that the golden file compares: its first ones.
@@ -61,14 +57,8 @@ TEST_P(GgufModel, WeightsAreUsedWhereTheyLie) {
   EXPECT_LT(rig.model().memory().weights, file) << "matrices are not inflated";
 }
 
-INSTANTIATE_TEST_SUITE_P(Stored, GgufModel,
-                         testing::Values("fulmar-demo-Q4_K_M", "fulmar-demo-mix", "rwkv6-tiny-1m-Q4_K_M",
-                                         "rwkv7-reverse-f16", "rwkv7-reverse-mix", "rwkv7-reverse-split"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Stored, GgufModel, testing::ValuesIn(support::kStoredGguf),
+                         [](const auto& test) { return support::parameter_name(test.param); });
 
 }  // namespace
 }  // namespace fulmar

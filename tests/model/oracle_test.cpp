@@ -2,8 +2,6 @@
 // sequence: chunking, packing with neighbours, saving and restoring. Needs no file.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "cpu/cpu_ops.h"
 #include "files/synthetic.h"
 #include "support/model_rig.h"
@@ -13,6 +11,7 @@ namespace {
 
 using support::Feed;
 using support::ModelRig;
+using support::random_tokens;
 using support::small_spec;
 
 struct Shape {
@@ -35,13 +34,6 @@ const Shape kShapes[] = {
 
 // Weights of 16 bits are widened exactly, so that only the sums differ from the oracle, whatever the type.
 constexpr double kTolerance = 1e-4;
-
-std::vector<int32_t> random_tokens(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> tokens(count);
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 96);
-  return tokens;
-}
 
 class Oracle : public testing::TestWithParam<Shape> {
  protected:

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "base/check.h"
 #include "cpu/cpu_backend.h"
@@ -12,14 +11,17 @@
 #include "model/bind.h"
 #include "ops/device.h"
 #include "support/model_rig.h"
+#include "support/watched_ops.h"
 
 namespace fulmar {
 namespace {
 
+using support::cpu_devices;
+using support::Devices;
 using support::Feed;
 using support::ModelRig;
 using support::placed_on;
-using Devices = std::vector<std::unique_ptr<Ops>>;
+using support::random_tokens;
 
 constexpr int64_t kLayers = 5;
 constexpr int32_t kVocabulary = 96;
@@ -31,19 +33,6 @@ SyntheticSpec spec_of(int version, bool deep = false) {
   spec.rank_w = spec.rank_a = spec.rank_v = spec.rank_g = spec.rank_mix = spec.rank_decay = 8;
   if (deep) spec.deep_embed_rank = 8;
   return spec;
-}
-
-Devices cpus(size_t count) {
-  Devices devices;
-  for (size_t i = 0; i < count; i++) devices.push_back(make_cpu_ops({.threads = 1}));
-  return devices;
-}
-
-std::vector<int32_t> random_tokens(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> tokens(count);
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % kVocabulary);
-  return tokens;
 }
 
 struct Form {
@@ -65,12 +54,12 @@ class Pipeline : public testing::TestWithParam<Form> {
   void SetUp() override {
     const SyntheticSpec spec = spec_of(GetParam().version, GetParam().deep);
     whole_ = std::make_unique<ModelRig>(synthetic_checkpoint(spec), *one_.front(), 6);
-    several_ = cpus(GetParam().ends.size());
+    several_ = cpu_devices(GetParam().ends.size());
     parts_ = std::make_unique<ModelRig>(synthetic_checkpoint(spec), placed_on(several_, GetParam().ends), 6);
     ASSERT_TRUE(whole_->loaded() && parts_->loaded());
   }
 
-  const Devices one_ = cpus(1);
+  const Devices one_ = cpu_devices(1);
   Devices several_;
   std::unique_ptr<ModelRig> whole_, parts_;
 };
@@ -191,7 +180,7 @@ std::string refusal(std::span<const Placed> stages, const LoadOptions& options =
 }
 
 TEST(PipelineErrors, StagesAreAllLayersInOrder) {
-  const Devices two = cpus(2);
+  const Devices two = cpu_devices(2);
   const auto refused = [&](LayerRange first, LayerRange second) {
     const Placed stages[] = {{two[0].get(), first}, {two[1].get(), second}};
     return refusal(stages);
@@ -226,28 +215,18 @@ class HalfOps final : public CpuOps {
 
 TEST(PipelineErrors, StagesKeepStatesInTheSameTypes) {
   HalfOps other;
-  const Devices one = cpus(1);
+  const Devices one = cpu_devices(1);
   const Placed stages[] = {{one[0].get(), {0, 2}}, {&other, {2, 5}}};
   EXPECT_NE(refusal(stages).find("stages of one model want the same types"), std::string::npos);
 }
 
 // A stage that fails takes all with it, and nobody is left waiting.
-class BrittleOps final : public CpuOps {
- public:
-  explicit BrittleOps(int steps) : CpuOps({.threads = 1}), steps_(steps) {}
-  Batch begin_step(const StepInput& input, const State& state) override {
-    if (steps_-- <= 0) throw DeviceFailure("the bus has gone");
-    return CpuOps::begin_step(input, state);
-  }
-
- private:
-  int steps_;
-};
-
 TEST(PipelineErrors, AFailedStageEndsTheStepsUnderWay) {
   for (const size_t broken : {0u, 1u, 2u}) {
-    Devices devices = cpus(3);
-    devices[broken] = std::make_unique<BrittleOps>(2);
+    Devices devices = cpu_devices(3);
+    devices[broken] = std::make_unique<support::WatchedOps>([steps = 2]() mutable {
+      if (steps-- <= 0) throw DeviceFailure("the bus has gone");
+    });
     ModelRig rig(synthetic_checkpoint(spec_of(7)), placed_on(devices, std::vector<int64_t>{1, 3, 5}), 8);
     ASSERT_TRUE(rig.loaded());
     const std::vector<int32_t> start{0, 1}, wanted{0};

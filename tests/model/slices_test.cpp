@@ -5,25 +5,26 @@
 #include <cmath>
 #include <cstring>
 #include <future>
-#include <random>
 
-#include "cpu/cpu_backend.h"
 #include "files/identify.h"
 #include "files/quantised.h"
 #include "model/placement.h"
 #include "model/slice.h"
 #include "ops/device.h"
 #include "support/model_rig.h"
+#include "support/watched_ops.h"
 
 namespace fulmar {
 namespace {
 
+using support::cpu_devices;
+using support::Devices;
 using support::Feed;
 using support::max_difference;
 using support::ModelRig;
+using support::random_tokens;
 using support::relative_error;
 using support::sliced_on;
-using Devices = std::vector<std::unique_ptr<Ops>>;
 
 constexpr double kTolerance = 1e-5;  // relative: sums in another order, in f32
 constexpr int64_t kLayers = 4;
@@ -52,25 +53,12 @@ const Form kForms[] = {
     {"Rwkv6By2", 6, false, {kLayers}, 2},        {"Rwkv6By3", 6, false, {kLayers}, 3},
     {"Rwkv7By2And2", 7, false, {1, kLayers}, 2}, {"Rwkv6By2And2", 6, false, {3, kLayers}, 2}};
 
-Devices cpus(size_t count, const StateWrites& writes = {}) {
-  Devices devices;
-  for (size_t i = 0; i < count; i++) devices.push_back(make_cpu_ops({.threads = 1, .state_writes = writes}));
-  return devices;
-}
-
-std::vector<int32_t> random_tokens(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> tokens(count);
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % kVocabulary);
-  return tokens;
-}
-
 class Slices : public testing::TestWithParam<Form> {
  protected:
   void SetUp() override {
     const Form& form = GetParam();
     whole_ = std::make_unique<ModelRig>(synthetic_checkpoint(spec_of(form)), *one_.front(), 6);
-    several_ = cpus(form.ends.size() * static_cast<size_t>(form.slices));
+    several_ = cpu_devices(form.ends.size() * static_cast<size_t>(form.slices));
     parts_ = std::make_unique<ModelRig>(synthetic_checkpoint(spec_of(form)),
                                         sliced_on(several_, form.ends, form.slices), 6);
     ASSERT_TRUE(whole_->loaded() && parts_->loaded());
@@ -87,17 +75,18 @@ class Slices : public testing::TestWithParam<Form> {
     return numbers;
   }
 
-  const Devices one_ = cpus(1);
+  const Devices one_ = cpu_devices(1);
   Devices several_;
   std::unique_ptr<ModelRig> whole_, parts_;
 };
 
 TEST_P(Slices, LogitsAndStatesAreThoseOfOneDevice) {
-  const std::vector<std::vector<Feed>> steps = {
-      {{5, random_tokens(17, 1)}, {0, random_tokens(1, 2)}, {3, random_tokens(40, 3)}},
-      {{0, {3}}, {3, {5}}, {5, {6}}},
-      {{3, {9}}},
-      {{0, {7}}, {3, random_tokens(16, 4)}, {5, {8}}}};
+  const std::vector<std::vector<Feed>> steps = {{{5, random_tokens(17, 1, kVocabulary)},
+                                                 {0, random_tokens(1, 2, kVocabulary)},
+                                                 {3, random_tokens(40, 3, kVocabulary)}},
+                                                {{0, {3}}, {3, {5}}, {5, {6}}},
+                                                {{3, {9}}},
+                                                {{0, {7}}, {3, random_tokens(16, 4, kVocabulary)}, {5, {8}}}};
   for (const auto& feeds : steps) expect_alike(parts_->step(feeds), whole_->step(feeds));
   for (int64_t slot = 0; slot < 6; slot++) {
     EXPECT_LE(max_difference(state(*parts_, slot), state(*whole_, slot)), 1e-4) << "slot " << slot;
@@ -105,7 +94,7 @@ TEST_P(Slices, LogitsAndStatesAreThoseOfOneDevice) {
 }
 
 TEST_P(Slices, ChunksOfAPromptAreThePrompt) {
-  const std::vector<int32_t> tokens = random_tokens(61, 8);
+  const std::vector<int32_t> tokens = random_tokens(61, 8, kVocabulary);
   const std::vector<float> want = whole_->feed(0, tokens);
   EXPECT_LT(relative_error(parts_->feed(1, tokens), want), kTolerance);
   EXPECT_LT(relative_error(parts_->feed(2, tokens, 7), want), kTolerance);
@@ -114,14 +103,15 @@ TEST_P(Slices, ChunksOfAPromptAreThePrompt) {
 
 TEST_P(Slices, GreedyContinuationsAreTheSameTokens) {
   for (uint32_t seed = 20; seed < 24; seed++) {
-    const std::vector<int32_t> prompt = random_tokens(9, seed);
+    const std::vector<int32_t> prompt = random_tokens(9, seed, kVocabulary);
     EXPECT_EQ(parts_->greedy(0, prompt, 24), whole_->greedy(0, prompt, 24)) << "prompt " << seed;
   }
 }
 
 // A state goes on where it is taken to, and what is brought back is what was taken, byte by byte.
 TEST_P(Slices, AStateGoesOnWhereItIsTakenTo) {
-  const std::vector<int32_t> tokens = random_tokens(23, 5), more = random_tokens(9, 6);
+  const std::vector<int32_t> tokens = random_tokens(23, 5, kVocabulary),
+                             more = random_tokens(9, 6, kVocabulary);
   whole_->feed(0, tokens);
   const std::vector<std::byte> saved = whole_->pool().read(0);
   whole_->pool().copy(0, 1);
@@ -162,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Slices, testing::ValuesIn(kForms),
 // Rows that may be wrong are rolled back on every rank, also where states are written behind some rows only.
 TEST(SlicesWithRings, RevokedRowsLeaveNothing) {
   for (const Form& form : {kForms[0], kForms[4]}) {
-    const Devices one = cpus(1), two = cpus(2, {.every = 3, .revocable = 4});
+    const Devices one = cpu_devices(1), two = cpu_devices(2, {.every = 3, .revocable = 4});
     ModelRig whole(synthetic_checkpoint(spec_of(form)), *one.front(), 2);
     ModelRig parts(synthetic_checkpoint(spec_of(form)), sliced_on(two, std::vector<int64_t>{kLayers}, 2), 2);
     ASSERT_TRUE(whole.loaded() && parts.loaded());
@@ -189,11 +179,11 @@ TEST(QuantisedSlices, AreThoseOfTheWholeMatrices) {
     };
     auto first = quantised(), second = quantised();
     ASSERT_TRUE(first.ok() && second.ok());
-    const Devices one = cpus(1), two = cpus(2);
+    const Devices one = cpu_devices(1), two = cpu_devices(2);
     ModelRig whole(std::move(*first), *one.front(), 2);
     ModelRig parts(std::move(*second), sliced_on(two, std::vector<int64_t>{kLayers}, 2), 2);
     ASSERT_TRUE(whole.loaded() && parts.loaded());
-    const std::vector<int32_t> tokens = random_tokens(20, 11);
+    const std::vector<int32_t> tokens = random_tokens(20, 11, kVocabulary);
     EXPECT_LT(relative_error(parts.feed(0, tokens), whole.feed(0, tokens)), 2e-2) << name;
   }
 }
@@ -222,13 +212,13 @@ std::string refusal(std::span<const Placed> stages, const LoadOptions& options =
 }
 
 TEST(SliceErrors, HeadsDivideEqually) {
-  const Devices four = cpus(4);
+  const Devices four = cpu_devices(4);
   EXPECT_EQ(refusal(sliced_on(four, std::vector<int64_t>{kLayers}, 4)),
             "the model has 6 heads, which cannot be divided equally among 4 tensor-parallel devices");
 }
 
 TEST(SliceErrors, AllSlicesOfSomeLayersFollowOneAnother) {
-  const Devices two = cpus(2);
+  const Devices two = cpu_devices(2);
   const auto refused = [&](Slice first, Slice second, LayerRange layers = {0, kLayers}) {
     const Placed stages[] = {{two[0].get(), {0, kLayers}, first}, {two[1].get(), layers, second}};
     return refusal(stages);
@@ -243,7 +233,7 @@ TEST(SliceErrors, AllSlicesOfSomeLayersFollowOneAnother) {
 }
 
 TEST(SliceErrors, BlocksThatWouldBeCutAreNamed) {
-  const Devices six = cpus(6);
+  const Devices six = cpu_devices(6);
   SyntheticSpec narrow = spec_of(kForms[0]);
   narrow.head_size = 16;
   auto quantised =
@@ -259,7 +249,7 @@ TEST(SliceErrors, BlocksThatWouldBeCutAreNamed) {
 }
 
 TEST(SliceErrors, DevicesMakeWholeStages) {
-  const Devices three = cpus(3);
+  const Devices three = cpu_devices(3);
   std::vector<Ops*> devices;
   for (const auto& device : three) devices.push_back(device.get());
   const auto checkpoint = synthetic_checkpoint(spec_of(kForms[0]));
@@ -271,7 +261,7 @@ TEST(SliceErrors, DevicesMakeWholeStages) {
 TEST(SlicePlan, EachRankTakesItsShareOfWeightsAndStates) {
   const auto checkpoint = synthetic_checkpoint(spec_of(kForms[0]));
   const ModelConfig config = identify(*checkpoint).value();
-  const Devices two = cpus(2);
+  const Devices two = cpu_devices(2);
   const auto alone = plan_memory(*checkpoint, config, *two.front(), {.slots = 4}).value();
   const auto plans =
       plan_stages(*checkpoint, config, sliced_on(two, std::vector<int64_t>{kLayers}, 2), {.slots = 4})
@@ -285,19 +275,6 @@ TEST(SlicePlan, EachRankTakesItsShareOfWeightsAndStates) {
 }
 
 // ---- failures
-
-// Fails, or is late, at a step.
-class OddOps final : public CpuOps {
- public:
-  explicit OddOps(std::function<void()> at_step) : CpuOps({.threads = 1}), at_step_(std::move(at_step)) {}
-  Batch begin_step(const StepInput& input, const State& state) override {
-    at_step_();
-    return CpuOps::begin_step(input, state);
-  }
-
- private:
-  std::function<void()> at_step_;
-};
 
 std::string failure_of(ModelRig& rig) {
   const std::vector<int32_t> token{1}, start{0, 1}, slot{0}, wanted{0};
@@ -316,8 +293,8 @@ std::string failure_of(ModelRig& rig) {
 
 TEST(SliceFailures, ARankThatFailsEndsTheStepOfAll) {
   for (const size_t broken : {0u, 1u}) {
-    Devices two = cpus(2);
-    two[broken] = std::make_unique<OddOps>([] { throw DeviceFailure("the bus has gone"); });
+    Devices two = cpu_devices(2);
+    two[broken] = std::make_unique<support::WatchedOps>([] { throw DeviceFailure("the bus has gone"); });
     ModelRig rig(synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two, std::vector<int64_t>{kLayers}, 2),
                  2);
     ASSERT_TRUE(rig.loaded());
@@ -328,8 +305,8 @@ TEST(SliceFailures, ARankThatFailsEndsTheStepOfAll) {
 
 TEST(SliceFailures, ARankThatDoesNotComeInTimeIsNamed) {
   std::promise<void> over;
-  Devices two = cpus(2);
-  two[1] = std::make_unique<OddOps>([&, wait = over.get_future().share()] { wait.wait(); });
+  Devices two = cpu_devices(2);
+  two[1] = std::make_unique<support::WatchedOps>([&, wait = over.get_future().share()] { wait.wait(); });
   ModelRig rig(synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two, std::vector<int64_t>{kLayers}, 2), 2,
                {.collective_timeout = std::chrono::milliseconds(50)});
   ASSERT_TRUE(rig.loaded());

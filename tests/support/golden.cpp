@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "files/synthetic.h"
 
 namespace fulmar::support {
@@ -40,6 +42,20 @@ std::unique_ptr<Checkpoint> golden_checkpoint(const Json& golden) {
   if (opened.ok()) return std::move(opened).value();
   ADD_FAILURE() << opened.error().text;
   return nullptr;
+}
+
+std::unique_ptr<Checkpoint> stored_gguf(const Json& golden) {
+  const Json& file = golden.contains("files") ? golden["files"][0]["file"] : golden["file"];
+  auto opened = open_checkpoint(shared_folder() / file.get<std::string>());
+  if (opened.ok()) return std::move(opened).value();
+  ADD_FAILURE() << opened.error().text;
+  return nullptr;
+}
+
+std::string parameter_name(std::string_view name) {
+  std::string allowed(name);
+  std::replace(allowed.begin(), allowed.end(), '-', '_');
+  return allowed;
 }
 
 std::vector<std::vector<float>> time_states(const Checkpoint& checkpoint, int64_t n_layer) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
+#include "cpu/cpu_ops.h"
 #include "tensor/convert.h"
 
 namespace fulmar::support {
@@ -17,6 +19,19 @@ NamedTensors named_tensors(const Checkpoint& checkpoint) {
     out[tensor.name] = {tensor.shape, std::vector<double>(values.begin(), values.end())};
   }
   return out;
+}
+
+std::vector<int32_t> random_tokens(size_t count, uint32_t seed, int32_t vocab) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % static_cast<uint32_t>(vocab));
+  return tokens;
+}
+
+Devices cpu_devices(size_t count, const StateWrites& writes) {
+  Devices devices;
+  for (size_t i = 0; i < count; i++) devices.push_back(make_cpu_ops({.threads = 1, .state_writes = writes}));
+  return devices;
 }
 
 ModelRig::ModelRig(std::unique_ptr<Checkpoint> checkpoint, Ops& ops, int64_t slots, LoadOptions options) {

@@ -34,6 +34,9 @@ inline SyntheticSpec small_spec(int version, int64_t n_head, int64_t head_size, 
 // The numbers of a checkpoint, widened.
 NamedTensors named_tensors(const Checkpoint& checkpoint);
 
+// Tokens below `vocab`, the same for equal seeds.
+std::vector<int32_t> random_tokens(size_t count, uint32_t seed, int32_t vocab = 96);
+
 struct Feed {
   int64_t slot = 0;
   std::vector<int32_t> tokens;
@@ -71,6 +74,11 @@ class ModelRig {
   std::unique_ptr<Model> model_;
   std::unique_ptr<StatePool> pool_;
 };
+
+using Devices = std::vector<std::unique_ptr<Ops>>;
+
+// CPUs of one thread each.
+Devices cpu_devices(size_t count, const StateWrites& writes = {});
 
 // Layers [0, ends[0]), [ends[0], ends[1]), ... of a model on devices of their own.
 std::vector<Placed> placed_on(std::span<const std::unique_ptr<Ops>> devices, std::span<const int64_t> ends);

@@ -97,17 +97,17 @@ std::vector<float> OpsRig::weight_numbers(int64_t out, int64_t in, DType dtype) 
 
 Weight OpsRig::import(const std::vector<float>& values, int64_t out, int64_t in, DType dtype, WeightRole role,
                       bool transposed) {
-  std::vector<float> turned;
+  std::vector<float> stored;
   if (transposed) {
-    turned.resize(values.size());
+    stored.resize(values.size());
     for (int64_t o = 0; o < out; o++) {
       for (int64_t i = 0; i < in; i++) {
-        turned[static_cast<size_t>(i * out + o)] = values[static_cast<size_t>(o * in + i)];
+        stored[static_cast<size_t>(i * out + o)] = values[static_cast<size_t>(o * in + i)];
       }
     }
   }
   std::vector<std::byte>& host = host_.emplace_back(values.size() * size_of(dtype));
-  from_f32(transposed ? turned : values, dtype, host.data());
+  from_f32(transposed ? stored : values, dtype, host.data());
   const int64_t row_stride = transposed ? 1 : in, col_stride = transposed ? out : 1;
   Result<Weight> imported = ops_.import_weight({host.data(), dtype, out, in, row_stride, col_stride}, role);
   if (!imported.ok()) ADD_FAILURE() << imported.error().text;

@@ -478,7 +478,7 @@ void run_deep_embed(Ops& ops) {
   Doubles want;
   for (size_t t = 0; t < rig.tokens().size(); t++) {
     const auto token = static_cast<size_t>(rig.tokens()[t]);
-    Doubles x(kCols), low(kRank), turned(kRank);
+    Doubles x(kCols), low(kRank), product(kRank);
     normalise(&table.values[token * kCols], ln0.weight, ln0.bias, 0, kCols, 1e-5, x.data());
     for (size_t d = 0; d < kRank; d++) {
       for (size_t i = 0; i < kCols; i++)
@@ -489,12 +489,12 @@ void run_deep_embed(Ops& ops) {
         const size_t cell = d * kRank + e;
         double value = s_emb.values[token * kRank * kRank + cell];
         for (size_t i = 0; i < kCols; i++) value += x[i] * s_emb_x.values[cell * kCols + i];
-        turned[e] += low[d] * value;
+        product[e] += low[d] * value;
       }
     }
     for (size_t f = 0; f < kFfn; f++) {
       double value = s0.values[f];
-      for (size_t e = 0; e < kRank; e++) value += turned[e] * s2.values[f * kRank + e];
+      for (size_t e = 0; e < kRank; e++) value += product[e] * s2.values[f * kRank + e];
       want.push_back(value);
     }
   }

@@ -171,11 +171,11 @@ Vector ReferenceModel::ffn7(int64_t layer, const Vector& z, ReferenceLayer& stat
       e[i] += get(p + "s_emb.weight").values[static_cast<size_t>(token) * e.size() + i];
     }
     const Vector low = low_rank(p + "s1", z);
-    Vector turned(rank);
+    Vector by_token(rank);
     for (size_t d = 0; d < rank; d++) {
-      for (size_t c = 0; c < rank; c++) turned[c] += low[d] * e[d * rank + c];
+      for (size_t c = 0; c < rank; c++) by_token[c] += low[d] * e[d * rank + c];
     }
-    h = product(h, sum(low_rank(p + "s2", turned), get(p + "s0").values));
+    h = product(h, sum(low_rank(p + "s2", by_token), get(p + "s0").values));
   }
   return matrix(p + "value.weight", h);
 }

@@ -1,5 +1,7 @@
 #include "support/slot_script.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -72,5 +74,15 @@ class Player {
 }  // namespace
 
 SlotTrace play(ModelRig& rig, const SlotScript& script) { return Player(rig, script).play(); }
+
+SlotTrace play(const SyntheticSpec& spec, Ops& ops, const SlotScript& script) {
+  ModelRig rig(synthetic_checkpoint(spec), ops, script.slots);
+  return play(rig, script);
+}
+
+void expect_same_trace(const SlotTrace& got, const SlotTrace& want, const std::string& what) {
+  EXPECT_EQ(got.logits, want.logits) << what;
+  EXPECT_EQ(got.states, want.states) << what;
+}
 
 }  // namespace fulmar::support

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "support/model_rig.h"
@@ -28,5 +29,10 @@ struct SlotTrace {
 };
 
 SlotTrace play(ModelRig& rig, const SlotScript& script);
+// On a made-up model of its own.
+SlotTrace play(const SyntheticSpec& spec, Ops& ops, const SlotScript& script);
+
+// Bit by bit.
+void expect_same_trace(const SlotTrace& got, const SlotTrace& want, const std::string& what);
 
 }  // namespace fulmar::support

@@ -13,8 +13,8 @@ class PeerChannel final : public Channel {
   PeerChannel(const ChannelEnd& sender, const ChannelEnd& receiver, size_t bytes)
       : sender_(sender), receiver_(receiver), bytes_(bytes) {}
   ~PeerChannel() override {
-    for (const Place& place : places_) {
-      for (const cudaEvent_t event : {place.filled, place.emptied}) {
+    for (const Inbox& inbox : inboxes_) {
+      for (const cudaEvent_t event : {inbox.filled, inbox.emptied}) {
         if (event != nullptr) ignore_failure(cudaEventDestroy(event));
       }
     }
@@ -22,50 +22,50 @@ class PeerChannel final : public Channel {
 
   Status open() {
     FULMAR_GPU_TRY(cudaSetDevice(sender_.device));
-    for (Place& place : places_) FULMAR_GPU_TRY(make_event(place.filled));
+    for (Inbox& inbox : inboxes_) FULMAR_GPU_TRY(make_event(inbox.filled));
     FULMAR_GPU_TRY(cudaSetDevice(receiver_.device));
-    for (Place& place : places_) {
-      FULMAR_GPU_TRY(make_event(place.emptied));
-      FULMAR_ASSIGN(place.memory, allocate_device(bytes_));
+    for (Inbox& inbox : inboxes_) {
+      FULMAR_GPU_TRY(make_event(inbox.emptied));
+      FULMAR_ASSIGN(inbox.memory, allocate_device(bytes_));
     }
     return {};
   }
 
   void send(std::span<const Tensor> tensors) override {
-    const Place& place = places_[turnstile_.wait_to_fill()];
+    const Inbox& inbox = inboxes_[turnstile_.wait_to_fill()];
     FULMAR_CHECK(message_bytes(tensors) <= bytes_);
     FULMAR_GPU(cudaSetDevice(sender_.device));
-    FULMAR_GPU(cudaStreamWaitEvent(sender_.stream, place.emptied, 0));
-    auto* at = static_cast<std::byte*>(place.memory.data());
+    FULMAR_GPU(cudaStreamWaitEvent(sender_.stream, inbox.emptied, 0));
+    auto* at = static_cast<std::byte*>(inbox.memory.data());
     for (const Tensor& tensor : tensors) {
       const size_t bytes = message_bytes({&tensor, 1});
       FULMAR_GPU(
           cudaMemcpyPeerAsync(at, receiver_.device, tensor.data, sender_.device, bytes, sender_.stream));
       at += bytes;
     }
-    FULMAR_GPU(cudaEventRecord(place.filled, sender_.stream));
+    FULMAR_GPU(cudaEventRecord(inbox.filled, sender_.stream));
     turnstile_.filled();
   }
 
   void receive(std::span<const Tensor> tensors) override {
-    const Place& place = places_[turnstile_.wait_to_empty()];
+    const Inbox& inbox = inboxes_[turnstile_.wait_to_empty()];
     FULMAR_CHECK(message_bytes(tensors) <= bytes_);
     FULMAR_GPU(cudaSetDevice(receiver_.device));
-    FULMAR_GPU(cudaStreamWaitEvent(receiver_.stream, place.filled, 0));
-    const auto* at = static_cast<const std::byte*>(place.memory.data());
+    FULMAR_GPU(cudaStreamWaitEvent(receiver_.stream, inbox.filled, 0));
+    const auto* at = static_cast<const std::byte*>(inbox.memory.data());
     for (const Tensor& tensor : tensors) {
       const size_t bytes = message_bytes({&tensor, 1});
       FULMAR_GPU(cudaMemcpyAsync(tensor.data, at, bytes, cudaMemcpyDeviceToDevice, receiver_.stream));
       at += bytes;
     }
-    FULMAR_GPU(cudaEventRecord(place.emptied, receiver_.stream));
+    FULMAR_GPU(cudaEventRecord(inbox.emptied, receiver_.stream));
     turnstile_.emptied();
   }
 
   void close(const std::string& reason) override { turnstile_.close(reason); }
 
  private:
-  struct Place {
+  struct Inbox {
     Buffer memory;  // of the receiver
     cudaEvent_t filled = nullptr, emptied = nullptr;
   };
@@ -75,7 +75,7 @@ class PeerChannel final : public Channel {
 
   const ChannelEnd sender_, receiver_;
   const size_t bytes_;
-  Place places_[kMostUnderWay];
+  Inbox inboxes_[kMostUnderWay];
   Turnstile turnstile_;
 };
 

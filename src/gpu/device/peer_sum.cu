@@ -98,7 +98,7 @@ __device__ void add_to(float* x, int64_t at, const float (&sum)[kOfWord<T>]) {
 }
 
 template <class T>
-__device__ uint4 narrow(const float (&sum)[kOfWord<T>]) {
+__device__ uint4 rounded_word(const float (&sum)[kOfWord<T>]) {
   T numbers[kOfWord<T>];
 #pragma unroll
   for (int i = 0; i < kOfWord<T>; i++) numbers[i] = from_float<T>(sum[i]);
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kPeerThreads)
       for_words(Words(words, p.rank, p.size), [&](int64_t at) {
         float sum[kOfWord<T>] = {};
         sum_at<T>(p, partial, inbox, at, sum);
-        const uint4 word = narrow<T>(sum);
+        const uint4 word = rounded_word<T>(sum);
         for (int to = 0; to < p.size; to++) p.sums[to][half * p.capacity + at] = word;
       });
       meet(p, Meeting::summed, times);

@@ -1,6 +1,7 @@
 // Packs quantised matrices: every thread makes one word, or one scale, of what kernels read. Runs once, at
 // load.
 #include "base/check.h"
+#include "gpu/device/item_grid.h"
 #include "gpu/device/ptx.h"
 #include "gpu/products/pack.h"
 #include "gpu/products/stored_codes.h"
@@ -25,7 +26,7 @@ struct Packing {
 // Where nibble e of a word of eight stands, in bits.
 __device__ int nibble_at(int e, bool table) { return table ? 4 * e : 4 * (e % 2 * 4 + e / 2); }
 
-__device__ uint32_t gathered(const Packing& a, int64_t row, int64_t k) {
+__device__ uint32_t packed_word(const Packing& a, int64_t row, int64_t k) {
   if (row >= a.rows) return 0;  // outputs that fill the last tile
   uint32_t word = 0;
   const int count = 32 / a.bits;
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(kPackThreads) pack_fragments_kernel(const Pack
     const int half = vectors / 2, each = 32 / a.bits;
     const int64_t row = tile * kPackedOuts + lane / 4 + (vector >= half ? 8 : 0);
     const int64_t k = piece * kPackedInputs + lane % 4 * 32 + vector % half * 16 + word * each;
-    a.codes[first_tile * pieces * a.bits * 64 + at] = gathered(a, row, k);
+    a.codes[first_tile * pieces * a.bits * 64 + at] = packed_word(a, row, k);
     return;
   }
   at -= words;
@@ -113,10 +114,6 @@ __global__ void __launch_bounds__(kPackThreads) pack_transposed_kernel(const Pac
   a.supers[block * a.out + a.first + row] = a.from.super(row, block * kPackedSuper);
 }
 
-dim3 grid_for(int64_t items) {
-  return dim3(static_cast<unsigned>((items + kPackThreads - 1) / kPackThreads));
-}
-
 }  // namespace
 
 void pack_rows(const Queue& queue, const void* source, int64_t first, int64_t rows, const Weight& weight) {
@@ -142,9 +139,9 @@ void pack_rows(const Queue& queue, const void* source, int64_t first, int64_t ro
   const int64_t items = padded * weight.in * bits_of(kind) / 32 + padded * (weight.in / kPackedGroup) +
                         padded * (weight.in / kPackedSuper + 1) + padded * weight.in / 16;
   if (weight.transposed) {
-    launch(queue, pack_transposed_kernel, grid_for(items), dim3(kPackThreads), 0, packing);
+    launch(queue, pack_transposed_kernel, item_grid(items, kPackThreads), dim3(kPackThreads), 0, packing);
   } else {
-    launch(queue, pack_fragments_kernel, grid_for(items), dim3(kPackThreads), 0, packing,
+    launch(queue, pack_fragments_kernel, item_grid(items, kPackThreads), dim3(kPackThreads), 0, packing,
            padded / kPackedOuts);
   }
 }

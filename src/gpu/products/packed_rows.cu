@@ -1,7 +1,7 @@
 // Products of few rows from packed codes. A block takes tiles of 16 outputs that follow one another; its
-// warps take the pieces of 128 inputs by turns, so that codes come from memory in one stream without a pause
-// between tiles, and add up what they have found after every few tiles. The rows, or a lone row and what is
-// left of it, are columns of the matrix instruction and lie in shared memory.
+// warps take the pieces of 128 inputs in rotation, so that codes come from memory in one stream without a
+// pause between tiles, and add up what they have found after every few tiles. The rows, or a lone row and
+// what is left of it, are columns of the matrix instruction and lie in shared memory.
 #include <algorithm>
 
 #include "base/check.h"
@@ -41,14 +41,14 @@ struct PackedProducts {
 };
 
 template <class T>
-__device__ __forceinline__ const PackedProduct<T>& product_of(const PackedProducts<T>& a, int tile) {
+__device__ __forceinline__ const PackedProduct<T>& packed_product_of(const PackedProducts<T>& a, int tile) {
   int index = 0;
   while (index + 1 < a.count && tile >= a.each[index + 1].first_tile) index++;
   return a.each[index];
 }
 
 template <class T>
-__device__ __forceinline__ void put(const PackedProduct<T>& product, int row, int out, float x) {
+__device__ __forceinline__ void store_finished(const PackedProduct<T>& product, int row, int out, float x) {
   x = finish(product.epilogue, x);
   const int64_t at = row * product.out_stride + out;
   if (product.adds) {
@@ -65,8 +65,8 @@ __device__ __forceinline__ void put(const PackedProduct<T>& product, int row, in
 
 // The warp's own pieces of the inputs: [pieces][columns][vectors].
 template <class T>
-__device__ __forceinline__ void copy_inputs(const PackedProducts<T>& a, const PackedProduct<T>& product,
-                                            int each, uint4* own) {
+__device__ __forceinline__ void copy_warp_inputs(const PackedProducts<T>& a, const PackedProduct<T>& product,
+                                                 int each, uint4* own) {
   const int warp = threadIdx.x / kWarp, columns = a.columns;
   __syncwarp();
   for (int i = threadIdx.x % kWarp; i < each * columns * kInputVectors; i += kWarp) {
@@ -98,13 +98,13 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
 
   PackedPiece<kKind> w[kAhead];
   int fetching = first, fetched = 0;
-  const PackedProduct<T>* from = &product_of(a, first);
+  const PackedProduct<T>* from = &packed_product_of(a, first);
   const auto fetch = [&](PackedPiece<kKind>& to) {
     if (fetching >= last || each == 0) return;
     load_piece(to, from->weight, fetching - from->first_tile, warp + fetched * kPackedWarps);
     if (++fetched < each) return;
     fetched = 0;
-    if (++fetching < last) from = &product_of(a, fetching);
+    if (++fetching < last) from = &packed_product_of(a, fetching);
   };
 #pragma unroll
   for (int i = 0; i < kAhead; i++) fetch(w[i]);
@@ -124,10 +124,10 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
       for (int ahead = 0; ahead < kAhead; ahead++) {
         if (base + ahead >= total) break;
         if (piece == 0) {
-          product = &product_of(a, begin + tile);
+          product = &packed_product_of(a, begin + tile);
           if (product->in.data != loaded) {
             loaded = product->in.data;
-            copy_inputs(a, *product, each, own);
+            copy_warp_inputs(a, *product, each, own);
           }
         }
         const uint4* x = own + (piece * a.columns + column) * kInputVectors;
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
     __syncthreads();
     for (int i = threadIdx.x; i < tiles * kPackedOuts * a.rows; i += kPackedThreads) {
       const int of_tile = i % kPackedOuts, row = i / kPackedOuts % a.rows, t = i / kPackedOuts / a.rows;
-      const PackedProduct<T>& of = product_of(a, begin + t);
+      const PackedProduct<T>& of = packed_product_of(a, begin + t);
       const int out = (begin + t - of.first_tile) * kPackedOuts + of_tile;
       if (out >= of.weight.outs) continue;
       float high = 0, low = 0;
@@ -160,21 +160,23 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
         high += one[0];
         if (a.remainder_factor != 0) low += one[1];
       }
-      put(of, row, out, high + low * a.remainder_factor);
+      store_finished(of, row, out, high + low * a.remainder_factor);
     }
     __syncthreads();
   }
 }
 
-int tiles_of(const Weight& weight) { return static_cast<int>((weight.out + kPackedOuts - 1) / kPackedOuts); }
+int packed_tiles_of(const Weight& weight) {
+  return static_cast<int>((weight.out + kPackedOuts - 1) / kPackedOuts);
+}
 
 size_t input_bytes(int64_t k, int64_t columns) {
-  const int64_t turn = int64_t{kPackedWarps} * kPackedInputs;
-  return static_cast<size_t>((k + turn - 1) / turn * turn * columns) * sizeof(uint16_t);
+  const int64_t round = int64_t{kPackedWarps} * kPackedInputs;
+  return static_cast<size_t>((k + round - 1) / round * round * columns) * sizeof(uint16_t);
 }
 
 template <class T>
-PackedProducts<T> products_of(std::span<const RowProduct> list) {
+PackedProducts<T> packed_products_of(std::span<const RowProduct> list) {
   PackedProducts<T> products{};
   const RowProduct& any = list.front();
   const bool pairs = !any.in.remainder.empty();
@@ -198,7 +200,7 @@ PackedProducts<T> products_of(std::span<const RowProduct> list) {
         products.tiles,
         one.adds,
         one.epilogue};
-    products.tiles += tiles_of(one.weight);
+    products.tiles += packed_tiles_of(one.weight);
   }
   return products;
 }
@@ -214,7 +216,7 @@ void linear_packed_rows(const Queue& queue, std::span<const RowProduct> list, in
   FULMAR_CHECK(list.size() <= kMostProducts);
   with_activation(list.front().in.high.dtype, [&](auto sample) {
     using T = decltype(sample);
-    const PackedProducts<T> products = products_of<T>(list);
+    const PackedProducts<T> products = packed_products_of<T>(list);
     const dim3 grid(static_cast<unsigned>(std::min(products.tiles, 2 * multiprocessors)));
     with_code_kind(packed_kind(list.front().weight), [&](auto kind) {
       const auto kernel = linear_packed_rows_kernel<T, kind()>;

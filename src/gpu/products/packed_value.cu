@@ -43,7 +43,7 @@ struct KeptInputs {
 
 // Inputs of up to eight rows that are not zero in all of them. Returns how many steps there are.
 template <class T>
-__device__ int keep_inputs(const PackedValueArguments<T>& a, int first, const KeptInputs<T>& kept) {
+__device__ int keep_quads(const PackedValueArguments<T>& a, int first, const KeptInputs<T>& kept) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, groups = a.stage / kWarp, rows = a.rows;
   const T* const in = a.in[0] + first;
   for (int group = warp; group < groups; group += kValueWarps) {
@@ -109,8 +109,8 @@ __device__ int keep_inputs(const PackedValueArguments<T>& a, int first, const Ke
 
 // All inputs of more rows: which rows are padding must not change sums.
 template <class T, int kTiles>
-__device__ void copy_inputs(const PackedValueArguments<T>& a, int first_row, int rows, int first,
-                            const KeptInputs<T>& kept) {
+__device__ void copy_stage_inputs(const PackedValueArguments<T>& a, int first_row, int rows, int first,
+                                  const KeptInputs<T>& kept) {
   constexpr int kCopyVector = 8;
   const int vectors = a.stage / kCopyVector;
   for (int i = threadIdx.x; i < kTiles * kRowsOfTile * vectors; i += kValueThreads) {
@@ -274,10 +274,10 @@ class ValueProduct {
 
 // The slice's inputs that are kept, for up to eight rows.
 template <class T, CodeKind kKind>
-__device__ void multiply_kept(const PackedValueArguments<T>& a, int first, int share,
-                              const KeptInputs<T>& kept, ValueProduct<T, 1, kKind>& product) {
+__device__ void multiply_kept_quads(const PackedValueArguments<T>& a, int first, int share,
+                                    const KeptInputs<T>& kept, ValueProduct<T, 1, kKind>& product) {
   constexpr int kAhead = ValueProduct<T, 1, kKind>::kAhead;
-  const int q = fragment_place(), steps = keep_inputs(a, first, kept);
+  const int q = fragment_place(), steps = keep_quads(a, first, kept);
   ValuePiece<kKind> w[kAhead];
   const auto fetch = [&](ValuePiece<kKind>& to, int step) {
     if (step >= steps) return;
@@ -301,8 +301,9 @@ __device__ void multiply_kept(const PackedValueArguments<T>& a, int first, int s
 
 // All inputs of the slice, stage by stage; codes are on their way across stages.
 template <class T, int kTiles, CodeKind kKind>
-__device__ void multiply_all(const PackedValueArguments<T>& a, int first_row, int rows, int first, int share,
-                             const KeptInputs<T>& kept, ValueProduct<T, kTiles, kKind>& product) {
+__device__ void multiply_stages(const PackedValueArguments<T>& a, int first_row, int rows, int first,
+                                int share, const KeptInputs<T>& kept,
+                                ValueProduct<T, kTiles, kKind>& product) {
   constexpr int kAhead = ValueProduct<T, kTiles, kKind>::kAhead;
   const int q = fragment_place(), steps = a.slice / kKeptStep;
   ValuePiece<kKind> w[kAhead];
@@ -316,7 +317,7 @@ __device__ void multiply_all(const PackedValueArguments<T>& a, int first_row, in
   for (int i = 0; i < kAhead; i++) fetch(w[i], share + i * kValueShares);
   for (int done = 0; done < a.slice; done += a.stage) {
     if (done > 0) __syncthreads();  // all have left the stage before
-    copy_inputs<T, kTiles>(a, first_row, rows, first + done, kept);
+    copy_stage_inputs<T, kTiles>(a, first_row, rows, first + done, kept);
     __syncthreads();
     const int begin = done / kKeptStep + share, end = (done + a.stage) / kKeptStep;
     for (int base = begin; base < end; base += kAhead * kValueShares) {
@@ -352,10 +353,10 @@ __global__ void __launch_bounds__(kValueThreads, 2)
   const int first = slice * a.slice;
   ValueProduct<T, kTiles, kKind> product(a, first_out + half * kKeptOuts + g * kKeptLaneOuts, table);
   if constexpr (kTiles == 1) {
-    multiply_kept(a, first, share, kept, product);
+    multiply_kept_quads(a, first, share, kept, product);
   } else {
     if constexpr (kKind == CodeKind::levels) __syncthreads();  // the table
-    multiply_all(a, first_row, rows, first, share, kept, product);
+    multiply_stages(a, first_row, rows, first, share, kept, product);
   }
   __syncthreads();  // the values' place is taken over by the warps' parts
 

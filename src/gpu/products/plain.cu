@@ -13,14 +13,15 @@ constexpr int kPlainRows = 8;  // of a warp
 
 // Element (out, at) of the weight lies at data[out * out_step + at * step].
 template <class T>
-struct Matrix {
+struct SteppedMatrix {
   const T* data;
   int64_t out_step, step, outs, depth;
 };
 
 template <class T, class Out>
 __global__ void __launch_bounds__(kPlainWarps* kWarp)
-    linear_plain_kernel(const Rows<const T> in, int64_t rows, const Matrix<T> weight, const Rows<Out> out) {
+    linear_plain_kernel(const Rows<const T> in, int64_t rows, const SteppedMatrix<T> weight,
+                        const Rows<Out> out) {
   pdl_launch_next();
   pdl_wait();
   const int lane = threadIdx.x % kWarp;
@@ -50,8 +51,8 @@ unsigned groups(int64_t count, int each) { return static_cast<unsigned>((count +
 void linear_plain(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    const Matrix<T> matrix{static_cast<const T*>(weight.data), weight.transposed ? 1 : weight.in,
-                           weight.transposed ? weight.out : 1, weight.out, weight.in};
+    const SteppedMatrix<T> matrix{static_cast<const T*>(weight.data), weight.transposed ? 1 : weight.in,
+                                  weight.transposed ? weight.out : 1, weight.out, weight.in};
     const dim3 grid(groups(weight.out, kPlainWarps), groups(in.rows, kPlainRows));
     if (out.dtype == DType::f32) {
       launch(queue, linear_plain_kernel<T, float>, grid, dim3(kPlainWarps * kWarp), 0, rows_of<const T>(in),

@@ -2,6 +2,7 @@
 // one output, of transposed ones eight neighbouring outputs of an input. In f32, rounded once.
 #include "base/check.h"
 #include "gpu/device/element.h"
+#include "gpu/device/item_grid.h"
 #include "gpu/device/ptx.h"
 #include "gpu/products/dequantise.h"
 #include "gpu/products/packed_load.h"
@@ -158,10 +159,6 @@ __global__ void __launch_bounds__(kUnpackThreads)
   store8(target + item * kUnpackOuts, x);
 }
 
-dim3 grid_for(int64_t items) {
-  return dim3(static_cast<unsigned>((items + kUnpackThreads - 1) / kUnpackThreads));
-}
-
 }  // namespace
 
 void unpack(const Queue& queue, const Weight& weight, int64_t first, int64_t outs, void* target, DType to) {
@@ -173,14 +170,15 @@ void unpack(const Queue& queue, const Weight& weight, int64_t first, int64_t out
       if (weight.transposed) {
         FULMAR_CHECK(kind() != CodeKind::six);
         const int64_t items = weight.in * (outs / kUnpackOuts);
-        return launch(queue, unpack_transposed_kernel<T, kind()>, grid_for(items), dim3(kUnpackThreads), 0,
-                      matrix, static_cast<int>(first), static_cast<int>(outs), items,
+        return launch(queue, unpack_transposed_kernel<T, kind()>, item_grid(items, kUnpackThreads),
+                      dim3(kUnpackThreads), 0, matrix, static_cast<int>(first), static_cast<int>(outs), items,
                       static_cast<T*>(target));
       }
       const int64_t tiles = (outs + kPackedOuts - 1) / kPackedOuts;
       const int64_t items = tiles * matrix.pieces * 2 * kWarp;
-      launch(queue, unpack_fragments_kernel<T, kind()>, grid_for(items), dim3(kUnpackThreads), 0, matrix,
-             static_cast<int>(first / kPackedOuts), items, static_cast<T*>(target));
+      launch(queue, unpack_fragments_kernel<T, kind()>, item_grid(items, kUnpackThreads),
+             dim3(kUnpackThreads), 0, matrix, static_cast<int>(first / kPackedOuts), items,
+             static_cast<T*>(target));
     });
   });
 }

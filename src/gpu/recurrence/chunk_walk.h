@@ -1,7 +1,7 @@
 // Walking a recurrence over chunks of 16 rows on matrix units, the state of 16 value channels by 64 key
 // channels in each warp's registers. What a chunk brings with it differs between the RWKV versions: `Data` is
-// made by their own kernels, `advance(data, tile, state, passed)` moves the state on and `emit(data, tile,
-// passed, y)` makes the chunk's output of what it passed.
+// made by their own kernels, `Data::advance(data, tile, state, passed)` moves the state on and
+// `Data::emit(data, tile, passed, y)` makes the chunk's output of what it passed.
 //
 // Warp specialisation: a block has one head of one sequence, or half of its value channels. Chunk follows
 // chunk, so it is the time of one that counts: some warps do nothing but move the state, others make the
@@ -86,7 +86,7 @@ __device__ __forceinline__ void multiply_factors(const Factor& left, const Facto
 }
 
 template <class S>
-__device__ void load_state(const S* row, WalkState& s, int element) {
+__device__ void load_walk_state(const S* row, WalkState& s, int element) {
 #pragma unroll
   for (int j = 0; j < 8; j += 2) {
     const Float4 v = load4(row + 2 * j);
@@ -95,7 +95,7 @@ __device__ void load_state(const S* row, WalkState& s, int element) {
   }
 }
 template <class S>
-__device__ void store_state(S* row, const WalkState& s, int element) {
+__device__ void store_walk_state(S* row, const WalkState& s, int element) {
 #pragma unroll
   for (int j = 0; j < 8; j += 2) {
     store4(row + 2 * j, Float4{{s[j][element], s[j][element + 1], s[j + 1][element], s[j + 1][element + 1]}});
@@ -172,8 +172,8 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
   S* row = slots[batch.slot[sequence]] + value * kHeadSize + 16 * q;
   WalkState state;
   if (role == 0) {
-    load_state(row, state, 0);
-    load_state(row + 8 * kHeadSize, state, 2);
+    load_walk_state(row, state, 0);
+    load_walk_state(row + 8 * kHeadSize, state, 2);
   } else if (role == 2) {
 #pragma unroll
     for (int chunk = 0; chunk < kWalkStages - 2; chunk++) fetch(chunk);
@@ -187,20 +187,20 @@ __global__ void __launch_bounds__(kWalkThreads<kTiles>, kHeadTiles / kTiles == 1
       fetch(i + kWalkStages - 2);  // into the place of the chunk that all have just left
     } else if (role == 0 && i < count) {
       Passed passed;
-      advance(stages[i % kWalkStages], tile, state, passed);
+      Data::advance(stages[i % kWalkStages], tile, state, passed);
       pass_on(passed, places[i % 2][own]);
     } else if (role == 1 && i > 0) {
       Passed passed;
       take_over(places[(i - 1) % 2][own], passed);
       WalkOutput out;
-      emit(stages[(i - 1) % kWalkStages], tile, passed, out);
+      Data::emit(stages[(i - 1) % kWalkStages], tile, passed, out);
       store_output(out, to, y_stride, static_cast<int>(min(rows - int64_t{i - 1} * kChunk, int64_t{kChunk})));
       to += kChunk * y_stride;
     }
   }
   if (role != 0) return;
-  store_state(row, state, 0);
-  store_state(row + 8 * kHeadSize, state, 2);
+  store_walk_state(row, state, 0);
+  store_walk_state(row + 8 * kHeadSize, state, 2);
 }
 
 template <class T, class S, int kTiles, class Data>

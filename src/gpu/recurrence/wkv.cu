@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kWkvThreads)
     __syncthreads();
     spread_token<kVersion, S>(fetch_token<kVersion, T>(in, at), in.bonus, channel, shared);
     __syncthreads();
-    advance<kVersion>(state, shared);
+    update_state<kVersion>(state, shared);
     __syncthreads();
     Float2 gate{};
     if (leaves && writes_output()) gate = load2(static_cast<const T*>(in.g) + at + output_channel());

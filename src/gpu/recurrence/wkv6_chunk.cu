@@ -33,6 +33,9 @@ struct alignas(16) Chunk6 {
   Half m[kWarp][4][2];     // [lane][2 * tile of t + tile of s][neighbours s]
   float decay[kHeadSize];  // exp G_last
   ValueOperand v;          // V^T
+
+  __device__ static void advance(const Chunk6& data, int tile, WalkState& state, Passed& passed);
+  __device__ static void emit(const Chunk6& data, int tile, const Passed& passed, WalkOutput& y);
 };
 
 struct ChunkInputs6 {
@@ -41,7 +44,7 @@ struct ChunkInputs6 {
   const float* bonus;  // [C]
 };
 
-struct alignas(16) PrepareShared {
+struct alignas(16) Prepare6Shared {
   Factor level[kLevels];  // left and right factors of levels 1 and up; right ones of level 0
   Factor left;            // of level 0, whose diagonal needs both of every row
   float half_sum[2][kHeadSize];
@@ -76,8 +79,8 @@ __device__ void fetch_column(const ChunkInputs6& in, int64_t first_row, int rows
 
 // Factors of the products, and the parts of `out` that need none. All references but that of the highest
 // level lie within a thread's own half.
-__device__ void scale_rows(const Column& in, int c, int half, float bonus, PrepareShared& shared,
-                           Chunk6& out) {
+__device__ void scale_column(const Column& in, int c, int half, float bonus, Prepare6Shared& shared,
+                             Chunk6& out) {
   shared.half_sum[half][c] = in.sum;
   __syncthreads();
   const float other = __expf(shared.half_sum[1 - half][c]);
@@ -114,7 +117,7 @@ __device__ void scale_rows(const Column& in, int c, int half, float bonus, Prepa
 }
 
 // This warp's level of M. Entries of other levels are chosen away, never multiplied away.
-__device__ void multiply_level(const PrepareShared& shared, Chunk6& out) {
+__device__ void multiply_level(const Prepare6Shared& shared, Chunk6& out) {
   const int level = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   float sum[2][4] = {};
   multiply_factors(level == 0 ? shared.left : shared.level[level], shared.level[level], sum);
@@ -132,7 +135,7 @@ __device__ void multiply_level(const PrepareShared& shared, Chunk6& out) {
 template <class T>
 __global__ void __launch_bounds__(kPrepare6Threads)
     wkv6_chunk_prepare_kernel(Chunks chunks, ChunkInputs6 in, Chunk6* data) {
-  __shared__ PrepareShared shared;
+  __shared__ Prepare6Shared shared;
   __shared__ Chunk6 out;  // put together here, since its parts are written in no order that memory likes
   pdl_launch_next();
   pdl_wait();
@@ -141,7 +144,7 @@ __global__ void __launch_bounds__(kPrepare6Threads)
   const int64_t channel = head * kHeadSize + c;
   Column column;
   fetch_column<T>(in, chunks.row[chunk], chunks.rows[chunk], half * kThreadRows, channel, column);
-  scale_rows(column, c, half, in.bonus[channel], shared, out);
+  scale_column(column, c, half, in.bonus[channel], shared, out);
   __syncthreads();
   multiply_level(shared, out);
   __syncthreads();
@@ -150,7 +153,8 @@ __global__ void __launch_bounds__(kPrepare6Threads)
   for (unsigned i = threadIdx.x; i < sizeof(Chunk6) / sizeof(uint4); i += kPrepare6Threads) to[i] = from[i];
 }
 
-__device__ __forceinline__ void advance(const Chunk6& data, int tile, WalkState& state, Passed& passed) {
+__device__ __forceinline__ void Chunk6::advance(const Chunk6& data, int tile, WalkState& state,
+                                                Passed& passed) {
   const int lane = threadIdx.x % kWarp, q = lane % 4;
   passed = {};  // there is no U
   pack_state(state, passed);
@@ -165,7 +169,8 @@ __device__ __forceinline__ void advance(const Chunk6& data, int tile, WalkState&
   }
 }
 
-__device__ __forceinline__ void emit(const Chunk6& data, int tile, const Passed& passed, WalkOutput& y) {
+__device__ __forceinline__ void Chunk6::emit(const Chunk6& data, int tile, const Passed& passed,
+                                             WalkOutput& y) {
   const int lane = threadIdx.x % kWarp;
   emit_state(data.r, passed, y);
   emit_rows(data.v[tile][value_place(tile, lane)], *reinterpret_cast<const uint4*>(data.m[lane]), y);

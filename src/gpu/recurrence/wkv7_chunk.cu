@@ -33,6 +33,9 @@ struct alignas(16) Chunk7 {
   float decay[kHeadSize];  // exp G_last
   ValueOperand u;          // U~^T as accumulators: [row tile][element]
   ValueOperand v;          // V^T
+
+  __device__ static void advance(const Chunk7& data, int tile, WalkState& state, Passed& passed);
+  __device__ static void emit(const Chunk7& data, int tile, const Passed& passed, WalkOutput& y);
 };
 
 struct ChunkInputs7 {
@@ -50,7 +53,7 @@ struct RawInputs {
   const float* r_k;
 };
 
-struct alignas(16) PrepareShared {
+struct alignas(16) Prepare7Shared {
   // Factors centred on the middle row. A, the fourth of them, is kept where W will be.
   Factor r, b, k;
   float a_decayed[kChunk][kHeadSize];   // A exp E
@@ -58,7 +61,7 @@ struct alignas(16) PrepareShared {
   float m_ab[kChunk][kChunk + 4];       // transposed: [inner row][row]; until then sums of each warp's decays
   __device__ __forceinline__ float* part_sum(int warp) { return &m_ab[0][0] + warp * kHeadSize; }
 };
-static_assert(sizeof(PrepareShared::m_ab) >= kPrepareWarps * kHeadSize * sizeof(float));
+static_assert(sizeof(Prepare7Shared::m_ab) >= kPrepareWarps * kHeadSize * sizeof(float));
 
 __device__ __forceinline__ void store_pair(Half* to, float low, float high) {
   *reinterpret_cast<uint32_t*>(to) = pack_floats<Half>(low, high);
@@ -135,8 +138,8 @@ __device__ __forceinline__ float warp_sums(float (&x)[kCount]) {
 // (kWarpRows + i) * kLanesEach.
 constexpr int kLanesEach = kWarp / (2 * kWarpRows);
 template <class T>
-__device__ __forceinline__ float finish_rows(const RawRow (&from)[kWarpRows], const RawInputs& raw,
-                                             const RawWeights& by, Row (&rows)[kWarpRows]) {
+__device__ __forceinline__ float finish_raw_rows(const RawRow (&from)[kWarpRows], const RawInputs& raw,
+                                                 const RawWeights& by, Row (&rows)[kWarpRows]) {
   const auto pair = [](const uint32_t& word) { return load2(reinterpret_cast<const T*>(&word)); };
   float sums[2 * kWarpRows];  // squares of each row's unit keys, and agreements
   float rate[kWarpRows][2];
@@ -175,7 +178,7 @@ __device__ __forceinline__ float finish_rows(const RawRow (&from)[kWarpRows], co
 
 // Fills `shared` and the parts of `out` that need no products. Warp: four rows; lane: two channels. Rows past
 // the end are zero and change nothing.
-__device__ void scale_rows(const Row (&rows)[kWarpRows], PrepareShared& shared, Chunk7& out) {
+__device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared, Chunk7& out) {
   const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kWarpRows;
   float sum[2] = {};
 #pragma unroll
@@ -258,7 +261,7 @@ __device__ void scale_rows(const Row (&rows)[kWarpRows], PrepareShared& shared, 
 
 // One of the four 16 x 16 products per warp. The two with R go out as operands, A with B stays, and A with K
 // meets V at once.
-__device__ void multiply_all(PrepareShared& shared, Chunk7& out) {
+__device__ void multiply_between_rows(Prepare7Shared& shared, Chunk7& out) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   const bool with_r = warp >= 2, with_k = warp % 2 == 1;  // ab, ak, rb, rk
   float sum[2][4] = {};
@@ -307,7 +310,7 @@ __device__ void multiply_all(PrepareShared& shared, Chunk7& out) {
 }
 
 // (I - M_ab) x = right side, by forward substitution; thread: one column of W or of U~.
-__device__ void solve(const PrepareShared& shared, Chunk7& out) {
+__device__ void solve(const Prepare7Shared& shared, Chunk7& out) {
   const int c = threadIdx.x % kHeadSize;
   const bool for_u = threadIdx.x >= kHeadSize;
   float x[kChunk];
@@ -347,7 +350,7 @@ template <class T, bool kRaw>
 __global__ void __launch_bounds__(kPrepareThreads, 7)
     wkv7_chunk_prepare_kernel(Chunks chunks, ChunkInputs7 in, const __grid_constant__ RawInputs raw,
                               Chunk7* data) {
-  __shared__ PrepareShared shared;
+  __shared__ Prepare7Shared shared;
   __shared__ Chunk7 out;  // put together here, since its parts are written in no order that memory likes
   pdl_launch_next();
   pdl_wait();
@@ -365,7 +368,7 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
     RawRow fetched[kWarpRows];
 #pragma unroll
     for (int i = 0; i < kWarpRows; i++) fetched[i] = fetch_raw<T>(in, raw, at(i));
-    const float sum = finish_rows<T>(fetched, raw, RawWeights(raw, channel), rows);
+    const float sum = finish_raw_rows<T>(fetched, raw, RawWeights(raw, channel), rows);
 #pragma unroll
     for (int i = 0; i < kWarpRows; i++) {
       if (i < remaining) store2(static_cast<T*>(raw.v) + at(i), rows[i].v.x[0], rows[i].v.x[1]);
@@ -389,7 +392,7 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
   }
   scale_rows(rows, shared, out);
   __syncthreads();
-  multiply_all(shared, out);
+  multiply_between_rows(shared, out);
   __syncthreads();
   solve(shared, out);
   __syncthreads();
@@ -405,7 +408,8 @@ __global__ void __launch_bounds__(kPrepareThreads, 7)
 
 __device__ __forceinline__ uint4 four(const void* at) { return *static_cast<const uint4*>(at); }
 
-__device__ __forceinline__ void advance(const Chunk7& data, int tile, WalkState& state, Passed& passed) {
+__device__ __forceinline__ void Chunk7::advance(const Chunk7& data, int tile, WalkState& state,
+                                                Passed& passed) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   pack_state(state, passed);
   const auto& s = passed.s;
@@ -446,7 +450,8 @@ __device__ __forceinline__ void advance(const Chunk7& data, int tile, WalkState&
   }
 }
 
-__device__ __forceinline__ void emit(const Chunk7& data, int tile, const Passed& passed, WalkOutput& y) {
+__device__ __forceinline__ void Chunk7::emit(const Chunk7& data, int tile, const Passed& passed,
+                                             WalkOutput& y) {
   const int lane = threadIdx.x % kWarp;
   const auto& u = passed.u;
   emit_state(data.r, passed, y);

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
   const auto spread = [&](int64_t t, const TokenPart& part) {
     spread_token<kVersion, S>(part, in.bonus, channel, shared);
     __syncthreads();
-    if (step.keeps != 0) keep_inputs<kVersion, T>(part, row_of(t));
+    if (step.keeps != 0) keep_token<kVersion, T>(part, row_of(t));
   };
   const TokenPart front = fetch_token<kVersion, T>(in, begin * in.stride + channel);
   stage_rows<kVersion, T, S>([&](int i) { return rings.row(ring, step.first + i); }, step.held, replayed);
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kWkvThreads, kLeastBlocks)
       gate = load2(static_cast<const T*>(in.g) + t * in.stride + channel + output_channel());
     }
     float removed[kRowsPerThread];
-    advance<kVersion>(state, shared, removed);
+    update_state<kVersion>(state, shared, removed);
     if (step.keeps != 0) {
       keep_removed<kVersion, T>(removed, row_of(t));
       // Half states: as if they were written behind every M-th row.

@@ -137,16 +137,16 @@ __device__ void store_state(S* own, const float (&state)[kRowsPerThread][kKeys])
 template <int kVersion, class S>
 __device__ void replay_rows(float (&state)[kRowsPerThread][kKeys], const ReplayedRow* rows, int held,
                             int every, int write_at, S* own) {
-  for (int i = 0, left = every; i < held; i++) {
+  for (int i = 0, remaining = every; i < held; i++) {
     replay<kVersion>(state, rows[i]);
-    if (--left == 0) round_state<S>(state), left = every;
+    if (--remaining == 0) round_state<S>(state), remaining = every;
     if (i + 1 == write_at) store_state(own, state);
   }
 }
 
 // A token into the ring: its inputs, as fetch_token has them, and what it removed.
 template <int kVersion, class T>
-__device__ void keep_inputs(const TokenPart& part, std::byte* row) {
+__device__ void keep_token(const TokenPart& part, std::byte* row) {
   const int c = threadIdx.x % kHeadSize;
   const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
   if (threadIdx.x < kHeadSize) {

@@ -133,8 +133,8 @@ __device__ __forceinline__ float moved(float cell, float w, float v, float k, fl
 // The vectors are read from shared memory where they are used: registers are for the state, and few of them
 // let more blocks have their states on the way. removed: S·(-kk) of the thread's rows, RWKV-7 only.
 template <int kVersion>
-__device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared,
-                        float (&removed)[kRowsPerThread]) {
+__device__ void update_state(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared,
+                             float (&removed)[kRowsPerThread]) {
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
   const Float4 v = load4(shared.v + group * kRowsPerThread);
   float out[kRowsPerThread] = {};
@@ -177,9 +177,9 @@ __device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shar
 }
 
 template <int kVersion>
-__device__ void advance(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared) {
+__device__ void update_state(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared) {
   float removed[kRowsPerThread];
-  advance<kVersion>(state, shared, removed);
+  update_state<kVersion>(state, shared, removed);
 }
 
 __device__ __forceinline__ bool writes_output() { return threadIdx.x / kWarp == kOutputWarp; }

@@ -40,7 +40,7 @@ struct StateStage {
 template <class T>
 struct alignas(128) SinglesShared {
   StateStage<T> coming[kStatesAhead];
-  SpreadToken both[2];  // by turns: the output of one state is written while the next one begins
+  SpreadToken both[2];  // alternating: the output of one state is written while the next one begins
   uint64_t full[kStatesAhead];
 };
 struct StatesGoing {
@@ -60,7 +60,7 @@ struct StagedRings {
 };
 
 // Whose state a block works on, and what is done with its ring.
-struct Turn {
+struct SlotStep {
   int32_t slot;
   RingStep ring;
 };
@@ -103,7 +103,7 @@ __device__ __forceinline__ void fetch_rows(std::byte* to, const Rings& rings, st
   fetch(straight, 0, step.held - straight);
 }
 template <class T>
-__device__ __forceinline__ void fetch_token(SinglesShared<T>& shared, int place, const TokenSource<T>& source,
+__device__ __forceinline__ void stage_token(SinglesShared<T>& shared, int place, const TokenSource<T>& source,
                                             int64_t at) {
   StateStage<T>& to = shared.coming[place];
   if constexpr (kBulkCopies) {
@@ -173,26 +173,26 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   const int64_t channel = blockIdx.x % n_head * kHeadSize, step = gridDim.x / n_head;
   const int64_t head = blockIdx.x % n_head;
   // Looked up well before it is wanted. Past the last sequence: nothing's.
-  const auto turn_of = [&](int64_t sequence) {
-    Turn turn{};
-    if (sequence >= batch.sequences) return turn;
-    turn.slot = batch.slot[sequence];
-    if constexpr (kDeferred) turn.ring = ring_step_of(batch, sequence);
-    return turn;
+  const auto slot_step_of = [&](int64_t sequence) {
+    SlotStep current{};
+    if (sequence >= batch.sequences) return current;
+    current.slot = batch.slot[sequence];
+    if constexpr (kDeferred) current.ring = ring_step_of(batch, sequence);
+    return current;
   };
-  const auto state_of = [&](const Turn& turn) { return slots[turn.slot] + channel * kHeadSize; };
-  const auto bring_state = [&](int64_t sequence, const Turn& turn, int place) {
+  const auto state_of = [&](const SlotStep& current) { return slots[current.slot] + channel * kHeadSize; };
+  const auto bring_state = [&](int64_t sequence, const SlotStep& current, int place) {
     if (sequence >= batch.sequences) return;
     uint32_t more = source.bytes;
-    if constexpr (kDeferred) more += static_cast<uint32_t>(turn.ring.held * ring.rings.row_stride);
-    fetch_state(shared, place, state_of(turn), more);
+    if constexpr (kDeferred) more += static_cast<uint32_t>(current.ring.held * ring.rings.row_stride);
+    fetch_state(shared, place, state_of(current), more);
     if constexpr (kDeferred) {
-      fetch_rows(ring.stage(staged, place), ring.rings, ring.rings.head(turn.slot, head), turn.ring,
+      fetch_rows(ring.stage(staged, place), ring.rings, ring.rings.head(current.slot, head), current.ring,
                  &shared.full[place]);
     }
   };
   const auto bring_token = [&](int64_t sequence, int place) {
-    if (sequence < batch.sequences) fetch_token(shared, place, source, sequence * source.stride + channel);
+    if (sequence < batch.sequences) stage_token(shared, place, source, sequence * source.stride + channel);
     if constexpr (!kBulkCopies) __pipeline_commit();  // also when there is nothing: waiting counts commits
   };
   pdl_launch_next();
@@ -203,9 +203,9 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   int64_t sequence = blockIdx.x / n_head;
 #pragma unroll
   for (int place = 0; place < kStatesAhead; place++) {
-    bring_state(sequence + place * step, turn_of(sequence + place * step), place);
+    bring_state(sequence + place * step, slot_step_of(sequence + place * step), place);
   }
-  Turn turn = turn_of(sequence), coming = turn_of(sequence + kStatesAhead * step);
+  SlotStep current = slot_step_of(sequence), coming = slot_step_of(sequence + kStatesAhead * step);
   pdl_wait();
 #pragma unroll
   for (int place = 0; place < kStatesAhead; place++) bring_token(sequence + place * step, place);
@@ -215,15 +215,16 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
   for (int side = 0; sequence < batch.sequences; sequence += step, side ^= 1) {
     SpreadToken& token = shared.both[side];
     const StateStage<T>& from = shared.coming[place];
-    const Turn next = turn_of(sequence + step), after = turn_of(sequence + (kStatesAhead + 1) * step);
-    Half* const own = state_of(turn);
+    const SlotStep next = slot_step_of(sequence + step),
+                   after = slot_step_of(sequence + (kStatesAhead + 1) * step);
+    Half* const own = state_of(current);
     wait_for_stage(shared, place, parity);
     const TokenPart numbers = part_of<kVersion, T>(from.token);
     spread_token<kVersion, Half>(numbers, bonus, channel, token);
     if constexpr (kDeferred) {
       std::byte* const rows = ring.stage(staged, place);
-      stage_rows<kVersion, T, Half>([&](int i) { return rows + i * ring.rings.row_stride; }, turn.ring.held,
-                                    ring.replayed(staged));
+      stage_rows<kVersion, T, Half>([&](int i) { return rows + i * ring.rings.row_stride; },
+                                    current.ring.held, ring.replayed(staged));
     }
     Float2 gate{};
     if (leaves && writes_output()) gate = load2(&from.token[kGate][output_channel()]);
@@ -240,28 +241,28 @@ __global__ void __launch_bounds__(kWkvThreads, kBlocksEach)
     bring_token(sequence + kStatesAhead * step, place);
     if (++place == kStatesAhead) place = 0, parity ^= 1;
     if constexpr (kDeferred) {
-      if (turn.ring.keeps != 0) {
-        std::byte* const rows = ring.rings.head(turn.slot, head);
-        keep_inputs<kVersion, T>(numbers, ring.rings.row(rows, turn.ring.first + turn.ring.held));
+      if (current.ring.keeps != 0) {
+        std::byte* const rows = ring.rings.head(current.slot, head);
+        keep_token<kVersion, T>(numbers, ring.rings.row(rows, current.ring.first + current.ring.held));
       }
-      replay_rows<kVersion>(state, ring.replayed(staged), turn.ring.held, ring.rings.every,
-                            turn.ring.write_at, own);
+      replay_rows<kVersion>(state, ring.replayed(staged), current.ring.held, ring.rings.every,
+                            current.ring.write_at, own);
       float removed[kRowsPerThread];
-      advance<kVersion>(state, token, removed);
-      if (turn.ring.keeps != 0) {
-        std::byte* const rows = ring.rings.head(turn.slot, head);
-        keep_removed<kVersion, T>(removed, ring.rings.row(rows, turn.ring.first + turn.ring.held));
+      update_state<kVersion>(state, token, removed);
+      if (current.ring.keeps != 0) {
+        std::byte* const rows = ring.rings.head(current.slot, head);
+        keep_removed<kVersion, T>(removed, ring.rings.row(rows, current.ring.first + current.ring.held));
       } else {
         store_state(own, state);
       }
     } else {
-      advance<kVersion>(state, token);
+      update_state<kVersion>(state, token);
       put_state(going.of[side], own, part, state);
     }
     __syncthreads();
     if (!kDeferred && kBulkCopies && threadIdx.x == kSender) bulk_store(own, going.of[side], kStateBytes);
     write_output<kVersion, T, Half>(leave, leaves, gate, channel, token, y + sequence * y_stride + channel);
-    turn = next, coming = after;
+    current = next, coming = after;
   }
   if (!kDeferred && kBulkCopies && threadIdx.x == kSender) bulk_wait_written();
 }

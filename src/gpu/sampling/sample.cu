@@ -92,7 +92,7 @@ __device__ Best combine(const SampleJob& job, const SampleSlice* slices, DrawSha
   return best;
 }
 
-__device__ double total_of(const DrawShared& shared) {
+__device__ double slices_total(const DrawShared& shared) {
   double total = 0;
   for (int s = 0; s < kSampleSlices; s++) total += shared.slice_sum[s];
   return total;
@@ -329,7 +329,7 @@ __global__ void __launch_bounds__(kDrawThreads)
     adjust(job, lists, logits, work, 0, vocab);
   }
   Weights weights{values, best.value, job.inverse_temperature, nullptr};
-  const double total = total_of(shared);
+  const double total = slices_total(shared);
   const bool limited = (job.top_k > 0 && job.top_k < vocab) || job.top_p < 1.0f;
   if (job.greedy || noisy) {
     if (threadIdx.x == 0) shared.chosen = token;
@@ -337,7 +337,7 @@ __global__ void __launch_bounds__(kDrawThreads)
     const bool changed = job.min_p > 0.0f || job.power != 0;
     if (changed) keep_likely(weights, work, vocab, job, shared);
     if (changed) weights.kept = work;
-    draw_uncut(weights, vocab, draw_unit(job) * total_of(shared), shared);
+    draw_uncut(weights, vocab, draw_unit(job) * slices_total(shared), shared);
   } else {
     const int drawn = draw_limited(jobs[blockIdx.x], weights, vocab, total, slices, list, shared);
     if (threadIdx.x == 0) shared.chosen = drawn;

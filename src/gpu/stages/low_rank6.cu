@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kBlockOut = 64;                  // channels of a block
 constexpr int kLowRank6Tiles = kBlockOut / 8;  // accumulators of a warp
-constexpr int kLaneOut = 16;                   // channels of a lane
-constexpr int kWarpRows = 16;                  // rows of an accumulator
+constexpr int kPathChannels = 16;              // channels of a lane
+constexpr int kPathRows = 16;                  // rows of an accumulator
 constexpr int kLowRank6Warps = 4, kLowRank6Threads = kLowRank6Warps * kWarp;
 constexpr int kStepInputs = 32;                      // that two instructions take
 constexpr int kStepPieces = kLowRank6Tiles * kWarp;  // pieces of eight weights: [tile][lane]
@@ -30,7 +30,7 @@ template <class T>
 struct Paths {
   int rows, rank, count;
   int each;                   // paths of a block
-  int groups_each;            // groups of kLowRank6Warps * kWarpRows rows of a block
+  int groups_each;            // groups of kLowRank6Warps * kPathRows rows of a block
   unsigned across;            // blocks beyond so many along x only bring weights ahead
   Rows<const T> low;          // [rows, count * rank]
   const T* weight[kMixed];    // [C, rank]
@@ -43,13 +43,13 @@ struct Paths {
 // Column `column` of accumulator `tile` is this channel of the block, so that a lane's channels are
 // neighbours: 16q to 16q + 15.
 __device__ constexpr int channel_of(int tile, int column) {
-  return kLaneOut * (column / 2) + 2 * tile + column % 2;
+  return kPathChannels * (column / 2) + 2 * tile + column % 2;
 }
 
 // [path][step][tile][lane], as the lanes of matrix instructions take them; zero beyond the rank.
 template <class T>
-__device__ void fetch_weights(const Paths<T>& paths, int first_path, int count, int64_t channel,
-                              uint4* weights) {
+__device__ void fetch_path_weights(const Paths<T>& paths, int first_path, int count, int64_t channel,
+                                   uint4* weights) {
   const int steps = (paths.rank + kStepInputs - 1) / kStepInputs;
   for (int i = threadIdx.x; i < count * steps * kStepPieces; i += kLowRank6Threads) {
     const int lane = i % kWarp, tile = i / kWarp % kLowRank6Tiles, step = i / kStepPieces % steps;
@@ -70,16 +70,16 @@ struct LowRankPiece {
     const auto* at = reinterpret_cast<const uint4*>(from);
     return {{at[0], at[1]}};
   }
-  __device__ void numbers(float (&to)[kLaneOut]) const {
-    T e[kLaneOut];
+  __device__ void numbers(float (&to)[kPathChannels]) const {
+    T e[kPathChannels];
     memcpy(e, v, sizeof(e));
 #pragma unroll
-    for (int i = 0; i < kLaneOut; i++) to[i] = to_float(e[i]);
+    for (int i = 0; i < kPathChannels; i++) to[i] = to_float(e[i]);
   }
-  __device__ static void store(T* to, const float (&x)[kLaneOut]) {
-    uint32_t word[kLaneOut / 2];
+  __device__ static void store(T* to, const float (&x)[kPathChannels]) {
+    uint32_t word[kPathChannels / 2];
 #pragma unroll
-    for (int i = 0; i < kLaneOut / 2; i++) word[i] = pack_floats<T>(x[2 * i], x[2 * i + 1]);
+    for (int i = 0; i < kPathChannels / 2; i++) word[i] = pack_floats<T>(x[2 * i], x[2 * i + 1]);
     auto* at = reinterpret_cast<uint4*>(to);
     at[0] = make_uint4(word[0], word[1], word[2], word[3]);
     at[1] = make_uint4(word[4], word[5], word[6], word[7]);
@@ -88,8 +88,8 @@ struct LowRankPiece {
 
 // Of the lane's two rows and eight inputs a step: low and high row of the product's left operand.
 template <class T>
-__device__ void multiply(const T* low, const T* high, const uint4* weights, int rank,
-                         float (&sum)[kLowRank6Tiles][4]) {
+__device__ void multiply_low_rank(const T* low, const T* high, const uint4* weights, int rank,
+                                  float (&sum)[kLowRank6Tiles][4]) {
   const int lane = threadIdx.x % kWarp, q = lane % 4;
   for (int at = q * 8; at - q * 8 < rank; at += kStepInputs, weights += kStepPieces) {
     const bool inside = at < rank;
@@ -106,10 +106,10 @@ __device__ void multiply(const T* low, const T* high, const uint4* weights, int 
 
 // One warp, 16 rows from `first` on, all paths of the block.
 template <class T, bool kMixes>
-__device__ void finish_rows(const Paths<T>& paths, int first, int first_path, int count, int64_t channel,
-                            const uint4* weights) {
+__device__ void finish_paths(const Paths<T>& paths, int first, int first_path, int count, int64_t channel,
+                             const uint4* weights) {
   const int lane = threadIdx.x % kWarp, g = lane / 4;
-  const int64_t c = channel + lane % 4 * kLaneOut;
+  const int64_t c = channel + lane % 4 * kPathChannels;
   const int row[2] = {min(first + g, paths.rows - 1), min(first + g + 8, paths.rows - 1)};
   LowRankPiece<T> z[2], previous[2];
 #pragma unroll
@@ -122,13 +122,14 @@ __device__ void finish_rows(const Paths<T>& paths, int first, int first_path, in
   for (int i = 0; i < count; i++) {
     const int path = first_path + i, low = path * paths.rank;
     float sum[kLowRank6Tiles][4] = {};
-    multiply<T>(paths.low[row[0]] + low, paths.low[row[1]] + low, weights + i * pieces, paths.rank, sum);
+    multiply_low_rank<T>(paths.low[row[0]] + low, paths.low[row[1]] + low, weights + i * pieces, paths.rank,
+                         sum);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      float v[kLaneOut], from[kLaneOut], towards[kLaneOut];
+      float v[kPathChannels], from[kPathChannels], towards[kPathChannels];
       if (kMixes) z[r].numbers(from), previous[r].numbers(towards);
 #pragma unroll
-      for (int e = 0; e < kLaneOut; e += 4) {
+      for (int e = 0; e < kPathChannels; e += 4) {
         const Float4 base = load4(paths.base[path] + c + e);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -155,21 +156,21 @@ __global__ void __launch_bounds__(kLowRank6Threads)
   auto* weights = reinterpret_cast<uint4*>(shared);
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kBlockOut;
   const int first_path = blockIdx.y * paths.each, count = min(paths.each, paths.count - first_path);
-  fetch_weights(paths, first_path, count, channel, weights);
+  fetch_path_weights(paths, first_path, count, channel, weights);
   pdl_wait();
   __pipeline_wait_prior(0);
   __syncthreads();
   const int warp = threadIdx.x / kWarp;
   for (int group = 0; group < paths.groups_each; group++) {
-    const int first = ((blockIdx.z * paths.groups_each + group) * kLowRank6Warps + warp) * kWarpRows;
+    const int first = ((blockIdx.z * paths.groups_each + group) * kLowRank6Warps + warp) * kPathRows;
     if (first >= paths.rows) return;
-    finish_rows<T, kMixes>(paths, first, first_path, count, channel, weights);
+    finish_paths<T, kMixes>(paths, first, first_path, count, channel, weights);
   }
 }
 
 template <bool kMixes, class T>
 void launch_paths(const Queue& queue, Paths<T> paths, int64_t cols, const Prefetch& ahead) {
-  const int64_t across = cols / kBlockOut, group = kLowRank6Warps * kWarpRows,
+  const int64_t across = cols / kBlockOut, group = kLowRank6Warps * kPathRows,
                 groups = (paths.rows + group - 1) / group;
   const size_t path_bytes =
       static_cast<size_t>((paths.rank + kStepInputs - 1) / kStepInputs) * kStepPieces * sizeof(uint4);

@@ -27,9 +27,9 @@ struct ManyShape {
 };
 // A group's results leave in pieces of 64 outputs, from two places by turns.
 constexpr int kPieceOuts = 64, kPlaces = 2;
-constexpr size_t kPieceBytes = size_t{kGroupRows} * kPieceOuts * 2;
+constexpr size_t kManyPieceBytes = size_t{kGroupRows} * kPieceOuts * 2;
 constexpr size_t kBytes =
-    kRingAlignment + ManyShape::kStages * ManyShape::kStageBytes + kGroups * kPlaces * kPieceBytes;
+    kRingAlignment + ManyShape::kStages * ManyShape::kStageBytes + kGroups * kPlaces * kManyPieceBytes;
 
 struct ManyRows {
   CUtensorMap in, weight, out;
@@ -94,8 +94,8 @@ struct Operands {
 };
 
 template <class T>
-__device__ __forceinline__ void multiply_tile(int steps, Ring<ManyShape>& ring, const Operands& operands,
-                                              Sums& sum) {
+__device__ __forceinline__ void multiply_ring_tile(int steps, Ring<ManyShape>& ring, const Operands& operands,
+                                                   Sums& sum) {
   int previous = -1;  // the stage whose products may not have finished
   for (int step = 0; step < steps; step++) {
     mbarrier_wait(&ring.full[ring.place], ring.phase);
@@ -120,13 +120,13 @@ __device__ __forceinline__ void multiply_tile(int steps, Ring<ManyShape>& ring, 
 
 // A group's tile, through shared memory: lanes hold pairs of outputs, memory wants rows of them.
 template <class T, Epilogue kEnd>
-__device__ __forceinline__ void send_tile(const ManyRows& p, const Tile& tile, int group,
-                                          unsigned char* places, Sums& sum) {
+__device__ __forceinline__ void send_group_tile(const ManyRows& p, const Tile& tile, int group,
+                                                unsigned char* places, Sums& sum) {
   const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp;
   const int row = thread / kWarp * 16 + lane % 16;  // that this lane gives the address of
 #pragma unroll
   for (int piece = 0; piece < kOuts / kPieceOuts; piece++) {
-    unsigned char* place = places + (group * kPlaces + piece % kPlaces) * kPieceBytes;
+    unsigned char* place = places + (group * kPlaces + piece % kPlaces) * kManyPieceBytes;
     if (thread == 0) bulk_wait_read<kPlaces - 1>();
     named_barrier_sync(1 + group, kGroupThreads);
 #pragma unroll
@@ -167,8 +167,9 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kRingThreads, 1)
     const Operands operands(ring, group);
     for_each_tile(p, [&](const Tile& tile) {
       Sums sum;
-      multiply_tile<T>(p.steps, ring, operands, sum);
-      send_tile<T, kEnd>(p, tile, group, ring.stages + ManyShape::kStages * ManyShape::kStageBytes, sum);
+      multiply_ring_tile<T>(p.steps, ring, operands, sum);
+      send_group_tile<T, kEnd>(p, tile, group, ring.stages + ManyShape::kStages * ManyShape::kStageBytes,
+                               sum);
     });
     if (threadIdx.x % kGroupThreads == 0) bulk_wait_written();
     __syncwarp();

@@ -27,10 +27,10 @@ template <class Shape>
 __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segment& at, int blocks,
                                               const PanelSums<Shape>& sum, int group, float* chunk) {
   float4* own = partial_of<Shape>(panels, blockIdx.x, at.begin);
-  for_each_turn<Shape>(sum, group, chunk, [&](int turn, const TurnVectors& v) {
+  for_each_subtile<Shape>(sum, group, chunk, [&](int subtile, const SubtileVectors& v) {
 #pragma unroll
     for (int i = 0; i < kChunkVectors; i++) {
-      store4(reinterpret_cast<float*>(&own[(turn * kChunkVectors + i) * kPanelThreads + threadIdx.x]),
+      store4(reinterpret_cast<float*>(&own[(subtile * kChunkVectors + i) * kPanelThreads + threadIdx.x]),
              v.of[i]);
     }
   });
@@ -42,23 +42,23 @@ template <class T, class Shape, class Finish>
 __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& finish, const Segment& at,
                                             const PanelSums<Shape>& sum, int group, float* chunk) {
   const PanelProduct& product = panels.each[at.product];
-  const auto end = [&](int, TurnVectors v) {
+  const auto end = [&](int, SubtileVectors v) {
     v.row += at.first_row, v.out += at.first_out;
     if (v.out < product.outs) finish(at.product, v, panels.rows);
   };
   const bool whole = at.steps == product.steps;
   if (whole && finish.template send<Shape>(product, at, sum, group, chunk)) return;
   if (threadIdx.x % kGroupThreads == 0) bulk_wait_read<0>();  // until here the chunk may be on its way
-  if (whole) return for_each_turn<Shape>(sum, group, chunk, end);
+  if (whole) return for_each_subtile<Shape>(sum, group, chunk, end);
   const int first_block = at.begin / panels.steps_each,
             last_block = (at.begin + product.steps - 1) / panels.steps_each;
   if (!leave_segment<Shape>(panels, at, last_block - first_block + 1, sum, group, chunk)) return;
 #pragma unroll 1
-  for (int turn = 0; turn < Shape::kTurns; turn++) {
-    TurnVectors total = vectors_of<Shape>(turn, group);
+  for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
+    SubtileVectors total = vectors_of<Shape>(subtile, group);
     for (int block = first_block; block <= last_block; block++) {
       const float4* from =
-          partial_of<Shape>(panels, block, at.begin) + turn * kChunkVectors * kPanelThreads + threadIdx.x;
+          partial_of<Shape>(panels, block, at.begin) + subtile * kChunkVectors * kPanelThreads + threadIdx.x;
 #pragma unroll
       for (int i = 0; i < kChunkVectors; i++) {
         const float4 v = __ldcg(&from[i * kPanelThreads]);
@@ -66,7 +66,7 @@ __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& 
         to.x[0] += v.x, to.x[1] += v.y, to.x[2] += v.z, to.x[3] += v.w;
       }
     }
-    end(turn, total);
+    end(subtile, total);
   }
 }
 

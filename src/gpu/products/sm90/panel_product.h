@@ -23,7 +23,7 @@ template <int kOutTilesEach, int kTileRows, int kStageCount>
 struct PanelShape {
   static constexpr int kOutTiles = kOutTilesEach, kRows = kTileRows, kStages = kStageCount;
   static constexpr int kOuts = kGroups * kOutTiles * kGroupOuts, kChunks = kRows / kChunkRows,
-                       kTurns = kOutTiles * kChunks;
+                       kSubtiles = kOutTiles * kChunks;
   static constexpr size_t kFirstBytes = size_t{kOuts} * kRingStep * 2;  // the weights
   static constexpr size_t kStageBytes = kFirstBytes + size_t{kRows} * kRingStep * 2;
   static constexpr size_t kChunkBytes = size_t{kGroups} * kChunkRows * kChunkStride * sizeof(float);
@@ -153,33 +153,34 @@ __device__ __forceinline__ void multiply_segment(const Segment& at, Ring<Shape>&
 }
 
 // Four neighbouring outputs, from `out` on, of the rows row, row + kVectorRows, ... of a tile.
-struct TurnVectors {
+struct SubtileVectors {
   int row, out;
   Float4 of[kChunkVectors];
 };
 
-// Which of a turn's vectors are a thread's; each turn is a chunk of rows of 64 outputs.
+// Which of a subtile's vectors are a thread's; each subtile is a chunk of rows of 64 outputs.
 template <class Shape>
-__device__ __forceinline__ TurnVectors vectors_of(int turn, int group) {
+__device__ __forceinline__ SubtileVectors vectors_of(int subtile, int group) {
   const int thread = threadIdx.x % kGroupThreads;
-  return {turn % Shape::kChunks * kChunkRows + thread / kVectorsAcross,
-          (group * Shape::kOutTiles + turn / Shape::kChunks) * kGroupOuts + thread % kVectorsAcross * 4,
+  return {subtile % Shape::kChunks * kChunkRows + thread / kVectorsAcross,
+          (group * Shape::kOutTiles + subtile / Shape::kChunks) * kGroupOuts + thread % kVectorsAcross * 4,
           {}};
 }
 
-// f(turn, vectors) for all of a group's tile: the sums pass through shared memory, since a thread holds
-// single outputs of many rows. One turn of a loop for each chunk, and in it a choice among registers:
+// f(subtile, vectors) for all of a group's tile: the sums pass through shared memory, since a thread holds
+// single outputs of many rows. One iteration of a loop for each chunk, and in it a choice among registers:
 // unrolled, f would fill the instruction cache many times over.
 template <class Shape, class F>
-__device__ __forceinline__ void for_each_turn(const PanelSums<Shape>& sum, int group, float* chunk, F&& f) {
+__device__ __forceinline__ void for_each_subtile(const PanelSums<Shape>& sum, int group, float* chunk,
+                                                 F&& f) {
   const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
   float* own = chunk + 2 * q * kChunkStride + thread / kWarp * 16 + g;
 #pragma unroll 1
-  for (int turn = 0; turn < Shape::kTurns; turn++) {
+  for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
     named_barrier_sync(1 + group, kGroupThreads);
 #pragma unroll
-    for (int t = 0; t < Shape::kTurns; t++) {
-      if (turn != t) continue;
+    for (int t = 0; t < Shape::kSubtiles; t++) {
+      if (subtile != t) continue;
 #pragma unroll
       for (int i = 0; i < kChunkRows / 2; i++) {
         own[(i / 4 * 8 + i % 2) * kChunkStride + i % 4 / 2 * 8] =
@@ -187,17 +188,17 @@ __device__ __forceinline__ void for_each_turn(const PanelSums<Shape>& sum, int g
       }
     }
     named_barrier_sync(1 + group, kGroupThreads);
-    TurnVectors v = vectors_of<Shape>(turn, group);
+    SubtileVectors v = vectors_of<Shape>(subtile, group);
 #pragma unroll
     for (int i = 0; i < kChunkVectors; i++) {
       v.of[i] = load4(&chunk[(v.row % kChunkRows + i * kVectorRows) * kChunkStride + v.out % kGroupOuts]);
     }
-    f(turn, v);
+    f(subtile, v);
   }
 }
 
 // A group's whole tile: results leave by stmatrix and TMA in pieces of kChunkRows rows of 64 outputs, from
-// two places in the chunk by turns. `piece_places`: 1024-byte aligned.
+// two alternating places in the chunk. `piece_places`: 1024-byte aligned.
 constexpr size_t kPieceBytes = size_t{kChunkRows} * kGroupOuts * 2;
 static_assert(kGroups == 2 &&
                   kChunkRows * kChunkStride * sizeof(float) * 2 >= 4 * kPieceBytes + kRingAlignment,
@@ -210,9 +211,9 @@ __device__ __forceinline__ void send_tile(const CUtensorMap& out, const Segment&
   // Which of a half piece's rows, and which 16 bytes of it, this lane gives the address of.
   const int row = matrix / 2 * 8 + lane % 8, across = (thread / kWarp * 2 + matrix % 2) ^ lane % 8;
 #pragma unroll
-  for (int turn = 0; turn < Shape::kTurns; turn++) {
-    unsigned char* place = piece_places + turn % 2 * kPieceBytes;
-    const int m = turn / Shape::kChunks, chunk = turn % Shape::kChunks;
+  for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
+    unsigned char* place = piece_places + subtile % 2 * kPieceBytes;
+    const int m = subtile / Shape::kChunks, chunk = subtile % Shape::kChunks;
     if (thread == 0) bulk_wait_read<1>();
     named_barrier_sync(1 + group, kGroupThreads);
 #pragma unroll

@@ -11,15 +11,15 @@ namespace fulmar::gpu {
 
 namespace {
 
-// What becomes of products: whole tiles mostly leave by TMA, others by a turn's vectors, of which
+// What becomes of products: whole tiles mostly leave by TMA, others as a subtile's vectors, of which
 // rows from `rows` on are not to be stored.
 template <class T>
 struct StoreProducts {
   Rows<T> out[kMostProducts];
   Epilogue epilogue[kMostProducts];
 
-  // False, and nothing done: the tile is to be taken by turns. The longer ends, written out for every sum,
-  // would fill the instruction cache.
+  // False, and nothing done: the tile is to be taken subtile by subtile. The longer ends, written out for
+  // every sum, would fill the instruction cache.
   template <class Shape>
   __device__ __forceinline__ bool send(const PanelProduct& product, const Segment& at,
                                        const PanelSums<Shape>& sum, int group, float* chunk) const {
@@ -38,14 +38,14 @@ struct StoreProducts {
   }
 
   template <Epilogue kEnd>
-  static __device__ __forceinline__ void end(TurnVectors& v) {
+  static __device__ __forceinline__ void end(SubtileVectors& v) {
 #pragma unroll
     for (Float4& one : v.of) {
 #pragma unroll
       for (float& e : one.x) e = finish(kEnd, e);
     }
   }
-  __device__ __forceinline__ void operator()(int product, TurnVectors v, int rows) const {
+  __device__ __forceinline__ void operator()(int product, SubtileVectors v, int rows) const {
     switch (epilogue[product]) {
       case Epilogue::none:
         break;
@@ -104,10 +104,10 @@ StoreProducts<T> stores_of(ProductList products) {
 
 }  // namespace
 
-// The shape that should be through first: whole tiles by turns, or as many steps for each block with sums of
-// tiles added up afterwards, which costs as much as some steps for each chunk of a tile.
+// The shape that should be through first: whole tiles one after the other, or as many steps for each block
+// with sums of tiles added up afterwards, which costs as much as some steps for each chunk of a tile.
 PanelPlan plan_panels(ProductList products, int multiprocessors) {
-  constexpr int64_t kStepsPerTurn = 7;
+  constexpr int64_t kStepsPerSubtile = 7;
   PanelPlan best;
   int64_t least = 0, shape_number = 0;
   for_each_shape([&](auto shape, int64_t step_cost) {
@@ -130,7 +130,7 @@ PanelPlan plan_panels(ProductList products, int multiprocessors) {
     consider(rounds * longest * step_cost, rounds * longest,
              {shape_number, 0, tiles, std::min<int64_t>(tiles, multiprocessors), 0});
     const int64_t blocks = (steps + steps_each - 1) / steps_each;
-    consider((steps_each + kStepsPerTurn * Shape::kTurns) * step_cost, steps_each,
+    consider((steps_each + kStepsPerSubtile * Shape::kSubtiles) * step_cost, steps_each,
              {shape_number, steps_each, tiles, blocks,
               static_cast<size_t>(2 * blocks * Shape::kPartial) * sizeof(float)});
     shape_number++;

@@ -25,7 +25,7 @@ struct FinishProject7 {
     return false;  // its ends read other tensors
   }
   static __device__ __forceinline__ void load_all(Float4 (&to)[kChunkVectors], const Rows<T>& from,
-                                                  const TurnVectors& x, int rows) {
+                                                  const SubtileVectors& x, int rows) {
 #pragma unroll
     for (int i = 0; i < kChunkVectors; i++) {
       const int row = x.row + i * kVectorRows;
@@ -33,7 +33,7 @@ struct FinishProject7 {
     }
   }
   static __device__ __forceinline__ void store_all(const Rows<T>& to, const Float4 (&v)[kChunkVectors],
-                                                   const TurnVectors& x, int rows) {
+                                                   const SubtileVectors& x, int rows) {
 #pragma unroll
     for (int i = 0; i < kChunkVectors; i++) {
       const int row = x.row + i * kVectorRows;
@@ -41,7 +41,7 @@ struct FinishProject7 {
     }
   }
 
-  __device__ __forceinline__ void operator()(int product, TurnVectors x, int rows) const {
+  __device__ __forceinline__ void operator()(int product, SubtileVectors x, int rows) const {
     const int c = x.out;
     Float4 first[kChunkVectors] = {}, second[kChunkVectors] = {};
     switch (product) {
@@ -89,18 +89,19 @@ struct FinishProject7 {
   }
 };
 
-// The second halves are short, so what counts is turns: the shape with fewer of them, one after the other.
+// The second halves are short, so what counts is how many subtiles a block has: the shape with fewer of them,
+// one after the other.
 template <class F>
 void with_finish_shape(ProductList products, int multiprocessors, F&& f) {
-  const auto turns = [&](auto shape) {
+  const auto subtiles = [&](auto shape) {
     using Shape = decltype(shape);
     int64_t tiles = 0;
     for (const Product& one : products) tiles += panel_tiles_of<Shape>(one);
-    return (tiles + multiprocessors - 1) / multiprocessors * Shape::kTurns;
+    return (tiles + multiprocessors - 1) / multiprocessors * Shape::kSubtiles;
   };
   const PanelShape<1, 128, 6> fewer_rows;
   const PanelShape<1, 160, 5> more_rows;
-  if (turns(more_rows) < turns(fewer_rows)) {
+  if (subtiles(more_rows) < subtiles(fewer_rows)) {
     f(more_rows);
   } else {
     f(fewer_rows);
