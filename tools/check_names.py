@@ -18,7 +18,7 @@ TWINS = [(re.compile(r"vendor_(cuda|hip)"), "vendor"), (re.compile(r"/(nvidia|am
 OVERLOADS = {"store2", "store4"}
 BLANKED = re.compile(r'//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n\\]|\\.)*|"(?:[^"\\\n]|\\.)*"|(?<!\w)\'(?:[^\'\\\n]|\\.)*\'',
                      re.DOTALL | re.MULTILINE)
-ATTRIBUTE = re.compile(r"\b(?:__launch_bounds__|alignas|__align__|decltype)\s*\(")
+ATTRIBUTE = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|alignas|__align__|decltype)\s*\(")
 PAIRS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 

@@ -10,6 +10,7 @@
 #include "gpu/device/fragment.h"
 #include "gpu/device/ptx.h"
 #include "gpu/products/kept_step.h"
+#include "gpu/products/rows.h"
 #include "gpu/stages/ffn_rows.h"
 
 namespace fulmar::gpu {
@@ -108,8 +109,8 @@ struct KeptChannels {
 };
 
 template <class T>
-__device__ void keep_channels(const FfnRowsArguments<T>& a, const HiddenTiles& own, const float* part,
-                              KeptChannels<T>& kept) {
+__device__ void keep_hidden(const FfnRowsArguments<T>& a, const HiddenTiles& own, const float* part,
+                            KeptChannels<T>& kept) {
   __shared__ Unset<T> hidden[kMostHidden][kRowColumns];
   __shared__ bool any[kMostHidden];
   __shared__ int warp_count[kFfnRowsWarps];
@@ -229,20 +230,17 @@ __global__ void __launch_bounds__(kFfnRowsThreads, 1)
   const HiddenTiles own(a.tiles);
   stream_key_tiles<T, kPieces>(a, own, part);
   __syncthreads();
-  keep_channels<T>(a, own, part, kept);
+  keep_hidden<T>(a, own, part, kept);
   multiply_kept_values<T>(a, kept);
 }
 
 constexpr size_t kTileBytes = size_t{kFfnRowsWarps} * kTileNumbers * sizeof(float);
 
-bool whole_vectors(Tensor in) { return in.stride % 8 == 0 && reinterpret_cast<uintptr_t>(in.data) % 16 == 0; }
-
 }  // namespace
 
 int64_t ffn_rows_parts(Tensor in, const Weight& key, const Weight& value, int multiprocessors) {
-  const bool suits = in.rows >= 2 && in.rows <= kMostFfnRows && key.plain16() && value.plain16() &&
-                     in.dtype == key.dtype && key.dtype == value.dtype && whole_vectors(in) &&
-                     !key.transposed && value.transposed && key.in % kInputPiece == 0 &&
+  const bool suits = in.rows >= 2 && in.rows <= kMostFfnRows && suits_rows(in, key) && value.plain16() &&
+                     key.dtype == value.dtype && value.transposed && key.in % kInputPiece == 0 &&
                      key.in <= int64_t{kMostInputPieces} * kFfnRowsWarps * kInputPiece &&
                      key.out % kHiddenTile == 0 && value.out % kKeptOuts == 0;
   if (!suits) return 0;
