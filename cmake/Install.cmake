@@ -20,7 +20,7 @@ function(fulmar_install target)
     ${PROJECT_SOURCE_DIR}/models/fulmar-demo-draft.safetensors
     DESTINATION share/fulmar/models COMPONENT program)
   foreach(component libraries passing_libraries)
-    install(CODE "execute_process(COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/parts.py licences \"$<TARGET_FILE:${target}>\"
+    install(CODE "execute_process(COMMAND python3 ${PROJECT_SOURCE_DIR}/tools/parts.py licences \"${PROJECT_BINARY_DIR}\"
       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/doc/fulmar/licences\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
   endforeach()
   # Manual pages and shell completions are made of --help, by the program that is installed.

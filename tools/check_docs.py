@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands that the documents show, so that they cannot go stale.
 
-Every route of the table in src/server/routes.cpp must stand in docs/api.md with a command of its own.
+Every route of the table in src/server/routes.cpp must stand in docs/api.md with a command of its own, and no other may.
 
 A fenced block marked ```sh runs as it stands, in a scratch folder with the models/ beside it, `fulmar` on the PATH and
 FULMAR naming a server with the demo model; lines may also say http://127.0.0.1:8000, which stands for that server. A block
@@ -26,18 +26,14 @@ def blocks(path):
         yield path.read_text()[: found.start()].count("\n") + 1, found.group(1)
 
 
-def routes_without_command():
-    """Lines of the table of routes that docs/api.md shows no command for."""
+def differing_routes():
+    """What the table of routes and docs/api.md do not agree in."""
     table = re.findall(r'\{"([A-Z]+)", "([^"]+)"', (ROOT / "src/server/routes.cpp").read_text())
     documented = re.findall(r"^\*\*`([A-Z]+) ([^`]+)`\*\*[^`]*(?:`[^`]+`[^`]*)*?\n```sh *\n", (ROOT / "docs/api.md").read_text(), re.M)
-    missing = []
-    for method, path in table:
-        stem = path.removesuffix("*")
-        fits = [shown for verb, shown in documented if verb == method
-                and (shown == path if stem == path else shown.startswith(stem + "{"))]
-        if not fits:
-            missing.append(f"{method} {path}")
-    return missing if table else ["no table was found"]
+    there, shown = set(table), {(method, re.sub(r"\{\w+\}", "*", path)) for method, path in documented}
+    return ([f"docs/api.md shows no command for {method} {path}" for method, path in sorted(there - shown)] +
+            [f"docs/api.md shows {method} {path}, which is no route" for method, path in sorted(shown - there)] +
+            ([] if table else ["no table of routes was found"]))
 
 
 def start_server(program, folder):
@@ -57,10 +53,10 @@ def start_server(program, folder):
 def main():
     program = str(Path(sys.argv[1]).resolve())
     count = 0
-    missing = routes_without_command()
-    failures = len(missing)
-    for route in missing:
-        print(f"docs/api.md shows no command for {route}")
+    differing = differing_routes()
+    failures = len(differing)
+    for line in differing:
+        print(line)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "bin").mkdir()

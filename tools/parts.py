@@ -3,7 +3,7 @@
 read, and the lock file of the pages:
 
     tools/parts.py sbom BUILD ARCHIVE          prints a list of all parts (SPDX 2.3, JSON) of the archive made from BUILD
-    tools/parts.py licences PROGRAM FOLDER     copies the licences of the libraries that PROGRAM loads into FOLDER
+    tools/parts.py licences BUILD FOLDER       copies the licences of the libraries that BUILD's program has into FOLDER
 """
 import hashlib
 import json
@@ -24,6 +24,9 @@ SPDX_NAMES = {"Expat": "MIT", "X11": "X11", "BSD-2-clause": "BSD-2-Clause", "BSD
 SPDX_KNOWN = {"MIT", "X11", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "BSL-1.0", "Zlib", "ISC", "MPL-2.0", "OpenSSL", "GPL-2.0-only"}
 # Packages whose copyright files are not in that form.
 SPDX_PROSE = {"gcc": "GPL-3.0-or-later WITH GCC-exception-3.1", "glibc": "LGPL-2.1-or-later"}
+# What licences say that SPDX has no name for.
+EXTRACTED = {"LicenseRef-public-domain": "In the public domain.",
+             "LicenseRef-NVIDIA-CUDA-EULA": "NVIDIA's licence agreement of the CUDA toolkit; the runtime may be passed on with a program."}
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,23 @@ def debian_part(package, use):
     return Part(package, version, licence_of(package), f"pkg:deb/debian/{package}@{version}", use)
 
 
+def cuda_toolkit(build):
+    """(version, root) of the toolkit that BUILD was compiled with, whose runtime is linked statically; None without CUDA."""
+    for notes in build.glob("CMakeFiles/*/CMakeCUDACompiler.cmake"):
+        facts = dict(re.findall(r'^set\((CMAKE_CUDA_COMPILER_TOOLKIT_\w+) "([^"]*)"\)', notes.read_text(), re.M))
+        return facts["CMAKE_CUDA_COMPILER_TOOLKIT_VERSION"], Path(facts["CMAKE_CUDA_COMPILER_TOOLKIT_ROOT"])
+    return None
+
+
+def cuda_part(version):
+    return Part("nvidia-cuda-runtime", version, "LicenseRef-NVIDIA-CUDA-EULA", f"pkg:generic/nvidia-cuda-runtime@{version}", "static library")
+
+
+def cuda_licence(root):
+    """The file with the toolkit's licence: in its root, or among those of the package of its runtime."""
+    return next((file for pattern in ("EULA.txt", "dist-info/nvidia_cuda_runtime-*/licenses/*") for file in root.glob(pattern)), None)
+
+
 def page_parts():
     """The libraries in the pages' bundles."""
     lock = json.loads((ROOT / "web/package-lock.json").read_text())
@@ -108,7 +128,8 @@ def parts_of(build):
     headers = {package for package in package_of(headers_read(build)).values() if package}
     parts = [debian_part(package, "shared library") for package in sorted(libraries)]
     parts += [debian_part(package, "headers compiled in") for package in sorted(headers)]
-    return parts + list(page_parts())
+    toolkit = cuda_toolkit(build)
+    return parts + ([cuda_part(toolkit[0])] if toolkit else []) + list(page_parts())
 
 
 def sbom(build, archive):
@@ -135,24 +156,30 @@ def sbom(build, archive):
             "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": part.origin}],
         })
         links.append({"spdxElementId": "SPDXRef-fulmar", "relatedSpdxElement": packages[-1]["SPDXID"],
-                      "relationshipType": "DYNAMIC_LINK" if part.use == "shared library" else "CONTAINS"})
+                      "relationshipType": {"shared library": "DYNAMIC_LINK", "static library": "STATIC_LINK"}.get(part.use, "CONTAINS")})
     moment = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", datetime.now().timestamp())), timezone.utc)
     return {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": archive.name,
         "documentNamespace": f"urn:fulmar:{version}:{hashlib.sha256(content).hexdigest()}",
         "creationInfo": {"created": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Tool: fulmar-parts"]},
-        "hasExtractedLicensingInfos": [{"licenseId": "LicenseRef-public-domain", "extractedText": "In the public domain."}],
+        "hasExtractedLicensingInfos": [{"licenseId": name, "extractedText": text} for name, text in EXTRACTED.items()
+                                       if any(part.licence == name for part in parts)],
         "packages": packages, "relationships": links,
     }
 
 
-def copy_licences(program, folder):
+def copy_licences(build, folder):
     if not shutil.which("dpkg-query"):
         print("parts: no package database here: the licences of the libraries are not copied", file=sys.stderr)
         return
     folder.mkdir(parents=True, exist_ok=True)
-    for package in sorted({package for package in package_of(loaded_libraries(program)).values() if package}):
+    for package in sorted({package for package in package_of(loaded_libraries(build / "fulmar")).values() if package}):
         shutil.copyfile(f"/usr/share/doc/{package}/copyright", folder / package)
+    toolkit = cuda_toolkit(build)
+    if toolkit and (licence := cuda_licence(toolkit[1])):
+        shutil.copyfile(licence, folder / "nvidia-cuda-runtime")
+    elif toolkit:
+        print(f"parts: {toolkit[1]} has no text of its licence; the archive will lack it", file=sys.stderr)
 
 
 def main():

@@ -7,7 +7,7 @@
 #   --build      a configured build folder; default: build/release, which is configured where it is not
 #   --rooms      where the bare trees are kept; without it nothing is tried
 #   --releases   both are tried on each; default: that of this machine, then trixie
-#   --most-mib   the most that the archive may have; default 64, with CUDA 512
+#   --most-mib   the most that the archive may have; default 32, with CUDA 64
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$here"
@@ -39,7 +39,7 @@ archive=$(cd "$out" && echo fulmar*.tar.gz)
 python3 tools/parts.py sbom "$build" "$out/$archive" >"$out/${archive%.tar.gz}.spdx.json"
 (cd "$out" && sha256sum fulmar* >SHA256SUMS && sha256sum --check --quiet SHA256SUMS)
 
-case "$archive" in *-cuda.tar.gz) most=${most:-512} ;; *) most=${most:-64} ;; esac
+case "$archive" in *-cuda.tar.gz) most=${most:-64} ;; *) most=${most:-32} ;; esac
 size=$(($(stat -c %s "$out/$archive") >> 20))
 [ "$size" -le "$most" ] || { echo "release: $archive has $size MiB; wanted at most $most" >&2; exit 1; }
 ls -l "$out"

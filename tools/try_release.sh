@@ -63,7 +63,16 @@ getent passwd fulmar >/dev/null || { echo "there is no user fulmar" >&2; exit 1;
 echo "# mine" >>/etc/fulmar/workers.yaml
 cd /root && apt-get install -y -q --reinstall --no-install-recommends ./fulmar*.deb >>/root/apt.log 2>&1
 grep -q "# mine" /etc/fulmar/workers.yaml || { echo "an upgrade has overwritten /etc/fulmar/workers.yaml" >&2; exit 1; }
-dpkg --purge "$(dpkg-deb -f fulmar*.deb Package)" >>/root/apt.log 2>&1
+# The form with CUDA and that without take each other'"'"'s place; what is left of one is no business of the other'"'"'s settings.
+name=$(dpkg-deb -f fulmar*.deb Package) other=fulmar-cuda; [ "$name" = fulmar ] || other=fulmar
+dpkg-deb --raw-extract fulmar*.deb /root/other
+sed -i -e "s/^Package: .*/Package: $other/" -e "/^\(Conflicts\|Replaces\|Provides\): /d" -e "/^Version: /aConflicts: $name\nReplaces: $name" other/DEBIAN/control
+dpkg-deb --build other other.deb >>/root/apt.log 2>&1
+apt-get install -y -q --no-install-recommends ./other.deb >>/root/apt.log 2>&1
+dpkg --purge "$name" >>/root/apt.log 2>&1
+grep -q "# mine" /etc/fulmar/workers.yaml || { echo "a purge of $name has taken the settings of $other" >&2; exit 1; }
+fulmar --version >/dev/null
+dpkg --purge "$other" >>/root/apt.log 2>&1
 [ ! -e /usr/bin/fulmar ] && [ ! -e /etc/fulmar/workers.yaml ] || { echo "a purge has left something behind" >&2; exit 1; }'
 else
   inside "$room" 'set -e; cd /root

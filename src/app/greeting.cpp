@@ -11,10 +11,11 @@ namespace {
 std::string row(const char* name, const std::string& text) { return fmt::format("  {:<9} {}\n", name, text); }
 
 std::string memory_of(const Footing& footing) {
+  const size_t slots = static_cast<size_t>(footing.slots + footing.kept) * footing.per_slot;
   return fmt::format(
-      "weights {} MiB, workspace {} MiB, {} slots of {} KiB: {} MiB", footing.weights >> 20,
-      footing.workspace >> 20, footing.slots, footing.state >> 10,
-      (footing.weights + footing.workspace + static_cast<size_t>(footing.slots) * footing.state) >> 20);
+      "weights {} MiB, workspace {} MiB, {} slots and {} for sessions and prompts, {} KiB each: {} MiB",
+      footing.weights >> 20, footing.workspace >> 20, footing.slots, footing.kept, footing.per_slot >> 10,
+      (footing.weights + footing.workspace + slots) >> 20);
 }
 
 std::string keys_of(const Greeting& facts) {

@@ -251,6 +251,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   options.slots = flags.slots > 0 ? flags.slots : choose_slots(loaded, others);
   options.slots = std::min(options.slots, loaded.model->max_wanted());
   served->slots_ = options.slots;
+  served->kept_ = others;
   options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
@@ -282,15 +283,22 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
 
 Footing ServedEngine::footing() const {
   const ModelConfig& is = config();
-  const MemoryPlan memory = loaded_.model->memory();
+  size_t weights = 0, workspace = 0;
+  for (const LoadedModel* loaded : std::initializer_list<const LoadedModel*>{&loaded_, draft_.get()}) {
+    if (!loaded) continue;
+    const MemoryPlan memory = loaded->model->memory();
+    weights += std::max(memory.weights, loaded->weight_bytes);
+    workspace += memory.workspace;
+  }
   return {.device = loaded_.model->device(),
           .architecture =
               fmt::format("RWKV-{}{}, {:.3g} billion parameters, {}", is.version, is.deep_embed ? "a" : "",
                           static_cast<double>(is.parameters) / 1e9, name_of(is.dtype)),
-          .weights = std::max(memory.weights, loaded_.weight_bytes),
-          .workspace = memory.workspace,
-          .state = loaded_.model->state_layout().slot_bytes(),
-          .slots = slots_};
+          .weights = weights,
+          .workspace = workspace,
+          .per_slot = loaded_.model->memory().per_slot,
+          .slots = slots_,
+          .kept = kept_};
 }
 
 void let_go(std::shared_ptr<ServedEngine> served) {

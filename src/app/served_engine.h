@@ -83,6 +83,7 @@ class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<ServedModel> served_;
   int64_t slots_ = 0;
+  int64_t kept_ = 0;  // slots for sessions and prompt beginnings
 };
 
 // When a file or folder was written last, in unix seconds; 0: not told.

@@ -122,29 +122,6 @@ void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   service->responses.drop_job(job.id);
 }
 
-// "resp_1/input_items" taken apart; the whole is the id where there is no slash.
-std::pair<std::string, std::string> id_and_action(const std::string& argument) {
-  const size_t slash = std::min(argument.find('/'), argument.size());
-  return {argument.substr(0, slash), argument.substr(std::min(slash + 1, argument.size()))};
-}
-
-void list_input_items(Call& call, const std::string& id) {
-  const auto stored = call.service().responses.find(id);
-  if (!stored) return call.fail(not_stored(id));
-  ItemPage page;
-  const auto& query = call.request().query;
-  if (const std::string* order = query.find("order")) page.ascending = *order == "asc";
-  if (const std::string* after = query.find("after")) page.after = *after;
-  if (const std::string* limit = query.find("limit")) {
-    const auto count = lenient_int(JsonValue(*limit));
-    if (!count || *count < 1 || *count > 100) {
-      return call.fail(bad_value(fmt::format("'limit' is '{}'; wanted 1 to 100", *limit), "limit"));
-    }
-    page.limit = *count;
-  }
-  call.respond_json(items_page_json(stored->input, page));
-}
-
 }  // namespace
 
 void take_up_background_responses(const std::shared_ptr<Service>& service) {
@@ -174,9 +151,26 @@ void count_response_tokens(std::shared_ptr<Call> call) {
   call->respond_json(json.end_object().take());
 }
 
-void change_response(std::shared_ptr<Call> call) {
-  const auto [id, action] = id_and_action(call->argument());
-  if (action != "cancel") return call->fail({404, "Not Found", {}, "not_found", {}});
+void list_input_items(std::shared_ptr<Call> call) {
+  const std::string& id = call->argument();
+  const auto stored = call->service().responses.find(id);
+  if (!stored) return call->fail(not_stored(id));
+  ItemPage page;
+  const auto& query = call->request().query;
+  if (const std::string* order = query.find("order")) page.ascending = *order == "asc";
+  if (const std::string* after = query.find("after")) page.after = *after;
+  if (const std::string* limit = query.find("limit")) {
+    const auto count = lenient_int(JsonValue(*limit));
+    if (!count || *count < 1 || *count > 100) {
+      return call->fail(bad_value(fmt::format("'limit' is '{}'; wanted 1 to 100", *limit), "limit"));
+    }
+    page.limit = *count;
+  }
+  call->respond_json(items_page_json(stored->input, page));
+}
+
+void cancel_response(std::shared_ptr<Call> call) {
+  const std::string& id = call->argument();
   BackgroundResponses& background = call->service().background;
   if (const ServedModelPtr model = background.running(id)) {
     model->engine->cancel(id);
@@ -191,9 +185,7 @@ void change_response(std::shared_ptr<Call> call) {
 }
 
 void show_response(std::shared_ptr<Call> call) {
-  const auto [id, action] = id_and_action(call->argument());
-  if (action == "input_items") return list_input_items(*call, id);
-  if (!action.empty()) return call->fail({404, "Not Found", {}, "not_found", {}});
+  const std::string& id = call->argument();
   if (const auto known = call->service().background.find(id)) return call->respond_json(*known);
   const auto stored = call->service().responses.find(id);
   if (!stored) return call->fail(not_stored(id));

@@ -11,8 +11,9 @@ struct Service;
 
 void create_response(std::shared_ptr<Call> call);
 void count_response_tokens(std::shared_ptr<Call> call);  // of a request, without making it
-void change_response(std::shared_ptr<Call> call);        // {id}/cancel
-void show_response(std::shared_ptr<Call> call);          // {id}, {id}/input_items
+void cancel_response(std::shared_ptr<Call> call);        // {id}/cancel
+void list_input_items(std::shared_ptr<Call> call);       // {id}/input_items
+void show_response(std::shared_ptr<Call> call);          // {id}
 void delete_response(std::shared_ptr<Call> call);
 
 // Makes the responses that a server before this one was told to make in the background and has not. They keep

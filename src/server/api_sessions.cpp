@@ -29,14 +29,9 @@ ApiError unknown_session(const std::string& id) {
   return {404, "The session '" + id + "' does not exist", "session_id", "session_not_found", {}};
 }
 
-// The session id before `action`; nothing, and the call answered, when the path ends otherwise.
-std::optional<std::string> id_before(Call& call, std::string_view action) {
-  const std::string& rest = call.argument();
-  if (rest.size() <= action.size() || !rest.ends_with(action)) {
-    call.fail({404, "Not Found", {}, "not_found", {}});
-    return std::nullopt;
-  }
-  std::string id = rest.substr(0, rest.size() - action.size());
+// The session id of the path; nothing, and the call answered, when it can be none.
+std::optional<std::string> addressed_session(Call& call) {
+  const std::string& id = call.argument();
   if (is_session_id(id)) return id;
   call.fail(
       bad_value(fmt::format("the session id holds {} bytes; 1 to 512 are allowed", id.size()), "session_id"));
@@ -92,7 +87,7 @@ void list_session_objects(std::shared_ptr<Call> call) {
 }
 
 void export_session(std::shared_ptr<Call> call) {
-  const auto id = id_before(*call, "/state");
+  const auto id = addressed_session(*call);
   if (!id) return;
   const ServedModelPtr model = owner(*call, *id);
   if (!model) return call->fail(unknown_session(*id));
@@ -106,7 +101,7 @@ void export_session(std::shared_ptr<Call> call) {
 }
 
 void import_session(std::shared_ptr<Call> call) {
-  const auto id = id_before(*call, "/state");
+  const auto id = addressed_session(*call);
   if (!id) return;
   const ServedModelPtr model = addressed_model(*call);
   if (!model) return call->fail({503, "No model loaded", {}, "model_not_loaded", {}});
@@ -119,7 +114,7 @@ void import_session(std::shared_ptr<Call> call) {
 }
 
 void fork_session(std::shared_ptr<Call> call) {
-  const auto id = id_before(*call, "/fork");
+  const auto id = addressed_session(*call);
   if (!id) return;
   Fields fields(call->body());
   const std::string copy = session_id_field(fields);

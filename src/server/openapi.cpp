@@ -222,7 +222,9 @@ const std::map<std::string_view, RouteNote>& notes() {
         {"/openai/v1/models/*", "One model", {}},
         {"/v1/responses", "Answers a turn and keeps it", {kModel, kGeneration, kResponses}},
         {"/v1/responses/input_tokens", "Tokens of a request", {kModel, kResponses}},
-        {"/v1/responses/*", "A stored response, its input items, its end", {}},
+        {"/v1/responses/*", "A stored response", {}},
+        {"/v1/responses/*/cancel", "Cancels a response in the background", {}},
+        {"/v1/responses/*/input_items", "What a stored response was made from", {}},
         {"/v1/messages", "Answers a conversation, as Anthropic's API does", {kMessages}},
         {"/v1/messages/count_tokens", "Tokens of a conversation", {kCountedMessages}},
         {"/api/chat", "Answers a conversation, as Ollama does", {kOllamaChat}},
@@ -257,7 +259,9 @@ const std::map<std::string_view, RouteNote>& notes() {
         {"/state/delete", "Forgets a session", {kDropState}},
         {"/v1/admin/state/delete", "Forgets a session", {kDropState}},
         {"/v1/sessions", "Sessions as objects", {}},
-        {"/v1/sessions/*", "A session: its state, a fork of it, its end", {kFork}},
+        {"/v1/sessions/*", "Forgets a session", {}},
+        {"/v1/sessions/*/state", "The state of a session as a file", {}},
+        {"/v1/sessions/*/fork", "A copy of a session", {kFork}},
         {"/loadmodel", "Loads a model", {kLoad}},
         {"/removemodel", "Removes models", {}},
         {"/loadstatemodel", "Loads a tuned state", {kLoadState}},
@@ -298,12 +302,6 @@ const std::map<std::string_view, RouteNote>& notes() {
   return table;
 }
 
-// "/v1/models/*" as "/v1/models/{id}".
-std::string public_path(std::string_view path) {
-  if (!path.ends_with("/*")) return std::string(path);
-  return std::string(path.substr(0, path.size() - 1)) + "{id}";
-}
-
 std::string lower(std::string_view method) {
   std::string text(method);
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -332,7 +330,7 @@ void write_operation(JsonWriter& json, const Route& route, const RouteNote& note
     json.begin_object().key("password").begin_array().end_array().end_object();
   }
   json.end_array();
-  if (route.path.ends_with("/*")) {
+  if (route.path.find('*') != std::string_view::npos) {
     json.key("parameters").begin_array().begin_object().member("name", "id").member("in", "path");
     json.member("required", true).key("schema").begin_object().member("type", "string").end_object();
     json.end_object().end_array();
@@ -376,7 +374,7 @@ std::string openapi_json() {
   for (const std::string_view path : paths) {
     static const RouteNote kNone{};
     const RouteNote* note = find_route_note(path);
-    json.key(public_path(path)).begin_object();
+    json.key(path_with(path, "{id}")).begin_object();
     for (const Route& route : routes()) {
       if (route.path == path) write_operation(json, route, note ? *note : kNone);
     }

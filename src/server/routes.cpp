@@ -34,7 +34,7 @@ constexpr Family kNative = Family::native;
 constexpr Family kAdmin = Family::admin;
 constexpr Family kAnthropic = Family::anthropic;
 
-// The order within one path does not matter; patterns with "/*" are looked at after exact paths.
+// Of the lines that a method and a path fit, the first counts.
 constexpr Route kRoutes[] = {
     // One generating path for three kinds of input.
     {"POST", "/v1/chat/completions", kOpenai, Access::key, generate_by_input, false, family_of_input},
@@ -48,7 +48,8 @@ constexpr Route kRoutes[] = {
     // Turns that are stored and can be continued.
     {"POST", "/v1/responses", kOpenai, Access::key, create_response, true},
     {"POST", "/v1/responses/input_tokens", kOpenai, Access::key, count_response_tokens, true},
-    {"POST", "/v1/responses/*", kOpenai, Access::key, change_response, true},
+    {"POST", "/v1/responses/*/cancel", kOpenai, Access::key, cancel_response, true},
+    {"GET", "/v1/responses/*/input_items", kOpenai, Access::key, list_input_items, true},
     {"GET", "/v1/responses/*", kOpenai, Access::key, show_response, true},
     {"DELETE", "/v1/responses/*", kOpenai, Access::key, delete_response, true},
 
@@ -98,9 +99,9 @@ constexpr Route kRoutes[] = {
 
     // Sessions as objects.
     {"GET", "/v1/sessions", kOpenai, Access::key, list_session_objects, true},
-    {"GET", "/v1/sessions/*", kOpenai, Access::key, export_session, true},
-    {"PUT", "/v1/sessions/*", kOpenai, Access::key, import_session, true, nullptr, true},
-    {"POST", "/v1/sessions/*", kOpenai, Access::key, fork_session, true},
+    {"GET", "/v1/sessions/*/state", kOpenai, Access::key, export_session, true},
+    {"PUT", "/v1/sessions/*/state", kOpenai, Access::key, import_session, true, nullptr, true},
+    {"POST", "/v1/sessions/*/fork", kOpenai, Access::key, fork_session, true},
     {"DELETE", "/v1/sessions/*", kOpenai, Access::key, drop_session, true},
 
     // Models and tuned states.
@@ -157,11 +158,13 @@ constexpr Route kRoutes[] = {
     {"GET", "/assets/*", kOpenai, Access::open, page_asset},
 };
 
-bool path_fits(std::string_view pattern, std::string_view path, std::string_view& rest) {
-  if (!pattern.ends_with("/*")) return pattern == path;
-  const std::string_view stem = pattern.substr(0, pattern.size() - 1);
-  if (!path.starts_with(stem) || path.size() == stem.size()) return false;
-  rest = path.substr(stem.size());
+// `argument`: what stands in place of the pattern's "*".
+bool path_fits(std::string_view pattern, std::string_view path, std::string_view& argument) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == path;
+  const std::string_view before = pattern.substr(0, star), behind = pattern.substr(star + 1);
+  if (path.size() < pattern.size() || !path.starts_with(before) || !path.ends_with(behind)) return false;
+  argument = path.substr(star, path.size() - before.size() - behind.size());
   return true;
 }
 
@@ -169,11 +172,17 @@ bool path_fits(std::string_view pattern, std::string_view path, std::string_view
 
 std::span<const Route> routes() { return kRoutes; }
 
+std::string path_with(std::string_view path, std::string_view argument) {
+  std::string text(path);
+  if (const size_t star = text.find('*'); star != std::string::npos) text.replace(star, 1, argument);
+  return text;
+}
+
 std::string methods_of(std::string_view path) {
   std::string methods;
   for (const Route& route : kRoutes) {
-    std::string_view rest;
-    if (!path_fits(route.path, path, rest)) continue;
+    std::string_view argument;
+    if (!path_fits(route.path, path, argument)) continue;
     methods.append(route.method).append(", ");
     if (route.method == "GET") methods += "HEAD, ";
   }
@@ -184,12 +193,12 @@ RouteMatch find_route(std::string_view method, std::string_view path) {
   if (method == "HEAD") method = "GET";
   RouteMatch match;
   for (const Route& route : kRoutes) {
-    std::string_view rest;
-    if (!path_fits(route.path, path, rest)) continue;
+    std::string_view argument;
+    if (!path_fits(route.path, path, argument)) continue;
     match.path_known = true;
     if (route.method != method) continue;
     match.route = &route;
-    match.argument = rest;
+    match.argument = argument;
     break;
   }
   return match;

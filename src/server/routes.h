@@ -21,7 +21,7 @@ using RouteHandler = void (*)(std::shared_ptr<Call>);
 
 struct Route {
   std::string_view method;
-  std::string_view path;  // "/*" at its end takes any rest of at least one byte: the call's argument
+  std::string_view path;  // a "*" in it stands for any text of at least one byte: the call's argument
   Family family;          // of errors, until the handler knows better
   Access access;
   RouteHandler handle;
@@ -32,6 +32,9 @@ struct Route {
 };
 
 std::span<const Route> routes();
+
+// The path of a route with `argument` in place of its "*".
+std::string path_with(std::string_view path, std::string_view argument);
 
 struct RouteMatch {
   const Route* route = nullptr;  // null: no such path, or no such method on it

@@ -8,9 +8,13 @@ namespace {
 
 Greeting served() {
   Greeting facts{.version = "1.2.3", .address = "127.0.0.1:8000", .model = "tiny"};
-  facts.footing = {"cpu (AVX2, 4 threads)", "RWKV-7, 0.1 billion parameters, f16",
-                   size_t{200} << 20,       size_t{50} << 20,
-                   size_t{1} << 20,         10};
+  facts.footing = {"cpu (AVX2, 4 threads)",
+                   "RWKV-7, 0.1 billion parameters, f16",
+                   size_t{200} << 20,
+                   size_t{50} << 20,
+                   size_t{1} << 20,
+                   10,
+                   5};
   facts.io_threads = 2;
   facts.sessions = "rwkv_sessions.db";
   return facts;
@@ -25,7 +29,9 @@ TEST(Greeting, TellsAddressModelMemoryAndThreads) {
   EXPECT_TRUE(greeting(facts).starts_with("Fulmar 1.2.3 serves tiny on http://127.0.0.1:8000/\n"));
   EXPECT_TRUE(says(facts, "RWKV-7, 0.1 billion parameters, f16"));
   EXPECT_TRUE(says(facts, "cpu (AVX2, 4 threads), 2 threads for HTTP"));
-  EXPECT_TRUE(says(facts, "weights 200 MiB, workspace 50 MiB, 10 slots of 1024 KiB: 260 MiB"));
+  EXPECT_TRUE(says(
+      facts,
+      "weights 200 MiB, workspace 50 MiB, 10 slots and 5 for sessions and prompts, 1024 KiB each: 265 MiB"));
   EXPECT_TRUE(says(facts, "rwkv_sessions.db"));
   EXPECT_TRUE(says(facts, "open the page:  http://127.0.0.1:8000/\n"));
   EXPECT_TRUE(greeting(facts).ends_with("\n\n"));

@@ -82,7 +82,7 @@ def check_greeting(place, version):
     server.send_signal(signal.SIGTERM)
     assert server.wait(timeout=60) == 0
     for words in (f"Fulmar {version} serves fulmar-demo on http://127.0.0.1:", "model     RWKV-7, ", "device    cpu (", " threads for HTTP",
-                  "memory    weights ", "4 slots of ", "sessions  rwkv_sessions.db", "keys      a password", "Bearer KEY"):
+                  "memory    weights ", "4 slots and ", "sessions  rwkv_sessions.db", "keys      a password", "Bearer KEY"):
         assert words in text, (words, text)
     assert "hush" not in text, text
 

@@ -29,6 +29,23 @@ def sbom(path):
     return subprocess.run([sys.executable, ROOT / "tools/parts.py", "sbom", BUILD, path], capture_output=True, text=True)
 
 
+def check_cuda(folder):
+    """The runtime of CUDA is linked statically: the list has it, and its licence comes along."""
+    assert parts.cuda_toolkit(folder) is None
+    licence = folder / "toolkit/dist-info/nvidia_cuda_runtime-13.0.1/licenses/License.txt"
+    notes = folder / "with-cuda/CMakeFiles/3.25.1/CMakeCUDACompiler.cmake"
+    for file, text in ((licence, "The licence"), (notes, f'set(CMAKE_CUDA_COMPILER_TOOLKIT_ROOT "{folder}/toolkit")\n'
+                                                         'set(CMAKE_CUDA_COMPILER_TOOLKIT_VERSION "13.0.88")\n')):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    (folder / "with-cuda/fulmar").symlink_to(PROGRAM)
+    assert parts.cuda_toolkit(folder / "with-cuda") == ("13.0.88", folder / "toolkit")
+    parts.copy_licences(folder / "with-cuda", folder / "cuda-licences")
+    assert (folder / "cuda-licences/nvidia-cuda-runtime").read_text() == "The licence"
+    part = parts.cuda_part("13.0.88")
+    assert part.use == "static library" and part.licence in parts.EXTRACTED
+
+
 def main():
     libraries = parts.loaded_libraries(PROGRAM)
     assert 5 < len(libraries) <= MOST_LIBRARIES, (len(libraries), libraries)
@@ -53,8 +70,10 @@ def main():
         done = sbom(archive_with(folder, "libstranger.so.1"))
         assert done.returncode != 0 and "libstranger.so.1" in done.stderr, done.stderr
 
-        parts.copy_licences(PROGRAM, Path(folder) / "licences")
-        assert {path.name for path in (Path(folder) / "licences").iterdir()} == packages
+        parts.copy_licences(BUILD, Path(folder) / "licences")
+        runtime = {"nvidia-cuda-runtime"} if parts.cuda_toolkit(BUILD) else set()
+        assert {path.name for path in (Path(folder) / "licences").iterdir()} == packages | runtime
+        check_cuda(Path(folder))
     print("ok")
 
 

@@ -52,6 +52,8 @@ test("the site is whole: every link leads to a page and a heading of it, figures
   assert.equal(made.status, 0, made.stderr);
   const pages = readdirSync(out).filter((name) => name.endsWith(".html"));
   for (const name of ["index", "start", "models", "clients", "api", "operations", "migrating", "gpu", "architecture"]) assert.ok(pages.includes(`${name}.html`), name);
+  // A document that the list of pages lacks would be shown as a file.
+  assert.deepEqual(pages.filter((name) => name.endsWith(".md.html")), []);
   for (const name of pages) {
     const html = readFileSync(join(out, name), "utf8");
     assert.doesNotMatch(html, /<script|<iframe|<link[^>]*href="(?!site\.css)|<img src="(?!images\/)/, `${name} takes something from elsewhere`);

@@ -139,9 +139,7 @@ std::vector<std::pair<const Route*, std::string>> routes_with_a_body() {
   std::vector<std::pair<const Route*, std::string>> found;
   for (const Route& route : routes()) {
     if (route.method == "GET" || route.takes_bytes) continue;
-    std::string path(route.path);
-    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "x/fork");
-    found.emplace_back(&route, path);
+    found.emplace_back(&route, path_with(route.path, "x"));
   }
   return found;
 }

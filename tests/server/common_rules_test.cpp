@@ -80,8 +80,7 @@ TEST(Auth, EveryOtherRouteIsClosed) {
     if (route.access == Access::open || route.access == Access::status || route.access == Access::listing) {
       continue;
     }
-    std::string path(route.path);
-    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "x");
+    const std::string path = path_with(route.path, "x");
     EXPECT_EQ(rig.send(std::string(route.method), path).status, 401) << path;
   }
 }

@@ -98,8 +98,7 @@ TEST(Openapi, ListsTheTableOfRoutes) {
     }
   }
   for (const Route& route : routes()) {
-    std::string path(route.path), method(route.method);
-    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "{id}");
+    std::string path = path_with(route.path, "{id}"), method(route.method);
     std::transform(method.begin(), method.end(), method.begin(),
                    [](unsigned char c) { return std::tolower(c); });
     wanted.insert(method + " " + path);
@@ -144,13 +143,32 @@ std::string_view wrong_value(std::string_view type) {
   return R"("wrong")";
 }
 
+// A client that is made from the document asks for exactly these paths.
+TEST(Openapi, NamesWhatStandsBehindAnId) {
+  const auto document = parse_json(ServerRig().get("/openapi.json").body);
+  ASSERT_TRUE(document.ok());
+  const std::pair<std::string_view, std::set<std::string_view>> wanted[] = {
+      {"/v1/sessions/{id}", {"delete"}},       {"/v1/sessions/{id}/state", {"get", "put"}},
+      {"/v1/sessions/{id}/fork", {"post"}},    {"/v1/responses/{id}", {"get", "delete"}},
+      {"/v1/responses/{id}/cancel", {"post"}}, {"/v1/responses/{id}/input_items", {"get"}}};
+  for (const auto& [path, methods] : wanted) {
+    const JsonValue* operations = document->find("paths")->find(path);
+    ASSERT_NE(operations, nullptr) << path;
+    std::set<std::string_view> found;
+    for (const auto& [method, operation] : operations->as_object().members()) {
+      found.insert(method);
+      EXPECT_NE(operation.find("parameters"), nullptr) << method << " " << path;
+    }
+    EXPECT_EQ(found, methods) << path;
+  }
+}
+
 TEST(Openapi, TellsOfNoFieldThatARouteDoesNotTake) {
   AdminRig rig;
   for (const Route& route : routes()) {
     const RouteNote* note = find_route_note(route.path);
     if (route.method != "POST" || route.takes_bytes || !note) continue;
-    std::string path(route.path);
-    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "s/fork");
+    const std::string path = path_with(route.path, "s");
     for (const auto& group : note->fields) {
       for (const FieldNote& field : group) {
         if (field.type.empty()) continue;

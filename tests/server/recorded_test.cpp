@@ -88,6 +88,7 @@ const Record kRecords[] = {
     {"POST", "/v1/responses/input_tokens", R"({"input":"hi"})",
      R"({"object":"response.input_tokens","input_tokens":20})"},
     {"POST", "/v1/responses/resp_0/cancel", "", FULMAR_NO_RESPONSE},
+    {"GET", "/v1/responses/resp_0/input_items", "", FULMAR_NO_RESPONSE},
     {"GET", "/v1/responses/resp_0", "", FULMAR_NO_RESPONSE},
     {"DELETE", "/v1/responses/resp_0", "", FULMAR_NO_RESPONSE},
     {"POST", "/v1/messages", FULMAR_CHAT_BODY,

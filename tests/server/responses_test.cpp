@@ -111,7 +111,7 @@ TEST(BackgroundResponses, AreCancelled) {
   EXPECT_EQ(rig.engine.cancelled(), 1);
   const std::string other = id_of(rig.post("/v1/responses", R"({"input":"hi"})"));
   EXPECT_EQ(rig.post("/v1/responses/" + other + "/cancel", "").status, 400);
-  EXPECT_EQ(rig.post("/v1/responses/" + other + "/other", "").status, 404);
+  EXPECT_EQ(rig.post("/v1/responses/" + other + "/other", "").status, 405);
 }
 
 // The file of stored responses, gone at the end.

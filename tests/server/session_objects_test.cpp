@@ -20,8 +20,10 @@ TEST(SessionObjects, Errors) {
   ServerRig rig;
   rig.post("/state/chat/completions", R"({"session_id":"s","contents":["x"]})");
   rig.post("/state/chat/completions", R"({"session_id":"t","contents":["x"]})");
-  EXPECT_EQ(rig.get("/v1/sessions/none/state").status, 404);
-  EXPECT_EQ(rig.get("/v1/sessions/s").status, 404);
+  const Reply none = rig.get("/v1/sessions/no%2Fne/state");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_NE(none.body.find("'no/ne'"), std::string::npos) << none.body;
+  EXPECT_EQ(rig.get("/v1/sessions/s").status, 405);
   EXPECT_EQ(rig.send("PUT", "/v1/sessions/s/state", "FULMARST and nothing else").status, 400);
   EXPECT_EQ(rig.send("PUT", "/v1/sessions/s/state", "").status, 400);
   EXPECT_EQ(rig.post("/v1/sessions/s/fork", "{}").status, 400);
