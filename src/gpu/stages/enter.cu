@@ -17,6 +17,7 @@ namespace fulmar::gpu {
 namespace {
 
 constexpr int64_t kMostWideRows = 132;  // of which each has a block as wide as the row
+constexpr int64_t kMostEarlyRows = 64;  // that fetch what they mix by ahead
 
 template <int kVectors>
 constexpr int kMostThreads = kVectors == 2 ? 512 : 1024;
@@ -291,7 +292,7 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, T
                  pointers, rows_of<T>(z), ahead);
         };
         if constexpr (each() == 1) {
-          if (mixes.count == kMostMixes) {
+          if (mixes.count == kMostMixes && batch.rows <= kMostEarlyRows) {
             start(std::true_type{});
             return;
           }
