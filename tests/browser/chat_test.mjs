@@ -267,7 +267,7 @@ const steps = [
     await page.locator(".tokens button").first().waitFor();
     assert.doesNotMatch(await page.locator(".tokens").textContent(), /cut|Bot/, "the answer is scored, not what stands before it");
     await page.getByRole("tab", { name: "Batch" }).click();
-    assert.equal(await page.getByLabel("Template").getAttribute("placeholder"), "User✿{}✿\\nBot✿<think></think>");
+    await page.getByPlaceholder("User✿{}✿\\nBot✿<think></think>", { exact: true }).waitFor();  // the server is asked for it
     await page.getByLabel("Prompts").fill("a");
     await button(page, "Run").click();
     await page.getByText("1 of 1 done").waitFor();

@@ -1,7 +1,7 @@
-// Work that is asked for often and done at most twenty times a second, and at most a small part of the time.
+// Work that is asked for often and done at most thirty times a second, and at most a small part of the time.
 
 const SHARE = 0.15;     // of a core that painting may take
-const SHORTEST_MS = 50; // between two paints
+const SHORTEST_MS = 33; // between two paints
 
 // A function that asks for `work`; several asks before the next frame are one. After a frame of t milliseconds, with its
 // layout, the next begins no sooner than t / SHARE later: a slow machine or a long text never makes the page stand still.
