@@ -45,6 +45,12 @@ const answers = async (page) => (await page.locator(".turn.assistant .words").al
 // Waits until the answer at `index` reads so: words are drawn by animation frames, a busy machine draws them late.
 const says = (page, index, pattern) =>
   page.locator(".turn.assistant .words").nth(index).filter({ hasText: pattern }).waitFor();
+const askAndCut = async (page, server) => {
+  await page.fill("#prompt", "cut");
+  await page.keyboard.press("Enter");
+  await says(page, 0, /This is not/);
+  server.cut();
+};
 const button = (page, name) => page.getByRole("button", { name, exact: true });
 const menu = async (page, of, item) => {
   await page.getByRole("button", { name: of }).last().click();
@@ -248,7 +254,7 @@ const steps = [
     assert.equal(await page.getByLabel("Model", { exact: true }).inputValue(), "weights", "it is chosen");
   })],
   ["a stream that breaks off says so, and goes on where it was", () => onFake({}, async (page, server) => {
-    await ask(page, "cut");
+    await askAndCut(page, server);
     await page.getByText("The connection broke off before the answer was complete.").waitFor();
     assert.equal(await page.locator(".turn.assistant").getAttribute("data-status"), "cut");
     assert.deepEqual(await answers(page), ["This is not"]);
@@ -258,7 +264,7 @@ const steps = [
     await says(page, 0, /^This is not You said: more/);
   })],
   ["what the chat route cannot do is asked for in the model's own form", () => onFake({ server: { template: "g1h" } }, async (page, server) => {
-    await ask(page, "cut");
+    await askAndCut(page, server);
     await button(page, "Continue").click();
     await page.getByText("You said: more").waitFor();
     const { prompt, stop, pad_zero: padZero } = server.asked[1];

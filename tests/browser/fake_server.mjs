@@ -2,7 +2,7 @@
 // answers by script. A message chooses what happens:
 //   "stream N at R"   N tokens of Markdown at R a second, "paragraph N at R" and "code N at R" in one block
 //   "think"           thinking, then an answer
-//   "cut"             the connection breaks in the middle
+//   "cut"             the connection breaks in the middle, at cut()
 //   "fail"            an error before the first token
 //   "markdown"        headings, a list, a table, code, maths, and HTML that must stay text
 //   "slow"            a token every 100 ms until it is stopped
@@ -72,6 +72,7 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 // `options`: {password, models, sessions, template}. Resolves to {address, asked, close()}; `asked` has every generating request's body.
 export async function startFakeServer(options = {}) {
   const asked = [];
+  let breaks = () => {};
   const sessions = new Set(options.sessions ?? []);
   const stopped = new Set();
   const models = [...(options.models ?? ["fake-model", "other-model"])];
@@ -114,7 +115,9 @@ export async function startFakeServer(options = {}) {
       for (const word of ["First ", "this, ", "then ", "that."]) { write({ reasoning_content: word }); await sleep(30); }
       say("So it is.");
     } else if (last.startsWith("cut")) {
-      for (const word of ["This ", "is ", "not "]) { say(word); await sleep(20); }
+      for (const word of ["This ", "is ", "not "]) say(word);
+      // A browser throws away what it has not read of a connection that breaks.
+      await new Promise((resolve) => { breaks = resolve; });
       return response.destroy();
     } else if (last.startsWith("markdown")) {
       for (const piece of MARKDOWN.match(/[\s\S]{1,7}/g)) { say(piece); await sleep(2); }
@@ -209,7 +212,7 @@ export async function startFakeServer(options = {}) {
   server.on("connection", (socket) => socket.setNoDelay(true));
   await new Promise((resolve) => server.listen(options.port ?? 0, "127.0.0.1", resolve));
   return {
-    address: `http://127.0.0.1:${server.address().port}/`, asked, sessions,
+    address: `http://127.0.0.1:${server.address().port}/`, asked, sessions, cut: () => breaks(),
     close: () => new Promise((resolve) => { server.closeAllConnections(); server.close(resolve); }),
   };
 }

@@ -7,14 +7,16 @@ import time
 
 from soak_http import Answer, Cut, ErrorEvent, Peer, Wrong, as_bytes, head_of
 
-STARRED = ("/v1/sessions/", "/v1/responses/", "/v1/requests/", "/v1/models/")  # routes that end in a name
+# Routes with a name in them, as the server counts them: the first that fits.
+STARRED = ("/v1/sessions/*/state", "/v1/sessions/*/fork", "/v1/sessions/*", "/v1/responses/*/cancel",
+           "/v1/responses/*/input_items", "/v1/responses/*", "/v1/requests/*", "/v1/models/*")
 SAMPLE = re.compile(r'fulmar_requests_total\{outcome="([^"]*)",route="([^"]*)"\}')
 UNCOUNTED = {"/metrics", "/health"}  # asked for by the checks themselves
 
 
 def route_of(path):
     path = path.split("?")[0]
-    return next((stem + "*" for stem in STARRED if path.startswith(stem)), path)
+    return next((route for route in STARRED if re.fullmatch(re.escape(route).replace(r"\*", ".+"), path)), path)
 
 
 class Refused(Exception):
