@@ -372,10 +372,13 @@ bool GpuOps::in_chunks(const Batch& batch, int64_t head_size) const {
   return facts_.matrix_units && head_size == gpu::kHeadSize && batch.longest > gpu::kMostRecurrentRows;
 }
 
-// value @ relu²(key @ in)
+int64_t GpuOps::few_rows_parts(Tensor in, const Weight& key, const Weight& value) const {
+  return facts_.matrix_units ? gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors) : 0;
+}
+
 void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out) {
   Scratch scratch(*this);
-  const int64_t count = facts_.matrix_units ? gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors) : 0;
+  const int64_t count = few_rows_parts(in, key, value);
   if (count > 0 && out.contiguous()) {
     const Tensor parts = scratch.take(count, out.count(), DType::f32);
     gpu::ffn_rows(queue_, in, key, value, parts);

@@ -184,6 +184,8 @@ class GpuOps final : public Ops {
   void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
                         Collective* ranks);
 
+  // In how many parts ffn_rows finds a feed-forward; 0: it goes another way.
+  int64_t few_rows_parts(Tensor in, const Weight& key, const Weight& value) const;
   // out = value @ relu²(key @ in), in whichever way suits.
   void feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out);
 

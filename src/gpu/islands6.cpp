@@ -3,7 +3,6 @@
 #include "gpu/gpu_ops.h"
 #include "gpu/math/head_size.h"
 #include "gpu/stages/enter.h"
-#include "gpu/stages/ffn_rows.h"
 #include "gpu/stages/heads.h"
 #include "gpu/stages/lone_row.h"
 #include "gpu/stages/rows.h"
@@ -93,7 +92,7 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
     gpu::ffn_row(queue_, {{for_key, {}}, ffn.key, ffn.value, by, {}}, parts);
     return gpu::sum_parts(queue_, parts, pending, by);
   }
-  if (facts_.matrix_units && gpu::ffn_rows_parts(for_key, ffn.key, ffn.value, facts_.multiprocessors) > 0) {
+  if (few_rows_parts(for_key, ffn.key, ffn.value) > 0) {
     products_->run(queue_, {for_gate, ffn.receptance, gate});
     feed_forward(for_key, ffn.key, ffn.value, pending);
     return gpu::multiply_sigmoid(queue_, pending, gate);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "gpu/device/block_place.h"
 #include "gpu/products/row_norm.h"
 #include "gpu/stages/lone_row.h"
 
@@ -91,7 +92,6 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
                               Kept& kept) {
   static_assert(kFfnThreads == kMostFfnTiles * kFfnTileOut);
   __shared__ int warp_count[kStreamWarps];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int tile = threadIdx.x / kFfnTileOut, out = threadIdx.x % kFfnTileOut;
   const bool key = tile < share.keys,
              gate = kKind == InputKind::gated && !key && tile < share.keys + share.gates;
@@ -102,17 +102,12 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
   }
   x = x > 0 ? clipped<T>(x * x) : 0.0f;
   const bool keeps = x != 0.0f;
-  const unsigned mask = __ballot_sync(kFullWarp, keeps);
-  if (lane == 0) warp_count[warp] = __popc(mask);
-  __syncthreads();
-  int before = __popc(mask & ((1u << lane) - 1)), count = 0;
-#pragma unroll
-  for (int w = 0; w < kStreamWarps; w++) {
-    if (w < warp) before += warp_count[w];
-    count += warp_count[w];
+  const BlockPlace place = place_in_block(keeps, warp_count);
+  if (keeps) {
+    kept.channel[place.at] = (share.first + tile) * kFfnTileOut + out;
+    kept.value[place.at] = x;
   }
-  if (keeps) kept.channel[before] = (share.first + tile) * kFfnTileOut + out, kept.value[before] = x;
-  if (threadIdx.x == 0) kept.count = count;
+  if (threadIdx.x == 0) kept.count = place.count;
   __syncthreads();
 }
 

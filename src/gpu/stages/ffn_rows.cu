@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "gpu/device/block_place.h"
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
 #include "gpu/device/ptx.h"
@@ -114,7 +115,6 @@ __device__ void keep_hidden(const FfnRowsArguments<T>& a, const HiddenTiles& own
   __shared__ Unset<T> hidden[kMostHidden][kRowColumns];
   __shared__ bool any[kMostHidden];
   __shared__ int warp_count[kFfnRowsWarps];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int channels = own.count * kHiddenTile, warps = min(a.k / kInputPiece, kFfnRowsWarps);
   for (int i = threadIdx.x; i < channels * kRowColumns; i += kFfnRowsThreads) {
     const int tile = i / kTileNumbers, channel = i / kRowColumns, row = i % kRowColumns;
@@ -133,15 +133,7 @@ __device__ void keep_hidden(const FfnRowsArguments<T>& a, const HiddenTiles& own
   __syncthreads();
   const int channel = threadIdx.x;
   const bool keeps = channel < channels && any[channel];
-  const unsigned mask = __ballot_sync(kFullWarp, keeps);
-  if (lane == 0) warp_count[warp] = __popc(mask);
-  __syncthreads();
-  int at = __popc(mask & ((1u << lane) - 1)), count = 0;
-#pragma unroll
-  for (int w = 0; w < kFfnRowsWarps; w++) {
-    if (w < warp) at += warp_count[w];
-    count += warp_count[w];
-  }
+  const auto [at, count] = place_in_block(keeps, warp_count);
   if (keeps) {
     kept.channel[at] = own.first * kHiddenTile + channel;
 #pragma unroll
@@ -234,6 +226,13 @@ __global__ void __launch_bounds__(kFfnRowsThreads, 1)
   multiply_kept_values<T>(a, kept);
 }
 
+// A block for each multiprocessor, or more where these would have too many tiles.
+int64_t hidden_blocks(int64_t n_ffn, int multiprocessors) {
+  const int64_t tiles = n_ffn / kHiddenTile;
+  return std::max<int64_t>(std::min<int64_t>(multiprocessors, tiles),
+                           (tiles + kMostHiddenTiles - 1) / kMostHiddenTiles);
+}
+
 constexpr size_t kTileBytes = size_t{kFfnRowsWarps} * kTileNumbers * sizeof(float);
 
 }  // namespace
@@ -244,14 +243,12 @@ int64_t ffn_rows_parts(Tensor in, const Weight& key, const Weight& value, int mu
                      key.in <= int64_t{kMostInputPieces} * kFfnRowsWarps * kInputPiece &&
                      key.out % kHiddenTile == 0 && value.out % kKeptOuts == 0;
   if (!suits) return 0;
-  const int64_t tiles = key.out / kHiddenTile;
-  return std::max<int64_t>(std::min<int64_t>(multiprocessors, tiles),
-                           (tiles + kMostHiddenTiles - 1) / kMostHiddenTiles);
+  return hidden_blocks(key.out, multiprocessors);
 }
 
 size_t most_ffn_rows_bytes(int64_t rows, int64_t n_embd, int64_t n_ffn, int multiprocessors) {
-  const int64_t blocks = std::max<int64_t>(multiprocessors, n_ffn / kHiddenTile / kMostHiddenTiles + 1);
-  return static_cast<size_t>(blocks * std::min(rows, kMostFfnRows) * n_embd) * sizeof(float);
+  return static_cast<size_t>(hidden_blocks(n_ffn, multiprocessors) * std::min(rows, kMostFfnRows) * n_embd) *
+         sizeof(float);
 }
 
 void ffn_rows(const Queue& queue, Tensor in, const Weight& key, const Weight& value, Tensor parts) {
