@@ -17,7 +17,7 @@ __device__ __forceinline__ BlockPlace place_in_block(bool keeps, int (&counts)[k
   const unsigned mask = __ballot_sync(kFullWarp, keeps);
   if (lane == 0) counts[warp] = __popc(mask);
   __syncthreads();
-  BlockPlace place{__popc(mask & ((1u << lane) - 1)), 0};
+  BlockPlace place{static_cast<int>(__popc(mask & ((1u << lane) - 1))), 0};
 #pragma unroll
   for (int w = 0; w < kWarps; w++) {
     if (w < warp) place.at += counts[w];
