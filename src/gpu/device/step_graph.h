@@ -1,10 +1,10 @@
 // Recorded steps: what a step launches is recorded once per shape and replayed from then on.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <tuple>
 
 #include "gpu/device/device.h"
 
@@ -17,8 +17,14 @@ class StepGraphs {
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  // rows, wanted rows, and where the states lie
-  using Key = std::tuple<int64_t, int64_t, const void*>;
+  // All that a step's launches depend on but for what lies in memory.
+  struct Key {
+    int64_t rows, sequences, wanted;
+    bool revocable, rings;  // of its batch
+    const void* states;     // where they lie
+
+    auto operator<=>(const Key&) const = default;
+  };
 
   // Runs the body as it is the first time a shape comes, so that everything it needs is chosen and allocated;
   // records it the second time; replays it afterwards. Where the device has no memory left for what was

@@ -1,5 +1,5 @@
 // Rows of a ring (ops/ring.h) on one head of 64 channels: how they lie in memory, how they come into shared
-// memory in f32, and how a block of 128 threads that holds the state in registers replays them.
+// memory in f32, and how threads that hold the state in registers replay them.
 #pragma once
 
 #include "gpu/recurrence/wkv_head.h"
@@ -54,20 +54,23 @@ struct alignas(16) ReplayedRow {
   float w[kHeadSize], k[kHeadSize], v[kHeadSize], second[kHeadSize], removed[kHeadSize];
 };
 
-// The rows row_at(0) to row_at(held - 1) into shared memory; the block is to meet before they are read.
-template <int kVersion, class T, class S, class RowAt>
-__device__ void stage_rows(const RowAt& row_at, int held, ReplayedRow* to) {
+// The rows row_of(0) to row_of(held - 1) into shared memory, by kGroups times 128 threads; the block is to meet
+// before they are read.
+template <int kVersion, class T, class S, int kGroups = 1, class RowOf>
+__device__ void stage_rows(const RowOf& row_of, int held_rows, ReplayedRow* target) {
   constexpr int kTogether = 4;  // rows whose loads are on their way at once
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
-  const bool keys =
-      threadIdx.x < kHeadSize;  // these threads bring k, w and what was removed, the others v, second
+  // These threads bring k, w and what was removed, the others v, second.
+  const bool keys = threadIdx.x % kWkvThreads < kHeadSize;
+  const int group = kGroups == 1 ? 0 : threadIdx.x / kWkvThreads;
+  const int held = (held_rows - group + kGroups - 1) / kGroups;
   for (int begin = 0; begin < held; begin += kTogether) {
     T a[kTogether], b[kTogether], alpha[kTogether];
     float removed[kTogether];
 #pragma unroll
     for (int i = 0; i < kTogether; i++) {
       if (begin + i >= held) break;
-      std::byte* row = row_at(begin + i);
+      std::byte* row = row_of(group + (begin + i) * kGroups);
       a[i] = kept_vector<T>(row, keys ? kKeptK : kKeptV)[c];
       if (keys || kVersion == 7) b[i] = kept_vector<T>(row, keys ? kKeptU : kKeptKk)[c];
       if (!keys && kVersion == 7) alpha[i] = kept_vector<T>(row, kKeptAlpha)[c];
@@ -76,7 +79,7 @@ __device__ void stage_rows(const RowAt& row_at, int held, ReplayedRow* to) {
 #pragma unroll
     for (int i = 0; i < kTogether; i++) {
       if (begin + i >= held) break;
-      ReplayedRow& row = to[begin + i];
+      ReplayedRow& row = target[group + (begin + i) * kGroups];
       if (keys) {
         row.k[at] = to_float(a[i]);
         row.w[at] = decay<kVersion>(to_float(b[i]));
@@ -89,12 +92,12 @@ __device__ void stage_rows(const RowAt& row_at, int held, ReplayedRow* to) {
   }
 }
 
-template <int kVersion>
-__device__ __forceinline__ void replay(float (&state)[kRowsPerThread][kKeys], const ReplayedRow& row) {
+template <int kVersion, int kRows>
+__device__ __forceinline__ void replay(float (&state)[kRows][kKeys], const ReplayedRow& row) {
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
-  const Float4 v = load4(row.v + group * kRowsPerThread);
+  const Float4 v = load_rows(row.v + group * kRows, state);
   Float4 removed{};
-  if (kVersion == 7) removed = load4(row.removed + group * kRowsPerThread);
+  if (kVersion == 7) removed = load_rows(row.removed + group * kRows, state);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     const int j = place_of(lane, half);
@@ -102,7 +105,7 @@ __device__ __forceinline__ void replay(float (&state)[kRowsPerThread][kKeys], co
     Float4 second{};
     if (kVersion == 7) second = load4(row.second + j);
 #pragma unroll
-    for (int p = 0; p < kRowsPerThread; p++) {
+    for (int p = 0; p < kRows; p++) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         float& cell = state[p][4 * half + e];
@@ -112,8 +115,8 @@ __device__ __forceinline__ void replay(float (&state)[kRowsPerThread][kKeys], co
   }
 }
 
-template <class S>
-__device__ __forceinline__ void round_state(float (&state)[kRowsPerThread][kKeys]) {
+template <class S, int kRows>
+__device__ __forceinline__ void round_state(float (&state)[kRows][kKeys]) {
   if constexpr (sizeof(S) == sizeof(Half)) {
 #pragma unroll
     for (auto& row : state) {
@@ -123,19 +126,19 @@ __device__ __forceinline__ void round_state(float (&state)[kRowsPerThread][kKeys
   }
 }
 
-template <class S>
-__device__ void store_state(S* own, const float (&state)[kRowsPerThread][kKeys]) {
+template <class S, int kRows>
+__device__ void store_state(S* own, const float (&state)[kRows][kKeys]) {
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
 #pragma unroll
-  for (int p = 0; p < kRowsPerThread; p++) {
-    store_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane, state[p]);
+  for (int p = 0; p < kRows; p++) {
+    store_state_row(own + (group * kRows + p) * kHeadSize, lane, state[p]);
   }
 }
 
 // Replays staged rows; half states are rounded behind every M-th row, as if they were written there. The
 // state is written to `own` behind `write_at` of them; 0: not at all.
-template <int kVersion, class S>
-__device__ void replay_rows(float (&state)[kRowsPerThread][kKeys], const ReplayedRow* rows, int held,
+template <int kVersion, class S, int kRows>
+__device__ void replay_rows(float (&state)[kRows][kKeys], const ReplayedRow* rows, int held,
                             int every, int write_at, S* own) {
   for (int i = 0, remaining = every; i < held; i++) {
     replay<kVersion>(state, rows[i]);
@@ -160,11 +163,16 @@ __device__ void keep_token(const TokenPart& part, std::byte* row) {
     keep(kKeptAlpha, part.x[2]);
   }
 }
-template <int kVersion, class T>
-__device__ void keep_removed(const float (&removed)[kRowsPerThread], std::byte* row) {
+template <int kVersion, class T, int kRows>
+__device__ void keep_removed(const float (&removed)[kRows], std::byte* row) {
   if (kVersion != 7 || threadIdx.x % kLanesPerRow != 0) return;
-  const Float4 all{{removed[0], removed[1], removed[2], removed[3]}};
-  store4(kept_removed<T>(row) + threadIdx.x / kLanesPerRow * kRowsPerThread, all);
+  float* const to = kept_removed<T>(row) + threadIdx.x / kLanesPerRow * kRows;
+  if constexpr (kRows == 4) {
+    store4(to, {{removed[0], removed[1], removed[2], removed[3]}});
+  } else {
+    static_assert(kRows == 1);
+    *to = removed[0];
+  }
 }
 
 inline size_t replayed_bytes(const RingLayout& ring) {

@@ -1,5 +1,6 @@
-// One token of either recurrence on one head of 64 channels, by a block of 128 threads that hold the state in
-// registers; shared by the kernels that differ in where states and tokens come from.
+// One token of either recurrence on one head of 64 channels, by threads that hold the state in registers, eight
+// for each of its rows; shared by the kernels that differ in where states and tokens come from. Most of them
+// have blocks of 128 threads with four rows each.
 #pragma once
 
 #include "gpu/device/element.h"
@@ -26,7 +27,8 @@ void wkv_single(const Queue&, int version, const Batch&, int64_t n_head, const W
 
 // wkv_deferred.cu: batch.ring says which rows are replayed, kept and written; heads have 64 channels.
 void wkv_deferred(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
-                  const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest);
+                  const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest,
+                  int multiprocessors);
 
 // Vectors over the key channels lie in shared memory by halves: first four channels of every lane, then the
 // four others, so that lanes meet in no bank.
@@ -79,6 +81,22 @@ __device__ __forceinline__ float row_sums(const float (&x)[kRowsPerThread], int 
   const float sum = (odd ? b : a) + __shfl_xor_sync(kFullWarp, odd ? a : b, 2);
   return sum + __shfl_xor_sync(kFullWarp, sum, 1);
 }
+// The same of one row, in the same order: every lane gets it.
+__device__ __forceinline__ float row_sums(const float (&x)[1], int) {
+  float sum = x[0];
+#pragma unroll
+  for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+  return sum;
+}
+// The first lane of those that row_sums gives the sum of row p.
+template <int kRows>
+__device__ constexpr int lane_of_sum(int p) {
+  return p * kLanesPerRow / kRows;
+}
+
+// Numbers of a thread's state rows, one each.
+__device__ __forceinline__ Float4 load_rows(const float* p, const float (&)[4][kKeys]) { return load4(p); }
+__device__ __forceinline__ Float4 load_rows(const float* p, const float (&)[1][kKeys]) { return {{*p}}; }
 
 // The vectors of one token that all threads need, in f32. For RWKV-7: first = -kk, second = kk * alpha; for
 // RWKV-6 first = bonus * k.
@@ -132,12 +150,11 @@ __device__ __forceinline__ float moved(float cell, float w, float v, float k, fl
 
 // The vectors are read from shared memory where they are used: registers are for the state, and few of them
 // let more blocks have their states on the way. removed: S·(-kk) of the thread's rows, RWKV-7 only.
-template <int kVersion>
-__device__ void update_state(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared,
-                             float (&removed)[kRowsPerThread]) {
+template <int kVersion, int kRows>
+__device__ void update_state(float (&state)[kRows][kKeys], SpreadToken& shared, float (&removed)[kRows]) {
   const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
-  const Float4 v = load4(shared.v + group * kRowsPerThread);
-  float out[kRowsPerThread] = {};
+  const Float4 v = load_rows(shared.v + group * kRows, state);
+  float out[kRows] = {};
 #pragma unroll
   for (float& sum : removed) sum = 0.0f;
   if (kVersion == 7) {
@@ -145,15 +162,15 @@ __device__ void update_state(float (&state)[kRowsPerThread][kKeys], SpreadToken&
     for (int half = 0; half < 2; half++) {
       const Float4 first = load4(shared.first + place_of(lane, half));
 #pragma unroll
-      for (int p = 0; p < kRowsPerThread; p++) {
+      for (int p = 0; p < kRows; p++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) removed[p] += state[p][4 * half + e] * first.x[e];
       }
     }
     const float sum = row_sums(removed, lane);
 #pragma unroll
-    for (int p = 0; p < kRowsPerThread; p++) {
-      removed[p] = __shfl_sync(kFullWarp, sum, 2 * p, kLanesPerRow);
+    for (int p = 0; p < kRows; p++) {
+      removed[p] = __shfl_sync(kFullWarp, sum, lane_of_sum<kRows>(p), kLanesPerRow);
     }
   }
 #pragma unroll
@@ -162,7 +179,7 @@ __device__ void update_state(float (&state)[kRowsPerThread][kKeys], SpreadToken&
     const Float4 r = load4(shared.r + j), w = load4(shared.w + j), k = load4(shared.k + j);
     const Float4 other = kVersion == 7 ? load4(shared.second + j) : load4(shared.first + j);
 #pragma unroll
-    for (int p = 0; p < kRowsPerThread; p++) {
+    for (int p = 0; p < kRows; p++) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         float& cell = state[p][4 * half + e];
@@ -173,22 +190,23 @@ __device__ void update_state(float (&state)[kRowsPerThread][kKeys], SpreadToken&
     }
   }
   const float sum = row_sums(out, lane);
-  if (lane % 2 == 0) shared.y[group * kRowsPerThread + lane / 2] = sum;
+  constexpr int kLanesOfSum = kLanesPerRow / kRows;
+  if (lane % kLanesOfSum == 0) shared.y[group * kRows + lane / kLanesOfSum] = sum;
 }
 
-template <int kVersion>
-__device__ void update_state(float (&state)[kRowsPerThread][kKeys], SpreadToken& shared) {
-  float removed[kRowsPerThread];
+template <int kVersion, int kRows>
+__device__ void update_state(float (&state)[kRows][kKeys], SpreadToken& shared) {
+  float removed[kRows];
   update_state<kVersion>(state, shared, removed);
 }
 
 __device__ __forceinline__ bool writes_output() { return threadIdx.x / kWarp == kOutputWarp; }
 // The first of the two channels that a thread of that warp writes.
 __device__ __forceinline__ int output_channel() { return 2 * (threadIdx.x % kWarp); }
+// What a token gives, by one warp; y: of the head.
 template <int kVersion, class T, class S>
-__device__ void write_output(const LeaveWeights& leave, bool leaves, const Float2& gate, int64_t channel,
-                             const SpreadToken& shared, T* y) {
-  if (!writes_output()) return;
+__device__ void write_head(const LeaveWeights& leave, bool leaves, const Float2& gate, int64_t channel,
+                           const SpreadToken& shared, T* y) {
   const int c = output_channel();
   Float2 out = load2(shared.y + c);
   if (leaves) {
@@ -199,6 +217,11 @@ __device__ void write_output(const LeaveWeights& leave, bool leaves, const Float
                                      gate, leave, channel + c);
   }
   store2(y + c, out.x[0], out.x[1]);
+}
+template <int kVersion, class T, class S>
+__device__ void write_output(const LeaveWeights& leave, bool leaves, const Float2& gate, int64_t channel,
+                             const SpreadToken& shared, T* y) {
+  if (writes_output()) write_head<kVersion, T, S>(leave, leaves, gate, channel, shared, y);
 }
 
 }  // namespace fulmar::gpu

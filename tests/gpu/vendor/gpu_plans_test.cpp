@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpu/device/step_shape.h"
 #include "gpu/products/choice.h"
 #include "gpu/products/tiles.h"
 #include "gpu/stages/enter.h"
@@ -27,6 +28,18 @@ TEST(EnterPlan, EveryRowHasABlockAndEveryBlockARow) {
       EXPECT_LT(plan.each * (plan.blocks - 1), rows) << rows << " x " << cols;
     }
   }
+}
+
+TEST(StepShape, RecordsDecodeStepsAndThoseThatCheckTheDraftsOfOne) {
+  for (const int64_t rows : {1, 8, 320}) EXPECT_TRUE(gpu::is_captured(rows, rows, rows)) << rows;
+  EXPECT_FALSE(gpu::is_captured(2048, 2048, 2048));
+  EXPECT_FALSE(gpu::is_captured(32, 32, 5));
+  for (const int64_t rows : {2, 8}) {
+    EXPECT_TRUE(gpu::is_captured(rows, 1, rows)) << rows;
+    EXPECT_TRUE(gpu::is_captured(rows, 1, 1)) << rows;
+    EXPECT_FALSE(gpu::is_captured(rows + 1, 2, rows + 1)) << rows;
+  }
+  EXPECT_FALSE(gpu::is_captured(17, 1, 1));
 }
 
 TEST(EnterPlan, DecodeNeedsNone) {

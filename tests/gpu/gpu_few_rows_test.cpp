@@ -1,0 +1,95 @@
+// Steps of few rows, ragged and with rows that are rolled back, have kernels of their own: they agree with those
+// that any GPU has, and replayed steps with those that are launched one kernel at a time.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "files/synthetic.h"
+#include "gpu/gpu_device.h"
+#include "support/slot_script.h"
+
+namespace fulmar {
+namespace {
+
+using support::expect_same_trace;
+using support::play;
+using support::SlotScript;
+using support::SlotTrace;
+
+// Ranks that end within a piece of a product's inputs; the gate's is shared by two warps.
+SyntheticSpec odd_ranks() {
+  SyntheticSpec spec;
+  spec.version = 7;
+  spec.n_layer = 2;
+  spec.n_head = 3;
+  spec.head_size = 64;
+  spec.vocab = 96;
+  spec.n_ffn = 384;
+  spec.rank_w = 72;
+  spec.rank_a = 40;
+  spec.rank_v = 24;
+  spec.rank_g = 328;
+  spec.dtype = DType::f16;
+  return spec;
+}
+
+struct FewRowsCase {
+  DType activation;
+  bool half_state;
+  int64_t every;  // M
+};
+
+class GpuFewRows : public GpuTest, public testing::WithParamInterface<FewRowsCase> {
+ protected:
+  SlotTrace trace(const SlotScript& script, DeviceOptions options) {
+    options.activation = GetParam().activation;
+    options.half_state = GetParam().half_state;
+    options.state_writes = {.every = GetParam().every, .revocable = 8};
+    const auto opened = open_test_gpu(options);
+    EXPECT_TRUE(opened.ok());
+    return opened.ok() ? play(odd_ranks(), **opened, script) : SlotTrace{};
+  }
+  // At most eight rows a step, most of them.
+  static SlotScript script(int64_t slots) {
+    return {.seed = static_cast<uint32_t>(30 + slots),
+            .steps = under_racecheck() ? 8 : 80,
+            .slots = slots,
+            .longest = 8,
+            .most_drafted = 5};
+  }
+};
+
+TEST_P(GpuFewRows, AgreeWithTheKernelsOfAnyGpu) {
+  if (without_matrix_units()) GTEST_SKIP() << "those are all there are";
+  const double bound = GetParam().activation == DType::bf16 ? 0.1 : 0.02;
+  for (const int64_t slots : {1, 2, 4}) {
+    const SlotTrace got = trace(script(slots), {}), want = trace(script(slots), {.matrix_units = false});
+    ASSERT_EQ(got.logits.size(), want.logits.size());
+    double squares = 0;
+    for (size_t i = 0; i < want.logits.size(); i++) {
+      const double error = support::relative_error(got.logits[i], want.logits[i]);
+      squares += error * error / static_cast<double>(want.logits.size());
+    }
+    EXPECT_LT(std::sqrt(squares), bound) << slots << " slots";
+    RecordProperty(fmt::format("error_{}", slots), fmt::format("{:.2e}", std::sqrt(squares)));
+  }
+}
+
+TEST_P(GpuFewRows, ReplayedStepsGiveTheBitsOfLaunchedOnes) {
+  for (const int64_t slots : {1, 2}) {
+    expect_same_trace(trace(script(slots), {}), trace(script(slots), {.capture = false}),
+                      fmt::format("{} slots", slots));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, GpuFewRows,
+                         testing::Values(FewRowsCase{DType::f16, false, 1}, FewRowsCase{DType::f16, false, 4},
+                                         FewRowsCase{DType::f16, true, 1}, FewRowsCase{DType::f16, true, 3},
+                                         FewRowsCase{DType::bf16, true, 4}),
+                         [](const auto& info) {
+                           return fmt::format("{}{}M{}", name_of(info.param.activation),
+                                              info.param.half_state ? "HalfStates" : "", info.param.every);
+                         });
+
+}  // namespace
+}  // namespace fulmar
