@@ -1,7 +1,6 @@
 // The GPU backend behind Ops: one device, its queues, and what lies on it.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -168,22 +167,6 @@ class GpuOps final : public Ops {
 
   // ---- RWKV-7
   static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
-  // What reads the mixes: r, k, v and the first low-rank halves.
-  struct FirstProducts7 {
-    gpu::LowRows7 low;
-    std::array<gpu::Product, 7> all;
-    size_t count;  // without the value residual's in the first block
-
-    gpu::ProductList list() const { return gpu::ProductList(all).first(count); }
-  };
-  static FirstProducts7 first_products7(Scratch& scratch, const TimeMix7& att,
-                                        std::span<const Tensor, 6> mixed, bool first_block,
-                                        const Projected7& p);
-  // time_mix7 for few rows, where the matrices suit: all from the first low-rank halves to the output product
-  // in one kernel.
-  bool few_rows_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                          bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
-                          Tensor pending);
   // out = between(in @ first^T) @ second^T
   void low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
                      gpu::Epilogue between = gpu::Epilogue::none);

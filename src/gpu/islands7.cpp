@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "gpu/gpu_ops.h"
 #include "gpu/math/head_size.h"
-#include "gpu/stages/attend_rows7.h"
 #include "gpu/stages/enter.h"
 #include "gpu/stages/heads.h"
 
@@ -45,30 +44,20 @@ gpu::LowRows7 GpuOps::low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& 
           first_block ? Tensor{} : scratch.take(rows, att.v.first.out), scratch.take(rows, att.g.first.out)};
 }
 
-GpuOps::FirstProducts7 GpuOps::first_products7(Scratch& scratch, const TimeMix7& att,
-                                               std::span<const Tensor, 6> mixed, bool first_block,
-                                               const Projected7& p) {
-  const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
-  const gpu::LowRows7 low = low_rows7(scratch, xr.rows, att, first_block);
-  return {low,
-          {{{xr, att.receptance, p.r},
-            {xk, att.key, p.k},
-            {xv, att.value, p.v},
-            {xg, att.g.first, low.g, Epilogue::sigmoid},
-            {xw, att.w.first, low.w, Epilogue::tanh},
-            {xa, att.a.first, low.a},
-            {xv, att.v.first, low.v}}},
-          first_block ? size_t{6} : size_t{7}};
-}
-
 void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                       bool first_block, Tensor v_first, const Projected7& p) {
   if (!has_known_heads(att)) return Ops::project7(batch, att, mixed, first_block, v_first, p);
-  const Tensor xw = mixed[1], xv = mixed[3], xa = mixed[4], xg = mixed[5];
+  const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
   Scratch scratch(*this);
-  const FirstProducts7 all = first_products7(scratch, att, mixed, first_block, p);
-  const gpu::LowRows7& low = all.low;
-  const ProductList products = all.list();
+  const gpu::LowRows7 low = low_rows7(scratch, batch.rows, att, first_block);
+  const Product all[] = {{xr, att.receptance, p.r},
+                         {xk, att.key, p.k},
+                         {xv, att.value, p.v},
+                         {xg, att.g.first, low.g, Epilogue::sigmoid},
+                         {xw, att.w.first, low.w, Epilogue::tanh},
+                         {xa, att.a.first, low.a},
+                         {xv, att.v.first, low.v}};
+  const ProductList products(all, std::size(all) - (first_block ? 1 : 0));
   if (suits_second_halves7(att, first_block) && products_->together(products)) {
     products_->run(queue_, products);
     if (batch.rows <= gpu::kMostLowRankRows || !products_->has_panels()) {
@@ -129,28 +118,11 @@ void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& 
 void GpuOps::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                        bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                        Tensor pending) {
-  if (few_rows_time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending)) return;
   const bool all_chunked = in_chunks(batch, att.head_size) && plan_.short_sequences == 0;
   if (all_chunked && batch.rows > gpu::kMostLowRankRows) {
     return chunked_time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
   }
   Ops::time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
-}
-
-bool GpuOps::few_rows_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
-                                bool first_block, Tensor v_first, const Projected7& p, StateField wkv,
-                                Tensor y, Tensor pending) {
-  if (!facts_.matrix_units || batch.rows > gpu::kMostAttendRows || !gpu::suits_attend7(att, first_block)) {
-    return false;
-  }
-  Scratch scratch(*this);
-  const FirstProducts7 all = first_products7(scratch, att, mixed, first_block, p);
-  if (!products_->together(all.list())) return false;
-  products_->run(queue_, all.list());
-  gpu::attend_rows7(queue_, batch, att, first_block, all.low, {p.r, p.k, p.v}, v_first, wkv, y,
-                    facts_.multiprocessors);
-  products_->run(queue_, {y, att.output, pending});
-  return true;
 }
 
 void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,

@@ -1,7 +1,6 @@
 // A lone row through a block of RWKV-7: kernels of its own that keep what f32 has between them and add to the
 // residual stream at once.
 #include "gpu/gpu_ops.h"
-#include "gpu/stages/attend_rows7.h"
 #include "gpu/stages/lone_row.h"
 
 namespace fulmar {
@@ -25,7 +24,7 @@ bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_
   for (const Weight* matrix : {&att.receptance, &att.key, &att.value, &att.output}) {
     if (!Products::suits_lone_row(*matrix)) return false;
   }
-  return gpu::suits_attend7(att, first_block) && !ffn.deep_embed &&
+  return gpu::suits_attend_row7(att, first_block) && !ffn.deep_embed &&
          (gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) > 0 ||
           (Products::suits_lone_row(ffn.key) && Products::suits_lone_value(ffn.value)));
 }

@@ -1,5 +1,5 @@
-// Steps of few rows, ragged and with rows that are rolled back, have kernels of their own: they agree with those
-// that any GPU has, and replayed steps with those that are launched one kernel at a time.
+// Steps of few rows, ragged and with rows that are rolled back, go through kernels of their own: they agree with
+// those that any GPU has, and replayed steps with those that are launched one kernel at a time.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -86,9 +86,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, GpuFewRows,
                          testing::Values(FewRowsCase{DType::f16, false, 1}, FewRowsCase{DType::f16, false, 4},
                                          FewRowsCase{DType::f16, true, 1}, FewRowsCase{DType::f16, true, 3},
                                          FewRowsCase{DType::bf16, true, 4}),
-                         [](const auto& info) {
-                           return fmt::format("{}{}M{}", name_of(info.param.activation),
-                                              info.param.half_state ? "HalfStates" : "", info.param.every);
+                         [](const auto& made) {
+                           return fmt::format("{}{}M{}", name_of(made.param.activation),
+                                              made.param.half_state ? "HalfStates" : "", made.param.every);
                          });
 
 }  // namespace

@@ -10,21 +10,34 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Blocks that a multiprocessor is to hold: several states on their way, or room for what is on its way early.
-constexpr int kLeastBlocks = 6, kLeastEarlyBlocks = 4;
-constexpr int kWkvWarps = kWkvThreads / kWarp;
+// How a block is made, and when it replays the ring.
+struct FewStates {  // where a multiprocessor has two heads at most: a row of the state for eight lanes
+  static constexpr int kGroups = 4, kBlocks = 2, kFetched = 8;
+  static constexpr bool kEarly = true;
+};
+struct SomeStates {  // where all blocks run at once: four rows, registers for what is on its way
+  static constexpr int kGroups = 1, kBlocks = 4, kFetched = 4;
+  static constexpr bool kEarly = true;
+};
+struct ManyStates {  // several states on their way; tokens' way to the chip would come on top of theirs
+  static constexpr int kGroups = 1, kBlocks = 6, kFetched = 1;
+  static constexpr bool kEarly = false;
+};
+
 // Rows of a sequence whose vectors lie in shared memory at once, so that threads go through them without
 // meeting.
-constexpr int64_t kMostTogether = 8;
+constexpr int kMostTogether = 8;
 
-// kEarly: the ring is replayed before the kernel in front has finished, which pays where all blocks run at
-// once; otherwise the tokens' way to the chip would come on top of the states'.
-template <int kVersion, class T, class S, bool kEarly>
-__global__ void __launch_bounds__(kWkvThreads, kEarly ? kLeastEarlyBlocks : kLeastBlocks)
+// Shape::kGroups: of 128 threads, each of which brings a row's vectors. Shape::kFetched: rows whose vectors are on
+// their way at once. Shape::kEarly: the ring is replayed before the kernel in front has finished.
+template <int kVersion, class T, class S, class Shape>
+__global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
     wkv_deferred_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots,
                         const __grid_constant__ Rings rings, T* y, int64_t y_stride, int64_t longest,
                         int together) {
-  constexpr int kFetched = kEarly ? 4 : 1;  // rows whose loads are on their way at once
+  constexpr int kGroups = Shape::kGroups, kRows = kRowsPerThread / kGroups;
+  constexpr int kFetched = Shape::kFetched, kEach = (kFetched + kGroups - 1) / kGroups;
+  constexpr int kWarps = kGroups * kWkvThreads / kWarp, kOutputs = (kMostTogether + kWarps - 1) / kWarps;
   extern __shared__ __align__(16) unsigned char bytes[];
   auto* const tokens = reinterpret_cast<SpreadToken*>(bytes);  // [together]
   auto* const replayed = reinterpret_cast<ReplayedRow*>(tokens + together);
@@ -37,45 +50,49 @@ __global__ void __launch_bounds__(kWkvThreads, kEarly ? kLeastEarlyBlocks : kLea
     pdl_wait();  // or the next kernel could start before the one before this has finished
     return;
   }
-  const int lane = threadIdx.x % kLanesPerRow, group = threadIdx.x / kLanesPerRow;
+  const int lane = threadIdx.x % kLanesPerRow, first_row = threadIdx.x / kLanesPerRow * kRows;
+  const int bringer = kGroups == 1 ? 0 : threadIdx.x / kWkvThreads;
   S* own = slots[slot] + channel * kHeadSize;
   std::byte* ring = rings.head(slot, head);
-  StateRow<S> stored[kRowsPerThread];
+  StateRow<S> stored[kRows];
 #pragma unroll
-  for (int p = 0; p < kRowsPerThread; p++) {
-    stored[p] = fetch_state_row(own + (group * kRowsPerThread + p) * kHeadSize, lane);
-  }
-  TokenPart parts[kFetched];
-  const auto fetch = [&](int t) {
+  for (int p = 0; p < kRows; p++) stored[p] = fetch_state_row(own + (first_row + p) * kHeadSize, lane);
+  // Rows t to t + kFetched - 1 on their way to this group's threads, to all threads, and into the ring, where
+  // they may take the place of rows that are replayed: only once nobody reads those any more.
+  TokenPart parts[kEach];
+  const auto each = [&](int t, auto&& take) {
 #pragma unroll
-    for (int i = 0; i < kFetched; i++) {
-      if (t + i < end) parts[i] = fetch_token<kVersion, T>(in, (t + i) * in.stride + channel);
+    for (int j = 0; j < kEach; j++) {
+      const int i = bringer + j * kGroups;
+      if (i < kFetched && t + i < end) take(parts[j], i);
     }
+  };
+  const auto fetch = [&](int t) {
+    each(t, [&](TokenPart& part, int i) {
+      part = fetch_token<kVersion, T>(in, (t + i) * in.stride + channel);
+    });
   };
   const auto spread = [&](SpreadToken* to, int t) {
-#pragma unroll
-    for (int i = 0; i < kFetched; i++) {
-      if (t + i < end) spread_token<kVersion, S>(parts[i], in.bonus, channel, to[i]);
-    }
+    each(t, [&](const TokenPart& part, int i) {
+      spread_token<kVersion, S>(part, in.bonus, channel, to[i]);
+    });
   };
   const auto row_of = [&](int t) { return rings.row(ring, step.first + step.held + t - begin); };
-  // Own rows may take the place of those that are replayed: only once nobody reads the ring any more.
   const auto keep = [&](int t) {
-#pragma unroll
-    for (int i = 0; i < kFetched; i++) {
-      if (step.keeps != 0 && t + i < end) keep_token<kVersion, T>(parts[i], row_of(t + i));
-    }
+    if (step.keeps == 0) return;
+    each(t, [&](const TokenPart& part, int i) { keep_token<kVersion, T>(part, row_of(t + i)); });
   };
   const auto stage = [&] {
-    stage_rows<kVersion, T, S>([&](int i) { return rings.row(ring, step.first + i); }, step.held, replayed);
+    stage_rows<kVersion, T, S, kGroups>([&](int i) { return rings.row(ring, step.first + i); }, step.held,
+                                        replayed);
   };
-  float state[kRowsPerThread][kKeys];
+  float state[kRows][kKeys];
   const auto bring_forward = [&] {
 #pragma unroll
-    for (int p = 0; p < kRowsPerThread; p++) widen(stored[p], state[p]);
+    for (int p = 0; p < kRows; p++) widen(stored[p], state[p]);
     replay_rows<kVersion>(state, replayed, step.held, rings.every, step.write_at, own);
   };
-  if constexpr (kEarly) {
+  if constexpr (Shape::kEarly) {
     stage();
     __syncthreads();
     bring_forward();
@@ -86,13 +103,13 @@ __global__ void __launch_bounds__(kWkvThreads, kEarly ? kLeastEarlyBlocks : kLea
   }
   pdl_wait();
   fetch(begin);
-  if constexpr (!kEarly) stage();
+  if constexpr (!Shape::kEarly) stage();
   spread(tokens, begin);
   __syncthreads();
   keep(begin);
-  if constexpr (!kEarly) bring_forward();
-  // The warp's first row of those that lie in shared memory; the others follow by kWkvWarps.
-  const int first_of_warp = (static_cast<int>(threadIdx.x) / kWarp + kWkvWarps - kOutputWarp) % kWkvWarps;
+  if constexpr (!Shape::kEarly) bring_forward();
+  // The warp's first row of those that lie in shared memory; the others follow by kWarps.
+  const int first_of_warp = (static_cast<int>(threadIdx.x) / kWarp + kWarps - kOutputWarp) % kWarps;
   for (int t = begin;;) {
     const int count = min(end - t, together);
     for (int i = t == begin ? kFetched : 0; i < count; i += kFetched) {
@@ -101,15 +118,15 @@ __global__ void __launch_bounds__(kWkvThreads, kEarly ? kLeastEarlyBlocks : kLea
       keep(t + i);
     }
     if (t != begin || count > kFetched) __syncthreads();
-    Float2 gate[kMostTogether / kWkvWarps] = {};
+    Float2 gate[kOutputs] = {};
 #pragma unroll
-    for (int j = 0; j < kMostTogether / kWkvWarps; j++) {
-      const int i = first_of_warp + j * kWkvWarps;
+    for (int j = 0; j < kOutputs; j++) {
+      const int i = first_of_warp + j * kWarps;
       if (!leaves || i >= count) break;
       gate[j] = load2(static_cast<const T*>(in.g) + (t + i) * in.stride + channel + output_channel());
     }
     for (int i = 0; i < count; i++) {
-      float removed[kRowsPerThread];
+      float removed[kRows];
       update_state<kVersion>(state, tokens[i], removed);
       if (step.keeps == 0) continue;
       keep_removed<kVersion, T>(removed, row_of(t + i));
@@ -118,8 +135,8 @@ __global__ void __launch_bounds__(kWkvThreads, kEarly ? kLeastEarlyBlocks : kLea
     }
     __syncthreads();
 #pragma unroll
-    for (int j = 0; j < kMostTogether / kWkvWarps; j++) {
-      const int i = first_of_warp + j * kWkvWarps;
+    for (int j = 0; j < kOutputs; j++) {
+      const int i = first_of_warp + j * kWarps;
       if (i >= count) break;
       write_head<kVersion, T, S>(leave, leaves, gate[j], channel, tokens[i], y + (t + i) * y_stride + channel);
     }
@@ -171,18 +188,23 @@ void wkv_deferred(const Queue& queue, int version, const Batch& batch, int64_t n
                   const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int64_t longest,
                   int multiprocessors) {
   const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
-  const bool early = n_head * batch.sequences <= int64_t{kLeastEarlyBlocks} * multiprocessors;
-  const int64_t together = std::min({batch.longest, longest, kMostTogether});
+  const int64_t blocks = n_head * batch.sequences;
+  const int64_t together = std::min({batch.longest, longest, int64_t{kMostTogether}});
   const size_t bytes =
       static_cast<size_t>(together) * sizeof(SpreadToken) + replayed_bytes(wkv.ring.layout);
   with_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
     using T = decltype(activation);
     using S = decltype(element);
-    const auto kernel = early ? wkv_deferred_kernel<number(), T, S, true>
-                              : wkv_deferred_kernel<number(), T, S, false>;
-    allow_shared(kernel, bytes);
-    launch(queue, kernel, grid, dim3(kWkvThreads), bytes, batch, in, leave, leaves, slots_of<S>(wkv),
-           rings_of(wkv.ring), y.as<T>(), y.stride, longest, static_cast<int>(together));
+    const auto start = [&](auto shape) {
+      using Shape = decltype(shape);
+      const auto kernel = wkv_deferred_kernel<number(), T, S, Shape>;
+      allow_shared(kernel, bytes);
+      launch(queue, kernel, grid, dim3(kWkvThreads * Shape::kGroups), bytes, batch, in, leave, leaves,
+             slots_of<S>(wkv), rings_of(wkv.ring), y.as<T>(), y.stride, longest, static_cast<int>(together));
+    };
+    if (blocks <= int64_t{FewStates::kBlocks} * multiprocessors) return start(FewStates{});
+    if (blocks <= int64_t{SomeStates::kBlocks} * multiprocessors) return start(SomeStates{});
+    start(ManyStates{});
   });
 }
 

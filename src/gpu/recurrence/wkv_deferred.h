@@ -61,7 +61,7 @@ __device__ void stage_rows(const RowOf& row_of, int held_rows, ReplayedRow* targ
   constexpr int kTogether = 4;  // rows whose loads are on their way at once
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
   // These threads bring k, w and what was removed, the others v, second.
-  const bool keys = threadIdx.x % kWkvThreads < kHeadSize;
+  const bool keys = brings_keys();
   const int group = kGroups == 1 ? 0 : threadIdx.x / kWkvThreads;
   const int held = (held_rows - group + kGroups - 1) / kGroups;
   for (int begin = 0; begin < held; begin += kTogether) {
@@ -152,7 +152,7 @@ template <int kVersion, class T>
 __device__ void keep_token(const TokenPart& part, std::byte* row) {
   const int c = threadIdx.x % kHeadSize;
   const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
-  if (threadIdx.x < kHeadSize) {
+  if (brings_keys()) {
     keep(kKeptU, part.x[1]);
     keep(kKeptK, part.x[2]);
     return;

@@ -88,11 +88,6 @@ __device__ __forceinline__ float row_sums(const float (&x)[1], int) {
   for (int offset = kLanesPerRow / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
   return sum;
 }
-// The first lane of those that row_sums gives the sum of row p.
-template <int kRows>
-__device__ constexpr int lane_of_sum(int p) {
-  return p * kLanesPerRow / kRows;
-}
 
 // Numbers of a thread's state rows, one each.
 __device__ __forceinline__ Float4 load_rows(const float* p, const float (&)[4][kKeys]) { return load4(p); }
@@ -105,15 +100,16 @@ struct alignas(16) SpreadToken {
       y[kHeadSize];
 };
 
-// One thread's numbers of a token: r, u, k of one channel, or v, kk, alpha.
+// One thread's numbers of a token, which 128 threads bring: r, u, k of one channel, or v, kk, alpha.
 struct TokenPart {
   float x[3];
 };
+__device__ __forceinline__ bool brings_keys() { return threadIdx.x % kWkvThreads < kHeadSize; }
 template <int kVersion, class T>
 __device__ TokenPart fetch_token(const WkvInputs& in, int64_t at) {
   const int c = threadIdx.x % kHeadSize;
   const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at + c]); };
-  if (threadIdx.x < kHeadSize) return {{number(in.r), number(in.u), number(in.k)}};
+  if (brings_keys()) return {{number(in.r), number(in.u), number(in.k)}};
   if (kVersion == 7) return {{number(in.v), number(in.kk), number(in.alpha)}};
   return {{number(in.v), 0.0f, 0.0f}};
 }
@@ -126,7 +122,7 @@ template <int kVersion, class S>
 __device__ void spread_token(const TokenPart& part, const float* bonus, int64_t channel,
                              SpreadToken& shared) {
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
-  if (threadIdx.x < kHeadSize) {
+  if (brings_keys()) {
     shared.r[at] = part.x[0];
     shared.w[at] = decay<kVersion>(part.x[1]);
     shared.k[at] = part.x[2];
@@ -168,9 +164,10 @@ __device__ void update_state(float (&state)[kRows][kKeys], SpreadToken& shared, 
       }
     }
     const float sum = row_sums(removed, lane);
+    removed[0] = sum;
 #pragma unroll
-    for (int p = 0; p < kRows; p++) {
-      removed[p] = __shfl_sync(kFullWarp, sum, lane_of_sum<kRows>(p), kLanesPerRow);
+    for (int p = 0; p < kRows && kRows > 1; p++) {
+      removed[p] = __shfl_sync(kFullWarp, sum, p * kLanesPerRow / kRows, kLanesPerRow);
     }
   }
 #pragma unroll

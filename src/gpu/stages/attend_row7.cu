@@ -4,18 +4,27 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "gpu/device/fragment.h"
 #include "gpu/device/pair.h"
 #include "gpu/device/prefetch.h"
 #include "gpu/device/ptx.h"
-#include "gpu/stages/attend7_parts.h"
-#include "gpu/stages/attend_rows7.h"
+#include "gpu/math/finish7.h"
+#include "gpu/math/head_math.h"
 #include "gpu/stages/lone_row.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
+// The layer's vectors: biases of the paths, what prepares keys, the head norm's and the bonus's.
+enum Vector : int { kW0, kA0, kV0, kKk, kKa, kNormWeight, kNormBias, kRk, kVectors };
+constexpr int kAttendPiece = 64;  // inputs of a piece
+constexpr int kAttendPieces = 4;  // of a warp
+constexpr int kGateShares = 2;    // warps that share the inputs of a tile; 1 for the other paths
+constexpr int kProductWarps = kHeadTiles * (kGateShares + kLowRankPaths7 - 1);
+constexpr int kAttendThreads = kProductWarps * kWarp;
 constexpr int kChannelWarp = kProductWarps - 1;  // does what goes by channel
+constexpr int kMostAttendRank = kAttendPieces * kGateShares * kAttendPiece;
 constexpr int kStateThreads = kHeadSize * kLanesPerRow;
 static_assert(kStateThreads <= kAttendThreads);
 
@@ -27,7 +36,7 @@ struct AttendRowArguments {
   const T* low[kLowRankPaths7][2];  // [R], and what rounding left of it
   const T* weight[kLowRankPaths7];  // [C, R]
   int rank[kLowRankPaths7];
-  LayerVectors vectors;
+  const float* vector[kVectors];  // [C]; null: not in this block
   const float *r, *k, *v;
   float* v_first;
   T* v_first_narrow;
@@ -38,22 +47,78 @@ struct AttendRowArguments {
 
 struct alignas(16) AttendShared {
   float r[kHeadSize], w[kHeadSize], k[kHeadSize], v[kHeadSize], removing[kHeadSize], adding[kHeadSize];
-  float product[kHeadProducts][kHeadSize];
+  float product[kLowRankPaths7 + kGateShares - 1][kHeadSize];
   float y[kHeadSize];
-  HeadVectors vector;
-  uint4 low[kLowRankPaths7][2][kMostGateRank / 8];
+  float vector[kVectors][kHeadSize];
+  uint4 low[kLowRankPaths7][2][kMostAttendRank / 8];
 };
 
+// Which tile of which path a warp multiplies, and from which piece on.
+struct Role {
+  int path, tile, share, shares;
+};
+__device__ Role role_of(int warp) {
+  const int group = warp / kHeadTiles;
+  if (group < kGateShares) return {kGatePath, warp % kHeadTiles, group, kGateShares};
+  return {group - kGateShares, warp % kHeadTiles, 0, 1};
+}
+
+// A warp's weights as they lie in memory: two rows of outputs, two halves of each piece; zero beyond the
+// rank.
+struct WeightPieces {
+  uint4 of[kAttendPieces][4];
+};
 template <class T>
-__device__ void multiply(const WeightPieces& weights, const Role& role, int rank, AttendShared& shared) {
+__device__ WeightPieces fetch_weights(const T* tile, int rank, const Role& role) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
-  // Column 0 of the product is the row, column 1 what is left of it; nobody looks at the others.
+  WeightPieces out;
+#pragma unroll
+  for (int i = 0; i < kAttendPieces; i++) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const int at = (role.share + i * role.shares) * kAttendPiece + half * 32 + q * 8;
+      const bool inside = at < rank;
+      const auto* low = reinterpret_cast<const uint4*>(tile + g * rank + at);
+      const auto* high = reinterpret_cast<const uint4*>(tile + (g + 8) * rank + at);
+      out.of[i][half] = inside ? __ldcs(low) : uint4{};
+      out.of[i][2 + half] = inside ? __ldcs(high) : uint4{};
+    }
+  }
+  return out;
+}
+
+template <class T>
+__device__ void multiply_pieces(const WeightPieces& weights, const Role& role, int rank,
+                                AttendShared& shared) {
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
   float sum[4] = {};
-  multiply_pieces<T>(weights, role, rank, shared.low[role.path][g == 0 ? 0 : 1], sum);
+#pragma unroll
+  for (int i = 0; i < kAttendPieces; i++) {
+    const int piece = role.share + i * role.shares;
+    if (piece * kAttendPiece >= rank) break;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      // Column 0 of the product is the row, column 1 what is left of it; nobody looks at the others.
+      const uint4 v = shared.low[role.path][g == 0 ? 0 : 1][piece * 8 + half * 4 + q];
+      const uint4 &low = weights.of[i][half], &high = weights.of[i][2 + half];
+      mma<T>(sum, low.x, high.x, low.y, high.y, v.x, v.y);
+      mma<T>(sum, low.z, high.z, low.w, high.w, v.z, v.w);
+    }
+  }
   if (q != 0) return;
   float* to = shared.product[role.path + role.share] + role.tile * 16 + g;
   to[0] = sum[0] + sum[1] / kRemainderScale<T>;
   to[8] = sum[2] + sum[3] / kRemainderScale<T>;
+}
+
+// Constant, so all may come before the kernel in front has finished; from memory each would cost a
+// microsecond where it is wanted.
+template <class T>
+__device__ void bring_vectors(const AttendRowArguments<T>& a, int64_t channel, AttendShared& shared) {
+  constexpr int kPiecesOfHead = kHeadSize / 4;
+  const int which = threadIdx.x / kPiecesOfHead, c = threadIdx.x % kPiecesOfHead * 4;
+  if (which >= kVectors || a.vector[which] == nullptr) return;
+  store4(shared.vector[which] + c, load4(a.vector[which] + channel + c));
 }
 
 // What the channel warp keeps of its two channels.
@@ -152,11 +217,11 @@ __global__ void __launch_bounds__(kAttendThreads)
   const int rank = a.rank[role.path];
   const WeightPieces weights =
       fetch_weights(a.weight[role.path] + (channel + role.tile * 16) * rank, rank, role);
-  bring_vectors(a.vectors, channel, shared.vector);
+  bring_vectors(a, channel, shared);
   pdl_wait();
-  for (int i = threadIdx.x; i < kLowRankPaths7 * 2 * (kMostGateRank / 8); i += kAttendThreads) {
-    const int piece = i % (kMostGateRank / 8), column = i / (kMostGateRank / 8) % 2,
-              path = i / (kMostGateRank / 4);
+  for (int i = threadIdx.x; i < kLowRankPaths7 * 2 * (kMostAttendRank / 8); i += kAttendThreads) {
+    const int piece = i % (kMostAttendRank / 8), column = i / (kMostAttendRank / 8) % 2,
+              path = i / (kMostAttendRank / 4);
     const auto* from = reinterpret_cast<const uint4*>(a.low[path][column]) + piece;
     shared.low[path][column][piece] = piece * 8 < a.rank[path] ? *from : uint4{};
   }
@@ -169,7 +234,7 @@ __global__ void __launch_bounds__(kAttendThreads)
     if (!a.first_block) v_first = load2(a.v_first + channel + c);
   }
   __syncthreads();
-  multiply<T>(weights, role, rank, shared);
+  multiply_pieces<T>(weights, role, rank, shared);
   __syncthreads();
   if (a.z != nullptr && threadIdx.x < kHeadSize) {
     a.carry[a.batch.slot[0]][channel + threadIdx.x] = a.z[channel + threadIdx.x];
@@ -183,28 +248,28 @@ __global__ void __launch_bounds__(kAttendThreads)
   }
   __syncthreads();
   if (warp == kChannelWarp) {
-    const Float2 y =
-        leave_head(load2(shared.y + c), own.r, own.k, own.v, own.gate, leave_weights(shared.vector), c);
+    const LeaveWeights leave{shared.vector[kNormWeight], shared.vector[kNormBias], shared.vector[kRk]};
+    const Float2 y = leave_head(load2(shared.y + c), own.r, own.k, own.v, own.gate, leave, c);
     store2(a.y, channel + c, y);
   }
 }
 
 }  // namespace
 
-bool suits_attend7(const TimeMix7& att, bool first_block) {
+bool suits_attend_row7(const TimeMix7& att, bool first_block) {
   const auto fits = [](const LowRank& path, int64_t most) {
     return path.second.plain16() && path.second.in % 8 == 0 && path.second.in <= most &&
            !path.second.transposed;
   };
   constexpr int64_t kOthers = kAttendPieces * kAttendPiece;
   return att.head_size == kHeadSize && fits(att.w, kOthers) && fits(att.a, kOthers) &&
-         fits(att.g, kMostGateRank) && (first_block || fits(att.v, kOthers));
+         fits(att.g, kMostAttendRank) && (first_block || fits(att.v, kOthers));
 }
 
 void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bool first_block,
                  const LowPairs7& lows, const RowValues7& values, StateField wkv, const Pair& y,
                  const Prefetch& ahead, const RowNorm& made) {
-  FULMAR_CHECK(batch.rows == 1 && suits_attend7(att, first_block));
+  FULMAR_CHECK(batch.rows == 1 && suits_attend_row7(att, first_block));
   const Pair* low[kLowRankPaths7] = {&lows.w, &lows.a, &lows.v, &lows.g};
   const LowRank* paths[kLowRankPaths7] = {&att.w, &att.a, &att.v, &att.g};
   with_activation(y.high.dtype, [&](auto sample) {
@@ -220,7 +285,9 @@ void attend_row7(const Queue& queue, const Batch& batch, const TimeMix7& att, bo
       a.weight[i] = static_cast<const T*>(paths[i]->second.data);
       a.rank[i] = static_cast<int>(paths[i]->second.in);
     }
-    a.vectors = layer_vectors(att);
+    const Tensor vectors[kVectors] = {att.w.bias, att.a.bias,      att.v.bias,    att.k_k,
+                                      att.k_a,    att.ln_x.weight, att.ln_x.bias, att.r_k};
+    for (int i = 0; i < kVectors; i++) a.vector[i] = vectors[i].as<const float>();
     a.r = values.r.as<float>();
     a.k = values.k.as<float>();
     a.v = values.v.as<float>();

@@ -31,6 +31,7 @@ struct RowValues7 {
   Tensor v_first;         // f32 [1, C]; written in the first block
   Tensor v_first_narrow;  // the same in the activation type, for blocks that go another way
 };
+bool suits_attend_row7(const TimeMix7&, bool first_block);
 // From raw products to what the output product takes: second halves of the low-rank paths, key preparation,
 // recurrence and head end.
 void attend_row7(const Queue&, const Batch&, const TimeMix7&, bool first_block, const LowPairs7&,

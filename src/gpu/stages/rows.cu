@@ -115,18 +115,27 @@ void keep_shifts_of(const Queue& queue, Batch batch, Tensor z, StateField carry)
   });
 }
 
+// What the first layer carries on of a slot, and where the ring has it.
+struct KeptShift {
+  std::byte* to;
+  const std::byte* from;
+};
+
+// Both shifts of all layers in one launch: the time mix's, then the channel mix's.
 template <class T>
 void restore_shifts_of(const Queue& queue, const State& state, int64_t slot, int64_t ring_row) {
+  const auto kept = [&](const StateField& field) {
+    return KeptShift{field.at<std::byte>(slot), field.ring.row(slot, 0, ring_row)};
+  };
+  const KeptShift att = kept(state.att_shift(0)), ffn = kept(state.ffn_shift(0));
   const size_t stride = state.layout.layer_bytes(), ring_stride = state.ring_layer_bytes();
-  for (const StateField& field : {state.att_shift(0), state.ffn_shift(0)}) {
-    std::byte* const to = field.at<std::byte>(slot);
-    const std::byte* const from = field.ring.row(slot, 0, ring_row);
-    for_rows(queue, state.layout.n_layer, state.layout.n_embd, [=] __device__(int64_t layer, int64_t c) {
-      const auto index = static_cast<size_t>(layer);
-      store4(reinterpret_cast<float*>(to + index * stride) + c,
-             load4(reinterpret_cast<const T*>(from + index * ring_stride) + c));
-    });
-  }
+  const int64_t layers = state.layout.n_layer;
+  for_rows(queue, 2 * layers, state.layout.n_embd, [=] __device__(int64_t row, int64_t c) {
+    const KeptShift& shift = row < layers ? att : ffn;
+    const auto layer = static_cast<size_t>(row < layers ? row : row - layers);
+    store4(reinterpret_cast<float*>(shift.to + layer * stride) + c,
+           load4(reinterpret_cast<const T*>(shift.from + layer * ring_stride) + c));
+  });
 }
 
 // The mix is f32 [1, C] or T [rows, C], to which `delta` [rows, C] is added where it is given.
