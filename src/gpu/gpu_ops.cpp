@@ -231,9 +231,10 @@ Batch GpuOps::begin_step(const StepInput& input, const State& state) {
 
 void GpuOps::run_step(const Batch& batch, const std::function<void()>& body) {
   if (!options_.capture || !gpu::is_captured(batch.rows, batch.sequences, batch.wanted)) return body();
-  graphs_.run(queue_.stream,
-              {batch.rows, batch.sequences, batch.wanted, batch.revocable, batch.ring != nullptr, state_base_},
-              *memory_, body);
+  graphs_.run(
+      queue_.stream,
+      {batch.rows, batch.sequences, batch.wanted, batch.revocable, batch.ring != nullptr, state_base_},
+      *memory_, body);
 }
 
 void GpuOps::zero_slot(const State& state, int64_t slot) {

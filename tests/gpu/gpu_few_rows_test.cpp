@@ -1,5 +1,5 @@
-// Steps of few rows, ragged and with rows that are rolled back, go through kernels of their own: they agree with
-// those that any GPU has, and replayed steps with those that are launched one kernel at a time.
+// Steps of few rows, ragged and with rows that are rolled back, go through kernels of their own: they agree
+// with those that any GPU has, and replayed steps with those that are launched one kernel at a time.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -9,8 +9,9 @@ namespace fulmar::gpu {
 // Sequences of at most this many rows go through the recurrence token by token, longer ones in chunks.
 constexpr int64_t kMostRecurrentRows = 16;
 
-// Steps that are replayed from graphs: those with one row per sequence, up to this many, and those with several
-// rows of one sequence, such as check drafts. Several sequences of several rows come in too many shapes.
+// Steps that are replayed from graphs: those with one row per sequence, up to this many, and those with
+// several rows of one sequence, such as check drafts. Several sequences of several rows come in too many
+// shapes.
 constexpr int64_t kMostCapturedRows = 1024, kMostCapturedRowsOfOne = 16;
 static_assert(kMostCapturedRowsOfOne <= kMostRecurrentRows);
 constexpr bool is_captured(int64_t rows, int64_t sequences, int64_t wanted) {

@@ -12,24 +12,22 @@ namespace {
 
 // How a block is made, and when it replays the ring.
 struct FewStates {  // where a multiprocessor has two heads at most: a row of the state for eight lanes
-  static constexpr int kGroups = 4, kBlocks = 2, kFetched = 8;
+  static constexpr int kGroups = 4, kBlocks = 2, kTogether = 8, kFetched = 8;
   static constexpr bool kEarly = true;
 };
 struct SomeStates {  // where all blocks run at once: four rows, registers for what is on its way
-  static constexpr int kGroups = 1, kBlocks = 4, kFetched = 4;
+  static constexpr int kGroups = 1, kBlocks = 4, kTogether = 8, kFetched = 4;
   static constexpr bool kEarly = true;
 };
 struct ManyStates {  // several states on their way; tokens' way to the chip would come on top of theirs
-  static constexpr int kGroups = 1, kBlocks = 6, kFetched = 1;
+  static constexpr int kGroups = 1, kBlocks = 6, kTogether = 1, kFetched = 1;
   static constexpr bool kEarly = false;
 };
 
-// Rows of a sequence whose vectors lie in shared memory at once, so that threads go through them without
-// meeting.
-constexpr int kMostTogether = 8;
-
-// Shape::kGroups: of 128 threads, each of which brings a row's vectors. Shape::kFetched: rows whose vectors are on
-// their way at once. Shape::kEarly: the ring is replayed before the kernel in front has finished.
+// Shape::kGroups: of 128 threads, each of which brings a row's vectors. Shape::kTogether: rows of a sequence
+// whose vectors lie in shared memory at once, so that threads go through them without meeting; `together` of
+// them at most in this step. Shape::kFetched: rows whose vectors are on their way at once. Shape::kEarly: the
+// ring is replayed before the kernel in front has finished.
 template <int kVersion, class T, class S, class Shape>
 __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
     wkv_deferred_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots,
@@ -37,10 +35,11 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
                         int together) {
   constexpr int kGroups = Shape::kGroups, kRows = kRowsPerThread / kGroups;
   constexpr int kFetched = Shape::kFetched, kEach = (kFetched + kGroups - 1) / kGroups;
-  constexpr int kWarps = kGroups * kWkvThreads / kWarp, kOutputs = (kMostTogether + kWarps - 1) / kWarps;
+  constexpr int kTogether = Shape::kTogether;
+  constexpr int kWarps = kGroups * kWkvThreads / kWarp, kOutputs = (kTogether + kWarps - 1) / kWarps;
   extern __shared__ __align__(16) unsigned char bytes[];
   auto* const tokens = reinterpret_cast<SpreadToken*>(bytes);  // [together]
-  auto* const replayed = reinterpret_cast<ReplayedRow*>(tokens + together);
+  auto* const replayed = reinterpret_cast<ReplayedRow*>(tokens + (kTogether == 1 ? 1 : together));
   const int64_t head = blockIdx.x, sequence = blockIdx.y, channel = head * kHeadSize;
   const int64_t slot = batch.slot[sequence];
   const int begin = batch.start[sequence], end = batch.start[sequence + 1];
@@ -64,18 +63,15 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
 #pragma unroll
     for (int j = 0; j < kEach; j++) {
       const int i = bringer + j * kGroups;
-      if (i < kFetched && t + i < end) take(parts[j], i);
+      if (kFetched == 1 || (i < kFetched && t + i < end)) take(parts[j], i);
     }
   };
   const auto fetch = [&](int t) {
-    each(t, [&](TokenPart& part, int i) {
-      part = fetch_token<kVersion, T>(in, (t + i) * in.stride + channel);
-    });
+    each(t,
+         [&](TokenPart& part, int i) { part = fetch_token<kVersion, T>(in, (t + i) * in.stride + channel); });
   };
   const auto spread = [&](SpreadToken* to, int t) {
-    each(t, [&](const TokenPart& part, int i) {
-      spread_token<kVersion, S>(part, in.bonus, channel, to[i]);
-    });
+    each(t, [&](const TokenPart& part, int i) { spread_token<kVersion, S>(part, in.bonus, channel, to[i]); });
   };
   const auto row_of = [&](int t) { return rings.row(ring, step.first + step.held + t - begin); };
   const auto keep = [&](int t) {
@@ -98,7 +94,8 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
     bring_forward();
   } else {
     for (int i = 0; i < step.held; i++) {
-      if (threadIdx.x * 32 < rings.row_stride) prefetch_l2(rings.row(ring, step.first + i) + threadIdx.x * 32);
+      if (threadIdx.x * 32 < rings.row_stride)
+        prefetch_l2(rings.row(ring, step.first + i) + threadIdx.x * 32);
     }
   }
   pdl_wait();
@@ -111,7 +108,7 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
   // The warp's first row of those that lie in shared memory; the others follow by kWarps.
   const int first_of_warp = (static_cast<int>(threadIdx.x) / kWarp + kWarps - kOutputWarp) % kWarps;
   for (int t = begin;;) {
-    const int count = min(end - t, together);
+    const int count = kTogether == 1 ? 1 : min(end - t, kTogether);
     for (int i = t == begin ? kFetched : 0; i < count; i += kFetched) {
       fetch(t + i);
       spread(tokens + i, t + i);
@@ -138,7 +135,8 @@ __global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
     for (int j = 0; j < kOutputs; j++) {
       const int i = first_of_warp + j * kWarps;
       if (i >= count) break;
-      write_head<kVersion, T, S>(leave, leaves, gate[j], channel, tokens[i], y + (t + i) * y_stride + channel);
+      write_head<kVersion, T, S>(leave, leaves, gate[j], channel, tokens[i],
+                                 y + (t + i) * y_stride + channel);
     }
     t += count;
     if (t >= end) break;
@@ -189,14 +187,14 @@ void wkv_deferred(const Queue& queue, int version, const Batch& batch, int64_t n
                   int multiprocessors) {
   const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
   const int64_t blocks = n_head * batch.sequences;
-  const int64_t together = std::min({batch.longest, longest, int64_t{kMostTogether}});
-  const size_t bytes =
-      static_cast<size_t>(together) * sizeof(SpreadToken) + replayed_bytes(wkv.ring.layout);
   with_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
     using T = decltype(activation);
     using S = decltype(element);
     const auto start = [&](auto shape) {
       using Shape = decltype(shape);
+      const int64_t together = std::min({batch.longest, longest, int64_t{Shape::kTogether}});
+      const size_t bytes =
+          static_cast<size_t>(together) * sizeof(SpreadToken) + replayed_bytes(wkv.ring.layout);
       const auto kernel = wkv_deferred_kernel<number(), T, S, Shape>;
       allow_shared(kernel, bytes);
       launch(queue, kernel, grid, dim3(kWkvThreads * Shape::kGroups), bytes, batch, in, leave, leaves,

@@ -54,8 +54,8 @@ struct alignas(16) ReplayedRow {
   float w[kHeadSize], k[kHeadSize], v[kHeadSize], second[kHeadSize], removed[kHeadSize];
 };
 
-// The rows row_of(0) to row_of(held - 1) into shared memory, by kGroups times 128 threads; the block is to meet
-// before they are read.
+// The rows row_of(0) to row_of(held - 1) into shared memory, by kGroups times 128 threads; the block is to
+// meet before they are read.
 template <int kVersion, class T, class S, int kGroups = 1, class RowOf>
 __device__ void stage_rows(const RowOf& row_of, int held_rows, ReplayedRow* target) {
   constexpr int kTogether = 4;  // rows whose loads are on their way at once
@@ -138,8 +138,8 @@ __device__ void store_state(S* own, const float (&state)[kRows][kKeys]) {
 // Replays staged rows; half states are rounded behind every M-th row, as if they were written there. The
 // state is written to `own` behind `write_at` of them; 0: not at all.
 template <int kVersion, class S, int kRows>
-__device__ void replay_rows(float (&state)[kRows][kKeys], const ReplayedRow* rows, int held,
-                            int every, int write_at, S* own) {
+__device__ void replay_rows(float (&state)[kRows][kKeys], const ReplayedRow* rows, int held, int every,
+                            int write_at, S* own) {
   for (int i = 0, remaining = every; i < held; i++) {
     replay<kVersion>(state, rows[i]);
     if (--remaining == 0) round_state<S>(state), remaining = every;

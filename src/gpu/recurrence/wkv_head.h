@@ -1,6 +1,6 @@
-// One token of either recurrence on one head of 64 channels, by threads that hold the state in registers, eight
-// for each of its rows; shared by the kernels that differ in where states and tokens come from. Most of them
-// have blocks of 128 threads with four rows each.
+// One token of either recurrence on one head of 64 channels, by threads that hold the state in registers,
+// eight for each of its rows; shared by the kernels that differ in where states and tokens come from. Most of
+// them have blocks of 128 threads with four rows each.
 #pragma once
 
 #include "gpu/device/element.h"

@@ -11,12 +11,13 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kSpread = 8;  // blocks of a cluster
+constexpr int kSpread = 8;                                                            // blocks of a cluster
 constexpr int kSpreadWarps = kWarp / kSpread, kSpreadThreads = kSpreadWarps * kWarp;  // of a group of a block
-constexpr int kGroups = 4;                   // each has some rows, one after the other
 constexpr int kWarpCols = kWarp * kEnterVector;  // channels of a warp, whose moments are a part of the row's
 constexpr int kMostSpreadCols = kWarp * kWarpCols;
 constexpr int64_t kMostSpreadRows = 128;
+// Up to so many sequences rows are shared out among groups; more fill the multiprocessors by themselves.
+constexpr int64_t kMostGrouped = 8;
 
 // What the cluster's warps have found of each row: mean and squares around it. [row, warp of the cluster]
 template <int kRows>
@@ -51,9 +52,10 @@ __device__ MeanAndScale row_moments(const MomentParts<kRows>& parts, int row, in
   return {mean, rsqrtf(warp_sum(found.y + count * away * away) / all + kLayerNormEps)};
 }
 
-// A group of 128 threads has kEach rows of the block's channels, and reads the one in front of them again, from
-// which the first is mixed: what is read is all on the chip before the cluster meets, and updated behind that.
-template <class T, int kEach>
+// A group of 128 threads has kEach rows of the block's channels, and reads the one in front of them again,
+// from which the first is mixed: what is read is all on the chip before the cluster meets, and updated behind
+// that.
+template <class T, int kGroups, int kEach>
 __global__ void __cluster_dims__(kSpread) __launch_bounds__(kGroups* kSpreadThreads)
     enter_short_kernel(Batch batch, EnterInputs in, Slots<float> carry,
                        const __grid_constant__ MixPointers mixes, Rows<T> z_out, RingField ring) {
@@ -132,14 +134,23 @@ void enter_short(const Queue& queue, const Batch& batch, const Norm& norm, Tenso
                  StateField carry, const Mixes& mixes, Tensor z) {
   with_activation(mixes.out[0].dtype, [&](auto sample) {
     using T = decltype(sample);
-    const auto start = [&](auto each) {
-      launch(queue, enter_short_kernel<T, each()>, dim3(static_cast<unsigned>(kSpread * batch.sequences)),
-             dim3(kGroups * kSpreadThreads), 0, batch, inputs_of(norm, x, pending), slots_of<float>(carry),
-             pointers_of(mixes), rows_of<T>(z), batch.revocable ? carry.ring : RingField{});
+    const auto start = [&](auto groups, auto each) {
+      launch(queue, enter_short_kernel<T, groups(), each()>,
+             dim3(static_cast<unsigned>(kSpread * batch.sequences)), dim3(groups() * kSpreadThreads), 0,
+             batch, inputs_of(norm, x, pending), slots_of<float>(carry), pointers_of(mixes), rows_of<T>(z),
+             batch.revocable ? carry.ring : RingField{});
     };
-    if (batch.longest <= kGroups) return start(std::integral_constant<int, 1>{});
-    static_assert(kMostShortRows <= 2 * kGroups);
-    start(std::integral_constant<int, 2>{});
+    using std::integral_constant;
+    constexpr integral_constant<int, 1> kOne;
+    constexpr integral_constant<int, 2> kTwo;
+    constexpr integral_constant<int, 4> kFour;
+    constexpr integral_constant<int, kMostShortRows> kAll;
+    static_assert(kMostShortRows == 8);
+    if (batch.sequences > kMostGrouped) {
+      return batch.longest <= kFour() ? start(kOne, kFour) : start(kOne, kAll);
+    }
+    if (batch.longest <= kTwo()) return start(kTwo, kOne);
+    batch.longest <= kFour() ? start(kFour, kOne) : start(kFour, kTwo);
   });
 }
 
