@@ -152,10 +152,11 @@ TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
 INSTANTIATE_TEST_SUITE_P(Rows, GpuFused7,
                          testing::Values(decode(1), decode(2), decode(3), decode(5), decode(8), Lengths{2},
                                          Lengths{4, 1, 3}, Lengths{8}, Lengths{3, 2, 2, 1}, Lengths{1, 6},
-                                         Lengths{5, 2, 7}, decode(9), decode(31), decode(33), decode(64),
-                                         decode(65), decode(130), decode(200), decode(300), Lengths{200},
-                                         Lengths{17, 100, 33, 64}, Lengths{90, 1, 16}, Lengths{481, 3, 520},
-                                         Lengths{1025}));
+                                         Lengths{2, 1, 3, 1, 4, 1, 1, 2, 1, 1},
+                                         Lengths{1, 1, 8, 2, 1, 5, 1, 1, 1}, Lengths{5, 2, 7}, decode(9),
+                                         decode(31), decode(33), decode(64), decode(65), decode(130),
+                                         decode(200), decode(300), Lengths{200}, Lengths{17, 100, 33, 64},
+                                         Lengths{90, 1, 16}, Lengths{481, 3, 520}, Lengths{1025}));
 
 }  // namespace
 }  // namespace fulmar

@@ -99,9 +99,11 @@ void wkv_of(const Queue& queue, const Batch& batch, int64_t n_head, int64_t head
     if (sizeof(S) == 2 && batch.decode_only() && batch.sequences >= kLeastHalfStates && staged) {
       return wkv_single(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, multiprocessors);
     }
+    if (batch.ring != nullptr && suits_wkv_few(n_head * batch.sequences, multiprocessors)) {
+      return wkv_few(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, longest, multiprocessors);
+    }
     if (batch.ring != nullptr) {
-      return wkv_deferred(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, longest,
-                          multiprocessors);
+      return wkv_deferred(queue, kVersion, batch, n_head, in, leave, leaves, wkv, y, longest);
     }
     launch(queue, wkv_kernel<kVersion, T, S>, grid, dim3(kWkvThreads), 0, batch, in, leave, leaves, slots,
            y.as<T>(), y.stride, longest);

@@ -61,7 +61,7 @@ __device__ void stage_rows(const RowOf& row_of, int held_rows, ReplayedRow* targ
   constexpr int kTogether = 4;  // rows whose loads are on their way at once
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
   // These threads bring k, w and what was removed, the others v, second.
-  const bool keys = brings_keys();
+  const bool keys = thread_of_group<kGroups>() < kHeadSize;
   const int group = kGroups == 1 ? 0 : threadIdx.x / kWkvThreads;
   const int held = (held_rows - group + kGroups - 1) / kGroups;
   for (int begin = 0; begin < held; begin += kTogether) {
@@ -148,11 +148,11 @@ __device__ void replay_rows(float (&state)[kRows][kKeys], const ReplayedRow* row
 }
 
 // A token into the ring: its inputs, as fetch_token has them, and what it removed.
-template <int kVersion, class T>
+template <int kVersion, class T, int kGroups = 1>
 __device__ void keep_token(const TokenPart& part, std::byte* row) {
   const int c = threadIdx.x % kHeadSize;
   const auto keep = [&](int which, float x) { kept_vector<T>(row, which)[c] = from_float<T>(x); };
-  if (brings_keys()) {
+  if (thread_of_group<kGroups>() < kHeadSize) {
     keep(kKeptU, part.x[1]);
     keep(kKeptK, part.x[2]);
     return;
@@ -177,6 +177,18 @@ __device__ void keep_removed(const float (&removed)[kRows], std::byte* row) {
 
 inline size_t replayed_bytes(const RingLayout& ring) {
   return static_cast<size_t>(ring.rows) * sizeof(ReplayedRow);
+}
+
+// f(version, activation, state element) for the types that a ring and a state are kept in.
+template <class F>
+void with_ring_types(int version, DType activation, DType state, F&& f) {
+  with_activation(activation, [&](auto sample) {
+    const auto with_version = [&](auto number) {
+      state == DType::f32 ? f(number, sample, float{}) : f(number, sample, Half{});
+    };
+    version == 7 ? with_version(std::integral_constant<int, 7>{})
+                 : with_version(std::integral_constant<int, 6>{});
+  });
 }
 
 }  // namespace fulmar::gpu

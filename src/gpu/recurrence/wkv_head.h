@@ -27,8 +27,11 @@ void wkv_single(const Queue&, int version, const Batch&, int64_t n_head, const W
 
 // wkv_deferred.cu: batch.ring says which rows are replayed, kept and written; heads have 64 channels.
 void wkv_deferred(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&,
-                  const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest,
-                  int multiprocessors);
+                  const LeaveWeights&, bool leaves, StateField wkv, Tensor y, int64_t longest);
+// wkv_few.cu: the same for so many heads of all sequences.
+bool suits_wkv_few(int64_t heads, int multiprocessors);
+void wkv_few(const Queue&, int version, const Batch&, int64_t n_head, const WkvInputs&, const LeaveWeights&,
+             bool leaves, StateField wkv, Tensor y, int64_t longest, int multiprocessors);
 
 // Vectors over the key channels lie in shared memory by halves: first four channels of every lane, then the
 // four others, so that lanes meet in no bank.
@@ -104,12 +107,15 @@ struct alignas(16) SpreadToken {
 struct TokenPart {
   float x[3];
 };
-__device__ __forceinline__ bool brings_keys() { return threadIdx.x % kWkvThreads < kHeadSize; }
-template <int kVersion, class T>
+template <int kGroups>  // of 128 threads in a block
+__device__ __forceinline__ unsigned thread_of_group() {
+  return kGroups == 1 ? threadIdx.x : threadIdx.x % kWkvThreads;
+}
+template <int kVersion, class T, int kGroups = 1>
 __device__ TokenPart fetch_token(const WkvInputs& in, int64_t at) {
   const int c = threadIdx.x % kHeadSize;
   const auto number = [&](const void* from) { return to_float(static_cast<const T*>(from)[at + c]); };
-  if (brings_keys()) return {{number(in.r), number(in.u), number(in.k)}};
+  if (thread_of_group<kGroups>() < kHeadSize) return {{number(in.r), number(in.u), number(in.k)}};
   if (kVersion == 7) return {{number(in.v), number(in.kk), number(in.alpha)}};
   return {{number(in.v), 0.0f, 0.0f}};
 }
@@ -118,11 +124,11 @@ template <int kVersion>
 __device__ __forceinline__ float decay(float u) {
   return kVersion == 7 ? __expf(log_decay7(u)) : __expf(-__expf(u));
 }
-template <int kVersion, class S>
+template <int kVersion, class S, int kGroups = 1>
 __device__ void spread_token(const TokenPart& part, const float* bonus, int64_t channel,
                              SpreadToken& shared) {
   const int c = threadIdx.x % kHeadSize, at = place_of_channel<S>(c);
-  if (brings_keys()) {
+  if (thread_of_group<kGroups>() < kHeadSize) {
     shared.r[at] = part.x[0];
     shared.w[at] = decay<kVersion>(part.x[1]);
     shared.k[at] = part.x[2];

@@ -1,0 +1,160 @@
+// Both recurrences token by token with deferred state writes (ops/ring.h) where the heads of a step's
+// sequences are so few that all blocks run at once, as when drafts of some sequences are checked: latency is
+// all. A block replays the ring before the kernel in front has finished, and goes through a sequence's rows
+// without a barrier between them.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/device/ptx.h"
+#include "gpu/recurrence/wkv_deferred.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+// How a block is made; many heads are another kernel's.
+struct FewHeads {  // two of a multiprocessor at most: eight lanes for each row of a state
+  // of 128 threads, each of which brings a row's vectors; blocks that a multiprocessor is to hold; rows whose
+  // vectors are on their way at once
+  static constexpr int kGroups = 4, kBlocks = 2, kFetched = 8;
+};
+struct SomeHeads {  // all at once nevertheless: four rows for eight lanes, registers for what is on its way
+  static constexpr int kGroups = 1, kBlocks = 4, kFetched = 4;
+};
+// Rows of a sequence whose vectors lie in shared memory at once, so that threads go through them without
+// meeting; `together` of them at most in a step.
+constexpr int kTogether = 8;
+
+template <int kVersion, class T, class S, class Shape>
+__global__ void __launch_bounds__(kWkvThreads* Shape::kGroups, Shape::kBlocks)
+    wkv_few_kernel(Batch batch, WkvInputs in, LeaveWeights leave, bool leaves, Slots<S> slots,
+                   const __grid_constant__ Rings rings, T* y, int64_t y_stride, int64_t longest,
+                   int together) {
+  constexpr int kGroups = Shape::kGroups, kRows = kRowsPerThread / kGroups;
+  constexpr int kFetched = Shape::kFetched, kEach = (kFetched + kGroups - 1) / kGroups;
+  constexpr int kWarps = kGroups * kWkvThreads / kWarp, kOutputs = (kTogether + kWarps - 1) / kWarps;
+  extern __shared__ __align__(16) unsigned char bytes[];
+  auto* const tokens = reinterpret_cast<SpreadToken*>(bytes);  // [together]
+  auto* const replayed = reinterpret_cast<ReplayedRow*>(tokens + together);
+  const int64_t head = blockIdx.x, sequence = blockIdx.y, channel = head * kHeadSize;
+  const int64_t slot = batch.slot[sequence];
+  const int begin = batch.start[sequence], end = batch.start[sequence + 1];
+  const RingStep step = ring_step_of(batch, sequence);
+  pdl_launch_next();
+  if (end - begin > longest) {
+    pdl_wait();  // or the next kernel could start before the one before this has finished
+    return;
+  }
+  const int lane = threadIdx.x % kLanesPerRow, first_row = threadIdx.x / kLanesPerRow * kRows;
+  const int bringer = kGroups == 1 ? 0 : threadIdx.x / kWkvThreads;
+  S* own = slots[slot] + channel * kHeadSize;
+  std::byte* ring = rings.head(slot, head);
+  StateRow<S> stored[kRows];
+#pragma unroll
+  for (int p = 0; p < kRows; p++) stored[p] = fetch_state_row(own + (first_row + p) * kHeadSize, lane);
+  // Rows t to t + kFetched - 1 on their way to this group's threads, to all threads, and into the ring, where
+  // they may take the place of rows that are replayed: only once nobody reads those any more.
+  TokenPart parts[kEach];
+  const auto each = [&](int t, auto&& take) {
+#pragma unroll
+    for (int j = 0; j < kEach; j++) {
+      const int i = bringer + j * kGroups;
+      if (i < kFetched && t + i < end) take(parts[j], i);
+    }
+  };
+  const auto fetch = [&](int t) {
+    each(t, [&](TokenPart& part, int i) {
+      part = fetch_token<kVersion, T, kGroups>(in, (t + i) * in.stride + channel);
+    });
+  };
+  const auto spread = [&](SpreadToken* to, int t) {
+    each(t, [&](const TokenPart& part, int i) {
+      spread_token<kVersion, S, kGroups>(part, in.bonus, channel, to[i]);
+    });
+  };
+  const auto row_of = [&](int t) { return rings.row(ring, step.first + step.held + t - begin); };
+  const auto keep = [&](int t) {
+    if (step.keeps == 0) return;
+    each(t, [&](const TokenPart& part, int i) { keep_token<kVersion, T, kGroups>(part, row_of(t + i)); });
+  };
+  float state[kRows][kKeys];
+  stage_rows<kVersion, T, S, kGroups>([&](int i) { return rings.row(ring, step.first + i); }, step.held,
+                                      replayed);
+  __syncthreads();
+#pragma unroll
+  for (int p = 0; p < kRows; p++) widen(stored[p], state[p]);
+  replay_rows<kVersion>(state, replayed, step.held, rings.every, step.write_at, own);
+  pdl_wait();
+  fetch(begin);
+  spread(tokens, begin);
+  __syncthreads();
+  keep(begin);
+  // The warp's first row of those that lie in shared memory; the others follow by kWarps.
+  const int first_of_warp = (static_cast<int>(threadIdx.x) / kWarp + kWarps - kOutputWarp) % kWarps;
+  for (int t = begin;;) {
+    const int count = min(end - t, kTogether);
+    for (int i = t == begin ? kFetched : 0; i < count; i += kFetched) {
+      fetch(t + i);
+      spread(tokens + i, t + i);
+      keep(t + i);
+    }
+    if (t != begin || count > kFetched) __syncthreads();
+    Float2 gate[kOutputs] = {};
+#pragma unroll
+    for (int j = 0; j < kOutputs; j++) {
+      const int i = first_of_warp + j * kWarps;
+      if (!leaves || i >= count) break;
+      gate[j] = load2(static_cast<const T*>(in.g) + (t + i) * in.stride + channel + output_channel());
+    }
+    for (int i = 0; i < count; i++) {
+      float removed[kRows];
+      update_state<kVersion>(state, tokens[i], removed);
+      if (step.keeps == 0) continue;
+      keep_removed<kVersion, T>(removed, row_of(t + i));
+      // Half states: as if they were written behind every M-th row.
+      if ((step.held + (t + i - begin) + 1) % rings.every == 0) round_state<S>(state);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < kOutputs; j++) {
+      const int i = first_of_warp + j * kWarps;
+      if (i >= count) break;
+      write_head<kVersion, T, S>(leave, leaves, gate[j], channel, tokens[i],
+                                 y + (t + i) * y_stride + channel);
+    }
+    t += count;
+    if (t >= end) break;
+    __syncthreads();
+  }
+  if (step.keeps == 0) store_state(own, state);
+}
+
+}  // namespace
+
+bool suits_wkv_few(int64_t heads, int multiprocessors) {
+  return heads <= int64_t{SomeHeads::kBlocks} * multiprocessors;
+}
+
+void wkv_few(const Queue& queue, int version, const Batch& batch, int64_t n_head, const WkvInputs& in,
+             const LeaveWeights& leave, bool leaves, StateField wkv, Tensor y, int64_t longest,
+             int multiprocessors) {
+  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(batch.sequences));
+  const int64_t blocks = n_head * batch.sequences;
+  with_ring_types(version, y.dtype, wkv.dtype, [&](auto number, auto activation, auto element) {
+    using T = decltype(activation);
+    using S = decltype(element);
+    const auto start = [&](auto shape) {
+      using Shape = decltype(shape);
+      const int64_t together = std::min({batch.longest, longest, int64_t{kTogether}});
+      const size_t bytes =
+          static_cast<size_t>(together) * sizeof(SpreadToken) + replayed_bytes(wkv.ring.layout);
+      const auto kernel = wkv_few_kernel<number(), T, S, Shape>;
+      allow_shared(kernel, bytes);
+      launch(queue, kernel, grid, dim3(kWkvThreads * Shape::kGroups), bytes, batch, in, leave, leaves,
+             slots_of<S>(wkv), rings_of(wkv.ring), y.as<T>(), y.stride, longest, static_cast<int>(together));
+    };
+    blocks <= int64_t{FewHeads::kBlocks} * multiprocessors ? start(FewHeads{}) : start(SomeHeads{});
+  });
+}
+
+}  // namespace fulmar::gpu
