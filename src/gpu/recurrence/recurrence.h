@@ -1,6 +1,6 @@
-// The recurrences of RWKV-7 and RWKV-6: token by token (wkv.cu, wkv_single.cu, wkv_deferred.cu) and, for long
-// sequences with heads of 64, in chunks on matrix units (wkv7_chunk.cu, wkv6_chunk.cu). Shapes as in
-// ops/ops.h.
+// The recurrences of RWKV-7 and RWKV-6: token by token (wkv.cu, wkv_single.cu, wkv_deferred.cu, wkv_few.cu)
+// and, for long sequences with heads of 64, in chunks on matrix units (wkv7_chunk.cu, wkv6_chunk.cu). Shapes
+// as in ops/ops.h.
 #pragma once
 
 #include <cstddef>
