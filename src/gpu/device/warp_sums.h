@@ -5,21 +5,26 @@
 
 namespace fulmar::gpu {
 
-// Sums over a warp of kCount numbers at once: lane l has that of number l * kCount / kWarp. A lane gives half
-// of what it still has to another one and takes the other half of that one's.
+// A lane gives half of what it still has to another one and takes the other half of that one's, until it has
+// one number left.
+template <int kHalf, int kOffset, int kCount>
+__device__ __forceinline__ void share_out_sums(float (&x)[kCount]) {
+  if constexpr (kHalf > 0) {
+    const bool upper = (threadIdx.x & kOffset) != 0;
+#pragma unroll
+    for (int i = 0; i < kHalf; i++) {
+      const float given = upper ? x[i] : x[i + kHalf], kept = upper ? x[i + kHalf] : x[i];
+      x[i] = kept + __shfl_xor_sync(kFullWarp, given, kOffset);
+    }
+    share_out_sums<kHalf / 2, kOffset / 2>(x);
+  }
+}
+
+// Sums over a warp of kCount numbers at once: lane l has that of number l * kCount / kWarp.
 template <int kCount>
 __device__ __forceinline__ float warp_sums(float (&x)[kCount]) {
   static_assert(kCount <= kWarp && (kCount & (kCount - 1)) == 0);
-  const int lane = threadIdx.x % kWarp;
-#pragma unroll
-  for (int half = kCount / 2, offset = kWarp / 2; half > 0; half /= 2, offset /= 2) {
-    const bool upper = (lane & offset) != 0;
-#pragma unroll
-    for (int i = 0; i < half; i++) {
-      const float given = upper ? x[i] : x[i + half], kept = upper ? x[i + half] : x[i];
-      x[i] = kept + __shfl_xor_sync(kFullWarp, given, offset);
-    }
-  }
+  share_out_sums<kCount / 2, kWarp / 2>(x);
 #pragma unroll
   for (int offset = kWarp / kCount / 2; offset > 0; offset /= 2) {
     x[0] += __shfl_xor_sync(kFullWarp, x[0], offset);
