@@ -1,6 +1,6 @@
 // Products of one to eight rows by dot products (dot.h): a warp has four outputs for all rows, its lanes
-// share the inputs by pieces of eight, which is a load of 16 bytes, and four warps share the pieces (split-K
-// within the block).
+// share the inputs by pieces of eight, which is a load of 16 bytes, and some warps of the block share the
+// pieces (split-K).
 #include <algorithm>
 
 #include "base/check.h"
@@ -13,10 +13,16 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kDotWarpOuts = 4, kDotShares = 4, kDotGroups = 2;
-constexpr int kDotThreads = kDotShares * kDotGroups * kWarp;
-constexpr int kDotOuts = kDotGroups * kDotWarpOuts;  // of a block
-constexpr int kDotPiece = 8;                         // inputs of a lane's load
+constexpr int kDotWarpOuts = 4, kDotWarps = 8, kDotThreads = kDotWarps * kWarp;
+constexpr int kDotPiece = 8;  // inputs of a lane's load
+
+// How warps are shared out. Several rows want more outputs a block, since every block reads all inputs.
+template <int kRows>
+struct DotShape {
+  static constexpr int kShares = kRows <= 2 ? 4 : 2, kGroups = kDotWarps / kShares;
+  static constexpr int kOuts = kGroups * kDotWarpOuts;                                    // of a block
+  static constexpr int kSums = kRows <= 2 ? kDotWarpOuts * kRows : kRows <= 4 ? 16 : 32;  // padded, of a lane
+};
 
 template <class T>
 struct DotMatrix {
@@ -32,63 +38,72 @@ struct DotMatrix {
 
 template <class T>
 struct DotMatrices {
-  int count, rows;
+  int count;
   DotMatrix<T> each[kMostProducts];
 };
 
-// One warp's share of four outputs. Outputs and rows past the end repeat the last ones; their results mean
-// nothing.
+// One warp's share of four outputs. Outputs past the end repeat the last one; their results mean nothing.
 template <class T, int kRows>
-__device__ __forceinline__ void multiply_dots(const DotMatrix<T>& product, int rows, int first_out, int share,
-                                              float (&sum)[kDotWarpOuts * kRows]) {
+__device__ __forceinline__ void multiply_dots(const DotMatrix<T>& product, int first_out, int share,
+                                              float (&sum)[DotShape<kRows>::kSums]) {
+  constexpr int kStep = DotShape<kRows>::kShares * kWarp * kDotPiece;
   const int lane = threadIdx.x % kWarp;
   const T* weight[kDotWarpOuts];
-  const T* in[kRows];
 #pragma unroll
   for (int o = 0; o < kDotWarpOuts; o++) {
     weight[o] = product.weight + static_cast<int64_t>(min(first_out + o, product.outs - 1)) * product.k;
   }
+  const auto fetch = [&](uint4(&to)[kDotWarpOuts], int at) {
+    if (at >= product.k) return;
 #pragma unroll
-  for (int r = 0; r < kRows; r++) in[r] = product.in[min(r, rows - 1)];
-#pragma unroll 2
-  for (int at = (share * kWarp + lane) * kDotPiece; at < product.k; at += kDotShares * kWarp * kDotPiece) {
-    uint4 w[kDotWarpOuts];
-#pragma unroll
-    for (int o = 0; o < kDotWarpOuts; o++) w[o] = __ldcs(reinterpret_cast<const uint4*>(weight[o] + at));
+    for (int o = 0; o < kDotWarpOuts; o++) to[o] = __ldcs(reinterpret_cast<const uint4*>(weight[o] + at));
+  };
+  const auto multiply = [&](const uint4(&w)[kDotWarpOuts], int at) {
+    if (at >= product.k) return;
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
-      const uint4 x = *reinterpret_cast<const uint4*>(in[r] + at);
+      const uint4 x = *reinterpret_cast<const uint4*>(product.in[r] + at);
 #pragma unroll
       for (int o = 0; o < kDotWarpOuts; o++) sum[o * kRows + r] = dot8<T>(w[o], x, sum[o * kRows + r]);
     }
+  };
+  uint4 even[kDotWarpOuts], odd[kDotWarpOuts];  // one of them on its way while the other is multiplied
+  const int first = (share * kWarp + lane) * kDotPiece;
+  fetch(even, first);
+  for (int at = first; at < product.k; at += 2 * kStep) {
+    fetch(odd, at + kStep);
+    multiply(even, at);
+    fetch(even, at + 2 * kStep);
+    multiply(odd, at + kStep);
   }
 }
 
 template <class T, int kRows>
 __global__ void __launch_bounds__(kDotThreads)
     linear_dot_rows_kernel(const __grid_constant__ DotMatrices<T> products) {
-  constexpr int kSums = kDotWarpOuts * kRows;
-  __shared__ float part[kDotGroups][kDotShares][kSums];
+  using Shape = DotShape<kRows>;
+  constexpr int kSums = Shape::kSums;
+  __shared__ float part[Shape::kGroups][Shape::kShares][kSums];
   int index = 0;
   while (index + 1 < products.count && static_cast<int>(blockIdx.x) >= products.each[index + 1].first_block)
     index++;
   const DotMatrix<T>& product = products.each[index];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int group = warp / kDotShares, share = warp % kDotShares;
-  const int first_out = (static_cast<int>(blockIdx.x) - product.first_block) * kDotOuts;
+  const int group = warp / Shape::kShares, share = warp % Shape::kShares;
+  const int first_out = (static_cast<int>(blockIdx.x) - product.first_block) * Shape::kOuts;
   pdl_launch_next();
   pdl_wait();
   float sum[kSums] = {};
-  multiply_dots<T, kRows>(product, products.rows, first_out + group * kDotWarpOuts, share, sum);
+  multiply_dots<T, kRows>(product, first_out + group * kDotWarpOuts, share, sum);
   const float total = warp_sums(sum);
   constexpr int kLanesEach = kWarp / kSums;
   if (lane % kLanesEach == 0) part[group][share][lane / kLanesEach] = total;
   __syncthreads();
-  const int row = threadIdx.x / kDotOuts, own = threadIdx.x % kDotOuts, out = first_out + own;
-  if (row >= products.rows || out >= product.outs) return;
+  const int row = threadIdx.x / Shape::kOuts, own = threadIdx.x % Shape::kOuts, out = first_out + own;
+  if (row >= kRows || out >= product.outs) return;
   float x = 0;
 #pragma unroll
-  for (int s = 0; s < kDotShares; s++) x += part[own / kDotWarpOuts][s][own % kDotWarpOuts * kRows + row];
+  for (int s = 0; s < Shape::kShares; s++) x += part[own / kDotWarpOuts][s][own % kDotWarpOuts * kRows + row];
   x = finish(product.epilogue, x);
   const int64_t at = row * product.out_stride + out;
   if (product.wide) {
@@ -103,7 +118,6 @@ void linear_dots_of(const Queue& queue, ProductList list) {
   DotMatrices<T> products{};
   int blocks = 0;
   for (const Product& one : list) {
-    products.rows = static_cast<int>(one.in.rows);
     products.each[products.count++] = {rows_of<const T>(one.in),
                                        static_cast<const T*>(one.weight.data),
                                        one.out.data,
@@ -113,7 +127,7 @@ void linear_dots_of(const Queue& queue, ProductList list) {
                                        blocks,
                                        one.out.dtype == DType::f32,
                                        one.epilogue};
-    blocks += static_cast<int>((one.weight.out + kDotOuts - 1) / kDotOuts);
+    blocks += static_cast<int>((one.weight.out + DotShape<kRows>::kOuts - 1) / DotShape<kRows>::kOuts);
   }
   launch(queue, linear_dot_rows_kernel<T, kRows>, dim3(static_cast<unsigned>(blocks)), dim3(kDotThreads), 0,
          products);
@@ -126,10 +140,10 @@ void linear_dot_rows(const Queue& queue, ProductList products) {
   FULMAR_CHECK(products.size() <= kMostProducts && in.rows <= kMostDotRows);
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    if (in.rows == 1) return linear_dots_of<T, 1>(queue, products);
-    if (in.rows == 2) return linear_dots_of<T, 2>(queue, products);
-    if (in.rows <= 4) return linear_dots_of<T, 4>(queue, products);
-    linear_dots_of<T, 8>(queue, products);
+    constexpr decltype(&linear_dots_of<T, 1>) kByRows[kMostDotRows] = {
+        linear_dots_of<T, 1>, linear_dots_of<T, 2>, linear_dots_of<T, 3>, linear_dots_of<T, 4>,
+        linear_dots_of<T, 5>, linear_dots_of<T, 6>, linear_dots_of<T, 7>, linear_dots_of<T, 8>};
+    kByRows[in.rows - 1](queue, products);
   });
 }
 
