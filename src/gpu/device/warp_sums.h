@@ -13,8 +13,8 @@ __device__ __forceinline__ void share_out_sums(float (&x)[kCount]) {
     const bool upper = (threadIdx.x & kOffset) != 0;
 #pragma unroll
     for (int i = 0; i < kHalf; i++) {
-      const float given = upper ? x[i] : x[i + kHalf], kept = upper ? x[i + kHalf] : x[i];
-      x[i] = kept + __shfl_xor_sync(kFullWarp, given, kOffset);
+      const float low = x[i], high = x[i + kHalf];
+      x[i] = (upper ? high : low) + __shfl_xor_sync(kFullWarp, upper ? low : high, kOffset);
     }
     share_out_sums<kHalf / 2, kOffset / 2>(x);
   }

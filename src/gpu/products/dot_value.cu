@@ -27,7 +27,7 @@ struct DotValueArguments {
   int64_t out_stride;
   float* partial;  // [slices, rows, outs]
   uint32_t* counters;
-  int rows, k, outs;
+  int k, outs;
   bool wide;  // out is f32
   Epilogue epilogue;
 
@@ -61,7 +61,7 @@ __device__ int keep_slice(const DotValueArguments<T>& a, int first, KeptPairs<T,
     bool keeps = false;
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
-      x[r] = r < a.rows && first + own < a.k ? a.in[r][first + own] : from_float<T>(0.0f);
+      x[r] = first + own < a.k ? a.in[r][first + own] : from_float<T>(0.0f);
       keeps |= to_float(x[r]) != 0.0f;
     }
     const BlockPlace place = place_in_block<kDotValueWarps>(keeps, counts[round]);
@@ -123,7 +123,6 @@ __global__ void __launch_bounds__(kDotValueThreads)
   const int own = first_out + static_cast<int>(threadIdx.x);
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
-    if (r >= a.rows) break;
     float* to = &part[warp][lane * kLaneOuts];
     store4(to, Float4{{sum[r][0], sum[r][1], sum[r][2], sum[r][3]}});
     store4(to + 4, Float4{{sum[r][4], sum[r][5], sum[r][6], sum[r][7]}});
@@ -136,16 +135,16 @@ __global__ void __launch_bounds__(kDotValueThreads)
     if (slices == 1) {
       a.store(r, own, total);
     } else {
-      a.partial[(static_cast<int64_t>(slice) * a.rows + r) * a.outs + own] = total;
+      a.partial[(static_cast<int64_t>(slice) * kRows + r) * a.outs + own] = total;
     }
   }
   if (slices == 1) return;
   if (!arrives_last(&a.counters[blockIdx.x], gridDim.y, [] { __syncthreads(); }) || own >= a.outs) return;
-  for (int r = 0; r < a.rows; r++) {
+  for (int r = 0; r < kRows; r++) {
     float total = 0;
 #pragma unroll 8
     for (int s = 0; s < slices; s++) {
-      total += __ldcg(&a.partial[(static_cast<int64_t>(s) * a.rows + r) * a.outs + own]);
+      total += __ldcg(&a.partial[(static_cast<int64_t>(s) * kRows + r) * a.outs + own]);
     }
     a.store(r, own, total);
   }
@@ -160,7 +159,6 @@ void linear_dot_value_of(const Queue& queue, const DotValuePlan& plan, const Pro
                                        product.out.stride,
                                        partial,
                                        counters,
-                                       static_cast<int>(product.in.rows),
                                        static_cast<int>(product.weight.in),
                                        static_cast<int>(product.weight.out),
                                        product.out.dtype == DType::f32,
@@ -189,10 +187,11 @@ void linear_dot_value(const Queue& queue, const DotValuePlan& plan, const Produc
   FULMAR_CHECK(in.rows <= kMostDotRows);
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    if (in.rows == 1) return linear_dot_value_of<T, 1>(queue, plan, product, partial, counters);
-    if (in.rows == 2) return linear_dot_value_of<T, 2>(queue, plan, product, partial, counters);
-    if (in.rows <= 4) return linear_dot_value_of<T, 4>(queue, plan, product, partial, counters);
-    linear_dot_value_of<T, 8>(queue, plan, product, partial, counters);
+    constexpr decltype(&linear_dot_value_of<T, 1>) kByRows[kMostDotRows] = {
+        linear_dot_value_of<T, 1>, linear_dot_value_of<T, 2>, linear_dot_value_of<T, 3>,
+        linear_dot_value_of<T, 4>, linear_dot_value_of<T, 5>, linear_dot_value_of<T, 6>,
+        linear_dot_value_of<T, 7>, linear_dot_value_of<T, 8>};
+    kByRows[in.rows - 1](queue, plan, product, partial, counters);
   });
 }
 
