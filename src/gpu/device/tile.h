@@ -32,13 +32,29 @@ using LayoutOfTarget = DotLayout;
 template <class Layout>
 using ResolvedLayout = std::conditional_t<std::is_same_v<Layout, TargetLayout>, LayoutOfTarget, Layout>;
 
+// A number as an operand has it; saturates as from_float<Half> does, without branches.
+__device__ __forceinline__ Half operand_of(float x) {
+  return __ushort_as_half(static_cast<unsigned short>(pack_saturated(x, 0.0f) & 0xffff));
+}
+
 template <class Layout>
 using TileSums = float[Layout::kSums];
+
+// x, of which AMD's compiler then knows nothing: it would compute all addresses of unrolled loops in front of
+// them, and sums where they are wanted, with what they take kept until then; either fills the registers.
+template <class T>
+__device__ __forceinline__ T opaque(T x) {
+#ifdef __AMDGCN__
+  static_assert(sizeof(T) == sizeof(uint32_t));
+  asm volatile("" : "+v"(x));
+#endif
+  return x;
+}
 
 // Place of a thread in its wave, as the layout counts.
 template <class Layout>
 __device__ __forceinline__ int tile_lane() {
-  return static_cast<int>(threadIdx.x) % Layout::kLanes;
+  return opaque(static_cast<int>(threadIdx.x)) % Layout::kLanes;
 }
 template <class Layout>
 __device__ __forceinline__ int tile_wave() {
@@ -85,7 +101,7 @@ __device__ __forceinline__ void multiply_tiles(const Half* a, int a_stride, cons
 #pragma unroll
   for (int i = 0; i < Layout::kSums; i++) {
     const auto* row = reinterpret_cast<const uint4*>(a + Layout::row(lane, i) * a_stride);
-    sums[i] = dot8<Half>(row[1], high, dot8<Half>(row[0], low, sums[i]));
+    sums[i] = opaque(dot8<Half>(row[1], high, dot8<Half>(row[0], low, sums[i])));
   }
 }
 

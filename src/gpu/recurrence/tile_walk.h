@@ -42,7 +42,7 @@ template <int kKinds>
 class StagePieces {
  public:
   __device__ __forceinline__ void fetch(const TileChunk<kKinds>& chunk, int tile) {
-    const int thread = threadIdx.x;
+    const int thread = opaque(static_cast<int>(threadIdx.x));
 #pragma unroll
     for (int n = 0; n < kKinds; n++) {
       rows_[n] = pieces(chunk.rows[n])[wide_place(thread)];
@@ -58,7 +58,7 @@ class StagePieces {
   }
 
   __device__ __forceinline__ void put(TileStage<kKinds>& stage) const {
-    const int thread = threadIdx.x;
+    const int thread = opaque(static_cast<int>(threadIdx.x));
 #pragma unroll
     for (int n = 0; n < kKinds; n++) {
       pieces(stage.rows[n])[wide_place(thread)] = rows_[n];
@@ -184,17 +184,20 @@ __global__ void __launch_bounds__(kTileWalkThreads)
   const int begin = chunks.begin[sequence], count = chunks.begin[sequence + 1] - begin;
   if (count == 0) return;
   const int64_t first_row = batch.start[sequence], rows = batch.start[sequence + 1] - first_row;
-  const int wave = tile_wave<Layout>(), lane = tile_lane<Layout>();
+  const int wave = tile_wave<Layout>();
   const int64_t value = head * kHeadSize + tile * kTile;  // the block's first value channel
   S* own_state = slots[batch.slot[sequence]] + value * kHeadSize;
   // Element i of the wave's tile n.
-  const auto key_of = [&](int n) { return (wave * kOwn + n) * kTile + Layout::column(lane); };
-  const auto place = [&](int n, int i) { return Layout::row(lane, i) * kHeadSize + key_of(n); };
+  const auto key_of = [&](int lane, int n) { return (wave * kOwn + n) * kTile + Layout::column(lane); };
+  const auto place = [&](int lane, int n, int i) {
+    return Layout::row(lane, i) * kHeadSize + key_of(lane, n);
+  };
   TileSums<Layout> state[kOwn];
+  const int first_lane = tile_lane<Layout>();
 #pragma unroll
   for (int n = 0; n < kOwn; n++) {
 #pragma unroll
-    for (int i = 0; i < Layout::kSums; i++) state[n][i] = to_float(own_state[place(n, i)]);
+    for (int i = 0; i < Layout::kSums; i++) state[n][i] = to_float(own_state[place(first_lane, n, i)]);
   }
   const TileChunk<kKinds>* next = data + begin * n_head + head;
   StagePieces<kKinds> pieces;
@@ -202,11 +205,12 @@ __global__ void __launch_bounds__(kTileWalkThreads)
   T* to = y + first_row * y_stride + value;
   for (int chunk = 0; chunk < count; chunk++, to += kChunk * y_stride) {
     pieces.put(shared.stage);
+    const int lane = tile_lane<Layout>();
 #pragma unroll
     for (int n = 0; n < kOwn; n++) {
 #pragma unroll
       for (int i = 0; i < Layout::kSums; i++) {
-        shared.state[Layout::row(lane, i)][key_of(n)] = from_float<Half>(state[n][i]);
+        shared.state[Layout::row(lane, i)][key_of(lane, n)] = operand_of(state[n][i]);
       }
     }
     __syncthreads();
@@ -217,10 +221,9 @@ __global__ void __launch_bounds__(kTileWalkThreads)
     __syncthreads();
     if constexpr (kKinds == 2) {
 #pragma unroll
-      for (int i = threadIdx.x; i < kTile * kChunk; i += kTileWalkThreads) {
+      for (int i = opaque(static_cast<int>(threadIdx.x)); i < kTile * kChunk; i += kTileWalkThreads) {
         const int v = i / kChunk, t = i % kChunk;
-        shared.u[v][t] =
-            from_float<Half>(to_float(shared.stage.values[1][v][t]) + sum_of_parts(shared, 1, v, t));
+        shared.u[v][t] = operand_of(to_float(shared.stage.values[1][v][t]) + sum_of_parts(shared, 1, v, t));
       }
       __syncthreads();
     }
@@ -232,10 +235,11 @@ __global__ void __launch_bounds__(kTileWalkThreads)
     }
     __syncthreads();
   }
+  const int lane = tile_lane<Layout>();
 #pragma unroll
   for (int n = 0; n < kOwn; n++) {
 #pragma unroll
-    for (int i = 0; i < Layout::kSums; i++) own_state[place(n, i)] = from_float<S>(state[n][i]);
+    for (int i = 0; i < Layout::kSums; i++) own_state[place(lane, n, i)] = from_float<S>(state[n][i]);
   }
 }
 

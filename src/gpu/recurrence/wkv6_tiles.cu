@@ -30,7 +30,7 @@ struct TiledChunk6 : TileChunk<1> {
 #pragma unroll
       for (int i = 0; i < Layout::kSums; i++) {
         const int t = Layout::row(lane, i);
-        if (level_of_entry(t, s) == level) out.between[0][t][s] = from_float<Half>(s > t ? 0.0f : sums[i]);
+        if (level_of_entry(t, s) == level) out.between[0][t][s] = operand_of(s > t ? 0.0f : sums[i]);
       }
     }
   }

@@ -43,9 +43,9 @@ struct TiledChunk7 : TileChunk<2> {
         const int t = Layout::row(lane, i);
         const float x = (with_r ? s > t : s >= t) ? 0.0f : sums[i];
         if (with_r) {
-          out.between[with_k ? kOfKeys : kOfRates][t][s] = from_float<Half>(x);
+          out.between[with_k ? kOfKeys : kOfRates][t][s] = operand_of(x);
         } else if (with_k) {
-          m_ak[t][s] = from_float<Half>(x);
+          m_ak[t][s] = operand_of(x);
         } else {
           shared.m_ab[s][t] = x;
         }
