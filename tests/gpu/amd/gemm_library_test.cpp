@@ -1,5 +1,7 @@
 // AMD's GEMM libraries through the one door to them, with fakes in their place that compute on the host: what
 // is asked of them, what is kept, and what happens without them. Needs no GPU.
+#include "gpu/products/amd/gemm_library.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "base/shared_library.h"
-#include "gpu/products/amd/gemm_library.h"
 
 namespace fulmar {
 namespace {
