@@ -15,5 +15,5 @@ run() {  # preset, then test programs
 }
 export ASAN_OPTIONS=detect_leaks=1 TSAN_OPTIONS=halt_on_error=1
 # The last one only skips: here it is built as on a machine without CUDA.
-run asan fulmar_files_test fulmar_text_test fulmar_grammar_test fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test fulmar_gpu_test
+run asan fulmar_files_test fulmar_text_test fulmar_grammar_test fulmar_net_test fulmar_cache_test fulmar_engine_test fulmar_server_test fulmar_gpu_amd_test fulmar_gpu_test
 run tsan fulmar_net_test fulmar_cache_test fulmar_engine_test ${FULMAR_TSAN_MORE:-}

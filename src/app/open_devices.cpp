@@ -221,7 +221,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
   app.add_flag("--no-panels", flags.no_panels,
                "products on a GPU of compute capability 9.0 as on those before it; to time that");
   app.add_flag("--no-matrix-units", flags.no_matrix_units,
-               "a GPU's work as on AMD's cards, whose matrix units no kernel knows; to test and time that");
+               "a GPU's work in the form that AMD's cards run it; to test and time that");
 }
 
 Result<std::vector<std::string>> device_list(const std::string& flag, const std::string& list) {

@@ -2,14 +2,13 @@
 // driver there are none.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "base/shared_library.h"
 
 namespace fulmar {
 
@@ -21,27 +20,6 @@ struct GpuFigures {
   std::optional<int> utilization;  // percent
   std::optional<int> temperature;  // degrees Celsius
   std::optional<int> power;        // watts, drawn
-};
-
-// A file that dlopen reads, closed with this object; without such a file no function is found.
-class SharedLibrary {
- public:
-  explicit SharedLibrary(const char* file) : handle_(::dlopen(file, RTLD_NOW | RTLD_LOCAL)) {}
-  SharedLibrary(SharedLibrary&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  SharedLibrary& operator=(SharedLibrary&&) = delete;
-  ~SharedLibrary() {
-    if (handle_ != nullptr) ::dlclose(handle_);
-  }
-
-  template <class Function>
-  bool load(const char* symbol, Function& function) const {
-    if (handle_ == nullptr) return false;
-    function = reinterpret_cast<Function>(::dlsym(handle_, symbol));
-    return function != nullptr;
-  }
-
- private:
-  void* handle_;
 };
 
 class GpuLibrary {

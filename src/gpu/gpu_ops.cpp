@@ -370,7 +370,7 @@ void GpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<Sa
 }
 
 bool GpuOps::in_chunks(const Batch& batch, int64_t head_size) const {
-  return facts_.matrix_units && head_size == gpu::kHeadSize && batch.longest > gpu::kMostRecurrentRows;
+  return head_size == gpu::kHeadSize && batch.longest > gpu::kMostRecurrentRows;
 }
 
 int64_t GpuOps::few_rows_parts(Tensor in, const Weight& key, const Weight& value) const {

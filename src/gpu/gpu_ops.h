@@ -162,11 +162,15 @@ class GpuOps final : public Ops {
   Result<Weight> import_codes(const HostMatrix& matrix, WeightRole role);
   Status check_layer(int64_t width);
 
-  // Whether the recurrence goes in chunks, on matrix units, for sequences long enough.
+  // Whether the recurrence goes in chunks, for sequences long enough.
   bool in_chunks(const Batch& batch, int64_t head_size) const;
 
   // ---- RWKV-7
   static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
+  // project7 in two launches of products, where few rows go together without matrix units: `first` are those
+  // of its inputs. Whether they do; otherwise nothing was done.
+  bool project_few7(gpu::ProductList first, const TimeMix7& att, bool first_block, Tensor v_first,
+                    const gpu::LowRows7& low, const Projected7& p);
   // out = between(in @ first^T) @ second^T
   void low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
                      gpu::Epilogue between = gpu::Epilogue::none);
@@ -174,7 +178,11 @@ class GpuOps final : public Ops {
   void chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                          bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                          Tensor pending);
+  // The two kernels of the recurrence in chunks, on matrix units or by tiles.
   Tensor chunk_workspace7(Scratch& scratch, const TimeMix7& att) const;
+  void prepare_walk7(const Queue& queue, const TimeMix7& att, const Projected7& p,
+                     const gpu::RawProjected7& raw, Tensor workspace) const;
+  void walk7(const Batch& batch, const TimeMix7& att, StateField wkv, Tensor y, Tensor workspace) const;
 
   // ---- a lone row (row7.cpp): whether its kernels suit a block's weights, and the two halves of the block
   bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;

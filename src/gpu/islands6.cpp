@@ -56,9 +56,13 @@ void GpuOps::recur6(const Batch& batch, const TimeMix6& att, const Projected6& p
     gpu::wkv6(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows, facts_.multiprocessors);
   }
   Scratch scratch(*this);
-  const auto bytes = static_cast<int64_t>(gpu::wkv6_chunk_workspace(chunks_.count, att.n_head));
-  const Tensor workspace = scratch.take(1, bytes, DType::u8);
-  gpu::wkv6_chunk(without_pdl(), batch, chunks_, att.n_head, att.u.as<float>(), p, wkv, y, workspace.data,
+  const auto bytes = facts_.matrix_units ? gpu::wkv6_chunk_workspace : gpu::wkv6_tiles_workspace;
+  const Tensor workspace = scratch.take(1, static_cast<int64_t>(bytes(chunks_.count, att.n_head)), DType::u8);
+  const auto* bonus = att.u.as<float>();
+  if (!facts_.matrix_units) {
+    return gpu::wkv6_tiles(without_pdl(), batch, chunks_, att.n_head, bonus, p, wkv, y, workspace.data);
+  }
+  gpu::wkv6_chunk(without_pdl(), batch, chunks_, att.n_head, bonus, p, wkv, y, workspace.data,
                   facts_.multiprocessors);
 }
 

@@ -58,7 +58,8 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
                          {xa, att.a.first, low.a},
                          {xv, att.v.first, low.v}};
   const ProductList products(all, std::size(all) - (first_block ? 1 : 0));
-  if (suits_second_halves7(att, first_block) && products_->together(products)) {
+  if (!facts_.matrix_units && project_few7(products, att, first_block, v_first, low, p)) return;
+  if (facts_.matrix_units && suits_second_halves7(att, first_block) && products_->together(products)) {
     products_->run(queue_, products);
     if (batch.rows <= gpu::kMostLowRankRows || !products_->has_panels()) {
       return gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
@@ -77,6 +78,22 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
   gpu::finish_project7(products_->join(), att, first_block, v_first, share, p);
 }
 
+bool GpuOps::project_few7(ProductList first, const TimeMix7& att, bool first_block, Tensor v_first,
+                          const gpu::LowRows7& low, const Projected7& p) {
+  Scratch scratch(*this);
+  const Tensor share = first_block ? Tensor{} : scratch.take(p.v.rows, p.v.cols);
+  const Product all[] = {{low.g, att.g.second, p.g},
+                         {low.w, att.w.second, p.u},
+                         {low.a, att.a.second, p.alpha},
+                         {low.v, att.v.second, share}};
+  const ProductList second(all, std::size(all) - (first_block ? 1 : 0));
+  if (!products_->together(first) || !products_->together(second)) return false;
+  products_->run(queue_, first);
+  products_->run(queue_, second);
+  gpu::finish_project7(queue_, att, first_block, v_first, share, p);
+  return true;
+}
+
 void GpuOps::low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
                            Epilogue between) {
   products_->run(queue, {in, path.first, low, between});
@@ -90,14 +107,28 @@ void GpuOps::recur7(const Batch& batch, const TimeMix7& att, const Projected7& p
   }
   Scratch scratch(*this);
   const Tensor workspace = chunk_workspace7(scratch, att);
-  gpu::wkv7_chunk_prepare(without_pdl(), chunks_, att.n_head, p, {}, workspace.data);
-  gpu::wkv7_chunk_walk(without_pdl(), batch, chunks_, att.n_head, wkv, y, workspace.data,
-                       facts_.multiprocessors);
+  prepare_walk7(without_pdl(), att, p, {}, workspace);
+  walk7(batch, att, wkv, y, workspace);
 }
 
 Tensor GpuOps::chunk_workspace7(Scratch& scratch, const TimeMix7& att) const {
-  return scratch.take(1, static_cast<int64_t>(gpu::wkv7_chunk_workspace(chunks_.count, att.n_head)),
-                      DType::u8);
+  const auto bytes = facts_.matrix_units ? gpu::wkv7_chunk_workspace : gpu::wkv7_tiles_workspace;
+  return scratch.take(1, static_cast<int64_t>(bytes(chunks_.count, att.n_head)), DType::u8);
+}
+
+void GpuOps::prepare_walk7(const Queue& queue, const TimeMix7& att, const Projected7& p,
+                           const gpu::RawProjected7& raw, Tensor workspace) const {
+  const auto prepare = facts_.matrix_units ? gpu::wkv7_chunk_prepare : gpu::wkv7_tiles_prepare;
+  prepare(queue, chunks_, att.n_head, p, raw, workspace.data);
+}
+
+void GpuOps::walk7(const Batch& batch, const TimeMix7& att, StateField wkv, Tensor y,
+                   Tensor workspace) const {
+  const Queue queue = without_pdl();
+  if (!facts_.matrix_units) {
+    return gpu::wkv7_tiles_walk(queue, batch, chunks_, att.n_head, wkv, y, workspace.data);
+  }
+  gpu::wkv7_chunk_walk(queue, batch, chunks_, att.n_head, wkv, y, workspace.data, facts_.multiprocessors);
 }
 
 void GpuOps::leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending) {
@@ -141,11 +172,9 @@ void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::spa
   products_->run(queue_, {xr, att.receptance, p.r});
   products_->run(queue_, {xk, att.key, p.k});
   products_->run(queue_, {xv, att.value, p.v});
-  gpu::wkv7_chunk_prepare(products_->join(), chunks_, att.n_head, p, {&att, share, v_first, agreement},
-                          workspace.data);
+  prepare_walk7(products_->join(), att, p, {&att, share, v_first, agreement}, workspace);
   products_->fork();  // the walk leaves room for the gate's products
-  gpu::wkv7_chunk_walk(without_pdl(), batch, chunks_, att.n_head, wkv, y, workspace.data,
-                       facts_.multiprocessors);
+  walk7(batch, att, wkv, y, workspace);
   low_rank_path(products_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
   gpu::leave_heads7(products_->join(), att, agreement, p.v, p.g, y);
   products_->run(queue_, {y, att.output, pending});

@@ -32,9 +32,8 @@ struct DeviceOptions {
   // False: products by the kernels of GPUs that lack tensor memory access and warp-group matrix instructions,
   // where the GPU has them; to test and time those.
   bool panels = true;
-  // False: no kernel made of matrix fragments: products by the library or the plain kernel, recurrences token
-  // by token, default islands. What a GPU does whose matrix units the kernels do not know; to test and time
-  // that.
+  // False: no kernel made of NVIDIA's matrix fragments: products by dot products, the library or the plain
+  // kernel, recurrences by tiles, default islands. What an AMD card does; to test and time that.
   bool matrix_units = true;
   // A file in which the GEMM library's quickest algorithms are kept, so that they are looked for once on a
   // machine and two starts give equal bits; empty: looked for by every start.

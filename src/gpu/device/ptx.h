@@ -1,5 +1,5 @@
 // Instructions without a spelling in the language: programmatic dependent launch (PDL), prefetch, mbarriers,
-// bulk copies and flags between devices; matrix instructions are in fragment.h. With that file and
+// bulk copies and flags between devices; matrix instructions are in fragment.h and tile.h. With these and
 // products/sm90/ptx.h the only one with inline assembly. A target that lacks an instruction gets plain code
 // of the same effect; where there is none, the body traps, so that no kernel can quietly compute nothing.
 #pragma once

@@ -82,6 +82,16 @@
 
 #define __grid_constant__
 
+// CUDA's second argument is how many blocks a multiprocessor should take at once, HIP's how many waves a SIMD
+// unit should: of 64 lanes each, four units to a multiprocessor.
+#undef __launch_bounds__
+#define FULMAR_BOUNDS_OF(one, two, which, ...) which
+#define FULMAR_MOST_THREADS(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#define FULMAR_LEAST_BLOCKS(threads, blocks) \
+  FULMAR_MOST_THREADS(threads) __attribute__((amdgpu_waves_per_eu(((threads) * (blocks) + 255) / 256)))
+#define __launch_bounds__(...) \
+  FULMAR_BOUNDS_OF(__VA_ARGS__, FULMAR_LEAST_BLOCKS, FULMAR_MOST_THREADS)(__VA_ARGS__)
+
 namespace fulmar::gpu {
 
 constexpr const char* kVendorDevice = "hip";  // as --device names it

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/products/dot_rows.h"
+#include "gpu/products/dot_value.h"
 #include "gpu/products/packed_rows.h"
 #include "gpu/products/row.h"
 #include "gpu/products/rows.h"
@@ -57,9 +59,12 @@ int64_t panels_filled(ProductList products, const ProductDevice& device) {
   return 0;
 }
 
+static_assert(kMostOwnRows == kMostDotRows);
+bool by_dots(Way way) { return way == Way::dot_value || way == Way::dot_rows; }
+
 // Whether the device has the way's kernel, and the operands are such as it wants them.
 bool suits(Way way, ProductList products, const ProductDevice& device) {
-  if (!device.matrix_units && way != Way::library) return false;
+  if (way != Way::library && device.matrix_units == by_dots(way)) return false;
   const Product& any = products.front();
   switch (way) {
     case Way::value:
@@ -80,6 +85,10 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
     case Way::packed_tiles:
       return any.in.dtype == DType::f16 && suits_packed(products) && equal_inputs(products) &&
              all_of(products, [](const Product& one) { return one.weight.out % 4 == 0; });
+    case Way::dot_value:
+      return suits_dot_value(any.in, any.weight);
+    case Way::dot_rows:
+      return all_of(products, [](const Product& one) { return suits_rows(one.in, one.weight); });
     case Way::panels:
       return device.panels && all_of(products, [](const Product& one) { return suits_tiled_out(one, 4); });
     case Way::many:

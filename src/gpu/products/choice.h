@@ -16,6 +16,8 @@ enum class Way : uint8_t {
   packed_value,  // as value, from packed codes (packed_value.cu)
   packed_rows,   // as row and rows (packed_rows.cu)
   packed_tiles,  // as tiles (packed_tiles.cu)
+  dot_value,     // as value, by dot products (dot_value.cu)
+  dot_rows,      // as row and rows, by dot products (dot_rows.cu)
   panels,        // TMA and wgmma in one launch (sm90/panels.cu)
   many,          // the same for whole prompts (sm90/many.cu)
   tiles,         // split-K over tiles in one launch (tiles.cu)
@@ -63,6 +65,9 @@ constexpr Rule kRules[] = {
     {Way::packed_value, 1, 1, ProductShape::any, 1, kMostPackedValueRows},
     {Way::packed_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 1, kMostPackedTileRows},
+    // Without matrix units.
+    {Way::dot_value, 1, 1, ProductShape::any, 1, kMostOwnRows},
+    {Way::dot_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     // RWKV-7's low-rank products, where the others have another format.
     {Way::panels, 3, 4, ProductShape::low_rank, 9, 128},
     {Way::tiles, 3, 4, ProductShape::low_rank, 9, kMostTileRows},
@@ -80,7 +85,7 @@ constexpr bool many_rows_pay(int64_t rows) {
 struct ProductDevice {
   int multiprocessors = 0;
   bool panels = false;        // compute capability 9.0, and not switched off
-  bool matrix_units = false;  // without them the library or plain.cu does it all
+  bool matrix_units = false;  // without them dot products, the library or plain.cu
 };
 
 // The way of products that are computed together: with Way::library one after the other, otherwise in one

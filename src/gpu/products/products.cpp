@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "gpu/products/dequantise.h"
+#include "gpu/products/dot_rows.h"
+#include "gpu/products/dot_value.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/packed_rows.h"
 #include "gpu/products/packed_tiles.h"
@@ -125,6 +127,10 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
       RowProduct rows[kMostProducts];
       return linear_packed_rows(queue, row_products(products, rows), device_.multiprocessors);
     }
+    case Way::dot_value:
+      return run_dot_value(queue, products.front());
+    case Way::dot_rows:
+      return linear_dot_rows(queue, products);
     case Way::panels:
       return run_panels(queue, products);
     case Way::many:
@@ -153,6 +159,13 @@ void Products::run_packed_value(const Queue& queue, const Product& product) {
   FULMAR_CHECK(static_cast<size_t>(weight.out / kPackedValueOuts * row_groups) <= kValueCounters);
   linear_packed_value(queue, plan, in, weight, out, static_cast<float*>(workspace_(plan.partial_bytes)),
                       value_counters());
+}
+
+void Products::run_dot_value(const Queue& queue, const Product& product) {
+  const DotValuePlan plan = plan_dot_value(product.in.rows, product.weight);
+  FULMAR_CHECK(static_cast<size_t>(plan.blocks) <= kValueCounters);
+  linear_dot_value(queue, plan, product, static_cast<float*>(workspace_(plan.partial_bytes)),
+                   value_counters());
 }
 
 void Products::run_tiles(Way way, const Queue& queue, ProductList products) {

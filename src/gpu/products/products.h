@@ -81,6 +81,7 @@ class Products {
   void run_by(Way, const Queue&, ProductList);
   void run_value(const Queue&, const Product&);
   void run_packed_value(const Queue&, const Product&);
+  void run_dot_value(const Queue&, const Product&);
   void run_tiles(Way, const Queue&, ProductList);
   void run_panels(const Queue&, ProductList);
   void run_library(const Queue&, const Product&);

@@ -16,6 +16,7 @@
 #include "gpu/device/fragment.h"
 #include "gpu/device/ptx.h"
 #include "gpu/math/head_math.h"
+#include "gpu/recurrence/factor.h"
 #include "gpu/recurrence/recurrence.h"
 
 namespace fulmar::gpu {
@@ -68,7 +69,6 @@ __device__ constexpr int value_place(int tile, int lane) { return lane ^ lane >>
 
 // One 16 x 16 product of two factors [16 rows, 64 keys] over a warp: accumulator tile n is columns 8n to
 // 8n + 7.
-using Factor = Half[kChunk][kHeadSize + 8];  // padded against bank conflicts
 __device__ __forceinline__ void multiply_factors(const Factor& left, const Factor& right,
                                                  float (&sum)[2][4]) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;

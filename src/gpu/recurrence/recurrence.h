@@ -1,6 +1,6 @@
 // The recurrences of RWKV-7 and RWKV-6: token by token (wkv.cu, wkv_single.cu, wkv_deferred.cu, wkv_few.cu)
-// and, for long sequences with heads of 64, in chunks on matrix units (wkv7_chunk.cu, wkv6_chunk.cu). Shapes
-// as in ops/ops.h.
+// and, for long sequences with heads of 64, in chunks: on matrix units (wkv7_chunk.cu, wkv6_chunk.cu) or,
+// where kernels do not know their fragments, by tiles (wkv7_tiles.cu, wkv6_tiles.cu). Shapes as in ops/ops.h.
 #pragma once
 
 #include <cstddef>
@@ -54,5 +54,16 @@ void wkv7_chunk_walk(const Queue&, const Batch&, const Chunks&, int64_t n_head, 
 size_t wkv6_chunk_workspace(int64_t chunks, int64_t n_head);  // bytes
 void wkv6_chunk(const Queue&, const Batch&, const Chunks&, int64_t n_head, const float* bonus,
                 const Projected6&, StateField wkv, Tensor y, void* workspace, int multiprocessors);
+
+// ---- the same by tiles (tile.h)
+size_t wkv7_tiles_workspace(int64_t chunks, int64_t n_head);  // bytes
+void wkv7_tiles_prepare(const Queue&, const Chunks&, int64_t n_head, const Projected7&, const RawProjected7&,
+                        void* workspace);
+void wkv7_tiles_walk(const Queue&, const Batch&, const Chunks&, int64_t n_head, StateField wkv, Tensor y,
+                     const void* workspace);
+
+size_t wkv6_tiles_workspace(int64_t chunks, int64_t n_head);  // bytes
+void wkv6_tiles(const Queue&, const Batch&, const Chunks&, int64_t n_head, const float* bonus,
+                const Projected6&, StateField wkv, Tensor y, void* workspace);
 
 }  // namespace fulmar::gpu

@@ -54,12 +54,25 @@ TEST(ProductChoice, FewRowsReadEveryWeightOnce) {
   }
 }
 
-TEST(ProductChoice, WithoutMatrixUnitsTheLibraryDoesItAll) {
-  for (const int64_t rows : {1, 4, 32, 320, 4096}) {
+TEST(ProductChoice, WithoutMatrixUnitsFewRowsGoByDotProducts) {
+  const Weight value = weight(kWidth, kHidden, true);
+  for (const int64_t rows : {1, 4, 8}) {
+    EXPECT_EQ(first_products(rows, 7, kNoMatrixUnits), Way::dot_rows) << rows;
+    EXPECT_EQ(key(rows, kNoMatrixUnits), Way::dot_rows) << rows;
+    EXPECT_EQ(way(product(rows, value), kNoMatrixUnits), Way::dot_value) << rows;
+  }
+  EXPECT_EQ(way(product(4, weight(65536, kWidth), Epilogue::none, DType::f32), kNoMatrixUnits),
+            Way::dot_rows);
+}
+
+TEST(ProductChoice, WithoutMatrixUnitsTheLibraryDoesTheRest) {
+  for (const int64_t rows : {9, 32, 320, 4096}) {
     EXPECT_EQ(first_products(rows, 7, kNoMatrixUnits), Way::library) << rows;
     EXPECT_EQ(key(rows, kNoMatrixUnits), Way::library) << rows;
     EXPECT_EQ(way(product(rows, weight(kWidth, kHidden, true)), kNoMatrixUnits), Way::library) << rows;
   }
+  EXPECT_EQ(way(product(1, weight(64, 100)), kNoMatrixUnits), Way::library);  // rows of no whole vectors
+  EXPECT_EQ(way(product(1, {DType::q8_0, kWidth, kWidth, nullptr, false}), kNoMatrixUnits), Way::library);
 }
 
 TEST(ProductChoice, ZerosAreSkippedForUpToEightRows) {

@@ -1,0 +1,49 @@
+// AMD's GEMM libraries, loaded at run time. The few functions that are needed are declared after their
+// documentation, and nothing here needs AMD's headers: the program builds where these are absent, and every
+// build tests it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "tensor/format.h"
+
+namespace fulmar::gpu {
+
+// out [rows, outs] = in [rows, inner] @ weight^T; strides in elements.
+struct LibraryProduct {
+  int64_t rows, outs, inner;
+  const void* in;
+  int64_t in_stride;
+  const void* weight;
+  bool transposed;  // stored [inner, outs] rather than [outs, inner]
+  void* out;
+  int64_t out_stride;
+  DType type, out_type;  // of in and weight: f16 or bf16; of out: that or f32
+};
+
+// Device memory that a product may use; products that run at the same time have different ones.
+struct LibraryWorkspace {
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
+class GemmLibrary {
+ public:
+  virtual ~GemmLibrary() = default;
+  // Puts the product on the vendor's stream. False where the library has no kernel for it; an error where it
+  // fails.
+  virtual Result<bool> run(void* stream, const LibraryProduct&, const LibraryWorkspace&) = 0;
+};
+
+// The first of these files that is there. Fails where none is, where it lacks a function, is older than what
+// is known of it, or cannot be started on the current device.
+using LibraryFiles = std::span<const char* const>;
+Result<std::unique_ptr<GemmLibrary>> open_rocblas(LibraryFiles);
+Result<std::unique_ptr<GemmLibrary>> open_hipblaslt(LibraryFiles);
+
+}  // namespace fulmar::gpu

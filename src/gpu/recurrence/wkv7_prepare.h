@@ -1,0 +1,356 @@
+// RWKV-7's recurrence for long sequences in chunks of 16 rows (WY form of the chunked recurrence): what does
+// not depend on the state.
+//
+// With A = -kk, B = kk * alpha, G the running sum of log decays within a chunk, E = G without the row's own:
+//   M_ab, M_ak, M_rk, M_rb   products of A, R with K, B, each scaled by exp of differences of E and G
+//   U = W S0^T + U~          W = (I - M_ab)^-1 (A exp E), U~ = (I - M_ab)^-1 M_ak V
+//   Y = M_rk V + M_rb U + (R exp G) S0^T
+//   S = S0 diag(exp G_last) + V^T (K exp(G_last - G)) + U^T (B exp(G_last - G))
+// One kernel computes all that does not depend on the state, for every chunk and head at once, from raw
+// products if wanted; another walks the chunks of each sequence with the state in registers. Products take
+// f16 operands, whose exponents stay small because both factors are centred on the chunk's middle row; sums,
+// the triangular solve and the state are f32.
+//
+// A form of 16 x 16 products is a `Chunk`: what the second kernel takes of a chunk and head, in the order in
+// which it wants it. Of it are used here
+//   r_row(t), w_row(t)              R exp G and W, 64 key channels; the latter holds A until W is known
+//   decay[64]                       exp G_last
+//   put_rows(t, c, k, b, v)         channel c of the rows t and t + 1, t even, as words of two halves: K and
+//   B
+//                                   by exp(G_last - G), V
+//   put_u(t, c, u)                  of U~ alike
+//   multiply_between_rows(shared, chunk)   M_ab and M_ak V for the solve, M_rk and M_rb
+//   kLeastBlocks                    of the kernel that a multiprocessor should take
+#pragma once
+
+#include "base/check.h"
+#include "gpu/device/warp_sums.h"
+#include "gpu/math/finish7.h"
+#include "gpu/math/head_math.h"
+#include "gpu/recurrence/factor.h"
+#include "gpu/recurrence/recurrence.h"
+
+namespace fulmar::gpu {
+
+constexpr int kPrepareWarps = 4, kPrepareThreads = kPrepareWarps * kWarp;
+constexpr int kWarpRows = kChunk / kPrepareWarps;  // of a warp, whose lanes have two channels each
+constexpr int kMiddleRow = kChunk / 2;             // the row that exponents are centred on
+
+struct ChunkInputs7 {
+  const void *r, *k, *v, *u, *kk, *alpha;
+  int64_t stride;
+};
+
+// With raw inputs: what is still to be done to them, and where its results go.
+struct RawInputs {
+  bool mixes;                   // values with those of the first block, by shares; not in that block itself
+  const void *share, *v_first;  // where nothing is mixed: any rows that can be read
+  void* v;                      // the values, finished
+  float* agreement;             // [rows, heads], the bonus of the head end
+  Finish7Vectors by;
+  const float* r_k;
+};
+
+struct alignas(16) Prepare7Shared {
+  // Factors centred on the middle row. A, the fourth of them, is kept where W will be.
+  Factor r, b, k;
+  float a_decayed[kChunk][kHeadSize];   // A exp E
+  float m_ak_v[kChunk][kHeadSize + 8];  // M_ak V; its first row holds G of the middle row until then
+  float m_ab[kChunk][kChunk + 4];       // transposed: [inner row][row]; until then sums of each warp's decays
+  __device__ __forceinline__ float* part_sum(int warp) { return &m_ab[0][0] + warp * kHeadSize; }
+};
+static_assert(sizeof(Prepare7Shared::m_ab) >= kPrepareWarps * kHeadSize * sizeof(float));
+
+__device__ __forceinline__ void store_pair(Half* to, float low, float high) {
+  *reinterpret_cast<uint32_t*>(to) = pack_floats<Half>(low, high);
+}
+
+// One lane's channels of one row; `g` is the log of the decay.
+struct Row {
+  Float2 r, k, v, kk, b, g;
+};
+
+template <class T>
+__device__ __forceinline__ Float2 pair_at(const void* from, int64_t at) {
+  return load2(static_cast<const T*>(from) + at);
+}
+
+template <class T>
+__device__ Row finished_row(const ChunkInputs7& in, int64_t at) {
+  Row row{pair_at<T>(in.r, at),  pair_at<T>(in.k, at),     pair_at<T>(in.v, at),
+          pair_at<T>(in.kk, at), pair_at<T>(in.alpha, at), pair_at<T>(in.u, at)};
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+    row.b.x[e] *= row.kk.x[e];
+    row.g.x[e] = log_decay7(row.g.x[e]);
+  }
+  return row;
+}
+
+// The vectors of one lane's channels that raw rows meet.
+struct RawWeights {
+  Float2 w0, a0, v0, k_k, k_a, r_k;
+  __device__ RawWeights(const RawInputs& raw, int64_t c)
+      : w0(load2(raw.by.w0 + c)),
+        a0(load2(raw.by.a0 + c)),
+        v0(raw.mixes ? load2(raw.by.v0 + c) : Float2{}),
+        k_k(load2(raw.by.k_k + c)),
+        k_a(load2(raw.by.k_a + c)),
+        r_k(load2(raw.r_k + c)) {}
+};
+
+// One lane's channels of one row as they lie in memory, so that all rows can be on their way at once.
+struct RawRow {
+  uint32_t r, k, v, rate, decay, share, first;
+};
+template <class T>
+__device__ __forceinline__ RawRow fetch_raw(const ChunkInputs7& in, const RawInputs& raw, int at) {
+  const auto word = [&](const void* from) {
+    return *reinterpret_cast<const uint32_t*>(static_cast<const T*>(from) + at);
+  };
+  return {word(in.r), word(in.k), word(in.v), word(in.alpha), word(in.u), word(raw.share), word(raw.v_first)};
+}
+
+// As finish_project7 does it, and returns the agreement of the head end besides: that of row i in lane
+// (kWarpRows + i) * kLanesEach.
+constexpr int kLanesEach = kWarp / (2 * kWarpRows);
+template <class T>
+__device__ __forceinline__ float finish_raw_rows(const RawRow (&from)[kWarpRows], const RawInputs& raw,
+                                                 const RawWeights& by, Row (&rows)[kWarpRows]) {
+  const auto pair = [](const uint32_t& word) { return load2(reinterpret_cast<const T*>(&word)); };
+  float sums[2 * kWarpRows];  // squares of each row's unit keys, and agreements
+  float rate[kWarpRows][2];
+#pragma unroll
+  for (int i = 0; i < kWarpRows; i++) {
+    Row& row = rows[i];
+    const Float2 key = pair(from[i].k), raw_rate = pair(from[i].rate), decay = pair(from[i].decay);
+    const Float2 share = pair(from[i].share), first = pair(from[i].first);
+    row.r = pair(from[i].r), row.v = pair(from[i].v);
+    sums[i] = sums[kWarpRows + i] = 0;
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      const float towards = raw.mixes ? value_share(share.x[e], by.v0.x[e]) : 0.0f;
+      row.v.x[e] = mixed_value(row.v.x[e], first.x[e], towards);
+      rate[i][e] = rate_of(raw_rate.x[e], by.a0.x[e]);
+      row.g.x[e] = log_decay7(decay_of(decay.x[e], by.w0.x[e]));
+      row.kk.x[e] = key.x[e] * by.k_k.x[e];
+      row.k.x[e] = key.x[e] * (1.0f + (rate[i][e] - 1.0f) * by.k_a.x[e]);
+      sums[i] += row.kk.x[e] * row.kk.x[e];
+      sums[kWarpRows + i] += row.r.x[e] * row.k.x[e] * by.r_k.x[e];
+    }
+  }
+  const float sum = warp_sums(sums), scale = key_scale(sum);
+#pragma unroll
+  for (int i = 0; i < kWarpRows; i++) {
+    Row& row = rows[i];
+    const float by_norm = __shfl_sync(kFullWarp, scale, i * kLanesEach);
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      row.kk.x[e] *= by_norm;
+      row.b.x[e] = row.kk.x[e] * rate[i][e];
+    }
+  }
+  return sum;
+}
+
+// Fills `shared` and the parts of `out` that need no products. Warp: four rows; lane: two channels. Rows past
+// the end are zero and change nothing.
+template <class Chunk>
+__device__ void scale_rows(const Row (&rows)[kWarpRows], Prepare7Shared& shared, Chunk& out) {
+  const int warp = threadIdx.x / kWarp, c = 2 * (threadIdx.x % kWarp), t0 = warp * kWarpRows;
+  float sum[2] = {};
+#pragma unroll
+  for (int i = 0; i < kWarpRows; i++) {
+#pragma unroll
+    for (int e = 0; e < 2; e++) sum[e] += rows[i].g.x[e];
+  }
+  store2(shared.part_sum(warp) + c, sum[0], sum[1]);
+  __syncthreads();
+  float running[2] = {}, last[2] = {};
+#pragma unroll
+  for (int w = 0; w < kPrepareWarps; w++) {
+    const Float2 part = load2(shared.part_sum(w) + c);
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      if (w < warp) running[e] += part.x[e];
+      last[e] += part.x[e];
+    }
+  }
+  // The middle row is the first of the third warp.
+  static_assert(kMiddleRow == 2 * kWarpRows);
+  float* middle = &shared.m_ak_v[0][c];
+  if (warp == 2) store2(middle, running[0] + rows[0].g.x[0], running[1] + rows[0].g.x[1]);
+  __syncthreads();
+  const Float2 centre = load2(middle);
+
+  // With the centre's distance from either end, which is at most 10, two exponentials a number give all four
+  // that are wanted: exp(G - centre), exp G, exp(centre - G), exp(G_last - G).
+  float from_begin[2], to_end[2], left_before[2];
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+    from_begin[e] = exp_of(centre.x[e]);
+    to_end[e] = exp_of(last[e] - centre.x[e]);
+    left_before[e] = exp_of(running[e] - centre.x[e]);  // of the row before: what A wants of its own row
+  }
+  float k_end[kWarpRows][2], b_end[kWarpRows][2];
+#pragma unroll
+  for (int i = 0; i < kWarpRows; i++) {
+    const int t = t0 + i;
+    const Row& row = rows[i];
+    float a_left[2], r_left[2], k_right[2], b_right[2];
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      running[e] += row.g.x[e];
+      const float left = exp_of(running[e] - centre.x[e]), right = exp_of(centre.x[e] - running[e]);
+      a_left[e] = -row.kk.x[e] * left_before[e];
+      r_left[e] = row.r.x[e] * left;
+      k_right[e] = row.k.x[e] * right;
+      b_right[e] = row.b.x[e] * right;
+      k_end[i][e] = k_right[e] * to_end[e];
+      b_end[i][e] = b_right[e] * to_end[e];
+      left_before[e] = left;
+    }
+    store_pair(out.w_row(t) + c, a_left[0], a_left[1]);
+    store_pair(&shared.r[t][c], r_left[0], r_left[1]);
+    store_pair(&shared.b[t][c], b_right[0], b_right[1]);
+    store_pair(&shared.k[t][c], k_right[0], k_right[1]);
+    store_pair(out.r_row(t) + c, r_left[0] * from_begin[0], r_left[1] * from_begin[1]);
+    store2(&shared.a_decayed[t][c], a_left[0] * from_begin[0], a_left[1] * from_begin[1]);
+  }
+  if (warp == 0) {
+    store2(&out.decay[c], from_begin[0] * to_end[0], from_begin[1] * to_end[1]);
+  }
+#pragma unroll
+  for (int i = 0; i < kWarpRows; i += 2) {
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      out.put_rows(t0 + i, c + e, pack_floats<Half>(k_end[i][e], k_end[i + 1][e]),
+                   pack_floats<Half>(b_end[i][e], b_end[i + 1][e]),
+                   pack_floats<Half>(rows[i].v.x[e], rows[i + 1].v.x[e]));
+    }
+  }
+}
+
+// (I - M_ab) x = right side, by forward substitution; thread: one column of W or of U~.
+template <class Chunk>
+__device__ void solve(const Prepare7Shared& shared, Chunk& out) {
+  const int c = threadIdx.x % kHeadSize;
+  const bool for_u = threadIdx.x >= kHeadSize;
+  float x[kChunk];
+#pragma unroll
+  for (int t = 0; t < kChunk; t++) {
+    if (for_u) x[t] = shared.m_ak_v[t][c];
+  }
+#pragma unroll
+  for (int t = 0; t < kChunk; t++) {
+    if (!for_u) x[t] = shared.a_decayed[t][c];
+  }
+  // x[s] is complete when its turn comes; then all later rows take their share of it.
+#pragma unroll
+  for (int s = 0; s < kChunk - 1; s++) {
+#pragma unroll
+    for (int t = (s + 1) / 4 * 4; t < kChunk; t += 4) {
+      const Float4 by = load4(&shared.m_ab[s][t]);
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        if (t + i > s) x[t + i] += by.x[i] * x[s];
+      }
+    }
+  }
+  if (!for_u) {
+#pragma unroll
+    for (int t = 0; t < kChunk; t++) out.w_row(t)[c] = from_float<Half>(x[t]);
+    return;
+  }
+#pragma unroll
+  for (int t = 0; t < kChunk; t += 2) out.put_u(t, c, pack_floats<Half>(x[t], x[t + 1]));
+}
+
+template <class Chunk, class T, bool kRaw>
+__global__ void __launch_bounds__(kPrepareThreads, Chunk::kLeastBlocks)
+    wkv7_chunk_prepare_kernel(Chunks chunks, ChunkInputs7 in, const __grid_constant__ RawInputs raw,
+                              Chunk* data) {
+  __shared__ Prepare7Shared shared;
+  __shared__ Chunk out;  // put together here, since its parts are written in no order that memory likes
+  pdl_launch_next();
+  pdl_wait();
+  const int64_t head = blockIdx.x, chunk = blockIdx.y;
+  const int lane = threadIdx.x % kWarp;
+  const int64_t channel = head * kHeadSize + 2 * lane;
+  const int t0 = threadIdx.x / kWarp * kWarpRows, remaining = chunks.rows[chunk] - t0;
+  const int64_t first_row = chunks.row[chunk] + t0;
+  Row rows[kWarpRows];
+  if constexpr (kRaw) {
+    // Rows past the end look at the chunk's last one.
+    const auto at = [&](int i) {
+      return static_cast<int>((first_row + min(i, remaining - 1)) * in.stride + channel);
+    };
+    RawRow fetched[kWarpRows];
+#pragma unroll
+    for (int i = 0; i < kWarpRows; i++) fetched[i] = fetch_raw<T>(in, raw, at(i));
+    const float sum = finish_raw_rows<T>(fetched, raw, RawWeights(raw, channel), rows);
+#pragma unroll
+    for (int i = 0; i < kWarpRows; i++) {
+      if (i < remaining) store2(static_cast<T*>(raw.v) + at(i), rows[i].v.x[0], rows[i].v.x[1]);
+    }
+    if (remaining < kWarpRows) {
+#pragma unroll
+      for (int i = 0; i < kWarpRows; i++) {
+        if (i >= remaining) rows[i] = {};
+      }
+    }
+    const int finished = lane / kLanesEach - kWarpRows;
+    if (lane % kLanesEach == 0 && finished >= 0 && finished < remaining) {
+      raw.agreement[(first_row + finished) * gridDim.x + head] = sum;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWarpRows; i++) {
+      rows[i] = {};
+      if (i < remaining) rows[i] = finished_row<T>(in, (first_row + i) * in.stride + channel);
+    }
+  }
+  scale_rows(rows, shared, out);
+  __syncthreads();
+  Chunk::multiply_between_rows(shared, out);
+  __syncthreads();
+  solve(shared, out);
+  __syncthreads();
+  const auto* from = reinterpret_cast<const uint4*>(&out);
+  auto* to = reinterpret_cast<uint4*>(&data[chunk * gridDim.x + head]);
+  constexpr unsigned kChunkVectors = sizeof(Chunk) / sizeof(uint4);
+#pragma unroll
+  for (unsigned i = 0; i < kChunkVectors; i += kPrepareThreads) {
+    if (i + kPrepareThreads <= kChunkVectors || i + threadIdx.x < kChunkVectors)
+      to[i + threadIdx.x] = from[i + threadIdx.x];
+  }
+}
+
+template <class Chunk>
+void prepare_chunks7(const Queue& queue, const Chunks& chunks, int64_t n_head, const Projected7& p,
+                     const RawProjected7& raw, Chunk* data) {
+  const ChunkInputs7 in{p.r.data, p.k.data, p.v.data, p.u.data, p.kk.data, p.alpha.data, p.r.stride};
+  // Chunks along y of the grid: at most 65536 rows make 4096 of them and one more per sequence.
+  const dim3 grid(static_cast<unsigned>(n_head), static_cast<unsigned>(chunks.count));
+  with_activation(p.r.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    if (raw.att == nullptr) {
+      return launch(queue, wkv7_chunk_prepare_kernel<Chunk, T, false>, grid, dim3(kPrepareThreads), 0, chunks,
+                    in, RawInputs{}, data);
+    }
+    const TimeMix7& att = *raw.att;
+    FULMAR_CHECK(raw.v_first.stride == p.v.stride && p.v.rows * p.v.stride <= INT32_MAX);
+    const bool mixes = raw.share.data != nullptr;
+    const RawInputs more{mixes,
+                         mixes ? raw.share.data : p.v.data,
+                         mixes ? raw.v_first.data : p.v.data,
+                         !mixes ? raw.v_first.data : p.v.data,
+                         raw.agreement.as<float>(),
+                         finish7_vectors(att),
+                         att.r_k.as<float>()};
+    launch(queue, wkv7_chunk_prepare_kernel<Chunk, T, true>, grid, dim3(kPrepareThreads), 0, chunks, in, more,
+           data);
+  });
+}
+
+}  // namespace fulmar::gpu

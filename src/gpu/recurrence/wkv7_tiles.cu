@@ -1,0 +1,21 @@
+// RWKV-7's recurrence for long sequences by products of 16 x 16 tiles, for targets without the fragments of
+// wkv7_chunk.cu: the products of wkv7_prepare.h, and the walk of tile_walk.h.
+#include "gpu/recurrence/wkv7_tiles.h"
+
+namespace fulmar::gpu {
+
+size_t wkv7_tiles_workspace(int64_t chunks, int64_t n_head) {
+  return static_cast<size_t>(chunks * n_head) * sizeof(TileChunk<2>);
+}
+
+void wkv7_tiles_prepare(const Queue& queue, const Chunks& chunks, int64_t n_head, const Projected7& p,
+                        const RawProjected7& raw, void* workspace) {
+  prepare_chunks7(queue, chunks, n_head, p, raw, static_cast<TiledChunk7<TargetLayout>*>(workspace));
+}
+
+void wkv7_tiles_walk(const Queue& queue, const Batch& batch, const Chunks& chunks, int64_t n_head,
+                     StateField wkv, Tensor y, const void* workspace) {
+  walk_tiles<TargetLayout>(queue, batch, chunks, n_head, wkv, y, static_cast<const TileChunk<2>*>(workspace));
+}
+
+}  // namespace fulmar::gpu
