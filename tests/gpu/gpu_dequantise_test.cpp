@@ -1,8 +1,9 @@
 // Decoders of quantised weights on the device, bit by bit: more rows than kernels take from the codes
 // themselves have a matrix decoded to 16 bits, and rows of the identity hand its numbers on as they are.
-#include <cstring>
+#include <algorithm>
 
 #include "gpu/gpu_device.h"
+#include "gpu/random_codes.h"
 #include "support/ops_rig.h"
 #include "tensor/convert.h"
 #include "tensor/quantise.h"
@@ -12,40 +13,7 @@ namespace {
 
 using support::Doubles;
 
-// Any bytes at all as codes, with scales of a usual size.
-struct RandomMatrix {
-  std::vector<std::byte> codes;
-  std::vector<float> scales;
-  HostMatrix matrix;
-
-  RandomMatrix(const Quantisation& by, int64_t out, int64_t in) {
-    const Format& format = format_of(by.dtype);
-    codes.resize(bytes_for(by.dtype, out * in));
-    for (std::byte& one : codes) one = static_cast<std::byte>(next() >> 24);
-    if (by.dtype == DType::f8_e4m3) {
-      for (std::byte& one : codes) {
-        if ((one & std::byte{0x7f}) == std::byte{0x7f}) one = std::byte{0x7e};  // NaN means nothing here
-      }
-    }
-    for (size_t block = 0; is_block(by.dtype) && block < codes.size();
-         block += static_cast<size_t>(format.bytes)) {
-      for (const int at : format.factors) {
-        if (at < 0) continue;
-        const uint16_t bits = f32_to_f16(number() * 0.01f);
-        std::memcpy(codes.data() + block + at, &bits, sizeof(bits));
-      }
-    }
-    scales.resize(static_cast<size_t>(out * scales_per_row(by, in)));
-    for (float& one : scales) one = number() * 0.01f;
-    matrix = {codes.data(), by.dtype, out, in, in, 1};
-    if (!scales.empty()) matrix.scales = scales.data(), matrix.group = group_of(by, in);
-  }
-
- private:
-  uint32_t next() { return state_ = state_ * 1664525u + 1013904223u; }
-  float number() { return static_cast<float>(next() >> 8) * 0x1p-23f - 1.0f; }
-  uint32_t state_ = 5;
-};
+constexpr int64_t kLeastRows = 336;  // for which matrices are decoded
 
 class GpuDequantise : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
@@ -59,13 +27,14 @@ class GpuDequantise : public GpuTest, public testing::WithParamInterface<std::st
     }
     EXPECT_EQ(imported->dtype, matrix.dtype) << "codes are kept";
     EXPECT_LT(gpu().import_bytes(matrix, role), static_cast<size_t>(matrix.rows * matrix.cols) * 3 / 2);
-    Doubles identity(static_cast<size_t>(matrix.cols * matrix.cols));
+    const int64_t rows = std::max(matrix.cols, kLeastRows);
+    Doubles identity(static_cast<size_t>(rows * matrix.cols));
     for (int64_t i = 0; i < matrix.cols; i++) identity[static_cast<size_t>(i * matrix.cols + i)] = 1;
-    const Tensor in = rig.tensor_of(identity, matrix.cols, matrix.cols, DType::f16).tensor;
-    const Tensor out = rig.empty(matrix.cols, matrix.rows, DType::f32);
+    const Tensor in = rig.tensor_of(identity, rows, matrix.cols, DType::f16).tensor;
+    const Tensor out = rig.empty(rows, matrix.rows, DType::f32);
     gpu().linear(in, *imported, out);
     const Doubles got = rig.read(out);
-    Doubles turned(got.size());
+    Doubles turned(static_cast<size_t>(matrix.rows * matrix.cols));
     for (int64_t r = 0; r < matrix.rows; r++) {
       for (int64_t c = 0; c < matrix.cols; c++) {
         turned[static_cast<size_t>(r * matrix.cols + c)] = got[static_cast<size_t>(c * matrix.rows + r)];
@@ -77,7 +46,7 @@ class GpuDequantise : public GpuTest, public testing::WithParamInterface<std::st
   void expect_bits(WeightRole role, int64_t out, int64_t in) {
     const auto by = quantisation_named(GetParam());
     ASSERT_TRUE(by && suits(*by, in));
-    const RandomMatrix random(*by, out, in);
+    const RandomCodes random(*by, out, in);
     std::vector<float> want(static_cast<size_t>(out * in));
     rows_as_f32(random.matrix, 0, want);
     const Doubles got = decoded(random.matrix, role);

@@ -40,6 +40,13 @@ bool all_of(ProductList products, auto&& suits) {
 
 bool whole_vectors(Tensor in) { return in.stride % 8 == 0 && reinterpret_cast<uintptr_t>(in.data) % 16 == 0; }
 
+// Whether the down-projection's kernels take it from packed codes.
+bool suits_packed_value(const Product& one) {
+  const Weight& weight = one.weight;
+  return weight.transposed && one.epilogue == Epilogue::none && one.out.dtype == one.in.dtype &&
+         suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
+}
+
 // Whether packed kernels take them together: of one format, as fragments.
 bool suits_packed(ProductList products) {
   const Weight& any = products.front().weight;
@@ -77,14 +84,19 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
     case Way::rows:
       return all_of(products, [](const Product& one) { return suits_rows(one.in, one.weight); });
     case Way::packed_value:
-      return any.epilogue == Epilogue::none && any.out.dtype == any.in.dtype && any.weight.transposed &&
-             suits_packing_transposed(any.weight.dtype, any.weight.out, any.weight.in, any.weight.group) &&
+      return suits_packed_value(any) &&
              (any.in.rows <= kMostValueRows || (any.in.dtype == DType::f16 && whole_vectors(any.in)));
     case Way::packed_rows:
       return suits_packed(products) && equal_inputs(products) && suits_packed_rows(any.weight, any.in.rows);
     case Way::packed_tiles:
       return any.in.dtype == DType::f16 && suits_packed(products) && equal_inputs(products) &&
              all_of(products, [](const Product& one) { return one.weight.out % 4 == 0; });
+    case Way::packed_panels:
+      if (!device.panels || any.in.dtype != DType::f16 || !whole_vectors(any.in)) return false;
+      return any.weight.transposed
+                 ? products.size() == 1 && suits_packed_value(any)
+                 : suits_packed(products) &&
+                       all_of(products, [](const Product& one) { return one.weight.out % 4 == 0; });
     case Way::dot_value:
       return suits_dot_value(any.in, any.weight);
     case Way::dot_rows:

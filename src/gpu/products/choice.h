@@ -10,18 +10,19 @@
 namespace fulmar::gpu {
 
 enum class Way : uint8_t {
-  value,         // rows of the weight that meet zeros are skipped (value.cu)
-  row,           // a stream over the weights for one row (row.cu)
-  rows,          // weights straight to fragments (rows.cu)
-  packed_value,  // as value, from packed codes (packed_value.cu)
-  packed_rows,   // as row and rows (packed_rows.cu)
-  packed_tiles,  // as tiles (packed_tiles.cu)
-  dot_value,     // as value, by dot products (dot_value.cu)
-  dot_rows,      // as row and rows, by dot products (dot_rows.cu)
-  panels,        // TMA and wgmma in one launch (sm90/panels.cu)
-  many,          // the same for whole prompts (sm90/many.cu)
-  tiles,         // split-K over tiles in one launch (tiles.cu)
-  library,       // the GEMM library or plain.cu, one product after the other; other formats are decoded first
+  value,          // rows of the weight that meet zeros are skipped (value.cu)
+  row,            // a stream over the weights for one row (row.cu)
+  rows,           // weights straight to fragments (rows.cu)
+  packed_value,   // as value, from packed codes (packed_value.cu)
+  packed_rows,    // as row and rows (packed_rows.cu)
+  packed_tiles,   // as tiles (packed_tiles.cu)
+  packed_panels,  // as panels (sm90/packed_panels.cu)
+  dot_value,      // as value, by dot products (dot_value.cu)
+  dot_rows,       // as row and rows, by dot products (dot_rows.cu)
+  panels,         // TMA and wgmma in one launch (sm90/panels.cu)
+  many,           // the same for whole prompts (sm90/many.cu)
+  tiles,          // split-K over tiles in one launch (tiles.cu)
+  library,  // the GEMM library or plain.cu, one product after the other; other formats are decoded first
 };
 
 // What a rule wants of the products' shape.
@@ -34,7 +35,7 @@ enum class ProductShape : uint8_t {
 
 constexpr int64_t kMostRows = 65536;  // of a step
 constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostAloneTileRows = 32, kMostPanelRows = 320;
-constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128;
+constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128, kMostPackedPanelRows = 320;
 
 // The first rule that applies and whose kernel suits the operands decides. Kernels take plain 16-bit weights
 // only, which their suits_* ask for, but for the library and those of packed codes.
@@ -61,7 +62,8 @@ constexpr Rule kRules[] = {
     {Way::tiles, 5, kMostProducts, ProductShape::any, 9, kMostTileRows},
     {Way::tiles, 1, 1, ProductShape::relu_squared, 9, kMostAloneTileRows},
     {Way::tiles, 1, 1, ProductShape::square, 9, kMostAloneTileRows},
-    // From packed codes, whatever the device.
+    // From packed codes: by panels where there are some, else whatever the device.
+    {Way::packed_panels, 1, kMostProducts, ProductShape::any, kMostOwnRows + 1, kMostPackedPanelRows},
     {Way::packed_value, 1, 1, ProductShape::any, 1, kMostPackedValueRows},
     {Way::packed_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 1, kMostPackedTileRows},

@@ -81,10 +81,13 @@ __device__ __forceinline__ uint32_t operand<BFloat>(__half2 h) {
   return pack_floats<BFloat>(f.x, f.y);
 }
 
-constexpr uint32_t kMagic1024 = 0x64006400, kMagic64 = 0x54005400;  // 1024 + x, 64 + x / 16
+// Pairs of halves that are 1024 and 64: an integer added to their bits adds as many, and sixteenths.
+constexpr uint32_t kMagic1024 = 0x64006400, kMagic64 = 0x54005400;
+constexpr uint32_t in_both(uint32_t bits) { return bits | bits << 16; }
 
-__device__ __forceinline__ __half2 less(uint32_t word, float by) {
-  return __hsub2(half2_of(word), __float2half2_rn(by));
+// Bits on both sides, since a conversion of a constant is not folded.
+__device__ __forceinline__ __half2 less(uint32_t word, uint32_t by) {
+  return __hsub2(half2_of(word), half2_of(by));
 }
 
 // The level of a code: of nf4, or of iq4_nl. Tables of the host have no address on the device.
@@ -124,7 +127,7 @@ __device__ __forceinline__ __half2 both_halves(float scale) {
 }
 // q4_k: the bytes scale and minimum in the low half of `bytes`, (d, dmin).
 __device__ __forceinline__ PackedFactor affine_factor(uint32_t bytes, uint32_t super) {
-  const __half2 small = less(__byte_perm(bytes, kMagic1024, 0x5150), 1024.0f);
+  const __half2 small = less(__byte_perm(bytes, kMagic1024, 0x5150), kMagic1024);
   const __half2 both = __hmul2(small, half2_of(super));
   return {__low2half2(both), __high2half2(both)};
 }
@@ -133,12 +136,13 @@ __device__ __forceinline__ PackedFactor affine_factor(uint32_t bytes, uint32_t s
 // 3 of both.
 template <CodeKind kKind>
 __device__ __forceinline__ void split_nibbles(uint32_t word, __half2 (&out)[4]) {
-  constexpr float kCodeMiddle = kKind == CodeKind::nibbles ? 8.0f : 0.0f;
+  constexpr uint32_t kCodeMiddle = kKind == CodeKind::nibbles ? 8 : 0;
+  constexpr uint32_t kLow = kMagic1024 + in_both(kCodeMiddle), kHigh = kMagic64 + in_both(kCodeMiddle * 16);
   const uint32_t upper = word >> 8;
-  out[0] = less((word & 0x000f000f) | kMagic1024, 1024.0f + kCodeMiddle);
-  out[1] = less((word & 0x00f000f0) | kMagic64, 64.0f + kCodeMiddle);
-  out[2] = less((upper & 0x000f000f) | kMagic1024, 1024.0f + kCodeMiddle);
-  out[3] = less((upper & 0x00f000f0) | kMagic64, 64.0f + kCodeMiddle);
+  out[0] = less((word & 0x000f000f) | kMagic1024, kLow);
+  out[1] = less((word & 0x00f000f0) | kMagic64, kHigh);
+  out[2] = less((upper & 0x000f000f) | kMagic1024, kLow);
+  out[3] = less((upper & 0x00f000f0) | kMagic64, kHigh);
 }
 
 template <CodeKind kKind>
@@ -167,7 +171,7 @@ __device__ __forceinline__ __half2 widen_bytes(uint32_t word, bool upper) {
     const uint32_t high = __byte_perm(word, 0, upper ? 0x3424 : 0x1404);
     return half2_of((high & 0x80008000) | (high >> 1 & 0x3f803f80));
   }
-  return less(__byte_perm(word, kMagic1024, upper ? 0x5352 : 0x5150), 1024.0f + 128.0f);
+  return less(__byte_perm(word, kMagic1024, upper ? 0x5352 : 0x5150), kMagic1024 + in_both(128));
 }
 
 // Four codes of 8 bits to two operands.
@@ -184,12 +188,12 @@ __device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, const P
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const uint32_t code = (word >> 4 * i & 0x000f000f) | (top[i] & 0x00300030);
-    out[i] = __hmul2(less(code | kMagic1024, 1024.0f + 32.0f), by.scale);
+    out[i] = __hmul2(less(code | kMagic1024, kMagic1024 + in_both(32)), by.scale);
   }
 }
 // The bytes of two signed scales in the low half of `bytes`, d.
 __device__ __forceinline__ void six_factors(uint32_t bytes, uint32_t super, PackedFactor (&by)[2]) {
-  const __half2 small = less(__byte_perm(bytes ^ 0x8080, kMagic1024, 0x5150), 1024.0f + 128.0f);
+  const __half2 small = less(__byte_perm(bytes ^ 0x8080, kMagic1024, 0x5150), kMagic1024 + in_both(128));
   const __half2 both = __hmul2(small, __low2half2(half2_of(super)));
   by[0].scale = __low2half2(both), by[1].scale = __high2half2(both);
 }

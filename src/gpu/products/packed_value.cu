@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "gpu/products/packed_load.h"
 #include "gpu/products/packed_value.h"
+#include "gpu/products/packed_value_load.h"
 #include "gpu/products/value_block.h"
 
 namespace fulmar::gpu {
@@ -13,7 +13,7 @@ namespace fulmar::gpu {
 namespace {
 
 static_assert(kPackedValueOuts == kValueOuts);
-constexpr int kQuad = 4, kRowsOfTile = 8;
+constexpr int kQuad = kValueQuad, kRowsOfTile = 8;
 constexpr int kPad = 16;          // of a row of inputs in shared memory; spreads the rows over the banks
 constexpr int kMostStage = 2048;  // inputs of a stage of eight rows
 constexpr int kMostRowTiles = 4;  // of eight rows, of a block
@@ -120,95 +120,12 @@ __device__ void copy_stage_inputs(const PackedValueArguments<T>& a, int first_ro
   }
 }
 
-// A lane's part of a step: eight outputs of four kept inputs, and their scales as they lie in memory.
+// A lane's part of a step: eight outputs of four kept inputs.
 template <CodeKind kKind>
 struct ValuePiece {
-  static constexpr int kWords = bits_of(kKind) / 4;
-  uint32_t code[4][kWords];
-  uint4 factor[kKind == CodeKind::affine ? 3 : 2];
+  ValueCodes<kKind> codes;
+  ValueFactors<kKind> factors;
 };
-
-// group: of 32 inputs, in the matrix; out: the lane's first output.
-template <CodeKind kKind>
-__device__ __forceinline__ void load_factors(ValuePiece<kKind>& to, const PackedMatrix& m, int group,
-                                             int out) {
-  if (kKind == CodeKind::affine || (kKind != CodeKind::float8 && m.factors != nullptr)) {
-    const auto* halves = reinterpret_cast<const uint16_t*>(m.factors) + static_cast<int64_t>(group) * m.outs;
-    to.factor[0] = *reinterpret_cast<const uint4*>(halves + out);
-    if constexpr (kKind == CodeKind::affine) {
-      const uint32_t* super = m.supers + static_cast<int64_t>(group / 8) * m.outs + out;
-      to.factor[1] = reinterpret_cast<const uint4*>(super)[0];
-      to.factor[2] = reinterpret_cast<const uint4*>(super)[1];
-    }
-  } else {
-    const int line = m.groups == 1 ? 0 : group * kPackedGroup >> m.group_shift;
-    const auto* scale = reinterpret_cast<const uint4*>(m.scales + static_cast<int64_t>(line) * m.outs + out);
-    to.factor[0] = scale[0], to.factor[1] = scale[1];
-  }
-}
-
-__device__ __forceinline__ void words_of(const uint4& v, uint32_t (&out)[4]) {
-  out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
-}
-
-// The factors of the lane's eight outputs.
-template <CodeKind kKind>
-__device__ __forceinline__ void factors_of(const ValuePiece<kKind>& piece, const PackedMatrix& m,
-                                           PackedFactor (&by)[kKeptLaneOuts]) {
-  uint32_t word[3][4];
-#pragma unroll
-  for (int i = 0; i < (kKind == CodeKind::affine ? 3 : 2); i++) words_of(piece.factor[i], word[i]);
-  if constexpr (kKind == CodeKind::affine) {
-#pragma unroll
-    for (int o = 0; o < kKeptLaneOuts; o++) {
-      by[o] = affine_factor(word[0][o / 2] >> o % 2 * 16, word[1 + o / 4][o % 4]);
-    }
-  } else if (kKind != CodeKind::float8 && m.factors != nullptr) {
-#pragma unroll
-    for (int i = 0; i < kKeptLaneOuts / 2; i++) {
-      const __half2 both = half2_of(word[0][i]);
-      by[2 * i].scale = __low2half2(both), by[2 * i + 1].scale = __high2half2(both);
-    }
-  } else {
-#pragma unroll
-    for (int o = 0; o < kKeptLaneOuts; o++)
-      by[o].scale = both_halves<kKind>(__uint_as_float(word[o / 4][o % 4]));
-  }
-}
-
-// The codes of eight outputs of two inputs, as pairs along the inputs.
-template <CodeKind kKind>
-__device__ __forceinline__ void pair_codes(const uint32_t (&a)[ValuePiece<kKind>::kWords],
-                                           const uint32_t (&b)[ValuePiece<kKind>::kWords],
-                                           const uint32_t* table, __half2 (&out)[kKeptLaneOuts]) {
-  if constexpr (bits_of(kKind) == 8) {
-#pragma unroll
-    for (int w = 0; w < 2; w++) {
-#pragma unroll
-      for (int i = 0; i < 2; i++) {
-        const uint32_t both = __byte_perm(a[w], b[w], i == 0 ? 0x5140 : 0x7362);
-        out[4 * w + 2 * i] = widen_bytes<kKind>(both, false);
-        out[4 * w + 2 * i + 1] = widen_bytes<kKind>(both, true);
-      }
-    }
-  } else if constexpr (kKind == CodeKind::levels) {
-    const uint32_t even = (a[0] & 0x0f0f0f0f) | (b[0] & 0x0f0f0f0f) << 4;
-    const uint32_t odd = (a[0] >> 4 & 0x0f0f0f0f) | (b[0] & 0xf0f0f0f0);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      out[2 * i] = half2_of(table[even >> 8 * i & 255]);
-      out[2 * i + 1] = half2_of(table[odd >> 8 * i & 255]);
-    }
-  } else {
-    __half2 four[4];
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      split_nibbles<kKind>(__byte_perm(a[0], b[0], i == 0 ? 0x5410 : 0x7632), four);
-#pragma unroll
-      for (int e = 0; e < 4; e++) out[4 * i + e] = four[e];
-    }
-  }
-}
 
 // A warp's products, step by step; `place` and `group` of a quad say which inputs it takes. Accumulator
 // [j][t]: the lane's outputs 2j and 2j + 1 (as rows g and g + 8) for the rows 8t + 2q, 8t + 2q + 1.
@@ -224,20 +141,8 @@ class ValueProduct {
   // place(i) of the lane's four inputs, from the matrix's first on; group: theirs, of 32.
   template <class Place>
   __device__ __forceinline__ void fetch(ValuePiece<kKind>& to, Place&& place, int group) const {
-    constexpr int kBits = bits_of(kKind), kWords = ValuePiece<kKind>::kWords;
-    const int64_t row_words = static_cast<int64_t>(a_.outs) * kBits / 32;
-    const auto* codes = reinterpret_cast<const uint32_t*>(a_.weight.codes) + out_ * kBits / 32;
-#pragma unroll
-    for (int i = 0; i < kQuad; i++) {
-      const uint32_t* from = codes + place(i) * row_words;
-      if constexpr (kWords == 2) {
-        const uint2 both = __ldcs(reinterpret_cast<const uint2*>(from));
-        to.code[i][0] = both.x, to.code[i][1] = both.y;
-      } else {
-        to.code[i][0] = __ldcs(from);
-      }
-    }
-    load_factors(to, a_.weight, group, out_);
+    load_value_codes(to.codes, a_.weight, out_, place);
+    load_value_factors(to.factors, a_.weight, group, out_);
   }
 
   // values: of the lane's four inputs, of row 0
@@ -249,19 +154,13 @@ class ValueProduct {
       x[t] = *reinterpret_cast<const uint2*>(values + (t * kRowsOfTile + g) * stride);
     }
     PackedFactor by[kKeptLaneOuts];
-    factors_of(piece, a_.weight, by);
-    __half2 low[kKeptLaneOuts], high[kKeptLaneOuts];
-    pair_codes<kKind>(piece.code[0], piece.code[1], table_, low);
-    pair_codes<kKind>(piece.code[2], piece.code[3], table_, high);
+    value_factors_of(piece.factors, a_.weight, by);
+    widen_value<T>(piece.codes, by, table_, [&](int j, const uint32_t(&left)[4]) {
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-      const uint32_t a0 = operand<T>(scaled<kKind>(low[2 * j], by[2 * j]));
-      const uint32_t a1 = operand<T>(scaled<kKind>(low[2 * j + 1], by[2 * j + 1]));
-      const uint32_t a2 = operand<T>(scaled<kKind>(high[2 * j], by[2 * j]));
-      const uint32_t a3 = operand<T>(scaled<kKind>(high[2 * j + 1], by[2 * j + 1]));
-#pragma unroll
-      for (int t = 0; t < kTiles; t++) mma<T>(sum[j][t], a0, a1, a2, a3, x[t].x, x[t].y);
-    }
+      for (int t = 0; t < kTiles; t++) {
+        mma<T>(sum[j][t], left[0], left[1], left[2], left[3], x[t].x, x[t].y);
+      }
+    });
   }
 
   float sum[4][kTiles][4] = {};

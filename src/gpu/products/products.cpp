@@ -12,6 +12,7 @@
 #include "gpu/products/packed_value.h"
 #include "gpu/products/rows.h"
 #include "gpu/products/sm90/many.h"
+#include "gpu/products/sm90/packed_panels.h"
 #include "gpu/products/sm90/panels.h"
 #include "gpu/products/tiles.h"
 #include "gpu/products/value.h"
@@ -132,7 +133,8 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
     case Way::dot_rows:
       return linear_dot_rows(queue, products);
     case Way::panels:
-      return run_panels(queue, products);
+    case Way::packed_panels:
+      return run_panels(way, queue, products);
     case Way::many:
       if constexpr (kHopperCode) linear_many(queue, products.front(), device_.multiprocessors);
       return;
@@ -178,12 +180,15 @@ void Products::run_tiles(Way way, const Queue& queue, ProductList products) {
   linear_tiles(queue, products, plan, partial, tile_counters());
 }
 
-void Products::run_panels(const Queue& queue, ProductList products) {
+void Products::run_panels(Way way, const Queue& queue, ProductList products) {
   if constexpr (kHopperCode) {
-    const PanelPlan plan = plan_panels(products, device_.multiprocessors);
+    const bool packed = way == Way::packed_panels;
+    const PanelPlan plan = packed ? plan_packed_panels(products, device_.multiprocessors)
+                                  : plan_panels(products, device_.multiprocessors);
     FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
-    linear_panels(queue, products, plan, static_cast<float*>(workspace_(plan.partial_bytes)),
-                  tile_counters());
+    auto* partial = static_cast<float*>(workspace_(plan.partial_bytes));
+    if (packed) return linear_packed_panels(queue, products, plan, partial, tile_counters());
+    linear_panels(queue, products, plan, partial, tile_counters());
   }
 }
 

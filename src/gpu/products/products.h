@@ -83,7 +83,7 @@ class Products {
   void run_packed_value(const Queue&, const Product&);
   void run_dot_value(const Queue&, const Product&);
   void run_tiles(Way, const Queue&, ProductList);
-  void run_panels(const Queue&, ProductList);
+  void run_panels(Way, const Queue&, ProductList);
   void run_library(const Queue&, const Product&);
   // out = in @ weight^T, the weight decoded to the type of the input first, some of its rows at a time.
   void run_decoded(const Queue&, const Product&);

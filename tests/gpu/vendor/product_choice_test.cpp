@@ -139,8 +139,8 @@ TEST(ProductChoice, OtherFormatsAreNeverReadAs16Bits) {
     if (format.dtype == DType::f16) continue;
     const bool packed = gpu::is_packed(coded(format.dtype, kWidth, kWidth));
     const auto expect_known = [&](Way found) {
-      const bool reads_codes =
-          found == Way::packed_value || found == Way::packed_rows || found == Way::packed_tiles;
+      const bool reads_codes = found == Way::packed_value || found == Way::packed_rows ||
+                               found == Way::packed_tiles || found == Way::packed_panels;
       EXPECT_TRUE(found == Way::library || (packed && reads_codes)) << static_cast<int>(found);
     };
     for (const bool transposed : {false, true}) {
@@ -161,23 +161,34 @@ TEST(ProductChoice, OtherFormatsAreNeverReadAs16Bits) {
 
 TEST(ProductChoice, PackedCodesAreMultipliedAsTheyAre) {
   for (const auto& device : {kWithPanels, kWithout}) {
+    const Way of_some = device.panels ? Way::packed_panels : Way::packed_tiles;
     for (const DType dtype : {DType::q8_0, DType::i8, DType::f8_e4m3, DType::q4_0, DType::q4_k, DType::q6_k,
                               DType::iq4_nl, DType::nf4, DType::i4}) {
       SCOPED_TRACE(std::string(name_of(dtype)));
       const Weight square = coded(dtype, kWidth, kWidth), head = coded(dtype, 65536, kWidth);
       for (const int64_t rows : {1, 8}) EXPECT_EQ(way(product(rows, square), device), Way::packed_rows);
-      for (const int64_t rows : {9, 128}) EXPECT_EQ(way(product(rows, square), device), Way::packed_tiles);
-      EXPECT_EQ(way(product(129, square), device), Way::library);
+      for (const int64_t rows : {9, 128}) EXPECT_EQ(way(product(rows, square), device), of_some);
+      EXPECT_EQ(way(product(321, square), device), Way::library);
       EXPECT_EQ(way(product(1, head, Epilogue::none, DType::f32), device), Way::packed_rows);
-      EXPECT_EQ(way(product(32, head, Epilogue::none, DType::f32), device), Way::packed_tiles);
+      EXPECT_EQ(way(product(32, head, Epilogue::none, DType::f32), device), of_some);
       if (dtype == DType::q6_k) continue;  // not packed transposed
       const Weight value = coded(dtype, kWidth, kHidden, true);
-      for (const int64_t rows : {1, 64}) EXPECT_EQ(way(product(rows, value), device), Way::packed_value);
-      EXPECT_EQ(way(product(65, value), device), Way::library);
+      for (const int64_t rows : {1, 8}) EXPECT_EQ(way(product(rows, value), device), Way::packed_value);
+      for (const int64_t rows : {9, 64}) {
+        EXPECT_EQ(way(product(rows, value), device), device.panels ? Way::packed_panels : Way::packed_value);
+      }
+      EXPECT_EQ(way(product(321, value), device), Way::library);
     }
     EXPECT_EQ(way(product(1, coded(DType::q5_k, kWidth, kWidth)), device), Way::library) << "has no kernel";
     EXPECT_EQ(way(product(1, coded(DType::q8_0, 64, 96)), device), Way::library) << "no whole pieces";
   }
+}
+
+TEST(ProductChoice, PackedPanelsTakeHalves) {
+  const Weight square = coded(DType::q8_0, kWidth, kWidth);
+  Product one = product(32, square);
+  one.in.dtype = one.out.dtype = DType::bf16;
+  EXPECT_EQ(way(one, kWithPanels), Way::library);
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kRingThreads, 1)
   __shared__ uint64_t full[ManyShape::kStages], empty[ManyShape::kStages];
   Ring<ManyShape> ring{align_ring(shared), full, empty};
   pdl_launch_next();
-  if (threadIdx.x == 0) prepare_ring(ring, kBlocks * kGroups * kGroupThreads / kWarp);
+  if (threadIdx.x == 0) prepare_ring(ring, 1, kBlocks * kGroups * kGroupThreads / kWarp);
   sync_cluster();
   pdl_wait();
   // From one lane, so that all know it to be the same in a warp.

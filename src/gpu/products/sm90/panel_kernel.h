@@ -1,18 +1,16 @@
-// The kernel of panels, for any epilogue: `Finish` gets whole tiles (send) or vectors of four outputs (call
-// operator) of f32 sums. Blocks that share a tile (stream-K) leave their sums in memory, and the last one of
-// them adds these up in order.
+// The kernel of panels, for operands of any kind and any epilogue: `Finish` gets whole tiles (send) or
+// vectors of four outputs (call operator) of f32 sums. Blocks that share a tile (stream-K) leave their sums
+// in memory, and the last one of them adds these up in order.
 #pragma once
 
 #include <algorithm>
 
 #include "base/check.h"
 #include "gpu/products/sm90/panel_product.h"
-#include "gpu/products/sm90/tensor_map.h"
+#include "gpu/products/sm90/panels.h"
 #include "gpu/products/split_k.h"
 
 namespace fulmar::gpu {
-
-constexpr int kPanelThreads = kGroups * kGroupThreads;  // that multiply
 
 // Where an unfinished tile's sums lie: a block's first place is for the tile that it begins in.
 template <class Shape>
@@ -30,12 +28,13 @@ __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segmen
   for_each_subtile<Shape>(sum, group, chunk, [&](int subtile, const SubtileVectors& v) {
 #pragma unroll
     for (int i = 0; i < kChunkVectors; i++) {
-      store4(reinterpret_cast<float*>(&own[(subtile * kChunkVectors + i) * kPanelThreads + threadIdx.x]),
-             v.of[i]);
+      store4(
+          reinterpret_cast<float*>(&own[(subtile * kChunkVectors + i) * Shape::kMultiplying + threadIdx.x]),
+          v.of[i]);
     }
   });
   return arrives_last(&panels.counter[at.tile], static_cast<uint32_t>(blocks),
-                      [] { named_barrier_sync(1 + kGroups, kPanelThreads); });
+                      [] { named_barrier_sync(1 + Shape::kGroups, Shape::kMultiplying); });
 }
 
 template <class T, class Shape, class Finish>
@@ -55,13 +54,13 @@ __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& 
   if (!leave_segment<Shape>(panels, at, last_block - first_block + 1, sum, group, chunk)) return;
 #pragma unroll 1
   for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
-    SubtileVectors total = vectors_of<Shape>(subtile, group);
+    SubtileVectors total = OutputsOf<Shape>::vectors(subtile, group);
     for (int block = first_block; block <= last_block; block++) {
-      const float4* from =
-          partial_of<Shape>(panels, block, at.begin) + subtile * kChunkVectors * kPanelThreads + threadIdx.x;
+      const float4* from = partial_of<Shape>(panels, block, at.begin) +
+                           subtile * kChunkVectors * Shape::kMultiplying + threadIdx.x;
 #pragma unroll
       for (int i = 0; i < kChunkVectors; i++) {
-        const float4 v = __ldcg(&from[i * kPanelThreads]);
+        const float4 v = __ldcg(&from[i * Shape::kMultiplying]);
         Float4& to = total.of[i];
         to.x[0] += v.x, to.x[1] += v.y, to.x[2] += v.z, to.x[3] += v.w;
       }
@@ -70,29 +69,38 @@ __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& 
   }
 }
 
-template <class T, class Shape, class Finish>
-__global__ void __launch_bounds__(kRingThreads, 1)
-    panels_kernel(const __grid_constant__ Panels panels, const __grid_constant__ Finish finish) {
+template <class T, class Shape, class Operands, class Finish>
+__global__ void __launch_bounds__(Shape::kThreads, 1)
+    panels_kernel(const __grid_constant__ Panels panels, const __grid_constant__ Operands operands,
+                  const __grid_constant__ Finish finish) {
   extern __shared__ unsigned char shared[];
   __shared__ uint64_t full[Shape::kStages], empty[Shape::kStages];
   Ring<Shape> ring{align_ring(shared), full, empty};
   pdl_launch_next();
-  if (threadIdx.x == 0) prepare_ring(ring, kGroups * kGroupThreads / kWarp);
+  if (threadIdx.x == 0) prepare_ring(ring, Operands::kFilling, Shape::kMultiplying / kWarp);
+  operands.prepare();
   __syncthreads();
   const int group = threadIdx.x / kGroupThreads;
-  if (group == kGroups) {
-    setmaxnreg_dec<kBringRegisters>();
-    if (threadIdx.x == kGroups * kGroupThreads) bring_steps(panels, ring);
+  if (group == Shape::kGroups) {
+    setmaxnreg_dec<Operands::kBringRegisters>();
+    operands.bring(panels, ring);
   } else {
-    setmaxnreg_inc<kMultiplyRegisters>();
-    pdl_wait();
+    setmaxnreg_inc<Operands::kMultiplyRegisters>();
     float* chunk = reinterpret_cast<float*>(ring.stages + Shape::kStages * Shape::kStageBytes) +
                    group * kChunkRows * kChunkStride;
+    typename Operands::Consumer consumer(operands, group);
+    Walk<Shape> walk(panels);
     Segment at;
-    for (Walk<Shape> walk(panels); walk.next(at);) {
+    bool more = walk.next(at);
+    if (more) consumer.begin(at);
+    pdl_wait();
+    while (more) {
       PanelSums<Shape> sum;
-      multiply_segment<Shape, T>(at, ring, group, sum);
-      end_segment<T, Shape>(panels, finish, at, sum, group, chunk);
+      consumer.multiply(at, ring, sum);
+      const Segment done = at;
+      more = walk.next(at);
+      if (more) consumer.begin(at);
+      end_segment<T, Shape>(panels, finish, done, sum, group, chunk);
     }
     if (threadIdx.x % kGroupThreads == 0) bulk_wait_written();
   }
@@ -105,7 +113,10 @@ int64_t panel_tiles_of(const Product& one) {
   return (one.weight.out + Shape::kOuts - 1) / Shape::kOuts *
          ((one.in.rows + Shape::kRows - 1) / Shape::kRows);
 }
-inline int64_t steps_of(const Product& one) { return (one.weight.in + kRingStep - 1) / kRingStep; }
+template <class Shape>
+int64_t steps_of(const Product& one) {
+  return (one.weight.in + Shape::kStepInputs - 1) / Shape::kStepInputs;
+}
 
 template <class Shape>
 Panels panels_of(ProductList list) {
@@ -115,28 +126,75 @@ Panels panels_of(ProductList list) {
   panels.row_tiles = (panels.rows + Shape::kRows - 1) / Shape::kRows;
   for (const Product& one : list) {
     FULMAR_CHECK(one.in.rows == panels.rows && one.weight.out % 4 == 0);
-    const Tensor weight{const_cast<void*>(one.weight.data), one.in.dtype, one.weight.out, one.weight.in,
-                        one.weight.in};
-    const int steps = static_cast<int>(steps_of(one)), tiles = static_cast<int>(panel_tiles_of<Shape>(one));
-    panels.each[panels.count++] = {tensor_map(weight, Shape::kOuts),
-                                   tensor_map(one.in, Shape::kRows),
-                                   {},
-                                   false,
-                                   static_cast<int>(one.weight.out),
-                                   steps,
-                                   panels.steps,
-                                   panels.tiles};
+    const int steps = static_cast<int>(steps_of<Shape>(one)),
+              tiles = static_cast<int>(panel_tiles_of<Shape>(one));
+    panels.each[panels.count++] = {{},    false,        static_cast<int>(one.weight.out),
+                                   steps, panels.steps, panels.tiles};
     panels.steps += tiles * steps;
     panels.tiles += tiles;
   }
   return panels;
 }
 
-template <class T, class Shape, class Finish>
-void launch_panels(const Queue& queue, const Panels& panels, const Finish& finish, int64_t blocks) {
-  allow_shared(panels_kernel<T, Shape, Finish>, Shape::kBytes);
-  launch(queue, panels_kernel<T, Shape, Finish>, dim3(static_cast<unsigned>(blocks)), dim3(kRingThreads),
-         Shape::kBytes, panels, finish);
+// The shape that should be through first, of those that for_each_shape(f) names by f(shape, what a step of
+// one of its tiles takes, in hundredths of a microsecond): whole tiles one after the other, or as many steps
+// for each block with sums of tiles added up afterwards, which costs as much as steps_per_subtile for each
+// subtile.
+template <class Shapes>
+PanelPlan plan_shapes(ProductList products, int multiprocessors, int64_t steps_per_subtile,
+                      Shapes&& for_each_shape) {
+  PanelPlan best;
+  int64_t least = 0, shape_number = 0;
+  for_each_shape([&](auto shape, int64_t step_cost) {
+    using Shape = decltype(shape);
+    int64_t tiles = 0, steps = 0, longest = 0, numbers = 0;
+    for (const Product& one : products) {
+      numbers += one.in.rows * one.weight.out * steps_of<Shape>(one);
+      tiles += panel_tiles_of<Shape>(one);
+      steps += panel_tiles_of<Shape>(one) * steps_of<Shape>(one);
+      longest = std::max(longest, steps_of<Shape>(one));
+    }
+    const int64_t rounds = (tiles + multiprocessors - 1) / multiprocessors;
+    const int64_t steps_each = (steps + multiprocessors - 1) / multiprocessors;
+    const auto consider = [&](int64_t cost, int64_t steps_of_each, const PanelPlan& plan) {
+      if (least != 0 && cost >= least) return;
+      least = cost;
+      best = plan;
+      best.filled = numbers * 100 / (steps_of_each * multiprocessors * Shape::kPartial);
+    };
+    consider(rounds * longest * step_cost, rounds * longest,
+             {shape_number, 0, tiles, std::min<int64_t>(tiles, multiprocessors), 0});
+    const int64_t blocks = (steps + steps_each - 1) / steps_each;
+    consider((steps_each + steps_per_subtile * Shape::kSubtiles) * step_cost, steps_each,
+             {shape_number, steps_each, tiles, blocks,
+              static_cast<size_t>(2 * blocks * Shape::kPartial) * sizeof(float)});
+    shape_number++;
+  });
+  return best;
+}
+
+// The plan's shape: f(shape, panels) with where unfinished sums go.
+template <class Shapes, class F>
+void with_planned_shape(ProductList products, const PanelPlan& plan, float* partial, uint32_t* counters,
+                        Shapes&& for_each_shape, F&& f) {
+  int64_t shape_number = 0;
+  for_each_shape([&](auto shape, int64_t) {
+    if (shape_number++ != plan.shape) return;
+    Panels panels = panels_of<decltype(shape)>(products);
+    panels.steps_each = static_cast<int>(plan.steps_each);
+    panels.partial = partial;
+    panels.counter = counters;
+    f(shape, panels);
+  });
+}
+
+template <class T, class Shape, class Operands, class Finish>
+void launch_panels(const Queue& queue, const Panels& panels, const Operands& operands, const Finish& finish,
+                   int64_t blocks) {
+  const auto kernel = panels_kernel<T, Shape, Operands, Finish>;
+  allow_shared(kernel, Shape::kBytes);
+  launch(queue, kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), Shape::kBytes, panels,
+         operands, finish);
 }
 
 }  // namespace fulmar::gpu

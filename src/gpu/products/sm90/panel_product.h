@@ -1,7 +1,10 @@
-// Grouped products out[rows, outs] = in[rows, K] * weight[outs, K]^T by TMA and wgmma on compute
-// capability 9.0. The work is one line of steps: of every tile of outputs and rows of every product, 64
-// inputs at a time. A block takes a piece of that line (stream-K).
+// Tiles of grouped products out[rows, outs] = in[rows, K] * weight[outs, K]^T by wgmma on compute capability
+// 9.0, and the epilogue's way from accumulators to rows of outputs. The work is one line of steps: of every
+// tile of outputs and rows of every product, some inputs at a time. A block takes a piece of that line
+// (stream-K). Where operands come from: panel_operands.h, packed_operands.h.
 #pragma once
+
+#include <type_traits>
 
 #include "gpu/device/element.h"
 #include "gpu/device/ptx.h"
@@ -14,25 +17,35 @@ namespace fulmar::gpu {
 constexpr int kGroupOuts = 64;  // of one instruction
 constexpr int kChunkRows = 32;  // that go through shared memory together on their way out
 constexpr int kChunkStride = kGroupOuts + 4;
-constexpr int kVectorsAcross = kGroupOuts / 4,
-              kVectorRows = kGroupThreads / kVectorsAcross;  // of four outputs
-constexpr int kChunkVectors = kChunkRows / kVectorRows;      // per thread
+constexpr int kChunkVectors = kChunkRows * kGroupOuts / 4 / kGroupThreads;  // of four outputs, per thread
 
-// kOutTiles: of 64 outputs, for each group.
-template <int kOutTilesEach, int kTileRows, int kStageCount>
-struct PanelShape {
+// What all shapes of tiles share. kGroupCount: warp groups that multiply; kOutTilesEach: of 64 outputs, for
+// each of them; kStepInputsEach: of a step; kWeightBytes: of a step's weights in the ring.
+template <int kGroupCount, int kOutTilesEach, int kTileRows, int kStageCount, int kStepInputsEach,
+          size_t kWeightBytes>
+struct PanelTileShape {
+  static constexpr int kGroups = kGroupCount, kMultiplying = kGroups * kGroupThreads,
+                       kThreads = kMultiplying + kGroupThreads;
   static constexpr int kOutTiles = kOutTilesEach, kRows = kTileRows, kStages = kStageCount;
+  static constexpr int kStepInputs = kStepInputsEach;
   static constexpr int kOuts = kGroups * kOutTiles * kGroupOuts, kChunks = kRows / kChunkRows,
                        kSubtiles = kOutTiles * kChunks;
-  static constexpr size_t kFirstBytes = size_t{kOuts} * kRingStep * 2;  // the weights
-  static constexpr size_t kStageBytes = kFirstBytes + size_t{kRows} * kRingStep * 2;
+  static constexpr size_t kFirstBytes = kWeightBytes;
+  static constexpr size_t kStageBytes = kFirstBytes + size_t{kRows} * kStepInputs * 2;
   static constexpr size_t kChunkBytes = size_t{kGroups} * kChunkRows * kChunkStride * sizeof(float);
   static constexpr size_t kBytes = kRingAlignment + kStages * kStageBytes + kChunkBytes;
   static constexpr int64_t kPartial = int64_t{kOuts} * kRows;  // numbers of an unfinished tile
 };
 
+// Weights of 16 bits, through the ring.
+template <int kOutTilesEach, int kTileRows, int kStageCount>
+struct PanelShape : PanelTileShape<gpu::kGroups, kOutTilesEach, kTileRows, kStageCount, kRingStep,
+                                   size_t{gpu::kGroups} * kOutTilesEach * kGroupOuts * kRingStep * 2> {
+  static constexpr bool kStriped = false;  // StripedOutputs
+};
+
 struct PanelProduct {
-  CUtensorMap weight, in, out;
+  CUtensorMap out;
   bool sends;                               // whether TMA can take results: only then is there `out`
   int outs, steps, first_step, first_tile;  // steps of a tile; first_*: on the line of all products
 };
@@ -87,112 +100,100 @@ class Walk {
   int at_, end_;  // steps or tiles
 };
 
-// Weights that fit into the ring are on their way before the kernels in front have finished.
-template <class Shape>
-__device__ __forceinline__ void bring_steps(const Panels& panels, Ring<Shape> ring) {
-  const auto bring_weights = [&](const Segment& at, int step, const Ring<Shape>& to) {
-    mbarrier_expect_bytes(&to.full[to.place], static_cast<uint32_t>(Shape::kStageBytes));
-    tma_load(to.first(), panels.each[at.product].weight, (at.first + step) * kRingStep, at.first_out,
-             &to.full[to.place]);
-  };
-  Segment at;
-  Ring<Shape> early = ring;
-  int brought = 0;
-  for (Walk<Shape> walk(panels); brought < Shape::kStages && walk.next(at);) {
-    for (int i = 0; i < at.steps && brought < Shape::kStages; i++, brought++, early.next())
-      bring_weights(at, i, early);
-  }
-  pdl_wait();
-  for (Walk<Shape> walk(panels); walk.next(at);) {
-    for (int i = 0; i < at.steps; i++, brought--, ring.next()) {
-      if (brought <= 0) {
-        mbarrier_wait(&ring.empty[ring.place], ring.phase ^ 1);
-        bring_weights(at, i, ring);
-      }
-      tma_load(ring.second(), panels.each[at.product].in, (at.first + i) * kRingStep, at.first_row,
-               &ring.full[ring.place]);
-    }
-  }
-}
-
 template <class Shape>
 using PanelSums = float[Shape::kOutTiles][Shape::kRows / 2];
-
-template <class Shape, class T>
-__device__ __forceinline__ void multiply_segment(const Segment& at, Ring<Shape>& ring, int group,
-                                                 PanelSums<Shape>& sum) {
-  const bool speaks = threadIdx.x % kWarp == 0;
-  uint64_t* previous = nullptr;  // the stage whose products may not have finished
-  for (int step = 0; step < at.steps; step++) {
-    mbarrier_wait(&ring.full[ring.place], ring.phase);
-    const unsigned char* weights =
-        ring.first() + static_cast<size_t>(group) * Shape::kOutTiles * kGroupOuts * kRingStep * 2;
-    wgmma_fence();
+template <class Shape>
+__device__ __forceinline__ void pin_sums(PanelSums<Shape>& sum) {
 #pragma unroll
-    for (int k = 0; k < kRingStep; k += 16) {
-      const uint64_t in = wgmma_matrix(ring.second(), k);
+  for (auto& tile : sum) {
 #pragma unroll
-      for (int m = 0; m < Shape::kOutTiles; m++) {
-        wgmma<T, Shape::kRows>(sum[m], wgmma_matrix(weights + m * kGroupOuts * kRingStep * 2, k), in,
-                               step > 0 || k > 0);
-      }
-    }
-    wgmma_commit();
-    wgmma_wait<1>();
-    if (previous != nullptr && speaks) mbarrier_arrive(previous);
-    previous = &ring.empty[ring.place];
-    ring.next();
-  }
-  wgmma_wait<0>();
-  if (previous != nullptr && speaks) mbarrier_arrive(previous);
-#pragma unroll
-  for (int m = 0; m < Shape::kOutTiles; m++) {
-#pragma unroll
-    for (float& s : sum[m]) wgmma_pin(s);
+    for (float& s : tile) wgmma_pin(s);
   }
 }
 
-// Four neighbouring outputs, from `out` on, of the rows row, row + kVectorRows, ... of a tile.
+// Four neighbouring outputs, from `out` on, of the rows row, row + row_step, ... of a tile.
 struct SubtileVectors {
-  int row, out;
+  int row, out, row_step;
   Float4 of[kChunkVectors];
 };
 
-// Which of a subtile's vectors are a thread's; each subtile is a chunk of rows of 64 outputs.
-template <class Shape>
-__device__ __forceinline__ SubtileVectors vectors_of(int subtile, int group) {
-  const int thread = threadIdx.x % kGroupThreads;
-  return {subtile % Shape::kChunks * kChunkRows + thread / kVectorsAcross,
-          (group * Shape::kOutTiles + subtile / Shape::kChunks) * kGroupOuts + thread % kVectorsAcross * 4,
-          {}};
-}
+// Where a group's accumulators stand, and how they go through shared memory, since a thread holds single
+// outputs of many rows. A subtile is what goes at once.
 
-// f(subtile, vectors) for all of a group's tile: the sums pass through shared memory, since a thread holds
-// single outputs of many rows. One iteration of a loop for each chunk, and in it a choice among registers:
-// unrolled, f would fill the instruction cache many times over.
+// Each tile of 64 outputs after the other: a subtile is a chunk of its rows.
+template <class Shape>
+struct PlainOutputs {
+  static constexpr int kAcross = kGroupOuts / 4, kRowStep = kGroupThreads / kAcross;
+  static __device__ __forceinline__ SubtileVectors vectors(int subtile, int group) {
+    const int thread = threadIdx.x % kGroupThreads;
+    return {subtile % Shape::kChunks * kChunkRows + thread / kAcross,
+            (group * Shape::kOutTiles + subtile / Shape::kChunks) * kGroupOuts + thread % kAcross * 4,
+            kRowStep,
+            {}};
+  }
+  static __device__ __forceinline__ void put(const PanelSums<Shape>& sum, int subtile, float* chunk) {
+    const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
+    float* own = chunk + 2 * q * kChunkStride + thread / kWarp * 16 + g;
+#pragma unroll
+    for (int i = 0; i < kChunkRows / 2; i++) {
+      own[(i / 4 * 8 + i % 2) * kChunkStride + i % 4 / 2 * 8] =
+          sum[subtile / Shape::kChunks][subtile % Shape::kChunks * (kChunkRows / 2) + i];
+    }
+  }
+  static __device__ __forceinline__ Float4 get(const SubtileVectors& v, int i, const float* chunk) {
+    return load4(&chunk[(v.row % kChunkRows + i * kRowStep) * kChunkStride + v.out % kGroupOuts]);
+  }
+};
+
+// A lane's eight neighbouring outputs are pairs of four tiles: rows g and g + 8 of tile m are the outputs 2m
+// and 2m + 1 of them. A subtile is eight rows of all four tiles.
+template <class Shape>
+struct StripedOutputs {
+  static constexpr int kLaneOuts = 8, kRowsAtOnce = 8, kGroupAll = kGroupThreads / 4 * kLaneOuts;
+  static constexpr int kAcross = kGroupAll / 4, kRowStep = kGroupThreads / kAcross, kStride = kGroupAll + 4;
+  static_assert(kRowsAtOnce * kStride <= kChunkRows * kChunkStride);
+  static __device__ __forceinline__ SubtileVectors vectors(int subtile, int group) {
+    const int thread = threadIdx.x % kGroupThreads;
+    return {subtile * kRowsAtOnce + thread / kAcross, group * kGroupAll + thread % kAcross * 4, kRowStep, {}};
+  }
+  static __device__ __forceinline__ void put(const PanelSums<Shape>& sum, int subtile, float* chunk) {
+    const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
+    float* own = chunk + 2 * q * kStride + thread / kWarp * (kGroupAll / 4) + g * kLaneOuts;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+#pragma unroll
+      for (int m = 0; m < 4; m += 2) {
+        const int at = subtile * 4 + row;
+        store4(own + row * kStride + 2 * m,
+               Float4{{sum[m][at], sum[m][at + 2], sum[m + 1][at], sum[m + 1][at + 2]}});
+      }
+    }
+  }
+  static __device__ __forceinline__ Float4 get(const SubtileVectors& v, int i, const float* chunk) {
+    return load4(&chunk[(v.row % kRowsAtOnce + i * kRowStep) * kStride + v.out % kGroupAll]);
+  }
+};
+
+template <class Shape>
+using OutputsOf = std::conditional_t<Shape::kStriped, StripedOutputs<Shape>, PlainOutputs<Shape>>;
+
+// f(subtile, vectors) for all of a group's tile. One iteration of a loop for each subtile, and in it a choice
+// among registers: unrolled, f would fill the instruction cache many times over.
 template <class Shape, class F>
 __device__ __forceinline__ void for_each_subtile(const PanelSums<Shape>& sum, int group, float* chunk,
                                                  F&& f) {
-  const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
-  float* own = chunk + 2 * q * kChunkStride + thread / kWarp * 16 + g;
+  using Outputs = OutputsOf<Shape>;
 #pragma unroll 1
   for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
     named_barrier_sync(1 + group, kGroupThreads);
 #pragma unroll
     for (int t = 0; t < Shape::kSubtiles; t++) {
-      if (subtile != t) continue;
-#pragma unroll
-      for (int i = 0; i < kChunkRows / 2; i++) {
-        own[(i / 4 * 8 + i % 2) * kChunkStride + i % 4 / 2 * 8] =
-            sum[t / Shape::kChunks][t % Shape::kChunks * (kChunkRows / 2) + i];
-      }
+      if (subtile == t) Outputs::put(sum, t, chunk);
     }
     named_barrier_sync(1 + group, kGroupThreads);
-    SubtileVectors v = vectors_of<Shape>(subtile, group);
+    SubtileVectors v = Outputs::vectors(subtile, group);
 #pragma unroll
-    for (int i = 0; i < kChunkVectors; i++) {
-      v.of[i] = load4(&chunk[(v.row % kChunkRows + i * kVectorRows) * kChunkStride + v.out % kGroupOuts]);
-    }
+    for (int i = 0; i < kChunkVectors; i++) v.of[i] = Outputs::get(v, i, chunk);
     f(subtile, v);
   }
 }
@@ -200,9 +201,8 @@ __device__ __forceinline__ void for_each_subtile(const PanelSums<Shape>& sum, in
 // A group's whole tile: results leave by stmatrix and TMA in pieces of kChunkRows rows of 64 outputs, from
 // two alternating places in the chunk. `piece_places`: 1024-byte aligned.
 constexpr size_t kPieceBytes = size_t{kChunkRows} * kGroupOuts * 2;
-static_assert(kGroups == 2 &&
-                  kChunkRows * kChunkStride * sizeof(float) * 2 >= 4 * kPieceBytes + kRingAlignment,
-              "both groups' chunks hold their places");
+static_assert(kChunkRows * kChunkStride * sizeof(float) == 2 * kPieceBytes + kRingAlignment / 2,
+              "every second group's chunk is aligned, and the others hold their places behind half of it");
 template <class T, Epilogue kEnd, class Shape>
 __device__ __forceinline__ void send_tile(const CUtensorMap& out, const Segment& at,
                                           const PanelSums<Shape>& sum, int group,

@@ -128,8 +128,10 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from using a sum before this point, behind wgmma_wait.
+// Keeps the compiler from using a sum before this point, behind wgmma_wait, and from making an operand in
+// registers behind it, in front of wgmma_fence.
 __device__ __forceinline__ void wgmma_pin(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+__device__ __forceinline__ void wgmma_pin(uint32_t& operand) { asm volatile("" : "+r"(operand)::"memory"); }
 
 #define FULMAR_EIGHT(s, i)                                                                    \
   "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3]), "+f"(s[i + 4]), "+f"(s[i + 5]), \
@@ -186,6 +188,33 @@ __device__ __forceinline__ void wgmma(float (&sum)[kRows / 2], uint64_t weight, 
   }
 }
 
+#define FULMAR_MULTIPLY_REGISTERS(width, names, a0, a1, a2, a3, b, adds, ...)                                \
+  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" adds                                               \
+               ", 0;\nwgmma.mma_async.sync.aligned.m64n" width "k16.f32.f16.f16 {" names "}, {%" a0 ", %" a1 \
+               ", %" a2 ", %" a3 "}, %" b ", adds, 1, 1, 0;\n}"                                              \
+               : __VA_ARGS__                                                                                 \
+               : "r"(weight[0]), "r"(weight[1]), "r"(weight[2]), "r"(weight[3]), "l"(in), "r"(adds_to))
+
+// The same in f16 with the weights in registers (an RS product): lane 4g+q of warp w holds of the outputs
+// 16w + g and 16w + g + 8 what it would hold of rows g and g + 8 for mma (fragment.h). Behind wgmma_fence if
+// the weights were written since the last one; until wgmma_wait they stay as they are.
+template <int kRows>
+__device__ __forceinline__ void wgmma_registers(float (&sum)[kRows / 2], const uint32_t (&weight)[4],
+                                                uint64_t in, int adds_to) {
+  static_assert(kRows == 32 || kRows == 64 || kRows == 128 || kRows == 160);
+  if constexpr (kRows == 32) {
+    FULMAR_MULTIPLY_REGISTERS("32", FULMAR_NAMES_16, "16", "17", "18", "19", "20", "21", FULMAR_16(sum, 0));
+  } else if constexpr (kRows == 64) {
+    FULMAR_MULTIPLY_REGISTERS("64", FULMAR_NAMES_32, "32", "33", "34", "35", "36", "37", FULMAR_32(sum, 0));
+  } else if constexpr (kRows == 128) {
+    FULMAR_MULTIPLY_REGISTERS("128", FULMAR_NAMES_64, "64", "65", "66", "67", "68", "69", FULMAR_32(sum, 0),
+                              FULMAR_32(sum, 32));
+  } else {
+    FULMAR_MULTIPLY_REGISTERS("160", FULMAR_NAMES_80, "80", "81", "82", "83", "84", "85", FULMAR_32(sum, 0),
+                              FULMAR_32(sum, 32), FULMAR_16(sum, 64));
+  }
+}
+
 #undef FULMAR_EIGHT
 #undef FULMAR_16
 #undef FULMAR_32
@@ -196,6 +225,7 @@ __device__ __forceinline__ void wgmma(float (&sum)[kRows / 2], uint64_t weight, 
 #undef FULMAR_NAMES_96
 #undef FULMAR_NAMES_128
 #undef FULMAR_MULTIPLY
+#undef FULMAR_MULTIPLY_REGISTERS
 #undef FULMAR_MULTIPLY_ANY
 
 }  // namespace fulmar::gpu

@@ -10,7 +10,8 @@ namespace fulmar::gpu {
 constexpr int kRingStep = 64;  // inputs of a stage: 128 bytes, what TMA swizzles over
 constexpr int kGroups = 2;     // warp groups that multiply
 constexpr int kGroupThreads = 4 * kWarp;
-// Registers are shared out anew among warp groups (setmaxnreg), so that a whole one is the producer's.
+// Registers are shared out anew among warp groups (setmaxnreg), so that a whole one is the producer's: so
+// many where one thread has TMA bring everything.
 constexpr int kRingThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kBringRegisters = 40, kMultiplyRegisters = 232;
 
@@ -28,12 +29,13 @@ struct Ring {
   }
 };
 
-// One thread, before the block or the cluster meets; `leaving`: arrivals that empty a stage.
+// One thread, before the block or the cluster meets; `filling`, `leaving`: arrivals that fill and empty a
+// stage.
 template <class Shape>
-__device__ __forceinline__ void prepare_ring(const Ring<Shape>& ring, uint32_t leaving) {
+__device__ __forceinline__ void prepare_ring(const Ring<Shape>& ring, uint32_t filling, uint32_t leaving) {
 #pragma unroll
   for (int i = 0; i < Shape::kStages; i++) {
-    mbarrier_init(&ring.full[i], 1);
+    mbarrier_init(&ring.full[i], filling);
     mbarrier_init(&ring.empty[i], leaving);
   }
   mbarrier_publish();

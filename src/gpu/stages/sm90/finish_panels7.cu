@@ -4,6 +4,7 @@
 #include "gpu/math/finish7.h"
 #include "gpu/math/head_math.h"
 #include "gpu/products/sm90/panel_kernel.h"
+#include "gpu/products/sm90/panel_operands.h"
 #include "gpu/stages/low_rank.h"
 
 namespace fulmar::gpu {
@@ -28,7 +29,7 @@ struct FinishProject7 {
                                                   const SubtileVectors& x, int rows) {
 #pragma unroll
     for (int i = 0; i < kChunkVectors; i++) {
-      const int row = x.row + i * kVectorRows;
+      const int row = x.row + i * x.row_step;
       if (row < rows) to[i] = load4(from[row] + x.out);
     }
   }
@@ -36,7 +37,7 @@ struct FinishProject7 {
                                                    const SubtileVectors& x, int rows) {
 #pragma unroll
     for (int i = 0; i < kChunkVectors; i++) {
-      const int row = x.row + i * kVectorRows;
+      const int row = x.row + i * x.row_step;
       if (row < rows) store4(to[row] + x.out, v[i]);
     }
   }
@@ -126,7 +127,8 @@ void finish_panels7(const Queue& queue, const TimeMix7& att, bool first_block, T
     with_finish_shape(list, multiprocessors, [&](auto shape) {
       using Shape = decltype(shape);
       const Panels panels = panels_of<Shape>(list);
-      launch_panels<T, Shape>(queue, panels, finish, std::min<int64_t>(panels.tiles, multiprocessors));
+      launch_panels<T, Shape>(queue, panels, panel_operands_of<T, Shape>(list), finish,
+                              std::min<int64_t>(panels.tiles, multiprocessors));
     });
   });
 }
