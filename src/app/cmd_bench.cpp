@@ -181,20 +181,27 @@ Result<LoadedModel> load_any(const BenchFlags& flags) {
   return flags.synthetic.empty() ? load_file(flags) : load_synthetic(flags);
 }
 
-// With --load or --serve the shape follows from the load, and the server keeps its states in one type.
-Result<int> bench_under_load(BenchFlags flags) {
+// Servers under load and drafts are measured with one type of states, written in one way: it becomes the
+// device's. Returns the types.
+Result<std::vector<DType>> keep_one_state(BenchFlags& flags, std::string_view what) {
   FULMAR_ASSIGN(const auto states, parse_states(flags.states));
   if (states.size() > 1) {
     return Error{ErrorKind::invalid,
-                 fmt::format("--state-dtype is '{}'; wanted one type for a server under load", flags.states)};
+                 fmt::format("--state-dtype is '{}'; wanted one type for {}", flags.states, what)};
   }
   FULMAR_ASSIGN(const auto defer, parse_defer(flags.defer));
   if (defer.size() > 1) {
     return Error{ErrorKind::invalid,
-                 fmt::format("--defer is '{}'; wanted one number for a server under load", flags.defer)};
+                 fmt::format("--defer is '{}'; wanted one number for {}", flags.defer, what)};
   }
   flags.model.devices.state_dtype = flags.states;
   flags.model.devices.defer = defer.empty() ? 0 : defer.front();
+  return states;
+}
+
+// With --load or --serve the shape follows from the load.
+Result<int> bench_under_load(BenchFlags flags) {
+  FULMAR_ASSIGN(const auto states, keep_one_state(flags, "a server under load"));
   flags.load.quiet = flags.model.quiet;
   flags.load.json = flags.json;
   flags.options.decode.assign(1, wanted_rows(flags.load.rows(), flags.model.devices));
@@ -264,7 +271,10 @@ Result<int> bench(BenchFlags flags) {
                  "--kernels times one device; it goes with --device, not with --pp-devices or --tp"};
   }
   FULMAR_ASSIGN(flags.options.defer, parse_defer(flags.defer));
-  if (!flags.speculate.empty()) FULMAR_TRY(check_speculation(flags));
+  if (!flags.speculate.empty()) {
+    FULMAR_TRY(check_speculation(flags));
+    FULMAR_TRY(keep_one_state(flags, "--speculate"));
+  }
   const auto before = std::chrono::steady_clock::now();
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
   const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;

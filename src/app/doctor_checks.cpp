@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace fulmar {
 namespace {
@@ -55,7 +56,18 @@ Finding gpu(const GpuFact& one, const MachineFacts& facts) {
   return finding;
 }
 
+// What is said of each vendor's cards.
+struct VendorWords {
+  std::string_view vendor, driver, look, visible, library, package;
+};
+constexpr VendorWords kNvidia{"NVIDIA",     "install its driver (Debian: nvidia-driver)",
+                              "nvidia-smi", "CUDA_VISIBLE_DEVICES",
+                              "cublaslt",   "CUDA's libcublas"};
+constexpr VendorWords kAmd{"AMD",       "load the kernel's amdgpu driver", "rocm-smi", "HIP_VISIBLE_DEVICES",
+                           "hipblaslt", "ROCm's hipblaslt or rocblas"};
+
 std::vector<Finding> gpus(const MachineFacts& facts) {
+  const VendorWords& words = facts.amd ? kAmd : kNvidia;
   const bool built = facts.gpu_targets != "none";
   if (!built && facts.driver.empty()) return {{Health::fine, "gpu", "none; this build is for the CPU", ""}};
   if (!built) {
@@ -63,20 +75,23 @@ std::vector<Finding> gpus(const MachineFacts& facts) {
              "install the -cuda package, or build where nvcc is"}};
   }
   if (facts.driver.empty()) {
-    return {{Health::note, "gpu", "no NVIDIA driver; models run on the CPU",
-             "if there is a GPU, install its driver (Debian: nvidia-driver) and look at nvidia-smi"}};
+    return {{Health::note, "gpu", fmt::format("no {} driver; models run on the CPU", words.vendor),
+             fmt::format("if there is a GPU, {} and look at {}", words.driver, words.look)}};
   }
-  std::vector<Finding> found{{Health::fine, "driver", "NVIDIA " + facts.driver, ""}};
+  std::vector<Finding> found{{Health::fine, "driver", fmt::format("{} {}", words.vendor, facts.driver), ""}};
   if (facts.gpus.empty()) {
-    found.push_back({Health::note, "gpu", "the driver shows none; models run on the CPU",
-                     "look at nvidia-smi; in a container, pass the GPUs in; see CUDA_VISIBLE_DEVICES"});
+    found.push_back(
+        {Health::note, "gpu", "the driver shows none; models run on the CPU",
+         fmt::format("look at {}; in a container, pass the GPUs in; see {}", words.look, words.visible)});
   }
   for (const GpuFact& one : facts.gpus) found.push_back(gpu(one, facts));
   if (!facts.gpus.empty()) {
-    found.push_back(facts.gemm_library
-                        ? Finding{Health::fine, "cublaslt", "found", ""}
-                        : Finding{Health::bad, "cublaslt", "not found",
-                                  "install CUDA's libcublas, or run with --plain-products, which is slow"});
+    const std::string name(words.library);
+    found.push_back(
+        facts.gemm_library
+            ? Finding{Health::fine, name, "found", ""}
+            : Finding{Health::bad, name, "not found",
+                      fmt::format("install {}, or run with --plain-products, which is slow", words.package)});
   }
   return found;
 }

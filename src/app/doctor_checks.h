@@ -36,9 +36,10 @@ struct MachineFacts {
   int threads = 0;              // that this process may use
   size_t memory_free = 0;       // bytes
   std::string gpu_targets;      // compute capabilities that the build has kernels for; "none"
-  std::string driver;           // version of the NVIDIA driver; empty: none
+  bool amd = false;             // whether the build is for AMD's cards instead of NVIDIA's
+  std::string driver;           // version of their driver; empty: none
   std::vector<GpuFact> gpus;
-  bool gemm_library = false;  // cuBLASLt was found
+  bool gemm_library = false;  // cuBLASLt, or hipBLASLt or rocBLAS, was found
   std::string host;
   int port = 0;
   std::string port_problem;  // why nothing can listen there; empty: it is free

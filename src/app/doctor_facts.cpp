@@ -9,12 +9,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "app/model_source.h"
 #include "app/version_text.h"
@@ -31,9 +34,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  ..." to its number; empty without a driver.
-std::string driver_version() {
-  std::ifstream file("/proc/driver/nvidia/version");
+// The first word of numbers and points in a file: of "NVRM version: NVIDIA UNIX x86_64 Kernel Module
+// 580.159.04 ..." the version. Empty: there is none, or no file.
+std::string version_in(const char* path) {
+  std::ifstream file(path);
   for (std::string word; file >> word;) {
     const bool number =
         word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos;
@@ -42,19 +46,30 @@ std::string driver_version() {
   return {};
 }
 
-bool has_gemm_library() {
-  for (const char* name :
-       {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"}) {
-    if (void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
-      ::dlclose(library);
-      return true;
-    }
-  }
-  return false;
+std::string driver_version(bool amd) {
+  if (!amd) return version_in("/proc/driver/nvidia/version");
+  std::error_code error;
+  if (!fs::exists("/dev/kfd", error)) return {};
+  const std::string version = version_in("/sys/module/amdgpu/version");  // of a driver that came by itself
+  return version.empty() ? "of this kernel" : version;
+}
+
+bool has_gemm_library(bool amd) {
+  const std::vector<const char*> names =
+      amd ? std::vector<const char*>{"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so",
+                                     "librocblas.so.5",   "librocblas.so.4",   "librocblas.so.0",
+                                     "librocblas.so"}
+          : std::vector<const char*>{"libcublasLt.so.13", "libcublasLt.so.12",
+                                     "/usr/local/cuda/lib64/libcublasLt.so"};
+  return std::any_of(names.begin(), names.end(), [](const char* name) {
+    void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (library != nullptr) ::dlclose(library);
+    return library != nullptr;
+  });
 }
 
 GpuFact look_at(const GpuInfo& gpu) {
-  GpuFact fact{.name = fmt::format("cuda:{} ({})", gpu.index, gpu.name),
+  GpuFact fact{.name = fmt::format("{}:{} ({})", gpu_kind(), gpu.index, gpu.name),
                .total = gpu.memory_total,
                .free = 0,
                .refusal = {}};
@@ -138,9 +153,10 @@ MachineFacts look_around(const DoctorFlags& flags) {
   facts.threads = usable_threads();
   facts.memory_free = make_cpu_ops({.threads = 1})->memory_free();
   facts.gpu_targets = gpu_targets();
-  facts.driver = driver_version();
+  facts.amd = std::string_view(gpu_kind()) == "hip";
+  facts.driver = driver_version(facts.amd);
   for (const GpuInfo& gpu : list_gpus()) facts.gpus.push_back(look_at(gpu));
-  facts.gemm_library = has_gemm_library();
+  facts.gemm_library = has_gemm_library(facts.amd);
   facts.host = flags.host;
   facts.port = flags.port;
   facts.port_problem = port_problem(flags.host, flags.port);

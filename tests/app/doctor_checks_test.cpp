@@ -96,6 +96,18 @@ TEST(Doctor, TellsWhyThereIsNoGpu) {
   expect_only(facts, "bad   cublaslt", "--plain-products");
 }
 
+TEST(Doctor, SpeaksOfAmdsDriverAndLibrariesInABuildForItsCards) {
+  MachineFacts facts = with_gpu();
+  facts.amd = true;
+  EXPECT_EQ(troubles(facts), "");
+  facts.gemm_library = false;
+  expect_only(facts, "bad   hipblaslt", "rocblas");
+  facts.gpus.clear();
+  expect_only(facts, "note  gpu", "HIP_VISIBLE_DEVICES");
+  facts.driver.clear();
+  expect_only(facts, "note  gpu", "no AMD driver");
+}
+
 TEST(Doctor, KnowsPortsFoldersAndLimits) {
   MachineFacts facts = sound();
   facts.port_problem = "Address already in use";

@@ -90,6 +90,9 @@ def check_drafts(program, model, folder):
     for source in (["model"], ["ngram", "--draft-model", model], ["model", "--draft-model", model, "--decode", ""]):
         code, _, error = bench(program, "--model", model, "--speculate", *source)
         assert code == 2 and "wanted" in error, (source, code, error)
+    for several in (["--state-dtype", "fp32,fp16"], ["--defer", "1,4"]):
+        code, _, error = bench(program, "--model", model, "--speculate", "ngram", *several)
+        assert code == 2 and several[1] in error and "for --speculate" in error, (several, code, error)
 
 
 def check_usage(program, model):

@@ -16,8 +16,8 @@ constexpr int packed_multiply_registers(int groups, int bring_registers) {
   return (at_start * (groups + 1) - bring_registers) / groups / 8 * 8;
 }
 
-// Groups, rows, stages: as of panels. kCodesAhead: pieces of codes on their way for each warp; kPartsAhead:
-// of inputs.
+// kCodesAhead: pieces of codes that each warp has on their way in registers. The producer has kInputsAhead
+// parts of inputs there.
 template <int kGroupCount, int kTileRows, int kStageCount, int kCodesAhead>
 struct PackedShape : PanelTileShape<kGroupCount, 1, kTileRows, kStageCount, kPackedInputs, 0> {
   static constexpr bool kStriped = false;
