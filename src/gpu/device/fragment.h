@@ -58,4 +58,21 @@ __device__ __forceinline__ void mma<BFloat>(float (&c)[4], uint32_t a0, uint32_t
 #endif
 }
 
+// Four 8 x 8 matrices of 16-bit numbers from shared memory (ldmatrix): lane 8m + r gives the address of row r
+// of matrix m, 16 bytes; lane 4g + q gets of each the numbers (g, 2q) and (g, 2q + 1). Matrices that follow
+// one another along k are right operands, two for each product.
+__device__ __forceinline__ uint4 load_matrices(const void* row) {
+  uint4 m;
+#if defined(__CUDA_ARCH__)
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m.x), "=r"(m.y), "=r"(m.z), "=r"(m.w)
+               : "r"(shared_address(row))
+               : "memory");
+#else
+  m = {};
+  no_such_instruction();
+#endif
+  return m;
+}
+
 }  // namespace fulmar::gpu

@@ -26,6 +26,20 @@ __device__ __forceinline__ void pdl_launch_next() {
 #endif
 }
 
+// ---- logic
+
+// word & mask | bits, constants both, by one instruction (LOP3), of which the compiler makes two.
+template <uint32_t kMask, uint32_t kBits>
+__device__ __forceinline__ uint32_t and_or(uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(word), "n"(kMask), "n"(kBits));
+  return out;
+#else
+  return (word & kMask) | kBits;
+#endif
+}
+
 // ---- prefetch: hints
 
 // Brings the line at `address` into the L2 cache without waiting for it.

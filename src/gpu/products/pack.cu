@@ -26,12 +26,13 @@ struct Packing {
 // Where nibble e of a word of eight stands, in bits.
 __device__ int nibble_at(int e, bool table) { return table ? 4 * e : 4 * (e % 2 * 4 + e / 2); }
 
-__device__ uint32_t packed_word(const Packing& a, int64_t row, int64_t k) {
+// input(e): of code e.
+template <class Input>
+__device__ uint32_t packed_word(const Packing& a, int64_t row, int count, Input&& input) {
   if (row >= a.rows) return 0;  // outputs that fill the last tile
   uint32_t word = 0;
-  const int count = 32 / a.bits;
   for (int e = 0; e < count; e++) {
-    word |= a.from.code(row, k + e) << (a.bits == 8 ? 8 * e : nibble_at(e, a.table));
+    word |= a.from.code(row, input(e)) << (a.bits == 8 ? 8 * e : nibble_at(e, a.table));
   }
   return word;
 }
@@ -51,16 +52,16 @@ __global__ void __launch_bounds__(kPackThreads) pack_fragments_kernel(const Pack
     const int64_t block = at / 128 / vectors, piece = block % pieces, tile = block / pieces;
     const int half = vectors / 2, each = 32 / a.bits;
     const int64_t row = tile * kPackedOuts + lane / 4 + (vector >= half ? 8 : 0);
-    const int64_t k = piece * kPackedInputs + lane % 4 * 32 + vector % half * 16 + word * each;
-    a.codes[first_tile * pieces * a.bits * 64 + at] = packed_word(a, row, k);
+    const int code = vector % half * 16 + word * each;
+    a.codes[first_tile * pieces * a.bits * 64 + at] = packed_word(
+        a, row, each, [&](int e) { return piece * kPackedInputs + fragment_input(lane, code + e); });
     return;
   }
   at -= words;
   if (at < factors) {
-    const int lane = static_cast<int>(at / 2 % 32);
     const int64_t block = at / 64, piece = block % pieces, tile = block / pieces;
-    const int64_t row = tile * kPackedOuts + lane / 4 + (at % 2 != 0 ? 8 : 0);
-    const int64_t k = piece * kPackedInputs + lane % 4 * 32;
+    const int64_t row = tile * kPackedOuts + at / 8 % 8 + at / 4 % 2 * 8;
+    const int64_t k = piece * kPackedInputs + at % kPieceGroups * kPackedGroup;
     a.factors[first_tile * pieces * 64 + at] =
         row < a.rows ? static_cast<uint16_t>(a.from.factor(row, k)) : uint16_t{0};
     return;
@@ -72,10 +73,10 @@ __global__ void __launch_bounds__(kPackThreads) pack_fragments_kernel(const Pack
     const int word = static_cast<int>(at % 2), lane = static_cast<int>(at / 2 % 32);
     const int64_t block = at / 128, piece = block % pieces, tile = block / pieces;
     const int64_t row = tile * kPackedOuts + lane / 4 + at / 64 % 2 * 8;
-    const int64_t k = piece * kPackedInputs + lane % 4 * 32 + word * 16;
     uint32_t bits = 0;
     for (int e = 0; e < 16 && row < a.rows; e++) {
-      bits |= a.from.upper(row, k + e) << (e % 2 * 16 + e / 2 * 2);
+      const int64_t k = piece * kPackedInputs + fragment_input(lane, word * 16 + e);
+      bits |= a.from.upper(row, k) << (e % 2 * 16 + e / 2 * 2);
     }
     a.upper[first_tile * pieces * 128 + at] = bits;
     return;

@@ -2,13 +2,13 @@
 // themselves, and where codes and scales then are. What is not packed lies as it is stored and is decoded
 // (dequantise.h).
 //
-// Fragments, for a matrix [out, in]: tiles of 16 outputs, pieces of 128 inputs. Of a piece the lane 4g + q of
-// a warp multiplies the 32 inputs from 32q on with the outputs g and g + 8 of the tile (device/fragment.h),
-// so that its codes are whole 16-byte vectors and its scales belong to few groups:
+// Fragments, for a matrix [out, in]: tiles of 16 outputs, pieces of 128 inputs, which are eight left operands
+// of a matrix instruction (device/fragment.h). Of each of them the lane 4g + q of a warp has four inputs of
+// the outputs g and g + 8 (fragment_input), 32 codes of both in all:
 //   codes    [tiles][pieces][vectors of output g, then of g + 8][lanes] of 16 bytes; one vector for codes of
 //            4 bits, two for those of 8
-//   factors  [tiles][pieces][lanes]: two f16 scales, of g and of g + 8; for q4_k the bytes (scale, minimum)
-//            of both
+//   factors  [tiles][pieces][g][output g, then g + 8][4 groups of 32 inputs]: f16 scales; for q4_k the bytes
+//            (scale, minimum)
 //   supers   q4_k: [tiles][in / 256][16 outputs] (d, dmin) in f16
 //   q6_k has the low four bits of its codes as codes, the scales of 16 inputs each (two bytes) as factors, d
 //   in supers, and the upper two bits of its codes, [tiles][pieces][g, then g + 8][lanes] of 8 bytes, behind
@@ -74,8 +74,11 @@ constexpr int bits_of(CodeKind kind) { return kind == CodeKind::bytes || kind ==
 
 constexpr int kPackedOuts = 16, kPackedInputs = 128;  // of a tile and of a piece
 constexpr int kPackedGroup = 32, kPackedSuper = 256;  // inputs that share an f16 scale; q4_k's super-block
-constexpr int kPackedValueOuts = 128;                 // outputs of a transposed matrix: a multiple of these
-constexpr int kPackedValueInputs = 512;               // and inputs
+constexpr int kPieceGroups = kPackedInputs / kPackedGroup;
+// The input of a piece that code i of the lane's 32 belongs to.
+constexpr int fragment_input(int lane, int i) { return i / 4 * 16 + lane % 4 * 2 + i % 2 + i % 4 / 2 * 8; }
+constexpr int kPackedValueOuts = 128;    // outputs of a transposed matrix: a multiple of these
+constexpr int kPackedValueInputs = 512;  // and inputs
 
 // Where the parts of a packed matrix begin, in bytes, and how long it is.
 struct PackedParts {

@@ -10,6 +10,7 @@
 #ifdef FULMAR_DEVICE_CODE
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
+#include "gpu/device/ptx.h"
 #endif
 #include "gpu/products/packed.h"
 #include "tensor/blocks32.h"
@@ -62,6 +63,11 @@ __device__ __forceinline__ uint32_t word_of(__half2 h) {
   uint32_t word;
   memcpy(&word, &h, sizeof(word));
   return word;
+}
+template <int kVectors>
+__device__ __forceinline__ uint32_t word_at(const uint4 (&v)[kVectors], int i) {
+  const uint4& of = v[i / 4];
+  return i % 4 == 0 ? of.x : i % 4 == 1 ? of.y : i % 4 == 2 ? of.z : of.w;
 }
 __device__ __forceinline__ __half2 half2_of(uint32_t word) {
   __half2 h;
@@ -139,10 +145,10 @@ __device__ __forceinline__ void split_nibbles(uint32_t word, __half2 (&out)[4]) 
   constexpr uint32_t kCodeMiddle = kKind == CodeKind::nibbles ? 8 : 0;
   constexpr uint32_t kLow = kMagic1024 + in_both(kCodeMiddle), kHigh = kMagic64 + in_both(kCodeMiddle * 16);
   const uint32_t upper = word >> 8;
-  out[0] = less((word & 0x000f000f) | kMagic1024, kLow);
-  out[1] = less((word & 0x00f000f0) | kMagic64, kHigh);
-  out[2] = less((upper & 0x000f000f) | kMagic1024, kLow);
-  out[3] = less((upper & 0x00f000f0) | kMagic64, kHigh);
+  out[0] = less(and_or<0x000f000f, kMagic1024>(word), kLow);
+  out[1] = less(and_or<0x00f000f0, kMagic64>(word), kHigh);
+  out[2] = less(and_or<0x000f000f, kMagic1024>(upper), kLow);
+  out[3] = less(and_or<0x00f000f0, kMagic64>(upper), kHigh);
 }
 
 template <CodeKind kKind>
@@ -181,14 +187,14 @@ __device__ __forceinline__ void widen_bytes(uint32_t word, const PackedFactor& b
   out[1] = __hmul2(widen_bytes<kKind>(word, true), by.scale);
 }
 
-// q6_k: eight low nibbles, and upper bits from bit 0 on.
-__device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, const PackedFactor& by,
+// q6_k: eight low nibbles, and upper bits from bit 0 on; four codes have a scale.
+__device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, const PackedFactor (&by)[2],
                                           __half2 (&out)[4]) {
   const uint32_t top[4] = {upper << 4, upper << 2, upper, upper >> 2};
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    const uint32_t code = (word >> 4 * i & 0x000f000f) | (top[i] & 0x00300030);
-    out[i] = __hmul2(less(code | kMagic1024, kMagic1024 + in_both(32)), by.scale);
+    const uint32_t code = and_or<0x000f000f, kMagic1024>(word >> 4 * i) | (top[i] & 0x00300030);
+    out[i] = __hmul2(less(code, kMagic1024 + in_both(32)), by[i / 2].scale);
   }
 }
 // The bytes of two signed scales in the low half of `bytes`, d.
@@ -200,20 +206,48 @@ __device__ __forceinline__ void six_factors(uint32_t bytes, uint32_t super, Pack
 
 constexpr bool has_supers(CodeKind kind) { return kind == CodeKind::affine || kind == CodeKind::six; }
 
-// What a lane has of a piece of a tile: 32 inputs of the outputs g and g + 8.
+// What a lane has of a piece of a tile: 32 inputs of the outputs g and g + 8, and scales of all groups.
 template <CodeKind kKind>
 struct PackedPiece {
-  static constexpr int kVectors = bits_of(kKind) / 4;
+  static constexpr int kVectors = bits_of(kKind) / 4, kScales = has_supers(kKind) ? 1 : kPieceGroups;
   uint4 low[kVectors], high[kVectors];
-  uint32_t factor[has_supers(kKind) ? 3 : 2];  // as they lie in memory
+  uint4 factors;            // as they lie in memory, or
+  float scale[2][kScales];  // f32 ones of g and of g + 8
+  uint32_t super[2];
   uint2 upper[kKind == CodeKind::six ? 2 : 1];
 };
+
+// Whether a kind's scales are factors, in one piece with the codes.
+template <CodeKind kKind>
+__device__ __forceinline__ bool has_factors(const PackedMatrix& m) {
+  return has_supers(kKind) || (kKind != CodeKind::float8 && m.factors != nullptr);
+}
+
+// The f32 scales of a piece of the outputs row and row + 8.
+template <int kGroups>
+__device__ __forceinline__ void load_scales(float (&to)[2][kGroups], const PackedMatrix& m, int row,
+                                            int piece) {
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const float* line = m.scales + static_cast<int64_t>(min(row + 8 * i, m.outs - 1)) * m.groups;
+    if (m.groups == 1) {
+      const float all = line[0];
+#pragma unroll
+      for (float& one : to[i]) one = all;
+    } else {
+#pragma unroll
+      for (int j = 0; j < kGroups; j++) {
+        to[i][j] = line[(piece * kPackedInputs + j * kPackedGroup) >> m.group_shift];
+      }
+    }
+  }
+}
 
 template <CodeKind kKind>
 __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedMatrix& m, int tile,
                                            int piece) {
   constexpr int kVectors = PackedPiece<kKind>::kVectors;
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const int lane = threadIdx.x % kWarp, g = lane / 4;
   const int64_t block = static_cast<int64_t>(tile) * m.pieces + piece;
   const auto* codes = reinterpret_cast<const uint4*>(m.codes) + block * (2 * kVectors * kWarp) + lane;
 #pragma unroll
@@ -225,84 +259,83 @@ __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedM
     to.upper[0] = __ldcs(m.upper + block * (2 * kWarp) + lane);
     to.upper[1] = __ldcs(m.upper + block * (2 * kWarp) + kWarp + lane);
   }
-  if (has_supers(kKind) || (kKind != CodeKind::float8 && m.factors != nullptr)) {
-    to.factor[0] = __ldcs(m.factors + block * kWarp + lane);
+  if (has_factors<kKind>(m)) {
+    to.factors = __ldcs(reinterpret_cast<const uint4*>(m.factors + block * kWarp) + g);
     if constexpr (has_supers(kKind)) {
       const uint32_t* super =
           m.supers + (static_cast<int64_t>(tile) * (m.pieces / 2) + piece / 2) * kPackedOuts + g;
-      to.factor[1] = super[0], to.factor[2] = super[8];
+      to.super[0] = super[0], to.super[1] = super[8];
     }
   } else {
-    const int group = m.groups == 1 ? 0 : (piece * kPackedInputs + q * 32) >> m.group_shift;
-    const int row = tile * kPackedOuts + g;
-    to.factor[0] = __float_as_uint(m.scales[static_cast<int64_t>(min(row, m.outs - 1)) * m.groups + group]);
-    to.factor[1] =
-        __float_as_uint(m.scales[static_cast<int64_t>(min(row + 8, m.outs - 1)) * m.groups + group]);
+    load_scales(to.scale, m, tile * kPackedOuts + g, piece);
   }
 }
 
-// f(vector, first, second) for the four vectors of eight inputs that lane q brings, 32q + 8 vector on:
-// operands a0 to a3 of two instructions, for the first and the second four of them.
+// What scales the piece's group j of output g (which = 0) or g + 8; of q6_k's group, both halves.
+template <CodeKind kKind>
+__device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, const PackedMatrix& m, int which,
+                                           int j, PackedFactor (&by)[2]) {
+  const uint32_t words[4] = {piece.factors.x, piece.factors.y, piece.factors.z, piece.factors.w};
+  const uint32_t word = words[2 * which + j / 2];
+  if constexpr (kKind == CodeKind::six) {
+    six_factors(word >> j % 2 * 16, piece.super[which], by);
+  } else if constexpr (kKind == CodeKind::affine) {
+    by[0] = affine_factor(word >> j % 2 * 16, piece.super[which]);
+  } else if (has_factors<kKind>(m)) {
+    const __half2 both = half2_of(word);
+    by[0].scale = j % 2 != 0 ? __high2half2(both) : __low2half2(both);
+  } else {
+    by[0].scale = both_halves<kKind>(piece.scale[which][j]);
+  }
+}
+
+// f(j, first, second) for the groups j of 32 inputs: the left operands a0 to a3 of the products 2j and 2j + 1
+// of 16 inputs each.
 template <class T, CodeKind kKind, class F>
 __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, const PackedMatrix& m,
                                             const uint32_t* table, F&& f) {
-  PackedFactor low[2]{}, high[2]{};  // for q6_k of the first and the second 16 inputs; else [0] for all
-  if constexpr (kKind == CodeKind::six) {
-    six_factors(piece.factor[0], piece.factor[1], low);
-    six_factors(piece.factor[0] >> 16, piece.factor[2], high);
-  } else if constexpr (kKind == CodeKind::affine) {
-    low[0] = affine_factor(piece.factor[0], piece.factor[1]);
-    high[0] = affine_factor(piece.factor[0] >> 16, piece.factor[2]);
-  } else if (kKind != CodeKind::float8 && m.factors != nullptr) {
-    const __half2 both = half2_of(piece.factor[0]);
-    low[0].scale = __low2half2(both), high[0].scale = __high2half2(both);
-  } else {
-    low[0].scale = both_halves<kKind>(__uint_as_float(piece.factor[0]));
-    high[0].scale = both_halves<kKind>(__uint_as_float(piece.factor[1]));
-  }
-  constexpr int kVectors = PackedPiece<kKind>::kVectors;
 #pragma unroll
-  for (int v = 0; v < kVectors; v++) {
-    const uint32_t from_low[4] = {piece.low[v].x, piece.low[v].y, piece.low[v].z, piece.low[v].w};
-    const uint32_t from_high[4] = {piece.high[v].x, piece.high[v].y, piece.high[v].z, piece.high[v].w};
+  for (int j = 0; j < kPieceGroups; j++) {
+    PackedFactor low[2]{}, high[2]{};
+    factors_of(piece, m, 0, j, low);
+    factors_of(piece, m, 1, j, high);
+    uint32_t a[2][4];
     if constexpr (bits_of(kKind) == 8) {
 #pragma unroll
-      for (int i = 0; i < 2; i++) {
-        uint32_t a[2][4];
-#pragma unroll
-        for (int s = 0; s < 2; s++) {
-          __half2 x[2], y[2];
-          widen_bytes<kKind>(from_low[2 * i + s], low[0], x);
-          widen_bytes<kKind>(from_high[2 * i + s], high[0], y);
-          a[s][0] = operand<T>(x[0]), a[s][1] = operand<T>(y[0]);
-          a[s][2] = operand<T>(x[1]), a[s][3] = operand<T>(y[1]);
-        }
-        f(v * 2 + i, a[0], a[1]);
+      for (int s = 0; s < 2; s++) {
+        __half2 x[2], y[2];
+        widen_bytes<kKind>(word_at(piece.low, 2 * j + s), low[0], x);
+        widen_bytes<kKind>(word_at(piece.high, 2 * j + s), high[0], y);
+        a[s][0] = operand<T>(x[0]), a[s][1] = operand<T>(y[0]);
+        a[s][2] = operand<T>(x[1]), a[s][3] = operand<T>(y[1]);
       }
     } else {
+      __half2 x[4], y[4];
+      if constexpr (kKind == CodeKind::six) {
+        const uint2 &upper_low = piece.upper[0], &upper_high = piece.upper[1];
+        widen_six(word_at(piece.low, j), (j < 2 ? upper_low.x : upper_low.y) >> j % 2 * 8, low, x);
+        widen_six(word_at(piece.high, j), (j < 2 ? upper_high.x : upper_high.y) >> j % 2 * 8, high, y);
+      } else {
+        widen_nibbles<kKind>(word_at(piece.low, j), low[0], table, x);
+        widen_nibbles<kKind>(word_at(piece.high, j), high[0], table, y);
+      }
 #pragma unroll
-      for (int w = 0; w < 4; w++) {
-        __half2 x[4], y[4];
-        if constexpr (kKind == CodeKind::six) {
-          const uint2 &upper_low = piece.upper[0], &upper_high = piece.upper[1];
-          widen_six(from_low[w], (w < 2 ? upper_low.x : upper_low.y) >> w % 2 * 8, low[w / 2], x);
-          widen_six(from_high[w], (w < 2 ? upper_high.x : upper_high.y) >> w % 2 * 8, high[w / 2], y);
-        } else {
-          widen_nibbles<kKind>(from_low[w], low[0], table, x);
-          widen_nibbles<kKind>(from_high[w], high[0], table, y);
-        }
-        const uint32_t a[4] = {operand<T>(x[0]), operand<T>(y[0]), operand<T>(x[1]), operand<T>(y[1])};
-        const uint32_t b[4] = {operand<T>(x[2]), operand<T>(y[2]), operand<T>(x[3]), operand<T>(y[3])};
-        f(w, a, b);
+      for (int s = 0; s < 2; s++) {
+        a[s][0] = operand<T>(x[2 * s]), a[s][1] = operand<T>(y[2 * s]);
+        a[s][2] = operand<T>(x[2 * s + 1]), a[s][3] = operand<T>(y[2 * s + 1]);
       }
     }
+    f(j, a[0], a[1]);
   }
 }
 
-// Where the 16-byte vector `vector` of a row of inputs lies within the row in shared memory (swizzle): the
-// four lanes that read vectors 4q + j, and those of the next row, then meet in no bank.
-__device__ __forceinline__ int packed_input(int row, int vector) {
-  return vector ^ (vector >> 2 & 3) ^ (row & 1);
+// Where the 16-byte vector `vector` of a row of inputs lies within the row in shared memory (swizzle): of the
+// eight rows that load_matrices reads no two meet in a bank.
+__device__ __forceinline__ int packed_input(int row, int vector) { return vector ^ (row & 7); }
+// Whose row, of eight, and which vector of group j this lane gives the address of.
+__device__ __forceinline__ int matrix_row() { return threadIdx.x % 8; }
+__device__ __forceinline__ int matrix_vector(int j) {
+  return j * 4 + static_cast<int>(threadIdx.x) % kWarp / 8;
 }
 
 #endif  // __CUDACC__

@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   if constexpr (kKind == CodeKind::levels) __syncthreads();
 
   uint4* own = shared + warp * most * a.columns * kInputVectors;
-  const int column = min(g, a.columns - 1);
+  const int column = min(matrix_row(), a.columns - 1);
   const PackedProduct<T>* product = from;
   const T* loaded = nullptr;
   for (int begin = first; begin < last; begin += kTilesAtOnce) {
@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
         }
         const uint4* x = own + (piece * a.columns + column) * kInputVectors;
         widen_piece<T>(w[ahead], product->weight, table,
-                       [&](int vector, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
-                         const uint4 v = x[packed_input(column, 4 * q + vector)];
+                       [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
+                         const uint4 v = load_matrices(x + packed_input(column, matrix_vector(j)));
                          mma<T>(sum, m[0], m[1], m[2], m[3], v.x, v.y);
                          mma<T>(sum, n[0], n[1], n[2], n[3], v.z, v.w);
                        });

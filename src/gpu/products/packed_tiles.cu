@@ -39,11 +39,11 @@ class PackedTileWeights {
   }
   __device__ __forceinline__ void multiply(const Piece& v, int, const uint4* from,
                                            float (&sum)[Shape::kRowTiles][4]) const {
-    const int g = fragment_group(), q = fragment_place();
-    widen_piece<T>(v, matrix_, levels(), [&](int vector, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
+    widen_piece<T>(v, matrix_, levels(), [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
+      const int vector = k_warp_ * (kPackedInputs / 8) + matrix_vector(j);
 #pragma unroll
       for (int t = 0; t < Shape::kRowTiles; t++) {
-        const uint4 x = from[tile_vector(t * 8 + g, k_warp_ * (kPackedInputs / 8) + 4 * q + vector)];
+        const uint4 x = load_matrices(&from[tile_vector(t * 8 + matrix_row(), vector)]);
         mma<T>(sum[t], m[0], m[1], m[2], m[3], x.x, x.y);
         mma<T>(sum[t], n[0], n[1], n[2], n[3], x.z, x.w);
       }

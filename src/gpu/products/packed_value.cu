@@ -123,8 +123,8 @@ __device__ void copy_stage_inputs(const PackedValueArguments<T>& a, int first_ro
 // A lane's part of a step: eight outputs of four kept inputs.
 template <CodeKind kKind>
 struct ValuePiece {
-  ValueCodes<kKind> codes;
-  ValueFactors<kKind> factors;
+  ValueCodes<kKind, kKeptLaneOuts> codes;
+  ValueFactors<kKind, kKeptLaneOuts> factors;
 };
 
 // A warp's products, step by step; `place` and `group` of a quad say which inputs it takes. Accumulator

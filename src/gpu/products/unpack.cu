@@ -1,5 +1,5 @@
-// Decoders of packed matrices: of fragments a thread takes the 32 neighbouring weights that are a lane's of
-// one output, of transposed ones eight neighbouring outputs of an input. In f32, rounded once.
+// Decoders of packed matrices: of fragments a thread takes the 32 weights that are a lane's of one output, of
+// transposed ones eight neighbouring outputs of an input. In f32, rounded once.
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/item_grid.h"
@@ -56,68 +56,94 @@ __device__ __forceinline__ void store8(T* to, const float (&x)[8]) {
   *reinterpret_cast<uint4*>(to) = words;
 }
 
-// Threads: [tiles][pieces][half][lanes].
+// Threads: [tiles][pieces][half][lanes]. A warp has eight outputs of a piece, which pass through shared
+// memory since a lane's inputs are no neighbours.
 template <class T, CodeKind kKind>
 __global__ void __launch_bounds__(kUnpackThreads)
     unpack_fragments_kernel(const PackedMatrix m, int first_tile, int64_t items, T* target) {
+  constexpr int kRowWords = kPackedInputs / 2, kStride = kRowWords + 4;  // spreads the rows over the banks
   __shared__ float levels[16];
+  __shared__ __align__(16) uint32_t rows[kUnpackThreads / kWarp][8 * kStride];
   if constexpr (kKind == CodeKind::levels) fill_levels(levels, m.nf4);
   pdl_launch_next();
   constexpr int kVectors = PackedPiece<kKind>::kVectors;
   const int64_t item = static_cast<int64_t>(blockIdx.x) * kUnpackThreads + threadIdx.x;
-  const int lane = threadIdx.x % kWarp, half = static_cast<int>(item / kWarp % 2);
+  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
+  const int half = static_cast<int>(item / kWarp % 2);
   const int64_t of_chunk = item / (2 * kWarp), piece = of_chunk % m.pieces, tile = of_chunk / m.pieces;
   const int64_t block = first_tile * static_cast<int64_t>(m.pieces) + of_chunk;
-  const int64_t row = tile * kPackedOuts + half * 8 + lane / 4, k = piece * kPackedInputs + lane % 4 * 32;
-  const bool inside = item < items && first_tile * kPackedOuts + row < m.outs;
+  const int64_t first_row = tile * kPackedOuts + half * 8;
+  const bool inside = item < items && first_tile * kPackedOuts + first_row + g < m.outs;
   uint4 code[kVectors];
   uint2 upper{};
-  ScaleAndLeast by{}, by_second{};  // q6_k: of the second 16 inputs
+  ScaleAndLeast by[2 * kPieceGroups]{};  // of 16 inputs
   if (inside) {
     const auto* codes = reinterpret_cast<const uint4*>(m.codes) + block * (2 * kVectors * kWarp) +
                         half * kVectors * kWarp + lane;
 #pragma unroll
     for (int v = 0; v < kVectors; v++) code[v] = __ldcs(codes + v * kWarp);
+    const uint2* factors = reinterpret_cast<const uint2*>(m.factors + block * kWarp) + g * 2 + half;
+    uint32_t super = 0;
     if constexpr (has_supers(kKind)) {
-      const int64_t super = (first_tile + tile) * (m.pieces / 2) + piece / 2;
-      const uint32_t bytes = m.factors[block * kWarp + lane] >> half * 16,
-                     both = m.supers[super * kPackedOuts + half * 8 + lane / 4];
-      by = affine_of(bytes, both);
-      if constexpr (kKind == CodeKind::six) {
-        by.scale = half_bits(both) * static_cast<float>(static_cast<int8_t>(bytes));
-        by_second.scale = half_bits(both) * static_cast<float>(static_cast<int8_t>(bytes >> 8));
-        upper = __ldcs(m.upper + block * (2 * kWarp) + half * kWarp + lane);
+      super = m.supers[((first_tile + tile) * (m.pieces / 2) + piece / 2) * kPackedOuts + half * 8 + g];
+    }
+    if constexpr (kKind == CodeKind::six) upper = __ldcs(m.upper + block * (2 * kWarp) + half * kWarp + lane);
+#pragma unroll
+    for (int j = 0; j < kPieceGroups; j++) {
+      ScaleAndLeast &first = by[2 * j], &second = by[2 * j + 1];
+      if (has_factors<kKind>(m)) {
+        const uint32_t bits = (j < 2 ? factors->x : factors->y) >> j % 2 * 16;
+        if constexpr (kKind == CodeKind::affine) {
+          first = affine_of(bits, super);
+        } else if constexpr (kKind == CodeKind::six) {
+          first.scale = half_bits(super) * static_cast<float>(static_cast<int8_t>(bits));
+          second.scale = half_bits(super) * static_cast<float>(static_cast<int8_t>(bits >> 8));
+          continue;
+        } else {
+          first.scale = half_bits(bits);
+        }
+      } else {
+        const int64_t k = piece * kPackedInputs + j * kPackedGroup,
+                      group = m.groups == 1 ? 0 : k >> m.group_shift;
+        first.scale = m.scales[(first_tile * kPackedOuts + first_row + g) * m.groups + group];
       }
-    } else if (m.factors != nullptr) {
-      by.scale = half_bits(m.factors[block * kWarp + lane] >> half * 16);
-    } else {
-      const int64_t group = m.groups == 1 ? 0 : k >> m.group_shift;
-      by.scale = m.scales[(first_tile * kPackedOuts + row) * m.groups + group];
+      second = first;
     }
   }
-  pdl_wait();  // the products in front may still read what is decoded into
-  if (!inside) return;
-  T* to = target + row * m.pieces * kPackedInputs + k;
-  const auto* words = reinterpret_cast<const uint32_t*>(code);
+  uint32_t* own = rows[threadIdx.x / kWarp];
 #pragma unroll
-  for (int i = 0; i < 4; i++) {  // eight weights each
-    float x[8];
+  for (int p = 0; p < kPackedInputs / 16; p++) {  // four weights each
+    float x[4];
 #pragma unroll
-    for (int e = 0; e < 8; e++) {
+    for (int i = 0; i < 4; i++) {
       uint32_t one;
+      const int e = p % 2 * 4 + i;
       if constexpr (bits_of(kKind) == 8) {
-        one = words[2 * i + e / 4] >> e % 4 * 8 & 255;
+        one = word_at(code, p) >> i * 8 & 255;
       } else if constexpr (kKind == CodeKind::levels) {
-        one = words[i] >> 4 * e & 15;
+        one = word_at(code, p / 2) >> 4 * e & 15;
       } else {
-        one = words[i] >> 4 * (e % 2 * 4 + e / 2) & 15;
+        one = word_at(code, p / 2) >> 4 * (e % 2 * 4 + e / 2) & 15;
       }
       if constexpr (kKind == CodeKind::six) {
-        one |= ((i < 2 ? upper.x : upper.y) >> (e % 2 * 16 + i % 2 * 8 + e / 2 * 2) & 3) << 4;
+        one |= ((p < 4 ? upper.x : upper.y) >> (e % 2 * 16 + p / 2 % 2 * 8 + e / 2 * 2) & 3) << 4;
       }
-      x[e] = value_of<kKind>(one, kKind == CodeKind::six && i >= 2 ? by_second : by, levels);
+      x[i] = value_of<kKind>(one, by[p], levels);
     }
-    store8(to + 8 * i, x);
+    own[g * kStride + p * 8 + q] = pack_floats<T>(x[0], x[1]);
+    own[g * kStride + p * 8 + 4 + q] = pack_floats<T>(x[2], x[3]);
+  }
+  __syncwarp();
+  pdl_wait();  // the products in front may still read what is decoded into
+  if (item >= items) return;
+  const int64_t in = static_cast<int64_t>(m.pieces) * kPackedInputs;
+  T* to = target + first_row * in + piece * kPackedInputs;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {  // sixteen lanes for a row
+    const int row = i * 2 + lane / 16, vector = lane % 16;
+    if (first_tile * kPackedOuts + first_row + row >= m.outs) continue;
+    *reinterpret_cast<uint4*>(to + row * in + vector * 8) =
+        *reinterpret_cast<const uint4*>(&own[row * kStride + vector * 4]);
   }
 }
 

@@ -1,4 +1,5 @@
 // Panels whose weights are packed codes, as fragments or transposed: shapes of tiles, and the launch.
+#include "gpu/products/sm90/packed_fragments.h"
 #include "gpu/products/sm90/packed_panels.h"
 #include "gpu/products/sm90/packed_value_operands.h"
 #include "gpu/products/sm90/panel_kernel.h"
@@ -8,32 +9,37 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int64_t kPackedStepsPerSubtile = 10;
+constexpr int64_t kPackedStepsPerSubtile = 6, kValueStepsPerSubtile = 4;
+
+template <int kGroupCount, int kTileRows>
+using Fragments = PlannedShape<kGroupCount, 1, kTileRows, kPackedInputs>;
+template <int kTileRows>
+using Transposed = PlannedShape<2, 2, kTileRows, kValueStepInputs>;
 
 // As measured on an H200.
 constexpr auto kPackedShapes = [](auto&& f) {
-  f(PackedShape<3, 32, 8, 4>{}, 45);
-  f(PackedShape<3, 64, 6, 2>{}, 55);
-  f(PackedShape<3, 128, 4, 2>{}, 90);
-  f(PackedShape<2, 160, 4, 2>{}, 85);
+  f(Fragments<3, 32>{}, 75);
+  f(Fragments<3, 64>{}, 78);
+  f(Fragments<2, 160>{}, 95);
 };
 
 constexpr auto kPackedValueShapes = [](auto&& f) {
-  f(PackedValueShape<2, 32, 8, 4>{}, 120);
-  f(PackedValueShape<2, 64, 6, 2>{}, 160);
+  f(Transposed<32>{}, 50);
+  f(Transposed<64>{}, 60);
+  f(Transposed<160>{}, 80);
 };
 
 template <class Operands, class Shape>
-void launch_packed(const Queue& queue, ProductList products, const PanelPlan& plan, Panels& panels) {
-  launch_panels<Half, Shape>(queue, panels, packed_operands_of<Operands>(products), stores_of<Half>(products),
-                             plan.blocks);
+void launch_packed(const Queue& queue, ProductList products, const PanelPlan& plan, const Panels& panels) {
+  launch_panels<Half, Shape>(queue, panels, packed_operands_of<Operands, Shape>(products),
+                             stores_of<Half>(products), plan.blocks);
 }
 
 }  // namespace
 
 PanelPlan plan_packed_panels(ProductList products, int multiprocessors) {
   return products.front().weight.transposed
-             ? plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, kPackedValueShapes)
+             ? plan_shapes(products, multiprocessors, kValueStepsPerSubtile, kPackedValueShapes)
              : plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, kPackedShapes);
 }
 
@@ -46,14 +52,14 @@ void linear_packed_panels(const Queue& queue, ProductList products, const PanelP
       } else {
         with_planned_shape(
             products, plan, partial, counters, kPackedValueShapes, [&](auto shape, Panels& panels) {
-              using Shape = decltype(shape);
+              using Shape = PackedValueShape<decltype(shape), kind()>;
               launch_packed<PackedValueOperands<Shape, kind()>, Shape>(queue, products, plan, panels);
             });
       }
       return;
     }
     with_planned_shape(products, plan, partial, counters, kPackedShapes, [&](auto shape, Panels& panels) {
-      using Shape = decltype(shape);
+      using Shape = PackedShape<decltype(shape), kind()>;
       let_send(panels, products);
       launch_packed<PackedOperands<Shape, kind()>, Shape>(queue, products, plan, panels);
     });

@@ -7,6 +7,32 @@
 
 namespace fulmar::gpu {
 
+// The producer group: bring_weights(segment, step, ring), which also says how many bytes fill the stage, and
+// bring_inputs for each step of its segments. Weights that fit into the ring are on their way before the
+// kernels in front have finished.
+template <class Shape, class BringWeights, class BringInputs>
+__device__ __forceinline__ void bring_operands(const Panels& panels, Ring<Shape> ring,
+                                               BringWeights&& bring_weights, BringInputs&& bring_inputs) {
+  if (threadIdx.x != Shape::kMultiplying) return;
+  Segment at;
+  Ring<Shape> early = ring;
+  int brought = 0;
+  for (Walk<Shape> walk(panels); brought < Shape::kStages && walk.next(at);) {
+    for (int i = 0; i < at.steps && brought < Shape::kStages; i++, brought++, early.next())
+      bring_weights(at, at.first + i, early);
+  }
+  pdl_wait();
+  for (Walk<Shape> walk(panels); walk.next(at);) {
+    for (int i = 0; i < at.steps; i++, brought--, ring.next()) {
+      if (brought <= 0) {
+        mbarrier_wait(&ring.empty[ring.place], ring.phase ^ 1);
+        bring_weights(at, at.first + i, ring);
+      }
+      bring_inputs(at, at.first + i, ring);
+    }
+  }
+}
+
 template <class T, class Shape>
 struct PanelOperands {
   static constexpr int kBringRegisters = gpu::kBringRegisters, kMultiplyRegisters = gpu::kMultiplyRegisters;
@@ -17,33 +43,16 @@ struct PanelOperands {
   // Before the block meets for the first time.
   __device__ __forceinline__ void prepare() const {}
 
-  // The producer group. Weights that fit into the ring are on their way before the kernels in front have
-  // finished.
-  __device__ __forceinline__ void bring(const Panels& panels, Ring<Shape> ring) const {
-    if (threadIdx.x != Shape::kMultiplying) return;
-    const auto bring_weights = [&](const Segment& at, int step, const Ring<Shape>& to) {
-      mbarrier_expect_bytes(&to.full[to.place], static_cast<uint32_t>(Shape::kStageBytes));
-      tma_load(to.first(), weight[at.product], (at.first + step) * kRingStep, at.first_out,
-               &to.full[to.place]);
-    };
-    Segment at;
-    Ring<Shape> early = ring;
-    int brought = 0;
-    for (Walk<Shape> walk(panels); brought < Shape::kStages && walk.next(at);) {
-      for (int i = 0; i < at.steps && brought < Shape::kStages; i++, brought++, early.next())
-        bring_weights(at, i, early);
-    }
-    pdl_wait();
-    for (Walk<Shape> walk(panels); walk.next(at);) {
-      for (int i = 0; i < at.steps; i++, brought--, ring.next()) {
-        if (brought <= 0) {
-          mbarrier_wait(&ring.empty[ring.place], ring.phase ^ 1);
-          bring_weights(at, i, ring);
-        }
-        tma_load(ring.second(), in[at.product], (at.first + i) * kRingStep, at.first_row,
-                 &ring.full[ring.place]);
-      }
-    }
+  __device__ __forceinline__ void bring(const Panels& panels, const Ring<Shape>& ring) const {
+    bring_operands<Shape>(
+        panels, ring,
+        [&](const Segment& at, int step, const Ring<Shape>& to) {
+          mbarrier_expect_bytes(&to.full[to.place], static_cast<uint32_t>(Shape::kStageBytes));
+          tma_load(to.first(), weight[at.product], step * kRingStep, at.first_out, &to.full[to.place]);
+        },
+        [&](const Segment& at, int step, const Ring<Shape>& to) {
+          tma_load(to.second(), in[at.product], step * kRingStep, at.first_row, &to.full[to.place]);
+        });
   }
 
   // A group that multiplies. begin() may be called before the kernels in front have finished.

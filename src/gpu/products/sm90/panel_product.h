@@ -145,11 +145,12 @@ struct PlainOutputs {
   }
 };
 
-// A lane's eight neighbouring outputs are pairs of four tiles: rows g and g + 8 of tile m are the outputs 2m
-// and 2m + 1 of them. A subtile is eight rows of all four tiles.
+// A lane's neighbouring outputs are pairs of the tiles: rows g and g + 8 of tile m are the outputs 2m and
+// 2m + 1 of them. A subtile is some rows of all tiles.
 template <class Shape>
 struct StripedOutputs {
-  static constexpr int kLaneOuts = 8, kRowsAtOnce = 8, kGroupAll = kGroupThreads / 4 * kLaneOuts;
+  static constexpr int kLaneOuts = 2 * Shape::kOutTiles, kRowsAtOnce = kChunkRows / Shape::kOutTiles,
+                       kGroupAll = kGroupThreads / 4 * kLaneOuts;
   static constexpr int kAcross = kGroupAll / 4, kRowStep = kGroupThreads / kAcross, kStride = kGroupAll + 4;
   static_assert(kRowsAtOnce * kStride <= kChunkRows * kChunkStride);
   static __device__ __forceinline__ SubtileVectors vectors(int subtile, int group) {
@@ -160,11 +161,11 @@ struct StripedOutputs {
     const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
     float* own = chunk + 2 * q * kStride + thread / kWarp * (kGroupAll / 4) + g * kLaneOuts;
 #pragma unroll
-    for (int row = 0; row < 2; row++) {
+    for (int row = 0; row < kRowsAtOnce / 4; row++) {
+      const int at = (subtile * (kRowsAtOnce / 8) + row / 2) * 4 + row % 2;
 #pragma unroll
-      for (int m = 0; m < 4; m += 2) {
-        const int at = subtile * 4 + row;
-        store4(own + row * kStride + 2 * m,
+      for (int m = 0; m < Shape::kOutTiles; m += 2) {
+        store4(own + (row / 2 * 8 + row % 2) * kStride + 2 * m,
                Float4{{sum[m][at], sum[m][at + 2], sum[m + 1][at], sum[m + 1][at + 2]}});
       }
     }

@@ -72,6 +72,15 @@ __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, int c
       "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row)
       : "memory");
 }
+// The same of a map of bytes (byte_map), from (0, row, plane) or (column, row, plane) on, columns of 8 bytes.
+__device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, int column, int row, int plane,
+                                         uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(plane)
+      : "memory");
+}
 // The same into every block of the cluster whose bit is set in `blocks`, each counting at its own barrier.
 __device__ __forceinline__ void tma_load_multicast(uint16_t blocks, void* to, const CUtensorMap& map,
                                                    int column, int row, uint64_t* barrier) {
