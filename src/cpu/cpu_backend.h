@@ -51,7 +51,8 @@ class CpuOps : public Ops {
     cpu::lerp_shifted(pool_, z, other, mix, delta, out);
   }
   void linear(Tensor in, const Weight& weight, Tensor out) override {
-    fulmar::linear(pool_, in, weight, out);
+    const LinearTask task{in, &weight, out};
+    products({&task, 1});
   }
   void activate(Tensor x, Tensor bias, Activation act) override { cpu::activate(pool_, x, bias, act); }
   void add_bias(Tensor x, Tensor bias) override { cpu::add_bias(pool_, x, bias); }
@@ -92,6 +93,10 @@ class CpuOps : public Ops {
               Tensor pending) override;
   void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend, StateField ffn_shift,
                     Tensor pending) override;
+
+ protected:
+  // Every product of primitives and islands goes through here; those of one call are independent.
+  virtual void products(std::span<const LinearTask> tasks) { linear_many(pool_, tasks); }
 
  private:
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
