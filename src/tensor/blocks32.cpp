@@ -175,7 +175,6 @@ void encode_block32(DType dtype, const float* values, std::byte* block) {
 }
 
 void encode_block32(DType dtype, const float* values, const float* importance, std::byte* block) {
-  if (dtype == DType::q8_0) return encode_q8_0(values, block);
   if (dtype == DType::iq4_nl) return encode_iq4(values, importance, block);
   encode_even(even_of(dtype), values, importance, block);
 }

@@ -26,7 +26,7 @@ void decode_block32(DType dtype, const std::byte* block, float* out);
 void encode_block32(DType dtype, const float* values, std::byte* block);
 
 // The same by a search for the scale that makes the squared errors least, each counted by the importance of
-// its value. q8_0 gains nothing from that and is packed as above.
+// its value. Not for q8_0.
 void encode_block32(DType dtype, const float* values, const float* importance, std::byte* block);
 
 }  // namespace fulmar

@@ -85,6 +85,9 @@ void encode_rows(const Quantisation& quantisation, std::span<const float> values
                  std::span<const float> importance, std::byte* codes, float* scales) {
   const size_t cols = importance.size();
   FULMAR_CHECK(suits(quantisation, static_cast<int64_t>(cols)) && values.size() % cols == 0);
+  if (quantisation.dtype == DType::q8_0 || quantisation.dtype == DType::i8) {
+    return encode_rows(quantisation, values, static_cast<int64_t>(cols), codes, scales);
+  }
   const int64_t group = group_of(quantisation, static_cast<int64_t>(cols));
   const auto unit = static_cast<size_t>(group == 0 ? format_of(quantisation.dtype).block : group);
   UnitEncoder encoder(quantisation, unit);
