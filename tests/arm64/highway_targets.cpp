@@ -1,5 +1,5 @@
-// What Highway's library tells of a processor, for the one instruction set that the kernels are built for here:
-// Debian has the library for the machine that builds alone.
+// What Highway's library tells of a processor, for the one instruction set that the kernels are built for
+// here: Debian has the library for the machine that builds alone.
 #include "cpu/simd_targets.h"
 #include "hwy/highway.h"
 #include "hwy/targets.h"
