@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ostream>
 #include <random>
 #include <vector>
 
 namespace fulmar {
+
+static void PrintTo(const Quantisation& q, std::ostream* out) { *out << q.name; }
+
 namespace {
 
 constexpr int64_t kRows = 24, kCols = 512;
