@@ -16,7 +16,7 @@ from pathlib import Path
 
 from quantisation_costs import digit_cases, suite_lines
 
-KINDS = ["q8_0", "int8", "fp8", "q6_k", "q5_k", "q5_0", "q4_k", "iq4_nl", "q4_1", "q4_0", "nf4", "int4", "q3_k", "q2_k"]
+KINDS = ["fp8", "q5_1", "q5_0", "q4_k", "iq4_nl", "q4_1", "q4_0", "nf4", "int4", "q3_k", "q2_k"]
 IN_SAFETENSORS = ("nf4", "int8", "int4", "fp8")
 OTHER_SEED = 11
 NUMBER = r"([0-9.]+)"

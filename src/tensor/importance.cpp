@@ -81,11 +81,16 @@ class UnitEncoder {
 
 }  // namespace
 
+bool gains_by_importance(DType dtype) {
+  const bool few_bits = format_of(dtype).bytes < format_of(dtype).block;
+  return dtype == DType::f8_e4m3 || (few_bits && dtype != DType::q6_k && dtype != DType::q5_k);
+}
+
 void encode_rows(const Quantisation& quantisation, std::span<const float> values,
                  std::span<const float> importance, std::byte* codes, float* scales) {
   const size_t cols = importance.size();
   FULMAR_CHECK(suits(quantisation, static_cast<int64_t>(cols)) && values.size() % cols == 0);
-  if (quantisation.dtype == DType::q8_0 || quantisation.dtype == DType::i8) {
+  if (!gains_by_importance(quantisation.dtype)) {
     return encode_rows(quantisation, values, static_cast<int64_t>(cols), codes, scales);
   }
   const int64_t group = group_of(quantisation, static_cast<int64_t>(cols));

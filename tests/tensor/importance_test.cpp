@@ -92,6 +92,12 @@ TEST_P(ByImportance, NoBlockIsWorseAndFewBitsAreBetter) {
   EXPECT_LT(sum_after, (few_bits ? 0.95 : 1.0001) * sum_before) << q.name;
 }
 
+TEST_P(ByImportance, FormatsThatDoNotGainAreAsWithout) {
+  const Quantisation q = GetParam();
+  const bool same = coded(q, matrix_, importance_).codes == coded(q, matrix_, {}).codes;
+  EXPECT_EQ(same, !gains_by_importance(q.dtype)) << q.name;
+}
+
 TEST_P(ByImportance, RowsDoNotDependOnEachOther) {
   const Quantisation q = GetParam();
   const Coded all = coded(q, matrix_, importance_);
