@@ -223,7 +223,8 @@ void add_quantize(CLI::App& app, Command& chosen) {
   command->add_option(
       "--calibrate", flags->calibrate,
       "a text like those that the model will read, or a .jsonl file of {skill, prompt, answer}: "
-      "weights that meet large inputs there are kept nearer (5 bits and less, and fp8)");
+      "weights that meet large inputs there are kept nearer; no gain, and no change, for q5_k, q6_k and 8 "
+      "bits but fp8");
   command->footer(
       "nf4, int8, int8_g128, int4 and fp8 go into .safetensors, the others into .gguf. Unless it is kept the "
       "head\n"
