@@ -25,7 +25,8 @@ struct DeviceFlags {
   int64_t tp = 0;                  // so many GPUs do, or so many of pp_devices each; 0: none, or tp_devices
   double collective_timeout = 30;  // seconds that one of them waits for the others
   std::string state_dtype = "fp32";
-  std::string activation = "fp16";  // of a GPU, and the type that its 16-bit weights are imported into
+  std::string activation = "fp16";         // of a GPU, and the type that its 16-bit weights are imported into
+  std::string coded_activation = "int22";  // of the CPU, in front of quantised weights
   int64_t defer = 0;  // states are written behind every so many rows; 0: what suits device and type
   // Rows of a sequence and step that may be rolled back, the first counted in; each takes memory beside every
   // slot, on a GPU only where that is said.

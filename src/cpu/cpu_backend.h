@@ -51,7 +51,8 @@ class CpuOps : public Ops {
     cpu::lerp_shifted(pool_, z, other, mix, delta, out);
   }
   void linear(Tensor in, const Weight& weight, Tensor out) override {
-    fulmar::linear(pool_, in, weight, out);
+    const LinearTask task{in, &weight, out};
+    products({&task, 1});
   }
   void activate(Tensor x, Tensor bias, Activation act) override { cpu::activate(pool_, x, bias, act); }
   void add_bias(Tensor x, Tensor bias) override { cpu::add_bias(pool_, x, bias); }
@@ -93,12 +94,17 @@ class CpuOps : public Ops {
   void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend, StateField ffn_shift,
                     Tensor pending) override;
 
+ protected:
+  // Every product of primitives and islands goes through here; those of one call are independent.
+  virtual void products(std::span<const LinearTask> tasks) { linear_many(pool_, tasks, activations_); }
+
  private:
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
   void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
 
   ThreadPool pool_;
   StateWrites state_writes_;
+  CodedActivations activations_;
   std::vector<Buffer> owned_;  // weights that could not be borrowed
   std::vector<RingStep> ring_;
   std::vector<int32_t> token_, start_, slot_, wanted_, sequence_of_;

@@ -38,6 +38,7 @@ LinearWay way_of(const LinearTask& task) { return linear_way(task.in.rows, *task
 struct DotPieces {
   DotProduct product;
   const float* rounded = nullptr;  // the input as linear_coded.h takes it; null: computed from f32
+  CodedActivations activations = CodedActivations::bits22;
   int64_t outputs = 0;
   int64_t outputs_per_piece = 0;
   int64_t first_piece = 0;  // among the pieces of all products
@@ -49,7 +50,8 @@ int64_t dot_outputs_per_piece(const Weight& weight) {
   return std::max<int64_t>(1, divide_up(outputs, kDotTile)) * kDotTile;
 }
 
-DotPieces dot_pieces(const LinearTask& task, const float* rounded, int64_t first_piece) {
+DotPieces dot_pieces(const LinearTask& task, const float* rounded, CodedActivations activations,
+                     int64_t first_piece) {
   const DotProduct product{.dtype = task.weight->dtype,
                            .weight = static_cast<const std::byte*>(task.weight->data),
                            .scales = task.weight->scales,
@@ -60,12 +62,13 @@ DotPieces dot_pieces(const LinearTask& task, const float* rounded, int64_t first
                            .in_stride = task.in.stride,
                            .out = task.out.as<float>(),
                            .out_stride = task.out.stride};
-  return {product, rounded, task.weight->out, dot_outputs_per_piece(*task.weight), first_piece};
+  return {product, rounded, activations, task.weight->out, dot_outputs_per_piece(*task.weight), first_piece};
 }
 
 CodedProduct coded_product(const DotPieces& pieces) {
   const DotProduct& p = pieces.product;
   return {.dtype = p.dtype,
+          .activations = pieces.activations,
           .weight = p.weight,
           .scales = p.scales,
           .group = p.group,
@@ -90,7 +93,8 @@ void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t 
 }
 
 // The inputs of the tasks that are computed from codes, rounded one after the other; null for others.
-std::array<const float*, kMostTasks> round_inputs(ThreadPool& pool, std::span<const LinearTask> tasks) {
+std::array<const float*, kMostTasks> round_inputs(ThreadPool& pool, std::span<const LinearTask> tasks,
+                                                  CodedActivations activations) {
   const auto floats = [](const LinearTask& task) {
     return static_cast<size_t>(task.in.rows) * rounded_row_floats(task.in.cols);
   };
@@ -103,18 +107,18 @@ std::array<const float*, kMostTasks> round_inputs(ThreadPool& pool, std::span<co
     if (way_of(task) != LinearWay::coded || task.in.rows == 0) continue;
     rounded[i] = to;
     for (int64_t r = 0; r < task.in.rows; ++r, to += rounded_row_floats(task.in.cols)) {
-      round_row(task.weight->dtype, task.in.row<float>(r), task.in.cols, to);
+      round_row(task.weight->dtype, activations, task.in.row<float>(r), task.in.cols, to);
     }
   }
   return rounded;
 }
 
-void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks) {
+void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks, CodedActivations activations) {
   std::array<DotPieces, kMostTasks> storage;
-  const std::array<const float*, kMostTasks> rounded = round_inputs(pool, tasks);
+  const std::array<const float*, kMostTasks> rounded = round_inputs(pool, tasks, activations);
   int64_t pieces = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    storage[i] = dot_pieces(tasks[i], rounded[i], pieces);
+    storage[i] = dot_pieces(tasks[i], rounded[i], activations, pieces);
     pieces += divide_up(storage[i].outputs, storage[i].outputs_per_piece);
   }
   const auto products = std::span<const DotPieces>(storage).first(tasks.size());
@@ -228,7 +232,7 @@ void multiply_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
 
 }  // namespace
 
-void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
+void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks, CodedActivations activations) {
   for (const LinearTask& task : tasks) check_task(task);
   for (size_t i = 0; i < tasks.size(); i += kMostTasks) {
     std::array<LinearTask, kMostTasks> group;
@@ -236,7 +240,7 @@ void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
     const auto is_few = [](const LinearTask& task) { return way_of(task) != LinearWay::panels; };
     const auto middle = std::copy_if(part.begin(), part.end(), group.begin(), is_few);
     const auto last = std::remove_copy_if(part.begin(), part.end(), middle, is_few);
-    if (middle != group.begin()) multiply_few(pool, {group.begin(), middle});
+    if (middle != group.begin()) multiply_few(pool, {group.begin(), middle}, activations);
     if (last != middle) multiply_many(pool, {middle, last});
   }
 }

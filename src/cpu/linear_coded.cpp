@@ -24,15 +24,17 @@ constexpr size_t kLeastAhead = 4096;  // bytes; covers the latency of memory
 constexpr int kSecondLevel = 2;       // the first level tracks too few misses to keep memory busy
 constexpr int kTileOutputs = 4;
 constexpr size_t kLineFloats = kLineBytes / sizeof(float);
-constexpr int kLowBits = 6;  // of a rounded activation, in its low part
-constexpr int kMostRounded = 32767 << kLowBits;
+// Of a rounded activation, in its low part; 0: it has none.
+constexpr int low_bits(CodedActivations activations) {
+  return activations == CodedActivations::bits22 ? 6 : 0;
+}
 // What this much rounds to a whole number would not be finite as a factor; smaller activations count as 0.
 constexpr float kLeastLargest = 1e-30f;
 
 constexpr size_t padded(size_t floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
 constexpr size_t steps_of(size_t depth) { return (depth + kStepWeights - 1) / kStepWeights; }
 
-// A rounded row in memory: x = scale * (high * 2^kLowBits + low), with a scale for each step, and the sum of
+// A rounded row in memory: x = scale * (high * 2^low_bits + low), with a scale for each step, and the sum of
 // the activations that meet each share, padded with zeros to whole lines.
 struct RoundedRow {
   const int16_t* high = nullptr;
@@ -72,25 +74,28 @@ HWY_INLINE float largest_of(const float* in, size_t count) {
 }
 
 // Rounds the activations that meet one share of weights and returns the sum of the whole numbers.
-template <size_t kShare>
+template <size_t kShare, int kLowBits>
 HWY_INLINE float round_share(const float* in, float per_unit, int16_t* high, int16_t* low) {
   const Sums d;
   const hn::Rebind<int16_t, Sums> d16;
-  const auto half = hn::Set(Whole(), 1 << (kLowBits - 1));
+  const auto half = hn::Set(Whole(), (1 << kLowBits) / 2);
   auto sum = hn::Zero(Whole());
   for (size_t k = 0; k < kShare; k += kSumLanes) {
     const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, in + k), hn::Set(d, per_unit)));
     const auto above = hn::ShiftRight<kLowBits>(hn::Add(whole, half));
     hn::StoreU(hn::DemoteTo(d16, above), d16, high + k);
-    hn::StoreU(hn::DemoteTo(d16, hn::Sub(whole, hn::ShiftLeft<kLowBits>(above))), d16, low + k);
+    if constexpr (kLowBits > 0) {
+      hn::StoreU(hn::DemoteTo(d16, hn::Sub(whole, hn::ShiftLeft<kLowBits>(above))), d16, low + k);
+    }
     sum = hn::Add(sum, whole);
   }
   return static_cast<float>(hn::GetLane(hn::SumOfLanes(Whole(), sum)));
 }
 
-template <class Loader>
+template <class Loader, int kLowBits>
 void round_for(const float* in, size_t depth, float* to) {
   constexpr size_t kShare = Loader::kShare;
+  constexpr int kMostRounded = 32767 << kLowBits;
   const auto parts = rounded_parts(to, depth);
   auto* const high = reinterpret_cast<int16_t*>(parts.high);
   auto* const low = reinterpret_cast<int16_t*>(parts.low);
@@ -100,7 +105,7 @@ void round_for(const float* in, size_t depth, float* to) {
     const float per_unit = largest > kLeastLargest ? kMostRounded / largest : 0.0f;
     parts.scale[k / kStepWeights] = scale;
     for (size_t i = k; i < end; i += kShare) {
-      parts.sum[i / kShare] = scale * round_share<kShare>(in + i, per_unit, high + i, low + i);
+      parts.sum[i / kShare] = scale * round_share<kShare, kLowBits>(in + i, per_unit, high + i, low + i);
     }
   }
   const size_t shares = depth / kShare;
@@ -158,24 +163,27 @@ HWY_INLINE WholeVec whole_sums(const CodesVec (&w)[kParts], const int16_t* x) {
 
 // The share that begins with weight kAt of block `block`, share `share` of the step. Sums fit into 32 bits:
 // at most eight products of 8 and 22 bits meet in a lane.
-template <class Loader, size_t kAt, size_t... kPart>
+template <class Loader, int kLowBits, size_t kAt, size_t... kPart>
 HWY_INLINE void add_share(const Tile& t, size_t block, size_t share, const StepScales<Loader>& scales,
                           SumsVec (&sum)[kTileOutputs], std::index_sequence<kPart...>) {
   for (size_t o = 0; o < kTileOutputs; ++o) {
     const std::byte* const from = t.weight[o].codes + block * Loader::kBytes;
     const CodesVec w[] = {Loader::template codes<kAt + kPart * kCodeLanes>(from)...};
-    const WholeVec high = whole_sums(w, t.in.high + share * Loader::kShare);
-    const WholeVec low = whole_sums(w, t.in.low + share * Loader::kShare);
-    const WholeVec both = hn::Add(hn::ShiftLeft<kLowBits>(high), low);
-    sum[o] = hn::MulAdd(hn::ConvertTo(Sums(), both), hn::Set(Sums(), scales.of[o][share]), sum[o]);
+    WholeVec products = whole_sums(w, t.in.high + share * Loader::kShare);
+    if constexpr (kLowBits > 0) {
+      const WholeVec low = whole_sums(w, t.in.low + share * Loader::kShare);
+      products = hn::Add(hn::ShiftLeft<kLowBits>(products), low);
+    }
+    sum[o] = hn::MulAdd(hn::ConvertTo(Sums(), products), hn::Set(Sums(), scales.of[o][share]), sum[o]);
   }
 }
 
-template <class Loader, size_t... kShare>
+template <class Loader, int kLowBits, size_t... kShare>
 HWY_INLINE void add_block(const Tile& t, size_t block, const StepScales<Loader>& scales,
                           SumsVec (&sum)[kTileOutputs], std::index_sequence<kShare...>) {
-  (add_share<Loader, kShare * Loader::kShare>(t, block, block * sizeof...(kShare) + kShare, scales, sum,
-                                              std::make_index_sequence<Loader::kShare / kCodeLanes>()),
+  (add_share<Loader, kLowBits, kShare * Loader::kShare>(
+       t, block, block * sizeof...(kShare) + kShare, scales, sum,
+       std::make_index_sequence<Loader::kShare / kCodeLanes>()),
    ...);
 }
 
@@ -183,7 +191,7 @@ HWY_INLINE void clear(SumsVec (&sums)[kTileOutputs]) {
   for (SumsVec& sum : sums) sum = hn::Zero(Sums());
 }
 
-template <class Loader>
+template <class Loader, int kLowBits>
 HWY_INLINE void add_step(Tile& t, size_t weights, TileSums& sums) {
   const size_t bytes = weights / Loader::kBlock * Loader::kBytes, shares = weights / Loader::kShare;
   for (const CodedStep& step : t.weight) {
@@ -196,7 +204,8 @@ HWY_INLINE void add_step(Tile& t, size_t weights, TileSums& sums) {
   SumsVec sum[kTileOutputs];
   clear(sum);
   for (size_t b = 0; b < weights / Loader::kBlock; ++b) {
-    add_block<Loader>(t, b, scales, sum, std::make_index_sequence<Loader::kBlock / Loader::kShare>());
+    add_block<Loader, kLowBits>(t, b, scales, sum,
+                                std::make_index_sequence<Loader::kBlock / Loader::kShare>());
   }
   const SumsVec scale = hn::Set(Sums(), *t.in.scale);
   for (size_t o = 0; o < kTileOutputs; ++o) {
@@ -212,14 +221,14 @@ HWY_INLINE void add_step(Tile& t, size_t weights, TileSums& sums) {
   t.in.sum += shares;
 }
 
-template <class Loader>
+template <class Loader, int kLowBits>
 HWY_INLINE void multiply_tile(Tile t, TileSums& total) {
   TileSums sums;
   clear(sums.product);
   clear(sums.offset);
   size_t k = 0;
-  for (; k + kStepWeights <= t.depth; k += kStepWeights) add_step<Loader>(t, kStepWeights, sums);
-  if (k < t.depth) add_step<Loader>(t, t.depth - k, sums);
+  for (; k + kStepWeights <= t.depth; k += kStepWeights) add_step<Loader, kLowBits>(t, kStepWeights, sums);
+  if (k < t.depth) add_step<Loader, kLowBits>(t, t.depth - k, sums);
   total = sums;
 }
 
@@ -234,7 +243,7 @@ HWY_INLINE float total_of(SumsVec product, SumsVec offset) {
 }
 
 // Outputs [first, last) of every row; rows follow each other while their weights are near.
-template <class Loader>
+template <class Loader, int kLowBits>
 void multiply(const CodedProduct& p, int64_t first, int64_t last) {
   const auto depth = static_cast<size_t>(p.depth);
   const size_t row_bytes = depth / Loader::kBlock * Loader::kBytes, step = kTileOutputs * row_bytes;
@@ -251,7 +260,7 @@ void multiply(const CodedProduct& p, int64_t first, int64_t last) {
     for (int64_t r = 0; r < p.rows; ++r) {
       tile.in = rounded_row(p.in + static_cast<size_t>(r) * rounded_row_floats(p.depth), depth);
       TileSums sums;
-      multiply_tile<Loader>(tile, sums);
+      multiply_tile<Loader, kLowBits>(tile, sums);
       float* const to = p.out + r * p.out_stride + o;
       for (int64_t i = 0; i < std::min<int64_t>(kTileOutputs, last - o); ++i) {
         to[i] = total_of<Loader>(sums.product[i], sums.offset[i]);
@@ -261,11 +270,24 @@ void multiply(const CodedProduct& p, int64_t first, int64_t last) {
 }
 
 void CodedOutputs(const CodedProduct& p, int64_t first, int64_t last) {
-  with_loader(p.dtype, [&](auto loader) { multiply<decltype(loader)>(p, first, last); });
+  with_loader(p.dtype, [&](auto loader) {
+    if (p.activations == CodedActivations::bits16) {
+      multiply<decltype(loader), low_bits(CodedActivations::bits16)>(p, first, last);
+    } else {
+      multiply<decltype(loader), low_bits(CodedActivations::bits22)>(p, first, last);
+    }
+  });
 }
 
-void RoundRow(DType dtype, const float* in, int64_t depth, float* to) {
-  with_loader(dtype, [&](auto loader) { round_for<decltype(loader)>(in, static_cast<size_t>(depth), to); });
+void RoundRow(DType dtype, CodedActivations activations, const float* in, int64_t depth, float* to) {
+  const auto count = static_cast<size_t>(depth);
+  with_loader(dtype, [&](auto loader) {
+    if (activations == CodedActivations::bits16) {
+      round_for<decltype(loader), low_bits(CodedActivations::bits16)>(in, count, to);
+    } else {
+      round_for<decltype(loader), low_bits(CodedActivations::bits22)>(in, count, to);
+    }
+  });
 }
 
 bool HasLoader(DType dtype) {
@@ -275,7 +297,7 @@ bool HasLoader(DType dtype) {
 #else
 
 void CodedOutputs(const CodedProduct&, int64_t, int64_t) {}
-void RoundRow(DType, const float*, int64_t, float*) {}
+void RoundRow(DType, CodedActivations, const float*, int64_t, float*) {}
 bool HasLoader(DType) { return false; }
 
 #endif
@@ -301,8 +323,8 @@ size_t rounded_row_floats(int64_t depth) {
   return 2 * floats(depth / 2) + floats(depth / 256 + 1) + floats(depth / 16);
 }
 
-void round_row(DType dtype, const float* in, int64_t depth, float* to) {
-  HWY_DYNAMIC_DISPATCH(RoundRow)(dtype, in, depth, to);
+void round_row(DType dtype, CodedActivations activations, const float* in, int64_t depth, float* to) {
+  HWY_DYNAMIC_DISPATCH(RoundRow)(dtype, activations, in, depth, to);
 }
 
 void coded_outputs(const CodedProduct& product, int64_t first, int64_t last) {

@@ -4,8 +4,8 @@
 // The codes of the weights are multiplied as they lie in memory, widened in registers, with activations
 // rounded to 22 bits, in two parts of 16 and 6: 256 of them have one f32 scale, and as many weights as share
 // a scale another. Sums of their products are exact, and everything after them is f32, so that results are as
-// near as those of f32 throughout. 16 bits alone would take two thirds of the time, and move the logits of a
-// model that carries long sums by 2e-4 of their deviation; 8 bits by 1e-1.
+// near as those of f32 throughout. 16 bits alone take two thirds of the time, and move the logits of a model
+// that carries long sums by 2e-4 of their deviation; 8 bits would by 1e-1.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,9 @@
 
 namespace fulmar {
 
+// How activations are rounded in front of codes.
+enum class CodedActivations : uint8_t { bits22, bits16 };
+
 // True where coded_outputs can multiply `weight`: a format with a loader, rows of whole blocks.
 bool multiplies_codes(const Weight& weight);
 
@@ -23,11 +26,12 @@ size_t rounded_row_floats(int64_t depth);
 
 // Rounds one row for weights of a format; `to` is 64-byte aligned. Numbers that are not finite make all
 // outputs of the row so.
-void round_row(DType dtype, const float* in, int64_t depth, float* to);
+void round_row(DType dtype, CodedActivations activations, const float* in, int64_t depth, float* to);
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
 struct CodedProduct {
   DType dtype = DType::q8_0;
+  CodedActivations activations = CodedActivations::bits22;  // as the rows were rounded
   const std::byte* weight = nullptr;  // [out, depth] row-major in whole blocks, any alignment
   const float* scales = nullptr;      // of formats with scales beside their codes, as in Weight
   int64_t group = 0;

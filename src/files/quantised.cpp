@@ -8,6 +8,9 @@
 #include <cmath>
 #include <thread>
 
+#include "base/check.h"
+#include "tensor/importance.h"
+
 namespace fulmar {
 namespace {
 
@@ -24,14 +27,15 @@ struct Packed {
   std::vector<float> scales;
 };
 
-// Sums of squares of errors and of weights.
+// Sums of squares of errors and of weights, as columns count.
 struct Energy {
   double error = 0, weight = 0;
 };
 
-// Packs rows [first, last) and measures what that changed; false where a number is not finite.
-bool pack_rows(const HostMatrix& matrix, const Quantisation& quantisation, int64_t first, int64_t last,
-               Packed& packed, Energy& energy) {
+// Packs rows [first, last) and measures what that changed; false where a number is not finite. `importance`
+// is empty where all columns count alike.
+bool pack_rows(const HostMatrix& matrix, const Quantisation& quantisation, std::span<const float> importance,
+               int64_t first, int64_t last, Packed& packed, Energy& energy) {
   const auto cols = static_cast<size_t>(matrix.cols);
   const size_t row_bytes = bytes_for(quantisation.dtype, matrix.cols);
   const auto row_scales = static_cast<size_t>(scales_per_row(quantisation, matrix.cols));
@@ -42,18 +46,24 @@ bool pack_rows(const HostMatrix& matrix, const Quantisation& quantisation, int64
     std::byte* const codes = packed.codes.data() + static_cast<size_t>(row) * row_bytes;
     float* const scales =
         row_scales == 0 ? nullptr : packed.scales.data() + static_cast<size_t>(row) * row_scales;
-    encode_rows(quantisation, values, matrix.cols, codes, scales);
+    if (importance.empty()) {
+      encode_rows(quantisation, values, matrix.cols, codes, scales);
+    } else {
+      encode_rows(quantisation, values, importance, codes, scales);
+    }
     decode_row(quantisation.dtype, codes, scales, group_of(quantisation, matrix.cols), decoded);
     for (size_t i = 0; i < cols; i++) {
       const double off = static_cast<double>(decoded[i]) - static_cast<double>(values[i]);
-      energy.error += off * off;
-      energy.weight += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+      const double counts = importance.empty() ? 1 : static_cast<double>(importance[i]);
+      energy.error += counts * off * off;
+      energy.weight += counts * static_cast<double>(values[i]) * static_cast<double>(values[i]);
     }
   }
   return true;
 }
 
-Result<Energy> pack(const StoredTensor& tensor, const Quantisation& quantisation, Packed& packed) {
+Result<Energy> pack(const StoredTensor& tensor, const Quantisation& quantisation,
+                    std::span<const float> importance, Packed& packed) {
   constexpr int64_t kRowsAtOnce = 16;
   const int64_t rows = tensor.shape[0], cols = tensor.shape[1];
   const HostMatrix matrix{tensor.data, tensor.dtype, rows, cols, tensor.strides[0], tensor.strides[1]};
@@ -66,7 +76,7 @@ Result<Energy> pack(const StoredTensor& tensor, const Quantisation& quantisation
   const auto work = [&](unsigned index) {
     for (int64_t first = next.fetch_add(kRowsAtOnce); first < rows && finite;
          first = next.fetch_add(kRowsAtOnce)) {
-      if (!pack_rows(matrix, quantisation, first, std::min(rows, first + kRowsAtOnce), packed,
+      if (!pack_rows(matrix, quantisation, importance, first, std::min(rows, first + kRowsAtOnce), packed,
                      energies[index])) {
         finite = false;
       }
@@ -86,6 +96,13 @@ Result<Energy> pack(const StoredTensor& tensor, const Quantisation& quantisation
     sum.weight += one.weight;
   }
   return sum;
+}
+
+std::span<const float> importance_of(const StoredTensor& tensor, const QuantiseOptions& options) {
+  const auto found = options.importance.find(tensor.name);
+  if (found == options.importance.end()) return {};
+  FULMAR_CHECK(static_cast<int64_t>(found->second.size()) == tensor.shape[1]);
+  return found->second;
 }
 
 // What was measured of one kind so far.
@@ -177,7 +194,7 @@ Result<std::unique_ptr<Checkpoint>> quantise_checkpoint(std::unique_ptr<Checkpoi
         is_float(tensor.dtype) ? quantisation_of(tensor.name, tensor.shape, options) : std::nullopt;
     if (!quantisation) continue;
     auto packed = std::make_shared<Packed>();
-    FULMAR_ASSIGN(const Energy energy, pack(tensor, *quantisation, *packed));
+    FULMAR_ASSIGN(const Energy energy, pack(tensor, *quantisation, importance_of(tensor, options), *packed));
     StoredTensor& result = parts.tensors.back();
     result.dtype = quantisation->dtype;
     result.strides = row_major_strides(result.shape);

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -16,10 +17,15 @@
 
 namespace fulmar {
 
+// The importance matrix of a model: what a squared error in each column of a matrix counts, by its name.
+using Importance = std::unordered_map<std::string, std::vector<float>>;
+
 struct QuantiseOptions {
   // Of the large matrices, receptance, key, value, gate and output, of each mix; nothing: as they are stored.
   std::optional<Quantisation> time_mix, channel_mix, head;
   std::function<void(double fraction)> progress;
+  // Of matrices that are packed by it; the columns of others count alike.
+  Importance importance = {};
 };
 
 // Both mixes alike.
@@ -43,7 +49,7 @@ struct QuantisedKind {
   DType dtype = DType::f32;
   int64_t matrices = 0;
   double bits = 0;          // a weight, with its scales
-  double relative_rms = 0;  // error over the root mean square of the weights
+  double relative_rms = 0;  // error over the root mean square of the weights, as columns count
 };
 
 // The types that the matrices of blocks became: "q6_k", "int8, q4_0".

@@ -147,13 +147,19 @@ void join_scales(DType dtype, const SuperBlock& parts, std::byte* to) {
 
 // ---- packing
 
+// The importance of a sub-block's values; null where none is known.
+const float* part_of(const float* importance, int at) {
+  return importance == nullptr ? nullptr : importance + at;
+}
+
 // Scales without minima: what each sub-block wants, then as multiples of one d.
-void fit_scales(const Layout& layout, const float* values, SuperBlock& parts) {
+void fit_scales(const Layout& layout, const float* values, const float* importance, SuperBlock& parts) {
   static constexpr ScaleTries kTries{0.9f, 19};
   const int size = kBlock256 / layout.subs;
   float wanted[16];
   for (int s = 0; s < layout.subs; s++) {
-    wanted[s] = search_even_scale(values + s * size, size, layout.zero, kTries);
+    wanted[s] =
+        search_even_scale(values + s * size, part_of(importance, s * size), size, layout.zero, kTries);
   }
   parts.d = rounded_to_f16(signed_extreme(wanted, layout.subs) / static_cast<float>(layout.least_scale));
   const float reciprocal = inverse(parts.d);
@@ -165,7 +171,8 @@ void fit_scales(const Layout& layout, const float* values, SuperBlock& parts) {
 }
 
 // Scales and minima: likewise, each against a factor of its own.
-void fit_affine(DType dtype, const Layout& layout, const float* values, SuperBlock& parts) {
+void fit_affine(DType dtype, const Layout& layout, const float* values, const float* importance,
+                SuperBlock& parts) {
   const int size = kBlock256 / layout.subs, top = (1 << (layout.low_bits + layout.high_bits)) - 1;
   const auto most = static_cast<float>(layout.most_scale);
   Affine wanted[16];
@@ -175,7 +182,7 @@ void fit_affine(DType dtype, const Layout& layout, const float* values, SuperBlo
     float squares = 0;
     for (int i = 0; i < size; i++) squares += sub[i] * sub[i];
     const float base = dtype == DType::q2_k ? 0 : std::sqrt(squares / static_cast<float>(size));
-    wanted[s] = search_affine(sub, size, top, base);
+    wanted[s] = search_affine(sub, part_of(importance, s * size), size, top, base);
     scale = std::max(scale, wanted[s].scale);
     least = std::max(least, wanted[s].least);
   }
@@ -242,13 +249,17 @@ void decode_block256(DType dtype, const std::byte* block, float* out) {
 }
 
 void encode_block256(DType dtype, const float* values, std::byte* block) {
+  encode_block256(dtype, values, nullptr, block);
+}
+
+void encode_block256(DType dtype, const float* values, const float* importance, std::byte* block) {
   const Layout layout = layout_of(dtype);
   SuperBlock parts;
   parts.subs = layout.subs;
   if (layout.dmin < 0) {
-    fit_scales(layout, values, parts);
+    fit_scales(layout, values, importance, parts);
   } else {
-    fit_affine(dtype, layout, values, parts);
+    fit_affine(dtype, layout, values, importance, parts);
   }
   fit_codes(layout, values, parts);
   join_block256(dtype, parts, block);

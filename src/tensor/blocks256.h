@@ -34,4 +34,7 @@ void decode_block256(DType dtype, const std::byte* block, float* out);
 // 256 finite numbers to one super-block: least squares by sub-block, then codes for the rounded scales.
 void encode_block256(DType dtype, const float* values, std::byte* block);
 
+// The same with each squared error counted by the importance of its value.
+void encode_block256(DType dtype, const float* values, const float* importance, std::byte* block);
+
 }  // namespace fulmar

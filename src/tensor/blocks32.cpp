@@ -82,6 +82,21 @@ void decode_even(const Even& even, const std::byte* block, float* out) {
   }
 }
 
+// Codes at a scale: the nearest, or what is behind the decimal point of x / scale + shift cut off.
+void encode_even_codes(const Even& even, const float* values, float low, float scale, float shift,
+                       std::byte* block) {
+  const float reciprocal = inverse(scale);
+  uint8_t codes[kBlock32];
+  uint32_t fifth = 0;
+  for (int i = 0; i < kBlock32; i++) {
+    const int code = static_cast<int>((values[i] - low) * reciprocal + shift);
+    codes[i] = static_cast<uint8_t>(std::clamp(code, 0, even.top));
+    fifth |= static_cast<uint32_t>(codes[i] >> 4) << i;
+  }
+  if (even.fifth_bits()) std::memcpy(block + even.fifth_at(), &fifth, sizeof(fifth));
+  encode_nibbles(codes, block + even.codes_at());
+}
+
 void encode_even(const Even& even, const float* values, std::byte* block) {
   const int middle = (even.top + 1) / 2;
   float d, low = 0, shift;
@@ -95,16 +110,22 @@ void encode_even(const Even& even, const float* values, std::byte* block) {
     shift = static_cast<float>(middle) + 0.5f;
   }
   put_f16(d, block);
-  const float scale = inverse(d);
-  uint8_t codes[kBlock32];
-  uint32_t fifth = 0;
-  for (int i = 0; i < kBlock32; i++) {
-    const int code = static_cast<int>((values[i] - low) * scale + shift);
-    codes[i] = static_cast<uint8_t>(std::clamp(code, 0, even.top));
-    fifth |= static_cast<uint32_t>(codes[i] >> 4) << i;
+  encode_even_codes(even, values, low, d, shift, block);
+}
+
+// The same with a scale and a minimum that were searched for, and codes for them as they are stored.
+void encode_even(const Even& even, const float* values, const float* importance, std::byte* block) {
+  static constexpr ScaleTries kTries{0.9f, 19};
+  const int middle = (even.top + 1) / 2;
+  if (even.has_minimum) {
+    const Affine wanted = search_affine(values, importance, kBlock32, even.top, 0);
+    put_f16(wanted.scale, block);
+    put_f16(-wanted.least, block + 2);
+    encode_even_codes(even, values, f16_at(block + 2), f16_at(block), 0.5f, block);
+  } else {
+    put_f16(search_even_scale(values, importance, kBlock32, middle, kTries), block);
+    encode_even_codes(even, values, 0, f16_at(block), static_cast<float>(middle) + 0.5f, block);
   }
-  if (even.fifth_bits()) std::memcpy(block + even.fifth_at(), &fifth, sizeof(fifth));
-  encode_nibbles(codes, block + even.codes_at());
 }
 
 void decode_q8_0(const std::byte* block, float* out) {
@@ -131,10 +152,10 @@ void decode_iq4(const std::byte* block, float* out) {
   for (int i = 0; i < kBlock32; i++) out[i] = d * static_cast<float>(kIq4Levels[codes[i]]);
 }
 
-void encode_iq4(const float* values, std::byte* block) {
+void encode_iq4(const float* values, const float* importance, std::byte* block) {
   static constexpr ScaleTries kTries{7, 15};
   uint8_t codes[kBlock32];
-  const float d = search_scale(values, kBlock32, kIq4Levels, kTries, codes);
+  const float d = search_scale(values, importance, kBlock32, kIq4Levels, kTries, codes);
   put_f16(d, block);
   encode_nibbles(codes, block + 2);
 }
@@ -149,8 +170,13 @@ void decode_block32(DType dtype, const std::byte* block, float* out) {
 
 void encode_block32(DType dtype, const float* values, std::byte* block) {
   if (dtype == DType::q8_0) return encode_q8_0(values, block);
-  if (dtype == DType::iq4_nl) return encode_iq4(values, block);
+  if (dtype == DType::iq4_nl) return encode_iq4(values, nullptr, block);
   encode_even(even_of(dtype), values, block);
+}
+
+void encode_block32(DType dtype, const float* values, const float* importance, std::byte* block) {
+  if (dtype == DType::iq4_nl) return encode_iq4(values, importance, block);
+  encode_even(even_of(dtype), values, importance, block);
 }
 
 }  // namespace fulmar

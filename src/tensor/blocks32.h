@@ -25,4 +25,8 @@ void decode_block32(DType dtype, const std::byte* block, float* out);
 // rounded to f16 after the codes were found with the f32 one.
 void encode_block32(DType dtype, const float* values, std::byte* block);
 
+// The same by a search for the scale that makes the squared errors least, each counted by the importance of
+// its value. Not for q8_0.
+void encode_block32(DType dtype, const float* values, const float* importance, std::byte* block);
+
 }  // namespace fulmar

@@ -111,9 +111,12 @@ void encode_blocks(DType dtype, std::span<const float> values, std::byte* target
   const Format& format = format_of(dtype);
   const auto block = static_cast<size_t>(format.block);
   FULMAR_CHECK(is_block(dtype) && values.size() % block == 0);
-  const auto encode = format.block == kBlock32 ? encode_block32 : encode_block256;
   for (size_t first = 0; first < values.size(); first += block, target += format.bytes) {
-    encode(dtype, &values[first], target);
+    if (format.block == kBlock32) {
+      encode_block32(dtype, &values[first], target);
+    } else {
+      encode_block256(dtype, &values[first], target);
+    }
   }
 }
 

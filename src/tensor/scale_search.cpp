@@ -17,14 +17,16 @@ float step_of(ScaleTries tries, int i) {
 
 // The better of starting scales, each fitted to the levels that it gives; nearest(x) is the level for x.
 template <class Nearest>
-float best_fit(const float* values, int64_t count, float lowest, ScaleTries tries, Nearest nearest) {
+float best_fit(const float* values, const float* importance, int64_t count, float lowest, ScaleTries tries,
+               Nearest nearest) {
   const float start = inverse(signed_extreme(values, count));
   float best = -1, scale = 0;
   for (int t = 0; t < tries.tries; t++) {
     const float reciprocal = (lowest + step_of(tries, t)) * start;
-    float cross = 0, square = 0;  // sums of w level value and w level²; w = value²
+    float cross = 0, square = 0;  // sums of w level value and w level²
     for (int64_t i = 0; i < count; i++) {
-      const float level = nearest(values[i] * reciprocal), weighted = values[i] * values[i] * level;
+      const float counts = importance == nullptr ? values[i] * values[i] : importance[i];
+      const float level = nearest(values[i] * reciprocal), weighted = counts * level;
       cross += weighted * values[i];
       square += weighted * level;
     }
@@ -60,21 +62,23 @@ float signed_extreme(const float* values, int64_t count) {
   return extreme;
 }
 
-float search_scale(const float* values, int64_t count, std::span<const int8_t> levels, ScaleTries tries,
-                   uint8_t* codes) {
-  const float scale = best_fit(values, count, levels[0], tries,
+float search_scale(const float* values, const float* importance, int64_t count,
+                   std::span<const int8_t> levels, ScaleTries tries, uint8_t* codes) {
+  const float scale = best_fit(values, importance, count, levels[0], tries,
                                [&](float x) { return static_cast<float>(levels[nearest_index(levels, x)]); });
   const float reciprocal = inverse(scale);
   for (int64_t i = 0; i < count; i++) codes[i] = nearest_index(levels, values[i] * reciprocal);
   return scale;
 }
 
-float search_even_scale(const float* values, int64_t count, int half, ScaleTries tries) {
+float search_even_scale(const float* values, const float* importance, int64_t count, int half,
+                        ScaleTries tries) {
   const auto low = static_cast<float>(-half), high = static_cast<float>(half - 1);
-  return best_fit(values, count, low, tries, [&](float x) { return std::clamp(std::rint(x), low, high); });
+  return best_fit(values, importance, count, low, tries,
+                  [&](float x) { return std::clamp(std::rint(x), low, high); });
 }
 
-Affine search_affine(const float* values, int64_t count, int top, float base) {
+Affine search_affine(const float* values, const float* importance, int64_t count, int top, float base) {
   FULMAR_CHECK(count <= kMostValues);
   constexpr int kTries = 21;
   const float least = std::min(*std::min_element(values, values + count), 0.0f);
@@ -83,7 +87,7 @@ Affine search_affine(const float* values, int64_t count, int top, float base) {
   float weights[kMostValues];
   float sum_w = 0, sum_x = 0;
   for (int64_t i = 0; i < count; i++) {
-    weights[i] = base + std::abs(values[i]);
+    weights[i] = importance == nullptr ? base + std::abs(values[i]) : importance[i];
     sum_w += weights[i];
     sum_x += weights[i] * values[i];
   }

@@ -1,5 +1,8 @@
 // Searches for the scale of a block, by weighted least squares from several starting scales. Any result is a
 // legal packing; a better one has less error.
+//
+// Where `importance` is not null it has `count` numbers: what a squared error of each value counts. Where it
+// is null each search takes its own guess for values of which no more is known.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +23,14 @@ struct ScaleTries {
   int tries;
 };
 
-// The scale whose multiples of the levels come closest to the values, weighted by their squares, for levels
-// from a table (ascending). `codes` gets the index of the level nearest to each value at that scale.
-float search_scale(const float* values, int64_t count, std::span<const int8_t> levels, ScaleTries tries,
-                   uint8_t* codes);
+// The scale whose multiples of the levels come closest to the values, for levels from a table (ascending).
+// `codes` gets the index of the level nearest to each value at that scale. The guess: a value's own square.
+float search_scale(const float* values, const float* importance, int64_t count,
+                   std::span<const int8_t> levels, ScaleTries tries, uint8_t* codes);
 
 // The same for all whole numbers in [-half, half), as a scale only.
-float search_even_scale(const float* values, int64_t count, int half, ScaleTries tries);
+float search_even_scale(const float* values, const float* importance, int64_t count, int half,
+                        ScaleTries tries);
 
 // value ~ scale * code - least, with codes 0..top and least >= 0.
 struct Affine {
@@ -34,7 +38,7 @@ struct Affine {
   float least = 0;
 };
 
-// By least squares; an element's error counts base + |value|.
-Affine search_affine(const float* values, int64_t count, int top, float base);
+// The guess: base + |value|.
+Affine search_affine(const float* values, const float* importance, int64_t count, int top, float base);
 
 }  // namespace fulmar

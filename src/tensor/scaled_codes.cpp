@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/format.h"
 #include "tensor/scale_search.h"
 
 namespace fulmar {
@@ -136,6 +137,29 @@ void decode_group(DType dtype, const std::byte* codes, float scale, std::span<fl
     default:
       FULMAR_CHECK(false, "no codes with scales beside them");
   }
+}
+
+float search_scale_of_group(DType dtype, std::span<const float> values, std::span<const float> importance) {
+  constexpr int kTries = 24;
+  constexpr float kMost = 1.1f, kStep = 0.025f;  // shares of the scale that reaches the largest magnitude
+  const float whole = scale_of_group(dtype, values);
+  std::vector<std::byte> codes(bytes_for(dtype, static_cast<int64_t>(values.size())));
+  std::vector<float> levels(values.size());
+  double best = -1, scale = whole;
+  for (int t = 0; t < kTries; t++) {
+    encode_group(dtype, values, whole * (kMost - kStep * static_cast<float>(t)), codes.data());
+    decode_group(dtype, codes.data(), 1, levels);
+    double cross = 0, square = 0;  // as in scale_search.cpp
+    for (size_t i = 0; i < values.size(); i++) {
+      const double counted = static_cast<double>(importance[i]) * static_cast<double>(levels[i]);
+      cross += counted * static_cast<double>(values[i]);
+      square += counted * static_cast<double>(levels[i]);
+    }
+    if (square <= 0 || cross * cross / square <= best) continue;
+    best = cross * cross / square;
+    scale = cross / square;
+  }
+  return static_cast<float>(scale);
 }
 
 std::vector<float> dynamic_map() {

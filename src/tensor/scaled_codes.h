@@ -43,6 +43,10 @@ uint8_t f32_to_f8_e4m3(float value);
 // (i4), 448 (f8_e4m3) or 1 (nf4). 0 for a group of zeros.
 float scale_of_group(DType dtype, std::span<const float> values);
 
+// The scale, of several below and above that one, whose codes have the least squared error, each counted by
+// the importance of its value.
+float search_scale_of_group(DType dtype, std::span<const float> values, std::span<const float> importance);
+
 // The codes of finite numbers at a scale: the nearest, ties to even (nf4: to the lower level). `count` is
 // even for formats of two codes a byte.
 void encode_group(DType dtype, std::span<const float> values, float scale, std::byte* codes);

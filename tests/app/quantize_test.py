@@ -15,6 +15,8 @@ KINDS = {"q8_0": 0.012, "q6_k": 0.03, "q4_k": 0.12, "q4_0": 0.13}
 # the same of the blocks alone, directly behind prompts, as an independent program measured it on 200 of the suite's cases;
 # one kind of each family, since every one is several runs of the whole program
 BLOCKS = {"q8_0": 0.0036, "int8": 0.0094, "fp8": 0.017, "q5_1": 0.025, "q4_k": 0.054, "nf4": 0.084, "q2_k": 0.25}
+# kinds whose distance on other cases calibration makes smaller, to at most such a share
+CALIBRATED = {"q4_1": 0.97, "int4": 0.97}
 NEAR = 1.5  # times these: which cases are taken, and who packed them
 
 
@@ -78,6 +80,23 @@ def main():
         if ".gguf" not in run("quantize", model, folder / "x.safetensors", "--type", "q4_k", fails=True):
             problems.append("a block type goes into .safetensors")
         twice = folder / "twice.gguf"
+        others = folder / "others.jsonl"
+        others.write_text("\n".join(suite.read_text().splitlines()[20::10]) + "\n")
+        for kind, most in CALIBRATED.items():
+            distances = []
+            for how in ((), ("--calibrate", others)):
+                small = folder / f"calibrated{len(how)}.{'safetensors' if kind == 'int4' else 'gguf'}"
+                run("quantize", "-q", "--force", model, small, "--type", kind, "--keep", "head", *how)
+                distances.append(relative("-m", small, "--vocab", models / "fulmar-demo.vocab.txt"))
+            check(f"the distance of calibrated {kind}", distances[1], most * distances[0])
+        for text, wanted in (("User: hi", "wanted at least 64"), (None, "cannot be read")):
+            short = folder / "short.txt"
+            short.unlink(missing_ok=True)
+            if text:
+                short.write_text(text)
+            said = run("quantize", "-q", model, twice, "--type", "q4_k", "--calibrate", short, fails=True)
+            if wanted not in said or twice.exists():
+                problems.append(f"a text to calibrate on that is {text!r} is answered with {said!r}")
         if "holds q4_k already" not in run("quantize", "-q", folder / "q4_k.gguf", twice, "--type", "q8_0", fails=True) or twice.exists():
             problems.append("what is quantised already is quantised again")
         cut = folder / "cut.gguf"

@@ -140,11 +140,16 @@ class CodedProduct {
 
   float& in_at(int64_t row, int64_t k) { return in_[static_cast<size_t>(row * weight_.in + k)]; }
 
+  void round_to(CodedActivations activations) { activations_ = activations; }
+  const Weight& weight() const { return weight_; }
+
   // The outputs of rows [first, first + count).
   std::vector<float> outputs(ThreadPool& pool, int64_t first, int64_t count) {
     std::vector<float> out(static_cast<size_t>(count * weight_.out));
-    linear(pool, {&in_at(first, 0), DType::f32, count, weight_.in, weight_.in}, weight_,
-           {out.data(), DType::f32, count, weight_.out, weight_.out});
+    const LinearTask task{{&in_at(first, 0), DType::f32, count, weight_.in, weight_.in},
+                          &weight_,
+                          {out.data(), DType::f32, count, weight_.out, weight_.out}};
+    linear_many(pool, {&task, 1}, activations_);
     return out;
   }
 
@@ -181,6 +186,7 @@ class CodedProduct {
   }
 
   int64_t rows_;
+  CodedActivations activations_ = CodedActivations::bits22;
   std::vector<std::byte> codes_;  // off every alignment
   std::vector<float> scales_, in_;
   Weight weight_;
@@ -235,12 +241,32 @@ TEST(Linear, LargestCodesMeetLargestActivations) {
   });
 }
 
+// Rounded to 16 bits: as far off as one rounding of that size in 256 activations, and not nearer, which would
+// be another way.
+TEST(Linear, ActivationsOfSixteenBitsCostWhatIsSaid) {
+  constexpr double kMost = 6e-5, kLeast = 4e-6;
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (const Quantisation& quantisation : all_quantisations()) {
+      for (const int64_t rows : {int64_t{1}, kMostCodedRows, kMostCodedRows + 1}) {
+        CodedProduct product(quantisation, rows, 1280, 18);
+        product.round_to(CodedActivations::bits16);
+        const bool rounded = linear_way(rows, product.weight()) == LinearWay::coded;
+        const double error = product.normalised_error(pool);
+        EXPECT_LE(error, rounded ? kMost : kTolerance) << quantisation.name << ", rows " << rows;
+        EXPECT_GE(error, rounded ? kLeast : 0) << quantisation.name << ", rows " << rows;
+      }
+    }
+  });
+}
+
 TEST(Linear, FewRowsOfCodesDoNotDependOnEachOther) {
   ThreadPool pool(2);
   for (const Quantisation& quantisation : all_quantisations()) {
     if (quantisation.dtype == DType::f8_e4m3) continue;
     constexpr int64_t kOut = 37;
     CodedProduct product(quantisation, kMostCodedRows, 1280, kOut);
+    product.round_to(quantisation.dtype == DType::q4_k ? CodedActivations::bits16 : CodedActivations::bits22);
     for (int64_t count = 2; count <= kMostCodedRows; ++count) {
       const std::vector<float> together = product.outputs(pool, 0, count);
       for (int64_t r = 0; r < count; ++r) {
