@@ -51,7 +51,7 @@ class CpuOps : public Ops {
     cpu::lerp_shifted(pool_, z, other, mix, delta, out);
   }
   void linear(Tensor in, const Weight& weight, Tensor out) override {
-    fulmar::linear(pool_, in, weight, out);
+    fulmar::linear(pool_, in, weight, out, order_);
   }
   void activate(Tensor x, Tensor bias, Activation act) override { cpu::activate(pool_, x, bias, act); }
   void add_bias(Tensor x, Tensor bias) override { cpu::add_bias(pool_, x, bias); }
@@ -99,6 +99,7 @@ class CpuOps : public Ops {
 
   ThreadPool pool_;
   StateWrites state_writes_;
+  LinearOrder order_;
   std::vector<Buffer> owned_;  // weights that could not be borrowed
   std::vector<RingStep> ring_;
   std::vector<int32_t> token_, start_, slot_, wanted_, sequence_of_;

@@ -56,7 +56,9 @@ void copy_matrix(const HostMatrix& from, std::byte* to) {
 }  // namespace
 
 CpuOps::CpuOps(const CpuOptions& options)
-    : pool_(options.threads > 0 ? options.threads : usable_cores()), state_writes_(options.state_writes) {}
+    : pool_(options.threads > 0 ? options.threads : usable_cores()),
+      state_writes_(options.state_writes),
+      order_(options.deterministic ? LinearOrder::fixed : LinearOrder::quickest) {}
 
 std::string CpuOps::name() const {
   return std::string("cpu (") + cpu::instruction_set() + ", " + std::to_string(pool_.size()) + " threads)";

@@ -10,6 +10,7 @@ namespace fulmar {
 struct CpuOptions {
   int threads = 0;  // 0: one per core this process may use
   StateWrites state_writes;
+  bool deterministic = false;  // as DeviceOptions has it
 };
 
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options = {});

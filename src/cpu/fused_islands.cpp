@@ -79,10 +79,10 @@ void CpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
                                {rate, &att.a.second, p.alpha},
                                {gate, &att.g.second, p.g},
                                {low, &att.v.second, share}};
-  linear_many(pool_, std::span(first).first(first_block ? 6 : 7));
+  linear_many(pool_, std::span(first).first(first_block ? 6 : 7), order_);
   activate_rows(pool_, decay, Activation::tanh);
   activate_rows(pool_, gate, Activation::sigmoid);
-  linear_many(pool_, std::span(second).first(first_block ? 3 : 4));
+  linear_many(pool_, std::span(second).first(first_block ? 3 : 4), order_);
 
   for_rows(pool_, p.r, [&](int64_t t) {
     const int64_t c = p.r.cols;
@@ -154,7 +154,7 @@ void CpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pe
   const int64_t rank = att.mix_w1.out / 5;
   LinearTask deltas[5];
   for (int i = 0; i < 5; i++) deltas[i] = {low.slice_cols(i * rank, rank), &att.mix_w2[i], mixed[i]};
-  linear_many(pool_, deltas);
+  linear_many(pool_, deltas, order_);
   for_rows(pool_, z, [&](int64_t t) {
     for (int i = 0; i < 5; i++) {
       float* out = mixed[i].row<float>(t);
@@ -172,7 +172,7 @@ void CpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
                               {mixed[2], &att.value, p.v},
                               {mixed[4], &att.gate, p.g},
                               {mixed[0], &att.w.first, decay}};
-  linear_many(pool_, tasks);
+  linear_many(pool_, tasks, order_);
   activate_rows(pool_, decay, Activation::tanh);
   linear(decay, att.w.second, p.u);
   for_rows(pool_, p.u, [&](int64_t t) {
@@ -208,7 +208,7 @@ void CpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
     cpu::lerp_to(z.row<float>(t), previous, ffn.mix_r.as<float>(), z.cols, for_gate.row<float>(t));
   });
   const LinearTask tasks[] = {{for_key, &ffn.key, hidden}, {for_gate, &ffn.receptance, gate}};
-  linear_many(pool_, tasks);
+  linear_many(pool_, tasks, order_);
   activate_rows(pool_, hidden, Activation::relu_squared);
   linear(hidden, ffn.value, pending);
   for_rows(pool_, gate, [&](int64_t t) {

@@ -9,6 +9,7 @@
 
 #include <span>
 
+#include "cpu/linear_way.h"
 #include "cpu/thread_pool.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
@@ -23,9 +24,11 @@ struct LinearTask {
 };
 
 // All products in as few parallel sections as possible: one for few rows, two for many.
-void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks);
+void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks,
+                 LinearOrder order = LinearOrder::quickest);
 
 // out = in @ weight^T; in f32 [rows, weight.in], out f32 [rows, weight.out], either may have a larger stride.
-void linear(ThreadPool& pool, Tensor in, const Weight& weight, Tensor out);
+void linear(ThreadPool& pool, Tensor in, const Weight& weight, Tensor out,
+            LinearOrder order = LinearOrder::quickest);
 
 }  // namespace fulmar

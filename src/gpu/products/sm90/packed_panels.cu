@@ -16,7 +16,11 @@ constexpr auto kPackedShapes = [](auto&& f) {
   f(PackedShape<3, 64, 6, 2>{}, 55);
   f(PackedShape<3, 128, 4, 2>{}, 90);
   f(PackedShape<2, 160, 4, 2>{}, 85);
+  f(PackedShape<1, 32, 8, 4>{}, 24);
+  f(PackedShape<1, 64, 6, 2>{}, 32);
 };
+
+static_assert(shapes_of(kPackedShapes) == kPackedShapeCount);
 
 constexpr auto kPackedValueShapes = [](auto&& f) {
   f(PackedValueShape<2, 32, 8, 4>{}, 120);
@@ -31,10 +35,10 @@ void launch_packed(const Queue& queue, ProductList products, const PanelPlan& pl
 
 }  // namespace
 
-PanelPlan plan_packed_panels(ProductList products, int multiprocessors) {
+PanelPlan plan_packed_panels(ProductList products, int multiprocessors, bool fixed_order) {
   return products.front().weight.transposed
-             ? plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, kPackedValueShapes)
-             : plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, kPackedShapes);
+             ? plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, fixed_order, kPackedValueShapes)
+             : plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, fixed_order, kPackedShapes);
 }
 
 void linear_packed_panels(const Queue& queue, ProductList products, const PanelPlan& plan, float* partial,
