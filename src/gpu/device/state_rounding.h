@@ -15,18 +15,18 @@ namespace fulmar::gpu {
 
 constexpr int kDroppedBits = 13;  // of f32's mantissa that a half has not
 
-// 32 bits, of which the lowest and the highest kDroppedBits are used.
+// As 32 bits whose highest depend on all of both numbers, and the kDroppedBits in front of the last six on
+// those that are dropped of either.
 __device__ __forceinline__ uint32_t rounding_bits(uint32_t low, uint32_t high) {
-  uint32_t mixed = (low ^ (high << 15 | high >> 17)) * 0x9e3779b1u;
-  mixed = (mixed ^ mixed >> 15) * 0x85ebca77u;
-  return mixed ^ mixed >> 13;
+  return low * 0x9e3779b1u + high * 0x85ebca77u;
 }
 
 // Two neighbours as halves in one word, `low` first. Numbers that a half has stay as they are.
 __device__ __forceinline__ uint32_t pack_state_pair(float low, float high) {
   const uint32_t a = __float_as_uint(low), b = __float_as_uint(high), random = rounding_bits(a, b);
-  return pack_truncated(__uint_as_float(a + (random & ((1u << kDroppedBits) - 1))),
-                        __uint_as_float(b + (random >> (32 - kDroppedBits))));
+  constexpr uint32_t kMask = (1u << kDroppedBits) - 1;
+  return pack_truncated(__uint_as_float(a + (random >> (32 - kDroppedBits))),
+                        __uint_as_float(b + (random >> 6 & kMask)));
 }
 
 // One number as it lies in a state of this type.

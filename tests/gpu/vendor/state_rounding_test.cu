@@ -1,8 +1,10 @@
 // Stochastic rounding of half states: always to a neighbour, never of what a half has, and without the drift
 // that rounding to nearest has where a state decays slowly.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "gpu/device/device.h"
 #include "gpu/device/memory.h"
 #include "gpu/device/state_rounding.h"
 #include "gpu/gpu_device.h"
@@ -69,7 +71,8 @@ TEST_F(GpuStateRounding, TakesANeighbourAndIsRightOnAverage) {
   const std::vector<float> to = rounded(from);
   double sum = 0;
   for (size_t i = 0; i < from.size(); i++) {
-    const double unit = std::max(std::exp2(std::floor(std::log2(std::abs(from[i]))) - 10), 0x1p-24);
+    const double size = std::abs(static_cast<double>(from[i]));
+    const double unit = std::max(std::exp2(std::floor(std::log2(size)) - 10), 0x1p-24);
     EXPECT_LT(std::abs(to[i] - from[i]), unit) << from[i];
     sum += (to[i] - from[i]) / unit * (from[i] < 0 ? -1 : 1);
   }
