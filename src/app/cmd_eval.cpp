@@ -190,6 +190,7 @@ Result<int> eval(const EvalFlags& flags) {
     options.speculation.draft_ops = draft->devices.front().get();
   }
   if (!flags.against.empty()) FULMAR_TRY(distance(flags, loaded));
+  if (loaded.fixed_cuts) options.prompt_piece = options.prefill_chunk;
   FULMAR_ASSIGN(auto engine, Engine::start(*loaded.model, *loaded.tokenizer, options, nullptr));
   if (!flags.text.empty()) FULMAR_TRY(perplexity(*engine, *loaded.tokenizer, flags.text));
   if (!flags.lambada.empty()) FULMAR_TRY(last_words(*engine, *loaded.tokenizer, flags.lambada));

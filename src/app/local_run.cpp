@@ -67,6 +67,7 @@ Result<LocalEngine> open_local(ModelFlags model, int64_t device_sessions) {
   LocalEngine local;
   FULMAR_ASSIGN(local.loaded, load_model(model));
   const LoadedModel& loaded = local.loaded;
+  if (loaded.fixed_cuts) options.prompt_piece = options.prefill_chunk;
   FULMAR_ASSIGN(local.engine, Engine::start(*loaded.model, *loaded.tokenizer, options, nullptr));
   return local;
 }

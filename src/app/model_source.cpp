@@ -198,6 +198,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   }
   FULMAR_ASSIGN(loaded.quantised, quantise_as(flags, loaded.path, config, checkpoint));
   FULMAR_ASSIGN(loaded.devices, open_devices(flags.devices));
+  loaded.fixed_cuts = flags.devices.deterministic && !on_host(flags.devices);
   LoadOptions options = load_options(flags, *loaded.devices.front());
   FULMAR_ASSIGN(const auto stages, place_on(loaded.devices, flags.devices, *checkpoint, options));
   // A server says so; a program that runs one prompt only when asked.

@@ -49,6 +49,7 @@ struct LoadedModel {
   Devices devices;  // in the order of the model's stages
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
+  bool fixed_cuts = false;  // prompts are to be cut at the same places each time, since bits depend on it
   size_t weight_bytes = 0;  // of the weights as stored
   std::string quantised;    // what they became while loading, "q6_k"; empty: what they are in the file
 };

@@ -48,6 +48,7 @@ std::vector<std::string> parts_of(std::string list) {
 CpuOptions host_options(const DeviceFlags& flags, int threads) {
   return {.threads = threads,
           .state_writes = {.every = std::max<int64_t>(flags.defer, 1), .revocable = flags.revocable},
+          .deterministic = flags.deterministic,
           .short_activations = flags.coded_activation == "int16"};
 }
 
@@ -56,6 +57,7 @@ DeviceOptions gpu_options(const DeviceFlags& flags) {
   options.half_state = flags.state_dtype == "fp16";
   options.activation = flags.activation == "bf16" ? DType::bf16 : DType::f16;
   options.plain_products = flags.plain_products;
+  options.deterministic = flags.deterministic;
   options.panels = !flags.no_panels;
   options.matrix_units = !flags.no_matrix_units;
   const auto cache = user_folder("XDG_CACHE_HOME", ".cache");
@@ -223,6 +225,10 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
          "fp32 states on a GPU, else 1")
       ->check(CLI::Range(int64_t{0}, kMostDeferred))
       ->capture_default_str();
+  app.add_flag(
+      "--deterministic", flags.deterministic,
+      "the same tokens and bits for a sequence whatever else is computed with it (batch-invariant): one "
+      "order of adding for every number of rows, prompts in pieces of --prefill-chunk; slower");
   app.add_flag("--plain-products", flags.plain_products,
                "large products on a GPU without cuBLASLt, where it is missing or fails; slow");
   app.add_flag("--no-panels", flags.no_panels,

@@ -32,6 +32,7 @@ struct DeviceFlags {
   // slot, on a GPU only where that is said.
   int64_t revocable = 0;
   bool revocable_on_gpu = false;
+  bool deterministic = false;    // a sequence's bits do not depend on what else is in a step
   bool plain_products = false;   // of a GPU: without its vendor's library
   bool no_panels = false;        // of a GPU of compute capability 9.0: products as on those before it
   bool no_matrix_units = false;  // of a GPU: as on those whose matrix units the kernels do not know

@@ -253,6 +253,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   served->slots_ = options.slots;
   served->kept_ = others;
   options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
+  if (loaded.fixed_cuts) options.prompt_piece = options.prefill_chunk;
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
                loaded.model->memory().per_slot >> 10, options.slots, options.prefill_chunk);

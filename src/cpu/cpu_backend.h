@@ -96,7 +96,7 @@ class CpuOps : public Ops {
 
  protected:
   // Every product of primitives and islands goes through here; those of one call are independent.
-  virtual void products(std::span<const LinearTask> tasks) { linear_many(pool_, tasks, activations_); }
+  virtual void products(std::span<const LinearTask> tasks) { linear_many(pool_, tasks, mode_); }
 
  private:
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
@@ -104,7 +104,7 @@ class CpuOps : public Ops {
 
   ThreadPool pool_;
   StateWrites state_writes_;
-  CodedActivations activations_;
+  LinearMode mode_;
   std::vector<Buffer> owned_;  // weights that could not be borrowed
   std::vector<RingStep> ring_;
   std::vector<int32_t> token_, start_, slot_, wanted_, sequence_of_;

@@ -58,7 +58,8 @@ void copy_matrix(const HostMatrix& from, std::byte* to) {
 CpuOps::CpuOps(const CpuOptions& options)
     : pool_(options.threads > 0 ? options.threads : usable_cores()),
       state_writes_(options.state_writes),
-      activations_(options.short_activations ? CodedActivations::bits16 : CodedActivations::bits22) {}
+      mode_{options.deterministic ? LinearOrder::fixed : LinearOrder::quickest,
+            options.short_activations ? CodedActivations::bits16 : CodedActivations::bits22} {}
 
 std::string CpuOps::name() const {
   return std::string("cpu (") + cpu::instruction_set() + ", " + std::to_string(pool_.size()) + " threads)";

@@ -11,6 +11,7 @@ namespace fulmar {
 struct CpuOptions {
   int threads = 0;  // 0: one per core this process may use
   StateWrites state_writes;
+  bool deterministic = false;  // as DeviceOptions has it
   // Of one to three rows that meet quantised weights: rounded to 16 bits in place of 22, which is quicker and
   // moves products by 3e-5 of their root mean square.
   bool short_activations = false;

@@ -30,7 +30,9 @@ void check_task(const LinearTask& task) {
   FULMAR_CHECK(!weight.transposed);
 }
 
-LinearWay way_of(const LinearTask& task) { return linear_way(task.in.rows, *task.weight); }
+LinearWay way_of(const LinearTask& task, LinearOrder order) {
+  return linear_way(task.in.rows, *task.weight, order);
+}
 
 // ---- few rows
 
@@ -50,7 +52,7 @@ int64_t dot_outputs_per_piece(const Weight& weight) {
   return std::max<int64_t>(1, divide_up(outputs, kDotTile)) * kDotTile;
 }
 
-DotPieces dot_pieces(const LinearTask& task, const float* rounded, CodedActivations activations,
+DotPieces dot_pieces(const LinearTask& task, const LinearMode& mode, const float* rounded,
                      int64_t first_piece) {
   const DotProduct product{.dtype = task.weight->dtype,
                            .weight = static_cast<const std::byte*>(task.weight->data),
@@ -61,8 +63,10 @@ DotPieces dot_pieces(const LinearTask& task, const float* rounded, CodedActivati
                            .in = task.in.as<const float>(),
                            .in_stride = task.in.stride,
                            .out = task.out.as<float>(),
-                           .out_stride = task.out.stride};
-  return {product, rounded, activations, task.weight->out, dot_outputs_per_piece(*task.weight), first_piece};
+                           .out_stride = task.out.stride,
+                           .one_order = mode.order == LinearOrder::fixed};
+  return {product,    rounded, mode.activations, task.weight->out, dot_outputs_per_piece(*task.weight),
+          first_piece};
 }
 
 CodedProduct coded_product(const DotPieces& pieces) {
@@ -94,31 +98,32 @@ void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t 
 
 // The inputs of the tasks that are computed from codes, rounded one after the other; null for others.
 std::array<const float*, kMostTasks> round_inputs(ThreadPool& pool, std::span<const LinearTask> tasks,
-                                                  CodedActivations activations) {
+                                                  const LinearMode& mode) {
   const auto floats = [](const LinearTask& task) {
     return static_cast<size_t>(task.in.rows) * rounded_row_floats(task.in.cols);
   };
   size_t total = 0;
-  for (const LinearTask& task : tasks) total += way_of(task) == LinearWay::coded ? floats(task) : 0;
+  for (const LinearTask& task : tasks)
+    total += way_of(task, mode.order) == LinearWay::coded ? floats(task) : 0;
   std::array<const float*, kMostTasks> rounded = {};
   float* to = total == 0 ? nullptr : pool.workspace(total).data();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const LinearTask& task = tasks[i];
-    if (way_of(task) != LinearWay::coded || task.in.rows == 0) continue;
+    if (way_of(task, mode.order) != LinearWay::coded || task.in.rows == 0) continue;
     rounded[i] = to;
     for (int64_t r = 0; r < task.in.rows; ++r, to += rounded_row_floats(task.in.cols)) {
-      round_row(task.weight->dtype, activations, task.in.row<float>(r), task.in.cols, to);
+      round_row(task.weight->dtype, mode.activations, task.in.row<float>(r), task.in.cols, to);
     }
   }
   return rounded;
 }
 
-void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks, CodedActivations activations) {
+void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode) {
   std::array<DotPieces, kMostTasks> storage;
-  const std::array<const float*, kMostTasks> rounded = round_inputs(pool, tasks, activations);
+  const std::array<const float*, kMostTasks> rounded = round_inputs(pool, tasks, mode);
   int64_t pieces = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    storage[i] = dot_pieces(tasks[i], rounded[i], activations, pieces);
+    storage[i] = dot_pieces(tasks[i], mode, rounded[i], pieces);
     pieces += divide_up(storage[i].outputs, storage[i].outputs_per_piece);
   }
   const auto products = std::span<const DotPieces>(storage).first(tasks.size());
@@ -232,22 +237,22 @@ void multiply_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
 
 }  // namespace
 
-void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks, CodedActivations activations) {
+void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode) {
   for (const LinearTask& task : tasks) check_task(task);
   for (size_t i = 0; i < tasks.size(); i += kMostTasks) {
     std::array<LinearTask, kMostTasks> group;
     const auto part = tasks.subspan(i, std::min(kMostTasks, tasks.size() - i));
-    const auto is_few = [](const LinearTask& task) { return way_of(task) != LinearWay::panels; };
+    const auto is_few = [&](const LinearTask& task) { return way_of(task, mode.order) != LinearWay::panels; };
     const auto middle = std::copy_if(part.begin(), part.end(), group.begin(), is_few);
     const auto last = std::remove_copy_if(part.begin(), part.end(), middle, is_few);
-    if (middle != group.begin()) multiply_few(pool, {group.begin(), middle}, activations);
+    if (middle != group.begin()) multiply_few(pool, {group.begin(), middle}, mode);
     if (last != middle) multiply_many(pool, {middle, last});
   }
 }
 
-void linear(ThreadPool& pool, Tensor in, const Weight& weight, Tensor out) {
+void linear(ThreadPool& pool, Tensor in, const Weight& weight, Tensor out, const LinearMode& mode) {
   const LinearTask task{in, &weight, out};
-  linear_many(pool, {&task, 1});
+  linear_many(pool, {&task, 1}, mode);
 }
 
 }  // namespace fulmar

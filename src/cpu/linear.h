@@ -10,6 +10,7 @@
 #include <span>
 
 #include "cpu/linear_coded.h"
+#include "cpu/linear_way.h"
 #include "cpu/thread_pool.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
@@ -23,11 +24,16 @@ struct LinearTask {
   Tensor out;                      // f32 [rows, weight->out]
 };
 
+// What a whole backend has in common of its products.
+struct LinearMode {
+  LinearOrder order = LinearOrder::quickest;
+  CodedActivations activations = CodedActivations::bits22;
+};
+
 // All products in as few parallel sections as possible: one for few rows, two for many.
-void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks,
-                 CodedActivations activations = CodedActivations::bits22);
+void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode = {});
 
 // out = in @ weight^T; in f32 [rows, weight.in], out f32 [rows, weight.out], either may have a larger stride.
-void linear(ThreadPool& pool, Tensor in, const Weight& weight, Tensor out);
+void linear(ThreadPool& pool, Tensor in, const Weight& weight, Tensor out, const LinearMode& mode = {});
 
 }  // namespace fulmar

@@ -240,7 +240,7 @@ void multiply_row(const DotProduct& p, int64_t first, int64_t last) {
 
 template <class E>
 void multiply(const DotProduct& p, int64_t first, int64_t last) {
-  if (p.rows == 1) return multiply_row<E>(p, first, last);
+  if (p.rows == 1 && !p.one_order) return multiply_row<E>(p, first, last);
   multiply_rows<E>(p, first, last);
 }
 
@@ -289,7 +289,7 @@ void DotOutputs(const DotProduct& p, int64_t first, int64_t last) {
       return multiply<hwy::bfloat16_t>(p, first, last);
 #if HWY_TARGET != HWY_SCALAR
     case DType::f8_e4m3:
-      if (p.rows == 1 && p.group == p.depth) return multiply_row_f8(p, first, last);
+      if (p.rows == 1 && p.group == p.depth && !p.one_order) return multiply_row_f8(p, first, last);
       return multiply_decoded(p, first, last);
 #endif
     default:

@@ -20,12 +20,14 @@ struct DotProduct {
   int64_t in_stride = 0;
   float* out = nullptr;  // [rows, out]
   int64_t out_stride = 0;
+  bool one_order = false;  // a lone row's sums in the order of several rows
 };
 
-// Computes the outputs [first, last) of every row. Order of summation with one row: lane l of a vector of L
-// lanes sums k = l, l + L, l + 2L, ... in four sums over every fourth vector, which are added at the end,
-// then the lanes. With more rows, the same for every number of them: the lanes' sums over each 1,024 terms,
-// the lanes of each, and these parts in turn. Quantised weights always take the latter order.
+// Computes the outputs [first, last) of every row. Order of summation with one row, unless one_order is set:
+// lane l of a vector of L lanes sums k = l, l + L, l + 2L, ... in four sums over every fourth vector, which
+// are added at the end, then the lanes. With more rows, the same for every number of them: the lanes' sums
+// over each 1,024 terms, the lanes of each, and these parts in turn. Quantised weights always take the latter
+// order.
 void dot_outputs(const DotProduct& product, int64_t first, int64_t last);
 
 }  // namespace fulmar

@@ -5,7 +5,8 @@
 
 namespace fulmar {
 
-LinearWay linear_way(int64_t rows, const Weight& weight) {
+LinearWay linear_way(int64_t rows, const Weight& weight, LinearOrder order) {
+  if (order == LinearOrder::fixed) return LinearWay::dot;
   if (rows > kMostDotRows) return LinearWay::panels;
   if (rows <= kMostCodedRows && multiplies_codes(weight)) return LinearWay::coded;
   return LinearWay::dot;

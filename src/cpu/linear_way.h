@@ -19,6 +19,12 @@ constexpr int64_t kMostCodedRows = 3;
 // Beyond, packing the rows pays.
 constexpr int64_t kMostDotRows = 32;
 
-LinearWay linear_way(int64_t rows, const Weight& weight);
+// How the terms of a product are added up.
+enum class LinearOrder : uint8_t {
+  quickest,  // as suits the number of rows
+  fixed,     // in one order whatever that is: an output's bits depend on its row and weights alone
+};
+
+LinearWay linear_way(int64_t rows, const Weight& weight, LinearOrder order = LinearOrder::quickest);
 
 }  // namespace fulmar

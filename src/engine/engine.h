@@ -33,7 +33,11 @@ struct SpeculationOptions {
 struct EngineOptions {
   int64_t slots = 8;            // sequences that run at once
   int64_t prefill_chunk = 256;  // most prompt rows of one step: bounds the wait of running streams
-  int64_t max_queue = 1000;     // requests waiting for their first slot
+  // Prompts are fed in pieces of so many tokens from their beginning, whatever else the steps feed, so that a
+  // device whose bits depend on where a prompt is cut gives the same ones each time; 0: cut as it suits the
+  // steps. Prompt beginnings are then kept at the ends of pieces alone.
+  int64_t prompt_piece = 0;
+  int64_t max_queue = 1000;  // requests waiting for their first slot
   // Rows that wait for a slot, and what they take of host memory; a request that finds nobody waiting is let
   // in whatever it takes.
   int64_t max_waiting_rows = 65536;

@@ -33,6 +33,13 @@ PlanItem plan_item(const Sequence& sequence, int64_t until_snapshot) {
           .slots = 1 + static_cast<int64_t>(sequence.more_slots.size())};
 }
 
+// Where the engine cuts prompts: in pieces, or anywhere. What a row still feeds behind its end goes at once.
+int64_t piece_of(const Sequence& sequence, const PlanItem& item, const PlanLimits& limits, int64_t piece) {
+  if (piece == 0 || item.decoding) return 0;
+  if (sequence.phase == Sequence::Phase::closing) return next_piece(limits, item, limits.max_rows, 0);
+  return next_piece(limits, item, piece, static_cast<int64_t>(sequence.fed));
+}
+
 // A part for each sequence that is fed, drafted tokens behind its own.
 std::vector<StepPart> step_parts(std::span<const SequencePtr> running, std::span<const PlanItem> items,
                                  std::span<const int64_t> feed) {
@@ -182,18 +189,19 @@ void EngineLoop::hold_up_masks() {
 bool EngineLoop::begin_step() {
   hold_up_masks();
   speculation_.prepare(running_);
+  const PlanLimits limits{.max_rows = model_.max_rows(),
+                          .prefill_chunk = options_.prefill_chunk,
+                          .max_wanted = model_.max_wanted()};
   std::vector<PlanItem> items;
   items.reserve(running_.size());
   PlanTotal total;
   for (const SequencePtr& sequence : running_) {
     PlanItem item = plan_item(*sequence, keeper_->until_snapshot(*sequence));
+    item.piece = piece_of(*sequence, item, limits, options_.prompt_piece);
     total.add(item);
     if (sequence->under_way || sequence->waits_for_mask > 0) item.to_feed = item.drafts = 0;
     items.push_back(item);
   }
-  const PlanLimits limits{.max_rows = model_.max_rows(),
-                          .prefill_chunk = options_.prefill_chunk,
-                          .max_wanted = model_.max_wanted()};
   const auto feed = plan_step(items, share_limits(limits, total, model_.steps_under_way()));
   std::vector<StepPart> parts = step_parts(running_, items, feed);
   if (parts.empty()) return false;

@@ -13,8 +13,26 @@ struct Budget {
   int64_t wanted = 0;
 };
 
+// What a prompt that is fed in pieces takes at once.
+Budget piece_of(const PlanItem& item) {
+  const int64_t rows = std::min(item.to_feed, item.piece) * item.slots;
+  return {rows, rows, item.every_row ? rows : item.slots};
+}
+
+// Feeds a prompt's piece, or nothing.
+void feed_piece(const PlanItem& item, int64_t& fed, Budget& remaining) {
+  const Budget piece = piece_of(item);
+  if (fed > 0 || piece.rows > std::min(remaining.rows, remaining.prompt_rows)) return;
+  if (piece.wanted > remaining.wanted) return;
+  fed = piece.rows / item.slots;
+  remaining.rows -= piece.rows;
+  remaining.prompt_rows -= piece.rows;
+  remaining.wanted -= piece.wanted;
+}
+
 // Feeds a prompt `fed` tokens more, out of at most `share` prompt rows and `wanted_share` wanted ones.
 void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int64_t& fed, Budget& remaining) {
+  if (item.piece > 0) return feed_piece(item, fed, remaining);
   // A prompt's rows are one sequence: only those of which every output is wanted take more than one.
   const int64_t first_wanted = fed == 0 || item.every_row ? item.slots : 0;
   if (remaining.prompt_rows <= 0 || item.slots > remaining.rows || first_wanted > remaining.wanted) return;
@@ -46,9 +64,18 @@ PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_
   return share;
 }
 
+int64_t next_piece(const PlanLimits& limits, const PlanItem& item, int64_t piece, int64_t fed) {
+  const int64_t rows = item.every_row ? std::min(limits.max_rows, limits.max_wanted) : limits.max_rows;
+  const int64_t whole = std::max<int64_t>(1, std::min(piece, rows / 2 / item.slots));
+  return whole - fed % whole;
+}
+
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits) {
   std::vector<int64_t> feed(items.size(), 0);
-  Budget remaining{.rows = limits.max_rows, .wanted = limits.max_wanted};
+  const auto waits = [](const PlanItem& item) { return item.piece > 0 && item.to_feed > 0; };
+  const auto first = std::find_if(items.begin(), items.end(), waits);
+  const Budget kept = first != items.end() ? piece_of(*first) : Budget{};
+  Budget remaining{.rows = limits.max_rows - kept.rows, .wanted = limits.max_wanted - kept.wanted};
   int64_t decoding = 0;
   std::vector<size_t> prompts;
   for (size_t i = 0; i < items.size(); i++) {
@@ -70,9 +97,12 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
     remaining.rows -= drafts * items[i].slots;
     remaining.wanted -= drafts * items[i].slots;
   }
+  remaining.rows += kept.rows;
+  remaining.wanted += kept.wanted;
   remaining.prompt_rows = std::min(remaining.rows, limits.prefill_chunk);
   if (decoding > 0)
     remaining.prompt_rows = std::min(remaining.prompt_rows, std::max(decoding / 2, kLeastPromptRows));
+  remaining.prompt_rows = std::max(remaining.prompt_rows, kept.rows);
   if (prompts.size() > 1) {
     const size_t oldest = prompts.front();
     feed_prompt(items[oldest], remaining.prompt_rows / 2, remaining.wanted / 2, feed[oldest], remaining);

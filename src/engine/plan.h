@@ -15,6 +15,7 @@ struct PlanItem {
   int64_t drafts = 0;       // of a decoding sequence: drafted tokens that may be fed behind them
   bool every_row = false;   // the model's output is wanted for each token, not only for the last
   int64_t slots = 1;        // a token of a mixture takes a row in each of its slots
+  int64_t piece = 0;        // of a prompt: tokens that are fed in one step or not at all; 0: any number
 };
 
 struct PlanLimits {
@@ -39,6 +40,11 @@ struct PlanTotal {
 constexpr int64_t kLeastPiece = 512;
 PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps);
 
+// The tokens of a prompt that are fed together next, `fed` of it being behind, where prompts are fed in
+// pieces of `piece` tokens from their beginning: they end where the piece does, whatever else the steps feed.
+// A piece takes at most half of a step, so that decoding rows go on beside it.
+int64_t next_piece(const PlanLimits& limits, const PlanItem& item, int64_t piece, int64_t fed);
+
 // How many tokens of each item this step feeds, drafted ones last; same order and length as the items.
 //
 // Every decoding sequence gets its rows first, then drafts get what they want. Of what is left of the budget
@@ -46,6 +52,8 @@ PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_
 // (ties by arrival), so that a short one does not wait for a long one. What one cannot use goes to the next.
 // Beside decoding rows prompts take half as many as there are of those, or kLeastPromptRows: a step then
 // takes less than twice as long as one without prompts, and so does a running stream's wait for it.
+// The oldest prompt that is fed in pieces has room for its piece kept free and takes it first; others of
+// these take theirs where they fit.
 constexpr int64_t kLeastPromptRows = 256;
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits);
 

@@ -52,6 +52,7 @@ StateKeeper::StateKeeper(StatePool pool, Shares shares, const EngineOptions& opt
       free_slots_(std::move(shares.sequences)),
       free_rewinds_(std::move(shares.rewinds)),
       prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),
+      piece_(static_cast<size_t>(options.prompt_piece)),
       sessions_(pool_, std::move(shares.sessions), std::move(sessions)),
       prefixes_(pool_, std::move(shares.prefixes), options.prefixes),
       store_patience_(sessions_.ladder().options().store_patience) {}
@@ -70,8 +71,8 @@ bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique
   for (const auto& other : running) {
     if (other->phase != Sequence::Phase::prefill || !other->cacheable) continue;
     if (other->ask.state.initial_state != ask.state.initial_state) continue;
-    const size_t shared =
-        std::min({shared_beginning(ask.prompt, other->feed), ask.prompt.size() - 1, other->feed.size() - 1});
+    const size_t shared = piece_end(
+        std::min({shared_beginning(ask.prompt, other->feed), ask.prompt.size() - 1, other->feed.size() - 1}));
     if (shared < std::max(covered, other->fed) + kWorthFollowing) continue;
     follow(sequence, *other, shared);
     return false;
@@ -154,16 +155,24 @@ Status StateKeeper::start_fresh(Sequence& sequence) {
   const Ask& ask = sequence.ask;
   sequence.feed = ask.prompt;
   sequence.usage.prompt_tokens = static_cast<int64_t>(ask.prompt.size());
-  sequence.cacheable = prefixes_on_ && ask.use_prefix_cache;
-  const bool every_row = ask.score_prompt || ask.embed;  // nothing may be skipped
+  const bool every_row = ask.score_prompt || ask.embed;  // nothing may be skipped, and pieces are others
+  sequence.cacheable = prefixes_on_ && ask.use_prefix_cache && !(every_row && piece_ > 0);
   if (sequence.cacheable && !every_row) {
     const auto known = prefixes_.look(ask.state.initial_state, sequence.feed);
     sequence.fed = prefixes_.restore(ask.state.initial_state, sequence.feed, sequence.slot);
     sequence.usage.cached_tokens = static_cast<int64_t>(sequence.fed);
     sequence.snapshot_points = snapshot_points(sequence.feed.size(), sequence.fed, known.shared);
+    keep_piece_ends(sequence);
     if (sequence.fed > 0) return {};
   }
   return set_first_state(sequence.slot, ask.state.initial_state);
+}
+
+void StateKeeper::keep_piece_ends(Sequence& sequence) const {
+  auto& points = sequence.snapshot_points;
+  for (size_t& point : points) point = piece_end(point);
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  std::erase_if(points, [&](size_t point) { return point <= sequence.fed; });
 }
 
 // Nothing of a mixture is cached: its prompt has as many states as it has members.
@@ -225,7 +234,15 @@ void StateKeeper::roll_back(Sequence& sequence, size_t drawn) {
   sequence.drawn_fed = drawn;
 }
 
+// A half state is rounded where it is written, and so when it is read out of a slot whose ring holds rows.
+// Rows whose bits are not to depend on where their copies lie are written before they are copied.
+void StateKeeper::settle(int64_t slot) {
+  const bool rounds = pool_.layout().wkv_dtype == DType::f16 && pool_.ring().write_every > 1;
+  if (piece_ > 0 && rounds) pool_.write(slot, pool_.read(slot));
+}
+
 void StateKeeper::take_rewind_point(Sequence& sequence) {
+  settle(sequence.slot);
   RewindPoint point{.drawn_fed = sequence.drawn_fed};
   if (!free_rewinds_.empty()) {
     point.slot = free_rewinds_.back();
@@ -272,6 +289,7 @@ Closing StateKeeper::close(Sequence& sequence) {
       sequence.phase = Sequence::Phase::closing;
       return Closing::feeding;
     }
+    settle(sequence.slot);
     const auto fed = static_cast<int64_t>(sequence.feed.size() + sequence.drawn_fed);
     auto ticket = sessions_.commit(*sequence.session.claim, sequence.slot, sequence.tokens_before + fed,
                                    sequence.session.turn + 1);
@@ -280,7 +298,7 @@ Closing StateKeeper::close(Sequence& sequence) {
     } else {
       sequence.finish = Finish{.reason = FinishReason::failed, .error = ticket.error()};
     }
-  } else if (sequence.cacheable && ended_well && fed_all && sequence.drawn_fed > 0) {
+  } else if (piece_ == 0 && sequence.cacheable && ended_well && fed_all && sequence.drawn_fed > 0) {
     // The end of the answer: where the next turn of a client that resends its history begins.
     std::vector<int32_t> tokens = sequence.feed;
     tokens.insert(tokens.end(), sequence.drawn.begin(),

@@ -95,11 +95,16 @@ class StateKeeper {
   void release_slot(Sequence& sequence);
   void rewind(Sequence& sequence);
   bool caches_prefixes() const { return prefixes_on_; }
+  // The end of the last whole piece up to there, where prompts are fed in pieces.
+  size_t piece_end(size_t position) const { return piece_ == 0 ? position : position - position % piece_; }
+  void keep_piece_ends(Sequence& sequence) const;
+  void settle(int64_t slot);
 
   StatePool pool_;
   std::vector<int64_t> free_slots_;
   std::vector<int64_t> free_rewinds_;
   const bool prefixes_on_;
+  const size_t piece_;  // of a prompt; 0: prompts are cut anywhere
   SessionShelf sessions_;
   PrefixCache prefixes_;
   const std::chrono::milliseconds store_patience_;

@@ -44,9 +44,11 @@ Status GpuOps::open() {
   const auto workspace = [this](size_t bytes) {
     return Scratch(*this).take(1, static_cast<int64_t>(bytes), DType::u8).data;
   };
-  FULMAR_ASSIGN(products_, gpu::Products::open(
-                               facts_, queue_,
-                               {options_.plain_products, options_.panels, options_.gemm_choices}, workspace));
+  FULMAR_ASSIGN(products_, gpu::Products::open(facts_, queue_,
+                                               {options_.plain_products, options_.panels,
+                                                options_.deterministic, options_.gemm_choices},
+                                               workspace));
+  ways_ = gpu::island_ways({facts_.matrix_units, products_->has_panels(), options_.deterministic});
   FULMAR_TRY(upload_.open());
   constexpr size_t kInputBytes = static_cast<size_t>(gpu::most_numbers(gpu::kMostRows)) * sizeof(int32_t);
   FULMAR_ASSIGN(numbers_, gpu::allocate_device(kInputBytes));
@@ -131,11 +133,11 @@ bool GpuOps::stays_quantised(const HostMatrix& matrix, WeightRole role) {
   return codes && multiplied && matrix.row_major();
 }
 
-Weight GpuOps::codes_of(const HostMatrix& matrix, WeightRole role) {
+Weight GpuOps::codes_of(const HostMatrix& matrix, WeightRole role) const {
   Weight weight{matrix.dtype, matrix.rows, matrix.cols};
   weight.group = matrix.scales != nullptr ? matrix.group : 0;
-  weight.transposed = role == WeightRole::ffn_value &&
-                      gpu::suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
+  weight.transposed =
+      skips_zeros(role) && gpu::suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
   return weight;
 }
 
@@ -173,7 +175,7 @@ Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) 
   const DType target = imported_dtype(matrix.dtype, role);
   Weight weight{target, matrix.rows, matrix.cols};
   weight.transposed = true;
-  weight.transposed = role == WeightRole::ffn_value && gpu::suits_value(1, weight);
+  weight.transposed = skips_zeros(role) && gpu::suits_value(1, weight);
   FULMAR_ASSIGN(void* data, arena_.take(weight.bytes()));
   weight.data = data;
   upload_.matrix(queue_, matrix, data, target, weight.transposed);
@@ -195,7 +197,7 @@ bool GpuOps::replays(int64_t head_size) const { return head_size == gpu::kHeadSi
 bool GpuOps::begin_rings(const StepInput& input, const State& state) {
   ring_.clear();
   if (!state.has_rings()) return false;
-  const bool lone = input.token.size() == 1;
+  const bool lone = !ways_.fixed_order && input.token.size() == 1;
   for (size_t s = 0; s < input.slot.size(); s++) {
     const bool several = input.start[s + 1] - input.start[s] > 1;
     const bool revocable = several && !input.revocable.empty() && input.revocable[s] != 0;
@@ -283,7 +285,7 @@ Result<std::vector<std::unique_ptr<Collective>>> GpuOps::collectives_of(std::spa
     if (one == nullptr) return std::vector<std::unique_ptr<Collective>>();
     ends.push_back({one->facts_.index, one->queue_, one->name()});
   }
-  return gpu::open_peer_collectives(ends, options);
+  return gpu::open_peer_collectives(ends, options, ways_.fixed_order);
 }
 
 size_t GpuOps::collective_bytes(int64_t size, const CollectiveOptions& options) const {
@@ -374,7 +376,7 @@ bool GpuOps::in_chunks(const Batch& batch, int64_t head_size) const {
 }
 
 int64_t GpuOps::few_rows_parts(Tensor in, const Weight& key, const Weight& value) const {
-  return facts_.matrix_units ? gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors) : 0;
+  return ways_.few_rows ? gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors) : 0;
 }
 
 void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out) {
@@ -399,7 +401,7 @@ gpu::Queue GpuOps::without_pdl() const {
 Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
                      const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& next) {
   if constexpr (gpu::kHopperCode) {
-    if (products_->has_panels() && gpu::suits_enter_short(batch, x.cols)) {
+    if (ways_.short_rows && gpu::suits_enter_short(batch, x.cols)) {
       const Tensor z = needs_z ? scratch.take(x.rows, x.cols) : Tensor{};
       gpu::enter_short(queue_, batch, norm, x, pending, carry, mixes, z);
       return z;
@@ -407,7 +409,7 @@ Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pend
   }
   const bool keeps = batch.revocable;  // the rows in front of those that are rolled back are carried on then
   const Tensor z = needs_z || keeps ? scratch.take(x.rows, x.cols) : Tensor{};
-  const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors);
+  const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors, ways_.fixed_order);
   const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);
   gpu::enter(queue_, batch, norm, x, pending, carry, mixes, z, plan, fronts, next);
   if (keeps) gpu::keep_shifts(queue_, batch, z, carry);

@@ -10,6 +10,7 @@
 #include "gpu/device/step_graph.h"
 #include "gpu/device/step_input.h"
 #include "gpu/device/upload.h"
+#include "gpu/island_ways.h"
 #include "gpu/products/products.h"
 #include "gpu/recurrence/recurrence.h"
 #include "gpu/sampling/sampler.h"
@@ -48,7 +49,7 @@ class GpuOps final : public Ops {
   bool asynchronous() const override { return true; }
   size_t memory_free() const override;
   std::vector<int64_t> rows_to_warm(int64_t most) const override {
-    return products_->library().buckets(most);
+    return ways_.fixed_order ? std::vector<int64_t>() : products_->library().buckets(most);
   }
   Result<Ceilings> measure_ceilings() override;
 
@@ -156,8 +157,11 @@ class GpuOps final : public Ops {
   bool begin_rings(const StepInput& input, const State& state);
 
   static bool stays_quantised(const HostMatrix& matrix, WeightRole role);
+  // Whether a matrix is kept transposed, so that rows of it that meet zeros are skipped. Sums of a fixed
+  // order skip nothing.
+  bool skips_zeros(WeightRole role) const { return role == WeightRole::ffn_value && !ways_.fixed_order; }
   // A quantised matrix as it will lie on the device, without its data; the bytes of its codes.
-  static Weight codes_of(const HostMatrix& matrix, WeightRole role);
+  Weight codes_of(const HostMatrix& matrix, WeightRole role) const;
   static size_t code_bytes(const Weight& weight);
   Result<Weight> import_codes(const HostMatrix& matrix, WeightRole role);
   Status check_layer(int64_t width);
@@ -167,8 +171,8 @@ class GpuOps final : public Ops {
 
   // ---- RWKV-7
   static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
-  // project7 in two launches of products, where few rows go together without matrix units: `first` are those
-  // of its inputs. Whether they do; otherwise nothing was done.
+  // project7 in two launches of products (LowRankEnd::two_launches), where these go together: `first` are
+  // those of its inputs. Whether they do; otherwise nothing was done.
   bool project_few7(gpu::ProductList first, const TimeMix7& att, bool first_block, Tensor v_first,
                     const gpu::LowRows7& low, const Projected7& p);
   // out = between(in @ first^T) @ second^T
@@ -207,6 +211,7 @@ class GpuOps final : public Ops {
 
   gpu::DeviceFacts facts_;
   DeviceOptions options_;
+  gpu::IslandWays ways_;
   Queue queue_;
   std::unique_ptr<gpu::Products> products_;
   gpu::Arena arena_;

@@ -74,7 +74,7 @@ void GpuOps::leave6(const Batch& batch, const TimeMix6& att, const Projected6& p
 
 void GpuOps::attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
                      Tensor pending) {
-  if (att.head_size != gpu::kHeadSize || in_chunks(batch, att.head_size)) {
+  if (!ways_.walk_leaves || att.head_size != gpu::kHeadSize || in_chunks(batch, att.head_size)) {
     return Ops::attend6(batch, att, p, wkv, y, pending);
   }
   gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);
@@ -90,7 +90,7 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
   const Prefetch next = x.rows == 1 ? gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey) : Prefetch{};
   enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, false, next);
   const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors, ffn.receptance);
-  if (x.rows == 1 && facts_.matrix_units && count > 0) {
+  if (x.rows == 1 && ways_.lone_row && count > 0) {
     const Tensor parts = scratch.take(count, x.cols, DType::f32);
     const gpu::FfnRowGate by{for_gate, ffn.receptance, gate};
     gpu::ffn_row(queue_, {{for_key, {}}, ffn.key, ffn.value, by, {}}, parts);

@@ -58,10 +58,12 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
                          {xa, att.a.first, low.a},
                          {xv, att.v.first, low.v}};
   const ProductList products(all, std::size(all) - (first_block ? 1 : 0));
-  if (!facts_.matrix_units && project_few7(products, att, first_block, v_first, low, p)) return;
-  if (facts_.matrix_units && suits_second_halves7(att, first_block) && products_->together(products)) {
+  const bool two_launches = ways_.low_rank_end == gpu::LowRankEnd::two_launches;
+  if (two_launches && project_few7(products, att, first_block, v_first, low, p)) return;
+  if (!two_launches && suits_second_halves7(att, first_block) && products_->together(products)) {
     products_->run(queue_, products);
-    if (batch.rows <= gpu::kMostLowRankRows || !products_->has_panels()) {
+    const bool few = batch.rows <= gpu::kMostLowRankRows || !products_->has_panels();
+    if (few && ways_.low_rank_end == gpu::LowRankEnd::by_rows) {
       return gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
     }
     if constexpr (gpu::kHopperCode) {
@@ -139,7 +141,7 @@ void GpuOps::leave7(const Batch& batch, const TimeMix7& att, const Projected7& p
 
 void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
                      Tensor pending) {
-  if (!has_known_heads(att) || in_chunks(batch, att.head_size)) {
+  if (!ways_.walk_leaves || !has_known_heads(att) || in_chunks(batch, att.head_size)) {
     return Ops::attend7(batch, att, p, wkv, y, pending);
   }
   gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);
@@ -149,7 +151,7 @@ void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& 
 void GpuOps::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
                        bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                        Tensor pending) {
-  const bool all_chunked = in_chunks(batch, att.head_size) && plan_.short_sequences == 0;
+  const bool all_chunked = ways_.raw_chunks && in_chunks(batch, att.head_size) && plan_.short_sequences == 0;
   if (all_chunked && batch.rows > gpu::kMostLowRankRows) {
     return chunked_time_mix7(batch, att, mixed, first_block, v_first, p, wkv, y, pending);
   }

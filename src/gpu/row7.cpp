@@ -16,7 +16,7 @@ Pair GpuOps::take_pair(Scratch& scratch, int64_t cols) {
 }
 
 bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const {
-  if (!facts_.matrix_units) return false;
+  if (!ways_.lone_row) return false;
   for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
     if (path == &att.v && first_block) continue;
     if (!Products::suits_lone_row(path->first)) return false;
@@ -113,7 +113,7 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
 
 void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
                       Tensor logits) {
-  if (batch.rows != 1 || !pending.empty() || !facts_.matrix_units || !Products::suits_lone_row(head.matrix)) {
+  if (batch.rows != 1 || !pending.empty() || !ways_.lone_row || !Products::suits_lone_row(head.matrix)) {
     return Ops::read_out(batch, head, x, pending, hidden, logits);
   }
   Scratch scratch(*this);

@@ -35,6 +35,9 @@ struct DeviceOptions {
   // False: no kernel made of NVIDIA's matrix fragments: products by dot products, the library or the plain
   // kernel, recurrences by tiles, default islands. What an AMD card does; to test and time that.
   bool matrix_units = true;
+  // Batch-invariant: the bits of a sequence do not depend on what else is in a step, nor on how many rows it
+  // has; every sum has one order, by kernels of ours alone.
+  bool deterministic = false;
   // A file in which the GEMM library's quickest algorithms are kept, so that they are looked for once on a
   // machine and two starts give equal bits; empty: looked for by every start.
   std::filesystem::path gemm_choices;

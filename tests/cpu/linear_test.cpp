@@ -149,7 +149,7 @@ class CodedProduct {
     const LinearTask task{{&in_at(first, 0), DType::f32, count, weight_.in, weight_.in},
                           &weight_,
                           {out.data(), DType::f32, count, weight_.out, weight_.out}};
-    linear_many(pool, {&task, 1}, activations_);
+    linear_many(pool, {&task, 1}, {.activations = activations_});
     return out;
   }
 

@@ -44,5 +44,14 @@ TEST(LinearWay, CodesThatAreNoWholeNumbersAreDecoded) {
   EXPECT_EQ(linear_way(1, weight_of(DType::f8_e4m3, 1024, 1024)), LinearWay::dot);
 }
 
+TEST(LinearWay, AFixedOrderKnowsNoRows) {
+  for (const Format& format : kFormats) {
+    const Weight weight = weight_of(format.dtype, 1024, is_scaled(format.dtype) ? 1024 : 0);
+    for (const int64_t rows : {int64_t{1}, kMostCodedRows, kMostDotRows, kMostDotRows + 1, int64_t{1000}}) {
+      EXPECT_EQ(linear_way(rows, weight, LinearOrder::fixed), LinearWay::dot) << format.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -398,6 +398,28 @@ TEST(Prefixes, RequestsThatArriveTogetherComputeASharedBeginningOnce) {
   EXPECT_GE(cached, 11 * 390) << "fed once, not twelve times";
 }
 
+TEST(Prefixes, OfPromptsThatAreFedInPiecesEndWithAPiece) {
+  constexpr int64_t kPiece = 32;
+  TinyEngine tiny({.slots = 4, .prefill_chunk = kPiece, .prompt_piece = kPiece});
+  const std::string shared(400, 'p');
+  std::vector<Ask> rows;
+  for (int i = 0; i < 12; i++) rows.push_back(fresh(shared + " row " + std::to_string(i), 4));
+  for (Ask& row : rows) row.use_prefix_cache = true;
+  int64_t cached = 0;
+  for (const auto& [index, row] : tiny.submit(rows)->finished(12)) {
+    cached += row.last->usage.cached_tokens;
+    EXPECT_EQ(row.last->usage.cached_tokens % kPiece, 0);
+    EXPECT_EQ(bytes_of(row), bytes_of(tiny.run(fresh(shared + " row " + std::to_string(index), 4))));
+  }
+  EXPECT_GE(cached, 11 * 384) << "fed once, not twelve times";
+
+  Ask first = fresh(std::string(40, 't'), 40);
+  first.use_prefix_cache = true;
+  Ask next = fresh(std::string(40, 't') + bytes_of(tiny.run(first)) + " next turn", 5);
+  next.use_prefix_cache = true;
+  EXPECT_LE(tiny.run(next).last->usage.cached_tokens, kPiece) << "answers are no pieces of prompts";
+}
+
 TEST(Prefixes, AnAnswerIsReusedByTheNextTurnOfItsConversation) {
   TinyEngine tiny;
   const std::string turn(60, 't');

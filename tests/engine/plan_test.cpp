@@ -140,5 +140,63 @@ TEST(Plan, NoMoreRowsDecodeThanTheLimitSays) {
   EXPECT_EQ(plan_step(items, {.max_decoding = 2}), (std::vector<int64_t>{0, 1, 0, 0, 0}));
 }
 
+PlanItem whole(int64_t tokens, int64_t piece) { return {.to_feed = tokens, .piece = piece}; }
+
+TEST(PlanPieces, AreFedAtOnceOrNotAtAll) {
+  const PlanLimits limits{.max_rows = 512, .prefill_chunk = 256};
+  EXPECT_EQ(plan_step(std::vector{whole(4000, 256)}, limits), (Feeds{256}));
+  EXPECT_EQ(plan_step(std::vector{whole(100, 256)}, limits), (Feeds{100}));
+  EXPECT_EQ(plan_step(std::vector{whole(4000, 200), whole(4000, 200)}, limits), (Feeds{200, 0}));
+  EXPECT_EQ(plan_step(std::vector{whole(4000, 200), whole(57, 200), whole(56, 200)}, limits),
+            (Feeds{200, 0, 56}));
+  EXPECT_EQ(plan_step(std::vector{decoding(), whole(4000, 256), decoding()}, limits), (Feeds{1, 256, 1}));
+}
+
+TEST(PlanPieces, TheOldestHasItsRoomBesideAnyNumberOfOthers) {
+  std::vector<PlanItem> items(600, decoding());
+  for (PlanItem& item : items) item.drafts = 7;
+  items.push_back(whole(4000, 256));
+  const PlanLimits limits{.max_rows = 512, .prefill_chunk = 256, .max_wanted = 512};
+  const Feeds feeds = plan_step(items, limits);
+  EXPECT_EQ(feeds.back(), 256);
+  EXPECT_EQ(std::accumulate(feeds.begin(), feeds.end(), int64_t{0}), 512);
+  items.back() = whole(4000, 200);
+  items.back().every_row = true;
+  EXPECT_EQ(plan_step(items, limits).back(), 200);
+}
+
+// Wherever other traffic lets the steps end, the pieces are the same.
+TEST(PlanPieces, EndWhereTheyDoWhateverElseRuns) {
+  const PlanLimits limits{.max_rows = 512, .prefill_chunk = 256, .max_wanted = 300};
+  const auto pieces = [&](int64_t others) {
+    PlanItem mine = whole(1000, 0);
+    Feeds ends;
+    for (int64_t fed = 0, step = 0; fed < 1000; step++) {
+      mine.to_feed = 1000 - fed;
+      mine.piece = next_piece(limits, mine, 128, fed);
+      std::vector<PlanItem> items(static_cast<size_t>(others * (step % 3)), decoding());
+      if (step % 2 == 1) items.push_back(whole(90, 128));
+      items.push_back(mine);
+      const int64_t now = plan_step(items, limits).back();
+      fed += now;
+      if (now > 0) ends.push_back(fed);
+    }
+    return ends;
+  };
+  EXPECT_EQ(pieces(0), (Feeds{128, 256, 384, 512, 640, 768, 896, 1000}));
+  for (const int64_t others : {1, 100, 250}) EXPECT_EQ(pieces(others), pieces(0)) << others;
+}
+
+TEST(PlanPieces, TakeHalfAStepAtMost) {
+  const PlanLimits limits{.max_rows = 512, .prefill_chunk = 512, .max_wanted = 64};
+  EXPECT_EQ(next_piece(limits, whole(4000, 0), 1024, 0), 256);
+  EXPECT_EQ(next_piece(limits, whole(4000, 0), 100, 250), 50);
+  PlanItem scored = whole(4000, 0);
+  scored.every_row = true;
+  EXPECT_EQ(next_piece(limits, scored, 1024, 0), 32);
+  scored.slots = 100;
+  EXPECT_EQ(next_piece(limits, scored, 1024, 0), 1);
+}
+
 }  // namespace
 }  // namespace fulmar

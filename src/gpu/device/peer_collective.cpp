@@ -15,7 +15,8 @@ namespace fulmar::gpu {
 
 namespace {
 
-// Up to so many bytes every rank adds up everything; from there on a part, which crosses the link less often.
+// Up to so many bytes every rank adds up everything; from there on a part, which crosses the link less often
+// and is rounded on its way.
 constexpr int64_t kMostOneShot = int64_t{256} << 10;
 // Of all inboxes of one half together: what one launch adds up is bounded by it.
 constexpr int64_t kInboxBytes = int64_t{32} << 20;
@@ -81,12 +82,13 @@ class Shared {
 class PeerCollective final : public Collective {
  public:
   PeerCollective(std::shared_ptr<Shared> shared, size_t rank, const Peers& peers,
-                 const CollectiveOptions& options)
+                 const CollectiveOptions& options, bool fixed_order)
       : shared_(std::move(shared)),
         rank_(rank),
         end_(shared_->ends[rank]),
         peers_(peers),
-        options_(options) {}
+        options_(options),
+        most_one_shot_(fixed_order ? INT64_MAX : kMostOneShot) {}
 
   int64_t rank() const override { return peers_.rank; }
   int64_t size() const override { return peers_.size; }
@@ -99,7 +101,7 @@ class PeerCollective final : public Collective {
     for (int64_t first = 0; first < partial.rows; first += at_once) {
       const int64_t rows = std::min(at_once, partial.rows - first);
       peer_add_sum(end_.queue, peers_, partial.slice_rows(first, rows), x.slice_rows(first, rows),
-                   rows * row > kMostOneShot);
+                   rows * row > most_one_shot_);
     }
     begun();
   }
@@ -140,6 +142,7 @@ class PeerCollective final : public Collective {
   const PeerEnd& end_;
   const Peers peers_;
   const CollectiveOptions options_;
+  int64_t most_one_shot_;  // bytes
   int64_t step_ = 0, call_ = 0;
 };
 
@@ -169,7 +172,8 @@ size_t peer_collective_bytes(int64_t size, const CollectiveOptions& options) {
 }
 
 Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span<const PeerEnd> ends,
-                                                                       const CollectiveOptions& options) {
+                                                                       const CollectiveOptions& options,
+                                                                       bool fixed_order) {
   std::vector<std::unique_ptr<Collective>> group;
   std::set<int> devices;
   for (const PeerEnd& end : ends) devices.insert(end.device);
@@ -206,7 +210,7 @@ Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span
     own.rank = static_cast<int>(rank);
     own.calls = static_cast<uint32_t*>(shared->calls[rank].data());
     own.news = &shared->news_of(rank);
-    group.push_back(std::make_unique<PeerCollective>(shared, rank, own, options));
+    group.push_back(std::make_unique<PeerCollective>(shared, rank, own, options, fixed_order));
   }
   return group;
 }

@@ -20,9 +20,11 @@ struct PeerEnd {
 };
 
 // None where two ranks are on one device, where kernels of one that wait could keep the other's from running,
-// where one cannot reach another's memory, and for more than kMostPeers.
+// where one cannot reach another's memory, and for more than kMostPeers. `fixed_order`: a row's sum has the
+// same bits whatever the number of rows.
 Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span<const PeerEnd> ends,
-                                                                       const CollectiveOptions& options);
+                                                                       const CollectiveOptions& options,
+                                                                       bool fixed_order = false);
 // Memory of one device in such a group.
 size_t peer_collective_bytes(int64_t size, const CollectiveOptions& options);
 

@@ -188,5 +188,16 @@ __device__ __forceinline__ uint32_t pack_saturated(float low, float high) {
          __half_as_ushort(__float2half_rn(half(low)));
 #endif
 }
+// The same, but what a half cannot hold of a number is dropped.
+__device__ __forceinline__ uint32_t pack_truncated(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  uint32_t word;
+  asm("cvt.rz.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+#else
+  return static_cast<uint32_t>(__half_as_ushort(__float2half_rz(high))) << 16 |
+         __half_as_ushort(__float2half_rz(low));
+#endif
+}
 
 }  // namespace fulmar::gpu

@@ -28,10 +28,11 @@ bool has_shape(const Product& product, ProductShape shape) {
   return false;
 }
 
-// Whether whole vectors of outputs in the activation type can be stored, as kernels of tiles do.
-bool suits_tiled_out(const Product& product, int64_t grain) {
+// Whether whole vectors of outputs can be stored, as kernels of tiles do. Those of f32, logits mostly, are
+// theirs only where the order is fixed: the library is quicker.
+bool suits_tiled_out(const Product& product, int64_t grain, const ProductDevice& device) {
   return suits_rows(product.in, product.weight) && product.weight.out % grain == 0 &&
-         product.out.dtype == product.in.dtype;
+         (device.fixed_order || product.out.dtype == product.in.dtype);
 }
 
 bool all_of(ProductList products, auto&& suits) {
@@ -71,7 +72,7 @@ bool by_dots(Way way) { return way == Way::dot_value || way == Way::dot_rows; }
 
 // Whether the device has the way's kernel, and the operands are such as it wants them.
 bool suits(Way way, ProductList products, const ProductDevice& device) {
-  if (way != Way::library && device.matrix_units == by_dots(way)) return false;
+  if (!one_by_one(way) && device.matrix_units == by_dots(way)) return false;
   const Product& any = products.front();
   switch (way) {
     case Way::value:
@@ -102,12 +103,14 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
     case Way::dot_rows:
       return all_of(products, [](const Product& one) { return suits_rows(one.in, one.weight); });
     case Way::panels:
-      return device.panels && all_of(products, [](const Product& one) { return suits_tiled_out(one, 4); });
+      return device.panels &&
+             all_of(products, [&](const Product& one) { return suits_tiled_out(one, 4, device); });
     case Way::many:
-      return device.panels && many_rows_pay(any.in.rows) && suits_tiled_out(any, 8);
+      return device.panels && many_rows_pay(any.in.rows) && suits_tiled_out(any, 8, device);
     case Way::tiles:
       return !device.panels && equal_inputs(products) &&
-             all_of(products, [](const Product& one) { return suits_tiled_out(one, 4); });
+             all_of(products, [&](const Product& one) { return suits_tiled_out(one, 4, device); });
+    case Way::plain:
     case Way::library:
       return true;
   }
@@ -119,7 +122,8 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
 Way choose_way(ProductList products, const ProductDevice& device) {
   const int64_t rows = products.front().in.rows;
   const auto count = static_cast<int>(products.size());
-  for (const Rule& rule : kRules) {
+  const std::span<const Rule> rules = device.fixed_order ? std::span<const Rule>(kFixedRules) : kRules;
+  for (const Rule& rule : rules) {
     if (count < rule.least_products || count > rule.most_products) continue;
     if (rows < rule.least_rows || rows > rule.most_rows) continue;
     if (!has_shape(products.front(), rule.shape) || !suits(rule.way, products, device)) continue;

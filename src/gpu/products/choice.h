@@ -22,7 +22,8 @@ enum class Way : uint8_t {
   panels,         // TMA and wgmma in one launch (sm90/panels.cu)
   many,           // the same for whole prompts (sm90/many.cu)
   tiles,          // split-K over tiles in one launch (tiles.cu)
-  library,  // the GEMM library or plain.cu, one product after the other; other formats are decoded first
+  plain,          // plain.cu, one product after the other; other formats are decoded first
+  library,        // the same by the GEMM library, where there is one
 };
 
 // What a rule wants of the products' shape.
@@ -76,6 +77,19 @@ constexpr Rule kRules[] = {
     {Way::library, 1, kMostProducts, ProductShape::any, 1, kMostRows},
 };
 
+// In a fixed order of adding: the bits of a product's row depend on its input and weight alone. No rule may
+// look at the number of rows, and no kernel divides a sum by it (fixed_order of the plans).
+constexpr Rule kFixedRules[] = {
+    {Way::panels, 1, kMostProducts, ProductShape::any, 1, kMostRows},
+    {Way::packed_panels, 1, kMostProducts, ProductShape::any, 1, kMostRows},
+    {Way::tiles, 1, kMostProducts, ProductShape::any, 1, kMostRows},
+    {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 1, kMostRows},
+    {Way::plain, 1, kMostProducts, ProductShape::any, 1, kMostRows},
+};
+
+// Whether a way takes one product after the other.
+constexpr bool one_by_one(Way way) { return way == Way::plain || way == Way::library; }
+
 // Tiles of `many` want to be full.
 constexpr int64_t kManyTileRows = 256;
 constexpr bool many_rows_pay(int64_t rows) {
@@ -88,10 +102,10 @@ struct ProductDevice {
   int multiprocessors = 0;
   bool panels = false;        // compute capability 9.0, and not switched off
   bool matrix_units = false;  // without them dot products, the library or plain.cu
+  bool fixed_order = false;   // products by kFixedRules
 };
 
-// The way of products that are computed together: with Way::library one after the other, otherwise in one
-// launch.
+// The way of products that are computed together: in one launch, but for those that are taken one by one.
 Way choose_way(ProductList, const ProductDevice&);
 
 }  // namespace fulmar::gpu

@@ -62,16 +62,17 @@ class PackedTileWeights {
 };
 
 template <class F>
-void with_packed_tile(int64_t rows, F&& f) {
-  rows <= Tile32::kRows ? f(Tile32{}) : f(Tile64{});
+void with_packed_tile(int64_t rows, bool fixed_order, F&& f) {
+  rows <= Tile32::kRows || fixed_order ? f(Tile32{}) : f(Tile64{});
 }
 
 }  // namespace
 
-TilePlan plan_packed_tiles(ProductList products, int multiprocessors) {
+TilePlan plan_packed_tiles(ProductList products, int multiprocessors, bool fixed_order) {
   TilePlan plan;
-  with_packed_tile(products.front().in.rows,
-                   [&](auto shape) { plan = plan_tiles_of<decltype(shape)>(products, multiprocessors); });
+  with_packed_tile(products.front().in.rows, fixed_order, [&](auto shape) {
+    plan = plan_tiles_of<decltype(shape)>(products, multiprocessors, fixed_order);
+  });
   return plan;
 }
 
@@ -83,7 +84,7 @@ void linear_packed_tiles(const Queue& queue, ProductList products, const TilePla
     FULMAR_CHECK(one.weight.dtype == any.weight.dtype && !one.weight.transposed);
   }
   FULMAR_CHECK(any.in.dtype == DType::f16);
-  with_packed_tile(any.in.rows, [&](auto shape) {
+  with_packed_tile(any.in.rows, plan.fixed_order, [&](auto shape) {
     using Shape = decltype(shape);
     with_code_kind(packed_kind(any.weight), [&](auto kind) {
       launch_tiles<Half, Shape, PackedTileWeights<Half, Shape, kind()>>(queue, products, plan, partial,

@@ -7,7 +7,7 @@
 
 namespace fulmar::gpu {
 
-TilePlan plan_packed_tiles(ProductList, int multiprocessors);
+TilePlan plan_packed_tiles(ProductList, int multiprocessors, bool fixed_order = false);
 
 // Products of f16 inputs, equal row count, input width and format, packed as fragments; outputs f32 or f16
 // and a multiple of 4 wide, inputs in 16-byte aligned rows. partial and counters as

@@ -10,6 +10,7 @@
 #include "gpu/products/packed_rows.h"
 #include "gpu/products/packed_tiles.h"
 #include "gpu/products/packed_value.h"
+#include "gpu/products/plain.h"
 #include "gpu/products/rows.h"
 #include "gpu/products/sm90/many.h"
 #include "gpu/products/sm90/packed_panels.h"
@@ -52,8 +53,8 @@ std::span<const RowProduct> row_products(ProductList products, RowProduct (&rows
 }  // namespace
 
 Products::Products(const DeviceFacts& facts, const Queue& main, const Options& options, Workspace workspace)
-    : device_{facts.multiprocessors, facts.hopper && options.panels && facts.matrix_units,
-              facts.matrix_units},
+    : device_{facts.multiprocessors, facts.hopper && options.panels && facts.matrix_units, facts.matrix_units,
+              options.fixed_order},
       main_(main),
       workspace_(std::move(workspace)) {}
 
@@ -89,14 +90,15 @@ Products::~Products() {
 
 bool Products::together(ProductList products) const {
   bool all = true;
-  for_each_format(products, [&](ProductList alike) { all &= choose_way(alike, device_) != Way::library; });
+  for_each_format(products, [&](ProductList alike) { all &= !one_by_one(choose_way(alike, device_)); });
   return all;
 }
 
 void Products::run(const Queue& queue, ProductList products) {
   for_each_format(products, [&](ProductList alike) {
-    const Way way = queue.index == main_.index ? choose_way(alike, device_) : Way::library;
-    if (way != Way::library || alike.size() == 1) return run_by(way, queue, alike);
+    const bool chosen = queue.index == main_.index || device_.fixed_order;
+    const Way way = chosen ? choose_way(alike, device_) : Way::library;
+    if (!one_by_one(way) || alike.size() == 1) return run_by(way, queue, alike);
     for (const Product& one : alike) run(queue, one);
   });
 }
@@ -141,8 +143,9 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
     case Way::tiles:
     case Way::packed_tiles:
       return run_tiles(way, queue, products);
+    case Way::plain:
     case Way::library:
-      return run_library(queue, products.front());
+      return run_alone(way, queue, products.front());
   }
 }
 
@@ -172,9 +175,9 @@ void Products::run_dot_value(const Queue& queue, const Product& product) {
 
 void Products::run_tiles(Way way, const Queue& queue, ProductList products) {
   const bool packed = way == Way::packed_tiles;
-  const TilePlan plan = packed ? plan_packed_tiles(products, device_.multiprocessors)
-                               : plan_tiles(products, device_.multiprocessors);
-  FULMAR_CHECK(static_cast<size_t>(plan.tiles) <= kTileCounters);
+  const auto plan_of = packed ? plan_packed_tiles : plan_tiles;
+  const TilePlan plan = plan_of(products, device_.multiprocessors, device_.fixed_order);
+  FULMAR_CHECK(plan.slices == 1 || static_cast<size_t>(plan.tiles) <= kTileCounters);
   auto* partial = static_cast<float*>(workspace_(plan.partial_bytes));
   if (packed) return linear_packed_tiles(queue, products, plan, partial, tile_counters());
   linear_tiles(queue, products, plan, partial, tile_counters());
@@ -183,8 +186,8 @@ void Products::run_tiles(Way way, const Queue& queue, ProductList products) {
 void Products::run_panels(Way way, const Queue& queue, ProductList products) {
   if constexpr (kHopperCode) {
     const bool packed = way == Way::packed_panels;
-    const PanelPlan plan = packed ? plan_packed_panels(products, device_.multiprocessors)
-                                  : plan_panels(products, device_.multiprocessors);
+    const auto plan_of = packed ? plan_packed_panels : plan_panels;
+    const PanelPlan plan = plan_of(products, device_.multiprocessors, device_.fixed_order);
     FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
     auto* partial = static_cast<float*>(workspace_(plan.partial_bytes));
     if (packed) return linear_packed_panels(queue, products, plan, partial, tile_counters());
@@ -192,14 +195,19 @@ void Products::run_panels(Way way, const Queue& queue, ProductList products) {
   }
 }
 
-void Products::run_library(const Queue& queue, const Product& product) {
+void Products::run_alone(Way way, const Queue& queue, const Product& product) {
   const auto& [in, weight, out, epilogue] = product;
   if (weight.dtype == in.dtype) {
-    gemm_->run(queue, in, weight, out);
+    multiply(way, queue, in, weight, out);
   } else {
-    run_decoded(queue, product);
+    run_decoded(way, queue, product);
   }
   apply_epilogue(queue, out, epilogue);
+}
+
+void Products::multiply(Way way, const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
+  if (way == Way::plain) return linear_plain(queue, in, weight, out);
+  gemm_->run(queue, in, weight, out);
 }
 
 Status Products::reserve_decoded() {
@@ -210,7 +218,7 @@ Status Products::reserve_decoded() {
   return {};
 }
 
-void Products::run_decoded(const Queue& queue, const Product& product) {
+void Products::run_decoded(Way way, const Queue& queue, const Product& product) {
   const auto& [in, weight, out, epilogue] = product;
   const Buffer& buffer = decoded_[queue.index];
   const int64_t row_bytes = weight.in * static_cast<int64_t>(size_of(in.dtype));
@@ -221,7 +229,7 @@ void Products::run_decoded(const Queue& queue, const Product& product) {
     const int64_t rows = std::min(most, weight.out - first);
     dequantise(queue, weight, first, rows, buffer.data(), in.dtype);
     const Weight decoded{in.dtype, rows, weight.in, buffer.data(), weight.transposed};
-    gemm_->run(queue, in, decoded, out.slice_cols(first, rows));
+    multiply(way, queue, in, decoded, out.slice_cols(first, rows));
   }
 }
 

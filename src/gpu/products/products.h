@@ -24,6 +24,7 @@ class Products {
   struct Options {
     bool plain = false;                  // linear_plain in the library's place, which is then not loaded
     bool panels = true;                  // false: the ways of GPUs that have none
+    bool fixed_order = false;            // ProductDevice::fixed_order
     std::filesystem::path choices = {};  // GemmOptions::choices
   };
   // Bytes of device memory for the time of the launches that follow at once; a later call may give the same.
@@ -38,8 +39,8 @@ class Products {
   Products& operator=(const Products&) = delete;
 
   // All of them, epilogues applied, in one launch of each format where that pays, behind what the queue was
-  // given before. On side queues always by the library, since kernels of ours share counters and working
-  // memory.
+  // given before. On side queues one by one, by the library unless the order of adding is fixed: kernels
+  // of ours share counters and working memory where they divide a sum.
   void run(const Queue&, ProductList);
   void run(const Queue& queue, const Product& product) { run(queue, ProductList(&product, 1)); }
   // Whether run() on the main queue takes those of each format in one launch.
@@ -84,9 +85,11 @@ class Products {
   void run_dot_value(const Queue&, const Product&);
   void run_tiles(Way, const Queue&, ProductList);
   void run_panels(Way, const Queue&, ProductList);
-  void run_library(const Queue&, const Product&);
-  // out = in @ weight^T, the weight decoded to the type of the input first, some of its rows at a time.
-  void run_decoded(const Queue&, const Product&);
+  void run_alone(Way, const Queue&, const Product&);
+  // out = in @ weight^T by plain.cu or the library, of weights in the type of the input.
+  void multiply(Way, const Queue&, Tensor in, const Weight&, Tensor out);
+  // The same, the weight decoded to that type first, some of its rows at a time.
+  void run_decoded(Way, const Queue&, const Product&);
   uint32_t* value_counters() const { return static_cast<uint32_t*>(counters_.data()); }
   uint32_t* tile_counters() const { return value_counters() + kValueCounters; }
 

@@ -5,10 +5,11 @@
 
 namespace fulmar::gpu {
 
-TilePlan plan_tiles(ProductList products, int multiprocessors) {
+TilePlan plan_tiles(ProductList products, int multiprocessors, bool fixed_order) {
   TilePlan plan;
-  with_tile(products.front().in.rows,
-            [&](auto shape) { plan = plan_tiles_of<decltype(shape)>(products, multiprocessors); });
+  with_tile(products.front().in.rows, fixed_order, [&](auto shape) {
+    plan = plan_tiles_of<decltype(shape)>(products, multiprocessors, fixed_order);
+  });
   return plan;
 }
 
@@ -18,7 +19,7 @@ void linear_tiles(const Queue& queue, ProductList products, const TilePlan& plan
   const Tensor in = products.front().in;
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    with_tile(in.rows, [&](auto shape) {
+    with_tile(in.rows, plan.fixed_order, [&](auto shape) {
       using Shape = decltype(shape);
       launch_tiles<T, Shape, PlainTileWeights<T, Shape>>(
           queue, products, plan, partial, counters,

@@ -15,14 +15,16 @@ struct TilePlan {
   int64_t slices = 1;        // of the inputs (split-K)
   int64_t steps = 0;         // of a slice
   size_t partial_bytes = 0;  // of the slices' f32 sums
+  bool fixed_order = false;  // as the plan was asked for
 };
 
-// For products of equal row count and input width.
-TilePlan plan_tiles(ProductList, int multiprocessors);
+// For products of equal row count and input width. `fixed_order`: every output is added up in one order
+// whatever the number of rows, by one slice and tiles that divide a stage's inputs alike.
+TilePlan plan_tiles(ProductList, int multiprocessors, bool fixed_order = false);
 
 // Products of equal row count and input width, operands as suits_rows wants them, outputs in the activation
-// type and a multiple of 4 wide. partial: plan.partial_bytes; counters: zeroed once, [plan.tiles], zero again
-// afterwards.
+// type or f32 and a multiple of 4 wide. partial: plan.partial_bytes; counters: zeroed once, [plan.tiles],
+// zero again afterwards.
 void linear_tiles(const Queue&, ProductList, const TilePlan&, float* partial, uint32_t* counters);
 
 }  // namespace fulmar::gpu

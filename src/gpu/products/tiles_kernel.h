@@ -106,14 +106,14 @@ constexpr int64_t kBlockInputs = 192, kGatherInputs = 96;
 
 // As many slices as give the least work to the block that has most of it, of equals the fewest.
 template <class Shape>
-TilePlan plan_tiles_of(ProductList products, int multiprocessors) {
+TilePlan plan_tiles_of(ProductList products, int multiprocessors, bool fixed_order) {
   const Product& any = products.front();
   const int64_t rows = any.in.rows, blocks_at_once = int64_t{multiprocessors} * kTileBlocksEach;
-  TilePlan plan;
+  TilePlan plan{.fixed_order = fixed_order};
   const int64_t stages = (any.weight.in + Shape::kStep - 1) / Shape::kStep;
   for (const Product& one : products) plan.tiles += out_tiles_of<Shape>(one) * row_tiles_of<Shape>(rows);
   int64_t least = 0;
-  for (int64_t slices = 1; slices <= kMostSlices; slices++) {
+  for (int64_t slices = 1; slices <= (fixed_order ? 1 : kMostSlices); slices++) {
     if (slices > 1 && slices * kLeastSliceInputs > any.weight.in) break;
     const int64_t steps = (stages + slices - 1) / slices;
     const int64_t waves = (plan.tiles * slices + blocks_at_once - 1) / blocks_at_once;
@@ -129,11 +129,12 @@ TilePlan plan_tiles_of(ProductList products, int multiprocessors) {
   return plan;
 }
 
-// f(shape) with the tile for so many rows.
+// f(shape) with the tile for so many rows. Sums in a fixed order: those whose warps divide inputs alike.
+static_assert(Tile16::kKWarps == Tile32::kKWarps);
 template <class F>
-void with_tile(int64_t rows, F&& f) {
+void with_tile(int64_t rows, bool fixed_order, F&& f) {
   if (rows <= Tile16::kRows) return f(Tile16{});
-  if (rows <= Tile32::kRows) return f(Tile32{});
+  if (rows <= Tile32::kRows || fixed_order) return f(Tile32{});
   f(Tile64{});
 }
 

@@ -15,6 +15,7 @@
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
 #include "gpu/device/ptx.h"
+#include "gpu/device/state_rounding.h"
 #include "gpu/math/head_math.h"
 #include "gpu/recurrence/factor.h"
 #include "gpu/recurrence/recurrence.h"
@@ -98,7 +99,8 @@ template <class S>
 __device__ void store_walk_state(S* row, const WalkState& s, int element) {
 #pragma unroll
   for (int j = 0; j < 8; j += 2) {
-    store4(row + 2 * j, Float4{{s[j][element], s[j][element + 1], s[j + 1][element], s[j + 1][element + 1]}});
+    store_state4(row + 2 * j,
+                 Float4{{s[j][element], s[j][element + 1], s[j + 1][element], s[j + 1][element + 1]}});
   }
 }
 

@@ -6,6 +6,7 @@
 // products take. With R, W, K, B, U as in wkv7_prepare.h, by `kind`: RWKV-6 has the first kind alone.
 #pragma once
 
+#include "gpu/device/state_rounding.h"
 #include "gpu/device/tile.h"
 #include "gpu/math/head_size.h"
 #include "gpu/recurrence/recurrence.h"
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(kTileWalkThreads)
 #pragma unroll
   for (int n = 0; n < kOwn; n++) {
 #pragma unroll
-    for (int i = 0; i < Layout::kSums; i++) own_state[place(lane, n, i)] = from_float<S>(state[n][i]);
+    for (int i = 0; i < Layout::kSums; i++) own_state[place(lane, n, i)] = state_number<S>(state[n][i]);
   }
 }
 

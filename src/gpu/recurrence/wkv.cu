@@ -80,7 +80,7 @@ __global__ void wkv_plain_kernel(Batch batch, WkvInputs in, Slots<S> slots, T* y
     for (int64_t j = 0; j < n; j++) {
       const float old = to_float(row[j]), moved = old * w[j] + removed * second[j] + v * k[j];
       out += r[j] * (kVersion == 7 ? moved : old + first[j] * v);
-      row[j] = from_float<S>(moved);
+      row[j] = state_number<S>(moved);
     }
     y[t * y_stride + channel + i] = from_float<T>(out);
   }

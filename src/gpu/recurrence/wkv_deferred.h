@@ -119,10 +119,7 @@ template <class S, int kRows>
 __device__ __forceinline__ void round_state(float (&state)[kRows][kKeys]) {
   if constexpr (sizeof(S) == sizeof(Half)) {
 #pragma unroll
-    for (auto& row : state) {
-#pragma unroll
-      for (float& cell : row) cell = to_float(from_float<S>(cell));
-    }
+    for (auto& row : state) widen(StateRow<S>{{pack_state_row(row)}}, row);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gpu/device/element.h"
+#include "gpu/device/state_rounding.h"
 #include "gpu/math/finish7.h"
 #include "gpu/math/head_math.h"
 #include "gpu/recurrence/recurrence.h"
@@ -67,8 +68,8 @@ __device__ inline void store_state_row(float* row, int lane, const float (&s)[kK
   __stcs(reinterpret_cast<float4*>(row + 32 + 4 * lane), make_float4(s[4], s[5], s[6], s[7]));
 }
 __device__ inline uint4 pack_state_row(const float (&s)[kKeys]) {
-  return make_uint4(pack_floats<Half>(s[0], s[1]), pack_floats<Half>(s[2], s[3]),
-                    pack_floats<Half>(s[4], s[5]), pack_floats<Half>(s[6], s[7]));
+  return make_uint4(pack_state_pair(s[0], s[1]), pack_state_pair(s[2], s[3]), pack_state_pair(s[4], s[5]),
+                    pack_state_pair(s[6], s[7]));
 }
 __device__ inline void store_state_row(Half* row, int lane, const float (&s)[kKeys]) {
   __stcs(reinterpret_cast<uint4*>(row + 8 * lane), pack_state_row(s));

@@ -8,6 +8,7 @@
 #include "gpu/device/pair.h"
 #include "gpu/device/prefetch.h"
 #include "gpu/device/ptx.h"
+#include "gpu/device/state_rounding.h"
 #include "gpu/math/finish7.h"
 #include "gpu/math/head_math.h"
 #include "gpu/stages/lone_row.h"
@@ -243,8 +244,8 @@ __global__ void __launch_bounds__(kAttendThreads)
   __syncthreads();
   if (threadIdx.x < kStateThreads) {
     advance(state, shared);
-    store4(own_state, state[0]);
-    store4(own_state + 4, state[1]);
+    store_state4(own_state, state[0]);
+    store_state4(own_state + 4, state[1]);
   }
   __syncthreads();
   if (warp == kChannelWarp) {

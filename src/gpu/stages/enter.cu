@@ -246,10 +246,9 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   }
 }
 
-// f(pieces per thread, threads) with a block for each row. Few rows: as many threads as there are, for the
-// time that one row takes is that of the whole step; many: small blocks, of which several run at once.
+// f(pieces per thread, threads) with a block for each row.
 template <class F>
-void with_enter_block(int64_t rows, int64_t cols, F&& f) {
+void with_enter_block(bool wide, int64_t cols, F&& f) {
   const int64_t vectors = (cols + kEnterVector - 1) / kEnterVector;
   const auto with = [&](auto each) {
     const int64_t threads = (vectors + each() - 1) / each();
@@ -257,7 +256,7 @@ void with_enter_block(int64_t rows, int64_t cols, F&& f) {
     f(each, dim3(static_cast<unsigned>((threads + kWarp - 1) / kWarp * kWarp)));
   };
   using std::integral_constant;
-  if (rows <= kMostWideRows && vectors <= 1024) return with(integral_constant<int, 1>{});
+  if (wide && vectors <= 1024) return with(integral_constant<int, 1>{});
   if (vectors <= 1024) return with(integral_constant<int, 2>{});
   if (vectors <= 4096) return with(integral_constant<int, 4>{});
   with(integral_constant<int, 8>{});
@@ -267,12 +266,13 @@ void with_enter_block(int64_t rows, int64_t cols, F&& f) {
 
 // One wave of blocks, each as few rows as that takes: what it keeps in registers and the row in front of it
 // are read once for all of them.
-EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors) {
-  if (batch.decode_only()) return {};
+EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors, bool fixed_order) {
+  const bool wide = fixed_order || batch.rows <= kMostWideRows;
+  if (batch.decode_only()) return {.wide = wide};
   constexpr int64_t kColsAtOnce = 4096;  // of a multiprocessor
   const int64_t blocks = multiprocessors * std::max<int64_t>(kColsAtOnce / cols, 1);
   const int64_t each = (batch.rows + blocks - 1) / blocks;
-  return {each, (batch.rows + each - 1) / each};
+  return {each, (batch.rows + each - 1) / each, wide};
 }
 
 void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, Tensor pending,
@@ -284,7 +284,7 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, T
   const auto carried = slots_of<float>(carry);
   with_activation(mixes.out[0].dtype, [&](auto sample) {
     using T = decltype(sample);
-    with_enter_block(batch.rows, x.cols, [&](auto each, dim3 block) {
+    with_enter_block(plan.wide, x.cols, [&](auto each, dim3 block) {
       if (batch.decode_only()) {
         const dim3 with_ahead(grid.x + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
         const auto start = [&](auto early) {

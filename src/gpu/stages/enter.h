@@ -18,8 +18,12 @@ struct Mixes {
 // Rows that follow one another are shared out among blocks.
 struct EnterPlan {
   int64_t each = 0, blocks = 0;  // rows of a block
+  // Few rows: as many threads as there are, for the time that one row takes is that of the whole step; many:
+  // small blocks, of which several run at once.
+  bool wide = true;
 };
-EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors);
+// `fixed_order`: a row's moments are added up in one order whatever the number of rows.
+EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors, bool fixed_order = false);
 
 // x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
 // empty. fronts: [2 * plan.blocks, C], working memory.

@@ -114,5 +114,25 @@ TEST(TilePlan, FewTilesAreCutIntoSlices) {
   EXPECT_EQ(slices(64, 16384), 2);
 }
 
+TEST(FixedOrder, NoSumIsDividedAndRowsAreNormalisedByBlocksOfOneWidth) {
+  const gpu::Product product{
+      {nullptr, DType::f16, 0, 4096, 4096}, half(4096, 4096), {nullptr, DType::f16, 0, 4096, 4096}};
+  for (const int64_t rows : {1, 9, 33, 64, 129, 320, 1024}) {
+    gpu::Product one = product;
+    one.in.rows = one.out.rows = rows;
+    const gpu::TilePlan tiles = gpu::plan_tiles({&one, 1}, kMultiprocessors, true);
+    EXPECT_EQ(tiles.slices, 1) << rows;
+    EXPECT_EQ(tiles.partial_bytes, 0u) << rows;
+    for (const bool decode : {false, true}) {
+      Batch batch;
+      batch.rows = rows, batch.sequences = decode ? rows : 1;
+      EXPECT_TRUE(gpu::plan_enter(batch, 4096, kMultiprocessors, true).wide) << rows;
+    }
+  }
+  Batch many;
+  many.rows = many.sequences = 1024;
+  EXPECT_FALSE(gpu::plan_enter(many, 4096, kMultiprocessors).wide);
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -191,5 +191,34 @@ TEST(ProductChoice, PackedPanelsTakeHalves) {
   EXPECT_EQ(way(one, kWithPanels), Way::library);
 }
 
+// What decides the order of adding must not look at the number of rows.
+TEST(ProductChoice, InAFixedOrderRowsAreNoReasonForAnotherWay) {
+  const auto fixed = [](gpu::ProductDevice device) {
+    device.fixed_order = true;
+    return device;
+  };
+  for (const gpu::ProductDevice& device : {kWithPanels, kWithout, kNoMatrixUnits}) {
+    for (const Format& format : kFormats) {
+      const Weight square = coded(format.dtype, kWidth, kWidth), wide = coded(format.dtype, kHidden, kWidth),
+                   odd = coded(format.dtype, 90, kWidth);
+      for (const Weight& one : {square, wide, odd}) {
+        for (const DType to : {DType::f16, DType::f32}) {
+          const Way alone = way(product(1, one, Epilogue::none, to), fixed(device));
+          EXPECT_NE(alone, Way::library) << format.name;
+          for (const int64_t rows : {2, 8, 9, 64, 65, 128, 129, 320, 321, 1024, 4096}) {
+            EXPECT_EQ(way(product(rows, one, Epilogue::none, to), fixed(device)), alone)
+                << format.name << ", " << rows << " rows";
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(output(1, fixed(kWithPanels)), Way::panels);
+  EXPECT_EQ(output(1, fixed(kWithout)), Way::tiles);
+  EXPECT_EQ(output(1, fixed(kNoMatrixUnits)), Way::plain);
+  EXPECT_EQ(way(product(1, coded(DType::q4_k, kWidth, kWidth)), fixed(kWithPanels)), Way::packed_panels);
+  EXPECT_EQ(way(product(1, coded(DType::q4_k, kWidth, kWidth)), fixed(kWithout)), Way::packed_tiles);
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -21,7 +21,11 @@ constexpr auto kPackedShapes = [](auto&& f) {
   f(Fragments<3, 32>{}, 75);
   f(Fragments<3, 64>{}, 78);
   f(Fragments<2, 160>{}, 95);
+  f(Fragments<1, 32>{}, 70);
+  f(Fragments<1, 64>{}, 75);
 };
+
+static_assert(shapes_of(kPackedShapes) == kPackedShapeCount);
 
 constexpr auto kPackedValueShapes = [](auto&& f) {
   f(Transposed<32>{}, 50);
@@ -37,10 +41,10 @@ void launch_packed(const Queue& queue, ProductList products, const PanelPlan& pl
 
 }  // namespace
 
-PanelPlan plan_packed_panels(ProductList products, int multiprocessors) {
+PanelPlan plan_packed_panels(ProductList products, int multiprocessors, bool fixed_order) {
   return products.front().weight.transposed
-             ? plan_shapes(products, multiprocessors, kValueStepsPerSubtile, kPackedValueShapes)
-             : plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, kPackedShapes);
+             ? plan_shapes(products, multiprocessors, kValueStepsPerSubtile, fixed_order, kPackedValueShapes)
+             : plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, fixed_order, kPackedShapes);
 }
 
 void linear_packed_panels(const Queue& queue, ProductList products, const PanelPlan& plan, float* partial,

@@ -82,10 +82,10 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   __syncthreads();
   const int group = threadIdx.x / kGroupThreads;
   if (group == Shape::kGroups) {
-    setmaxnreg_dec<Operands::kBringRegisters>();
+    if constexpr (Shape::kGroups > 1) setmaxnreg_dec<Operands::kBringRegisters>();
     operands.bring(panels, ring);
   } else {
-    setmaxnreg_inc<Operands::kMultiplyRegisters>();
+    if constexpr (Shape::kGroups > 1) setmaxnreg_inc<Operands::kMultiplyRegisters>();
     float* chunk = reinterpret_cast<float*>(ring.stages + Shape::kStages * Shape::kStageBytes) +
                    group * kChunkRows * kChunkStride;
     typename Operands::Consumer consumer(operands, group);
@@ -136,17 +136,27 @@ Panels panels_of(ProductList list) {
   return panels;
 }
 
+template <class Shapes>
+constexpr int64_t shapes_of(Shapes&& for_each_shape) {
+  int64_t count = 0;
+  for_each_shape([&](auto, int64_t) { count++; });
+  return count;
+}
+
 // The shape that should be through first, of those that for_each_shape(f) names by f(shape, what a step of
 // one of its tiles takes, in hundredths of a microsecond): whole tiles one after the other, or as many steps
 // for each block with sums of tiles added up afterwards, which costs as much as steps_per_subtile for each
-// subtile.
+// subtile. In a fixed order only whole tiles, and for these shapes of one group, too: small tiles are then
+// all that spreads a small matrix over the GPU.
 template <class Shapes>
-PanelPlan plan_shapes(ProductList products, int multiprocessors, int64_t steps_per_subtile,
+PanelPlan plan_shapes(ProductList products, int multiprocessors, int64_t steps_per_subtile, bool fixed_order,
                       Shapes&& for_each_shape) {
   PanelPlan best;
   int64_t least = 0, shape_number = 0;
   for_each_shape([&](auto shape, int64_t step_cost) {
     using Shape = decltype(shape);
+    const int64_t number = shape_number++;
+    if (Shape::kGroups == 1 && !fixed_order) return;
     int64_t tiles = 0, steps = 0, longest = 0, numbers = 0;
     for (const Product& one : products) {
       numbers += one.in.rows * one.weight.out * steps_of<Shape>(one);
@@ -163,12 +173,12 @@ PanelPlan plan_shapes(ProductList products, int multiprocessors, int64_t steps_p
       best.filled = numbers * 100 / (steps_of_each * multiprocessors * Shape::kPartial);
     };
     consider(rounds * longest * step_cost, rounds * longest,
-             {shape_number, 0, tiles, std::min<int64_t>(tiles, multiprocessors), 0});
+             {number, 0, tiles, std::min<int64_t>(tiles, multiprocessors), 0});
+    if (fixed_order) return;
     const int64_t blocks = (steps + steps_each - 1) / steps_each;
     consider((steps_each + steps_per_subtile * Shape::kSubtiles) * step_cost, steps_each,
-             {shape_number, steps_each, tiles, blocks,
+             {number, steps_each, tiles, blocks,
               static_cast<size_t>(2 * blocks * Shape::kPartial) * sizeof(float)});
-    shape_number++;
   });
   return best;
 }

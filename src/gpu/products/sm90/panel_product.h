@@ -38,9 +38,9 @@ struct PanelTileShape {
 };
 
 // Weights of 16 bits, through the ring.
-template <int kOutTilesEach, int kTileRows, int kStageCount>
-struct PanelShape : PanelTileShape<gpu::kGroups, kOutTilesEach, kTileRows, kStageCount, kRingStep,
-                                   size_t{gpu::kGroups} * kOutTilesEach * kGroupOuts * kRingStep * 2> {
+template <int kOutTilesEach, int kTileRows, int kStageCount, int kGroupCount = gpu::kGroups>
+struct PanelShape : PanelTileShape<kGroupCount, kOutTilesEach, kTileRows, kStageCount, kRingStep,
+                                   size_t{kGroupCount} * kOutTilesEach * kGroupOuts * kRingStep * 2> {
   static constexpr bool kStriped = false;  // StripedOutputs
 };
 

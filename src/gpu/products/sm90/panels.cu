@@ -18,12 +18,17 @@ constexpr auto kPanelShapes = [](auto&& f) {
   f(PanelShape<1, 128, 6>{}, 54);
   f(PanelShape<2, 128, 4>{}, 82);
   f(PanelShape<2, 160, 4>{}, 100);
+  f(PanelShape<1, 32, 14, 1>{}, 25);
+  f(PanelShape<1, 64, 10, 1>{}, 28);
+  f(PanelShape<1, 160, 6, 1>{}, 50);
 };
+
+static_assert(shapes_of(kPanelShapes) == kPanelShapeCount);
 
 }  // namespace
 
-PanelPlan plan_panels(ProductList products, int multiprocessors) {
-  return plan_shapes(products, multiprocessors, kStepsPerSubtile, kPanelShapes);
+PanelPlan plan_panels(ProductList products, int multiprocessors, bool fixed_order) {
+  return plan_shapes(products, multiprocessors, kStepsPerSubtile, fixed_order, kPanelShapes);
 }
 
 void linear_panels(const Queue& queue, ProductList products, const PanelPlan& plan, float* partial,
