@@ -22,7 +22,9 @@ TEST(SumWays, ManyRanksShareTheWork) {
 TEST(SumWays, FlaggedSumsHaveRoom) {
   for (int64_t ranks = 2; ranks <= 8; ranks++) {
     for (int64_t bytes = 16; bytes <= int64_t{64} << 20; bytes *= 2) {
-      if (sum_way(ranks, bytes) == SumWay::flagged) EXPECT_LE(bytes, kMostFlaggedBytes);
+      if (sum_way(ranks, bytes) == SumWay::flagged) {
+        EXPECT_LE(bytes, kMostFlaggedBytes);
+      }
       EXPECT_NE(sum_way(ranks, bytes), SumWay::library) << "measured slower at every size";
     }
   }
