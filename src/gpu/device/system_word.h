@@ -29,7 +29,8 @@ __device__ __forceinline__ void store_relaxed_system(uint4* address, const Word6
                : "memory");
 #else
   auto* const to = reinterpret_cast<volatile uint64_t*>(address);
-  to[0] = value.x, to[1] = value.y;
+  to[0] = value.x;
+  to[1] = value.y;
 #endif
 }
 __device__ __forceinline__ Word64x2 load_relaxed_system(const uint4* address) {
