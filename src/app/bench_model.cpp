@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kMostSequences = 65536;
 constexpr double kShortestRun = 0.2;  // seconds; a run repeats decode steps until it lasts about so long
 constexpr int64_t kMostStepsPerRun = 512;
+constexpr size_t kMostQueued = 4;  // steps of one stage under way
 constexpr int64_t kWarmSteps = 3;  // until a backend replays what it has recorded
 
 double seconds_since(Clock::time_point start) {
@@ -149,16 +150,21 @@ class Bench {
   }
 
  private:
-  // On one device steps follow one another in its queue. On several a group's step waits for its last one,
-  // and for its logits, since a token would be drawn from them.
+  // On one device steps follow one another in its queue, and on ranks that share every layer in those of all
+  // of them. In a pipeline a group's step waits for its last one, and for its logits, since a token would be
+  // drawn from them: which steps are under way together depends on that.
   void begin(const Step& step, bool wants, int64_t groups) {
     if (!model_.spread()) {
       model_.forward(step.input(wants), states_);
       return;
     }
+    if (model_.pipeline_stages() == 1) {
+      while (model_.under_way() >= kMostQueued) model_.finish();
+      return model_.begin(step.input(wants), states_, {});
+    }
     const auto most = static_cast<size_t>(std::min(groups, model_.steps_under_way()));
     while (model_.under_way() >= most) model_.finish();
-    model_.begin(step.input(wants), states_, [](const StepOutputs& outputs) { outputs.ops.synchronise(); });
+    model_.begin(step.input(wants), states_, [](const StepOutputs& outputs) { outputs.ops().synchronise(); });
   }
   void finish() {
     while (model_.under_way() > 0) model_.finish();

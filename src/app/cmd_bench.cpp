@@ -11,6 +11,7 @@
 #include "app/bench_drafts.h"
 #include "app/bench_islands.h"
 #include "app/bench_report.h"
+#include "app/bench_sums.h"
 #include "app/commands.h"
 #include "app/exit_code.h"
 #include "app/load_bench.h"
@@ -262,14 +263,28 @@ Result<int> bench_speculation(BenchFlags flags, const LoadedModel& loaded) {
   return 0;
 }
 
+// Of one device its islands; of ranks that share every layer the sums through which they do.
+Result<std::vector<IslandLine>> kernels_of(const BenchFlags& flags, const LoadedModel& loaded) {
+  const ModelConfig& config = loaded.model->config();
+  if (!loaded.model->spread()) {
+    return bench_islands(*loaded.devices.front(), config, flags.options.zeros,
+                         island_shapes(flags.options, *loaded.model));
+  }
+  const auto ranks = static_cast<int64_t>(loaded.devices.size()) / loaded.model->pipeline_stages();
+  if (ranks == 1) {
+    return Error{ErrorKind::invalid,
+                 "--kernels times one device, or the sums of several with --tp; it does not go with "
+                 "--pp-devices alone"};
+  }
+  std::vector<Ops*> group;
+  for (int64_t i = 0; i < ranks; i++) group.push_back(loaded.devices[static_cast<size_t>(i)].get());
+  return bench_sums(group, config.n_embd);
+}
+
 Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
   FULMAR_ASSIGN(flags.options.states, parse_states(flags.states));
-  if (flags.kernels && spreads(flags.model.devices)) {
-    return Error{ErrorKind::invalid,
-                 "--kernels times one device; it goes with --device, not with --pp-devices or --tp"};
-  }
   FULMAR_ASSIGN(flags.options.defer, parse_defer(flags.defer));
   if (!flags.speculate.empty()) {
     FULMAR_TRY(check_speculation(flags));
@@ -284,9 +299,7 @@ Result<int> bench(BenchFlags flags) {
   report.model = loaded.path.filename().string();
   report.load_seconds = load_time.count();
   if (flags.kernels) {
-    FULMAR_ASSIGN(report.islands,
-                  bench_islands(*loaded.devices.front(), loaded.model->config(), flags.options.zeros,
-                                island_shapes(flags.options, *loaded.model)));
+    FULMAR_ASSIGN(report.islands, kernels_of(flags, loaded));
   }
   if (loaded.tokenizer != nullptr) report.tokenizer_mbs = bench_tokenizer(*loaded.tokenizer);
   // After the model's runs, so that the large buffer does not count as the model's memory.
@@ -313,7 +326,8 @@ void add_bench(CLI::App& app, Command& chosen) {
           "--defer", flags.defer,
           "write states behind every M-th token only: a number, several as 1,2,4, or auto as serve does")
       ->capture_default_str();
-  command->add_flag("--kernels", flags.kernels, "also time every island of a layer alone, at every shape");
+  command->add_flag("--kernels", flags.kernels,
+                    "also time every island of a layer alone, at every shape; with --tp the sums instead");
   command->add_option(
       "--synthetic", flags.synthetic,
       "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16 or rwkv7-7.2b:q4_k");

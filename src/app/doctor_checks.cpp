@@ -58,13 +58,14 @@ Finding gpu(const GpuFact& one, const MachineFacts& facts) {
 
 // What is said of each vendor's cards.
 struct VendorWords {
-  std::string_view vendor, driver, look, visible, library, package;
+  std::string_view vendor, driver, look, visible, library, package, sums;
 };
 constexpr VendorWords kNvidia{"NVIDIA",     "install its driver (Debian: nvidia-driver)",
                               "nvidia-smi", "CUDA_VISIBLE_DEVICES",
-                              "cublaslt",   "CUDA's libcublas"};
+                              "cublaslt",   "CUDA's libcublas",
+                              "nccl"};
 constexpr VendorWords kAmd{"AMD",       "load the kernel's amdgpu driver", "rocm-smi", "HIP_VISIBLE_DEVICES",
-                           "hipblaslt", "ROCm's hipblaslt or rocblas"};
+                           "hipblaslt", "ROCm's hipblaslt or rocblas",     "rccl"};
 
 std::vector<Finding> gpus(const MachineFacts& facts) {
   const VendorWords& words = facts.amd ? kAmd : kNvidia;
@@ -92,6 +93,11 @@ std::vector<Finding> gpus(const MachineFacts& facts) {
             ? Finding{Health::fine, name, "found", ""}
             : Finding{Health::bad, name, "not found",
                       fmt::format("install {}, or run with --plain-products, which is slow", words.package)});
+  }
+  // Nothing is missing without it: it is for comparisons.
+  if (facts.gpus.size() > 1) {
+    const char* const text = facts.sum_library ? "found" : "not found; needed by nothing but comparisons";
+    found.push_back({Health::fine, std::string(words.sums), text, ""});
   }
   return found;
 }

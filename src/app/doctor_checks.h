@@ -39,6 +39,7 @@ struct MachineFacts {
   bool amd = false;             // whether the build is for AMD's cards instead of NVIDIA's
   std::string driver;           // version of their driver; empty: none
   std::vector<GpuFact> gpus;
+  bool sum_library = false;   // NCCL, or RCCL, was found; asked of several GPUs alone
   bool gemm_library = false;  // cuBLASLt, or hipBLASLt or rocBLAS, was found
   std::string host;
   int port = 0;

@@ -54,6 +54,14 @@ std::string driver_version(bool amd) {
   return version.empty() ? "of this kernel" : version;
 }
 
+bool loads_one_of(const std::vector<const char*>& names) {
+  return std::any_of(names.begin(), names.end(), [](const char* name) {
+    void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (library != nullptr) ::dlclose(library);
+    return library != nullptr;
+  });
+}
+
 bool has_gemm_library(bool amd) {
   const std::vector<const char*> names =
       amd ? std::vector<const char*>{"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so",
@@ -61,11 +69,13 @@ bool has_gemm_library(bool amd) {
                                      "librocblas.so"}
           : std::vector<const char*>{"libcublasLt.so.13", "libcublasLt.so.12",
                                      "/usr/local/cuda/lib64/libcublasLt.so"};
-  return std::any_of(names.begin(), names.end(), [](const char* name) {
-    void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (library != nullptr) ::dlclose(library);
-    return library != nullptr;
-  });
+  return loads_one_of(names);
+}
+
+bool has_sum_library(bool amd) {
+  return amd ? loads_one_of({"librccl.so.1", "librccl.so", "/opt/rocm/lib/librccl.so.1"})
+             : loads_one_of(
+                   {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2", "/opt/cuda/lib64/libnccl.so.2"});
 }
 
 GpuFact look_at(const GpuInfo& gpu) {
@@ -157,6 +167,7 @@ MachineFacts look_around(const DoctorFlags& flags) {
   facts.driver = driver_version(facts.amd);
   for (const GpuInfo& gpu : list_gpus()) facts.gpus.push_back(look_at(gpu));
   facts.gemm_library = has_gemm_library(facts.amd);
+  facts.sum_library = facts.gpus.size() > 1 && has_sum_library(facts.amd);
   facts.host = flags.host;
   facts.port = flags.port;
   facts.port_problem = port_problem(flags.host, flags.port);

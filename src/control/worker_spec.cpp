@@ -83,6 +83,21 @@ Result<std::string> locate_below(const fs::path& asked, const std::string& model
   return Error{ErrorKind::not_found, fmt::format("no file '{}' below the models folder", asked.string())};
 }
 
+// The further arguments that spread a model over several devices, with their values; empty: none do.
+std::string spread_of(const WorkerSpec& spec) {
+  constexpr std::string_view kFlags[] = {"--pp-devices", "--pp-split", "--tp-devices", "--tp"};
+  std::string text;
+  const auto add = [&](std::string_view word) { text += (text.empty() ? "" : " ") + std::string(word); };
+  const std::vector<std::string>& words = spec.extra_arguments;
+  for (size_t i = 0; i < words.size(); i++) {
+    const std::string_view word = words[i], name = word.substr(0, word.find('='));
+    if (std::find(std::begin(kFlags), std::end(kFlags), name) == std::end(kFlags)) continue;
+    add(word);
+    if (name == word && i + 1 < words.size()) add(words[++i]);
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<std::string> locate_model(const std::string& path, const std::string& models_dir) {
@@ -186,8 +201,9 @@ void write_spec(JsonWriter& json, const WorkerSpec& spec) {
       .member("max_queue_size", spec.max_queue_size)
       .member("prefill_chunk_size", spec.prefill_chunk_size)
       .member("use_cuda_graph", spec.use_cuda_graph)
-      .member("restart", name_of(spec.restart))
-      .end_object();
+      .member("restart", name_of(spec.restart));
+  if (const std::string spread = spread_of(spec); !spread.empty()) json.member("spread", spread);
+  json.end_object();
 }
 
 std::string problems_json(const std::vector<FieldProblem>& problems) {

@@ -73,7 +73,7 @@ void RunningStep::draw(const StepOutputs& outputs) {
   }
   if (rows.empty()) return;
   std::vector<SampledToken> drawn(rows.size());
-  outputs.ops.sample(outputs.logits, rows, drawn);
+  outputs.sample(rows, drawn);
   size_t first = 0;
   for (size_t i = 0; i < parts_.size(); i++) {
     if (!wanted_[i].draws) continue;
@@ -115,18 +115,19 @@ void RunningStep::mix(const StepOutputs& outputs, const Sequence& sequence, int6
   const std::vector<MixtureMember>& members = sequence.ask.state.mixture;
   double sum = 0;
   for (const MixtureMember& member : members) sum += member.weight;
-  const auto size = static_cast<size_t>(outputs.logits.cols);
+  const Tensor logits = outputs.logits();
+  const auto size = static_cast<size_t>(logits.cols);
   host_row_.resize(size);
   mixed_.assign(size, 0.0);
   int64_t row = first_row;
   for (const MixtureMember& member : members) {
-    outputs.ops.read(host_row_.data(), outputs.logits.row<float>(row++), size * sizeof(float));
+    outputs.ops().read(host_row_.data(), logits.row<float>(row++), size * sizeof(float));
     const double share = member.weight / sum;
     for (size_t i = 0; i < size; i++) mixed_[i] += share * static_cast<double>(host_row_[i]);
   }
   std::transform(mixed_.begin(), mixed_.end(), host_row_.begin(),
                  [](double value) { return static_cast<float>(value); });
-  outputs.ops.write(outputs.logits.row<float>(row - 1), host_row_.data(), size * sizeof(float));
+  outputs.ops().write(logits.row<float>(row - 1), host_row_.data(), size * sizeof(float));
 }
 
 // Where the step's logits are: all prompt tokens of the step are scored in one call.
@@ -151,7 +152,7 @@ void RunningStep::score(const StepOutputs& outputs) {
   }
   if (rows.empty()) return;
   std::vector<SampledToken> scored(rows.size());
-  outputs.ops.sample(outputs.logits, rows, scored);
+  outputs.sample(rows, scored);
   for (size_t i = 0; i < rows.size(); i++) {
     owners[i]->prompt_scores.push_back(
         {.token = scored[i].token, .logprob = scored[i].logprob, .top = std::move(scored[i].top)});
@@ -162,12 +163,12 @@ void RunningStep::pool_hidden(const StepOutputs& outputs) {
   for (size_t i = 0; i < parts_.size(); i++) {
     Sequence& sequence = *parts_[i].sequence;
     if (!sequence.ask.embed || sequence.phase != Sequence::Phase::prefill) continue;
-    const Tensor hidden = outputs.hidden;
+    const Tensor hidden = outputs.hidden();
     std::vector<std::byte> stored(static_cast<size_t>(hidden.cols) * size_of(hidden.dtype));
     host_row_.resize(static_cast<size_t>(hidden.cols));
     sequence.embedding_sum.resize(host_row_.size(), 0.0);
     for (int32_t j = 0; j < wanted_[i].count; j++) {
-      outputs.ops.read(stored.data(), hidden.slice_rows(wanted_[i].first + j, 1).data, stored.size());
+      outputs.ops().read(stored.data(), hidden.slice_rows(wanted_[i].first + j, 1).data, stored.size());
       to_f32(hidden.dtype, stored.data(), host_row_);
       for (size_t c = 0; c < host_row_.size(); c++) sequence.embedding_sum[c] += host_row_[c];
     }

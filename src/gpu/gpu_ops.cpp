@@ -9,7 +9,7 @@
 #include "gpu/ceilings.h"
 #include "gpu/device/import.h"
 #include "gpu/device/peer_channel.h"
-#include "gpu/device/peer_collective.h"
+#include "gpu/gpu_draws.h"
 #include "gpu/math/head_size.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/pack.h"
@@ -277,15 +277,21 @@ Result<std::unique_ptr<Channel>> GpuOps::channel_from(Ops& sender, size_t bytes)
                                 bytes);
 }
 
-Result<std::vector<std::unique_ptr<Collective>>> GpuOps::collectives_of(std::span<Ops* const> group,
-                                                                        const CollectiveOptions& options) {
+std::vector<gpu::PeerEnd> GpuOps::peer_ends(std::span<Ops* const> group) {
   std::vector<gpu::PeerEnd> ends;
   for (Ops* ops : group) {
     const auto* one = dynamic_cast<const GpuOps*>(ops);
-    if (one == nullptr) return std::vector<std::unique_ptr<Collective>>();
+    if (one == nullptr) return {};
     ends.push_back({one->facts_.index, one->queue_, one->name()});
   }
-  return gpu::open_peer_collectives(ends, options, ways_.fixed_order);
+  return ends;
+}
+
+Result<std::vector<std::unique_ptr<Collective>>> GpuOps::collectives_of(std::span<Ops* const> group,
+                                                                        const CollectiveOptions& options) {
+  // One way for all sizes, so that a row's sum has the same bits whatever the number of rows.
+  const auto way = ways_.fixed_order ? std::optional(SumWay::one_shot) : std::nullopt;
+  return gpu::open_peer_collectives(peer_ends(group), options, way);
 }
 
 size_t GpuOps::collective_bytes(int64_t size, const CollectiveOptions& options) const {
@@ -427,6 +433,16 @@ Status GpuOps::check_layer(int64_t width) {
                  "a weight lies beyond 65504, the largest number of f16; wanted --activation bf16"};
   }
   return {};
+}
+
+Result<std::unique_ptr<SharedDraws>> GpuOps::draws_of(std::span<Ops* const> group, int64_t vocab,
+                                                      std::chrono::milliseconds timeout) {
+  return GpuDraws::open(group, vocab, timeout);
+}
+
+Result<std::vector<std::unique_ptr<Collective>>> open_sums(std::span<Ops* const> group,
+                                                           const CollectiveOptions& options, SumWay way) {
+  return gpu::open_peer_collectives(GpuOps::peer_ends(group), options, way);
 }
 
 const char* gpu_kind() { return gpu::kVendorDevice; }

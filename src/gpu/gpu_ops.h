@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpu/device/memory.h"
+#include "gpu/device/peer_collective.h"
 #include "gpu/device/step_graph.h"
 #include "gpu/device/step_input.h"
 #include "gpu/device/upload.h"
@@ -17,10 +18,11 @@
 #include "gpu/stages/enter.h"
 #include "gpu/stages/low_rank.h"
 #include "ops/device.h"
+#include "ops/draws_source.h"
 
 namespace fulmar {
 
-class GpuOps final : public Ops {
+class GpuOps final : public Ops, public DrawsSource {
  public:
   GpuOps(gpu::DeviceFacts facts, const DeviceOptions& options)
       : facts_(std::move(facts)), options_(options) {}
@@ -81,6 +83,10 @@ class GpuOps final : public Ops {
   Result<std::vector<std::unique_ptr<Collective>>> collectives_of(std::span<Ops* const> group,
                                                                   const CollectiveOptions& options) override;
   size_t collective_bytes(int64_t size, const CollectiveOptions& options) const override;
+  Result<std::unique_ptr<SharedDraws>> draws_of(std::span<Ops* const> group, int64_t vocab,
+                                                std::chrono::milliseconds timeout) override;
+  // The ends that peers have in such a group; none where one of them is no GPU.
+  static std::vector<gpu::PeerEnd> peer_ends(std::span<Ops* const> group);
 
   // ---- primitives
 
@@ -138,6 +144,7 @@ class GpuOps final : public Ops {
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
 
  private:
+  friend class GpuDraws;
   using Queue = gpu::Queue;
   static constexpr int kInputStages = 4;
   struct InputStage {

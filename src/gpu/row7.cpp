@@ -106,6 +106,7 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
   const Tensor parts = scratch.take(count, x.cols, DType::f32);
   gpu::ffn_row(queue_, row, parts);
   if (ranks == nullptr) return gpu::sum_parts(queue_, parts, x, {}, row.norm);
+  if (row.norm.norm == nullptr) return ranks->add_sum(parts, x);
   const Tensor sum = scratch.take(1, x.cols, DType::f32);
   gpu::sum_parts(queue_, parts, sum, {}, row.norm, false);
   ranks->add_sum(sum, x);

@@ -43,6 +43,7 @@ Result<HostMatrix> Binder::cut_out(const std::string& name, const HostMatrix& wh
                                    Copy& copy) const {
   if (slice_.whole() || cut == Cut::none) return whole;
   if (cut == Cut::outputs) return rows_of(whole, part_of(slice_, whole.rows));
+  if (cut == Cut::vocabulary) return rows_of(whole, vocabulary_part(slice_, whole.rows));
   const Part part = part_of(slice_, whole.cols);
   FULMAR_ASSIGN(Columns columns, columns_of(whole, part, name));
   copy.made = columns.copied;

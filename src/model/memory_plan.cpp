@@ -105,7 +105,7 @@ void declare_outputs(Buffers& buffers, const StepShape& shape, const Ops& ops, c
   buffers.declare(outputs.hidden, shape.wanted, shape.n_embd, ops.activation_dtype());
   if (slice.index == 0) buffers.declare(outputs.logits, shape.wanted, shape.vocab, DType::f32);
   if (slice.whole()) return;
-  const Part part = part_of(slice, shape.vocab);
+  const Part part = vocabulary_part(slice, shape.vocab);
   outputs.part_first = part.first;
   buffers.declare(outputs.part, shape.wanted, part.count, DType::f32);
 }

@@ -7,6 +7,8 @@
 #include "files/identify.h"
 #include "model/nonfinite.h"
 #include "ops/device.h"
+#include "ops/draws_source.h"
+#include "ops/sampling_mode.h"
 #include "ranks/host_channel.h"
 #include "ranks/host_collective.h"
 
@@ -165,6 +167,8 @@ Status Model::connect(size_t message_bytes, const CollectiveOptions& together) {
     rank->on_failure([this](const std::string& reason) {
       for (const auto& channel : channels_) channel->close(reason);
       for (const auto& collective : collectives_) collective->close(reason);
+      if (errands_) errands_->close(reason);
+      if (draws_) draws_->close(reason);
     });
   }
   return {};
@@ -216,8 +220,43 @@ Status Model::connect_slices(const CollectiveOptions& together) {
       stages_[collectives_.size()]->share_with(end.get());
       collectives_.push_back(std::move(end));
     }
+    if (first != output_stage()) continue;
+    errands_ = std::make_unique<Errands>(group.size() - 1);
+    if (auto* source = dynamic_cast<DrawsSource*>(group.front())) {
+      FULMAR_ASSIGN(draws_, source->draws_of(group, config_.vocab, options.timeout));
+    }
   }
   return {};
+}
+
+Ops& StepOutputs::ops() const { return model_.last().rank().ops(); }
+
+Tensor StepOutputs::hidden() const { return model_.last().hidden(wanted_); }
+
+Tensor StepOutputs::logits() const {
+  if (model_.sliced() && !gathered_ && wanted_ > 0) model_.gather_logits(wanted_);
+  gathered_ = true;
+  return model_.last().logits(wanted_);
+}
+
+void StepOutputs::sample(std::span<const SampleRow> rows, std::span<SampledToken> out) const {
+  // Draws that look at many logits look at them where they are near: gathering sends each once.
+  const bool shared =
+      model_.draws_ != nullptr && !gathered_ && std::all_of(rows.begin(), rows.end(), survey_suffices);
+  shared ? model_.draw_shared(wanted_, rows, out) : ops().sample(logits(), rows, out);
+}
+
+void Model::gather_logits(int64_t wanted) {
+  errands_->ask([this, wanted](size_t rank) { stages_[output_stage() + rank]->gather(wanted); });
+  last().gather(wanted);
+}
+
+void Model::draw_shared(int64_t wanted, std::span<const SampleRow> rows, std::span<SampledToken> out) {
+  errands_->ask([this, wanted, rows](size_t rank) {
+    const Stage& stage = *stages_[output_stage() + rank];
+    draws_->survey(rank, stage.part(wanted), stage.part_first(), rows);
+  });
+  draws_->draw(last().part(wanted), rows, out);
 }
 
 MemoryPlan Model::memory() const {
@@ -287,13 +326,15 @@ std::future<void> Model::post(const StepInput& input, const StatePool& states, T
   const auto over = std::make_shared<Over>();
   std::future<void> future = over->promise.get_future();
   for (size_t i = 0; i < stages_.size(); i++) {
-    const bool ends = i == output_stage();
-    ranks_[i]->post([this, kept, over, stage = stages_[i].get(), state = states.view(i),
-                     take = ends ? std::move(take) : TakeOutputs()] {
-      stage->run(kept->view(), state);
-      if (take) take(outputs(static_cast<int64_t>(kept->wanted.size())));
-      stage->check();  // before anybody hears of what was taken
-    });
+    const bool leads = i == output_stage();
+    ranks_[i]->post(
+        [this, i, kept, over, state = states.view(i), take = leads ? std::move(take) : TakeOutputs()] {
+          stages_[i]->run(kept->view(), state);
+          if (take) take(StepOutputs(*this, static_cast<int64_t>(kept->wanted.size())));
+          if (i == output_stage() && errands_) errands_->step_over();
+          if (i > output_stage()) errands_->follow(i - output_stage());
+          stages_[i]->check();  // before anybody hears of what was taken
+        });
   }
   return future;
 }
@@ -315,7 +356,7 @@ void Model::finish() {
     step.over.wait();
     throw_failure();
   } else if (step.take) {
-    step.take(outputs(step.wanted));
+    step.take(StepOutputs(*this, step.wanted));
   }
 }
 
@@ -325,7 +366,7 @@ void Model::abandon() {
 }
 
 Tensor Model::forward(const StepInput& input, const StatePool& states) {
-  begin(input, states, {});
+  begin(input, states, sliced() ? [](const StepOutputs& outputs) { outputs.logits(); } : TakeOutputs());
   begun_.pop_back();
   wanted_ = static_cast<int64_t>(input.wanted.size());
   return last().logits(wanted_);

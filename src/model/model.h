@@ -19,15 +19,30 @@
 #include "model/stage.h"
 #include "model/state_pool.h"
 #include "ops/ops.h"
+#include "ops/shared_draws.h"
+#include "ranks/errands.h"
 #include "ranks/rank.h"
 
 namespace fulmar {
 
-// What a step has left on the device that computes the logits.
-struct StepOutputs {
-  Ops& ops;
-  Tensor logits;  // f32 [wanted, V]
-  Tensor hidden;  // [wanted, C] behind the last norm, in the activation type
+class Model;
+
+// What a step has left on the device that computes the logits, or the first of those that do.
+class StepOutputs {
+ public:
+  Ops& ops() const;
+  Tensor hidden() const;  // [wanted, C] behind the last norm, in the activation type
+  Tensor logits() const;  // f32 [wanted, V]; slices have to gather them, once
+  // As Ops::sample, from the logits as they lie, or as they were gathered.
+  void sample(std::span<const SampleRow> rows, std::span<SampledToken> out) const;
+
+ private:
+  friend class Model;
+  StepOutputs(Model& model, int64_t wanted) : model_(model), wanted_(wanted) {}
+
+  Model& model_;
+  const int64_t wanted_;
+  mutable bool gathered_ = false;
 };
 
 class Model {
@@ -107,12 +122,14 @@ class Model {
   Status connect_slices(const CollectiveOptions& together);
   bool threaded() const { return ranks_.size() > 1; }
   int64_t slices() const { return stages_.front()->slice().count; }
-  // The one whose logits are whole: the first slice of the last layers.
+  // The first slice of the last layers, which leads the others of them where outputs are taken.
   size_t output_stage() const { return stages_.size() - static_cast<size_t>(slices()); }
   Stage& last() const { return *stages_[output_stage()]; }
-  StepOutputs outputs(int64_t wanted) const {
-    return {last().rank().ops(), last().logits(wanted), last().hidden(wanted)};
-  }
+  bool sliced() const { return slices() > 1; }
+  // On the leading rank's thread, within a step: the others do their part when they follow.
+  void gather_logits(int64_t wanted);
+  void draw_shared(int64_t wanted, std::span<const SampleRow> rows, std::span<SampledToken> out);
+  friend class StepOutputs;
   std::future<void> post(const StepInput& input, const StatePool& states, TakeOutputs take);
   void throw_failure() const;
 
@@ -128,6 +145,8 @@ class Model {
   std::vector<std::unique_ptr<Channel>> channels_;  // the i-th leads from stage i to the next layers' slice
   std::vector<std::unique_ptr<Collective>>
       collectives_;                             // the i-th is the end of stage i; none without slices
+  std::unique_ptr<Errands> errands_;            // of the last layers' slices; null without
+  std::unique_ptr<SharedDraws> draws_;          // null: draws are from gathered logits
   std::vector<std::unique_ptr<Stage>> stages_;  // each on the rank of its number
   std::vector<std::unique_ptr<Rank>> ranks_;    // the first to go
 };

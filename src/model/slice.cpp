@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "ops/survey.h"
 #include "tensor/format.h"
 
 namespace fulmar {
@@ -29,11 +30,13 @@ int64_t group_of(const HostMatrix& matrix, const Part& part) {
 }  // namespace
 
 Part part_of(const Slice& slice, int64_t width) {
-  constexpr int64_t kGrain = 8;
-  const auto begin = [&](int64_t index) {
-    if (width % slice.count == 0) return width / slice.count * index;
-    return index == slice.count ? width : width / kGrain * index / slice.count * kGrain;
-  };
+  const int64_t each = width / slice.count;
+  return {each * slice.index, each};
+}
+
+Part vocabulary_part(const Slice& slice, int64_t vocab) {
+  const int64_t length = survey_slice_length(vocab), slices = (vocab + length - 1) / length;
+  const auto begin = [&](int64_t index) { return std::min(vocab, slices * index / slice.count * length); };
   const int64_t first = begin(slice.index);
   return {first, begin(slice.index + 1) - first};
 }
@@ -41,9 +44,9 @@ Part part_of(const Slice& slice, int64_t width) {
 Status check_slices(const ModelConfig& config, int64_t count) {
   FULMAR_TRY(check_divides(config.n_head, count, "heads"));
   FULMAR_TRY(check_divides(config.n_ffn, count, "feed-forward channels"));
-  if (config.vocab >= count) return {};
+  if (vocabulary_part({0, count}, config.vocab).count > 0) return {};
   return Error{ErrorKind::invalid, "the model has " + std::to_string(config.vocab) +
-                                       " tokens; wanted one for each of " + std::to_string(count) +
+                                       " tokens; wanted four for each of " + std::to_string(count) +
                                        " tensor-parallel devices"};
 }
 

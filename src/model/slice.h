@@ -30,13 +30,14 @@ struct Part {
 
   bool operator==(const Part&) const = default;
 };
-// A slice's part of a width: equal parts where the width allows it, else such that all but the last are
-// multiples of eight.
+// A slice's part of a width that divides into so many equal ones.
 Part part_of(const Slice& slice, int64_t width);
+// A slice's part of a vocabulary: whole slices of its survey (ops/survey.h), as equal as those allow.
+Part vocabulary_part(const Slice& slice, int64_t vocab);
 
-// How a matrix [out, in] is divided among ranks: not at all; by its rows, each rank having some outputs; by
-// its columns, so that what the ranks make adds up to the product.
-enum class Cut : uint8_t { none, outputs, inputs };
+// How a matrix [out, in] is divided among ranks: not at all; by its rows, each rank having some outputs, or
+// some of the vocabulary; by its columns, so that what the ranks make adds up to the product.
+enum class Cut : uint8_t { none, outputs, vocabulary, inputs };
 
 // Invalid, with both numbers, where heads or feed-forward width do not divide into so many equal slices.
 Status check_slices(const ModelConfig& config, int64_t count);

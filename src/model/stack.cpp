@@ -42,7 +42,7 @@ Result<std::unique_ptr<Stack>> Stack::bind(Binder& binder, Buffers& buffers, int
   if (stack->reads_out()) {
     stack->head_.ln_out = binder.norm("ln_out", config.n_embd);
     stack->head_.matrix =
-        binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head, Cut::outputs);
+        binder.matrix("head.weight", config.vocab, config.n_embd, WeightRole::head, Cut::vocabulary);
   }
   FULMAR_TRY(binder.status());
   return stack;

@@ -50,15 +50,14 @@ void Stage::compute(const Batch& batch, const State& state, Stream stream) {
   if (batch.wanted > 0) read_out(batch, stream);
 }
 
-// Each slice makes the logits of its part of the vocabulary; the first one takes them all.
+// Each slice makes the logits of its part of the vocabulary, and keeps them.
 void Stage::read_out(const Batch& batch, const Stream& stream) {
-  const auto wanted = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.wanted); };
-  const Tensor hidden = wanted(outputs_.hidden);
-  if (ranks_ == nullptr) return stack_->head(batch, stream, hidden, wanted(outputs_.logits));
-  const Tensor part = wanted(outputs_.part);
-  stack_->head(batch, stream, hidden, part);
-  const Tensor whole = outputs_.logits.empty() ? Tensor{} : wanted(outputs_.logits);
-  ranks_->gather(part, outputs_.part_first, whole);
+  const Tensor& own = ranks_ == nullptr ? outputs_.logits : outputs_.part;
+  stack_->head(batch, stream, hidden(batch.wanted), own.slice_rows(0, batch.wanted));
+}
+
+void Stage::gather(int64_t wanted) {
+  ranks_->gather(part(wanted), outputs_.part_first, outputs_.logits.empty() ? Tensor{} : logits(wanted));
 }
 
 void Stage::run(const StepInput& input, const State& state) {

@@ -41,10 +41,15 @@ class Stage {
   // On the rank's thread: throws DeviceFailure where a step that was run found another slice's rank missing.
   void check() const;
 
-  // Of a step that wanted so many rows: [wanted, C] and [wanted, V], of the last layers' first slice alone.
+  // Of a step that wanted so many rows: [wanted, C] and [wanted, V], of the last layers alone.
   Tensor hidden(int64_t wanted) const { return outputs_.hidden.slice_rows(0, wanted); }
   Tensor logits() const { return outputs_.logits; }
   Tensor logits(int64_t wanted) const { return outputs_.logits.slice_rows(0, wanted); }
+  // A slice's own part of them, and the id that it begins with. The first slice has room for the whole, which
+  // is there once all slices have gathered it.
+  Tensor part(int64_t wanted) const { return outputs_.part.slice_rows(0, wanted); }
+  int64_t part_first() const { return outputs_.part_first; }
+  void gather(int64_t wanted);
 
  private:
   explicit Stage(Rank& rank) : rank_(rank) {}

@@ -26,7 +26,7 @@ class Collective {
 
   // All-reduce into the residual stream: x += the sum over all ranks of `partial`. The sum has the same bits
   // on every rank. `partial` [rows, C] without gaps in the activation type or f32, x [rows, C] without gaps
-  // in the residual type.
+  // in the residual type. Of a lone row of x, `partial` may be f32 [n, C], n parts of what the rank adds.
   virtual void add_sum(Tensor partial, Tensor x) = 0;
   // Gather: columns [first, first + n) of `whole` on rank 0 become `part` [rows, n], of every rank; f32,
   // without gaps. The others' `whole` is left as it is and may be empty.

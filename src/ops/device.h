@@ -2,15 +2,20 @@
 // a build without one, by its stand-in that says so.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "ops/ops.h"
+#include "ops/shared_draws.h"
+#include "ops/sum_way.h"
 
 namespace fulmar {
 
@@ -60,5 +65,9 @@ std::vector<GpuInfo> list_gpus();
 
 // Fails with kind unsupported where no such GPU can be used, saying why.
 Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options);
+
+// As Ops::collectives_of, with all sums in one way: to measure it.
+Result<std::vector<std::unique_ptr<Collective>>> open_sums(std::span<Ops* const> group,
+                                                           const CollectiveOptions& options, SumWay way);
 
 }  // namespace fulmar

@@ -25,4 +25,13 @@ inline SamplingMode sampling_mode(const SamplingParams& params, bool given = fal
   return mode;
 }
 
+// Whether a draw needs no more than the survey of the whole vocabulary and the logits of one of its slices.
+inline bool survey_suffices(const SampleRow& row) {
+  const SamplingParams& params = *row.params;
+  const SamplingMode mode = sampling_mode(params, row.given >= 0);
+  if (mode.noisy || params.top_logprobs > 0) return false;
+  return mode.greedy ||
+         (params.top_k <= 0 && params.top_p >= 1.0f && params.min_p <= 0.0f && mode.power == 0);
+}
+
 }  // namespace fulmar

@@ -85,9 +85,10 @@ class HostCollective final : public Collective {
   bool recordable() const override { return false; }
 
   void add_sum(Tensor partial, Tensor x) override {
-    FULMAR_CHECK(x.dtype == DType::f32 && x.contiguous() && partial.contiguous() &&
-                 partial.count() == x.count());
+    FULMAR_CHECK(x.dtype == DType::f32 && x.contiguous() && partial.contiguous());
     bring(partial);
+    if (x.rows == 1) join_parts(meeting_->to_bring(rank_).numbers, x.count());
+    FULMAR_CHECK(meeting_->to_bring(rank_).numbers.size() == static_cast<size_t>(x.count()));
     meeting_->come(rank_);
     numbers_.resize(static_cast<size_t>(x.count()));
     ops_.read(numbers_.data(), x.data, numbers_.size() * sizeof(float));
@@ -126,6 +127,13 @@ class HostCollective final : public Collective {
     std::vector<float>& own = meeting_->to_bring(rank_).numbers;
     own.resize(static_cast<size_t>(tensor.count()));
     to_f32(tensor.dtype, stored_.data(), own);
+  }
+
+  // Adds up parts of so many numbers each.
+  static void join_parts(std::vector<float>& parts, int64_t count) {
+    const auto each = static_cast<size_t>(count);
+    for (size_t i = each; i < parts.size(); i++) parts[i % each] += parts[i];
+    parts.resize(std::min(each, parts.size()));
   }
 
   const std::shared_ptr<Meeting> meeting_;

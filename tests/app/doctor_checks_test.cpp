@@ -108,6 +108,24 @@ TEST(Doctor, SpeaksOfAmdsDriverAndLibrariesInABuildForItsCards) {
   expect_only(facts, "note  gpu", "no AMD driver");
 }
 
+TEST(Doctor, TellsOfTheLibraryForSumsWhereThereAreSeveralGpus) {
+  const auto line_of_sums = [](const MachineFacts& facts) {
+    std::string text;
+    for (const Finding& finding : examine(facts)) {
+      if (finding.name == "nccl" || finding.name == "rccl") text += line_of(finding);
+    }
+    return text;
+  };
+  MachineFacts facts = with_gpu();
+  EXPECT_EQ(line_of_sums(facts), "") << "one GPU adds nothing up";
+  facts.gpus.push_back(facts.gpus.front());
+  EXPECT_NE(line_of_sums(facts).find("not found; needed by nothing"), std::string::npos);
+  EXPECT_EQ(troubles(facts), "") << "nothing is missing without it";
+  facts.sum_library = facts.amd = true;
+  EXPECT_NE(line_of_sums(facts).find("rccl"), std::string::npos);
+  EXPECT_NE(line_of_sums(facts).find(" found"), std::string::npos);
+}
+
 TEST(Doctor, KnowsPortsFoldersAndLimits) {
   MachineFacts facts = sound();
   facts.port_problem = "Address already in use";

@@ -177,6 +177,7 @@ test("what needs a person is said, with the reason in full", () => {
   assert.ok(found.some((one) => /9 rows queued of at most 10/.test(one.text)));
   assert.equal(deviceOf(worker({ spec: { gpu_id: 0 } }), []), "no GPU 0: runs on the CPU");
   assert.equal(deviceOf(worker({ spec: { gpu_id: 0 } }), [{ index: 0 }]), "GPU 0");
+  assert.equal(deviceOf(worker({ spec: { gpu_id: null, spread: "--tp-devices 0,1" } }), [{ index: 0 }]), "several GPUs: --tp-devices 0,1");
   assert.deepEqual(alertsOf({ workers: [worker()], gpus: [{ index: 0, temperature: 60, memory_total_mb: 100, memory_used_mb: 50 }], lost: "" }), []);
 });
 
@@ -227,4 +228,9 @@ test("metrics are read for people", () => {
   assert.equal(rows["Prefix hits"], "host 2");
   assert.equal(rows["ada: generated tokens"], "5");
   assert.equal(rows.Slots, "3 of 8 taken");
+  const gpu = (name, used, layers) => `fulmar_gpu_memory_bytes{device="${name}",kind="total"} ${8 * 2 ** 30}\nfulmar_gpu_memory_bytes{device="${name}",kind="used"} ${used}\nfulmar_gpu_layers{device="${name}"} ${layers}\n`;
+  const both = Object.fromEntries(summaryOf(metricsOf(gpu("cuda:0", 4 * 2 ** 30, 8) + gpu("cuda:1", 3 * 2 ** 30, 24))));
+  assert.equal(both["cuda:0"], "4.0 GiB of 8.0 GiB taken, 25.0 % of the model");
+  assert.equal(both["cuda:1"], "3.0 GiB of 8.0 GiB taken, 75.0 % of the model");
+  assert.equal(rows["cuda:0"], undefined, "a worker without a GPU");
 });

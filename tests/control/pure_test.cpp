@@ -166,6 +166,19 @@ TEST_F(SpecTest, ReadsAConfiguration) {
   EXPECT_EQ((*specs)[1].restart, RestartPolicy::always);
 }
 
+TEST_F(SpecTest, SaysHowAModelIsSpreadOverDevices) {
+  const auto json_of = [&](const std::string& args) {
+    const auto specs = parse_config(
+        "workers:\n  - name: a\n    model_path: sub/m\n    args: [" + args + "]\n", {.models_dir = models()});
+    JsonWriter json;
+    write_spec(json, specs->front());
+    return json.take();
+  };
+  EXPECT_THAT(json_of("--slots, 3, --pp-devices, '0,1', --tp=2, --password, secret"),
+              HasSubstr(R"("spread":"--pp-devices 0,1 --tp=2"})"));
+  EXPECT_THAT(json_of("--slots, 3"), testing::Not(HasSubstr("spread")));
+}
+
 TEST_F(SpecTest, RefusesBadConfigurations) {
   for (const char* yaml :
        {"workers: 5", "other: []", "workers:\n  - model_path: sub/m", "workers:\n  - name: a", "workers: [",

@@ -95,8 +95,9 @@ TEST_P(GpuPipeline, StepsUnderWayAtOnceDoNotMix) {
       const int32_t token = (7 * round + 31 * slot) % 256;
       model.begin({{&token, 1}, start, {&slot, 1}, wanted}, parts_->pool(),
                   [&list = got[static_cast<size_t>(slot)]](const StepOutputs& outputs) {
-                    list.resize(static_cast<size_t>(outputs.logits.cols));
-                    outputs.ops.read(list.data(), outputs.logits.row<float>(0), list.size() * sizeof(float));
+                    const Tensor logits = outputs.logits();
+                    list.resize(static_cast<size_t>(logits.cols));
+                    outputs.ops().read(list.data(), logits.row<float>(0), list.size() * sizeof(float));
                   });
     }
   }

@@ -2,6 +2,7 @@
 // through which they share them.
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <future>
 #include <random>
 #include <thread>
@@ -117,32 +118,38 @@ class GpuSums : public GpuTest {
     if (IsSkipped()) return;
     if (!several_gpus()) GTEST_SKIP() << "this machine has one GPU";
   }
-  void open(std::chrono::milliseconds timeout) {
+  void open(std::chrono::milliseconds timeout, std::optional<SumWay> way = {}) {
     std::vector<Ops*> group;
     for (const int index : {0, 1}) {
       devices_.push_back(open_test_gpu({.index = index}).value());
       group.push_back(devices_.back().get());
     }
-    auto ends = group.front()->collectives_of(group, {kRows, kCols, timeout, {}});
+    const CollectiveOptions options{kRows, kCols, timeout, {}};
+    auto ends = way ? open_sums(group, options, *way) : group.front()->collectives_of(group, options);
     ASSERT_TRUE(ends.ok()) << ends.error().text;
     ends_ = std::move(*ends);
     if (ends_.empty()) GTEST_SKIP() << "the GPUs cannot reach each other's memory";
   }
+  // Whole numbers, so that every sum is exact: each rank adds up many pieces of what it has, of random sizes,
+  // at times late.
+  void add_many(int times);
 
   std::vector<std::unique_ptr<Ops>> devices_;
   std::vector<std::unique_ptr<Collective>> ends_;
 };
 
-// Whole numbers, so that every sum is exact: each rank adds up many pieces of what it has, of random sizes,
-// at times late.
-TEST_F(GpuSums, HundredThousandSumsOfRandomSizesAreExact) {
-  open(std::chrono::milliseconds(20'000));
-  if (IsSkipped()) return;
-  const int times = under_racecheck() ? 50 : 100'000;
+// How many sums a test makes: all of a long run where FULMAR_SUMS says so.
+int sums_of_test(int otherwise) {
+  if (under_racecheck()) return 50;
+  const char* told = std::getenv("FULMAR_SUMS");
+  return told != nullptr ? std::atoi(told) : otherwise;
+}
+
+void GpuSums::add_many(int times) {
   constexpr size_t kCount = kRows * kCols;
   struct Piece {
     int64_t first, rows;
-    bool wide, late[2];
+    bool wide, parts, late[2];
   };
   std::mt19937 random(7);
   std::vector<Piece> pieces;
@@ -151,6 +158,7 @@ TEST_F(GpuSums, HundredThousandSumsOfRandomSizesAreExact) {
     pieces.push_back({static_cast<int64_t>(random() % static_cast<uint32_t>(kRows - rows + 1)),
                       rows,
                       random() % 4 == 0,
+                      random() % 8 == 0,
                       {random() % 5000 == 0, random() % 5000 == 0}});
   }
   std::vector<float> numbers[2], got[2];
@@ -171,9 +179,12 @@ TEST_F(GpuSums, HundredThousandSumsOfRandomSizesAreExact) {
     const Tensor x = sums.matrix(DType::f32, kRows, kCols);
     for (const Piece& piece : pieces) {
       if (piece.late[rank]) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      const Tensor own = piece.wide ? floats.matrix(DType::f32, kRows, kCols)
-                                    : halves.matrix(ops.activation_dtype(), kRows, kCols);
-      ends_[rank]->add_sum(own.slice_rows(piece.first, piece.rows), x.slice_rows(piece.first, piece.rows));
+      const bool wide = piece.wide || piece.parts;
+      const Tensor own = wide ? floats.matrix(DType::f32, kRows, kCols)
+                              : halves.matrix(ops.activation_dtype(), kRows, kCols);
+      // Parts of a lone row: all of them go to the first.
+      ends_[rank]->add_sum(own.slice_rows(piece.first, piece.rows),
+                           x.slice_rows(piece.first, piece.parts ? 1 : piece.rows));
     }
     ops.read(got[rank].data(), sums.data(), kCount * 4);
     ends_[rank]->check();
@@ -181,16 +192,34 @@ TEST_F(GpuSums, HundredThousandSumsOfRandomSizesAreExact) {
   auto other = std::async(std::launch::async, run, 1);
   run(0);
   other.get();
-  std::vector<int64_t> added(kRows, 0);
+  std::vector<double> want(kCount);
   for (const Piece& piece : pieces) {
-    for (int64_t row = piece.first; row < piece.first + piece.rows; row++) added[static_cast<size_t>(row)]++;
+    for (int64_t row = piece.first; row < piece.first + piece.rows; row++) {
+      const int64_t to = piece.parts ? piece.first : row;
+      for (int64_t c = 0; c < kCols; c++) {
+        const auto from = static_cast<size_t>(row * kCols + c);
+        want[static_cast<size_t>(to * kCols + c)] += numbers[0][from] + numbers[1][from];
+      }
+    }
   }
-  std::vector<float> want(kCount);
-  for (size_t i = 0; i < kCount; i++) {
-    want[i] = (numbers[0][i] + numbers[1][i]) * static_cast<float>(added[i / kCols]);
+  for (const auto& sums : got) {
+    EXPECT_TRUE(std::equal(sums.begin(), sums.end(), want.begin(), want.end()));
   }
-  EXPECT_TRUE(got[0] == want);
-  EXPECT_TRUE(got[1] == want);
+}
+
+TEST_F(GpuSums, OfRandomSizesAreExact) {
+  open(std::chrono::milliseconds(20'000));
+  if (!IsSkipped()) add_many(sums_of_test(100'000));
+}
+
+TEST_F(GpuSums, OfEveryWayAreExact) {
+  for (const SumWay way : {SumWay::flagged, SumWay::one_shot, SumWay::two_shot, SumWay::library}) {
+    devices_.clear();
+    open(std::chrono::milliseconds(20'000), way);
+    if (IsSkipped()) return;  // the library, which comes last, may not be there
+    add_many(sums_of_test(10'000) / 10);
+    ends_.clear();
+  }
 }
 
 TEST_F(GpuSums, ARankThatIsASecondLateIsWaitedFor) {

@@ -122,8 +122,9 @@ TEST_P(Pipeline, StepsUnderWayAtOnceDoNotMix) {
       const int32_t token = (7 * round + slot) % kVocabulary;
       model.begin({{&token, 1}, start, {&slot, 1}, wanted}, parts_->pool(),
                   [&list = got[slot]](const StepOutputs& outputs) {
-                    const auto* row = outputs.logits.row<float>(0);
-                    list.emplace_back(row, row + outputs.logits.cols);
+                    const Tensor logits = outputs.logits();
+                    const auto* row = logits.row<float>(0);
+                    list.emplace_back(row, row + logits.cols);
                   });
     }
   }

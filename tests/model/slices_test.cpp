@@ -11,6 +11,7 @@
 #include "model/placement.h"
 #include "model/slice.h"
 #include "ops/device.h"
+#include "ops/survey.h"
 #include "support/model_rig.h"
 #include "support/watched_ops.h"
 
@@ -109,6 +110,37 @@ TEST_P(Slices, GreedyContinuationsAreTheSameTokens) {
 }
 
 // A state goes on where it is taken to, and what is brought back is what was taken, byte by byte.
+// Drawn as the engine does it, from logits that lie in parts, before and after they have been gathered.
+TEST_P(Slices, DrawsAreThoseFromTheWholeLogits) {
+  const std::vector<int32_t> token{5, 9, 41}, start{0, 1, 3}, slot{0, 1}, wanted{0, 1, 2};
+  SamplingParams cold, warm, cut;
+  cold.temperature = 0;
+  warm.seed = 4, warm.top_logprobs = 3;
+  cut.seed = 8, cut.top_p = 0.7f, cut.top_k = 20;
+  const SamplingParams* const params[] = {&cold, &warm, &cut};
+  std::vector<SampleRow> rows;
+  for (const SamplingParams* one : params) {
+    for (int32_t row = 0; row < 3; row++) rows.push_back({.logits_row = row, .params = one});
+  }
+  std::vector<SampledToken> apart(rows.size()), together(rows.size());
+  std::vector<float> logits(3 * kVocabulary);
+  parts_->model().begin({token, start, slot, wanted}, parts_->pool(), [&](const StepOutputs& outputs) {
+    outputs.sample(rows, apart);
+    outputs.ops().read(logits.data(), outputs.logits().data, logits.size() * sizeof(float));
+    outputs.sample(rows, together);
+  });
+  parts_->model().finish();
+  for (size_t i = 0; i < rows.size(); i++) {
+    std::vector<float> row(logits.begin() + rows[i].logits_row * kVocabulary,
+                           logits.begin() + (rows[i].logits_row + 1) * kVocabulary);
+    const SampledToken want = sample_row(row, rows[i]);
+    EXPECT_EQ(apart[i].token, want.token) << "row " << i;
+    EXPECT_EQ(apart[i].logprob, want.logprob) << "row " << i;
+    EXPECT_EQ(apart[i].top.size(), want.top.size()) << "row " << i;
+    EXPECT_EQ(together[i].token, want.token) << "row " << i;
+  }
+}
+
 TEST_P(Slices, AStateGoesOnWhereItIsTakenTo) {
   const std::vector<int32_t> tokens = random_tokens(23, 5, kVocabulary),
                              more = random_tokens(9, 6, kVocabulary);
@@ -193,17 +225,21 @@ TEST(QuantisedSlices, AreThoseOfTheWholeMatrices) {
 TEST(Slice, PartsAreTheWholeWithoutGaps) {
   EXPECT_EQ(part_of({1, 2}, 64), (Part{32, 32}));
   EXPECT_EQ(part_of({0, 3}, 96), (Part{0, 32}));
-  for (const int64_t width : {100, 65529, 65536, 7}) {
+  for (const int64_t vocab : {100, 65529, 65536, 50277, 13}) {
+    const int64_t length = survey_slice_length(vocab);
     for (const int64_t count : {1, 2, 3, 4}) {
       int64_t next = 0;
       for (int64_t i = 0; i < count; i++) {
-        const Part part = part_of({i, count}, width);
+        const Part part = vocabulary_part({i, count}, vocab);
         EXPECT_EQ(part.first, next);
+        EXPECT_GT(part.count, 0);
+        EXPECT_EQ(part.first % length, 0) << "no slice of a survey is cut";
         next += part.count;
       }
-      EXPECT_EQ(next, width);
+      EXPECT_EQ(next, vocab);
     }
   }
+  EXPECT_EQ(vocabulary_part({1, 2}, 65536), (Part{32768, 32768}));
 }
 
 std::string refusal(std::span<const Placed> stages, const LoadOptions& options = {}) {

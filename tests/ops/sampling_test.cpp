@@ -12,6 +12,7 @@
 
 #include "cpu/cpu_ops.h"
 #include "ops/philox.h"
+#include "ops/sampling_mode.h"
 
 namespace fulmar {
 namespace {
@@ -354,6 +355,33 @@ TEST(Philox, KnownAnswers) {
   EXPECT_EQ(ones.x[1], 0x41c83b0eu);
   EXPECT_EQ(ones.x[2], 0xa20bc7c6u);
   EXPECT_EQ(ones.x[3], 0x6d5451fdu);
+}
+
+TEST(Surveys, SufficeForDrawsThatLookAtFewLogits) {
+  const auto suffices = [](const SamplingParams& params, int32_t given = -1) {
+    SampleRow row;
+    row.params = &params;
+    row.given = given;
+    return survey_suffices(row);
+  };
+  SamplingParams params;
+  EXPECT_TRUE(suffices(params));
+  params.temperature = 0.7f, params.presence = 1, params.top_logprobs = 0;
+  EXPECT_TRUE(suffices(params)) << "what changes logits is part of the survey";
+  for (const auto& change : std::vector<void (*)(SamplingParams&)>{
+           [](SamplingParams& p) { p.top_k = 40; }, [](SamplingParams& p) { p.top_p = 0.9f; },
+           [](SamplingParams& p) { p.min_p = 0.1f; }, [](SamplingParams& p) { p.temperature_last = true; },
+           [](SamplingParams& p) { p.noise = NoiseKind::gumbel; },
+           [](SamplingParams& p) { p.top_logprobs = 5; }}) {
+    SamplingParams changed = params;
+    change(changed);
+    EXPECT_FALSE(suffices(changed));
+  }
+  SamplingParams greedy = params;
+  greedy.top_p = 0;
+  EXPECT_TRUE(suffices(greedy));
+  params.top_p = 0.9f;
+  EXPECT_TRUE(suffices(params, 7)) << "an id to score is not drawn";
 }
 
 }  // namespace

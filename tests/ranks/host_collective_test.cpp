@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <future>
 #include <random>
 #include <thread>
@@ -79,6 +80,41 @@ TEST_F(HostCollectiveTest, SumsHaveTheSameBitsOnEveryRank) {
     for (size_t i = 0; i < sum.size(); i++) want[i] += sum[i];
   }
   for (size_t rank = 0; rank < kRanks; rank++) EXPECT_EQ(x[rank], want) << "rank " << rank;
+}
+
+TEST_F(HostCollectiveTest, PartsOfALoneRowAreAddedUpFirst) {
+  open(2);
+  std::vector<std::vector<float>> x(2, std::vector<float>(kCols, 1.0f));
+  on_all([&](size_t rank) {
+    std::vector<float> parts(kRows * kCols, rank == 0 ? 2.0f : 5.0f);
+    ends_[rank]->add_sum(matrix(parts), matrix(x[rank], 1));
+  });
+  for (const auto& sum : x) EXPECT_EQ(sum, std::vector<float>(kCols, 1.0f + kRows * 7.0f));
+}
+
+// Of random sizes, with ranks that are late at random; FULMAR_SUMS says how many.
+TEST_F(HostCollectiveTest, ManySumsWithDelaysAreExact) {
+  const char* told = std::getenv("FULMAR_SUMS");
+  const int times = told != nullptr ? std::atoi(told) : 5000;
+  constexpr size_t kRanks = 3;
+  open(kRanks);
+  std::vector<std::vector<float>> x(kRanks, std::vector<float>(kRows * kCols));
+  on_all([&](size_t rank) {
+    std::mt19937 sizes(3), delays(static_cast<uint32_t>(rank));
+    std::vector<float> own(kRows * kCols, static_cast<float>(rank + 1));
+    for (int time = 0; time < times; time++) {
+      if (delays() % 1000 == 0) std::this_thread::sleep_for(milliseconds(delays() % 3));
+      const auto rows = static_cast<int64_t>(1 + sizes() % kRows);
+      ends_[rank]->add_sum(matrix(own).slice_rows(0, rows), matrix(x[rank]).slice_rows(0, rows));
+    }
+  });
+  std::vector<double> want(kRows * kCols);
+  std::mt19937 sizes(3);
+  for (int time = 0; time < times; time++) {
+    const size_t count = (1 + sizes() % kRows) * kCols;
+    for (size_t i = 0; i < count; i++) want[i] += 6;
+  }
+  for (const auto& sums : x) EXPECT_TRUE(std::equal(sums.begin(), sums.end(), want.begin(), want.end()));
 }
 
 TEST_F(HostCollectiveTest, HalvesAreAddedUpAsFloats) {

@@ -11,7 +11,8 @@ const lastLine = (lines) => lines.filter((line) => line.trim()).at(-1) ?? "";
 export const lacksGpu = (worker, gpus) => worker.spec.gpu_id !== null && !gpus.some((gpu) => gpu.index === worker.spec.gpu_id);
 
 export function deviceOf(worker, gpus) {
-  const { gpu_id: gpu } = worker.spec;
+  const { gpu_id: gpu, spread } = worker.spec;
+  if (spread) return `several GPUs: ${spread}`;
   if (gpu === null) return gpus.length > 0 ? "any GPU" : "CPU";
   return lacksGpu(worker, gpus) ? `no GPU ${gpu}: runs on the CPU` : `GPU ${gpu}`;
 }

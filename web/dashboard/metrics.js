@@ -1,5 +1,7 @@
 // The worker's Prometheus text, read for people. Pure.
 
+import { bytes } from "../shared/format.js";
+
 // [{name, labels, value}] of the text.
 export function metricsOf(text) {
   const found = [];
@@ -30,6 +32,12 @@ export function summaryOf(metrics) {
     ["Session hits", by("state_cache_hits_total", "level") || "0"], ["Sessions in memory", by("state_cache_entries", "level") || "0"],
     ["Slots", `${whole(sum("slots_used"))} of ${whole(sum("slots"))} taken`],
   ];
+  // A GPU's share of the layers is its share of the model: slices of the same layers are equal.
+  const layers = sum("gpu_layers");
+  for (const { labels: { device }, value } of metrics.filter((one) => one.name === "fulmar_gpu_layers")) {
+    const memory = (kind) => metrics.find((one) => one.name === "fulmar_gpu_memory_bytes" && one.labels.device === device && one.labels.kind === kind)?.value ?? 0;
+    rows.push([device, `${bytes(memory("used"))} of ${bytes(memory("total"))} taken, ${share(value, layers)} of the model`]);
+  }
   const [drafted, accepted] = [sum("drafted_tokens_total"), sum("accepted_draft_tokens_total")];
   if (has("drafted_tokens_total")) rows.push(["Drafts accepted", drafted > 0 ? `${whole(accepted)} of ${whole(drafted)} (${share(accepted, drafted)})` : "none drafted"]);
   const keyed = metrics.filter((one) => one.labels.key !== undefined && /tokens/.test(one.name));

@@ -9,15 +9,13 @@
 #include "base/check.h"
 #include "gpu/device/memory.h"
 #include "gpu/device/peer_sum.h"
+#include "gpu/device/sum_library.h"
 #include "ops/device.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-// Up to so many bytes every rank adds up everything; from there on a part, which crosses the link less often
-// and is rounded on its way.
-constexpr int64_t kMostOneShot = int64_t{256} << 10;
 // Of all inboxes of one half together: what one launch adds up is bounded by it.
 constexpr int64_t kInboxBytes = int64_t{32} << 20;
 constexpr int64_t kWord = sizeof(uint4);
@@ -27,6 +25,10 @@ int64_t capacity_of(int64_t size, const CollectiveOptions& options) {
   const int64_t row = options.width * static_cast<int64_t>(sizeof(float));
   const int64_t most = std::max<int64_t>(1, kInboxBytes / size / row);
   return (std::min(most, options.rows) * row + kWord - 1) / kWord;
+}
+
+int64_t flagged_capacity_of(int64_t size, const CollectiveOptions& options) {
+  return std::min(capacity_of(size, options), kMostFlaggedBytes / kWord);
 }
 
 // What the ranks of a group have in memory, each on its device, and how far their hosts have come; freed when
@@ -56,6 +58,7 @@ class Shared {
     closed_ = true;
     changed_.notify_all();
     for (size_t rank = 0; rank < ends.size(); rank++) news_of(rank).closed = 1;
+    if (library) library->abort();
   }
   void refuse_closed() {
     const std::lock_guard lock(mutex_);
@@ -68,7 +71,8 @@ class Shared {
   }
 
   const std::vector<PeerEnd> ends;
-  std::vector<Buffer> inbox, sums, flags, calls, news;
+  std::unique_ptr<SumLibrary> library;  // where sums go by it
+  std::vector<Buffer> inbox, mail, sums, flags, counts, news;
 
  private:
   const std::chrono::milliseconds timeout_;
@@ -82,13 +86,13 @@ class Shared {
 class PeerCollective final : public Collective {
  public:
   PeerCollective(std::shared_ptr<Shared> shared, size_t rank, const Peers& peers,
-                 const CollectiveOptions& options, bool fixed_order)
+                 const CollectiveOptions& options, std::optional<SumWay> way)
       : shared_(std::move(shared)),
         rank_(rank),
         end_(shared_->ends[rank]),
         peers_(peers),
         options_(options),
-        most_one_shot_(fixed_order ? INT64_MAX : kMostOneShot) {}
+        way_(way) {}
 
   int64_t rank() const override { return peers_.rank; }
   int64_t size() const override { return peers_.size; }
@@ -96,12 +100,16 @@ class PeerCollective final : public Collective {
 
   void add_sum(Tensor partial, Tensor x) override {
     shared_->refuse_closed();
+    if (x.rows == 1 && partial.rows > 1) {
+      peer_add_parts(end_.queue, peers_, partial, x);
+      return begun();
+    }
     const auto row = partial.cols * static_cast<int64_t>(size_of(partial.dtype));
+    const SumWay way = way_of(partial.rows * row);
     const int64_t at_once = std::max<int64_t>(1, peers_.capacity * kWord / row);
     for (int64_t first = 0; first < partial.rows; first += at_once) {
       const int64_t rows = std::min(at_once, partial.rows - first);
-      peer_add_sum(end_.queue, peers_, partial.slice_rows(first, rows), x.slice_rows(first, rows),
-                   rows * row > most_one_shot_);
+      add_rows(partial.slice_rows(first, rows), x.slice_rows(first, rows), way);
     }
     begun();
   }
@@ -127,6 +135,19 @@ class PeerCollective final : public Collective {
  private:
   static constexpr int64_t kCallsOfStep = int64_t{1} << 20;
 
+  void add_rows(const Tensor& partial, const Tensor& x, SumWay way) {
+    if (way != SumWay::library) return peer_add_sum(end_.queue, peers_, partial, x, way);
+    const Tensor sum{peers_.sums[rank_], partial.dtype, partial.rows, partial.cols, partial.cols};
+    shared_->library->sum(rank_, end_.queue, partial, sum);
+    add_library_sum(end_.queue, sum, x);
+  }
+
+  SumWay way_of(int64_t bytes) const {
+    const SumWay way = way_.value_or(sum_way(peers_.size, bytes));
+    const bool fits = bytes <= peers_.flagged_capacity * kWord;
+    return way == SumWay::flagged && !fits ? SumWay::one_shot : way;
+  }
+
   // The driver may hold a lock of the whole process while it waits for a device, as when it loads a kernel.
   // So that it never waits for a device that waits for one whose kernel this keeps from being launched, no
   // rank calls it again before all have launched this. A replayed step is launched at once, and only its end
@@ -142,7 +163,7 @@ class PeerCollective final : public Collective {
   const PeerEnd& end_;
   const Peers peers_;
   const CollectiveOptions options_;
-  int64_t most_one_shot_;  // bytes
+  const std::optional<SumWay> way_;
   int64_t step_ = 0, call_ = 0;
 };
 
@@ -157,6 +178,13 @@ Result<bool> reach_each_other(std::span<const PeerEnd> ends) {
   return true;
 }
 
+std::unique_ptr<SumLibrary> open_library(std::span<const PeerEnd> ends) {
+  std::vector<int> devices;
+  std::vector<Queue> queues;
+  for (const PeerEnd& end : ends) devices.push_back(end.device), queues.push_back(end.queue);
+  return SumLibrary::open(devices, queues);
+}
+
 Result<Buffer> zeroed(const Queue& queue, size_t bytes) {
   FULMAR_ASSIGN(Buffer buffer, allocate_device(bytes));
   FULMAR_GPU_TRY(cudaMemsetAsync(buffer.data(), 0, bytes, queue.stream));
@@ -167,23 +195,29 @@ Result<Buffer> zeroed(const Queue& queue, size_t bytes) {
 }  // namespace
 
 size_t peer_collective_bytes(int64_t size, const CollectiveOptions& options) {
-  return static_cast<size_t>(2 * (size + 1) * capacity_of(size, options) * kWord) +
-         (kPeerFlags + 2 * kPeerBlocks) * sizeof(uint32_t);
+  const int64_t words =
+      2 * (size + 1) * capacity_of(size, options) + 4 * size * flagged_capacity_of(size, options);
+  return static_cast<size_t>(words * kWord) + (kPeerFlags + kPeerCounts) * sizeof(uint32_t);
 }
 
 Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span<const PeerEnd> ends,
                                                                        const CollectiveOptions& options,
-                                                                       bool fixed_order) {
+                                                                       std::optional<SumWay> way) {
   std::vector<std::unique_ptr<Collective>> group;
   std::set<int> devices;
   for (const PeerEnd& end : ends) devices.insert(end.device);
-  if (ends.size() > kMostPeers || devices.size() < ends.size()) return group;
+  if (ends.empty() || ends.size() > kMostPeers || devices.size() < ends.size()) return group;
   FULMAR_ASSIGN(const bool reach, reach_each_other(ends));
   if (!reach) return group;
 
   const auto shared = std::make_shared<Shared>(ends, options.timeout);
+  if (way == SumWay::library) {
+    shared->library = open_library(ends);
+    if (!shared->library) return group;
+  }
   Peers all{.size = static_cast<int>(ends.size())};
   all.capacity = capacity_of(all.size, options);
+  all.flagged_capacity = flagged_capacity_of(all.size, options);
   all.timeout = static_cast<uint64_t>(options.timeout.count()) * 1'000'000;
   const auto half = static_cast<size_t>(all.capacity * kWord);
   for (size_t rank = 0; rank < ends.size(); rank++) {
@@ -195,22 +229,24 @@ Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span
       return {};
     };
     FULMAR_TRY(add(shared->inbox, 2 * ends.size() * half));
+    FULMAR_TRY(add(shared->mail, 4 * ends.size() * static_cast<size_t>(all.flagged_capacity * kWord)));
     FULMAR_TRY(add(shared->sums, 2 * half));
     FULMAR_TRY(add(shared->flags, kPeerFlags * sizeof(uint32_t)));
-    FULMAR_TRY(add(shared->calls, 2 * kPeerBlocks * sizeof(uint32_t)));
+    FULMAR_TRY(add(shared->counts, kPeerCounts * sizeof(uint32_t)));
     FULMAR_ASSIGN(Buffer news, allocate_pinned(sizeof(PeerNews)));
     new (news.data()) PeerNews{0, 0};
     shared->news.push_back(std::move(news));
     all.inbox[rank] = static_cast<uint4*>(shared->inbox.back().data());
+    all.mail[rank] = static_cast<uint4*>(shared->mail.back().data());
     all.sums[rank] = static_cast<uint4*>(shared->sums.back().data());
     all.flags[rank] = static_cast<uint32_t*>(shared->flags.back().data());
   }
   for (size_t rank = 0; rank < ends.size(); rank++) {
     Peers own = all;
     own.rank = static_cast<int>(rank);
-    own.calls = static_cast<uint32_t*>(shared->calls[rank].data());
+    own.counts = static_cast<uint32_t*>(shared->counts[rank].data());
     own.news = &shared->news_of(rank);
-    group.push_back(std::make_unique<PeerCollective>(shared, rank, own, options, fixed_order));
+    group.push_back(std::make_unique<PeerCollective>(shared, rank, own, options, way));
   }
   return group;
 }

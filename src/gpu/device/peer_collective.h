@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "gpu/device/device.h"
 #include "gpu/device/peer_channel.h"
 #include "ops/collective.h"
+#include "ops/sum_way.h"
 
 namespace fulmar::gpu {
 
@@ -20,11 +22,11 @@ struct PeerEnd {
 };
 
 // None where two ranks are on one device, where kernels of one that wait could keep the other's from running,
-// where one cannot reach another's memory, and for more than kMostPeers. `fixed_order`: a row's sum has the
-// same bits whatever the number of rows.
+// where one cannot reach another's memory, for none at all and for more than kMostPeers. Sums go the way that
+// is given; nothing: the one that suits each (sum_way).
 Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span<const PeerEnd> ends,
                                                                        const CollectiveOptions& options,
-                                                                       bool fixed_order = false);
+                                                                       std::optional<SumWay> way = {});
 // Memory of one device in such a group.
 size_t peer_collective_bytes(int64_t size, const CollectiveOptions& options);
 

@@ -1,51 +1,67 @@
-// Ranks push instead of fetching: a write crosses the link once, and flags are polled in own memory. Two
-// launches of a rank use different halves of the inboxes: a rank that begins its next launch but one has met
-// all others in the launch between, so they have read what it pushed before.
+// Ranks push instead of fetching: a write crosses the link once, and what is polled lies in own memory. Two
+// launches of a rank use different halves of what others write to: a rank that begins its next launch but one
+// has heard from all others in the launch between, so they have read what it pushed before.
 #include <algorithm>
 
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/peer_sum.h"
+#include "gpu/device/system_word.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kPeerThreads = 512;
+constexpr int kPeerThreads = 256;
+constexpr int kPieceWords = 2 * kPeerThreads;  // that a block pushes at once
+
+// Ends a wait when the time is over or the host says so; then nobody is waited for any more.
+struct Patience {
+  static constexpr uint32_t kBetweenLooks = 1024;
+  uint32_t polls = 0;
+  uint64_t begin = 0;
+
+  __device__ bool ends(const Peers& p, int from) {
+    if (++polls % kBetweenLooks != 0) return false;
+    if (begin == 0) begin = ticks();
+    if (p.news->closed != 0 || p.news->missing != 0) return true;
+    if (ticks() - begin <= p.timeout) return false;
+    p.news->missing = static_cast<uint32_t>(from) + 1;
+    return true;
+  }
+};
 
 __device__ uint32_t* flag_of(const Peers& p, int owner, Meeting meeting, int from) {
   return p.flags[owner] + (static_cast<size_t>(meeting) * kPeerBlocks + blockIdx.x) * kMostPeers + from;
 }
-
-// Gives up when the time is over or the host says so; then nobody is waited for any more.
-__device__ void wait_for(const Peers& p, const uint32_t* flag, uint32_t times, int from) {
-  constexpr uint32_t kBetweenLooks = 1024;
-  uint64_t begin = 0;
-  for (uint32_t polls = 1; static_cast<int32_t>(load_acquire_system(flag) - times) < 0; polls++) {
-    if (polls % kBetweenLooks != 0) continue;
-    if (begin == 0) begin = ticks();
-    if (p.news->closed != 0 || p.news->missing != 0) return;
-    if (ticks() - begin > p.timeout) {
-      p.news->missing = static_cast<uint32_t>(from) + 1;
-      return;
-    }
-  }
+__device__ uint32_t& sums_so_far(const Peers& p) { return p.counts[blockIdx.x]; }
+__device__ uint32_t& times_met(const Peers& p, Meeting meeting) {
+  return p.counts[(1 + static_cast<size_t>(meeting)) * kPeerBlocks + blockIdx.x];
 }
 
-// Tells the others that what this block has pushed is there, and waits for what theirs have. All threads.
-__device__ void meet(const Peers& p, Meeting meeting, uint32_t times) {
+// Tells the others that what this block has pushed is there. All threads.
+__device__ void tell(const Peers& p, Meeting meeting, uint32_t times) {
   __syncthreads();
   const int other = static_cast<int>(threadIdx.x);
+  if (other < p.size && other != p.rank) publish(flag_of(p, other, meeting, p.rank), times);
+}
+
+// Waits for what the others' blocks have pushed. All threads.
+__device__ void wait_for_all(const Peers& p, Meeting meeting, uint32_t times) {
+  const int other = static_cast<int>(threadIdx.x);
   if (other < p.size && other != p.rank) {
-    store_release_system(flag_of(p, other, meeting, p.rank), times);
-    wait_for(p, flag_of(p, p.rank, meeting, other), times, other);
+    const uint32_t* const flag = flag_of(p, p.rank, meeting, other);
+    Patience patience;
+    while (static_cast<int32_t>(load_acquire_system(flag) - times) < 0 && !patience.ends(p, other)) {
+    }
   }
   __syncthreads();
 }
 
-// This block's words of a tensor.
 struct Words {
   int64_t first, last;
+  __device__ Words(int64_t first, int64_t last) : first(first), last(last) {}
+  // This block's words of a tensor.
   __device__ explicit Words(int64_t all) {
     const int64_t shared = (all + gridDim.x - 1) / gridDim.x;
     const int64_t each = (max(shared, static_cast<int64_t>(kPeerThreads)) + 15) / 16 * 16;
@@ -58,6 +74,11 @@ struct Words {
     first = block.first + count * rank / size;
     last = block.first + count * (rank + 1) / size;
   }
+  __device__ Words piece(int number) const {
+    const int64_t begin = min(last, first + static_cast<int64_t>(number) * kPieceWords);
+    return {begin, min(last, begin + kPieceWords)};
+  }
+  __device__ int pieces() const { return static_cast<int>((last - first + kPieceWords - 1) / kPieceWords); }
 };
 
 template <class F>
@@ -107,46 +128,210 @@ __device__ uint4 rounded_word(const float (&sum)[kOfWord<T>]) {
   return word;
 }
 
-template <class T, bool kTwoShot>
+// Where `from` puts what it has for `owner` in the launch of this number.
+__device__ uint4* inbox_of(const Peers& p, int owner, int from, uint32_t times) {
+  return p.inbox[owner] + (times % 2 * static_cast<int64_t>(p.size) + from) * p.capacity;
+}
+__device__ uint4* mail_of(const Peers& p, int owner, int from, uint32_t times) {
+  return p.mail[owner] + (times % 2 * static_cast<int64_t>(p.size) + from) * 2 * p.flagged_capacity;
+}
+
+// 32 bits beside the flag that says they have come.
+__device__ uint64_t flagged(uint32_t bits, uint32_t flag) { return static_cast<uint64_t>(flag) << 32 | bits; }
+__device__ bool has_come(uint64_t number, uint32_t flag) { return number >> 32 == flag; }
+
+// A word lies in two planes, so that what a warp writes has no gaps.
+__device__ void push_flagged(uint4* mail, int64_t capacity, int64_t at, const uint4& word, uint32_t flag) {
+  store_relaxed_system(mail + at, {flagged(word.x, flag), flagged(word.y, flag)});
+  store_relaxed_system(mail + capacity + at, {flagged(word.z, flag), flagged(word.w, flag)});
+}
+__device__ uint4 wait_flagged(const Peers& p, int from, const uint4* mail, int64_t at, uint32_t flag) {
+  Patience patience;
+  Word64x2 low, high;
+  do {
+    low = load_relaxed_system(mail + at);
+    high = load_relaxed_system(mail + p.flagged_capacity + at);
+    const bool come =
+        has_come(low.x, flag) && has_come(low.y, flag) && has_come(high.x, flag) && has_come(high.y, flag);
+    if (come) break;
+  } while (!patience.ends(p, from));
+  return {static_cast<uint32_t>(low.x), static_cast<uint32_t>(low.y), static_cast<uint32_t>(high.x),
+          static_cast<uint32_t>(high.y)};
+}
+
+// No fence and no flag behind anything: what has come is known number by number.
+template <class T>
 __global__ void __launch_bounds__(kPeerThreads)
-    add_sum_kernel(const __grid_constant__ Peers p, const uint4* partial, float* x, int64_t count) {
+    flagged_sum_kernel(const __grid_constant__ Peers p, const uint4* partial, float* x, int64_t count) {
   pdl_launch_next();
   pdl_wait();
-  const uint32_t times = p.calls[blockIdx.x] + 1;
-  const Words words(count);
-  const int64_t half = times % 2;
-  const auto inbox_of = [&](int owner) { return p.inbox[owner] + half * p.size * p.capacity; };
-  if (words.first < words.last) {
+  const uint32_t times = sums_so_far(p) + 1;
+  const int64_t every = static_cast<int64_t>(gridDim.x) * kPeerThreads;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x;
+  for (int64_t at = first; at < count; at += every) {
+    const uint4 word = partial[at];
     for (int to = 0; to < p.size; to++) {
-      if (to == p.rank) continue;
-      uint4* const inbox = inbox_of(to) + p.rank * p.capacity;
-      for_words(kTwoShot ? Words(words, to, p.size) : words, [&](int64_t at) { inbox[at] = partial[at]; });
+      if (to != p.rank) push_flagged(mail_of(p, to, p.rank, times), p.flagged_capacity, at, word, times);
     }
-    meet(p, Meeting::pushed, times);
-    const uint4* const inbox = inbox_of(p.rank);
-    if constexpr (kTwoShot) {
-      for_words(Words(words, p.rank, p.size), [&](int64_t at) {
-        float sum[kOfWord<T>] = {};
-        sum_at<T>(p, partial, inbox, at, sum);
-        const uint4 word = rounded_word<T>(sum);
-        for (int to = 0; to < p.size; to++) p.sums[to][half * p.capacity + at] = word;
-      });
-      meet(p, Meeting::summed, times);
-      for_words(words, [&](int64_t at) {
-        float sum[kOfWord<T>] = {};
-        add_word<T>(sum, __ldcv(p.sums[p.rank] + half * p.capacity + at));
-        add_to<T>(x, at, sum);
-      });
-    } else {
-      for_words(words, [&](int64_t at) {
-        float sum[kOfWord<T>] = {};
-        sum_at<T>(p, partial, inbox, at, sum);
-        add_to<T>(x, at, sum);
-      });
+  }
+  for (int64_t at = first; at < count; at += every) {
+    constexpr int kFours = kOfWord<T> / 4;
+    Float4 v[kFours];
+    float* const to = x + at * kOfWord<T>;
+#pragma unroll
+    for (int i = 0; i < kFours; i++) v[i] = load4(to + 4 * i);
+    const uint4 own = partial[at];
+    float sum[kOfWord<T>] = {};
+    for (int from = 0; from < p.size; from++) {
+      add_word<T>(sum,
+                  from == p.rank ? own : wait_flagged(p, from, mail_of(p, p.rank, from, times), at, times));
+    }
+#pragma unroll
+    for (int i = 0; i < kFours; i++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) v[i].x[e] += sum[4 * i + e];
+      store4(to + 4 * i, v[i]);
     }
   }
   __syncthreads();
-  if (threadIdx.x == 0) p.calls[blockIdx.x] = times;
+  if (threadIdx.x == 0) sums_so_far(p) = times;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kPeerThreads)
+    add_words_kernel(const uint4* words, float* x, int64_t count) {
+  pdl_launch_next();
+  pdl_wait();
+  const int64_t every = static_cast<int64_t>(gridDim.x) * kPeerThreads;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x; at < count; at += every) {
+    float sum[kOfWord<T>] = {};
+    add_word<T>(sum, words[at]);
+    add_to<T>(x, at, sum);
+  }
+}
+
+constexpr int kPartCols = 32, kPartLanes = kPartCols / 4, kPartGroups = kPeerThreads / kPartLanes;
+
+// A block adds up the parts of 32 columns, and the ranks' sums of them as above, a number for each thread.
+__global__ void __launch_bounds__(kPeerThreads)
+    add_parts_kernel(const __grid_constant__ Peers p, const float* parts, float* x, int count, int cols) {
+  __shared__ float group_sum[kPartGroups][kPartCols];
+  pdl_launch_next();
+  pdl_wait();
+  const uint32_t times = sums_so_far(p) + 1;
+  const int first = static_cast<int>(blockIdx.x) * kPartCols;
+  if (first < cols) {
+    const int lane = threadIdx.x % kPartLanes, group = threadIdx.x / kPartLanes;
+    Float4 sum{};
+#pragma unroll 9
+    for (int i = group; i < count; i += kPartGroups) {
+      const Float4 v = load4(parts + static_cast<int64_t>(i) * cols + first + lane * 4);
+#pragma unroll
+      for (int e = 0; e < 4; e++) sum.x[e] += v.x[e];
+    }
+    store4(&group_sum[group][lane * 4], sum);
+  }
+  __syncthreads();
+  if (first < cols && threadIdx.x < kPartCols) {
+    const int c = first + static_cast<int>(threadIdx.x);
+    const float before = x[c];
+    float own = 0;
+#pragma unroll
+    for (int i = 0; i < kPartGroups; i++) own += group_sum[i][threadIdx.x];
+    const auto number_at = [&](int owner, int from) {
+      return reinterpret_cast<volatile uint64_t*>(mail_of(p, owner, from, times)) + c;
+    };
+    for (int to = 0; to < p.size; to++) {
+      if (to != p.rank) *number_at(to, p.rank) = flagged(__float_as_uint(own), times);
+    }
+    float sum = 0;
+    for (int from = 0; from < p.size; from++) {
+      Patience patience;
+      uint64_t number = flagged(__float_as_uint(own), times);
+      if (from != p.rank) {
+        do number = *number_at(p.rank, from);
+        while (!has_come(number, times) && !patience.ends(p, from));
+      }
+      sum += __uint_as_float(static_cast<uint32_t>(number));
+    }
+    x[c] = before + sum;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) sums_so_far(p) = times;
+}
+
+// A piece is on its way while the one before is waited for and added up.
+template <class T>
+__global__ void __launch_bounds__(kPeerThreads)
+    one_shot_kernel(const __grid_constant__ Peers p, const uint4* partial, float* x, int64_t count) {
+  pdl_launch_next();
+  pdl_wait();
+  const uint32_t times = sums_so_far(p) + 1, met = times_met(p, Meeting::pushed);
+  const Words words(count);
+  const int pieces = words.pieces();
+  const auto push = [&](int piece) {
+    for (int to = 0; to < p.size; to++) {
+      if (to == p.rank) continue;
+      uint4* const inbox = inbox_of(p, to, p.rank, times);
+      for_words(words.piece(piece), [&](int64_t at) { inbox[at] = partial[at]; });
+    }
+    tell(p, Meeting::pushed, met + static_cast<uint32_t>(piece) + 1);
+  };
+  if (pieces > 0) push(0);
+  for (int piece = 0; piece < pieces; piece++) {
+    if (piece + 1 < pieces) push(piece + 1);
+    wait_for_all(p, Meeting::pushed, met + static_cast<uint32_t>(piece) + 1);
+    for_words(words.piece(piece), [&](int64_t at) {
+      float sum[kOfWord<T>] = {};
+      sum_at<T>(p, partial, inbox_of(p, p.rank, 0, times), at, sum);
+      add_to<T>(x, at, sum);
+    });
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    sums_so_far(p) = times;
+    times_met(p, Meeting::pushed) = met + static_cast<uint32_t>(pieces);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kPeerThreads)
+    two_shot_kernel(const __grid_constant__ Peers p, const uint4* partial, float* x, int64_t count) {
+  pdl_launch_next();
+  pdl_wait();
+  const uint32_t times = sums_so_far(p) + 1;
+  const uint32_t pushed = times_met(p, Meeting::pushed) + 1, summed = times_met(p, Meeting::summed) + 1;
+  const Words words(count);
+  const bool takes_part = words.first < words.last;
+  const int64_t half = times % 2 * p.capacity;
+  if (takes_part) {
+    for (int to = 0; to < p.size; to++) {
+      if (to == p.rank) continue;
+      uint4* const inbox = inbox_of(p, to, p.rank, times);
+      for_words(Words(words, to, p.size), [&](int64_t at) { inbox[at] = partial[at]; });
+    }
+    tell(p, Meeting::pushed, pushed);
+    wait_for_all(p, Meeting::pushed, pushed);
+    for_words(Words(words, p.rank, p.size), [&](int64_t at) {
+      float sum[kOfWord<T>] = {};
+      sum_at<T>(p, partial, inbox_of(p, p.rank, 0, times), at, sum);
+      const uint4 word = rounded_word<T>(sum);
+      for (int to = 0; to < p.size; to++) p.sums[to][half + at] = word;
+    });
+    tell(p, Meeting::summed, summed);
+    wait_for_all(p, Meeting::summed, summed);
+    for_words(words, [&](int64_t at) {
+      float sum[kOfWord<T>] = {};
+      add_word<T>(sum, __ldcv(p.sums[p.rank] + half + at));
+      add_to<T>(x, at, sum);
+    });
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  sums_so_far(p) = times;
+  if (!takes_part) return;
+  times_met(p, Meeting::pushed) = pushed;
+  times_met(p, Meeting::summed) = summed;
 }
 
 // A block takes every kPeerBlocks-th row.
@@ -155,8 +340,7 @@ __global__ void __launch_bounds__(kPeerThreads)
                   float* whole, int64_t stride, bool fours) {
   pdl_launch_next();
   pdl_wait();
-  uint32_t* const calls = p.calls + kPeerBlocks + blockIdx.x;
-  const uint32_t times = *calls + 1;
+  const uint32_t times = times_met(p, Meeting::gathered) + 1;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float* from = part + row * cols;
     float* to = whole + row * stride;
@@ -167,31 +351,54 @@ __global__ void __launch_bounds__(kPeerThreads)
     }
   }
   __syncthreads();
-  const int other = static_cast<int>(threadIdx.x);
-  if (p.rank != 0 && other == 0) store_release_system(flag_of(p, 0, Meeting::gathered, p.rank), times);
-  if (p.rank == 0 && other > 0 && other < p.size) {
-    wait_for(p, flag_of(p, 0, Meeting::gathered, other), times, other);
-  }
+  if (p.rank != 0 && threadIdx.x == 0) publish(flag_of(p, 0, Meeting::gathered, p.rank), times);
+  if (p.rank == 0) wait_for_all(p, Meeting::gathered, times);
   __syncthreads();
-  if (other == 0) *calls = times;
+  if (threadIdx.x == 0) times_met(p, Meeting::gathered) = times;
 }
 
 }  // namespace
 
 void peer_add_sum(const Queue& queue, const Peers& peers, const Tensor& partial, const Tensor& x,
-                  bool two_shot) {
+                  SumWay way) {
   const auto bytes = static_cast<int64_t>(size_of(partial.dtype)) * partial.count();
   const int64_t words = bytes / static_cast<int64_t>(sizeof(uint4));
   FULMAR_CHECK(bytes % static_cast<int64_t>(sizeof(uint4)) == 0 && words <= peers.capacity);
   FULMAR_CHECK(partial.contiguous() && x.contiguous() && x.count() == partial.count());
+  FULMAR_CHECK(way != SumWay::library && (way != SumWay::flagged || words <= peers.flagged_capacity));
   const auto run = [&](auto sample) {
     using T = decltype(sample);
-    const auto kernel = two_shot ? add_sum_kernel<T, true> : add_sum_kernel<T, false>;
+    const auto kernel = way == SumWay::flagged    ? flagged_sum_kernel<T>
+                        : way == SumWay::one_shot ? one_shot_kernel<T>
+                                                  : two_shot_kernel<T>;
     launch(queue, kernel, dim3(kPeerBlocks), dim3(kPeerThreads), 0, peers, partial.as<const uint4>(),
            x.as<float>(), words);
   };
   if (partial.dtype == DType::f32) return run(0.0f);
   with_activation(partial.dtype, run);
+}
+
+void add_library_sum(const Queue& queue, const Tensor& sum, const Tensor& x) {
+  const int64_t bytes = static_cast<int64_t>(size_of(sum.dtype)) * sum.count(), word = sizeof(uint4);
+  FULMAR_CHECK(bytes % word == 0 && x.count() == sum.count() && x.contiguous() && sum.contiguous());
+  const auto run = [&](auto sample) {
+    using T = decltype(sample);
+    launch(queue, add_words_kernel<T>, dim3(8 * kPeerBlocks), dim3(kPeerThreads), 0, sum.as<const uint4>(),
+           x.as<float>(), bytes / word);
+  };
+  if (sum.dtype == DType::f32) return run(0.0f);
+  with_activation(sum.dtype, run);
+}
+
+bool suits_add_parts(const Peers& peers, const Tensor& parts) {
+  return parts.dtype == DType::f32 && parts.contiguous() && parts.cols % kPartCols == 0 &&
+         parts.cols <= int64_t{kPeerBlocks} * kPartCols && parts.cols <= 4 * peers.flagged_capacity;
+}
+
+void peer_add_parts(const Queue& queue, const Peers& peers, const Tensor& parts, const Tensor& x) {
+  FULMAR_CHECK(suits_add_parts(peers, parts) && x.count() == parts.cols);
+  launch(queue, add_parts_kernel, dim3(kPeerBlocks), dim3(kPeerThreads), 0, peers, parts.as<const float>(),
+         x.as<float>(), static_cast<int>(parts.rows), static_cast<int>(parts.cols));
 }
 
 void peer_gather(const Queue& queue, const Peers& peers, const Tensor& part, int64_t first,

@@ -15,10 +15,12 @@ constexpr int kDrawWarps = kDrawThreads / kWarp;
 constexpr float kSmallestExponential = 6.2e-5f;  // as in ops/sampling.cpp
 
 struct DrawShared {
+  SampleSlice slice[kSampleSlices];
+  Piece values[kMostParts], logits[kMostParts], work;
   double slice_sum[kSampleSlices];
   double warp_sum[kDrawWarps];
   Best warp_best[kDrawWarps];
-  float group_best[kSampleSlices * kSampleGroups], least;
+  float least;
   int chosen;
   int reached, alive;  // of the threads: the first where a mass is reached, the last that has any
   SelectMemory select;
@@ -26,10 +28,7 @@ struct DrawShared {
 };
 
 // Ids of a slice; a multiple of four, so that slices begin where four values can be read at once.
-__device__ int slice_length(int vocab) {
-  constexpr int kGrain = 4 * kSampleSlices;
-  return (vocab + kGrain - 1) / kGrain * 4;
-}
+__device__ int slice_length(int vocab) { return static_cast<int>(survey_slice_length(vocab)); }
 
 __device__ double draw_unit(const SampleJob& job) {
   const PhiloxBlock random = philox(job.seed, job.position);
@@ -43,23 +42,28 @@ __device__ double warp_total(double sum) {
   return sum;
 }
 
-// Along x of the grid the slices, along y the jobs. Sums are of weights relative to the slice's best, where
-// the draw goes by weights.
+// Along x of the grid the slices of the part, along y the jobs. Sums are of weights relative to the slice's
+// best, where the draw goes by weights.
 __global__ void __launch_bounds__(kSurveyThreads)
-    survey_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
-                  float* work, SampleSlice* slices) {
+    survey_kernel(const SampleJob* jobs, SampleLists lists, const __grid_constant__ VocabularyPart part,
+                  int vocab) {
+  __shared__ Unset<Piece> stored[2];
   __shared__ Unset<Best> warps[kSurveyThreads / kWarp];
   Best* warp_best = &warps[0].value();
   __shared__ double warp_sum[kSurveyThreads / kWarp];
   pdl_launch_next();
   pdl_wait();
   const SampleJob job = jobs[blockIdx.y];
-  const int begin = min(vocab, static_cast<int>(blockIdx.x) * slice_length(vocab));
-  const int end = min(vocab, begin + slice_length(vocab));
-  logits += job.logits_row * stride;
-  work += static_cast<int64_t>(blockIdx.y) * vocab;
-  const Values values = values_of(job, logits, work);
-  if (!values.raw) adjust(job, lists, logits, work, begin, end);
+  const int number = part.begin / slice_length(vocab) + static_cast<int>(blockIdx.x);
+  const int begin = number * slice_length(vocab), end = min(part.end, begin + slice_length(vocab));
+  if (threadIdx.x == 0) {
+    stored[0].value() = logits_piece(part, job);
+    stored[1].value() = work_piece(part, blockIdx.y);
+  }
+  __syncthreads();
+  const Values logits{&stored[0].value(), 1, true};
+  if (!as_they_are(job)) adjust(job, lists, logits, work_of(part, blockIdx.y), begin, end);
+  const Values values = as_they_are(job) ? logits : Values{&stored[1].value(), 1, false};
   const Best best = find_best(values, begin, end, {INFINITY, -1}, warp_best);
   const Weights weights{values, best.value, job.inverse_temperature, nullptr};
   const bool weighed = job.logprob || !(job.greedy || job.noise);
@@ -67,7 +71,7 @@ __global__ void __launch_bounds__(kSurveyThreads)
   each_value(values, begin, weighed ? end : begin, threadIdx.x, kSurveyThreads, kDropped,
              [&](int, float x) { sum += weights.of(x); });
   sum = warp_total(sum);
-  SampleSlice& slice = slices[blockIdx.y * kSampleSlices + blockIdx.x];
+  SampleSlice& slice = part.slices[blockIdx.y * kSampleSlices + number];
   if (threadIdx.x % kWarp == 0) {
     const int warp = threadIdx.x / kWarp;
     warp_sum[warp] = sum;
@@ -79,12 +83,37 @@ __global__ void __launch_bounds__(kSurveyThreads)
   slice.best = best.value, slice.best_id = best.id, slice.sum = sum;
 }
 
+// Brings what the job needs of the parts into shared memory: the surveys and where values lie. A vocabulary
+// may have fewer slices than there can be.
+__device__ void list_parts(const SampleJob& job, const VocabularyParts& parts, float* work, int vocab,
+                           DrawShared& shared) {
+  const int thread = static_cast<int>(threadIdx.x), first = thread * slice_length(vocab);
+  if (thread < kSampleSlices) {
+    SampleSlice slice{kDropped, INT_MAX, 0.0, {}};
+    for (int i = 0; i < kSampleGroups; i++) slice.group_best[i] = kDropped;
+    for (int p = 0; p < parts.count; p++) {
+      const VocabularyPart& part = parts.part[p];
+      if (first >= part.begin && first < part.end) {
+        slice = part.slices[static_cast<int64_t>(blockIdx.x) * kSampleSlices + thread];
+      }
+    }
+    shared.slice[thread] = slice;
+  }
+  if (thread < parts.count) {
+    shared.logits[thread] = logits_piece(parts.part[thread], job);
+    shared.values[thread] =
+        as_they_are(job) ? shared.logits[thread] : work_piece(parts.part[thread], blockIdx.x);
+  }
+  if (thread == 0) shared.work = {work, 0, vocab};
+  __syncthreads();
+}
+
 // The row's best; shared.slice_sum becomes what each slice weighs relative to it.
-__device__ Best combine(const SampleJob& job, const SampleSlice* slices, DrawShared& shared) {
+__device__ Best combine(const SampleJob& job, DrawShared& shared) {
   Best best;
-  for (int s = 0; s < kSampleSlices; s++) best.take({slices[s].best, slices[s].best_id});
+  for (int s = 0; s < kSampleSlices; s++) best.take({shared.slice[s].best, shared.slice[s].best_id});
   if (threadIdx.x < kSampleSlices) {
-    const SampleSlice slice = slices[threadIdx.x];
+    const SampleSlice& slice = shared.slice[threadIdx.x];
     const double below = static_cast<double>(slice.best - best.value) * job.inverse_temperature;
     shared.slice_sum[threadIdx.x] = slice.best == kDropped ? 0.0 : slice.sum * exp(below);
   }
@@ -165,18 +194,17 @@ __device__ void draw_uncut(const Weights& weights, int vocab, double remaining, 
 
 // What top_k ids weigh or more, seen from the survey: so many of its groups have a best id that does. 0 where
 // there are fewer groups.
-__device__ float least_by_count(const SampleJob& job, const Weights& weights, const SampleSlice* slices,
-                                DrawShared& shared) {
+__device__ float least_by_count(const SampleJob& job, const Weights& weights, DrawShared& shared) {
   constexpr int kDrawGroups = kSampleSlices * kSampleGroups, kGroupThreads = kDrawThreads / kDrawGroups;
   if (job.top_k <= 0 || job.top_k > kDrawGroups) return 0.0f;
   const int thread = static_cast<int>(threadIdx.x), group = thread / kGroupThreads;
-  if (thread < kDrawGroups)
-    shared.group_best[thread] = slices[thread / kSampleGroups].group_best[thread % kSampleGroups];
-  __syncthreads();
-  const float mine = shared.group_best[group];
+  const auto best_of = [&](int one) {
+    return shared.slice[one / kSampleGroups].group_best[one % kSampleGroups];
+  };
+  const float mine = best_of(group);
   int before = 0;
   for (int other = thread % kGroupThreads; other < kDrawGroups; other += kGroupThreads) {
-    const float value = shared.group_best[other];
+    const float value = best_of(other);
     before += value > mine || (value == mine && other < group) ? 1 : 0;
   }
 #pragma unroll
@@ -247,30 +275,33 @@ __device__ int draw_cut(const SampleJob& job, Candidates from, const Cut& cut, S
 
 // Steps 3 and 4 where top_k or top_p cuts.
 __device__ __noinline__ int draw_limited(const SampleJob& job, Weights weights, int vocab, double total,
-                                         const SampleSlice* slices, uint64_t* list, DrawShared& shared) {
+                                         uint64_t* list, DrawShared& shared) {
   // Ids lighter than this weigh less than what top_p leaves out, all together.
   const double by_mass = job.top_p < 1.0f ? (1.0 - job.top_p) * total / vocab * 0.999 : 0.0;
-  const float least = fmaxf(static_cast<float>(by_mass), least_by_count(job, weights, slices, shared));
+  const float least = fmaxf(static_cast<float>(by_mass), least_by_count(job, weights, shared));
   Candidates from{weights, vocab, fmaxf(least, job.min_p), list};
   const Cut kept = cut(job, total, from, shared.select);
   return draw_cut(job, from, kept, shared.select);
 }
 
-// The largest of z / T plus noise of its own for every id, into z itself.
-__device__ int draw_noisy(const SampleJob& job, float* z, int vocab, DrawShared& shared) {
+// The largest of z / T plus noise of its own for every id; z may be where the values are.
+__device__ int draw_noisy(const SampleJob& job, const Values& values, float* z, int vocab,
+                          DrawShared& shared) {
   for (int first = 4 * threadIdx.x; first < vocab; first += 4 * kDrawThreads) {
     const PhiloxBlock random = philox(job.seed, job.position, static_cast<uint64_t>(first / 4 + 1));
     for (int i = 0; i < 4 && first + i < vocab; i++) {
-      if (z[first + i] == kDropped) continue;
+      const float value = values.stored(first + i);
+      z[first + i] = value;
+      if (value == kDropped) continue;
       const float unit = to_unit(random.x[i]);
       const float noise = job.noise == static_cast<int32_t>(NoiseKind::gumbel)
                               ? -logf(fmaxf(-logf(unit), kSmallestExponential))
                               : unit * job.noise_scale;
-      z[first + i] = z[first + i] * job.inverse_temperature + noise;
+      z[first + i] = value * job.inverse_temperature + noise;
     }
   }
   __syncthreads();
-  return find_best({z, false}, 0, vocab, {INFINITY, -1}, shared.warp_best).id;
+  return find_best({&shared.work, 1, false}, 0, vocab, {INFINITY, -1}, shared.warp_best).id;
 }
 
 // The likeliest ids and, until their sum is known, their scaled logits, into shared.list.
@@ -294,8 +325,8 @@ __device__ void answer(const SampleJob& job, const SampleLists& lists, int token
 }
 
 __global__ void __launch_bounds__(kDrawThreads)
-    sample_kernel(const SampleJob* jobs, SampleLists lists, const float* logits, int64_t stride, int vocab,
-                  float* work, const SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
+    draw_kernel(const SampleJob* jobs, SampleLists lists, const __grid_constant__ VocabularyParts parts,
+                int vocab, float* work, SampleResult* results, LikelyTokens* likely) {
   extern __shared__ __align__(16) unsigned char dynamic[];
   auto* list = reinterpret_cast<uint64_t*>(dynamic);
   __shared__ Unset<DrawShared> memory;
@@ -304,11 +335,10 @@ __global__ void __launch_bounds__(kDrawThreads)
   pdl_wait();
   const SampleJob job = jobs[blockIdx.x];
   SampleResult& result = results[blockIdx.x];
-  logits += job.logits_row * stride;
   work += static_cast<int64_t>(blockIdx.x) * vocab;
-  const Values values = values_of(job, logits, work);
-  slices += blockIdx.x * kSampleSlices;
-  const Best best = combine(job, slices, shared);
+  list_parts(job, parts, work, vocab, shared);
+  Values values{shared.values, parts.count, as_they_are(job)};
+  const Best best = combine(job, shared);
   int token = best.value == kDropped ? 0 : best.id;
   if (job.given >= 0) token = job.given;
   if (best.value == kDropped || (job.greedy && !job.logprob)) {
@@ -319,14 +349,15 @@ __global__ void __launch_bounds__(kDrawThreads)
   if (job.likeliest > 0) list_likeliest(job, values, vocab, shared);
   const bool noisy = job.noise != 0 && !job.greedy;
   if (noisy) {
-    token = draw_noisy(job, work, vocab, shared);
+    token = draw_noisy(job, values, work, vocab, shared);
     if (!job.logprob) {
       if (threadIdx.x == 0) answer(job, lists, token, 0.0f, result);
       return;
     }
     // The noise has used the working memory up.
     __syncthreads();
-    adjust(job, lists, logits, work, 0, vocab);
+    adjust(job, lists, {shared.logits, parts.count, true}, work, 0, vocab);
+    values = {&shared.work, 1, false};
   }
   Weights weights{values, best.value, job.inverse_temperature, nullptr};
   const double total = slices_total(shared);
@@ -339,7 +370,7 @@ __global__ void __launch_bounds__(kDrawThreads)
     if (changed) weights.kept = work;
     draw_uncut(weights, vocab, draw_unit(job) * slices_total(shared), shared);
   } else {
-    const int drawn = draw_limited(jobs[blockIdx.x], weights, vocab, total, slices, list, shared);
+    const int drawn = draw_limited(jobs[blockIdx.x], weights, vocab, total, list, shared);
     if (threadIdx.x == 0) shared.chosen = drawn;
   }
   __syncthreads();
@@ -365,15 +396,21 @@ __global__ void __launch_bounds__(kDrawThreads)
 
 }  // namespace
 
-void sample(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists, Tensor logits,
-            float* work, SampleSlice* slices, SampleResult* results, LikelyTokens* likely) {
-  constexpr size_t kListBytes = kMostListed * sizeof(uint64_t);
-  const auto rows = static_cast<unsigned>(count);
-  const auto vocab = static_cast<int>(logits.cols);
-  launch(queue, survey_kernel, dim3(kSampleSlices, rows), dim3(kSurveyThreads), 0, jobs, lists,
-         logits.as<float>(), logits.stride, vocab, work, slices);
-  launch(queue, sample_kernel, dim3(rows), dim3(kDrawThreads), kListBytes, jobs, lists, logits.as<float>(),
-         logits.stride, vocab, work, slices, results, likely);
+void survey(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
+            const VocabularyPart& part, int64_t vocab) {
+  const int64_t length = survey_slice_length(vocab);
+  const auto slices = static_cast<unsigned>((part.end - part.begin + length - 1) / length);
+  launch(queue, survey_kernel, dim3(slices, static_cast<unsigned>(count)), dim3(kSurveyThreads), 0, jobs,
+         lists, part, static_cast<int>(vocab));
+}
+
+void draw(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
+          const VocabularyParts& parts, int64_t vocab, float* work, SampleResult* results,
+          LikelyTokens* likely) {
+  constexpr size_t kListBytes = kMostListed * sizeof(uint64_t), kMostShared = 48 * 1024;
+  static_assert(kListBytes + sizeof(DrawShared) <= kMostShared);  // without asking for more
+  launch(queue, draw_kernel, dim3(static_cast<unsigned>(count)), dim3(kDrawThreads), kListBytes, jobs, lists,
+         parts, static_cast<int>(vocab), work, results, likely);
 }
 
 }  // namespace fulmar::gpu

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gpu/device/device.h"
+#include "ops/survey.h"
 #include "tensor/tensor.h"
 
 namespace fulmar::gpu {
@@ -52,7 +53,7 @@ struct SampleLists {
 };
 
 // What a part of a row's ids comes to.
-constexpr int kSampleSlices = 32, kSampleGroups = 8;
+constexpr int kSampleSlices = kSurveySlices, kSampleGroups = 8;
 struct SampleSlice {
   float best;
   int32_t best_id;
@@ -60,9 +61,30 @@ struct SampleSlice {
   float group_best[kSampleGroups];  // of groups that the slice is divided into
 };
 
-// work: f32 [count, V], slices [count, kSampleSlices]; logits f32 [rows, V] stay as they are. results and
-// likely, which is written where a job wants a list, may lie in host memory.
-void sample(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists, Tensor logits,
-            float* work, SampleSlice* slices, SampleResult* results, LikelyTokens* likely);
+// The ids [begin, end) of a vocabulary, from the border of one slice of its survey to that of another:
+// whoever has computed their logits surveys them.
+struct VocabularyPart {
+  const float* logits = nullptr;  // [rows, end - begin], of all rows of the step; they stay as they are
+  int64_t stride = 0;
+  float* work = nullptr;  // [count, end - begin]: logits as the jobs adjust them
+  int64_t work_stride = 0;
+  SampleSlice* slices = nullptr;  // [count, kSampleSlices]: those of its ids are found here
+  int begin = 0, end = 0;
+};
+constexpr int kMostParts = 8;
+struct VocabularyParts {  // all, in order
+  VocabularyPart part[kMostParts];
+  int count = 0;
+};
+
+// Surveys the part for so many jobs.
+void survey(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists,
+            const VocabularyPart& part, int64_t vocab);
+// Draws for them from all parts, which were surveyed and lie where this device reaches them. work: f32
+// [count, V], which that of the first part may be. results and likely, which is written where a job wants a
+// list, may lie in host memory.
+void draw(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists,
+          const VocabularyParts& parts, int64_t vocab, float* work, SampleResult* results,
+          LikelyTokens* likely);
 
 }  // namespace fulmar::gpu

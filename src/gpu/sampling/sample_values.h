@@ -14,29 +14,49 @@ constexpr float kDropped = -INFINITY;
 
 __device__ __forceinline__ float clamp_finite(float x) { return fminf(fmaxf(x, -FLT_MAX), FLT_MAX); }
 
-// The logits that a draw goes by: a copy that was adjusted, or where nothing is to adjust the model's own.
-struct Values {
+// Where the values of the ids [begin, end) lie; z[id] is that of an id.
+struct Piece {
   const float* z;
+  int begin, end;
+};
+
+// The logits that a draw goes by: a copy that was adjusted, or where nothing is to adjust the model's own. In
+// pieces, in the order of ids without gaps, which are listed in shared memory.
+struct Values {
+  const Piece* pieces;
+  int count;
   bool raw;
 
   __device__ float tidy(float x) const {
     const float clean = x == x ? clamp_finite(x) : 0.0f;
     return raw ? clean : x;
   }
-  __device__ float operator[](int i) const { return tidy(z[i]); }
+  __device__ float stored(int i) const {
+    const Piece* piece = pieces;
+    while (i >= piece->end) piece++;
+    return piece->z[i];
+  }
+  __device__ float operator[](int i) const { return tidy(stored(i)); }
 };
 
-// use(id, value) for the ids of [begin, end) that fall to one of so many lanes: where memory allows it four
+// use(id, value) for the ids of [from, to) that fall to one of so many lanes: where memory allows it four
 // at a time, kAhead times four asked for before the first is used, and none of four below the floor.
 template <int kAhead = 2, class Use>
-__device__ __forceinline__ void each_value(const Values& values, int begin, int end, int lane, int lanes,
+__device__ __forceinline__ void each_value(const Values& values, int from, int to, int lane, int lanes,
                                            float floor, const Use& use) {
-  if (begin % 4 == 0 && end % 4 == 0 && reinterpret_cast<uintptr_t>(values.z) % sizeof(float4) == 0) {
+  for (int piece = 0; piece < values.count; piece++) {
+    const float* const z = values.pieces[piece].z;
+    const int begin = max(from, values.pieces[piece].begin), end = min(to, values.pieces[piece].end);
+    if (begin >= end) continue;
+    if (begin % 4 != 0 || end % 4 != 0 || reinterpret_cast<uintptr_t>(z) % sizeof(float4) != 0) {
+      for (int i = begin + lane; i < end; i += lanes) use(i, values.tidy(z[i]));
+      continue;
+    }
     for (int first = begin + 4 * lane; first < end; first += 4 * kAhead * lanes) {
       float4 x[kAhead];
 #pragma unroll
       for (int n = 0; n < kAhead; n++) {
-        x[n] = *reinterpret_cast<const float4*>(values.z + min(first + 4 * n * lanes, end - 4));
+        x[n] = *reinterpret_cast<const float4*>(z + min(first + 4 * n * lanes, end - 4));
       }
 #pragma unroll
       for (int n = 0; n < kAhead; n++) {
@@ -48,8 +68,6 @@ __device__ __forceinline__ void each_value(const Values& values, int begin, int 
         use(i + 3, values.tidy(x[n].w));
       }
     }
-  } else {
-    for (int i = begin + lane; i < end; i += lanes) use(i, values[i]);
   }
 }
 
@@ -98,20 +116,26 @@ __device__ __forceinline__ Best find_best(const Values& z, int begin, int end, c
   return best;
 }
 
-// The values that the job is drawn from: in working memory where they differ from the model's or will.
-__device__ __forceinline__ Values values_of(const SampleJob& job, const float* logits, const float* z) {
-  const bool as_they_are =
-      job.biases == 0 && job.penalties == 0 && job.banned == 0 && job.mask_words == 0 && job.noise == 0;
-  return as_they_are ? Values{logits, true} : Values{z, false};
+// Whether the values that the job is drawn from are the model's; where not they are in working memory.
+__device__ __forceinline__ bool as_they_are(const SampleJob& job) {
+  return job.biases == 0 && job.penalties == 0 && job.banned == 0 && job.mask_words == 0 && job.noise == 0;
 }
 
-// Leaves in z what the job makes of the logits of [begin, end); the whole block does it.
-__device__ __forceinline__ void adjust(const SampleJob& job, const SampleLists& lists, const float* logits,
+// A job's logits and its working memory of a part.
+__device__ __forceinline__ Piece logits_piece(const VocabularyPart& part, const SampleJob& job) {
+  return {part.logits + job.logits_row * part.stride - part.begin, part.begin, part.end};
+}
+__device__ __forceinline__ float* work_of(const VocabularyPart& part, int64_t job) {
+  return part.work + job * part.work_stride - part.begin;
+}
+__device__ __forceinline__ Piece work_piece(const VocabularyPart& part, int64_t job) {
+  return {work_of(part, job), part.begin, part.end};
+}
+
+// Leaves in z what the job makes of the logits of [begin, end), as they are; the whole block does it.
+__device__ __forceinline__ void adjust(const SampleJob& job, const SampleLists& lists, const Values& logits,
                                        float* z, int begin, int end) {
-  for (int i = begin + threadIdx.x; i < end; i += blockDim.x) {
-    const float x = logits[i];
-    z[i] = x == x ? clamp_finite(x) : 0.0f;
-  }
+  for (int i = begin + threadIdx.x; i < end; i += blockDim.x) z[i] = logits[i];
   __syncthreads();
   // Biases, then penalties: distinct ids within each.
   for (int part = 0; part < 2; part++) {

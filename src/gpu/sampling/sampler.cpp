@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "ops/sampling_mode.h"
 
@@ -14,29 +15,6 @@ size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 size_t penalised_ids(const SampleRow& row) {
   return row.memory != nullptr && row.params->penalised() ? row.memory->seen.size() : 0;
 }
-
-// Where the parts of the block lie. Those in front of the slices are copied to the device, where the slices
-// stay; the results are written to the host's block.
-struct Layout {
-  size_t changes, ids, masks, slices, results, likely, end;
-
-  Layout(std::span<const SampleRow> rows, std::span<const size_t> drawn) {
-    size_t changed = 0, listed = 0, words = 0;
-    for (const size_t i : drawn) {
-      const SampleRow& row = rows[i];
-      changed += row.params->logit_bias.size() + penalised_ids(row);
-      listed += row.params->banned.size() + row.banned_here.size() + row.stops.size();
-      words += row.allowed.size();
-    }
-    changes = aligned(drawn.size() * sizeof(SampleJob));
-    ids = changes + aligned(changed * sizeof(SampleChange));
-    masks = ids + aligned(listed * sizeof(int32_t));
-    slices = masks + aligned(words * sizeof(uint64_t));
-    results = slices + aligned(drawn.size() * kSampleSlices * sizeof(SampleSlice));
-    likely = results + aligned(drawn.size() * sizeof(SampleResult));
-    end = likely + drawn.size() * sizeof(LikelyTokens);
-  }
-};
 
 template <class T>
 T* at(const Buffer& block, size_t offset) {
@@ -113,6 +91,25 @@ SampledToken token_of(const SampleJob& job, const SampleResult& result, const Li
 
 }  // namespace
 
+Sampler::Layout Sampler::layout_of(std::span<const SampleRow> rows, std::span<const size_t> drawn) {
+  size_t changed = 0, listed = 0, words = 0;
+  for (const size_t i : drawn) {
+    const SampleRow& row = rows[i];
+    changed += row.params->logit_bias.size() + penalised_ids(row);
+    listed += row.params->banned.size() + row.banned_here.size() + row.stops.size();
+    words += row.allowed.size();
+  }
+  Layout layout;
+  layout.changes = aligned(drawn.size() * sizeof(SampleJob));
+  layout.ids = layout.changes + aligned(changed * sizeof(SampleChange));
+  layout.masks = layout.ids + aligned(listed * sizeof(int32_t));
+  layout.slices = layout.masks + aligned(words * sizeof(uint64_t));
+  layout.results = layout.slices + aligned(drawn.size() * kSampleSlices * sizeof(SampleSlice));
+  layout.likely = layout.results + aligned(drawn.size() * sizeof(SampleResult));
+  layout.end = layout.likely + drawn.size() * sizeof(LikelyTokens);
+  return layout;
+}
+
 bool Sampler::reserve(size_t bytes) {
   if (bytes <= device_.bytes()) return true;
   auto device = allocate_device(2 * bytes);
@@ -123,39 +120,66 @@ bool Sampler::reserve(size_t bytes) {
   return true;
 }
 
+bool Sampler::pack(const Queue& queue, std::span<const SampleRow> rows) {
+  drawn_.clear(), undrawn_.clear();
+  for (size_t i = 0; i < rows.size(); i++) {
+    (rows[i].params->top_logprobs > kMostLikeliest ? undrawn_ : drawn_).push_back(i);
+  }
+  layout_ = layout_of(rows, drawn_);
+  if (!reserve(layout_.end)) return false;
+  auto* jobs = at<SampleJob>(pinned_, 0);
+  Lists lists{{at<SampleChange>(pinned_, layout_.changes)},
+              {at<int32_t>(pinned_, layout_.ids)},
+              {at<uint64_t>(pinned_, layout_.masks)}};
+  for (size_t i = 0; i < drawn_.size(); i++) jobs[i] = job_of(rows[drawn_[i]], lists);
+  FULMAR_GPU(
+      cudaMemcpyAsync(device_.data(), pinned_.data(), layout_.slices, cudaMemcpyHostToDevice, queue.stream));
+  return true;
+}
+
+int64_t Sampler::count_from(int64_t first) const { return std::min(kMostAtOnce, packed() - first); }
+
+SampleLists Sampler::lists() const {
+  return {at<SampleChange>(device_, layout_.changes), at<int32_t>(device_, layout_.ids),
+          at<uint64_t>(device_, layout_.masks)};
+}
+
+void Sampler::survey(const Queue& queue, int64_t first, VocabularyPart& part, int64_t vocab) {
+  part.slices = at<SampleSlice>(device_, layout_.slices) + first * kSampleSlices;
+  gpu::survey(queue, count_from(first), at<SampleJob>(device_, 0) + first, lists(), part, vocab);
+}
+
+void Sampler::draw_parts(const Queue& queue, int64_t first, const VocabularyParts& parts, int64_t vocab,
+                         float* work) {
+  gpu::draw(queue, count_from(first), at<SampleJob>(device_, 0) + first, lists(), parts, vocab, work,
+            at<SampleResult>(pinned_, layout_.results) + first,
+            at<LikelyTokens>(pinned_, layout_.likely) + first);
+}
+
+void Sampler::finish(const Queue& queue, std::span<SampledToken> out) {
+  FULMAR_GPU(cudaStreamSynchronize(queue.stream));
+  const auto* jobs = at<SampleJob>(pinned_, 0);
+  const auto* results = at<SampleResult>(pinned_, layout_.results);
+  const auto* likely = at<LikelyTokens>(pinned_, layout_.likely);
+  for (size_t i = 0; i < drawn_.size(); i++) out[drawn_[i]] = token_of(jobs[i], results[i], likely[i]);
+}
+
 std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<const SampleRow> rows,
                                   std::span<SampledToken> out, Tensor work) {
-  std::vector<size_t> drawn, undrawn;
-  for (size_t i = 0; i < rows.size(); i++) {
-    (rows[i].params->top_logprobs > kMostLikeliest ? undrawn : drawn).push_back(i);
+  if (!pack(queue, rows)) {
+    std::vector<size_t> all(rows.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    return all;
   }
-  const Layout layout(rows, drawn);
-  if (!reserve(layout.end)) {
-    undrawn.insert(undrawn.end(), drawn.begin(), drawn.end());
-    return undrawn;
+  VocabularyParts whole{.count = 1};
+  whole.part[0] = {logits.as<const float>(),     logits.stride, work.as<float>(), logits.cols, nullptr, 0,
+                   static_cast<int>(logits.cols)};
+  for (int64_t first = 0; first < packed(); first += kMostAtOnce) {
+    survey(queue, first, whole.part[0], logits.cols);
+    draw_parts(queue, first, whole, logits.cols, work.as<float>());
   }
-  auto* jobs = at<SampleJob>(pinned_, 0);
-  Lists lists{{at<SampleChange>(pinned_, layout.changes)},
-              {at<int32_t>(pinned_, layout.ids)},
-              {at<uint64_t>(pinned_, layout.masks)}};
-  for (size_t i = 0; i < drawn.size(); i++) jobs[i] = job_of(rows[drawn[i]], lists);
-  FULMAR_GPU(
-      cudaMemcpyAsync(device_.data(), pinned_.data(), layout.slices, cudaMemcpyHostToDevice, queue.stream));
-  auto* results = at<SampleResult>(pinned_, layout.results);
-  auto* likely = at<LikelyTokens>(pinned_, layout.likely);
-  const auto count = static_cast<int64_t>(drawn.size());
-  for (int64_t first = 0; first < count; first += kMostAtOnce) {
-    sample(queue, std::min(kMostAtOnce, count - first), at<SampleJob>(device_, 0) + first,
-           {at<SampleChange>(device_, layout.changes), at<int32_t>(device_, layout.ids),
-            at<uint64_t>(device_, layout.masks)},
-           logits, work.as<float>(), at<SampleSlice>(device_, layout.slices) + first * kSampleSlices,
-           results + first, likely + first);
-  }
-  FULMAR_GPU(cudaStreamSynchronize(queue.stream));
-  for (size_t i = 0; i < drawn.size(); i++) {
-    out[drawn[i]] = token_of(jobs[i], results[i], likely[i]);
-  }
-  return undrawn;
+  finish(queue, out);
+  return undrawn_;
 }
 
 }  // namespace fulmar::gpu

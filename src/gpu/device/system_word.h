@@ -1,0 +1,50 @@
+// Words in memory that other devices reach: how one device tells another that something is there.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/device/device.h"
+
+namespace fulmar::gpu {
+
+// Written behind all that the block has written before the last barrier, read in front of what the block
+// reads behind the next one (release and acquire at system scope).
+__device__ __forceinline__ void publish(uint32_t* address, uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+#else
+  __threadfence_system();
+  *static_cast<volatile uint32_t*>(address) = value;
+#endif
+}
+
+// Two 64-bit numbers, each of which is written and read at once, in no order to anything else (relaxed at
+// system scope); 16-byte aligned.
+struct Word64x2 {
+  uint64_t x, y;
+};
+__device__ __forceinline__ void store_relaxed_system(uint4* address, const Word64x2& value) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(address), "l"(value.x), "l"(value.y)
+               : "memory");
+#else
+  auto* const to = reinterpret_cast<volatile uint64_t*>(address);
+  to[0] = value.x;
+  to[1] = value.y;
+#endif
+}
+__device__ __forceinline__ Word64x2 load_relaxed_system(const uint4* address) {
+#if defined(__CUDA_ARCH__)
+  Word64x2 value;
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(value.x), "=l"(value.y)
+               : "l"(address)
+               : "memory");
+  return value;
+#else
+  const auto* const from = reinterpret_cast<const volatile uint64_t*>(address);
+  return {from[0], from[1]};
+#endif
+}
+
+}  // namespace fulmar::gpu
