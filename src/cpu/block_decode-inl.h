@@ -1,4 +1,4 @@
-// Decodes parts of quantised weight rows to f32, for products with more rows than linear_coded.h takes.
+// Decodes parts of quantised weight rows to f32: of those that are not interleaved (interleaved.h).
 // Per-target code: included once for every instruction set by files that use hwy/foreach_target.h.
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,6 @@
 #include <cstring>
 #include <span>
 
-#include "cpu/coded_blocks-inl.h"
 #include "cpu/weight_load-inl.h"
 #include "hwy/highway.h"
 #include "tensor/quantise.h"
@@ -43,54 +42,13 @@ struct CodedRows {
 
 #if HWY_TARGET != HWY_SCALAR
 
-template <class Loader, size_t... kVector>
-HWY_INLINE void store_codes(const std::byte* block, int16_t* to, std::index_sequence<kVector...>) {
-  (hn::Store(Loader::template codes<kVector * kCodeLanes>(block), Codes(), to + kVector * kCodeLanes), ...);
-}
-
-template <class Loader>
-HWY_INLINE void store_factors(const Factors<Loader::kShare>& factors, float* scale, float* offset) {
-  const Sums d;
-  for (size_t v = 0; v < factors.kVectors; ++v, scale += kSumLanes, offset += kSumLanes) {
-    hn::Store(factors.scale[v], d, scale);
-    if constexpr (Loader::kOffset == Offset::stored) {
-      hn::Store(factors.offset[v], d, offset);
-    } else if constexpr (Loader::kOffset == Offset::zero) {
-      hn::Store(hn::Mul(factors.scale[v], hn::Set(d, -Loader::kZero)), d, offset);
-    } else {
-      hn::Store(hn::Zero(d), d, offset);
-    }
-  }
-}
-
-// `count` weights, whole blocks. The codes of a step take the way through memory, because widening them on
-// the way out of it is cheaper than out of a register.
-template <class Loader>
-void decode_steps(CodedStep step, size_t count, float* to) {
-  const Sums d;
-  HWY_ALIGN float scale[kStepWeights / Loader::kShare], offset[kStepWeights / Loader::kShare];
-  HWY_ALIGN int16_t codes[kStepWeights];
-  for (; count > 0; step.first += kStepWeights) {
-    const size_t weights = std::min(kStepWeights, count), shares = weights / Loader::kShare;
-    Factors<Loader::kShare> factors;
-    Loader::factors(step, shares, factors);
-    store_factors<Loader>(factors, scale, offset);
-    for (size_t k = 0; k < weights; k += Loader::kBlock, step.codes += Loader::kBytes) {
-      store_codes<Loader>(step.codes, codes + k, std::make_index_sequence<Loader::kBlock / kCodeLanes>());
-    }
-    for (size_t share = 0; share < shares; ++share) {
-      const SumsVec by = hn::Set(d, scale[share]), from = hn::Set(d, offset[share]);
-      const int16_t* const code = codes + share * Loader::kShare;
-      for (size_t k = 0; k < Loader::kShare; k += kSumLanes, to += kSumLanes) {
-        const auto whole = hn::PromoteTo(Whole(), hn::Load(hn::Rebind<int16_t, Sums>(), code + k));
-        const SumsVec number = hn::ConvertTo(d, whole);
-        hn::StoreU(Loader::kOffset == Offset::none ? hn::Mul(number, by) : hn::MulAdd(number, by, from), d,
-                   to);
-      }
-    }
-    count -= weights;
-  }
-}
+// Weights of a row from `first` on.
+struct CodedRun {
+  const std::byte* codes = nullptr;
+  const float* scales = nullptr;  // of the row's first weight
+  size_t group = 0;
+  size_t first = 0;
+};
 
 // The bytes of the levels of NF4, each byte of all levels together.
 struct Nf4Bytes {
@@ -128,7 +86,7 @@ HWY_INLINE void nf4_levels(const std::byte* from, hn::Vec<hn::Full128<float>> (&
 
 // body(k, end, scale) for the parts of a run that share a scale.
 template <class Body>
-HWY_INLINE void for_groups(const CodedStep& run, size_t count, const Body& body) {
+HWY_INLINE void for_groups(const CodedRun& run, size_t count, const Body& body) {
   for (size_t k = 0; k < count;) {
     const size_t at = run.first + k;
     const size_t end = std::min(count, k + run.group - at % run.group);
@@ -138,7 +96,7 @@ HWY_INLINE void for_groups(const CodedStep& run, size_t count, const Body& body)
 }
 
 // `count` weights, a multiple of 32; groups are too.
-inline void decode_nf4(const CodedStep& run, size_t count, float* to) {
+inline void decode_nf4(const CodedRun& run, size_t count, float* to) {
   const hn::Full128<float> d;
   for_groups(run, count, [&](size_t k, size_t end, float scale) {
     for (; k < end; k += 16) {
@@ -149,11 +107,11 @@ inline void decode_nf4(const CodedStep& run, size_t count, float* to) {
   });
 }
 
-inline void decode_f8(const CodedStep& run, size_t count, float* to) {
-  const Sums d;
-  const hn::Rebind<uint8_t, Sums> stored;
+inline void decode_f8(const CodedRun& run, size_t count, float* to) {
+  const hn::CappedTag<float, 8> d;
+  const hn::Rebind<uint8_t, decltype(d)> stored;
   for_groups(run, count, [&](size_t k, size_t end, float scale) {
-    for (; k < end; k += kSumLanes) {
+    for (; k < end; k += hn::Lanes(d)) {
       const auto codes = hn::LoadU(stored, reinterpret_cast<const uint8_t*>(run.codes + k));
       hn::StoreU(hn::Mul(promote_f8(d, codes), hn::Set(d, scale)), d, to + k);
     }
@@ -161,13 +119,12 @@ inline void decode_f8(const CodedStep& run, size_t count, float* to) {
 }
 
 // The weights of the run's beginning that vectors take: all of them but for the rest of rows of odd length.
-inline size_t decode_vectors(DType dtype, const CodedStep& run, size_t count, float* to) {
+inline size_t decode_vectors(DType dtype, const CodedRun& run, size_t count, float* to) {
   if (run.scales != nullptr && run.group % 32 != 0) return 0;
   const size_t taken = run.scales == nullptr ? count : count / 32 * 32;
   if (dtype == DType::f8_e4m3) return decode_f8(run, taken, to), taken;
   if (dtype == DType::nf4) return decode_nf4(run, taken, to), taken;
-  const bool known = with_loader(dtype, [&](auto loader) { decode_steps<decltype(loader)>(run, taken, to); });
-  return known ? taken : 0;
+  return 0;
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR
@@ -176,8 +133,8 @@ inline size_t decode_vectors(DType dtype, const CodedStep& run, size_t count, fl
 inline void decode_part(const CodedRows& rows, int64_t row, int64_t first, size_t count, float* to) {
   size_t done = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const CodedStep run{rows.codes_at(row, first), rows.scales_of(row), static_cast<size_t>(rows.group),
-                      static_cast<size_t>(first)};
+  const CodedRun run{rows.codes_at(row, first), rows.scales_of(row), static_cast<size_t>(rows.group),
+                     static_cast<size_t>(first)};
   done = decode_vectors(rows.dtype, run, count, to);
 #endif
   if (done == count) return;

@@ -1,23 +1,24 @@
-// Loaders of quantised weights, one a format: a row's weights as small whole numbers, in order, and the f32
-// factors that neighbours share. NF4 and FP8, whose codes stand for no whole numbers, have none. Per-target
-// code: included once for every instruction set by files that use hwy/foreach_target.h.
+// Loaders of interleaved quantised weights (cpu/interleaved.h), one a format: vectors of four codes of each
+// output, and the f32 factors that consecutive weights share, one a lane. NF4 and FP8, whose codes stand for
+// no whole numbers, have none. Per-target code: included once for every instruction set by files that use
+// hwy/foreach_target.h.
 //
-// weight = scale * code + offset, where kShare consecutive weights have the same scale and offset. Weights
-// are taken in steps of 256, or of fewer whole blocks at the end of a row. A loader has
-//   kShare    weights that share their factors: 16 or 32
-//   kBlock    weights that are stored as one: 32, or a whole step
-//   kBytes    of such a block
-//   kOffset   where offsets come from
-//   kZero     the code of the number 0 where they come from that
-//   factors() those of the first `shares` shares of a step; all others are 0
-//   codes<A>  the codes of weights A, A + 1, ... of a block, as many as a vector has lanes
+// weight = scale * code + offset. A loader has
+//   kShare      weights that share their factors: 16 or 32
+//   kBlock      weights that are stored as one: 32 or 256
+//   kBytes      of such a block and one output
+//   kSigned     whether codes lie in [-128, 127]; otherwise in [0, 127]
+//   kPairs      sums of two products of codes and digits that 16 bits hold
+//   kOffset     where offsets come from
+//   kZero       the code of the number 0 where they come from that
+//   scale<S>(), offset<S>()  of share S of a block
+//   codes<A>()  of weights A to A + 3 of a block
 // Layouts: tensor/blocks32.h, tensor/blocks256.h, tensor/scaled_codes.h.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
-#include "cpu/coded_step-inl.h"
+#include "cpu/byte_dot-inl.h"
 #include "hwy/highway.h"
 #include "tensor/blocks32.h"
 
@@ -33,6 +34,77 @@ namespace fulmar::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
+enum class Offset : uint8_t {
+  none,    // all are 0
+  zero,    // -kZero * scale
+  stored,  // the format has them
+};
+
+// A block of kLanes outputs of a tile, from output `lane` on.
+struct TileBlock {
+  const std::byte* at = nullptr;
+  const float* scales = nullptr;  // beside the codes: of the group that the block lies in
+  size_t lane = 0;
+
+  // What lies `byte` bytes into the block of one output: four bytes of each, and an f16 factor of each.
+  HWY_INLINE BytesVec four(size_t byte) const {
+    return hn::LoadU(Bytes(), reinterpret_cast<const uint8_t*>(at + 8 * byte + 4 * lane));
+  }
+  HWY_INLINE SumsVec factor(size_t byte) const {
+    const hn::Rebind<uint16_t, Sums> d16;
+    const auto stored = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(at + 8 * byte + 2 * lane));
+    return hn::PromoteTo(Sums(), hn::BitCast(hn::Rebind<hwy::float16_t, Sums>(), stored));
+  }
+};
+
+// ---- fields of bytes
+
+// Bits kFrom, kFrom + 1, ... of each byte, as many as kMask has, at the place of kMask.
+template <int kFrom, int kTo, int kMask>
+HWY_INLINE BytesVec bits(BytesVec v) {
+  const auto mask = hn::Set(Bytes(), static_cast<uint8_t>(kMask));
+  // A shift of wider lanes moves bits into neighbours, where the mask drops them.
+  const auto whole = hn::BitCast(Whole(), v);
+  if constexpr (kFrom > kTo) {
+    return hn::And(hn::BitCast(Bytes(), hn::ShiftRight<kFrom - kTo>(whole)), mask);
+  } else if constexpr (kFrom < kTo) {
+    return hn::And(hn::BitCast(Bytes(), hn::ShiftLeft<kTo - kFrom>(whole)), mask);
+  } else {
+    return hn::And(v, mask);
+  }
+}
+
+// Byte kByte of each lane, with or without a sign, from bit kFrom on as many as kMask has.
+template <size_t kByte>
+HWY_INLINE WholeVec signed_byte(BytesVec v) {
+  return hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * kByte>(hn::BitCast(Whole(), v)));
+}
+template <size_t kByte, int kFrom, int kMask>
+HWY_INLINE WholeVec field_of_byte(BytesVec v) {
+  const auto moved = hn::ShiftRight<8 * kByte + kFrom>(hn::BitCast(Whole(), v));
+  return hn::And(moved, hn::Set(Whole(), kMask));
+}
+
+// One of the four codes of each lane.
+template <class Loader, size_t kByte>
+HWY_INLINE WholeVec code_of(BytesVec codes) {
+  if constexpr (Loader::kSigned) return signed_byte<kByte>(codes);
+  return field_of_byte<kByte, 0, 255>(codes);
+}
+
+HWY_INLINE SumsVec scaled(WholeVec whole, SumsVec factor) {
+  return hn::Mul(hn::ConvertTo(Sums(), whole), factor);
+}
+
+// Bytes kFirst and kSecond of each lane, twice each or spread over all four.
+template <uint8_t kFirst, uint8_t kSecond>
+HWY_INLINE BytesVec pick_bytes(BytesVec v) {
+  constexpr uint8_t a = kFirst, b = kSecond;
+  HWY_ALIGN static constexpr uint8_t kFrom[16] = {a,     a,     b,     b,     a + 4,  a + 4,  b + 4,  b + 4,
+                                                  a + 8, a + 8, b + 8, b + 8, a + 12, a + 12, b + 12, b + 12};
+  return hn::TableLookupBytes(v, hn::LoadDup128(Bytes(), kFrom));
+}
+
 // ---- blocks of 32 with their scale inside
 
 // q4_0, q4_1, q5_0 and q5_1. kMinimum: the offset is stored; otherwise codes count from the middle.
@@ -40,60 +112,65 @@ template <bool kFifth, bool kMinimum>
 struct EvenBlock {
   static constexpr size_t kShare = 32, kBlock = 32, kFifthAt = kMinimum ? 4 : 2;
   static constexpr size_t kCodesAt = kFifthAt + (kFifth ? 4 : 0), kBytes = kCodesAt + 16;
+  static constexpr bool kSigned = false;
+  static constexpr size_t kPairs = kFifth ? 4 : 8;
   static constexpr Offset kOffset = kMinimum ? Offset::stored : Offset::zero;
   static constexpr float kZero = kFifth ? 16 : 8;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t shares, Factors<kShare>& to) {
-    gather_all<kBytes>(step.codes, shares, to.scale);
-    if constexpr (kMinimum) gather_all<kBytes, 2>(step.codes, shares, to.offset);
+  template <size_t>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    return block.factor(0);
   }
-
+  template <size_t>
+  static HWY_INLINE SumsVec offset(const TileBlock& block) {
+    return block.factor(2);
+  }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
-    const CodesVec low = half_nibbles<kAt>(block + kCodesAt);
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
+    const BytesVec low = bits<kAt / 16 * 4, 0, 15>(block.four(kCodesAt + kAt % 16));
     if constexpr (!kFifth) {
       return low;
     } else {
-      HWY_ALIGN static constexpr uint16_t kBit[16] = {1,   2,   4,    8,    16,   32,   64,    128,
-                                                      256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-      const hn::RebindToUnsigned<Codes> d;
-      uint16_t half;
-      std::memcpy(&half, block + kFifthAt + kAt / 16 * 2, sizeof(half));
-      const auto set = hn::TestBit(hn::Set(d, half), hn::Load(d, kBit + kAt % 16));
-      return hn::Or(low, hn::BitCast(Codes(), hn::IfThenElseZero(set, hn::Set(d, uint16_t{16}))));
+      constexpr uint8_t kFirst = 1 << kAt % 8;
+      HWY_ALIGN static constexpr uint8_t kBit[16] = {
+          kFirst, kFirst * 2, kFirst * 4, kFirst * 8, kFirst, kFirst * 2, kFirst * 4, kFirst * 8,
+          kFirst, kFirst * 2, kFirst * 4, kFirst * 8, kFirst, kFirst * 2, kFirst * 4, kFirst * 8};
+      const auto eight = pick_bytes<kAt / 8, kAt / 8>(block.four(kFifthAt));
+      const auto set = hn::TestBit(eight, hn::LoadDup128(Bytes(), kBit));
+      return hn::Or(low, hn::IfThenElseZero(set, hn::Set(Bytes(), uint8_t{16})));
     }
   }
 };
 
 struct Q8Block {
-  static constexpr size_t kShare = 32, kBlock = 32, kBytes = 34;
+  static constexpr size_t kShare = 32, kBlock = 32, kBytes = 34, kPairs = 1;
+  static constexpr bool kSigned = true;
   static constexpr Offset kOffset = Offset::none;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t shares, Factors<kShare>& to) {
-    gather_all<kBytes>(step.codes, shares, to.scale);
+  template <size_t>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    return block.factor(0);
   }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
-    return load_signed_bytes(block + 2 + kAt);
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
+    return block.four(2 + kAt);
   }
 };
 
 struct Iq4Block {
-  static constexpr size_t kShare = 32, kBlock = 32, kBytes = 18;
+  static constexpr size_t kShare = 32, kBlock = 32, kBytes = 18, kPairs = 1;
+  static constexpr bool kSigned = true;
   static constexpr Offset kOffset = Offset::none;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t shares, Factors<kShare>& to) {
-    gather_all<kBytes>(step.codes, shares, to.scale);
+  template <size_t>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    return block.factor(0);
   }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
-    const hn::Rebind<uint8_t, Codes> d;
-    const auto both = hn::LoadU(d, reinterpret_cast<const uint8_t*>(block + 2 + kAt % 16));
-    const auto index = kAt < 16 ? hn::And(both, hn::Set(d, uint8_t{15})) : hn::ShiftRight<4>(both);
-    HWY_ALIGN static constexpr int8_t kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                                     1,    13,   25,  38,  53,  69,  89,  113};
-    const auto level = look_up(reinterpret_cast<const uint8_t*>(kLevels), index);
-    return hn::PromoteTo(Codes(), hn::BitCast(hn::Rebind<int8_t, Codes>(), level));
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
+    const auto levels = hn::LoadDup128(SignedBytes(), kIq4Levels);
+    const BytesVec index = bits<kAt / 16 * 4, 0, 15>(block.four(2 + kAt % 16));
+    return hn::BitCast(Bytes(), hn::TableLookupBytes(levels, hn::BitCast(SignedBytes(), index)));
   }
 };
 
@@ -102,23 +179,39 @@ struct Iq4Block {
 template <bool kFifth>
 struct Q45KBlock {
   static constexpr size_t kShare = 32, kBlock = 256, kCodesAt = kFifth ? 48 : 16, kBytes = kCodesAt + 128;
+  static constexpr bool kSigned = false;
+  static constexpr size_t kPairs = kFifth ? 4 : 8;
   static constexpr Offset kOffset = Offset::stored;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t, Factors<kShare>& to) {
-    uint8_t small[8], minimum[8];
-    split_scales12(step.codes + 4, small, minimum);
-    scale_shares(small, load_factor(step.codes), to.scale);
-    scale_shares(minimum, hn::Neg(load_factor(step.codes + 2)), to.offset);
+  template <size_t kShareIndex>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    return scaled(six_bits<kShareIndex, 0>(block), block.factor(0));
+  }
+  template <size_t kShareIndex>
+  static HWY_INLINE SumsVec offset(const TileBlock& block) {
+    return scaled(six_bits<kShareIndex, 4>(block), hn::Neg(block.factor(2)));
   }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
     constexpr size_t kPart = kAt / 64, kHigh = kAt % 64 / 32, kByte = kAt % 32;
-    const CodesVec low = bits<kHigh * 4, 0, 15>(load_bytes(block + kCodesAt + 32 * kPart + kByte));
+    const BytesVec low = bits<kHigh * 4, 0, 15>(block.four(kCodesAt + 32 * kPart + kByte));
     if constexpr (!kFifth) {
       return low;
     } else {
-      return hn::Or(low, bits<static_cast<int>(2 * kPart + kHigh), 4, 16>(load_bytes(block + 16 + kByte)));
+      return hn::Or(low, bits<static_cast<int>(2 * kPart + kHigh), 4, 16>(block.four(16 + kByte)));
     }
+  }
+
+ private:
+  // Scales (kFrom 0) and minima (4): the first four lie in bytes of their own, the others in nibbles behind
+  // those and in the two bits that the first ones leave.
+  template <size_t kShareIndex, size_t kFrom>
+  static HWY_INLINE WholeVec six_bits(const TileBlock& block) {
+    constexpr size_t kByte = kShareIndex % 4;
+    const BytesVec first = block.four(4 + kFrom);
+    if constexpr (kShareIndex < 4) return field_of_byte<kByte, 0, 63>(first);
+    const WholeVec low = field_of_byte < kByte, kFrom == 0 ? 0 : 4, 15 > (block.four(12));
+    return hn::Or(low, hn::ShiftLeft<4>(field_of_byte<kByte, 6, 3>(first)));
   }
 };
 
@@ -130,94 +223,118 @@ struct FieldOf {
 };
 
 struct Q6KBlock {
-  static constexpr size_t kShare = 16, kBlock = 256, kBytes = 210;
+  static constexpr size_t kShare = 16, kBlock = 256, kBytes = 210, kPairs = 2;
+  static constexpr bool kSigned = false;
   static constexpr Offset kOffset = Offset::zero;
   static constexpr float kZero = 32;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t, Factors<kShare>& to) {
-    scale_shares(reinterpret_cast<const int8_t*>(step.codes + 192), load_factor(step.codes + 208), to.scale);
+  template <size_t kShareIndex>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    const BytesVec four = block.four(192 + kShareIndex / 4 * 4);
+    return scaled(signed_byte<kShareIndex % 4>(four), block.factor(208));
   }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
     using Field = FieldOf<kAt>;
     constexpr int j = Field::kField;
-    const CodesVec low = load_bytes(block + 64 * Field::kHalf + 32 * (j % 2) + Field::kByte);
-    const CodesVec high = load_bytes(block + 128 + 32 * Field::kHalf + Field::kByte);
+    const BytesVec low = block.four(64 * Field::kHalf + 32 * (j % 2) + Field::kByte);
+    const BytesVec high = block.four(128 + 32 * Field::kHalf + Field::kByte);
     return hn::Or(bits<j / 2 * 4, 0, 15>(low), bits<2 * j, 4, 48>(high));
   }
 };
 
 struct Q3KBlock {
-  static constexpr size_t kShare = 16, kBlock = 256, kBytes = 110;
+  static constexpr size_t kShare = 16, kBlock = 256, kBytes = 110, kPairs = 4;
+  static constexpr bool kSigned = false;
   static constexpr Offset kOffset = Offset::zero;
   static constexpr float kZero = 4;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t, Factors<kShare>& to) {
-    int8_t small[16];
-    split_scales6(step.codes + 96, small);
-    scale_shares(small, load_factor(step.codes + 108), to.scale);
+  // Six bits that count from 32: a nibble of the first eight bytes and two bits of the four behind them.
+  template <size_t kShareIndex>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    constexpr size_t kByte = kShareIndex % 4;
+    const BytesVec nibbles = block.four(96 + kShareIndex % 8 / 4 * 4);
+    const WholeVec low = field_of_byte<kByte, kShareIndex / 8 * 4, 15>(nibbles);
+    const WholeVec high = field_of_byte<kByte, kShareIndex / 4 * 2, 3>(block.four(104));
+    const WholeVec both = hn::Or(low, hn::ShiftLeft<4>(high));
+    return scaled(hn::Sub(both, hn::Set(Whole(), 32)), block.factor(108));
   }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
     using Field = FieldOf<kAt>;
     constexpr int j = Field::kField;
-    const CodesVec low = load_bytes(block + 32 + 32 * Field::kHalf + Field::kByte);
-    const CodesVec high = load_bytes(block + Field::kByte);
+    const BytesVec low = block.four(32 + 32 * Field::kHalf + Field::kByte);
+    const BytesVec high = block.four(Field::kByte);
     return hn::Or(bits<2 * j, 0, 3>(low), bits<static_cast<int>(4 * Field::kHalf) + j, 2, 4>(high));
   }
 };
 
 struct Q2KBlock {
-  static constexpr size_t kShare = 16, kBlock = 256, kBytes = 84;
+  static constexpr size_t kShare = 16, kBlock = 256, kBytes = 84, kPairs = 4;
+  static constexpr bool kSigned = false;
   static constexpr Offset kOffset = Offset::stored;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t, Factors<kShare>& to) {
-    uint64_t both[2], small[2], minimum[2];
-    std::memcpy(both, step.codes, 16);
-    for (size_t i = 0; i < 2; ++i) {
-      small[i] = both[i] & 0x0f0f0f0f0f0f0f0f;
-      minimum[i] = both[i] >> 4 & 0x0f0f0f0f0f0f0f0f;
-    }
-    scale_shares(reinterpret_cast<const uint8_t*>(small), load_factor(step.codes + 80), to.scale);
-    scale_shares(reinterpret_cast<const uint8_t*>(minimum), hn::Neg(load_factor(step.codes + 82)), to.offset);
+  template <size_t kShareIndex>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    return scaled(field_of_byte<kShareIndex % 4, 0, 15>(block.four(kShareIndex / 4 * 4)), block.factor(80));
+  }
+  template <size_t kShareIndex>
+  static HWY_INLINE SumsVec offset(const TileBlock& block) {
+    return scaled(field_of_byte<kShareIndex % 4, 4, 15>(block.four(kShareIndex / 4 * 4)),
+                  hn::Neg(block.factor(82)));
   }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
     using Field = FieldOf<kAt>;
-    return bits<2 * Field::kField, 0, 3>(load_bytes(block + 16 + 32 * Field::kHalf + Field::kByte));
+    return bits<2 * Field::kField, 0, 3>(block.four(16 + 32 * Field::kHalf + Field::kByte));
   }
 };
 
 // ---- codes with scales beside them
 
 struct Int8Codes {
-  static constexpr size_t kShare = 32, kBlock = 32, kBytes = 32;
+  static constexpr size_t kShare = 32, kBlock = 32, kBytes = 32, kPairs = 1;
+  static constexpr bool kSigned = true;
   static constexpr Offset kOffset = Offset::none;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t shares, Factors<kShare>& to) {
-    factors_beside(step, shares, to.scale);
+  template <size_t>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    return hn::LoadU(Sums(), block.scales + block.lane);
   }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
-    return load_signed_bytes(block + kAt);
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
+    return block.four(kAt);
   }
 };
 
 struct Int4Codes {
-  static constexpr size_t kShare = 32, kBlock = 32, kBytes = 16;
-  static constexpr Offset kOffset = Offset::none;
+  static constexpr size_t kShare = 32, kBlock = 32, kBytes = 16, kPairs = 8;
+  static constexpr bool kSigned = false;  // 8 more than they are
+  static constexpr Offset kOffset = Offset::zero;
+  static constexpr float kZero = 8;
 
-  static HWY_INLINE void factors(const CodedStep& step, size_t shares, Factors<kShare>& to) {
-    factors_beside(step, shares, to.scale);
+  template <size_t>
+  static HWY_INLINE SumsVec scale(const TileBlock& block) {
+    return hn::LoadU(Sums(), block.scales + block.lane);
   }
   template <size_t kAt>
-  static HWY_INLINE CodesVec codes(const std::byte* block) {
-    HWY_ALIGN static constexpr int8_t kSigned[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
-    const auto level =
-        look_up(reinterpret_cast<const uint8_t*>(kSigned), pair_nibbles<true>(block + kAt / 2));
-    return hn::PromoteTo(Codes(), hn::BitCast(hn::Rebind<int8_t, Codes>(), level));
+  static HWY_INLINE BytesVec codes(const TileBlock& block) {
+    constexpr uint8_t kByte = kAt % 8 / 2;
+    const BytesVec pairs = pick_bytes<kByte, kByte + 1>(block.four(kAt / 8 * 4));
+    const auto low_first = hn::BitCast(Bytes(), hn::Set(Pairs(), int16_t{0x00ff}));
+    const BytesVec nibbles =
+        hn::IfThenElse(hn::MaskFromVec(low_first), bits<0, 0, 15>(pairs), bits<4, 0, 15>(pairs));
+    return hn::Xor(nibbles, hn::Set(Bytes(), uint8_t{8}));
   }
 };
+
+// What is added to scale * code, whatever the format: 0 where nothing is.
+template <class Loader, size_t kShareIndex>
+HWY_INLINE SumsVec offset_of(const TileBlock& block, SumsVec scale) {
+  if constexpr (Loader::kOffset == Offset::stored) return Loader::template offset<kShareIndex>(block);
+  if constexpr (Loader::kOffset == Offset::zero) return hn::Mul(scale, hn::Set(Sums(), -Loader::kZero));
+  return hn::Zero(Sums());
+}
 
 // ---- the table of loaders
 

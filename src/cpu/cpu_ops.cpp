@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/interleaved.h"
 #include "cpu/row_math.h"
 #include "tensor/quantise.h"
 
@@ -53,13 +54,24 @@ void copy_matrix(const HostMatrix& from, std::byte* to) {
   }
 }
 
+// Seven bits a digit, and the sign.
+CodedActivations digits_of(int activation_bits) {
+  FULMAR_CHECK(activation_bits == 22 || activation_bits == 15 || activation_bits == 8);
+  return static_cast<CodedActivations>((activation_bits - 1) / 7);
+}
+
+// Rows of an embedding are gathered as they are stored.
+bool is_multiplied_from_codes(const HostMatrix& matrix, WeightRole role) {
+  return role != WeightRole::embedding && multiplies_codes(matrix.dtype) && can_interleave(matrix);
+}
+
 }  // namespace
 
 CpuOps::CpuOps(const CpuOptions& options)
     : pool_(options.threads > 0 ? options.threads : usable_cores()),
       state_writes_(options.state_writes),
       mode_{options.deterministic ? LinearOrder::fixed : LinearOrder::quickest,
-            options.short_activations ? CodedActivations::bits16 : CodedActivations::bits22} {}
+            digits_of(options.activation_bits)} {}
 
 std::string CpuOps::name() const {
   return std::string("cpu (") + cpu::instruction_set() + ", " + std::to_string(pool_.size()) + " threads)";
@@ -86,7 +98,10 @@ void CpuOps::write(void* target, const void* host, size_t bytes) { std::memcpy(t
 
 void CpuOps::read(void* host, const void* source, size_t bytes) { std::memcpy(host, source, bytes); }
 
-size_t CpuOps::import_bytes(const HostMatrix& matrix, WeightRole) const {
+size_t CpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
+  if (is_multiplied_from_codes(matrix, role)) {
+    return interleaved_bytes(matrix) + static_cast<size_t>(interleaved_scales(matrix)) * sizeof(float);
+  }
   if (kernels_read(matrix.dtype) && matrix.row_major()) return 0;
   return bytes_for(kept_dtype(matrix.dtype), matrix.rows * matrix.cols);
 }
@@ -97,9 +112,17 @@ Result<Weight> CpuOps::import_weight(const HostMatrix& matrix, WeightRole role) 
   const size_t bytes = import_bytes(matrix, role);
   if (bytes == 0) return weight;
   FULMAR_ASSIGN(Buffer owned, allocate(bytes));
-  copy_matrix(matrix, static_cast<std::byte*>(owned.data()));
+  auto* const to = static_cast<std::byte*>(owned.data());
+  if (is_multiplied_from_codes(matrix, role)) {
+    auto* const scales = reinterpret_cast<float*>(to + interleaved_bytes(matrix));
+    interleave(matrix, to, scales);
+    weight.transposed = true;
+    if (matrix.scales != nullptr) weight.scales = scales;
+  } else {
+    copy_matrix(matrix, to);
+  }
   owned_.push_back(std::move(owned));
-  weight.data = owned_.back().data();
+  weight.data = to;
   return weight;
 }
 

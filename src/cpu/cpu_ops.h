@@ -1,4 +1,5 @@
-// The CPU backend: weights borrowed from the mapped file, activations and state in f32.
+// The CPU backend: weights borrowed from the mapped file, quantised ones in an order of its own
+// (interleaved.h); activations and state in f32.
 #pragma once
 
 #include <functional>
@@ -12,9 +13,9 @@ struct CpuOptions {
   int threads = 0;  // 0: one per core this process may use
   StateWrites state_writes;
   bool deterministic = false;  // as DeviceOptions has it
-  // Of one to three rows that meet quantised weights: rounded to 16 bits in place of 22, which is quicker and
-  // moves products by 3e-5 of their root mean square.
-  bool short_activations = false;
+  // Of activations in front of quantised weights: 22, 15 or 8. Fewer are quicker; one rounding of that size
+  // is what they cost.
+  int activation_bits = 22;
 };
 
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options = {});

@@ -5,7 +5,9 @@
 #include <array>
 
 #include "base/check.h"
+#include "cpu/interleaved.h"
 #include "cpu/linear_coded.h"
+#include "cpu/linear_decoded.h"
 #include "cpu/linear_dot.h"
 #include "cpu/linear_panel.h"
 #include "cpu/linear_way.h"
@@ -15,9 +17,12 @@ namespace {
 
 constexpr size_t kMostTasks = 16;           // that share one section
 constexpr int64_t kPieceBytes = 16 * 1024;  // weights of the smallest piece of dot products worth handing out
-constexpr int64_t kDotTile = 4;             // outputs; pieces begin at whole register tiles
-constexpr int64_t kMostPackedRows = 576;    // packed at a time; bounds the workspace
+constexpr int64_t kManyRowsPieceBytes = 64 * 1024;  // likewise, with more than kMostDotRows rows
+constexpr int64_t kLeastPieces = 8;                 // of a product with many outputs
+constexpr int64_t kDotTile = 4;                     // outputs; pieces begin at whole register tiles
+constexpr int64_t kMostPackedRows = 576;            // packed or rounded at a time; bounds the workspace
 constexpr int64_t kPackedAlone = 16 * 1024;  // numbers that one thread packs faster than two can be started
+constexpr int64_t kRoundedAlone = 8 * 1024;  // likewise, to round
 constexpr int64_t kPanelPiecesPerThread = 4;
 constexpr int64_t kSmallestPanelOutputs = 16;
 
@@ -27,29 +32,32 @@ void check_task(const LinearTask& task) {
   const Weight& weight = *task.weight;
   FULMAR_CHECK(task.in.dtype == DType::f32 && task.out.dtype == DType::f32);
   FULMAR_CHECK(task.in.cols == weight.in && task.out.cols == weight.out && task.in.rows == task.out.rows);
-  FULMAR_CHECK(!weight.transposed);
 }
 
-LinearWay way_of(const LinearTask& task, LinearOrder order) {
-  return linear_way(task.in.rows, *task.weight, order);
+LinearWay way_of(const LinearTask& task, const LinearMode& mode) {
+  return linear_way(task.in.rows, *task.weight, mode);
 }
 
-// ---- few rows
+// ---- few rows, and codes
 
 // A product and the pieces its outputs are cut into.
 struct DotPieces {
   DotProduct product;
   const float* rounded = nullptr;  // the input as linear_coded.h takes it; null: computed from f32
+  bool interleaved = false;        // the weights
   CodedActivations activations = CodedActivations::bits22;
   int64_t outputs = 0;
   int64_t outputs_per_piece = 0;
   int64_t first_piece = 0;  // among the pieces of all products
 };
 
-int64_t dot_outputs_per_piece(const Weight& weight) {
+int64_t dot_outputs_per_piece(const Weight& weight, int64_t rows) {
   const int64_t row_bytes = static_cast<int64_t>(bytes_for(weight.dtype, weight.in));
-  const int64_t outputs = kPieceBytes / std::max<int64_t>(1, row_bytes);
-  return std::max<int64_t>(1, divide_up(outputs, kDotTile)) * kDotTile;
+  // Many rows are read again for each piece.
+  const int64_t piece_bytes = rows > kMostDotRows ? kManyRowsPieceBytes : kPieceBytes;
+  const int64_t outputs = std::min(piece_bytes / std::max<int64_t>(1, row_bytes), weight.out / kLeastPieces);
+  const int64_t tile = weight.transposed ? kDecodedOutputs : kDotTile;
+  return std::max<int64_t>(1, divide_up(outputs, tile)) * tile;
 }
 
 DotPieces dot_pieces(const LinearTask& task, const LinearMode& mode, const float* rounded,
@@ -65,8 +73,22 @@ DotPieces dot_pieces(const LinearTask& task, const LinearMode& mode, const float
                            .out = task.out.as<float>(),
                            .out_stride = task.out.stride,
                            .one_order = mode.order == LinearOrder::fixed};
-  return {product,    rounded, mode.activations, task.weight->out, dot_outputs_per_piece(*task.weight),
+  return {product,          rounded,          task.weight->transposed,
+          mode.activations, task.weight->out, dot_outputs_per_piece(*task.weight, task.in.rows),
           first_piece};
+}
+
+DecodedProduct decoded_product(const DotProduct& p) {
+  return {.dtype = p.dtype,
+          .weight = p.weight,
+          .scales = p.scales,
+          .group = p.group,
+          .depth = p.depth,
+          .rows = p.rows,
+          .in = p.in,
+          .in_stride = p.in_stride,
+          .out = p.out,
+          .out_stride = p.out_stride};
 }
 
 CodedProduct coded_product(const DotPieces& pieces) {
@@ -88,10 +110,12 @@ void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t 
     const int64_t first = std::max(begin - p.first_piece, int64_t{0}) * p.outputs_per_piece;
     const int64_t last = std::min((end - p.first_piece) * p.outputs_per_piece, p.outputs);
     if (first >= last) continue;
-    if (p.rounded == nullptr) {
-      dot_outputs(p.product, first, last);
-    } else {
+    if (p.rounded != nullptr) {
       coded_outputs(coded_product(p), first, last);
+    } else if (p.interleaved) {
+      decoded_outputs(decoded_product(p.product), first, last);
+    } else {
+      dot_outputs(p.product, first, last);
     }
   }
 }
@@ -99,21 +123,29 @@ void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t 
 // The inputs of the tasks that are computed from codes, rounded one after the other; null for others.
 std::array<const float*, kMostTasks> round_inputs(ThreadPool& pool, std::span<const LinearTask> tasks,
                                                   const LinearMode& mode) {
-  const auto floats = [](const LinearTask& task) {
-    return static_cast<size_t>(task.in.rows) * rounded_row_floats(task.in.cols);
-  };
-  size_t total = 0;
-  for (const LinearTask& task : tasks)
-    total += way_of(task, mode.order) == LinearWay::coded ? floats(task) : 0;
   std::array<const float*, kMostTasks> rounded = {};
-  float* to = total == 0 ? nullptr : pool.workspace(total).data();
+  int64_t floats = 0, numbers = 0;
+  const auto is_coded = [&](const LinearTask& task) { return way_of(task, mode) == LinearWay::coded; };
+  for (const LinearTask& task : tasks) {
+    if (!is_coded(task)) continue;
+    floats += task.in.rows * rounded_row_floats(mode.activations, task.in.cols);
+    numbers += task.in.rows * task.in.cols;
+  }
+  if (floats == 0) return rounded;
+  float* to = pool.workspace(static_cast<size_t>(floats)).data();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const LinearTask& task = tasks[i];
-    if (way_of(task, mode.order) != LinearWay::coded || task.in.rows == 0) continue;
+    if (!is_coded(task)) continue;
     rounded[i] = to;
-    for (int64_t r = 0; r < task.in.rows; ++r, to += rounded_row_floats(task.in.cols)) {
-      round_row(task.weight->dtype, mode.activations, task.in.row<float>(r), task.in.cols, to);
-    }
+    const int64_t stride = rounded_row_floats(mode.activations, task.in.cols);
+    pool.parallel_for(task.in.rows, numbers <= kRoundedAlone ? std::max<int64_t>(1, task.in.rows) : 1,
+                      [&task, &mode, to, stride](int64_t begin, int64_t end) {
+                        for (int64_t r = begin; r < end; ++r) {
+                          round_row(task.weight->dtype, mode.activations, task.in.row<float>(r), task.in.cols,
+                                    to + r * stride);
+                        }
+                      });
+    to += task.in.rows * stride;
   }
   return rounded;
 }
@@ -220,7 +252,9 @@ void multiply_packed(ThreadPool& pool, std::span<const LinearTask> tasks) {
                     [products](int64_t begin, int64_t end) { multiply_blocks(products, begin, end); });
 }
 
-void multiply_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
+// body(parts) with at most kMostPackedRows rows of each task at a time.
+template <class Body>
+void for_row_parts(std::span<const LinearTask> tasks, const Body& body) {
   int64_t most_rows = 0;
   for (const LinearTask& task : tasks) most_rows = std::max(most_rows, task.in.rows);
   for (int64_t first = 0; first < most_rows; first += kMostPackedRows) {
@@ -231,7 +265,7 @@ void multiply_many(ThreadPool& pool, std::span<const LinearTask> tasks) {
       if (rows <= 0) continue;
       parts[count++] = {task.in.slice_rows(first, rows), task.weight, task.out.slice_rows(first, rows)};
     }
-    multiply_packed(pool, std::span(parts).first(count));
+    body(std::span(parts).first(count));
   }
 }
 
@@ -242,11 +276,11 @@ void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks, const Line
   for (size_t i = 0; i < tasks.size(); i += kMostTasks) {
     std::array<LinearTask, kMostTasks> group;
     const auto part = tasks.subspan(i, std::min(kMostTasks, tasks.size() - i));
-    const auto is_few = [&](const LinearTask& task) { return way_of(task, mode.order) != LinearWay::panels; };
+    const auto is_few = [&](const LinearTask& task) { return way_of(task, mode) != LinearWay::panels; };
     const auto middle = std::copy_if(part.begin(), part.end(), group.begin(), is_few);
     const auto last = std::remove_copy_if(part.begin(), part.end(), middle, is_few);
-    if (middle != group.begin()) multiply_few(pool, {group.begin(), middle}, mode);
-    if (last != middle) multiply_many(pool, {middle, last});
+    for_row_parts({group.begin(), middle}, [&](auto parts) { multiply_few(pool, parts, mode); });
+    for_row_parts({middle, last}, [&](auto parts) { multiply_packed(pool, parts); });
   }
 }
 

@@ -9,7 +9,6 @@
 
 #include <span>
 
-#include "cpu/linear_coded.h"
 #include "cpu/linear_way.h"
 #include "cpu/thread_pool.h"
 #include "tensor/tensor.h"
@@ -22,12 +21,6 @@ struct LinearTask {
   Tensor in;                       // f32 [rows, weight->in]
   const Weight* weight = nullptr;  // [out, in], not transposed; any alignment of its data
   Tensor out;                      // f32 [rows, weight->out]
-};
-
-// What a whole backend has in common of its products.
-struct LinearMode {
-  LinearOrder order = LinearOrder::quickest;
-  CodedActivations activations = CodedActivations::bits22;
 };
 
 // All products in as few parallel sections as possible: one for few rows, two for many.

@@ -1,14 +1,20 @@
-// Tiles of outputs in registers, which share what they load of a row.
+// A tile of outputs lies in the lanes of a vector, so that nothing is added across lanes; what is unpacked of
+// a weight serves several rows.
 #include "cpu/linear_coded.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "cpu/interleaved.h"
 #include "cpu/simd_targets.h"
 
 // Highway's loop over targets must come before the per-target headers.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linear_coded.cpp"
+// Nothing here is wider than 256 bits: what has more than AVX2 runs that.
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (FULMAR_DISABLED_TARGETS | (HWY_AVX2 - 1))
 #include "hwy/foreach_target.h"
 #include "cpu/coded_blocks-inl.h"
 #include "hwy/highway.h"
@@ -20,52 +26,17 @@ namespace fulmar::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 constexpr size_t kLineBytes = 64;
-constexpr size_t kLeastAhead = 4096;  // bytes; covers the latency of memory
-constexpr int kSecondLevel = 2;       // the first level tracks too few misses to keep memory busy
-constexpr int kTileOutputs = 4;
-constexpr size_t kLineFloats = kLineBytes / sizeof(float);
-// Of a rounded activation, in its low part; 0: it has none.
-constexpr int low_bits(CodedActivations activations) {
-  return activations == CodedActivations::bits22 ? 6 : 0;
-}
+constexpr size_t kAhead = 2048;  // bytes that are on their way; covers the latency of memory
 // What this much rounds to a whole number would not be finite as a factor; smaller activations count as 0.
 constexpr float kLeastLargest = 1e-30f;
 
-constexpr size_t padded(size_t floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
-constexpr size_t steps_of(size_t depth) { return (depth + kStepWeights - 1) / kStepWeights; }
-
-// A rounded row in memory: x = scale * (high * 2^low_bits + low), with a scale for each step, and the sum of
-// the activations that meet each share, padded with zeros to whole lines.
-struct RoundedRow {
-  const int16_t* high = nullptr;
-  const int16_t* low = nullptr;
-  const float* scale = nullptr;
-  const float* sum = nullptr;
-};
-
-// Where the parts of a rounded row begin.
-template <class Float>
-struct RoundedParts {
-  Float *high, *low, *scale, *sum;
-};
-template <class Float>
-HWY_INLINE RoundedParts<Float> rounded_parts(Float* at, size_t depth) {
-  Float* const low = at + padded(depth / 2);
-  Float* const scale = low + padded(depth / 2);
-  return {at, low, scale, scale + padded(steps_of(depth))};
-}
-
-HWY_INLINE RoundedRow rounded_row(const float* at, size_t depth) {
-  const auto parts = rounded_parts(at, depth);
-  return {reinterpret_cast<const int16_t*>(parts.high), reinterpret_cast<const int16_t*>(parts.low),
-          parts.scale, parts.sum};
-}
+// ---- rounding
 
 // The largest magnitude of the numbers, or NaN where one is not finite.
 HWY_INLINE float largest_of(const float* in, size_t count) {
   const Sums d;
   SumsVec most = hn::Zero(d), bad = hn::Zero(d);
-  for (size_t k = 0; k < count; k += kSumLanes) {
+  for (size_t k = 0; k < count; k += kLanes) {
     const SumsVec x = hn::LoadU(d, in + k);
     most = hn::Max(most, hn::Abs(x));
     bad = hn::Add(bad, hn::Sub(x, x));  // 0, or NaN
@@ -73,221 +44,228 @@ HWY_INLINE float largest_of(const float* in, size_t count) {
   return hn::GetLane(hn::MaxOfLanes(d, most)) + hn::GetLane(hn::SumOfLanes(d, bad));
 }
 
-// Rounds the activations that meet one share of weights and returns the sum of the whole numbers.
-template <size_t kShare, int kLowBits>
-HWY_INLINE float round_share(const float* in, float per_unit, int16_t* high, int16_t* low) {
+// Splits whole numbers into digits, `stride` bytes from one digit to the next.
+template <size_t kDigits>
+HWY_INLINE void store_digits(WholeVec whole, int8_t* to, size_t stride) {
+  const hn::Rebind<int8_t, Whole> d8;
+  const auto digit = hn::Set(Whole(), (1 << kDigitBits) - 1);
+  for (size_t i = kDigits - 1; i > 0; --i) {
+    hn::StoreU(hn::DemoteTo(d8, hn::And(whole, digit)), d8, to + i * stride);
+    whole = hn::ShiftRight<kDigitBits>(whole);
+  }
+  hn::StoreU(hn::DemoteTo(d8, whole), d8, to);
+}
+
+// Rounds the activations of one share and returns the sum of the whole numbers.
+template <size_t kDigits>
+HWY_INLINE float round_share(const float* in, size_t count, float per_unit, int8_t* to, size_t stride) {
   const Sums d;
-  const hn::Rebind<int16_t, Sums> d16;
-  const auto half = hn::Set(Whole(), (1 << kLowBits) / 2);
   auto sum = hn::Zero(Whole());
-  for (size_t k = 0; k < kShare; k += kSumLanes) {
-    const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, in + k), hn::Set(d, per_unit)));
-    const auto above = hn::ShiftRight<kLowBits>(hn::Add(whole, half));
-    hn::StoreU(hn::DemoteTo(d16, above), d16, high + k);
-    if constexpr (kLowBits > 0) {
-      hn::StoreU(hn::DemoteTo(d16, hn::Sub(whole, hn::ShiftLeft<kLowBits>(above))), d16, low + k);
-    }
+  for (size_t k = 0; k < count; k += kLanes) {
+    const WholeVec whole = hn::NearestInt(hn::Mul(hn::LoadU(d, in + k), hn::Set(d, per_unit)));
+    store_digits<kDigits>(whole, to + k, stride);
     sum = hn::Add(sum, whole);
   }
   return static_cast<float>(hn::GetLane(hn::SumOfLanes(Whole(), sum)));
 }
 
-template <class Loader, int kLowBits>
-void round_for(const float* in, size_t depth, float* to) {
-  constexpr size_t kShare = Loader::kShare;
-  constexpr int kMostRounded = 32767 << kLowBits;
-  const auto parts = rounded_parts(to, depth);
-  auto* const high = reinterpret_cast<int16_t*>(parts.high);
-  auto* const low = reinterpret_cast<int16_t*>(parts.low);
-  for (size_t k = 0; k < depth; k += kStepWeights) {
-    const size_t end = std::min(k + kStepWeights, depth);
-    const float largest = largest_of(in + k, end - k), scale = largest / kMostRounded;
+template <size_t kDigits>
+void round_shares(const float* in, int64_t depth, size_t share, float* to) {
+  constexpr int kMostRounded = 127 << (kDigits - 1) * kDigitBits;
+  const RoundedLayout layout(depth);
+  const auto stride = static_cast<size_t>(layout.digit_floats) * sizeof(float);
+  auto* const digits = reinterpret_cast<int8_t*>(to);
+  float* const scales = to + static_cast<int64_t>(kDigits) * layout.digit_floats;
+  float* const sums = scales + layout.share_floats;
+  for (size_t i = 0; i < static_cast<size_t>(depth) / share; ++i) {
+    const float* const from = in + i * share;
+    const float largest = largest_of(from, share);
     const float per_unit = largest > kLeastLargest ? kMostRounded / largest : 0.0f;
-    parts.scale[k / kStepWeights] = scale;
-    for (size_t i = k; i < end; i += kShare) {
-      parts.sum[i / kShare] = scale * round_share<kShare, kLowBits>(in + i, per_unit, high + i, low + i);
-    }
+    scales[i] = largest / kMostRounded;
+    sums[i] = scales[i] * round_share<kDigits>(from, share, per_unit, digits + i * share, stride);
   }
-  const size_t shares = depth / kShare;
-  std::fill(parts.sum + shares, parts.sum + padded(shares), 0.0f);
 }
 
-// The dot products of some outputs with one row. Where fewer are wanted the last one stands in for the rest.
-struct Tile {
-  CodedStep weight[kTileOutputs];
-  RoundedRow in;
-  size_t depth = 0;
-  size_t distance = 0;  // in bytes, of the weights fetched meanwhile
+// ---- products
+
+// A rounded row from some block on.
+template <size_t kDigits>
+struct RoundedRow {
+  const int8_t* digits[kDigits];
+  const float* scale;
+  const float* sum;
 };
 
-struct TileSums {
-  HWY_INLINE TileSums() {}        // as that of Factors
-  SumsVec product[kTileOutputs];  // of scales and codes
-  SumsVec offset[kTileOutputs];   // of offsets, or of scales where offsets are multiples of those
-};
+template <size_t kDigits>
+HWY_INLINE RoundedRow<kDigits> rounded_row(const float* at, const RoundedLayout& layout) {
+  RoundedRow<kDigits> row;
+  for (size_t i = 0; i < kDigits; ++i, at += layout.digit_floats) {
+    row.digits[i] = reinterpret_cast<const int8_t*>(at);
+  }
+  row.scale = at;
+  row.sum = at + layout.share_floats;
+  return row;
+}
 
-// The scales of a step's shares.
-template <class Loader>
-struct StepScales {
-  HWY_ALIGN float of[kTileOutputs][kStepWeights / Loader::kShare];
-};
+// Rows whose sums fit into the registers beside what grows in them.
+constexpr size_t rows_at_once(size_t digits) { return digits == 1 ? 4 : 2; }
 
-template <class Loader>
-HWY_INLINE void take_factors(const Tile& t, size_t shares, StepScales<Loader>& scales, TileSums& sums) {
+// Four weights of each output with those of every row and digit.
+template <class Loader, size_t kFirst, size_t kVector, size_t kDigits, size_t kRows>
+HWY_INLINE void add_four(const TileBlock& block, const RoundedRow<kDigits> (&in)[kRows],
+                         DotSum (&dot)[kRows][kDigits]) {
+  constexpr size_t kAt = kFirst + 4 * kVector;
+  const BytesVec codes = Loader::template codes<kAt>(block);
+  for (size_t r = 0; r < kRows; ++r) {
+    dot[r][0].template add<Loader::kSigned, true, kVector, Loader::kPairs>(
+        codes, spread_digits(in[r].digits[0] + kAt));
+    for (size_t i = 1; i < kDigits; ++i) {
+      dot[r][i].template add<Loader::kSigned, false, kVector, Loader::kPairs>(
+          codes, spread_digits(in[r].digits[i] + kAt));
+    }
+  }
+}
+
+// The sums of a share. With codes of eight bits 22 bits of activations leave 32: their lowest digit joins in
+// f32.
+template <bool kSigned, size_t kDigits>
+HWY_INLINE SumsVec join_digits(const DotSum (&dot)[kDigits]) {
   const Sums d;
-  for (size_t o = 0; o < kTileOutputs; ++o) {
-    Factors<Loader::kShare> factors;
-    Loader::factors(t.weight[o], shares, factors);
-    for (size_t v = 0; v < factors.kVectors; ++v) {
-      hn::Store(factors.scale[v], d, scales.of[o] + v * kSumLanes);
-      if constexpr (Loader::kOffset != Offset::none) {
-        const SumsVec factor = Loader::kOffset == Offset::stored ? factors.offset[v] : factors.scale[v];
-        sums.offset[o] = hn::MulAdd(factor, hn::Load(d, t.in.sum + v * kSumLanes), sums.offset[o]);
+  constexpr bool kApart = kSigned && kDigits == 3;
+  WholeVec whole = dot[0].get();
+  for (size_t i = 1; i < kDigits - (kApart ? 1 : 0); ++i) {
+    whole = hn::Add(hn::ShiftLeft<kDigitBits>(whole), dot[i].get());
+  }
+  if constexpr (!kApart) return hn::ConvertTo(d, whole);
+  const SumsVec lowest = hn::ConvertTo(d, dot[kDigits - 1].get());
+  return hn::MulAdd(hn::ConvertTo(d, whole), hn::Set(d, float{1 << kDigitBits}), lowest);
+}
+
+template <class Loader, size_t kShareIndex, size_t kDigits, size_t kRows, size_t... kVector>
+HWY_INLINE void add_share(const TileBlock& block, const RoundedRow<kDigits> (&in)[kRows],
+                          SumsVec (&sum)[kRows], std::index_sequence<kVector...>) {
+  DotSum dot[kRows][kDigits];
+  for (auto& row : dot) {
+    for (DotSum& digit : row) digit.clear();
+  }
+  (add_four<Loader, kShareIndex * Loader::kShare, kVector>(block, in, dot), ...);
+  const Sums d;
+  const SumsVec scale = Loader::template scale<kShareIndex>(block);
+  const SumsVec offset = offset_of<Loader, kShareIndex>(block, scale);
+  for (size_t r = 0; r < kRows; ++r) {
+    const SumsVec whole = join_digits<Loader::kSigned>(dot[r]);
+    sum[r] = hn::MulAdd(whole, hn::Mul(scale, hn::Set(d, in[r].scale[kShareIndex])), sum[r]);
+    if constexpr (Loader::kOffset != Offset::none) {
+      sum[r] = hn::MulAdd(offset, hn::Set(d, in[r].sum[kShareIndex]), sum[r]);
+    }
+  }
+}
+
+template <class Loader, size_t kDigits, size_t kRows, size_t... kShareIndex>
+HWY_INLINE void add_block(const TileBlock& block, const RoundedRow<kDigits> (&in)[kRows],
+                          SumsVec (&sum)[kRows], std::index_sequence<kShareIndex...>) {
+  (add_share<Loader, kShareIndex>(block, in, sum, std::make_index_sequence<Loader::kShare / 4>()), ...);
+}
+
+// The sums of kLanes outputs, from `lane` of a tile on, and of some rows.
+template <class Loader, size_t kDigits, size_t kRows>
+HWY_INLINE void multiply_tile(const CodedProduct& p, int64_t tile, size_t lane, bool fetch,
+                              RoundedRow<kDigits> (&in)[kRows], SumsVec (&sum)[kRows]) {
+  constexpr size_t kShares = Loader::kBlock / Loader::kShare,
+                   kTileBytes = Loader::kBytes * kInterleavedOutputs;
+  const size_t blocks = static_cast<size_t>(p.depth) / Loader::kBlock;
+  TileBlock block{p.weight + static_cast<size_t>(tile) * blocks * kTileBytes, nullptr, lane};
+  if (p.scales != nullptr) block.scales = p.scales + tile * (p.depth / p.group) * kInterleavedOutputs;
+  for (SumsVec& row : sum) row = hn::Zero(Sums());
+  int64_t in_group = 0;
+  for (size_t b = 0; b < blocks; ++b) {
+    if (fetch) {
+      for (size_t line = 0; line < kTileBytes; line += kLineBytes) {
+        __builtin_prefetch(block.at + kAhead + line);
+      }
+    }
+    add_block<Loader>(block, in, sum, std::make_index_sequence<kShares>());
+    block.at += kTileBytes;
+    for (RoundedRow<kDigits>& row : in) {
+      for (const int8_t*& digits : row.digits) digits += Loader::kBlock;
+      row.scale += kShares;
+      row.sum += kShares;
+    }
+    in_group += Loader::kBlock;
+    if (in_group == p.group) {
+      block.scales += kInterleavedOutputs;
+      in_group = 0;
+    }
+  }
+}
+
+// Outputs [first, last) of kRows rows from `row` on.
+template <class Loader, size_t kDigits, size_t kRows>
+void multiply_rows(const CodedProduct& p, int64_t first, int64_t last, int64_t row) {
+  const RoundedLayout layout(p.depth);
+  for (int64_t o = first; o < last; o += static_cast<int64_t>(kLanes)) {
+    RoundedRow<kDigits> in[kRows];
+    for (size_t r = 0; r < kRows; ++r) {
+      const int64_t at = row + static_cast<int64_t>(r);
+      in[r] = rounded_row<kDigits>(p.in + at * rounded_row_floats(p.activations, p.depth), layout);
+    }
+    SumsVec sum[kRows];
+    multiply_tile<Loader>(p, o / kInterleavedOutputs, static_cast<size_t>(o % kInterleavedOutputs), row == 0,
+                          in, sum);
+    const size_t count = std::min(kLanes, static_cast<size_t>(last - o));
+    for (size_t r = 0; r < kRows; ++r) {
+      float* const to = p.out + (row + static_cast<int64_t>(r)) * p.out_stride + o;
+      if (count == kLanes) {
+        hn::StoreU(sum[r], Sums(), to);
+      } else {
+        HWY_ALIGN float all[kLanes];
+        hn::Store(sum[r], Sums(), all);
+        std::copy(all, all + count, to);
       }
     }
   }
 }
 
-using WholeVec = hn::Vec<Whole>;
-
-// The sums of the products of neighbours, exact.
-template <size_t kParts>
-HWY_INLINE WholeVec whole_sums(const CodesVec (&w)[kParts], const int16_t* x) {
-  WholeVec even = hn::Zero(Whole()), odd = hn::Zero(Whole());
-  for (size_t part = 0; part < kParts; ++part) {
-    even =
-        hn::ReorderWidenMulAccumulate(Whole(), w[part], hn::LoadU(Codes(), x + part * kCodeLanes), even, odd);
-  }
-  return hn::RearrangeToOddPlusEven(even, odd);
-}
-
-// The share that begins with weight kAt of block `block`, share `share` of the step. Sums fit into 32 bits:
-// at most eight products of 8 and 22 bits meet in a lane.
-template <class Loader, int kLowBits, size_t kAt, size_t... kPart>
-HWY_INLINE void add_share(const Tile& t, size_t block, size_t share, const StepScales<Loader>& scales,
-                          SumsVec (&sum)[kTileOutputs], std::index_sequence<kPart...>) {
-  for (size_t o = 0; o < kTileOutputs; ++o) {
-    const std::byte* const from = t.weight[o].codes + block * Loader::kBytes;
-    const CodesVec w[] = {Loader::template codes<kAt + kPart * kCodeLanes>(from)...};
-    WholeVec products = whole_sums(w, t.in.high + share * Loader::kShare);
-    if constexpr (kLowBits > 0) {
-      const WholeVec low = whole_sums(w, t.in.low + share * Loader::kShare);
-      products = hn::Add(hn::ShiftLeft<kLowBits>(products), low);
-    }
-    sum[o] = hn::MulAdd(hn::ConvertTo(Sums(), products), hn::Set(Sums(), scales.of[o][share]), sum[o]);
-  }
-}
-
-template <class Loader, int kLowBits, size_t... kShare>
-HWY_INLINE void add_block(const Tile& t, size_t block, const StepScales<Loader>& scales,
-                          SumsVec (&sum)[kTileOutputs], std::index_sequence<kShare...>) {
-  (add_share<Loader, kLowBits, kShare * Loader::kShare>(
-       t, block, block * sizeof...(kShare) + kShare, scales, sum,
-       std::make_index_sequence<Loader::kShare / kCodeLanes>()),
-   ...);
-}
-
-HWY_INLINE void clear(SumsVec (&sums)[kTileOutputs]) {
-  for (SumsVec& sum : sums) sum = hn::Zero(Sums());
-}
-
-template <class Loader, int kLowBits>
-HWY_INLINE void add_step(Tile& t, size_t weights, TileSums& sums) {
-  const size_t bytes = weights / Loader::kBlock * Loader::kBytes, shares = weights / Loader::kShare;
-  for (const CodedStep& step : t.weight) {
-    for (size_t line = 0; line < bytes; line += kLineBytes) {
-      __builtin_prefetch(step.codes + t.distance + line, 0, kSecondLevel);
-    }
-  }
-  StepScales<Loader> scales;
-  take_factors<Loader>(t, shares, scales, sums);
-  SumsVec sum[kTileOutputs];
-  clear(sum);
-  for (size_t b = 0; b < weights / Loader::kBlock; ++b) {
-    add_block<Loader, kLowBits>(t, b, scales, sum,
-                                std::make_index_sequence<Loader::kBlock / Loader::kShare>());
-  }
-  const SumsVec scale = hn::Set(Sums(), *t.in.scale);
-  for (size_t o = 0; o < kTileOutputs; ++o) {
-    sums.product[o] = hn::MulAdd(sum[o], scale, sums.product[o]);
-  }
-  for (CodedStep& step : t.weight) {
-    step.codes += bytes;
-    step.first += weights;
-  }
-  t.in.high += weights;
-  t.in.low += weights;
-  t.in.scale += 1;
-  t.in.sum += shares;
-}
-
-template <class Loader, int kLowBits>
-HWY_INLINE void multiply_tile(Tile t, TileSums& total) {
-  TileSums sums;
-  clear(sums.product);
-  clear(sums.offset);
-  size_t k = 0;
-  for (; k + kStepWeights <= t.depth; k += kStepWeights) add_step<Loader, kLowBits>(t, kStepWeights, sums);
-  if (k < t.depth) add_step<Loader, kLowBits>(t, t.depth - k, sums);
-  total = sums;
-}
-
-template <class Loader>
-HWY_INLINE float total_of(SumsVec product, SumsVec offset) {
-  if constexpr (Loader::kOffset == Offset::stored) {
-    product = hn::Add(product, offset);
-  } else if constexpr (Loader::kOffset == Offset::zero) {
-    product = hn::NegMulAdd(hn::Set(Sums(), Loader::kZero), offset, product);
-  }
-  return hn::GetLane(hn::SumOfLanes(Sums(), product));
-}
-
-// Outputs [first, last) of every row; rows follow each other while their weights are near.
-template <class Loader, int kLowBits>
+// Outputs [first, last) of every row: some rows with all of these weights, which then lie in the cache, and
+// the next ones.
+template <class Loader, size_t kDigits>
 void multiply(const CodedProduct& p, int64_t first, int64_t last) {
-  const auto depth = static_cast<size_t>(p.depth);
-  const size_t row_bytes = depth / Loader::kBlock * Loader::kBytes, step = kTileOutputs * row_bytes;
-  Tile tile;
-  tile.depth = depth;
-  tile.distance = (kLeastAhead + step - 1) / step * step;
-  for (int64_t o = first; o < last; o += kTileOutputs) {
-    for (int64_t i = 0; i < kTileOutputs; ++i) {
-      const int64_t output = std::min(o + i, last - 1);
-      tile.weight[i] = {p.weight + static_cast<size_t>(output) * row_bytes,
-                        p.scales == nullptr ? nullptr : p.scales + output * (p.depth / p.group),
-                        static_cast<size_t>(p.group), 0};
-    }
-    for (int64_t r = 0; r < p.rows; ++r) {
-      tile.in = rounded_row(p.in + static_cast<size_t>(r) * rounded_row_floats(p.depth), depth);
-      TileSums sums;
-      multiply_tile<Loader, kLowBits>(tile, sums);
-      float* const to = p.out + r * p.out_stride + o;
-      for (int64_t i = 0; i < std::min<int64_t>(kTileOutputs, last - o); ++i) {
-        to[i] = total_of<Loader>(sums.product[i], sums.offset[i]);
-      }
-    }
+  constexpr size_t kRows = rows_at_once(kDigits);
+  int64_t row = 0;
+  for (; row + static_cast<int64_t>(kRows) <= p.rows; row += kRows) {
+    multiply_rows<Loader, kDigits, kRows>(p, first, last, row);
   }
+  if (kRows > 2 && row + 2 <= p.rows) {
+    multiply_rows<Loader, kDigits, 2>(p, first, last, row);
+    row += 2;
+  }
+  if (row < p.rows) multiply_rows<Loader, kDigits, 1>(p, first, last, row);
 }
 
 void CodedOutputs(const CodedProduct& p, int64_t first, int64_t last) {
   with_loader(p.dtype, [&](auto loader) {
-    if (p.activations == CodedActivations::bits16) {
-      multiply<decltype(loader), low_bits(CodedActivations::bits16)>(p, first, last);
-    } else {
-      multiply<decltype(loader), low_bits(CodedActivations::bits22)>(p, first, last);
+    switch (p.activations) {
+      case CodedActivations::bits8:
+        return multiply<decltype(loader), 1>(p, first, last);
+      case CodedActivations::bits15:
+        return multiply<decltype(loader), 2>(p, first, last);
+      case CodedActivations::bits22:
+        return multiply<decltype(loader), 3>(p, first, last);
     }
   });
 }
 
 void RoundRow(DType dtype, CodedActivations activations, const float* in, int64_t depth, float* to) {
-  const auto count = static_cast<size_t>(depth);
-  with_loader(dtype, [&](auto loader) {
-    if (activations == CodedActivations::bits16) {
-      round_for<decltype(loader), low_bits(CodedActivations::bits16)>(in, count, to);
-    } else {
-      round_for<decltype(loader), low_bits(CodedActivations::bits22)>(in, count, to);
-    }
-  });
+  size_t share = 0;
+  with_loader(dtype, [&](auto loader) { share = decltype(loader)::kShare; });
+  switch (activations) {
+    case CodedActivations::bits8:
+      return round_shares<1>(in, depth, share, to);
+    case CodedActivations::bits15:
+      return round_shares<2>(in, depth, share, to);
+    case CodedActivations::bits22:
+      return round_shares<3>(in, depth, share, to);
+  }
 }
 
 bool HasLoader(DType dtype) {
@@ -312,16 +290,7 @@ HWY_EXPORT(CodedOutputs);
 HWY_EXPORT(RoundRow);
 HWY_EXPORT(HasLoader);
 
-bool multiplies_codes(const Weight& weight) {
-  const bool whole = weight.in % 32 == 0 && (weight.scales == nullptr || weight.group % 32 == 0);
-  return whole && HWY_DYNAMIC_DISPATCH(HasLoader)(weight.dtype);
-}
-
-size_t rounded_row_floats(int64_t depth) {
-  const auto floats = [](int64_t count) { return static_cast<size_t>((count + 15) / 16 * 16); };
-  // Two parts of 16 bits, the scales of steps, and the sums of the smallest shares.
-  return 2 * floats(depth / 2) + floats(depth / 256 + 1) + floats(depth / 16);
-}
+bool multiplies_codes(DType dtype) { return HWY_DYNAMIC_DISPATCH(HasLoader)(dtype); }
 
 void round_row(DType dtype, CodedActivations activations, const float* in, int64_t depth, float* to) {
   HWY_DYNAMIC_DISPATCH(RoundRow)(dtype, activations, in, depth, to);

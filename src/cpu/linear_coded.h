@@ -1,11 +1,10 @@
-// Dot products of quantised weights with very few rows, in whole numbers: what decode of one to three
-// sequences runs. Knows nothing of threads.
+// Products of interleaved quantised weights (interleaved.h) with rows of input, in whole numbers. Knows
+// nothing of threads.
 //
-// The codes of the weights are multiplied as they lie in memory, widened in registers, with activations
-// rounded to 22 bits, in two parts of 16 and 6: 256 of them have one f32 scale, and as many weights as share
-// a scale another. Sums of their products are exact, and everything after them is f32, so that results are as
-// near as those of f32 throughout. 16 bits alone take two thirds of the time, and move the logits of a model
-// that carries long sums by 2e-4 of their deviation; 8 bits would by 1e-1.
+// The codes of the weights are multiplied as they are, unpacked to bytes in registers, with activations
+// rounded to whole numbers of one, two or three digits to the base 128 (byte_dot-inl.h); as many activations
+// share an f32 scale as meet weights with one. The sum of each digit's products within such a share is exact,
+// and everything after it is f32: 22 bits leave results as near as those of f32 throughout.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +14,28 @@
 
 namespace fulmar {
 
-// How activations are rounded in front of codes.
-enum class CodedActivations : uint8_t { bits22, bits16 };
+// How activations are rounded in front of codes; the value is the number of digits.
+enum class CodedActivations : uint8_t { bits8 = 1, bits15 = 2, bits22 = 3 };
 
-// True where coded_outputs can multiply `weight`: a format with a loader, rows of whole blocks.
-bool multiplies_codes(const Weight& weight);
+// True for the formats that coded_outputs multiplies.
+bool multiplies_codes(DType dtype);
+
+// How a rounded row lies in memory: every digit of all activations after the other, the highest first, then
+// the scales of shares, then the sums of the activations of each. A share is what 16 or 32 weights with one
+// scale meet.
+struct RoundedLayout {
+  int64_t digit_floats = 0;  // that one digit of all activations takes; whole lines of 64 bytes
+  int64_t share_floats = 0;  // that a number for each share takes; likewise
+
+  explicit constexpr RoundedLayout(int64_t depth)
+      : digit_floats((depth + 63) / 64 * 16), share_floats((depth / 16 + 15) / 16 * 16) {}
+};
 
 // Floats that one row of `depth` activations takes once it is rounded; a multiple of 64 bytes.
-size_t rounded_row_floats(int64_t depth);
+constexpr int64_t rounded_row_floats(CodedActivations activations, int64_t depth) {
+  const RoundedLayout layout(depth);
+  return static_cast<int64_t>(activations) * layout.digit_floats + 2 * layout.share_floats;
+}
 
 // Rounds one row for weights of a format; `to` is 64-byte aligned. Numbers that are not finite make all
 // outputs of the row so.
@@ -32,19 +45,18 @@ void round_row(DType dtype, CodedActivations activations, const float* in, int64
 struct CodedProduct {
   DType dtype = DType::q8_0;
   CodedActivations activations = CodedActivations::bits22;  // as the rows were rounded
-  const std::byte* weight = nullptr;  // [out, depth] row-major in whole blocks, any alignment
-  const float* scales = nullptr;      // of formats with scales beside their codes, as in Weight
+  const std::byte* weight = nullptr;                        // interleaved [out, depth], any alignment
+  const float* scales = nullptr;  // beside the codes of formats that have them there, interleaved
   int64_t group = 0;
   int64_t depth = 0;
   int64_t rows = 0;
-  const float* in = nullptr;  // [rows] of round_row, rounded_row_floats(depth) apart
+  const float* in = nullptr;  // [rows] of round_row, rounded_row_floats(activations, depth) apart
   float* out = nullptr;       // [rows, out]
   int64_t out_stride = 0;
 };
 
-// Computes the outputs [first, last) of every row. Order of summation, the same for every number of rows: in
-// lane l of L lanes of f32 the whole sums of products 2l, 2l + 1 of every 2L, share after share of 256
-// weights, and these in turn; lane l of the offsets' sums takes shares l, l + L, ...; then the lanes.
+// Computes the outputs [first, last) of every row; `first` is a multiple of kInterleavedOutputs. Order of
+// summation, the same for every number of rows: share after share, its sum of products and then its offset.
 void coded_outputs(const CodedProduct& product, int64_t first, int64_t last);
 
 }  // namespace fulmar

@@ -4,18 +4,18 @@
 
 #include <cstdint>
 
+#include "cpu/linear_coded.h"
 #include "tensor/weight.h"
 
 namespace fulmar {
 
 enum class LinearWay : uint8_t {
-  coded,   // linear_coded.h: quantised weights as they lie, in whole numbers
-  dot,     // linear_dot.h: f32, each weight widened or decoded once for some rows
-  panels,  // linear_panel.h: f32, each weight widened or decoded once for a block of packed rows
+  coded,    // linear_coded.h: interleaved quantised weights, in whole numbers; in one order for any rows
+  decoded,  // linear_decoded.h: interleaved quantised weights, f32, decoded once for all rows
+  dot,      // linear_dot.h: f32, each weight widened or decoded once for some rows
+  panels,   // linear_panel.h: f32, each weight widened or decoded once for a block of packed rows
 };
 
-// Beyond, decoding quantised weights once for all rows costs less than multiplying their codes for each.
-constexpr int64_t kMostCodedRows = 3;
 // Beyond, packing the rows pays.
 constexpr int64_t kMostDotRows = 32;
 
@@ -25,6 +25,15 @@ enum class LinearOrder : uint8_t {
   fixed,     // in one order whatever that is: an output's bits depend on its row and weights alone
 };
 
-LinearWay linear_way(int64_t rows, const Weight& weight, LinearOrder order = LinearOrder::quickest);
+// What a whole backend has in common of its products.
+struct LinearMode {
+  LinearOrder order = LinearOrder::quickest;
+  CodedActivations activations = CodedActivations::bits22;
+};
+
+// Beyond, decoding interleaved weights once for all rows costs less than multiplying their codes for each.
+int64_t most_coded_rows(const LinearMode& mode);
+
+LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode = {});
 
 }  // namespace fulmar

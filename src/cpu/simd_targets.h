@@ -2,4 +2,5 @@
 #pragma once
 
 // Accumulators live in arrays, which scalable vectors forbid; SSSE3 machines fall back to the baseline.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
+#define FULMAR_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
+#define HWY_DISABLED_TARGETS FULMAR_DISABLED_TARGETS
