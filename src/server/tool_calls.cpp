@@ -124,6 +124,8 @@ void ToolCallSplitter::take_begun_block(TextAndCalls& out, std::string_view bloc
   if (!begun.possible || other) return add_text(out, block);
   if (begun.name.empty() || (count_ > 0 && !expected_.several)) return;
   const JsonPrefix arguments = read_json_prefix(begun.arguments);
+  const bool broken = arguments.closed && arguments.completed != arguments.text;
+  if (broken) return add_text(out, block);
   out.last_is_cut = !arguments.closed;
   if (arguments.closed) ++count_;
   out.calls.push_back({new_call_id(), std::string(begun.name), std::string(arguments.text)});

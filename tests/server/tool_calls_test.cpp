@@ -154,7 +154,8 @@ TEST(ToolCallSplitter, ACallThatTheEndCutsIsOneAsFarAsItCame) {
   }
   // No calls.
   for (const char* text : {"a <tool_ca", "<tool_call>hm", R"(<tool_call>{"name":"sub","arguments":{)",
-                           R"(<tool_call>{"name":"add","arguments":[1,)", R"(<tool_call>{"x":"add")"}) {
+                           R"(<tool_call>{"name":"add","arguments":[1,)", R"(<tool_call>{"x":"add")",
+                           R"(<tool_call>{"name":"add","arguments":{x:1}}</tool)"}) {
     EXPECT_EQ(cut(text), text);
   }
 }
