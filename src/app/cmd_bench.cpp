@@ -374,10 +374,7 @@ void add_bench(CLI::App& app, Command& chosen) {
       "  fulmar bench --serve --streams 320 --tokens 256\n"
       "  fulmar bench --model my.safetensors --decode 1,32 --prefill 1x512,8x512 --json result.json");
   command->callback([&chosen] {
-    chosen = [] {
-      const auto code = flags.load.wanted() ? bench_under_load(flags) : bench(flags);
-      return code.ok() ? *code : report(code.error());
-    };
+    chosen = [] { return exit_code(flags.load.wanted() ? bench_under_load(flags) : bench(flags)); };
   });
 }
 

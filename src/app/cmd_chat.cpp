@@ -153,12 +153,7 @@ void add_chat(CLI::App& app, Command& chosen) {
       "  fulmar chat\n"
       "  fulmar chat -m rwkv7-g1-2.9b.pth --session trip.state\n"
       "  echo \"What is 12 + 30?\" | fulmar chat -t 0");
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = chat(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(chat(*flags)); }; });
 }
 
 }  // namespace fulmar

@@ -89,12 +89,7 @@ void add_control(CLI::App& app, Command& chosen) {
   auto* command =
       app.add_subcommand("control", "Start, watch and route to workers; with a dashboard on port 9000");
   add_flags(*command, *flags);
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = control(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(control(*flags)); }; });
 }
 
 }  // namespace fulmar

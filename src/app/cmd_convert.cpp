@@ -202,12 +202,7 @@ void add_convert(CLI::App& app, Command& chosen) {
       "fp8) stay what they are in .safetensors and become f16 in .gguf.\n\n"
       "Examples:\n  fulmar convert rwkv7-g1-1.5b.pth rwkv7-g1-1.5b.gguf\n"
       "  fulmar convert model.gguf model.safetensors");
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = convert(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(convert(*flags)); }; });
 }
 
 void add_quantize(CLI::App& app, Command& chosen) {
@@ -235,12 +230,7 @@ void add_quantize(CLI::App& app, Command& chosen) {
       "  fulmar quantize model.safetensors small.gguf --type q8_0 --keep head\n"
       "  fulmar quantize model.pth small.safetensors --type nf4\n"
       "  fulmar quantize model.pth small.gguf --type q4_k --calibrate book.txt");
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = quantize(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(quantize(*flags)); }; });
 }
 
 }  // namespace fulmar

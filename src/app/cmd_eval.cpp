@@ -243,12 +243,7 @@ void add_eval(CLI::App& app, Command& chosen) {
       "  fulmar eval -m rwkv7-g1-1.5b-q4_k.gguf --against rwkv7-g1-1.5b.pth --text book.txt\n"
       "  fulmar eval -m rwkv7-g1-1.5b.pth --text book.txt\n"
       "  fulmar eval -m rwkv7-g1-1.5b.pth --lambada lambada_test.jsonl");
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = eval(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(eval(*flags)); }; });
 }
 
 }  // namespace fulmar

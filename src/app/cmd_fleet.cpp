@@ -123,12 +123,7 @@ void add_fleet(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   haproxy->add_flag("--once", flags->once, "look once, then end");
-  haproxy->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = follow(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  haproxy->callback([flags, &chosen] { chosen = [flags] { return exit_code(follow(*flags)); }; });
 }
 
 }  // namespace fulmar

@@ -78,12 +78,7 @@ void add_generate(CLI::App& app, Command& chosen) {
       "  fulmar generate \"What is 12 + 30?\"\n"
       "  fulmar generate -m rwkv7-g1-1.5b.pth --raw -t 0.8 -n 200 -p \"The Eiffel tower is in\"\n"
       "  cat letter.txt | fulmar generate --raw --stop \"Yours\"");
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = generate(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(generate(*flags)); }; });
 }
 
 }  // namespace fulmar

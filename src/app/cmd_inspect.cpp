@@ -175,12 +175,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
       "Examples:\n  fulmar inspect rwkv7-g1-1.5b.pth\n  fulmar inspect --tensors model.safetensors\n"
       "  fulmar inspect --plan --pp-devices 0,1 --slots 64 rwkv7-g1-13.3b.pth\n"
       "  fulmar inspect --plan --tp-devices 0,1 --slots 64 rwkv7-g1-7.2b.pth");
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = inspect(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(inspect(*flags)); }; });
 }
 
 }  // namespace fulmar

@@ -76,12 +76,7 @@ void add_verb(CLI::App& app, const std::shared_ptr<KeyFlags>& flags, Command& ch
   app.add_option("--api-keys", flags->file, "the file that `fulmar serve --api-keys` reads")
       ->envname("FULMAR_API_KEYS")
       ->capture_default_str();
-  app.callback([flags, run, &chosen] {
-    chosen = [flags, run] {
-      const auto result = run(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  app.callback([flags, run, &chosen] { chosen = [flags, run] { return exit_code(run(*flags)); }; });
 }
 
 }  // namespace

@@ -68,12 +68,7 @@ void add_pull(CLI::App& app, Command& chosen) {
       "A repository with shards, or with model.safetensors and config.json, comes whole into a folder.\n"
       "Examples:\n  fulmar pull OWNER/NAME --endpoint https://HUB\n"
       "  fulmar pull OWNER/NAME:rwkv7-g1-1.5b.pth --endpoint https://HUB");
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto code = run_pull(*flags);
-      return code.ok() ? *code : report(code.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(run_pull(*flags)); }; });
 }
 
 }  // namespace fulmar

@@ -228,75 +228,113 @@ Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Serve
   return std::make_unique<Heartbeat>(redis_directory(address), std::move(record));
 }
 
+Status check(const ServeFlags& flags) {
+  FULMAR_TRY(check_speculation(flags.engine));
+  std::error_code error;
+  if (!flags.dynamic_loading || std::filesystem::is_directory(flags.model.model, error)) return {};
+  return Error{ErrorKind::invalid,
+               fmt::format("--enable-dynamic-loading: --model is '{}'; wanted a folder", flags.model.model)};
+}
+
+// The server's options, from flags that have another form.
+Result<ServerOptions> server_options(const ServeFlags& flags) {
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  };
+  ServerOptions options = flags.server;
+  if (!flags.api_keys.empty()) {
+    FULMAR_ASSIGN(options.api_keys, read_api_keys(flags.api_keys));
+  }
+  if (const char* token = std::getenv(kWorkerTokenVariable)) options.worker_token = token;
+  options.responses_db = responses_file(flags.engine.sessions);
+  options.loading = !flags.no_model && !flags.dynamic_loading;
+  options.drain_delay = milliseconds(flags.drain_delay_seconds);
+  options.grace = milliseconds(flags.grace_seconds);
+  options.prefill_chunk = flags.engine.prefill_chunk;
+  options.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
+  return options;
+}
+
+// For models that clients load: a draft model is for the model of the command line, others may have another
+// vocabulary.
+ServeEngineFlags flags_of_others(const ServeEngineFlags& flags) {
+  ServeEngineFlags others = flags;
+  others.draft_model.clear();
+  if (others.speculate == "model") others.speculate = "off";
+  return others;
+}
+
+// A second signal does not wait for the grace period.
+void end_at_second_signal(const sigset_t& ending) {
+  std::thread([ending] {
+    int again = 0;
+    sigwait(&ending, &again);
+    if (again == SIGINT) std::_Exit(130);
+  }).detach();
+}
+
+// All that serves, in the order in which it starts; it ends in the opposite one.
+struct Serving {
+  ModelRegistry models;
+  std::shared_ptr<std::atomic<bool>> engine_failed = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<SessionLadders> sessions;
+  std::unique_ptr<LocalAdmin> admin;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<Heartbeat> heartbeat;  // null without a directory
+};
+
+// What fails fast comes before minutes of loading: the sessions' store, then the port, at which /health tells
+// what goes on.
+Status start(ServeFlags& flags, const sigset_t& ending, Serving& serving) {
+  flags.engine.on_failure = [failed = serving.engine_failed](const std::string&) {
+    *failed = true;
+    ::kill(::getpid(), SIGTERM);  // taken by the thread that waits for signals
+  };
+  FULMAR_ASSIGN(serving.sessions, SessionLadders::open(flags.engine.sessions));
+  if (flags.dynamic_loading) flags.admin.folder = flags.model.model;
+  serving.admin = std::make_unique<LocalAdmin>(serving.models, *serving.sessions, flags.model,
+                                               flags_of_others(flags.engine), flags.admin);
+  FULMAR_ASSIGN(const ServerOptions options, server_options(flags));
+  FULMAR_ASSIGN(serving.server, Server::start(options, serving.models, serving.admin.get()));
+  Footing footing;
+  if (options.loading) {
+    FULMAR_ASSIGN(footing, load_first(flags, *serving.sessions, *serving.admin, *serving.server, ending));
+  }
+  const ServedModelPtr model = serving.models.find({}, false);
+  greet(*serving.server, model, footing, flags);
+  FULMAR_ASSIGN(serving.heartbeat, announce(flags, *serving.server, model));
+  return {};
+}
+
+// The exit code.
+int stop(Serving& serving) {
+  if (serving.heartbeat) serving.heartbeat->drain();
+  const bool all_finished = serving.server->stop();
+  spdlog::info("stopped {}", all_finished ? "all requests finished" : "some requests were cut short");
+  serving.heartbeat.reset();
+  serving.server.reset();
+  const bool failed = *serving.engine_failed;
+  if (failed) end_anyway(kDeviceErrorExit);
+  serving.admin.reset();  // engines hand their sessions to the ladders, and those to the store
+  if (failed) return kDeviceErrorExit;
+  if (serving.sessions->lost() == 0) return 0;
+  spdlog::error("stopped turns or erasures that no store has: {}", serving.sessions->lost());
+  return kTurnsLostExit;
+}
+
 Result<int> serve(ServeFlags flags) {
   const sigset_t ending = signals({SIGINT, SIGTERM});
   const sigset_t awaited = flags.api_keys.empty() ? ending : signals({SIGINT, SIGTERM, SIGHUP});
   pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before any thread starts, so that all inherit it
-
   ::umask(0077);  // conversations are nobody else's business: what this process writes is for its owner alone
   if (flags.accepted.debug) spdlog::set_level(spdlog::level::debug);
-  ModelRegistry models;
-  FULMAR_TRY(check_speculation(flags.engine));
-  if (flags.dynamic_loading) {
-    flags.admin.folder = flags.model.model;
-    if (std::error_code error; !std::filesystem::is_directory(flags.admin.folder, error)) {
-      return Error{
-          ErrorKind::invalid,
-          fmt::format("--enable-dynamic-loading: --model is '{}'; wanted a folder", flags.model.model)};
-    }
-  }
-  const auto engine_failed = std::make_shared<std::atomic<bool>>(false);
-  flags.engine.on_failure = [engine_failed](const std::string&) {
-    *engine_failed = true;
-    ::kill(::getpid(), SIGTERM);  // taken by the thread that waits for signals
-  };
-  // First: it fails faster than a model loads.
-  FULMAR_ASSIGN(const auto sessions, SessionLadders::open(flags.engine.sessions));
-  // A draft model is for the model of the command line: others may have another vocabulary.
-  ServeEngineFlags others = flags.engine;
-  others.draft_model.clear();
-  if (others.speculate == "model") others.speculate = "off";
-  auto admin = std::make_unique<LocalAdmin>(models, *sessions, flags.model, others, flags.admin);
-  if (!flags.api_keys.empty()) {
-    FULMAR_ASSIGN(flags.server.api_keys, read_api_keys(flags.api_keys));
-  }
-  flags.server.responses_db = responses_file(flags.engine.sessions);
-  if (const char* token = std::getenv(kWorkerTokenVariable)) flags.server.worker_token = token;
-  flags.server.loading = !flags.no_model && !flags.dynamic_loading;
-  flags.server.drain_delay =
-      std::chrono::milliseconds(static_cast<int64_t>(flags.drain_delay_seconds * 1000));
-  flags.server.prefill_chunk = flags.engine.prefill_chunk;
-  flags.server.grace = std::chrono::milliseconds(static_cast<int64_t>(flags.grace_seconds * 1000));
-  flags.server.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
-  // The port comes first: a taken one is known before minutes of loading, and /health tells what goes on.
-  FULMAR_ASSIGN(auto server, Server::start(flags.server, models, admin.get()));
-  Footing footing;
-  if (flags.server.loading) {
-    FULMAR_ASSIGN(footing, load_first(flags, *sessions, *admin, *server, ending));
-  }
-  greet(*server, models.find({}, false), footing, flags);
-
-  FULMAR_ASSIGN(auto heartbeat, announce(flags, *server, models.find({}, false)));
-
-  const int signal = await_end(flags, awaited, *server);
-  if (heartbeat) heartbeat->drain();
+  FULMAR_TRY(check(flags));
+  Serving serving;
+  FULMAR_TRY(start(flags, ending, serving));
+  const int signal = await_end(flags, awaited, *serving.server);
   spdlog::info("stopping signal={} grace={}s", signal, flags.grace_seconds);
-  std::thread impatient([&ending] {  // a second signal does not wait for the grace period
-    int again = 0;
-    sigwait(&ending, &again);
-    if (again == SIGINT) std::_Exit(130);
-  });
-  impatient.detach();
-  const bool all_finished = server->stop();
-  spdlog::info("stopped {}", all_finished ? "all requests finished" : "some requests were cut short");
-  heartbeat.reset();
-  server.reset();
-  if (*engine_failed) end_anyway(kDeviceErrorExit);
-  admin.reset();  // engines hand their sessions to the ladders, and those to the store
-  if (*engine_failed) return kDeviceErrorExit;
-  if (sessions->lost() == 0) return 0;
-  spdlog::error("stopped turns or erasures that no store has: {}", sessions->lost());
-  return kTurnsLostExit;
+  end_at_second_signal(ending);
+  return stop(serving);
 }
 
 }  // namespace
@@ -309,12 +347,7 @@ void add_serve(CLI::App& app, Command& chosen) {
   // after those of the control plane.
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_flags(*command, *flags);
-  command->callback([flags, &chosen] {
-    chosen = [flags] {
-      const auto result = serve(*flags);
-      return result.ok() ? *result : report(result.error());
-    };
-  });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(serve(*flags)); }; });
 }
 
 }  // namespace fulmar

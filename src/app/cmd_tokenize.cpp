@@ -88,8 +88,6 @@ Result<int> tokenize(TokenizeFlags flags) {
   return 0;
 }
 
-int run(const Result<int>& result) { return result.ok() ? *result : report(result.error()); }
-
 }  // namespace
 
 void add_tokenize(CLI::App& app, Command& chosen) {
@@ -105,7 +103,7 @@ void add_tokenize(CLI::App& app, Command& chosen) {
       "Examples:\n"
       "  fulmar tokenize \"User: hello\"\n"
       "  fulmar tokenize --ids \"User: hello\" | fulmar tokenize --decode");
-  command->callback([flags, &chosen] { chosen = [flags] { return run(tokenize(*flags)); }; });
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(tokenize(*flags)); }; });
 }
 
 void add_tokenizer(CLI::App& app, Command& chosen) {

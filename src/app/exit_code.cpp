@@ -28,4 +28,6 @@ int report(const Error& error) {
   return exit_code_of(error.kind);
 }
 
+int exit_code(const Result<int>& result) { return result.ok() ? *result : report(result.error()); }
+
 }  // namespace fulmar

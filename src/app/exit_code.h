@@ -12,5 +12,7 @@ inline constexpr int kTurnsLostExit = 6;
 int exit_code_of(ErrorKind kind);
 // One line on stderr, "fulmar: <text>"; returns the code to exit with.
 int report(const Error& error);
+// Of a command: its own code, or its error reported.
+int exit_code(const Result<int>& result);
 
 }  // namespace fulmar

@@ -1,5 +1,6 @@
-// Snapshots of states after prompt beginnings, shared by all requests of one model: found by tokens, kept
-// within a number of device slots and a host budget, least recently used first to go.
+// Prefix cache (prompt caching): snapshots of states after prompt beginnings, shared by all requests of one
+// model, found by tokens, kept within a number of device slots and a host budget, least recently used (LRU)
+// first to go.
 #pragma once
 
 #include <chrono>

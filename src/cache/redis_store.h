@@ -2,7 +2,7 @@
 //
 // Each session is a hash "fulmar:{<fingerprint>}:session:<id>" with turn, tokens, updated, state and who
 // wrote it; a sorted set "fulmar:{<fingerprint>}:sessions" lists them by time. A script compares turns on the
-// server: a worker that comes late never replaces what another has committed since.
+// server (compare-and-set): a worker that comes late never replaces what another has committed since.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Sessions on three levels: device slots, host memory, the store. Least recently used ones move down, a hit
-// moves up, and a state is let go on one level only once the next one has it.
+// Sessions on three levels: device slots, host memory, the store. Least recently used ones (LRU) move down,
+// a hit moves up, and a state is let go on one level only once the next one has it.
 //
 // There is one ladder for all engines of a process that run the same weights: each has a shelf of its own,
 // the first level, and whatever one engine has committed the others go on with. A session is written to by

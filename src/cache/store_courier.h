@@ -1,5 +1,5 @@
-// The one thread that talks to a SessionStore: it carries newest states there and answers to what the engine
-// asks, so that the engine never waits. What is on its way can still be read.
+// Write-behind: the one thread that talks to a SessionStore: it carries newest states there and answers to
+// what the engine asks, so that the engine never waits. What is on its way can still be read.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Who serves: one record per worker, which vanishes when its worker no longer renews it. A small interface;
-// Redis is behind it.
+// Service discovery: who serves, one record per worker, which vanishes when its worker no longer renews it.
+// A small interface; Redis is behind it.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The last lines that a worker printed. Written by the supervisor's thread, read by any.
+// A ring buffer of the last lines that a worker printed. Written by the supervisor's thread, read by any.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Which worker answers a request. Pure: looks at snapshots, touches nothing.
+// Load balancing: which worker answers a request, by sessions' homes (affinity), else the least loaded.
+// Pure: looks at snapshots, touches nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Passes one request on to a worker and the answer back, chunk by chunk and at the client's pace. A client
-// that goes takes the worker's request with it. Knows no route and no model.
+// Reverse proxy: passes one request on to a worker and the answer back, chunk by chunk and at the client's
+// pace (backpressure). A client that goes takes the worker's request with it. Knows no route and no model.
 #pragma once
 
 #include <chrono>

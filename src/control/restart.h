@@ -1,4 +1,5 @@
-// Whether and when a worker that ended is started again. Pure: knows no process and no clock.
+// Restart policy with exponential backoff: whether and when a worker that ended is started again. Pure:
+// knows no process and no clock.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Asking a worker over HTTP how it is. The answer arrives as plain data on the client's thread.
+// Health checks: asking a worker over HTTP how it is. The answer arrives as plain data on the client's
+// thread.
 #pragma once
 
 #include <functional>

@@ -26,7 +26,6 @@ class WorkerProcess {
   pid_t pid() const { return child_.pid; }
   int output() const { return child_.output; }  // to wait on; -1 once the worker has closed it
   std::chrono::milliseconds lasted(Clock::time_point now) const;
-  bool told_to_end() const { return kill_at_.has_value(); }
 
   // Reads what has been printed, without waiting.
   void pump();

@@ -1,5 +1,6 @@
 // The engine: one thread that owns the model, its slots and every sequence. Three doors lead in (submit,
-// cancel, status); events lead out through Listeners. Requests join and leave at every step.
+// cancel, status); events lead out through Listeners. Continuous batching: requests join and leave at every
+// step, prompts in chunks beside those that decode (chunked prefill).
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,7 @@ struct EngineOptions {
   int64_t max_queue = 1000;  // requests waiting for their first slot
   // Rows that wait for a slot, and what they take of host memory; a request that finds nobody waiting is let
   // in whatever it takes.
+  // Load shedding: requests beyond these are refused as unavailable.
   int64_t max_waiting_rows = 65536;
   int64_t max_waiting_bytes = int64_t{256} << 20;
   int64_t max_prompt_tokens = 0;  // of one row; 0: any number

@@ -94,7 +94,6 @@ class StateKeeper {
   void drop_rewind_point(Sequence& sequence);
   void release_slot(Sequence& sequence);
   void rewind(Sequence& sequence);
-  bool caches_prefixes() const { return prefixes_on_; }
   // The end of the last whole piece up to there, where prompts are fed in pieces.
   size_t piece_end(size_t position) const { return piece_ == 0 ? position : position - position % piece_; }
   void keep_piece_ends(Sequence& sequence) const;

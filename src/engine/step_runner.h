@@ -1,6 +1,6 @@
 // Runs steps on the model's devices: packs the planned tokens of the sequences, calls the model, draws the
 // tokens. In two halves, so that the host can do other work while devices compute, and so that several steps
-// can be under way. Which sequences run is decided elsewhere.
+// can be under way (micro-batches of a pipeline). Which sequences run is decided elsewhere.
 #pragma once
 
 #include <chrono>

@@ -18,11 +18,10 @@
 #include "gpu/stages/enter.h"
 #include "gpu/stages/low_rank.h"
 #include "ops/device.h"
-#include "ops/draws_source.h"
 
 namespace fulmar {
 
-class GpuOps final : public Ops, public DrawsSource {
+class GpuOps final : public Ops {
  public:
   GpuOps(gpu::DeviceFacts facts, const DeviceOptions& options)
       : facts_(std::move(facts)), options_(options) {}

@@ -1,4 +1,5 @@
-// Walks a grammar byte by byte over every reading at once; states are made as they are met and remembered.
+// Walks a grammar byte by byte over every reading at once; states are made as they are met (a lazy subset
+// construction) and remembered.
 #pragma once
 
 #include <array>

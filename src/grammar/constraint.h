@@ -1,5 +1,5 @@
-// A finished grammar bound to a vocabulary: which tokens may come next, row by row. Rows of equal grammars
-// share what has been found out.
+// Grammar-constrained decoding: a finished grammar bound to a vocabulary, and which tokens may come next, row
+// by row. Rows of equal grammars share what has been found out.
 #pragma once
 
 #include <atomic>

@@ -7,7 +7,6 @@
 #include "files/identify.h"
 #include "model/nonfinite.h"
 #include "ops/device.h"
-#include "ops/draws_source.h"
 #include "ops/sampling_mode.h"
 #include "ranks/host_channel.h"
 #include "ranks/host_collective.h"
@@ -222,9 +221,7 @@ Status Model::connect_slices(const CollectiveOptions& together) {
     }
     if (first != output_stage()) continue;
     errands_ = std::make_unique<Errands>(group.size() - 1);
-    if (auto* source = dynamic_cast<DrawsSource*>(group.front())) {
-      FULMAR_ASSIGN(draws_, source->draws_of(group, config_.vocab, options.timeout));
-    }
+    FULMAR_ASSIGN(draws_, group.front()->draws_of(group, config_.vocab, options.timeout));
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// Which layers of a model lie on which of several devices: pure functions over sizes and speeds.
+// Pipeline parallelism: which layers of a model lie on which of several devices. Pure functions over sizes
+// and speeds.
 #pragma once
 
 #include <cstdint>

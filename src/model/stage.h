@@ -1,5 +1,5 @@
-// A stage: the part of a model that lies on one device, from what it receives to what it hands on. Some
-// layers, or one slice of them.
+// A stage (pipeline parallelism): the part of a model that lies on one device, from what it receives to what
+// it hands on. Some layers, or one slice of them.
 #pragma once
 
 #include <deque>

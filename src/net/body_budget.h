@@ -1,4 +1,4 @@
-// How many bytes of request bodies a server holds at one time. Knows no socket.
+// Load shedding by memory: how many bytes of request bodies a server holds at one time. Knows no socket.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// Whether a browser sent a request on behalf of another site's page. Pure.
+// Cross-site request forgery (CSRF): whether a browser sent a request on behalf of another site's page.
+// Pure.
 #pragma once
 
 #include "net/http_message.h"

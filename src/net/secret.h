@@ -1,4 +1,5 @@
-// What keys are compared with, and the base64 that HTTP Basic and embeddings use; by OpenSSL.
+// What keys are compared with, in constant time, and the base64 that HTTP Basic and embeddings use; by
+// OpenSSL.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Framing of server-sent events, both ways. Knows bytes only.
+// Framing of server-sent events (SSE), both ways. Knows bytes only.
 #pragma once
 
 #include <cstddef>

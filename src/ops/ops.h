@@ -7,6 +7,7 @@
 // the model files.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@
 #include "ops/channel.h"
 #include "ops/collective.h"
 #include "ops/sampling.h"
+#include "ops/shared_draws.h"
 #include "ops/state.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
@@ -133,6 +135,13 @@ class Ops {
                                                                           const CollectiveOptions& options) {
     (void)group, (void)options;
     return std::vector<std::unique_ptr<Collective>>();
+  }
+  // Draws of such a group from V ids; null where this device does not reach the others' logits. A rank that
+  // waits for another one longer than the time-out throws DeviceFailure, naming it.
+  virtual Result<std::unique_ptr<SharedDraws>> draws_of(std::span<Ops* const> group, int64_t vocab,
+                                                        std::chrono::milliseconds timeout) {
+    (void)group, (void)vocab, (void)timeout;
+    return std::unique_ptr<SharedDraws>();
   }
   // Bytes of this device's memory that its end of such a group takes.
   virtual size_t collective_bytes(int64_t size, const CollectiveOptions& options) const {

@@ -1,5 +1,5 @@
-// Sampling: parameters, the per-sequence penalty memory, and the reference sampler (docs/model.md,
-// "Sampling"; docs/http.md, "Sampling order").
+// Sampling (temperature, top-k, top-p or nucleus, min-p, penalties): parameters, the per-sequence penalty
+// memory, and the reference sampler (docs/model.md, "Sampling"; docs/http.md, "Sampling order").
 //
 // Order for one token:
 //   1. z = logits + logit_bias - p; masked and banned ids drop out

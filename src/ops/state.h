@@ -1,4 +1,5 @@
-// The recurrent state of sequences: one slot of constant size each, addressed by index inside the kernels.
+// The recurrent state of sequences, in place of a KV cache: one slot of constant size each, addressed by
+// index inside the kernels.
 #pragma once
 
 #include <cstddef>

@@ -233,6 +233,13 @@ ToolUse read_tools(Fields& fields, ToolForm form) {
   return use;
 }
 
+ExpectedCalls expected_calls(const ToolUse& tools, const CallMarks& marks) {
+  ExpectedCalls expected{
+      .several = tools.several, .required = tools.choice == ToolUse::Choice::must, .marks = marks};
+  for (const CallableTool& tool : tools.tools) expected.names.push_back(tool.name);
+  return expected;
+}
+
 AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name) {
   AnswerRules rules;
   if (!format) return rules;

@@ -1,5 +1,5 @@
-// Constrained answers: the fields `response_format`, `tools` and `tool_choice` of a request
-// (docs/http.md, "Structured answers" and "Tool calls"), and the grammar that follows from them.
+// Structured output (constrained answers): the fields `response_format`, `tools` and `tool_choice` of a
+// request (docs/http.md, "Structured answers" and "Tool calls"), and the grammar that follows from them.
 #pragma once
 
 #include <list>
@@ -14,6 +14,7 @@
 #include "grammar/constraint.h"
 #include "server/fields.h"
 #include "server/served_model.h"
+#include "server/tool_calls.h"
 #include "text/think_mode.h"
 
 namespace fulmar {
@@ -35,6 +36,9 @@ enum class ToolForm : uint8_t { nested, flat };
 // other servers run ("web_search", ...) are left out, unless one of them has to be called. With
 // "allowed_tools" the model is told of those alone.
 ToolUse read_tools(Fields& fields, ToolForm form);
+
+// What is to be looked for in the answer. `marks`: those of the model's template.
+ExpectedCalls expected_calls(const ToolUse& tools, const CallMarks& marks);
 
 // What the answer must be; nothing of it set: any text.
 struct AnswerRules {

@@ -105,9 +105,7 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   check_ignored(fields);
   read_logprobs(fields, shape, generation.sampling);
   generation.prediction = read_prediction(fields, *model);
-  for (const CallableTool& tool : tools.tools) shape.tools.push_back(tool.name);
-  shape.several_calls = tools.several;
-  shape.marks = model->prompt_template->calls;
+  shape.calls = expected_calls(tools, model->prompt_template->calls);
   if (!raw) {
     submission.split = read_split(fields, *model, prompt.think);
   } else if (!is_thinking(prompt.think)) {

@@ -243,9 +243,7 @@ void create_message(std::shared_ptr<Call> call) {
   submission.prompts.push_back(chat_tokens(*model, request.prompt->text));
   facts.id = new_request_id("msg_");
   facts.prompt_tokens = static_cast<int64_t>(submission.prompts.front().size());
-  for (const CallableTool& tool : request.tools.tools) facts.tools.push_back(tool.name);
-  facts.several_calls = request.tools.several;
-  facts.marks = model->prompt_template->calls;
+  facts.calls = expected_calls(request.tools, model->prompt_template->calls);
   submission.model = model;
   submission.model_name = facts.model;
   submission.endpoint = "messages";

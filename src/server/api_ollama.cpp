@@ -188,9 +188,7 @@ void submit_ollama(std::shared_ptr<Call> call, Fields& fields, const ServedModel
   constrain(fields, call->service(), model, prompt.think, rules, "format", submission.generation);
   if (fields.failed()) return call->fail(fields.fault());
   if (prompt.force_reasoning) force_reasoning(submission.generation, *model->tokenizer);
-  for (const CallableTool& tool : tools.tools) facts.tools.push_back(tool.name);
-  facts.several_calls = tools.several;
-  facts.marks = model->prompt_template->calls;
+  facts.calls = expected_calls(tools, model->prompt_template->calls);
   submission.prompts.push_back(std::move(prompt.ids));
   submission.model = model;
   submission.model_name = facts.model;
@@ -218,7 +216,7 @@ void chat_on_model(std::shared_ptr<Call> call) {
   const ServedModelPtr model = pick_model(*call, fields);
   const ToolUse tools = read_tools(fields, ToolForm::nested);
   if (fields.failed()) return call->fail(fields.fault());
-  OllamaFacts facts{.model = sent.text("model").value_or(model->id), .chat = true, .tools = {}};
+  OllamaFacts facts{.model = sent.text("model").value_or(model->id), .chat = true, .calls = {}};
   if (messages.empty()) return respond_loaded(*call, facts.model, true);
   const auto chat = render_messages(fields, *model, kV1Chat, messages, {tools.descriptions});
   if (!chat) return call->fail(fields.fault());
@@ -239,7 +237,7 @@ void generate_on_model(std::shared_ptr<Call> call) {
   Fields fields(body);
   const ServedModelPtr model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());
-  OllamaFacts facts{.model = sent.text("model").value_or(model->id), .chat = false, .tools = {}};
+  OllamaFacts facts{.model = sent.text("model").value_or(model->id), .chat = false, .calls = {}};
   if (text.empty()) return respond_loaded(*call, facts.model, false);
   if (!suffix.empty() || raw) {
     const std::string prompt = suffix.empty() ? text : render_infill(text, suffix);

@@ -15,7 +15,7 @@ struct ChatWriter::Delta {
   const ToolCall* call = nullptr;
   size_t call_index = 0;
   bool call_opens = false;  // the call's name; otherwise its arguments
-  bool called = false;      // there have been calls: they are the reason to stop
+  bool called = false;      // there have been whole calls: they are the reason to stop
 };
 
 namespace {
@@ -45,40 +45,39 @@ void write_call_delta(JsonWriter& json, const ToolCall& call, size_t index, bool
 }  // namespace
 
 ChatWriter::ChatWriter(AnswerHead head, ChatShape shape, const Tokenizer& tokenizer)
-    : head_(std::move(head)), shape_(shape), tokenizer_(tokenizer) {
+    : head_(std::move(head)), shape_(std::move(shape)), tokenizer_(tokenizer) {
   head_.object = "chat.completion.chunk";
-  if (shape.service_tier) head_.service_tier = "default";
+  if (shape_.service_tier) head_.service_tier = "default";
 }
 
 // Where functions may be called it is not known yet whether there will be content.
 void ChatWriter::write_opening(int32_t index, std::vector<std::string>& events) {
   static const std::string kNothing;
-  events.push_back(event(index, {.role = true, .content = shape_.tools.empty() ? &kNothing : nullptr}));
+  events.push_back(event(index, {.role = true, .content = shape_.calls.names.empty() ? &kNothing : nullptr}));
 }
 
 void ChatWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {
   if (!piece.reasoning.empty()) {
     events.push_back(event(piece.index, {.reasoning = &piece.reasoning}));
   }
-  if (!shape_.tools.empty()) {
+  if (!shape_.calls.names.empty()) {
     write_text_and_calls(piece, events);
   } else if (!piece.content.empty() || !piece.tokens.empty()) {
     events.push_back(event(piece.index, {.content = &piece.content, .tokens = &piece.tokens}));
   }
   if (!piece.ending) return;
-  const bool called = !shape_.tools.empty() && splitter_of(piece.index).count() > 0;
+  const bool called = !shape_.calls.names.empty() && splitter_of(piece.index).count() > 0;
   events.push_back(event(piece.index, {.ending = &*piece.ending, .called = called}));
 }
 
 ToolCallSplitter& ChatWriter::splitter_of(int32_t index) {
-  return splitters_.try_emplace(index, shape_.tools, shape_.several_calls, shape_.marks).first->second;
+  return splitters_.try_emplace(index, shape_.calls).first->second;
 }
 
 void ChatWriter::write_text_and_calls(const Piece& piece, std::vector<std::string>& events) {
   ToolCallSplitter& splitter = splitter_of(piece.index);
   size_t index = splitter.count();
-  TextAndCalls parts = splitter.feed(piece.content);
-  if (piece.ending) parts.content += splitter.finish().content;
+  const TextAndCalls parts = splitter.feed(piece.content, piece.ending);
   if (!parts.content.empty() || !piece.tokens.empty()) {
     events.push_back(event(piece.index, {.content = &parts.content, .tokens = &piece.tokens}));
   }
@@ -129,11 +128,12 @@ std::string ChatWriter::write_whole(std::vector<Choice> choices, const Totals& t
     const Choice& choice = choices[i];
     json.begin_object().member("index", i).key("message").begin_object().member("role", "assistant");
     if (!choice.reasoning.empty()) json.member("reasoning_content", choice.reasoning);
-    TextAndCalls parts{choice.content, {}};
-    if (!shape_.tools.empty()) {
-      ToolCallSplitter splitter(shape_.tools, shape_.several_calls, shape_.marks);
-      parts = splitter.feed(choice.content);
-      parts.content += splitter.finish().content;
+    TextAndCalls parts;
+    ToolCallSplitter splitter(shape_.calls);
+    if (shape_.calls.names.empty()) {
+      parts.content = choice.content;
+    } else {
+      parts = splitter.feed(choice.content, choice.ending);
     }
     if (parts.content.empty() && !parts.calls.empty()) {
       json.key("content").null();
@@ -153,7 +153,7 @@ std::string ChatWriter::write_whole(std::vector<Choice> choices, const Totals& t
     } else {
       json.null();
     }
-    write_finish(json, choice.ending, !parts.calls.empty(), family());
+    write_finish(json, choice.ending, splitter.count() > 0, family());
     json.end_object();
   }
   json.end_array();

@@ -12,10 +12,8 @@ namespace fulmar {
 struct ChatShape {
   bool logprobs = false;
   bool include_usage = false;
-  bool service_tier = false;       // the request named one: answered with "default"
-  std::vector<std::string> tools;  // the functions that may be called; empty: text is not searched for calls
-  bool several_calls = true;
-  CallMarks marks = kTaggedCall;  // around calls in the text
+  bool service_tier = false;  // the request named one: answered with "default"
+  ExpectedCalls calls;
 };
 
 class ChatWriter : public Writer {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "net/json_prefix.h"
+
 namespace fulmar {
 namespace {
 
@@ -19,7 +21,7 @@ void write_usage(JsonWriter& json, int64_t input, int64_t cached, int64_t output
 }  // namespace
 
 MessagesWriter::MessagesWriter(MessageFacts facts) : facts_(std::move(facts)) {
-  if (!facts_.tools.empty()) splitter_.emplace(facts_.tools, facts_.several_calls, facts_.marks);
+  if (!facts_.calls.names.empty()) splitter_.emplace(facts_.calls);
 }
 
 JsonWriter MessagesWriter::begin_event(std::string_view type) const {
@@ -92,7 +94,9 @@ void MessagesWriter::add_text(Block::Kind kind, const std::string& text, std::ve
 void MessagesWriter::add_calls(const TextAndCalls& parts, std::vector<std::string>& events) {
   add_text(Block::Kind::text, parts.content, events);
   for (const ToolCall& call : parts.calls) {
-    open_block({.kind = Block::Kind::call, .text = call.arguments, .call = call}, events);
+    // An input is an object even of a call that was cut.
+    open_block({.kind = Block::Kind::call, .text = read_json_prefix(call.arguments).completed, .call = call},
+               events);
     JsonWriter json = begin_delta("input_json_delta");
     events.push_back(json.member("partial_json", call.arguments).end_object().end_object().take());
     close_block(events);
@@ -129,8 +133,7 @@ void MessagesWriter::write_piece(const Piece& piece, std::vector<std::string>& e
   if (!splitter_) {
     add_text(Block::Kind::text, piece.content, events);
   } else {
-    add_calls(splitter_->feed(piece.content), events);
-    if (piece.ending) add_calls(splitter_->finish(), events);
+    add_calls(splitter_->feed(piece.content, piece.ending), events);
   }
   if (piece.ending) close_block(events);
 }
@@ -148,14 +151,8 @@ void MessagesWriter::write_closing(const Totals& totals, std::vector<std::string
 
 // Blocks come about as in a stream; the events on the way are of no use here.
 std::string MessagesWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
-  Choice& choice = choices.front();
   std::vector<std::string> unused;
-  write_piece({.index = 0,
-               .reasoning = std::move(choice.reasoning),
-               .content = std::move(choice.content),
-               .tokens = {},
-               .ending = choice.ending},
-              unused);
+  write_piece(whole_piece(std::move(choices.front())), unused);
   JsonWriter json;
   begin_message(json);
   for (const Block& block : blocks_) write_block(json, block, true);

@@ -17,9 +17,7 @@ struct MessageFacts {
   std::string model;               // as the client named it
   int64_t prompt_tokens = 0;       // known before the first token
   std::vector<std::string> stops;  // that the request named
-  std::vector<std::string> tools;  // that may be called; empty: text is not searched for calls
-  bool several_calls = true;
-  CallMarks marks = kTaggedCall;
+  ExpectedCalls calls;
 };
 
 class MessagesWriter : public Writer {
@@ -37,7 +35,7 @@ class MessagesWriter : public Writer {
   struct Block {
     enum class Kind : uint8_t { thinking, text, call };
     Kind kind;
-    std::string text;
+    std::string text;  // of a call: its input
     ToolCall call;
   };
 

@@ -5,14 +5,16 @@
 namespace fulmar {
 
 OllamaWriter::OllamaWriter(OllamaFacts facts) : facts_(std::move(facts)) {
-  if (!facts_.tools.empty()) splitter_.emplace(facts_.tools, facts_.several_calls, facts_.marks);
+  if (!facts_.calls.names.empty()) splitter_.emplace(facts_.calls);
 }
 
+// A call that was cut is left out, as Ollama does: its clients call what they are given without looking at
+// the reason.
 OllamaWriter::Part OllamaWriter::part_of(const std::string& reasoning, const std::string& content,
-                                         bool last) {
+                                         const std::optional<Ending>& ending) {
   if (!splitter_) return {reasoning, content, {}};
-  TextAndCalls found = splitter_->feed(content);
-  if (last) found.content += splitter_->finish().content;
+  TextAndCalls found = splitter_->feed(content, ending);
+  if (found.last_is_cut) found.calls.pop_back();
   return {reasoning, std::move(found.content), std::move(found.calls)};
 }
 
@@ -60,7 +62,7 @@ std::string OllamaWriter::last_line(const Part& part, const Totals& totals) cons
 void OllamaWriter::write_piece(const Piece& piece, std::vector<std::string>& events) {
   if (!first_) first_ = std::chrono::steady_clock::now();
   if (piece.ending) reason_ = piece.ending->reason;
-  const Part part = part_of(piece.reasoning, piece.content, piece.ending.has_value());
+  const Part part = part_of(piece.reasoning, piece.content, piece.ending);
   if (part.empty()) return;
   events.push_back(begin_line(part).member("done", false).end_object().take());
 }
@@ -70,8 +72,9 @@ void OllamaWriter::write_closing(const Totals& totals, std::vector<std::string>&
 }
 
 std::string OllamaWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
-  reason_ = choices.front().ending.reason;
-  return last_line(part_of(choices.front().reasoning, choices.front().content, true), totals);
+  const Choice& choice = choices.front();
+  reason_ = choice.ending.reason;
+  return last_line(part_of(choice.reasoning, choice.content, choice.ending), totals);
 }
 
 }  // namespace fulmar

@@ -15,9 +15,7 @@ namespace fulmar {
 struct OllamaFacts {
   std::string model;  // as the client named it
   bool chat = false;  // the text lies in "message", else in "response"
-  std::vector<std::string> tools;
-  bool several_calls = true;
-  CallMarks marks = kTaggedCall;
+  ExpectedCalls calls;
 };
 
 class OllamaWriter : public Writer {
@@ -39,7 +37,7 @@ class OllamaWriter : public Writer {
     bool empty() const { return thinking.empty() && content.empty() && calls.empty(); }
   };
 
-  Part part_of(const std::string& reasoning, const std::string& content, bool last);
+  Part part_of(const std::string& reasoning, const std::string& content, const std::optional<Ending>& ending);
   JsonWriter begin_line(const Part& part) const;
   std::string last_line(const Part& part, const Totals& totals) const;
 

@@ -1,5 +1,5 @@
-// A token bucket: so many units a minute, of which a minute's worth is saved up at most. Pure: the time is
-// handed in.
+// Rate limits by a token bucket: so many units a minute, of which a minute's worth is saved up at most.
+// Pure: the time is handed in.
 #pragma once
 
 #include <algorithm>

@@ -209,8 +209,6 @@ void read_echo(Fields& fields, ResponseFacts& facts) {
 // Functions that the state has been told of are not described again.
 ToolTalk talk_of_tools(const ToolUse& tools, const std::optional<StoredResponse>& previous,
                        ResponseFacts& facts) {
-  for (const CallableTool& tool : tools.tools) facts.tool_names.push_back(tool.name);
-  facts.several_calls = tools.several;
   facts.tools = fmt::format("{}", fmt::join(tools.descriptions, ","));
   ToolTalk talk;
   if (!previous || previous->tools != facts.tools) talk.descriptions = tools.descriptions;
@@ -229,7 +227,6 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   ResponseFacts& facts = made.facts;
   const ServedModelPtr model = pick_model(service, fields, origin.state);
   if (fields.failed()) return made;
-  facts.marks = model->prompt_template->calls;
   const std::vector<ChatMessage> messages = read_turn(fields, service, facts);
   refuse_unsupported(fields);
   read_echo(fields, facts);
@@ -237,6 +234,7 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   facts.previous = previous ? previous->id : std::string();
   const ToolUse tools = read_tools(fields, ToolForm::flat);
   if (fields.failed()) return made;
+  facts.calls = expected_calls(tools, model->prompt_template->calls);
   const auto prompt =
       render_messages(fields, *model, kResponses, messages, talk_of_tools(tools, previous, facts));
   if (!prompt) return made;

@@ -8,7 +8,7 @@ namespace fulmar {
 
 ResponsesWriter::ResponsesWriter(std::shared_ptr<Service> service, ResponseFacts facts)
     : service_(std::move(service)), facts_(std::move(facts)) {
-  if (!facts_.tool_names.empty()) splitter_.emplace(facts_.tool_names, facts_.several_calls, facts_.marks);
+  if (!facts_.calls.names.empty()) splitter_.emplace(facts_.calls);
 }
 
 std::string_view ResponsesWriter::status() const {
@@ -55,7 +55,8 @@ void ResponsesWriter::write_item(JsonWriter& json, const Item& item, bool whole)
       json.member("type", "message").member("status", state).member("role", "assistant");
       break;
     case Item::Kind::call:
-      json.member("type", "function_call").member("status", whole ? "completed" : "in_progress");
+      json.member("type", "function_call");
+      json.member("status", !whole ? "in_progress" : item.cut ? "incomplete" : "completed");
       json.member("call_id", item.call.id).member("name", item.call.name);
       json.member("arguments", whole ? item.text : std::string()).end_object();
       return;
@@ -149,7 +150,8 @@ void ResponsesWriter::add_text(Item::Kind kind, const std::string& text, std::ve
 void ResponsesWriter::add_calls(const TextAndCalls& parts, std::vector<std::string>& events) {
   add_text(Item::Kind::message, parts.content, events);
   for (const ToolCall& call : parts.calls) {
-    open_item({.kind = Item::Kind::call, .id = {}, .text = call.arguments, .call = call}, events);
+    const bool cut = parts.last_is_cut && &call == &parts.calls.back();
+    open_item({.kind = Item::Kind::call, .id = {}, .text = call.arguments, .call = call, .cut = cut}, events);
     JsonWriter json = begin_item_event("response.function_call_arguments.delta");
     json.member("delta", call.arguments);
     events.push_back(json.end_object().take());
@@ -185,7 +187,7 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   if (totals) {
     for (const Item& item : items_) write_item(json, item, true);
   }
-  json.end_array().member("parallel_tool_calls", facts_.several_calls);
+  json.end_array().member("parallel_tool_calls", facts_.calls.several);
   text_or_null("previous_response_id", facts_.previous);
   json.member("store", facts_.store).member("temperature", facts_.temperature);
   json.key("text").begin_object().key("format").begin_object().member("type", facts_.format);
@@ -233,8 +235,7 @@ void ResponsesWriter::write_piece(const Piece& piece, std::vector<std::string>& 
   if (!splitter_) {
     add_text(Item::Kind::message, piece.content, events);
   } else {
-    add_calls(splitter_->feed(piece.content), events);
-    if (piece.ending) add_calls(splitter_->finish(), events);
+    add_calls(splitter_->feed(piece.content, piece.ending), events);
   }
   if (!piece.ending) return;
   // Clients look for a message even in an answer without a word.
@@ -250,14 +251,8 @@ void ResponsesWriter::write_closing(const Totals& totals, std::vector<std::strin
 
 // Items come about as in a stream; the events on the way are of no use here.
 std::string ResponsesWriter::write_whole(std::vector<Choice> choices, const Totals& totals) {
-  Choice& choice = choices.front();
   std::vector<std::string> unused;
-  write_piece({.index = 0,
-               .reasoning = std::move(choice.reasoning),
-               .content = std::move(choice.content),
-               .tokens = {},
-               .ending = choice.ending},
-              unused);
+  write_piece(whole_piece(std::move(choices.front())), unused);
   return finish(totals);
 }
 

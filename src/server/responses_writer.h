@@ -21,10 +21,8 @@ struct ResponseFacts {
   std::string previous;  // empty: none
   std::string instructions;
   std::string format = "text";
-  std::string tools;                    // descriptions of functions, separated by commas
-  std::vector<std::string> tool_names;  // that may be called; empty: text is not searched for calls
-  bool several_calls = true;
-  CallMarks marks = kTaggedCall;  // around calls in the text
+  std::string tools;  // descriptions of functions, separated by commas
+  ExpectedCalls calls;
   bool store = true;
   bool background = false;
   bool summary = false;           // thinking is told as a summary
@@ -61,6 +59,7 @@ class ResponsesWriter : public Writer {
     std::string id;
     std::string text;  // of a call: its arguments
     ToolCall call;
+    bool cut = false;  // a call without its end
     bool closed = false;
   };
 

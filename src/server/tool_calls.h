@@ -1,42 +1,52 @@
-// Parts calls of functions from the text of an answer while it streams (docs/http.md, "Tool calls"). Sees
-// text only.
+// Tool calls (function calling): parted from the text of an answer while it streams (docs/http.md, "Tool
+// calls"). Sees text only.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "server/writer.h"
 #include "text/chat_template.h"
 #include "text/prompt_template.h"
 
 namespace fulmar {
 
+// What a request says of the calls in its answer.
+struct ExpectedCalls {
+  std::vector<std::string> names = {};  // of functions; empty: text is not searched for calls
+  bool several = true;                  // else calls after the first are dropped
+  bool required = false;                // the answer's grammar admits nothing but calls
+  CallMarks marks = kTaggedCall;        // around calls in the text
+};
+
 // What has become certain since the last time.
 struct TextAndCalls {
   std::string content;
   std::vector<ToolCall> calls;  // with fresh ids
+  bool last_is_cut =
+      false;  // the answer ended within the last call: `arguments` are a beginning, perhaps empty
 };
 
 // A call appears once its closing mark has been read; marks around anything but a call of a known function
 // stay text. The joined result does not depend on how the text was cut.
 class ToolCallSplitter {
  public:
-  // `names`: the functions there are. Without `several`, calls after the first are dropped.
-  ToolCallSplitter(std::vector<std::string> names, bool several, const CallMarks& marks = kTaggedCall);
+  explicit ToolCallSplitter(ExpectedCalls expected) : expected_(std::move(expected)) {}
 
-  TextAndCalls feed(std::string_view text);
-  // Nothing more will come: what was held back is text.
-  TextAndCalls finish();
-  // How many calls there have been.
+  // With an ending nothing more will come: what was held back is text, unless the answer was cut there or has
+  // to be a call. Then it is a call as far as it came, or nothing where that does not reach its name.
+  TextAndCalls feed(std::string_view text, const std::optional<Ending>& ending = {});
+  // How many whole calls there have been.
   size_t count() const { return count_; }
 
  private:
   void take_block(TextAndCalls& out, std::string_view block);
+  void take_begun_block(TextAndCalls& out, std::string_view block);
   void add_text(TextAndCalls& out, std::string_view text);
+  bool is_known(std::string_view name) const;
 
-  std::vector<std::string> names_;
-  bool several_;
-  CallMarks marks_;
+  ExpectedCalls expected_;
   std::string pending_;
   size_t count_ = 0;
   bool after_call_ = false;  // blanks between calls are not content

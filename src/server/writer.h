@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/event.h"
@@ -38,6 +39,15 @@ struct Choice {
   Ending ending;
   Usage usage;
 };
+
+// The same as one piece: for writers that make a whole answer as they make a stream. Without scores.
+inline Piece whole_piece(Choice choice) {
+  return {.index = 0,
+          .reasoning = std::move(choice.reasoning),
+          .content = std::move(choice.content),
+          .tokens = {},
+          .ending = std::move(choice.ending)};
+}
 
 // Sums over the request.
 struct Totals {

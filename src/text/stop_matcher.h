@@ -1,5 +1,5 @@
-// Finds the first of many stop texts in output that arrives in pieces, and tells which bytes may be shown.
-// Pure; works on bytes; knows nothing of tokens or characters.
+// Stop sequences: finds the first of many stop texts (Aho-Corasick) in output that arrives in pieces, and
+// tells which bytes may be shown. Pure; works on bytes; knows nothing of tokens or characters.
 #pragma once
 
 #include <cstddef>

@@ -183,7 +183,7 @@ TEST_F(Routing, ARequestThatReachedADyingWorkerIsNotRunTwice) {
 }
 
 TEST_F(Routing, AWorkerThatDoesNotAnswerInTimeIs504AndNobodyElseIsAsked) {
-  options_.relay_timeout = std::chrono::milliseconds(200);
+  options_.relay_timeout = std::chrono::seconds(1);  // the other questions are answered well before
   begin();
   const std::string ids[] = {start_ready("a.pth"), start_ready("b.pth")};
   const HttpResponse response = ask("POST", "/v1/completions", R"({"prompt":"silent"})");

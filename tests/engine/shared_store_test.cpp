@@ -11,6 +11,7 @@ namespace fulmar {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::in_session;
 using testing::RecordingListener;
 using testing::RowLog;
 using testing::TinyEngine;
@@ -151,20 +152,6 @@ class SharedStore : public ::testing::Test {
   std::shared_ptr<Vault> vault_ = std::make_shared<Vault>();
 };
 
-Ask turn(const std::string& session, const std::string& text, int64_t max_tokens = 4) {
-  Ask ask = TinyEngine::greedy(text, max_tokens);
-  ask.sampling.top_logprobs = 0;  // records carry the exact bytes
-  ask.use_prefix_cache = false;
-  ask.state = {.read_session = session, .write_session = session};
-  return ask;
-}
-
-std::string bytes_of(const RowLog& row) {
-  std::string bytes;
-  for (const TokenRecord& record : row.records) bytes += record.bytes;
-  return bytes;
-}
-
 // What the engine knows once everything delivered so far is behind it.
 EngineStats stats_after(TinyEngine& worker) {
   worker.engine().states();  // through the engine's thread
@@ -183,10 +170,10 @@ bool ended(RecordingListener& listener) {
 TEST_F(SharedStore, AnAnswerEndsOnceTheStoreHasItsTurnAndNobodyElseWaits) {
   const auto worker = this->worker(std::chrono::minutes(10), 1);
   vault_->open_writes(false);
-  const auto first = worker->submit({turn("s", "hello")});
+  const auto first = worker->submit({in_session("s", "hello")});
   ASSERT_TRUE(vault_->wait_for_writer());
   // Its only slot is free for others, who come and go meanwhile.
-  for (int i = 0; i < 3; i++) EXPECT_EQ(worker->run(turn("", "x")).last->reason, FinishReason::length);
+  for (int i = 0; i < 3; i++) EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   EXPECT_FALSE(ended(*first)) << "the turn would be lost if this worker died now";
   EXPECT_EQ(stats_after(*worker).requests.size(), 1u) << "still to be seen";
   vault_->open_writes(true);
@@ -197,10 +184,10 @@ TEST_F(SharedStore, AnAnswerEndsOnceTheStoreHasItsTurnAndNobodyElseWaits) {
 TEST_F(SharedStore, TurnsOfOneSessionWaitForEachOthersStoring) {
   const auto worker = this->worker();
   vault_->open_writes(false);
-  const auto first = worker->submit({turn("s", "one")});
+  const auto first = worker->submit({in_session("s", "one")});
   ASSERT_TRUE(vault_->wait_for_writer());
-  const auto second = worker->submit({turn("s", "two")});
-  worker->run(turn("", "x"));
+  const auto second = worker->submit({in_session("s", "two")});
+  worker->run(in_session("", "x"));
   EXPECT_FALSE(ended(*second));
   vault_->open_writes(true);
   first->finished();
@@ -210,27 +197,27 @@ TEST_F(SharedStore, TurnsOfOneSessionWaitForEachOthersStoring) {
 
 TEST_F(SharedStore, AStoreThatIsAwayDelaysNoAnswerForGood) {
   const auto worker = this->worker();
-  worker->run(turn("s", "before"));
+  worker->run(in_session("s", "before"));
   vault_->break_down(true);
-  const RowLog row = worker->run(turn("s", " during"));
+  const RowLog row = worker->run(in_session("s", " during"));
   EXPECT_EQ(row.last->reason, FinishReason::length);
   EXPECT_EQ(stats_after(*worker).session_turns_unconfirmed, 1);
   EXPECT_GE(stats_after(*worker).session_store_failures, 1);
-  EXPECT_EQ(worker->run(turn("unknown", "who?")).last->error->kind, ErrorKind::unavailable)
+  EXPECT_EQ(worker->run(in_session("unknown", "who?")).last->error->kind, ErrorKind::unavailable)
       << "a session that may exist elsewhere is no new one";
   vault_->break_down(false);
-  worker->run(turn("s", " after"));
+  worker->run(in_session("s", " after"));
   EXPECT_EQ(vault_->turn("s"), 3);
 }
 
 TEST_F(SharedStore, EnginesOnOneLadderTellItsFiguresOnce) {
   const auto first = worker();
   TinyEngine second({.slots = 4, .prefill_chunk = 16}, first->ladder());
-  first->run(turn("s", "before"));
-  second.run(turn("s", " and"));
+  first->run(in_session("s", "before"));
+  second.run(in_session("s", " and"));
   vault_->break_down(true);
-  first->run(turn("s", " during"));
-  second.run(turn("s", " still"));
+  first->run(in_session("s", " during"));
+  second.run(in_session("s", " still"));
   const EngineStats one = stats_after(*first), two = stats_after(second);
   const int64_t failures = one.session_store_failures + two.session_store_failures;
   EXPECT_GE(failures, 1);
@@ -242,7 +229,7 @@ TEST_F(SharedStore, EnginesOnOneLadderTellItsFiguresOnce) {
 TEST_F(SharedStore, AStoreThatHangsIsWaitedForNoLongerThanAllowed) {
   const auto worker = this->worker(milliseconds(30));
   vault_->open_writes(false);
-  EXPECT_EQ(worker->run(turn("s", "hello")).last->reason, FinishReason::length);
+  EXPECT_EQ(worker->run(in_session("s", "hello")).last->reason, FinishReason::length);
   EXPECT_EQ(stats_after(*worker).session_turns_unconfirmed, 1);
   EXPECT_EQ(vault_->turn("s"), 0);
   vault_->open_writes(true);
@@ -251,7 +238,7 @@ TEST_F(SharedStore, AStoreThatHangsIsWaitedForNoLongerThanAllowed) {
 TEST_F(SharedStore, DrainingWaitsForTurnsOnTheirWay) {
   const auto worker = this->worker();
   vault_->open_writes(false);
-  const auto last = worker->submit({turn("s", "hello")});
+  const auto last = worker->submit({in_session("s", "hello")});
   ASSERT_TRUE(vault_->wait_for_writer());
   std::atomic<bool> drained = false;
   worker->engine().drain([&] { drained = true; });
@@ -267,10 +254,10 @@ TEST_F(SharedStore, CancellingChangesNothingForATurnOnItsWay) {
   const auto worker = this->worker();
   vault_->open_writes(false);
   std::string id;
-  const auto row = worker->submit({turn("s", "hello")}, &id);
+  const auto row = worker->submit({in_session("s", "hello")}, &id);
   ASSERT_TRUE(vault_->wait_for_writer());
   EXPECT_TRUE(worker->engine().cancel(id));
-  worker->run(turn("", "x"));
+  worker->run(in_session("", "x"));
   EXPECT_FALSE(ended(*row));
   vault_->open_writes(true);
   EXPECT_EQ(row->finished().at(0).last->reason, FinishReason::length);
@@ -279,7 +266,7 @@ TEST_F(SharedStore, CancellingChangesNothingForATurnOnItsWay) {
 TEST_F(SharedStore, AStoppingEngineEndsRowsOnTheirWay) {
   auto worker = this->worker();
   vault_->open_writes(false);
-  const auto row = worker->submit({turn("s", "hello")});
+  const auto row = worker->submit({in_session("s", "hello")});
   ASSERT_TRUE(vault_->wait_for_writer());
   std::thread stopping([&] { worker->stop(); });
   EXPECT_EQ(row->finished().at(0).last->reason, FinishReason::length);
@@ -292,31 +279,32 @@ TEST_F(SharedStore, LookingASessionUpHoldsUpNobodyElse) {
   const auto worker = this->worker();
   vault_->open_reads(false);
   std::string id;
-  const auto given_up = worker->submit({turn("s", "hello")}, &id);
-  const auto patient = worker->submit({turn("t", "hello")});
+  const auto given_up = worker->submit({in_session("s", "hello")}, &id);
+  const auto patient = worker->submit({in_session("t", "hello")});
   ASSERT_TRUE(vault_->wait_for_reader());
-  EXPECT_EQ(worker->run(turn("", "x")).last->reason, FinishReason::length);
+  EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   EXPECT_TRUE(worker->engine().cancel(id));
   EXPECT_EQ(given_up->finished().at(0).last->reason, FinishReason::cancelled);
   EXPECT_FALSE(ended(*patient));
   vault_->open_reads(true);
   EXPECT_EQ(patient->finished().at(0).last->reason, FinishReason::length);
-  EXPECT_EQ(worker->run(turn("s", "again")).last->reason, FinishReason::length) << "its session is free";
+  EXPECT_EQ(worker->run(in_session("s", "again")).last->reason, FinishReason::length)
+      << "its session is free";
 }
 
 TEST_F(SharedStore, ListingAndErasingHoldUpNobodyElse) {
   const auto worker = this->worker();
-  worker->run(turn("s", "hello"));
+  worker->run(in_session("s", "hello"));
   vault_->open_reads(false);
   std::thread listing([&] { EXPECT_EQ(worker->engine().sessions().size(), 1u); });
   EXPECT_TRUE(vault_->wait_for_reader());
-  EXPECT_EQ(worker->run(turn("", "x")).last->reason, FinishReason::length);
+  EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   vault_->open_reads(true);
   listing.join();
   vault_->open_writes(false);
   std::thread erasing([&] { EXPECT_EQ(worker->engine().erase_session("s", false), 1); });
   EXPECT_TRUE(vault_->wait_for_writer());
-  EXPECT_EQ(worker->run(turn("", "x")).last->reason, FinishReason::length);
+  EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   vault_->open_writes(true);
   erasing.join();
   EXPECT_EQ(vault_->turn("s"), 0);
@@ -325,21 +313,21 @@ TEST_F(SharedStore, ListingAndErasingHoldUpNobodyElse) {
 TEST_F(SharedStore, AnyWorkerGoesOnWithTheNewestTurn) {
   const auto one = worker(), other = worker();
   std::string said = "first";
-  std::string answer = bytes_of(one->run(turn("s", said)));
+  std::string answer = bytes_of(one->run(in_session("s", said)));
   for (const auto& [worker, text] :
        {std::pair{&other, " second"}, std::pair{&one, " third"}, std::pair{&one, " fourth"}}) {
     said += answer + text;
-    answer = bytes_of((*worker)->run(turn("s", text)));
-    EXPECT_EQ(answer, bytes_of((*worker)->run(turn("", said)))) << text;
+    answer = bytes_of((*worker)->run(in_session("s", text)));
+    EXPECT_EQ(answer, bytes_of((*worker)->run(in_session("", said)))) << text;
   }
   EXPECT_EQ(vault_->turn("s"), 4);
 }
 
 TEST_F(SharedStore, AWorkerThatComesLateIsToldAndGoesOnFromTheOthersTurn) {
   const auto late = worker(), quick = worker();
-  const std::string first = bytes_of(late->run(turn("s", "begin")));
+  const std::string first = bytes_of(late->run(in_session("s", "begin")));
   vault_->open_writes(false);
-  const auto lost = late->submit({turn("s", " late")});
+  const auto lost = late->submit({in_session("s", " late")});
   ASSERT_TRUE(vault_->wait_for_writer());
   // The other worker's second turn arrives while the late one's is on its way.
   StateBlob elsewhere = vault_->blob("s");
@@ -350,16 +338,16 @@ TEST_F(SharedStore, AWorkerThatComesLateIsToldAndGoesOnFromTheOthersTurn) {
   EXPECT_EQ(row.last->reason, FinishReason::failed);
   EXPECT_EQ(row.last->error->kind, ErrorKind::conflict);
   EXPECT_EQ(vault_->turn("s"), 2);
-  EXPECT_EQ(bytes_of(late->run(turn("s", " next"))),
-            bytes_of(late->run(turn("", "begin" + first + " next"))));
+  EXPECT_EQ(bytes_of(late->run(in_session("s", " next"))),
+            bytes_of(late->run(in_session("", "begin" + first + " next"))));
 }
 
 TEST_F(SharedStore, AWorkerWithoutACopyInMemoryDoesNotOverwriteEither) {
   EngineOptions options{.slots = 2, .prefill_chunk = 16, .device_sessions = 0};
   options.sessions.host_capacity = 0;
   TinyEngine late(options, 7, std::make_unique<VaultStore>(vault_));
-  late.run(turn("s", "begin"));
-  Ask open_ended = turn("s", " on and on", 1'000'000);
+  late.run(in_session("s", "begin"));
+  Ask open_ended = in_session("s", " on and on", 1'000'000);
   open_ended.state.keep_on_cancel = true;
   std::string id;
   const auto running = late.submit({open_ended}, &id);
@@ -375,7 +363,7 @@ TEST_F(SharedStore, AWorkerWithoutACopyInMemoryDoesNotOverwriteEither) {
 
 TEST_F(SharedStore, AnImportReturnsOnceTheStoreHasIt) {
   const auto worker = this->worker();
-  worker->run(turn("s", "begin"));
+  worker->run(in_session("s", "begin"));
   vault_->open_writes(false);
   std::atomic<bool> imported = false;
   std::thread importing([&] {

@@ -5,9 +5,7 @@
 #include <cmath>
 
 #include "cpu/cpu_ops.h"
-#include "files/synthetic.h"
-#include "gpu/gpu_device.h"
-#include "support/slot_script.h"
+#include "gpu/gpu_models.h"
 
 namespace fulmar {
 namespace {
@@ -15,38 +13,17 @@ namespace {
 using support::expect_same_trace;
 using support::Feed;
 using support::ModelRig;
-using support::play;
 using support::SlotScript;
 using support::SlotTrace;
 
-SyntheticSpec spec_of(int version) {
-  SyntheticSpec spec;
-  spec.version = version;
-  spec.n_layer = 2;
-  spec.n_head = 3;
-  spec.head_size = 64;
-  spec.vocab = 96;
-  spec.n_ffn = 384;
-  spec.rank_w = spec.rank_a = 32;
-  spec.rank_v = 32;
-  spec.rank_g = 64;
-  spec.rank_mix = 32;
-  spec.rank_decay = 64;
-  spec.dtype = DType::f16;
-  return spec;
-}
+SyntheticSpec spec_of(int version) { return two_layers(version, 3, 384, 32); }
 
 class GpuDeferredStates : public GpuTest, public testing::WithParamInterface<int> {
  protected:
-  static std::unique_ptr<Ops> open(const StateWrites& writes, bool half = false,
-                                   DType activation = DType::f16) {
-    auto opened = open_test_gpu({.half_state = half, .activation = activation, .state_writes = writes});
-    return opened.ok() ? std::move(opened).value() : nullptr;
-  }
-  SlotTrace trace(const StateWrites& writes, const SlotScript& script, bool half = false,
-                  DType activation = DType::f16) {
-    const std::unique_ptr<Ops> ops = open(writes, half, activation);
-    return play(spec_of(GetParam()), *ops, script);
+  static SlotTrace trace(const StateWrites& writes, const SlotScript& script, bool half = false,
+                         DType activation = DType::f16) {
+    return play_on_gpu(spec_of(GetParam()),
+                       {.half_state = half, .activation = activation, .state_writes = writes}, script);
   }
   int steps(int all) const { return under_racecheck() ? all / 10 : all; }
 };
@@ -91,7 +68,7 @@ TEST_P(GpuDeferredStates, RolledBackRowsLeaveNoTraceWhateverM) {
 // Half states are rounded where they are written: behind every M-th row of a sequence, wherever the others of
 // its steps stand.
 TEST_P(GpuDeferredStates, HalfStatesAreRoundedByTheirOwnRowsOnly) {
-  const std::unique_ptr<Ops> ops = open({.every = 4}, true);
+  const std::unique_ptr<Ops> ops = opened_gpu({.half_state = true, .state_writes = {.every = 4}});
   for (const int64_t rows : {3, 11}) {
     ModelRig rig(synthetic_checkpoint(spec_of(GetParam())), *ops, rows);
     const auto decode = [&](int64_t ahead) {  // rows by which every other sequence is ahead of the first
@@ -132,7 +109,7 @@ TEST_P(GpuDeferredStates, HalfStatesStayAsCloseToF32AsWithoutDeferring) {
 // Rings of heads, rows and parts that the CPU lays out and replays by itself.
 TEST_P(GpuDeferredStates, AgreeWithTheCpu) {
   const std::unique_ptr<Ops> cpu = make_cpu_ops({.threads = 2, .state_writes = {.every = 4, .revocable = 5}});
-  const std::unique_ptr<Ops> device = open({.every = 4, .revocable = 5});
+  const std::unique_ptr<Ops> device = opened_gpu({.state_writes = {.every = 4, .revocable = 5}});
   ModelRig want(synthetic_checkpoint(spec_of(GetParam())), *cpu, 3),
       got(synthetic_checkpoint(spec_of(GetParam())), *device, 3);
   const auto step = [&](const std::vector<Feed>& feeds, const char* what) {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "gpu/gpu_device.h"
+#include "gpu/gpu_models.h"
 #include "support/company.h"
 #include "support/tiny_engine.h"
 
@@ -32,30 +32,16 @@ struct GpuCompanyCase {
 
 class GpuCompany : public GpuTest, public ::testing::WithParamInterface<GpuCompanyCase> {
  protected:
-  static SyntheticSpec spec() {
-    SyntheticSpec spec{
-        .version = GetParam().version, .n_layer = 2, .n_head = 8, .head_size = 64, .vocab = kVocab};
-    spec.n_ffn = 2048;
-    spec.rank_w = spec.rank_a = 64;
-    spec.rank_v = 32;
-    spec.rank_g = 128;
-    spec.rank_mix = 32;
-    spec.rank_decay = 64;
-    spec.dtype = DType::f16;
-    spec.ffn_zeros = 0.8;
-    if (GetParam().quantised != nullptr) spec.quantisation = quantisation_named(GetParam().quantised);
-    return spec;
-  }
   std::unique_ptr<ModelRig> rig(DeviceOptions options) {
     options.activation = GetParam().activation;
     options.half_state = GetParam().half_state;
     options.state_writes = {.every = GetParam().every, .revocable = drafts() ? 6 : 0};
-    auto opened = open_test_gpu(options);
-    EXPECT_TRUE(opened.ok());
-    if (!opened.ok()) return nullptr;
-    devices_.push_back(std::move(opened).value());
-    return std::make_unique<ModelRig>(synthetic_checkpoint(spec()), *devices_.back(),
-                                      company_slots(kMostRows),
+    devices_.push_back(opened_gpu(options));
+    if (!devices_.back()) return nullptr;
+    SyntheticSpec spec = two_layers(GetParam().version, 8, 2048, 64, kVocab);
+    spec.ffn_zeros = 0.8;
+    if (GetParam().quantised != nullptr) spec.quantisation = quantisation_named(GetParam().quantised);
+    return std::make_unique<ModelRig>(synthetic_checkpoint(spec), *devices_.back(), company_slots(kMostRows),
                                       LoadOptions{.max_rows = 512, .max_wanted = 512});
   }
   static bool drafts() { return GetParam().every > 1; }
@@ -132,14 +118,13 @@ class GpuDeterministicEngine : public GpuTest, public ::testing::WithParamInterf
   static RowLog run(const Load& load, const std::string& prompt) {
     DeviceOptions device{.half_state = GetParam(), .deterministic = true};
     if (load.drafts) device.state_writes = {.every = 1, .revocable = 8};
-    auto opened = open_test_gpu(device);
-    EXPECT_TRUE(opened.ok());
-    if (!opened.ok()) return {};
+    auto opened = opened_gpu(device);
+    if (!opened) return {};
     EngineOptions options{.slots = 12, .prefill_chunk = 32, .prompt_piece = 16};
     options.speculation = {.ngrams = load.drafts, .most = 7, .always = true};
     // Too few device slots for the sessions of all: some are restored from host memory.
     options.device_sessions = load.others > 0 ? 1 : 4;
-    TinyEngine tiny(options, 7, nullptr, std::move(opened).value(), 64);
+    TinyEngine tiny(options, 7, nullptr, std::move(opened), 64);
     std::vector<Ask> others;
     for (int64_t i = 0; i < load.others; i++) {
       Ask ask = TinyEngine::greedy(

@@ -4,32 +4,21 @@
 
 #include <cmath>
 
-#include "files/synthetic.h"
-#include "gpu/gpu_device.h"
-#include "support/slot_script.h"
+#include "gpu/gpu_models.h"
 
 namespace fulmar {
 namespace {
 
 using support::expect_same_trace;
-using support::play;
 using support::SlotScript;
 using support::SlotTrace;
 
 // Ranks that end within a piece of a product's inputs; the gate's is shared by two warps.
 SyntheticSpec odd_ranks() {
-  SyntheticSpec spec;
-  spec.version = 7;
-  spec.n_layer = 2;
-  spec.n_head = 3;
-  spec.head_size = 64;
-  spec.vocab = 96;
-  spec.n_ffn = 384;
-  spec.rank_w = 72;
+  SyntheticSpec spec = two_layers(7, 3, 384, 72);
   spec.rank_a = 40;
   spec.rank_v = 24;
   spec.rank_g = 328;
-  spec.dtype = DType::f16;
   return spec;
 }
 
@@ -45,9 +34,7 @@ class GpuFewRows : public GpuTest, public testing::WithParamInterface<FewRowsCas
     options.activation = GetParam().activation;
     options.half_state = GetParam().half_state;
     options.state_writes = {.every = GetParam().every, .revocable = 8};
-    const auto opened = open_test_gpu(options);
-    EXPECT_TRUE(opened.ok());
-    return opened.ok() ? play(odd_ranks(), **opened, script) : SlotTrace{};
+    return play_on_gpu(odd_ranks(), options, script);
   }
   // At most eight rows a step, most of them.
   static SlotScript script(int64_t slots) {

@@ -5,7 +5,6 @@
 #include <random>
 
 #include "gpu/gpu_device.h"
-#include "ops/draws_source.h"
 #include "ops/survey.h"
 
 namespace fulmar {
@@ -23,7 +22,7 @@ class GpuSharedDraws : public GpuTest, public testing::WithParamInterface<int64_
       devices_.push_back(open_test_gpu({.index = index}).value());
     }
     Ops* const group[] = {devices_[0].get(), devices_[1].get()};
-    auto opened = source().draws_of(group, vocab_, std::chrono::milliseconds(20'000));
+    auto opened = devices_[0]->draws_of(group, vocab_, std::chrono::milliseconds(20'000));
     ASSERT_TRUE(opened.ok()) << opened.error().text;
     draws_ = std::move(opened).value();
     if (draws_ == nullptr) GTEST_SKIP() << "the GPUs cannot reach each other's memory";
@@ -31,8 +30,6 @@ class GpuSharedDraws : public GpuTest, public testing::WithParamInterface<int64_
     first_ = slices / 2 * length;
     make_logits();
   }
-
-  DrawsSource& source() { return dynamic_cast<DrawsSource&>(*devices_[0]); }
 
   // Ties, and numbers that are none.
   void make_logits() {
@@ -148,7 +145,7 @@ TEST_P(GpuSharedDraws, WhatChangesLogitsChangesThemOnBoth) {
 
 TEST_P(GpuSharedDraws, ARankThatDoesNotComeIsNamed) {
   Ops* const group[] = {devices_[0].get(), devices_[1].get()};
-  const auto draws = source().draws_of(group, vocab_, std::chrono::milliseconds(100)).value();
+  const auto draws = devices_[0]->draws_of(group, vocab_, std::chrono::milliseconds(100)).value();
   const SamplingParams params;
   const SampleRow row{.params = &params};
   std::vector<SampledToken> out(1);

@@ -2,8 +2,6 @@
 // same bytes wherever its layers lie.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "base/check.h"
 #include "cpu/cpu_backend.h"
 #include "files/identify.h"
@@ -19,6 +17,7 @@ namespace {
 using support::cpu_devices;
 using support::Devices;
 using support::Feed;
+using support::made_up_state;
 using support::ModelRig;
 using support::placed_on;
 using support::random_tokens;
@@ -91,13 +90,7 @@ TEST_P(Pipeline, AStateGoesOnWhereItIsTakenTo) {
 }
 
 TEST_P(Pipeline, ATunedStateReachesEveryStage) {
-  const StateLayout layout = whole_->model().state_layout();
-  std::vector<std::vector<float>> wkv(static_cast<size_t>(layout.n_layer));
-  float next = 0;
-  for (auto& layer : wkv) {
-    layer.resize(static_cast<size_t>(layout.n_embd * layout.head_size));
-    for (float& value : layer) value = std::sin(next += 1.0f);
-  }
+  const std::vector<std::vector<float>> wkv = made_up_state(whole_->model().state_layout());
   ASSERT_TRUE(whole_->pool().set_initial(1, wkv).ok());
   ASSERT_TRUE(parts_->pool().set_initial(1, wkv).ok());
   EXPECT_EQ(parts_->pool().read(1), whole_->pool().read(1));

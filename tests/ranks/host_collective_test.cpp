@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <future>
+#include <latch>
 #include <random>
 #include <thread>
 
@@ -161,17 +162,20 @@ std::string failure_of(const std::function<void()>& call) {
 }
 
 TEST_F(HostCollectiveTest, ARankThatDoesNotComeIsNamed) {
-  open(3, milliseconds(50));
+  open(3, milliseconds(500));
   std::vector<float> one(kCols, 1.0f), x(kCols, 0.0f);
   std::string told[2];
+  std::latch both(2);  // neither waits for the other for long
   auto other = std::async(std::launch::async, [&] {
     std::vector<float> two(kCols, 1.0f), y(kCols, 0.0f);
+    both.arrive_and_wait();
     told[1] = failure_of([&] { ends_[2]->add_sum(matrix(two, 1), matrix(y, 1)); });
   });
+  both.arrive_and_wait();
   told[0] = failure_of([&] { ends_[0]->add_sum(matrix(one, 1), matrix(x, 1)); });
   other.get();
   for (const std::string& text : told) {
-    EXPECT_NE(text.find("has waited 50 ms for rank 1 (cpu"), std::string::npos) << text;
+    EXPECT_NE(text.find("has waited 500 ms for rank 1 (cpu"), std::string::npos) << text;
     EXPECT_EQ(text.find("for rank 0"), std::string::npos) << text;
   }
   EXPECT_EQ(x, std::vector<float>(kCols, 0.0f)) << "nothing is added where somebody is missing";

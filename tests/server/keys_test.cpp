@@ -151,11 +151,7 @@ ServerOptions with_keys(std::vector<ApiKey> keys) {
   return options;
 }
 
-Headers bearer(const std::string& secret) {
-  Headers headers;
-  headers.add("Authorization", "Bearer " + secret);
-  return headers;
-}
+Headers bearer(const std::string& secret) { return header("Authorization", "Bearer " + secret); }
 
 constexpr const char* kPath = "/v1/completions";
 constexpr const char* kBody = R"({"prompt":"abc","max_tokens":4})";

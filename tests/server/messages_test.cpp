@@ -16,12 +16,6 @@ std::string request(const std::string& more = "", const char* said = R"([{"role"
 constexpr const char* kTools =
     R"(,"tools":[{"name":"add","description":"Adds","input_schema":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}}])";
 
-Headers with_header(const char* name, const char* value) {
-  Headers headers;
-  headers.set(name, value);
-  return headers;
-}
-
 // Names and payloads of a stream; checks that each name is its payload's type.
 std::vector<std::string> named_events(const std::string& stream) {
   std::vector<std::string> events;
@@ -171,13 +165,13 @@ TEST(Messages, RefusesInItsOwnShape) {
   EXPECT_EQ(closed.status, 401);
   EXPECT_THAT(closed.body, HasSubstr(R"({"type":"error","error":{"type":"authentication_error","message":)"));
   const auto refusal = [&](const std::string& body) {
-    const Reply reply = rig.post("/v1/messages", body, with_header("X-Api-Key", "sesame"));
+    const Reply reply = rig.post("/v1/messages", body, header("X-Api-Key", "sesame"));
     EXPECT_EQ(reply.status, 400) << body;
     EXPECT_THAT(reply.body,
                 HasSubstr(R"({"type":"error","error":{"type":"invalid_request_error","message":")"));
     return reply.body;
   };
-  EXPECT_EQ(rig.post("/v1/messages", request(), with_header("X-Api-Key", "sesame")).status, 200);
+  EXPECT_EQ(rig.post("/v1/messages", request(), header("X-Api-Key", "sesame")).status, 200);
   EXPECT_THAT(refusal("{"), HasSubstr("Invalid JSON"));
   EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"x"}]})"),
               HasSubstr("max_tokens: Field required"));
@@ -200,7 +194,7 @@ TEST(Messages, RefusesInItsOwnShape) {
 
 TEST(Messages, ModelsAreListedInItsShapeForItsClients) {
   const ServerRig rig;
-  EXPECT_EQ(rig.get("/v1/models", with_header("anthropic-version", "2023-06-01")).body,
+  EXPECT_EQ(rig.get("/v1/models", header("anthropic-version", "2023-06-01")).body,
             R"({"data":[{"type":"model","id":"tiny-rwkv7","display_name":"tiny-rwkv7",)"
             R"("created_at":"2023-11-14T22:13:20.000000Z"}],"has_more":false,"first_id":"tiny-rwkv7",)"
             R"("last_id":"tiny-rwkv7"})");

@@ -51,6 +51,12 @@ struct Reply {
   std::vector<std::string> chunks;  // as they came, of streams
 };
 
+inline Headers header(const std::string& name, const std::string& value) {
+  Headers headers;
+  headers.add(name, value);
+  return headers;
+}
+
 class ServerRig {
  public:
   using Play = ScriptedEngine::Play;

@@ -1,4 +1,4 @@
-// Constrained answers, functions and stored responses at the HTTP boundary.
+// Constrained answers and stored responses at the HTTP boundary.
 #include <unistd.h>
 
 #include <atomic>
@@ -7,37 +7,10 @@
 
 #include "server/answer_rules.h"
 #include "server/response_store.h"
-#include "server/server_rig.h"
-#include "server/tool_calls.h"
+#include "server/tool_requests.h"
 
 namespace fulmar::testing {
 namespace {
-
-constexpr const char* kTools =
-    R"("tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}}},{"type":"function","function":{"name":"now"}}])";
-
-std::string chat(const std::string& more) {
-  return R"({"messages":[{"role":"user","content":"hi"}],)" + more + "}";
-}
-
-// Says the byte tokens that the row's mask allows, in the order of `wanted`; stops where it may not go on.
-ServerRig::Play obeying(std::string wanted) {
-  return [wanted](const Ask& ask) {
-    Script script;
-    EXPECT_TRUE(ask.mask);
-    for (const char byte : wanted) {
-      const size_t id = static_cast<unsigned char>(byte) + 1u;
-      const auto allowed = ask.mask->allowed();
-      if (id / 64 >= allowed.size() || !(allowed[id / 64] >> (id % 64) & 1)) break;
-      ask.mask->accept(static_cast<int32_t>(id));
-      script.pieces.emplace_back(1, byte);
-    }
-    EXPECT_EQ(ask.mask->complete(), script.pieces.size() == wanted.size());
-    return script;
-  };
-}
-
-const std::string kCall = R"(<tool_call>{"name":"add","arguments":{"x":1}}</tool_call>)";
 
 TEST(ResponseFormat, SchemaMasksTheAnswer) {
   ServerRig rig({}, obeying(R"({"name":"Ada","age":36})"));
@@ -149,101 +122,6 @@ TEST(ResponseFormat, RefusesSchemaKeywordsItCannotKeep) {
   EXPECT_TRUE(rig.engine.asks().empty());
 }
 
-TEST(Tools, AreDescribedAndTheirCallsReturned) {
-  ServerRig rig({}, [](const Ask&) { return Script{.pieces = {"Wait. <tool", kCall.substr(5)}}; });
-  const Reply reply = rig.post("/v1/chat/completions", chat(kTools));
-  const auto body = parse_json(reply.body);
-  ASSERT_TRUE(body.ok());
-  const JsonValue& choice = body->find("choices")->as_array().at(0);
-  EXPECT_EQ(choice.find("finish_reason")->as_string(), "tool_calls");
-  const JsonValue& message = *choice.find("message");
-  EXPECT_EQ(message.find("content")->as_string(), "Wait. ");
-  const JsonValue& call = message.find("tool_calls")->as_array().at(0);
-  EXPECT_TRUE(call.find("id")->as_string().starts_with("call_"));
-  EXPECT_EQ(call.find("function")->find("arguments")->as_string(), R"({"x":1})");
-  const std::string prompt = rig.tokenizer.decode(rig.last_ask().prompt);
-  EXPECT_NE(prompt.find(R"({"name":"now"})"), std::string::npos) << prompt;
-  EXPECT_EQ(rig.last_ask().mask, nullptr);
-}
-
-TEST(Tools, NoneIsAsWithoutThem) {
-  ServerRig rig({}, [](const Ask&) { return Script{.pieces = {kCall}}; });
-  const Reply reply =
-      rig.post("/v1/chat/completions", chat(std::string(R"("tool_choice":"none",)") + kTools));
-  EXPECT_NE(reply.body.find("<tool_call>"), std::string::npos);
-  EXPECT_EQ(rig.tokenizer.decode(rig.last_ask().prompt).find("now"), std::string::npos);
-}
-
-TEST(Tools, RequiredForcesTheGrammar) {
-  ServerRig rig({}, obeying(kCall));
-  const Reply reply = rig.post(
-      "/v1/chat/completions",
-      chat(std::string(R"("tool_choice":"required","parallel_tool_calls":false,"stream":true,)") + kTools));
-  const auto events = events_of(reply.body);
-  ASSERT_EQ(events.size(), 4u) << reply.body;
-  EXPECT_NE(events[1].find(R"("function":{"name":"add","arguments":""}}])"), std::string::npos) << events[1];
-  EXPECT_NE(events[2].find(R"("tool_calls":[{"index":0,"function":{"arguments":"{\"x\":1}"}}])"),
-            std::string::npos)
-      << events[2];
-  EXPECT_NE(events[3].find(R"("finish_reason":"tool_calls")"), std::string::npos) << events[3];
-}
-
-// Its schema is kept where it can be: "not" asks for nothing here.
-TEST(Tools, RequiredDoesNotFailForSchemasOfFunctionsThatAreNotStrict) {
-  const auto tools = [](const std::string& more) {
-    return R"("tool_choice":"required","parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"add")" +
-           more +
-           R"(,"parameters":{"type":"object","properties":{"x":{"type":"integer","not":{"const":0}}},"required":["x"]}}}])";
-  };
-  ServerRig rig({}, obeying(kCall));
-  EXPECT_EQ(rig.post("/v1/chat/completions", chat(tools(""))).status, 200);
-  EXPECT_EQ(rig.post("/v1/chat/completions", chat(tools(R"(,"strict":false)"))).status, 200);
-  const Reply strict = rig.post("/v1/chat/completions", chat(tools(R"(,"strict":true)")));
-  EXPECT_EQ(strict.status, 400);
-  EXPECT_NE(strict.body.find("'not' at '#/properties/x'"), std::string::npos) << strict.body;
-}
-
-TEST(Tools, OfTypesThatOthersRunAreLeftOut) {
-  const std::string tools =
-      R"("tools":[{"type":"web_search"},{"type":"namespace","name":"n","tools":[]},{"type":"function","function":{"name":"now"}}])";
-  ServerRig rig;
-  EXPECT_EQ(rig.post("/v1/chat/completions", chat(tools)).status, 200);
-  const std::string prompt = rig.tokenizer.decode(rig.last_ask().prompt);
-  EXPECT_NE(prompt.find(R"({"name":"now"})"), std::string::npos) << prompt;
-  EXPECT_EQ(prompt.find("web_search"), std::string::npos) << prompt;
-  EXPECT_EQ(rig.post("/v1/responses", R"({"input":"x","tools":[{"type":"web_search"}],"tool_choice":"auto"})")
-                .status,
-            200);
-  for (const std::string choice : {R"("required")", R"({"type":"web_search"})"}) {
-    const Reply refused =
-        rig.post("/v1/chat/completions", chat(R"("tools":[{"type":"web_search"}],"tool_choice":)" + choice));
-    EXPECT_EQ(refused.status, 400);
-    EXPECT_NE(refused.body.find("web_search"), std::string::npos) << refused.body;
-  }
-}
-
-TEST(Tools, AllowedToolsAreThoseOffered) {
-  const auto choice = [](const std::string& inner) {
-    return std::string(R"("tool_choice":{"type":"allowed_tools",)") + inner + "}," + kTools;
-  };
-  const std::string nested =
-      R"("allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"now"}}]})";
-  const std::string flat = R"("mode":"required","tools":[{"type":"function","name":"add"}])";
-  ServerRig rig;
-  EXPECT_EQ(rig.post("/v1/chat/completions", chat(choice(nested))).status, 200);
-  EXPECT_EQ(rig.last_ask().mask, nullptr);
-  const std::string prompt = rig.tokenizer.decode(rig.last_ask().prompt);
-  EXPECT_NE(prompt.find(R"({"name":"now"})"), std::string::npos) << prompt;
-  EXPECT_EQ(prompt.find("add"), std::string::npos) << prompt;
-  EXPECT_EQ(rig.post("/v1/chat/completions", chat(choice(flat))).status, 200);
-  EXPECT_NE(rig.last_ask().mask, nullptr);
-  for (const std::string wrong :
-       {R"("mode":"auto","tools":[{"type":"function","name":"sub"}])", R"("mode":"any","tools":[])",
-        R"("mode":"auto")", R"("mode":"required","tools":[])"}) {
-    EXPECT_EQ(rig.post("/v1/chat/completions", chat(choice(wrong))).status, 400) << wrong;
-  }
-}
-
 // Behind a schema that takes long, or is refused for its size, others are served.
 TEST(ResponseFormat, HostileSchemasAreRefusedByTheirLimit) {
   std::string members;
@@ -307,24 +185,6 @@ TEST(ResponseFormat, SchemasAreCompiledApartFromConnections) {
     const std::thread::id thread = thread_of(path, body);
     EXPECT_NE(thread, std::thread::id()) << path;
     EXPECT_NE(thread, connections) << path << " " << body;
-  }
-}
-
-TEST(ToolCallSplitter, DoesNotDependOnTheCut) {
-  const std::string text =
-      "a <b> " + kCall + "\n" + kCall + " z <tool_call>{\"name\":\"no\"}</tool_call><tool_ca";
-  for (size_t step = 1; step < text.size(); step += 3) {
-    ToolCallSplitter splitter({"add"}, true);
-    std::string content;
-    size_t calls = 0;
-    for (size_t at = 0; at < text.size(); at += step) {
-      const TextAndCalls parts = splitter.feed(std::string_view(text).substr(at, step));
-      content += parts.content;
-      calls += parts.calls.size();
-    }
-    content += splitter.finish().content;
-    EXPECT_EQ(content, "a <b> z <tool_call>{\"name\":\"no\"}</tool_call><tool_ca") << step;
-    EXPECT_EQ(calls, 2u);
   }
 }
 

@@ -107,7 +107,7 @@ TEST(MarkedTemplate, FencedCallsDoNotDependOnTheCut) {
   const std::string text =
       "a ```json {} ``` " + call + "\n" + call + "\n**Tool Call:**\n```json\n{\"name\":\"no\"}\n``` z";
   for (size_t step = 1; step < text.size(); step += 5) {
-    ToolCallSplitter splitter({"add"}, true, kFencedCall);
+    ToolCallSplitter splitter({.names = {"add"}, .marks = kFencedCall});
     std::string content;
     size_t calls = 0;
     for (size_t at = 0; at < text.size(); at += step) {
@@ -115,7 +115,7 @@ TEST(MarkedTemplate, FencedCallsDoNotDependOnTheCut) {
       content += parts.content;
       calls += parts.calls.size();
     }
-    content += splitter.finish().content;
+    content += splitter.feed("", Ending{}).content;
     EXPECT_EQ(content, "a ```json {} ``` **Tool Call:**\n```json\n{\"name\":\"no\"}\n``` z") << step;
     EXPECT_EQ(calls, 2u) << step;
   }

@@ -21,6 +21,16 @@ NamedTensors named_tensors(const Checkpoint& checkpoint) {
   return out;
 }
 
+std::vector<std::vector<float>> made_up_state(const StateLayout& layout) {
+  std::vector<std::vector<float>> layers(static_cast<size_t>(layout.n_layer));
+  float next = 0;
+  for (auto& layer : layers) {
+    layer.resize(static_cast<size_t>(layout.n_embd * layout.head_size));
+    for (float& value : layer) value = std::sin(next += 1.0f);
+  }
+  return layers;
+}
+
 std::vector<int32_t> random_tokens(size_t count, uint32_t seed, int32_t vocab) {
   std::mt19937 random(seed);
   std::vector<int32_t> tokens(count);

@@ -37,6 +37,9 @@ NamedTensors named_tensors(const Checkpoint& checkpoint);
 // Tokens below `vocab`, the same for equal seeds.
 std::vector<int32_t> random_tokens(size_t count, uint32_t seed, int32_t vocab = 96);
 
+// Of a tuned state: the same numbers each time, [layer][channel, head channel].
+std::vector<std::vector<float>> made_up_state(const StateLayout& layout);
+
 struct Feed {
   int64_t slot = 0;
   std::vector<int32_t> tokens;

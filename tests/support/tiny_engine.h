@@ -191,4 +191,26 @@ class TinyEngine {
   int requests_ = 0;
 };
 
+// A turn of a session; records carry the exact bytes of its answer.
+inline Ask in_session(const std::string& id, const std::string& text, int64_t max_tokens = 4) {
+  Ask ask = TinyEngine::greedy(text, max_tokens);
+  ask.sampling.top_logprobs = 0;
+  ask.use_prefix_cache = false;
+  ask.state = {.read_session = id, .write_session = id};
+  return ask;
+}
+
+// The same without a session.
+inline Ask fresh(const std::string& text, int64_t max_tokens) {
+  Ask ask = in_session("", text, max_tokens);
+  ask.state = {};
+  return ask;
+}
+
+inline std::string bytes_of(const RowLog& row) {
+  std::string bytes;
+  for (const TokenRecord& record : row.records) bytes += record.bytes;
+  return bytes;
+}
+
 }  // namespace fulmar::testing

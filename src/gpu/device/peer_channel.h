@@ -1,5 +1,5 @@
-// A channel between two GPUs of one host, or between two queues of one: the sender writes into the receiver's
-// memory, and events order the two queues. The host waits for neither.
+// A peer-to-peer channel between two GPUs of one host, or between two queues of one: the sender writes into
+// the receiver's memory, and events order the two queues. The host waits for neither.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
-// Instructions without a spelling in the language: programmatic dependent launch (PDL), prefetch, mbarriers,
-// bulk copies and flags between devices; matrix instructions are in fragment.h and tile.h. With these and
-// products/sm90/ptx.h the only one with inline assembly. A target that lacks an instruction gets plain code
-// of the same effect; where there is none, the body traps, so that no kernel can quietly compute nothing.
+// Instructions without a spelling in the language: programmatic dependent launch (PDL), prefetch, mbarriers
+// and bulk copies; matrix instructions are in fragment.h and tile.h, flags between devices in system_word.h.
+// With these and products/sm90/ptx.h the only one with inline assembly. A target that lacks an instruction
+// gets plain code of the same effect; where there is none, the body traps, so that no kernel can quietly
+// compute nothing.
 #pragma once
 
 #include "gpu/device/vendor.h"
@@ -125,30 +126,7 @@ __device__ __forceinline__ void bulk_wait_written() {
 }
 #undef FULMAR_BULK
 
-// ---- flags between devices
-
-// A word in memory that other devices reach: written behind all that the block has written before the last
-// barrier, read in front of what the block reads behind the next one (release and acquire at system scope).
-__device__ __forceinline__ void store_release_system(uint32_t* address, uint32_t value) {
-#if defined(__CUDA_ARCH__)
-  __threadfence_system();
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
-#else
-  __threadfence_system();
-  *static_cast<volatile uint32_t*>(address) = value;
-#endif
-}
-__device__ __forceinline__ uint32_t load_acquire_system(const uint32_t* address) {
-#if defined(__CUDA_ARCH__)
-  uint32_t value;
-  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-  return value;
-#else
-  const uint32_t value = *static_cast<const volatile uint32_t*>(address);
-  __threadfence_system();
-  return value;
-#endif
-}
+// ---- time
 
 // A clock for time-outs, about one tick a nanosecond.
 __device__ __forceinline__ uint64_t ticks() {

@@ -1,4 +1,4 @@
-// Recorded steps: what a step launches is recorded once per shape and replayed from then on.
+// CUDA graphs (recorded steps): what a step launches is recorded once per shape and replayed from then on.
 #pragma once
 
 #include <compare>

@@ -17,6 +17,17 @@ __device__ __forceinline__ void publish(uint32_t* address, uint32_t value) {
   *static_cast<volatile uint32_t*>(address) = value;
 #endif
 }
+__device__ __forceinline__ uint32_t load_acquire_system(const uint32_t* address) {
+#if defined(__CUDA_ARCH__)
+  uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+#else
+  const uint32_t value = *static_cast<const volatile uint32_t*>(address);
+  __threadfence_system();
+  return value;
+#endif
+}
 
 // Two 64-bit numbers, each of which is written and read at once, in no order to anything else (relaxed at
 // system scope); 16-byte aligned.

@@ -1,5 +1,5 @@
-// Between host and device memory through two pinned buffers, so that the host's copy and the transfer run at
-// the same time; types and orientation of matrices change on the way.
+// Double buffering between host and device memory: two pinned buffers, so that the host's copy and the
+// transfer run at the same time; types and orientation of matrices change on the way.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A block's tile of out[rows, outs] = in[rows, K] * weight[outs, K]^T on matrix units (mma). Weights come
 // straight from memory into fragments, several pieces on their way per warp; the rows, which all warps share,
-// pass through shared memory by a multistage cp.async pipeline, swizzled against bank conflicts. Two blocks
-// run on a multiprocessor at a time.
+// pass through shared memory by a multistage cp.async pipeline, swizzled against bank conflicts. Occupancy:
+// two blocks run on a multiprocessor at a time.
 #pragma once
 
 #include <algorithm>

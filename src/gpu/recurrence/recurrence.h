@@ -1,6 +1,7 @@
-// The recurrences of RWKV-7 and RWKV-6: token by token (wkv.cu, wkv_single.cu, wkv_deferred.cu, wkv_few.cu)
-// and, for long sequences with heads of 64, in chunks: on matrix units (wkv7_chunk.cu, wkv6_chunk.cu) or,
-// where kernels do not know their fragments, by tiles (wkv7_tiles.cu, wkv6_tiles.cu). Shapes as in ops/ops.h.
+// The recurrences of RWKV-7 (a generalised delta rule) and RWKV-6 (linear attention with decay): token by
+// token (wkv.cu, wkv_single.cu, wkv_deferred.cu, wkv_few.cu) and, for long sequences with heads of 64, in
+// chunks (chunkwise parallel): on matrix units (wkv7_chunk.cu, wkv6_chunk.cu) or, where kernels do not know
+// their fragments, by tiles (wkv7_tiles.cu, wkv6_tiles.cu). Shapes as in ops/ops.h.
 #pragma once
 
 #include <cstddef>

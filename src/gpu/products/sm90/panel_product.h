@@ -1,7 +1,8 @@
 // Tiles of grouped products out[rows, outs] = in[rows, K] * weight[outs, K]^T by wgmma on compute capability
 // 9.0, and the epilogue's way from accumulators to rows of outputs. The work is one line of steps: of every
 // tile of outputs and rows of every product, some inputs at a time. A block takes a piece of that line
-// (stream-K). Where operands come from: panel_operands.h, packed_operands.h.
+// (stream-K). Where operands come from: panel_operands.h; of packed codes:
+// packed_fragments.h, packed_value_operands.h.
 #pragma once
 
 #include <type_traits>
