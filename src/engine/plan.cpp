@@ -70,6 +70,11 @@ int64_t next_piece(const PlanLimits& limits, const PlanItem& item, int64_t piece
   return whole - fed % whole;
 }
 
+int64_t prompt_rows_beside(int64_t decoding, int64_t joining, double prompt_rows_per_row) {
+  const double rows = static_cast<double>(decoding + 2 * joining) * prompt_rows_per_row;
+  return std::max(kLeastPromptRows, static_cast<int64_t>(rows));
+}
+
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits) {
   std::vector<int64_t> feed(items.size(), 0);
   const auto waits = [](const PlanItem& item) { return item.piece > 0 && item.to_feed > 0; };
@@ -100,8 +105,12 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
   remaining.rows += kept.rows;
   remaining.wanted += kept.wanted;
   remaining.prompt_rows = std::min(remaining.rows, limits.prefill_chunk);
-  if (decoding > 0)
-    remaining.prompt_rows = std::min(remaining.prompt_rows, std::max(decoding / 2, kLeastPromptRows));
+  if (decoding > 0) {
+    int64_t joining = 0;
+    for (const size_t i : prompts) joining += items[i].slots;
+    remaining.prompt_rows =
+        std::min(remaining.prompt_rows, prompt_rows_beside(decoding, joining, limits.prompt_rows_per_row));
+  }
   remaining.prompt_rows = std::max(remaining.prompt_rows, kept.rows);
   if (prompts.size() > 1) {
     const size_t oldest = prompts.front();
