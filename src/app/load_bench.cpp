@@ -17,7 +17,9 @@
 
 #include "app/engine_load.h"
 #include "app/local_server.h"
+#include "app/planned_schedule.h"
 #include "app/progress_bar.h"
+#include "engine/plan_limits.h"
 #include "load/ideal_schedule.h"
 #include "load/load_report.h"
 #include "load/load_run.h"
@@ -194,7 +196,7 @@ Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
   const int64_t tokens = std::min(kStepPrompt, model.model->max_rows());
   options.prefill = {{std::clamp<int64_t>(model.model->max_rows() / tokens, 1, most), tokens}};
   FULMAR_ASSIGN(const BenchReport report, bench_model(*model.model, options));
-  StepTimes times;
+  StepTimes times{.prefill_rows = options.prefill.front().sequences * tokens};
   for (const BenchLine& line : report.lines) {
     if (line.workload == "decode") times.decode.emplace_back(line.sequences, line.seconds.median);
     if (line.workload == "prefill") times.prefill_tokens_per_second = line.tokens_per_second;
@@ -206,6 +208,7 @@ Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
 struct OwnServer {
   std::unique_ptr<LocalServer> server;
   StepTimes times;
+  PlanLimits limits;
   std::string_view states;
 
   int64_t slots() const { return server->engine().stats().slots_total; }
@@ -220,14 +223,20 @@ Result<OwnServer> start_own(const LoadFlags& flags, const LoadModel& load_model)
   ServeEngineFlags engine;
   engine.slots = flags.slots;
   engine.max_queue = std::max(engine.max_queue, flags.num_prompts);  // the load knows no cap
+  own.limits = plan_limits(*model.model, prefill_chunk(engine, *model.model));
   FULMAR_ASSIGN(own.server, LocalServer::start(std::move(model), engine));
   return own;
 }
 
-void print_ideal(const OwnServer& own, double ideal, double seconds) {
+void print_bounds(const OwnServer& own, const std::vector<ScheduledRequest>& schedule, double seconds) {
+  const auto line = [&](std::string_view what, double bound, std::string_view by) {
+    fmt::print("{:<21} {:.2f} s by {}; took {:.2f} x as long\n", what, bound, by,
+               seconds / std::max(bound, 1e-9));
+  };
   fmt::print("server                {} slots, states {}\n", own.slots(), own.states);
-  fmt::print("ideal schedule        {:.2f} s by the model's own steps; took {:.2f} x as long\n", ideal,
-             seconds / std::max(ideal, 1e-9));
+  line("ideal schedule", ideal_seconds(schedule, own.times, own.slots()), "the model's own steps");
+  const auto planned = planned_schedule(schedule, own.times, own.slots(), own.limits);
+  line("planned schedule", planned.seconds, "the same steps as the engine plans them");
 }
 
 // `own` is null where the server is somebody else's.
@@ -259,7 +268,7 @@ Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget targe
       load_table(figures));
   const int64_t asked = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   if (before && after) print_server_count(*before, *after, asked, count);
-  if (own != nullptr) print_ideal(*own, ideal_seconds(schedule, own->times, own->slots()), figures.seconds);
+  if (own != nullptr) print_bounds(*own, schedule, figures.seconds);
   FULMAR_TRY(write_json(flags.json, load_json(figures)));
   const bool all_well = figures.successes == count && figures.exact == count;
   return all_well ? 0 : 1;
