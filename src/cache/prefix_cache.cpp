@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kNear = 32, kFar = 256, kInterval = 1024;
 
 // Copies to the host that may follow each other at once, in seconds of their rate: running streams wait.
-constexpr double kBurst = 0.02;
+constexpr double kBurst = 0.08;
 
 }  // namespace
 

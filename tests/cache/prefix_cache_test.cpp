@@ -76,7 +76,7 @@ TEST_F(Cache, WhatGivesWayOnTheDeviceGoesToTheHost) {
 }
 
 TEST_F(Cache, RunningStreamsWaitForOneCopyAtATime) {
-  constexpr double kPerSecond = 40;
+  constexpr double kPerSecond = 10;
   start(kPerSecond);
   for (int32_t i = 0; i < 6; i++) save(100 * i);
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start_;
