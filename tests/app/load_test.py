@@ -59,6 +59,8 @@ def check_running_server(program, model, folder):
 def check_streams(program, model):
     code, out, error = bench(program, "--device", "cpu", "--model", model, "--serve", "--streams", "4", "--tokens", "64")
     assert code == 0 and "4 of 64 tokens; 4 answered, 4 of exact length" in out, (code, out, error)
+    first = re.search(r"first token +[0-9.]+ ms median, [0-9.]+ ms p99: ([0-9.]+) x the prompts alone, ([0-9.]+) ms", out)
+    assert first and all(float(number) > 0 for number in first.groups()), out
 
 
 def check_without_vocabulary(program, model, folder):
