@@ -58,6 +58,7 @@ PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_
   if (steps <= 1) return limits;
   const auto piece = [](int64_t all, int64_t pieces) { return (all + pieces - 1) / pieces; };
   PlanLimits share = limits;
+  share.steps = steps;
   share.max_decoding = std::max<int64_t>(1, piece(total.decoding, steps));
   share.prefill_chunk =
       std::min(limits.prefill_chunk, std::max(kLeastPiece, piece(total.prompt_rows, 2 * steps)));
@@ -109,7 +110,8 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
     int64_t joining = 0;
     for (const size_t i : prompts) joining += items[i].slots;
     remaining.prompt_rows =
-        std::min(remaining.prompt_rows, prompt_rows_beside(decoding, joining, limits.prompt_rows_per_row));
+        std::min(remaining.prompt_rows,
+                 prompt_rows_beside(decoding, joining / limits.steps, limits.prompt_rows_per_row));
   }
   remaining.prompt_rows = std::max(remaining.prompt_rows, kept.rows);
   if (prompts.size() > 1) {

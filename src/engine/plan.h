@@ -24,6 +24,7 @@ struct PlanLimits {
   int64_t max_wanted = 512;          // rows of one step whose output is wanted
   int64_t max_decoding = INT64_MAX;  // rows of one step that decode
   double prompt_rows_per_row = 1;    // prompt rows that take as long as one that decodes, at least 1
+  int64_t steps = 1;                 // that what runs is shared among
 };
 
 // What all running rows want of the next steps, those included that a step under way feeds.

@@ -144,6 +144,15 @@ TEST(ShareLimits, RowsThatDecodeAreDividedEqually) {
   EXPECT_EQ(share_limits(limits, {.decoding = 0}, 4).max_decoding, 1);
 }
 
+TEST(ShareLimits, PromptsTakeTwiceAStepsShareOfAllThatRun) {
+  std::vector<PlanItem> items(400, decoding());
+  items.resize(500, prompt(4000));
+  const PlanLimits limits{.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096};
+  const Feeds feeds = plan_step(items, share_limits(limits, {.decoding = 400, .prompt_rows = 400'000}, 2));
+  EXPECT_EQ(std::accumulate(feeds.begin(), feeds.begin() + 400, int64_t{0}), 200);
+  EXPECT_EQ(std::accumulate(feeds.begin() + 400, feeds.end(), int64_t{0}), 200 + 2 * 50);
+}
+
 TEST(ShareLimits, PromptsComeInPiecesOfSomeSize) {
   const PlanLimits limits{.max_rows = 8192, .prefill_chunk = 4096};
   EXPECT_EQ(share_limits(limits, {.prompt_rows = 8192}, 2).prefill_chunk, 2048);
