@@ -99,8 +99,10 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   options.allow_nonfinite = true;  // nothing to find in weights made by arithmetic
   options.max_wanted = most_wanted(flags);
   if (options.max_rows == 0) {
-    const bool gpu = loaded.devices.front()->traits().gpu.has_value();
-    options.max_rows = std::max(widest(flags.options, gpu ? kDeviceRows : kHostRows), options.max_wanted);
+    const DeviceTraits traits = loaded.devices.front()->traits();
+    const int64_t measured = traits.gpu ? kDeviceRows : kHostRows;
+    options.max_rows = std::max(flags.load.wanted() ? traits.suitable_rows : widest(flags.options, measured),
+                                options.max_wanted);
   }
   FULMAR_ASSIGN(const auto stages, place_on(loaded.devices, flags.model.devices, *checkpoint, options));
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), stages, options));
@@ -110,7 +112,7 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
 Result<LoadedModel> load_file(const BenchFlags& flags) {
   ModelFlags model = flags.model;
   model.needs_vocab = flags.load.wanted();
-  model.least_rows = std::max(widest(flags.options, kHostRows), most_wanted(flags));
+  model.least_rows = std::max(flags.load.wanted() ? 0 : widest(flags.options, kHostRows), most_wanted(flags));
   model.max_wanted = std::max(model.max_wanted, most_wanted(flags));
   return load_model(model);
 }

@@ -17,7 +17,10 @@
 
 #include "app/engine_load.h"
 #include "app/local_server.h"
+#include "app/planned_schedule.h"
 #include "app/progress_bar.h"
+#include "app/stand_in_tokenizer.h"
+#include "engine/plan_limits.h"
 #include "load/ideal_schedule.h"
 #include "load/load_report.h"
 #include "load/load_run.h"
@@ -194,7 +197,7 @@ Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
   const int64_t tokens = std::min(kStepPrompt, model.model->max_rows());
   options.prefill = {{std::clamp<int64_t>(model.model->max_rows() / tokens, 1, most), tokens}};
   FULMAR_ASSIGN(const BenchReport report, bench_model(*model.model, options));
-  StepTimes times;
+  StepTimes times{.prefill_rows = options.prefill.front().sequences * tokens};
   for (const BenchLine& line : report.lines) {
     if (line.workload == "decode") times.decode.emplace_back(line.sequences, line.seconds.median);
     if (line.workload == "prefill") times.prefill_tokens_per_second = line.tokens_per_second;
@@ -206,6 +209,7 @@ Result<StepTimes> measure_steps(const LoadedModel& model, int64_t slots) {
 struct OwnServer {
   std::unique_ptr<LocalServer> server;
   StepTimes times;
+  PlanLimits limits;
   std::string_view states;
 
   int64_t slots() const { return server->engine().stats().slots_total; }
@@ -220,14 +224,20 @@ Result<OwnServer> start_own(const LoadFlags& flags, const LoadModel& load_model)
   ServeEngineFlags engine;
   engine.slots = flags.slots;
   engine.max_queue = std::max(engine.max_queue, flags.num_prompts);  // the load knows no cap
+  own.limits = plan_limits(*model.model, prefill_chunk(engine, *model.model));
   FULMAR_ASSIGN(own.server, LocalServer::start(std::move(model), engine));
   return own;
 }
 
-void print_ideal(const OwnServer& own, double ideal, double seconds) {
+void print_bounds(const OwnServer& own, const std::vector<ScheduledRequest>& schedule, double seconds) {
+  const auto line = [&](std::string_view what, double bound, std::string_view by) {
+    fmt::print("{:<21} {:.2f} s by {}; took {:.2f} x as long\n", what, bound, by,
+               seconds / std::max(bound, 1e-9));
+  };
   fmt::print("server                {} slots, states {}\n", own.slots(), own.states);
-  fmt::print("ideal schedule        {:.2f} s by the model's own steps; took {:.2f} x as long\n", ideal,
-             seconds / std::max(ideal, 1e-9));
+  line("ideal schedule", ideal_seconds(schedule, own.times, own.slots()), "the model's own steps");
+  const auto planned = planned_schedule(schedule, own.times, own.slots(), own.limits);
+  line("planned schedule", planned.seconds, "the same steps as the engine plans them");
 }
 
 // `own` is null where the server is somebody else's.
@@ -259,7 +269,7 @@ Result<int> run_acceptance(const LoadFlags& flags, double rate, LoadTarget targe
       load_table(figures));
   const int64_t asked = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   if (before && after) print_server_count(*before, *after, asked, count);
-  if (own != nullptr) print_ideal(*own, ideal_seconds(schedule, own->times, own->slots()), figures.seconds);
+  if (own != nullptr) print_bounds(*own, schedule, figures.seconds);
   FULMAR_TRY(write_json(flags.json, load_json(figures)));
   const bool all_well = figures.successes == count && figures.exact == count;
   return all_well ? 0 : 1;
@@ -277,6 +287,18 @@ Seen seen_by(std::span<const AnswerRecord> records, std::span<const int64_t> len
   return {steady_rate(records, lengths), load_figures(records, lengths)};
 }
 
+// Of steps alone: decoding all streams, and feeding prompts as long as theirs. Tokens per second.
+double rate_of(const BenchReport& alone, std::string_view workload) {
+  const auto line = std::find_if(alone.lines.begin(), alone.lines.end(),
+                                 [&](const BenchLine& each) { return each.workload == workload; });
+  return line->tokens_per_second;
+}
+
+// Full steps of prompts of so many tokens.
+PrefillShape full_step(const Model& model, int64_t streams, int64_t tokens) {
+  return {std::clamp<int64_t>(model.max_rows() / tokens, 1, streams), tokens};
+}
+
 // While all streams ran, beside the model's own rate.
 std::string steady_text(const SteadyRate& rate, double model) {
   if (rate.seconds == 0) return "the first stream ended before the last began: ask for more --tokens";
@@ -284,9 +306,9 @@ std::string steady_text(const SteadyRate& rate, double model) {
                      rate.tokens_per_second / model * 100, rate.seconds);
 }
 
-void print_serve(const LoadFlags& flags, const BenchReport& alone, int64_t slots, const Seen& engine,
-                 const Seen& server) {
-  const double model = alone.lines.front().tokens_per_second;
+void print_serve(const LoadFlags& flags, const BenchReport& alone, int64_t prompt_tokens, int64_t slots,
+                 const Seen& engine, const Seen& server) {
+  const double model = rate_of(alone, "decode");
   fmt::print(
       "model     {} on {}, states {}, {} slots\nstreams   {} of {} tokens; {} answered, {} of exact length\n",
       alone.model, alone.device, alone.state_dtype, slots, flags.streams, flags.tokens,
@@ -302,8 +324,11 @@ void print_serve(const LoadFlags& flags, const BenchReport& alone, int64_t slots
   const Summary& gap = server.figures.itl;
   fmt::print("inter-token           {:>10.2f} ms median, {:.2f} ms p99: {:.2f} x\n", gap.median, gap.p99,
              gap.median > 0 ? gap.p99 / gap.median : 0);
-  fmt::print("first token           {:>10.2f} ms median, {:.2f} ms p99\n", server.figures.ttft.median,
-             server.figures.ttft.p99);
+  const Summary& first = server.figures.ttft;
+  const double prompts = static_cast<double>(prompt_tokens) / rate_of(alone, "prefill") * 1e3;
+  fmt::print(
+      "first token           {:>10.2f} ms median, {:.2f} ms p99: {:.2f} x the prompts alone, {:.2f} ms\n",
+      first.median, first.p99, first.p99 / prompts, prompts);
 }
 
 std::string serve_json(const BenchReport& alone, const Seen& engine, const Seen& server) {
@@ -313,7 +338,8 @@ std::string serve_json(const BenchReport& alone, const Seen& engine, const Seen&
       .member("device", alone.device)
       .member("state_dtype", alone.state_dtype)
       .member("load_average", alone.load_average)
-      .member("model_tokens_per_second", alone.lines.front().tokens_per_second)
+      .member("model_tokens_per_second", rate_of(alone, "decode"))
+      .member("model_prefill_tokens_per_second", rate_of(alone, "prefill"))
       .member("engine_tokens_per_second", engine.steady.tokens_per_second)
       .member("server_tokens_per_second", server.steady.tokens_per_second)
       .member("steady_seconds", server.steady.seconds);
@@ -381,8 +407,17 @@ Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model) {
   return run_acceptance(flags, rate, std::move(target), own ? &*own : nullptr);
 }
 
-Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, const BenchOptions& options) {
+Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, BenchOptions options) {
   const std::string name = model.path.filename().string();
+  const auto count = static_cast<size_t>(flags.streams);
+  const std::vector<int64_t> lengths(count, flags.tokens);
+  std::vector<std::string> prompts;
+  for (size_t i = 0; i < count; i++) prompts.push_back(filler_text(kServePromptBytes, kSeed + i));
+  if (!model.tokenizer) model.tokenizer = std::make_unique<StandInTokenizer>(model.model->config().vocab);
+  int64_t prompt_tokens = 0;
+  for (const std::string& prompt : prompts)
+    prompt_tokens += static_cast<int64_t>(model.tokenizer->encode(prompt).size());
+  options.prefill.assign(1, full_step(*model.model, flags.streams, prompt_tokens / flags.streams));
   FULMAR_ASSIGN(BenchReport alone, bench_model(*model.model, options));
   alone.model = name;
 
@@ -390,11 +425,6 @@ Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, const BenchOp
   engine_flags.slots = flags.rows();
   engine_flags.max_queue = std::max(engine_flags.max_queue, flags.streams);
   FULMAR_ASSIGN(const auto own, LocalServer::start(std::move(model), engine_flags));
-  const auto count = static_cast<size_t>(flags.streams);
-  const std::vector<int64_t> lengths(count, flags.tokens);
-  std::vector<std::string> prompts;
-  for (size_t i = 0; i < count; i++) prompts.push_back(filler_text(kServePromptBytes, kSeed + i));
-
   FULMAR_ASSIGN(const auto engine_records,
                 run_on_engine(own->engine(), own->tokenizer(), prompts, flags.tokens));
   own->engine().clear_prefixes();  // the server computes every prompt itself
@@ -404,7 +434,7 @@ Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, const BenchOp
   const auto records = run_with_bar(target, std::move(requests), flags.quiet);
 
   const Seen engine = seen_by(engine_records, lengths), server = seen_by(records, lengths);
-  print_serve(flags, alone, own->engine().stats().slots_total, engine, server);
+  print_serve(flags, alone, prompt_tokens, own->engine().stats().slots_total, engine, server);
   FULMAR_TRY(write_json(flags.json, serve_json(alone, engine, server)));
   return server.figures.exact == count ? 0 : 1;
 }

@@ -41,7 +41,7 @@ using LoadModel = std::function<Result<LoadedModel>()>;
 Result<int> bench_load(const LoadFlags& flags, const LoadModel& load_model);
 
 // Streams that all decode at once: the model's steps alone, the engine without HTTP, and the server with its
-// clients. The model has room for that many wanted rows.
-Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, const BenchOptions& options);
+// clients. The model has room for that many wanted rows; `options` name the decode line.
+Result<int> bench_serve(const LoadFlags& flags, LoadedModel model, BenchOptions options);
 
 }  // namespace fulmar

@@ -206,6 +206,10 @@ int64_t wanted_rows(int64_t slots, const DeviceFlags& devices) {
   return std::max<int64_t>(slots, on_host(devices) ? kMostHostSlots : kMostSlots);
 }
 
+int64_t prefill_chunk(const ServeEngineFlags& flags, const Model& model) {
+  return flags.prefill_chunk > 0 ? flags.prefill_chunk : model.max_rows() / 2;
+}
+
 Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
                                                          const ServeEngineFlags& flags,
                                                          SessionLadders& sessions, const ServeAs& as) {
@@ -252,7 +256,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   options.slots = std::min(options.slots, loaded.model->max_wanted());
   served->slots_ = options.slots;
   served->kept_ = others;
-  options.prefill_chunk = flags.prefill_chunk > 0 ? flags.prefill_chunk : loaded.model->max_rows() / 2;
+  options.prefill_chunk = prefill_chunk(flags, *loaded.model);
   if (loaded.fixed_cuts) options.prompt_piece = options.prefill_chunk;
   spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
                loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,

@@ -60,6 +60,9 @@ int64_t wanted_rows(int64_t slots, const DeviceFlags& devices);
 // Makes a model's states fit to be served so: drafted rows are rolled back.
 void make_revocable(const ServeEngineFlags& flags, ModelFlags& model);
 
+// Most prompt rows of one step of a server.
+int64_t prefill_chunk(const ServeEngineFlags& flags, const Model& model);
+
 class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
  public:
   static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags,

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kNear = 32, kFar = 256, kInterval = 1024;
 
 // Copies to the host that may follow each other at once, in seconds of their rate: running streams wait.
-constexpr double kBurst = 0.02;
+constexpr double kBurst = 0.08;
 
 }  // namespace
 
@@ -33,6 +33,7 @@ PrefixCache::PrefixCache(Slots& slots, std::vector<int64_t> device_slots, const 
     : slots_(slots),
       options_(options),
       free_slots_(std::move(device_slots)),
+      most_met_(free_slots_.size() / 2),
       host_allowance_(static_cast<double>(options.host_bytes_per_second)),
       allowance_at_(std::chrono::steady_clock::now()) {}
 
@@ -59,7 +60,10 @@ size_t PrefixCache::restore(const std::string& root, std::span<const int32_t> to
     slots_.write(slot, snapshot.host);
     counters_.host_hits++;
   }
-  touch(match->id);
+  Recency& from = list_of(snapshot);
+  snapshot.met = true;
+  Recency& to = list_of(snapshot);
+  to.splice(to.begin(), from, snapshot.recency);
   return match->length;
 }
 
@@ -77,8 +81,8 @@ void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens,
   if (place) {
     snapshot.slot = *place;
     slots_.copy(slot, *place);
-    devices_.push_front(id);
-    snapshot.recency = devices_.begin();
+    fresh_.push_front(id);
+    snapshot.recency = fresh_.begin();
     counters_.device_entries++;
   } else {
     const size_t bytes = slots_.layout().slot_bytes();
@@ -119,16 +123,26 @@ void PrefixCache::clear(const std::string& root) {
   for (const PrefixIndex::Id id : gone) drop(id);
 }
 
+PrefixCache::Recency& PrefixCache::list_of(const Snapshot& snapshot) {
+  if (snapshot.slot < 0) return hosts_;
+  return snapshot.met ? met_ : fresh_;
+}
+
 void PrefixCache::touch(PrefixIndex::Id id) {
   Snapshot& snapshot = snapshots_.at(id);
-  auto& list = snapshot.slot >= 0 ? devices_ : hosts_;
+  Recency& list = list_of(snapshot);
   list.splice(list.begin(), list, snapshot.recency);
+}
+
+PrefixIndex::Id PrefixCache::next_to_go() const {
+  const bool of_met = fresh_.empty() || met_.size() > most_met_;
+  return of_met ? met_.back() : fresh_.back();
 }
 
 std::optional<int64_t> PrefixCache::take_slot() {
   if (free_slots_.empty()) {
-    if (devices_.empty()) return std::nullopt;
-    const PrefixIndex::Id oldest = devices_.back();
+    if (fresh_.empty() && met_.empty()) return std::nullopt;
+    const PrefixIndex::Id oldest = next_to_go();
     if (!demote(oldest)) drop(oldest);
   }
   const int64_t slot = free_slots_.back();
@@ -142,8 +156,8 @@ bool PrefixCache::demote(PrefixIndex::Id id) {
   if (!may_copy_to_host(bytes)) return false;
   Snapshot& snapshot = snapshots_.at(id);
   snapshot.host = copy_to_host(snapshot.slot);
+  hosts_.splice(hosts_.begin(), list_of(snapshot), snapshot.recency);
   free_slots_.push_back(std::exchange(snapshot.slot, -1));
-  hosts_.splice(hosts_.begin(), devices_, snapshot.recency);
   counters_.device_entries--;
   counters_.host_entries++;
   counters_.host_bytes += bytes;
@@ -153,12 +167,11 @@ bool PrefixCache::demote(PrefixIndex::Id id) {
 void PrefixCache::drop(PrefixIndex::Id id) {
   const auto found = snapshots_.find(id);
   Snapshot& snapshot = found->second;
+  list_of(snapshot).erase(snapshot.recency);
   if (snapshot.slot >= 0) {
     free_slots_.push_back(snapshot.slot);
-    devices_.erase(snapshot.recency);
     counters_.device_entries--;
   } else {
-    hosts_.erase(snapshot.recency);
     counters_.host_entries--;
     counters_.host_bytes -= snapshot.host.size();
     spare_ = std::move(snapshot.host);

@@ -1,6 +1,8 @@
 // Prefix cache (prompt caching): snapshots of states after prompt beginnings, shared by all requests of one
 // model, found by tokens, kept within a number of device slots and a host budget, least recently used (LRU)
-// first to go.
+// first to go. On the device it is a segmented LRU: snapshots that were restored once have up to half of the
+// slots to themselves, so that many which nobody comes back to do not drive out a beginning that requests
+// share.
 #pragma once
 
 #include <chrono>
@@ -21,9 +23,11 @@ namespace fulmar {
 
 struct PrefixCacheOptions {
   size_t host_bytes = size_t{1} << 30;
-  size_t host_bytes_per_second = size_t{256}
-                                 << 20;  // copies to the host beyond this rate are dropped instead
-  size_t least_tokens = 16;              // shorter beginnings are cheaper to feed than to keep
+  // Copies to the host beyond this rate are dropped instead: running streams wait for each, at 6 to 8 GB/s,
+  // and where so many rows come that the rate is reached, few of the copies are met again before they give
+  // way.
+  size_t host_bytes_per_second = size_t{64} << 20;
+  size_t least_tokens = 16;  // shorter beginnings are cheaper to feed than to keep
 };
 
 // Where snapshots of a prompt of `length` tokens pay, ascending: near its end, since requests that share a
@@ -62,14 +66,18 @@ class PrefixCache {
   const Counters& counters() const { return counters_; }
 
  private:
+  using Recency = std::list<PrefixIndex::Id>;  // most recent first
   struct Snapshot {
     std::string root;
     int64_t slot = -1;
     std::vector<std::byte> host;
-    std::list<PrefixIndex::Id>::iterator recency;
+    bool met = false;  // it was restored
+    Recency::iterator recency;
   };
 
+  Recency& list_of(const Snapshot& snapshot);
   void touch(PrefixIndex::Id id);
+  PrefixIndex::Id next_to_go() const;  // of those on the device, at least one
   std::optional<int64_t> take_slot();
   bool demote(PrefixIndex::Id id);
   void drop(PrefixIndex::Id id);
@@ -81,7 +89,8 @@ class PrefixCache {
   std::vector<int64_t> free_slots_;
   std::map<std::string, PrefixIndex> index_;  // by root
   std::unordered_map<PrefixIndex::Id, Snapshot> snapshots_;
-  std::list<PrefixIndex::Id> devices_, hosts_;  // most recent first
+  const size_t most_met_;
+  Recency fresh_, met_, hosts_;   // on the device without and after a restore, and on the host
   std::vector<std::byte> spare_;  // of the last one that went, for the next: mapped pages are dear
   PrefixIndex::Id next_id_ = 1;
   Counters counters_;

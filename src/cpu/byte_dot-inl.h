@@ -1,5 +1,5 @@
-// Exact dot products of bytes: four codes of each weight row with four digits of rounded activations. Per-target
-// code: included once for every instruction set by files that use hwy/foreach_target.h.
+// Exact dot products of bytes: four codes of each weight row with four digits of rounded activations.
+// Per-target code: included once for every instruction set by files that use hwy/foreach_target.h.
 //
 // An activation is a whole number of up to three digits to the base 128: the highest has a sign and lies in
 // [-127, 127], the others in [0, 127]. Codes lie in [0, 127], or in [-128, 127] where they have a sign. So

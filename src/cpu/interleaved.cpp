@@ -23,7 +23,9 @@ bool is_interleaved(DType dtype) {
   return dtype == DType::i8 || dtype == DType::i4 || format_of(dtype).block >= kShare;
 }
 
-int64_t tiles_of(const HostMatrix& matrix) { return (matrix.rows + kInterleavedOutputs - 1) / kInterleavedOutputs; }
+int64_t tiles_of(const HostMatrix& matrix) {
+  return (matrix.rows + kInterleavedOutputs - 1) / kInterleavedOutputs;
+}
 
 // One block of one output: its units, kInterleavedOutputs times their size from one to the next.
 void spread_block(const Format& format, int64_t bytes, const std::byte* from, int64_t output, std::byte* to) {
@@ -69,7 +71,8 @@ void interleave(const HostMatrix& matrix, std::byte* codes, float* scales) {
   const int64_t groups = matrix.cols / matrix.group;
   std::memset(static_cast<void*>(scales), 0, static_cast<size_t>(interleaved_scales(matrix)) * sizeof(float));
   for (int64_t row = 0; row < matrix.rows; row++) {
-    float* const to = scales + row / kInterleavedOutputs * groups * kInterleavedOutputs + row % kInterleavedOutputs;
+    float* const to =
+        scales + row / kInterleavedOutputs * groups * kInterleavedOutputs + row % kInterleavedOutputs;
     for (int64_t g = 0; g < groups; g++) to[g * kInterleavedOutputs] = matrix.scales[row * groups + g];
   }
 }

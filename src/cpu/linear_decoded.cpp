@@ -1,5 +1,5 @@
-// Register tiles of rows x outputs: outputs lie in vector lanes, as they lie in tiles, and inputs are broadcast, so
-// that neither needs packing.
+// Register tiles of rows x outputs: outputs lie in vector lanes, as they lie in tiles, and inputs are
+// broadcast, so that neither needs packing.
 #include "cpu/linear_decoded.h"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ struct RowTile {
   size_t in_stride = 0;
   float* out = nullptr;
   size_t out_stride = 0;
-  size_t depth = 0;  // a multiple of 4
+  size_t depth = 0;    // a multiple of 4
   size_t outputs = 0;  // that are wanted
   bool fresh = false;  // the first terms
 };

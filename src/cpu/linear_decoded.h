@@ -1,5 +1,5 @@
-// Products of interleaved quantised weights (interleaved.h) with many rows: two tiles of outputs are decoded to f32
-// in cache, a part of the depth at a time, and multiplied with every row. Knows nothing of threads.
+// Products of interleaved quantised weights (interleaved.h) with many rows: two tiles of outputs are decoded
+// to f32 in cache, a part of the depth at a time, and multiplied with every row. Knows nothing of threads.
 #pragma once
 
 #include <cstddef>

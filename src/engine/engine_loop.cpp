@@ -7,7 +7,7 @@
 
 #include "base/unix_time.h"
 #include "engine/mask_work.h"
-#include "engine/plan.h"
+#include "engine/plan_limits.h"
 #include "ops/device.h"
 
 namespace fulmar {
@@ -83,6 +83,7 @@ EngineLoop::EngineLoop(Model& model, const Tokenizer& tokenizer, const EngineOpt
     : model_(model),
       tokenizer_(tokenizer),
       options_(options),
+      limits_(plan_limits(model, options.prefill_chunk)),
       keeper_(std::move(keeper)),
       runner_(model),
       speculation_(options.speculation,
@@ -189,20 +190,17 @@ void EngineLoop::hold_up_masks() {
 bool EngineLoop::begin_step() {
   hold_up_masks();
   speculation_.prepare(running_);
-  const PlanLimits limits{.max_rows = model_.max_rows(),
-                          .prefill_chunk = options_.prefill_chunk,
-                          .max_wanted = model_.max_wanted()};
   std::vector<PlanItem> items;
   items.reserve(running_.size());
   PlanTotal total;
   for (const SequencePtr& sequence : running_) {
     PlanItem item = plan_item(*sequence, keeper_->until_snapshot(*sequence));
-    item.piece = piece_of(*sequence, item, limits, options_.prompt_piece);
+    item.piece = piece_of(*sequence, item, limits_, options_.prompt_piece);
     total.add(item);
     if (sequence->under_way || sequence->waits_for_mask > 0) item.to_feed = item.drafts = 0;
     items.push_back(item);
   }
-  const auto feed = plan_step(items, share_limits(limits, total, model_.steps_under_way()));
+  const auto feed = plan_step(items, share_limits(limits_, total, model_.steps_under_way()));
   std::vector<StepPart> parts = step_parts(running_, items, feed);
   if (parts.empty()) return false;
   moved_ = true;

@@ -14,6 +14,7 @@
 #include "base/function_ref.h"
 #include "base/mailbox.h"
 #include "engine/engine.h"
+#include "engine/plan.h"
 #include "engine/sequence.h"
 #include "engine/speculation.h"
 #include "engine/speed_meter.h"
@@ -98,6 +99,7 @@ class EngineLoop final : public Engine {
   Model& model_;
   const Tokenizer& tokenizer_;
   const EngineOptions options_;
+  const PlanLimits limits_;
 
   // shared with the doors
   Mailbox<std::function<void()>> commands_;

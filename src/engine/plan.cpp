@@ -58,6 +58,7 @@ PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_
   if (steps <= 1) return limits;
   const auto piece = [](int64_t all, int64_t pieces) { return (all + pieces - 1) / pieces; };
   PlanLimits share = limits;
+  share.steps = steps;
   share.max_decoding = std::max<int64_t>(1, piece(total.decoding, steps));
   share.prefill_chunk =
       std::min(limits.prefill_chunk, std::max(kLeastPiece, piece(total.prompt_rows, 2 * steps)));
@@ -68,6 +69,11 @@ int64_t next_piece(const PlanLimits& limits, const PlanItem& item, int64_t piece
   const int64_t rows = item.every_row ? std::min(limits.max_rows, limits.max_wanted) : limits.max_rows;
   const int64_t whole = std::max<int64_t>(1, std::min(piece, rows / 2 / item.slots));
   return whole - fed % whole;
+}
+
+int64_t prompt_rows_beside(int64_t decoding, int64_t joining, double prompt_rows_per_row) {
+  const double rows = static_cast<double>(decoding + 2 * joining) * prompt_rows_per_row;
+  return std::max(kLeastPromptRows, static_cast<int64_t>(rows));
 }
 
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits) {
@@ -100,8 +106,13 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
   remaining.rows += kept.rows;
   remaining.wanted += kept.wanted;
   remaining.prompt_rows = std::min(remaining.rows, limits.prefill_chunk);
-  if (decoding > 0)
-    remaining.prompt_rows = std::min(remaining.prompt_rows, std::max(decoding / 2, kLeastPromptRows));
+  if (decoding > 0) {
+    int64_t joining = 0;
+    for (const size_t i : prompts) joining += items[i].slots;
+    remaining.prompt_rows =
+        std::min(remaining.prompt_rows,
+                 prompt_rows_beside(decoding, joining / limits.steps, limits.prompt_rows_per_row));
+  }
   remaining.prompt_rows = std::max(remaining.prompt_rows, kept.rows);
   if (prompts.size() > 1) {
     const size_t oldest = prompts.front();

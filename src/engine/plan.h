@@ -23,6 +23,8 @@ struct PlanLimits {
   int64_t prefill_chunk = 256;       // prompt rows of one step
   int64_t max_wanted = 512;          // rows of one step whose output is wanted
   int64_t max_decoding = INT64_MAX;  // rows of one step that decode
+  double prompt_rows_per_row = 1;    // prompt rows that take as long as one that decodes, at least 1
+  int64_t steps = 1;                 // that what runs is shared among
 };
 
 // What all running rows want of the next steps, those included that a step under way feeds.
@@ -45,16 +47,23 @@ PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_
 // A piece takes at most half of a step, so that decoding rows go on beside it.
 int64_t next_piece(const PlanLimits& limits, const PlanItem& item, int64_t piece, int64_t fed);
 
+// Most prompt rows of a step beside so many rows that decode (at least 1), `joining` rows being about to
+// decode once their prompts are fed. The step is to take less than twice as long as one of all these rows
+// without prompts: streams then wait for no more than two of the steps that they get used to, and many
+// prompts that come at once are not fed in crumbs because the first of them decode already. Counted in rows
+// that decode that leaves 2 * (decoding + joining) - decoding. Never fewer than kLeastPromptRows, so that
+// prompts go on beside a few streams.
+constexpr int64_t kLeastPromptRows = 256;
+int64_t prompt_rows_beside(int64_t decoding, int64_t joining, double prompt_rows_per_row);
+
 // How many tokens of each item this step feeds, drafted ones last; same order and length as the items.
 //
 // Every decoding sequence gets its rows first, then drafts get what they want. Of what is left of the budget
 // half is the oldest prompt's, which nothing can starve; the rest goes to prompts by shortest remaining first
 // (ties by arrival), so that a short one does not wait for a long one. What one cannot use goes to the next.
-// Beside decoding rows prompts take half as many as there are of those, or kLeastPromptRows: a step then
-// takes less than twice as long as one without prompts, and so does a running stream's wait for it.
+// Beside decoding rows prompts take what prompt_rows_beside says.
 // The oldest prompt that is fed in pieces has room for its piece kept free and takes it first; others of
 // these take theirs where they fit.
-constexpr int64_t kLeastPromptRows = 256;
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits);
 
 }  // namespace fulmar

@@ -17,6 +17,15 @@ double decode_seconds(const StepTimes& times, int64_t rows) {
   return low + (high - low) * share;
 }
 
+double step_seconds(const StepTimes& times, int64_t decoding, int64_t prompt_rows) {
+  const auto rows = static_cast<double>(times.prefill_rows);
+  const double each = 1 / times.prefill_tokens_per_second;
+  const double reading = std::min(times.decode.front().second, rows * each);
+  const double beyond = rows > 0 ? each - reading / rows : each;
+  return (decoding > 0 ? decode_seconds(times, decoding) : reading) +
+         static_cast<double>(prompt_rows) * beyond;
+}
+
 double ideal_seconds(std::vector<ScheduledRequest> requests, const StepTimes& times, int64_t slots) {
   std::sort(requests.begin(), requests.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
   const auto shorter = [](const ScheduledRequest& a, const ScheduledRequest& b) {

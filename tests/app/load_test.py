@@ -23,8 +23,9 @@ def check_own_server(program, model, folder):
     code, out, error = bench(program, "--device", "cpu", "--model", model, "--load", "conrwkv", "--rate", "20",
                              "--num-prompts", "12", "--json", result)
     assert code == 0 and "12 of 12" in out and re.search(r"asked for \d+: exact", out), (code, out, error)
-    ideal = re.search(r"server +\d+ slots, states f32\nideal schedule +([0-9.]+) s .* took ([0-9.]+) x", out)
-    assert ideal and float(ideal[1]) > 0 and float(ideal[2]) > 0, out
+    bounds = re.search(r"server +\d+ slots, states f32\nideal schedule +([0-9.]+) s .* took ([0-9.]+) x as long\n"
+                       r"planned schedule +([0-9.]+) s .* took ([0-9.]+) x as long", out)
+    assert bounds and all(float(number) > 0 for number in bounds.groups()), out
     with open(result, encoding="utf-8") as file:
         figures = json.load(file)
     assert figures["successes"] == figures["exact_lengths"] == 12 and not figures["faults"], figures
@@ -58,6 +59,8 @@ def check_running_server(program, model, folder):
 def check_streams(program, model):
     code, out, error = bench(program, "--device", "cpu", "--model", model, "--serve", "--streams", "4", "--tokens", "64")
     assert code == 0 and "4 of 64 tokens; 4 answered, 4 of exact length" in out, (code, out, error)
+    first = re.search(r"first token +[0-9.]+ ms median, [0-9.]+ ms p99: ([0-9.]+) x the prompts alone, ([0-9.]+) ms", out)
+    assert first and all(float(number) > 0 for number in first.groups()), out
 
 
 def check_without_vocabulary(program, model, folder):

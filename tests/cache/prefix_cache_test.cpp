@@ -75,8 +75,31 @@ TEST_F(Cache, WhatGivesWayOnTheDeviceGoesToTheHost) {
   EXPECT_EQ(restored(600), -1);
 }
 
+TEST_F(Cache, ABeginningThatIsSharedOutlivesManyThatNobodyComesBackTo) {
+  start(0);  // nothing goes to the host
+  save(0);
+  EXPECT_EQ(restored(0), 0);
+  for (int32_t i = 1; i < 20; i++) save(100 * i);
+  EXPECT_EQ(restored(0), 0);
+  EXPECT_EQ(restored(1800), -1) << "they have the other slot";
+  EXPECT_EQ(restored(1900), 1900);
+}
+
+TEST_F(Cache, SharedBeginningsHaveHalfOfTheSlotsAndTheOldestOfThemGoes) {
+  start(0);
+  for (const int32_t first : {0, 100, 200}) {
+    save(first);
+    EXPECT_EQ(restored(first), first);
+  }
+  EXPECT_EQ(restored(0), -1);
+  save(300);
+  EXPECT_EQ(restored(100), -1) << "two that were met hold more than one of two slots";
+  EXPECT_EQ(restored(200), 200);
+  EXPECT_EQ(restored(300), 300);
+}
+
 TEST_F(Cache, RunningStreamsWaitForOneCopyAtATime) {
-  constexpr double kPerSecond = 40;
+  constexpr double kPerSecond = 10;
   start(kPerSecond);
   for (int32_t i = 0; i < 6; i++) save(100 * i);
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start_;

@@ -46,13 +46,33 @@ TEST(Plan, ShortPromptsWithoutEndDoNotStarveALongOne) {
   EXPECT_EQ(fed, 10'000) << "the oldest has half of every step";
 }
 
-TEST(Plan, PromptsTakeHalfTheRowsBesideThem) {
+TEST(Plan, PromptsBesideAFewStreamsTakeSomeRows) {
   const PlanLimits limits{.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096};
   EXPECT_EQ(plan_step(std::vector{prompt(4000)}, limits), (Feeds{2048}));
   EXPECT_EQ(plan_step(std::vector{decoding(), prompt(4000)}, limits), (Feeds{1, kLeastPromptRows}));
-  std::vector<PlanItem> items(1000, decoding());
-  items.push_back(prompt(4000));
-  EXPECT_EQ(plan_step(items, limits).back(), 500);
+}
+
+TEST(Plan, AStepWithPromptsTakesLessThanTwiceOneOfAllThatRun) {
+  for (const double each : {1.0, 1.75}) {
+    const PlanLimits limits{
+        .max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096, .prompt_rows_per_row = each};
+    for (const size_t joining : {1, 100, 300}) {
+      for (const size_t streams : {300, 800}) {
+        std::vector<PlanItem> items(streams, decoding());
+        items.resize(streams + joining, prompt(4000));
+        const Feeds feeds = plan_step(items, limits);
+        const int64_t prompts = std::accumulate(feeds.begin(), feeds.end(), -static_cast<int64_t>(streams));
+        const double left = static_cast<double>(2 * (streams + joining) - streams) * each;
+        EXPECT_EQ(prompts, std::min<int64_t>(static_cast<int64_t>(left), 2048)) << streams << ", " << joining;
+      }
+    }
+  }
+}
+
+TEST(Plan, PromptsOfMixturesJoinWithARowInEachSlot) {
+  std::vector<PlanItem> items(200, decoding());
+  items.push_back({.to_feed = 1000, .slots = 50});
+  EXPECT_EQ(plan_step(items, {.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096}).back(), 300 / 50);
 }
 
 TEST(Plan, RowsOfAStepAreBounded) {
@@ -122,6 +142,15 @@ TEST(ShareLimits, RowsThatDecodeAreDividedEqually) {
   EXPECT_EQ(share_limits(limits, {.decoding = 40}, 2).max_decoding, 20);
   EXPECT_EQ(share_limits(limits, {.decoding = 41}, 4).max_decoding, 11);
   EXPECT_EQ(share_limits(limits, {.decoding = 0}, 4).max_decoding, 1);
+}
+
+TEST(ShareLimits, PromptsTakeTwiceAStepsShareOfAllThatRun) {
+  std::vector<PlanItem> items(400, decoding());
+  items.resize(500, prompt(4000));
+  const PlanLimits limits{.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096};
+  const Feeds feeds = plan_step(items, share_limits(limits, {.decoding = 400, .prompt_rows = 400'000}, 2));
+  EXPECT_EQ(std::accumulate(feeds.begin(), feeds.begin() + 400, int64_t{0}), 200);
+  EXPECT_EQ(std::accumulate(feeds.begin() + 400, feeds.end(), int64_t{0}), 200 + 2 * 50);
 }
 
 TEST(ShareLimits, PromptsComeInPiecesOfSomeSize) {

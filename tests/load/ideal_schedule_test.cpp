@@ -15,6 +15,19 @@ TEST(IdealSchedule, StepsBetweenMeasuredRowsAreInterpolated) {
   EXPECT_DOUBLE_EQ(decode_seconds(kTimes, 400), 2.0);
 }
 
+TEST(IdealSchedule, AStepOfPromptsAndOtherRowsReadsTheWeightsOnce) {
+  StepTimes times = kTimes;
+  EXPECT_DOUBLE_EQ(step_seconds(times, 0, 20), 2);
+  EXPECT_DOUBLE_EQ(step_seconds(times, 3, 20), 1.75 + 2) << "of the rate no reading is known";
+  times.prefill_rows = 20;  // 2 s, of which the weights take 1
+  EXPECT_DOUBLE_EQ(step_seconds(times, 0, 20), 2);
+  EXPECT_DOUBLE_EQ(step_seconds(times, 0, 40), 3);
+  EXPECT_DOUBLE_EQ(step_seconds(times, 3, 40), 1.75 + 2);
+  times.prefill_rows = 5;  // 0.5 s: rows that decode take longer for reasons of their own
+  EXPECT_DOUBLE_EQ(step_seconds(times, 0, 5), 0.5);
+  EXPECT_DOUBLE_EQ(step_seconds(times, 1, 5), 1);
+}
+
 TEST(IdealSchedule, OneRequestTakesItsPromptAndItsSteps) {
   EXPECT_DOUBLE_EQ(ideal_seconds({{0, 20, 5}}, kTimes, 4), 2 + 4);
   EXPECT_DOUBLE_EQ(ideal_seconds({{7, 20, 1}}, kTimes, 4), 7 + 2)
