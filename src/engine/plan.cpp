@@ -72,8 +72,8 @@ int64_t next_piece(const PlanLimits& limits, const PlanItem& item, int64_t piece
 }
 
 int64_t prompt_rows_beside(int64_t decoding, int64_t joining, double prompt_rows_per_row) {
-  const double rows = static_cast<double>(decoding + 2 * joining) * prompt_rows_per_row;
-  return std::max(kLeastPromptRows, static_cast<int64_t>(rows));
+  const double rows = kMostStretch * static_cast<double>(decoding + joining) - static_cast<double>(decoding);
+  return std::max(kLeastPromptRows, static_cast<int64_t>(rows * prompt_rows_per_row));
 }
 
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits) {

@@ -48,11 +48,13 @@ PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_
 int64_t next_piece(const PlanLimits& limits, const PlanItem& item, int64_t piece, int64_t fed);
 
 // Most prompt rows of a step beside so many rows that decode (at least 1), `joining` rows being about to
-// decode once their prompts are fed. The step is to take less than twice as long as one of all these rows
-// without prompts: streams then wait for no more than two of the steps that they get used to, and many
-// prompts that come at once are not fed in crumbs because the first of them decode already. Counted in rows
-// that decode that leaves 2 * (decoding + joining) - decoding. Never fewer than kLeastPromptRows, so that
-// prompts go on beside a few streams.
+// decode once their prompts are fed. The step is to take at most kMostStretch times as long as one of all
+// these rows without prompts: streams then wait for little more than the steps that they get used to, and
+// many prompts that come at once are not fed in crumbs because the first of them decode already. Counted in
+// rows that decode that leaves kMostStretch * (decoding + joining) - decoding. Never fewer than
+// kLeastPromptRows, so that prompts go on beside a few streams. A wait of twice the usual step is what
+// streams are promised; the rest is for what a step with prompts has besides its rows.
+constexpr double kMostStretch = 1.75;
 constexpr int64_t kLeastPromptRows = 256;
 int64_t prompt_rows_beside(int64_t decoding, int64_t joining, double prompt_rows_per_row);
 

@@ -129,18 +129,18 @@ TEST_P(OnCard, ManyPromptsAtOnceHaveMostOfTheStepsBesideTheFirstAnswers) {
       return share_of(planned_schedule(requests, times, 320, limits).first_token, 0.99);
     };
     RecordProperty("first_token_" + std::to_string(tokens), std::to_string(first(192) / first(1)));
-    EXPECT_LE(first(192), 1.45 * first(1)) << "prompts of " << tokens;
+    EXPECT_LE(first(192), 1.6 * first(1)) << "prompts of " << tokens;
   }
 }
 
-TEST_P(OnCard, StreamsThatBeginTogetherWaitNoMoreThanTwiceTheUsualStep) {
+TEST_P(OnCard, StreamsThatBeginTogetherWaitNoMoreThanTheStretch) {
   const auto& [name, times, limits] = GetParam();
   for (const int64_t tokens : {16, 64, 512}) {
     const std::vector<ScheduledRequest> requests(320, {0, tokens, 192});
     const PlannedSchedule schedule = planned_schedule(requests, times, 320, limits);
     const double p99 = share_of(schedule.gaps, 0.99);
     RecordProperty("p99_" + std::to_string(tokens), std::to_string(p99 / decode_seconds(times, 320)));
-    EXPECT_LE(p99, 2 * decode_seconds(times, 320)) << "prompts of " << tokens;
+    EXPECT_LE(p99, kMostStretch * decode_seconds(times, 320)) << "prompts of " << tokens;
   }
 }
 

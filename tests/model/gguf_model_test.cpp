@@ -11,9 +11,9 @@ namespace {
 using support::Json;
 using support::ModelRig;
 
-constexpr double kRelative = 1e-4;      // of an engine that computes in f32
-constexpr double kRelative15 = 1e-3;    // with activations of 15 bits, a fifth of what 16-bit engines may
-constexpr double kRelative8 = 2e-1;     // with 8 bits
+constexpr double kRelative = 1e-4;    // of an engine that computes in f32
+constexpr double kRelative15 = 1e-3;  // with activations of 15 bits, a fifth of what 16-bit engines may
+constexpr double kRelative8 = 2e-1;   // with 8 bits
 
 class GgufModel : public testing::TestWithParam<const char*> {
  protected:
@@ -60,7 +60,8 @@ TEST_P(GgufModel, ShortActivationsStayNear) {
       rig.pool().zero(0);
       rig.pool().zero(1);
       for (const std::vector<float>& logits : {rig.feed(0, one["tokens"], 1), rig.feed(1, one["tokens"])}) {
-        EXPECT_LE(error(logits, one), bits == 15 ? kRelative15 : kRelative8) << one["name"] << ", bits " << bits;
+        EXPECT_LE(error(logits, one), bits == 15 ? kRelative15 : kRelative8)
+            << one["name"] << ", bits " << bits;
         printf("ERR %s %d %g\n", GetParam(), bits, error(logits, one));
         if (bits == 15) EXPECT_EQ(support::argmax(logits), one["argmax"].get<int32_t>()) << one["name"];
       }
