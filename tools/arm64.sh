@@ -10,7 +10,7 @@ mkdir -p build
 cmake -G Ninja -S tests/arm64 -B build/arm64 -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux \
   -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
   >build/arm64.log 2>&1 || { cat build/arm64.log >&2; exit 1; }
-cmake --build build/arm64 --target fulmar_arm64_test
+cmake --build build/arm64 --target fulmar_arm64_test fulmar_arm64_dot_test
 # What an emulator is too slow for and no instruction set changes: measured ceilings, work for several threads. The second
 # processor leaves out what takes longest of the products.
 slow='Ceilings.*:ThreadPool.*:Linear.EveryThreadCount:Linear.ManyEqualsOneByOne'
@@ -21,7 +21,10 @@ test_as cortex-a53 'Linear*-' & least=$!
 failed=0
 test_as max '*-Linear.LargerThanOneBlock:Linear.EveryQuantisationMatchesItsDecoder:' || failed=1
 wait "$least" || failed=1
-for processor in cortex-a53 max; do
+# Dot products of bytes, which the compiler has to be told of.
+qemu-aarch64 -cpu max build/arm64/fulmar_arm64_dot_test --gtest_brief=1 --gtest_filter='Linear.*Cod*:Linear.*Activations*' \
+  >build/arm64.dot.log 2>&1 || failed=1
+for processor in cortex-a53 max dot; do
   echo "arm64: $processor: $(tail -n 1 "build/arm64.$processor.log")"
 done
-[ "$failed" = 0 ] || { cat build/arm64.cortex-a53.log build/arm64.max.log >&2; exit 1; }
+[ "$failed" = 0 ] || { cat build/arm64.cortex-a53.log build/arm64.max.log build/arm64.dot.log >&2; exit 1; }
