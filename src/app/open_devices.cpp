@@ -58,6 +58,7 @@ DeviceOptions gpu_options(const DeviceFlags& flags) {
   DeviceOptions options;
   options.half_state = flags.state_dtype == "fp16";
   options.activation = flags.activation == "bf16" ? DType::bf16 : DType::f16;
+  options.float8_inputs = flags.activation == "fp8";
   options.plain_products = flags.plain_products;
   options.deterministic = flags.deterministic;
   options.panels = !flags.no_panels;
@@ -210,10 +211,12 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
                  "how states are kept between tokens on a GPU: fp32 or fp16")
       ->check(CLI::IsMember({"fp32", "fp16"}))
       ->capture_default_str();
-  app.add_option("--activation", flags.activation,
-                 "what a GPU hands on between its products, and keeps 16-bit weights in: fp16, or bf16 for "
-                 "weights beyond 65504, with 8 bits of precision in place of 11")
-      ->check(CLI::IsMember({"fp16", "bf16"}))
+  app.add_option(
+         "--activation", flags.activation,
+         "what a GPU hands on between its products, and keeps 16-bit weights in: fp16, or bf16 for "
+         "weights beyond 65504, with 8 bits of precision in place of 11; fp8: fp16, but fp8 in front of "
+         "fp8 weights (--quantize fp8), for speed with many rows")
+      ->check(CLI::IsMember({"fp16", "bf16", "fp8"}))
       ->capture_default_str();
   app.add_option(
          "--cpu-activation", flags.coded_activation,

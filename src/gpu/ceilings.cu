@@ -7,6 +7,7 @@
 #include "gpu/device/element.h"
 #include "gpu/device/memory.h"
 #include "gpu/device/ptx.h"
+#include "gpu/products/sm90/float8_inputs.h"
 
 namespace fulmar::gpu {
 
@@ -82,9 +83,29 @@ double least_seconds(const Queue& queue, const std::function<void()>& run, doubl
   return least / 1e3;
 }
 
+// Seconds of a product of two matrices [size, size] of E4M3, quantised from f16 ones; `room`: 2 x size x size
+// bytes behind them and two rows of scales.
+double float8_seconds(const Queue& queue, Gemm& gemm, const Tensor& in, const Tensor& matrix,
+                      const Tensor& out, std::byte* room) {
+  const int64_t size = in.cols;
+  auto* const scales = reinterpret_cast<float*>(room + 2 * size * size);
+  const Tensor codes{room, DType::f8_e4m3, size, size, size},
+      weight_codes{room + size * size, DType::f8_e4m3, size, size, size};
+  if constexpr (kHopperCode) {
+    const Float8Input both[] = {{in, codes, scales}, {matrix, weight_codes, scales + size}};
+    quantise_inputs(queue, both);
+  }
+  Weight weight{DType::f8_e4m3, size, size, weight_codes.data};
+  weight.scales = scales + size;
+  weight.group = size;
+  weight.stored_order = true;
+  return least_seconds(queue, [&] { gemm.run_float8(queue, codes, scales, weight, out); });
+}
+
 }  // namespace
 
-Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiprocessors, size_t free_memory) {
+Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiprocessors, size_t free_memory,
+                                  bool float8) {
   const size_t bytes = std::min(kMostBufferBytes, free_memory / 4) / 4096 * 4096;
   FULMAR_ASSIGN(const Buffer from, allocate_device(bytes));
   FULMAR_ASSIGN(const Buffer to, allocate_device(bytes));
@@ -115,11 +136,14 @@ Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiproce
 
   // Operands from what the copy has written, the result over the first buffer.
   int64_t size = kProductSize;
-  while (static_cast<size_t>(2 * size * size) * sizeof(Half) > bytes) size /= 2;
+  while (static_cast<size_t>(4 * size * size) * sizeof(Half) > bytes) size /= 2;
   const auto at = [&](int64_t row) { return static_cast<Half*>(to.data()) + row * size; };
   const Tensor in{at(0), DType::f16, size, size, size}, out{from.data(), DType::f16, size, size, size};
   const Weight weight{DType::f16, size, size, at(size), false};
-  const double multiplying = least_seconds(plain, [&] { gemm.run(plain, in, weight, out); });
+  const double multiplying = float8
+                                 ? float8_seconds(plain, gemm, in, {at(size), DType::f16, size, size, size},
+                                                  out, reinterpret_cast<std::byte*>(at(2 * size)))
+                                 : least_seconds(plain, [&] { gemm.run(plain, in, weight, out); });
   found.gflops = 2.0 * static_cast<double>(size * size) * static_cast<double>(size) / multiplying / 1e9;
   return found;
 }

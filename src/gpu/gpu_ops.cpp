@@ -68,7 +68,8 @@ size_t GpuOps::memory_free() const {
 
 Result<Ceilings> GpuOps::measure_ceilings() {
   use_device();
-  return gpu::measure_ceilings(queue_, products_->library(), facts_.multiprocessors, memory_free());
+  return gpu::measure_ceilings(queue_, products_->library(), facts_.multiprocessors, memory_free(),
+                               options_.float8_inputs);
 }
 
 Result<Buffer> GpuOps::allocate(size_t bytes) {
@@ -136,8 +137,11 @@ bool GpuOps::stays_quantised(const HostMatrix& matrix, WeightRole role) {
 Weight GpuOps::codes_of(const HostMatrix& matrix, WeightRole role) const {
   Weight weight{matrix.dtype, matrix.rows, matrix.cols};
   weight.group = matrix.scales != nullptr ? matrix.group : 0;
-  weight.transposed =
-      skips_zeros(role) && gpu::suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
+  // The head's inputs keep their precision: its products are the logits.
+  weight.stored_order = options_.float8_inputs && role != WeightRole::head &&
+                        gpu::suits_float8(weight.dtype, weight.out, weight.in, weight.group);
+  weight.transposed = !weight.stored_order && skips_zeros(role) &&
+                      gpu::suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
   return weight;
 }
 
@@ -456,12 +460,32 @@ std::vector<GpuInfo> list_gpus() {
   }
 }
 
+namespace {
+
+Status check_float8(const gpu::DeviceFacts& facts, const DeviceOptions& options) {
+  if (!options.float8_inputs) return {};
+  const auto refused = [](const std::string& why) {
+    return Error{ErrorKind::unsupported,
+                 "fp8 activations are products of cuBLASLt on GPUs of compute "
+                 "capability 9.0; " +
+                     why};
+  };
+  if (!facts.hopper) return refused(facts.name + " is " + facts.target);
+  if (options.plain_products) return refused("the library is switched off");
+  if (options.deterministic) return refused("a deterministic step has none of the library's");
+  if (!options.matrix_units) return refused("matrix units are switched off");
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Ops>> open_gpu(const DeviceOptions& options) {
   if (options.activation != DType::f16 && options.activation != DType::bf16) {
     return Error{ErrorKind::invalid,
                  "the GPU computes in f16 or bf16, not in " + std::string(name_of(options.activation))};
   }
   FULMAR_ASSIGN(gpu::DeviceFacts facts, gpu::device_facts(options.index));
+  FULMAR_TRY(check_float8(facts, options));
   facts.matrix_units = facts.matrix_units && options.matrix_units;
   const auto unsuited = [&](const char* wanted) {
     return Error{ErrorKind::unsupported, facts.name + " is " + facts.target + "; " + wanted};

@@ -76,7 +76,7 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
   low_rank_path(products_->side(1), xw, att.w, low.w, p.u, Epilogue::tanh);
   low_rank_path(products_->side(0), xa, att.a, low.a, p.alpha);
   if (!first_block) low_rank_path(products_->side(1), xv, att.v, low.v, share);
-  for (const Product& large : products.first(3)) products_->run(queue_, large);
+  products_->run(queue_, products.first(3));
   gpu::finish_project7(products_->join(), att, first_block, v_first, share, p);
 }
 
@@ -171,9 +171,8 @@ void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::spa
   low_rank_path(products_->side(0), xw, att.w, low.w, p.u, Epilogue::tanh);
   low_rank_path(products_->side(0), xa, att.a, low.a, p.alpha);
   if (!first_block) low_rank_path(products_->side(1), xv, att.v, low.v, share);
-  products_->run(queue_, {xr, att.receptance, p.r});
-  products_->run(queue_, {xk, att.key, p.k});
-  products_->run(queue_, {xv, att.value, p.v});
+  const Product large[] = {{xr, att.receptance, p.r}, {xk, att.key, p.k}, {xv, att.value, p.v}};
+  products_->run(queue_, large);
   prepare_walk7(products_->join(), att, p, {&att, share, v_first, agreement}, workspace);
   products_->fork();  // the walk leaves room for the gate's products
   walk7(batch, att, wkv, y, workspace);

@@ -30,7 +30,10 @@ struct DeviceOptions {
   int index = 0;                  // among those that list_gpus gives
   bool half_state = false;        // keep the recurrent state in f16 between tokens; computed in f32 anyway
   DType activation = DType::f16;  // f16 or bf16; matrices are imported into this type
-  bool capture = true;            // replay decode steps from recorded graphs
+  // fp8 weights are multiplied by inputs in fp8, a scale for each row, where more than a few rows meet them.
+  // Compute capability 9.0; fails with kind unsupported elsewhere.
+  bool float8_inputs = false;
+  bool capture = true;  // replay decode steps from recorded graphs
   // Large products by a plain kernel, without the vendor's library: slow; for sanitizers, and where the
   // library is missing or fails.
   bool plain_products = false;

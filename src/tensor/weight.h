@@ -29,6 +29,7 @@ struct Weight {
   bool transposed = false;        // plain formats, or an order of the backend's own
   const float* scales = nullptr;  // [out, in / group] of formats with scales beside their codes
   int64_t group = 0;              // weights of a row that share a scale
+  bool stored_order = false;      // codes lie as files store them, where the backend has an order of its own
 
   bool empty() const { return data == nullptr; }
   size_t bytes() const { return bytes_for(dtype, out * in); }

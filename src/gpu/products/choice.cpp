@@ -57,6 +57,10 @@ bool suits_packed(ProductList products) {
   });
 }
 
+bool suits_float8_way(const Product& one) {
+  return is_float8_rows(one.weight) && whole_vectors(one.in) && one.out.stride % 8 == 0;
+}
+
 bool equal_inputs(ProductList products) {
   return all_of(products, [&](const Product& one) { return one.weight.in == products.front().weight.in; });
 }
@@ -88,7 +92,12 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
       return suits_packed_value(any) &&
              (any.in.rows <= kMostValueRows || (any.in.dtype == DType::f16 && whole_vectors(any.in)));
     case Way::packed_rows:
-      return suits_packed(products) && equal_inputs(products) && suits_packed_rows(any.weight, any.in.rows);
+      return equal_inputs(products) && all_of(products, [&](const Product& one) {
+               return one.weight.dtype == any.weight.dtype && whole_vectors(one.in) &&
+                      suits_packed_rows(one.weight, any.in.rows);
+             });
+    case Way::float8:
+      return all_of(products, [](const Product& one) { return suits_float8_way(one); });
     case Way::packed_tiles:
       return any.in.dtype == DType::f16 && suits_packed(products) && equal_inputs(products) &&
              all_of(products, [](const Product& one) { return one.weight.out % 4 == 0; });
@@ -132,5 +141,7 @@ Way choose_way(ProductList products, const ProductDevice& device) {
   }
   return Way::library;
 }
+
+Way choose_side_way(const Product& product) { return suits_float8_way(product) ? Way::float8 : Way::library; }
 
 }  // namespace fulmar::gpu

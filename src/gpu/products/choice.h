@@ -22,6 +22,7 @@ enum class Way : uint8_t {
   panels,         // TMA and wgmma in one launch (sm90/panels.cu)
   many,           // the same for whole prompts (sm90/many.cu)
   tiles,          // split-K over tiles in one launch (tiles.cu)
+  float8,         // E4M3 by E4M3 by the GEMM library, inputs quantised together (sm90/float8_inputs.cu)
   plain,          // plain.cu, one product after the other; other formats are decoded first
   library,        // the same by the GEMM library, where there is one
 };
@@ -68,11 +69,13 @@ constexpr Rule kRules[] = {
     {Way::packed_value, 1, 1, ProductShape::any, 1, kMostPackedValueRows},
     {Way::packed_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 1, kMostPackedTileRows},
+    // E4M3 weights whose inputs become E4M3.
+    {Way::float8, 1, kMostProducts, ProductShape::any, 1, kMostRows},
     // Without matrix units.
     {Way::dot_value, 1, 1, ProductShape::any, 1, kMostOwnRows},
     {Way::dot_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     // RWKV-7's low-rank products, where the others have another format.
-    {Way::panels, 3, 4, ProductShape::low_rank, 9, 128},
+    {Way::panels, 3, 4, ProductShape::low_rank, 9, kMostPanelRows},
     {Way::tiles, 3, 4, ProductShape::low_rank, 9, kMostTileRows},
     {Way::library, 1, kMostProducts, ProductShape::any, 1, kMostRows},
 };
@@ -105,7 +108,9 @@ struct ProductDevice {
   bool fixed_order = false;   // products by kFixedRules
 };
 
-// The way of products that are computed together: in one launch, but for those that are taken one by one.
+// The way of products that are computed together: in one launch, unless they are taken one by one.
 Way choose_way(ProductList, const ProductDevice&);
+// The way of a product beside others on a side queue, where kernels that share working memory may not run.
+Way choose_side_way(const Product&);
 
 }  // namespace fulmar::gpu

@@ -31,6 +31,11 @@ class Gemm {
   // included.
   void run(const Queue& queue, Tensor in, const Weight& weight, Tensor out);
 
+  // out = scales x (in @ weight^T) with `in` E4M3, f32 `scales` [rows] of its rows on the device, and a
+  // weight that is_float8_rows is true of; out f16, bf16 or f32. Times candidates as run() does. False, and
+  // nothing is launched, where there is no library or it has no such product.
+  bool run_float8(const Queue& queue, Tensor in, const float* scales, const Weight& weight, Tensor out);
+
   // The largest number of rows of each bucket, ascending, the last of them `most`; empty where nothing is
   // timed.
   std::vector<int64_t> buckets(int64_t most) const;

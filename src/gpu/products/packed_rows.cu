@@ -79,7 +79,15 @@ __device__ __forceinline__ void copy_warp_inputs(const PackedProducts<T>& a, con
   __syncwarp();
 }
 
-template <class T, CodeKind kKind>
+// Where the lane's inputs of group j lie: those of its codes, which in the order of files are neighbours.
+template <bool kStored>
+__device__ __forceinline__ uint4 lane_inputs(const uint4* row, int column, int j) {
+  if constexpr (kStored) return row[packed_input(column, stored_vector(j))];
+  return load_matrices(row + packed_input(column, matrix_vector(j)));
+}
+
+// kStored: codes in the order of files.
+template <class T, CodeKind kKind, bool kStored>
 __global__ void __launch_bounds__(kPackedThreads, 2)
     linear_packed_rows_kernel(const __grid_constant__ PackedProducts<T> a) {
   constexpr int kAhead = bits_of(kKind) == 8 ? 2 : 4;  // pieces on their way
@@ -101,7 +109,12 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   const PackedProduct<T>* from = &packed_product_of(a, first);
   const auto fetch = [&](PackedPiece<kKind>& to) {
     if (fetching >= last || each == 0) return;
-    load_piece(to, from->weight, fetching - from->first_tile, warp + fetched * kPackedWarps);
+    const int tile = fetching - from->first_tile, piece = warp + fetched * kPackedWarps;
+    if constexpr (kStored) {
+      load_stored_piece(to, from->weight, tile, piece);
+    } else {
+      load_piece(to, from->weight, tile, piece);
+    }
     if (++fetched < each) return;
     fetched = 0;
     if (++fetching < last) from = &packed_product_of(a, fetching);
@@ -112,7 +125,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   if constexpr (kKind == CodeKind::levels) __syncthreads();
 
   uint4* own = shared + warp * most * a.columns * kInputVectors;
-  const int column = min(matrix_row(), a.columns - 1);
+  const int column = min(kStored ? g : matrix_row(), a.columns - 1);
   const PackedProduct<T>* product = from;
   const T* loaded = nullptr;
   for (int begin = first; begin < last; begin += kTilesAtOnce) {
@@ -133,7 +146,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
         const uint4* x = own + (piece * a.columns + column) * kInputVectors;
         widen_piece<T>(w[ahead], product->weight, table,
                        [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
-                         const uint4 v = load_matrices(x + packed_input(column, matrix_vector(j)));
+                         const uint4 v = lane_inputs<kStored>(x, column, j);
                          mma<T>(sum, m[0], m[1], m[2], m[3], v.x, v.y);
                          mma<T>(sum, n[0], n[1], n[2], n[3], v.z, v.w);
                        });
@@ -208,7 +221,8 @@ PackedProducts<T> packed_products_of(std::span<const RowProduct> list) {
 }  // namespace
 
 bool suits_packed_rows(const Weight& weight, int64_t rows) {
-  return is_packed(weight) && !weight.transposed && rows <= kMostPackedRows &&
+  const bool codes = is_packed(weight) || (is_float8_rows(weight) && weight.in % kPackedInputs == 0);
+  return codes && !weight.transposed && rows <= kMostPackedRows &&
          input_bytes(weight.in, std::max<int64_t>(rows, 2)) <= kMostInputBytes;
 }
 
@@ -218,12 +232,13 @@ void linear_packed_rows(const Queue& queue, std::span<const RowProduct> list, in
     using T = decltype(sample);
     const PackedProducts<T> products = packed_products_of<T>(list);
     const dim3 grid(static_cast<unsigned>(std::min(products.tiles, 2 * multiprocessors)));
-    with_code_kind(packed_kind(list.front().weight), [&](auto kind) {
-      const auto kernel = linear_packed_rows_kernel<T, kind()>;
+    const Weight& any = list.front().weight;
+    const auto start = [&](auto kernel) {
       allow_shared(kernel, kMostInputBytes);
-      launch(queue, kernel, grid, dim3(kPackedThreads), input_bytes(list.front().weight.in, products.columns),
-             products);
-    });
+      launch(queue, kernel, grid, dim3(kPackedThreads), input_bytes(any.in, products.columns), products);
+    };
+    if (is_float8_rows(any)) return start(linear_packed_rows_kernel<T, CodeKind::float8, true>);
+    with_code_kind(packed_kind(any), [&](auto kind) { start(linear_packed_rows_kernel<T, kind(), false>); });
   });
 }
 

@@ -12,6 +12,7 @@
 #include "gpu/products/packed_value.h"
 #include "gpu/products/plain.h"
 #include "gpu/products/rows.h"
+#include "gpu/products/sm90/float8_inputs.h"
 #include "gpu/products/sm90/many.h"
 #include "gpu/products/sm90/packed_panels.h"
 #include "gpu/products/sm90/panels.h"
@@ -97,7 +98,7 @@ bool Products::together(ProductList products) const {
 void Products::run(const Queue& queue, ProductList products) {
   for_each_format(products, [&](ProductList alike) {
     const bool chosen = queue.index == main_.index || device_.fixed_order;
-    const Way way = chosen ? choose_way(alike, device_) : Way::library;
+    const Way way = chosen ? choose_way(alike, device_) : choose_side_way(alike.front());
     if (!one_by_one(way) || alike.size() == 1) return run_by(way, queue, alike);
     for (const Product& one : alike) run(queue, one);
   });
@@ -143,6 +144,8 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
     case Way::tiles:
     case Way::packed_tiles:
       return run_tiles(way, queue, products);
+    case Way::float8:
+      return run_float8(queue, products);
     case Way::plain:
     case Way::library:
       return run_alone(way, queue, products.front());
@@ -205,6 +208,41 @@ void Products::run_alone(Way way, const Queue& queue, const Product& product) {
   apply_epilogue(queue, out, epilogue);
 }
 
+void Products::run_float8(const Queue& queue, ProductList products) {
+  constexpr int64_t kGrain = 64;  // rows; keeps what lies behind scales aligned
+  const Buffer& buffer = decoded_[queue.index];
+  int64_t row_bytes = 0;
+  for (const Product& one : products) row_bytes += one.weight.in + static_cast<int64_t>(sizeof(float));
+  const int64_t rows = products.front().in.rows,
+                most = static_cast<int64_t>(buffer.bytes()) / row_bytes / kGrain * kGrain;
+  FULMAR_CHECK(most > 0, "no room was made for codes of inputs");
+  for (int64_t first = 0; first < rows; first += most) {
+    if (run_float8_rows(queue, products, first, std::min(most, rows - first), most)) continue;
+    for (const Product& one : products) run_alone(Way::library, queue, one);
+    return;
+  }
+  for (const Product& one : products) apply_epilogue(queue, one.out, one.epilogue);
+}
+
+bool Products::run_float8_rows(const Queue& queue, ProductList products, int64_t first, int64_t rows,
+                               int64_t room) {
+  Float8Input inputs[kMostProducts];
+  size_t count = 0;
+  auto* at = static_cast<std::byte*>(decoded_[queue.index].data());
+  for (const Product& one : products) {
+    const int64_t in = one.weight.in;
+    auto* const scales = reinterpret_cast<float*>(at + room * in);
+    inputs[count++] = {one.in.slice_rows(first, rows), {at, DType::f8_e4m3, rows, in, in}, scales};
+    at = reinterpret_cast<std::byte*>(scales + room);
+  }
+  if constexpr (kHopperCode) quantise_inputs(queue, std::span(inputs, count));
+  for (size_t i = 0; i < count; i++) {
+    const Tensor out = products[i].out.slice_rows(first, rows);
+    if (!gemm_->run_float8(queue, inputs[i].codes, inputs[i].scales, products[i].weight, out)) return false;
+  }
+  return true;
+}
+
 void Products::multiply(Way way, const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
   if (way == Way::plain) return linear_plain(queue, in, weight, out);
   gemm_->run(queue, in, weight, out);
@@ -253,7 +291,7 @@ Queue Products::join() {
 
 void Products::run_row(std::span<const RowProduct> products, const RowNorm& norm) {
   for_each_format(products, [&](std::span<const RowProduct> alike) {
-    if (is_packed(alike.front().weight)) return linear_packed_rows(main_, alike, device_.multiprocessors);
+    if (!alike.front().weight.plain16()) return linear_packed_rows(main_, alike, device_.multiprocessors);
     linear_row(main_, alike, device_.multiprocessors, norm);
   });
 }
@@ -263,11 +301,14 @@ bool Products::suits_lone_row(const Weight& weight) {
 }
 
 void Products::add_lone_value(Tensor in, const Weight& weight, Tensor out) {
-  run_packed_value(main_, {in, weight, out});
+  if (weight.transposed) return run_packed_value(main_, {in, weight, out});
+  const RowProduct whole[] = {{{in, {}}, weight, {out, {}}, Epilogue::none, true}};
+  run_row(whole);
 }
 
 bool Products::suits_lone_value(const Weight& weight) {
-  return weight.transposed && suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
+  if (!weight.transposed) return suits_packed_rows(weight, 1);
+  return suits_packing_transposed(weight.dtype, weight.out, weight.in, weight.group);
 }
 
 bool Products::makes_inputs(std::span<const RowProduct> products) const {

@@ -82,6 +82,10 @@ class Products {
   void run_by(Way, const Queue&, ProductList);
   void run_value(const Queue&, const Product&);
   void run_packed_value(const Queue&, const Product&);
+  // E4M3 by E4M3: inputs are quantised by row, in one launch, in front of the library; so many rows at a time
+  // as their codes find room. False where the library has no such product.
+  void run_float8(const Queue&, ProductList);
+  bool run_float8_rows(const Queue&, ProductList, int64_t first, int64_t rows, int64_t room);
   void run_dot_value(const Queue&, const Product&);
   void run_tiles(Way, const Queue&, ProductList);
   void run_panels(Way, const Queue&, ProductList);

@@ -53,7 +53,8 @@ TEST(GemmChoices, OutliveTheProcessForTheSameCardDriverAndLibrary) {
 }
 
 TEST(GemmChoices, ATextThatIsNotWholeCountsAsNone) {
-  const std::string text = gpu::write_gemm_choices("card", {{GemmKey{8, 64, 64, 64, 64}, algorithm(3)}});
+  const std::string text = gpu::write_gemm_choices(
+      "card", {{GemmKey{8, 64, 64, 64, 64, false, false, false, 16, true}, algorithm(3)}});
   ASSERT_TRUE(gpu::read_gemm_choices(text, "card"));
   for (size_t length = 0; length + 1 < text.size(); length++) {
     EXPECT_FALSE(gpu::read_gemm_choices(text.substr(0, length), "card")) << length;

@@ -54,6 +54,8 @@ Result<std::unique_ptr<Gemm>> Gemm::open(const DeviceFacts&, const GemmOptions& 
 // The libraries choose their kernels without timing them.
 std::vector<int64_t> Gemm::buckets(int64_t) const { return {}; }
 
+bool Gemm::run_float8(const Queue&, Tensor, const float*, const Weight&, Tensor) { return false; }
+
 void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
   if (library_ == nullptr) return linear_plain(queue, in, weight, out);
   const LibraryProduct product{in.rows,           weight.out, weight.in,  in.data,  in.stride, weight.data,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -97,10 +98,19 @@ cudaDataType_t type_of(DType dtype) {
       return CUDA_R_32F;
     case DType::bf16:
       return CUDA_R_16BF;
+    case DType::f8_e4m3:
+      return CUDA_R_8F_E4M3;
     default:
       return CUDA_R_16F;
   }
 }
+
+// What a product is given, on the device.
+struct GemmOperands {
+  const void *in, *weight;
+  void* out;
+  const float *in_scales = nullptr, *weight_scales = nullptr;  // of E4M3: one of each row
+};
 
 // The library counts columns first, so a row-major matrix is its transpose there: out^T = weight * in^T.
 class Problem {
@@ -109,11 +119,8 @@ class Problem {
     const cublasOperation_t transpose = CUBLAS_OP_T;
     must(library.cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
          "cublasLtMatmulDescCreate");
-    if (!matrix.transposed) {
-      must(library.cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
-                                                  sizeof(transpose)),
-           "cublasLtMatmulDescSetAttribute");
-    }
+    if (!matrix.transposed) set(CUBLASLT_MATMUL_DESC_TRANSA, transpose);
+    if (input.dtype == DType::f8_e4m3) scale_by_rows();
     const int64_t weight_rows = matrix.transposed ? matrix.out : matrix.in;
     lay_out(weight_, input.dtype, weight_rows, matrix.transposed ? matrix.in : matrix.out, weight_rows);
     lay_out(in_, input.dtype, matrix.in, input.rows, input.stride);
@@ -125,6 +132,13 @@ class Problem {
   }
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
+
+  // Before anything is asked or run: the library looks for kernels by what it finds here.
+  void point_to_scales(const GemmOperands& operands) const {
+    if (operands.in_scales == nullptr) return;
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.weight_scales);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.in_scales);
+  }
 
   // What the library would try, in its own order.
   std::vector<cublasLtMatmulAlgo_t> candidates(int64_t alignment) const {
@@ -163,14 +177,27 @@ class Problem {
            result.workspaceSize <= kWorkspace;
   }
 
-  cublasStatus_t run(cudaStream_t stream, const void* from, const void* matrix, void* to,
-                     const cublasLtMatmulAlgo_t& with, void* workspace) const {
+  cublasStatus_t run(cudaStream_t stream, const GemmOperands& operands, const cublasLtMatmulAlgo_t& with,
+                     void* workspace) const {
     const float one = 1, zero = 0;
-    return library_.cublasLtMatmul(library_.handle, product_, &one, matrix, weight_, from, in_, &zero, to,
-                                   out_, to, out_, &with, workspace, kWorkspace, stream);
+    point_to_scales(operands);
+    return library_.cublasLtMatmul(library_.handle, product_, &one, operands.weight, weight_, operands.in,
+                                   in_, &zero, operands.out, out_, operands.out, out_, &with, workspace,
+                                   kWorkspace, stream);
   }
 
  private:
+  template <class V>
+  void set(cublasLtMatmulDescAttributes_t attribute, const V& value) const {
+    must(library_.cublasLtMatmulDescSetAttribute(product_, attribute, &value, sizeof(value)),
+         "cublasLtMatmulDescSetAttribute");
+  }
+  // An f32 scale for each row of both operands (outer-vector scaling).
+  void scale_by_rows() {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    if (std::getenv("XFAST")) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
+  }
   void lay_out(cublasLtMatrixLayout_t& to, DType dtype, int64_t rows, int64_t cols, int64_t stride) {
     must(library_.cublasLtMatrixLayoutCreate(&to, type_of(dtype), static_cast<uint64_t>(rows),
                                              static_cast<uint64_t>(cols), stride),
@@ -202,19 +229,16 @@ struct Chosen {
   std::optional<cublasLtMatmulAlgo_t> algorithm;
 };
 
-// What a product is given: in, weight and out on the device.
-struct GemmOperands {
-  const void *in, *weight;
-  void* out;
-};
-
 }  // namespace
 
 struct Gemm::Library {
   explicit Library(const std::filesystem::path& file, std::string identity)
       : choices(file, std::move(identity)) {}
 
-  const Chosen& choose(const Queue&, const GemmKey& exact, Tensor in, const Weight&, Tensor out);
+  // The product's algorithm, looked for where it is met first.
+  const Chosen& chosen_for(const Queue&, Tensor in, const Weight&, Tensor out, const GemmOperands&);
+  const Chosen& choose(const Queue&, const GemmKey& exact, Tensor in, const Weight&, Tensor out,
+                       const GemmOperands&);
   size_t quickest(const Queue&, const Problem&, const std::vector<cublasLtMatmulAlgo_t>&,
                   const GemmOperands&);
 
@@ -257,8 +281,7 @@ size_t Gemm::Library::quickest(const Queue& queue, const Problem& problem,
   float least = 0;
   for (size_t i = 0; i < candidates.size(); i++) {
     const auto run = [&] {
-      return problem.run(queue.stream, operands.in, operands.weight, operands.out, candidates[i],
-                         workspace[queue.index].data());
+      return problem.run(queue.stream, operands, candidates[i], workspace[queue.index].data());
     };
     if (run() != CUBLAS_STATUS_SUCCESS) continue;
     float taken = 0;
@@ -282,10 +305,11 @@ size_t Gemm::Library::quickest(const Queue& queue, const Problem& problem,
 }
 
 const Chosen& Gemm::Library::choose(const Queue& queue, const GemmKey& exact, Tensor in, const Weight& weight,
-                                    Tensor out) {
+                                    Tensor out, const GemmOperands& operands) {
   if (chosen.size() >= kMostProblems) chosen.clear();
   std::unique_ptr<Chosen>& made = chosen[exact];
   made.reset(new Chosen{{functions, in, weight, out}, std::nullopt});
+  made->problem.point_to_scales(operands);
   GemmKey bucket = exact;
   bucket.rows = bucket_rows(exact.rows);
   if (const auto known = choices.find(bucket)) {
@@ -297,9 +321,7 @@ const Chosen& Gemm::Library::choose(const Queue& queue, const GemmKey& exact, Te
   }
   const std::vector<cublasLtMatmulAlgo_t> candidates = made->problem.candidates(exact.alignment);
   if (candidates.empty()) return *made;
-  const size_t best = candidates.size() > 1
-                          ? quickest(queue, made->problem, candidates, {in.data, weight.data, out.data})
-                          : 0;
+  const size_t best = candidates.size() > 1 ? quickest(queue, made->problem, candidates, operands) : 0;
   made->algorithm = candidates[best];
   choices.keep(bucket, std::bit_cast<GemmAlgorithm>(candidates[best]));
   return *made;
@@ -309,24 +331,39 @@ std::vector<int64_t> Gemm::buckets(int64_t most) const {
   return library_ == nullptr ? std::vector<int64_t>{} : row_buckets(most);
 }
 
-void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
-  if (library_ == nullptr) return linear_plain(queue, in, weight, out);
+const Chosen& Gemm::Library::chosen_for(const Queue& queue, Tensor in, const Weight& weight, Tensor out,
+                                        const GemmOperands& operands) {
   const GemmKey key{in.rows,
                     weight.in,
                     weight.out,
                     in.stride,
                     out.stride,
                     weight.transposed,
-                    in.dtype == DType::bf16,
+                    in.dtype == DType::bf16 || out.dtype == DType::bf16,
                     out.dtype == DType::f32,
-                    std::min({alignment_of(in.data), alignment_of(weight.data), alignment_of(out.data)})};
-  const auto known = library_->chosen.find(key);
-  const Chosen& chosen =
-      known != library_->chosen.end() ? *known->second : library_->choose(queue, key, in, weight, out);
-  if (!chosen.algorithm) return linear_plain(queue, in, weight, out);
-  must(chosen.problem.run(queue.stream, in.data, weight.data, out.data, *chosen.algorithm,
-                          library_->workspace[queue.index].data()),
+                    std::min({alignment_of(in.data), alignment_of(weight.data), alignment_of(out.data)}),
+                    in.dtype == DType::f8_e4m3};
+  const auto known = chosen.find(key);
+  return known != chosen.end() ? *known->second : choose(queue, key, in, weight, out, operands);
+}
+
+void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
+  if (library_ == nullptr) return linear_plain(queue, in, weight, out);
+  const GemmOperands operands{in.data, weight.data, out.data};
+  const Chosen& by = library_->chosen_for(queue, in, weight, out, operands);
+  if (!by.algorithm) return linear_plain(queue, in, weight, out);
+  must(by.problem.run(queue.stream, operands, *by.algorithm, library_->workspace[queue.index].data()),
        "cublasLtMatmul");
+}
+
+bool Gemm::run_float8(const Queue& queue, Tensor in, const float* scales, const Weight& weight, Tensor out) {
+  if (library_ == nullptr) return false;
+  const GemmOperands operands{in.data, weight.data, out.data, scales, weight.scales};
+  const Chosen& by = library_->chosen_for(queue, in, weight, out, operands);
+  if (!by.algorithm) return false;
+  must(by.problem.run(queue.stream, operands, *by.algorithm, library_->workspace[queue.index].data()),
+       "cublasLtMatmul");
+  return true;
 }
 
 }  // namespace fulmar::gpu

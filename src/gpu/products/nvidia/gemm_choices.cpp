@@ -15,7 +15,7 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr std::string_view kFormat = "fulmar gemm choices 1";
+constexpr std::string_view kFormat = "fulmar gemm choices 2";
 constexpr size_t kMostFileBytes = size_t{4} << 20;
 constexpr char kDigits[] = "0123456789abcdef";
 
@@ -57,7 +57,7 @@ std::string write_gemm_choices(std::string_view identity, const std::map<GemmKey
   for (const auto& [key, algorithm] : known) {
     text << key.rows << ' ' << key.in << ' ' << key.out << ' ' << key.in_stride << ' ' << key.out_stride
          << ' ' << key.transposed << ' ' << key.bfloat << ' ' << key.wide << ' ' << key.alignment << ' '
-         << hex_of(algorithm) << '\n';
+         << key.float8 << ' ' << hex_of(algorithm) << '\n';
   }
   text << "end " << known.size() << '\n';
   return text.str();
@@ -76,7 +76,7 @@ std::optional<std::map<GemmKey, GemmAlgorithm>> read_gemm_choices(std::string_vi
     GemmKey key;
     std::string hex;
     words >> key.rows >> key.in >> key.out >> key.in_stride >> key.out_stride >> key.transposed >>
-        key.bfloat >> key.wide >> key.alignment >> hex;
+        key.bfloat >> key.wide >> key.alignment >> key.float8 >> hex;
     const auto algorithm = bytes_of(hex);
     if (words.fail() || !algorithm) return std::nullopt;
     known[key] = *algorithm;

@@ -22,6 +22,7 @@ struct GemmKey {
   bool transposed = false;                // the weight
   bool bfloat = false, wide = false;      // in and weight in bf16; out in f32
   int64_t alignment = 0;                  // bytes, least of all operands
+  bool float8 = false;                    // in and weight in E4M3
 
   auto operator<=>(const GemmKey&) const = default;
 };

@@ -1,0 +1,24 @@
+// Inputs of products of E4M3 by E4M3 (W8A8): dynamic quantisation, a scale for each row.
+#pragma once
+
+#include <span>
+
+#include "gpu/device/device.h"
+#include "tensor/tensor.h"
+
+namespace fulmar::gpu {
+
+constexpr int64_t kMostFloat8Inputs = 32768;  // of a row
+
+// codes = in / scales, rounded to nearest; scales = largest magnitude of the row / 448, or 0 for a row of
+// zeros.
+struct Float8Input {
+  Tensor in;      // [rows, K] f16 or bf16, 16-byte aligned rows; K <= kMostFloat8Inputs, a multiple of 8
+  Tensor codes;   // [rows, K] without gaps
+  float* scales;  // [rows]
+};
+constexpr size_t kMostFloat8Together = 8;
+// In one launch; of equal rows and type.
+void quantise_inputs(const Queue&, std::span<const Float8Input>);
+
+}  // namespace fulmar::gpu
