@@ -160,6 +160,22 @@ TEST_P(GpuQuantised, WeightsTakeTheBytesOfTheirCodes) {
   EXPECT_LT(rig.model().memory().weights, stored + stored / 20);
 }
 
+// Inputs have three bits of mantissa then, from nine rows on.
+class GpuFloat8Steps : public GpuQuantised {
+ protected:
+  void expect_agreement_of(int version) {
+    auto float8 = open_test_gpu({.float8_inputs = true});
+    if (!float8.ok()) GTEST_SKIP() << float8.error().text;
+    expect_agreement(version, **float8, 8e-2);
+  }
+};
+
+TEST_P(GpuFloat8Steps, Rwkv7AgreesWithTheCpuInStepsOfAllSizes) { expect_agreement_of(7); }
+TEST_P(GpuFloat8Steps, Rwkv6AgreesWithTheCpuInStepsOfAllSizes) { expect_agreement_of(6); }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, GpuFloat8Steps, testing::Values("fp8"),
+                         [](const auto& one) { return one.param; });
+
 std::vector<std::string> kinds() {
   std::vector<std::string> names;
   for (const Quantisation& one : all_quantisations()) names.emplace_back(one.name);

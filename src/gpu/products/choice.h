@@ -22,6 +22,7 @@ enum class Way : uint8_t {
   panels,         // TMA and wgmma in one launch (sm90/panels.cu)
   many,           // the same for whole prompts (sm90/many.cu)
   tiles,          // split-K over tiles in one launch (tiles.cu)
+  float8_panels,  // panels of E4M3 by E4M3 (sm90/float8_panels.cu)
   float8,         // E4M3 by E4M3 by the GEMM library, inputs quantised together (sm90/float8_inputs.cu)
   plain,          // plain.cu, one product after the other; other formats are decoded first
   library,        // the same by the GEMM library, where there is one
@@ -37,7 +38,8 @@ enum class ProductShape : uint8_t {
 
 constexpr int64_t kMostRows = 65536;  // of a step
 constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostAloneTileRows = 32, kMostPanelRows = 320;
-constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128, kMostPackedPanelRows = 320;
+constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128, kMostPackedPanelRows = 320,
+                  kMostFloat8PanelRows = 960;
 
 // The first rule that applies and whose kernel suits the operands decides. Kernels take plain 16-bit weights
 // only, which their suits_* ask for, but for the library and those of packed codes.
@@ -70,6 +72,7 @@ constexpr Rule kRules[] = {
     {Way::packed_rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     {Way::packed_tiles, 1, kMostProducts, ProductShape::any, 1, kMostPackedTileRows},
     // E4M3 weights whose inputs become E4M3.
+    {Way::float8_panels, 1, kMostProducts, ProductShape::any, 1, kMostFloat8PanelRows},
     {Way::float8, 1, kMostProducts, ProductShape::any, 1, kMostRows},
     // Without matrix units.
     {Way::dot_value, 1, 1, ProductShape::any, 1, kMostOwnRows},

@@ -12,7 +12,7 @@
 #include "gpu/products/packed_value.h"
 #include "gpu/products/plain.h"
 #include "gpu/products/rows.h"
-#include "gpu/products/sm90/float8_inputs.h"
+#include "gpu/products/sm90/float8_panels.h"
 #include "gpu/products/sm90/many.h"
 #include "gpu/products/sm90/packed_panels.h"
 #include "gpu/products/sm90/panels.h"
@@ -144,6 +144,8 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
     case Way::tiles:
     case Way::packed_tiles:
       return run_tiles(way, queue, products);
+    case Way::float8_panels:
+      return run_float8_panels(queue, products);
     case Way::float8:
       return run_float8(queue, products);
     case Way::plain:
@@ -208,39 +210,59 @@ void Products::run_alone(Way way, const Queue& queue, const Product& product) {
   apply_epilogue(queue, out, epilogue);
 }
 
-void Products::run_float8(const Queue& queue, ProductList products) {
-  constexpr int64_t kGrain = 64;  // rows; keeps what lies behind scales aligned
-  const Buffer& buffer = decoded_[queue.index];
+int64_t Products::float8_room(const Queue& queue, ProductList products) const {
+  constexpr int64_t kGrain = 64;  // keeps what lies behind scales aligned
   int64_t row_bytes = 0;
   for (const Product& one : products) row_bytes += one.weight.in + static_cast<int64_t>(sizeof(float));
-  const int64_t rows = products.front().in.rows,
-                most = static_cast<int64_t>(buffer.bytes()) / row_bytes / kGrain * kGrain;
-  FULMAR_CHECK(most > 0, "no room was made for codes of inputs");
-  for (int64_t first = 0; first < rows; first += most) {
-    if (run_float8_rows(queue, products, first, std::min(most, rows - first), most)) continue;
-    for (const Product& one : products) run_alone(Way::library, queue, one);
-    return;
-  }
-  for (const Product& one : products) apply_epilogue(queue, one.out, one.epilogue);
+  const auto bytes = static_cast<int64_t>(decoded_[queue.index].bytes());
+  const int64_t room = bytes / row_bytes / kGrain * kGrain;
+  FULMAR_CHECK(room > 0, "no room was made for codes of inputs");
+  return room;
 }
 
-bool Products::run_float8_rows(const Queue& queue, ProductList products, int64_t first, int64_t rows,
-                               int64_t room) {
-  Float8Input inputs[kMostProducts];
-  size_t count = 0;
+std::span<const Float8Input> Products::quantise(const Queue& queue, ProductList products, int64_t first,
+                                                int64_t rows, Float8Input (&to)[kMostProducts]) {
+  const int64_t room = float8_room(queue, products);
   auto* at = static_cast<std::byte*>(decoded_[queue.index].data());
+  size_t count = 0;
   for (const Product& one : products) {
     const int64_t in = one.weight.in;
     auto* const scales = reinterpret_cast<float*>(at + room * in);
-    inputs[count++] = {one.in.slice_rows(first, rows), {at, DType::f8_e4m3, rows, in, in}, scales};
+    to[count++] = {one.in.slice_rows(first, rows), {at, DType::f8_e4m3, rows, in, in}, scales};
     at = reinterpret_cast<std::byte*>(scales + room);
   }
-  if constexpr (kHopperCode) quantise_inputs(queue, std::span(inputs, count));
-  for (size_t i = 0; i < count; i++) {
-    const Tensor out = products[i].out.slice_rows(first, rows);
-    if (!gemm_->run_float8(queue, inputs[i].codes, inputs[i].scales, products[i].weight, out)) return false;
+  const std::span<const Float8Input> inputs(to, count);
+  if constexpr (kHopperCode) quantise_inputs(queue, inputs);
+  return inputs;
+}
+
+void Products::run_float8_panels(const Queue& queue, ProductList products) {
+  if constexpr (kHopperCode) {
+    const int64_t rows = products.front().in.rows;
+    FULMAR_CHECK(rows <= float8_room(queue, products));
+    Float8Input storage[kMostProducts];
+    const auto inputs = quantise(queue, products, 0, rows, storage);
+    const PanelPlan plan = plan_float8_panels(products, device_.multiprocessors);
+    FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
+    linear_float8_panels(queue, products, inputs, plan, static_cast<float*>(workspace_(plan.partial_bytes)),
+                         tile_counters());
   }
-  return true;
+}
+
+void Products::run_float8(const Queue& queue, ProductList products) {
+  const int64_t rows = products.front().in.rows, most = float8_room(queue, products);
+  Float8Input storage[kMostProducts];
+  for (int64_t first = 0; first < rows; first += most) {
+    const int64_t count = std::min(most, rows - first);
+    const auto inputs = quantise(queue, products, first, count, storage);
+    for (size_t i = 0; i < inputs.size(); i++) {
+      const Tensor out = products[i].out.slice_rows(first, count);
+      if (gemm_->run_float8(queue, inputs[i].codes, inputs[i].scales, products[i].weight, out)) continue;
+      for (const Product& one : products) run_alone(Way::library, queue, one);
+      return;
+    }
+  }
+  for (const Product& one : products) apply_epilogue(queue, one.out, one.epilogue);
 }
 
 void Products::multiply(Way way, const Queue& queue, Tensor in, const Weight& weight, Tensor out) {

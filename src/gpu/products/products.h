@@ -14,6 +14,7 @@
 #include "gpu/products/gemm.h"
 #include "gpu/products/product.h"
 #include "gpu/products/row.h"
+#include "gpu/products/sm90/float8_inputs.h"
 
 namespace fulmar::gpu {
 
@@ -82,10 +83,13 @@ class Products {
   void run_by(Way, const Queue&, ProductList);
   void run_value(const Queue&, const Product&);
   void run_packed_value(const Queue&, const Product&);
-  // E4M3 by E4M3: inputs are quantised by row, in one launch, in front of the library; so many rows at a time
-  // as their codes find room. False where the library has no such product.
+  // E4M3 by E4M3: inputs are quantised by row, in one launch, in front of the panels or the library; of many
+  // rows so many at a time as their codes find room.
+  void run_float8_panels(const Queue&, ProductList);
   void run_float8(const Queue&, ProductList);
-  bool run_float8_rows(const Queue&, ProductList, int64_t first, int64_t rows, int64_t room);
+  int64_t float8_room(const Queue&, ProductList) const;  // rows
+  std::span<const Float8Input> quantise(const Queue&, ProductList, int64_t first, int64_t rows,
+                                        Float8Input (&to)[kMostProducts]);
   void run_dot_value(const Queue&, const Product&);
   void run_tiles(Way, const Queue&, ProductList);
   void run_panels(Way, const Queue&, ProductList);

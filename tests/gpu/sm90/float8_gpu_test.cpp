@@ -99,43 +99,55 @@ struct Shape {
   int64_t rows, out, in;
 };
 
-class GpuFloat8Products : public GpuFloat8, public testing::WithParamInterface<Shape> {};
+class GpuFloat8Products : public GpuFloat8, public testing::WithParamInterface<Shape> {
+ protected:
+  void expect_agreement(Ops& ops, DType to);
+};
+
+// By panels, and by the library where these are switched off.
+TEST_P(GpuFloat8Products, AgreeWithSumsOverWhatTheCodesStandFor) {
+  auto without_panels = open_test_gpu({.float8_inputs = true, .panels = false});
+  ASSERT_TRUE(without_panels.ok()) << without_panels.error().text;
+  for (const DType to : {DType::f16, DType::f32}) {
+    expect_agreement(ops(), to);
+    expect_agreement(**without_panels, to);
+  }
+}
 
 // Up to eight rows keep their inputs, where the matrix has whole pieces.
-TEST_P(GpuFloat8Products, AgreeWithSumsOverWhatTheCodesStandFor) {
+void GpuFloat8Products::expect_agreement(Ops& ops, DType to) {
   const auto [rows, out, in] = GetParam();
   const RandomCodes random(*quantisation_named("fp8"), out, in);
-  for (const DType to : {DType::f16, DType::f32}) {
-    support::OpsRig rig(ops(), 4);
-    const support::Made inputs = rig.tensor(rows, in, DType::f16, -1, 1);
-    const Tensor result = rig.empty(rows, out, to);
-    const auto weight = ops().import_weight(random.matrix, WeightRole::projection);
-    ASSERT_TRUE(weight.ok()) << weight.error().text;
-    ASSERT_TRUE(gpu::is_float8_rows(*weight));
-    ops().linear(inputs.tensor, *weight, result);
-    std::vector<float> matrix(static_cast<size_t>(out * in));
-    rows_as_f32(random.matrix, 0, matrix);
-    const bool coded = rows > 8 || in % gpu::kPackedInputs != 0;
-    Doubles want;
-    for (int64_t r = 0; r < rows; r++) {
-      const CodedRow codes = coded_row(inputs, r);
-      for (int64_t o = 0; o < out; o++) {
-        double sum = 0;
-        for (int64_t k = 0; k < in; k++) {
-          const double x = coded ? codes.value(static_cast<size_t>(k)) : inputs.at(r, k);
-          sum += x * static_cast<double>(matrix[static_cast<size_t>(o * in + k)]);
-        }
-        want.push_back(sum);
+  support::OpsRig rig(ops, 4);
+  const support::Made inputs = rig.tensor(rows, in, DType::f16, -1, 1);
+  const Tensor result = rig.empty(rows, out, to);
+  const auto weight = ops.import_weight(random.matrix, WeightRole::projection);
+  ASSERT_TRUE(weight.ok()) << weight.error().text;
+  ASSERT_TRUE(gpu::is_float8_rows(*weight));
+  ops.linear(inputs.tensor, *weight, result);
+  std::vector<float> matrix(static_cast<size_t>(out * in));
+  rows_as_f32(random.matrix, 0, matrix);
+  const bool coded = rows > 8 || in % gpu::kPackedInputs != 0;
+  Doubles want;
+  for (int64_t r = 0; r < rows; r++) {
+    const CodedRow codes = coded_row(inputs, r);
+    for (int64_t o = 0; o < out; o++) {
+      double sum = 0;
+      for (int64_t k = 0; k < in; k++) {
+        const double x = coded ? codes.value(static_cast<size_t>(k)) : inputs.at(r, k);
+        sum += x * static_cast<double>(matrix[static_cast<size_t>(o * in + k)]);
       }
+      want.push_back(sum);
     }
-    support::expect_close(rig.read(result), want, 2e-3, std::to_string(rows));
   }
+  support::expect_close(rig.read(result), want, 2e-3, std::to_string(rows));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuFloat8Products,
                          testing::Values(Shape{1, 64, 128}, Shape{1, 4096, 1024}, Shape{2, 272, 512},
                                          Shape{5, 48, 1152}, Shape{8, 256, 512}, Shape{3, 32, 80},
                                          Shape{9, 256, 512}, Shape{33, 96, 1024}, Shape{320, 128, 256},
+                                         Shape{161, 4096, 512}, Shape{64, 256, 16384},
                                          Shape{2100, 16, 16384}),
                          [](const auto& one) {
                            return std::to_string(one.param.rows) + "x" + std::to_string(one.param.out) + "x" +

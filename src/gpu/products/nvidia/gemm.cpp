@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -196,7 +195,6 @@ class Problem {
   void scale_by_rows() {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
-    if (std::getenv("XFAST")) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
   }
   void lay_out(cublasLtMatrixLayout_t& to, DType dtype, int64_t rows, int64_t cols, int64_t stride) {
     must(library_.cublasLtMatrixLayoutCreate(&to, type_of(dtype), static_cast<uint64_t>(rows),

@@ -160,40 +160,49 @@ __device__ __forceinline__ void wgmma_pin(uint32_t& operand) { asm volatile("" :
   ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%" \
   "117"                                                                                                     \
   ",%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define FULMAR_MULTIPLY(width, type, names, a, b, adds, ...)                                                \
-  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" adds                                              \
-               ", 0;\nwgmma.mma_async.sync.aligned.m64n" width "k16.f32." type "." type " {" names "}, %" a \
-               ", %" b ", adds, 1, 1, 0, 0;\n}"                                                             \
-               : __VA_ARGS__                                                                                \
+// kind: "kINPUTS.f32.TYPE.TYPE"; orders: whether operands are K-major, which those of 8 bits always are.
+#define FULMAR_MULTIPLY(width, kind, orders, names, a, b, adds, ...)                        \
+  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" adds                              \
+               ", 0;\nwgmma.mma_async.sync.aligned.m64n" width kind " {" names "}, %" a     \
+               ", %" b ", adds, 1, 1" orders ";\n}"                                         \
+               : __VA_ARGS__                                                                \
                : "l"(weight), "l"(in), "r"(adds_to))
-#define FULMAR_MULTIPLY_ANY(type)                                                                           \
+#define FULMAR_MULTIPLY_ANY(kind, orders)                                                                           \
   if constexpr (kRows == 32) {                                                                              \
-    FULMAR_MULTIPLY("32", type, FULMAR_NAMES_16, "16", "17", "18", FULMAR_16(sum, 0));                      \
+    FULMAR_MULTIPLY("32", kind, orders, FULMAR_NAMES_16, "16", "17", "18", FULMAR_16(sum, 0));                      \
   } else if constexpr (kRows == 64) {                                                                       \
-    FULMAR_MULTIPLY("64", type, FULMAR_NAMES_32, "32", "33", "34", FULMAR_32(sum, 0));                      \
+    FULMAR_MULTIPLY("64", kind, orders, FULMAR_NAMES_32, "32", "33", "34", FULMAR_32(sum, 0));                      \
   } else if constexpr (kRows == 128) {                                                                      \
-    FULMAR_MULTIPLY("128", type, FULMAR_NAMES_64, "64", "65", "66", FULMAR_32(sum, 0), FULMAR_32(sum, 32)); \
+    FULMAR_MULTIPLY("128", kind, orders, FULMAR_NAMES_64, "64", "65", "66", FULMAR_32(sum, 0), FULMAR_32(sum, 32)); \
   } else if constexpr (kRows == 160) {                                                                      \
-    FULMAR_MULTIPLY("160", type, FULMAR_NAMES_80, "80", "81", "82", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
+    FULMAR_MULTIPLY("160", kind, orders, FULMAR_NAMES_80, "80", "81", "82", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
                     FULMAR_16(sum, 64));                                                                    \
   } else if constexpr (kRows == 256) {                                                                      \
-    FULMAR_MULTIPLY("256", type, FULMAR_NAMES_128, "128", "129", "130", FULMAR_32(sum, 0),                  \
+    FULMAR_MULTIPLY("256", kind, orders, FULMAR_NAMES_128, "128", "129", "130", FULMAR_32(sum, 0),                  \
                     FULMAR_32(sum, 32), FULMAR_32(sum, 64), FULMAR_32(sum, 96));                            \
   } else {                                                                                                  \
-    FULMAR_MULTIPLY("192", type, FULMAR_NAMES_96, "96", "97", "98", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
+    FULMAR_MULTIPLY("192", kind, orders, FULMAR_NAMES_96, "96", "97", "98", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
                     FULMAR_32(sum, 64));                                                                    \
   }
 
-// sum[64, kRows] = (adds_to ? sum : 0) + weight[64, 16] * in[kRows, 16]^T, the warp group. Lane 4g+q of warp
+// A number of an operand in E4M3.
+struct Float8 {
+  uint8_t bits;
+};
+
+// sum[64, kRows] = (adds_to ? sum : 0) + weight[64, K] * in[kRows, K]^T, the warp group; K: the inputs that
+// are 32 bytes of T. Lane 4g+q of warp
 // w holds in sum[4j..] the outputs 16w + g (twice) and 16w + g + 8 (twice) for the rows 8j + 2q and 8j + 2q
 // + 1. Not before wgmma_wait may sum be read.
 template <class T, int kRows>
 __device__ __forceinline__ void wgmma(float (&sum)[kRows / 2], uint64_t weight, uint64_t in, int adds_to) {
   static_assert(kRows == 32 || kRows == 64 || kRows == 128 || kRows == 160 || kRows == 192 || kRows == 256);
-  if constexpr (sizeof(T) == sizeof(Half) && __is_same(T, Half)) {
-    FULMAR_MULTIPLY_ANY("f16")
+  if constexpr (__is_same(T, Float8)) {
+    FULMAR_MULTIPLY_ANY("k32.f32.e4m3.e4m3", "")
+  } else if constexpr (__is_same(T, Half)) {
+    FULMAR_MULTIPLY_ANY("k16.f32.f16.f16", ", 0, 0")
   } else {
-    FULMAR_MULTIPLY_ANY("bf16")
+    FULMAR_MULTIPLY_ANY("k16.f32.bf16.bf16", ", 0, 0")
   }
 }
 

@@ -1,0 +1,118 @@
+// wgmma takes 32 bytes of either operand's row at a time, whatever their type, so E4M3 goes through the same
+// rings and plans as 16 bits, half as many numbers a row.
+#include "gpu/products/sm90/float8_panels.h"
+
+#include "gpu/products/sm90/panel_kernel.h"
+#include "gpu/products/sm90/panel_operands.h"
+#include "gpu/products/sm90/store_products.h"
+
+namespace fulmar::gpu {
+
+namespace {
+
+constexpr int64_t kFloat8StepsPerSubtile = 7;
+
+// As measured on an H200.
+constexpr auto kFloat8Shapes = [](auto&& f) {
+  f(PanelShape<1, 32, 10>{}, 48);
+  f(PanelShape<1, 64, 8>{}, 50);
+  f(PanelShape<1, 128, 6>{}, 54);
+  f(PanelShape<2, 128, 4>{}, 82);
+  f(PanelShape<2, 160, 4>{}, 100);
+};
+
+// A tile's sums times the scales of its outputs and rows: partial sums, too, since that is linear.
+template <class Shape>
+struct Float8Operands : PanelOperands<Float8, Shape> {
+  using Unscaled = PanelOperands<Float8, Shape>;
+
+  const float *weight_scales[kMostProducts], *in_scales[kMostProducts];  // [outs], [rows]
+  int outs[kMostProducts], rows;
+
+  class Consumer : public Unscaled::Consumer {
+   public:
+    __device__ __forceinline__ Consumer(const Float8Operands& operands, int group)
+        : Unscaled::Consumer(operands, group), operands_(operands), group_(group) {}
+
+    __device__ __forceinline__ void multiply(const Segment& at, Ring<Shape>& ring, PanelSums<Shape>& sum) {
+      Unscaled::Consumer::multiply(at, ring, sum);
+      const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
+      const float* by_out = operands_.weight_scales[at.product];
+      float out_scale[Shape::kOutTiles][2];
+#pragma unroll
+      for (int m = 0; m < Shape::kOutTiles; m++) {
+        const int out = at.first_out + (group_ * Shape::kOutTiles + m) * kGroupOuts + thread / kWarp * 16 + g;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+          out_scale[m][i] = by_out[min(out + 8 * i, operands_.outs[at.product] - 1)];
+        }
+      }
+      const int last_pair = (operands_.rows - 1) & ~1;
+#pragma unroll
+      for (int j = 0; j < Shape::kRows / 8; j++) {
+        const int row = min(at.first_row + 8 * j + 2 * q, last_pair);
+        const float2 by = *reinterpret_cast<const float2*>(operands_.in_scales[at.product] + row);
+#pragma unroll
+        for (int m = 0; m < Shape::kOutTiles; m++) {
+          float* own = sum[m] + 4 * j;
+          own[0] *= out_scale[m][0] * by.x, own[1] *= out_scale[m][0] * by.y;
+          own[2] *= out_scale[m][1] * by.x, own[3] *= out_scale[m][1] * by.y;
+        }
+      }
+    }
+
+   private:
+    const Float8Operands& operands_;
+    int group_;
+  };
+};
+
+// The products as those of 16-bit numbers, each of which is two codes.
+struct PairedProducts {
+  Product each[kMostProducts];
+  size_t count = 0;
+
+  explicit PairedProducts(ProductList products, std::span<const Float8Input> inputs = {}) {
+    for (const Product& one : products) {
+      Product& paired = each[count] = one;
+      paired.weight.in /= 2;
+      paired.in = inputs.empty() ? one.in : inputs[count].codes;
+      paired.in.dtype = DType::f16;
+      paired.in.cols = paired.in.stride = paired.weight.in;
+      count++;
+    }
+  }
+  ProductList list() const { return {each, count}; }
+};
+
+template <class Shape>
+Float8Operands<Shape> float8_operands_of(ProductList paired, std::span<const Float8Input> inputs) {
+  Float8Operands<Shape> operands{panel_operands_of<Float8, Shape>(paired)};
+  operands.rows = static_cast<int>(paired.front().in.rows);
+  for (size_t i = 0; i < paired.size(); i++) {
+    operands.weight_scales[i] = paired[i].weight.scales;
+    operands.in_scales[i] = inputs[i].scales;
+    operands.outs[i] = static_cast<int>(paired[i].weight.out);
+  }
+  return operands;
+}
+
+}  // namespace
+
+PanelPlan plan_float8_panels(ProductList products, int multiprocessors) {
+  return plan_shapes(PairedProducts(products).list(), multiprocessors, kFloat8StepsPerSubtile, false,
+                     kFloat8Shapes);
+}
+
+void linear_float8_panels(const Queue& queue, ProductList products, std::span<const Float8Input> inputs,
+                          const PanelPlan& plan, float* partial, uint32_t* counters) {
+  const PairedProducts paired(products, inputs);
+  with_planned_shape(paired.list(), plan, partial, counters, kFloat8Shapes, [&](auto shape, Panels& panels) {
+    using Shape = decltype(shape);
+    let_send(panels, paired.list());
+    launch_panels<Half, Shape>(queue, panels, float8_operands_of<Shape>(paired.list(), inputs),
+                               stores_of<Half>(products), plan.blocks);
+  });
+}
+
+}  // namespace fulmar::gpu
