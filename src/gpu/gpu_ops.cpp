@@ -466,14 +466,11 @@ Status check_float8(const gpu::DeviceFacts& facts, const DeviceOptions& options)
   if (!options.float8_inputs) return {};
   const auto refused = [](const std::string& why) {
     return Error{ErrorKind::unsupported,
-                 "fp8 activations are products of cuBLASLt on GPUs of compute "
-                 "capability 9.0; " +
-                     why};
+                 "fp8 activations are for the matrix units of compute capability 9.0; " + why};
   };
   if (!facts.hopper) return refused(facts.name + " is " + facts.target);
-  if (options.plain_products) return refused("the library is switched off");
-  if (options.deterministic) return refused("a deterministic step has none of the library's");
-  if (!options.matrix_units) return refused("matrix units are switched off");
+  if (!options.panels || !options.matrix_units) return refused("panels or matrix units are switched off");
+  if (options.deterministic) return refused("a deterministic step goes without them");
   return {};
 }
 

@@ -145,9 +145,8 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
     case Way::packed_tiles:
       return run_tiles(way, queue, products);
     case Way::float8_panels:
-      return run_float8_panels(queue, products);
     case Way::float8:
-      return run_float8(queue, products);
+      return run_float8(way, queue, products);
     case Way::plain:
     case Way::library:
       return run_alone(way, queue, products.front());
@@ -220,15 +219,14 @@ int64_t Products::float8_room(const Queue& queue, ProductList products) const {
   return room;
 }
 
-std::span<const Float8Input> Products::quantise(const Queue& queue, ProductList products, int64_t first,
-                                                int64_t rows, Float8Input (&to)[kMostProducts]) {
-  const int64_t room = float8_room(queue, products);
+std::span<const Float8Input> Products::quantise(const Queue& queue, ProductList products, int64_t room,
+                                                Float8Input (&to)[kMostProducts]) {
   auto* at = static_cast<std::byte*>(decoded_[queue.index].data());
   size_t count = 0;
   for (const Product& one : products) {
-    const int64_t in = one.weight.in;
+    const int64_t rows = one.in.rows, in = one.weight.in;
     auto* const scales = reinterpret_cast<float*>(at + room * in);
-    to[count++] = {one.in.slice_rows(first, rows), {at, DType::f8_e4m3, rows, in, in}, scales};
+    to[count++] = {one.in, {at, DType::f8_e4m3, rows, in, in}, scales};
     at = reinterpret_cast<std::byte*>(scales + room);
   }
   const std::span<const Float8Input> inputs(to, count);
@@ -236,33 +234,49 @@ std::span<const Float8Input> Products::quantise(const Queue& queue, ProductList 
   return inputs;
 }
 
-void Products::run_float8_panels(const Queue& queue, ProductList products) {
-  if constexpr (kHopperCode) {
-    const int64_t rows = products.front().in.rows;
-    FULMAR_CHECK(rows <= float8_room(queue, products));
+void Products::run_float8(Way way, const Queue& queue, ProductList products) {
+  const int64_t rows = products.front().in.rows, room = float8_room(queue, products);
+  for (int64_t first = 0; first < rows; first += room) {
+    Product piece[kMostProducts];
     Float8Input storage[kMostProducts];
-    const auto inputs = quantise(queue, products, 0, rows, storage);
-    const PanelPlan plan = plan_float8_panels(products, device_.multiprocessors);
+    size_t count = 0;
+    for (Product one : products) {
+      const int64_t left = std::min(room, rows - first);
+      one.in = one.in.slice_rows(first, left), one.out = one.out.slice_rows(first, left);
+      piece[count++] = one;
+    }
+    const ProductList pieces(piece, count);
+    const auto inputs = quantise(queue, pieces, room, storage);
+    if (way == Way::float8_panels) {
+      multiply_by_panels(queue, pieces, inputs);
+    } else {
+      multiply_by_library(queue, pieces, inputs);
+    }
+  }
+}
+
+void Products::multiply_by_panels(const Queue& queue, ProductList products,
+                                  std::span<const Float8Input> inputs) {
+  if constexpr (kHopperCode) {
+    const bool beside = queue.index != main_.index;  // others then use what a divided sum wants
+    const PanelPlan plan = plan_float8_panels(products, device_.multiprocessors, beside);
     FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
     linear_float8_panels(queue, products, inputs, plan, static_cast<float*>(workspace_(plan.partial_bytes)),
                          tile_counters());
   }
 }
 
-void Products::run_float8(const Queue& queue, ProductList products) {
-  const int64_t rows = products.front().in.rows, most = float8_room(queue, products);
-  Float8Input storage[kMostProducts];
-  for (int64_t first = 0; first < rows; first += most) {
-    const int64_t count = std::min(most, rows - first);
-    const auto inputs = quantise(queue, products, first, count, storage);
-    for (size_t i = 0; i < inputs.size(); i++) {
-      const Tensor out = products[i].out.slice_rows(first, count);
-      if (gemm_->run_float8(queue, inputs[i].codes, inputs[i].scales, products[i].weight, out)) continue;
-      for (const Product& one : products) run_alone(Way::library, queue, one);
-      return;
+void Products::multiply_by_library(const Queue& queue, ProductList products,
+                                   std::span<const Float8Input> inputs) {
+  const Float8Input* input = inputs.data();
+  for (const Product& one : products) {
+    const auto& [in, codes, scales] = *input++;
+    if (!gemm_->run_float8(queue, codes, scales, one.weight, one.out)) {
+      multiply_by_panels(queue, {&one, 1}, {input - 1, 1});
+      continue;
     }
+    apply_epilogue(queue, one.out, one.epilogue);
   }
-  for (const Product& one : products) apply_epilogue(queue, one.out, one.epilogue);
 }
 
 void Products::multiply(Way way, const Queue& queue, Tensor in, const Weight& weight, Tensor out) {

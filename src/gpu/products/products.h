@@ -85,11 +85,13 @@ class Products {
   void run_packed_value(const Queue&, const Product&);
   // E4M3 by E4M3: inputs are quantised by row, in one launch, in front of the panels or the library; of many
   // rows so many at a time as their codes find room.
-  void run_float8_panels(const Queue&, ProductList);
-  void run_float8(const Queue&, ProductList);
+  void run_float8(Way, const Queue&, ProductList);
   int64_t float8_room(const Queue&, ProductList) const;  // rows
-  std::span<const Float8Input> quantise(const Queue&, ProductList, int64_t first, int64_t rows,
+  std::span<const Float8Input> quantise(const Queue&, ProductList, int64_t room,
                                         Float8Input (&to)[kMostProducts]);
+  void multiply_by_panels(const Queue&, ProductList, std::span<const Float8Input>);
+  // What the library has no product for goes by panels, too.
+  void multiply_by_library(const Queue&, ProductList, std::span<const Float8Input>);
   void run_dot_value(const Queue&, const Product&);
   void run_tiles(Way, const Queue&, ProductList);
   void run_panels(Way, const Queue&, ProductList);

@@ -192,11 +192,13 @@ TEST(ProductChoice, InputsOfRowsOfFloat8BecomeFloat8FromNineRowsOn) {
   };
   const Weight square = stored(kWidth, kWidth), value = stored(kWidth, kHidden);
   for (const int64_t rows : {1, 8}) EXPECT_EQ(way(product(rows, square), kWithPanels), Way::packed_rows);
-  for (const int64_t rows : {9, 320, 960}) EXPECT_EQ(way(product(rows, square), kWithPanels), Way::float8_panels);
+  for (const int64_t rows : {9, 320, 960})
+    EXPECT_EQ(way(product(rows, square), kWithPanels), Way::float8_panels);
   EXPECT_EQ(way(product(961, square), kWithPanels), Way::float8);
   EXPECT_EQ(way(product(9, square), kWithout), Way::float8);
   EXPECT_EQ(way(product(2, value), kWithPanels), Way::packed_rows);
-  EXPECT_EQ(way(product(3, value), kWithPanels), Way::float8_panels) << "its inputs find no room in shared memory";
+  EXPECT_EQ(way(product(3, value), kWithPanels), Way::float8_panels)
+      << "its inputs find no room in shared memory";
   EXPECT_EQ(gpu::choose_way(std::vector<Product>(3, product(9, square)), kWithPanels), Way::float8_panels);
   EXPECT_EQ(gpu::choose_side_way(product(9, square)), Way::float8);
   EXPECT_EQ(gpu::choose_side_way(product(9, coded(DType::f8_e4m3, kWidth, kWidth))), Way::library);

@@ -1,11 +1,10 @@
 // A row's largest magnitude and its codes in one pass: a block keeps its row in registers between the two.
-#include "gpu/products/sm90/float8_inputs.h"
-
 #include <cuda_fp8.h>
 
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/ptx.h"
+#include "gpu/products/sm90/float8_inputs.h"
 
 namespace fulmar::gpu {
 

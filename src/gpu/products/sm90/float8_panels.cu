@@ -1,7 +1,6 @@
 // wgmma takes 32 bytes of either operand's row at a time, whatever their type, so E4M3 goes through the same
 // rings and plans as 16 bits, half as many numbers a row.
 #include "gpu/products/sm90/float8_panels.h"
-
 #include "gpu/products/sm90/panel_kernel.h"
 #include "gpu/products/sm90/panel_operands.h"
 #include "gpu/products/sm90/store_products.h"
@@ -99,8 +98,8 @@ Float8Operands<Shape> float8_operands_of(ProductList paired, std::span<const Flo
 
 }  // namespace
 
-PanelPlan plan_float8_panels(ProductList products, int multiprocessors) {
-  return plan_shapes(PairedProducts(products).list(), multiprocessors, kFloat8StepsPerSubtile, false,
+PanelPlan plan_float8_panels(ProductList products, int multiprocessors, bool whole) {
+  return plan_shapes(PairedProducts(products).list(), multiprocessors, kFloat8StepsPerSubtile, whole,
                      kFloat8Shapes);
 }
 

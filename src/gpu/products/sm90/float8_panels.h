@@ -9,11 +9,12 @@
 
 namespace fulmar::gpu {
 
-PanelPlan plan_float8_panels(ProductList, int multiprocessors);
+// `whole`: whole tiles alone, which want neither partial sums nor counters.
+PanelPlan plan_float8_panels(ProductList, int multiprocessors, bool whole);
 
-// out = epilogue(in @ weight^T) of weights that is_float8_rows is true of; `inputs`: those of the products, in
-// their order, quantised. Outputs f16 or f32, a multiple of 4 wide; partial and counters as linear_panels has
-// them.
+// out = epilogue(in @ weight^T) of weights that is_float8_rows is true of; `inputs`: those of the products,
+// in their order, quantised. Outputs f16 or f32, a multiple of 4 wide; partial and counters as linear_panels
+// has them.
 void linear_float8_panels(const Queue&, ProductList, std::span<const Float8Input> inputs, const PanelPlan&,
                           float* partial, uint32_t* counters);
 

@@ -161,28 +161,29 @@ __device__ __forceinline__ void wgmma_pin(uint32_t& operand) { asm volatile("" :
   "117"                                                                                                     \
   ",%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 // kind: "kINPUTS.f32.TYPE.TYPE"; orders: whether operands are K-major, which those of 8 bits always are.
-#define FULMAR_MULTIPLY(width, kind, orders, names, a, b, adds, ...)                        \
-  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" adds                              \
-               ", 0;\nwgmma.mma_async.sync.aligned.m64n" width kind " {" names "}, %" a     \
-               ", %" b ", adds, 1, 1" orders ";\n}"                                         \
-               : __VA_ARGS__                                                                \
+#define FULMAR_MULTIPLY(width, kind, orders, names, a, b, adds, ...)                            \
+  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" adds                                  \
+               ", 0;\nwgmma.mma_async.sync.aligned.m64n" width kind " {" names "}, %" a ", %" b \
+               ", adds, 1, 1" orders ";\n}"                                                     \
+               : __VA_ARGS__                                                                    \
                : "l"(weight), "l"(in), "r"(adds_to))
-#define FULMAR_MULTIPLY_ANY(kind, orders)                                                                           \
-  if constexpr (kRows == 32) {                                                                              \
-    FULMAR_MULTIPLY("32", kind, orders, FULMAR_NAMES_16, "16", "17", "18", FULMAR_16(sum, 0));                      \
-  } else if constexpr (kRows == 64) {                                                                       \
-    FULMAR_MULTIPLY("64", kind, orders, FULMAR_NAMES_32, "32", "33", "34", FULMAR_32(sum, 0));                      \
-  } else if constexpr (kRows == 128) {                                                                      \
-    FULMAR_MULTIPLY("128", kind, orders, FULMAR_NAMES_64, "64", "65", "66", FULMAR_32(sum, 0), FULMAR_32(sum, 32)); \
-  } else if constexpr (kRows == 160) {                                                                      \
-    FULMAR_MULTIPLY("160", kind, orders, FULMAR_NAMES_80, "80", "81", "82", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
-                    FULMAR_16(sum, 64));                                                                    \
-  } else if constexpr (kRows == 256) {                                                                      \
-    FULMAR_MULTIPLY("256", kind, orders, FULMAR_NAMES_128, "128", "129", "130", FULMAR_32(sum, 0),                  \
-                    FULMAR_32(sum, 32), FULMAR_32(sum, 64), FULMAR_32(sum, 96));                            \
-  } else {                                                                                                  \
-    FULMAR_MULTIPLY("192", kind, orders, FULMAR_NAMES_96, "96", "97", "98", FULMAR_32(sum, 0), FULMAR_32(sum, 32),  \
-                    FULMAR_32(sum, 64));                                                                    \
+#define FULMAR_MULTIPLY_ANY(kind, orders)                                                          \
+  if constexpr (kRows == 32) {                                                                     \
+    FULMAR_MULTIPLY("32", kind, orders, FULMAR_NAMES_16, "16", "17", "18", FULMAR_16(sum, 0));     \
+  } else if constexpr (kRows == 64) {                                                              \
+    FULMAR_MULTIPLY("64", kind, orders, FULMAR_NAMES_32, "32", "33", "34", FULMAR_32(sum, 0));     \
+  } else if constexpr (kRows == 128) {                                                             \
+    FULMAR_MULTIPLY("128", kind, orders, FULMAR_NAMES_64, "64", "65", "66", FULMAR_32(sum, 0),     \
+                    FULMAR_32(sum, 32));                                                           \
+  } else if constexpr (kRows == 160) {                                                             \
+    FULMAR_MULTIPLY("160", kind, orders, FULMAR_NAMES_80, "80", "81", "82", FULMAR_32(sum, 0),     \
+                    FULMAR_32(sum, 32), FULMAR_16(sum, 64));                                       \
+  } else if constexpr (kRows == 256) {                                                             \
+    FULMAR_MULTIPLY("256", kind, orders, FULMAR_NAMES_128, "128", "129", "130", FULMAR_32(sum, 0), \
+                    FULMAR_32(sum, 32), FULMAR_32(sum, 64), FULMAR_32(sum, 96));                   \
+  } else {                                                                                         \
+    FULMAR_MULTIPLY("192", kind, orders, FULMAR_NAMES_96, "96", "97", "98", FULMAR_32(sum, 0),     \
+                    FULMAR_32(sum, 32), FULMAR_32(sum, 64));                                       \
   }
 
 // A number of an operand in E4M3.
