@@ -398,8 +398,7 @@ void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Ten
     return gpu::sum_parts(queue_, parts, {out.data, out.dtype, 1, out.count(), out.count()});
   }
   const Tensor hidden = scratch.take(in.rows, key.out);
-  products_->run(queue_, {in, key, hidden, gpu::Epilogue::relu_squared});
-  products_->run(queue_, {hidden, value, out});
+  products_->run_feed_forward({in, key, hidden, gpu::Epilogue::relu_squared}, {hidden, value, out});
 }
 
 gpu::Queue GpuOps::without_pdl() const {

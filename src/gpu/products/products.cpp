@@ -114,6 +114,20 @@ void Products::run(ProductList products, size_t late) {
   for (const Product& one : products.first(early)) run(main_, one);
 }
 
+void Products::run_feed_forward(const Product& key, const Product& value) {
+  const auto goes_by_library = [&](const Product& one) {
+    return choose_way({&one, 1}, device_) == Way::float8;
+  };
+  if (key.epilogue != Epilogue::relu_squared || !goes_by_library(key) || !goes_by_library(value)) {
+    run(main_, key);
+    return run(main_, value);
+  }
+  Product raw = key;
+  raw.epilogue = Epilogue::none;
+  run(main_, raw);
+  run_float8(Way::float8, main_, {&value, 1}, true);
+}
+
 void Products::run_by(Way way, const Queue& queue, ProductList products) {
   FULMAR_CHECK(products.size() <= kMostProducts);
   switch (way) {
@@ -219,14 +233,14 @@ int64_t Products::float8_room(const Queue& queue, ProductList products) const {
   return room;
 }
 
-std::span<const Float8Input> Products::quantise(const Queue& queue, ProductList products, int64_t room,
-                                                Float8Input (&to)[kMostProducts]) {
+std::span<const Float8Input> Products::quantise(const Queue& queue, ProductList products, bool relu_squared,
+                                                int64_t room, Float8Input (&to)[kMostProducts]) {
   auto* at = static_cast<std::byte*>(decoded_[queue.index].data());
   size_t count = 0;
   for (const Product& one : products) {
     const int64_t rows = one.in.rows, in = one.weight.in;
     auto* const scales = reinterpret_cast<float*>(at + room * in);
-    to[count++] = {one.in, {at, DType::f8_e4m3, rows, in, in}, scales};
+    to[count++] = {one.in, {at, DType::f8_e4m3, rows, in, in}, scales, relu_squared};
     at = reinterpret_cast<std::byte*>(scales + room);
   }
   const std::span<const Float8Input> inputs(to, count);
@@ -234,7 +248,7 @@ std::span<const Float8Input> Products::quantise(const Queue& queue, ProductList 
   return inputs;
 }
 
-void Products::run_float8(Way way, const Queue& queue, ProductList products) {
+void Products::run_float8(Way way, const Queue& queue, ProductList products, bool relu_squared) {
   const int64_t rows = products.front().in.rows, room = float8_room(queue, products);
   for (int64_t first = 0; first < rows; first += room) {
     Product piece[kMostProducts];
@@ -246,7 +260,7 @@ void Products::run_float8(Way way, const Queue& queue, ProductList products) {
       piece[count++] = one;
     }
     const ProductList pieces(piece, count);
-    const auto inputs = quantise(queue, pieces, room, storage);
+    const auto inputs = quantise(queue, pieces, relu_squared, room, storage);
     if (way == Way::float8_panels) {
       multiply_by_panels(queue, pieces, inputs);
     } else {
@@ -270,12 +284,12 @@ void Products::multiply_by_library(const Queue& queue, ProductList products,
                                    std::span<const Float8Input> inputs) {
   const Float8Input* input = inputs.data();
   for (const Product& one : products) {
-    const auto& [in, codes, scales] = *input++;
-    if (!gemm_->run_float8(queue, codes, scales, one.weight, one.out)) {
-      multiply_by_panels(queue, {&one, 1}, {input - 1, 1});
-      continue;
+    const Float8Input& in = *input++;
+    if (gemm_->run_float8(queue, in.codes, in.scales, one.weight, one.out)) {
+      apply_epilogue(queue, one.out, one.epilogue);
+    } else {
+      multiply_by_panels(queue, {&one, 1}, {&in, 1});
     }
-    apply_epilogue(queue, one.out, one.epilogue);
   }
 }
 

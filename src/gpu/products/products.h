@@ -47,6 +47,10 @@ class Products {
   // Whether run() on the main queue takes those of each format in one launch.
   bool together(ProductList) const;
 
+  // On the main queue, the second of what the first leaves, for which the first's epilogue may wait: behind a
+  // library that has none, inputs become relu² on their way into codes.
+  void run_feed_forward(const Product& key, const Product& value);
+
   // On the main queue, the last `late` of which may take longer: what needs them waits for join(). Together,
   // or the late ones beside the others on side queues.
   void run(ProductList, size_t late);
@@ -85,9 +89,9 @@ class Products {
   void run_packed_value(const Queue&, const Product&);
   // E4M3 by E4M3: inputs are quantised by row, in one launch, in front of the panels or the library; of many
   // rows so many at a time as their codes find room.
-  void run_float8(Way, const Queue&, ProductList);
+  void run_float8(Way, const Queue&, ProductList, bool relu_squared = false);
   int64_t float8_room(const Queue&, ProductList) const;  // rows
-  std::span<const Float8Input> quantise(const Queue&, ProductList, int64_t room,
+  std::span<const Float8Input> quantise(const Queue&, ProductList, bool relu_squared, int64_t room,
                                         Float8Input (&to)[kMostProducts]);
   void multiply_by_panels(const Queue&, ProductList, std::span<const Float8Input>);
   // What the library has no product for goes by panels, too.

@@ -37,9 +37,12 @@ struct CodedRow {
   }
 };
 
-CodedRow coded_row(const support::Made& in, int64_t row) {
+CodedRow coded_row(const support::Made& in, int64_t row, bool relu_squared = false) {
   std::vector<float> values;
-  for (int64_t k = 0; k < in.tensor.cols; k++) values.push_back(static_cast<float>(in.at(row, k)));
+  for (int64_t k = 0; k < in.tensor.cols; k++) {
+    const auto x = static_cast<float>(in.at(row, k));
+    values.push_back(!relu_squared ? x : x > 0 ? x * x : 0.0f);
+  }
   return CodedRow(values);
 }
 
@@ -65,7 +68,8 @@ class GpuFloat8Inputs : public GpuFloat8, public testing::WithParamInterface<std
 
 TEST_P(GpuFloat8Inputs, AreTheCodesThatTheHostFinds) {
   const auto [rows, cols] = GetParam();
-  for (const DType dtype : {DType::f16, DType::bf16}) {
+  for (const auto& [dtype, relu_squared] :
+       {std::pair{DType::f16, false}, {DType::bf16, false}, {DType::f16, true}}) {
     support::OpsRig rig(ops(), 3);
     const support::Made in = rig.sparse_tensor(rows, cols, dtype, -30, 30, 0.3);
     const Tensor zeros = in.tensor.slice_rows(rows - 1, 1);
@@ -73,7 +77,7 @@ TEST_P(GpuFloat8Inputs, AreTheCodesThatTheHostFinds) {
     ops().write(zeros.data, none.data(), none.size());
     const Tensor codes = rig.empty(rows, cols, DType::f8_e4m3), scales = rig.empty(1, rows, DType::f32);
     ops().synchronise();
-    const gpu::Float8Input input[] = {{in.tensor, codes, scales.as<float>()}};
+    const gpu::Float8Input input[] = {{in.tensor, codes, scales.as<float>(), relu_squared}};
     gpu::quantise_inputs({}, input);
     FULMAR_GPU(cudaDeviceSynchronize());
     std::vector<uint8_t> found(static_cast<size_t>(rows * cols));
@@ -81,8 +85,8 @@ TEST_P(GpuFloat8Inputs, AreTheCodesThatTheHostFinds) {
     ops().read(found.data(), codes.data, found.size());
     ops().read(found_scales.data(), scales.data, found_scales.size() * sizeof(float));
     for (int64_t r = 0; r < rows; r++) {
-      const CodedRow want =
-          r == rows - 1 ? CodedRow(std::vector<float>(static_cast<size_t>(cols))) : coded_row(in, r);
+      const CodedRow want = r == rows - 1 ? CodedRow(std::vector<float>(static_cast<size_t>(cols)))
+                                          : coded_row(in, r, relu_squared);
       EXPECT_EQ(found_scales[static_cast<size_t>(r)], want.scale) << r;
       const auto at = found.begin() + static_cast<std::ptrdiff_t>(r * cols);
       EXPECT_TRUE(std::equal(want.codes.begin(), want.codes.end(), at)) << "row " << r;

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/ptx.h"
+#include "gpu/products/epilogue.h"
 #include "gpu/products/sm90/float8_inputs.h"
 
 namespace fulmar::gpu {
@@ -20,6 +21,7 @@ struct InputRows {
   uint8_t* codes;    // [rows, cols]
   float* scales;     // [rows]
   int cols;
+  bool relu_squared;
 };
 template <class T>
 struct InputLists {
@@ -46,11 +48,14 @@ __device__ float block_most(float x) {
 template <class T>
 struct InputVector {
   uint4 words;
+  bool relu_squared;
 
   __device__ __forceinline__ Float2 pair(int i) const {
     T two[2];
     memcpy(two, &(&words.x)[i], sizeof(two));
-    return {to_float(two[0]), to_float(two[1])};
+    const Float2 x = {to_float(two[0]), to_float(two[1])};
+    if (!relu_squared) return x;
+    return {finish(Epilogue::relu_squared, x.x[0]), finish(Epilogue::relu_squared, x.x[1])};
   }
   __device__ __forceinline__ float most() const {
     float most = 0;
@@ -85,6 +90,7 @@ __global__ void __launch_bounds__(kInputThreads)
   float most = 0;
 #pragma unroll
   for (int i = 0; i < kInputVectors; i++) {
+    own[i].relu_squared = a.relu_squared;
     if (has(i)) own[i].words = from[at(i)];
   }
 #pragma unroll
@@ -109,13 +115,16 @@ void quantise_inputs(const Queue& queue, std::span<const Float8Input> inputs) {
     using T = decltype(sample);
     InputLists<T> lists{};
     size_t count = 0;
-    for (const auto& [in, codes, scales] : inputs) {
+    for (const auto& [in, codes, scales, relu_squared] : inputs) {
       FULMAR_CHECK(in.rows == any.rows && in.dtype == any.dtype && in.stride % kInputVector == 0 &&
                    in.cols <= kMostFloat8Inputs && in.cols % kInputVector == 0);
       FULMAR_CHECK(codes.dtype == DType::f8_e4m3 && codes.rows == in.rows && codes.cols == in.cols &&
                    codes.contiguous());
-      lists.each[count++] = {
-          {in.as<const T>(), in.stride}, codes.as<uint8_t>(), scales, static_cast<int>(in.cols)};
+      lists.each[count++] = {{in.as<const T>(), in.stride},
+                             codes.as<uint8_t>(),
+                             scales,
+                             static_cast<int>(in.cols),
+                             relu_squared};
     }
     const dim3 grid(static_cast<unsigned>(any.rows), static_cast<unsigned>(count));
     launch(queue, quantise_inputs_kernel<T>, grid, dim3(kInputThreads), 0, lists);

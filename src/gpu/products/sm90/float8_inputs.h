@@ -10,12 +10,13 @@ namespace fulmar::gpu {
 
 constexpr int64_t kMostFloat8Inputs = 32768;  // of a row
 
-// codes = in / scales, rounded to nearest; scales = largest magnitude of the row / 448, or 0 for a row of
-// zeros.
+// codes = x / scales, rounded to nearest; scales = largest magnitude of the row / 448, or 0 for a row of
+// zeros. x = in, or relu²(in).
 struct Float8Input {
   Tensor in;      // [rows, K] f16 or bf16, 16-byte aligned rows; K <= kMostFloat8Inputs, a multiple of 8
   Tensor codes;   // [rows, K] without gaps
   float* scales;  // [rows]
+  bool relu_squared = false;
 };
 constexpr size_t kMostFloat8Together = 8;
 // In one launch; of equal rows and type.
