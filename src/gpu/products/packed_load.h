@@ -21,6 +21,9 @@ namespace fulmar::gpu {
 // E4M3's bits, moved under the exponent of a half, are too small by this.
 constexpr float kFloat8Lift = 256.0f;
 
+constexpr int kGroupShift = 5;
+static_assert(1 << kGroupShift == kPackedGroup);
+
 // A packed matrix as kernels take it.
 struct PackedMatrix {
   const std::byte* codes;
@@ -209,10 +212,9 @@ constexpr bool has_supers(CodeKind kind) { return kind == CodeKind::affine || ki
 // What a lane has of a piece of a tile: 32 inputs of the outputs g and g + 8, and scales of all groups.
 template <CodeKind kKind>
 struct PackedPiece {
-  static constexpr int kVectors = bits_of(kKind) / 4, kScales = has_supers(kKind) ? 1 : kPieceGroups;
+  static constexpr int kVectors = bits_of(kKind) / 4;
   uint4 low[kVectors], high[kVectors];
-  uint4 factors;            // as they lie in memory, or
-  float scale[2][kScales];  // f32 ones of g and of g + 8
+  uint4 scales[has_supers(kKind) ? 1 : 2];  // factors as they lie in memory, or f32 ones of g and of g + 8
   uint32_t super[2];
   uint2 upper[kKind == CodeKind::six ? 2 : 1];
 };
@@ -223,24 +225,31 @@ __device__ __forceinline__ bool has_factors(const PackedMatrix& m) {
   return has_supers(kKind) || (kKind != CodeKind::float8 && m.factors != nullptr);
 }
 
-// The f32 scales of a piece of the outputs row and row + 8.
-template <int kGroups>
-__device__ __forceinline__ void load_scales(float (&to)[2][kGroups], const PackedMatrix& m, int row,
-                                            int piece) {
+// The f32 scales of a piece of the outputs row and row + 8, as many as there are: of each group of 32 inputs,
+// of each two, or one. They lie aligned, since a row is whole pieces. scale_at picks when they have come: a
+// copy here would wait for them.
+__device__ __forceinline__ void load_scales(uint4 (&to)[2], const PackedMatrix& m, int row, int piece) {
+  const int group = piece * kPackedInputs >> m.group_shift;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    const float* line = m.scales + static_cast<int64_t>(min(row + 8 * i, m.outs - 1)) * m.groups;
-    if (m.groups == 1) {
-      const float all = line[0];
-#pragma unroll
-      for (float& one : to[i]) one = all;
+    const float* from = m.scales + static_cast<int64_t>(min(row + 8 * i, m.outs - 1)) * m.groups + group;
+    if (m.group_shift == kGroupShift) {
+      to[i] = *reinterpret_cast<const uint4*>(from);
+    } else if (m.group_shift == kGroupShift + 1) {
+      const auto both = *reinterpret_cast<const uint2*>(from);
+      to[i].x = both.x, to[i].y = both.y;
     } else {
-#pragma unroll
-      for (int j = 0; j < kGroups; j++) {
-        to[i][j] = line[(piece * kPackedInputs + j * kPackedGroup) >> m.group_shift];
-      }
+      to[i].x = *reinterpret_cast<const uint32_t*>(from);
     }
   }
+}
+// Of the piece's group j of 32 inputs.
+__device__ __forceinline__ float scale_at(const uint4& scales, const PackedMatrix& m, int j) {
+  const uint32_t own = j == 0 ? scales.x : j == 1 ? scales.y : j == 2 ? scales.z : scales.w;
+  const uint32_t of_pair = j < 2 ? scales.x : scales.y;
+  return __uint_as_float(m.group_shift == kGroupShift       ? own
+                         : m.group_shift == kGroupShift + 1 ? of_pair
+                                                            : scales.x);
 }
 
 template <CodeKind kKind>
@@ -260,14 +269,14 @@ __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedM
     to.upper[1] = __ldcs(m.upper + block * (2 * kWarp) + kWarp + lane);
   }
   if (has_factors<kKind>(m)) {
-    to.factors = __ldcs(reinterpret_cast<const uint4*>(m.factors + block * kWarp) + g);
+    to.scales[0] = __ldcs(reinterpret_cast<const uint4*>(m.factors + block * kWarp) + g);
     if constexpr (has_supers(kKind)) {
       const uint32_t* super =
           m.supers + (static_cast<int64_t>(tile) * (m.pieces / 2) + piece / 2) * kPackedOuts + g;
       to.super[0] = super[0], to.super[1] = super[8];
     }
-  } else {
-    load_scales(to.scale, m, tile * kPackedOuts + g, piece);
+  } else if constexpr (!has_supers(kKind)) {
+    load_scales(to.scales, m, tile * kPackedOuts + g, piece);
   }
 }
 
@@ -275,8 +284,7 @@ __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedM
 template <CodeKind kKind>
 __device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, const PackedMatrix& m, int which,
                                            int j, PackedFactor (&by)[2]) {
-  const uint32_t words[4] = {piece.factors.x, piece.factors.y, piece.factors.z, piece.factors.w};
-  const uint32_t word = words[2 * which + j / 2];
+  const uint32_t word = word_at(piece.scales, 2 * which + j / 2);
   if constexpr (kKind == CodeKind::six) {
     six_factors(word >> j % 2 * 16, piece.super[which], by);
   } else if constexpr (kKind == CodeKind::affine) {
@@ -285,7 +293,7 @@ __device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, cons
     const __half2 both = half2_of(word);
     by[0].scale = j % 2 != 0 ? __high2half2(both) : __low2half2(both);
   } else {
-    by[0].scale = both_halves<kKind>(piece.scale[which][j]);
+    by[0].scale = both_halves<kKind>(scale_at(piece.scales[which], m, j));
   }
 }
 
