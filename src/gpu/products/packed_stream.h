@@ -1,0 +1,123 @@
+// A block's stream of packed tiles past few rows of inputs: its warps take the pieces of 128 inputs in
+// rotation, so that codes come from memory without a pause between tiles. The rows, or a lone row and what is
+// left of it, are columns of the matrix instruction and lie in shared memory.
+#pragma once
+
+#include "gpu/products/packed_load.h"
+
+namespace fulmar::gpu {
+
+constexpr int kPackedVectors = kPackedInputs / 8;  // of 16 bytes, of a piece of one row
+
+// Bytes of shared memory that the inputs take for so many warps.
+constexpr size_t packed_input_bytes(int64_t k, int64_t columns, int64_t warps) {
+  const int64_t round = warps * kPackedInputs;
+  return static_cast<size_t>((k + round - 1) / round * round * columns) * sizeof(uint16_t);
+}
+
+#ifdef FULMAR_DEVICE_CODE
+
+// The pieces of a warp, one of kWarps.
+template <int kWarps>
+struct WarpPieces {
+  int each;  // of this warp
+  int most;  // of any
+
+  __device__ explicit WarpPieces(int pieces)
+      : each((pieces - warp() + kWarps - 1) / kWarps), most((pieces + kWarps - 1) / kWarps) {}
+  static __device__ int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
+  __device__ int at(int i) const { return warp() + i * kWarps; }
+  // Its inputs in shared memory: [pieces][columns][vectors].
+  __device__ uint4* own(uint4* shared, int columns) const {
+    return shared + warp() * most * columns * kPackedVectors;
+  }
+};
+
+// remainder: what rounding left of a lone row, as column 1; or null.
+template <class T, int kWarps>
+__device__ __forceinline__ void copy_warp_inputs(const Rows<const T>& in, const T* remainder, int columns,
+                                                 const WarpPieces<kWarps>& pieces, uint4* own) {
+  __syncwarp();
+  for (int i = threadIdx.x % kWarp; i < pieces.each * columns * kPackedVectors; i += kWarp) {
+    const int vector = i % kPackedVectors, column = i / kPackedVectors % columns,
+              piece = i / kPackedVectors / columns;
+    const T* row = column > 0 && remainder != nullptr ? remainder : in[column];
+    own[i - vector + packed_input(column, vector)] =
+        reinterpret_cast<const uint4*>(row)[pieces.at(piece) * kPackedVectors + vector];
+  }
+  __syncwarp();
+}
+
+struct PackedTile {
+  const PackedMatrix* weight;
+  int tile;  // of 16 outputs, of the matrix
+};
+
+// tile_of(i) gives the PackedTile of the tiles first <= i < last.
+template <class T, CodeKind kKind, int kWarps, class TileOf>
+class PackedStream {
+ public:
+  static constexpr int kAhead = bits_of(kKind) == 8 ? 2 : 4;  // pieces on their way
+
+  __device__ PackedStream(const TileOf& tile_of, const WarpPieces<kWarps>& pieces, int first, int last)
+      : tile_of_(tile_of), pieces_(pieces), fetching_(first), last_(last), from_(tile_of(first)) {}
+
+  // Sends for the first pieces: constant data, which may precede pdl_wait.
+  __device__ __forceinline__ void start() {
+#pragma unroll
+    for (PackedPiece<kKind>& one : piece_) fetch(one);
+  }
+
+  // The next `count` tiles, from `begin` on: inputs_of(i) is where the warp's inputs for tile i lie, and
+  // store(i, sum) takes its accumulators. All tiles but the last call's come in multiples of kAhead.
+  template <class InputsOf, class Store>
+  __device__ __forceinline__ void run(int begin, int count, int columns, const uint32_t* table,
+                                      const InputsOf& inputs_of, const Store& store) {
+    const int column = min(matrix_row(), columns - 1), total = count * pieces_.each;
+    const PackedMatrix* weight = nullptr;
+    const uint4* inputs = nullptr;
+    float sum[4] = {};
+    int piece = 0, tile = begin;
+    for (int base = 0; base < total; base += kAhead) {
+#pragma unroll
+      for (int ahead = 0; ahead < kAhead; ahead++) {
+        if (base + ahead >= total) break;
+        if (piece == 0) {
+          weight = tile_of_(tile).weight;
+          inputs = inputs_of(tile);
+        }
+        const uint4* x = inputs + (piece * columns + column) * kPackedVectors;
+        widen_piece<T>(piece_[ahead], *weight, table,
+                       [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
+                         const uint4 v = load_matrices(x + packed_input(column, matrix_vector(j)));
+                         mma<T>(sum, m[0], m[1], m[2], m[3], v.x, v.y);
+                         mma<T>(sum, n[0], n[1], n[2], n[3], v.z, v.w);
+                       });
+        fetch(piece_[ahead]);
+        if (++piece < pieces_.each) continue;
+        piece = 0;
+        store(tile++, sum);
+        sum[0] = sum[1] = sum[2] = sum[3] = 0;
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void fetch(PackedPiece<kKind>& to) {
+    if (fetching_ >= last_ || pieces_.each == 0) return;
+    load_piece(to, *from_.weight, from_.tile, pieces_.at(fetched_));
+    if (++fetched_ < pieces_.each) return;
+    fetched_ = 0;
+    if (++fetching_ < last_) from_ = tile_of_(fetching_);
+  }
+
+  const TileOf& tile_of_;
+  WarpPieces<kWarps> pieces_;
+  int fetching_, last_, fetched_ = 0;  // tile, and pieces of it
+  PackedTile from_;
+  PackedPiece<kKind> piece_[kAhead];
+};
+
+#endif
+
+}  // namespace fulmar::gpu
