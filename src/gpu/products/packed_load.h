@@ -24,6 +24,15 @@ constexpr float kFloat8Lift = 256.0f;
 constexpr int kGroupShift = 5;
 static_assert(1 << kGroupShift == kPackedGroup);
 
+// How a matrix's scales lie: a constant of kernels that are bound by instructions.
+enum class ScaleLayout : uint8_t {
+  any,      // one of the others, found at run time
+  factors,  // f16, or bytes and supers, in one piece with the codes
+  group,    // f32, of 32 inputs
+  pair,     // f32, of 64
+  piece,    // f32, of 128 or more: one for all inputs of a piece
+};
+
 // A packed matrix as kernels take it.
 struct PackedMatrix {
   const std::byte* codes;
@@ -35,8 +44,15 @@ struct PackedMatrix {
   int groups;       // of a row's f32 scales
   int group_shift;  // inputs of a group; 31: the whole row
   int outs;
-  bool nf4;  // which levels
+  ScaleLayout layout;  // not `any`
+  bool nf4;            // which levels
 };
+
+constexpr ScaleLayout packed_scales(const Weight& weight) {
+  if (is_block(weight.dtype)) return ScaleLayout::factors;
+  if (weight.group == kPackedGroup) return ScaleLayout::group;
+  return weight.group == 2 * kPackedGroup ? ScaleLayout::pair : ScaleLayout::piece;
+}
 
 inline PackedMatrix packed_matrix_of(const Weight& weight) {
   const PackedParts parts = packed_parts(weight.dtype, weight.out, weight.in, weight.transposed);
@@ -51,6 +67,7 @@ inline PackedMatrix packed_matrix_of(const Weight& weight) {
       0,
       31,
       static_cast<int>(weight.out),
+      packed_scales(weight),
       weight.dtype == DType::nf4};
   if (weight.scales == nullptr) return matrix;
   matrix.groups = static_cast<int>(weight.in / weight.group);
@@ -161,16 +178,13 @@ __device__ __forceinline__ __half2 scaled(__half2 x, const PackedFactor& by) {
 
 // Eight codes of 4 bits, one word of fragments, to four pairs: (0, 1), (2, 3), ... `table` only for levels.
 template <CodeKind kKind>
-__device__ __forceinline__ void widen_nibbles(uint32_t word, const PackedFactor& by, const uint32_t* table,
-                                              __half2 (&out)[4]) {
+__device__ __forceinline__ void widen_nibbles(uint32_t word, const uint32_t* table, __half2 (&out)[4]) {
   if constexpr (kKind == CodeKind::levels) {
 #pragma unroll
     for (int i = 0; i < 4; i++) out[i] = half2_of(table[word >> 8 * i & 255]);
   } else {
     split_nibbles<kKind>(word, out);
   }
-#pragma unroll
-  for (__half2& x : out) x = scaled<kKind>(x, by);
 }
 
 // Two codes of 8 bits, bytes 0 and 1 of a word, or 2 and 3.
@@ -183,21 +197,13 @@ __device__ __forceinline__ __half2 widen_bytes(uint32_t word, bool upper) {
   return less(__byte_perm(word, kMagic1024, upper ? 0x5352 : 0x5150), kMagic1024 + in_both(128));
 }
 
-// Four codes of 8 bits to two operands.
-template <CodeKind kKind>
-__device__ __forceinline__ void widen_bytes(uint32_t word, const PackedFactor& by, __half2 (&out)[2]) {
-  out[0] = __hmul2(widen_bytes<kKind>(word, false), by.scale);
-  out[1] = __hmul2(widen_bytes<kKind>(word, true), by.scale);
-}
-
-// q6_k: eight low nibbles, and upper bits from bit 0 on; four codes have a scale.
-__device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, const PackedFactor (&by)[2],
-                                          __half2 (&out)[4]) {
+// q6_k: eight low nibbles, and upper bits from bit 0 on.
+__device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, __half2 (&out)[4]) {
   const uint32_t top[4] = {upper << 4, upper << 2, upper, upper >> 2};
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const uint32_t code = and_or<0x000f000f, kMagic1024>(word >> 4 * i) | (top[i] & 0x00300030);
-    out[i] = __hmul2(less(code, kMagic1024 + in_both(32)), by[i / 2].scale);
+    out[i] = less(code, kMagic1024 + in_both(32));
   }
 }
 // The bytes of two signed scales in the low half of `bytes`, d.
@@ -220,22 +226,24 @@ struct PackedPiece {
 };
 
 // Whether a kind's scales are factors, in one piece with the codes.
-template <CodeKind kKind>
+template <CodeKind kKind, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ bool has_factors(const PackedMatrix& m) {
-  return has_supers(kKind) || (kKind != CodeKind::float8 && m.factors != nullptr);
+  if constexpr (kScales != ScaleLayout::any) return kScales == ScaleLayout::factors;
+  return has_supers(kKind) || (kKind != CodeKind::float8 && m.layout == ScaleLayout::factors);
 }
 
-// The f32 scales of a piece of the outputs row and row + 8, as many as there are: of each group of 32 inputs,
-// of each two, or one. They lie aligned, since a row is whole pieces. scale_at picks when they have come: a
-// copy here would wait for them.
+// The f32 scales of a piece of the outputs row and row + 8, as many as there are. They lie aligned, since a
+// row is whole pieces. scale_at picks when they have come: a copy here would wait for them.
+template <ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ void load_scales(uint4 (&to)[2], const PackedMatrix& m, int row, int piece) {
+  const ScaleLayout layout = kScales == ScaleLayout::any ? m.layout : kScales;
   const int group = piece * kPackedInputs >> m.group_shift;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     const float* from = m.scales + static_cast<int64_t>(min(row + 8 * i, m.outs - 1)) * m.groups + group;
-    if (m.group_shift == kGroupShift) {
+    if (layout == ScaleLayout::group) {
       to[i] = *reinterpret_cast<const uint4*>(from);
-    } else if (m.group_shift == kGroupShift + 1) {
+    } else if (layout == ScaleLayout::pair) {
       const auto both = *reinterpret_cast<const uint2*>(from);
       to[i].x = both.x, to[i].y = both.y;
     } else {
@@ -244,15 +252,17 @@ __device__ __forceinline__ void load_scales(uint4 (&to)[2], const PackedMatrix& 
   }
 }
 // Of the piece's group j of 32 inputs.
+template <ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ float scale_at(const uint4& scales, const PackedMatrix& m, int j) {
+  const ScaleLayout layout = kScales == ScaleLayout::any ? m.layout : kScales;
   const uint32_t own = j == 0 ? scales.x : j == 1 ? scales.y : j == 2 ? scales.z : scales.w;
   const uint32_t of_pair = j < 2 ? scales.x : scales.y;
-  return __uint_as_float(m.group_shift == kGroupShift       ? own
-                         : m.group_shift == kGroupShift + 1 ? of_pair
-                                                            : scales.x);
+  return __uint_as_float(layout == ScaleLayout::group  ? own
+                         : layout == ScaleLayout::pair ? of_pair
+                                                       : scales.x);
 }
 
-template <CodeKind kKind>
+template <CodeKind kKind, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedMatrix& m, int tile,
                                            int piece) {
   constexpr int kVectors = PackedPiece<kKind>::kVectors;
@@ -268,7 +278,7 @@ __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedM
     to.upper[0] = __ldcs(m.upper + block * (2 * kWarp) + lane);
     to.upper[1] = __ldcs(m.upper + block * (2 * kWarp) + kWarp + lane);
   }
-  if (has_factors<kKind>(m)) {
+  if (has_factors<kKind, kScales>(m)) {
     to.scales[0] = __ldcs(reinterpret_cast<const uint4*>(m.factors + block * kWarp) + g);
     if constexpr (has_supers(kKind)) {
       const uint32_t* super =
@@ -276,62 +286,74 @@ __device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedM
       to.super[0] = super[0], to.super[1] = super[8];
     }
   } else if constexpr (!has_supers(kKind)) {
-    load_scales(to.scales, m, tile * kPackedOuts + g, piece);
+    load_scales<kScales>(to.scales, m, tile * kPackedOuts + g, piece);
   }
 }
 
 // What scales the piece's group j of output g (which = 0) or g + 8; of q6_k's group, both halves.
-template <CodeKind kKind>
+template <CodeKind kKind, ScaleLayout kScales>
 __device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, const PackedMatrix& m, int which,
                                            int j, PackedFactor (&by)[2]) {
   const uint32_t word = word_at(piece.scales, 2 * which + j / 2);
   if constexpr (kKind == CodeKind::six) {
     six_factors(word >> j % 2 * 16, piece.super[which], by);
-  } else if constexpr (kKind == CodeKind::affine) {
+    return;
+  }
+  if constexpr (kKind == CodeKind::affine) {
     by[0] = affine_factor(word >> j % 2 * 16, piece.super[which]);
-  } else if (has_factors<kKind>(m)) {
+  } else if (has_factors<kKind, kScales>(m)) {
     const __half2 both = half2_of(word);
     by[0].scale = j % 2 != 0 ? __high2half2(both) : __low2half2(both);
   } else {
-    by[0].scale = both_halves<kKind>(scale_at(piece.scales[which], m, j));
+    by[0].scale = both_halves<kKind>(scale_at<kScales>(piece.scales[which], m, j));
+  }
+  by[1] = by[0];
+}
+
+// Where a piece has one scale, codes may go without it into the sums of its products, which it then scales.
+constexpr bool scales_sums(ScaleLayout layout) { return layout == ScaleLayout::piece; }
+// Of output g (which = 0) or g + 8.
+template <CodeKind kKind>
+__device__ __forceinline__ float sum_scale(const PackedPiece<kKind>& piece, int which) {
+  return __uint_as_float(piece.scales[which].x) * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f);
+}
+
+// The codes of group j of output g (which = 0) or g + 8, as pairs of inputs in their order.
+template <CodeKind kKind>
+__device__ __forceinline__ void widen_group(const PackedPiece<kKind>& piece, int which, int j,
+                                            const uint32_t* table, __half2 (&out)[4]) {
+  const auto& codes = which == 0 ? piece.low : piece.high;
+  if constexpr (bits_of(kKind) == 8) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) out[i] = widen_bytes<kKind>(word_at(codes, 2 * j + i / 2), i % 2 != 0);
+  } else if constexpr (kKind == CodeKind::six) {
+    const uint2& upper = piece.upper[which];
+    widen_six(word_at(codes, j), (j < 2 ? upper.x : upper.y) >> j % 2 * 8, out);
+  } else {
+    widen_nibbles<kKind>(word_at(codes, j), table, out);
   }
 }
 
 // f(j, first, second) for the groups j of 32 inputs: the left operands a0 to a3 of the products 2j and 2j + 1
-// of 16 inputs each.
-template <class T, CodeKind kKind, class F>
+// of 16 inputs each; without their scale where scales_sums(kScales).
+template <class T, CodeKind kKind, ScaleLayout kScales = ScaleLayout::any, class F>
 __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, const PackedMatrix& m,
                                             const uint32_t* table, F&& f) {
 #pragma unroll
   for (int j = 0; j < kPieceGroups; j++) {
-    PackedFactor low[2]{}, high[2]{};
-    factors_of(piece, m, 0, j, low);
-    factors_of(piece, m, 1, j, high);
     uint32_t a[2][4];
-    if constexpr (bits_of(kKind) == 8) {
 #pragma unroll
-      for (int s = 0; s < 2; s++) {
-        __half2 x[2], y[2];
-        widen_bytes<kKind>(word_at(piece.low, 2 * j + s), low[0], x);
-        widen_bytes<kKind>(word_at(piece.high, 2 * j + s), high[0], y);
-        a[s][0] = operand<T>(x[0]), a[s][1] = operand<T>(y[0]);
-        a[s][2] = operand<T>(x[1]), a[s][3] = operand<T>(y[1]);
-      }
-    } else {
-      __half2 x[4], y[4];
-      if constexpr (kKind == CodeKind::six) {
-        const uint2 &upper_low = piece.upper[0], &upper_high = piece.upper[1];
-        widen_six(word_at(piece.low, j), (j < 2 ? upper_low.x : upper_low.y) >> j % 2 * 8, low, x);
-        widen_six(word_at(piece.high, j), (j < 2 ? upper_high.x : upper_high.y) >> j % 2 * 8, high, y);
-      } else {
-        widen_nibbles<kKind>(word_at(piece.low, j), low[0], table, x);
-        widen_nibbles<kKind>(word_at(piece.high, j), high[0], table, y);
+    for (int which = 0; which < 2; which++) {
+      __half2 x[4];
+      widen_group(piece, which, j, table, x);
+      if constexpr (!scales_sums(kScales)) {
+        PackedFactor by[2]{};
+        factors_of<kKind, kScales>(piece, m, which, j, by);
+#pragma unroll
+        for (int i = 0; i < 4; i++) x[i] = scaled<kKind>(x[i], by[i / 2]);
       }
 #pragma unroll
-      for (int s = 0; s < 2; s++) {
-        a[s][0] = operand<T>(x[2 * s]), a[s][1] = operand<T>(y[2 * s]);
-        a[s][2] = operand<T>(x[2 * s + 1]), a[s][3] = operand<T>(y[2 * s + 1]);
-      }
+      for (int i = 0; i < 4; i++) a[i / 2][i % 2 * 2 + which] = operand<T>(x[i]);
     }
     f(j, a[0], a[1]);
   }
@@ -367,6 +389,34 @@ void with_code_kind(CodeKind kind, F&& f) {
     case CodeKind::none:
       FULMAR_CHECK(false, "a matrix that is not packed");
   }
+}
+
+// f(kind, layout) with both as constants; `layout` is that of a matrix of the kind.
+template <class F>
+void with_code_kind(CodeKind kind, ScaleLayout layout, F&& f) {
+  with_code_kind(kind, [&](auto constant) {
+    const auto is = [&](auto one) { f(constant, one); };
+    constexpr bool kFactors = constant() != CodeKind::float8,
+                   kScales = constant() != CodeKind::affine && constant() != CodeKind::six;
+    if constexpr (kFactors) {
+      if (layout == ScaleLayout::factors) {
+        return is(std::integral_constant<ScaleLayout, ScaleLayout::factors>{});
+      }
+    }
+    if constexpr (kScales) {
+      switch (layout) {
+        case ScaleLayout::group:
+          return is(std::integral_constant<ScaleLayout, ScaleLayout::group>{});
+        case ScaleLayout::pair:
+          return is(std::integral_constant<ScaleLayout, ScaleLayout::pair>{});
+        case ScaleLayout::piece:
+          return is(std::integral_constant<ScaleLayout, ScaleLayout::piece>{});
+        default:
+          break;
+      }
+    }
+    FULMAR_CHECK(false, "scales of another kind");
+  });
 }
 
 }  // namespace fulmar::gpu

@@ -61,7 +61,7 @@ __device__ __forceinline__ void store_finished(const PackedProduct<T>& product, 
   }
 }
 
-template <class T, CodeKind kKind>
+template <class T, CodeKind kKind, ScaleLayout kScales>
 __global__ void __launch_bounds__(kPackedThreads, 2)
     linear_packed_rows_kernel(const __grid_constant__ PackedProducts<T> a) {
   __shared__ float part[kPackedWarps][kTilesAtOnce][kPackedOuts * kAccumulatorColumns];
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
     const PackedProduct<T>& of = packed_product_of(a, tile);
     return {&of.weight, tile - of.first_tile};
   };
-  PackedStream<T, kKind, kPackedWarps, decltype(tile_of)> stream(tile_of, pieces, first, last);
+  PackedStream<T, kKind, kScales, kPackedWarps, decltype(tile_of)> stream(tile_of, pieces, first, last);
   static_assert(kTilesAtOnce % stream.kAhead == 0, "a place for each piece of a round");
   stream.start();
   pdl_wait();
@@ -138,7 +138,8 @@ PackedProducts<T> packed_products_of(std::span<const RowProduct> list) {
   products.remainder_factor = pairs ? 1.0f / kRemainderScale<T> : 0.0f;
   for (const RowProduct& one : list) {
     const bool wide = one.out.high.dtype == DType::f32;
-    FULMAR_CHECK(one.weight.in == any.weight.in && one.weight.dtype == any.weight.dtype);
+    FULMAR_CHECK(one.weight.in == any.weight.in && one.weight.dtype == any.weight.dtype &&
+                 packed_scales(one.weight) == packed_scales(any.weight));
     FULMAR_CHECK(suits_packed_rows(one.weight, products.columns) && !one.in.high.empty());
     FULMAR_CHECK((wide || !one.adds) && pairs == !one.in.remainder.empty() &&
                  one.in.high.rows == products.rows && (!pairs || products.rows == 1));
@@ -170,11 +171,11 @@ void linear_packed_rows(const Queue& queue, std::span<const RowProduct> list, in
     using T = decltype(sample);
     const PackedProducts<T> products = packed_products_of<T>(list);
     const dim3 grid(static_cast<unsigned>(std::min(products.tiles, 2 * multiprocessors)));
-    with_code_kind(packed_kind(list.front().weight), [&](auto kind) {
-      const auto kernel = linear_packed_rows_kernel<T, kind()>;
+    const Weight& any = list.front().weight;
+    with_code_kind(packed_kind(any), packed_scales(any), [&](auto kind, auto scales) {
+      const auto kernel = linear_packed_rows_kernel<T, kind(), scales()>;
       allow_shared(kernel, kMostInputBytes);
-      launch(queue, kernel, grid, dim3(kPackedThreads), input_bytes(list.front().weight.in, products.columns),
-             products);
+      launch(queue, kernel, grid, dim3(kPackedThreads), input_bytes(any.in, products.columns), products);
     });
   });
 }

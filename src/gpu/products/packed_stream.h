@@ -54,7 +54,7 @@ struct PackedTile {
 };
 
 // tile_of(i) gives the PackedTile of the tiles first <= i < last.
-template <class T, CodeKind kKind, int kWarps, class TileOf>
+template <class T, CodeKind kKind, ScaleLayout kScales, int kWarps, class TileOf>
 class PackedStream {
  public:
   static constexpr int kAhead = bits_of(kKind) == 8 ? 2 : 4;  // pieces on their way
@@ -76,7 +76,8 @@ class PackedStream {
     const int column = min(matrix_row(), columns - 1), total = count * pieces_.each;
     const PackedMatrix* weight = nullptr;
     const uint4* inputs = nullptr;
-    float sum[4] = {};
+    float sum[4] = {}, of_piece[4] = {};
+    auto& products = scales_sums(kScales) ? of_piece : sum;
     int piece = 0, tile = begin;
     for (int base = 0; base < total; base += kAhead) {
 #pragma unroll
@@ -87,12 +88,19 @@ class PackedStream {
           inputs = inputs_of(tile);
         }
         const uint4* x = inputs + (piece * columns + column) * kPackedVectors;
-        widen_piece<T>(piece_[ahead], *weight, table,
-                       [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
-                         const uint4 v = load_matrices(x + packed_input(column, matrix_vector(j)));
-                         mma<T>(sum, m[0], m[1], m[2], m[3], v.x, v.y);
-                         mma<T>(sum, n[0], n[1], n[2], n[3], v.z, v.w);
-                       });
+        widen_piece<T, kKind, kScales>(
+            piece_[ahead], *weight, table, [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
+              const uint4 v = load_matrices(x + packed_input(column, matrix_vector(j)));
+              mma<T>(products, m[0], m[1], m[2], m[3], v.x, v.y);
+              mma<T>(products, n[0], n[1], n[2], n[3], v.z, v.w);
+            });
+        if constexpr (scales_sums(kScales)) {
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            sum[i] += sum_scale(piece_[ahead], i / 2) * of_piece[i];
+            of_piece[i] = 0;
+          }
+        }
         fetch(piece_[ahead]);
         if (++piece < pieces_.each) continue;
         piece = 0;
@@ -105,7 +113,7 @@ class PackedStream {
  private:
   __device__ __forceinline__ void fetch(PackedPiece<kKind>& to) {
     if (fetching_ >= last_ || pieces_.each == 0) return;
-    load_piece(to, *from_.weight, from_.tile, pieces_.at(fetched_));
+    load_piece<kKind, kScales>(to, *from_.weight, from_.tile, pieces_.at(fetched_));
     if (++fetched_ < pieces_.each) return;
     fetched_ = 0;
     if (++fetching_ < last_) from_ = tile_of_(fetching_);

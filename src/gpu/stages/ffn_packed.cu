@@ -60,7 +60,7 @@ struct KeptQuads {
 
 // The scales of the block's channels, of all outputs, into the L2 cache long before they are wanted: they lie
 // in one piece.
-template <CodeKind kKind>
+template <CodeKind kKind, ScaleLayout kScales>
 __device__ void prefetch_value_scales(const PackedMatrix& m, const HiddenGroups& own) {
   constexpr int kLine = 128;
   const auto fetch = [&](const void* lines, int first, int last, int bytes) {
@@ -70,7 +70,7 @@ __device__ void prefetch_value_scales(const PackedMatrix& m, const HiddenGroups&
     }
   };
   const int last = own.first + own.count - 1;
-  if (has_factors<kKind>(m)) {
+  if (has_factors<kKind, kScales>(m)) {
     fetch(m.factors, own.first, last, m.outs * 2);
     if constexpr (kKind == CodeKind::affine) fetch(m.supers, own.first / 8, last / 8, m.outs * 4);
   } else {
@@ -80,15 +80,15 @@ __device__ void prefetch_value_scales(const PackedMatrix& m, const HiddenGroups&
 }
 
 // part[tile][warp][channel][column]: what the warp's inputs give.
-template <class T, CodeKind kKind>
+template <class T, CodeKind kKind, ScaleLayout kScales>
 __device__ __forceinline__ void stream_packed_keys(const FfnPackedArguments<T>& a, const HiddenGroups& own,
                                                    uint4* shared, float* part, const uint32_t* table) {
   const WarpPieces<kFfnPackedWarps> pieces(a.key.pieces);
   const int g = fragment_group(), q = fragment_place(), tiles = own.count * kGroupTiles;
   const auto tile_of = [&](int tile) -> PackedTile { return {&a.key, own.first * kGroupTiles + tile}; };
-  PackedStream<T, kKind, kFfnPackedWarps, decltype(tile_of)> stream(tile_of, pieces, 0, tiles);
+  PackedStream<T, kKind, kScales, kFfnPackedWarps, decltype(tile_of)> stream(tile_of, pieces, 0, tiles);
   stream.start();
-  prefetch_value_scales<kKind>(a.value, own);
+  prefetch_value_scales<kKind, kScales>(a.value, own);
   pdl_wait();
   if constexpr (kKind == CodeKind::levels) __syncthreads();  // the table
   uint4* inputs = pieces.own(shared, a.columns);
@@ -201,7 +201,7 @@ class ValueStep {
   int steps_;                   // of all lanes, at least one
 };
 
-template <class T, CodeKind kKind>
+template <class T, CodeKind kKind, ScaleLayout kScales>
 class ValueSlices {
  public:
   __device__ ValueSlices(const FfnPackedArguments<T>& a, const HiddenGroups& own, const KeptQuads<T>& kept,
@@ -224,7 +224,7 @@ class ValueSlices {
       for (Codes& one : codes) {
         if (at.slice >= slices_) break;
         if (at.step == 0) {
-          value_factors_of(factors, a_.value, by);
+          value_factors_of<kKind, kKeptLaneOuts, kScales>(factors, a_.value, by);
           ValueStep<T> next = at;
           next.advance_round();
           fetch_factors(factors, next);
@@ -256,7 +256,8 @@ class ValueSlices {
   }
   __device__ __forceinline__ void fetch_factors(Factors& to, const ValueStep<T>& at) const {
     if (at.slice >= slices_) return;
-    load_value_factors(to, a_.value, own_.first + at.group, first_out(at.slice));
+    load_value_factors<kKind, kKeptLaneOuts, kScales>(to, a_.value, own_.first + at.group,
+                                                      first_out(at.slice));
   }
   __device__ __forceinline__ void multiply_step(const Codes& codes, const PackedFactor (&by)[kKeptLaneOuts],
                                                 const ValueStep<T>& at) {
@@ -290,7 +291,7 @@ class ValueSlices {
   float sum_[4][4] = {};
 };
 
-template <class T, CodeKind kKind>
+template <class T, CodeKind kKind, ScaleLayout kScales>
 __global__ void __launch_bounds__(kFfnPackedThreads, 1)
     ffn_packed_kernel(const __grid_constant__ FfnPackedArguments<T> a) {
   extern __shared__ uint4 shared[];
@@ -302,13 +303,13 @@ __global__ void __launch_bounds__(kFfnPackedThreads, 1)
   const HiddenGroups own(a.groups);
   const WarpPieces<kFfnPackedWarps> pieces(a.key.pieces);
   auto* part = reinterpret_cast<float*>(shared + kFfnPackedWarps * pieces.most * a.columns * kPackedVectors);
-  stream_packed_keys<T, kKind>(a, own, shared, part, table);
+  stream_packed_keys<T, kKind, kScales>(a, own, shared, part, table);
   __syncthreads();
   find_hidden(a, own, part, kept);
   __syncthreads();
   keep_group_quads(a, own, kept);
   __syncthreads();
-  ValueSlices<T, kKind>(a, own, kept, table).multiply();
+  ValueSlices<T, kKind, kScales>(a, own, kept, table).multiply();
 }
 
 // A block for each multiprocessor, or more where these would have too many groups.
@@ -365,9 +366,9 @@ void ffn_packed(const Queue& queue, const Pair& in, const Weight& key, const Wei
                                   static_cast<int>(key.out / kPackedGroup),
                                   static_cast<int>(part_columns(columns))};
     const size_t bytes = shared_bytes(key, columns, parts.rows);
-    with_code_kind(packed_kind(key), [&](auto kind) {
+    with_code_kind(packed_kind(key), packed_scales(key), [&](auto kind, auto scales) {
       if constexpr (kind() != CodeKind::six) {
-        const auto kernel = ffn_packed_kernel<T, kind()>;
+        const auto kernel = ffn_packed_kernel<T, kind(), scales()>;
         allow_shared(kernel, bytes);
         launch(queue, kernel, dim3(static_cast<unsigned>(parts.rows)), dim3(kFfnPackedThreads), bytes, a);
       }
