@@ -232,29 +232,24 @@ __device__ __forceinline__ bool has_factors(const PackedMatrix& m) {
   return has_supers(kKind) || (kKind != CodeKind::float8 && m.layout == ScaleLayout::factors);
 }
 
-// The f32 scales of a piece of the outputs row and row + 8, as many as there are. They lie aligned, since a
-// row is whole pieces. scale_at picks when they have come: a copy here would wait for them.
-template <ScaleLayout kScales = ScaleLayout::any>
-__device__ __forceinline__ void load_scales(uint4 (&to)[2], const PackedMatrix& m, int row, int piece) {
-  const ScaleLayout layout = kScales == ScaleLayout::any ? m.layout : kScales;
-  const int group = piece * kPackedInputs >> m.group_shift;
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    const float* from = m.scales + static_cast<int64_t>(min(row + 8 * i, m.outs - 1)) * m.groups + group;
-    if (layout == ScaleLayout::group) {
-      to[i] = *reinterpret_cast<const uint4*>(from);
-    } else if (layout == ScaleLayout::pair) {
-      const auto both = *reinterpret_cast<const uint2*>(from);
-      to[i].x = both.x, to[i].y = both.y;
-    } else {
-      to[i].x = *reinterpret_cast<const uint32_t*>(from);
-    }
+// The f32 scales of a piece of an output whose scales these are, as many as there are. They lie aligned,
+// since a row is whole pieces. scale_at picks when they have come: a copy here would wait for them.
+__device__ __forceinline__ void load_scales(uint4& to, const float* row, int piece, ScaleLayout layout,
+                                            int group_shift) {
+  if (layout == ScaleLayout::group) {
+    to = reinterpret_cast<const uint4*>(row)[piece];
+  } else if (layout == ScaleLayout::pair) {
+    const uint2 both = reinterpret_cast<const uint2*>(row)[piece];
+    to.x = both.x, to.y = both.y;
+  } else {
+    to.x = __float_as_uint(row[piece * kPackedInputs >> group_shift]);
   }
 }
+__device__ __forceinline__ const float* scales_of_row(const PackedMatrix& m, int row) {
+  return m.scales + static_cast<int64_t>(min(row, m.outs - 1)) * m.groups;
+}
 // Of the piece's group j of 32 inputs.
-template <ScaleLayout kScales = ScaleLayout::any>
-__device__ __forceinline__ float scale_at(const uint4& scales, const PackedMatrix& m, int j) {
-  const ScaleLayout layout = kScales == ScaleLayout::any ? m.layout : kScales;
+__device__ __forceinline__ float scale_at(const uint4& scales, ScaleLayout layout, int j) {
   const uint32_t own = j == 0 ? scales.x : j == 1 ? scales.y : j == 2 ? scales.z : scales.w;
   const uint32_t of_pair = j < 2 ? scales.x : scales.y;
   return __uint_as_float(layout == ScaleLayout::group  ? own
@@ -262,37 +257,65 @@ __device__ __forceinline__ float scale_at(const uint4& scales, const PackedMatri
                                                        : scales.x);
 }
 
+// Where a lane finds the pieces of a tile.
 template <CodeKind kKind, ScaleLayout kScales = ScaleLayout::any>
-__device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedMatrix& m, int tile,
-                                           int piece) {
-  constexpr int kVectors = PackedPiece<kKind>::kVectors;
-  const int lane = threadIdx.x % kWarp, g = lane / 4;
-  const int64_t block = static_cast<int64_t>(tile) * m.pieces + piece;
-  const auto* codes = reinterpret_cast<const uint4*>(m.codes) + block * (2 * kVectors * kWarp) + lane;
-#pragma unroll
-  for (int v = 0; v < kVectors; v++) {
-    to.low[v] = __ldcs(codes + v * kWarp);
-    to.high[v] = __ldcs(codes + (kVectors + v) * kWarp);
-  }
-  if constexpr (kKind == CodeKind::six) {
-    to.upper[0] = __ldcs(m.upper + block * (2 * kWarp) + lane);
-    to.upper[1] = __ldcs(m.upper + block * (2 * kWarp) + kWarp + lane);
-  }
-  if (has_factors<kKind, kScales>(m)) {
-    to.scales[0] = __ldcs(reinterpret_cast<const uint4*>(m.factors + block * kWarp) + g);
-    if constexpr (has_supers(kKind)) {
-      const uint32_t* super =
-          m.supers + (static_cast<int64_t>(tile) * (m.pieces / 2) + piece / 2) * kPackedOuts + g;
-      to.super[0] = super[0], to.super[1] = super[8];
+class TileSource {
+ public:
+  TileSource() = default;
+  __device__ __forceinline__ TileSource(const PackedMatrix& m, int tile) {
+    const int lane = threadIdx.x % kWarp, g = lane / 4, row = tile * kPackedOuts + g;
+    const int64_t first = static_cast<int64_t>(tile) * m.pieces;
+    codes_ = reinterpret_cast<const uint4*>(m.codes) + first * kCodes + lane;
+    if constexpr (kKind == CodeKind::six) upper_ = m.upper + first * (2 * kWarp) + lane;
+    if constexpr (has_supers(kKind)) supers_ = m.supers + first / 2 * kPackedOuts + g;
+    factors_ = nullptr;
+    if (has_factors<kKind, kScales>(m)) {
+      factors_ = reinterpret_cast<const uint4*>(m.factors) + first * kFactors + g;
+    } else if constexpr (!has_supers(kKind)) {
+      scales_[0] = scales_of_row(m, row), scales_[1] = scales_of_row(m, row + 8);
+      layout_ = m.layout, group_shift_ = m.group_shift;
     }
-  } else if constexpr (!has_supers(kKind)) {
-    load_scales<kScales>(to.scales, m, tile * kPackedOuts + g, piece);
   }
-}
+
+  __device__ __forceinline__ void load(PackedPiece<kKind>& to, int piece) const {
+    const uint4* codes = codes_ + static_cast<int64_t>(piece) * kCodes;
+#pragma unroll
+    for (int v = 0; v < kVectors; v++) {
+      to.low[v] = __ldcs(codes + v * kWarp);
+      to.high[v] = __ldcs(codes + (kVectors + v) * kWarp);
+    }
+    if constexpr (kKind == CodeKind::six) {
+      const uint2* upper = upper_ + piece * (2 * kWarp);
+      to.upper[0] = __ldcs(upper), to.upper[1] = __ldcs(upper + kWarp);
+    }
+    if (kScales == ScaleLayout::any ? factors_ != nullptr : kScales == ScaleLayout::factors) {
+      to.scales[0] = __ldcs(factors_ + piece * kFactors);
+      if constexpr (has_supers(kKind)) {
+        const uint32_t* super = supers_ + piece / 2 * kPackedOuts;
+        to.super[0] = super[0], to.super[1] = super[8];
+      }
+    } else if constexpr (!has_supers(kKind)) {
+      const ScaleLayout layout = kScales == ScaleLayout::any ? layout_ : kScales;
+      load_scales(to.scales[0], scales_[0], piece, layout, group_shift_);
+      load_scales(to.scales[1], scales_[1], piece, layout, group_shift_);
+    }
+  }
+
+ private:
+  static constexpr int kVectors = PackedPiece<kKind>::kVectors;
+  static constexpr int kCodes = 2 * kVectors * kWarp, kFactors = 8;  // vectors of a piece
+
+  const uint4 *codes_, *factors_;
+  const uint32_t* supers_;
+  const uint2* upper_;
+  const float* scales_[2];
+  ScaleLayout layout_;
+  int group_shift_;
+};
 
 // What scales the piece's group j of output g (which = 0) or g + 8; of q6_k's group, both halves.
-template <CodeKind kKind, ScaleLayout kScales>
-__device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, const PackedMatrix& m, int which,
+template <CodeKind kKind>
+__device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, ScaleLayout layout, int which,
                                            int j, PackedFactor (&by)[2]) {
   const uint32_t word = word_at(piece.scales, 2 * which + j / 2);
   if constexpr (kKind == CodeKind::six) {
@@ -301,11 +324,11 @@ __device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, cons
   }
   if constexpr (kKind == CodeKind::affine) {
     by[0] = affine_factor(word >> j % 2 * 16, piece.super[which]);
-  } else if (has_factors<kKind, kScales>(m)) {
+  } else if (kKind != CodeKind::float8 && layout == ScaleLayout::factors) {
     const __half2 both = half2_of(word);
     by[0].scale = j % 2 != 0 ? __high2half2(both) : __low2half2(both);
   } else {
-    by[0].scale = both_halves<kKind>(scale_at<kScales>(piece.scales[which], m, j));
+    by[0].scale = both_halves<kKind>(scale_at(piece.scales[which], layout, j));
   }
   by[1] = by[0];
 }
@@ -335,10 +358,11 @@ __device__ __forceinline__ void widen_group(const PackedPiece<kKind>& piece, int
 }
 
 // f(j, first, second) for the groups j of 32 inputs: the left operands a0 to a3 of the products 2j and 2j + 1
-// of 16 inputs each; without their scale where scales_sums(kScales).
-template <class T, CodeKind kKind, ScaleLayout kScales = ScaleLayout::any, class F>
-__device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, const PackedMatrix& m,
+// of 16 inputs each; without their scale where scales_sums(kScales). The layout is the matrix's.
+template <class T, ScaleLayout kScales = ScaleLayout::any, CodeKind kKind, class F>
+__device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, ScaleLayout layout,
                                             const uint32_t* table, F&& f) {
+  if constexpr (kScales != ScaleLayout::any) layout = kScales;
 #pragma unroll
   for (int j = 0; j < kPieceGroups; j++) {
     uint32_t a[2][4];
@@ -348,7 +372,7 @@ __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, con
       widen_group(piece, which, j, table, x);
       if constexpr (!scales_sums(kScales)) {
         PackedFactor by[2]{};
-        factors_of<kKind, kScales>(piece, m, which, j, by);
+        factors_of(piece, layout, which, j, by);
 #pragma unroll
         for (int i = 0; i < 4; i++) x[i] = scaled<kKind>(x[i], by[i / 2]);
       }

@@ -96,10 +96,10 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   };
   for (int begin = first; begin < last; begin += kTilesAtOnce) {
     const int tiles = min(last - begin, kTilesAtOnce);
-    stream.run(begin, tiles, a.columns, table, inputs_of, [&](int tile, const float(&sum)[4]) {
+    stream.run(begin, tiles, a.columns, table, inputs_of, [&](int tile, const Float4& sum) {
       float* to = part[warp][tile - begin] + g * kAccumulatorColumns + 2 * q;
-      store2(to, sum[0], sum[1]);
-      store2(to + 8 * kAccumulatorColumns, sum[2], sum[3]);
+      store2(to, sum.x[0], sum.x[1]);
+      store2(to + 8 * kAccumulatorColumns, sum.x[2], sum.x[3]);
     });
     __syncthreads();
     for (int i = threadIdx.x; i < tiles * kPackedOuts * a.rows; i += kPackedThreads) {

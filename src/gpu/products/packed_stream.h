@@ -60,7 +60,13 @@ class PackedStream {
   static constexpr int kAhead = bits_of(kKind) == 8 ? 2 : 4;  // pieces on their way
 
   __device__ PackedStream(const TileOf& tile_of, const WarpPieces<kWarps>& pieces, int first, int last)
-      : tile_of_(tile_of), pieces_(pieces), fetching_(first), last_(last), from_(tile_of(first)) {}
+      : tile_of_(tile_of),
+        pieces_(pieces),
+        fetching_(first),
+        last_(last),
+        count_(tile_of(first).weight->pieces) {
+    begin_tile();
+  }
 
   // Sends for the first pieces: constant data, which may precede pdl_wait.
   __device__ __forceinline__ void start() {
@@ -69,60 +75,91 @@ class PackedStream {
   }
 
   // The next `count` tiles, from `begin` on: inputs_of(i) is where the warp's inputs for tile i lie, and
-  // store(i, sum) takes its accumulators. All tiles but the last call's come in multiples of kAhead.
+  // store(i, sum) takes its accumulator, a Float4. All tiles but the last call's come in multiples of kAhead.
   template <class InputsOf, class Store>
   __device__ __forceinline__ void run(int begin, int count, int columns, const uint32_t* table,
                                       const InputsOf& inputs_of, const Store& store) {
-    const int column = min(matrix_row(), columns - 1), total = count * pieces_.each;
-    const PackedMatrix* weight = nullptr;
-    const uint4* inputs = nullptr;
-    float sum[4] = {}, of_piece[4] = {};
-    auto& products = scales_sums(kScales) ? of_piece : sum;
-    int piece = 0, tile = begin;
-    for (int base = 0; base < total; base += kAhead) {
-#pragma unroll
-      for (int ahead = 0; ahead < kAhead; ahead++) {
-        if (base + ahead >= total) break;
-        if (piece == 0) {
-          weight = tile_of_(tile).weight;
-          inputs = inputs_of(tile);
-        }
-        const uint4* x = inputs + (piece * columns + column) * kPackedVectors;
-        widen_piece<T, kKind, kScales>(
-            piece_[ahead], *weight, table, [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
-              const uint4 v = load_matrices(x + packed_input(column, matrix_vector(j)));
-              mma<T>(products, m[0], m[1], m[2], m[3], v.x, v.y);
-              mma<T>(products, n[0], n[1], n[2], n[3], v.z, v.w);
-            });
-        if constexpr (scales_sums(kScales)) {
-#pragma unroll
-          for (int i = 0; i < 4; i++) {
-            sum[i] += sum_scale(piece_[ahead], i / 2) * of_piece[i];
-            of_piece[i] = 0;
-          }
-        }
-        fetch(piece_[ahead]);
-        if (++piece < pieces_.each) continue;
-        piece = 0;
-        store(tile++, sum);
-        sum[0] = sum[1] = sum[2] = sum[3] = 0;
-      }
+    if (pieces_.each == 0) return;
+    const int column = min(matrix_row(), columns - 1), stride = columns * kPackedVectors;
+    const int end = begin + count;
+    int tile = begin, left = pieces_.each;
+    const uint4* x = inputs_of(tile) + column * kPackedVectors;
+    TileSums sums;
+    // Whether there are more.
+    const auto step = [&](PackedPiece<kKind>& piece) {
+      sums.add(piece, table, x, column);
+      fetch(piece);
+      x += stride;
+      if (--left > 0) return true;
+      store(tile, sums.take());
+      if (++tile == end) return false;
+      left = pieces_.each;
+      x = inputs_of(tile) + column * kPackedVectors;
+      return true;
+    };
+    // Not a loop over the round, which would not be unrolled.
+    const auto round = [&]<int... kPlaces>(std::integer_sequence<int, kPlaces...>) {
+      return (step(piece_[kPlaces]) && ...);
+    };
+    while (round(std::make_integer_sequence<int, kAhead>{})) {
     }
   }
 
  private:
+  // A tile's accumulators. Products of even and of odd operands have their own, so that half as many wait for
+  // one another.
+  struct TileSums {
+    float even[4] = {}, odd[4] = {};
+    float scaled[4] = {};  // where scales_sums
+
+    __device__ __forceinline__ void add(const PackedPiece<kKind>& piece, const uint32_t* table,
+                                        const uint4* x, int column) {
+      widen_piece<T, kScales>(piece, kScales, table,
+                              [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
+                                const uint4 v = load_matrices(x + packed_input(column, matrix_vector(j)));
+                                mma<T>(even, m[0], m[1], m[2], m[3], v.x, v.y);
+                                mma<T>(odd, n[0], n[1], n[2], n[3], v.z, v.w);
+                              });
+      if constexpr (scales_sums(kScales)) {
+        const float by[2] = {sum_scale(piece, 0), sum_scale(piece, 1)};
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          scaled[i] += by[i / 2] * (even[i] + odd[i]);
+          even[i] = odd[i] = 0;
+        }
+      }
+    }
+    // Leaves zeros.
+    __device__ __forceinline__ Float4 take() {
+      Float4 sum;
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        sum.x[i] = scales_sums(kScales) ? scaled[i] : even[i] + odd[i];
+        scaled[i] = even[i] = odd[i] = 0;
+      }
+      return sum;
+    }
+  };
+
+  // The warp's next piece; nothing where all have been sent for.
   __device__ __forceinline__ void fetch(PackedPiece<kKind>& to) {
-    if (fetching_ >= last_ || pieces_.each == 0) return;
-    load_piece<kKind, kScales>(to, *from_.weight, from_.tile, pieces_.at(fetched_));
-    if (++fetched_ < pieces_.each) return;
-    fetched_ = 0;
-    if (++fetching_ < last_) from_ = tile_of_(fetching_);
+    if (next_ >= count_) return;
+    source_.load(to, next_);
+    next_ += kWarps;
+    if (next_ < count_ || ++fetching_ >= last_) return;
+    begin_tile();
+  }
+  __device__ __forceinline__ void begin_tile() {
+    const PackedTile of = tile_of_(fetching_);
+    source_ = TileSource<kKind, kScales>(*of.weight, of.tile);
+    next_ = pieces_.warp();
   }
 
   const TileOf& tile_of_;
   WarpPieces<kWarps> pieces_;
-  int fetching_, last_, fetched_ = 0;  // tile, and pieces of it
-  PackedTile from_;
+  int fetching_, last_;  // tiles
+  int next_, count_;     // pieces of the one
+  TileSource<kKind, kScales> source_;
   PackedPiece<kKind> piece_[kAhead];
 };
 

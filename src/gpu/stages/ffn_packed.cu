@@ -95,12 +95,12 @@ __device__ __forceinline__ void stream_packed_keys(const FfnPackedArguments<T>& 
   copy_warp_inputs(a.in, a.remainder, a.columns, pieces, inputs);
   stream.run(
       0, tiles, a.columns, table, [&](int) { return inputs; },
-      [&](int tile, const float(&sum)[4]) {
+      [&](int tile, const Float4& sum) {
         if (2 * q >= a.part_columns) return;
         float* to =
             part + ((tile * kFfnPackedWarps + pieces.warp()) * kPackedOuts + g) * a.part_columns + 2 * q;
-        store2(to, sum[0], sum[1]);
-        store2(to + 8 * a.part_columns, sum[2], sum[3]);
+        store2(to, sum.x[0], sum.x[1]);
+        store2(to + 8 * a.part_columns, sum.x[2], sum.x[3]);
       });
 }
 

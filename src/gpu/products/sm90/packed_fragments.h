@@ -85,7 +85,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         const uint64_t in = wgmma_matrix(ring.second(), 0);
 #pragma unroll
         for (int m = 0; m < Shape::kOutTiles; m++) {
-          widen_piece<Half>(piece, matrix, operands_.levels(),
+          widen_piece<Half>(piece, matrix.layout, operands_.levels(),
                             [&](int j, const uint32_t(&first)[4], const uint32_t(&second)[4]) {
                               uint32_t(&own)[2][4] = left[j % 2];
                               wgmma_wait<1>();  // the products of the operands that were here
@@ -153,7 +153,11 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         const PackedMatrix& matrix = operands_.weight[at.product];
         if (matrix.scales == nullptr || step >= at.steps) return;
         const int row = at.first_out + (tile_ + m * 4) * kPackedOuts + fragment_group();
-        load_scales(scale_[m], matrix, row, at.first + step);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+          load_scales(scale_[m][i], scales_of_row(matrix, row + 8 * i), at.first + step, matrix.layout,
+                      matrix.group_shift);
+        }
       }
     }
 
