@@ -30,7 +30,9 @@ constexpr Quantisation kPackedKinds[] = {{"q8_0", DType::q8_0},         {"q4_0",
                                          {"q4_k", DType::q4_k},         {"iq4_nl", DType::iq4_nl},
                                          {"nf4", DType::nf4, 64},       {"nf4_g32", DType::nf4, 32},
                                          {"int4", DType::i4, 128},      {"int8", DType::i8, kWholeRow},
-                                         {"int8_g128", DType::i8, 128}, {"fp8", DType::f8_e4m3, kWholeRow}};
+                                         {"int8_g128", DType::i8, 128}, {"fp8", DType::f8_e4m3, kWholeRow},
+                                         {"int4_g32", DType::i4, 32},   {"int4_g256", DType::i4, 256},
+                                         {"int8_g64", DType::i8, 64},   {"fp8_g64", DType::f8_e4m3, 64}};
 
 std::vector<std::string> kinds() {
   std::vector<std::string> names;

@@ -360,9 +360,9 @@ __device__ __forceinline__ void widen_group(const PackedPiece<kKind>& piece, int
 // f(j, first, second) for the groups j of 32 inputs: the left operands a0 to a3 of the products 2j and 2j + 1
 // of 16 inputs each; without their scale where scales_sums(kScales). The layout is the matrix's.
 template <class T, ScaleLayout kScales = ScaleLayout::any, CodeKind kKind, class F>
-__device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, ScaleLayout layout,
-                                            const uint32_t* table, F&& f) {
-  if constexpr (kScales != ScaleLayout::any) layout = kScales;
+__device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece,
+                                            [[maybe_unused]] ScaleLayout layout, const uint32_t* table,
+                                            F&& f) {
 #pragma unroll
   for (int j = 0; j < kPieceGroups; j++) {
     uint32_t a[2][4];
@@ -372,7 +372,7 @@ __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, Sca
       widen_group(piece, which, j, table, x);
       if constexpr (!scales_sums(kScales)) {
         PackedFactor by[2]{};
-        factors_of(piece, layout, which, j, by);
+        factors_of(piece, kScales == ScaleLayout::any ? layout : kScales, which, j, by);
 #pragma unroll
         for (int i = 0; i < 4; i++) x[i] = scaled<kKind>(x[i], by[i / 2]);
       }
