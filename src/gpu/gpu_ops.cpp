@@ -14,6 +14,7 @@
 #include "gpu/products/epilogue.h"
 #include "gpu/products/pack.h"
 #include "gpu/products/value.h"
+#include "gpu/stages/ffn_packed.h"
 #include "gpu/stages/ffn_rows.h"
 #include "gpu/stages/heads.h"
 #include "gpu/stages/lone_row.h"
@@ -121,8 +122,10 @@ size_t GpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
 // the logits of so many rows.
 size_t GpuOps::workspace_bytes(const StepShape& shape) const {
   const int64_t drawn = std::min(shape.wanted, gpu::Sampler::kMostAtOnce);
+  const int multiprocessors = facts_.multiprocessors;
   const size_t parts =
-      gpu::most_ffn_rows_bytes(shape.rows, shape.n_embd, shape.n_ffn, facts_.multiprocessors);
+      std::max(gpu::most_ffn_rows_bytes(shape.rows, shape.n_embd, shape.n_ffn, multiprocessors),
+               gpu::most_ffn_packed_bytes(shape.rows, shape.n_embd, shape.n_ffn, multiprocessors));
   return std::max(Ops::workspace_bytes(shape) + parts,
                   static_cast<size_t>(drawn * shape.vocab) * sizeof(float));
 }
@@ -386,7 +389,9 @@ bool GpuOps::in_chunks(const Batch& batch, int64_t head_size) const {
 }
 
 int64_t GpuOps::few_rows_parts(Tensor in, const Weight& key, const Weight& value) const {
-  return ways_.few_rows ? gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors) : 0;
+  if (!ways_.few_rows) return 0;
+  if (gpu::is_packed(key)) return gpu::ffn_packed_parts(in.rows, key, value, facts_);
+  return gpu::ffn_rows_parts(in, key, value, facts_.multiprocessors);
 }
 
 void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out) {
@@ -394,7 +399,8 @@ void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Ten
   const int64_t count = few_rows_parts(in, key, value);
   if (count > 0 && out.contiguous()) {
     const Tensor parts = scratch.take(count, out.count(), DType::f32);
-    gpu::ffn_rows(queue_, in, key, value, parts);
+    gpu::is_packed(key) ? gpu::ffn_packed(queue_, {in, {}}, key, value, parts)
+                        : gpu::ffn_rows(queue_, in, key, value, parts);
     return gpu::sum_parts(queue_, parts, {out.data, out.dtype, 1, out.count(), out.count()});
   }
   const Tensor hidden = scratch.take(in.rows, key.out);

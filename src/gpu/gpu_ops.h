@@ -196,13 +196,15 @@ class GpuOps final : public Ops {
 
   // ---- a lone row (row7.cpp): whether its kernels suit a block's weights, and the two halves of the block
   bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;
+  // In how many parts its feed-forward is found, by ffn_row or ffn_packed; 0: by two products.
+  int64_t lone_row_parts(const Weight& key, const Weight& value) const;
   static gpu::Pair take_pair(Scratch& scratch, int64_t cols);
   void time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_block, Tensor x,
                      const Block7Work& work, const Block7State& state);
   void channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor x, StateField ffn_shift,
                         Collective* ranks);
 
-  // In how many parts ffn_rows finds a feed-forward; 0: it goes another way.
+  // In how many parts a feed-forward of few rows is found, by ffn_rows or ffn_packed; 0: it goes another way.
   int64_t few_rows_parts(Tensor in, const Weight& key, const Weight& value) const;
   // out = value @ relu²(key @ in), in whichever way suits.
   void feed_forward(Tensor in, const Weight& key, const Weight& value, Tensor out);

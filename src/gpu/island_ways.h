@@ -15,7 +15,7 @@ enum class LowRankEnd : uint8_t {
 
 struct IslandWays {
   bool lone_row = true;     // a lone row has kernels of its own
-  bool few_rows = true;     // two to eight rows have a feed-forward of their own (ffn_rows)
+  bool few_rows = true;     // few rows have a feed-forward of their own (ffn_rows, ffn_packed)
   bool short_rows = true;   // sequences of few rows begin a half block by enter_short
   bool walk_leaves = true;  // the recurrence token by token finds what the output product takes (attend)
   bool raw_chunks = true;   // a recurrence in chunks takes raw projections where all sequences go so

@@ -1,6 +1,8 @@
 // A lone row through a block of RWKV-7: kernels of its own that keep what f32 has between them and add to the
 // residual stream at once.
 #include "gpu/gpu_ops.h"
+#include "gpu/products/packed.h"
+#include "gpu/stages/ffn_packed.h"
 #include "gpu/stages/lone_row.h"
 
 namespace fulmar {
@@ -15,6 +17,11 @@ Pair GpuOps::take_pair(Scratch& scratch, int64_t cols) {
   return {scratch.take(1, cols), scratch.take(1, cols)};
 }
 
+int64_t GpuOps::lone_row_parts(const Weight& key, const Weight& value) const {
+  if (gpu::is_packed(key)) return gpu::ffn_packed_parts(1, key, value, facts_);
+  return gpu::ffn_row_parts(key, value, facts_.multiprocessors);
+}
+
 bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const {
   if (!ways_.lone_row) return false;
   for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
@@ -25,7 +32,7 @@ bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_
     if (!Products::suits_lone_row(*matrix)) return false;
   }
   return gpu::suits_attend_row7(att, first_block) && !ffn.deep_embed &&
-         (gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) > 0 ||
+         (lone_row_parts(ffn.key, ffn.value) > 0 ||
           (Products::suits_lone_row(ffn.key) && Products::suits_lone_value(ffn.value)));
 }
 
@@ -33,9 +40,10 @@ bool GpuOps::block7(const Batch& batch, const Block7& block, Tensor x, const Blo
                     const Block7State& state) {
   const auto& [att, ffn, first_block] = block;
   if (batch.rows != 1 || work.v_first_wide.empty() || !suits_row7(att, ffn, first_block)) return false;
-  // What several ranks add is found in f32 and added up by them: packed values are only ever added here.
+  // What several ranks add is found in f32 and added up by them: a value product alone is only ever added
+  // here.
   const bool summed = work.ranks != nullptr;
-  if (summed && gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors) == 0) return false;
+  if (summed && lone_row_parts(ffn.key, ffn.value) == 0) return false;
   time_mix_row7(batch, att, first_block, x, work, state);
   channel_mix_row7(batch, ffn, x, state.ffn_shift, work.ranks);
   return true;
@@ -88,8 +96,9 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
                               Collective* ranks) {
   Scratch scratch(*this);
   gpu::FfnRow row{{}, ffn.key, ffn.value, {}, {}, ffn.mix.as<float>()};
-  const int64_t count = gpu::ffn_row_parts(ffn.key, ffn.value, facts_.multiprocessors);
-  if (count > 0 && x.cols <= gpu::kMostMadeCols) {
+  const int64_t count = lone_row_parts(ffn.key, ffn.value);
+  const bool packed = gpu::is_packed(ffn.key);
+  if (count > 0 && !packed && x.cols <= gpu::kMostMadeCols) {
     row.norm = {&ffn.ln2, x, ffn_shift, batch.slot, scratch.take(1, x.cols, DType::f32)};
   } else {
     row.in = take_pair(scratch, x.cols);
@@ -97,14 +106,14 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
     gpu::enter_row(queue_, batch, ffn.ln2, x, ffn_shift, {&mix, 1},
                    gpu::prefetch_of({&ffn.key}, gpu::kPrefetchKey));
   }
-  if (count == 0) {  // packed: by two kernels
+  if (count == 0) {
     const Tensor hidden = scratch.take(1, ffn.key.out);
     const RowProduct key[] = {{row.in, ffn.key, {hidden, {}}, Epilogue::relu_squared}};
     products_->run_row(key);
     return products_->add_lone_value(hidden, ffn.value, x);
   }
   const Tensor parts = scratch.take(count, x.cols, DType::f32);
-  gpu::ffn_row(queue_, row, parts);
+  packed ? gpu::ffn_packed(queue_, row.in, ffn.key, ffn.value, parts) : gpu::ffn_row(queue_, row, parts);
   if (ranks == nullptr) return gpu::sum_parts(queue_, parts, x, {}, row.norm);
   if (row.norm.norm == nullptr) return ranks->add_sum(parts, x);
   const Tensor sum = scratch.take(1, x.cols, DType::f32);

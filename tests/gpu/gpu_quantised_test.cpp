@@ -51,7 +51,7 @@ TEST_P(GpuGguf, LogitsAreThoseOfTheDecodedWeights) {
 INSTANTIATE_TEST_SUITE_P(Stored, GpuGguf, testing::ValuesIn(support::kStoredGguf),
                          [](const auto& test) { return support::parameter_name(test.param); });
 
-SyntheticSpec spec_of(int version, std::string_view kind, int64_t heads = 8) {
+SyntheticSpec spec_of(int version, std::string_view kind, int64_t heads = 8, int64_t n_ffn = 0) {
   SyntheticSpec spec;
   spec.version = version;
   spec.n_layer = 2;
@@ -63,7 +63,7 @@ SyntheticSpec spec_of(int version, std::string_view kind, int64_t heads = 8) {
   spec.rank_g = 128;
   spec.rank_mix = 32;
   spec.rank_decay = 64;
-  spec.n_ffn = heads * 256;
+  spec.n_ffn = n_ffn > 0 ? n_ffn : heads * 256;
   spec.dtype = DType::f16;
   spec.ffn_zeros = 0.8;
   spec.quantisation = quantisation_named(kind);
@@ -111,8 +111,8 @@ Logits steps_of(ModelRig& rig) {
 
 class GpuQuantised : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
-  void expect_agreement(int version, Ops& ops, double most, int64_t heads = 8) {
-    const SyntheticSpec spec = spec_of(version, GetParam(), heads);
+  void expect_agreement(int version, Ops& ops, double most, int64_t heads = 8, int64_t n_ffn = 0) {
+    const SyntheticSpec spec = spec_of(version, GetParam(), heads, n_ffn);
     ASSERT_TRUE(spec.quantisation.has_value());
     const std::unique_ptr<Ops> cpu = make_cpu_ops({.threads = 0});
     ModelRig want(decoded(synthetic_checkpoint(spec)), *cpu, 12), got(synthetic_checkpoint(spec), ops, 12);
@@ -133,6 +133,11 @@ TEST_P(GpuQuantised, Rwkv7AgreesWithTheCpuInStepsOfAllSizes) {
 // Rows of 128: one piece of packed codes, and no block of 256.
 TEST_P(GpuQuantised, NarrowRwkv7AgreesWithTheCpuInStepsOfAllSizes) {
   expect_agreement(7, gpu(), kMostErrorOfMadeUp, 2);
+}
+
+// Several groups of hidden channels for each block of a feed-forward of few rows, more than it takes at once.
+TEST_P(GpuQuantised, LongFeedForwardsAgreeWithTheCpuInStepsOfAllSizes) {
+  expect_agreement(7, gpu(), kMostErrorOfMadeUp, 4, 21504);
 }
 
 TEST_P(GpuQuantised, Rwkv6AgreesWithTheCpuInStepsOfAllSizes) {

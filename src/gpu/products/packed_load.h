@@ -21,6 +21,18 @@ namespace fulmar::gpu {
 // E4M3's bits, moved under the exponent of a half, are too small by this.
 constexpr float kFloat8Lift = 256.0f;
 
+constexpr int kGroupShift = 5;
+static_assert(1 << kGroupShift == kPackedGroup);
+
+// How a matrix's scales lie: a constant of kernels that are bound by instructions.
+enum class ScaleLayout : uint8_t {
+  any,      // one of the others, found at run time
+  factors,  // f16, or bytes and supers, in one piece with the codes
+  group,    // f32, of 32 inputs
+  pair,     // f32, of 64
+  piece,    // f32, of 128 or more: one for all inputs of a piece
+};
+
 // A packed matrix as kernels take it.
 struct PackedMatrix {
   const std::byte* codes;
@@ -32,8 +44,15 @@ struct PackedMatrix {
   int groups;       // of a row's f32 scales
   int group_shift;  // inputs of a group; 31: the whole row
   int outs;
-  bool nf4;  // which levels
+  ScaleLayout layout;  // not `any`
+  bool nf4;            // which levels
 };
+
+constexpr ScaleLayout packed_scales(const Weight& weight) {
+  if (is_block(weight.dtype)) return ScaleLayout::factors;
+  if (weight.group == kPackedGroup) return ScaleLayout::group;
+  return weight.group == 2 * kPackedGroup ? ScaleLayout::pair : ScaleLayout::piece;
+}
 
 inline PackedMatrix packed_matrix_of(const Weight& weight) {
   const PackedParts parts = packed_parts(weight.dtype, weight.out, weight.in, weight.transposed);
@@ -48,6 +67,7 @@ inline PackedMatrix packed_matrix_of(const Weight& weight) {
       0,
       31,
       static_cast<int>(weight.out),
+      packed_scales(weight),
       weight.dtype == DType::nf4};
   if (weight.scales == nullptr) return matrix;
   matrix.groups = static_cast<int>(weight.in / weight.group);
@@ -158,16 +178,13 @@ __device__ __forceinline__ __half2 scaled(__half2 x, const PackedFactor& by) {
 
 // Eight codes of 4 bits, one word of fragments, to four pairs: (0, 1), (2, 3), ... `table` only for levels.
 template <CodeKind kKind>
-__device__ __forceinline__ void widen_nibbles(uint32_t word, const PackedFactor& by, const uint32_t* table,
-                                              __half2 (&out)[4]) {
+__device__ __forceinline__ void widen_nibbles(uint32_t word, const uint32_t* table, __half2 (&out)[4]) {
   if constexpr (kKind == CodeKind::levels) {
 #pragma unroll
     for (int i = 0; i < 4; i++) out[i] = half2_of(table[word >> 8 * i & 255]);
   } else {
     split_nibbles<kKind>(word, out);
   }
-#pragma unroll
-  for (__half2& x : out) x = scaled<kKind>(x, by);
 }
 
 // Two codes of 8 bits, bytes 0 and 1 of a word, or 2 and 3.
@@ -180,21 +197,13 @@ __device__ __forceinline__ __half2 widen_bytes(uint32_t word, bool upper) {
   return less(__byte_perm(word, kMagic1024, upper ? 0x5352 : 0x5150), kMagic1024 + in_both(128));
 }
 
-// Four codes of 8 bits to two operands.
-template <CodeKind kKind>
-__device__ __forceinline__ void widen_bytes(uint32_t word, const PackedFactor& by, __half2 (&out)[2]) {
-  out[0] = __hmul2(widen_bytes<kKind>(word, false), by.scale);
-  out[1] = __hmul2(widen_bytes<kKind>(word, true), by.scale);
-}
-
-// q6_k: eight low nibbles, and upper bits from bit 0 on; four codes have a scale.
-__device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, const PackedFactor (&by)[2],
-                                          __half2 (&out)[4]) {
+// q6_k: eight low nibbles, and upper bits from bit 0 on.
+__device__ __forceinline__ void widen_six(uint32_t word, uint32_t upper, __half2 (&out)[4]) {
   const uint32_t top[4] = {upper << 4, upper << 2, upper, upper >> 2};
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const uint32_t code = and_or<0x000f000f, kMagic1024>(word >> 4 * i) | (top[i] & 0x00300030);
-    out[i] = __hmul2(less(code, kMagic1024 + in_both(32)), by[i / 2].scale);
+    out[i] = less(code, kMagic1024 + in_both(32));
   }
 }
 // The bytes of two signed scales in the low half of `bytes`, d.
@@ -209,139 +218,196 @@ constexpr bool has_supers(CodeKind kind) { return kind == CodeKind::affine || ki
 // What a lane has of a piece of a tile: 32 inputs of the outputs g and g + 8, and scales of all groups.
 template <CodeKind kKind>
 struct PackedPiece {
-  static constexpr int kVectors = bits_of(kKind) / 4, kScales = has_supers(kKind) ? 1 : kPieceGroups;
+  static constexpr int kVectors = bits_of(kKind) / 4;
   uint4 low[kVectors], high[kVectors];
-  uint4 factors;            // as they lie in memory, or
-  float scale[2][kScales];  // f32 ones of g and of g + 8
+  uint4 scales[has_supers(kKind) ? 1 : 2];  // factors as they lie in memory, or f32 ones of g and of g + 8
   uint32_t super[2];
   uint2 upper[kKind == CodeKind::six ? 2 : 1];
 };
 
 // Whether a kind's scales are factors, in one piece with the codes.
-template <CodeKind kKind>
+template <CodeKind kKind, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ bool has_factors(const PackedMatrix& m) {
-  return has_supers(kKind) || (kKind != CodeKind::float8 && m.factors != nullptr);
+  if constexpr (kScales != ScaleLayout::any) return kScales == ScaleLayout::factors;
+  return has_supers(kKind) || (kKind != CodeKind::float8 && m.layout == ScaleLayout::factors);
 }
 
-// The f32 scales of a piece of the outputs row and row + 8.
-template <int kGroups>
-__device__ __forceinline__ void load_scales(float (&to)[2][kGroups], const PackedMatrix& m, int row,
-                                            int piece) {
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    const float* line = m.scales + static_cast<int64_t>(min(row + 8 * i, m.outs - 1)) * m.groups;
-    if (m.groups == 1) {
-      const float all = line[0];
-#pragma unroll
-      for (float& one : to[i]) one = all;
-    } else {
-#pragma unroll
-      for (int j = 0; j < kGroups; j++) {
-        to[i][j] = line[(piece * kPackedInputs + j * kPackedGroup) >> m.group_shift];
-      }
-    }
-  }
-}
-
-template <CodeKind kKind>
-__device__ __forceinline__ void load_piece(PackedPiece<kKind>& to, const PackedMatrix& m, int tile,
-                                           int piece) {
-  constexpr int kVectors = PackedPiece<kKind>::kVectors;
-  const int lane = threadIdx.x % kWarp, g = lane / 4;
-  const int64_t block = static_cast<int64_t>(tile) * m.pieces + piece;
-  const auto* codes = reinterpret_cast<const uint4*>(m.codes) + block * (2 * kVectors * kWarp) + lane;
-#pragma unroll
-  for (int v = 0; v < kVectors; v++) {
-    to.low[v] = __ldcs(codes + v * kWarp);
-    to.high[v] = __ldcs(codes + (kVectors + v) * kWarp);
-  }
-  if constexpr (kKind == CodeKind::six) {
-    to.upper[0] = __ldcs(m.upper + block * (2 * kWarp) + lane);
-    to.upper[1] = __ldcs(m.upper + block * (2 * kWarp) + kWarp + lane);
-  }
-  if (has_factors<kKind>(m)) {
-    to.factors = __ldcs(reinterpret_cast<const uint4*>(m.factors + block * kWarp) + g);
-    if constexpr (has_supers(kKind)) {
-      const uint32_t* super =
-          m.supers + (static_cast<int64_t>(tile) * (m.pieces / 2) + piece / 2) * kPackedOuts + g;
-      to.super[0] = super[0], to.super[1] = super[8];
-    }
+// The f32 scales of a piece of an output whose scales these are, as many as there are. They lie aligned,
+// since a row is whole pieces. scale_at picks when they have come: a copy here would wait for them.
+__device__ __forceinline__ void load_scales(uint4& to, const float* row, int piece, ScaleLayout layout,
+                                            int group_shift) {
+  if (layout == ScaleLayout::group) {
+    to = reinterpret_cast<const uint4*>(row)[piece];
+  } else if (layout == ScaleLayout::pair) {
+    const uint2 both = reinterpret_cast<const uint2*>(row)[piece];
+    to.x = both.x, to.y = both.y;
   } else {
-    load_scales(to.scale, m, tile * kPackedOuts + g, piece);
+    to.x = __float_as_uint(row[piece * kPackedInputs >> group_shift]);
   }
 }
+__device__ __forceinline__ const float* scales_of_row(const PackedMatrix& m, int row) {
+  return m.scales + static_cast<int64_t>(min(row, m.outs - 1)) * m.groups;
+}
+// Of the piece's group j of 32 inputs.
+__device__ __forceinline__ float scale_at(const uint4& scales, ScaleLayout layout, int j) {
+  const uint32_t own = j == 0 ? scales.x : j == 1 ? scales.y : j == 2 ? scales.z : scales.w;
+  const uint32_t of_pair = j < 2 ? scales.x : scales.y;
+  return __uint_as_float(layout == ScaleLayout::group  ? own
+                         : layout == ScaleLayout::pair ? of_pair
+                                                       : scales.x);
+}
 
-// The same of E4M3 codes in the order of files: a lane's 32 inputs are 16 neighbours of each half of a piece
-// (stored_vector).
-__device__ __forceinline__ void load_stored_piece(PackedPiece<CodeKind::float8>& to, const PackedMatrix& m,
-                                                  int tile, int piece) {
-  constexpr int kHalf = kPackedInputs / 2;
-  const int lane = threadIdx.x % kWarp, first = tile * kPackedOuts + lane / 4;
-  const auto load = [&](uint4(&vectors)[2], int out) {
-    const std::byte* row = m.codes + static_cast<int64_t>(min(out, m.outs - 1)) * m.pieces * kPackedInputs;
+// Where a lane finds the pieces of a tile.
+template <CodeKind kKind, ScaleLayout kScales = ScaleLayout::any>
+class TileSource {
+ public:
+  TileSource() = default;
+  __device__ __forceinline__ TileSource(const PackedMatrix& m, int tile) {
+    const int lane = threadIdx.x % kWarp, g = lane / 4, row = tile * kPackedOuts + g;
+    const int64_t first = static_cast<int64_t>(tile) * m.pieces;
+    codes_ = reinterpret_cast<const uint4*>(m.codes) + first * kCodes + lane;
+    if constexpr (kKind == CodeKind::six) upper_ = m.upper + first * (2 * kWarp) + lane;
+    if constexpr (has_supers(kKind)) supers_ = m.supers + first / 2 * kPackedOuts + g;
+    factors_ = nullptr;
+    if (has_factors<kKind, kScales>(m)) {
+      factors_ = reinterpret_cast<const uint4*>(m.factors) + first * kFactors + g;
+    } else if constexpr (!has_supers(kKind)) {
+      scales_[0] = scales_of_row(m, row), scales_[1] = scales_of_row(m, row + 8);
+      layout_ = m.layout, group_shift_ = m.group_shift;
+    }
+  }
+
+  __device__ __forceinline__ void load(PackedPiece<kKind>& to, int piece) const {
+    const uint4* codes = codes_ + static_cast<int64_t>(piece) * kCodes;
+#pragma unroll
+    for (int v = 0; v < kVectors; v++) {
+      to.low[v] = __ldcs(codes + v * kWarp);
+      to.high[v] = __ldcs(codes + (kVectors + v) * kWarp);
+    }
+    if constexpr (kKind == CodeKind::six) {
+      const uint2* upper = upper_ + piece * (2 * kWarp);
+      to.upper[0] = __ldcs(upper), to.upper[1] = __ldcs(upper + kWarp);
+    }
+    if (kScales == ScaleLayout::any ? factors_ != nullptr : kScales == ScaleLayout::factors) {
+      to.scales[0] = __ldcs(factors_ + piece * kFactors);
+      if constexpr (has_supers(kKind)) {
+        const uint32_t* super = supers_ + piece / 2 * kPackedOuts;
+        to.super[0] = super[0], to.super[1] = super[8];
+      }
+    } else if constexpr (!has_supers(kKind)) {
+      const ScaleLayout layout = kScales == ScaleLayout::any ? layout_ : kScales;
+      load_scales(to.scales[0], scales_[0], piece, layout, group_shift_);
+      load_scales(to.scales[1], scales_[1], piece, layout, group_shift_);
+    }
+  }
+
+ private:
+  static constexpr int kVectors = PackedPiece<kKind>::kVectors;
+  static constexpr int kCodes = 2 * kVectors * kWarp, kFactors = 8;  // vectors of a piece
+
+  const uint4 *codes_, *factors_;
+  const uint32_t* supers_;
+  const uint2* upper_;
+  const float* scales_[2];
+  ScaleLayout layout_;
+  int group_shift_;
+};
+
+// The same of E4M3 codes in the order of files, a scale a row: a lane's 32 inputs are 16 neighbours of each
+// half of a piece (stored_vector).
+class StoredTileSource {
+ public:
+  StoredTileSource() = default;
+  __device__ __forceinline__ StoredTileSource(const PackedMatrix& m, int tile) {
+    const int lane = threadIdx.x % kWarp, first = tile * kPackedOuts + lane / 4;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const int64_t row = min(first + 8 * i, m.outs - 1);
+      codes_[i] = reinterpret_cast<const uint4*>(m.codes + row * m.pieces * kPackedInputs) + lane % 4;
+      scales_[i] = m.scales + row;
+    }
+  }
+
+  __device__ __forceinline__ void load(PackedPiece<CodeKind::float8>& to, int piece) const {
+    constexpr int kVectors = kPackedInputs / 16, kHalf = kVectors / 2;
 #pragma unroll
     for (int v = 0; v < 2; v++) {
-      vectors[v] = __ldcs(reinterpret_cast<const uint4*>(row + piece * kPackedInputs + v * kHalf) + lane % 4);
+      to.low[v] = __ldcs(codes_[0] + piece * kVectors + v * kHalf);
+      to.high[v] = __ldcs(codes_[1] + piece * kVectors + v * kHalf);
     }
-  };
-  load(to.low, first);
-  load(to.high, first + 8);
-  load_scales(to.scale, m, first, piece);
-}
+    to.scales[0].x = __float_as_uint(*scales_[0]), to.scales[1].x = __float_as_uint(*scales_[1]);
+  }
+
+ private:
+  const uint4* codes_[2];
+  const float* scales_[2];
+};
 
 // What scales the piece's group j of output g (which = 0) or g + 8; of q6_k's group, both halves.
 template <CodeKind kKind>
-__device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, const PackedMatrix& m, int which,
+__device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, ScaleLayout layout, int which,
                                            int j, PackedFactor (&by)[2]) {
-  const uint32_t words[4] = {piece.factors.x, piece.factors.y, piece.factors.z, piece.factors.w};
-  const uint32_t word = words[2 * which + j / 2];
+  const uint32_t word = word_at(piece.scales, 2 * which + j / 2);
   if constexpr (kKind == CodeKind::six) {
     six_factors(word >> j % 2 * 16, piece.super[which], by);
-  } else if constexpr (kKind == CodeKind::affine) {
+    return;
+  }
+  if constexpr (kKind == CodeKind::affine) {
     by[0] = affine_factor(word >> j % 2 * 16, piece.super[which]);
-  } else if (has_factors<kKind>(m)) {
+  } else if (kKind != CodeKind::float8 && layout == ScaleLayout::factors) {
     const __half2 both = half2_of(word);
     by[0].scale = j % 2 != 0 ? __high2half2(both) : __low2half2(both);
   } else {
-    by[0].scale = both_halves<kKind>(piece.scale[which][j]);
+    by[0].scale = both_halves<kKind>(scale_at(piece.scales[which], layout, j));
+  }
+  by[1] = by[0];
+}
+
+// Where a piece has one scale, codes may go without it into the sums of its products, which it then scales.
+constexpr bool scales_sums(ScaleLayout layout) { return layout == ScaleLayout::piece; }
+// Of output g (which = 0) or g + 8.
+template <CodeKind kKind>
+__device__ __forceinline__ float sum_scale(const PackedPiece<kKind>& piece, int which) {
+  return __uint_as_float(piece.scales[which].x) * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f);
+}
+
+// The codes of group j of output g (which = 0) or g + 8, as pairs of inputs in their order.
+template <CodeKind kKind>
+__device__ __forceinline__ void widen_group(const PackedPiece<kKind>& piece, int which, int j,
+                                            const uint32_t* table, __half2 (&out)[4]) {
+  const auto& codes = which == 0 ? piece.low : piece.high;
+  if constexpr (bits_of(kKind) == 8) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) out[i] = widen_bytes<kKind>(word_at(codes, 2 * j + i / 2), i % 2 != 0);
+  } else if constexpr (kKind == CodeKind::six) {
+    const uint2& upper = piece.upper[which];
+    widen_six(word_at(codes, j), (j < 2 ? upper.x : upper.y) >> j % 2 * 8, out);
+  } else {
+    widen_nibbles<kKind>(word_at(codes, j), table, out);
   }
 }
 
 // f(j, first, second) for the groups j of 32 inputs: the left operands a0 to a3 of the products 2j and 2j + 1
-// of 16 inputs each.
-template <class T, CodeKind kKind, class F>
-__device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece, const PackedMatrix& m,
-                                            const uint32_t* table, F&& f) {
+// of 16 inputs each; without their scale where scales_sums(kScales). The layout is the matrix's.
+template <class T, ScaleLayout kScales = ScaleLayout::any, CodeKind kKind, class F>
+__device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece,
+                                            [[maybe_unused]] ScaleLayout layout, const uint32_t* table,
+                                            F&& f) {
 #pragma unroll
   for (int j = 0; j < kPieceGroups; j++) {
-    PackedFactor low[2]{}, high[2]{};
-    factors_of(piece, m, 0, j, low);
-    factors_of(piece, m, 1, j, high);
     uint32_t a[2][4];
-    if constexpr (bits_of(kKind) == 8) {
 #pragma unroll
-      for (int s = 0; s < 2; s++) {
-        __half2 x[2], y[2];
-        widen_bytes<kKind>(word_at(piece.low, 2 * j + s), low[0], x);
-        widen_bytes<kKind>(word_at(piece.high, 2 * j + s), high[0], y);
-        a[s][0] = operand<T>(x[0]), a[s][1] = operand<T>(y[0]);
-        a[s][2] = operand<T>(x[1]), a[s][3] = operand<T>(y[1]);
-      }
-    } else {
-      __half2 x[4], y[4];
-      if constexpr (kKind == CodeKind::six) {
-        const uint2 &upper_low = piece.upper[0], &upper_high = piece.upper[1];
-        widen_six(word_at(piece.low, j), (j < 2 ? upper_low.x : upper_low.y) >> j % 2 * 8, low, x);
-        widen_six(word_at(piece.high, j), (j < 2 ? upper_high.x : upper_high.y) >> j % 2 * 8, high, y);
-      } else {
-        widen_nibbles<kKind>(word_at(piece.low, j), low[0], table, x);
-        widen_nibbles<kKind>(word_at(piece.high, j), high[0], table, y);
+    for (int which = 0; which < 2; which++) {
+      __half2 x[4];
+      widen_group(piece, which, j, table, x);
+      if constexpr (!scales_sums(kScales)) {
+        PackedFactor by[2]{};
+        factors_of(piece, kScales == ScaleLayout::any ? layout : kScales, which, j, by);
+#pragma unroll
+        for (int i = 0; i < 4; i++) x[i] = scaled<kKind>(x[i], by[i / 2]);
       }
 #pragma unroll
-      for (int s = 0; s < 2; s++) {
-        a[s][0] = operand<T>(x[2 * s]), a[s][1] = operand<T>(y[2 * s]);
-        a[s][2] = operand<T>(x[2 * s + 1]), a[s][3] = operand<T>(y[2 * s + 1]);
-      }
+      for (int i = 0; i < 4; i++) a[i / 2][i % 2 * 2 + which] = operand<T>(x[i]);
     }
     f(j, a[0], a[1]);
   }
@@ -356,9 +422,21 @@ __device__ __forceinline__ int matrix_vector(int j) {
   return j * 4 + static_cast<int>(threadIdx.x) % kWarp / 8;
 }
 
-// The vector of a row that has the inputs of load_stored_piece's codes of group j.
+// The same in the order of files: the vector that has the inputs of StoredTileSource's codes of group j.
 __device__ __forceinline__ int stored_vector(int j) {
   return j / 2 * (kPackedInputs / 16) + static_cast<int>(threadIdx.x) % 4 * 2 + j % 2;
+}
+
+enum class CodeOrder : uint8_t { fragments, stored };
+// The row whose inputs a lane asks for, of eight, and its right operands of group j.
+template <CodeOrder kOrder>
+__device__ __forceinline__ int input_row() {
+  return kOrder == CodeOrder::stored ? fragment_group() : matrix_row();
+}
+template <CodeOrder kOrder>
+__device__ __forceinline__ uint4 lane_inputs(const uint4* row, int column, int j) {
+  if constexpr (kOrder == CodeOrder::stored) return row[packed_input(column, stored_vector(j))];
+  return load_matrices(row + packed_input(column, matrix_vector(j)));
 }
 
 #endif  // __CUDACC__
@@ -382,6 +460,34 @@ void with_code_kind(CodeKind kind, F&& f) {
     case CodeKind::none:
       FULMAR_CHECK(false, "a matrix that is not packed");
   }
+}
+
+// f(kind, layout) with both as constants; `layout` is that of a matrix of the kind.
+template <class F>
+void with_code_kind(CodeKind kind, ScaleLayout layout, F&& f) {
+  with_code_kind(kind, [&](auto constant) {
+    const auto is = [&](auto one) { f(constant, one); };
+    constexpr bool kFactors = constant() != CodeKind::float8,
+                   kScales = constant() != CodeKind::affine && constant() != CodeKind::six;
+    if constexpr (kFactors) {
+      if (layout == ScaleLayout::factors) {
+        return is(std::integral_constant<ScaleLayout, ScaleLayout::factors>{});
+      }
+    }
+    if constexpr (kScales) {
+      switch (layout) {
+        case ScaleLayout::group:
+          return is(std::integral_constant<ScaleLayout, ScaleLayout::group>{});
+        case ScaleLayout::pair:
+          return is(std::integral_constant<ScaleLayout, ScaleLayout::pair>{});
+        case ScaleLayout::piece:
+          return is(std::integral_constant<ScaleLayout, ScaleLayout::piece>{});
+        default:
+          break;
+      }
+    }
+    FULMAR_CHECK(false, "scales of another kind");
+  });
 }
 
 }  // namespace fulmar::gpu

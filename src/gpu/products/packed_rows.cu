@@ -1,14 +1,13 @@
-// Products of few rows from packed codes. A block takes tiles of 16 outputs that follow one another; its
-// warps take the pieces of 128 inputs in rotation, so that codes come from memory in one stream without a
-// pause between tiles, and add up what they have found after every few tiles. The rows, or a lone row and
-// what is left of it, are columns of the matrix instruction and lie in shared memory.
+// Products of few rows from packed codes. A block takes tiles of 16 outputs that follow one another in one
+// stream (packed_stream.h); its warps, which share the inputs, add up what they have found after every few
+// tiles.
 #include <algorithm>
 
 #include "base/check.h"
 #include "gpu/device/pair.h"
 #include "gpu/products/epilogue.h"
-#include "gpu/products/packed_load.h"
 #include "gpu/products/packed_rows.h"
+#include "gpu/products/packed_stream.h"
 
 namespace fulmar::gpu {
 
@@ -17,7 +16,6 @@ namespace {
 constexpr int kPackedWarps = 8, kPackedThreads = kPackedWarps * kWarp;
 constexpr int kAccumulatorColumns = 8;  // of an accumulator
 constexpr int kTilesAtOnce = 4;         // between two sums over the warps
-constexpr int kInputVectors = kPackedInputs / 8;
 constexpr size_t kMostInputBytes = size_t{64} << 10;
 
 template <class T>
@@ -63,102 +61,47 @@ __device__ __forceinline__ void store_finished(const PackedProduct<T>& product, 
   }
 }
 
-// The warp's own pieces of the inputs: [pieces][columns][vectors].
-template <class T>
-__device__ __forceinline__ void copy_warp_inputs(const PackedProducts<T>& a, const PackedProduct<T>& product,
-                                                 int each, uint4* own) {
-  const int warp = threadIdx.x / kWarp, columns = a.columns;
-  __syncwarp();
-  for (int i = threadIdx.x % kWarp; i < each * columns * kInputVectors; i += kWarp) {
-    const int vector = i % kInputVectors, column = i / kInputVectors % columns,
-              piece = i / kInputVectors / columns;
-    const T* row = column > 0 && product.remainder != nullptr ? product.remainder : product.in[column];
-    const int at = (piece * kPackedWarps + warp) * kInputVectors + vector;
-    own[i - vector + packed_input(column, vector)] = reinterpret_cast<const uint4*>(row)[at];
-  }
-  __syncwarp();
-}
-
-// Where the lane's inputs of group j lie: those of its codes, which in the order of files are neighbours.
-template <bool kStored>
-__device__ __forceinline__ uint4 lane_inputs(const uint4* row, int column, int j) {
-  if constexpr (kStored) return row[packed_input(column, stored_vector(j))];
-  return load_matrices(row + packed_input(column, matrix_vector(j)));
-}
-
-// kStored: codes in the order of files.
-template <class T, CodeKind kKind, bool kStored>
+template <class T, CodeKind kKind, ScaleLayout kScales, CodeOrder kOrder>
 __global__ void __launch_bounds__(kPackedThreads, 2)
     linear_packed_rows_kernel(const __grid_constant__ PackedProducts<T> a) {
-  constexpr int kAhead = bits_of(kKind) == 8 ? 2 : 4;  // pieces on their way
-  static_assert(kTilesAtOnce % kAhead == 0, "a place for each piece of a round");
   __shared__ float part[kPackedWarps][kTilesAtOnce][kPackedOuts * kAccumulatorColumns];
   __shared__ uint32_t table[kLevelPairs];
   extern __shared__ uint4 shared[];
-  const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
+  const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
   const int64_t blocks = gridDim.x, block = blockIdx.x;
   const int first = static_cast<int>(block * a.tiles / blocks),
             last = static_cast<int>((block + 1) * a.tiles / blocks);
-  const int each = (a.pieces - warp + kPackedWarps - 1) / kPackedWarps,
-            most = (a.pieces + kPackedWarps - 1) / kPackedWarps;
+  const WarpPieces<kPackedWarps> pieces(a.pieces);
   pdl_launch_next();
   if constexpr (kKind == CodeKind::levels) fill_level_pairs(table, a.each[0].weight.nf4);
-
-  PackedPiece<kKind> w[kAhead];
-  int fetching = first, fetched = 0;
-  const PackedProduct<T>* from = &packed_product_of(a, first);
-  const auto fetch = [&](PackedPiece<kKind>& to) {
-    if (fetching >= last || each == 0) return;
-    const int tile = fetching - from->first_tile, piece = warp + fetched * kPackedWarps;
-    if constexpr (kStored) {
-      load_stored_piece(to, from->weight, tile, piece);
-    } else {
-      load_piece(to, from->weight, tile, piece);
-    }
-    if (++fetched < each) return;
-    fetched = 0;
-    if (++fetching < last) from = &packed_product_of(a, fetching);
+  const auto tile_of = [&](int tile) -> PackedTile {
+    const PackedProduct<T>& of = packed_product_of(a, tile);
+    return {&of.weight, tile - of.first_tile};
   };
-#pragma unroll
-  for (int i = 0; i < kAhead; i++) fetch(w[i]);
+  PackedStream<T, kKind, kScales, kPackedWarps, decltype(tile_of), kOrder> stream(tile_of, pieces, first,
+                                                                                  last);
+  static_assert(kTilesAtOnce % stream.kAhead == 0, "a place for each piece of a round");
+  stream.start();
   pdl_wait();
   if constexpr (kKind == CodeKind::levels) __syncthreads();
 
-  uint4* own = shared + warp * most * a.columns * kInputVectors;
-  const int column = min(kStored ? g : matrix_row(), a.columns - 1);
-  const PackedProduct<T>* product = from;
+  uint4* own = pieces.own(shared, a.columns);
   const T* loaded = nullptr;
-  for (int begin = first; begin < last; begin += kTilesAtOnce) {
-    const int tiles = min(last - begin, kTilesAtOnce), total = tiles * each;
-    float sum[4] = {};
-    int piece = 0, tile = 0;
-    for (int base = 0; base < total; base += kAhead) {
-#pragma unroll
-      for (int ahead = 0; ahead < kAhead; ahead++) {
-        if (base + ahead >= total) break;
-        if (piece == 0) {
-          product = &packed_product_of(a, begin + tile);
-          if (product->in.data != loaded) {
-            loaded = product->in.data;
-            copy_warp_inputs(a, *product, each, own);
-          }
-        }
-        const uint4* x = own + (piece * a.columns + column) * kInputVectors;
-        widen_piece<T>(w[ahead], product->weight, table,
-                       [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
-                         const uint4 v = lane_inputs<kStored>(x, column, j);
-                         mma<T>(sum, m[0], m[1], m[2], m[3], v.x, v.y);
-                         mma<T>(sum, n[0], n[1], n[2], n[3], v.z, v.w);
-                       });
-        fetch(w[ahead]);
-        if (++piece < each) continue;
-        piece = 0;
-        float* to = part[warp][tile++];
-        store2(to + g * kAccumulatorColumns + 2 * q, sum[0], sum[1]);
-        store2(to + (g + 8) * kAccumulatorColumns + 2 * q, sum[2], sum[3]);
-        sum[0] = sum[1] = sum[2] = sum[3] = 0;
-      }
+  const auto inputs_of = [&](int tile) -> const uint4* {
+    const PackedProduct<T>& of = packed_product_of(a, tile);
+    if (of.in.data != loaded) {
+      loaded = of.in.data;
+      copy_warp_inputs(of.in, of.remainder, a.columns, pieces, own);
     }
+    return own;
+  };
+  for (int begin = first; begin < last; begin += kTilesAtOnce) {
+    const int tiles = min(last - begin, kTilesAtOnce);
+    stream.run(begin, tiles, a.columns, table, inputs_of, [&](int tile, const Float4& sum) {
+      float* to = part[warp][tile - begin] + g * kAccumulatorColumns + 2 * q;
+      store2(to, sum.x[0], sum.x[1]);
+      store2(to + 8 * kAccumulatorColumns, sum.x[2], sum.x[3]);
+    });
     __syncthreads();
     for (int i = threadIdx.x; i < tiles * kPackedOuts * a.rows; i += kPackedThreads) {
       const int of_tile = i % kPackedOuts, row = i / kPackedOuts % a.rows, t = i / kPackedOuts / a.rows;
@@ -183,10 +126,7 @@ int packed_tiles_of(const Weight& weight) {
   return static_cast<int>((weight.out + kPackedOuts - 1) / kPackedOuts);
 }
 
-size_t input_bytes(int64_t k, int64_t columns) {
-  const int64_t round = int64_t{kPackedWarps} * kPackedInputs;
-  return static_cast<size_t>((k + round - 1) / round * round * columns) * sizeof(uint16_t);
-}
+size_t input_bytes(int64_t k, int64_t columns) { return packed_input_bytes(k, columns, kPackedWarps); }
 
 template <class T>
 PackedProducts<T> packed_products_of(std::span<const RowProduct> list) {
@@ -199,7 +139,8 @@ PackedProducts<T> packed_products_of(std::span<const RowProduct> list) {
   products.remainder_factor = pairs ? 1.0f / kRemainderScale<T> : 0.0f;
   for (const RowProduct& one : list) {
     const bool wide = one.out.high.dtype == DType::f32;
-    FULMAR_CHECK(one.weight.in == any.weight.in && one.weight.dtype == any.weight.dtype);
+    FULMAR_CHECK(one.weight.in == any.weight.in && one.weight.dtype == any.weight.dtype &&
+                 packed_scales(one.weight) == packed_scales(any.weight));
     FULMAR_CHECK(suits_packed_rows(one.weight, products.columns) && !one.in.high.empty());
     FULMAR_CHECK((wide || !one.adds) && pairs == !one.in.remainder.empty() &&
                  one.in.high.rows == products.rows && (!pairs || products.rows == 1));
@@ -237,8 +178,13 @@ void linear_packed_rows(const Queue& queue, std::span<const RowProduct> list, in
       allow_shared(kernel, kMostInputBytes);
       launch(queue, kernel, grid, dim3(kPackedThreads), input_bytes(any.in, products.columns), products);
     };
-    if (is_float8_rows(any)) return start(linear_packed_rows_kernel<T, CodeKind::float8, true>);
-    with_code_kind(packed_kind(any), [&](auto kind) { start(linear_packed_rows_kernel<T, kind(), false>); });
+    if (is_float8_rows(any)) {
+      constexpr auto kScales = ScaleLayout::piece;
+      return start(linear_packed_rows_kernel<T, CodeKind::float8, kScales, CodeOrder::stored>);
+    }
+    with_code_kind(packed_kind(any), packed_scales(any), [&](auto kind, auto scales) {
+      start(linear_packed_rows_kernel<T, kind(), scales(), CodeOrder::fragments>);
+    });
   });
 }
 

@@ -31,7 +31,7 @@ class PackedTileWeights {
   __device__ __forceinline__ void fetch(Piece& to, int piece) const {
     const int at = first_ + piece * Shape::kKWarps;
     if (piece >= pieces_) return;
-    if (at < matrix_.pieces) return load_piece(to, matrix_, tile_, at);
+    if (at < matrix_.pieces) return TileSource<kKind>(matrix_, tile_).load(to, at);
     to = Piece{};  // the inputs are zero there, and so are scales
   }
   static __device__ __forceinline__ int tile_vector(int row, int vector) {
@@ -39,7 +39,7 @@ class PackedTileWeights {
   }
   __device__ __forceinline__ void multiply(const Piece& v, int, const uint4* from,
                                            float (&sum)[Shape::kRowTiles][4]) const {
-    widen_piece<T>(v, matrix_, levels(), [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
+    widen_piece<T>(v, matrix_.layout, levels(), [&](int j, const uint32_t(&m)[4], const uint32_t(&n)[4]) {
       const int vector = k_warp_ * (kPackedInputs / 8) + matrix_vector(j);
 #pragma unroll
       for (int t = 0; t < Shape::kRowTiles; t++) {

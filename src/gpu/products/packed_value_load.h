@@ -60,10 +60,10 @@ __device__ __forceinline__ void load_value_codes(ValueCodes<kKind, kKeptLaneOuts
 }
 
 // Where the factors of the outputs from `out` on are, f32 or f16 as has_factors says, and their supers.
-template <CodeKind kKind, int kOuts>
+template <CodeKind kKind, int kOuts, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ void copy_value_factors(ValueFactors<kKind, kOuts>& to, const PackedMatrix& m,
                                                    const void* factors, const void* supers) {
-  if (has_factors<kKind>(m)) {
+  if (has_factors<kKind, kScales>(m)) {
     copy_words<kOuts * 2>(to.factor, factors);
     if constexpr (kKind == CodeKind::affine) copy_words<kOuts * 4>(to.super, supers);
   } else {
@@ -72,27 +72,28 @@ __device__ __forceinline__ void copy_value_factors(ValueFactors<kKind, kOuts>& t
 }
 
 // group: of 32 inputs, in the matrix; out: the first output.
-template <CodeKind kKind, int kOuts>
+template <CodeKind kKind, int kOuts, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ void load_value_factors(ValueFactors<kKind, kOuts>& to, const PackedMatrix& m,
                                                    int group, int out) {
-  if (has_factors<kKind>(m)) {
+  if (has_factors<kKind, kScales>(m)) {
     const auto* halves = reinterpret_cast<const uint16_t*>(m.factors) + static_cast<int64_t>(group) * m.outs;
     const uint32_t* super = m.supers + static_cast<int64_t>(group / 8) * m.outs;
-    copy_value_factors(to, m, halves + out, super + out);
+    copy_value_factors<kKind, kOuts, kScales>(to, m, halves + out, super + out);
   } else {
     const int line = m.groups == 1 ? 0 : group * kPackedGroup >> m.group_shift;
-    copy_value_factors(to, m, m.scales + static_cast<int64_t>(line) * m.outs + out, nullptr);
+    copy_value_factors<kKind, kOuts, kScales>(to, m, m.scales + static_cast<int64_t>(line) * m.outs + out,
+                                              nullptr);
   }
 }
 
-template <CodeKind kKind, int kOuts>
+template <CodeKind kKind, int kOuts, ScaleLayout kScales = ScaleLayout::any>
 __device__ __forceinline__ void value_factors_of(const ValueFactors<kKind, kOuts>& from,
                                                  const PackedMatrix& m, PackedFactor (&by)[kOuts]) {
 #pragma unroll
   for (int o = 0; o < kOuts; o++) {
     if constexpr (kKind == CodeKind::affine) {
       by[o] = affine_factor(from.factor[o / 2] >> o % 2 * 16, from.super[o]);
-    } else if (has_factors<kKind>(m)) {
+    } else if (has_factors<kKind, kScales>(m)) {
       const __half2 both = half2_of(from.factor[o / 2]);
       by[o].scale = o % 2 != 0 ? __high2half2(both) : __low2half2(both);
     } else {

@@ -23,10 +23,13 @@ namespace fulmar::gpu {
 
 namespace {
 
+// Formats are numbers and the inputs that share a scale.
+bool same_format(const Weight& a, const Weight& b) { return a.dtype == b.dtype && a.group == b.group; }
+
 // f(list) for the products of each format, in their order.
 template <class P, class F>
 void for_each_format(std::span<const P> products, F&& f) {
-  const auto differs = [&](const P& one) { return one.weight.dtype != products.front().weight.dtype; };
+  const auto differs = [&](const P& one) { return !same_format(one.weight, products.front().weight); };
   if (std::none_of(products.begin(), products.end(), differs)) return f(products);
   FULMAR_CHECK(products.size() <= kMostProducts);
   bool done[kMostProducts] = {};
@@ -35,7 +38,7 @@ void for_each_format(std::span<const P> products, F&& f) {
     P alike[kMostProducts];
     size_t count = 0;
     for (size_t j = i; j < products.size(); j++) {
-      if (products[j].weight.dtype != products[i].weight.dtype) continue;
+      if (!same_format(products[j].weight, products[i].weight)) continue;
       alike[count++] = products[j];
       done[j] = true;
     }

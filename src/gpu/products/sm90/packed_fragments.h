@@ -85,7 +85,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         const uint64_t in = wgmma_matrix(ring.second(), 0);
 #pragma unroll
         for (int m = 0; m < Shape::kOutTiles; m++) {
-          widen_piece<Half>(piece, matrix, operands_.levels(),
+          widen_piece<Half>(piece, matrix.layout, operands_.levels(),
                             [&](int j, const uint32_t(&first)[4], const uint32_t(&second)[4]) {
                               uint32_t(&own)[2][4] = left[j % 2];
                               wgmma_wait<1>();  // the products of the operands that were here
@@ -117,8 +117,6 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
     }
 
    private:
-    static constexpr int kScales = PackedPiece<kKind>::kScales;
-
     // Of the m-th of the group's tiles of 64 outputs.
     __device__ __forceinline__ void read_piece(PackedPiece<kKind>& to, const unsigned char* stage,
                                                const Segment& at, int step, int m) {
@@ -138,18 +136,14 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         to.upper[0] = upper[0], to.upper[1] = upper[kWarp];
       }
       if (has_factors<kKind>(matrix)) {
-        to.factors = reinterpret_cast<const uint4*>(stage + Bytes::kFactorsAt + tile * Bytes::kFactors)[g];
+        to.scales[0] = reinterpret_cast<const uint4*>(stage + Bytes::kFactorsAt + tile * Bytes::kFactors)[g];
         if constexpr (has_supers(kKind)) {
           const auto* super =
               reinterpret_cast<const uint32_t*>(stage + Bytes::kSupersAt + tile * Bytes::kSupers) + g;
           to.super[0] = super[0], to.super[1] = super[8];
         }
-      } else {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-#pragma unroll
-          for (int j = 0; j < kScales; j++) to.scale[i][j] = scale_[m][i][j];
-        }
+      } else if constexpr (!has_supers(kKind)) {
+        to.scales[0] = scale_[m][0], to.scales[1] = scale_[m][1];
         if (matrix.groups > 1) fetch_scales(at, step + 1, m);
       }
     }
@@ -159,13 +153,17 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         const PackedMatrix& matrix = operands_.weight[at.product];
         if (matrix.scales == nullptr || step >= at.steps) return;
         const int row = at.first_out + (tile_ + m * 4) * kPackedOuts + fragment_group();
-        load_scales(scale_[m], matrix, row, at.first + step);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+          load_scales(scale_[m][i], scales_of_row(matrix, row + 8 * i), at.first + step, matrix.layout,
+                      matrix.group_shift);
+        }
       }
     }
 
     const Base& operands_;
     int tile_;  // of 16 outputs, of the block's
-    float scale_[Shape::kOutTiles][2][kScales] = {};
+    uint4 scale_[Shape::kOutTiles][2] = {};
   };
 };
 
