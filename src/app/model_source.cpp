@@ -84,6 +84,19 @@ Result<std::string> quantise_as(const ModelFlags& flags, const fs::path& path, c
   return kinds_in_blocks(kinds);
 }
 
+// A flag that changes nothing is worth a word.
+void warn_of_activation(const DeviceFlags& flags, const Checkpoint& checkpoint) {
+  if (flags.activation != "fp8") return;
+  const auto& tensors = checkpoint.tensors();
+  const bool any = std::any_of(tensors.begin(), tensors.end(),
+                               [](const StoredTensor& one) { return one.dtype == DType::f8_e4m3; });
+  if (on_host(flags)) {
+    spdlog::warn("activation name='fp8' effect=\"none on a CPU; wanted --cpu-activation\"");
+  } else if (!any) {
+    spdlog::warn("activation name='fp8' effect=\"none: no weight is fp8; wanted --quantize fp8\"");
+  }
+}
+
 }  // namespace
 
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
@@ -197,6 +210,7 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
     return tokenizer.error();
   }
   FULMAR_ASSIGN(loaded.quantised, quantise_as(flags, loaded.path, config, checkpoint));
+  warn_of_activation(flags.devices, *checkpoint);
   FULMAR_ASSIGN(loaded.devices, open_devices(flags.devices));
   loaded.fixed_cuts = flags.devices.deterministic && !on_host(flags.devices);
   LoadOptions options = load_options(flags, *loaded.devices.front());

@@ -45,10 +45,11 @@ Status GpuOps::open() {
   const auto workspace = [this](size_t bytes) {
     return Scratch(*this).take(1, static_cast<int64_t>(bytes), DType::u8).data;
   };
-  FULMAR_ASSIGN(products_, gpu::Products::open(facts_, queue_,
-                                               {options_.plain_products, options_.panels,
-                                                options_.deterministic, options_.gemm_choices},
-                                               workspace));
+  FULMAR_ASSIGN(products_,
+                gpu::Products::open(facts_, queue_,
+                                    {options_.plain_products, options_.panels, options_.deterministic,
+                                     options_.float8_inputs, options_.gemm_choices},
+                                    workspace));
   ways_ = gpu::island_ways({facts_.matrix_units, products_->has_panels(), options_.deterministic});
   FULMAR_TRY(upload_.open());
   constexpr size_t kInputBytes = static_cast<size_t>(gpu::most_numbers(gpu::kMostRows)) * sizeof(int32_t);

@@ -1,7 +1,6 @@
 #include "gpu/products/choice.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "gpu/products/dot_rows.h"
 #include "gpu/products/dot_value.h"
@@ -98,8 +97,7 @@ bool suits(Way way, ProductList products, const ProductDevice& device) {
                       suits_packed_rows(one.weight, any.in.rows);
              });
     case Way::float8_panels:
-      return device.panels && any.in.rows <= (std::getenv("XROWS") ? atoi(std::getenv("XROWS")) : 960) &&
-             all_of(products, [](const Product& one) {
+      return device.panels && all_of(products, [](const Product& one) {
                return suits_float8_way(one) && (one.out.dtype == DType::f16 || one.out.dtype == DType::f32);
              });
     case Way::float8:

@@ -60,6 +60,7 @@ Products::Products(const DeviceFacts& facts, const Queue& main, const Options& o
     : device_{facts.multiprocessors, facts.hopper && options.panels && facts.matrix_units, facts.matrix_units,
               options.fixed_order},
       main_(main),
+      float8_(options.float8),
       workspace_(std::move(workspace)) {}
 
 Result<std::unique_ptr<Products>> Products::open(const DeviceFacts& facts, const Queue& main,
@@ -304,7 +305,8 @@ void Products::multiply(Way way, const Queue& queue, Tensor in, const Weight& we
 Status Products::reserve_decoded() {
   for (Buffer& buffer : decoded_) {
     if (buffer.data() != nullptr) continue;
-    FULMAR_ASSIGN(buffer, allocate_device(kDecodedBytes));
+    const bool of_inputs = float8_ && &buffer == &decoded_[main_.index];
+    FULMAR_ASSIGN(buffer, allocate_device(of_inputs ? kFloat8Bytes : kDecodedBytes));
   }
   return {};
 }

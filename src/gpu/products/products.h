@@ -26,6 +26,7 @@ class Products {
     bool plain = false;                  // linear_plain in the library's place, which is then not loaded
     bool panels = true;                  // false: the ways of GPUs that have none
     bool fixed_order = false;            // ProductDevice::fixed_order
+    bool float8 = false;                 // room for the codes of many rows of inputs
     std::filesystem::path choices = {};  // GemmOptions::choices
   };
   // Bytes of device memory for the time of the launches that follow at once; a later call may give the same.
@@ -80,6 +81,7 @@ class Products {
  private:
   static constexpr size_t kValueCounters = 4096, kTileCounters = 4096;
   static constexpr size_t kDecodedBytes = size_t{32} << 20;  // of a piece of decoded weights
+  static constexpr size_t kFloat8Bytes = size_t{72} << 20;  // of codes: 4,096 rows of 16,384 and their scales
 
   Products(const DeviceFacts&, const Queue& main, const Options&, Workspace);
   Status open_queues(const DeviceFacts&, const Options&);
@@ -111,6 +113,7 @@ class Products {
   Queue main_, side_[kSides];
   cudaEvent_t fork_ = nullptr, join_[kSides] = {};
   bool forked_ = false;
+  bool float8_;
   std::unique_ptr<Gemm> gemm_;
   Buffer counters_;
   Buffer decoded_[kQueues];  // products of different queues run at the same time

@@ -194,7 +194,7 @@ TEST(ProductChoice, InputsOfRowsOfFloat8BecomeFloat8FromNineRowsOn) {
   for (const int64_t rows : {1, 8}) EXPECT_EQ(way(product(rows, square), kWithPanels), Way::packed_rows);
   for (const int64_t rows : {9, 320, 960})
     EXPECT_EQ(way(product(rows, square), kWithPanels), Way::float8_panels);
-  EXPECT_EQ(way(product(961, square), kWithPanels), Way::float8);
+  EXPECT_EQ(way(product(1025, square), kWithPanels), Way::float8);
   EXPECT_EQ(way(product(9, square), kWithout), Way::float8);
   EXPECT_EQ(way(product(2, value), kWithPanels), Way::packed_rows);
   EXPECT_EQ(way(product(3, value), kWithPanels), Way::float8_panels)

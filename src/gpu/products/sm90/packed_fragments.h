@@ -57,7 +57,7 @@ struct FragmentMaps {
   }
 };
 
-template <class Shape, CodeKind kKind>
+template <class Shape, CodeKind kKind, ScaleLayout kScales>
 struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
   using Base = PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>>;
   using Bytes = typename Shape::Bytes;
@@ -85,24 +85,25 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         const uint64_t in = wgmma_matrix(ring.second(), 0);
 #pragma unroll
         for (int m = 0; m < Shape::kOutTiles; m++) {
-          widen_piece<Half>(piece, matrix.layout, operands_.levels(),
-                            [&](int j, const uint32_t(&first)[4], const uint32_t(&second)[4]) {
-                              uint32_t(&own)[2][4] = left[j % 2];
-                              wgmma_wait<1>();  // the products of the operands that were here
-                              if (m == 0 && j == 1) leave_stage(previous);
+          widen_piece<Half, kScales>(piece, matrix.layout, operands_.levels(),
+                                     [&](int j, const uint32_t(&first)[4], const uint32_t(&second)[4]) {
+                                       uint32_t(&own)[2][4] = left[j % 2];
+                                       wgmma_wait<1>();  // the products of the operands that were here
+                                       if (m == 0 && j == 1) leave_stage(previous);
 #pragma unroll
-                              for (int e = 0; e < 4; e++) own[0][e] = first[e], own[1][e] = second[e];
-                              pin_operands(own);
-                              wgmma_fence();
+                                       for (int e = 0; e < 4; e++)
+                                         own[0][e] = first[e], own[1][e] = second[e];
+                                       pin_operands(own);
+                                       wgmma_fence();
 #pragma unroll
-                              for (int i = 0; i < 2; i++) {
-                                const int product = 2 * j + i;
-                                wgmma_registers<Shape::kRows>(sum[m], own[i],
-                                                              packed_inputs<Shape::kRows>(in, product),
-                                                              step > 0 || product > 0);
-                              }
-                              wgmma_commit();
-                            });
+                                       for (int i = 0; i < 2; i++) {
+                                         const int product = 2 * j + i;
+                                         wgmma_registers<Shape::kRows>(
+                                             sum[m], own[i], packed_inputs<Shape::kRows>(in, product),
+                                             step > 0 || product > 0);
+                                       }
+                                       wgmma_commit();
+                                     });
           if (m + 1 < Shape::kOutTiles) read_piece(piece, ring.first(), at, step, m + 1);
         }
         previous = &ring.empty[ring.place];
@@ -135,21 +136,21 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
             reinterpret_cast<const uint2*>(stage + Bytes::kUpperAt + tile * Bytes::kUpper) + lane;
         to.upper[0] = upper[0], to.upper[1] = upper[kWarp];
       }
-      if (has_factors<kKind>(matrix)) {
+      if (has_factors<kKind, kScales>(matrix)) {
         to.scales[0] = reinterpret_cast<const uint4*>(stage + Bytes::kFactorsAt + tile * Bytes::kFactors)[g];
         if constexpr (has_supers(kKind)) {
           const auto* super =
               reinterpret_cast<const uint32_t*>(stage + Bytes::kSupersAt + tile * Bytes::kSupers) + g;
           to.super[0] = super[0], to.super[1] = super[8];
         }
-      } else if constexpr (!has_supers(kKind)) {
+      } else if constexpr (kScales != ScaleLayout::factors) {
         to.scales[0] = scale_[m][0], to.scales[1] = scale_[m][1];
         if (matrix.groups > 1) fetch_scales(at, step + 1, m);
       }
     }
     // A step's f32 scales do not come through the ring: matrices have few of them.
     __device__ __forceinline__ void fetch_scales(const Segment& at, int step, int m) {
-      if constexpr (!has_supers(kKind)) {
+      if constexpr (kScales != ScaleLayout::factors) {
         const PackedMatrix& matrix = operands_.weight[at.product];
         if (matrix.scales == nullptr || step >= at.steps) return;
         const int row = at.first_out + (tile_ + m * 4) * kPackedOuts + fragment_group();

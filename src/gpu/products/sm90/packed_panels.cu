@@ -39,6 +39,17 @@ void launch_packed(const Queue& queue, ProductList products, const PanelPlan& pl
                              stores_of<Half>(products), plan.blocks);
 }
 
+// f(layout) with ScaleLayout::factors as a constant for blocks; what other formats have is found at run time.
+template <CodeKind kKind, class F>
+void with_factors(const Weight& weight, F&& f) {
+  if constexpr (kKind != CodeKind::float8) {
+    if (is_block(weight.dtype)) {
+      return f(std::integral_constant<ScaleLayout, ScaleLayout::factors>{});
+    }
+  }
+  if constexpr (!has_supers(kKind)) f(std::integral_constant<ScaleLayout, ScaleLayout::any>{});
+}
+
 }  // namespace
 
 PanelPlan plan_packed_panels(ProductList products, int multiprocessors, bool fixed_order) {
@@ -65,7 +76,9 @@ void linear_packed_panels(const Queue& queue, ProductList products, const PanelP
     with_planned_shape(products, plan, partial, counters, kPackedShapes, [&](auto shape, Panels& panels) {
       using Shape = PackedShape<decltype(shape), kind()>;
       let_send(panels, products);
-      launch_packed<PackedOperands<Shape, kind()>, Shape>(queue, products, plan, panels);
+      with_factors<kind()>(products.front().weight, [&](auto scales) {
+        launch_packed<PackedOperands<Shape, kind(), scales()>, Shape>(queue, products, plan, panels);
+      });
     });
   });
 }
