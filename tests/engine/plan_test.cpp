@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace fulmar {
@@ -52,7 +53,7 @@ TEST(Plan, PromptsBesideAFewStreamsTakeSomeRows) {
   EXPECT_EQ(plan_step(std::vector{decoding(), prompt(4000)}, limits), (Feeds{1, kLeastPromptRows}));
 }
 
-TEST(Plan, AStepWithPromptsTakesLessThanTwiceOneOfAllThatRun) {
+TEST(Plan, AStepWithPromptsStretchesByItsShareOfOneOfAllThatRun) {
   for (const double each : {1.0, 1.75}) {
     const PlanLimits limits{
         .max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096, .prompt_rows_per_row = each};
@@ -62,17 +63,20 @@ TEST(Plan, AStepWithPromptsTakesLessThanTwiceOneOfAllThatRun) {
         items.resize(streams + joining, prompt(4000));
         const Feeds feeds = plan_step(items, limits);
         const int64_t prompts = std::accumulate(feeds.begin(), feeds.end(), -static_cast<int64_t>(streams));
-        const double left = static_cast<double>(2 * (streams + joining) - streams) * each;
-        EXPECT_EQ(prompts, std::min<int64_t>(static_cast<int64_t>(left), 2048)) << streams << ", " << joining;
+        const auto decode = static_cast<double>(streams), all = static_cast<double>(streams + joining);
+        const auto left = static_cast<int64_t>((kMostStretch * all - decode) * each);
+        EXPECT_EQ(prompts, std::clamp(left, kLeastPromptRows, int64_t{2048})) << streams << ", " << joining;
       }
     }
   }
 }
 
 TEST(Plan, PromptsOfMixturesJoinWithARowInEachSlot) {
-  std::vector<PlanItem> items(200, decoding());
+  std::vector<PlanItem> items(300, decoding());
   items.push_back({.to_feed = 1000, .slots = 50});
-  EXPECT_EQ(plan_step(items, {.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096}).back(), 300 / 50);
+  const auto rows = static_cast<int64_t>(kMostStretch * 350) - 300;
+  EXPECT_EQ(plan_step(items, {.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096}).back(),
+            rows / 50);
 }
 
 TEST(Plan, RowsOfAStepAreBounded) {
@@ -144,13 +148,14 @@ TEST(ShareLimits, RowsThatDecodeAreDividedEqually) {
   EXPECT_EQ(share_limits(limits, {.decoding = 0}, 4).max_decoding, 1);
 }
 
-TEST(ShareLimits, PromptsTakeTwiceAStepsShareOfAllThatRun) {
-  std::vector<PlanItem> items(400, decoding());
-  items.resize(500, prompt(4000));
+TEST(ShareLimits, PromptsTakeAStepsShareOfAllThatRun) {
+  std::vector<PlanItem> items(800, decoding());
+  items.resize(1000, prompt(4000));
   const PlanLimits limits{.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096};
-  const Feeds feeds = plan_step(items, share_limits(limits, {.decoding = 400, .prompt_rows = 400'000}, 2));
-  EXPECT_EQ(std::accumulate(feeds.begin(), feeds.begin() + 400, int64_t{0}), 200);
-  EXPECT_EQ(std::accumulate(feeds.begin() + 400, feeds.end(), int64_t{0}), 200 + 2 * 50);
+  const Feeds feeds = plan_step(items, share_limits(limits, {.decoding = 800, .prompt_rows = 800'000}, 2));
+  EXPECT_EQ(std::accumulate(feeds.begin(), feeds.begin() + 800, int64_t{0}), 400);
+  EXPECT_EQ(std::accumulate(feeds.begin() + 800, feeds.end(), int64_t{0}),
+            static_cast<int64_t>(kMostStretch * 500) - 400);
 }
 
 TEST(ShareLimits, PromptsComeInPiecesOfSomeSize) {
