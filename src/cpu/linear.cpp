@@ -78,19 +78,6 @@ DotPieces dot_pieces(const LinearTask& task, const LinearMode& mode, const float
           first_piece};
 }
 
-DecodedProduct decoded_product(const DotProduct& p) {
-  return {.dtype = p.dtype,
-          .weight = p.weight,
-          .scales = p.scales,
-          .group = p.group,
-          .depth = p.depth,
-          .rows = p.rows,
-          .in = p.in,
-          .in_stride = p.in_stride,
-          .out = p.out,
-          .out_stride = p.out_stride};
-}
-
 CodedProduct coded_product(const DotPieces& pieces) {
   const DotProduct& p = pieces.product;
   return {.dtype = p.dtype,
@@ -113,7 +100,7 @@ void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t 
     if (p.rounded != nullptr) {
       coded_outputs(coded_product(p), first, last);
     } else if (p.interleaved) {
-      decoded_outputs(decoded_product(p.product), first, last);
+      decoded_outputs(p.product, first, last);
     } else {
       dot_outputs(p.product, first, last);
     }

@@ -62,7 +62,7 @@ HWY_INLINE void store_block(const TileBlock& block, float* to, std::index_sequen
 
 // Weights [first, first + count) of a tile, whole blocks: [weight][kOutputs].
 template <class Loader>
-void decode_tile(const DecodedProduct& p, size_t tile, size_t first, size_t count, float* to) {
+void decode_tile(const DotProduct& p, size_t tile, size_t first, size_t count, float* to) {
   const size_t blocks = static_cast<size_t>(p.depth) / Loader::kBlock;
   for (size_t k = first; k < first + count; k += Loader::kBlock, to += Loader::kBlock * kOutputs) {
     TileBlock block{p.weight + (tile * blocks + k / Loader::kBlock) * kTile * Loader::kBytes};
@@ -144,7 +144,7 @@ void multiply_up_to(const RowTile& t, size_t rows) {
 }
 
 template <class Loader>
-void multiply(const DecodedProduct& p, int64_t first, int64_t last) {
+void multiply(const DotProduct& p, int64_t first, int64_t last) {
   HWY_ALIGN float decoded[kPartDepth * kOutputs];
   const auto depth = static_cast<size_t>(p.depth), rows = static_cast<size_t>(p.rows);
   const size_t groups = (rows + kMostRows - 1) / kMostRows;
@@ -168,13 +168,13 @@ void multiply(const DecodedProduct& p, int64_t first, int64_t last) {
   }
 }
 
-void DecodedOutputs(const DecodedProduct& p, int64_t first, int64_t last) {
+void DecodedOutputs(const DotProduct& p, int64_t first, int64_t last) {
   with_loader(p.dtype, [&](auto loader) { multiply<decltype(loader)>(p, first, last); });
 }
 
 #else
 
-void DecodedOutputs(const DecodedProduct&, int64_t, int64_t) {}
+void DecodedOutputs(const DotProduct&, int64_t, int64_t) {}
 
 #endif
 
@@ -186,7 +186,7 @@ namespace fulmar {
 
 HWY_EXPORT(DecodedOutputs);
 
-void decoded_outputs(const DecodedProduct& product, int64_t first, int64_t last) {
+void decoded_outputs(const DotProduct& product, int64_t first, int64_t last) {
   HWY_DYNAMIC_DISPATCH(DecodedOutputs)(product, first, last);
 }
 
