@@ -88,7 +88,9 @@ function(fulmar_tests)
   add_library(fulmar_test_support STATIC ${helpers})
   target_include_directories(fulmar_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(fulmar_test_support PUBLIC fulmar_cases PRIVATE fulmar_flags fulmar_base GTest::gtest)
-  target_compile_definitions(fulmar_test_support PRIVATE FULMAR_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # Of one file alone: a path of this clone in every command would keep ccache from what other clones compiled.
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/folders.cpp PROPERTIES COMPILE_DEFINITIONS
+    "FULMAR_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";FULMAR_BINARY_DIR=\"${PROJECT_BINARY_DIR}\"")
   foreach(path ${folders})
     get_filename_component(folder ${path} NAME)
     file(GLOB sources CONFIGURE_DEPENDS ${path}/*_test.cpp)
@@ -118,8 +120,6 @@ function(fulmar_tests)
     endif()
     target_link_libraries(fulmar_${folder}_test PRIVATE
       fulmar_flags fulmar_test_support ${libraries} GTest::gmock GTest::gtest_main)
-    target_compile_definitions(fulmar_${folder}_test PRIVATE
-      FULMAR_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FULMAR_BINARY_DIR="${PROJECT_BINARY_DIR}")
     set(label ${folder})
     if(folder STREQUAL "gpu")
       target_compile_options(fulmar_gpu_test PRIVATE

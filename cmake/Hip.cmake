@@ -38,7 +38,7 @@ function(fulmar_compile_hip target)
     set(object ${PROJECT_BINARY_DIR}/hip/${name}.o)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/hip
-      COMMAND ${FULMAR_HIPCC} ${flags} -MD -MF ${object}.d -c ${source} -o ${object}
+      COMMAND ${CMAKE_COMMAND} -E env CCACHE_COMPILERTYPE=clang ${FULMAR_COMPILER_LAUNCHER} ${FULMAR_HIPCC} ${flags} -MD -MF ${object}.d -c ${source} -o ${object}
       DEPENDS ${source} DEPFILE ${object}.d COMMENT "Building HIP object ${name}.o" VERBATIM)
     set_source_files_properties(${source} PROPERTIES HEADER_FILE_ONLY ON)
     list(APPEND objects ${object})

@@ -15,6 +15,7 @@
 #include "control/control_server.h"
 #include "net/http_client.h"
 #include "net/json.h"
+#include "support/folders.h"
 
 namespace fulmar::test {
 
@@ -35,7 +36,7 @@ class ControlRig : public testing::Test {
                testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
     options_.port = 0;
-    options_.supervisor.program = FULMAR_BINARY_DIR "/fulmar_fake_worker";
+    options_.supervisor.program = (support::build_folder() / "fulmar_fake_worker").string();
     options_.supervisor.grace = std::chrono::milliseconds(1500);
     options_.supervisor.start_probe_every = std::chrono::milliseconds(20);
     options_.supervisor.probe_every = std::chrono::milliseconds(50);

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "support/folders.h"
+
 namespace fulmar {
 namespace {
 
 TEST(GpuList, TellsWhatTheDriverTells) {
-  const auto gpus = GpuList(open_nvml(FULMAR_BINARY_DIR "/libfulmar_fake_nvml.so")).figures();
+  const auto gpus =
+      GpuList(open_nvml((support::build_folder() / "libfulmar_fake_nvml.so").c_str())).figures();
   ASSERT_EQ(gpus.size(), 2u);
   EXPECT_EQ(gpus[0].index, 0);
   EXPECT_EQ(gpus[0].name, "First GPU");
@@ -25,7 +28,8 @@ TEST(GpuList, TellsWhatTheDriverTells) {
 }
 
 TEST(GpuList, TellsWhatAnAmdDriverTells) {
-  const auto gpus = GpuList(open_rocm_smi(FULMAR_BINARY_DIR "/libfulmar_fake_rocm_smi.so")).figures();
+  const auto gpus =
+      GpuList(open_rocm_smi((support::build_folder() / "libfulmar_fake_rocm_smi.so").c_str())).figures();
   ASSERT_EQ(gpus.size(), 2u);
   EXPECT_EQ(gpus[0].name, "First GPU");
   EXPECT_EQ(gpus[0].memory_total_mb, 2000u);

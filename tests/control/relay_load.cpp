@@ -17,6 +17,7 @@
 
 #include "control/control_server.h"
 #include "net/http_client.h"
+#include "support/folders.h"
 
 namespace {
 
@@ -96,7 +97,7 @@ int run(const Load& load) {
   const auto model = std::filesystem::temp_directory_path() / fmt::format("relay_load_{}.pth", ::getpid());
   std::ofstream(model) << "x";
   ControlOptions options{.port = 0};
-  options.supervisor.program = FULMAR_BINARY_DIR "/fulmar_fake_worker";
+  options.supervisor.program = (support::build_folder() / "fulmar_fake_worker").string();
   auto control = ControlServer::start(options);
   if (!control.ok()) return 1;
   const auto started = fetch("POST", "http://" + (*control)->address() + "/api/workers/start", {},

@@ -5,11 +5,12 @@
 
 #include "files/checkpoint.h"
 #include "files/identify.h"
+#include "support/folders.h"
 
 namespace fulmar {
 namespace {
 
-std::filesystem::path models() { return std::filesystem::path(FULMAR_SOURCE_DIR) / "../shared/models"; }
+std::filesystem::path models() { return support::source_folder() / "../shared/models"; }
 
 class GenuineFiles : public testing::Test {
  protected:

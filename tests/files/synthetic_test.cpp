@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "files/identify.h"
+#include "support/folders.h"
 #include "support/golden.h"
 #include "tensor/convert.h"
 
@@ -73,7 +74,7 @@ TEST(Synthetic, FirstElementsFollowTheRecipe) {
 class SyntheticGolden : public testing::TestWithParam<const char*> {};
 
 TEST_P(SyntheticGolden, TensorsHaveTheListedFirstLastAndChecksum) {
-  const std::string path = std::string(FULMAR_SOURCE_DIR) + "/../shared/golden/" + GetParam();
+  const std::string path = (support::source_folder() / "../shared/golden" / GetParam()).string();
   if (!std::ifstream(path)) GTEST_SKIP() << path << " is not there";
   simdjson::dom::parser parser;
   simdjson::dom::element golden = parser.load(path);

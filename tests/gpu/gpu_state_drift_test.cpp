@@ -7,6 +7,7 @@
 #include <random>
 
 #include "gpu/gpu_device.h"
+#include "support/folders.h"
 #include "support/model_rig.h"
 
 namespace fulmar {
@@ -31,7 +32,7 @@ class GpuStateDrift : public GpuTest, public testing::WithParamInterface<const c
     devices_.push_back(std::move(opened).value());
     return std::make_unique<ModelRig>(std::move(checkpoint).value(), *devices_.back(), kSequences);
   }
-  std::filesystem::path path_ = std::filesystem::path(FULMAR_SOURCE_DIR) / GetParam();
+  std::filesystem::path path_ = support::source_folder() / GetParam();
   std::vector<std::unique_ptr<Ops>> devices_;
 };
 

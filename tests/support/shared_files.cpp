@@ -5,9 +5,11 @@
 
 #include <fstream>
 
+#include "support/folders.h"
+
 namespace fulmar::support {
 
-std::filesystem::path shared_folder() { return std::filesystem::path(FULMAR_SOURCE_DIR) / ".." / "shared"; }
+std::filesystem::path shared_folder() { return source_folder() / ".." / "shared"; }
 
 Json read_golden(const std::string& name) {
   std::ifstream file(shared_folder() / "golden" / (name + ".json"));

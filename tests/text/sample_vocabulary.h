@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/folders.h"
 #include "text/vocabulary.h"
 
 namespace fulmar {
@@ -104,7 +105,7 @@ inline std::optional<std::string> read_whole_file(const std::filesystem::path& p
 }
 
 inline std::filesystem::path shared_world_file() {
-  return std::filesystem::path(FULMAR_SOURCE_DIR) / "../shared/vocab/rwkv_vocab_v20230424.txt";
+  return support::source_folder() / "../shared/vocab/rwkv_vocab_v20230424.txt";
 }
 
 }  // namespace fulmar

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "support/folders.h"
 #include "text/byte_tokenizer.h"
 #include "text/sample_vocabulary.h"
 #include "text/stop_defaults.h"
@@ -231,7 +232,7 @@ std::string from_hex(std::string_view hex) {
 }
 
 TEST_F(RealWorldVocabulary, ReproducesTheGoldenEncodings) {
-  const auto path = std::filesystem::path(FULMAR_SOURCE_DIR) / "../shared/golden/world-tokenizer.json";
+  const auto path = support::source_folder() / "../shared/golden/world-tokenizer.json";
   const auto file = read_whole_file(path);
   if (!file) GTEST_SKIP() << "no golden file: " << path;
   const WorldTokenizer tokenizer(vocabulary_, true);

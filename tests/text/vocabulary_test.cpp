@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/folders.h"
 #include "text/sample_vocabulary.h"
 #include "text/sha256.h"
 #include "text/vocabulary_json.h"
@@ -116,8 +117,7 @@ TEST(Vocabulary, RefusesWithLineFoundAndWanted) {
 }
 
 TEST(Vocabulary, OfTheDemoModelIsReadWhole) {
-  const auto file =
-      read_whole_file(std::filesystem::path(FULMAR_SOURCE_DIR) / "models/fulmar-demo.vocab.txt");
+  const auto file = read_whole_file(support::source_folder() / "models/fulmar-demo.vocab.txt");
   ASSERT_TRUE(file);
   const Result<Vocabulary> vocabulary = parse_vocabulary(*file, "demo");
   ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().text;
