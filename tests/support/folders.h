@@ -1,4 +1,5 @@
-// Where the checkout and its build lie. Asked of one file, so that no other one's compilation depends on the clone.
+// Where the checkout and its build lie. Asked of one file, so that no other one's compilation depends on the
+// clone.
 #pragma once
 
 #include <filesystem>
