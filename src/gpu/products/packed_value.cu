@@ -307,8 +307,11 @@ void linear_packed_value(const Queue& queue, const ValuePlan& plan, Tensor in, c
     with_code_kind(packed_kind(weight), [&](auto kind) {
       if constexpr (kind() != CodeKind::six) {
         if (in.rows <= kMostValueRows) return launch_value<T, 1, kind()>(queue, a);
-        if constexpr (std::is_same_v<T, Half>) return launch_value<T, kMostRowTiles, kind()>(queue, a);
-        FULMAR_CHECK(false, "more than eight rows of bf16");
+        if constexpr (std::is_same_v<T, Half>) {
+          launch_value<T, kMostRowTiles, kind()>(queue, a);
+        } else {
+          FULMAR_CHECK(false, "more than eight rows of bf16");
+        }
       }
     });
   });
