@@ -4,6 +4,8 @@
 The arrows are read from the fulmar_folder() and fulmar_room() lines of CMakeLists.txt, so there is one list only. A room
 is a folder within a folder: it may include the rooms that its arrow reaches and the folders that its folder may, but
 nothing that lies in its folder itself, which in turn may include all of its rooms.
+
+And when a test that every build compiles reaches a GPU library's headers, which not every machine has.
 """
 import re
 import sys
@@ -23,6 +25,10 @@ CONFINED = {
     r"hiredis": ["src/cache/"],
     r"yaml-cpp/": ["src/control/config_file"],
 }
+
+VENDOR_HEADERS = r"cuda|cublas|hip/"
+# Tests that are built only where those headers are.
+VENDOR_TESTS = ["tests/gpu/vendor/", "tests/gpu/sm90/"]
 
 
 def declared():
@@ -89,6 +95,40 @@ def place_of(parts, direct):
     return room if len(parts) > 2 and room in direct else parts[0]
 
 
+def includes_of(path):
+    """(line, "<" or '"', what is included) of a file."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if found:
+            yield number, *found.groups()
+
+
+def vendor_header_behind(path, known):
+    """How a file's includes lead to a GPU library's header: its files and the header, or None."""
+    if path not in known:
+        known[path] = None
+        for _, kind, target in includes_of(path):
+            if kind == "<" and re.match(VENDOR_HEADERS, target):
+                known[path] = [f"<{target}>"]
+            below = [root / target for root in (ROOT / "src", ROOT / "tests") if (root / target).is_file()]
+            for file in below if kind == '"' else []:
+                further = vendor_header_behind(file, known)
+                if further:
+                    known[path] = [target] + further
+            if known[path]:
+                break
+    return known[path]
+
+
+def tests_that_need_a_vendor():
+    known = {}
+    for path in sorted((ROOT / "tests").rglob("*_test.cpp")):
+        place = str(path.relative_to(ROOT))
+        way = None if any(place.startswith(home) for home in VENDOR_TESTS) else vendor_header_behind(path, known)
+        if way:
+            yield f"{place}: reaches {' -> '.join(way)}; such tests belong to {' or '.join(VENDOR_TESTS)}"
+
+
 def main():
     direct, problems, files = declared(), [], {}
     circle = circle_in(direct)
@@ -106,11 +146,7 @@ def main():
         if rooms and own not in direct:
             problems.append(f"{place}: no room of CMakeLists.txt; wanted one of {', '.join(rooms)}")
         includes = files.setdefault(str(path.relative_to(src)), set())
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
-            if not found:
-                continue
-            kind, target = found.groups()
+        for number, kind, target in includes_of(path):
             if kind == '"' and (src / target).is_file():
                 includes.add(target)
                 other = place_of(target.split("/"), direct)
@@ -119,6 +155,7 @@ def main():
             for pattern, homes in CONFINED.items():
                 if kind == "<" and re.match(pattern, target) and not any(str(place).startswith(h) for h in homes):
                     problems.append(f"{place}:{number}: <{target}> belongs to {', '.join(homes)} only")
+    problems += tests_that_need_a_vendor()
     circle = circle_in(files)
     if circle:
         problems.append("includes go in a circle: " + " -> ".join(circle))

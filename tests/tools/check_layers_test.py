@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+"""Which tests tools/check_layers.py takes for ones that need a GPU library's headers."""
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from check_layers import ROOT, tests_that_need_a_vendor, vendor_header_behind  # noqa: E402
+
+
+class VendorHeaders(unittest.TestCase):
+    def test_are_found_behind_other_headers(self):
+        way = vendor_header_behind(ROOT / "tests/gpu/sm90/linear_panels_test.cpp", {})
+        self.assertGreater(len(way), 2)
+        self.assertRegex(way[-1], r"<(cuda|hip/).*>")
+
+    def test_are_not_behind_what_every_build_compiles(self):
+        self.assertIsNone(vendor_header_behind(ROOT / "tests/gpu/gpu_quantised_test.cpp", {}))
+        self.assertEqual(list(tests_that_need_a_vendor()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
