@@ -59,13 +59,19 @@ struct Queue {
   int index = 0;  // below kQueues
 };
 
-// Every kernel of this backend calls pdl_wait, so that it may be launched early.
+// Every kernel of this backend calls pdl_wait, so that it may be launched early. Clusters of `cluster`
+// blocks, of which grid.x is a multiple, are compute capability 9.0's.
+template <class... Parameters, class... Arguments>
+void launch_clusters(const Queue& queue, void (*kernel)(Parameters...), unsigned cluster, dim3 grid,
+                     dim3 block, size_t shared_bytes, Arguments&&... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  FULMAR_GPU(launch_kernel(queue.stream, queue.overlap, cluster, kernel, grid, block, shared_bytes,
+                           std::forward<Arguments>(arguments)...));
+}
 template <class... Parameters, class... Arguments>
 void launch(const Queue& queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
             Arguments&&... arguments) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  FULMAR_GPU(launch_kernel(queue.stream, queue.overlap, kernel, grid, block, shared_bytes,
-                           std::forward<Arguments>(arguments)...));
+  launch_clusters(queue, kernel, 1, grid, block, shared_bytes, std::forward<Arguments>(arguments)...);
 }
 
 // Lets a kernel use more than 48 KiB of shared memory; each kernel on each device is told when it wants

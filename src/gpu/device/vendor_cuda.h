@@ -33,20 +33,27 @@ inline size_t most_shared_memory(const cudaDeviceProp& properties) {
 }
 constexpr int kLeastArchitecture = 80;
 
-// `overlap`: programmatic dependent launch (PDL).
+// `overlap`: programmatic dependent launch (PDL). `cluster`: blocks of a cluster, neighbours along x.
 template <class... Parameters, class... Arguments>
-cudaError_t launch_kernel(StreamHandle stream, bool overlap, void (*kernel)(Parameters...), dim3 grid,
-                          dim3 block, size_t shared_bytes, Arguments&&... arguments) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+cudaError_t launch_kernel(StreamHandle stream, bool overlap, unsigned cluster, void (*kernel)(Parameters...),
+                          dim3 grid, dim3 block, size_t shared_bytes, Arguments&&... arguments) {
+  cudaLaunchAttribute attributes[2]{};
+  unsigned count = 0;
+  if (overlap) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {cluster, 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = overlap ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...);
 }
 

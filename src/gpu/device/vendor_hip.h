@@ -108,10 +108,11 @@ inline std::string target_of(const hipDeviceProp_t& properties) { return propert
 inline size_t most_shared_memory(const hipDeviceProp_t& properties) { return properties.sharedMemPerBlock; }
 constexpr int kLeastArchitecture = 0;  // code for the target is there or not
 
-// There is no programmatic dependent launch: a kernel starts when the one before it has finished.
+// There is no programmatic dependent launch: a kernel starts when the one before it has finished. Nor are
+// there clusters, or kernels that want them.
 template <class... Parameters, class... Arguments>
-hipError_t launch_kernel(StreamHandle stream, bool, void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                         size_t shared_bytes, Arguments&&... arguments) {
+hipError_t launch_kernel(StreamHandle stream, bool, unsigned, void (*kernel)(Parameters...), dim3 grid,
+                         dim3 block, size_t shared_bytes, Arguments&&... arguments) {
   std::tuple<Parameters...> values(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
   return std::apply(
       [&](auto&... each) {

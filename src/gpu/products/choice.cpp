@@ -67,7 +67,7 @@ bool equal_inputs(ProductList products) {
 
 // Percent of the multiprocessors that panels fill.
 int64_t panels_filled(ProductList products, const ProductDevice& device) {
-  if constexpr (kHopperCode) return plan_panels(products, device.multiprocessors).filled;
+  if constexpr (kHopperCode) return plan_panels(products, {device.multiprocessors}).filled;
   return 0;
 }
 

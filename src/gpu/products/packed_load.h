@@ -388,8 +388,9 @@ __device__ __forceinline__ void widen_group(const PackedPiece<kKind>& piece, int
 }
 
 // f(j, first, second) for the groups j of 32 inputs: the left operands a0 to a3 of the products 2j and 2j + 1
-// of 16 inputs each; without their scale where scales_sums(kScales). The layout is the matrix's.
-template <class T, ScaleLayout kScales = ScaleLayout::any, CodeKind kKind, class F>
+// of 16 inputs each; kScaled: with their scale. The layout is the matrix's.
+template <class T, ScaleLayout kScales = ScaleLayout::any, bool kScaled = !scales_sums(kScales),
+          CodeKind kKind, class F>
 __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece,
                                             [[maybe_unused]] ScaleLayout layout, const uint32_t* table,
                                             F&& f) {
@@ -400,7 +401,7 @@ __device__ __forceinline__ void widen_piece(const PackedPiece<kKind>& piece,
     for (int which = 0; which < 2; which++) {
       __half2 x[4];
       widen_group(piece, which, j, table, x);
-      if constexpr (!scales_sums(kScales)) {
+      if constexpr (kScaled) {
         PackedFactor by[2]{};
         factors_of(piece, kScales == ScaleLayout::any ? layout : kScales, which, j, by);
 #pragma unroll

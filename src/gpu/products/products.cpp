@@ -78,6 +78,9 @@ Status Products::open_queues(const DeviceFacts& facts, const Options& options) {
     side_[i].index = 1 + i;
   }
   FULMAR_ASSIGN(gemm_, Gemm::open(facts, {options.plain, options.choices}));
+  if constexpr (kHopperCode) {
+    if (device_.panels) room_ = panel_room(facts.multiprocessors);
+  }
   FULMAR_ASSIGN(counters_, allocate_device((kValueCounters + kTileCounters) * sizeof(uint32_t)));
   FULMAR_GPU_TRY(cudaMemset(counters_.data(), 0, counters_.bytes()));
   return {};
@@ -209,7 +212,7 @@ void Products::run_panels(Way way, const Queue& queue, ProductList products) {
   if constexpr (kHopperCode) {
     const bool packed = way == Way::packed_panels;
     const auto plan_of = packed ? plan_packed_panels : plan_panels;
-    const PanelPlan plan = plan_of(products, device_.multiprocessors, device_.fixed_order);
+    const PanelPlan plan = plan_of(products, room_, device_.fixed_order);
     FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
     auto* partial = static_cast<float*>(workspace_(plan.partial_bytes));
     if (packed) return linear_packed_panels(queue, products, plan, partial, tile_counters());
@@ -277,7 +280,7 @@ void Products::multiply_by_panels(const Queue& queue, ProductList products,
                                   std::span<const Float8Input> inputs) {
   if constexpr (kHopperCode) {
     const bool beside = queue.index != main_.index;  // others then use what a divided sum wants
-    const PanelPlan plan = plan_float8_panels(products, device_.multiprocessors, beside);
+    const PanelPlan plan = plan_float8_panels(products, room_, beside);
     FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
     linear_float8_panels(queue, products, inputs, plan, static_cast<float*>(workspace_(plan.partial_bytes)),
                          tile_counters());

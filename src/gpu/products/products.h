@@ -15,6 +15,7 @@
 #include "gpu/products/product.h"
 #include "gpu/products/row.h"
 #include "gpu/products/sm90/float8_inputs.h"
+#include "gpu/products/sm90/panels.h"
 
 namespace fulmar::gpu {
 
@@ -110,6 +111,7 @@ class Products {
   uint32_t* tile_counters() const { return value_counters() + kValueCounters; }
 
   ProductDevice device_;
+  PanelRoom room_;
   Queue main_, side_[kSides];
   cudaEvent_t fork_ = nullptr, join_[kSides] = {};
   bool forked_ = false;

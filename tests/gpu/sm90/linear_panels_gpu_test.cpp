@@ -50,7 +50,7 @@ TEST_P(GpuPanels, AgreeWithProductsAndEndsOneAfterTheOther) {
     products.push_back({in, weight, outs.back().tensor.slice_rows(0, shape.rows), one.end});
   }
   ops.synchronise();
-  const gpu::PanelPlan plan = gpu::plan_panels(products, shape.multiprocessors);
+  const gpu::PanelPlan plan = gpu::plan_panels(products, room_of(shape.multiprocessors));
   const auto partial = gpu::allocate_device(plan.partial_bytes + sizeof(float));
   const auto counters = gpu::allocate_device(static_cast<size_t>(plan.tiles) * sizeof(uint32_t));
   ASSERT_TRUE(partial.ok() && counters.ok());
@@ -83,7 +83,8 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(Shape{9, 1024, 132}, Shape{33, 72, 2}, Shape{130, 1024, 132},
                                      Shape{130, 1024, 4}, Shape{161, 512, 4}, Shape{257, 1000, 132},
                                      Shape{300, 72, 2}, Shape{320, 1024, 132}, Shape{320, 1024, 8},
-                                     Shape{321, 256, 4}, Shape{960, 512, 132}, Shape{960, 512, 6})),
+                                     Shape{321, 256, 4}, Shape{192, 4096, 132}, Shape{140, 1000, 48},
+                                     Shape{160, 2048, 64}, Shape{960, 512, 132}, Shape{960, 512, 6})),
     kName);
 
 }  // namespace

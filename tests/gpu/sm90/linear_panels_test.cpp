@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/products/sm90/panels.h"
+#include "gpu/sm90/panel_rooms.h"
 
 namespace fulmar {
 namespace {
@@ -11,9 +12,10 @@ namespace {
 constexpr int kMultiprocessors = 132;
 constexpr int64_t kStepInputs = 64;
 
-gpu::PanelPlan plan(int64_t rows, int64_t in, int64_t out) {
+gpu::PanelPlan plan(int64_t rows, int64_t in, int64_t out,
+                    const gpu::PanelRoom& room = room_of(kMultiprocessors)) {
   const gpu::Product product{{nullptr, DType::f16, rows, in, in}, {DType::f16, out, in}, {}};
-  return gpu::plan_panels({&product, 1}, kMultiprocessors);
+  return gpu::plan_panels({&product, 1}, room);
 }
 
 TEST(PanelPlan, EveryStepHasABlockAndEveryBlockAStep) {
@@ -26,6 +28,11 @@ TEST(PanelPlan, EveryStepHasABlockAndEveryBlockAStep) {
         EXPECT_LE(p.blocks, kMultiprocessors);
         if (p.steps_each == 0) {
           EXPECT_EQ(p.blocks, std::min<int64_t>(p.tiles, kMultiprocessors));
+          EXPECT_EQ(p.partial_bytes, 0u);
+        } else if (p.parts > 1) {
+          EXPECT_EQ(p.blocks, p.tiles * p.parts);
+          EXPECT_GE(p.blocks * p.steps_each, steps);
+          EXPECT_LT((p.parts - 1) * p.steps_each, steps / p.tiles) << "the last part has steps";
           EXPECT_EQ(p.partial_bytes, 0u);
         } else {
           EXPECT_GE(p.blocks * p.steps_each, steps);
@@ -44,12 +51,23 @@ TEST(PanelPlan, FewTilesAreSharedAndManyAreNot) {
             0);  // sums of so many rows cost more than the last blocks' rest
 }
 
+TEST(PanelPlan, TilesOfLongSumsAreSharedByClustersThatRunAtOnce) {
+  EXPECT_EQ(plan(320, 16384, 4096).parts, 4);  // 32 tiles of 256 outputs and 160 rows
+  EXPECT_EQ(plan(128, 4096, 16384).parts, 1);  // as many tiles as multiprocessors
+  gpu::PanelRoom room = room_of(kMultiprocessors);
+  room.clusters[4] = 31;
+  EXPECT_EQ(plan(320, 16384, 4096, room).parts, 3);
+  EXPECT_EQ(plan(320, 16384, 4096, {kMultiprocessors}).parts, 1) << "no clusters";
+  EXPECT_EQ(plan(128, 16384, 4096).parts, 1) << "clusters of too many blocks";
+}
+
 TEST(PanelPlan, TellsHowMuchOfTheMultiprocessorsIsUsed) {
   EXPECT_EQ(plan(320, 4096, 16384).filled, 96);  // 128 whole tiles for 132 multiprocessors
   EXPECT_EQ(plan(960, 4096, 16384).filled, 96);  // three rounds
   for (const int64_t rows : {32, 64, 128, 256}) EXPECT_EQ(plan(rows, 4096, 16384).filled, 96) << rows;
-  EXPECT_LT(plan(160, 4096, 16384).filled, 80);  // tiles of twice 128 rows
-  EXPECT_LT(plan(320, 2048, 8192).filled, 80);   // tiles for half of the multiprocessors, or for three halves
+  EXPECT_EQ(plan(160, 4096, 16384).filled, 96);  // 64 tiles, each by a cluster of two
+  EXPECT_LT(plan(400, 4096, 16384).filled,
+            80);  // tiles of twice 160 rows are too few, and of three times too many
   for (const int64_t rows : {9, 100, 320, 700}) {
     for (const int64_t out : {96, 4096, 16384}) EXPECT_LE(plan(rows, 1024, out).filled, 100);
   }

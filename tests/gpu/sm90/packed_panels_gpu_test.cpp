@@ -53,7 +53,7 @@ class GpuPackedPanels : public Sm90Test, public testing::WithParamInterface<std:
           {ins.back().tensor, *weight, outs.back().tensor.slice_rows(0, shape_.rows), one.end});
     }
     gpu().synchronise();
-    const gpu::PanelPlan plan = gpu::plan_packed_panels(products, shape_.multiprocessors);
+    const gpu::PanelPlan plan = gpu::plan_packed_panels(products, room_of(shape_.multiprocessors));
     const auto partial = gpu::allocate_device(plan.partial_bytes + sizeof(float));
     const auto counters = gpu::allocate_device(static_cast<size_t>(plan.tiles) * sizeof(uint32_t));
     ASSERT_TRUE(partial.ok() && counters.ok());
@@ -132,13 +132,13 @@ const auto kName = [](const auto& one) {
   return kind + "_" + std::to_string(shape.rows) + "x" + std::to_string(shape.in) + "_for_" +
          std::to_string(shape.multiprocessors);
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, GpuPackedPanels,
-                         testing::Combine(testing::ValuesIn(kinds()),
-                                          testing::Values(Shape{9, 512, 132}, Shape{32, 1024, 7},
-                                                          Shape{45, 256, 3}, Shape{64, 512, 132},
-                                                          Shape{100, 512, 2}, Shape{161, 512, 5},
-                                                          Shape{320, 512, 132})),
-                         kName);
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, GpuPackedPanels,
+    testing::Combine(testing::ValuesIn(kinds()),
+                     testing::Values(Shape{9, 512, 132}, Shape{32, 1024, 7}, Shape{45, 256, 3},
+                                     Shape{64, 512, 132}, Shape{100, 512, 2}, Shape{161, 512, 5},
+                                     Shape{130, 1024, 32}, Shape{161, 1024, 64}, Shape{320, 512, 132})),
+    kName);
 
 }  // namespace
 }  // namespace fulmar

@@ -3,6 +3,7 @@
 
 #include "gpu/device/device.h"
 #include "gpu/gpu_device.h"
+#include "gpu/sm90/panel_rooms.h"
 
 namespace fulmar {
 

@@ -74,7 +74,7 @@ struct PairedProducts {
   explicit PairedProducts(ProductList products, std::span<const Float8Input> inputs = {}) {
     for (const Product& one : products) {
       Product& paired = each[count] = one;
-      paired.weight.in /= 2;
+      paired.weight.dtype = DType::f16, paired.weight.in /= 2;
       paired.in = inputs.empty() ? one.in : inputs[count].codes;
       paired.in.dtype = DType::f16;
       paired.in.cols = paired.in.stride = paired.weight.in;
@@ -98,9 +98,8 @@ Float8Operands<Shape> float8_operands_of(ProductList paired, std::span<const Flo
 
 }  // namespace
 
-PanelPlan plan_float8_panels(ProductList products, int multiprocessors, bool whole) {
-  return plan_shapes(PairedProducts(products).list(), multiprocessors, kFloat8StepsPerSubtile, whole,
-                     kFloat8Shapes);
+PanelPlan plan_float8_panels(ProductList products, const PanelRoom& room, bool whole) {
+  return plan_shapes(PairedProducts(products).list(), room, kFloat8StepsPerSubtile, whole, kFloat8Shapes);
 }
 
 void linear_float8_panels(const Queue& queue, ProductList products, std::span<const Float8Input> inputs,

@@ -10,7 +10,7 @@
 namespace fulmar::gpu {
 
 // `whole`: whole tiles alone, which want neither partial sums nor counters.
-PanelPlan plan_float8_panels(ProductList, int multiprocessors, bool whole);
+PanelPlan plan_float8_panels(ProductList, const PanelRoom&, bool whole);
 
 // out = epilogue(in @ weight^T) of weights that is_float8_rows is true of; `inputs`: those of the products,
 // in their order, quantised. Outputs f16 or f32, a multiple of 4 wide; partial and counters as linear_panels

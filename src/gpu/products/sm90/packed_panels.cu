@@ -39,47 +39,36 @@ void launch_packed(const Queue& queue, ProductList products, const PanelPlan& pl
                              stores_of<Half>(products), plan.blocks);
 }
 
-// f(layout) with ScaleLayout::factors as a constant for blocks; what other formats have is found at run time.
-template <CodeKind kKind, class F>
-void with_factors(const Weight& weight, F&& f) {
-  if constexpr (kKind != CodeKind::float8) {
-    if (is_block(weight.dtype)) {
-      return f(std::integral_constant<ScaleLayout, ScaleLayout::factors>{});
-    }
-  }
-  if constexpr (!has_supers(kKind)) f(std::integral_constant<ScaleLayout, ScaleLayout::any>{});
-}
-
 }  // namespace
 
-PanelPlan plan_packed_panels(ProductList products, int multiprocessors, bool fixed_order) {
+PanelPlan plan_packed_panels(ProductList products, const PanelRoom& room, bool fixed_order) {
   return products.front().weight.transposed
-             ? plan_shapes(products, multiprocessors, kValueStepsPerSubtile, fixed_order, kPackedValueShapes)
-             : plan_shapes(products, multiprocessors, kPackedStepsPerSubtile, fixed_order, kPackedShapes);
+             ? plan_shapes(products, room, kValueStepsPerSubtile, fixed_order, kPackedValueShapes)
+             : plan_shapes(products, room, kPackedStepsPerSubtile, fixed_order, kPackedShapes);
 }
 
 void linear_packed_panels(const Queue& queue, ProductList products, const PanelPlan& plan, float* partial,
                           uint32_t* counters) {
-  with_code_kind(packed_kind(products.front().weight), [&](auto kind) {
-    if (products.front().weight.transposed) {
-      if constexpr (kind() == CodeKind::six) {
-        FULMAR_CHECK(false, "q6_k is not packed transposed");
-      } else {
-        with_planned_shape(
-            products, plan, partial, counters, kPackedValueShapes, [&](auto shape, Panels& panels) {
-              using Shape = PackedValueShape<decltype(shape), kind()>;
-              launch_packed<PackedValueOperands<Shape, kind()>, Shape>(queue, products, plan, panels);
-            });
-      }
-      return;
-    }
-    with_planned_shape(products, plan, partial, counters, kPackedShapes, [&](auto shape, Panels& panels) {
-      using Shape = PackedShape<decltype(shape), kind()>;
-      let_send(panels, products);
-      with_factors<kind()>(products.front().weight, [&](auto scales) {
+  const Weight& any = products.front().weight;
+  if (!any.transposed) {
+    return with_code_kind(packed_kind(any), packed_scales(any), [&](auto kind, auto scales) {
+      with_planned_shape(products, plan, partial, counters, kPackedShapes, [&](auto shape, Panels& panels) {
+        using Shape = PackedShape<decltype(shape), kind()>;
+        let_send(panels, products);
         launch_packed<PackedOperands<Shape, kind(), scales()>, Shape>(queue, products, plan, panels);
       });
     });
+  }
+  with_code_kind(packed_kind(any), [&](auto kind) {
+    if constexpr (kind() == CodeKind::six) {
+      FULMAR_CHECK(false, "q6_k is not packed transposed");
+    } else {
+      with_planned_shape(
+          products, plan, partial, counters, kPackedValueShapes, [&](auto shape, Panels& panels) {
+            using Shape = PackedValueShape<decltype(shape), kind()>;
+            launch_packed<PackedValueOperands<Shape, kind()>, Shape>(queue, products, plan, panels);
+          });
+    }
   });
 }
 

@@ -7,7 +7,7 @@
 
 namespace fulmar::gpu {
 
-PanelPlan plan_packed_panels(ProductList, int multiprocessors, bool fixed_order = false);
+PanelPlan plan_packed_panels(ProductList, const PanelRoom&, bool fixed_order = false);
 
 // Products of f16 inputs in 16-byte aligned rows, of equal row count and format; outputs f32 or f16 and a
 // multiple of 4 wide. Weights packed as fragments. partial and counters as in linear_panels.

@@ -1,11 +1,11 @@
 // The kernel of panels, for operands of any kind and any epilogue: `Finish` gets whole tiles (send) or
-// vectors of four outputs (call operator) of f32 sums. Blocks that share a tile (stream-K) leave their sums
-// in memory, and the last one of them adds these up in order.
+// vectors of four outputs (call operator) of f32 sums. Blocks that share a tile leave their sums in memory,
+// and the last one of them adds these up in order (stream-K); or in shared memory, and each block of the
+// cluster adds up some of the tile (split-K).
 #pragma once
 
-#include <algorithm>
-
 #include "base/check.h"
+#include "gpu/products/sm90/panel_plan.h"
 #include "gpu/products/sm90/panel_product.h"
 #include "gpu/products/sm90/panels.h"
 #include "gpu/products/split_k.h"
@@ -37,9 +37,49 @@ __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segmen
                       [] { named_barrier_sync(1 + Shape::kGroups, Shape::kMultiplying); });
 }
 
+// f(subtile, vectors) for the subtiles of a tile whose sums over all blocks of the cluster this block adds
+// up, in the blocks' order, through distributed shared memory (DSMEM). The ring is empty, and its place is
+// free.
+template <class Shape, class F>
+__device__ __forceinline__ void add_in_cluster(int parts, const PanelSums<Shape>& sum, unsigned char* stages,
+                                               int group, float* chunk, F&& f) {
+  constexpr int kVectors = kSubtileSums / 4;
+  auto* left = reinterpret_cast<float4*>(stages) + threadIdx.x;  // [subtiles][kVectors][threads]
+  named_barrier_sync(1 + Shape::kGroups, Shape::kMultiplying);   // the other groups have multiplied, too
+#pragma unroll
+  for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
+    SubtileSums own;
+    OutputsOf<Shape>::pick(sum, subtile, own);
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      left[(subtile * kVectors + i) * Shape::kMultiplying] = {own[4 * i], own[4 * i + 1], own[4 * i + 2],
+                                                              own[4 * i + 3]};
+    }
+  }
+  sync_cluster();
+#pragma unroll 1
+  for (int subtile = static_cast<int>(cluster_rank()); subtile < Shape::kSubtiles; subtile += parts) {
+    SubtileSums total{};
+#pragma unroll 2
+    for (int part = 0; part < parts; part++) {
+      const uint32_t from = address_in(part, left + subtile * kVectors * Shape::kMultiplying);
+#pragma unroll
+      for (int i = 0; i < kVectors; i++) {
+        const float4 v = load_cluster(from + static_cast<uint32_t>(i * Shape::kMultiplying * sizeof(float4)));
+        total[4 * i] += v.x, total[4 * i + 1] += v.y, total[4 * i + 2] += v.z, total[4 * i + 3] += v.w;
+      }
+    }
+    named_barrier_sync(1 + group, kGroupThreads);
+    OutputsOf<Shape>::put(total, chunk);
+    f(subtile, get_subtile<Shape>(subtile, group, chunk));
+  }
+  sync_cluster();  // shared memory stays until the others have read it
+}
+
 template <class T, class Shape, class Finish>
 __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& finish, const Segment& at,
-                                            const PanelSums<Shape>& sum, int group, float* chunk) {
+                                            const PanelSums<Shape>& sum, int group, unsigned char* stages,
+                                            float* chunk) {
   const PanelProduct& product = panels.each[at.product];
   const auto end = [&](int, SubtileVectors v) {
     v.row += at.first_row, v.out += at.first_out;
@@ -49,6 +89,9 @@ __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& 
   if (whole && finish.template send<Shape>(product, at, sum, group, chunk)) return;
   if (threadIdx.x % kGroupThreads == 0) bulk_wait_read<0>();  // until here the chunk may be on its way
   if (whole) return for_each_subtile<Shape>(sum, group, chunk, end);
+  if constexpr (kSplits<Shape>) {
+    if (panels.parts > 1) return add_in_cluster<Shape>(panels.parts, sum, stages, group, chunk, end);
+  }
   const int first_block = at.begin / panels.steps_each,
             last_block = (at.begin + product.steps - 1) / panels.steps_each;
   if (!leave_segment<Shape>(panels, at, last_block - first_block + 1, sum, group, chunk)) return;
@@ -100,7 +143,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
       const Segment done = at;
       more = walk.next(at);
       if (more) consumer.begin(at);
-      end_segment<T, Shape>(panels, finish, done, sum, group, chunk);
+      end_segment<T, Shape>(panels, finish, done, sum, group, ring.stages, chunk);
     }
     if (threadIdx.x % kGroupThreads == 0) bulk_wait_written();
   }
@@ -109,19 +152,10 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 // ---- on the host
 
 template <class Shape>
-int64_t panel_tiles_of(const Product& one) {
-  return (one.weight.out + Shape::kOuts - 1) / Shape::kOuts *
-         ((one.in.rows + Shape::kRows - 1) / Shape::kRows);
-}
-template <class Shape>
-int64_t steps_of(const Product& one) {
-  return (one.weight.in + Shape::kStepInputs - 1) / Shape::kStepInputs;
-}
-
-template <class Shape>
 Panels panels_of(ProductList list) {
   FULMAR_CHECK(list.size() <= kMostProducts);
   Panels panels{};
+  panels.parts = 1;
   panels.rows = static_cast<int>(list.front().in.rows);
   panels.row_tiles = (panels.rows + Shape::kRows - 1) / Shape::kRows;
   for (const Product& one : list) {
@@ -136,53 +170,6 @@ Panels panels_of(ProductList list) {
   return panels;
 }
 
-template <class Shapes>
-constexpr int64_t shapes_of(Shapes&& for_each_shape) {
-  int64_t count = 0;
-  for_each_shape([&](auto, int64_t) { count++; });
-  return count;
-}
-
-// The shape that should be through first, of those that for_each_shape(f) names by f(shape, what a step of
-// one of its tiles takes, in hundredths of a microsecond): whole tiles one after the other, or as many steps
-// for each block with sums of tiles added up afterwards, which costs as much as steps_per_subtile for each
-// subtile. In a fixed order only whole tiles, and for these shapes of one group, too: small tiles are then
-// all that spreads a small matrix over the GPU.
-template <class Shapes>
-PanelPlan plan_shapes(ProductList products, int multiprocessors, int64_t steps_per_subtile, bool fixed_order,
-                      Shapes&& for_each_shape) {
-  PanelPlan best;
-  int64_t least = 0, shape_number = 0;
-  for_each_shape([&](auto shape, int64_t step_cost) {
-    using Shape = decltype(shape);
-    const int64_t number = shape_number++;
-    if (Shape::kGroups == 1 && !fixed_order) return;
-    int64_t tiles = 0, steps = 0, longest = 0, numbers = 0;
-    for (const Product& one : products) {
-      numbers += one.in.rows * one.weight.out * steps_of<Shape>(one);
-      tiles += panel_tiles_of<Shape>(one);
-      steps += panel_tiles_of<Shape>(one) * steps_of<Shape>(one);
-      longest = std::max(longest, steps_of<Shape>(one));
-    }
-    const int64_t rounds = (tiles + multiprocessors - 1) / multiprocessors;
-    const int64_t steps_each = (steps + multiprocessors - 1) / multiprocessors;
-    const auto consider = [&](int64_t cost, int64_t steps_of_each, const PanelPlan& plan) {
-      if (least != 0 && cost >= least) return;
-      least = cost;
-      best = plan;
-      best.filled = numbers * 100 / (steps_of_each * multiprocessors * Shape::kPartial);
-    };
-    consider(rounds * longest * step_cost, rounds * longest,
-             {number, 0, tiles, std::min<int64_t>(tiles, multiprocessors), 0});
-    if (fixed_order) return;
-    const int64_t blocks = (steps + steps_each - 1) / steps_each;
-    consider((steps_each + steps_per_subtile * Shape::kSubtiles) * step_cost, steps_each,
-             {number, steps_each, tiles, blocks,
-              static_cast<size_t>(2 * blocks * Shape::kPartial) * sizeof(float)});
-  });
-  return best;
-}
-
 // The plan's shape: f(shape, panels) with where unfinished sums go.
 template <class Shapes, class F>
 void with_planned_shape(ProductList products, const PanelPlan& plan, float* partial, uint32_t* counters,
@@ -192,6 +179,7 @@ void with_planned_shape(ProductList products, const PanelPlan& plan, float* part
     if (shape_number++ != plan.shape) return;
     Panels panels = panels_of<decltype(shape)>(products);
     panels.steps_each = static_cast<int>(plan.steps_each);
+    panels.parts = static_cast<int>(plan.parts);
     panels.partial = partial;
     panels.counter = counters;
     f(shape, panels);
@@ -201,10 +189,11 @@ void with_planned_shape(ProductList products, const PanelPlan& plan, float* part
 template <class T, class Shape, class Operands, class Finish>
 void launch_panels(const Queue& queue, const Panels& panels, const Operands& operands, const Finish& finish,
                    int64_t blocks) {
+  static_assert(!kSplits<Shape> || Shape::kPartial * sizeof(float) <= Shape::kStages * Shape::kStageBytes);
   const auto kernel = panels_kernel<T, Shape, Operands, Finish>;
   allow_shared(kernel, Shape::kBytes);
-  launch(queue, kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), Shape::kBytes, panels,
-         operands, finish);
+  launch_clusters(queue, kernel, static_cast<unsigned>(panels.parts), dim3(static_cast<unsigned>(blocks)),
+                  dim3(Shape::kThreads), Shape::kBytes, panels, operands, finish);
 }
 
 }  // namespace fulmar::gpu

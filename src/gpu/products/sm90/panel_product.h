@@ -1,7 +1,7 @@
 // Tiles of grouped products out[rows, outs] = in[rows, K] * weight[outs, K]^T by wgmma on compute capability
 // 9.0, and the epilogue's way from accumulators to rows of outputs. The work is one line of steps: of every
 // tile of outputs and rows of every product, some inputs at a time. A block takes a piece of that line
-// (stream-K). Where operands come from: panel_operands.h; of packed codes:
+// (stream-K), or a cluster a tile (split-K). Where operands come from: panel_operands.h; of packed codes:
 // packed_fragments.h, packed_value_operands.h.
 #pragma once
 
@@ -56,6 +56,7 @@ struct Panels {
   int count, rows, row_tiles;
   int steps, tiles;   // of all products
   int steps_each;     // of a block, wherever tiles end; 0: whole tiles, block after block
+  int parts;          // of a tile, each a block of one cluster; 1: no clusters
   float* partial;     // [blocks, 2, Shape::kPartial]
   uint32_t* counter;  // [tiles], zero before and after
 };
@@ -72,6 +73,12 @@ class Walk {
  public:
   __device__ __forceinline__ explicit Walk(const Panels& panels) : panels_(panels) {
     const int block = static_cast<int>(blockIdx.x);
+    if (panels.parts > 1) {  // of products that have equally many steps
+      const int steps = panels.each[0].steps, begin = block / panels.parts * steps;
+      at_ = begin + block % panels.parts * panels.steps_each;
+      end_ = min(at_ + panels.steps_each, begin + steps);
+      return;
+    }
     at_ = block * max(panels.steps_each, 1);
     end_ = panels.steps_each > 0 ? min(at_ + panels.steps_each, panels.steps) : panels.tiles;
   }
@@ -119,7 +126,9 @@ struct SubtileVectors {
 };
 
 // Where a group's accumulators stand, and how they go through shared memory, since a thread holds single
-// outputs of many rows. A subtile is what goes at once.
+// outputs of many rows. A subtile is what goes at once, so many sums of a thread.
+constexpr int kSubtileSums = kChunkRows / 2;
+using SubtileSums = float[kSubtileSums];
 
 // Each tile of 64 outputs after the other: a subtile is a chunk of its rows.
 template <class Shape>
@@ -132,13 +141,18 @@ struct PlainOutputs {
             kRowStep,
             {}};
   }
-  static __device__ __forceinline__ void put(const PanelSums<Shape>& sum, int subtile, float* chunk) {
+  static __device__ __forceinline__ void pick(const PanelSums<Shape>& sum, int subtile, SubtileSums& to) {
+#pragma unroll
+    for (int i = 0; i < kSubtileSums; i++) {
+      to[i] = sum[subtile / Shape::kChunks][subtile % Shape::kChunks * kSubtileSums + i];
+    }
+  }
+  static __device__ __forceinline__ void put(const SubtileSums& sum, float* chunk) {
     const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
     float* own = chunk + 2 * q * kChunkStride + thread / kWarp * 16 + g;
 #pragma unroll
-    for (int i = 0; i < kChunkRows / 2; i++) {
-      own[(i / 4 * 8 + i % 2) * kChunkStride + i % 4 / 2 * 8] =
-          sum[subtile / Shape::kChunks][subtile % Shape::kChunks * (kChunkRows / 2) + i];
+    for (int i = 0; i < kSubtileSums; i++) {
+      own[(i / 4 * 8 + i % 2) * kChunkStride + i % 4 / 2 * 8] = sum[i];
     }
   }
   static __device__ __forceinline__ Float4 get(const SubtileVectors& v, int i, const float* chunk) {
@@ -158,16 +172,21 @@ struct StripedOutputs {
     const int thread = threadIdx.x % kGroupThreads;
     return {subtile * kRowsAtOnce + thread / kAcross, group * kGroupAll + thread % kAcross * 4, kRowStep, {}};
   }
-  static __device__ __forceinline__ void put(const PanelSums<Shape>& sum, int subtile, float* chunk) {
+  static constexpr int kTileSums = kRowsAtOnce / 2;  // of a subtile, of a tile
+  static __device__ __forceinline__ void pick(const PanelSums<Shape>& sum, int subtile, SubtileSums& to) {
+#pragma unroll
+    for (int i = 0; i < kSubtileSums; i++) to[i] = sum[i / kTileSums][subtile * kTileSums + i % kTileSums];
+  }
+  static __device__ __forceinline__ void put(const SubtileSums& sum, float* chunk) {
     const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
     float* own = chunk + 2 * q * kStride + thread / kWarp * (kGroupAll / 4) + g * kLaneOuts;
 #pragma unroll
     for (int row = 0; row < kRowsAtOnce / 4; row++) {
-      const int at = (subtile * (kRowsAtOnce / 8) + row / 2) * 4 + row % 2;
 #pragma unroll
       for (int m = 0; m < Shape::kOutTiles; m += 2) {
+        const float* tile = sum + m * kTileSums + row / 2 * 4 + row % 2;
         store4(own + (row / 2 * 8 + row % 2) * kStride + 2 * m,
-               Float4{{sum[m][at], sum[m][at + 2], sum[m + 1][at], sum[m + 1][at + 2]}});
+               Float4{{tile[0], tile[2], tile[kTileSums], tile[kTileSums + 2]}});
       }
     }
   }
@@ -179,24 +198,33 @@ struct StripedOutputs {
 template <class Shape>
 using OutputsOf = std::conditional_t<Shape::kStriped, StripedOutputs<Shape>, PlainOutputs<Shape>>;
 
+// A subtile's vectors, which all threads of a group have put into the chunk.
+template <class Shape>
+__device__ __forceinline__ SubtileVectors get_subtile(int subtile, int group, const float* chunk) {
+  using Outputs = OutputsOf<Shape>;
+  named_barrier_sync(1 + group, kGroupThreads);
+  SubtileVectors v = Outputs::vectors(subtile, group);
+#pragma unroll
+  for (int i = 0; i < kChunkVectors; i++) v.of[i] = Outputs::get(v, i, chunk);
+  return v;
+}
+
 // f(subtile, vectors) for all of a group's tile. One iteration of a loop for each subtile, and in it a choice
 // among registers: unrolled, f would fill the instruction cache many times over.
 template <class Shape, class F>
 __device__ __forceinline__ void for_each_subtile(const PanelSums<Shape>& sum, int group, float* chunk,
                                                  F&& f) {
-  using Outputs = OutputsOf<Shape>;
 #pragma unroll 1
   for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
     named_barrier_sync(1 + group, kGroupThreads);
 #pragma unroll
     for (int t = 0; t < Shape::kSubtiles; t++) {
-      if (subtile == t) Outputs::put(sum, t, chunk);
+      if (subtile != t) continue;
+      SubtileSums own;
+      OutputsOf<Shape>::pick(sum, t, own);
+      OutputsOf<Shape>::put(own, chunk);
     }
-    named_barrier_sync(1 + group, kGroupThreads);
-    SubtileVectors v = Outputs::vectors(subtile, group);
-#pragma unroll
-    for (int i = 0; i < kChunkVectors; i++) v.of[i] = Outputs::get(v, i, chunk);
-    f(subtile, v);
+    f(subtile, get_subtile<Shape>(subtile, group, chunk));
   }
 }
 

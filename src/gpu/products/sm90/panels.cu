@@ -27,8 +27,28 @@ static_assert(shapes_of(kPanelShapes) == kPanelShapeCount);
 
 }  // namespace
 
-PanelPlan plan_panels(ProductList products, int multiprocessors, bool fixed_order) {
-  return plan_shapes(products, multiprocessors, kStepsPerSubtile, fixed_order, kPanelShapes);
+PanelRoom panel_room(int multiprocessors) {
+  using Shape = PanelShape<2, 160, 4>;
+  const auto kernel = panels_kernel<Half, Shape, PanelOperands<Half, Shape>, StoreProducts<Half>>;
+  allow_shared(kernel, Shape::kBytes);
+  PanelRoom room{multiprocessors};
+  for (int blocks = 2; blocks <= kMostClusterBlocks; blocks++) {
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    config.blockDim = dim3(Shape::kThreads);
+    config.dynamicSmemBytes = Shape::kBytes;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    FULMAR_GPU(cudaOccupancyMaxActiveClusters(&room.clusters[static_cast<size_t>(blocks)], kernel, &config));
+  }
+  return room;
+}
+
+PanelPlan plan_panels(ProductList products, const PanelRoom& room, bool fixed_order) {
+  return plan_shapes(products, room, kStepsPerSubtile, fixed_order, kPanelShapes);
 }
 
 void linear_panels(const Queue& queue, ProductList products, const PanelPlan& plan, float* partial,

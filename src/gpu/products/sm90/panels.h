@@ -1,7 +1,9 @@
 // Products of any number of rows on GPUs of compute capability 9.0: operands by TMA into a ring in shared
-// memory, multiplied by wgmma; warp specialisation, stream-K where tiles are few (panels.cu).
+// memory, multiplied by wgmma; warp specialisation; stream-K, or split-K by clusters, where tiles are few
+// (panels.cu).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,19 +13,31 @@
 namespace fulmar::gpu {
 
 constexpr int64_t kPanelShapeCount = 8, kPackedShapeCount = 5;
+constexpr int kMostClusterBlocks = 8;  // blocks of a cluster on any GPU that has clusters
+
+// What plans know of a device. Clusters lie within a GPC, and GPCs differ in how many of their
+// multiprocessors work, so how many clusters run at once is asked of the device.
+struct PanelRoom {
+  int multiprocessors = 0;
+  std::array<int, kMostClusterBlocks + 1>
+      clusters{};  // of so many blocks with all of the shared memory; 0: none
+};
+PanelRoom panel_room(int multiprocessors);
+
 struct PanelPlan {
   int64_t shape = 0;       // of the tiles, of kPanelShapeCount; which one is panels.cu's business
-  int64_t steps_each = 0;  // of a block (stream-K); 0: whole tiles
+  int64_t steps_each = 0;  // of a block (stream-K, split-K); 0: whole tiles
+  int64_t parts = 1;       // of a tile, each a block of the tile's own cluster (split-K); 1: no clusters
   int64_t tiles = 0, blocks = 0;
   size_t partial_bytes = 0;
   int64_t filled = 0;  // percent of what all multiprocessors compute meanwhile that is asked for
 };
 // `fixed_order`: whole tiles alone, so that every output is one sum over its inputs in their order, whatever
 // the number of rows and the tile's shape.
-PanelPlan plan_panels(ProductList, int multiprocessors, bool fixed_order = false);
+PanelPlan plan_panels(ProductList, const PanelRoom&, bool fixed_order = false);
 
 // Products of equal row count, operands as suits_rows wants them, outputs in the activation type or f32
-// and a multiple of 4 wide. partial: plan.partial_bytes; counters, where steps_each is not 0: zeroed once,
+// and a multiple of 4 wide. partial: plan.partial_bytes; counters, where there are partial sums: zeroed once,
 // [plan.tiles], zero again afterwards.
 void linear_panels(const Queue&, ProductList, const PanelPlan&, float* partial, uint32_t* counters);
 
