@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 
 #include "gpu/ceilings.h"
 #include "gpu/device/element.h"
@@ -84,9 +85,9 @@ double least_seconds(const Queue& queue, const std::function<void()>& run, doubl
 }
 
 // Seconds of a product of two matrices [size, size] of E4M3, quantised from f16 ones; `room`: 2 x size x size
-// bytes behind them and two rows of scales.
-double float8_seconds(const Queue& queue, Gemm& gemm, const Tensor& in, const Tensor& matrix,
-                      const Tensor& out, std::byte* room) {
+// bytes behind them and two rows of scales. Nothing where the library has no such product.
+std::optional<double> float8_seconds(const Queue& queue, Gemm& gemm, const Tensor& in, const Tensor& matrix,
+                                     const Tensor& out, std::byte* room) {
   const int64_t size = in.cols;
   auto* const scales = reinterpret_cast<float*>(room + 2 * size * size);
   const Tensor codes{room, DType::f8_e4m3, size, size, size},
@@ -99,6 +100,7 @@ double float8_seconds(const Queue& queue, Gemm& gemm, const Tensor& in, const Te
   weight.scales = scales + size;
   weight.group = size;
   weight.stored_order = true;
+  if (!gemm.run_float8(queue, codes, scales, weight, out)) return std::nullopt;
   return least_seconds(queue, [&] { gemm.run_float8(queue, codes, scales, weight, out); });
 }
 
@@ -140,11 +142,13 @@ Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiproce
   const auto at = [&](int64_t row) { return static_cast<Half*>(to.data()) + row * size; };
   const Tensor in{at(0), DType::f16, size, size, size}, out{from.data(), DType::f16, size, size, size};
   const Weight weight{DType::f16, size, size, at(size), false};
-  const double multiplying = float8
-                                 ? float8_seconds(plain, gemm, in, {at(size), DType::f16, size, size, size},
-                                                  out, reinterpret_cast<std::byte*>(at(2 * size)))
-                                 : least_seconds(plain, [&] { gemm.run(plain, in, weight, out); });
-  found.gflops = 2.0 * static_cast<double>(size * size) * static_cast<double>(size) / multiplying / 1e9;
+  std::optional<double> multiplying;
+  if (float8) {
+    multiplying = float8_seconds(plain, gemm, in, {at(size), DType::f16, size, size, size}, out,
+                                 reinterpret_cast<std::byte*>(at(2 * size)));
+  }
+  if (!multiplying) multiplying = least_seconds(plain, [&] { gemm.run(plain, in, weight, out); });
+  found.gflops = 2.0 * static_cast<double>(size * size) * static_cast<double>(size) / *multiplying / 1e9;
   return found;
 }
 

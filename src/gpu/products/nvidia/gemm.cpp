@@ -233,6 +233,8 @@ struct Gemm::Library {
   explicit Library(const std::filesystem::path& file, std::string identity)
       : choices(file, std::move(identity)) {}
 
+  // False, and nothing is launched, where the library has no such product.
+  bool run(const Queue&, Tensor in, const Weight&, Tensor out, const GemmOperands&);
   // The product's algorithm, looked for where it is met first.
   const Chosen& chosen_for(const Queue&, Tensor in, const Weight&, Tensor out, const GemmOperands&);
   const Chosen& choose(const Queue&, const GemmKey& exact, Tensor in, const Weight&, Tensor out,
@@ -345,23 +347,24 @@ const Chosen& Gemm::Library::chosen_for(const Queue& queue, Tensor in, const Wei
   return known != chosen.end() ? *known->second : choose(queue, key, in, weight, out, operands);
 }
 
-void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
-  if (library_ == nullptr) return linear_plain(queue, in, weight, out);
-  const GemmOperands operands{in.data, weight.data, out.data};
-  const Chosen& by = library_->chosen_for(queue, in, weight, out, operands);
-  if (!by.algorithm) return linear_plain(queue, in, weight, out);
-  must(by.problem.run(queue.stream, operands, *by.algorithm, library_->workspace[queue.index].data()),
+bool Gemm::Library::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out,
+                        const GemmOperands& operands) {
+  const Chosen& by = chosen_for(queue, in, weight, out, operands);
+  if (!by.algorithm) return false;
+  must(by.problem.run(queue.stream, operands, *by.algorithm, workspace[queue.index].data()),
        "cublasLtMatmul");
+  return true;
+}
+
+void Gemm::run(const Queue& queue, Tensor in, const Weight& weight, Tensor out) {
+  const GemmOperands operands{in.data, weight.data, out.data};
+  if (library_ != nullptr && library_->run(queue, in, weight, out, operands)) return;
+  linear_plain(queue, in, weight, out);
 }
 
 bool Gemm::run_float8(const Queue& queue, Tensor in, const float* scales, const Weight& weight, Tensor out) {
-  if (library_ == nullptr) return false;
   const GemmOperands operands{in.data, weight.data, out.data, scales, weight.scales};
-  const Chosen& by = library_->chosen_for(queue, in, weight, out, operands);
-  if (!by.algorithm) return false;
-  must(by.problem.run(queue.stream, operands, *by.algorithm, library_->workspace[queue.index].data()),
-       "cublasLtMatmul");
-  return true;
+  return library_ != nullptr && library_->run(queue, in, weight, out, operands);
 }
 
 }  // namespace fulmar::gpu

@@ -9,17 +9,6 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int64_t kFloat8StepsPerSubtile = 7;
-
-// As measured on an H200.
-constexpr auto kFloat8Shapes = [](auto&& f) {
-  f(PanelShape<1, 32, 10>{}, 48);
-  f(PanelShape<1, 64, 8>{}, 50);
-  f(PanelShape<1, 128, 6>{}, 54);
-  f(PanelShape<2, 128, 4>{}, 82);
-  f(PanelShape<2, 160, 4>{}, 100);
-};
-
 // A tile's sums times the scales of its outputs and rows: partial sums, too, since that is linear.
 template <class Shape>
 struct Float8Operands : PanelOperands<Float8, Shape> {
@@ -99,13 +88,13 @@ Float8Operands<Shape> float8_operands_of(ProductList paired, std::span<const Flo
 }  // namespace
 
 PanelPlan plan_float8_panels(ProductList products, const PanelRoom& room, bool whole) {
-  return plan_shapes(PairedProducts(products).list(), room, kFloat8StepsPerSubtile, whole, kFloat8Shapes);
+  return plan_shapes(PairedProducts(products).list(), room, kStepsPerSubtile, whole, kWideShapes);
 }
 
 void linear_float8_panels(const Queue& queue, ProductList products, std::span<const Float8Input> inputs,
                           const PanelPlan& plan, float* partial, uint32_t* counters) {
   const PairedProducts paired(products, inputs);
-  with_planned_shape(paired.list(), plan, partial, counters, kFloat8Shapes, [&](auto shape, Panels& panels) {
+  with_planned_shape(paired.list(), plan, partial, counters, kWideShapes, [&](auto shape, Panels& panels) {
     using Shape = decltype(shape);
     let_send(panels, paired.list());
     launch_panels<Half, Shape>(queue, panels, float8_operands_of<Shape>(paired.list(), inputs),
