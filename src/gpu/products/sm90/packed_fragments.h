@@ -85,25 +85,23 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         const uint64_t in = wgmma_matrix(ring.second(), 0);
 #pragma unroll
         for (int m = 0; m < Shape::kOutTiles; m++) {
-          widen_piece<Half, kScales, true>(piece, matrix.layout, operands_.levels(),
-                                           [&](int j, const uint32_t(&first)[4], const uint32_t(&second)[4]) {
-                                             uint32_t(&own)[2][4] = left[j % 2];
-                                             wgmma_wait<1>();  // the products of the operands that were here
-                                             if (m == 0 && j == 1) leave_stage(previous);
+          const auto multiply_group = [&](int j, const uint32_t(&first)[4], const uint32_t(&second)[4]) {
+            uint32_t(&own)[2][4] = left[j % 2];
+            wgmma_wait<1>();  // the products of the operands that were here
+            if (m == 0 && j == 1) leave_stage(previous);
 #pragma unroll
-                                             for (int e = 0; e < 4; e++)
-                                               own[0][e] = first[e], own[1][e] = second[e];
-                                             pin_operands(own);
-                                             wgmma_fence();
+            for (int e = 0; e < 4; e++) own[0][e] = first[e], own[1][e] = second[e];
+            pin_operands(own);
+            wgmma_fence();
 #pragma unroll
-                                             for (int i = 0; i < 2; i++) {
-                                               const int product = 2 * j + i;
-                                               wgmma_registers<Shape::kRows>(
-                                                   sum[m], own[i], packed_inputs<Shape::kRows>(in, product),
-                                                   step > 0 || product > 0);
-                                             }
-                                             wgmma_commit();
-                                           });
+            for (int i = 0; i < 2; i++) {
+              const int product = 2 * j + i;
+              wgmma_registers<Shape::kRows>(sum[m], own[i], packed_inputs<Shape::kRows>(in, product),
+                                            step > 0 || product > 0);
+            }
+            wgmma_commit();
+          };
+          widen_piece<Half, kScales, true>(piece, matrix.layout, operands_.levels(), multiply_group);
           if (m + 1 < Shape::kOutTiles) read_piece(piece, ring.first(), at, step, m + 1);
         }
         previous = &ring.empty[ring.place];
