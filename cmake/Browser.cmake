@@ -14,7 +14,7 @@ function(fulmar_browser_tests)
   add_test(NAME browser.dashboard COMMAND ${FULMAR_NODE} ${folder}/dashboard_test.mjs ${surroundings})
   add_test(NAME browser.stream_speed COMMAND ${FULMAR_NODE} ${folder}/stream_speed_test.mjs)
   set_tests_properties(browser.pure browser.chat browser.dashboard browser.stream_speed PROPERTIES
-    LABELS browser SKIP_RETURN_CODE 77 TIMEOUT 400)
+    LABELS browser SKIP_RETURN_CODE 77 TIMEOUT 900)
   set_tests_properties(browser.stream_speed PROPERTIES RUN_SERIAL ON)
   add_test(NAME docs.site COMMAND ${FULMAR_NODE} --test ${PROJECT_SOURCE_DIR}/tests/docs/site_test.mjs)
   set_tests_properties(docs.site PROPERTIES LABELS docs TIMEOUT 120)

@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 
 const SKIPPED = 77;
+const PATIENCE_MS = 60_000;
 // A name of this machine that a browser takes for another one, without the rights of a loopback address.
 export const ELSEWHERE = "gpu-box.test";
 
@@ -31,18 +32,19 @@ export async function openBrowser() {
   }
   return playwright.chromium.launch({
     executablePath: browserPath,
+    timeout: 180_000,  // the first start reads it from a disk that may be slow
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
       "--disable-background-networking", "--disable-component-update", "--disable-sync",
       `--host-resolver-rules=MAP ${ELSEWHERE} 127.0.0.1`],
   });
 }
 
-// A page in a storage of its own. `troubles` collects script errors, refusals of the page's policy, and requests that
+// A page in a storage of its own, without animations: what axe judges stands still. `troubles` collects script errors, refusals of the page's policy, and requests that
 // leave the server.
 export async function openPage(browser, address, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, permissions: ["clipboard-read", "clipboard-write"], ...options });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: "reduce", permissions: ["clipboard-read", "clipboard-write"], ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(options.patience ?? 30_000);
+  page.setDefaultTimeout(options.patience ?? PATIENCE_MS);
   page.troubles = [];
   page.on("pageerror", (error) => page.troubles.push(String(error)));
   page.on("console", (message) => { if (message.text().includes("Content Security Policy")) page.troubles.push(message.text()); });
@@ -72,18 +74,38 @@ export function pictures(folder) {
   return (page, name) => page.screenshot({ path: join(folder, `${name}.png`) });
 }
 
-// Runs [title, function] one after the other; a name on the command line picks those that contain it.
-export async function runSteps(steps, only) {
+// Waits until `check` no longer throws: what a page shows and what a server has heard follow an act, they do not come with it.
+export async function eventually(check) {
+  for (const until = performance.now() + PATIENCE_MS; ;) {
+    try {
+      return await check();
+    } catch (problem) {
+      if (performance.now() > until) throw problem;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
+
+// Runs [title, function] one after the other; a name on the command line picks those that contain it. Steps that stand
+// alone may have `tries`: a browser on a busy machine stumbles now and then, and what it stumbled over is printed.
+export async function runSteps(steps, only, tries = 1) {
   let failed = 0;
   for (const [title, step] of steps) {
     if (only && !title.includes(only)) continue;
+    if (!await runStep(title, step, tries)) failed += 1;
+  }
+  return failed;
+}
+
+async function runStep(title, step, tries) {
+  for (let left = tries - 1; left >= 0; --left) {
     try {
       await step();
       console.log(`- ${title}`);
+      return true;
     } catch (problem) {
-      failed += 1;
-      console.error(`- FAILED: ${title}\n${problem.stack}`);
+      console.error(`- ${left > 0 ? "STUMBLED" : "FAILED"}: ${title}\n${problem.stack}`);
     }
   }
-  return failed;
+  return false;
 }
