@@ -10,6 +10,7 @@
 #include "cpu/linear.h"
 #include "cpu/norm_mix.h"
 #include "cpu/thread_pool.h"
+#include "cpu/weight_arena.h"
 #include "cpu/wkv.h"
 
 namespace fulmar {
@@ -105,7 +106,8 @@ class CpuOps : public Ops {
   ThreadPool pool_;
   StateWrites state_writes_;
   LinearMode mode_;
-  std::vector<Buffer> owned_;  // weights that could not be borrowed
+  WeightArena weights_;  // that could not be borrowed
+  std::vector<Buffer> vectors_;
   std::vector<RingStep> ring_;
   std::vector<int32_t> token_, start_, slot_, wanted_, sequence_of_;
 };

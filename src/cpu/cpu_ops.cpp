@@ -11,7 +11,9 @@
 #include "base/check.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/interleaved.h"
+#include "cpu/linear_sparse.h"
 #include "cpu/row_math.h"
+#include "cpu/transposed.h"
 #include "tensor/quantise.h"
 
 namespace fulmar {
@@ -65,6 +67,11 @@ bool is_multiplied_from_codes(const HostMatrix& matrix, WeightRole role) {
   return role != WeightRole::embedding && multiplies_codes(matrix.dtype) && can_interleave(matrix);
 }
 
+// Its input is mostly zeros.
+bool skips_zeros(const HostMatrix& matrix, WeightRole role) {
+  return role == WeightRole::ffn_value && multiplies_strips(matrix.dtype) && can_transpose(matrix);
+}
+
 }  // namespace
 
 CpuOps::CpuOps(const CpuOptions& options)
@@ -99,6 +106,9 @@ void CpuOps::write(void* target, const void* host, size_t bytes) { std::memcpy(t
 void CpuOps::read(void* host, const void* source, size_t bytes) { std::memcpy(host, source, bytes); }
 
 size_t CpuOps::import_bytes(const HostMatrix& matrix, WeightRole role) const {
+  if (skips_zeros(matrix, role)) {
+    return transposed_bytes(matrix) + static_cast<size_t>(transposed_scales(matrix)) * sizeof(float);
+  }
   if (is_multiplied_from_codes(matrix, role)) {
     return interleaved_bytes(matrix) + static_cast<size_t>(interleaved_scales(matrix)) * sizeof(float);
   }
@@ -111,17 +121,22 @@ Result<Weight> CpuOps::import_weight(const HostMatrix& matrix, WeightRole role) 
       kept_dtype(matrix.dtype), matrix.rows, matrix.cols, matrix.data, false, matrix.scales, matrix.group};
   const size_t bytes = import_bytes(matrix, role);
   if (bytes == 0) return weight;
-  FULMAR_ASSIGN(Buffer owned, allocate(bytes));
-  auto* const to = static_cast<std::byte*>(owned.data());
-  if (is_multiplied_from_codes(matrix, role)) {
+  FULMAR_ASSIGN(std::byte* const to, weights_.take(bytes));
+  if (skips_zeros(matrix, role)) {
+    auto* const scales = reinterpret_cast<float*>(to + transposed_bytes(matrix));
+    pool_.parallel_for(strips_of(matrix.rows), 1, [&](int64_t first, int64_t last) {
+      transpose_strips(matrix, first, last, to, scales);
+    });
+    weight.transposed = true;
+    if (matrix.scales != nullptr) weight.scales = scales;
+  } else if (is_multiplied_from_codes(matrix, role)) {
     auto* const scales = reinterpret_cast<float*>(to + interleaved_bytes(matrix));
     interleave(matrix, to, scales);
-    weight.transposed = true;
+    weight.interleaved = true;
     if (matrix.scales != nullptr) weight.scales = scales;
   } else {
     copy_matrix(matrix, to);
   }
-  owned_.push_back(std::move(owned));
   weight.data = to;
   return weight;
 }
@@ -130,8 +145,8 @@ Result<Tensor> CpuOps::import_vector(std::span<const float> values, int64_t rows
   FULMAR_CHECK(static_cast<int64_t>(values.size()) == rows * cols);
   FULMAR_ASSIGN(Buffer owned, allocate(values.size_bytes()));
   std::memcpy(owned.data(), values.data(), values.size_bytes());
-  owned_.push_back(std::move(owned));
-  return owned_.back().matrix(DType::f32, rows, cols);
+  vectors_.push_back(std::move(owned));
+  return vectors_.back().matrix(DType::f32, rows, cols);
 }
 
 Batch CpuOps::begin_step(const StepInput& input, const State& state) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "base/check.h"
 #include "cpu/interleaved.h"
@@ -10,7 +11,9 @@
 #include "cpu/linear_decoded.h"
 #include "cpu/linear_dot.h"
 #include "cpu/linear_panel.h"
+#include "cpu/linear_sparse.h"
 #include "cpu/linear_way.h"
+#include "cpu/transposed.h"
 
 namespace fulmar {
 namespace {
@@ -21,8 +24,8 @@ constexpr int64_t kManyRowsPieceBytes = 64 * 1024;  // likewise, with more than 
 constexpr int64_t kLeastPieces = 8;                 // of a product with many outputs
 constexpr int64_t kDotTile = 4;                     // outputs; pieces begin at whole register tiles
 constexpr int64_t kMostPackedRows = 576;            // packed or rounded at a time; bounds the workspace
-constexpr int64_t kPackedAlone = 16 * 1024;  // numbers that one thread packs faster than two can be started
-constexpr int64_t kRoundedAlone = 8 * 1024;  // likewise, to round
+constexpr int64_t kPackedAlone = 16 * 1024;   // numbers that one thread packs faster than two can be started
+constexpr int64_t kPreparedAlone = 8 * 1024;  // likewise, rounds or searches for zeros
 constexpr int64_t kPanelPiecesPerThread = 4;
 constexpr int64_t kSmallestPanelOutputs = 16;
 
@@ -38,13 +41,18 @@ LinearWay way_of(const LinearTask& task, const LinearMode& mode) {
   return linear_way(task.in.rows, *task.weight, mode);
 }
 
-// ---- few rows, and codes
+// ---- few rows, codes, and zeros
+
+// How a product is computed, and its input in the form that this wants.
+struct PreparedTask {
+  LinearWay way = LinearWay::dot;
+  const float* in = nullptr;  // rounded, or the nonzeros; null: as it is
+};
 
 // A product and the pieces its outputs are cut into.
 struct DotPieces {
   DotProduct product;
-  const float* rounded = nullptr;  // the input as linear_coded.h takes it; null: computed from f32
-  bool interleaved = false;        // the weights
+  PreparedTask prepared;
   CodedActivations activations = CodedActivations::bits22;
   int64_t outputs = 0;
   int64_t outputs_per_piece = 0;
@@ -56,11 +64,12 @@ int64_t dot_outputs_per_piece(const Weight& weight, int64_t rows) {
   // Many rows are read again for each piece.
   const int64_t piece_bytes = rows > kMostDotRows ? kManyRowsPieceBytes : kPieceBytes;
   const int64_t outputs = std::min(piece_bytes / std::max<int64_t>(1, row_bytes), weight.out / kLeastPieces);
-  const int64_t tile = weight.transposed ? kDecodedOutputs : kDotTile;
+  if (weight.transposed) return kStripOutputs;
+  const int64_t tile = weight.interleaved ? kDecodedOutputs : kDotTile;
   return std::max<int64_t>(1, divide_up(outputs, tile)) * tile;
 }
 
-DotPieces dot_pieces(const LinearTask& task, const LinearMode& mode, const float* rounded,
+DotPieces dot_pieces(const LinearTask& task, const LinearMode& mode, const PreparedTask& prepared,
                      int64_t first_piece) {
   const DotProduct product{.dtype = task.weight->dtype,
                            .weight = static_cast<const std::byte*>(task.weight->data),
@@ -72,9 +81,13 @@ DotPieces dot_pieces(const LinearTask& task, const LinearMode& mode, const float
                            .in_stride = task.in.stride,
                            .out = task.out.as<float>(),
                            .out_stride = task.out.stride,
-                           .one_order = mode.order == LinearOrder::fixed};
-  return {product,          rounded,          task.weight->transposed,
-          mode.activations, task.weight->out, dot_outputs_per_piece(*task.weight, task.in.rows),
+                           .one_order = mode.order == LinearOrder::fixed,
+                           .transposed = task.weight->transposed};
+  return {product,
+          prepared,
+          mode.activations,
+          task.weight->out,
+          dot_outputs_per_piece(*task.weight, task.in.rows),
           first_piece};
 }
 
@@ -87,7 +100,20 @@ CodedProduct coded_product(const DotPieces& pieces) {
           .group = p.group,
           .depth = p.depth,
           .rows = p.rows,
-          .in = pieces.rounded,
+          .in = pieces.prepared.in,
+          .out = p.out,
+          .out_stride = p.out_stride};
+}
+
+SparseProduct sparse_product(const DotPieces& pieces) {
+  const DotProduct& p = pieces.product;
+  return {.dtype = p.dtype,
+          .weight = p.weight,
+          .scales = p.scales,
+          .group = p.group,
+          .depth = p.depth,
+          .rows = p.rows,
+          .in = pieces.prepared.in,
           .out = p.out,
           .out_stride = p.out_stride};
 }
@@ -97,52 +123,78 @@ void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t 
     const int64_t first = std::max(begin - p.first_piece, int64_t{0}) * p.outputs_per_piece;
     const int64_t last = std::min((end - p.first_piece) * p.outputs_per_piece, p.outputs);
     if (first >= last) continue;
-    if (p.rounded != nullptr) {
-      coded_outputs(coded_product(p), first, last);
-    } else if (p.interleaved) {
-      decoded_outputs(p.product, first, last);
-    } else {
-      dot_outputs(p.product, first, last);
+    switch (p.prepared.way) {
+      case LinearWay::sparse:
+        sparse_outputs(sparse_product(p), first, last);
+        break;
+      case LinearWay::coded:
+        coded_outputs(coded_product(p), first, last);
+        break;
+      case LinearWay::decoded:
+        decoded_outputs(p.product, first, last);
+        break;
+      case LinearWay::dot:
+      case LinearWay::panels:
+        dot_outputs(p.product, first, last);
     }
   }
 }
 
-// The inputs of the tasks that are computed from codes, rounded one after the other; null for others.
-std::array<const float*, kMostTasks> round_inputs(ThreadPool& pool, std::span<const LinearTask> tasks,
-                                                  const LinearMode& mode) {
-  std::array<const float*, kMostTasks> rounded = {};
-  int64_t floats = 0, numbers = 0;
-  const auto is_coded = [&](const LinearTask& task) { return way_of(task, mode) == LinearWay::coded; };
-  for (const LinearTask& task : tasks) {
-    if (!is_coded(task)) continue;
-    floats += task.in.rows * rounded_row_floats(mode.activations, task.in.cols);
-    numbers += task.in.rows * task.in.cols;
+// Floats that a row of a task's input takes once it is prepared.
+int64_t prepared_row_floats(const LinearTask& task, LinearWay way, const LinearMode& mode) {
+  if (way == LinearWay::sparse) return nonzeros_floats(task.in.cols);
+  return way == LinearWay::coded ? rounded_row_floats(mode.activations, task.in.cols) : 0;
+}
+
+// Writes every row of a task's input at `to`, `stride` floats apart; returns how many numbers are not zero,
+// where the way asks for them.
+int64_t prepare_rows(ThreadPool& pool, const LinearTask& task, LinearWay way, const LinearMode& mode,
+                     float* to, int64_t stride) {
+  const Tensor in = task.in;
+  const bool alone = in.rows * in.cols <= kPreparedAlone;
+  std::atomic<int64_t> nonzeros = 0;
+  pool.parallel_for(in.rows, alone ? in.rows : 1, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      if (way == LinearWay::sparse) {
+        nonzeros += find_nonzeros(in.row<float>(r), in.cols, to + r * stride);
+      } else {
+        round_row(task.weight->dtype, mode.activations, in.row<float>(r), in.cols, to + r * stride);
+      }
+    }
+  });
+  return nonzeros;
+}
+
+// The tasks' ways, and their inputs one after the other.
+std::array<PreparedTask, kMostTasks> prepare_inputs(ThreadPool& pool, std::span<const LinearTask> tasks,
+                                                    const LinearMode& mode) {
+  std::array<PreparedTask, kMostTasks> prepared;
+  int64_t floats = 0;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    prepared[i].way = way_of(tasks[i], mode);
+    floats += tasks[i].in.rows * prepared_row_floats(tasks[i], prepared[i].way, mode);
   }
-  if (floats == 0) return rounded;
+  if (floats == 0) return prepared;
   float* to = pool.workspace(static_cast<size_t>(floats)).data();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const LinearTask& task = tasks[i];
-    if (!is_coded(task)) continue;
-    rounded[i] = to;
-    const int64_t stride = rounded_row_floats(mode.activations, task.in.cols);
-    pool.parallel_for(task.in.rows, numbers <= kRoundedAlone ? std::max<int64_t>(1, task.in.rows) : 1,
-                      [&task, &mode, to, stride](int64_t begin, int64_t end) {
-                        for (int64_t r = begin; r < end; ++r) {
-                          round_row(task.weight->dtype, mode.activations, task.in.row<float>(r), task.in.cols,
-                                    to + r * stride);
-                        }
-                      });
+    const int64_t stride = prepared_row_floats(task, prepared[i].way, mode);
+    if (stride == 0 || task.in.rows == 0) continue;
+    prepared[i].in = to;
+    const auto nonzeros = static_cast<double>(prepare_rows(pool, task, prepared[i].way, mode, to, stride));
+    const double zeros = 1 - nonzeros / static_cast<double>(task.in.rows * task.in.cols);
+    prepared[i].way = linear_way(task.in.rows, *task.weight, mode, zeros);
     to += task.in.rows * stride;
   }
-  return rounded;
+  return prepared;
 }
 
 void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode) {
   std::array<DotPieces, kMostTasks> storage;
-  const std::array<const float*, kMostTasks> rounded = round_inputs(pool, tasks, mode);
+  const std::array<PreparedTask, kMostTasks> prepared = prepare_inputs(pool, tasks, mode);
   int64_t pieces = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    storage[i] = dot_pieces(tasks[i], mode, rounded[i], pieces);
+    storage[i] = dot_pieces(tasks[i], mode, prepared[i], pieces);
     pieces += divide_up(storage[i].outputs, storage[i].outputs_per_piece);
   }
   const auto products = std::span<const DotPieces>(storage).first(tasks.size());

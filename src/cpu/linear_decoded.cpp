@@ -1,4 +1,4 @@
-// Register tiles of rows x outputs: outputs lie in vector lanes, as they lie in tiles, and inputs are
+// Register tiles of rows x outputs: outputs lie in vector lanes, as they lie in memory, and inputs are
 // broadcast, so that neither needs packing.
 #include "cpu/linear_decoded.h"
 
@@ -14,6 +14,7 @@
 #define HWY_TARGET_INCLUDE "cpu/linear_decoded.cpp"
 #include "hwy/foreach_target.h"
 #include "cpu/coded_blocks-inl.h"
+#include "cpu/strip_rows-inl.h"
 #include "hwy/highway.h"
 // clang-format on
 
@@ -62,7 +63,7 @@ HWY_INLINE void store_block(const TileBlock& block, float* to, std::index_sequen
 
 // Weights [first, first + count) of a tile, whole blocks: [weight][kOutputs].
 template <class Loader>
-void decode_tile(const DotProduct& p, size_t tile, size_t first, size_t count, float* to) {
+void decode_interleaved(const DotProduct& p, size_t tile, size_t first, size_t count, float* to) {
   const size_t blocks = static_cast<size_t>(p.depth) / Loader::kBlock;
   for (size_t k = first; k < first + count; k += Loader::kBlock, to += Loader::kBlock * kOutputs) {
     TileBlock block{p.weight + (tile * blocks + k / Loader::kBlock) * kTile * Loader::kBytes};
@@ -75,6 +76,65 @@ void decode_tile(const DotProduct& p, size_t tile, size_t first, size_t count, f
     }
   }
 }
+
+// A decoder of interleaved weights: weights [first, first + count) of the outputs from `output` on, of which
+// `outputs` are wanted.
+template <class Loader>
+struct Interleaved {
+  static void decode(const DotProduct& p, size_t output, size_t outputs, size_t first, size_t count,
+                     float* to) {
+    decode_interleaved<Loader>(p, output / kTile, first, count, to);
+    if (outputs > kTile) decode_interleaved<Loader>(p, output / kTile + 1, first, count, to + kTile);
+  }
+};
+
+// One of transposed weights.
+template <class Loader>
+struct Transposed {
+  static void decode(const DotProduct& p, size_t output, size_t, size_t first, size_t count, float* to) {
+    const StripFormat format = strip_format(p.dtype);
+    const auto index = static_cast<int64_t>(output) / kStripOutputs;
+    const int64_t groups = p.scales == nullptr ? 0 : p.depth / p.group;
+    const Strip strip{p.weight + index * (p.depth / format.block) * format.block_bytes(),
+                      p.scales + index * groups * kStripOutputs, static_cast<size_t>(p.group)};
+    const size_t o = output % kHalfOutputs;
+    if (output % kStripOutputs < kHalfOutputs) {
+      decode_rows<0>(strip, o, first, first + count, to);
+    } else {
+      decode_rows<1>(strip, o, first, first + count, to);
+    }
+  }
+
+ private:
+  template <size_t kHalf>
+  static void decode_rows(const Strip& strip, size_t o, size_t k, size_t end, float* to) {
+    const Outputs d;
+    const size_t share = Loader::share(strip);
+    while (k < end) {
+      const size_t share_end = std::min(end, (k / share + 1) * share);
+      for (size_t v = 0; v < kOutputs; v += hn::Lanes(d)) {
+        if constexpr (Loader::kFactors == Factors::none) {
+          for (size_t i = k; i < share_end; ++i) {
+            const auto number = Loader::template code<kHalf>(Loader::row(strip, i), o + v);
+            hn::StoreU(number, d, to + (i - k) * kOutputs + v);
+          }
+        } else {
+          const auto scale = Loader::template scale<kHalf>(strip, k, o + v);
+          auto offset = hn::Zero(d);
+          if constexpr (Loader::kFactors == Factors::offsets) {
+            offset = Loader::template offset<kHalf>(strip, k, o + v, scale);
+          }
+          for (size_t i = k; i < share_end; ++i) {
+            const auto code = Loader::template code<kHalf>(Loader::row(strip, i), o + v);
+            hn::StoreU(hn::MulAdd(code, scale, offset), d, to + (i - k) * kOutputs + v);
+          }
+        }
+      }
+      to += (share_end - k) * kOutputs;
+      k = share_end;
+    }
+  }
+};
 
 // ---- products
 
@@ -143,7 +203,7 @@ void multiply_up_to(const RowTile& t, size_t rows) {
   multiply_rows<kRows>(t);
 }
 
-template <class Loader>
+template <class Decoder>
 void multiply(const DotProduct& p, int64_t first, int64_t last) {
   HWY_ALIGN float decoded[kPartDepth * kOutputs];
   const auto depth = static_cast<size_t>(p.depth), rows = static_cast<size_t>(p.rows);
@@ -156,8 +216,7 @@ void multiply(const DotProduct& p, int64_t first, int64_t last) {
                    .depth = std::min(kPartDepth, depth - k),
                    .outputs = std::min(kOutputs, static_cast<size_t>(last) - o),
                    .fresh = k == 0};
-      decode_tile<Loader>(p, o / kTile, k, tile.depth, decoded);
-      if (tile.outputs > kTile) decode_tile<Loader>(p, o / kTile + 1, k, tile.depth, decoded + kTile);
+      Decoder::decode(p, o, tile.outputs, k, tile.depth, decoded);
       for (size_t group = 0; group < groups; ++group) {
         const size_t row = rows * group / groups, end = rows * (group + 1) / groups;
         tile.in = p.in + row * tile.in_stride + k;
@@ -169,7 +228,11 @@ void multiply(const DotProduct& p, int64_t first, int64_t last) {
 }
 
 void DecodedOutputs(const DotProduct& p, int64_t first, int64_t last) {
-  with_loader(p.dtype, [&](auto loader) { multiply<decltype(loader)>(p, first, last); });
+  if (p.transposed) {
+    with_strip_loader(p.dtype, [&](auto l) { multiply<Transposed<decltype(l)>>(p, first, last); });
+  } else {
+    with_loader(p.dtype, [&](auto l) { multiply<Interleaved<decltype(l)>>(p, first, last); });
+  }
 }
 
 #else

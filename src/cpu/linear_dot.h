@@ -20,7 +20,8 @@ struct DotProduct {
   int64_t in_stride = 0;
   float* out = nullptr;  // [rows, out]
   int64_t out_stride = 0;
-  bool one_order = false;  // a lone row's sums in the order of several rows
+  bool one_order = false;   // a lone row's sums in the order of several rows
+  bool transposed = false;  // the weights; for decoded_outputs
 };
 
 // Computes the outputs [first, last) of every row. Order of summation with one row, unless one_order is set:

@@ -19,8 +19,21 @@ int64_t most_coded_rows(const LinearMode& mode) {
   return std::numeric_limits<int64_t>::max();
 }
 
-LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode) {
-  if (weight.transposed) return rows <= most_coded_rows(mode) ? LinearWay::coded : LinearWay::decoded;
+namespace {
+
+// Few rows are bound by memory, of which zeros save as much as there are of them; sums of many in registers
+// are as quick as so many zeros let those of linear_sparse.h be.
+constexpr int64_t kFewRows = 4;
+constexpr double kLeastZeros = 0.85;
+
+}  // namespace
+
+LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode, double zeros) {
+  if (weight.transposed) {
+    const bool dense = mode.order == LinearOrder::quickest && rows > kFewRows && zeros < kLeastZeros;
+    return dense ? LinearWay::decoded : LinearWay::sparse;
+  }
+  if (weight.interleaved) return rows <= most_coded_rows(mode) ? LinearWay::coded : LinearWay::decoded;
   if (mode.order == LinearOrder::fixed || rows <= kMostDotRows) return LinearWay::dot;
   return LinearWay::panels;
 }

@@ -10,8 +10,9 @@
 namespace fulmar {
 
 enum class LinearWay : uint8_t {
+  sparse,   // linear_sparse.h: transposed weights of inputs that are not zero; in one order for any rows
   coded,    // linear_coded.h: interleaved quantised weights, in whole numbers; in one order for any rows
-  decoded,  // linear_decoded.h: interleaved quantised weights, f32, decoded once for all rows
+  decoded,  // linear_decoded.h: interleaved or transposed weights, f32, decoded once for all rows
   dot,      // linear_dot.h: f32, each weight widened or decoded once for some rows
   panels,   // linear_panel.h: f32, each weight widened or decoded once for a block of packed rows
 };
@@ -34,6 +35,7 @@ struct LinearMode {
 // Beyond, decoding interleaved weights once for all rows costs less than multiplying their codes for each.
 int64_t most_coded_rows(const LinearMode& mode);
 
-LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode = {});
+// The way of a product whose input has `zeros`, a share in [0, 1], of zeros.
+LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode = {}, double zeros = 1);
 
 }  // namespace fulmar

@@ -26,10 +26,11 @@ struct Weight {
   int64_t out = 0;
   int64_t in = 0;
   const void* data = nullptr;     // [out, in] row-major in whole blocks, or [in, out] when transposed
-  bool transposed = false;        // plain formats, or an order of the backend's own
+  bool transposed = false;        // all of one input together, in an order of the backend's own if not plain
   const float* scales = nullptr;  // [out, in / group] of formats with scales beside their codes
   int64_t group = 0;              // weights of a row that share a scale
   bool stored_order = false;      // codes lie as files store them, where the backend has an order of its own
+  bool interleaved = false;       // tiles of outputs in an order of the backend's own
 
   bool empty() const { return data == nullptr; }
   size_t bytes() const { return bytes_for(dtype, out * in); }

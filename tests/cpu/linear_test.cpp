@@ -11,14 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "cpu/every_target.h"
 #include "cpu/interleaved.h"
 #include "cpu/linear_way.h"
-#include "hwy/targets.h"
 #include "tensor/convert.h"
 #include "tensor/quantise.h"
 
 namespace fulmar {
 namespace {
+
+using support::for_each_target;
 
 constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
 // f32 sums of 1000 terms stay within this share of the root mean square of the result.
@@ -94,21 +96,6 @@ void expect_right(ThreadPool& pool, DType dtype, int64_t rows, int64_t in, int64
   EXPECT_TRUE(product.gaps_untouched()) << what;
 }
 
-// Runs the body once for every instruction set that is compiled in and that this processor has.
-template <class Body>
-void for_each_target(Body body) {
-  const int64_t supported = hwy::SupportedTargets();
-  for (int64_t rest = supported; rest != 0; rest &= rest - 1) {
-    const int64_t target = rest & -rest;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
-
 // Quantised weights against the reference decoder and sums in double.
 class CodedProduct {
  public:
@@ -171,7 +158,7 @@ class CodedProduct {
     interleave(matrix, interleaved_.data() + 1, interleaved_scales_.data());
     Weight weight = weight_;
     weight.data = interleaved_.data() + 1;
-    weight.transposed = true;
+    weight.interleaved = true;
     if (weight.scales != nullptr) weight.scales = interleaved_scales_.data();
     return weight;
   }

@@ -7,7 +7,7 @@ namespace fulmar {
 namespace {
 
 Weight weight_of(DType dtype, bool interleaved = false) {
-  return {.dtype = dtype, .out = 8, .in = 1024, .transposed = interleaved};
+  return {.dtype = dtype, .out = 8, .in = 1024, .interleaved = interleaved};
 }
 
 TEST(LinearWay, WhatIsNotInterleavedIsNeverCoded) {
@@ -42,6 +42,14 @@ TEST(LinearWay, AFixedOrderKnowsNoRows) {
       EXPECT_EQ(linear_way(rows, weight_of(format.dtype, true), mode), LinearWay::coded) << format.name;
     }
   }
+}
+
+TEST(LinearWay, TransposedWeightsOfManyRowsAndFewZerosAreDecoded) {
+  const Weight weight{.dtype = DType::q4_0, .out = 8, .in = 1024, .transposed = true};
+  EXPECT_EQ(linear_way(1, weight, {}, 0), LinearWay::sparse) << "fewer bytes, whatever their share";
+  EXPECT_EQ(linear_way(1000, weight, {}, 0.95), LinearWay::sparse);
+  EXPECT_EQ(linear_way(1000, weight, {}, 0.3), LinearWay::decoded);
+  EXPECT_EQ(linear_way(1000, weight, {.order = LinearOrder::fixed}, 0.3), LinearWay::sparse);
 }
 
 }  // namespace

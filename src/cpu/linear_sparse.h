@@ -1,0 +1,39 @@
+// Products of transposed weights (transposed.h) with rows of input that are mostly zeros: activation
+// sparsity. The weights of an input that is zero are neither read nor multiplied. Knows nothing of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/weight.h"
+
+namespace fulmar {
+
+// True for the formats that sparse_outputs multiplies.
+bool multiplies_strips(DType dtype);
+
+// The nonzero inputs of a row: {count, ascending places, numbers}, with room for every input. NaN is one.
+constexpr int64_t kNonzerosPadding = 32;
+constexpr int64_t nonzeros_floats(int64_t depth) { return 2 * (depth + kNonzerosPadding) + 16; }
+// Returns their number; `to` is 64-byte aligned.
+int64_t find_nonzeros(const float* in, int64_t depth, float* to);
+
+// out[r][o] = sum over k of weight[o][k] * in[r][k].
+struct SparseProduct {
+  DType dtype = DType::f16;
+  const std::byte* weight = nullptr;  // transposed
+  const float* scales = nullptr;      // beside the codes of formats that have them there, transposed
+  int64_t group = 0;
+  int64_t depth = 0;
+  int64_t rows = 0;
+  const float* in = nullptr;  // [rows] of find_nonzeros, nonzeros_floats(depth) apart
+  float* out = nullptr;       // [rows, out]
+  int64_t out_stride = 0;
+};
+
+// Computes the outputs [first, last) of every row, `first` a multiple of kStripOutputs. Order of summation,
+// the same for every number of rows: the inputs of a share (weights with the same factors, at most 1,024) in
+// turn, then the shares.
+void sparse_outputs(const SparseProduct& product, int64_t first, int64_t last);
+
+}  // namespace fulmar

@@ -1,0 +1,73 @@
+// Matrices transposed for activation sparsity: where most inputs of a product are zero, as behind relu², the
+// weights of one input lie together, so that a zero skips them. Pure functions over bytes; not a weight
+// changes, and outputs are filled up with zeros to whole strips.
+//
+// A strip is 128 outputs. It holds its blocks one after the other: for formats with blocks the factors of the
+// 128 outputs, then for each input of the block a row of 128 codes. A row has codes of one byte or more in
+// the order of outputs; of four bits, output o in the low and o + 64 in the high nibble of byte o.
+//
+//   f32, f16, bf16   no factors, blocks of one input
+//   i8, f8_e4m3, i4, nf4   the same, scales beside: [strip][group][128]; codes of i4 are 8 more than stored
+//   q8_0, q4_0, iq4_nl     128 scales f16, 32 rows
+//   q4_1             128 scales, 128 minima f16, 32 rows
+//   q4_k             128 d, 128 dmin f16, 8 times {128 scales, 128 minima of one byte}, 256 rows
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/weight.h"
+
+namespace fulmar {
+
+constexpr int64_t kStripOutputs = 128;
+
+// How a format lies in strips. block 0: it does not.
+struct StripFormat {
+  int64_t block = 0;         // inputs that share factors inside
+  int64_t factor_bytes = 0;  // of such a block
+  int64_t row_bytes = 0;     // of one input
+
+  constexpr int64_t block_bytes() const { return factor_bytes + block * row_bytes; }
+};
+
+constexpr StripFormat strip_format(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return {1, 0, 4 * kStripOutputs};
+    case DType::f16:
+    case DType::bf16:
+      return {1, 0, 2 * kStripOutputs};
+    case DType::i8:
+    case DType::f8_e4m3:
+      return {1, 0, kStripOutputs};
+    case DType::i4:
+    case DType::nf4:
+      return {1, 0, kStripOutputs / 2};
+    case DType::q8_0:
+      return {32, 2 * kStripOutputs, kStripOutputs};
+    case DType::q4_0:
+    case DType::iq4_nl:
+      return {32, 2 * kStripOutputs, kStripOutputs / 2};
+    case DType::q4_1:
+      return {32, 4 * kStripOutputs, kStripOutputs / 2};
+    case DType::q4_k:
+      return {256, (4 + 8 * 2) * kStripOutputs, kStripOutputs / 2};
+    default:
+      return {};
+  }
+}
+
+// True for formats that lie in strips, and rows of whole blocks and groups, multiples of four, of them.
+bool can_transpose(const HostMatrix& matrix);
+
+constexpr int64_t strips_of(int64_t outputs) { return (outputs + kStripOutputs - 1) / kStripOutputs; }
+
+// Bytes of the codes and the factors among them, and the number of scales beside them.
+size_t transposed_bytes(const HostMatrix& matrix);
+int64_t transposed_scales(const HostMatrix& matrix);
+
+// Writes strips [first, last) of a whole matrix whose codes and scales have room at `codes` and `scales`.
+void transpose_strips(const HostMatrix& matrix, int64_t first, int64_t last, std::byte* codes, float* scales);
+
+}  // namespace fulmar

@@ -1,0 +1,25 @@
+// Memory for the weights that a CPU backend holds itself: in huge pages where the system gives them, since
+// walks of page tables cost products that skip over memory up to half of their time.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/result.h"
+#include "tensor/tensor.h"
+
+namespace fulmar {
+
+class WeightArena {
+ public:
+  // Memory of any content, 64-byte aligned, until the arena ends; an error of kind resource where there is
+  // none.
+  Result<std::byte*> take(size_t bytes);
+
+ private:
+  std::vector<Buffer> chunks_;
+  std::byte* at_ = nullptr;
+  size_t left_ = 0;
+};
+
+}  // namespace fulmar
