@@ -115,7 +115,8 @@ SparseProduct sparse_product(const DotPieces& pieces) {
           .rows = p.rows,
           .in = pieces.prepared.in,
           .out = p.out,
-          .out_stride = p.out_stride};
+          .out_stride = p.out_stride,
+          .one_order = p.one_order};
 }
 
 void run_dot_pieces(std::span<const DotPieces> products, int64_t begin, int64_t end) {

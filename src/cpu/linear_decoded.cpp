@@ -99,39 +99,9 @@ struct Transposed {
                       p.scales + index * groups * kStripOutputs, static_cast<size_t>(p.group)};
     const size_t o = output % kHalfOutputs;
     if (output % kStripOutputs < kHalfOutputs) {
-      decode_rows<0>(strip, o, first, first + count, to);
+      decode_rows<Loader, 0, kOutputs, kOutputs>(strip, o, first, first + count, to);
     } else {
-      decode_rows<1>(strip, o, first, first + count, to);
-    }
-  }
-
- private:
-  template <size_t kHalf>
-  static void decode_rows(const Strip& strip, size_t o, size_t k, size_t end, float* to) {
-    const Outputs d;
-    const size_t share = Loader::share(strip);
-    while (k < end) {
-      const size_t share_end = std::min(end, (k / share + 1) * share);
-      for (size_t v = 0; v < kOutputs; v += hn::Lanes(d)) {
-        if constexpr (Loader::kFactors == Factors::none) {
-          for (size_t i = k; i < share_end; ++i) {
-            const auto number = Loader::template code<kHalf>(Loader::row(strip, i), o + v);
-            hn::StoreU(number, d, to + (i - k) * kOutputs + v);
-          }
-        } else {
-          const auto scale = Loader::template scale<kHalf>(strip, k, o + v);
-          auto offset = hn::Zero(d);
-          if constexpr (Loader::kFactors == Factors::offsets) {
-            offset = Loader::template offset<kHalf>(strip, k, o + v, scale);
-          }
-          for (size_t i = k; i < share_end; ++i) {
-            const auto code = Loader::template code<kHalf>(Loader::row(strip, i), o + v);
-            hn::StoreU(hn::MulAdd(code, scale, offset), d, to + (i - k) * kOutputs + v);
-          }
-        }
-      }
-      to += (share_end - k) * kOutputs;
-      k = share_end;
+      decode_rows<Loader, 1, kOutputs, kOutputs>(strip, o, first, first + count, to);
     }
   }
 };

@@ -38,6 +38,8 @@ static_assert(kAhead < kNonzerosPadding);
 constexpr size_t kLineBytes = 64;
 constexpr size_t kInputsAtOnce = kPlainShare;  // whose codes stay in cache for several rows; whole shares
 constexpr size_t kRowsAtOnce = 16;
+constexpr size_t kInputsDecoded = 256;  // at once: 128 KB as f32
+constexpr size_t kRowsDecodedFor = 1024;
 constexpr size_t kVectors = kHalfOutputs / hn::MaxLanes(Outputs());
 
 // Most vectors are all zeros. Of others one bit after the other: compressing vectors is slower where a
@@ -144,6 +146,44 @@ void multiply_strip(const SparseProduct& p, const Strip& strip, int64_t first, i
   }
 }
 
+// Adds the inputs from `i` on that lie below `end` to half a strip of outputs; weights are decoded from input
+// `first` on. Returns how far they reach.
+template <size_t kHalf>
+HWY_INLINE size_t add_decoded(const float* decoded, size_t first, const Nonzeros& in, size_t i, size_t end,
+                              float* out) {
+  const Outputs d;
+  OutputsVec sum[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, out + kHalf * kHalfOutputs + v * hn::Lanes(d));
+  for (; i < in.count && in.place[i] < end; ++i) {
+    const float* const row = decoded + (in.place[i] - first) * kStripOutputs + kHalf * kHalfOutputs;
+    const OutputsVec x = hn::Set(d, in.number[i]);
+    for (size_t v = 0; v < kVectors; ++v) sum[v] = hn::MulAdd(x, hn::Load(d, row + v * hn::Lanes(d)), sum[v]);
+  }
+  for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, out + kHalf * kHalfOutputs + v * hn::Lanes(d));
+  return i;
+}
+
+// Rows [row, last), at most kRowsDecodedFor, and one strip whose outputs from `first` on are all wanted.
+template <class Loader>
+void multiply_decoded(const SparseProduct& p, const Strip& strip, int64_t first, int64_t row, int64_t last) {
+  HWY_ALIGN float decoded[kInputsDecoded * kStripOutputs];
+  const auto depth = static_cast<size_t>(p.depth);
+  uint32_t reached[kRowsDecodedFor] = {};
+  for (int64_t r = row; r < last; ++r) std::fill_n(p.out + r * p.out_stride + first, kStripOutputs, 0.0f);
+  for (size_t k = 0; k < depth; k += kInputsDecoded) {
+    const size_t end = std::min(depth, k + kInputsDecoded);
+    decode_rows<Loader, 0, kHalfOutputs, kStripOutputs>(strip, 0, k, end, decoded);
+    decode_rows<Loader, 1, kHalfOutputs, kStripOutputs>(strip, 0, k, end, decoded + kHalfOutputs);
+    for (int64_t r = row; r < last; ++r) {
+      const Nonzeros in(p.in + r * nonzeros_floats(p.depth), depth);
+      float* const out = p.out + r * p.out_stride + first;
+      uint32_t& i = reached[r - row];
+      add_decoded<0>(decoded, k, in, i, end, out);
+      i = static_cast<uint32_t>(add_decoded<1>(decoded, k, in, i, end, out));
+    }
+  }
+}
+
 // Every row and the last strip, of which some outputs are wanted.
 template <class Loader>
 void multiply_rest(const SparseProduct& p, const Strip& strip, int64_t first, int64_t last) {
@@ -172,9 +212,15 @@ void multiply(const SparseProduct& p, int64_t first, int64_t last) {
       multiply_rest<Loader>(p, strip, o, last);
       continue;
     }
-    for (int64_t row = 0; row < p.rows; row += static_cast<int64_t>(kRowsAtOnce)) {
-      const int64_t end = std::min(row + static_cast<int64_t>(kRowsAtOnce), p.rows);
-      multiply_strip<Loader>(p, strip, o, row, end);
+    const bool decodes = p.rows >= kLeastDecodedRows && !p.one_order;
+    const auto at_once = static_cast<int64_t>(decodes ? kRowsDecodedFor : kRowsAtOnce);
+    for (int64_t row = 0; row < p.rows; row += at_once) {
+      const int64_t end = std::min(row + at_once, p.rows);
+      if (decodes) {
+        multiply_decoded<Loader>(p, strip, o, row, end);
+      } else {
+        multiply_strip<Loader>(p, strip, o, row, end);
+      }
     }
   }
 }

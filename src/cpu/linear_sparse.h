@@ -29,11 +29,15 @@ struct SparseProduct {
   const float* in = nullptr;  // [rows] of find_nonzeros, nonzeros_floats(depth) apart
   float* out = nullptr;       // [rows, out]
   int64_t out_stride = 0;
+  bool one_order = false;  // the same for every number of rows
 };
 
-// Computes the outputs [first, last) of every row, `first` a multiple of kStripOutputs. Order of summation,
-// the same for every number of rows: the inputs of a share (weights with the same factors, at most 1,024) in
-// turn, then the shares.
+// Rows from which on weights are decoded once for all of them, unless one_order is set.
+constexpr int64_t kLeastDecodedRows = 48;
+
+// Computes the outputs [first, last) of every row, `first` a multiple of kStripOutputs. Order of summation:
+// the inputs of a share (weights with the same factors, at most 1,024) in turn, then the shares; where
+// weights are decoded, all inputs in turn.
 void sparse_outputs(const SparseProduct& product, int64_t first, int64_t last);
 
 }  // namespace fulmar

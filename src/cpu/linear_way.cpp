@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "cpu/linear_sparse.h"
+
 namespace fulmar {
 
 int64_t most_coded_rows(const LinearMode& mode) {
@@ -21,16 +23,17 @@ int64_t most_coded_rows(const LinearMode& mode) {
 
 namespace {
 
-// Few rows are bound by memory, of which zeros save as much as there are of them; sums of many in registers
-// are as quick as so many zeros let those of linear_sparse.h be.
+// Few rows are bound by memory, of which zeros save as much as there are of them; dense products of more are
+// as quick as those of linear_sparse.h with so many zeros.
 constexpr int64_t kFewRows = 4;
-constexpr double kLeastZeros = 0.85;
+constexpr double kLeastZerosOfSome = 0.85, kLeastZerosOfMany = 0.72;
 
 }  // namespace
 
 LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode, double zeros) {
   if (weight.transposed) {
-    const bool dense = mode.order == LinearOrder::quickest && rows > kFewRows && zeros < kLeastZeros;
+    if (mode.order == LinearOrder::fixed || rows <= kFewRows) return LinearWay::sparse;
+    const bool dense = zeros < (rows < kLeastDecodedRows ? kLeastZerosOfSome : kLeastZerosOfMany);
     return dense ? LinearWay::decoded : LinearWay::sparse;
   }
   if (weight.interleaved) return rows <= most_coded_rows(mode) ? LinearWay::coded : LinearWay::decoded;

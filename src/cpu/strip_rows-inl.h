@@ -283,6 +283,34 @@ HWY_INLINE bool with_strip_loader(DType dtype, const Body& body) {
   }
 }
 
+// ---- decoding
+
+// Inputs [k, end) of kCount outputs from o on in half a strip, as f32: kStride from one input to the next.
+template <class Loader, size_t kHalf, size_t kCount, size_t kStride>
+HWY_INLINE void decode_rows(const Strip& strip, size_t o, size_t k, size_t end, float* to) {
+  const Outputs d;
+  const size_t share = Loader::share(strip);
+  while (k < end) {
+    const size_t share_end = std::min(end, (k / share + 1) * share);
+    for (size_t v = 0; v < kCount; v += hn::Lanes(d)) {
+      auto scale = hn::Zero(d), offset = hn::Zero(d);
+      if constexpr (Loader::kFactors != Factors::none) {
+        scale = Loader::template scale<kHalf>(strip, k, o + v);
+      }
+      if constexpr (Loader::kFactors == Factors::offsets) {
+        offset = Loader::template offset<kHalf>(strip, k, o + v, scale);
+      }
+      for (size_t i = k; i < share_end; ++i) {
+        const auto code = Loader::template code<kHalf>(Loader::row(strip, i), o + v);
+        const auto number = Loader::kFactors == Factors::none ? code : hn::MulAdd(code, scale, offset);
+        hn::StoreU(number, d, to + (i - k) * kStride + v);
+      }
+    }
+    to += (share_end - k) * kStride;
+    k = share_end;
+  }
+}
+
 #endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace fulmar::HWY_NAMESPACE

@@ -123,7 +123,9 @@ TEST(LinearSparse, EveryFormatAtEveryShareOfZeros) {
                              {1, 8, 256, 1},
                              {7, 128, 512, 0.95},
                              {21, 200, 1536, 0.9},
-                             {40, 150, 512, 0.3}}) {
+                             {40, 150, 512, 0.3},
+                             {70, 300, 1280, 0.8},
+                             {50, 136, 512, 0.2}}) {
         const ValueMatrix matrix(kind, s.out, s.in);
         const Weight weight = imported(*ops, matrix);
         EXPECT_EQ(weight.transposed, multiplies_strips(kind.dtype)) << kind.name;
