@@ -10,7 +10,7 @@ namespace fulmar {
 namespace {
 
 constexpr int64_t kHalf = kStripOutputs / 2;
-constexpr int64_t kInputsAtOnce = 32;  // of formats without blocks: whole lines of what is read
+constexpr int64_t kInputsAtOnce = 128;  // of formats without blocks: several lines of what is read
 
 bool has_nibbles(DType dtype) { return strip_format(dtype).row_bytes == kHalf; }
 
@@ -81,15 +81,23 @@ void put_rows(bool nibbles, const uint8_t* codes, int64_t count, std::byte* to) 
   }
 }
 
+// By tiles that lie in cache, so that memory is read and written in lines.
+template <class Element>
 void put_numbers(const HostMatrix& matrix, int64_t first, int64_t outputs, std::byte* to) {
-  const auto size = static_cast<int64_t>(size_of(matrix.dtype));
+  constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
+  Element tile[kStripOutputs * kInputsAtOnce] = {};
   for (int64_t k0 = 0; k0 < matrix.cols; k0 += kInputsAtOnce) {
-    const int64_t end = std::min(k0 + kInputsAtOnce, matrix.cols);
+    const int64_t count = std::min(kInputsAtOnce, matrix.cols - k0);
     for (int64_t o = 0; o < outputs; o++) {
-      const int64_t row = (first + o) * matrix.row_stride;
-      for (int64_t k = k0; k < end; k++) {
-        std::memcpy(to + (k * kStripOutputs + o) * size, matrix.data + (row + k * matrix.col_stride) * size,
-                    static_cast<size_t>(size));
+      const std::byte* const from =
+          matrix.data + ((first + o) * matrix.row_stride + k0 * matrix.col_stride) * kSize;
+      for (int64_t k = 0; k < count; k++) {
+        std::memcpy(&tile[o * kInputsAtOnce + k], from + k * matrix.col_stride * kSize, sizeof(Element));
+      }
+    }
+    for (int64_t k = 0; k < count; k++, to += kStripOutputs * kSize) {
+      for (int64_t o = 0; o < kStripOutputs; o++) {
+        std::memcpy(to + o * kSize, &tile[o * kInputsAtOnce + k], sizeof(Element));
       }
     }
   }
@@ -145,8 +153,10 @@ void transpose_strips(const HostMatrix& matrix, int64_t first, int64_t last, std
     const int64_t begin = strip * kStripOutputs, outputs = std::min(kStripOutputs, matrix.rows - begin);
     std::byte* const to = codes + strip * bytes;
     std::memset(to, 0, static_cast<size_t>(bytes));
-    if (is_kernel_float(matrix.dtype)) {
-      put_numbers(matrix, begin, outputs, to);
+    if (matrix.dtype == DType::f32) {
+      put_numbers<uint32_t>(matrix, begin, outputs, to);
+    } else if (is_kernel_float(matrix.dtype)) {
+      put_numbers<uint16_t>(matrix, begin, outputs, to);
     } else {
       put_codes(matrix, begin, outputs, to);
     }
