@@ -55,34 +55,42 @@ constexpr int64_t kRowsTogether = 4;                 // state rows that share th
 enum Kept : int64_t { kKey, kValue, kDecay, kKk, kAlpha, kRemoved };
 
 // Working memory of one thread: a head's state and a token's key-side vectors, rows padded with zeros to
-// whole SIMD vectors, so that the inner loops have no tails.
+// whole SIMD vectors, so that the inner loops have no tails. The state is worked on where it lies, unless its
+// rows want padding or it must stay as it is until it is written (`in_place` null).
 class Workspace {
  public:
-  explicit Workspace(int64_t n) : n_(n) {
+  Workspace(int64_t n, float* in_place) : n_(n) {
     const hn::ScalableTag<float> d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     stride_ = (n + lanes - 1) / lanes * lanes;
-    memory_.assign(static_cast<size_t>((n + 5) * stride_), 0.0f);
+    const bool copies = in_place == nullptr || stride_ != n;
+    memory_.assign(static_cast<size_t>((copies ? n + kVectors : kVectors) * stride_), 0.0f);
+    state_ = copies ? r() + kVectors * stride_ : in_place;
   }
 
   int64_t stride() const { return stride_; }
-  float* state() { return memory_.data(); }
-  float* r() { return memory_.data() + n_ * stride_; }
+  float* state() { return state_; }
+  float* r() { return memory_.data(); }
   float* w() { return r() + stride_; }
   float* k() { return w() + stride_; }
   float* remove() { return k() + stride_; }        // -kk
   float* replace() { return remove() + stride_; }  // kk * alpha
 
   void load_state(const float* from) {
+    if (from == state_) return;
     for (int64_t i = 0; i < n_; i++) std::copy_n(from + i * n_, n_, state() + i * stride_);
   }
   void store_state(float* to) {
+    if (to == state_) return;
     for (int64_t i = 0; i < n_; i++) std::copy_n(state() + i * stride_, n_, to + i * n_);
   }
 
  private:
+  static constexpr int64_t kVectors = 5;
+
   int64_t n_, stride_;
   std::vector<float> memory_;
+  float* state_;
 };
 
 // w = exp(-exp(-0.5) * sigmoid(u)), in place over whole vectors.
@@ -239,7 +247,7 @@ HWY_INLINE void Replay6(const HeadTask& task, Workspace& space) {
 
 void Head7(const HeadTask& task) {
   const int64_t n = task.n;
-  Workspace space(n);
+  Workspace space(n, task.step.keeps == 0 ? task.state : nullptr);
   space.load_state(task.state);
   Replay7(task, space);
   for (int64_t t = task.first_row; t < task.end_row; t++) {
@@ -264,7 +272,7 @@ void Head7(const HeadTask& task) {
 
 void Head6(const HeadTask& task) {
   const int64_t n = task.n;
-  Workspace space(n);
+  Workspace space(n, task.step.keeps == 0 ? task.state : nullptr);
   space.load_state(task.state);
   Replay6(task, space);
   for (int64_t t = task.first_row; t < task.end_row; t++) {
