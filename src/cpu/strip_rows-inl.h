@@ -124,6 +124,21 @@ struct NibbleRow {
   }
 };
 
+// Nibbles and the bits above them, which lie behind all nibbles of the row.
+template <int kBits>
+struct HighBitsRow {
+  template <size_t kHalf>
+  static HWY_INLINE OutputsVec code(const std::byte* row, size_t o) {
+    const hn::Rebind<int32_t, Outputs> d;
+    constexpr size_t kBytes = kStripOutputs / 8 * kBits;
+    const size_t output = kHalf * kHalfOutputs + o;
+    const auto bytes = whole_bytes(row + kHalfOutputs + output % kBytes);
+    const auto moved = hn::ShiftRightSame(bytes, static_cast<int>(output / kBytes) * kBits);
+    const auto high = hn::ShiftLeft<4>(hn::And(moved, hn::Set(d, (1 << kBits) - 1)));
+    return hn::ConvertTo(Outputs(), hn::Or(nibbles<kHalf>(row, o), high));
+  }
+};
+
 // Eight more than the code: a group may be too long for sums that cancel out.
 struct CentredNibbleRow {
   template <size_t kHalf>
@@ -189,7 +204,7 @@ struct FactorsBeside {
   }
 };
 
-// One or two f16 numbers in front of 32 inputs. kHas offsets: a minimum, or 8 * the scale.
+// One or two f16 numbers in front of 32 inputs. kHas offsets: a minimum, or codes count from their middle.
 template <DType kDType, Factors kHas>
 struct FactorsOf32 {
   static constexpr Factors kFactors = kHas;
@@ -204,19 +219,21 @@ struct FactorsOf32 {
   }
   template <size_t kHalf>
   static HWY_INLINE OutputsVec offset(const Strip& strip, size_t k, size_t o, OutputsVec scale) {
-    if constexpr (kDType == DType::q4_1) {
+    if constexpr (kDType == DType::q4_1 || kDType == DType::q5_1) {
       return f16_factors(factors_of<kDType>(strip, k) + 2 * (kStripOutputs + kHalf * kHalfOutputs + o));
     } else {
-      return hn::Mul(scale, hn::Set(Outputs(), -8.0f));
+      return hn::Mul(scale, hn::Set(Outputs(), kDType == DType::q5_0 ? -16.0f : -8.0f));
     }
   }
 };
 
-struct FactorsOfQ4K {
+// Of q4_k and q5_k.
+template <DType kDType>
+struct FactorsOfQ45K {
   static constexpr Factors kFactors = Factors::offsets;
   static constexpr size_t kFactorBytes = 2 * kStripOutputs;  // those of 256 inputs come but once
   static HWY_INLINE const std::byte* factors(const Strip& strip, size_t k) {
-    return factors_of<DType::q4_k>(strip, k) + kStripOutputs * (4 + 2 * (k % 256 / 32));
+    return factors_of<kDType>(strip, k) + kStripOutputs * (4 + 2 * (k % 256 / 32));
   }
   static HWY_INLINE size_t share(const Strip&) { return 32; }
   template <size_t kHalf>
@@ -232,11 +249,29 @@ struct FactorsOfQ4K {
   // d * scale, dmin * minimum
   template <size_t kHalf, size_t kWhich>
   static HWY_INLINE OutputsVec product(const Strip& strip, size_t k, size_t o) {
-    const std::byte* const at = factors_of<DType::q4_k>(strip, k);
+    const std::byte* const at = factors_of<kDType>(strip, k);
     const size_t output = kHalf * kHalfOutputs + o;
     const std::byte* const small = factors(strip, k) + kWhich * kStripOutputs + output;
     return hn::Mul(hn::ConvertTo(Outputs(), whole_bytes(small)),
                    f16_factors(at + 2 * (kWhich * kStripOutputs + output)));
+  }
+};
+
+struct FactorsOfQ6K {
+  static constexpr Factors kFactors = Factors::offsets;
+  static constexpr size_t kFactorBytes = kStripOutputs;
+  static HWY_INLINE const std::byte* factors(const Strip& strip, size_t k) {
+    return factors_of<DType::q6_k>(strip, k) + kStripOutputs * (2 + k % 256 / 16);
+  }
+  static HWY_INLINE size_t share(const Strip&) { return 16; }
+  template <size_t kHalf>
+  static HWY_INLINE OutputsVec scale(const Strip& strip, size_t k, size_t o) {
+    const auto small = SignedByteRow::code<kHalf>(factors(strip, k), o);
+    return hn::Mul(small, f16_factors(factors_of<DType::q6_k>(strip, k) + 2 * (kHalf * kHalfOutputs + o)));
+  }
+  template <size_t kHalf>
+  static HWY_INLINE OutputsVec offset(const Strip&, size_t, size_t, OutputsVec scale) {
+    return hn::Mul(scale, hn::Set(Outputs(), -32.0f));
   }
 };
 
@@ -276,8 +311,16 @@ HWY_INLINE bool with_strip_loader(DType dtype, const Body& body) {
       return body(StripLoader<DType::q4_0, NibbleRow, FactorsOf32<DType::q4_0, offsets>>()), true;
     case DType::q4_1:
       return body(StripLoader<DType::q4_1, NibbleRow, FactorsOf32<DType::q4_1, offsets>>()), true;
+    case DType::q5_0:
+      return body(StripLoader<DType::q5_0, HighBitsRow<1>, FactorsOf32<DType::q5_0, offsets>>()), true;
+    case DType::q5_1:
+      return body(StripLoader<DType::q5_1, HighBitsRow<1>, FactorsOf32<DType::q5_1, offsets>>()), true;
     case DType::q4_k:
-      return body(StripLoader<DType::q4_k, NibbleRow, FactorsOfQ4K>()), true;
+      return body(StripLoader<DType::q4_k, NibbleRow, FactorsOfQ45K<DType::q4_k>>()), true;
+    case DType::q5_k:
+      return body(StripLoader<DType::q5_k, HighBitsRow<1>, FactorsOfQ45K<DType::q5_k>>()), true;
+    case DType::q6_k:
+      return body(StripLoader<DType::q6_k, HighBitsRow<2>, FactorsOfQ6K>()), true;
     default:
       return false;
   }

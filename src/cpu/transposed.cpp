@@ -12,7 +12,12 @@ namespace {
 constexpr int64_t kHalf = kStripOutputs / 2;
 constexpr int64_t kInputsAtOnce = 128;  // of formats without blocks: several lines of what is read
 
-bool has_nibbles(DType dtype) { return strip_format(dtype).row_bytes == kHalf; }
+bool has_nibbles(DType dtype) {
+  const StripFormat strip = strip_format(dtype);
+  return strip.high_bits > 0 || strip.row_bytes == kHalf;
+}
+
+bool is_super_block(DType dtype) { return strip_format(dtype).block == kBlock256; }
 
 // The codes of one output and consecutive inputs, one a byte as rows hold them.
 void split_codes(const HostMatrix& matrix, int64_t output, int64_t first, int64_t count, uint8_t* to) {
@@ -33,21 +38,30 @@ void split_codes(const HostMatrix& matrix, int64_t output, int64_t first, int64_
 
 // The same of a block of a format with factors inside; `at` is the block.
 void split_block(const Format& format, const std::byte* at, uint8_t* to) {
-  if (format.dtype == DType::q4_k) {
+  if (is_super_block(format.dtype)) {
+    constexpr int kMiddle = 32;  // of q6_k, whose codes count from there
     SuperBlock parts;
     split_block256(format.dtype, at, parts);
-    std::copy(std::begin(parts.code), std::end(parts.code), to);
+    for (int64_t i = 0; i < kBlock256; i++) {
+      to[i] = static_cast<uint8_t>(parts.code[i] + (format.dtype == DType::q6_k ? kMiddle : 0));
+    }
     return;
   }
-  const std::byte* const codes = at + (format.factors[1] >= 0 ? 4 : 2);
+  const std::byte* codes = at + (format.factors[1] >= 0 ? 4 : 2);
   if (format.dtype == DType::q8_0) {
     std::memcpy(to, codes, static_cast<size_t>(format.block));
     return;
+  }
+  uint32_t fifth = 0;
+  if (strip_format(format.dtype).high_bits > 0) {
+    std::memcpy(&fifth, codes, sizeof(fifth));
+    codes += sizeof(fifth);
   }
   for (int64_t i = 0; i < format.block / 2; i++) {
     to[i] = static_cast<uint8_t>(codes[i] & std::byte{15});
     to[i + format.block / 2] = static_cast<uint8_t>(codes[i] >> 4);
   }
+  for (int64_t i = 0; i < format.block; i++) to[i] |= static_cast<uint8_t>((fifth >> i & 1) << 4);
 }
 
 void put_factors(const Format& format, const std::byte* at, int64_t output, std::byte* to) {
@@ -57,27 +71,42 @@ void put_factors(const Format& format, const std::byte* at, int64_t output, std:
     std::memcpy(next + 2 * output, at + factor, 2);
     next += 2 * kStripOutputs;
   }
-  if (format.dtype != DType::q4_k) return;
+  if (!is_super_block(format.dtype)) return;
   SuperBlock parts;
   split_block256(format.dtype, at, parts);
-  for (int64_t s = 0; s < parts.subs; s++, next += 2 * kStripOutputs) {
+  for (int64_t s = 0; s < parts.subs; s++) {
     next[output] = static_cast<std::byte>(parts.scale[s]);
-    next[kStripOutputs + output] = static_cast<std::byte>(parts.minimum[s]);
+    next += kStripOutputs;
+    if (format.factors[1] < 0) continue;
+    next[output] = static_cast<std::byte>(parts.minimum[s]);
+    next += kStripOutputs;
+  }
+}
+
+// One row of codes of up to six bits, `stride` bytes from one output to the next.
+void put_nibbles(const uint8_t* codes, int64_t stride, int high_bits, std::byte* to) {
+  const auto code = [&](int64_t o) { return codes[o * stride]; };
+  for (int64_t o = 0; o < kHalf; o++) {
+    to[o] = static_cast<std::byte>((code(o) & 15) | (code(o + kHalf) & 15) << 4);
+  }
+  if (high_bits == 0) return;
+  const int64_t bytes = kStripOutputs / 8 * high_bits;
+  for (int64_t i = 0; i < bytes; i++) {
+    int packed = 0;
+    for (int j = 0; j < 8 / high_bits; j++) packed |= code(i + j * bytes) >> 4 << j * high_bits;
+    to[kHalf + i] = static_cast<std::byte>(packed);
   }
 }
 
 // `codes` is [128][count]; rows follow each other at `to`.
-void put_rows(bool nibbles, const uint8_t* codes, int64_t count, std::byte* to) {
-  for (int64_t k = 0; k < count; k++) {
-    if (!nibbles) {
-      for (int64_t o = 0; o < kStripOutputs; o++) {
-        to[k * kStripOutputs + o] = static_cast<std::byte>(codes[o * count + k]);
-      }
+void put_rows(DType dtype, const uint8_t* codes, int64_t count, std::byte* to) {
+  const StripFormat strip = strip_format(dtype);
+  for (int64_t k = 0; k < count; k++, to += strip.row_bytes) {
+    if (has_nibbles(dtype)) {
+      put_nibbles(codes + k, count, strip.high_bits, to);
       continue;
     }
-    for (int64_t o = 0; o < kHalf; o++) {
-      to[k * kHalf + o] = static_cast<std::byte>(codes[o * count + k] | codes[(o + kHalf) * count + k] << 4);
-    }
+    for (int64_t o = 0; o < kStripOutputs; o++) to[o] = static_cast<std::byte>(codes[o * count + k]);
   }
 }
 
@@ -121,7 +150,7 @@ void put_codes(const HostMatrix& matrix, int64_t first, int64_t outputs, std::by
       split_block(format, at, codes + o * count);
       put_factors(format, at, o, to);
     }
-    put_rows(has_nibbles(matrix.dtype), codes, count, to + strip.factor_bytes);
+    put_rows(matrix.dtype, codes, count, to + strip.factor_bytes);
     to += strip.factor_bytes + count * strip.row_bytes;
     k += count;
   }

@@ -4,13 +4,16 @@
 //
 // A strip is 128 outputs. It holds its blocks one after the other: for formats with blocks the factors of the
 // 128 outputs, then for each input of the block a row of 128 codes. A row has codes of one byte or more in
-// the order of outputs; of four bits, output o in the low and o + 64 in the high nibble of byte o.
+// the order of outputs; of four bits, output o in the low and o + 64 in the high nibble of byte o. Those of
+// five and six bits have their low four so, and behind them the bits above: one of output o at bit o / 16 of
+// byte o % 16, or two at bit 2 * (o / 32) of byte o % 32.
 //
 //   f32, f16, bf16   no factors, blocks of one input
 //   i8, f8_e4m3, i4, nf4   the same, scales beside: [strip][group][128]; codes of i4 are 8 more than stored
-//   q8_0, q4_0, iq4_nl     128 scales f16, 32 rows
-//   q4_1             128 scales, 128 minima f16, 32 rows
-//   q4_k             128 d, 128 dmin f16, 8 times {128 scales, 128 minima of one byte}, 256 rows
+//   q8_0, q4_0, q5_0, iq4_nl   128 scales f16, 32 rows
+//   q4_1, q5_1       128 scales, 128 minima f16, 32 rows
+//   q4_k, q5_k       128 d, 128 dmin f16, 8 times {128 scales, 128 minima of one byte}, 256 rows
+//   q6_k             128 d f16, 16 times 128 scales of one byte, 256 rows
 #pragma once
 
 #include <cstddef>
@@ -27,6 +30,7 @@ struct StripFormat {
   int64_t block = 0;         // inputs that share factors inside
   int64_t factor_bytes = 0;  // of such a block
   int64_t row_bytes = 0;     // of one input
+  int high_bits = 0;         // of a code, that lie behind the nibbles of a row
 
   constexpr int64_t block_bytes() const { return factor_bytes + block * row_bytes; }
 };
@@ -51,8 +55,16 @@ constexpr StripFormat strip_format(DType dtype) {
       return {32, 2 * kStripOutputs, kStripOutputs / 2};
     case DType::q4_1:
       return {32, 4 * kStripOutputs, kStripOutputs / 2};
+    case DType::q5_0:
+      return {32, 2 * kStripOutputs, kStripOutputs / 8 * 5, 1};
+    case DType::q5_1:
+      return {32, 4 * kStripOutputs, kStripOutputs / 8 * 5, 1};
     case DType::q4_k:
       return {256, (4 + 8 * 2) * kStripOutputs, kStripOutputs / 2};
+    case DType::q5_k:
+      return {256, (4 + 8 * 2) * kStripOutputs, kStripOutputs / 8 * 5, 1};
+    case DType::q6_k:
+      return {256, (2 + 16) * kStripOutputs, kStripOutputs / 8 * 6, 2};
     default:
       return {};
   }

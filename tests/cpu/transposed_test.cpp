@@ -149,7 +149,7 @@ TEST(Transposed, BlocksOf32) {
 }
 
 TEST(Transposed, OnlyWholeBlocksOfFormatsThatLieInStripsAre) {
-  EXPECT_FALSE(can_transpose(stored(DType::q6_k, 8, 256).matrix));
+  EXPECT_FALSE(can_transpose(stored(DType::q3_k, 8, 256).matrix));
   EXPECT_FALSE(can_transpose(stored(DType::i64, 8, 256).matrix));
   EXPECT_FALSE(can_transpose(stored(DType::f16, 8, 50).matrix));
   EXPECT_FALSE(can_transpose(stored(DType::i8, 8, 64).matrix)) << "without scales";
