@@ -212,7 +212,7 @@ void multiply(const SparseProduct& p, int64_t first, int64_t last) {
       multiply_rest<Loader>(p, strip, o, last);
       continue;
     }
-    const bool decodes = p.rows >= kLeastDecodedRows && !p.one_order;
+    const bool decodes = p.rows >= least_decoded_rows(p.dtype) && !p.one_order;
     const auto at_once = static_cast<int64_t>(decodes ? kRowsDecodedFor : kRowsAtOnce);
     for (int64_t row = 0; row < p.rows; row += at_once) {
       const int64_t end = std::min(row + at_once, p.rows);

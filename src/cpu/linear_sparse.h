@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/transposed.h"
 #include "tensor/weight.h"
 
 namespace fulmar {
@@ -32,8 +33,12 @@ struct SparseProduct {
   bool one_order = false;  // the same for every number of rows
 };
 
-// Rows from which on weights are decoded once for all of them, unless one_order is set.
-constexpr int64_t kLeastDecodedRows = 48;
+// Rows from which on weights are decoded once for all of them, unless one_order is set: the sooner, the more
+// a code costs each row.
+constexpr int64_t least_decoded_rows(DType dtype) {
+  const int64_t row_bytes = strip_format(dtype).row_bytes;
+  return row_bytes > kStripOutputs ? 64 : row_bytes == kStripOutputs ? 40 : 24;
+}
 
 // Computes the outputs [first, last) of every row, `first` a multiple of kStripOutputs. Order of summation:
 // the inputs of a share (weights with the same factors, at most 1,024) in turn, then the shares; where

@@ -33,7 +33,8 @@ constexpr double kLeastZerosOfSome = 0.85, kLeastZerosOfMany = 0.72;
 LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode, double zeros) {
   if (weight.transposed) {
     if (mode.order == LinearOrder::fixed || rows <= kFewRows) return LinearWay::sparse;
-    const bool dense = zeros < (rows < kLeastDecodedRows ? kLeastZerosOfSome : kLeastZerosOfMany);
+    const bool dense =
+        zeros < (rows < least_decoded_rows(weight.dtype) ? kLeastZerosOfSome : kLeastZerosOfMany);
     return dense ? LinearWay::decoded : LinearWay::sparse;
   }
   if (weight.interleaved) return rows <= most_coded_rows(mode) ? LinearWay::coded : LinearWay::decoded;
