@@ -151,10 +151,10 @@ struct CentredNibbleRow {
 // Nibbles that count levels.
 HWY_INLINE OutputsVec level_of(const float* levels, hn::Vec<hn::Rebind<int32_t, Outputs>> index) {
   const Outputs d;
-  constexpr size_t kLanes = hn::MaxLanes(Outputs());
-  if constexpr (kLanes == 16) {
+  constexpr size_t kOutputLanes = hn::MaxLanes(Outputs());
+  if constexpr (kOutputLanes == 16) {
     return hn::TableLookupLanes(hn::LoadU(d, levels), hn::IndicesFromVec(d, index));
-  } else if constexpr (kLanes == 8) {
+  } else if constexpr (kOutputLanes == 8) {
     const hn::Rebind<int32_t, Outputs> di;
     const auto place = hn::IndicesFromVec(d, hn::And(index, hn::Set(di, 7)));
     const auto is_low = hn::RebindMask(d, hn::Lt(index, hn::Set(di, 8)));
