@@ -8,7 +8,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <numeric>
+#include <initializer_list>
+#include <span>
 #include <thread>
 
 #include "engine/plan.h"
@@ -34,18 +35,27 @@ int32_t some_token(int64_t index, int64_t vocabulary) {
   return static_cast<int32_t>((index * 7919 + 12289) % vocabulary);
 }
 
-// A step over `count` tokens of each of `sequences` slots, from `first_slot` on.
+// `count` tokens of each of `sequences` slots, from `first_slot` on.
+struct StepPart {
+  int64_t first_slot = 0, sequences = 0, count = 0;
+};
+
+// A step over some parts, whose first token is the first_index-th.
 class Step {
  public:
-  Step(int64_t first_slot, int64_t sequences, int64_t count, int64_t vocabulary, int64_t first_index) {
-    token_.resize(static_cast<size_t>(sequences * count));
+  Step(std::initializer_list<StepPart> parts, int64_t vocabulary, int64_t first_index) {
+    start_.push_back(0);
+    for (const StepPart& part : parts) {
+      for (int64_t s = 0; s < part.sequences; ++s) {
+        slot_.push_back(static_cast<int32_t>(part.first_slot + s));
+        start_.push_back(start_.back() + static_cast<int32_t>(part.count));
+        last_.push_back(start_.back() - 1);
+      }
+    }
+    token_.resize(static_cast<size_t>(start_.back()));
     for (size_t i = 0; i < token_.size(); ++i) {
       token_[i] = some_token(first_index + static_cast<int64_t>(i), vocabulary);
     }
-    for (int64_t s = 0; s <= sequences; ++s) start_.push_back(static_cast<int32_t>(s * count));
-    slot_.resize(static_cast<size_t>(sequences));
-    std::iota(slot_.begin(), slot_.end(), static_cast<int32_t>(first_slot));
-    for (int64_t s = 1; s <= sequences; ++s) last_.push_back(static_cast<int32_t>(s * count - 1));
   }
 
   int64_t rows() const { return static_cast<int64_t>(token_.size()); }
@@ -83,31 +93,30 @@ class Bench {
   }
 
   BenchLine decode(int64_t sequences) {
-    rest();
     std::vector<Step> group_steps;
     for (const Group& group : groups_of(sequences, model_.steps_under_way())) {
-      group_steps.emplace_back(group.first, group.count, 1, model_.config().vocab, group.first);
+      group_steps.push_back(Step({{group.first, group.count, 1}}, model_.config().vocab, group.first));
     }
-    const auto groups = static_cast<int64_t>(group_steps.size());
-    const auto steps = [&](int64_t count) {
-      for (int64_t i = 0; i < count * groups; ++i)
-        begin(group_steps[static_cast<size_t>(i % groups)], true, groups);
-      finish();
-    };
-    steps(kWarmSteps);
-    const auto start = Clock::now();
-    steps(1);
-    const double once = std::max(seconds_since(start), 1e-6);
-    int64_t count = std::clamp<int64_t>(static_cast<int64_t>(kShortestRun / once), 1, kMostStepsPerRun);
-    // Whole rounds: all states of a run are written by the same steps.
-    const int64_t every = states_.view().ring.write_every;
-    count = (count + every - 1) / every * every;
     BenchLine line;
     line.workload = "decode";
     line.sequences = sequences;
     line.tokens = 1;
     line.work = work({sequences, sequences, sequences});
-    measure(line, static_cast<double>(count), [&] { steps(count); });
+    measure_steps(line, group_steps);
+    return line;
+  }
+
+  // The step is not divided among a pipeline's stages.
+  BenchLine mixed(const MixedShape& shape) {
+    const auto& [sequences, tokens] = shape.prompts;
+    const Step step({{0, shape.decode, 1}, {shape.decode, sequences, tokens}}, model_.config().vocab, 0);
+    BenchLine line;
+    line.workload = "mixed";
+    line.sequences = sequences;
+    line.tokens = tokens;
+    line.decoding = shape.decode;
+    line.work = work({step.rows(), shape.decode + sequences, shape.decode + sequences});
+    measure_steps(line, {&step, 1});
     return line;
   }
 
@@ -126,7 +135,7 @@ class Bench {
     for (int64_t first = 0; first < shape.tokens; first += chunk) {
       const int64_t count = std::min(chunk, shape.tokens - first);
       for (const Group& group : groups) {
-        group_steps.emplace_back(group.first, group.count, count, model_.config().vocab, first);
+        group_steps.push_back(Step({{group.first, group.count, count}}, model_.config().vocab, first));
       }
     }
     const size_t last = group_steps.size() - groups.size();  // the first of the prompts' ends
@@ -171,6 +180,26 @@ class Bench {
     model_.synchronise();
   }
 
+  // Times what the steps of all groups take together, one round behind the other.
+  void measure_steps(BenchLine& line, std::span<const Step> group_steps) {
+    rest();
+    const auto groups = static_cast<int64_t>(group_steps.size());
+    const auto steps = [&](int64_t count) {
+      for (int64_t i = 0; i < count * groups; ++i)
+        begin(group_steps[static_cast<size_t>(i % groups)], true, groups);
+      finish();
+    };
+    steps(kWarmSteps);
+    const auto start = Clock::now();
+    steps(1);
+    const double once = std::max(seconds_since(start), 1e-6);
+    int64_t count = std::clamp<int64_t>(static_cast<int64_t>(kShortestRun / once), 1, kMostStepsPerRun);
+    // Whole rounds: all states of a run are written by the same steps.
+    const int64_t every = states_.view().ring.write_every;
+    count = (count + every - 1) / every * every;
+    measure(line, static_cast<double>(count), [&] { steps(count); });
+  }
+
   void rest() const { std::this_thread::sleep_for(std::chrono::duration<double>(options_.delay)); }
 
   // Times `run`, which stands for `parts` times what the line is about.
@@ -185,7 +214,8 @@ class Bench {
     line.defer = states_.view().ring.write_every;
     line.runs = static_cast<int>(times.size());
     line.seconds = spread_of(std::move(times));
-    line.tokens_per_second = static_cast<double>(line.sequences * line.tokens) / line.seconds.median;
+    line.tokens_per_second =
+        static_cast<double>(line.decoding + line.sequences * line.tokens) / line.seconds.median;
   }
 
   Model& model_;
@@ -206,6 +236,13 @@ Result<int64_t> check_shapes(const BenchOptions& options, const Model& model) {
   };
   for (const int64_t sequences : options.decode) FULMAR_TRY(check(sequences));
   for (const PrefillShape& shape : options.prefill) FULMAR_TRY(check(shape.sequences));
+  for (const MixedShape& shape : options.mixed) {
+    const auto& [sequences, tokens] = shape.prompts;
+    FULMAR_TRY(check(shape.decode + sequences));
+    if (shape.decode + sequences * tokens <= model.max_rows()) continue;
+    return Error{ErrorKind::invalid, fmt::format("{} + {} x {} tokens do not fit into a step of {} rows",
+                                                 shape.decode, sequences, tokens, model.max_rows())};
+  }
   return most;
 }
 
@@ -227,6 +264,17 @@ Result<int64_t> parse_count(std::string_view text) {
     return Error{ErrorKind::invalid, fmt::format("'{}' is not a number from 1 to {}", text, kMostSequences)};
   }
   return count;
+}
+
+Result<PrefillShape> parse_prefill(std::string_view text) {
+  const size_t times = text.find('x');
+  if (times == std::string_view::npos) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("'{}' is no prefill; wanted sequences x tokens, as in 8x512", text)};
+  }
+  FULMAR_ASSIGN(const int64_t sequences, parse_count(text.substr(0, times)));
+  FULMAR_ASSIGN(const int64_t tokens, parse_count(text.substr(times + 1)));
+  return PrefillShape{sequences, tokens};
 }
 
 // Calls take with every part between commas.
@@ -261,14 +309,27 @@ Result<std::vector<int64_t>> parse_counts(std::string_view text) {
 Result<std::vector<PrefillShape>> parse_prefills(std::string_view text) {
   std::vector<PrefillShape> shapes;
   FULMAR_TRY(for_each_part(text, [&](std::string_view part) -> Status {
-    const size_t times = part.find('x');
-    if (times == std::string_view::npos) {
-      return Error{ErrorKind::invalid,
-                   fmt::format("'{}' is no prefill; wanted sequences x tokens, as in 8x512", part)};
+    FULMAR_ASSIGN(const PrefillShape shape, parse_prefill(part));
+    shapes.push_back(shape);
+    return {};
+  }));
+  return shapes;
+}
+
+Result<std::vector<MixedShape>> parse_mixed(std::string_view text) {
+  std::vector<MixedShape> shapes;
+  FULMAR_TRY(for_each_part(text, [&](std::string_view part) -> Status {
+    const size_t plus = part.find('+');
+    if (plus == std::string_view::npos) {
+      return Error{
+          ErrorKind::invalid,
+          fmt::format("'{}' is no mixed step; wanted sequences that decode + prompts x tokens, as in "
+                      "320+4x64",
+                      part)};
     }
-    FULMAR_ASSIGN(const int64_t sequences, parse_count(part.substr(0, times)));
-    FULMAR_ASSIGN(const int64_t tokens, parse_count(part.substr(times + 1)));
-    shapes.push_back({sequences, tokens});
+    FULMAR_ASSIGN(const int64_t decode, parse_count(part.substr(0, plus)));
+    FULMAR_ASSIGN(const PrefillShape prompts, parse_prefill(part.substr(plus + 1)));
+    shapes.push_back({decode, prompts});
     return {};
   }));
   return shapes;
@@ -291,6 +352,7 @@ Result<BenchReport> bench_model(Model& model, const BenchOptions& options) {
       FULMAR_ASSIGN(StatePool states, model.make_states(layout, sequences, {.every = every}));
       Bench bench(model, states, options);
       for (const int64_t count : options.decode) report.lines.push_back(bench.decode(count));
+      for (const MixedShape& shape : options.mixed) report.lines.push_back(bench.mixed(shape));
       if (type != types.front() || every != deferrals.front()) continue;
       for (const PrefillShape& shape : options.prefill) report.lines.push_back(bench.prefill(shape));
       report.state_dtype = name_of(type);

@@ -21,13 +21,21 @@ struct PrefillShape {
   int64_t tokens = 512;
 };
 
+// A step in which some sequences decode and prompts are fed beside them (continuous batching).
+struct MixedShape {
+  int64_t decode = 320;
+  PrefillShape prompts = {4, 64};
+};
+
 struct BenchOptions {
   std::vector<int64_t> decode = {1, 4, 16};  // sequences that advance by one token together
   std::vector<PrefillShape> prefill = {{1, 512}};
-  // How states are kept between tokens: each decode line once per type, prefill with the first. Empty: as the
-  // backend keeps them.
+  std::vector<MixedShape> mixed;
+  // How states are kept between tokens: each decode and mixed line once per type, prefill with the first.
+  // Empty: as the backend keeps them.
   std::vector<DType> states;
-  // Rows behind which states are written: each decode line once per number and type, prefill with the first.
+  // Rows behind which states are written: each decode and mixed line once per number and type, prefill with
+  // the first.
   // Empty: as the backend was opened for the type that it keeps states in, and 1 for the other.
   std::vector<int64_t> defer;
   double zeros = 0;     // share of zeros behind relu² that the model is known to have
@@ -44,13 +52,14 @@ struct Spread {
 
 // One timed workload. Rates follow from the median.
 struct BenchLine {
-  std::string workload;  // "decode" or "prefill"
+  std::string workload;  // "decode", "prefill" or "mixed"
   int64_t sequences = 0;
-  int64_t tokens = 0;  // per sequence and run; 1 for decode
+  int64_t tokens = 0;    // per sequence and run; 1 for decode
+  int64_t decoding = 0;  // of a mixed step: sequences that decode beside these
   DType state = DType::f32;
   int64_t defer = 1;  // states are written behind every so many rows
   int runs = 0;
-  Spread seconds;  // of one decode step or one whole prefill
+  Spread seconds;  // of one step, or one whole prefill
   double tokens_per_second = 0;
   StepWork work;  // what one run has to move and compute at least
 
@@ -96,8 +105,9 @@ double bench_tokenizer(const Tokenizer& tokenizer);
 // Median, least and most; `values` is not empty.
 Spread spread_of(std::vector<double> values);
 
-// "1,4,16" and "1x512,8x512": what --decode and --prefill take. Empty text means none.
+// "1,4,16", "1x512,8x512" and "320+4x64": what --decode, --prefill and --mixed take. Empty text means none.
 Result<std::vector<int64_t>> parse_counts(std::string_view text);
 Result<std::vector<PrefillShape>> parse_prefills(std::string_view text);
+Result<std::vector<MixedShape>> parse_mixed(std::string_view text);
 
 }  // namespace fulmar

@@ -24,12 +24,17 @@ std::string milliseconds(const Spread& seconds) {
                      seconds.most * 1e3);
 }
 
+std::string shape_text(const BenchLine& line) {
+  const std::string beside = line.decoding > 0 ? fmt::format("{}+", line.decoding) : "";
+  return fmt::format("{}{}x{}", beside, line.sequences, line.tokens);
+}
+
 std::string line_text(const BenchLine& line, const Ceilings& ceilings) {
   const double roofline = roofline_rate(line, ceilings);
   return fmt::format("{:<8} {:>8} {:>5} {:>5} {:>4} {:>30} {:>10.1f} {:>8.1f} {:>8.2f} {:>9} {:>5}\n",
-                     line.workload, fmt::format("{}x{}", line.sequences, line.tokens), name_of(line.state),
-                     line.defer, line.runs, milliseconds(line.seconds), line.tokens_per_second, line.gbs(),
-                     line.gflops() / 1e3, roofline > 0 ? fmt::format("{:.0f}", roofline) : "",
+                     line.workload, shape_text(line), name_of(line.state), line.defer, line.runs,
+                     milliseconds(line.seconds), line.tokens_per_second, line.gbs(), line.gflops() / 1e3,
+                     roofline > 0 ? fmt::format("{:.0f}", roofline) : "",
                      share_text(share_of_roofline(line, ceilings)));
 }
 
@@ -51,6 +56,7 @@ void write_line(JsonWriter& json, const BenchLine& line, const Ceilings& ceiling
       .member("workload", line.workload)
       .member("sequences", line.sequences)
       .member("tokens", line.tokens)
+      .member("decoding", line.decoding)
       .member("state_dtype", name_of(line.state))
       .member("defer", line.defer)
       .member("runs", line.runs);

@@ -17,6 +17,7 @@
 #include "app/load_bench.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
+#include "files/safetensors.h"
 #include "files/strategy.h"
 #include "files/synthetic.h"
 
@@ -27,7 +28,8 @@ namespace {
 struct BenchFlags {
   ModelFlags model;
   std::string synthetic, json;
-  std::string decode = "1,4,16", prefill = "1x512";
+  std::string write;  // where a synthetic model goes, too
+  std::string decode = "1,4,16", prefill = "1x512", mixed;
   std::string states = "fp32", defer = "auto";
   bool kernels = false;
   std::string speculate;  // empty: steps without drafts
@@ -78,6 +80,7 @@ int64_t widest(const BenchOptions& options, int64_t at_least) {
   int64_t rows = at_least;
   for (const int64_t sequences : options.decode) rows = std::max(rows, sequences);
   for (const PrefillShape& shape : options.prefill) rows = std::max(rows, shape.sequences);
+  for (const MixedShape& shape : options.mixed) rows = std::max(rows, shape.decode + shape.prompts.sequences);
   return rows;
 }
 
@@ -91,6 +94,9 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
   auto checkpoint = synthetic_checkpoint(spec);
   if (checkpoint == nullptr) {
     return Error{ErrorKind::resource, fmt::format("not enough memory to make {}", flags.synthetic)};
+  }
+  if (!flags.write.empty()) {
+    FULMAR_TRY(write_safetensors(flags.write, checkpoint->tensors(), checkpoint->metadata()));
   }
   LoadOptions options;
   options.max_rows = flags.model.max_rows;
@@ -286,6 +292,7 @@ Result<std::vector<IslandLine>> kernels_of(const BenchFlags& flags, const Loaded
 Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.decode, parse_counts(flags.decode));
   FULMAR_ASSIGN(flags.options.prefill, parse_prefills(flags.prefill));
+  FULMAR_ASSIGN(flags.options.mixed, parse_mixed(flags.mixed));
   FULMAR_ASSIGN(flags.options.states, parse_states(flags.states));
   FULMAR_ASSIGN(flags.options.defer, parse_defer(flags.defer));
   if (!flags.speculate.empty()) {
@@ -333,10 +340,17 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_option(
       "--synthetic", flags.synthetic,
       "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16 or rwkv7-7.2b:q4_k");
+  command
+      ->add_option("--write", flags.write,
+                   "also write the model of --synthetic to a .safetensors file, for another program to read")
+      ->needs("--synthetic");
   command->add_option("--zeros", flags.options.zeros, "share of zeros behind relu² in a synthetic model")
       ->check(CLI::Range(0.0, 0.99));
   command->add_option("--decode", flags.decode, "numbers of sequences to decode together")
       ->capture_default_str();
+  command->add_option("--mixed", flags.mixed,
+                      "steps in which prompts are fed beside sequences that decode, as sequences + prompts x "
+                      "tokens, such as 320+4x64");
   command->add_option("--prefill", flags.prefill, "prompts to process, as sequences x tokens")
       ->capture_default_str();
   command->add_option("--rows", flags.model.max_rows, "rows of one step; 0: suited to the device")

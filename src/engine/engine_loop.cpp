@@ -40,7 +40,8 @@ int64_t piece_of(const Sequence& sequence, const PlanItem& item, const PlanLimit
   return next_piece(limits, item, piece, static_cast<int64_t>(sequence.fed));
 }
 
-// A part for each sequence that is fed, drafted tokens behind its own.
+// A part for each sequence that is fed, drafted tokens behind its own. Those of one row come first: backends
+// have kernels for them.
 std::vector<StepPart> step_parts(std::span<const SequencePtr> running, std::span<const PlanItem> items,
                                  std::span<const int64_t> feed) {
   std::vector<StepPart> parts;
@@ -49,6 +50,8 @@ std::vector<StepPart> step_parts(std::span<const SequencePtr> running, std::span
     const int64_t ready = std::min(feed[i], items[i].to_feed);
     parts.push_back({running[i].get(), ready, feed[i] - ready});
   }
+  std::stable_partition(parts.begin(), parts.end(),
+                        [](const StepPart& part) { return part.count + part.drafts == 1; });
   return parts;
 }
 

@@ -52,9 +52,9 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
 
 void GpuOps::recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) {
   if (!in_chunks(batch, att.head_size)) return wkv6(batch, att, p, wkv, y);
-  if (plan_.short_sequences > 0) {
-    gpu::wkv6(queue_, batch, att, p, wkv, y, gpu::kMostRecurrentRows, facts_.multiprocessors);
-  }
+  for_short_sequences(batch, [&](const Batch& part) {
+    gpu::wkv6(queue_, part, att, p, wkv, y, gpu::kMostRecurrentRows, facts_.multiprocessors);
+  });
   Scratch scratch(*this);
   const auto bytes = facts_.matrix_units ? gpu::wkv6_chunk_workspace : gpu::wkv6_tiles_workspace;
   const Tensor workspace = scratch.take(1, static_cast<int64_t>(bytes(chunks_.count, att.n_head)), DType::u8);

@@ -44,6 +44,21 @@ struct Batch {
   bool revocable = false;                // some sequences have rows that may be rolled back
 
   bool decode_only() const { return rows == sequences; }
+
+  // The first `count` sequences, which have a row each; the sequences behind them. Rows keep their numbers.
+  Batch singles(int64_t count) const {
+    Batch part = *this;
+    part.rows = part.sequences = count;
+    part.longest = 1;
+    return part;
+  }
+  Batch behind_singles(int64_t count) const {
+    Batch part = *this;
+    part.rows -= count, part.sequences -= count;
+    part.start += count, part.slot += count;
+    if (part.ring != nullptr) part.ring += count;
+    return part;
+  }
 };
 
 }  // namespace fulmar

@@ -57,9 +57,10 @@ void pack_step(const StepInput& input, std::span<const RingStep> ring, int32_t s
     numbers.insert(numbers.end(), static_cast<size_t>(length), static_cast<int32_t>(s));
     plan.longest = std::max(plan.longest, length);
     plan.short_sequences += length <= kMostRecurrentRows ? 1 : 0;
+    plan.singles += length == 1 && plan.singles == s ? 1 : 0;
   }
   append(numbers, {}, padding, static_cast<int32_t>(sequences), 1);
-  plan.short_sequences += padding;
+  plan.short_sequences += padding, plan.singles += padding;
 
   std::vector<int32_t> chunk_row, chunk_rows, chunk_begin{0};
   for (int64_t s = 0; s < sequences && plan.longest > kMostRecurrentRows; s++) {

@@ -17,6 +17,7 @@ constexpr int64_t most_numbers(int64_t rows) { return 9 * rows + 1024; }
 struct StepPlan {
   int64_t rows = 0, sequences = 0, wanted = 0, longest = 0, chunks = 0;
   int64_t short_sequences = 0;  // of at most kMostRecurrentRows rows
+  int64_t singles = 0;          // sequences of one row in front of all others
   size_t token = 0, start = 0, slot = 0, sequence_of = 0, wanted_row = 0, ring = 0;
   size_t chunk_row = 0, chunk_rows = 0, chunk_begin = 0;
   std::vector<int32_t> numbers;
