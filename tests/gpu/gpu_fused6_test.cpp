@@ -109,7 +109,8 @@ TEST_P(GpuFused6, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
 INSTANTIATE_TEST_SUITE_P(Rows, GpuFused6,
                          testing::Values(decode(1), decode(2), decode(8), decode(9), decode(31), decode(33),
                                          decode(64), decode(65), decode(200), Lengths{600},
-                                         Lengths{17, 100, 1, 64}));
+                                         Lengths{17, 100, 1, 64},
+                                         Lengths{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 40, 3}));
 
 }  // namespace
 }  // namespace fulmar

@@ -33,6 +33,13 @@ using Lengths = std::vector<int32_t>;
 
 Lengths decode(size_t rows) { return Lengths(rows, 1); }
 
+// Sequences that decode, and prompts beside them.
+Lengths beside(size_t singles, const Lengths& prompts) {
+  Lengths all = decode(singles);
+  all.insert(all.end(), prompts.begin(), prompts.end());
+  return all;
+}
+
 class GpuFused7 : public GpuTest, public testing::WithParamInterface<Lengths> {
  protected:
   void SetUp() override {
@@ -149,14 +156,14 @@ TEST_P(GpuFused7, ChannelMixAgreesWithItsCompositionAndRepeatsItsBits) {
   EXPECT_EQ(run(true).second, got.second);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, GpuFused7,
-                         testing::Values(decode(1), decode(2), decode(3), decode(5), decode(8), Lengths{2},
-                                         Lengths{4, 1, 3}, Lengths{8}, Lengths{3, 2, 2, 1}, Lengths{1, 6},
-                                         Lengths{2, 1, 3, 1, 4, 1, 1, 2, 1, 1},
-                                         Lengths{1, 1, 8, 2, 1, 5, 1, 1, 1}, Lengths{5, 2, 7}, decode(9),
-                                         decode(31), decode(33), decode(64), decode(65), decode(130),
-                                         decode(200), decode(300), Lengths{200}, Lengths{17, 100, 33, 64},
-                                         Lengths{90, 1, 16}, Lengths{481, 3, 520}, Lengths{1025}));
+INSTANTIATE_TEST_SUITE_P(
+    Rows, GpuFused7,
+    testing::Values(decode(1), decode(2), decode(3), decode(5), decode(8), Lengths{2}, Lengths{4, 1, 3},
+                    Lengths{8}, Lengths{3, 2, 2, 1}, Lengths{1, 6}, Lengths{2, 1, 3, 1, 4, 1, 1, 2, 1, 1},
+                    Lengths{1, 1, 8, 2, 1, 5, 1, 1, 1}, Lengths{5, 2, 7}, decode(9), decode(31), decode(33),
+                    decode(64), decode(65), decode(130), decode(200), decode(300), Lengths{200},
+                    Lengths{17, 100, 33, 64}, Lengths{90, 1, 16}, Lengths{481, 3, 520}, Lengths{1025},
+                    beside(12, {70, 2, 33}), beside(320, {64, 64, 64, 64}), decode(450)));
 
 }  // namespace
 }  // namespace fulmar

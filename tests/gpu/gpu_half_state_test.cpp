@@ -1,5 +1,7 @@
 // Half states of single rows go through a kernel of their own, in which a block has several states on their
-// way; it gives what the kernel that takes any step gives.
+// way; it gives what the kernel that takes any step gives, and the same beside a prompt that goes in chunks.
+#include <fmt/core.h>
+
 #include "gpu/gpu_device.h"
 #include "support/ops_rig.h"
 
@@ -10,9 +12,14 @@ using support::Doubles;
 using support::OpsRig;
 
 // So many that a block goes round its stages more than once, and no whole number of rounds.
-constexpr int64_t kHeads = 64, kWidth = kHeads * 64, kSingles = 45, kMostRows = 48;
+constexpr int64_t kHeads = 64, kWidth = kHeads * 64, kSingles = 45, kMostRows = 80;
 
-class GpuHalfState : public GpuTest, public testing::WithParamInterface<int> {
+struct HalfStateCase {
+  int version;
+  int32_t beside;  // rows of another sequence of the step
+};
+
+class GpuHalfState : public GpuTest, public testing::WithParamInterface<HalfStateCase> {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
@@ -25,7 +32,7 @@ class GpuHalfState : public GpuTest, public testing::WithParamInterface<int> {
   void recur(OpsRig& rig, const Batch& batch, Tensor y) {
     const auto rows = [&](int i) { return tensors_[static_cast<size_t>(i)].slice_rows(0, batch.rows); };
     const StateField wkv = rig.state().wkv(0);
-    if (GetParam() == 7) {
+    if (GetParam().version == 7) {
       TimeMix7 att;
       att.n_head = kHeads, att.head_size = 64;
       return half_gpu_->recur7(batch, att, {rows(0), rows(1), rows(2), rows(3), rows(4), rows(5), rows(6)},
@@ -60,7 +67,7 @@ TEST_P(GpuHalfState, SingleRowsAgreeWithAnyStep) {
   };
 
   std::vector<int32_t> lengths(kSingles, 1);
-  lengths.push_back(2);
+  lengths.push_back(GetParam().beside);
   const Batch any = rig.begin(lengths, kHeads, 64);
   ASSERT_EQ(rig.state().layout.wkv_dtype, DType::f16);
   const auto before = rig.read_all_slots();
@@ -81,7 +88,13 @@ TEST_P(GpuHalfState, SingleRowsAgreeWithAnyStep) {
   support::expect_close(found(), want, 1e-4, "outputs and states");
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, GpuHalfState, testing::Values(6, 7));
+INSTANTIATE_TEST_SUITE_P(Versions, GpuHalfState,
+                         testing::Values(HalfStateCase{6, 2}, HalfStateCase{7, 2}, HalfStateCase{6, 33},
+                                         HalfStateCase{7, 33}),
+                         [](const auto& given) {
+                           return fmt::format("rwkv{}_beside_{}_rows", given.param.version,
+                                              given.param.beside);
+                         });
 
 }  // namespace
 }  // namespace fulmar

@@ -22,6 +22,8 @@ bool has_shape(const Product& product, ProductShape shape) {
       return product.epilogue == Epilogue::relu_squared;
     case ProductShape::low_rank:
       return 4 * product.weight.out <= product.weight.in;
+    case ProductShape::narrow:
+      return product.weight.in <= kMostNarrowInputs;
     case ProductShape::square:
       return product.epilogue == Epilogue::none && product.weight.in == product.weight.out;
   }

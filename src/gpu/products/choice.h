@@ -33,11 +33,13 @@ enum class ProductShape : uint8_t {
   any,
   relu_squared,  // a matrix with relu² behind it: the feed-forward's key
   low_rank,      // few outputs for its inputs
+  narrow,        // few inputs, as small models have
   square,        // as many outputs as inputs and nothing behind them: the output matrix
 };
 
 constexpr int64_t kMostRows = 65536;  // of a step
 constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostAloneTileRows = 32, kMostPanelRows = 320;
+constexpr int64_t kMostProjectionRows = 896, kMostNarrowProjectionRows = 1408, kMostNarrowInputs = 2048;
 constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128, kMostPackedPanelRows = 320,
                   kMostFloat8PanelRows = 1024;
 
@@ -56,7 +58,8 @@ constexpr Rule kRules[] = {
     {Way::rows, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     // RWKV-7's six or seven first products; RWKV-6's five, which the library beats from 129 rows on with two
     // of them on side queues.
-    {Way::panels, 6, kMostProducts, ProductShape::any, 9, kMostPanelRows},
+    {Way::panels, 6, kMostProducts, ProductShape::any, 9, kMostProjectionRows},
+    {Way::panels, 6, kMostProducts, ProductShape::narrow, 9, kMostNarrowProjectionRows},
     {Way::panels, 5, 5, ProductShape::any, 9, 128},
     {Way::panels, 1, 1, ProductShape::relu_squared, 9, 128},
     {Way::panels, 1, 1, ProductShape::relu_squared, 129, 960, 80},

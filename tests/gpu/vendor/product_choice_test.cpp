@@ -35,9 +35,10 @@ Way key(int64_t rows, const gpu::ProductDevice& device) {
 Way output(int64_t rows, const gpu::ProductDevice& device) {
   return way(product(rows, weight(kWidth, kWidth)), device);
 }
-Way first_products(int64_t rows, size_t count, const gpu::ProductDevice& device, int64_t rank = 96) {
-  std::vector<Product> list(3, product(rows, weight(kWidth, kWidth)));
-  while (list.size() < count) list.push_back(product(rows, weight(rank, kWidth), Epilogue::tanh));
+Way first_products(int64_t rows, size_t count, const gpu::ProductDevice& device, int64_t rank = 96,
+                   int64_t width = kWidth) {
+  std::vector<Product> list(3, product(rows, weight(width, width)));
+  while (list.size() < count) list.push_back(product(rows, weight(rank, width), Epilogue::tanh));
   return gpu::choose_way(list, device);
 }
 
@@ -84,11 +85,13 @@ TEST(ProductChoice, ZerosAreSkippedForUpToEightRows) {
 }
 
 TEST(ProductChoice, PanelsTakeWhatWasMeasuredToPay) {
-  for (const int64_t rows : {9, 64, 320}) {
+  for (const int64_t rows : {9, 64, 320, 896}) {
     EXPECT_EQ(first_products(rows, 7, kWithPanels), Way::panels) << rows;
     EXPECT_EQ(first_products(rows, 6, kWithPanels), Way::panels) << rows;
   }
-  EXPECT_EQ(first_products(321, 7, kWithPanels), Way::library);
+  EXPECT_EQ(first_products(897, 7, kWithPanels), Way::library);
+  EXPECT_EQ(first_products(1408, 7, kWithPanels, 96, 2048), Way::panels);
+  EXPECT_EQ(first_products(1409, 7, kWithPanels, 96, 2048), Way::library);
   EXPECT_EQ(first_products(128, 5, kWithPanels), Way::panels);
   EXPECT_EQ(first_products(129, 5, kWithPanels), Way::library);
   EXPECT_EQ(first_products(32, 2, kWithPanels), Way::library);  // a gate goes beside its key
