@@ -174,12 +174,9 @@ class GpuOps final : public Ops {
 
   // Whether the recurrence goes in chunks, for sequences long enough.
   bool in_chunks(const Batch& batch, int64_t head_size) const;
-  // Whether some go in chunks and others token by token: prompts beside sequences that decode.
-  bool mixed(const Batch& batch, int64_t head_size) const {
-    return in_chunks(batch, head_size) && plan_.short_sequences > 0;
-  }
-  // run(part) for the sequences of a mixed step that go token by token: those of one row, for which there are
-  // kernels of their own, and the others, among which the long ones are to be skipped.
+  // run(part) for the sequences that go token by token in a step whose long ones go in chunks: those of one
+  // row, for which there are kernels of their own, and the others, among which the long ones are to be
+  // skipped.
   template <class F>
   void for_short_sequences(const Batch& batch, F&& run) const {
     if (plan_.singles > 0) run(batch.singles(plan_.singles));
@@ -203,10 +200,7 @@ class GpuOps final : public Ops {
   Tensor chunk_workspace7(Scratch& scratch, const TimeMix7& att) const;
   void prepare_walk7(const Queue& queue, const TimeMix7& att, const Projected7& p,
                      const gpu::RawProjected7& raw, Tensor workspace) const;
-  void walk7(const Queue& queue, const Batch& batch, const TimeMix7& att, StateField wkv, Tensor y,
-             Tensor workspace) const;
-  void wkv_short7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
-                  Tensor y) const;
+  void walk7(const Batch& batch, const TimeMix7& att, StateField wkv, Tensor y, Tensor workspace) const;
 
   // ---- a lone row (row7.cpp): whether its kernels suit a block's weights, and the two halves of the block
   bool suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_block) const;

@@ -104,18 +104,13 @@ void GpuOps::low_rank_path(const Queue& queue, Tensor in, const LowRank& path, T
 
 void GpuOps::recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) {
   if (!in_chunks(batch, att.head_size)) return wkv7(batch, att, p, wkv, y);
-  wkv_short7(batch, att, p, wkv, y);
-  Scratch scratch(*this);
-  const Tensor workspace = chunk_workspace7(scratch, att);
-  prepare_walk7(without_pdl(), att, p, {}, workspace);
-  walk7(without_pdl(), batch, att, wkv, y, workspace);
-}
-
-void GpuOps::wkv_short7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv,
-                        Tensor y) const {
   for_short_sequences(batch, [&](const Batch& part) {
     gpu::wkv7(queue_, part, att, p, wkv, y, gpu::kMostRecurrentRows, facts_.multiprocessors);
   });
+  Scratch scratch(*this);
+  const Tensor workspace = chunk_workspace7(scratch, att);
+  prepare_walk7(without_pdl(), att, p, {}, workspace);
+  walk7(batch, att, wkv, y, workspace);
 }
 
 Tensor GpuOps::chunk_workspace7(Scratch& scratch, const TimeMix7& att) const {
@@ -129,8 +124,9 @@ void GpuOps::prepare_walk7(const Queue& queue, const TimeMix7& att, const Projec
   prepare(queue, chunks_, att.n_head, p, raw, workspace.data);
 }
 
-void GpuOps::walk7(const Queue& queue, const Batch& batch, const TimeMix7& att, StateField wkv, Tensor y,
+void GpuOps::walk7(const Batch& batch, const TimeMix7& att, StateField wkv, Tensor y,
                    Tensor workspace) const {
+  const Queue queue = without_pdl();
   if (!facts_.matrix_units) {
     return gpu::wkv7_tiles_walk(queue, batch, chunks_, att.n_head, wkv, y, workspace.data);
   }
@@ -145,16 +141,6 @@ void GpuOps::leave7(const Batch& batch, const TimeMix7& att, const Projected7& p
 
 void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
                      Tensor pending) {
-  if (has_known_heads(att) && mixed(batch, att.head_size)) {
-    Scratch scratch(*this);
-    const Tensor workspace = chunk_workspace7(scratch, att);
-    products_->fork();  // chunks are computed while states of the others are moved
-    prepare_walk7(products_->side(0), att, p, {}, workspace);
-    walk7(products_->side(0), batch, att, wkv, y, workspace);
-    wkv_short7(batch, att, p, wkv, y);
-    gpu::leave_heads7(products_->join(), att, p, y);
-    return products_->run(queue_, {y, att.output, pending});
-  }
   if (!ways_.walk_leaves || !has_known_heads(att) || in_chunks(batch, att.head_size)) {
     return Ops::attend7(batch, att, p, wkv, y, pending);
   }
@@ -189,7 +175,7 @@ void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::spa
   products_->run(queue_, large);
   prepare_walk7(products_->join(), att, p, {&att, share, v_first, agreement}, workspace);
   products_->fork();  // the walk leaves room for the gate's products
-  walk7(without_pdl(), batch, att, wkv, y, workspace);
+  walk7(batch, att, wkv, y, workspace);
   low_rank_path(products_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
   gpu::leave_heads7(products_->join(), att, agreement, p.v, p.g, y);
   products_->run(queue_, {y, att.output, pending});
