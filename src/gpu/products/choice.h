@@ -40,7 +40,7 @@ enum class ProductShape : uint8_t {
 constexpr int64_t kMostRows = 65536;  // of a step
 constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostAloneTileRows = 32, kMostPanelRows = 320;
 constexpr int64_t kMostProjectionRows = 896, kMostNarrowProjectionRows = 1408, kMostNarrowInputs = 2048;
-constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128, kMostPackedPanelRows = 320,
+constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128, kMostPackedPanelRows = 1536,
                   kMostFloat8PanelRows = 1024;
 
 // The first rule that applies and whose kernel suits the operands decides. Kernels take plain 16-bit weights

@@ -132,13 +132,14 @@ const auto kName = [](const auto& one) {
   return kind + "_" + std::to_string(shape.rows) + "x" + std::to_string(shape.in) + "_for_" +
          std::to_string(shape.multiprocessors);
 };
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, GpuPackedPanels,
-    testing::Combine(testing::ValuesIn(kinds()),
-                     testing::Values(Shape{9, 512, 132}, Shape{32, 1024, 7}, Shape{45, 256, 3},
-                                     Shape{64, 512, 132}, Shape{100, 512, 2}, Shape{161, 512, 5},
-                                     Shape{130, 1024, 32}, Shape{161, 1024, 64}, Shape{320, 512, 132})),
-    kName);
+INSTANTIATE_TEST_SUITE_P(Kinds, GpuPackedPanels,
+                         testing::Combine(testing::ValuesIn(kinds()),
+                                          testing::Values(Shape{9, 512, 132}, Shape{32, 1024, 7},
+                                                          Shape{45, 256, 3}, Shape{64, 512, 132},
+                                                          Shape{100, 512, 2}, Shape{161, 512, 5},
+                                                          Shape{130, 1024, 32}, Shape{161, 1024, 64},
+                                                          Shape{320, 512, 132}, Shape{1000, 256, 132})),
+                         kName);
 
 }  // namespace
 }  // namespace fulmar

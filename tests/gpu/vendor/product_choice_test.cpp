@@ -150,7 +150,7 @@ TEST(ProductChoice, OtherFormatsAreNeverReadAs16Bits) {
       const Weight square = coded(format.dtype, kWidth, kWidth, transposed),
                    wide = coded(format.dtype, kHidden, kWidth, transposed),
                    narrow = coded(format.dtype, kWidth, kHidden, transposed);
-      for (const int64_t rows : {1, 2, 8, 9, 32, 64, 128, 320, 1024}) {
+      for (const int64_t rows : {1, 2, 8, 9, 32, 64, 128, 320, 1536, 1537}) {
         SCOPED_TRACE(std::string(format.name) + ", " + std::to_string(rows) + " rows");
         expect_known(way(product(rows, square), kWithPanels));
         expect_known(way(product(rows, wide, Epilogue::relu_squared), kWithPanels));
@@ -171,7 +171,8 @@ TEST(ProductChoice, PackedCodesAreMultipliedAsTheyAre) {
       const Weight square = coded(dtype, kWidth, kWidth), head = coded(dtype, 65536, kWidth);
       for (const int64_t rows : {1, 8}) EXPECT_EQ(way(product(rows, square), device), Way::packed_rows);
       for (const int64_t rows : {9, 128}) EXPECT_EQ(way(product(rows, square), device), of_some);
-      EXPECT_EQ(way(product(321, square), device), Way::library);
+      EXPECT_EQ(way(product(1536, square), device), device.panels ? of_some : Way::library);
+      EXPECT_EQ(way(product(1537, square), device), Way::library);
       EXPECT_EQ(way(product(1, head, Epilogue::none, DType::f32), device), Way::packed_rows);
       EXPECT_EQ(way(product(32, head, Epilogue::none, DType::f32), device), of_some);
       if (dtype == DType::q6_k) continue;  // not packed transposed
@@ -180,7 +181,7 @@ TEST(ProductChoice, PackedCodesAreMultipliedAsTheyAre) {
       for (const int64_t rows : {9, 64}) {
         EXPECT_EQ(way(product(rows, value), device), device.panels ? Way::packed_panels : Way::packed_value);
       }
-      EXPECT_EQ(way(product(321, value), device), Way::library);
+      EXPECT_EQ(way(product(1537, value), device), Way::library);
     }
     EXPECT_EQ(way(product(1, coded(DType::q5_k, kWidth, kWidth)), device), Way::library) << "has no kernel";
     EXPECT_EQ(way(product(1, coded(DType::q8_0, 64, 96)), device), Way::library) << "no whole pieces";
