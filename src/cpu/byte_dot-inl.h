@@ -66,6 +66,14 @@ HWY_INLINE SignedBytesVec with_sign_of(SignedBytesVec x, SignedBytesVec of) {
 #endif
 }
 
+// Keeps a sum growing where it does: compilers else add up behind all products, more than there are
+// registers.
+HWY_INLINE void pin_sum(PairsVec& sum) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+  asm("" : "+x"(sum.raw));
+#endif
+}
+
 // Sums of products that grow in 16 bits as long as they fit.
 class DotSum {
  public:
@@ -87,6 +95,7 @@ class DotSum {
       products = pair_products(hn::BitCast(Bytes(), digits), with_sign);
     }
     pairs_ = kAt % kMost == 0 ? products : hn::Add(pairs_, products);
+    pin_sum(pairs_);
     if constexpr (kAt % kMost == kMost - 1) {
       WholeVec unused = hn::Zero(Whole());
       whole_ = hn::ReorderWidenMulAccumulate(Whole(), pairs_, hn::Set(Pairs(), 1), whole_, unused);
