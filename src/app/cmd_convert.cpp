@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "app/calibration.h"
 #include "app/commands.h"
@@ -14,6 +15,7 @@
 #include "files/coded_tensors.h"
 #include "files/gguf_writer.h"
 #include "files/identify.h"
+#include "files/pth_writer.h"
 #include "files/quantised.h"
 #include "files/safetensors.h"
 #include "files/strategy.h"
@@ -77,14 +79,29 @@ Status write_as_safetensors(const ConvertFlags& flags, const Checkpoint& checkpo
   return write_safetensors(flags.out, plain.tensors, checkpoint.metadata());
 }
 
-bool is_gguf(const ConvertFlags& flags) { return fs::path(flags.out).extension() == ".gguf"; }
+// Official names, and f16 where PyTorch has no type.
+Status write_as_pth(const ConvertFlags& flags, const Checkpoint& checkpoint) {
+  ProgressBar bar(flags.quiet ? std::string() : "writing");
+  return write_pth(flags.out, checkpoint.tensors(), [&](double fraction) { bar.show(fraction); });
+}
+
+enum class Target : uint8_t { gguf, safetensors, pth };
+constexpr std::string_view kEndings[] = {".gguf", ".safetensors", ".pth"};  // of each
+
+std::optional<Target> target_of(const ConvertFlags& flags) {
+  const std::string ending = fs::path(flags.out).extension().string();
+  if (ending == ".gguf") return Target::gguf;
+  if (ending == ".safetensors" || ending == ".st") return Target::safetensors;
+  if (ending == ".pth") return Target::pth;
+  return std::nullopt;
+}
+bool is_gguf(const ConvertFlags& flags) { return target_of(flags) == Target::gguf; }
 
 // A format that can be written, and nothing is written over by accident.
 Status check_target(const ConvertFlags& flags) {
-  const std::string ending = fs::path(flags.out).extension().string();
-  if (!is_gguf(flags) && ending != ".safetensors" && ending != ".st") {
-    return Error{ErrorKind::invalid,
-                 fmt::format("'{}' ends in '{}'; wanted .gguf or .safetensors", flags.out, ending)};
+  if (!target_of(flags)) {
+    return Error{ErrorKind::invalid, fmt::format("'{}' ends in '{}'; wanted .gguf, .safetensors or .pth",
+                                                 flags.out, fs::path(flags.out).extension().string())};
   }
   std::error_code error;
   if (flags.force || !fs::exists(flags.out, error)) return {};
@@ -99,8 +116,15 @@ void print_written(const std::string& in, const std::string& out) {
 
 Status write_out(const ConvertFlags& flags, const fs::path& in, const Checkpoint& checkpoint,
                  const ModelConfig& config) {
-  return is_gguf(flags) ? write_as_gguf(flags, in, checkpoint, config)
-                        : write_as_safetensors(flags, checkpoint);
+  switch (*target_of(flags)) {
+    case Target::gguf:
+      return write_as_gguf(flags, in, checkpoint, config);
+    case Target::safetensors:
+      return write_as_safetensors(flags, checkpoint);
+    case Target::pth:
+      break;
+  }
+  return write_as_pth(flags, checkpoint);
 }
 
 Result<int> convert(const ConvertFlags& flags) {
@@ -115,9 +139,10 @@ Result<int> convert(const ConvertFlags& flags) {
 
 // A kind of weights goes into the format that has a name for it.
 Status check_holds(const ConvertFlags& flags, const Quantisation& type) {
-  if (is_block(type.dtype) == is_gguf(flags)) return {};
+  const Target holds = is_block(type.dtype) ? Target::gguf : Target::safetensors;
+  if (target_of(flags) == holds) return {};
   return Error{ErrorKind::invalid, fmt::format("{} goes into a {} file; '{}' is none", type.name,
-                                               is_block(type.dtype) ? ".gguf" : ".safetensors", flags.out)};
+                                               kEndings[static_cast<size_t>(holds)], flags.out)};
 }
 
 // Why nothing of a model became fewer bits.
@@ -195,13 +220,14 @@ void add_convert(CLI::App& app, Command& chosen) {
   auto* command = app.add_subcommand("convert", "Write a model file in another format");
   add_common(*command, *flags);
   command->footer(
-      "The ending of OUT says the format: .gguf keeps every block type and brings the vocabulary along, "
+      "The ending of OUT says the format: .gguf keeps every block type and brings the vocabulary along; "
       ".safetensors\n"
-      "has official names, and f16 where IN has blocks; types with scales beside their codes (nf4, int8, "
-      "int4,\n"
-      "fp8) stay what they are in .safetensors and become f16 in .gguf.\n\n"
+      "and .pth, which PyTorch opens, have official names, and f16 where IN has blocks; types with scales "
+      "beside their\n"
+      "codes (nf4, int8, int4, fp8) stay what they are in .safetensors and become f16 elsewhere.\n\n"
       "Examples:\n  fulmar convert rwkv7-g1-1.5b.pth rwkv7-g1-1.5b.gguf\n"
-      "  fulmar convert model.gguf model.safetensors");
+      "  fulmar convert model.gguf model.safetensors\n"
+      "  fulmar convert model.gguf model.pth");
   command->callback([flags, &chosen] { chosen = [flags] { return exit_code(convert(*flags)); }; });
 }
 

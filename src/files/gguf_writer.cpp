@@ -1,17 +1,17 @@
 #include "files/gguf_writer.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <numeric>
+#include <ostream>
 
 #include "base/check.h"
 #include "files/gguf.h"
 #include "files/gguf_model.h"
 #include "files/gguf_names.h"
+#include "files/whole_file.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -252,11 +252,7 @@ void add_vocabulary(const StoredVocabulary* vocabulary, const ModelConfig& confi
 
 Status write_gguf(const std::filesystem::path& path, std::span<const GgufKey> keys,
                   std::span<const GgufTensor> tensors, const std::function<void(double)>& progress) {
-  std::filesystem::path beside = path;
-  beside += fmt::format(".{}.part", getpid());
-  std::error_code error;
-  {
-    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+  return write_whole_file(path, [&](std::ostream& file) {
     const std::string header = header_of(keys, tensors);
     file.write(header.data(), static_cast<std::streamsize>(header.size()));
     size_t done = 0;
@@ -267,14 +263,7 @@ Status write_gguf(const std::filesystem::path& path, std::span<const GgufKey> ke
       file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
       if (progress) progress(static_cast<double>(++done) / static_cast<double>(tensors.size()));
     }
-    file.close();
-    if (!file) error = std::make_error_code(std::errc::io_error);
-  }
-  if (!error) std::filesystem::rename(beside, path, error);
-  if (!error) return {};
-  std::error_code ignored;
-  std::filesystem::remove(beside, ignored);
-  return Error{ErrorKind::io, fmt::format("'{}' cannot be written: {}", path.string(), error.message())};
+  });
 }
 
 Result<GgufModel> gguf_of(const Checkpoint& checkpoint, const ModelConfig& config,

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <optional>
+#include <ostream>
 #include <unordered_set>
+
+#include "files/whole_file.h"
 
 namespace fulmar {
 namespace {
@@ -234,7 +236,7 @@ std::string header_text(std::span<const StoredTensor> tensors,
   return header;
 }
 
-void write_payload(std::ofstream& file, const StoredTensor& tensor) {
+void write_payload(std::ostream& file, const StoredTensor& tensor) {
   if (tensor.contiguous()) {
     file.write(reinterpret_cast<const char*>(tensor.data), static_cast<std::streamsize>(tensor.bytes()));
     return;
@@ -250,24 +252,16 @@ Status write_safetensors(const std::filesystem::path& path, std::span<const Stor
   if (tensors.empty()) {
     return Error{ErrorKind::invalid, fmt::format("{}: no tensors to write", path.string())};
   }
-  std::filesystem::path partial = path;
-  partial += ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  const std::string header = header_text(tensors, metadata);
-  const uint64_t length = header.size();
-  file.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
-  for (const StoredTensor& tensor : tensors) {
-    if (!file) break;
-    write_payload(file, tensor);
-  }
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(partial, path, error);
-  if (file && !error) return {};
-  const std::string reason = error ? error.message() : "the disk is full or the folder cannot be written";
-  std::filesystem::remove(partial, error);
-  return Error{ErrorKind::io, fmt::format("{}: cannot write: {}", path.string(), reason)};
+  return write_whole_file(path, [&](std::ostream& file) {
+    const std::string header = header_text(tensors, metadata);
+    const uint64_t length = header.size();
+    file.write(reinterpret_cast<const char*>(&length), sizeof(length));
+    file.write(header.data(), static_cast<std::streamsize>(header.size()));
+    for (const StoredTensor& tensor : tensors) {
+      if (!file) break;
+      write_payload(file, tensor);
+    }
+  });
 }
 
 }  // namespace fulmar

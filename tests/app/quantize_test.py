@@ -4,10 +4,15 @@
 Accuracy is that of the whole program: a file through every format must answer as the model it came from, within what
 each kind of weights is known to cost.
 """
+import collections
+import json
+import pickle
 import re
+import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 # relative rms of the logits that each kind may cost on the demo model, head included
@@ -18,6 +23,47 @@ BLOCKS = {"q8_0": 0.0036, "int8": 0.0094, "fp8": 0.017, "q5_1": 0.025, "q4_k": 0
 # kinds whose distance on other cases calibration makes smaller, to at most such a share
 CALIBRATED = {"q4_1": 0.97, "int4": 0.97}
 NEAR = 1.5  # times these: which cases are taken, and who packed them
+
+
+class Unpickler(pickle.Unpickler):
+    """What torch.load(weights_only=True) lets through, of which tensors become (storage's type, key, shape, strides)."""
+
+    def find_class(self, module, name):
+        if (module, name) == ("collections", "OrderedDict"):
+            return collections.OrderedDict
+        if module == "torch" and name.endswith("Storage"):
+            return name
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return lambda storage, offset, size, stride, grad, hooks: (*storage, offset, size, stride)
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+    def persistent_load(self, pid):
+        kind, storage_type, key, location, count = pid
+        assert kind == "storage" and location == "cpu"
+        return storage_type, key, count
+
+
+def pth_tensors(path):
+    """name -> (type, shape, bytes), by Python's own readers, checksums included."""
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        folder = archive.namelist()[0].split("/")[0]
+        with archive.open(f"{folder}/data.pkl") as file:
+            state = Unpickler(file).load()
+        assert archive.read(f"{folder}/version") == b"3\n" and archive.read(f"{folder}/byteorder") == b"little"
+        return {name: (storage, size, archive.read(f"{folder}/data/{key}"))
+                for name, (storage, key, count, offset, size, stride) in state.items()}
+
+
+def safetensors_tensors(path):
+    data = path.read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    names = {"F32": "FloatStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage"}
+    return {name: (names[one["dtype"]], tuple(one["shape"]),
+                   data[8 + length + one["data_offsets"][0]:8 + length + one["data_offsets"][1]])
+            for name, one in header.items()}
 
 
 def main():
@@ -55,6 +101,11 @@ def main():
         back = folder / "back.safetensors"
         run("convert", "-q", plain, back)
         check("the distance after both ways", relative("-m", back, "--vocab", models / "fulmar-demo.vocab.txt"), 1e-6)
+        torch = folder / "back.pth"
+        run("convert", "-q", plain, torch)
+        check("the distance of a .pth", relative("-m", torch, "--vocab", models / "fulmar-demo.vocab.txt"), 1e-6)
+        if pth_tensors(torch) != safetensors_tensors(back):
+            problems.append("a .pth holds other tensors than a .safetensors of the same model")
         if "exists" not in run("convert", "-q", model, plain, fails=True):
             problems.append("a file that exists is replaced without --force")
 
@@ -79,6 +130,10 @@ def main():
             check(f"the distance of the {kind} file", own, wanted + 1e-5, wanted - 1e-5)
         if ".gguf" not in run("quantize", model, folder / "x.safetensors", "--type", "q4_k", fails=True):
             problems.append("a block type goes into .safetensors")
+        if ".safetensors" not in run("quantize", model, folder / "x.pth", "--type", "int8", fails=True):
+            problems.append("codes with scales go into .pth")
+        if ".pth" not in run("convert", model, folder / "x.bin", fails=True):
+            problems.append("a target of no known ending is not refused")
         twice = folder / "twice.gguf"
         others = folder / "others.jsonl"
         others.write_text("\n".join(suite.read_text().splitlines()[20::10]) + "\n")
