@@ -26,24 +26,42 @@ namespace {
 // Formats are numbers and the inputs that share a scale.
 bool same_format(const Weight& a, const Weight& b) { return a.dtype == b.dtype && a.group == b.group; }
 
-// f(list) for the products of each format, in their order.
-template <class P, class F>
-void for_each_format(std::span<const P> products, F&& f) {
-  const auto differs = [&](const P& one) { return !same_format(one.weight, products.front().weight); };
-  if (std::none_of(products.begin(), products.end(), differs)) return f(products);
-  FULMAR_CHECK(products.size() <= kMostProducts);
-  bool done[kMostProducts] = {};
-  for (size_t i = 0; i < products.size(); i++) {
-    if (done[i]) continue;
-    P alike[kMostProducts];
-    size_t count = 0;
-    for (size_t j = i; j < products.size(); j++) {
-      if (!same_format(products[j].weight, products[i].weight)) continue;
-      alike[count++] = products[j];
-      done[j] = true;
+// Products of each format, in their order.
+template <class P>
+class ByFormat {
+ public:
+  explicit ByFormat(std::span<const P> products) {
+    FULMAR_CHECK(products.size() <= kMostProducts);
+    bool done[kMostProducts] = {};
+    size_t placed = 0;
+    for (size_t i = 0; i < products.size(); i++) {
+      if (done[i]) continue;
+      for (size_t j = i; j < products.size(); j++) {
+        if (!same_format(products[j].weight, products[i].weight)) continue;
+        sorted_[placed++] = products[j];
+        done[j] = true;
+      }
+      end_[count_++] = placed;
     }
-    f(std::span<const P>(alike, count));
   }
+  size_t count() const { return count_; }
+  std::span<const P> operator[](size_t i) const {
+    const size_t begin = i == 0 ? 0 : end_[i - 1];
+    return {sorted_ + begin, end_[i] - begin};
+  }
+
+ private:
+  P sorted_[kMostProducts];
+  size_t end_[kMostProducts], count_ = 0;
+};
+
+bool by_panels(Way way) {
+  return way == Way::panels || way == Way::packed_panels || way == Way::float8_panels;
+}
+int64_t outs_of(ProductList products) {
+  int64_t outs = 0;
+  for (const Product& one : products) outs += one.weight.out;
+  return outs;
 }
 
 std::span<const RowProduct> row_products(ProductList products, RowProduct (&rows)[kMostProducts]) {
@@ -98,17 +116,48 @@ Products::~Products() {
 
 bool Products::together(ProductList products) const {
   bool all = true;
-  for_each_format(products, [&](ProductList alike) { all &= !one_by_one(choose_way(alike, device_)); });
+  const ByFormat<Product> formats(products);
+  for (size_t i = 0; i < formats.count(); i++) all &= !one_by_one(choose_way(formats[i], device_));
   return all;
 }
 
 void Products::run(const Queue& queue, ProductList products) {
-  for_each_format(products, [&](ProductList alike) {
+  const ByFormat<Product> formats(products);
+  if (formats.count() == 2 && run_pair(queue, formats[0], formats[1])) return;
+  for (size_t i = 0; i < formats.count(); i++) {
+    const ProductList alike = formats[i];
     const bool chosen = queue.index == main_.index || device_.fixed_order;
     const Way way = chosen ? choose_way(alike, device_) : choose_side_way(alike.front());
-    if (!one_by_one(way) || alike.size() == 1) return run_by(way, queue, alike);
-    for (const Product& one : alike) run(queue, one);
-  });
+    if (!one_by_one(way) || alike.size() == 1) {
+      run_by(way, queue, alike);
+    } else {
+      for (const Product& one : alike) run(queue, one);
+    }
+  }
+}
+
+bool Products::run_pair(const Queue& queue, ProductList first, ProductList second) {
+  if (queue.index != main_.index || !queue.overlap || device_.fixed_order) return false;
+  PanelLaunch one{choose_way(first, device_), first}, other{choose_way(second, device_), second};
+  if (!by_panels(one.way) || !by_panels(other.way) || other.way == Way::float8_panels) return false;
+  Float8Input storage[kMostProducts];
+  if (one.way == Way::float8_panels) {
+    const int64_t room = float8_room(queue, first);
+    if (first.front().in.rows > room) return false;
+    one.inputs = quantise(queue, first, false, room, storage);
+  }
+  const int64_t outs = outs_of(second), share = 100 * outs / (outs + outs_of(first));
+  const PanelPair plans = plan_panel_pair(
+      room_, share, [&](const PanelRoom& room) { return plan_of(one, room); },
+      [&](const PanelRoom& room) { return plan_of(other, room); });
+  FULMAR_CHECK(static_cast<size_t>(plans.first.tiles + plans.second.tiles) <= kTileCounters);
+  auto* const partial =
+      static_cast<std::byte*>(workspace_(plans.first.partial_bytes + plans.second.partial_bytes));
+  launch(queue, one, plans.first, {reinterpret_cast<float*>(partial), tile_counters(), PanelPlace::first});
+  launch(queue, other, plans.second,
+         {reinterpret_cast<float*>(partial + plans.first.partial_bytes), tile_counters() + plans.first.tiles,
+          PanelPlace::second});
+  return true;
 }
 
 void Products::run(ProductList products, size_t late) {
@@ -158,7 +207,7 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
       return linear_dot_rows(queue, products);
     case Way::panels:
     case Way::packed_panels:
-      return run_panels(way, queue, products);
+      return run_panels(queue, {way, products});
     case Way::many:
       if constexpr (kHopperCode) linear_many(queue, products.front(), device_.multiprocessors);
       return;
@@ -208,16 +257,30 @@ void Products::run_tiles(Way way, const Queue& queue, ProductList products) {
   linear_tiles(queue, products, plan, partial, tile_counters());
 }
 
-void Products::run_panels(Way way, const Queue& queue, ProductList products) {
+PanelPlan Products::plan_of(const PanelLaunch& one, const PanelRoom& room, bool whole) {
   if constexpr (kHopperCode) {
-    const bool packed = way == Way::packed_panels;
-    const auto plan_of = packed ? plan_packed_panels : plan_panels;
-    const PanelPlan plan = plan_of(products, room_, device_.fixed_order);
-    FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
-    auto* partial = static_cast<float*>(workspace_(plan.partial_bytes));
-    if (packed) return linear_packed_panels(queue, products, plan, partial, tile_counters());
-    linear_panels(queue, products, plan, partial, tile_counters());
+    if (one.way == Way::float8_panels) return plan_float8_panels(one.products, room, whole);
+    const auto plan = one.way == Way::packed_panels ? plan_packed_panels : plan_panels;
+    return plan(one.products, room, whole);
   }
+  return {};
+}
+
+void Products::launch(const Queue& queue, const PanelLaunch& one, const PanelPlan& plan,
+                      const PanelWork& work) {
+  if constexpr (kHopperCode) {
+    if (one.way == Way::float8_panels)
+      return linear_float8_panels(queue, one.products, one.inputs, plan, work);
+    const auto linear = one.way == Way::packed_panels ? linear_packed_panels : linear_panels;
+    linear(queue, one.products, plan, work);
+  }
+}
+
+void Products::run_panels(const Queue& queue, const PanelLaunch& one) {
+  // Beside the main queue others use what a divided sum wants.
+  const PanelPlan plan = plan_of(one, room_, device_.fixed_order || queue.index != main_.index);
+  FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
+  launch(queue, one, plan, {static_cast<float*>(workspace_(plan.partial_bytes)), tile_counters()});
 }
 
 void Products::run_alone(Way way, const Queue& queue, const Product& product) {
@@ -269,21 +332,10 @@ void Products::run_float8(Way way, const Queue& queue, ProductList products, boo
     const ProductList pieces(piece, count);
     const auto inputs = quantise(queue, pieces, relu_squared, room, storage);
     if (way == Way::float8_panels) {
-      multiply_by_panels(queue, pieces, inputs);
+      run_panels(queue, {way, pieces, inputs});
     } else {
       multiply_by_library(queue, pieces, inputs);
     }
-  }
-}
-
-void Products::multiply_by_panels(const Queue& queue, ProductList products,
-                                  std::span<const Float8Input> inputs) {
-  if constexpr (kHopperCode) {
-    const bool beside = queue.index != main_.index;  // others then use what a divided sum wants
-    const PanelPlan plan = plan_float8_panels(products, room_, beside);
-    FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
-    linear_float8_panels(queue, products, inputs, plan, static_cast<float*>(workspace_(plan.partial_bytes)),
-                         tile_counters());
   }
 }
 
@@ -295,7 +347,7 @@ void Products::multiply_by_library(const Queue& queue, ProductList products,
     if (gemm_->run_float8(queue, in.codes, in.scales, one.weight, one.out)) {
       apply_epilogue(queue, one.out, one.epilogue);
     } else {
-      multiply_by_panels(queue, {&one, 1}, {&in, 1});
+      run_panels(queue, {Way::float8_panels, {&one, 1}, {&in, 1}});
     }
   }
 }
@@ -348,10 +400,15 @@ Queue Products::join() {
 }
 
 void Products::run_row(std::span<const RowProduct> products, const RowNorm& norm) {
-  for_each_format(products, [&](std::span<const RowProduct> alike) {
-    if (!alike.front().weight.plain16()) return linear_packed_rows(main_, alike, device_.multiprocessors);
-    linear_row(main_, alike, device_.multiprocessors, norm);
-  });
+  const ByFormat<RowProduct> formats(products);
+  for (size_t i = 0; i < formats.count(); i++) {
+    const std::span<const RowProduct> alike = formats[i];
+    if (alike.front().weight.plain16()) {
+      linear_row(main_, alike, device_.multiprocessors, norm);
+    } else {
+      linear_packed_rows(main_, alike, device_.multiprocessors);
+    }
+  }
 }
 
 bool Products::suits_lone_row(const Weight& weight) {

@@ -88,6 +88,9 @@ class Products {
   Status open_queues(const DeviceFacts&, const Options&);
 
   void run_by(Way, const Queue&, ProductList);
+  // Two formats by panels at once, the second's on what the first leaves free; false, and nothing done, where
+  // they are not such products.
+  bool run_pair(const Queue&, ProductList first, ProductList second);
   void run_value(const Queue&, const Product&);
   void run_packed_value(const Queue&, const Product&);
   // E4M3 by E4M3: inputs are quantised by row, in one launch, in front of the panels or the library; of many
@@ -96,12 +99,19 @@ class Products {
   int64_t float8_room(const Queue&, ProductList) const;  // rows
   std::span<const Float8Input> quantise(const Queue&, ProductList, bool relu_squared, int64_t room,
                                         Float8Input (&to)[kMostProducts]);
-  void multiply_by_panels(const Queue&, ProductList, std::span<const Float8Input>);
+  // What one launch of panels multiplies, by which kernel; inputs: codes, where that wants them.
+  struct PanelLaunch {
+    Way way;
+    ProductList products;
+    std::span<const Float8Input> inputs = {};
+  };
+  void run_panels(const Queue&, const PanelLaunch&);
+  static PanelPlan plan_of(const PanelLaunch&, const PanelRoom&, bool whole = false);
+  static void launch(const Queue&, const PanelLaunch&, const PanelPlan&, const PanelWork&);
   // What the library has no product for goes by panels, too.
   void multiply_by_library(const Queue&, ProductList, std::span<const Float8Input>);
   void run_dot_value(const Queue&, const Product&);
   void run_tiles(Way, const Queue&, ProductList);
-  void run_panels(Way, const Queue&, ProductList);
   void run_alone(Way, const Queue&, const Product&);
   // out = in @ weight^T by plain.cu or the library, of weights in the type of the input.
   void multiply(Way, const Queue&, Tensor in, const Weight&, Tensor out);

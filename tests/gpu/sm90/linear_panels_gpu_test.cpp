@@ -56,8 +56,9 @@ TEST_P(GpuPanels, AgreeWithProductsAndEndsOneAfterTheOther) {
   ASSERT_TRUE(partial.ok() && counters.ok());
   FULMAR_GPU(cudaMemset(counters.value().data(), 0, counters.value().bytes()));
   const auto run = [&] {
-    gpu::linear_panels({}, products, plan, static_cast<float*>(partial.value().data()),
-                       static_cast<uint32_t*>(counters.value().data()));
+    gpu::linear_panels(
+        {}, products, plan,
+        {static_cast<float*>(partial.value().data()), static_cast<uint32_t*>(counters.value().data())});
     FULMAR_GPU(cudaDeviceSynchronize());
   };
   run();

@@ -59,8 +59,9 @@ class GpuPackedPanels : public Sm90Test, public testing::WithParamInterface<std:
     ASSERT_TRUE(partial.ok() && counters.ok());
     FULMAR_GPU(cudaMemset(counters.value().data(), 0, counters.value().bytes()));
     const auto run = [&] {
-      gpu::linear_packed_panels({}, products, plan, static_cast<float*>(partial.value().data()),
-                                static_cast<uint32_t*>(counters.value().data()));
+      gpu::linear_packed_panels(
+          {}, products, plan,
+          {static_cast<float*>(partial.value().data()), static_cast<uint32_t*>(counters.value().data())});
       FULMAR_GPU(cudaDeviceSynchronize());
     };
     run();

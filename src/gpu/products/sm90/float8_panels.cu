@@ -92,9 +92,9 @@ PanelPlan plan_float8_panels(ProductList products, const PanelRoom& room, bool w
 }
 
 void linear_float8_panels(const Queue& queue, ProductList products, std::span<const Float8Input> inputs,
-                          const PanelPlan& plan, float* partial, uint32_t* counters) {
+                          const PanelPlan& plan, const PanelWork& work) {
   const PairedProducts paired(products, inputs);
-  with_planned_shape(paired.list(), plan, partial, counters, kWideShapes, [&](auto shape, Panels& panels) {
+  with_planned_shape(paired.list(), plan, work, kWideShapes, [&](auto shape, Panels& panels) {
     using Shape = decltype(shape);
     let_send(panels, paired.list());
     launch_panels<Half, Shape>(queue, panels, float8_operands_of<Shape>(paired.list(), inputs),

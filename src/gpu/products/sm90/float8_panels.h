@@ -16,6 +16,6 @@ PanelPlan plan_float8_panels(ProductList, const PanelRoom&, bool whole);
 // in their order, quantised. Outputs f16 or f32, a multiple of 4 wide; partial and counters as linear_panels
 // has them.
 void linear_float8_panels(const Queue&, ProductList, std::span<const Float8Input> inputs, const PanelPlan&,
-                          float* partial, uint32_t* counters);
+                          const PanelWork&);
 
 }  // namespace fulmar::gpu

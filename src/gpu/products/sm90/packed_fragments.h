@@ -67,11 +67,13 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
    public:
     __device__ __forceinline__ Consumer(const Base& operands, int group)
         : operands_(operands),
-          tile_(group * Shape::kOutTiles * 4 + static_cast<int>(threadIdx.x) % kGroupThreads / kWarp) {}
+          slice_(group),
+          tile_(group % Shape::kOutGroups * Shape::kOutTiles * 4 +
+                static_cast<int>(threadIdx.x) % kGroupThreads / kWarp) {}
 
     __device__ __forceinline__ void begin(const Segment& at) {
 #pragma unroll
-      for (int m = 0; m < Shape::kOutTiles; m++) fetch_scales(at, 0, m);
+      for (int m = 0; m < Shape::kOutTiles; m++) fetch_scales(at, slice_.first(), m);
     }
 
     __device__ __forceinline__ void multiply(const Segment& at, Ring<Shape>& ring, PanelSums<Shape>& sum) {
@@ -79,9 +81,11 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
       uint64_t* previous = nullptr;  // the stage whose products may not have finished
       uint32_t left[2][2][4];
       PackedPiece<kKind> piece;
+      if (!slice_.enter(at.steps, ring)) return clear_sums<Shape>(sum);
+      const int begin = slice_.first();
       mbarrier_wait(&ring.full[ring.place], ring.phase);
-      read_piece(piece, ring.first(), at, 0, 0);
-      for (int step = 0; step < at.steps; step++) {
+      read_piece(piece, ring.first(), at, begin, 0);
+      for (int step = begin;;) {
         const uint64_t in = wgmma_matrix(ring.second(), 0);
 #pragma unroll
         for (int m = 0; m < Shape::kOutTiles; m++) {
@@ -97,7 +101,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
             for (int i = 0; i < 2; i++) {
               const int product = 2 * j + i;
               wgmma_registers<Shape::kRows>(sum[m], own[i], packed_inputs<Shape::kRows>(in, product),
-                                            step > 0 || product > 0);
+                                            step > begin || product > 0);
             }
             wgmma_commit();
           };
@@ -105,10 +109,9 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
           if (m + 1 < Shape::kOutTiles) read_piece(piece, ring.first(), at, step, m + 1);
         }
         previous = &ring.empty[ring.place];
-        ring.next();
-        if (step + 1 == at.steps) break;
+        if (!slice_.next(step, at.steps, ring)) break;
         mbarrier_wait(&ring.full[ring.place], ring.phase);
-        read_piece(piece, ring.first(), at, step + 1, 0);
+        read_piece(piece, ring.first(), at, step, 0);
       }
       wgmma_wait<0>();
       leave_stage(previous);
@@ -143,7 +146,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         }
       } else if constexpr (kScales != ScaleLayout::factors) {
         to.scales[0] = scale_[m][0], to.scales[1] = scale_[m][1];
-        if (matrix.groups > 1) fetch_scales(at, step + 1, m);
+        if (matrix.groups > 1) fetch_scales(at, step + Shape::kSlices, m);
       }
     }
     // A step's f32 scales do not come through the ring: matrices have few of them.
@@ -161,6 +164,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
     }
 
     const Base& operands_;
+    SliceSteps<Shape> slice_;
     int tile_;  // of 16 outputs, of the block's
     uint4 scale_[Shape::kOutTiles][2] = {};
   };

@@ -15,8 +15,8 @@ constexpr size_t whole_alignments(size_t bytes) {
   return (bytes + kRingAlignment - 1) / kRingAlignment * kRingAlignment;
 }
 // What a plan looks at of a tile's shape; stages depend on the codes.
-template <int kGroupCount, int kOutTilesEach, int kTileRows, int kStepInputsEach>
-using PlannedShape = PanelTileShape<kGroupCount, kOutTilesEach, kTileRows, 1, kStepInputsEach, 0>;
+template <int kGroupCount, int kOutTilesEach, int kTileRows, int kStepInputsEach, int kSlices = 1>
+using PlannedShape = PanelTileShape<kGroupCount, kOutTilesEach, kTileRows, 1, kStepInputsEach, 0, kSlices>;
 
 template <class Planned>
 constexpr int packed_stages(size_t code_bytes) {
@@ -29,7 +29,7 @@ constexpr int packed_stages(size_t code_bytes) {
 template <class Planned, size_t kCodeBytes>
 using PackedTileShape =
     PanelTileShape<Planned::kGroups, Planned::kOutTiles, Planned::kRows, packed_stages<Planned>(kCodeBytes),
-                   Planned::kStepInputs, whole_alignments(kCodeBytes)>;
+                   Planned::kStepInputs, whole_alignments(kCodeBytes), Planned::kSlices>;
 
 // What the producer leaves of the registers that the block was given at its start: setmaxnreg never ends that
 // asks for more.

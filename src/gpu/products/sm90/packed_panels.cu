@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kPackedStepsPerSubtile = 6, kValueStepsPerSubtile = 4;
 
-template <int kGroupCount, int kTileRows>
-using Fragments = PlannedShape<kGroupCount, 1, kTileRows, kPackedInputs>;
+template <int kGroupCount, int kTileRows, int kSlices = 1>
+using Fragments = PlannedShape<kGroupCount, 1, kTileRows, kPackedInputs, kSlices>;
 template <int kTileRows>
 using Transposed = PlannedShape<2, 2, kTileRows, kValueStepInputs>;
 
@@ -23,6 +23,8 @@ constexpr auto kPackedShapes = [](auto&& f) {
   f(Fragments<2, 160>{}, 95);
   f(Fragments<1, 32>{}, 70);
   f(Fragments<1, 64>{}, 75);
+  f(Fragments<4, 32, 2>{}, 42);
+  f(Fragments<4, 32, 4>{}, 22);
 };
 
 static_assert(shapes_of(kPackedShapes) == kPackedShapeCount);
@@ -47,12 +49,12 @@ PanelPlan plan_packed_panels(ProductList products, const PanelRoom& room, bool f
              : plan_shapes(products, room, kPackedStepsPerSubtile, fixed_order, kPackedShapes);
 }
 
-void linear_packed_panels(const Queue& queue, ProductList products, const PanelPlan& plan, float* partial,
-                          uint32_t* counters) {
+void linear_packed_panels(const Queue& queue, ProductList products, const PanelPlan& plan,
+                          const PanelWork& work) {
   const Weight& any = products.front().weight;
   if (!any.transposed) {
     return with_code_kind(packed_kind(any), packed_scales(any), [&](auto kind, auto scales) {
-      with_planned_shape(products, plan, partial, counters, kPackedShapes, [&](auto shape, Panels& panels) {
+      with_planned_shape(products, plan, work, kPackedShapes, [&](auto shape, Panels& panels) {
         using Shape = PackedShape<decltype(shape), kind()>;
         let_send(panels, products);
         launch_packed<PackedOperands<Shape, kind(), scales()>, Shape>(queue, products, plan, panels);
@@ -63,11 +65,10 @@ void linear_packed_panels(const Queue& queue, ProductList products, const PanelP
     if constexpr (kind() == CodeKind::six) {
       FULMAR_CHECK(false, "q6_k is not packed transposed");
     } else {
-      with_planned_shape(
-          products, plan, partial, counters, kPackedValueShapes, [&](auto shape, Panels& panels) {
-            using Shape = PackedValueShape<decltype(shape), kind()>;
-            launch_packed<PackedValueOperands<Shape, kind()>, Shape>(queue, products, plan, panels);
-          });
+      with_planned_shape(products, plan, work, kPackedValueShapes, [&](auto shape, Panels& panels) {
+        using Shape = PackedValueShape<decltype(shape), kind()>;
+        launch_packed<PackedValueOperands<Shape, kind()>, Shape>(queue, products, plan, panels);
+      });
     }
   });
 }

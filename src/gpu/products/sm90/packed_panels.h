@@ -10,7 +10,7 @@ namespace fulmar::gpu {
 PanelPlan plan_packed_panels(ProductList, const PanelRoom&, bool fixed_order = false);
 
 // Products of f16 inputs in 16-byte aligned rows, of equal row count and format; outputs f32 or f16 and a
-// multiple of 4 wide. Weights packed as fragments. partial and counters as in linear_panels.
-void linear_packed_panels(const Queue&, ProductList, const PanelPlan&, float* partial, uint32_t* counters);
+// multiple of 4 wide. Weights packed as fragments.
+void linear_packed_panels(const Queue&, ProductList, const PanelPlan&, const PanelWork&);
 
 }  // namespace fulmar::gpu

@@ -19,7 +19,44 @@ __device__ __forceinline__ float4* partial_of(const Panels& panels, int block, i
   return reinterpret_cast<float4*>(panels.partial + place * Shape::kPartial);
 }
 
-// Stores the segment's sums and tells whether the tile's other ones were all there already. All multiplying
+// The tile's other slices (sliced-K) leave their sums in their groups' chunks, and the first one adds them
+// up, in order. All multiplying threads call.
+template <class Shape>
+__device__ __forceinline__ void add_slices(PanelSums<Shape>& sum, int group, float* chunks) {
+  if constexpr (Shape::kSlices > 1) {
+    const auto meet = [] { named_barrier_sync(2 + Shape::kGroups, Shape::kMultiplying); };
+    constexpr int kChunk = kChunkRows * kChunkStride;
+    static_assert(kSubtileSums * kGroupThreads <= kChunk);
+    float* own = chunks + static_cast<int>(threadIdx.x) % kGroupThreads * 4;
+#pragma unroll
+    for (int m = 0; m < Shape::kOutTiles; m++) {
+#pragma unroll
+      for (int at = 0; at < Shape::kRows / 2; at += kSubtileSums) {
+#pragma unroll
+        for (int i = 0; i < kSubtileSums; i += 4) {
+          float* s = &sum[m][at + i];
+          if (group >= Shape::kOutGroups)
+            store4(own + group * kChunk + i * kGroupThreads, Float4{{s[0], s[1], s[2], s[3]}});
+        }
+        meet();
+        if (group < Shape::kOutGroups) {
+#pragma unroll
+          for (int other = Shape::kOutGroups; other < Shape::kGroups; other += Shape::kOutGroups) {
+#pragma unroll
+            for (int i = 0; i < kSubtileSums; i += 4) {
+              const Float4 v = load4(own + (group + other) * kChunk + i * kGroupThreads);
+#pragma unroll
+              for (int e = 0; e < 4; e++) sum[m][at + i + e] += v.x[e];
+            }
+          }
+        }
+        meet();  // until here the others' chunks are read
+      }
+    }
+  }
+}
+
+// Stores the segment's sums and tells whether the tile's other ones were all there already. All finishing
 // threads call.
 template <class Shape>
 __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segment& at, int blocks,
@@ -28,13 +65,12 @@ __device__ __forceinline__ bool leave_segment(const Panels& panels, const Segmen
   for_each_subtile<Shape>(sum, group, chunk, [&](int subtile, const SubtileVectors& v) {
 #pragma unroll
     for (int i = 0; i < kChunkVectors; i++) {
-      store4(
-          reinterpret_cast<float*>(&own[(subtile * kChunkVectors + i) * Shape::kMultiplying + threadIdx.x]),
-          v.of[i]);
+      store4(reinterpret_cast<float*>(&own[(subtile * kChunkVectors + i) * Shape::kFinishing + threadIdx.x]),
+             v.of[i]);
     }
   });
   return arrives_last(&panels.counter[at.tile], static_cast<uint32_t>(blocks),
-                      [] { named_barrier_sync(1 + Shape::kGroups, Shape::kMultiplying); });
+                      [] { named_barrier_sync(1 + Shape::kGroups, Shape::kFinishing); });
 }
 
 // f(subtile, vectors) for the subtiles of a tile whose sums over all blocks of the cluster this block adds
@@ -45,15 +81,15 @@ __device__ __forceinline__ void add_in_cluster(int parts, const PanelSums<Shape>
                                                int group, float* chunk, F&& f) {
   constexpr int kVectors = kSubtileSums / 4;
   auto* left = reinterpret_cast<float4*>(stages) + threadIdx.x;  // [subtiles][kVectors][threads]
-  named_barrier_sync(1 + Shape::kGroups, Shape::kMultiplying);   // the other groups have multiplied, too
+  named_barrier_sync(1 + Shape::kGroups, Shape::kFinishing);     // the other groups have multiplied, too
 #pragma unroll
   for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
     SubtileSums own;
     OutputsOf<Shape>::pick(sum, subtile, own);
 #pragma unroll
     for (int i = 0; i < kVectors; i++) {
-      left[(subtile * kVectors + i) * Shape::kMultiplying] = {own[4 * i], own[4 * i + 1], own[4 * i + 2],
-                                                              own[4 * i + 3]};
+      left[(subtile * kVectors + i) * Shape::kFinishing] = {own[4 * i], own[4 * i + 1], own[4 * i + 2],
+                                                            own[4 * i + 3]};
     }
   }
   sync_cluster();
@@ -62,10 +98,10 @@ __device__ __forceinline__ void add_in_cluster(int parts, const PanelSums<Shape>
     SubtileSums total{};
 #pragma unroll 2
     for (int part = 0; part < parts; part++) {
-      const uint32_t from = address_in(part, left + subtile * kVectors * Shape::kMultiplying);
+      const uint32_t from = address_in(part, left + subtile * kVectors * Shape::kFinishing);
 #pragma unroll
       for (int i = 0; i < kVectors; i++) {
-        const float4 v = load_cluster(from + static_cast<uint32_t>(i * Shape::kMultiplying * sizeof(float4)));
+        const float4 v = load_cluster(from + static_cast<uint32_t>(i * Shape::kFinishing * sizeof(float4)));
         total[4 * i] += v.x, total[4 * i + 1] += v.y, total[4 * i + 2] += v.z, total[4 * i + 3] += v.w;
       }
     }
@@ -100,10 +136,10 @@ __device__ __forceinline__ void end_segment(const Panels& panels, const Finish& 
     SubtileVectors total = OutputsOf<Shape>::vectors(subtile, group);
     for (int block = first_block; block <= last_block; block++) {
       const float4* from = partial_of<Shape>(panels, block, at.begin) +
-                           subtile * kChunkVectors * Shape::kMultiplying + threadIdx.x;
+                           subtile * kChunkVectors * Shape::kFinishing + threadIdx.x;
 #pragma unroll
       for (int i = 0; i < kChunkVectors; i++) {
-        const float4 v = __ldcg(&from[i * Shape::kMultiplying]);
+        const float4 v = __ldcg(&from[i * Shape::kFinishing]);
         Float4& to = total.of[i];
         to.x[0] += v.x, to.x[1] += v.y, to.x[2] += v.z, to.x[3] += v.w;
       }
@@ -119,8 +155,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   extern __shared__ unsigned char shared[];
   __shared__ uint64_t full[Shape::kStages], empty[Shape::kStages];
   Ring<Shape> ring{align_ring(shared), full, empty};
-  pdl_launch_next();
-  if (threadIdx.x == 0) prepare_ring(ring, Operands::kFilling, Shape::kMultiplying / kWarp);
+  if (panels.place != PanelPlace::first) pdl_launch_next();
+  if (threadIdx.x == 0) prepare_ring(ring, Operands::kFilling, Shape::kFinishing / kWarp);
   operands.prepare();
   __syncthreads();
   const int group = threadIdx.x / kGroupThreads;
@@ -129,23 +165,26 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     operands.bring(panels, ring);
   } else {
     if constexpr (Shape::kGroups > 1) setmaxnreg_inc<Operands::kMultiplyRegisters>();
-    float* chunk = reinterpret_cast<float*>(ring.stages + Shape::kStages * Shape::kStageBytes) +
-                   group * kChunkRows * kChunkStride;
+    float* const chunks = reinterpret_cast<float*>(ring.stages + Shape::kStages * Shape::kStageBytes);
+    float* chunk = chunks + group * kChunkRows * kChunkStride;
     typename Operands::Consumer consumer(operands, group);
     Walk<Shape> walk(panels);
     Segment at;
     bool more = walk.next(at);
     if (more) consumer.begin(at);
-    pdl_wait();
+    if (panels.place != PanelPlace::second) pdl_wait();
     while (more) {
       PanelSums<Shape> sum;
       consumer.multiply(at, ring, sum);
       const Segment done = at;
       more = walk.next(at);
       if (more) consumer.begin(at);
+      add_slices<Shape>(sum, group, chunks);
+      if (Shape::kSlices > 1 && group >= Shape::kOutGroups) continue;
       end_segment<T, Shape>(panels, finish, done, sum, group, ring.stages, chunk);
     }
     if (threadIdx.x % kGroupThreads == 0) bulk_wait_written();
+    if (panels.place == PanelPlace::second) pdl_wait();  // whoever waits for this kernel waits for both
   }
 }
 
@@ -172,7 +211,7 @@ Panels panels_of(ProductList list) {
 
 // The plan's shape: f(shape, panels) with where unfinished sums go.
 template <class Shapes, class F>
-void with_planned_shape(ProductList products, const PanelPlan& plan, float* partial, uint32_t* counters,
+void with_planned_shape(ProductList products, const PanelPlan& plan, const PanelWork& work,
                         Shapes&& for_each_shape, F&& f) {
   int64_t shape_number = 0;
   for_each_shape([&](auto shape, int64_t) {
@@ -180,8 +219,9 @@ void with_planned_shape(ProductList products, const PanelPlan& plan, float* part
     Panels panels = panels_of<decltype(shape)>(products);
     panels.steps_each = static_cast<int>(plan.steps_each);
     panels.parts = static_cast<int>(plan.parts);
-    panels.partial = partial;
-    panels.counter = counters;
+    panels.place = work.place;
+    panels.partial = work.partial;
+    panels.counter = work.counters;
     f(shape, panels);
   });
 }

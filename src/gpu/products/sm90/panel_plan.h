@@ -38,8 +38,7 @@ inline int64_t reading_time(ProductList products) {
 template <class Shape>
 constexpr int64_t cluster_end(int64_t parts) {
   const int64_t own = (Shape::kSubtiles + parts - 1) / parts;
-  const int64_t bytes =
-      own * parts * Shape::kMultiplying * kSubtileSums * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = own * parts * Shape::kFinishing * kSubtileSums * static_cast<int64_t>(sizeof(float));
   return 400 + bytes * 4 / 1000;
 }
 
@@ -48,17 +47,23 @@ struct ShapeWork {
   int64_t tiles = 0, steps = 0;       // of all products
   int64_t longest = 0, shortest = 0;  // steps of a tile
   int64_t numbers = 0;                // of outputs, as often as their tiles have steps
+  int64_t traffic = 0;                // what all blocks read takes at least, in hundredths of a microsecond
 };
 template <class Shape>
 ShapeWork shape_work(ProductList products) {
+  constexpr int64_t kBytesPerUnit = 55'000;  // from the L2 cache, at 5.5 TB/s
   ShapeWork work;
+  int64_t bytes = 0;
   for (const Product& one : products) {
     const int64_t tiles = panel_tiles_of<Shape>(one), steps = steps_of<Shape>(one);
+    bytes += static_cast<int64_t>(one.weight.bytes()) * ((one.in.rows + Shape::kRows - 1) / Shape::kRows) +
+             tiles * steps * Shape::kRows * Shape::kStepInputs * 2;
     work.tiles += tiles, work.steps += tiles * steps;
     work.longest = std::max(work.longest, steps);
     work.shortest = work.shortest == 0 ? steps : std::min(work.shortest, steps);
     work.numbers += one.in.rows * one.weight.out * steps;
   }
+  work.traffic = bytes / kBytesPerUnit;
   return work;
 }
 
@@ -96,26 +101,31 @@ PanelPlan plan_shapes(ProductList products, const PanelRoom& room, int64_t steps
     using Shape = decltype(shape);
     const int64_t number = shape_number++;
     if (Shape::kGroups == 1 && !fixed_order) return;
+    if (Shape::kSlices > 1 && fixed_order) return;
     const ShapeWork work = shape_work<Shape>(products);
-    const auto consider = [&](int64_t cost, int64_t steps_of_each, const PanelPlan& plan) {
+    // What a step takes was found with all multiprocessors at work, but for sliced shapes, which are taken
+    // where tiles are few: these are bound by what they read. `end`: behind the last step.
+    const int64_t least_steps_cost = Shape::kSlices > 1 ? work.traffic : 0;
+    const auto consider = [&](int64_t steps_cost, int64_t end, int64_t steps_of_each, const PanelPlan& plan) {
+      const int64_t cost = std::max(steps_cost, least_steps_cost) + end;
       if (least != 0 && cost >= least) return;
       least = cost;
       best = plan;
       best.filled = work.numbers * 100 / (steps_of_each * multiprocessors * Shape::kPartial);
     };
     const int64_t rounds = (work.tiles + multiprocessors - 1) / multiprocessors;
-    consider(rounds * work.longest * step_cost, rounds * work.longest,
+    consider(rounds * work.longest * step_cost, 0, rounds * work.longest,
              {number, 0, 1, work.tiles, std::min(work.tiles, multiprocessors), 0});
     if (fixed_order) return;
     if constexpr (kSplits<Shape>) {
       for_each_split(products, room, work, [&](int64_t parts, int64_t each) {
-        consider(std::max(each * step_cost, reading_time(products)) + cluster_end<Shape>(parts), each,
+        consider(std::max(each * step_cost, reading_time(products)), cluster_end<Shape>(parts), each,
                  {number, each, parts, work.tiles, work.tiles * parts, 0});
       });
     }
     const int64_t each = (work.steps + multiprocessors - 1) / multiprocessors,
                   blocks = (work.steps + each - 1) / each;
-    consider((each + steps_per_subtile * Shape::kSubtiles) * step_cost, each,
+    consider(each * step_cost, steps_per_subtile * Shape::kSubtiles * Shape::kSlices * step_cost, each,
              {number, each, 1, work.tiles, blocks,
               static_cast<size_t>(2 * blocks * Shape::kPartial) * sizeof(float)});
   });

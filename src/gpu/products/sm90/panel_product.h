@@ -11,6 +11,7 @@
 #include "gpu/device/ptx.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/product.h"
+#include "gpu/products/sm90/panels.h"
 #include "gpu/products/sm90/ring.h"
 
 namespace fulmar::gpu {
@@ -21,15 +22,19 @@ constexpr int kChunkStride = kGroupOuts + 4;
 constexpr int kChunkVectors = kChunkRows * kGroupOuts / 4 / kGroupThreads;  // of four outputs, per thread
 
 // What all shapes of tiles share. kGroupCount: warp groups that multiply; kOutTilesEach: of 64 outputs, for
-// each of them; kStepInputsEach: of a step; kWeightBytes: of a step's weights in the ring.
+// each of them; kStepInputsEach: of a step; kWeightBytes: of a step's weights in the ring; kSliceCount: in
+// how many slices the groups share a tile's steps (sliced-K): groups of one slice have all of its outputs.
 template <int kGroupCount, int kOutTilesEach, int kTileRows, int kStageCount, int kStepInputsEach,
-          size_t kWeightBytes>
+          size_t kWeightBytes, int kSliceCount = 1>
 struct PanelTileShape {
   static constexpr int kGroups = kGroupCount, kMultiplying = kGroups * kGroupThreads,
                        kThreads = kMultiplying + kGroupThreads;
+  static constexpr int kSlices = kSliceCount, kOutGroups = kGroups / kSlices,
+                       kFinishing = kOutGroups * kGroupThreads;  // threads that have the whole sums
+  static_assert(kGroups % kSlices == 0);
   static constexpr int kOutTiles = kOutTilesEach, kRows = kTileRows, kStages = kStageCount;
   static constexpr int kStepInputs = kStepInputsEach;
-  static constexpr int kOuts = kGroups * kOutTiles * kGroupOuts, kChunks = kRows / kChunkRows,
+  static constexpr int kOuts = kOutGroups * kOutTiles * kGroupOuts, kChunks = kRows / kChunkRows,
                        kSubtiles = kOutTiles * kChunks;
   static constexpr size_t kFirstBytes = kWeightBytes;
   static constexpr size_t kStageBytes = kFirstBytes + size_t{kRows} * kStepInputs * 2;
@@ -54,9 +59,10 @@ struct PanelProduct {
 struct Panels {
   PanelProduct each[kMostProducts];
   int count, rows, row_tiles;
-  int steps, tiles;   // of all products
-  int steps_each;     // of a block, wherever tiles end; 0: whole tiles, block after block
-  int parts;          // of a tile, each a block of one cluster; 1: no clusters
+  int steps, tiles;  // of all products
+  int steps_each;    // of a block, wherever tiles end; 0: whole tiles, block after block
+  int parts;         // of a tile, each a block of one cluster; 1: no clusters
+  PanelPlace place;
   float* partial;     // [blocks, 2, Shape::kPartial]
   uint32_t* counter;  // [tiles], zero before and after
 };
@@ -116,6 +122,38 @@ __device__ __forceinline__ void pin_sums(PanelSums<Shape>& sum) {
   for (auto& tile : sum) {
 #pragma unroll
     for (float& s : tile) wgmma_pin(s);
+  }
+}
+
+// The steps of a segment that a group multiplies: all, or those of its slice, which takes every kSlices-th.
+template <class Shape>
+class SliceSteps {
+ public:
+  __device__ __forceinline__ explicit SliceSteps(int group) : slice_(group / Shape::kOutGroups) {}
+  __device__ __forceinline__ int first() const { return Shape::kSlices == 1 ? 0 : slice_; }
+  // Moves the ring from the segment's first step to the slice's; false, and to the segment's end: it has
+  // none.
+  __device__ __forceinline__ bool enter(int steps, Ring<Shape>& ring) const {
+    if (Shape::kSlices == 1) return true;
+    ring.next(min(slice_, steps));
+    return slice_ < steps;
+  }
+  // To the slice's next step; false, and to the segment's end: `step` was its last.
+  static __device__ __forceinline__ bool next(int& step, int steps, Ring<Shape>& ring) {
+    ring.next(Shape::kSlices == 1 ? 1 : min(Shape::kSlices, steps - step));
+    step += Shape::kSlices;
+    return step < steps;
+  }
+
+ private:
+  int slice_;
+};
+template <class Shape>
+__device__ __forceinline__ void clear_sums(PanelSums<Shape>& sum) {
+#pragma unroll
+  for (auto& tile : sum) {
+#pragma unroll
+    for (float& s : tile) s = 0;
   }
 }
 

@@ -1,5 +1,7 @@
 // Independent products in one launch for more rows than linear_rows takes, on GPUs of compute capability 9.0:
 // the shape of tiles by what each should take, and the epilogues that a Product names.
+#include <algorithm>
+
 #include "gpu/products/sm90/panel_kernel.h"
 #include "gpu/products/sm90/panel_operands.h"
 #include "gpu/products/sm90/panels.h"
@@ -41,15 +43,23 @@ PanelRoom panel_room(int multiprocessors) {
   return room;
 }
 
+PanelRoom room_without(const PanelRoom& room, int64_t others) {
+  PanelRoom left{static_cast<int>(room.multiprocessors - others)};
+  for (int blocks = 2; blocks <= kMostClusterBlocks; blocks++) {
+    const auto i = static_cast<size_t>(blocks);
+    left.clusters[i] = std::min(room.clusters[i], left.multiprocessors / blocks);
+  }
+  return left;
+}
+
 PanelPlan plan_panels(ProductList products, const PanelRoom& room, bool fixed_order) {
   return plan_shapes(products, room, kStepsPerSubtile, fixed_order, kPanelShapes);
 }
 
-void linear_panels(const Queue& queue, ProductList products, const PanelPlan& plan, float* partial,
-                   uint32_t* counters) {
+void linear_panels(const Queue& queue, ProductList products, const PanelPlan& plan, const PanelWork& work) {
   with_activation(products.front().in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    with_planned_shape(products, plan, partial, counters, kPanelShapes, [&](auto shape, Panels& panels) {
+    with_planned_shape(products, plan, work, kPanelShapes, [&](auto shape, Panels& panels) {
       using Shape = decltype(shape);
       let_send(panels, products);
       launch_panels<T, Shape>(queue, panels, panel_operands_of<T, Shape>(products), stores_of<T>(products),

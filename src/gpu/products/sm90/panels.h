@@ -12,8 +12,9 @@
 
 namespace fulmar::gpu {
 
-constexpr int64_t kPanelShapeCount = 8, kPackedShapeCount = 5;
-constexpr int kMostClusterBlocks = 8;  // blocks of a cluster on any GPU that has clusters
+constexpr int64_t kPanelShapeCount = 8, kPackedShapeCount = 7;
+constexpr int64_t kSlicedShapeCount = 2;  // the last of the packed ones: sums in an order of their own
+constexpr int kMostClusterBlocks = 8;     // blocks of a cluster on any GPU that has clusters
 
 // What plans know of a device. Clusters lie within a GPC, and GPCs differ in how many of their
 // multiprocessors work, so how many clusters run at once is asked of the device.
@@ -23,6 +24,8 @@ struct PanelRoom {
       clusters{};  // of so many blocks with all of the shared memory; 0: none
 };
 PanelRoom panel_room(int multiprocessors);
+// What is left of it for a launch that leaves `others` multiprocessors to another one.
+PanelRoom room_without(const PanelRoom&, int64_t others);
 
 struct PanelPlan {
   int64_t shape = 0;       // of the tiles, of kPanelShapeCount; which one is panels.cu's business
@@ -36,9 +39,36 @@ struct PanelPlan {
 // the number of rows and the tile's shape.
 PanelPlan plan_panels(ProductList, const PanelRoom&, bool fixed_order = false);
 
+// Two launches one behind the other whose inputs are there for both: the second runs beside the first, on the
+// multiprocessors that it leaves free, and ends behind it (PDL).
+enum class PanelPlace : uint8_t { alone, first, second };
+
+// What a launch may use, and nobody else until it has ended. partial: plan.partial_bytes; counters, where
+// there are partial sums: zeroed once, [plan.tiles], zero again afterwards.
+struct PanelWork {
+  float* partial = nullptr;
+  uint32_t* counters = nullptr;
+  PanelPlace place = PanelPlace::alone;
+};
+
+// Plans of the first and the second of two such launches, each made by a function of the room that it has.
+// second_share: of both launches' outputs the second's, a percentage, and half as much again is what it is
+// left at least: it has fewer, longer sums.
+struct PanelPair {
+  PanelPlan first, second;
+};
+template <class First, class Second>
+PanelPair plan_panel_pair(const PanelRoom& room, int64_t second_share, First&& plan_first,
+                          Second&& plan_second) {
+  const int64_t wanted = (room.multiprocessors * second_share * 3 / 2 + 99) / 100;
+  PanelPair pair{plan_first(room), {}};
+  if (room.multiprocessors - pair.first.blocks < wanted) pair.first = plan_first(room_without(room, wanted));
+  pair.second = plan_second({static_cast<int>(room.multiprocessors - pair.first.blocks)});
+  return pair;
+}
+
 // Products of equal row count, operands as suits_rows wants them, outputs in the activation type or f32
-// and a multiple of 4 wide. partial: plan.partial_bytes; counters, where there are partial sums: zeroed once,
-// [plan.tiles], zero again afterwards.
-void linear_panels(const Queue&, ProductList, const PanelPlan&, float* partial, uint32_t* counters);
+// and a multiple of 4 wide.
+void linear_panels(const Queue&, ProductList, const PanelPlan&, const PanelWork&);
 
 }  // namespace fulmar::gpu

@@ -24,8 +24,10 @@ struct Ring {
   uint32_t phase = 0;  // its parity
   __device__ __forceinline__ unsigned char* first() const { return stages + place * Shape::kStageBytes; }
   __device__ __forceinline__ unsigned char* second() const { return first() + Shape::kFirstBytes; }
-  __device__ __forceinline__ void next() {
-    if (++place == Shape::kStages) place = 0, phase ^= 1;
+  // At most kStages steps on.
+  __device__ __forceinline__ void next(int steps = 1) {
+    place += steps;
+    if (place >= Shape::kStages) place -= Shape::kStages, phase ^= 1;
   }
 };
 
