@@ -42,6 +42,8 @@ constexpr int64_t kMostOwnRows = 8, kMostTileRows = 64, kMostAloneTileRows = 32,
 constexpr int64_t kMostProjectionRows = 896, kMostNarrowProjectionRows = 1408, kMostNarrowInputs = 2048;
 constexpr int64_t kMostPackedValueRows = 64, kMostPackedTileRows = 128, kMostPackedPanelRows = 1536,
                   kMostFloat8PanelRows = 1024;
+// Two formats by panels at once: with more rows either fills the GPU by itself, and a share is too coarse.
+constexpr int64_t kMostPairRows = 320;
 
 // The first rule that applies and whose kernel suits the operands decides. Kernels take plain 16-bit weights
 // only, which their suits_* ask for, but for the library and those of packed codes.

@@ -137,26 +137,31 @@ void Products::run(const Queue& queue, ProductList products) {
 }
 
 bool Products::run_pair(const Queue& queue, ProductList first, ProductList second) {
-  if (queue.index != main_.index || !queue.overlap || device_.fixed_order) return false;
-  PanelLaunch one{choose_way(first, device_), first}, other{choose_way(second, device_), second};
+  const int64_t rows = first.front().in.rows;
+  if (queue.index != main_.index || !queue.overlap || device_.fixed_order || rows > kMostPairRows)
+    return false;
+  PanelLaunch one{choose_way(first, device_), first};
+  const PanelLaunch other{choose_way(second, device_), second};
   if (!by_panels(one.way) || !by_panels(other.way) || other.way == Way::float8_panels) return false;
   Float8Input storage[kMostProducts];
   if (one.way == Way::float8_panels) {
     const int64_t room = float8_room(queue, first);
-    if (first.front().in.rows > room) return false;
+    if (rows > room) return false;
     one.inputs = quantise(queue, first, false, room, storage);
   }
-  const int64_t outs = outs_of(second), share = 100 * outs / (outs + outs_of(first));
-  const PanelPair plans = plan_panel_pair(
-      room_, share, [&](const PanelRoom& room) { return plan_of(one, room); },
-      [&](const PanelRoom& room) { return plan_of(other, room); });
-  FULMAR_CHECK(static_cast<size_t>(plans.first.tiles + plans.second.tiles) <= kTileCounters);
-  auto* const partial =
-      static_cast<std::byte*>(workspace_(plans.first.partial_bytes + plans.second.partial_bytes));
-  launch(queue, one, plans.first, {reinterpret_cast<float*>(partial), tile_counters(), PanelPlace::first});
-  launch(queue, other, plans.second,
-         {reinterpret_cast<float*>(partial + plans.first.partial_bytes), tile_counters() + plans.first.tiles,
-          PanelPlace::second});
+  if constexpr (kHopperCode) {
+    const int64_t outs = outs_of(second), share = 100 * outs / (outs + outs_of(first));
+    const PanelPair plans = plan_panel_pair(
+        room_, share, [&](const PanelRoom& room) { return plan_of(one, room); },
+        [&](const PanelRoom& room) { return plan_of(other, room); });
+    FULMAR_CHECK(static_cast<size_t>(plans.first.tiles + plans.second.tiles) <= kTileCounters);
+    const size_t first_bytes = plans.first.partial_bytes;
+    auto* const partial = static_cast<std::byte*>(workspace_(first_bytes + plans.second.partial_bytes));
+    launch(queue, one, plans.first, {reinterpret_cast<float*>(partial), tile_counters(), PanelPlace::first});
+    launch(queue, other, plans.second,
+           {reinterpret_cast<float*>(partial + first_bytes), tile_counters() + plans.first.tiles,
+            PanelPlace::second});
+  }
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpu/products/sm90/packed_panels.h"
 #include "gpu/products/sm90/panels.h"
 #include "gpu/sm90/panel_rooms.h"
 
@@ -59,6 +60,59 @@ TEST(PanelPlan, TilesOfLongSumsAreSharedByClustersThatRunAtOnce) {
   EXPECT_EQ(plan(320, 16384, 4096, room).parts, 3);
   EXPECT_EQ(plan(320, 16384, 4096, {kMultiprocessors}).parts, 1) << "no clusters";
   EXPECT_EQ(plan(128, 16384, 4096).parts, 1) << "clusters of too many blocks";
+}
+
+gpu::PanelPlan packed_plan(int64_t rows, int64_t in, int64_t out, bool fixed_order = false) {
+  gpu::Product product{{nullptr, DType::f16, rows, in, in}, {DType::q8_0, out, in}, {}};
+  product.weight.group = 32;
+  return gpu::plan_packed_panels({&product, 1}, room_of(kMultiprocessors), fixed_order);
+}
+
+TEST(PanelPlan, FewRowsOfCodesTakeWholeTilesInSlices) {
+  for (const int64_t rows : {9, 16, 32}) {
+    EXPECT_EQ(packed_plan(rows, 4096, 4096).blocks, 64) << "tiles of 64 outputs, none of which is shared";
+    EXPECT_EQ(packed_plan(rows, 4096, 16384).blocks, 128);
+    EXPECT_EQ(packed_plan(rows, 4096, 16384).partial_bytes, 0u);
+  }
+}
+
+TEST(PanelPlan, SlicesAddUpInAnOrderOfTheirOwnAndSoHaveNoFixedOne) {
+  constexpr int64_t kUnsliced = gpu::kPackedShapeCount - gpu::kSlicedShapeCount;
+  for (const int64_t rows : {1, 9, 32, 64, 320}) {
+    for (const int64_t out : {96, 4096, 16384})
+      EXPECT_LT(packed_plan(rows, 4096, out, true).shape, kUnsliced);
+  }
+}
+
+// A first launch of so many blocks where it may, and a second one.
+gpu::PanelPair pair_of(int64_t first_blocks, int64_t second_share) {
+  const auto plan_first = [&](const gpu::PanelRoom& room) {
+    return gpu::PanelPlan{.tiles = 1, .blocks = std::min<int64_t>(first_blocks, room.multiprocessors)};
+  };
+  const auto plan_second = [](const gpu::PanelRoom& room) {
+    return gpu::PanelPlan{.blocks = room.multiprocessors};
+  };
+  return gpu::plan_panel_pair(room_of(kMultiprocessors), second_share, plan_first, plan_second);
+}
+
+TEST(PanelPair, TheSecondTakesWhatTheFirstLeaves) {
+  const gpu::PanelPair pair = pair_of(96, 7);
+  EXPECT_EQ(pair.first.blocks, 96);
+  EXPECT_EQ(pair.second.blocks, kMultiprocessors - 96);
+}
+
+TEST(PanelPair, AFirstThatWouldTakeAllLeavesTheSecondHalfAsMuchAgainAsItsShare) {
+  const gpu::PanelPair pair = pair_of(1000, 10);
+  EXPECT_EQ(pair.second.blocks, 20);  // 13.2 and half of it
+  EXPECT_EQ(pair.first.blocks, kMultiprocessors - 20);
+}
+
+TEST(PanelRoom, ClustersFitIntoWhatIsLeft) {
+  const gpu::PanelRoom left = gpu::room_without(room_of(kMultiprocessors), 32);
+  EXPECT_EQ(left.multiprocessors, 100);
+  for (int blocks = 2; blocks <= gpu::kMostClusterBlocks; blocks++) {
+    EXPECT_LE(left.clusters[static_cast<size_t>(blocks)] * blocks, 100) << blocks;
+  }
 }
 
 TEST(PanelPlan, TellsHowMuchOfTheMultiprocessorsIsUsed) {
