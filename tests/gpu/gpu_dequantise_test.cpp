@@ -13,10 +13,19 @@ namespace {
 
 using support::Doubles;
 
-constexpr int64_t kLeastRows = 336;  // for which matrices are decoded
+constexpr int64_t kLeastRows = 336;  // for which matrices are decoded where there are no panels
 
 class GpuDequantise : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    auto opened = open_test_gpu({.panels = false});
+    ASSERT_TRUE(opened.ok()) << opened.error().text;
+    without_panels_ = std::move(opened).value();
+  }
+  Ops& gpu() { return *without_panels_; }
+
   // [out, in] as the device decodes it.
   Doubles decoded(const HostMatrix& matrix, WeightRole role) {
     support::OpsRig rig(gpu(), 4);
@@ -62,6 +71,9 @@ class GpuDequantise : public GpuTest, public testing::WithParamInterface<std::st
     }
     EXPECT_EQ(differ, 0);
   }
+
+ private:
+  std::unique_ptr<Ops> without_panels_;
 };
 
 TEST_P(GpuDequantise, GivesTheBitsOfTheReferenceDecoder) { expect_bits(WeightRole::projection, 72, 256); }
