@@ -26,7 +26,8 @@ namespace fulmar::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 constexpr size_t kLineBytes = 64;
-constexpr size_t kAhead = 2048;  // bytes that are on their way; covers the latency of memory
+// Bytes of a tile that are on their way, which covers the latency of memory.
+constexpr size_t kAhead = kHasVnni ? 4096 : 2048;
 // What this much rounds to a whole number would not be finite as a factor; smaller activations count as 0.
 constexpr float kLeastLargest = 1e-30f;
 
@@ -198,9 +199,23 @@ HWY_INLINE SumsVec join_digits(const DotSum (&dot)[kDigits]) {
   return hn::MulAdd(hn::ConvertTo(d, whole), hn::Set(d, float{1 << kDigitBits}), lowest);
 }
 
+// Asks for what lies `ahead` bytes ahead of a share, a part of the block's lines: all at once are more than
+// can be on their way.
+template <class Loader, size_t kShareIndex>
+HWY_INLINE void fetch_ahead(const TileBlock& block, size_t ahead) {
+  constexpr size_t kShares = Loader::kBlock / Loader::kShare;
+  constexpr size_t kLines = (Loader::kBytes * kInterleavedOutputs + kLineBytes - 1) / kLineBytes;
+  for (size_t line = kLines * kShareIndex / kShares; line < kLines * (kShareIndex + 1) / kShares; ++line) {
+    const std::byte* const at = block.at + ahead + line * kLineBytes;
+    __builtin_prefetch(at);
+    if (kLanes > kInterleavedOutputs) __builtin_prefetch(at + block.next_tile);
+  }
+}
+
 template <class Loader, size_t kShareIndex, size_t kDigits, size_t kRows, size_t... kVector>
-HWY_INLINE void add_share(const TileBlock& block, const RowsAtOnce<kDigits, kRows>& in, SumsVec (&sum)[kRows],
-                          std::index_sequence<kVector...>) {
+HWY_INLINE void add_share(const TileBlock& block, size_t ahead, const RowsAtOnce<kDigits, kRows>& in,
+                          SumsVec (&sum)[kRows], std::index_sequence<kVector...>) {
+  if (ahead != 0) fetch_ahead<Loader, kShareIndex>(block, ahead);
   DotSum dot[kRows][kDigits];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t i = 0; i < kDigits; ++i) {
@@ -221,16 +236,10 @@ HWY_INLINE void add_share(const TileBlock& block, const RowsAtOnce<kDigits, kRow
 }
 
 template <class Loader, size_t kDigits, size_t kRows, size_t... kShareIndex>
-HWY_INLINE void add_block(const TileBlock& block, const RowsAtOnce<kDigits, kRows>& in, SumsVec (&sum)[kRows],
-                          std::index_sequence<kShareIndex...>) {
-  (add_share<Loader, kShareIndex>(block, in, sum, std::make_index_sequence<Loader::kShare / 4>()), ...);
-}
-
-template <class Loader>
-HWY_INLINE void fetch_ahead(const std::byte* block) {
-  for (size_t line = 0; line < Loader::kBytes * kInterleavedOutputs; line += kLineBytes) {
-    __builtin_prefetch(block + kAhead + line);
-  }
+HWY_INLINE void add_block(const TileBlock& block, size_t ahead, const RowsAtOnce<kDigits, kRows>& in,
+                          SumsVec (&sum)[kRows], std::index_sequence<kShareIndex...>) {
+  (add_share<Loader, kShareIndex>(block, ahead, in, sum, std::make_index_sequence<Loader::kShare / 4>()),
+   ...);
 }
 
 // The block with which the outputs from `first` on begin, at most kLanes and up to `last`.
@@ -255,16 +264,16 @@ template <class Loader, size_t kDigits, size_t kRows>
 HWY_INLINE void multiply_tile(const CodedProduct& p, TileBlock block, bool fetch,
                               RowsAtOnce<kDigits, kRows> in, SumsVec (&sum)[kRows]) {
   constexpr size_t kShares = Loader::kBlock / Loader::kShare;
+  constexpr size_t kBlockBytes = Loader::kBytes * kInterleavedOutputs;
   const size_t blocks = static_cast<size_t>(p.depth) / Loader::kBlock;
   for (SumsVec& row : sum) row = hn::Zero(Sums());
+  // Behind a tile comes the one behind the next, where both are taken at once.
+  constexpr size_t kBlocksAhead = kAhead / kBlockBytes + 1;
   int64_t in_group = 0;
   for (size_t b = 0; b < blocks; ++b) {
-    if (fetch) {
-      fetch_ahead<Loader>(block.at);
-      if (block.next_tile != 0) fetch_ahead<Loader>(block.at + block.next_tile);
-    }
-    add_block<Loader>(block, in, sum, std::make_index_sequence<kShares>());
-    block.at += Loader::kBytes * kInterleavedOutputs;
+    const size_t ahead = fetch ? kAhead + (b + kBlocksAhead > blocks ? block.next_tile : 0) : 0;
+    add_block<Loader>(block, ahead, in, sum, std::make_index_sequence<kShares>());
+    block.at += kBlockBytes;
     in.advance(Loader::kBlock, kShares);
     in_group += Loader::kBlock;
     if (in_group == p.group) {
