@@ -3,7 +3,12 @@
 //
 // An activation is a whole number of up to three digits to the base 128: the highest has a sign and lies in
 // [-127, 127], the others in [0, 127]. Codes lie in [0, 127], or in [-128, 127] where they have a sign. So
-// products of two neighbours fit into the 16 bits in which x86 adds them up, saturating (`pmaddubsw`).
+// products of two neighbours fit into the 16 bits in which AVX2 adds them up, saturating (`pmaddubsw`).
+// AVX-512 VNNI adds four up in 32 bits (`vpdpbusd`).
+//
+// A DotSum starts from a number, and has
+//   counted(codes)       the codes as it takes them, the same for all rows
+//   add(codes, digits)   four more of each output
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,8 +29,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
 
-// Four bytes of each of up to eight outputs, and a number for each.
-using Bytes = hn::CappedTag<uint8_t, 32>;
+// Whether one instruction multiplies and adds up four bytes of each of 16 outputs.
+constexpr bool kHasVnni = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL;
+
+// Four bytes of each of up to eight outputs, or 16, and a number for each.
+using Bytes = hn::CappedTag<uint8_t, kHasVnni ? 64 : 32>;
 using BytesVec = hn::Vec<Bytes>;
 using SignedBytes = hn::RebindToSigned<Bytes>;
 using SignedBytesVec = hn::Vec<SignedBytes>;
@@ -46,7 +54,38 @@ HWY_INLINE SignedBytesVec spread_digits(const int8_t* from) {
   return hn::BitCast(SignedBytes(), hn::Set(Whole(), four));
 }
 
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
+
+// What a DotSum adds to codes that have a sign: `vpdpbusd` takes bytes without one first.
+constexpr int kAddedToSigned = 128;
+
+class DotSum {
+ public:
+  HWY_INLINE DotSum() {}
+
+  HWY_INLINE void start(int32_t from) { whole_ = hn::Set(Whole(), from); }
+
+  template <bool kSigned>
+  static HWY_INLINE BytesVec counted(BytesVec codes) {
+    return kSigned ? hn::Xor(codes, hn::Set(Bytes(), uint8_t{kAddedToSigned})) : codes;
+  }
+
+  // In assembly, as libhwy 1.0 does not enable the intrinsic, and compilers load digits into registers first.
+  template <bool, bool, size_t, size_t>
+  HWY_INLINE void add(BytesVec codes, const int8_t* digits) {
+    const auto& four = *reinterpret_cast<const char(*)[4]>(digits);
+    asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(whole_.raw) : "v"(codes.raw), "m"(four));
+  }
+
+  HWY_INLINE WholeVec get() const { return whole_; }
+
+ private:
+  WholeVec whole_;
+};
+
+#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
+
+constexpr int kAddedToSigned = 0;
 
 // The sums of two products each, of bytes without a sign and with one.
 HWY_INLINE PairsVec pair_products(BytesVec a, SignedBytesVec b) {
@@ -79,11 +118,17 @@ class DotSum {
  public:
   HWY_INLINE DotSum() {}
 
-  HWY_INLINE void clear() { whole_ = hn::Zero(Whole()); }
+  HWY_INLINE void start(int32_t from) { whole_ = hn::Set(Whole(), from); }
+
+  template <bool>
+  static HWY_INLINE BytesVec counted(BytesVec codes) {
+    return codes;
+  }
 
   // Digits are the highest, or others. kAt counts these calls from 0; kMost of them fit into 16 bits.
   template <bool kSigned, bool kHighest, size_t kAt, size_t kMost>
-  HWY_INLINE void add(BytesVec codes, SignedBytesVec digits) {
+  HWY_INLINE void add(BytesVec codes, const int8_t* from) {
+    const SignedBytesVec digits = spread_digits(from);
     const SignedBytesVec with_sign = hn::BitCast(SignedBytes(), codes);
     PairsVec products;
     if constexpr (!kSigned) {
@@ -111,6 +156,8 @@ class DotSum {
 
 #else
 
+constexpr int kAddedToSigned = 0;
+
 // In each lane the sum of four products.
 HWY_INLINE WholeVec dot_four(SignedBytesVec a, SignedBytesVec b) {
 #if HWY_ARCH_ARM_A64 && defined(__ARM_FEATURE_DOTPROD)
@@ -132,11 +179,16 @@ class DotSum {
  public:
   HWY_INLINE DotSum() {}
 
-  HWY_INLINE void clear() { whole_ = hn::Zero(Whole()); }
+  HWY_INLINE void start(int32_t from) { whole_ = hn::Set(Whole(), from); }
+
+  template <bool>
+  static HWY_INLINE BytesVec counted(BytesVec codes) {
+    return codes;
+  }
 
   template <bool, bool, size_t, size_t>
-  HWY_INLINE void add(BytesVec codes, SignedBytesVec digits) {
-    whole_ = hn::Add(whole_, dot_four(hn::BitCast(SignedBytes(), codes), digits));
+  HWY_INLINE void add(BytesVec codes, const int8_t* digits) {
+    whole_ = hn::Add(whole_, dot_four(hn::BitCast(SignedBytes(), codes), spread_digits(digits)));
   }
 
   HWY_INLINE WholeVec get() const { return whole_; }

@@ -40,20 +40,36 @@ enum class Offset : uint8_t {
   stored,  // the format has them
 };
 
-// A block of kLanes outputs of a tile, from output `lane` on.
+// A block of kLanes outputs of a tile, from output `lane` on, or of two tiles.
 struct TileBlock {
   const std::byte* at = nullptr;
   const float* scales = nullptr;  // beside the codes: of the group that the block lies in
   size_t lane = 0;
+  // Where vectors take two tiles: bytes from a block to that of the next tile, and from scales to scales.
+  size_t next_tile = 0, next_scales = 0;
 
   // What lies `byte` bytes into the block of one output: four bytes of each, and an f16 factor of each.
-  HWY_INLINE BytesVec four(size_t byte) const {
-    return hn::LoadU(Bytes(), reinterpret_cast<const uint8_t*>(at + 8 * byte + 4 * lane));
-  }
+  HWY_INLINE BytesVec four(size_t byte) const { return load(Bytes(), at + 8 * byte + 4 * lane, next_tile); }
   HWY_INLINE SumsVec factor(size_t byte) const {
     const hn::Rebind<uint16_t, Sums> d16;
-    const auto stored = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(at + 8 * byte + 2 * lane));
+    const auto stored = load(d16, at + 8 * byte + 2 * lane, next_tile);
     return hn::PromoteTo(Sums(), hn::BitCast(hn::Rebind<hwy::float16_t, Sums>(), stored));
+  }
+  HWY_INLINE SumsVec scale_beside() const {
+    return load(Sums(), reinterpret_cast<const std::byte*>(scales + lane), next_scales);
+  }
+
+ private:
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const std::byte* from, size_t next) {
+    using T = hn::TFromD<D>;
+    if constexpr (kLanes <= 8) {
+      return hn::LoadU(d, reinterpret_cast<const T*>(from));
+    } else {
+      const hn::Half<D> half;
+      return hn::Combine(d, hn::LoadU(half, reinterpret_cast<const T*>(from + next)),
+                         hn::LoadU(half, reinterpret_cast<const T*>(from)));
+    }
   }
 };
 
@@ -299,7 +315,7 @@ struct Int8Codes {
 
   template <size_t>
   static HWY_INLINE SumsVec scale(const TileBlock& block) {
-    return hn::LoadU(Sums(), block.scales + block.lane);
+    return block.scale_beside();
   }
   template <size_t kAt>
   static HWY_INLINE BytesVec codes(const TileBlock& block) {
@@ -315,7 +331,7 @@ struct Int4Codes {
 
   template <size_t>
   static HWY_INLINE SumsVec scale(const TileBlock& block) {
-    return hn::LoadU(Sums(), block.scales + block.lane);
+    return block.scale_beside();
   }
   template <size_t kAt>
   static HWY_INLINE BytesVec codes(const TileBlock& block) {

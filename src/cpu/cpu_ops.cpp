@@ -78,7 +78,7 @@ CpuOps::CpuOps(const CpuOptions& options)
     : pool_(options.threads > 0 ? options.threads : usable_cores()),
       state_writes_(options.state_writes),
       mode_{options.deterministic ? LinearOrder::fixed : LinearOrder::quickest,
-            digits_of(options.activation_bits)} {}
+            digits_of(options.activation_bits), has_vnni()} {}
 
 std::string CpuOps::name() const {
   return std::string("cpu (") + cpu::instruction_set() + ", " + std::to_string(pool_.size()) + " threads)";

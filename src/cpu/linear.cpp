@@ -147,8 +147,8 @@ int64_t prepared_row_floats(const LinearTask& task, LinearWay way, const LinearM
   return way == LinearWay::coded ? rounded_row_floats(mode.activations, task.in.cols) : 0;
 }
 
-// Writes every row of a task's input at `to`, `stride` floats apart; returns how many numbers are not zero,
-// where the way asks for them.
+// Writes the rows of a task's input at `to`, which has room for `stride` floats of each; returns how many
+// numbers are not zero, where the way asks for them.
 int64_t prepare_rows(ThreadPool& pool, const LinearTask& task, LinearWay way, const LinearMode& mode,
                      float* to, int64_t stride) {
   const Tensor in = task.in;
@@ -159,7 +159,7 @@ int64_t prepare_rows(ThreadPool& pool, const LinearTask& task, LinearWay way, co
       if (way == LinearWay::sparse) {
         nonzeros += find_nonzeros(in.row<float>(r), in.cols, to + r * stride);
       } else {
-        round_row(task.weight->dtype, mode.activations, in.row<float>(r), in.cols, to + r * stride);
+        round_row({task.weight->dtype, mode.activations, in.cols, in.rows}, r, in.row<float>(r), to);
       }
     }
   });

@@ -12,9 +12,9 @@
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linear_coded.cpp"
-// Nothing here is wider than 256 bits: what has more than AVX2 runs that.
+// Wider than 256 bits is only AVX-512 with VNNI; without it, AVX2 is as quick.
 #undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (FULMAR_DISABLED_TARGETS | (HWY_AVX2 - 1))
+#define HWY_DISABLED_TARGETS ((FULMAR_DISABLED_TARGETS & ~HWY_AVX3_DL) | HWY_AVX3)
 #include "hwy/foreach_target.h"
 #include "cpu/coded_blocks-inl.h"
 #include "hwy/highway.h"
@@ -26,7 +26,8 @@ namespace fulmar::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 constexpr size_t kLineBytes = 64;
-constexpr size_t kAhead = 2048;  // bytes that are on their way; covers the latency of memory
+// Bytes of a tile that are on their way, which covers the latency of memory.
+constexpr size_t kAhead = kHasVnni ? 4096 : 2048;
 // What this much rounds to a whole number would not be finite as a factor; smaller activations count as 0.
 constexpr float kLeastLargest = 1e-30f;
 
@@ -44,84 +45,141 @@ HWY_INLINE float largest_of(const float* in, size_t count) {
   return hn::GetLane(hn::MaxOfLanes(d, most)) + hn::GetLane(hn::SumOfLanes(d, bad));
 }
 
-// Splits whole numbers into digits, `stride` bytes from one digit to the next.
+// Rows that are multiplied at once lie interleaved: of every kRun activations each row's digits, the highest
+// first; behind all of them, of each share each row's factors. So all of them are at hand from two addresses.
+constexpr size_t kRun = 32;
+
+// Splits whole numbers into digits, kRun bytes from one digit to the next, and adds each to its sum.
 template <size_t kDigits>
-HWY_INLINE void store_digits(WholeVec whole, int8_t* to, size_t stride) {
+HWY_INLINE void store_digits(WholeVec whole, int8_t* to, WholeVec (&sum)[kDigits]) {
   const hn::Rebind<int8_t, Whole> d8;
-  const auto digit = hn::Set(Whole(), (1 << kDigitBits) - 1);
-  for (size_t i = kDigits - 1; i > 0; --i) {
-    hn::StoreU(hn::DemoteTo(d8, hn::And(whole, digit)), d8, to + i * stride);
+  const auto mask = hn::Set(Whole(), (1 << kDigitBits) - 1);
+  for (size_t i = kDigits; i-- > 0;) {
+    const WholeVec digit = i == 0 ? whole : hn::And(whole, mask);
+    hn::StoreU(hn::DemoteTo(d8, digit), d8, to + i * kRun);
+    sum[i] = hn::Add(sum[i], digit);
     whole = hn::ShiftRight<kDigitBits>(whole);
   }
-  hn::StoreU(hn::DemoteTo(d8, whole), d8, to);
 }
 
-// Rounds the activations of one share and returns the sum of the whole numbers.
+// What a row has for a share.
 template <size_t kDigits>
-HWY_INLINE float round_share(const float* in, size_t count, float per_unit, int8_t* to, size_t stride) {
-  const Sums d;
-  auto sum = hn::Zero(Whole());
-  for (size_t k = 0; k < count; k += kLanes) {
-    const WholeVec whole = hn::NearestInt(hn::Mul(hn::LoadU(d, in + k), hn::Set(d, per_unit)));
-    store_digits<kDigits>(whole, to + k, stride);
-    sum = hn::Add(sum, whole);
-  }
-  return static_cast<float>(hn::GetLane(hn::SumOfLanes(Whole(), sum)));
+struct ShareFactors {
+  float scale;
+  union {
+    int32_t start[kDigits];  // of each digit's products
+    float sum;               // of the activations, for offsets that the format stores
+  };
+};
+
+// What codes are more than the numbers that scales multiply. It is taken away from whole sums, exactly.
+template <class Loader>
+constexpr int added_to_codes() {
+  if constexpr (Loader::kSigned) return kAddedToSigned;
+  if constexpr (Loader::kOffset == Offset::zero) return static_cast<int>(Loader::kZero);
+  return 0;
 }
 
+// How a format wants its activations.
+struct Rounding {
+  size_t share = 0;
+  int added = 0;  // to codes
+  bool stored_offset = false;
+};
+
+// Rounds the activations of one share, the first of which is number `at` of a row. `run` bytes lie between
+// the digits of kRun activations and those of the next ones.
 template <size_t kDigits>
-void round_shares(const float* in, int64_t depth, size_t share, float* to) {
+HWY_INLINE ShareFactors<kDigits> round_share(const Rounding& rounding, const float* in, size_t at,
+                                             int8_t* digits, size_t run) {
   constexpr int kMostRounded = 127 << (kDigits - 1) * kDigitBits;
-  const RoundedLayout layout(depth);
-  const auto stride = static_cast<size_t>(layout.digit_floats) * sizeof(float);
-  auto* const digits = reinterpret_cast<int8_t*>(to);
-  float* const scales = to + static_cast<int64_t>(kDigits) * layout.digit_floats;
-  float* const sums = scales + layout.share_floats;
-  for (size_t i = 0; i < static_cast<size_t>(depth) / share; ++i) {
-    const float* const from = in + i * share;
-    const float largest = largest_of(from, share);
-    const float per_unit = largest > kLeastLargest ? kMostRounded / largest : 0.0f;
-    scales[i] = largest / kMostRounded;
-    sums[i] = scales[i] * round_share<kDigits>(from, share, per_unit, digits + i * share, stride);
+  const Sums d;
+  const float largest = largest_of(in + at, rounding.share);
+  const auto per_unit = hn::Set(d, largest > kLeastLargest ? kMostRounded / largest : 0.0f);
+  WholeVec sum[kDigits];
+  for (WholeVec& digit : sum) digit = hn::Zero(Whole());
+  for (size_t k = at; k < at + rounding.share; k += kLanes) {
+    const WholeVec whole = hn::NearestInt(hn::Mul(hn::LoadU(d, in + k), per_unit));
+    store_digits<kDigits>(whole, digits + k / kRun * run + k % kRun, sum);
+  }
+  ShareFactors<kDigits> factors{.scale = largest / kMostRounded, .start = {}};
+  WholeVec all = hn::Zero(Whole());
+  for (size_t i = 0; i < kDigits; ++i) {
+    const WholeVec one = hn::SumOfLanes(Whole(), sum[i]);
+    factors.start[i] = hn::GetLane(hn::Mul(one, hn::Set(Whole(), -rounding.added)));
+    all = hn::Add(hn::ShiftLeft<kDigitBits>(all), one);
+  }
+  if (rounding.stored_offset) factors.sum = factors.scale * static_cast<float>(hn::GetLane(all));
+  return factors;
+}
+
+// Rows whose sums fit into the registers beside what grows in them.
+constexpr size_t rows_at_once(size_t digits) {
+  if (kHasVnni) return digits == 1 ? 8 : 4;
+  return digits == 1 ? 4 : 2;
+}
+
+template <size_t kDigits>
+void round_shares(const Rounding& rounding, const RoundedRows& rows, int64_t row, const float* in,
+                  float* to) {
+  // The rows with which this one is multiplied.
+  auto count = static_cast<int64_t>(rows_at_once(kDigits));
+  int64_t first = 0;
+  while (row >= first + (rows.rows - first) / count * count) {
+    first += (rows.rows - first) / count * count;
+    count /= 2;
+  }
+  const int64_t place = (row - first) % count;
+  const auto step = static_cast<size_t>(count);
+  to += (row - place) * rounded_row_floats(rows.activations, rows.depth);
+  auto* const digits = reinterpret_cast<int8_t*>(to) + static_cast<size_t>(place) * kDigits * kRun;
+  auto* factors = reinterpret_cast<ShareFactors<kDigits>*>(
+                      to + count * rounded_digit_floats(rows.activations, rows.depth)) +
+                  place;
+  for (size_t k = 0; k < static_cast<size_t>(rows.depth); k += rounding.share, factors += step) {
+    *factors = round_share<kDigits>(rounding, in, k, digits, step * kDigits * kRun);
   }
 }
 
 // ---- products
 
-// A rounded row from some block on.
-template <size_t kDigits>
-struct RoundedRow {
-  const int8_t* digits[kDigits];
-  const float* scale;
-  const float* sum;
-};
-
-template <size_t kDigits>
-HWY_INLINE RoundedRow<kDigits> rounded_row(const float* at, const RoundedLayout& layout) {
-  RoundedRow<kDigits> row;
-  for (size_t i = 0; i < kDigits; ++i, at += layout.digit_floats) {
-    row.digits[i] = reinterpret_cast<const int8_t*>(at);
+// Rounded rows that are multiplied at once, from some block on.
+template <size_t kDigits, size_t kRows>
+class RowsAtOnce {
+ public:
+  RowsAtOnce(const CodedProduct& p, int64_t row) {
+    const float* const first = p.in + row * rounded_row_floats(p.activations, p.depth);
+    digits_ = reinterpret_cast<const int8_t*>(first);
+    factors_ = reinterpret_cast<const ShareFactors<kDigits>*>(
+        first + static_cast<int64_t>(kRows) * rounded_digit_floats(p.activations, p.depth));
   }
-  row.scale = at;
-  row.sum = at + layout.share_floats;
-  return row;
-}
 
-// Rows whose sums fit into the registers beside what grows in them.
-constexpr size_t rows_at_once(size_t digits) { return digits == 1 ? 4 : 2; }
+  HWY_INLINE const int8_t* digits(size_t row, size_t digit, size_t at) const {
+    return digits_ + ((at / kRun * kRows + row) * kDigits + digit) * kRun + at % kRun;
+  }
+  HWY_INLINE const ShareFactors<kDigits>& factors(size_t row, size_t share) const {
+    return factors_[share * kRows + row];
+  }
+  HWY_INLINE void advance(size_t weights, size_t shares) {
+    digits_ += weights * kRows * kDigits;
+    factors_ += shares * kRows;
+  }
+
+ private:
+  const int8_t* digits_ = nullptr;
+  const ShareFactors<kDigits>* factors_ = nullptr;
+};
 
 // Four weights of each output with those of every row and digit.
 template <class Loader, size_t kFirst, size_t kVector, size_t kDigits, size_t kRows>
-HWY_INLINE void add_four(const TileBlock& block, const RoundedRow<kDigits> (&in)[kRows],
+HWY_INLINE void add_four(const TileBlock& block, const RowsAtOnce<kDigits, kRows>& in,
                          DotSum (&dot)[kRows][kDigits]) {
   constexpr size_t kAt = kFirst + 4 * kVector;
-  const BytesVec codes = Loader::template codes<kAt>(block);
+  const BytesVec codes = DotSum::counted<Loader::kSigned>(Loader::template codes<kAt>(block));
   for (size_t r = 0; r < kRows; ++r) {
-    dot[r][0].template add<Loader::kSigned, true, kVector, Loader::kPairs>(
-        codes, spread_digits(in[r].digits[0] + kAt));
+    dot[r][0].template add<Loader::kSigned, true, kVector, Loader::kPairs>(codes, in.digits(r, 0, kAt));
     for (size_t i = 1; i < kDigits; ++i) {
-      dot[r][i].template add<Loader::kSigned, false, kVector, Loader::kPairs>(
-          codes, spread_digits(in[r].digits[i] + kAt));
+      dot[r][i].template add<Loader::kSigned, false, kVector, Loader::kPairs>(codes, in.digits(r, i, kAt));
     }
   }
 }
@@ -141,56 +199,82 @@ HWY_INLINE SumsVec join_digits(const DotSum (&dot)[kDigits]) {
   return hn::MulAdd(hn::ConvertTo(d, whole), hn::Set(d, float{1 << kDigitBits}), lowest);
 }
 
+// Asks for what lies `ahead` bytes ahead of a share, a part of the block's lines: all at once are more than
+// can be on their way.
+template <class Loader, size_t kShareIndex>
+HWY_INLINE void fetch_ahead(const TileBlock& block, size_t ahead) {
+  constexpr size_t kShares = Loader::kBlock / Loader::kShare;
+  constexpr size_t kLines = (Loader::kBytes * kInterleavedOutputs + kLineBytes - 1) / kLineBytes;
+  for (size_t line = kLines * kShareIndex / kShares; line < kLines * (kShareIndex + 1) / kShares; ++line) {
+    const std::byte* const at = block.at + ahead + line * kLineBytes;
+    __builtin_prefetch(at);
+    if (kLanes > kInterleavedOutputs) __builtin_prefetch(at + block.next_tile);
+  }
+}
+
 template <class Loader, size_t kShareIndex, size_t kDigits, size_t kRows, size_t... kVector>
-HWY_INLINE void add_share(const TileBlock& block, const RoundedRow<kDigits> (&in)[kRows],
+HWY_INLINE void add_share(const TileBlock& block, size_t ahead, const RowsAtOnce<kDigits, kRows>& in,
                           SumsVec (&sum)[kRows], std::index_sequence<kVector...>) {
+  if (ahead != 0) fetch_ahead<Loader, kShareIndex>(block, ahead);
   DotSum dot[kRows][kDigits];
-  for (auto& row : dot) {
-    for (DotSum& digit : row) digit.clear();
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t i = 0; i < kDigits; ++i) {
+      dot[r][i].start(added_to_codes<Loader>() == 0 ? 0 : in.factors(r, kShareIndex).start[i]);
+    }
   }
   (add_four<Loader, kShareIndex * Loader::kShare, kVector>(block, in, dot), ...);
   const Sums d;
   const SumsVec scale = Loader::template scale<kShareIndex>(block);
-  const SumsVec offset = offset_of<Loader, kShareIndex>(block, scale);
   for (size_t r = 0; r < kRows; ++r) {
     const SumsVec whole = join_digits<Loader::kSigned>(dot[r]);
-    sum[r] = hn::MulAdd(whole, hn::Mul(scale, hn::Set(d, in[r].scale[kShareIndex])), sum[r]);
-    if constexpr (Loader::kOffset != Offset::none) {
-      sum[r] = hn::MulAdd(offset, hn::Set(d, in[r].sum[kShareIndex]), sum[r]);
+    const ShareFactors<kDigits>& factors = in.factors(r, kShareIndex);
+    sum[r] = hn::MulAdd(whole, hn::Mul(scale, hn::Set(d, factors.scale)), sum[r]);
+    if constexpr (Loader::kOffset == Offset::stored) {
+      sum[r] = hn::MulAdd(Loader::template offset<kShareIndex>(block), hn::Set(d, factors.sum), sum[r]);
     }
   }
 }
 
 template <class Loader, size_t kDigits, size_t kRows, size_t... kShareIndex>
-HWY_INLINE void add_block(const TileBlock& block, const RoundedRow<kDigits> (&in)[kRows],
+HWY_INLINE void add_block(const TileBlock& block, size_t ahead, const RowsAtOnce<kDigits, kRows>& in,
                           SumsVec (&sum)[kRows], std::index_sequence<kShareIndex...>) {
-  (add_share<Loader, kShareIndex>(block, in, sum, std::make_index_sequence<Loader::kShare / 4>()), ...);
+  (add_share<Loader, kShareIndex>(block, ahead, in, sum, std::make_index_sequence<Loader::kShare / 4>()),
+   ...);
 }
 
-// The sums of kLanes outputs, from `lane` of a tile on, and of some rows.
+// The block with which the outputs from `first` on begin, at most kLanes and up to `last`.
+template <class Loader>
+TileBlock first_block(const CodedProduct& p, int64_t first, int64_t last) {
+  const auto tile = static_cast<size_t>(first / kInterleavedOutputs);
+  const size_t tile_bytes =
+      static_cast<size_t>(p.depth) / Loader::kBlock * Loader::kBytes * kInterleavedOutputs;
+  const size_t tile_scales =
+      p.scales == nullptr ? 0 : static_cast<size_t>(p.depth / p.group * kInterleavedOutputs);
+  TileBlock block{p.weight + tile * tile_bytes, p.scales + tile * tile_scales,
+                  static_cast<size_t>(first % kInterleavedOutputs)};
+  if (kLanes > kInterleavedOutputs && last - first > kInterleavedOutputs) {
+    block.next_tile = tile_bytes;
+    block.next_scales = tile_scales * sizeof(float);
+  }
+  return block;
+}
+
+// The sums of kLanes outputs and of some rows.
 template <class Loader, size_t kDigits, size_t kRows>
-HWY_INLINE void multiply_tile(const CodedProduct& p, int64_t tile, size_t lane, bool fetch,
-                              RoundedRow<kDigits> (&in)[kRows], SumsVec (&sum)[kRows]) {
-  constexpr size_t kShares = Loader::kBlock / Loader::kShare,
-                   kTileBytes = Loader::kBytes * kInterleavedOutputs;
+HWY_INLINE void multiply_tile(const CodedProduct& p, TileBlock block, bool fetch,
+                              RowsAtOnce<kDigits, kRows> in, SumsVec (&sum)[kRows]) {
+  constexpr size_t kShares = Loader::kBlock / Loader::kShare;
+  constexpr size_t kBlockBytes = Loader::kBytes * kInterleavedOutputs;
   const size_t blocks = static_cast<size_t>(p.depth) / Loader::kBlock;
-  TileBlock block{p.weight + static_cast<size_t>(tile) * blocks * kTileBytes, nullptr, lane};
-  if (p.scales != nullptr) block.scales = p.scales + tile * (p.depth / p.group) * kInterleavedOutputs;
   for (SumsVec& row : sum) row = hn::Zero(Sums());
+  // Behind a tile comes the one behind the next, where both are taken at once.
+  constexpr size_t kBlocksAhead = kAhead / kBlockBytes + 1;
   int64_t in_group = 0;
   for (size_t b = 0; b < blocks; ++b) {
-    if (fetch) {
-      for (size_t line = 0; line < kTileBytes; line += kLineBytes) {
-        __builtin_prefetch(block.at + kAhead + line);
-      }
-    }
-    add_block<Loader>(block, in, sum, std::make_index_sequence<kShares>());
-    block.at += kTileBytes;
-    for (RoundedRow<kDigits>& row : in) {
-      for (const int8_t*& digits : row.digits) digits += Loader::kBlock;
-      row.scale += kShares;
-      row.sum += kShares;
-    }
+    const size_t ahead = fetch ? kAhead + (b + kBlocksAhead > blocks ? block.next_tile : 0) : 0;
+    add_block<Loader>(block, ahead, in, sum, std::make_index_sequence<kShares>());
+    block.at += kBlockBytes;
+    in.advance(Loader::kBlock, kShares);
     in_group += Loader::kBlock;
     if (in_group == p.group) {
       block.scales += kInterleavedOutputs;
@@ -202,16 +286,10 @@ HWY_INLINE void multiply_tile(const CodedProduct& p, int64_t tile, size_t lane, 
 // Outputs [first, last) of kRows rows from `row` on.
 template <class Loader, size_t kDigits, size_t kRows>
 void multiply_rows(const CodedProduct& p, int64_t first, int64_t last, int64_t row) {
-  const RoundedLayout layout(p.depth);
   for (int64_t o = first; o < last; o += static_cast<int64_t>(kLanes)) {
-    RoundedRow<kDigits> in[kRows];
-    for (size_t r = 0; r < kRows; ++r) {
-      const int64_t at = row + static_cast<int64_t>(r);
-      in[r] = rounded_row<kDigits>(p.in + at * rounded_row_floats(p.activations, p.depth), layout);
-    }
     SumsVec sum[kRows];
-    multiply_tile<Loader>(p, o / kInterleavedOutputs, static_cast<size_t>(o % kInterleavedOutputs), row == 0,
-                          in, sum);
+    multiply_tile<Loader>(p, first_block<Loader>(p, o, last), row == 0, RowsAtOnce<kDigits, kRows>(p, row),
+                          sum);
     const size_t count = std::min(kLanes, static_cast<size_t>(last - o));
     for (size_t r = 0; r < kRows; ++r) {
       float* const to = p.out + (row + static_cast<int64_t>(r)) * p.out_stride + o;
@@ -226,45 +304,44 @@ void multiply_rows(const CodedProduct& p, int64_t first, int64_t last, int64_t r
   }
 }
 
-// Outputs [first, last) of every row: some rows with all of these weights, which then lie in the cache, and
-// the next ones.
-template <class Loader, size_t kDigits>
-void multiply(const CodedProduct& p, int64_t first, int64_t last) {
-  constexpr size_t kRows = rows_at_once(kDigits);
-  int64_t row = 0;
+// Outputs [first, last) of the rows from `row` on: kRows of them with all of these weights, which then lie in
+// the cache, and the next ones; what is left, half as many at a time.
+template <class Loader, size_t kDigits, size_t kRows>
+void multiply(const CodedProduct& p, int64_t first, int64_t last, int64_t row = 0) {
   for (; row + static_cast<int64_t>(kRows) <= p.rows; row += kRows) {
     multiply_rows<Loader, kDigits, kRows>(p, first, last, row);
   }
-  if (kRows > 2 && row + 2 <= p.rows) {
-    multiply_rows<Loader, kDigits, 2>(p, first, last, row);
-    row += 2;
+  if constexpr (kRows > 1) {
+    if (row < p.rows) multiply<Loader, kDigits, kRows / 2>(p, first, last, row);
   }
-  if (row < p.rows) multiply_rows<Loader, kDigits, 1>(p, first, last, row);
 }
 
 void CodedOutputs(const CodedProduct& p, int64_t first, int64_t last) {
   with_loader(p.dtype, [&](auto loader) {
     switch (p.activations) {
       case CodedActivations::bits8:
-        return multiply<decltype(loader), 1>(p, first, last);
+        return multiply<decltype(loader), 1, rows_at_once(1)>(p, first, last);
       case CodedActivations::bits15:
-        return multiply<decltype(loader), 2>(p, first, last);
+        return multiply<decltype(loader), 2, rows_at_once(2)>(p, first, last);
       case CodedActivations::bits22:
-        return multiply<decltype(loader), 3>(p, first, last);
+        return multiply<decltype(loader), 3, rows_at_once(3)>(p, first, last);
     }
   });
 }
 
-void RoundRow(DType dtype, CodedActivations activations, const float* in, int64_t depth, float* to) {
-  size_t share = 0;
-  with_loader(dtype, [&](auto loader) { share = decltype(loader)::kShare; });
-  switch (activations) {
+void RoundRow(const RoundedRows& rows, int64_t row, const float* in, float* to) {
+  Rounding rounding;
+  with_loader(rows.dtype, [&](auto loader) {
+    using Loader = decltype(loader);
+    rounding = {Loader::kShare, added_to_codes<Loader>(), Loader::kOffset == Offset::stored};
+  });
+  switch (rows.activations) {
     case CodedActivations::bits8:
-      return round_shares<1>(in, depth, share, to);
+      return round_shares<1>(rounding, rows, row, in, to);
     case CodedActivations::bits15:
-      return round_shares<2>(in, depth, share, to);
+      return round_shares<2>(rounding, rows, row, in, to);
     case CodedActivations::bits22:
-      return round_shares<3>(in, depth, share, to);
+      return round_shares<3>(rounding, rows, row, in, to);
   }
 }
 
@@ -272,10 +349,13 @@ bool HasLoader(DType dtype) {
   return with_loader(dtype, [](auto) {});
 }
 
+bool HasVnni() { return kHasVnni; }
+
 #else
 
+bool HasVnni() { return false; }
 void CodedOutputs(const CodedProduct&, int64_t, int64_t) {}
-void RoundRow(DType, CodedActivations, const float*, int64_t, float*) {}
+void RoundRow(const RoundedRows&, int64_t, const float*, float*) {}
 bool HasLoader(DType) { return false; }
 
 #endif
@@ -289,11 +369,14 @@ namespace fulmar {
 HWY_EXPORT(CodedOutputs);
 HWY_EXPORT(RoundRow);
 HWY_EXPORT(HasLoader);
+HWY_EXPORT(HasVnni);
+
+bool has_vnni() { return HWY_DYNAMIC_DISPATCH(HasVnni)(); }
 
 bool multiplies_codes(DType dtype) { return HWY_DYNAMIC_DISPATCH(HasLoader)(dtype); }
 
-void round_row(DType dtype, CodedActivations activations, const float* in, int64_t depth, float* to) {
-  HWY_DYNAMIC_DISPATCH(RoundRow)(dtype, activations, in, depth, to);
+void round_row(const RoundedRows& rows, int64_t row, const float* in, float* to) {
+  HWY_DYNAMIC_DISPATCH(RoundRow)(rows, row, in, to);
 }
 
 void coded_outputs(const CodedProduct& product, int64_t first, int64_t last) {

@@ -20,26 +20,32 @@ enum class CodedActivations : uint8_t { bits8 = 1, bits15 = 2, bits22 = 3 };
 // True for the formats that coded_outputs multiplies.
 bool multiplies_codes(DType dtype);
 
-// How a rounded row lies in memory: every digit of all activations after the other, the highest first, then
-// the scales of shares, then the sums of the activations of each. A share is what 16 or 32 weights with one
-// scale meet.
-struct RoundedLayout {
-  int64_t digit_floats = 0;  // that one digit of all activations takes; whole lines of 64 bytes
-  int64_t share_floats = 0;  // that a number for each share takes; likewise
+// True where the processor multiplies and adds up four bytes in a 32-bit sum at once (AVX-512 VNNI), and
+// products here use that.
+bool has_vnni();
 
-  explicit constexpr RoundedLayout(int64_t depth)
-      : digit_floats((depth + 63) / 64 * 16), share_floats((depth / 16 + 15) / 16 * 16) {}
-};
-
-// Floats that one row of `depth` activations takes once it is rounded; a multiple of 64 bytes.
+// Floats that the digits of one rounded row of `depth` activations take, and all of it, with factors of each
+// share, which is what 16 or 32 weights with one scale meet. Multiples of 64 bytes.
+constexpr int64_t rounded_digit_floats(CodedActivations activations, int64_t depth) {
+  return (static_cast<int64_t>(activations) * depth + 63) / 64 * 16;
+}
 constexpr int64_t rounded_row_floats(CodedActivations activations, int64_t depth) {
-  const RoundedLayout layout(depth);
-  return static_cast<int64_t>(activations) * layout.digit_floats + 2 * layout.share_floats;
+  const int64_t factors = (1 + static_cast<int64_t>(activations)) * (depth / 16);
+  return rounded_digit_floats(activations, depth) + (factors + 15) / 16 * 16;
 }
 
-// Rounds one row for weights of a format; `to` is 64-byte aligned. Numbers that are not finite make all
-// outputs of the row so.
-void round_row(DType dtype, CodedActivations activations, const float* in, int64_t depth, float* to);
+// Activations to round, or rounded.
+struct RoundedRows {
+  DType dtype = DType::q8_0;  // of the weights
+  CodedActivations activations = CodedActivations::bits22;
+  int64_t depth = 0;
+  int64_t rows = 0;
+};
+
+// Rounds one of the rows that are multiplied together. `to` has room for all of them, rounded_row_floats
+// each, 64-byte aligned, in the order that coded_outputs wants. Numbers that are not finite make all outputs
+// of the row so.
+void round_row(const RoundedRows& rows, int64_t row, const float* in, float* to);
 
 // out[r][o] = sum over k of weight[o][k] * in[r][k].
 struct CodedProduct {
@@ -50,13 +56,14 @@ struct CodedProduct {
   int64_t group = 0;
   int64_t depth = 0;
   int64_t rows = 0;
-  const float* in = nullptr;  // [rows] of round_row, rounded_row_floats(activations, depth) apart
+  const float* in = nullptr;  // of round_row
   float* out = nullptr;       // [rows, out]
   int64_t out_stride = 0;
 };
 
 // Computes the outputs [first, last) of every row; `first` is a multiple of kInterleavedOutputs. Order of
-// summation, the same for every number of rows: share after share, its sum of products and then its offset.
+// summation, the same for every number of rows: share after share, its sum of products and then the offset
+// that its format may store.
 void coded_outputs(const CodedProduct& product, int64_t first, int64_t last);
 
 }  // namespace fulmar

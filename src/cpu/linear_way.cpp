@@ -10,6 +10,8 @@ namespace fulmar {
 int64_t most_coded_rows(const LinearMode& mode) {
   // From codes the order is the same for any number of rows.
   if (mode.order == LinearOrder::fixed) return std::numeric_limits<int64_t>::max();
+  // Three products of bytes cost less than one of f32 there.
+  if (mode.has_vnni) return std::numeric_limits<int64_t>::max();
   switch (mode.activations) {
     case CodedActivations::bits22:
       return 4;

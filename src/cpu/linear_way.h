@@ -30,6 +30,7 @@ enum class LinearOrder : uint8_t {
 struct LinearMode {
   LinearOrder order = LinearOrder::quickest;
   CodedActivations activations = CodedActivations::bits22;
+  bool has_vnni = false;  // as linear_coded.h says of this processor
 };
 
 // Beyond, decoding interleaved weights once for all rows costs less than multiplying their codes for each.

@@ -120,10 +120,15 @@ class CodedProduct {
     replace_codes([&] { return random() % 4 == 0 ? 0x80 : random() & 0xff; });
   }
 
-  // Every code of eight bits the one of largest magnitude, every activation the largest of its row.
-  void largest() {
-    replace_codes([] { return 0x80; });
-    std::fill(in_.begin(), in_.end(), 1.0f);
+  // Every byte of codes the same, activations as large as they get, of one sign: whole numbers whose lower
+  // digits are the largest, too, but for one of each share.
+  void largest(unsigned code, float sign, CodedActivations activations) {
+    replace_codes([&] { return code; });
+    const auto most = static_cast<float>(127 << 7 * (static_cast<int>(activations) - 1));
+    const bool one_digit = activations == CodedActivations::bits8;
+    for (size_t k = 0; k < in_.size(); ++k)
+      in_[k] = sign * (k % 16 == 0 || one_digit ? 1 : (most - 1) / most);
+    round_to(activations);
   }
 
   float& in_at(int64_t row, int64_t k) { return in_[static_cast<size_t>(row * weight_.in + k)]; }
@@ -163,9 +168,9 @@ class CodedProduct {
     return weight;
   }
 
-  double normalised_error(ThreadPool& pool) {
+  double normalised_error(ThreadPool& pool, LinearOrder order = LinearOrder::quickest) {
     std::vector<float> row(static_cast<size_t>(weight_.in));
-    const std::vector<float> out = outputs(pool, 0, rows_);
+    const std::vector<float> out = outputs(pool, 0, rows_, order);
     double error = 0, size = 0;
     for (int64_t o = 0; o < weight_.out; ++o) {
       decode_row(weight_, o, row);
@@ -239,15 +244,25 @@ TEST(Linear, EveryCodeOfEveryQuantisation) {
   });
 }
 
-// The largest magnitudes of codes and activations at once: sums of whole numbers must not leave 32 bits.
+// The largest magnitudes of codes and activations at once: sums of whole numbers must not leave their bits.
 TEST(Linear, LargestCodesMeetLargestActivations) {
   constexpr double kOfEqualTerms = 1e-5;  // sums in f32 of equal terms are all rounded the same way
   ThreadPool pool(2);
   for_each_target([&] {
-    for (const char* name : {"q8_0", "int8", "q6_k", "q5_1"}) {
-      CodedProduct product(*quantisation_named(name), 1, 512, 8);
-      product.largest();
-      EXPECT_LE(product.normalised_error(pool), kOfEqualTerms) << name;
+    for (const Quantisation& quantisation : all_quantisations()) {
+      if (!multiplies_codes(quantisation.dtype)) continue;
+      for (const auto activations :
+           {CodedActivations::bits8, CodedActivations::bits15, CodedActivations::bits22}) {
+        for (const unsigned code : {0x80u, 0x7fu, 0xffu}) {
+          for (const float sign : {1.0f, -1.0f}) {
+            CodedProduct product(quantisation, 3, 512, 8);
+            product.largest(code, sign, activations);
+            EXPECT_LE(product.normalised_error(pool), kOfEqualTerms)
+                << quantisation.name << ", digits " << static_cast<int>(activations) << ", code " << code
+                << ", sign " << sign;
+          }
+        }
+      }
     }
   });
 }
@@ -279,37 +294,67 @@ TEST(Linear, ShorterActivationsCostWhatIsSaid) {
   });
 }
 
+// As many rows as are multiplied at once, half of them, and so on; outputs that end within a vector.
 TEST(Linear, RowsOfCodesDoNotDependOnEachOther) {
-  constexpr int64_t kRows = 7, kOut = 37;
+  constexpr int64_t kRows = 17, kOut = 37;
   ThreadPool pool(2);
-  for (const Quantisation& quantisation : all_quantisations()) {
-    if (!multiplies_codes(quantisation.dtype)) continue;
-    for (const auto activations :
-         {CodedActivations::bits8, CodedActivations::bits15, CodedActivations::bits22}) {
-      CodedProduct product(quantisation, kRows, 1280, kOut);
-      product.round_to(activations);
-      for (int64_t count = 2; count <= kRows; ++count) {
-        const std::vector<float> together = product.outputs(pool, 0, count, LinearOrder::fixed);
-        for (int64_t r = 0; r < count; ++r) {
-          const std::vector<float> alone = product.outputs(pool, r, 1, LinearOrder::fixed);
-          EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + r * kOut))
-              << quantisation.name << ", row " << r << " of " << count;
+  for_each_target([&] {
+    for (const Quantisation& quantisation : all_quantisations()) {
+      if (!multiplies_codes(quantisation.dtype)) continue;
+      for (const auto activations :
+           {CodedActivations::bits8, CodedActivations::bits15, CodedActivations::bits22}) {
+        CodedProduct product(quantisation, kRows, 512, kOut);
+        product.round_to(activations);
+        std::vector<float> alone;
+        for (int64_t r = 0; r < kRows; ++r) {
+          const std::vector<float> one = product.outputs(pool, r, 1, LinearOrder::fixed);
+          alone.insert(alone.end(), one.begin(), one.end());
+        }
+        for (int64_t count = 2; count <= kRows; ++count) {
+          const std::vector<float> together = product.outputs(pool, 0, count, LinearOrder::fixed);
+          EXPECT_TRUE(std::equal(together.begin(), together.end(), alone.begin()))
+              << quantisation.name << ", rows " << count;
         }
       }
     }
-  }
+  });
+}
+
+// 22 bits are as near as f32 for any number of rows, which meet codes where that is quick.
+TEST(Linear, ManyRowsMeetCodesAsNearAsF32) {
+  ThreadPool pool(2);
+  for_each_target([&] {
+    for (const Quantisation& quantisation : all_quantisations()) {
+      if (!multiplies_codes(quantisation.dtype)) continue;
+      for (const int64_t rows : {7, 40}) {
+        CodedProduct product(quantisation, rows, 768, 50);
+        EXPECT_LE(product.normalised_error(pool, LinearOrder::fixed), kTolerance)
+            << quantisation.name << ", rows " << rows;
+      }
+    }
+  });
+}
+
+TEST(Linear, VnniIsUsedWhereTheProcessorHasIt) {
+  for_each_target([] { EXPECT_EQ(has_vnni(), (hwy::SupportedTargets() & HWY_AVX3_DL) != 0); });
 }
 
 TEST(Linear, NonFiniteActivationsShowInTheirRowOnly) {
   ThreadPool pool(2);
+  const auto is_finite = [](float x) { return std::isfinite(x); };
   for_each_target([&] {
-    for (const float bad : {NAN, INFINITY, -INFINITY}) {
-      CodedProduct product(*quantisation_named("q4_k"), 2, 512, 8);
-      product.in_at(0, 300) = bad;
-      const std::vector<float> out = product.outputs(pool, 0, 2);
-      EXPECT_TRUE(std::none_of(out.begin(), out.begin() + 8, [](float x) { return std::isfinite(x); }))
-          << bad;
-      EXPECT_TRUE(std::all_of(out.begin() + 8, out.end(), [](float x) { return std::isfinite(x); })) << bad;
+    for (const char* name : {"q4_k", "q8_0", "q6_k"}) {
+      for (const auto activations :
+           {CodedActivations::bits8, CodedActivations::bits15, CodedActivations::bits22}) {
+        for (const float bad : {NAN, INFINITY, -INFINITY}) {
+          CodedProduct product(*quantisation_named(name), 2, 512, 8);
+          product.round_to(activations);
+          product.in_at(0, 300) = bad;
+          const std::vector<float> out = product.outputs(pool, 0, 2);
+          EXPECT_TRUE(std::none_of(out.begin(), out.begin() + 8, is_finite)) << name << ", " << bad;
+          EXPECT_TRUE(std::all_of(out.begin() + 8, out.end(), is_finite)) << name << ", " << bad;
+        }
+      }
     }
   });
 }

@@ -34,6 +34,15 @@ TEST(LinearWay, CodesMeetEightBitsInAnyNumber) {
   EXPECT_EQ(linear_way(1'000'000, weight_of(DType::q8_0, true), mode), LinearWay::coded);
 }
 
+TEST(LinearWay, CodesMeetAnyNumberOfRowsWhereProductsOfBytesAreQuick) {
+  for (const auto activations :
+       {CodedActivations::bits22, CodedActivations::bits15, CodedActivations::bits8}) {
+    const LinearMode mode{.activations = activations, .has_vnni = true};
+    EXPECT_EQ(linear_way(1'000'000, weight_of(DType::q8_0, true), mode), LinearWay::coded);
+    EXPECT_EQ(linear_way(1'000'000, weight_of(DType::q8_0), mode), LinearWay::panels);
+  }
+}
+
 TEST(LinearWay, AFixedOrderKnowsNoRows) {
   const LinearMode mode{.order = LinearOrder::fixed};
   for (const Format& format : kFormats) {
