@@ -336,6 +336,9 @@ TEST(Linear, ManyRowsMeetCodesAsNearAsF32) {
 }
 
 TEST(Linear, VnniIsUsedWhereTheProcessorHasIt) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "not built under sanitizers";
+#endif
   for_each_target([] { EXPECT_EQ(has_vnni(), (hwy::SupportedTargets() & HWY_AVX3_DL) != 0); });
 }
 
