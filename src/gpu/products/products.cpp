@@ -58,6 +58,10 @@ class ByFormat {
 bool by_panels(Way way) {
   return way == Way::panels || way == Way::packed_panels || way == Way::float8_panels;
 }
+// Counters that a launch of panels wants: whole tiles want none.
+size_t counters_of(const PanelPlan& plan) {
+  return plan.steps_each == 0 ? 0 : static_cast<size_t>(plan.tiles);
+}
 int64_t outs_of(ProductList products) {
   int64_t outs = 0;
   for (const Product& one : products) outs += one.weight.out;
@@ -154,12 +158,13 @@ bool Products::run_pair(const Queue& queue, ProductList first, ProductList secon
     const PanelPair plans = plan_panel_pair(
         room_, share, [&](const PanelRoom& room) { return plan_of(one, room); },
         [&](const PanelRoom& room) { return plan_of(other, room); });
-    FULMAR_CHECK(static_cast<size_t>(plans.first.tiles + plans.second.tiles) <= kTileCounters);
+    const size_t first_counters = counters_of(plans.first);
+    FULMAR_CHECK(first_counters + counters_of(plans.second) <= kTileCounters);
     const size_t first_bytes = plans.first.partial_bytes;
     auto* const partial = static_cast<std::byte*>(workspace_(first_bytes + plans.second.partial_bytes));
     launch(queue, one, plans.first, {reinterpret_cast<float*>(partial), tile_counters(), PanelPlace::first});
     launch(queue, other, plans.second,
-           {reinterpret_cast<float*>(partial + first_bytes), tile_counters() + plans.first.tiles,
+           {reinterpret_cast<float*>(partial + first_bytes), tile_counters() + first_counters,
             PanelPlace::second});
   }
   return true;
@@ -284,7 +289,7 @@ void Products::launch(const Queue& queue, const PanelLaunch& one, const PanelPla
 void Products::run_panels(const Queue& queue, const PanelLaunch& one) {
   // Beside the main queue others use what a divided sum wants.
   const PanelPlan plan = plan_of(one, room_, device_.fixed_order || queue.index != main_.index);
-  FULMAR_CHECK(plan.steps_each == 0 || static_cast<size_t>(plan.tiles) <= kTileCounters);
+  FULMAR_CHECK(counters_of(plan) <= kTileCounters);
   launch(queue, one, plan, {static_cast<float*>(workspace_(plan.partial_bytes)), tile_counters()});
 }
 
