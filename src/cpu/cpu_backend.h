@@ -78,21 +78,21 @@ class CpuOps : public Ops {
   }
 
   // ---- fused islands (fused_islands.cpp); the others keep their default bodies
-  void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+  void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
               std::span<const Tensor, 6> mixed) override;
   void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
                 Tensor v_first, const Projected7& p) override;
   void leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y,
               Tensor pending) override;
   void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                    Tensor addend, StateField ffn_shift, Tensor pending) override;
-  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+                    Addend addend, StateField ffn_shift, Tensor pending) override;
+  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
               std::span<const Tensor, 5> mixed) override;
   void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
                 const Projected6& p) override;
   void leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y,
               Tensor pending) override;
-  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend, StateField ffn_shift,
+  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend, StateField ffn_shift,
                     Tensor pending) override;
 
  protected:

@@ -21,7 +21,8 @@ void for_rows(ThreadPool& pool, Tensor x, const Body& body) {
 }
 
 // x += pending; z = norm(x)
-void absorb_and_norm(ThreadPool& pool, Tensor x, Tensor pending, const Norm& norm, Tensor z) {
+void absorb_and_norm(ThreadPool& pool, Tensor x, const Addend& addend, const Norm& norm, Tensor z) {
+  const Tensor pending = addend.joined(x);
   for_rows(pool, x, [&](int64_t t) {
     float* row = x.row<float>(t);
     if (!pending.empty()) cpu::add_to(row, pending.row<float>(t), x.cols);
@@ -50,7 +51,7 @@ void activate_rows(ThreadPool& pool, Tensor x, Activation act) {
 
 }  // namespace
 
-void CpuOps::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+void CpuOps::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
                     std::span<const Tensor, 6> mixed) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
@@ -118,7 +119,7 @@ void CpuOps::leave7(const Batch&, const TimeMix7& att, const Projected7& p, Tens
 }
 
 void CpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                          Tensor addend, StateField ffn_shift, Tensor pending) {
+                          Addend addend, StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
   const Tensor mixed = scratch.take(x.rows, x.cols);
@@ -137,7 +138,7 @@ void CpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const 
   linear(hidden, ffn.value, pending);
 }
 
-void CpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+void CpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
                     std::span<const Tensor, 5> mixed) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
@@ -194,7 +195,7 @@ void CpuOps::leave6(const Batch&, const TimeMix6& att, const Projected6& p, Tens
   linear(y, att.output, pending);
 }
 
-void CpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend,
+void CpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend,
                           StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);

@@ -414,12 +414,12 @@ gpu::Queue GpuOps::without_pdl() const {
   return queue;
 }
 
-Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
+Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, const Addend& pending, StateField carry,
                      const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& next) {
   if constexpr (gpu::kHopperCode) {
     if (ways_.short_rows && gpu::suits_enter_short(batch, x.cols)) {
       const Tensor z = needs_z ? scratch.take(x.rows, x.cols) : Tensor{};
-      gpu::enter_short(queue_, batch, norm, x, pending, carry, mixes, z);
+      gpu::enter_short(queue_, batch, norm, x, pending.joined(x), carry, mixes, z);
       return z;
     }
   }
@@ -427,7 +427,15 @@ Tensor GpuOps::enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pend
   const Tensor z = needs_z || keeps ? scratch.take(x.rows, x.cols) : Tensor{};
   const gpu::EnterPlan plan = gpu::plan_enter(batch, x.cols, facts_.multiprocessors, ways_.fixed_order);
   const Tensor fronts = scratch.take(2 * plan.blocks, x.cols);
-  gpu::enter(queue_, batch, norm, x, pending, carry, mixes, z, plan, fronts, next);
+  auto* const peers = pending.empty() ? nullptr : dynamic_cast<gpu::PeerCollective*>(pending.ranks);
+  std::optional<gpu::PeerPull> pull = peers != nullptr ? peers->pull_of(pending.own) : std::nullopt;
+  const gpu::EnterAddend addend{pull ? pending.own : pending.joined(x), pull ? &*pull : nullptr};
+  if (!batch.decode_only()) {
+    gpu::enter_fronts(queue_, batch, norm, x, addend, carry, plan, fronts);
+    if (pull) peers->launched(), pull->offers = false;
+  }
+  gpu::enter(queue_, batch, norm, x, addend, carry, mixes, z, plan, fronts, next);
+  if (pull && batch.decode_only()) peers->launched();
   if (keeps) gpu::keep_shifts(queue_, batch, z, carry);
   return z;
 }

@@ -110,7 +110,7 @@ class GpuOps final : public Ops {
 
   // ---- islands
 
-  void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+  void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
               std::span<const Tensor, 6> mixed) override;
   void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
                 Tensor v_first, const Projected7& p) override;
@@ -123,10 +123,10 @@ class GpuOps final : public Ops {
   void time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed, bool first_block,
                  Tensor v_first, const Projected7& p, StateField wkv, Tensor y, Tensor pending) override;
   void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                    Tensor addend, StateField ffn_shift, Tensor pending) override;
+                    Addend addend, StateField ffn_shift, Tensor pending) override;
   bool block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
               const Block7State& state) override;
-  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+  void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
               std::span<const Tensor, 5> mixed) override;
   void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
                 const Projected6& p) override;
@@ -136,9 +136,9 @@ class GpuOps final : public Ops {
               Tensor pending) override;
   void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
                Tensor pending) override;
-  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend, StateField ffn_shift,
+  void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend, StateField ffn_shift,
                     Tensor pending) override;
-  void read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
+  void read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                 Tensor logits) override;
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
 
@@ -222,7 +222,7 @@ class GpuOps final : public Ops {
   Queue without_pdl() const;
 
   // Returns the normalised rows where they were made.
-  Tensor enter(const Batch& batch, const Norm& norm, Tensor x, Tensor pending, StateField carry,
+  Tensor enter(const Batch& batch, const Norm& norm, Tensor x, const Addend& pending, StateField carry,
                const gpu::Mixes& mixes, Scratch& scratch, bool needs_z, const gpu::Prefetch& ahead = {});
 
   gpu::DeviceFacts facts_;

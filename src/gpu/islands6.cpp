@@ -13,7 +13,7 @@ using gpu::Epilogue;
 using gpu::Prefetch;
 using gpu::Product;
 
-void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
                     std::span<const Tensor, 5> mixed) {
   Scratch scratch(*this);
   const Tensor low = scratch.take(x.rows, att.mix_w1.out);
@@ -81,7 +81,7 @@ void GpuOps::attend6(const Batch& batch, const TimeMix6& att, const Projected6& 
   products_->run(queue_, {y, att.output, pending});
 }
 
-void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend,
+void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend,
                           StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor for_key = scratch.take(x.rows, x.cols), for_gate = scratch.take(x.rows, x.cols);

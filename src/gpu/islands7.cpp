@@ -28,7 +28,7 @@ bool suits_second_halves7(const TimeMix7& att, bool first_block) {
 
 }  // namespace
 
-void GpuOps::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+void GpuOps::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
                     std::span<const Tensor, 6> mixed) {
   gpu::Mixes mixes{6, {}, {}};
   for (int i = 0; i < 6; i++) {
@@ -182,7 +182,7 @@ void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::spa
 }
 
 void GpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                          Tensor addend, StateField ffn_shift, Tensor pending) {
+                          Addend addend, StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor mixed = scratch.take(x.rows, x.cols);
   const gpu::Mixes mixes{1, {ffn.mix.as<float>()}, {mixed}};

@@ -121,7 +121,7 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
   ranks->add_sum(sum, x);
 }
 
-void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
+void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                       Tensor logits) {
   if (batch.rows != 1 || !pending.empty() || !ways_.lone_row || !Products::suits_lone_row(head.matrix)) {
     return Ops::read_out(batch, head, x, pending, hidden, logits);

@@ -105,7 +105,17 @@ struct Over {
 
 }  // namespace
 
-Model::~Model() = default;
+// Buffers of one device are freed when no other reads them any more.
+Model::~Model() {
+  for (const auto& rank : ranks_) rank->finish();
+  for (const auto& rank : ranks_) {
+    try {
+      rank->ops().synchronise();
+    } catch (const DeviceFailure& failure) {
+      spdlog::debug("{} ends with a step under way: {}", rank->ops().name(), failure.what());
+    }
+  }
+}
 
 Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoint, Ops& ops,
                                            const LoadOptions& options) {

@@ -66,7 +66,8 @@ Status Rwkv6::bind_layer(Binder& binder, int64_t layer) {
 
 void Rwkv6::layers(const Batch& batch, const State& state, LayerRange range, Stream& stream) {
   const auto rows = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.rows); };
-  const Tensor x = stream.x, y = rows(y_), pending = this->pending(batch);
+  const Tensor x = stream.x, y = rows(y_);
+  const Addend time_mixed = this->time_mixed(batch), channel_mixed = this->channel_mixed(batch);
   const Tensor mixed[5] = {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]),
                            rows(mixed_[4])};
   const auto& all = projected_;
@@ -77,10 +78,9 @@ void Rwkv6::layers(const Batch& batch, const State& state, LayerRange range, Str
     const auto& [att, ffn] = layers_[static_cast<size_t>(own)];
     ops().enter6(batch, att, x, stream.pending, state.att_shift(own), mixed);
     ops().project6(batch, att, mixed, p);
-    ops().attend6(batch, att, p, state.wkv(own), y, pending);
-    stream.pending = join(x, pending);
-    ops().channel_mix6(batch, ffn, x, stream.pending, state.ffn_shift(own), pending);
-    stream.pending = join(x, pending);
+    ops().attend6(batch, att, p, state.wkv(own), y, time_mixed.own);
+    ops().channel_mix6(batch, ffn, x, time_mixed, state.ffn_shift(own), channel_mixed.own);
+    stream.pending = channel_mixed;
   }
 }
 

@@ -79,13 +79,14 @@ void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Str
   const auto rows = [&](const Tensor& tensor) { return tensor.slice_rows(0, batch.rows); };
   const Tensor x = stream.x;
   const Projected7& p = projected_;
+  const Addend time_mixed = this->time_mixed(batch), channel_mixed = this->channel_mixed(batch);
   const Block7Work work{
       {rows(mixed_[0]), rows(mixed_[1]), rows(mixed_[2]), rows(mixed_[3]), rows(mixed_[4]), rows(mixed_[5])},
       stream.v_first,
       stream.v_first_wide,
       {rows(p.r), rows(p.k), rows(p.v), rows(p.g), rows(p.u), rows(p.kk), rows(p.alpha)},
       rows(y_),
-      pending(batch),
+      time_mixed.own,
       ranks()};
 
   for (int64_t l = range.first; l < range.last; l++) {
@@ -95,9 +96,8 @@ void Rwkv7::layers(const Batch& batch, const State& state, LayerRange range, Str
     if (stream.pending.empty() && ops().block7(batch, {att, ffn, l == 0}, x, work, at)) continue;
     ops().enter7(batch, att, x, stream.pending, at.att_shift, work.mixed);
     ops().time_mix7(batch, att, work.mixed, l == 0, work.v_first, work.p, at.wkv, work.y, work.pending);
-    stream.pending = join(x, work.pending);
-    ops().channel_mix7(batch, embedding(), ffn, x, stream.pending, at.ffn_shift, work.pending);
-    stream.pending = join(x, work.pending);
+    ops().channel_mix7(batch, embedding(), ffn, x, time_mixed, at.ffn_shift, channel_mixed.own);
+    stream.pending = channel_mixed;
   }
 }
 

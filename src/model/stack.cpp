@@ -13,7 +13,7 @@ Stack::Stack(const Binder& binder, LayerRange held, Buffers& buffers, int64_t ma
       head_width_(binder.config().n_embd / slice_.count) {
   const ModelConfig& config = binder.config();
   buffers.declare(x_, max_rows, config.n_embd, ops_.residual_dtype());
-  buffers.declare(pending_, max_rows, config.n_embd, ops_.activation_dtype());
+  for (Tensor& one : pending_) buffers.declare(one, max_rows, config.n_embd, ops_.activation_dtype());
   if (config.version != 7) return;
   buffers.declare(v_first_, max_rows, head_width_, ops_.activation_dtype());
   buffers.declare(v_first_wide_, 1, head_width_, DType::f32);
@@ -54,14 +54,14 @@ Stream Stack::stream(const Batch& batch) const {
 
 void Stack::embed(const Batch& batch, const Stream& stream) { ops_.embed(batch, embedding_, stream.x); }
 
-Tensor Stack::join(Tensor x, Tensor addend) const {
-  if (ranks_ == nullptr) return addend;
-  ranks_->add_sum(addend, x);
-  return {};
+void Stack::share_with(Collective* ranks) {
+  ranks_ = ranks;
+  if (ranks != nullptr) ranks->register_addends(pending_);
 }
 
 void Stack::absorb(Stream& stream) {
-  if (!stream.pending.empty()) ops_.add(stream.x, stream.pending);
+  const Tensor own = stream.pending.joined(stream.x);
+  if (!own.empty()) ops_.add(stream.x, own);
   stream.pending = {};
 }
 

@@ -29,7 +29,7 @@ struct LayerRange {
 // What crosses from one layer to the next; [rows, C] each, values [rows, A] as in ops/args.h.
 struct Stream {
   Tensor x;             // the residual stream, in the residual type
-  Tensor pending;       // what is still to be added to x; empty: nothing
+  Addend pending;       // what is still to be added to x
   Tensor v_first;       // RWKV-7: the values of block 0, which the first layer fills
   Tensor v_first_wide;  // f32 [1, A]: the same of a lone row, where a backend keeps more of it
 };
@@ -52,7 +52,7 @@ class Stack {
   bool reads_out() const { return held_.last == n_layer_; }
   const Slice& slice() const { return slice_; }
   // The ranks that have the other slices of the same layers; outlives the stack's steps.
-  void share_with(Collective* ranks) { ranks_ = ranks; }
+  void share_with(Collective* ranks);
 
   // The stream's place for a batch, in buffers of the stack: nothing pending, all else as it was left there.
   Stream stream(const Batch& batch) const;
@@ -73,11 +73,10 @@ class Stack {
   Ops& ops() const { return ops_; }
   Collective* ranks() const { return ranks_; }
   int64_t head_width() const { return head_width_; }  // A
-  // What is still to be added to x of such an addend: all of it, or nothing where other ranks have addends,
-  // too, and x has taken their sum.
-  Tensor join(Tensor x, Tensor addend) const;
   const Embedding& embedding() const { return embedding_; }
-  Tensor pending(const Batch& batch) const { return pending_.slice_rows(0, batch.rows); }
+  // The addends of the two halves of a block, by turns.
+  Addend time_mixed(const Batch& batch) const { return {pending_[0].slice_rows(0, batch.rows), ranks_}; }
+  Addend channel_mixed(const Batch& batch) const { return {pending_[1].slice_rows(0, batch.rows), ranks_}; }
 
  private:
   virtual Status bind_layer(Binder& binder, int64_t layer) = 0;
@@ -90,7 +89,7 @@ class Stack {
   Collective* ranks_ = nullptr;
   Embedding embedding_;
   Head head_;
-  Tensor x_, pending_, v_first_, v_first_wide_;  // as in Stream
+  Tensor x_, pending_[2], v_first_, v_first_wide_;  // as in Stream
 };
 
 }  // namespace fulmar

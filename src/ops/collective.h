@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "tensor/tensor.h"
@@ -28,6 +29,10 @@ class Collective {
   // on every rank. `partial` [rows, C] without gaps in the activation type or f32, x [rows, C] without gaps
   // in the residual type. Of a lone row of x, `partial` may be f32 [n, C], n parts of what the rank adds.
   virtual void add_sum(Tensor partial, Tensor x) = 0;
+  // Registers the buffers of addends that add_sum and islands are given by turns, in the same order on every
+  // rank, before its first step: other ranks may read an addend where it lies (pull) until the sum behind it
+  // has begun, so what follows is to be written into another buffer. Addends elsewhere are never read so.
+  virtual void register_addends(std::span<const Tensor> buffers) { (void)buffers; }
   // Gather: columns [first, first + n) of `whole` on rank 0 become `part` [rows, n], of every rank; f32,
   // without gaps. The others' `whole` is left as it is and may be empty.
   virtual void gather(Tensor part, int64_t first, Tensor whole) = 0;
@@ -36,6 +41,24 @@ class Collective {
   virtual void check() = 0;
   // From any thread: from now on all calls throw DeviceFailure with this reason, also where they wait.
   virtual void close(const std::string& reason) = 0;
+};
+
+// What is still to be added to the residual stream: `own`, or its sum over `ranks`, where they share a layer
+// and each has an addend. Empty: nothing.
+struct Addend {
+  Tensor own;  // [rows, C] in the activation type
+  Collective* ranks = nullptr;
+
+  Addend() = default;
+  Addend(Tensor own, Collective* ranks = nullptr) : own(own), ranks(ranks) {}  // implicit: most have no ranks
+  bool empty() const { return own.empty(); }
+  // What this device has to add to x by itself: its own where nobody shares it; nothing where x has taken the
+  // ranks' sum.
+  Tensor joined(Tensor x) const {
+    if (empty() || ranks == nullptr) return own;
+    ranks->add_sum(own, x);
+    return {};
+  }
 };
 
 // What the ranks of a group prepare for.

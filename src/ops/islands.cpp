@@ -6,15 +6,16 @@ namespace fulmar {
 
 namespace {
 
-void absorb(Ops& ops, Tensor x, Tensor pending) {
-  if (!pending.empty()) ops.add(x, pending);
+void absorb(Ops& ops, Tensor x, const Addend& pending) {
+  const Tensor own = pending.joined(x);
+  if (!own.empty()) ops.add(x, own);
 }
 
 }  // namespace
 
 // ---- RWKV-7
 
-void Ops::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+void Ops::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
                  std::span<const Tensor, 6> mixed) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
@@ -87,7 +88,7 @@ void Ops::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Ten
 }
 
 void Ops::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                       Tensor addend, StateField ffn_shift, Tensor pending) {
+                       Addend addend, StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
   const Tensor mixed = scratch.take(x.rows, x.cols);
@@ -108,7 +109,7 @@ void Ops::channel_mix7(const Batch& batch, const Embedding& embedding, const Cha
 
 // ---- RWKV-6
 
-void Ops::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+void Ops::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
                  std::span<const Tensor, 5> mixed) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
@@ -161,7 +162,7 @@ void Ops::attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, 
   leave6(batch, att, p, y, pending);
 }
 
-void Ops::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend,
+void Ops::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend,
                        StateField ffn_shift, Tensor pending) {
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
@@ -184,7 +185,7 @@ void Ops::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Ten
 
 // ---- both
 
-void Ops::read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
+void Ops::read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                    Tensor logits) {
   Scratch scratch(*this);
   const Tensor wanted = scratch.take(hidden.rows, x.cols, x.dtype);

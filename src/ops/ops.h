@@ -198,7 +198,7 @@ class Ops {
   // x is the residual stream; `pending` is what the island before left to be added to it (empty: nothing).
 
   // x += pending; z = norm(x); mixed[i] = lerp(z, shifted z, mix row i) for r w k v a g
-  virtual void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Tensor pending, StateField att_shift,
+  virtual void enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pending, StateField att_shift,
                       std::span<const Tensor, 6> mixed);
   // The projections, low-rank paths, value residual and key preparation. In block 0 v_first <- v.
   virtual void project7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
@@ -214,9 +214,9 @@ class Ops {
                          bool first_block, Tensor v_first, const Projected7& p, StateField wkv, Tensor y,
                          Tensor pending);
   // x += addend; pending = relu²(lerp(z) @ key^T) [* deep embed] @ value^T. `pending` may lie where `addend`
-  // does, and `addend` may be empty.
+  // does, unless ranks have addends, and `addend` may be empty.
   virtual void channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
-                            Tensor addend, StateField ffn_shift, Tensor pending);
+                            Addend addend, StateField ffn_shift, Tensor pending);
 
   // A whole block at once, where the backend has a shorter way for such a batch: enter7, time_mix7 and
   // channel_mix7 with nothing pending before and all added to x behind. False: not done, the islands are to
@@ -228,7 +228,7 @@ class Ops {
   }
 
   // x += pending; data-dependent mixes in the order w k v r g
-  virtual void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Tensor pending, StateField att_shift,
+  virtual void enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
                       std::span<const Tensor, 5> mixed);
   virtual void project6(const Batch& batch, const TimeMix6& att, std::span<const Tensor, 5> mixed,
                         const Projected6& p);
@@ -238,11 +238,11 @@ class Ops {
   // recur6, then leave6, as attend7
   virtual void attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
                        Tensor pending);
-  virtual void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Tensor addend,
+  virtual void channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend,
                             StateField ffn_shift, Tensor pending);
 
   // x += pending; hidden = norm(wanted rows of x) [wanted, C]; logits = hidden @ head^T, f32 [wanted, V]
-  virtual void read_out(const Batch& batch, const Head& head, Tensor x, Tensor pending, Tensor hidden,
+  virtual void read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                         Tensor logits);
 
   // Draws one token per row from f32 logits, or scores the one that the row gives. The default reads the

@@ -52,6 +52,45 @@ TEST_P(GpuSlices, LoneRowsFollowOneAnother) {
 
 INSTANTIATE_TEST_SUITE_P(Versions, GpuSlices, testing::Values(6, 7));
 
+// So many rows that an addend is read where it lies, by the kernel behind the sum (pulls_addends); two layers
+// and 2,048 channels.
+class GpuWideSlices : public GpuWholeAndParts, public testing::WithParamInterface<int> {
+ protected:
+  static constexpr int64_t kSlots = 300;
+
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    SyntheticSpec spec = four_layers(GetParam(), 32, 260);
+    spec.n_layer = 2;
+    load(
+        spec, {}, [](auto devices) { return sliced_on(devices, std::vector<int64_t>{2}, 2); }, kSlots + 1);
+  }
+};
+
+TEST_P(GpuWideSlices, StepsAgreeWhicheverWayTheirSumsGo) {
+  const auto feeds_of = [](int64_t first, int64_t last, size_t tokens, int32_t seed) {
+    std::vector<support::Feed> feeds;
+    for (int64_t slot = first; slot < last; slot++) {
+      feeds.push_back({slot, mixed_tokens(tokens, static_cast<int32_t>(slot) + seed)});
+    }
+    return feeds;
+  };
+  for (int64_t first = 0; first < kSlots; first += 100) {
+    expect_step_agrees(feeds_of(first, first + 100, 4, 0), kTolerance, "short prompts");
+  }
+  for (int32_t round = 0; round < 5; round++) {  // replayed from graphs in the end
+    const std::string of_round = ", round " + std::to_string(round);
+    expect_step_agrees({{0, mixed_tokens(300, round)}, {1, mixed_tokens(200, round + 1)}, {2, {5}}},
+                       kTolerance, "prompts" + of_round);
+    for (const int64_t rows : {kSlots, int64_t{40}, int64_t{1}}) {
+      expect_step_agrees(feeds_of(0, rows, 1, round), kTolerance, std::to_string(rows) + " rows" + of_round);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, GpuWideSlices, testing::Values(6, 7));
+
 class GpuSums : public GpuTest {
  protected:
   static constexpr int64_t kRows = 96, kCols = 2048;

@@ -33,8 +33,8 @@ class GpuWholeAndParts : public GpuTest {
  protected:
   using Placing = std::vector<Placed> (*)(std::span<const std::unique_ptr<Ops>> devices);
 
-  // `place` gives each of two devices its part. Slots: 44.
-  void load(const SyntheticSpec& spec, const DeviceOptions& options, Placing place) {
+  // `place` gives each of two devices its part.
+  void load(const SyntheticSpec& spec, const DeviceOptions& options, Placing place, int64_t slots = 44) {
     for (const int index : {0, 0, several_gpus() ? 1 : 0}) {
       DeviceOptions of_one = options;
       of_one.index = index;
@@ -42,9 +42,9 @@ class GpuWholeAndParts : public GpuTest {
       ASSERT_TRUE(opened.ok()) << opened.error().text;
       devices_.push_back(std::move(opened).value());
     }
-    whole_ = std::make_unique<support::ModelRig>(synthetic_checkpoint(spec), *devices_[0], 44);
+    whole_ = std::make_unique<support::ModelRig>(synthetic_checkpoint(spec), *devices_[0], slots);
     parts_ = std::make_unique<support::ModelRig>(synthetic_checkpoint(spec),
-                                                 place(std::span(devices_).subspan(1)), 44);
+                                                 place(std::span(devices_).subspan(1)), slots);
     ASSERT_TRUE(whole_->loaded() && parts_->loaded());
   }
 

@@ -35,6 +35,7 @@ void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t u
   while (cuptiActivityGetNextRecord(buffer, used, &record) == CUPTI_SUCCESS) {
     if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel9*>(record);
+    if (kernel.deviceId != 0) continue;  // devices that share a model do the same
     kernels.push_back({kernel.start, kernel.end, kernel.gridX * kernel.gridY * kernel.gridZ, kernel.blockX,
                        kernel.name != nullptr ? kernel.name : "?"});
     if (kernels.size() > kMostKernels) kernels.pop_front();

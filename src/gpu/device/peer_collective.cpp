@@ -36,7 +36,10 @@ int64_t flagged_capacity_of(int64_t size, const CollectiveOptions& options) {
 class Shared {
  public:
   explicit Shared(std::span<const PeerEnd> group, std::chrono::milliseconds timeout)
-      : ends(group.begin(), group.end()), timeout_(timeout), begun_(group.size(), 0) {}
+      : ends(group.begin(), group.end()),
+        timeout_(timeout),
+        addends_(group.size()),
+        begun_(group.size(), 0) {}
 
   PeerNews& news_of(size_t rank) const { return *static_cast<PeerNews*>(news[rank].data()); }
 
@@ -64,6 +67,31 @@ class Shared {
     const std::lock_guard lock(mutex_);
     if (closed_) throw DeviceFailure(reason_);
   }
+  // Where a tensor begins in the buffers that a rank has registered: which of them, and how far in.
+  struct Place {
+    size_t buffer = SIZE_MAX, offset = 0;
+  };
+  void register_addends(size_t rank, std::span<const Tensor> buffers) {
+    const std::lock_guard lock(mutex_);
+    addends_[rank].assign(buffers.begin(), buffers.end());
+  }
+  Place place_of(size_t rank, const Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < addends_[rank].size(); i++) {
+      const Tensor& buffer = addends_[rank][i];
+      const auto* const begin = static_cast<const std::byte*>(buffer.data);
+      const auto offset = static_cast<const std::byte*>(tensor.data) - begin;
+      const int64_t bytes = buffer.count() * static_cast<int64_t>(size_of(buffer.dtype));
+      if (offset >= 0 && offset < bytes) return {i, static_cast<size_t>(offset)};
+    }
+    return {};
+  }
+  // The same place in another rank's; null where there is none.
+  const void* addend_of(size_t rank, const Place& place) {
+    const std::lock_guard lock(mutex_);
+    if (place.buffer >= addends_[rank].size()) return nullptr;
+    return static_cast<const std::byte*>(addends_[rank][place.buffer].data) + place.offset;
+  }
   std::string missing(size_t rank, size_t late) const {
     const auto text = [&](size_t one) { return "rank " + std::to_string(one) + " (" + ends[one].name + ")"; };
     return text(rank) + " has waited " + std::to_string(timeout_.count()) + " ms for " + text(late) +
@@ -78,15 +106,16 @@ class Shared {
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::vector<std::vector<Tensor>> addends_;
   std::vector<int64_t> begun_;
   bool closed_ = false;
   std::string reason_;
 };
 
-class PeerCollective final : public Collective {
+class PeerEndCollective final : public PeerCollective {
  public:
-  PeerCollective(std::shared_ptr<Shared> shared, size_t rank, const Peers& peers,
-                 const CollectiveOptions& options, std::optional<SumWay> way)
+  PeerEndCollective(std::shared_ptr<Shared> shared, size_t rank, const Peers& peers,
+                    const CollectiveOptions& options, std::optional<SumWay> way)
       : shared_(std::move(shared)),
         rank_(rank),
         end_(shared_->ends[rank]),
@@ -102,7 +131,7 @@ class PeerCollective final : public Collective {
     shared_->refuse_closed();
     if (x.rows == 1 && partial.rows > 1) {
       peer_add_parts(end_.queue, peers_, partial, x);
-      return begun();
+      return launched();
     }
     const auto row = partial.cols * static_cast<int64_t>(size_of(partial.dtype));
     const SumWay way = way_of(partial.rows * row);
@@ -111,14 +140,27 @@ class PeerCollective final : public Collective {
       const int64_t rows = std::min(at_once, partial.rows - first);
       add_rows(partial.slice_rows(first, rows), x.slice_rows(first, rows), way);
     }
-    begun();
+    launched();
+  }
+
+  void register_addends(std::span<const Tensor> buffers) override {
+    shared_->register_addends(rank_, buffers);
+  }
+
+  std::optional<PeerPull> pull_of(const Tensor& addend) override {
+    const int64_t bytes = addend.count() * static_cast<int64_t>(size_of(addend.dtype));
+    if (way_ || !addend.contiguous() || !pulls_addends(peers_.size, bytes)) return {};
+    shared_->refuse_closed();
+    const void* const theirs = shared_->addend_of(1 - rank_, shared_->place_of(rank_, addend));
+    if (theirs == nullptr) return {};
+    return PeerPull{peers_, theirs};
   }
 
   void gather(Tensor part, int64_t first, Tensor) override {
     shared_->refuse_closed();
     FULMAR_CHECK(part.rows <= options_.gathered.rows);
     peer_gather(end_.queue, peers_, part, first, options_.gathered.slice_rows(0, part.rows));
-    begun();
+    launched();
   }
 
   void check() override {
@@ -131,6 +173,16 @@ class PeerCollective final : public Collective {
   }
 
   void close(const std::string& reason) override { shared_->close(reason); }
+
+  // The driver may hold a lock of the whole process while it waits for a device, as when it loads a kernel.
+  // So that it never waits for a device that waits for one whose kernel this keeps from being launched, no
+  // rank calls it again before all have launched this. A replayed step is launched at once, and only its end
+  // counts.
+  void launched() override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    FULMAR_GPU(cudaStreamIsCapturing(end_.queue.stream, &status));
+    if (status == cudaStreamCaptureStatusNone) shared_->wait_for_all(rank_, step_ * kCallsOfStep + ++call_);
+  }
 
  private:
   static constexpr int64_t kCallsOfStep = int64_t{1} << 20;
@@ -146,16 +198,6 @@ class PeerCollective final : public Collective {
     const SumWay way = way_.value_or(sum_way(peers_.size, bytes));
     const bool fits = bytes <= peers_.flagged_capacity * kWord;
     return way == SumWay::flagged && !fits ? SumWay::one_shot : way;
-  }
-
-  // The driver may hold a lock of the whole process while it waits for a device, as when it loads a kernel.
-  // So that it never waits for a device that waits for one whose kernel this keeps from being launched, no
-  // rank calls it again before all have launched this. A replayed step is launched at once, and only its end
-  // counts.
-  void begun() {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    FULMAR_GPU(cudaStreamIsCapturing(end_.queue.stream, &status));
-    if (status == cudaStreamCaptureStatusNone) shared_->wait_for_all(rank_, step_ * kCallsOfStep + ++call_);
   }
 
   const std::shared_ptr<Shared> shared_;
@@ -246,7 +288,7 @@ Result<std::vector<std::unique_ptr<Collective>>> open_peer_collectives(std::span
     own.rank = static_cast<int>(rank);
     own.counts = static_cast<uint32_t*>(shared->counts[rank].data());
     own.news = &shared->news_of(rank);
-    group.push_back(std::make_unique<PeerCollective>(shared, rank, own, options, way));
+    group.push_back(std::make_unique<PeerEndCollective>(shared, rank, own, options, way));
   }
   return group;
 }

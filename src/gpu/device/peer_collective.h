@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "gpu/device/device.h"
 #include "gpu/device/peer_channel.h"
+#include "gpu/device/peers.h"
 #include "ops/collective.h"
 #include "ops/sum_way.h"
 
@@ -19,6 +20,15 @@ struct PeerEnd {
   int device = 0;
   Queue queue;  // outlives the group
   std::string name;
+};
+
+// One rank's end of such a group.
+class PeerCollective : public Collective {
+ public:
+  // How a kernel reads the other rank's addend where it lies; nothing where this one's lies in no registered
+  // buffer or goes another way. Behind each kernel that may wait for the other rank, `launched` is called.
+  virtual std::optional<PeerPull> pull_of(const Tensor& addend) = 0;
+  virtual void launched() = 0;
 };
 
 // None where two ranks are on one device, where kernels of one that wait could keep the other's from running,

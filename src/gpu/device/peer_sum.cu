@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/peer_sum.h"
-#include "gpu/device/system_word.h"
+#include "gpu/device/peer_wait.h"
 
 namespace fulmar::gpu {
 
@@ -15,46 +15,20 @@ namespace {
 constexpr int kPeerThreads = 256;
 constexpr int kPieceWords = 2 * kPeerThreads;  // that a block pushes at once
 
-// Ends a wait when the time is over or the host says so; then nobody is waited for any more.
-struct Patience {
-  static constexpr uint32_t kBetweenLooks = 1024;
-  uint32_t polls = 0;
-  uint64_t begin = 0;
-
-  __device__ bool ends(const Peers& p, int from) {
-    if (++polls % kBetweenLooks != 0) return false;
-    if (begin == 0) begin = ticks();
-    if (p.news->closed != 0 || p.news->missing != 0) return true;
-    if (ticks() - begin <= p.timeout) return false;
-    p.news->missing = static_cast<uint32_t>(from) + 1;
-    return true;
-  }
-};
-
-__device__ uint32_t* flag_of(const Peers& p, int owner, Meeting meeting, int from) {
-  return p.flags[owner] + (static_cast<size_t>(meeting) * kPeerBlocks + blockIdx.x) * kMostPeers + from;
-}
 __device__ uint32_t& sums_so_far(const Peers& p) { return p.counts[blockIdx.x]; }
-__device__ uint32_t& times_met(const Peers& p, Meeting meeting) {
-  return p.counts[(1 + static_cast<size_t>(meeting)) * kPeerBlocks + blockIdx.x];
-}
+__device__ uint32_t& times_met(const Peers& p, Meeting meeting) { return count_of(p, meeting, blockIdx.x); }
 
 // Tells the others that what this block has pushed is there. All threads.
 __device__ void tell(const Peers& p, Meeting meeting, uint32_t times) {
   __syncthreads();
   const int other = static_cast<int>(threadIdx.x);
-  if (other < p.size && other != p.rank) publish(flag_of(p, other, meeting, p.rank), times);
+  if (other < p.size && other != p.rank) publish(flag_of(p, other, meeting, blockIdx.x, p.rank), times);
 }
 
 // Waits for what the others' blocks have pushed. All threads.
 __device__ void wait_for_all(const Peers& p, Meeting meeting, uint32_t times) {
   const int other = static_cast<int>(threadIdx.x);
-  if (other < p.size && other != p.rank) {
-    const uint32_t* const flag = flag_of(p, p.rank, meeting, other);
-    Patience patience;
-    while (static_cast<int32_t>(load_acquire_system(flag) - times) < 0 && !patience.ends(p, other)) {
-    }
-  }
+  if (other < p.size && other != p.rank) wait_for(p, meeting, blockIdx.x, other, times);
   __syncthreads();
 }
 
@@ -351,7 +325,7 @@ __global__ void __launch_bounds__(kPeerThreads)
     }
   }
   __syncthreads();
-  if (p.rank != 0 && threadIdx.x == 0) publish(flag_of(p, 0, Meeting::gathered, p.rank), times);
+  if (p.rank != 0 && threadIdx.x == 0) publish(flag_of(p, 0, Meeting::gathered, blockIdx.x, p.rank), times);
   if (p.rank == 0) wait_for_all(p, Meeting::gathered, times);
   __syncthreads();
   if (threadIdx.x == 0) times_met(p, Meeting::gathered) = times;

@@ -25,4 +25,6 @@ SumWay sum_way(int64_t ranks, int64_t bytes) {
   return SumWay::two_shot;
 }
 
+bool pulls_addends(int64_t ranks, int64_t bytes) { return ranks == 2 && bytes > kMostFlaggedBytes; }
+
 }  // namespace fulmar::gpu

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "gpu/device/element.h"
+#include "gpu/device/peer_wait.h"
 #include "gpu/device/prefetch.h"
 #include "gpu/device/ptx.h"
 #include "gpu/math/head_math.h"
@@ -22,33 +23,80 @@ constexpr int64_t kMostEarlyRows = 64;  // that fetch what they mix by ahead
 template <int kVectors>
 constexpr int kMostThreads = kVectors == 2 ? 512 : 1024;
 
-// v = x + pending, which is stored back.
-template <class T, int kVectors>
-__device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors>& piece,
-                       Float4 (&v)[kVectors]) {
-  float* x = in.x + r * in.x_stride;
+// Nobody shares the layer: what is pending is all of it.
+struct NoPull {};
+template <class Pull>
+constexpr bool kPulls = std::is_same_v<Pull, PeerPull>;
+
+// A row's numbers on their way: x and what is pending, of both ranks where there are two, as they lie in
+// memory.
+template <class T, int kVectors, class Pull>
+struct RowAhead {
+  Float4 x[kVectors];
+  uint2 pending[kVectors], theirs[kPulls<Pull> ? kVectors : 1];
+
+  __device__ __forceinline__ void fetch_own(const EnterInputs& in, int64_t r,
+                                            const RowPiece<kVectors>& piece) {
+    const float* from = in.x + r * in.x_stride;
+    const T* added = static_cast<const T*>(in.pending) + r * in.pending_stride;
 #pragma unroll
-  for (int i = 0; i < kVectors; i++) {
-    if (piece.has(i)) v[i] = load4(x + piece.at(i));
+    for (int i = 0; i < kVectors; i++) {
+      if (!piece.has(i)) continue;
+      x[i] = load4(from + piece.at(i));
+      if (in.pending != nullptr) pending[i] = *reinterpret_cast<const uint2*>(added + piece.at(i));
+    }
   }
+  // Behind the beginning of the pull.
+  __device__ __forceinline__ void fetch_theirs(const EnterInputs& in, int64_t r,
+                                               const RowPiece<kVectors>& piece, const Pull& pull) {
+    if constexpr (kPulls<Pull>) {
+      const T* added = static_cast<const T*>(pull.theirs) + r * in.pending_stride;
+#pragma unroll
+      for (int i = 0; i < kVectors; i++) {
+        if (piece.has(i)) theirs[i] = __ldcv(reinterpret_cast<const uint2*>(added + piece.at(i)));
+      }
+    }
+  }
+  __device__ __forceinline__ void sum(const EnterInputs& in, Float4 (&v)[kVectors]) const {
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      v[i] = x[i];
+      if (in.pending == nullptr) continue;
+      Float4 p = load4(reinterpret_cast<const T*>(&pending[i]));
+      if constexpr (kPulls<Pull>) {
+        const Float4 other = load4(reinterpret_cast<const T*>(&theirs[i]));
+#pragma unroll
+        for (int e = 0; e < kEnterVector; e++) p.x[e] += other.x[e];
+      }
+#pragma unroll
+      for (int e = 0; e < kEnterVector; e++) v[i].x[e] += p.x[e];
+    }
+  }
+};
+
+// v = x + pending, which is stored back.
+template <class T, int kVectors, class Pull>
+__device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors>& piece, const Pull& pull,
+                       Float4 (&v)[kVectors]) {
+  RowAhead<T, kVectors, Pull> row;
+  row.fetch_own(in, r, piece);
+  if constexpr (kPulls<Pull>) begin_pull(pull);
+  row.fetch_theirs(in, r, piece, pull);
+  row.sum(in, v);
   if (in.pending == nullptr) return;
-  const T* pending = static_cast<const T*>(in.pending) + r * in.pending_stride;
 #pragma unroll
   for (int i = 0; i < kVectors; i++) {
-    if (!piece.has(i)) continue;
-    const Float4 p = load4(pending + piece.at(i));
-#pragma unroll
-    for (int e = 0; e < kEnterVector; e++) v[i].x[e] += p.x[e];
-    store4(x + piece.at(i), v[i]);
+    if (piece.has(i)) store4(in.x + r * in.x_stride + piece.at(i), v[i]);
   }
 }
 
 // Every row is the only one of its sequence. What does not depend on the kernel in front is fetched before
 // that has finished.
+// Three blocks of 512 threads on a multiprocessor: 320 rows in one wave.
 // kEarlyMixes: what is mixed by is fetched so as well; it takes registers that only many mixes are worth.
-template <class T, int kVectors, bool kEarlyMixes>
-__global__ void __launch_bounds__(kMostThreads<kVectors>)
-    enter_single_kernel(Batch batch, EnterInputs in, Slots<float> carry,
+template <class T, int kVectors, bool kEarlyMixes, class Pull>
+__global__ void __launch_bounds__(kMostThreads<kVectors>, kVectors == 2 ? 3 : 1)
+    enter_single_kernel(Batch batch, EnterInputs in, const __grid_constant__ Pull pull, Slots<float> carry,
                         const __grid_constant__ MixPointers mixes, Rows<T> z_out,
                         const __grid_constant__ Prefetch ahead) {
   if (blockIdx.x >= batch.rows) {
@@ -78,7 +126,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     }
   }
   pdl_wait();
-  absorb<T>(in, r, piece, v);
+  absorb<T>(in, r, piece, pull, v);
   __shared__ float2 parts[kWarp];
   const MeanAndScale by = moments(v, piece, parts);
 #pragma unroll
@@ -91,6 +139,9 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     store_mixes<T>(mixes, r, piece.at(i), z, rounded<T>(previous[i]), [&](int m) {
       return kEarlyMixes ? share[kEarlyMixes ? m : 0] : load_share(mixes, m, piece.at(i));
     });
+  }
+  if constexpr (kPulls<Pull>) {
+    if (threadIdx.x == 0) end_pull(pull, static_cast<uint32_t>(batch.rows));
   }
 }
 
@@ -129,33 +180,6 @@ struct EnterWeights {
   }
 };
 
-// A row's numbers on their way: x and what is pending, as they lie in memory.
-template <class T, int kVectors>
-struct RowAhead {
-  Float4 x[kVectors];
-  uint2 pending[kVectors];
-  __device__ __forceinline__ void fetch(const EnterInputs& in, int64_t r, const RowPiece<kVectors>& piece) {
-    const float* from = in.x + r * in.x_stride;
-    const T* added = static_cast<const T*>(in.pending) + r * in.pending_stride;
-#pragma unroll
-    for (int i = 0; i < kVectors; i++) {
-      if (!piece.has(i)) continue;
-      x[i] = load4(from + piece.at(i));
-      if (in.pending != nullptr) pending[i] = *reinterpret_cast<const uint2*>(added + piece.at(i));
-    }
-  }
-  __device__ __forceinline__ void sum(const EnterInputs& in, Float4 (&v)[kVectors]) const {
-#pragma unroll
-    for (int i = 0; i < kVectors; i++) {
-      v[i] = x[i];
-      if (in.pending == nullptr) continue;
-      const Float4 p = load4(reinterpret_cast<const T*>(&pending[i]));
-#pragma unroll
-      for (int e = 0; e < kEnterVector; e++) v[i].x[e] += p.x[e];
-    }
-  }
-};
-
 // What a block of several rows cannot find when it comes to them, since x and the carried vectors change
 // meanwhile: what its first row sees, and what that row of a sequence sees which begins in this block and
 // ends in another.
@@ -164,12 +188,14 @@ struct Fronts {
   Rows<T> first, carried;  // a row for each block
 };
 
-template <class T, int kVectors>
+template <class T, int kVectors, class Pull>
 __global__ void __launch_bounds__(kMostThreads<kVectors>)
-    enter_fronts_kernel(Batch batch, EnterInputs in, Slots<float> carry, Fronts<T> fronts, int64_t each) {
+    enter_fronts_kernel(Batch batch, EnterInputs in, const __grid_constant__ Pull pull, Slots<float> carry,
+                        Fronts<T> fronts, int64_t each) {
   __shared__ float2 parts[kWarp];
   pdl_launch_next();
   pdl_wait();
+  if constexpr (kPulls<Pull>) begin_pull(pull);
   const RowPiece<kVectors> piece{in.cols};
   const int64_t begin = blockIdx.x * each, end = min(begin + each, batch.rows);
   const int32_t sequence = batch.sequence_of[begin], last = batch.sequence_of[end - 1];
@@ -184,8 +210,9 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
     copy_carried(last, fronts.carried[blockIdx.x]);
   T* first = fronts.first[blockIdx.x];
   if (batch.start[sequence] == begin) return copy_carried(sequence, first);
-  RowAhead<T, kVectors> ahead;
-  ahead.fetch(in, begin - 1, piece);
+  RowAhead<T, kVectors, Pull> ahead;
+  ahead.fetch_own(in, begin - 1, piece);
+  ahead.fetch_theirs(in, begin - 1, piece, pull);
   Float4 v[kVectors];
   ahead.sum(in, v);
   const MeanAndScale by = moments(v, piece, parts);
@@ -198,9 +225,9 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
 }
 
 // `each` rows that follow one another, in order; the next row is on its way while one is computed.
-template <class T, int kVectors>
+template <class T, int kVectors, class Pull>
 __global__ void __launch_bounds__(kMostThreads<kVectors>)
-    enter_rows_kernel(Batch batch, EnterInputs in, Slots<float> carry,
+    enter_rows_kernel(Batch batch, EnterInputs in, const __grid_constant__ Pull pull, Slots<float> carry,
                       const __grid_constant__ MixPointers mixes, Rows<T> z_out, Fronts<T> fronts,
                       int64_t each) {
   __shared__ float2 parts[2][kWarp];
@@ -209,8 +236,13 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   const EnterWeights<kVectors> weights(in, mixes, piece);
   pdl_wait();
   const int64_t begin = blockIdx.x * each, end = min(begin + each, batch.rows);
-  RowAhead<T, kVectors> ahead;
-  ahead.fetch(in, begin, piece);
+  RowAhead<T, kVectors, Pull> ahead;
+  const auto fetch = [&](int64_t r) {
+    ahead.fetch_own(in, r, piece);
+    ahead.fetch_theirs(in, r, piece, pull);
+  };
+  if constexpr (kPulls<Pull>) begin_pull(pull);
+  fetch(begin);
   int32_t sequence = batch.sequence_of[begin];
   int64_t sequence_end = batch.start[sequence + 1];
   float* carried = carry[batch.slot[sequence]];
@@ -224,7 +256,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   see(fronts.first[blockIdx.x]);
   for (int64_t r = begin; r < end; r++) {
     ahead.sum(in, v);
-    if (r + 1 < end) ahead.fetch(in, r + 1, piece);
+    if (r + 1 < end) fetch(r + 1);
     if (r == sequence_end) {
       sequence = batch.sequence_of[r];
       sequence_end = batch.start[sequence + 1];
@@ -244,6 +276,9 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
       previous[i] = z;
     }
   }
+  if constexpr (kPulls<Pull>) {
+    if (threadIdx.x == 0) end_pull(pull, gridDim.x);
+  }
 }
 
 // f(pieces per thread, threads) with a block for each row.
@@ -262,6 +297,17 @@ void with_enter_block(bool wide, int64_t cols, F&& f) {
   with(integral_constant<int, 8>{});
 }
 
+// f(PeerPull) or f(NoPull)
+template <class F>
+void with_pull(const EnterAddend& addend, F&& f) {
+  addend.pull != nullptr ? f(*addend.pull) : f(NoPull{});
+}
+
+template <class T>
+Fronts<T> fronts_of(const EnterPlan& plan, Tensor fronts) {
+  return {rows_of<T>(fronts), rows_of<T>(fronts.slice_rows(plan.blocks, plan.blocks))};
+}
+
 }  // namespace
 
 // One wave of blocks, each as few rows as that takes: what it keeps in registers and the row in front of it
@@ -275,21 +321,44 @@ EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors, bool
   return {each, (batch.rows + each - 1) / each, wide};
 }
 
-void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, Tensor pending,
+void enter_fronts(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x,
+                  const EnterAddend& addend, StateField carry, const EnterPlan& plan, Tensor fronts) {
+  const EnterInputs in = inputs_of(norm, x, addend.pending);
+  const dim3 blocks(static_cast<unsigned>(plan.blocks));
+  with_activation(fronts.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    with_enter_block(plan.wide, x.cols, [&](auto each, dim3 block) {
+      with_pull(addend, [&](const auto& pull) {
+        using Pull = std::remove_cvref_t<decltype(pull)>;
+        launch(queue, enter_fronts_kernel<T, each(), Pull>, blocks, block, 0, batch, in, pull,
+               slots_of<float>(carry), fronts_of<T>(plan, fronts), plan.each);
+      });
+    });
+  });
+}
+
+void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, const EnterAddend& addend,
            StateField carry, const Mixes& mixes, Tensor z, const EnterPlan& plan, Tensor fronts,
            const Prefetch& ahead) {
   const MixPointers pointers = pointers_of(mixes);
-  const EnterInputs in = inputs_of(norm, x, pending);
+  const EnterInputs in = inputs_of(norm, x, addend.pending);
   const dim3 grid(static_cast<unsigned>(batch.rows));
   const auto carried = slots_of<float>(carry);
   with_activation(mixes.out[0].dtype, [&](auto sample) {
     using T = decltype(sample);
     with_enter_block(plan.wide, x.cols, [&](auto each, dim3 block) {
-      if (batch.decode_only()) {
+      with_pull(addend, [&](const auto& pull) {
+        using Pull = std::remove_cvref_t<decltype(pull)>;
+        if (!batch.decode_only()) {
+          const dim3 blocks(static_cast<unsigned>(plan.blocks));
+          launch(queue, enter_rows_kernel<T, each(), Pull>, blocks, block, 0, batch, in, pull, carried,
+                 pointers, rows_of<T>(z), fronts_of<T>(plan, fronts), plan.each);
+          return;
+        }
         const dim3 with_ahead(grid.x + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
         const auto start = [&](auto early) {
-          launch(queue, enter_single_kernel<T, each(), early()>, with_ahead, block, 0, batch, in, carried,
-                 pointers, rows_of<T>(z), ahead);
+          launch(queue, enter_single_kernel<T, each(), early(), Pull>, with_ahead, block, 0, batch, in, pull,
+                 carried, pointers, rows_of<T>(z), ahead);
         };
         if constexpr (each() == 1) {
           if (mixes.count == kMostMixes && batch.rows <= kMostEarlyRows) {
@@ -298,13 +367,7 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, T
           }
         }
         start(std::false_type{});
-        return;
-      }
-      const dim3 blocks(static_cast<unsigned>(plan.blocks));
-      const Fronts<T> both{rows_of<T>(fronts), rows_of<T>(fronts.slice_rows(plan.blocks, plan.blocks))};
-      launch(queue, enter_fronts_kernel<T, each()>, blocks, block, 0, batch, in, carried, both, plan.each);
-      launch(queue, enter_rows_kernel<T, each()>, blocks, block, 0, batch, in, carried, pointers,
-             rows_of<T>(z), both, plan.each);
+      });
     });
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/device/device.h"
+#include "gpu/device/peers.h"
 #include "gpu/device/prefetch.h"
 #include "ops/args.h"
 #include "ops/batch.h"
@@ -25,10 +26,20 @@ struct EnterPlan {
 // `fixed_order`: a row's moments are added up in one order whatever the number of rows.
 EnterPlan plan_enter(const Batch&, int64_t cols, int multiprocessors, bool fixed_order = false);
 
+// x += pending, or, of two ranks, the sum of both pending addends, of which `pull` has the other.
+struct EnterAddend {
+  Tensor pending;
+  const PeerPull* pull = nullptr;  // null: nobody has another
+};
+
+// Where rows follow one another, to be called in front of enter: fronts [2 * plan.blocks, C], working memory,
+// becomes what each block's first row wants of the rows before, which enter changes.
+void enter_fronts(const Queue&, const Batch&, const Norm&, Tensor x, const EnterAddend&, StateField carry,
+                  const EnterPlan&, Tensor fronts);
 // x += pending; z = norm(x); out[i] = lerp(z, shifted z, mix[i]). `z` [rows, C] is written where it is not
-// empty. fronts: [2 * plan.blocks, C], working memory.
-void enter(const Queue&, const Batch&, const Norm&, Tensor x, Tensor pending, StateField carry, const Mixes&,
-           Tensor z, const EnterPlan&, Tensor fronts, const Prefetch& = {});
+// empty. `fronts` is empty where every sequence has one row.
+void enter(const Queue&, const Batch&, const Norm&, Tensor x, const EnterAddend&, StateField carry,
+           const Mixes&, Tensor z, const EnterPlan&, Tensor fronts, const Prefetch& = {});
 
 // The same in one kernel for sequences of few rows, such as those that check drafts, on compute
 // capability 9.0 (sm90/enter_short.cu): at most kMostShortRows rows of each, not many in all, C at most

@@ -19,6 +19,12 @@ TEST(SumWays, ManyRanksShareTheWork) {
   EXPECT_EQ(sum_way(4, int64_t{8} << 20), SumWay::two_shot);
 }
 
+TEST(SumWays, TwoRanksReadLargeAddendsWhereTheyLie) {
+  EXPECT_FALSE(pulls_addends(2, 8 << 10)) << "a row";
+  EXPECT_TRUE(pulls_addends(2, int64_t{64} << 20)) << "a prompt";
+  EXPECT_FALSE(pulls_addends(4, int64_t{64} << 20)) << "a kernel reads one other rank's";
+}
+
 TEST(SumWays, FlaggedSumsHaveRoom) {
   for (int64_t ranks = 2; ranks <= 8; ranks++) {
     for (int64_t bytes = 16; bytes <= int64_t{64} << 20; bytes *= 2) {
