@@ -50,7 +50,8 @@ struct Addend {
   Collective* ranks = nullptr;
 
   Addend() = default;
-  Addend(Tensor own, Collective* ranks = nullptr) : own(own), ranks(ranks) {}  // implicit: most have no ranks
+  Addend(Tensor mine, Collective* group = nullptr)
+      : own(mine), ranks(group) {}  // implicit: most have no ranks
   bool empty() const { return own.empty(); }
   // What this device has to add to x by itself: its own where nobody shares it; nothing where x has taken the
   // ranks' sum.
