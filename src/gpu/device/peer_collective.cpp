@@ -67,30 +67,22 @@ class Shared {
     const std::lock_guard lock(mutex_);
     if (closed_) throw DeviceFailure(reason_);
   }
-  // Where a tensor begins in the buffers that a rank has registered: which of them, and how far in.
-  struct Place {
-    size_t buffer = SIZE_MAX, offset = 0;
-  };
   void register_addends(size_t rank, std::span<const Tensor> buffers) {
     const std::lock_guard lock(mutex_);
     addends_[rank].assign(buffers.begin(), buffers.end());
   }
-  Place place_of(size_t rank, const Tensor& tensor) {
+  // Where `other` has what `rank` has in `addend`: the same place in the same registered buffer; null for
+  // none.
+  const void* addend_of(size_t other, size_t rank, const Tensor& addend) {
     const std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < addends_[rank].size(); i++) {
-      const Tensor& buffer = addends_[rank][i];
-      const auto* const begin = static_cast<const std::byte*>(buffer.data);
-      const auto offset = static_cast<const std::byte*>(tensor.data) - begin;
-      const int64_t bytes = buffer.count() * static_cast<int64_t>(size_of(buffer.dtype));
-      if (offset >= 0 && offset < bytes) return {i, static_cast<size_t>(offset)};
+    const auto &own = addends_[rank], &others = addends_[other];
+    for (size_t i = 0; i < std::min(own.size(), others.size()); i++) {
+      const auto offset =
+          static_cast<const std::byte*>(addend.data) - static_cast<const std::byte*>(own[i].data);
+      const int64_t bytes = own[i].count() * static_cast<int64_t>(size_of(own[i].dtype));
+      if (offset >= 0 && offset < bytes) return static_cast<const std::byte*>(others[i].data) + offset;
     }
-    return {};
-  }
-  // The same place in another rank's; null where there is none.
-  const void* addend_of(size_t rank, const Place& place) {
-    const std::lock_guard lock(mutex_);
-    if (place.buffer >= addends_[rank].size()) return nullptr;
-    return static_cast<const std::byte*>(addends_[rank][place.buffer].data) + place.offset;
+    return nullptr;
   }
   std::string missing(size_t rank, size_t late) const {
     const auto text = [&](size_t one) { return "rank " + std::to_string(one) + " (" + ends[one].name + ")"; };
@@ -151,7 +143,7 @@ class PeerEndCollective final : public PeerCollective {
     const int64_t bytes = addend.count() * static_cast<int64_t>(size_of(addend.dtype));
     if (way_ || !addend.contiguous() || !pulls_addends(peers_.size, bytes)) return {};
     shared_->refuse_closed();
-    const void* const theirs = shared_->addend_of(1 - rank_, shared_->place_of(rank_, addend));
+    const void* const theirs = shared_->addend_of(1 - rank_, rank_, addend);
     if (theirs == nullptr) return {};
     return PeerPull{peers_, theirs};
   }
