@@ -13,7 +13,9 @@ Stack::Stack(const Binder& binder, LayerRange held, Buffers& buffers, int64_t ma
       head_width_(binder.config().n_embd / slice_.count) {
   const ModelConfig& config = binder.config();
   buffers.declare(x_, max_rows, config.n_embd, ops_.residual_dtype());
-  for (Tensor& one : pending_) buffers.declare(one, max_rows, config.n_embd, ops_.activation_dtype());
+  for (Tensor& one : std::span(pending_).first(slice_.whole() ? 1 : 2)) {
+    buffers.declare(one, max_rows, config.n_embd, ops_.activation_dtype());
+  }
   if (config.version != 7) return;
   buffers.declare(v_first_, max_rows, head_width_, ops_.activation_dtype());
   buffers.declare(v_first_wide_, 1, head_width_, DType::f32);
@@ -60,8 +62,7 @@ void Stack::share_with(Collective* ranks) {
 }
 
 void Stack::absorb(Stream& stream) {
-  const Tensor own = stream.pending.joined(stream.x);
-  if (!own.empty()) ops_.add(stream.x, own);
+  ops_.absorb(stream.x, stream.pending);
   stream.pending = {};
 }
 

@@ -74,9 +74,11 @@ class Stack {
   Collective* ranks() const { return ranks_; }
   int64_t head_width() const { return head_width_; }  // A
   const Embedding& embedding() const { return embedding_; }
-  // The addends of the two halves of a block, by turns.
+  // The addends of the two halves of a block: of slices in two buffers by turns, as register_addends wants.
   Addend time_mixed(const Batch& batch) const { return {pending_[0].slice_rows(0, batch.rows), ranks_}; }
-  Addend channel_mixed(const Batch& batch) const { return {pending_[1].slice_rows(0, batch.rows), ranks_}; }
+  Addend channel_mixed(const Batch& batch) const {
+    return {pending_[slice_.whole() ? 0 : 1].slice_rows(0, batch.rows), ranks_};
+  }
 
  private:
   virtual Status bind_layer(Binder& binder, int64_t layer) = 0;

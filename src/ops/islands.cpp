@@ -4,14 +4,10 @@
 
 namespace fulmar {
 
-namespace {
-
-void absorb(Ops& ops, Tensor x, const Addend& pending) {
+void Ops::absorb(Tensor x, const Addend& pending) {
   const Tensor own = pending.joined(x);
-  if (!own.empty()) ops.add(x, own);
+  if (!own.empty()) add(x, own);
 }
-
-}  // namespace
 
 // ---- RWKV-7
 
@@ -20,7 +16,7 @@ void Ops::enter7(const Batch& batch, const TimeMix7& att, Tensor x, Addend pendi
   Scratch scratch(*this);
   const Tensor z = scratch.take(x.rows, x.cols);
   const Tensor previous = scratch.take(x.rows, x.cols);
-  absorb(*this, x, pending);
+  absorb(x, pending);
   norm(x, att.ln1, z);
   shift(batch, z, att_shift, previous);
   for (int i = 0; i < 6; i++) lerp(z, previous, att.mix.slice_rows(i, 1), mixed[i]);
@@ -93,7 +89,7 @@ void Ops::channel_mix7(const Batch& batch, const Embedding& embedding, const Cha
   const Tensor z = scratch.take(x.rows, x.cols);
   const Tensor mixed = scratch.take(x.rows, x.cols);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out);
-  absorb(*this, x, addend);
+  absorb(x, addend);
   norm(x, ffn.ln2, z);
   shift(batch, z, ffn_shift, mixed);
   lerp(z, mixed, ffn.mix, mixed);
@@ -116,7 +112,7 @@ void Ops::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pendi
   const Tensor previous = scratch.take(x.rows, x.cols);
   const Tensor delta = scratch.take(x.rows, x.cols);
   const Tensor low = scratch.take(x.rows, att.mix_w1.out);
-  absorb(*this, x, pending);
+  absorb(x, pending);
   norm(x, att.ln1, z);
   shift(batch, z, att_shift, previous);
   lerp(z, previous, att.mix_x, delta);
@@ -170,7 +166,7 @@ void Ops::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Add
   const Tensor mixed = scratch.take(x.rows, x.cols);
   const Tensor gate = scratch.take(x.rows, x.cols);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out);
-  absorb(*this, x, addend);
+  absorb(x, addend);
   norm(x, ffn.ln2, z);
   shift(batch, z, ffn_shift, previous);
   lerp(z, previous, ffn.mix_k, mixed);
@@ -189,7 +185,7 @@ void Ops::read_out(const Batch& batch, const Head& head, Tensor x, Addend pendin
                    Tensor logits) {
   Scratch scratch(*this);
   const Tensor wanted = scratch.take(hidden.rows, x.cols, x.dtype);
-  absorb(*this, x, pending);
+  absorb(x, pending);
   gather_wanted(batch, x, wanted);
   norm(wanted, head.ln_out, hidden);
   linear(hidden, head.matrix, logits);

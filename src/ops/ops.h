@@ -158,6 +158,8 @@ class Ops {
   virtual void embed(const Batch& batch, const Embedding& embedding, Tensor out) = 0;
   // x += pending, in place; x in the residual type
   virtual void add(Tensor x, Tensor pending) = 0;
+  // The same, or of several ranks the sum of their addends.
+  void absorb(Tensor x, const Addend& pending);
   // out = layer_norm(x) with eps kLayerNormEps; x in the residual type
   virtual void norm(Tensor x, const Norm& norm, Tensor out) = 0;
   // out[t] = z[t-1] within each sequence, and the carried vector at its first row; carry <- the last row of z
