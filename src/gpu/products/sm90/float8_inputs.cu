@@ -1,6 +1,9 @@
 // A row's largest magnitude and its codes in one pass: a block keeps its row in registers between the two.
 #include <cuda_fp8.h>
 
+#include <algorithm>
+#include <type_traits>
+
 #include "base/check.h"
 #include "gpu/device/element.h"
 #include "gpu/device/ptx.h"
@@ -11,8 +14,8 @@ namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kInputThreads = 512, kInputVector = 8;  // elements of 16 bytes
-constexpr int kInputVectors = kMostFloat8Inputs / (kInputThreads * kInputVector);
+constexpr int kInputThreads = 512, kInputVector = 8;                                   // elements of 16 bytes
+constexpr int kMostInputVectors = kMostFloat8Inputs / (kInputThreads * kInputVector);  // of a thread
 constexpr float kLargestFloat8 = 448.0f;
 
 template <class T>
@@ -74,8 +77,9 @@ struct InputVector {
   }
 };
 
-// Grid: rows, inputs.
-template <class T>
+// Grid: rows, inputs. kVectors: those of a thread in the widest row, so that registers for no more than these
+// leave room for as many blocks as a multiprocessor can have.
+template <class T, int kVectors>
 __global__ void __launch_bounds__(kInputThreads)
     quantise_inputs_kernel(const __grid_constant__ InputLists<T> inputs) {
   const InputRows<T>& a = inputs.each[blockIdx.y];
@@ -84,26 +88,39 @@ __global__ void __launch_bounds__(kInputThreads)
   const int64_t row = blockIdx.x;
   const auto* from = reinterpret_cast<const uint4*>(a.in[row]);
   auto* to = reinterpret_cast<uint2*>(a.codes + row * a.cols);
-  InputVector<T> own[kInputVectors];
+  InputVector<T> own[kVectors];
   const auto at = [](int i) { return static_cast<int>(threadIdx.x) + i * kInputThreads; };
   const auto has = [&](int i) { return at(i) * kInputVector < a.cols; };
   float most = 0;
 #pragma unroll
-  for (int i = 0; i < kInputVectors; i++) {
+  for (int i = 0; i < kVectors; i++) {
     own[i].relu_squared = a.relu_squared;
     if (has(i)) own[i].words = from[at(i)];
   }
 #pragma unroll
-  for (int i = 0; i < kInputVectors; i++) {
+  for (int i = 0; i < kVectors; i++) {
     if (has(i)) most = fmaxf(most, own[i].most());
   }
   most = block_most(most);
   const float by = most > 0 ? kLargestFloat8 / most : 0.0f;
 #pragma unroll
-  for (int i = 0; i < kInputVectors; i++) {
+  for (int i = 0; i < kVectors; i++) {
     if (has(i)) to[at(i)] = own[i].codes(by);
   }
   if (threadIdx.x == 0) a.scales[row] = most / kLargestFloat8;
+}
+
+// f(vectors of a thread) for the widest of the inputs.
+template <class F>
+void with_input_vectors(std::span<const Float8Input> inputs, F&& f) {
+  int64_t most = 0;
+  for (const Float8Input& one : inputs) most = std::max(most, one.in.cols);
+  using std::integral_constant;
+  constexpr int64_t kAtOnce = kInputThreads * kInputVector;
+  if (most <= kAtOnce) return f(integral_constant<int, 1>{});
+  if (most <= 2 * kAtOnce) return f(integral_constant<int, 2>{});
+  if (most <= 4 * kAtOnce) return f(integral_constant<int, 4>{});
+  f(integral_constant<int, kMostInputVectors>{});
 }
 
 }  // namespace
@@ -127,7 +144,9 @@ void quantise_inputs(const Queue& queue, std::span<const Float8Input> inputs) {
                              relu_squared};
     }
     const dim3 grid(static_cast<unsigned>(any.rows), static_cast<unsigned>(count));
-    launch(queue, quantise_inputs_kernel<T>, grid, dim3(kInputThreads), 0, lists);
+    with_input_vectors(inputs, [&](auto vectors) {
+      launch(queue, quantise_inputs_kernel<T, vectors()>, grid, dim3(kInputThreads), 0, lists);
+    });
   });
 }
 
