@@ -90,6 +90,41 @@ __device__ void absorb(const EnterInputs& in, int64_t r, const RowPiece<kVectors
   }
 }
 
+// What a thread's pieces of a row meet in every row: registers for all of it where the row is short enough.
+template <int kVectors>
+struct EnterWeights {
+  static constexpr bool kKept = kVectors <= 2;
+  const EnterInputs& in;
+  const MixPointers& mixes;
+  const RowPiece<kVectors>& piece;
+  Float4 weight[kVectors], bias[kVectors], share[kMostMixes][kVectors];
+
+  __device__ __forceinline__ EnterWeights(const EnterInputs& in, const MixPointers& mixes,
+                                          const RowPiece<kVectors>& piece)
+      : in(in), mixes(mixes), piece(piece) {
+    if constexpr (kKept) {
+#pragma unroll
+      for (int i = 0; i < kVectors; i++) {
+        if (!piece.has(i)) continue;
+        weight[i] = load4(in.weight + piece.at(i)), bias[i] = load4(in.bias + piece.at(i));
+#pragma unroll
+        for (int m = 0; m < kMostMixes; m++) {
+          if (m < mixes.count) share[m][i] = load_share(mixes, m, piece.at(i));
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ Float4 weight_of(int i) const {
+    return kKept ? weight[i] : load4(in.weight + piece.at(i));
+  }
+  __device__ __forceinline__ Float4 bias_of(int i) const {
+    return kKept ? bias[i] : load4(in.bias + piece.at(i));
+  }
+  __device__ __forceinline__ Float4 share_of(int m, int i) const {
+    return kKept ? share[m][i] : load_share(mixes, m, piece.at(i));
+  }
+};
+
 // Every row is the only one of its sequence. What does not depend on the kernel in front is fetched before
 // that has finished.
 // Three blocks of 512 threads on a multiprocessor: 320 rows in one wave.
@@ -145,40 +180,58 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>, kVectors == 2 ? 3 : 1)
   }
 }
 
-// What a thread's pieces of a row meet in every row: registers for all of it where the row is short enough.
-template <int kVectors>
-struct EnterWeights {
-  static constexpr bool kKept = kVectors <= 2;
-  const EnterInputs& in;
-  const MixPointers& mixes;
-  const RowPiece<kVectors>& piece;
-  Float4 weight[kVectors], bias[kVectors], share[kMostMixes][kVectors];
-
-  __device__ __forceinline__ EnterWeights(const EnterInputs& in, const MixPointers& mixes,
-                                          const RowPiece<kVectors>& piece)
-      : in(in), mixes(mixes), piece(piece) {
-    if constexpr (kKept) {
+// The same for many rows with an addend to be pulled: a block goes through several, and the next one's
+// numbers are on their way over the link while one is computed and written.
+template <class T, int kVectors, class Pull>
+__global__ void __launch_bounds__(kMostThreads<kVectors>)
+    enter_singles_kernel(Batch batch, EnterInputs in, const __grid_constant__ Pull pull, Slots<float> carry,
+                         const __grid_constant__ MixPointers mixes, Rows<T> z_out) {
+  __shared__ float2 parts[2][kWarp];
+  pdl_launch_next();
+  const RowPiece<kVectors> piece{in.cols};
+  const EnterWeights<kVectors> weights(in, mixes, piece);
+  RowAhead<T, kVectors, Pull> ahead;
+  Float4 carried_ahead[kVectors];
+  const auto fetch_carried = [&](int64_t r) {
+    const float* carried = carry[batch.slot[r]];
 #pragma unroll
-      for (int i = 0; i < kVectors; i++) {
-        if (!piece.has(i)) continue;
-        weight[i] = load4(in.weight + piece.at(i)), bias[i] = load4(in.bias + piece.at(i));
+    for (int i = 0; i < kVectors; i++) {
+      if (piece.has(i)) carried_ahead[i] = load4(carried + piece.at(i));
+    }
+  };
+  fetch_carried(blockIdx.x);
+  pdl_wait();
+  ahead.fetch_own(in, blockIdx.x, piece);
+  if constexpr (kPulls<Pull>) begin_pull(pull);
+  ahead.fetch_theirs(in, blockIdx.x, piece, pull);
+  unsigned turn = 0;
+  for (int64_t r = blockIdx.x; r < batch.rows; r += gridDim.x) {
+    Float4 v[kVectors], previous[kVectors];
+    ahead.sum(in, v);
 #pragma unroll
-        for (int m = 0; m < kMostMixes; m++) {
-          if (m < mixes.count) share[m][i] = load_share(mixes, m, piece.at(i));
-        }
-      }
+    for (int i = 0; i < kVectors; i++) previous[i] = rounded<T>(carried_ahead[i]);
+    if (const int64_t next = r + gridDim.x; next < batch.rows) {
+      ahead.fetch_own(in, next, piece);
+      ahead.fetch_theirs(in, next, piece, pull);
+      fetch_carried(next);
+    }
+    float* carried = carry[batch.slot[r]];
+    const MeanAndScale by = moments(v, piece, parts[turn++ % 2]);
+#pragma unroll
+    for (int i = 0; i < kVectors; i++) {
+      if (!piece.has(i)) continue;
+      const int c = piece.at(i);
+      store4(in.x + r * in.x_stride + c, v[i]);
+      const Float4 z = normalised<T>(v[i], weights.weight_of(i), weights.bias_of(i), by);
+      store4(carried + c, z);
+      if (z_out.data != nullptr) store4(z_out[r] + c, z);
+      store_mixes<T>(mixes, r, c, z, previous[i], [&](int m) { return weights.share_of(m, i); });
     }
   }
-  __device__ __forceinline__ Float4 weight_of(int i) const {
-    return kKept ? weight[i] : load4(in.weight + piece.at(i));
+  if constexpr (kPulls<Pull>) {
+    if (threadIdx.x == 0) end_pull(pull, gridDim.x);
   }
-  __device__ __forceinline__ Float4 bias_of(int i) const {
-    return kKept ? bias[i] : load4(in.bias + piece.at(i));
-  }
-  __device__ __forceinline__ Float4 share_of(int m, int i) const {
-    return kKept ? share[m][i] : load_share(mixes, m, piece.at(i));
-  }
-};
+}
 
 // What a block of several rows cannot find when it comes to them, since x and the carried vectors change
 // meanwhile: what its first row sees, and what that row of a sequence sees which begins in this block and
@@ -314,11 +367,13 @@ Fronts<T> fronts_of(const EnterPlan& plan, Tensor fronts) {
 // are read once for all of them.
 EnterPlan plan_enter(const Batch& batch, int64_t cols, int multiprocessors, bool fixed_order) {
   const bool wide = fixed_order || batch.rows <= kMostWideRows;
-  if (batch.decode_only()) return {.wide = wide};
+  if (batch.decode_only()) {
+    return {.pulling = batch.rows > multiprocessors ? multiprocessors : 0, .wide = wide};
+  }
   constexpr int64_t kColsAtOnce = 4096;  // of a multiprocessor
   const int64_t blocks = multiprocessors * std::max<int64_t>(kColsAtOnce / cols, 1);
   const int64_t each = (batch.rows + blocks - 1) / blocks;
-  return {each, (batch.rows + each - 1) / each, wide};
+  return {each, (batch.rows + each - 1) / each, 0, wide};
 }
 
 void enter_fronts(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x,
@@ -354,6 +409,13 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, c
           launch(queue, enter_rows_kernel<T, each(), Pull>, blocks, block, 0, batch, in, pull, carried,
                  pointers, rows_of<T>(z), fronts_of<T>(plan, fronts), plan.each);
           return;
+        }
+        if constexpr (kPulls<Pull> && each() <= 2) {  // more would not stay in registers
+          if (plan.pulling > 0) {
+            launch(queue, enter_singles_kernel<T, each(), Pull>, dim3(static_cast<unsigned>(plan.pulling)),
+                   block, 0, batch, in, pull, carried, pointers, rows_of<T>(z));
+            return;
+          }
         }
         const dim3 with_ahead(grid.x + (ahead.bytes[0] > 0 ? kPrefetchBlocks : 0));
         const auto start = [&](auto early) {
