@@ -1,7 +1,6 @@
 // The loop of a thread of jobs.
 #include "base/job_thread.h"
 
-#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -9,8 +8,8 @@
 
 namespace fulmar {
 
-JobThread::JobThread(std::string name, size_t most_waiting)
-    : name_(std::move(name)), jobs_(most_waiting), thread_([this] { work(); }) {}
+JobThread::JobThread(std::string name, size_t most_waiting, std::chrono::microseconds spin)
+    : name_(std::move(name)), spin_(spin), jobs_(most_waiting), thread_([this] { work(); }) {}
 
 JobThread::~JobThread() { finish(); }
 
@@ -21,8 +20,16 @@ void JobThread::finish() {
   if (thread_.joinable()) thread_.join();
 }
 
+void JobThread::spin() const {
+  if (spin_.count() == 0) return;
+  const auto until = std::chrono::steady_clock::now() + spin_;
+  while (jobs_.size() == 0 && !jobs_.closed() && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+}
+
 void JobThread::work() {
   while (true) {
+    spin();
     std::vector<std::function<void()>> jobs = jobs_.wait_all(std::chrono::hours(1));
     if (jobs.empty() && jobs_.closed()) return;
     for (std::function<void()>& job : jobs) {

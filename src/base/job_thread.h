@@ -1,6 +1,7 @@
 // One thread that runs jobs one after the other, from a bounded queue.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -12,8 +13,9 @@ namespace fulmar {
 
 class JobThread {
  public:
-  // `name` is for the log; `most_waiting`: jobs in the queue, 0 for no bound.
-  JobThread(std::string name, size_t most_waiting);
+  // `name` is for the log; `most_waiting`: jobs in the queue, 0 for no bound. `spin`: how long the thread
+  // looks for another job before it sleeps; a sleeper takes tens of microseconds to wake.
+  JobThread(std::string name, size_t most_waiting, std::chrono::microseconds spin = {});
   ~JobThread();  // finish()
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
@@ -26,8 +28,10 @@ class JobThread {
 
  private:
   void work();
+  void spin() const;
 
   const std::string name_;
+  const std::chrono::microseconds spin_;
   Mailbox<std::function<void()>> jobs_;
   std::thread thread_;
 };

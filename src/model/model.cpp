@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -107,7 +108,7 @@ struct Over {
 
 // Buffers of one device are freed when no other reads them any more.
 Model::~Model() {
-  for (const auto& rank : ranks_) rank->finish();
+  abandon();
   for (const auto& rank : ranks_) {
     try {
       rank->ops().synchronise();
@@ -157,8 +158,10 @@ Status Model::load_stages(std::span<const Placed> placed, const LoadOptions& opt
   const Stage::Source source{
       *checkpoint_, config_, step_shape(config_, options), fingerprint,
       [&](int64_t l) { report(static_cast<double>(l) / static_cast<double>(config_.n_layer + 1)); }};
-  const auto drive = placed.size() > 1 ? Rank::Drive::thread : Rank::Drive::caller;
+  const bool led = placed.size() == static_cast<size_t>(placed.front().slice.count);
   for (const Placed& one : placed) {
+    auto drive = Rank::Drive::thread;
+    if (led && ranks_.empty()) drive = placed.size() > 1 ? Rank::Drive::leader : Rank::Drive::alone;
     ranks_.push_back(std::make_unique<Rank>(*one.ops, drive));
     FULMAR_ASSIGN(auto stage, Stage::load(source, *ranks_.back(), one.layers, one.slice));
     stages_.push_back(std::move(stage));
@@ -295,7 +298,10 @@ size_t Model::memory_free() const {
   return free;
 }
 
-bool Model::asynchronous() const { return threaded() || last().rank().ops().asynchronous(); }
+bool Model::asynchronous() const {
+  const Rank& rank = last().rank();
+  return rank.threaded() || rank.ops().asynchronous();
+}
 
 Result<StatePool> Model::make_states(const StateLayout& layout, int64_t slots, const StateWrites& writes) {
   std::vector<StatePool::Share> shares;
@@ -332,26 +338,43 @@ std::future<void> Model::post(const StepInput& input, const StatePool& states, T
   const auto kept = std::make_shared<const KeptInput>(input);
   const auto over = std::make_shared<Over>();
   std::future<void> future = over->promise.get_future();
-  for (size_t i = 0; i < stages_.size(); i++) {
-    const bool leads = i == output_stage();
-    ranks_[i]->post(
-        [this, i, kept, over, state = states.view(i), take = leads ? std::move(take) : TakeOutputs()] {
-          stages_[i]->run(kept->view(), state);
-          if (take) take(StepOutputs(*this, static_cast<int64_t>(kept->wanted.size())));
-          if (i == output_stage() && errands_) errands_->step_over();
-          if (i > output_stage()) errands_->follow(i - output_stage());
-          stages_[i]->check();  // before anybody hears of what was taken
-        });
+  for (size_t i = led() ? 1 : 0; i < stages_.size(); i++) {
+    ranks_[i]->post([this, i, kept, over, state = states.view(i),
+                     take = i == output_stage() ? std::move(take) : nullptr] {
+      stages_[i]->run(kept->view(), state);
+      if (i == output_stage()) return take_outputs(static_cast<int64_t>(kept->wanted.size()), take);
+      if (i > output_stage()) errands_->follow(i - output_stage());
+      stages_[i]->check();
+    });
   }
   return future;
+}
+
+// On the leading rank's thread.
+void Model::take_outputs(int64_t wanted, const TakeOutputs& take) {
+  if (take) take(StepOutputs(*this, wanted));
+  if (errands_) errands_->step_over();
+  last().check();  // before anybody hears of what was taken
+}
+
+// The outputs of a step that the caller leads.
+void Model::conclude(Begun& step) {
+  if (std::exchange(step.concluded, true)) return;
+  ranks_.front()->post([&] { take_outputs(step.wanted, step.take); });
 }
 
 void Model::begin(const StepInput& input, const StatePool& states, TakeOutputs take) {
   const auto rows = static_cast<int64_t>(input.token.size());
   const auto wanted = static_cast<int64_t>(input.wanted.size());
   FULMAR_CHECK(rows >= 1 && rows <= max_rows_ && wanted <= max_wanted_);
-  if (threaded()) return begun_.push_back({wanted, {}, post(input, states, std::move(take))});
-  last().run(input, states.view());
+  if (!led()) {
+    if (threaded()) return begun_.push_back({wanted, {}, post(input, states, std::move(take))});
+    last().run(input, states.view());
+    return begun_.push_back({wanted, std::move(take), {}});
+  }
+  if (!begun_.empty()) conclude(begun_.back());
+  post(input, states, {});
+  ranks_.front()->post([&] { last().run(input, states.view(0)); });
   begun_.push_back({wanted, std::move(take), {}});
 }
 
@@ -359,7 +382,10 @@ void Model::finish() {
   FULMAR_CHECK(!begun_.empty());
   Begun step = std::move(begun_.front());
   begun_.pop_front();
-  if (threaded()) {
+  if (led()) {
+    conclude(step);
+    throw_failure();
+  } else if (threaded()) {
     step.over.wait();
     throw_failure();
   } else if (step.take) {
@@ -368,12 +394,17 @@ void Model::finish() {
 }
 
 void Model::abandon() {
+  for (Begun& step : begun_) {
+    step.take = {};
+    if (led()) conclude(step);
+  }
   begun_.clear();
   for (const auto& rank : ranks_) rank->finish();
 }
 
 Tensor Model::forward(const StepInput& input, const StatePool& states) {
   begin(input, states, sliced() ? [](const StepOutputs& outputs) { outputs.logits(); } : TakeOutputs());
+  if (led()) conclude(begun_.back());
   begun_.pop_back();
   wanted_ = static_cast<int64_t>(input.wanted.size());
   return last().logits(wanted_);

@@ -53,7 +53,7 @@ class Model {
                                              const LoadOptions& options);
   // As a pipeline of stages, which together are all layers in order, the slices of a stage one behind the
   // other. The devices keep numbers and states in the same types; each is driven by a thread of its own from
-  // now on.
+  // now on, or the first one of a single stage by the caller's.
   static Result<std::unique_ptr<Model>> load(std::unique_ptr<Checkpoint> checkpoint,
                                              std::span<const Placed> stages, const LoadOptions& options);
   ~Model();
@@ -111,8 +111,9 @@ class Model {
  private:
   struct Begun {
     int64_t wanted;
-    TakeOutputs take;        // where the caller's thread runs the step
-    std::future<void> over;  // where ranks do
+    TakeOutputs take;        // where the caller's thread takes the outputs
+    std::future<void> over;  // where a rank's does
+    bool concluded = false;  // of a led step: they are taken
   };
 
   explicit Model(const ModelConfig& config) : config_(config) {}
@@ -121,6 +122,9 @@ class Model {
   Status connect_stages(size_t message_bytes);
   Status connect_slices(const CollectiveOptions& together);
   bool threaded() const { return ranks_.size() > 1; }
+  // Slices of all layers: the caller's thread drives the first rank, so that nobody has to wake up between
+  // the draws of one step and the beginning of the next.
+  bool led() const { return ranks_.front()->led(); }
   int64_t slices() const { return stages_.front()->slice().count; }
   // The first slice of the last layers, which leads the others of them where outputs are taken.
   size_t output_stage() const { return stages_.size() - static_cast<size_t>(slices()); }
@@ -131,6 +135,8 @@ class Model {
   void draw_shared(int64_t wanted, std::span<const SampleRow> rows, std::span<SampledToken> out);
   friend class StepOutputs;
   std::future<void> post(const StepInput& input, const StatePool& states, TakeOutputs take);
+  void take_outputs(int64_t wanted, const TakeOutputs& take);
+  void conclude(Begun& step);
   void throw_failure() const;
 
   ModelConfig config_;

@@ -73,6 +73,7 @@ void Stage::run(const StepInput& input, const State& state) {
   if (before_ != nullptr) before_->receive(message(stream, rows));
   const auto body = [&] { compute(batch, state, stream); };
   ranks_ == nullptr || ranks_->recordable() ? ops.run_step(batch, body) : body();
+  if (ranks_ != nullptr) ranks_->meet();
   check();
   if (behind_ != nullptr) behind_->send(message(stream, rows));
 }

@@ -28,7 +28,7 @@ Result<StatePool> StatePool::make(std::span<const Share> shares, const StateLayo
 
 Result<StatePool> StatePool::make(Ops& ops, const StateLayout& layout, int64_t slots,
                                   const RingLayout& ring) {
-  auto rank = std::make_unique<Rank>(ops, Rank::Drive::caller);
+  auto rank = std::make_unique<Rank>(ops, Rank::Drive::alone);
   const Share all{rank.get(), layout.n_layer};
   FULMAR_ASSIGN(StatePool pool, make({&all, 1}, layout, slots, ring));
   pool.own_ = std::move(rank);
@@ -132,7 +132,7 @@ void StatePool::write(int64_t slot, std::span<const std::byte> from) {
     const auto own =
         from.subspan(offset_of(part), static_cast<size_t>(part.state.layout.n_layer) * layout_.layer_bytes());
     Rank& rank = *part.rank;
-    if (!rank.threaded()) {
+    if (!rank.threaded() && part.slice.whole()) {
       rank.ops().write_slot(part.state, slot, own);
       continue;
     }

@@ -37,7 +37,9 @@ class Collective {
   // without gaps. The others' `whole` is left as it is and may be empty.
   virtual void gather(Tensor part, int64_t first, Tensor whole) = 0;
 
-  // Behind the calls of a step: waits until all ranks have begun theirs; throws where one did not come.
+  // Behind the calls of a step: waits until all ranks have begun theirs.
+  virtual void meet() = 0;
+  // Throws where another rank did not come to a call that the device is done with.
   virtual void check() = 0;
   // From any thread: from now on all calls throw DeviceFailure with this reason, also where they wait.
   virtual void close(const std::string& reason) = 0;

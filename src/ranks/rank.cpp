@@ -1,5 +1,6 @@
 #include "ranks/rank.h"
 
+#include <chrono>
 #include <exception>
 #include <future>
 
@@ -7,8 +8,18 @@
 
 namespace fulmar {
 
-Rank::Rank(Ops& ops, Drive drive) : ops_(ops) {
-  if (drive == Drive::thread) thread_ = std::make_unique<JobThread>("rank " + ops.name(), 0);
+namespace {
+
+// Longer than an engine takes from one step to the next.
+constexpr std::chrono::microseconds kSpin{300};
+
+}  // namespace
+
+// A thread that computes itself leaves the processor to others between two steps.
+Rank::Rank(Ops& ops, Drive drive) : ops_(ops), drive_(drive) {
+  if (drive != Drive::thread) return;
+  const auto spin = ops.asynchronous() ? kSpin : std::chrono::microseconds::zero();
+  thread_ = std::make_unique<JobThread>("rank " + ops.name(), 0, spin);
 }
 
 Rank::~Rank() {
@@ -16,18 +27,15 @@ Rank::~Rank() {
 }
 
 void Rank::post(std::function<void()> work) {
-  if (!thread_) return work();
+  if (drive_ == Drive::alone) return work();
+  if (drive_ == Drive::leader) return attempt(work);
   thread_->post([this, work = std::move(work)] { attempt(work); });
 }
 
 void Rank::run(FunctionRef<void()> work) {
-  if (!thread_) return work();
-  std::promise<void> done;
-  thread_->post([&] {
-    attempt(work);
-    done.set_value();
-  });
-  done.get_future().wait();
+  if (drive_ == Drive::alone) return work();
+  post([&] { work(); });
+  finish();
   if (const std::string reason = failure(); !reason.empty()) throw DeviceFailure(reason);
 }
 

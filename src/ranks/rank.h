@@ -12,11 +12,15 @@
 
 namespace fulmar {
 
-// Work runs in the order in which it comes. Among several ranks each has a thread of its own, so that they
-// compute at the same time; a lone rank's work runs on the caller's thread, at once.
+// Work runs in the order in which it comes, and whatever it throws ends the rank: later work is dropped, and
+// run() tells.
 class Rank {
  public:
-  enum class Drive : uint8_t { caller, thread };
+  enum class Drive : uint8_t {
+    alone,   // no other rank: on the caller's thread, at once; what is thrown goes through to the caller
+    leader,  // on the caller's thread as well, before others that have threads
+    thread,  // on a thread of its own, so that ranks compute at the same time
+  };
   // `ops` outlives the rank, and nobody else calls it meanwhile but for its facts.
   Rank(Ops& ops, Drive drive);
   ~Rank();  // behind all that was posted
@@ -25,9 +29,9 @@ class Rank {
 
   Ops& ops() const { return ops_; }
   bool threaded() const { return thread_ != nullptr; }
+  bool led() const { return drive_ == Drive::leader; }
 
-  // Begins work and does not wait for it; on the caller's thread it is done on return. Whatever is thrown
-  // ends the rank: later work is dropped, and run() tells.
+  // Begins work and does not wait for it; on the caller's thread it is done on return.
   void post(std::function<void()> work);
   // Waits for the work and all before it. Throws DeviceFailure where the rank has ended.
   void run(FunctionRef<void()> work);
@@ -36,7 +40,7 @@ class Rank {
 
   // Why the rank has ended; empty: it has not.
   std::string failure() const;
-  // `tell` is called once, on the rank's thread, when it ends by a failure.
+  // `tell` is called once, on the thread that drives the rank, when it ends by a failure.
   void on_failure(std::function<void(const std::string& reason)> tell) { tell_ = std::move(tell); }
 
  private:
@@ -44,6 +48,7 @@ class Rank {
   void fail(const std::string& reason);
 
   Ops& ops_;
+  const Drive drive_;
   std::function<void(const std::string&)> tell_;
   mutable std::mutex mutex_;
   std::string failure_;  // under mutex_

@@ -26,7 +26,8 @@ TEST_P(RankTest, WorkRunsInTheOrderInWhichItComes) {
   for (int i = 0; i <= 100; i++) EXPECT_EQ(seen[static_cast<size_t>(i)], i);
 }
 
-INSTANTIATE_TEST_SUITE_P(Drives, RankTest, testing::Values(Rank::Drive::caller, Rank::Drive::thread));
+INSTANTIATE_TEST_SUITE_P(Drives, RankTest,
+                         testing::Values(Rank::Drive::alone, Rank::Drive::leader, Rank::Drive::thread));
 
 class Threaded : public testing::Test {
  protected:

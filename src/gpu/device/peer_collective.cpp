@@ -155,10 +155,13 @@ class PeerEndCollective final : public PeerCollective {
     launched();
   }
 
-  void check() override {
+  void meet() override {
     step_++;
     call_ = 0;
     shared_->wait_for_all(rank_, step_ * kCallsOfStep);
+  }
+
+  void check() override {
     if (const uint32_t missing = peers_.news->missing; missing != 0) {
       throw DeviceFailure(shared_->missing(rank_, missing - 1));
     }

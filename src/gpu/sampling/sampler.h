@@ -14,7 +14,7 @@ namespace fulmar::gpu {
 
 class Sampler {
  public:
-  static constexpr int64_t kMostAtOnce = 256;  // rows of one launch: bounds the working memory
+  static constexpr int64_t kMostAtOnce = 512;  // rows of one launch: bounds the working memory
 
   // Fills out[i] for the rows that it draws and returns the indices of the others, which are the host's: long
   // lists of likely tokens, and all where memory for the parameters is short. `work` is f32, [rows or
