@@ -261,10 +261,12 @@ void Model::gather_logits(int64_t wanted) {
   last().gather(wanted);
 }
 
+// The others have rows of their own: a draw that fails leaves while they still read them.
 void Model::draw_shared(int64_t wanted, std::span<const SampleRow> rows, std::span<SampledToken> out) {
-  errands_->ask([this, wanted, rows](size_t rank) {
+  const auto kept = std::make_shared<const std::vector<SampleRow>>(rows.begin(), rows.end());
+  errands_->ask([this, wanted, kept](size_t rank) {
     const Stage& stage = *stages_[output_stage() + rank];
-    draws_->survey(rank, stage.part(wanted), stage.part_first(), rows);
+    draws_->survey(rank, stage.part(wanted), stage.part_first(), *kept);
   });
   draws_->draw(last().part(wanted), rows, out);
 }

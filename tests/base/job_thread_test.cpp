@@ -20,6 +20,21 @@ TEST(JobThread, RunsWhatWaitsBeforeItEnds) {
   EXPECT_FALSE(thread.post([] {}));
 }
 
+TEST(JobThread, OneThatSpinsRunsWhatComesAndEndsAtOnce) {
+  int seen = 0;
+  JobThread thread("test", 0, std::chrono::hours(1));
+  for (int i = 0; i < 100; ++i) {
+    std::promise<void> done;
+    thread.post([&] {
+      seen++;
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  thread.finish();
+  EXPECT_EQ(seen, 100);
+}
+
 TEST(JobThread, RefusesBeyondItsQueue) {
   std::promise<void> begun, go_on;
   JobThread thread("test", 1);

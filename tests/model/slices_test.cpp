@@ -305,6 +305,47 @@ TEST(SlicePlan, EachRankTakesItsShareOfWeightsAndStates) {
   EXPECT_GT(plans[0].memory.workspace, plans[1].memory.workspace) << "the first rank takes all logits";
 }
 
+// ---- steps that the caller leads
+
+class LedSteps : public testing::Test {
+ protected:
+  void begin(int32_t token, Model::TakeOutputs take) {
+    const std::vector<int32_t> start{0, 1}, slot{0}, wanted{0};
+    rig_.model().begin({{&token, 1}, start, slot, wanted}, rig_.pool(), std::move(take));
+  }
+
+  const Devices two_ = cpu_devices(2);
+  ModelRig rig_{synthetic_checkpoint(spec_of(kForms[0])), sliced_on(two_, std::vector<int64_t>{kLayers}, 2),
+                2};
+};
+
+TEST_F(LedSteps, OutputsAreTakenBeforeThoseOfTheNextStepTakeTheirPlace) {
+  std::vector<int> order;
+  begin(1, [&](const StepOutputs&) { order.push_back(1); });
+  EXPECT_TRUE(order.empty());
+  begin(2, [&](const StepOutputs&) { order.push_back(2); });
+  EXPECT_EQ(order, std::vector<int>{1});
+  rig_.model().finish();
+  EXPECT_EQ(order, std::vector<int>{1}) << "once only";
+  rig_.model().finish();
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST_F(LedSteps, AbandonedOnesAreNotTakenAndOthersFollow) {
+  bool taken = false;
+  begin(1, [&](const StepOutputs&) { taken = true; });
+  rig_.model().abandon();
+  EXPECT_FALSE(taken);
+  EXPECT_EQ(rig_.model().under_way(), 0u);
+  begin(2, [&](const StepOutputs&) { taken = true; });
+  rig_.model().finish();
+  EXPECT_TRUE(taken);
+}
+
+TEST_F(LedSteps, AModelMayEndWithOneUnderWay) {
+  begin(1, [](const StepOutputs&) { ADD_FAILURE() << "nobody waits for it"; });
+}
+
 // ---- failures
 
 std::string failure_of(ModelRig& rig) {

@@ -29,6 +29,34 @@ TEST_P(RankTest, WorkRunsInTheOrderInWhichItComes) {
 INSTANTIATE_TEST_SUITE_P(Drives, RankTest,
                          testing::Values(Rank::Drive::alone, Rank::Drive::leader, Rank::Drive::thread));
 
+TEST(LeadingRank, RunsWorkOnTheCallersThreadAndEndsByAFailureLikeTheOthers) {
+  const auto ops = make_cpu_ops({.threads = 1});
+  Rank rank(*ops, Rank::Drive::leader);
+  EXPECT_TRUE(rank.led());
+  EXPECT_FALSE(rank.threaded());
+  std::thread::id seen;
+  rank.post([&] { seen = std::this_thread::get_id(); });
+  EXPECT_EQ(seen, std::this_thread::get_id());
+
+  int told = 0;
+  rank.on_failure([&](const std::string&) { told++; });
+  EXPECT_NO_THROW(rank.post([] { throw std::bad_alloc(); })) << "whoever waits for the step hears of it";
+  bool later = false;
+  rank.post([&] { later = true; });
+  EXPECT_THROW(rank.run([&] { later = true; }), DeviceFailure);
+  EXPECT_FALSE(later);
+  EXPECT_EQ(told, 1);
+}
+
+TEST(LoneRank, WhatItsWorkThrowsGoesThrough) {
+  const auto ops = make_cpu_ops({.threads = 1});
+  Rank rank(*ops, Rank::Drive::alone);
+  EXPECT_THROW(rank.post([] { throw std::bad_alloc(); }), std::bad_alloc);
+  bool later = false;
+  rank.run([&] { later = true; });
+  EXPECT_TRUE(later);
+}
+
 class Threaded : public testing::Test {
  protected:
   const std::unique_ptr<Ops> ops_ = make_cpu_ops({.threads = 1});
