@@ -233,7 +233,7 @@ Status Model::connect_slices(const CollectiveOptions& together) {
       collectives_.push_back(std::move(end));
     }
     if (first != output_stage()) continue;
-    errands_ = std::make_unique<Errands>(group.size() - 1);
+    if (!led()) errands_ = std::make_unique<Errands>(group.size() - 1);
     FULMAR_ASSIGN(draws_, group.front()->draws_of(group, config_.vocab, options.timeout));
   }
   return {};
@@ -256,15 +256,21 @@ void StepOutputs::sample(std::span<const SampleRow> rows, std::span<SampledToken
   shared ? model_.draw_shared(wanted_, rows, out) : ops().sample(logits(), rows, out);
 }
 
+// Only the caller posts to ranks that it leads, so nothing comes between a step and its errands.
+void Model::ask_followers(const Errands::Work& work) {
+  if (!led()) return errands_->ask(work);
+  for (size_t i = 1; i < ranks_.size(); i++) ranks_[i]->post([work, i] { work(i); });
+}
+
 void Model::gather_logits(int64_t wanted) {
-  errands_->ask([this, wanted](size_t rank) { stages_[output_stage() + rank]->gather(wanted); });
+  ask_followers([this, wanted](size_t rank) { stages_[output_stage() + rank]->gather(wanted); });
   last().gather(wanted);
 }
 
 // The others have rows of their own: a draw that fails leaves while they still read them.
 void Model::draw_shared(int64_t wanted, std::span<const SampleRow> rows, std::span<SampledToken> out) {
   const auto kept = std::make_shared<const std::vector<SampleRow>>(rows.begin(), rows.end());
-  errands_->ask([this, wanted, kept](size_t rank) {
+  ask_followers([this, wanted, kept](size_t rank) {
     const Stage& stage = *stages_[output_stage() + rank];
     draws_->survey(rank, stage.part(wanted), stage.part_first(), *kept);
   });
@@ -345,6 +351,7 @@ std::future<void> Model::post(const StepInput& input, const StatePool& states, T
                      take = i == output_stage() ? std::move(take) : nullptr] {
       stages_[i]->run(kept->view(), state);
       if (i == output_stage()) return take_outputs(static_cast<int64_t>(kept->wanted.size()), take);
+      if (led()) return;  // what else the step wants of it is posted
       if (i > output_stage()) errands_->follow(i - output_stage());
       stages_[i]->check();
     });
@@ -359,10 +366,12 @@ void Model::take_outputs(int64_t wanted, const TakeOutputs& take) {
   last().check();  // before anybody hears of what was taken
 }
 
-// The outputs of a step that the caller leads.
+// The outputs of a step that the caller leads. Behind them the others look up, and so are awake when the next
+// step comes.
 void Model::conclude(Begun& step) {
   if (std::exchange(step.concluded, true)) return;
   ranks_.front()->post([&] { take_outputs(step.wanted, step.take); });
+  for (size_t i = 1; i < ranks_.size(); i++) ranks_[i]->post([this, i] { stages_[i]->check(); });
 }
 
 void Model::begin(const StepInput& input, const StatePool& states, TakeOutputs take) {
@@ -396,10 +405,6 @@ void Model::finish() {
 }
 
 void Model::abandon() {
-  for (Begun& step : begun_) {
-    step.take = {};
-    if (led()) conclude(step);
-  }
   begun_.clear();
   for (const auto& rank : ranks_) rank->finish();
 }

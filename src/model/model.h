@@ -130,7 +130,8 @@ class Model {
   size_t output_stage() const { return stages_.size() - static_cast<size_t>(slices()); }
   Stage& last() const { return *stages_[output_stage()]; }
   bool sliced() const { return slices() > 1; }
-  // On the leading rank's thread, within a step: the others do their part when they follow.
+  // On the leading rank's thread, within a step: the others of its stage do this work behind their part.
+  void ask_followers(const Errands::Work& work);
   void gather_logits(int64_t wanted);
   void draw_shared(int64_t wanted, std::span<const SampleRow> rows, std::span<SampledToken> out);
   friend class StepOutputs;
@@ -151,7 +152,7 @@ class Model {
   std::vector<std::unique_ptr<Channel>> channels_;  // the i-th leads from stage i to the next layers' slice
   std::vector<std::unique_ptr<Collective>>
       collectives_;                             // the i-th is the end of stage i; none without slices
-  std::unique_ptr<Errands> errands_;            // of the last layers' slices; null without
+  std::unique_ptr<Errands> errands_;            // of the last layers' slices in a pipeline; null otherwise
   std::unique_ptr<SharedDraws> draws_;          // null: draws are from gathered logits
   std::vector<std::unique_ptr<Stage>> stages_;  // each on the rank of its number
   std::vector<std::unique_ptr<Rank>> ranks_;    // the first to go

@@ -342,6 +342,13 @@ TEST_F(LedSteps, AbandonedOnesAreNotTakenAndOthersFollow) {
   EXPECT_TRUE(taken);
 }
 
+TEST_F(LedSteps, StatesAreReadWhileOneIsUnderWay) {
+  begin(1, {});
+  const std::vector<std::byte> state = rig_.pool().read(0);
+  rig_.model().finish();
+  EXPECT_EQ(rig_.pool().read(0), state);
+}
+
 TEST_F(LedSteps, AModelMayEndWithOneUnderWay) {
   begin(1, [](const StepOutputs&) { ADD_FAILURE() << "nobody waits for it"; });
 }
