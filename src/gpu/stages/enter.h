@@ -18,7 +18,7 @@ struct Mixes {
 
 // Rows that follow one another are shared out among blocks.
 struct EnterPlan {
-  int64_t each = 0, blocks = 0;  // rows of a block
+  int64_t each = 0, blocks = 0;  // of sequences of several rows: rows of a block, and how many blocks
   int64_t pulling = 0;  // blocks that go through rows where an addend is pulled; 0: each row has a block
   // Few rows: as many threads as there are, for the time that one row takes is that of the whole step; many:
   // small blocks, of which several run at once.

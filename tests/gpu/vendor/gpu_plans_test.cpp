@@ -48,6 +48,19 @@ TEST(EnterPlan, DecodeNeedsNone) {
   EXPECT_EQ(gpu::plan_enter(batch, 4096, kMultiprocessors).blocks, 0);
 }
 
+TEST(EnterPlan, BlocksThatPullGoThroughSeveralRowsWhereThereAreMoreThanMultiprocessors) {
+  for (const int64_t rows : {1, 131, 132}) {
+    Batch batch;
+    batch.rows = batch.sequences = rows;
+    EXPECT_EQ(gpu::plan_enter(batch, 4096, kMultiprocessors).pulling, 0) << rows;
+  }
+  for (const int64_t rows : {133, 320, 960}) {
+    Batch batch;
+    batch.rows = batch.sequences = rows;
+    EXPECT_EQ(gpu::plan_enter(batch, 4096, kMultiprocessors).pulling, kMultiprocessors) << rows;
+  }
+}
+
 // ffn_row holds the parts it is given against what one multiprocessor would need at least.
 TEST(FfnRow, HasAPartForEachBlockThatRunsAtOnceAndNoneTooLarge) {
   for (const int64_t width : {256, 768, 2048, 4096}) {
