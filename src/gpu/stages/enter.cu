@@ -182,15 +182,15 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>, kVectors == 2 ? 3 : 1)
 
 // The same for many rows with an addend to be pulled: a block goes through several, and the next one's
 // numbers are on their way over the link while one is computed and written.
-template <class T, int kVectors, class Pull>
+template <class T, int kVectors>
 __global__ void __launch_bounds__(kMostThreads<kVectors>)
-    enter_singles_kernel(Batch batch, EnterInputs in, const __grid_constant__ Pull pull, Slots<float> carry,
-                         const __grid_constant__ MixPointers mixes, Rows<T> z_out) {
+    enter_singles_kernel(Batch batch, EnterInputs in, const __grid_constant__ PeerPull pull,
+                         Slots<float> carry, const __grid_constant__ MixPointers mixes, Rows<T> z_out) {
   __shared__ float2 parts[2][kWarp];
   pdl_launch_next();
   const RowPiece<kVectors> piece{in.cols};
   const EnterWeights<kVectors> weights(in, mixes, piece);
-  RowAhead<T, kVectors, Pull> ahead;
+  RowAhead<T, kVectors, PeerPull> ahead;
   Float4 carried_ahead[kVectors];
   const auto fetch_carried = [&](int64_t r) {
     const float* carried = carry[batch.slot[r]];
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
   fetch_carried(blockIdx.x);
   pdl_wait();
   ahead.fetch_own(in, blockIdx.x, piece);
-  if constexpr (kPulls<Pull>) begin_pull(pull);
+  begin_pull(pull);
   ahead.fetch_theirs(in, blockIdx.x, piece, pull);
   unsigned turn = 0;
   for (int64_t r = blockIdx.x; r < batch.rows; r += gridDim.x) {
@@ -228,9 +228,7 @@ __global__ void __launch_bounds__(kMostThreads<kVectors>)
       store_mixes<T>(mixes, r, c, z, previous[i], [&](int m) { return weights.share_of(m, i); });
     }
   }
-  if constexpr (kPulls<Pull>) {
-    if (threadIdx.x == 0) end_pull(pull, gridDim.x);
-  }
+  if (threadIdx.x == 0) end_pull(pull, gridDim.x);
 }
 
 // What a block of several rows cannot find when it comes to them, since x and the carried vectors change
@@ -412,8 +410,8 @@ void enter(const Queue& queue, const Batch& batch, const Norm& norm, Tensor x, c
         }
         if constexpr (kPulls<Pull> && each() <= 2) {  // more would not stay in registers
           if (plan.pulling > 0) {
-            launch(queue, enter_singles_kernel<T, each(), Pull>, dim3(static_cast<unsigned>(plan.pulling)),
-                   block, 0, batch, in, pull, carried, pointers, rows_of<T>(z));
+            launch(queue, enter_singles_kernel<T, each()>, dim3(static_cast<unsigned>(plan.pulling)), block,
+                   0, batch, in, pull, carried, pointers, rows_of<T>(z));
             return;
           }
         }
