@@ -141,7 +141,7 @@ Result<std::unique_ptr<Model>> Model::load(std::unique_ptr<Checkpoint> checkpoin
                             collective_options(config, shape, options)));
   model->max_rows_ = options.max_rows;
   model->max_wanted_ = wanted_rows(options);
-  if (model->threaded()) {
+  if (model->spread()) {
     model->steps_under_way_ =
         options.steps_under_way > 0 ? options.steps_under_way : model->pipeline_stages();
   }
@@ -158,10 +158,10 @@ Status Model::load_stages(std::span<const Placed> placed, const LoadOptions& opt
   const Stage::Source source{
       *checkpoint_, config_, step_shape(config_, options), fingerprint,
       [&](int64_t l) { report(static_cast<double>(l) / static_cast<double>(config_.n_layer + 1)); }};
-  const bool led = placed.size() == static_cast<size_t>(placed.front().slice.count);
+  const bool pipeline = placed.size() > static_cast<size_t>(placed.front().slice.count);
   for (const Placed& one : placed) {
-    auto drive = Rank::Drive::thread;
-    if (led && ranks_.empty()) drive = placed.size() > 1 ? Rank::Drive::leader : Rank::Drive::alone;
+    const bool leads = !pipeline && ranks_.empty();
+    const auto drive = leads ? Rank::Drive::leader : Rank::Drive::thread;
     ranks_.push_back(std::make_unique<Rank>(*one.ops, drive));
     FULMAR_ASSIGN(auto stage, Stage::load(source, *ranks_.back(), one.layers, one.slice));
     stages_.push_back(std::move(stage));
@@ -370,7 +370,7 @@ void Model::take_outputs(int64_t wanted, const TakeOutputs& take) {
 // step comes.
 void Model::conclude(Begun& step) {
   if (std::exchange(step.concluded, true)) return;
-  ranks_.front()->post([&] { take_outputs(step.wanted, step.take); });
+  ranks_.front()->run([&] { take_outputs(step.wanted, step.take); });
   for (size_t i = 1; i < ranks_.size(); i++) ranks_[i]->post([this, i] { stages_[i]->check(); });
 }
 
@@ -378,14 +378,10 @@ void Model::begin(const StepInput& input, const StatePool& states, TakeOutputs t
   const auto rows = static_cast<int64_t>(input.token.size());
   const auto wanted = static_cast<int64_t>(input.wanted.size());
   FULMAR_CHECK(rows >= 1 && rows <= max_rows_ && wanted <= max_wanted_);
-  if (!led()) {
-    if (threaded()) return begun_.push_back({wanted, {}, post(input, states, std::move(take))});
-    last().run(input, states.view());
-    return begun_.push_back({wanted, std::move(take), {}});
-  }
+  if (!led()) return begun_.push_back({wanted, {}, post(input, states, std::move(take))});
   if (!begun_.empty()) conclude(begun_.back());
-  post(input, states, {});
-  ranks_.front()->post([&] { last().run(input, states.view(0)); });
+  if (spread()) post(input, states, {});
+  ranks_.front()->run([&] { last().run(input, states.view(0)); });
   begun_.push_back({wanted, std::move(take), {}});
 }
 
@@ -393,15 +389,8 @@ void Model::finish() {
   FULMAR_CHECK(!begun_.empty());
   Begun step = std::move(begun_.front());
   begun_.pop_front();
-  if (led()) {
-    conclude(step);
-    throw_failure();
-  } else if (threaded()) {
-    step.over.wait();
-    throw_failure();
-  } else if (step.take) {
-    step.take(StepOutputs(*this, step.wanted));
-  }
+  led() ? conclude(step) : step.over.wait();
+  throw_failure();
 }
 
 void Model::abandon() {

@@ -71,10 +71,10 @@ class Model {
   // Hex text that names shape and sampled weights: equal for equal weights, whatever file they came from and
   // wherever they lie.
   const std::string& fingerprint() const { return fingerprint_; }
-  bool spread() const { return threaded(); }  // over several devices
-  std::string device() const;                 // names of the devices
-  size_t memory_free() const;                 // on all devices together, each counted once
-  bool asynchronous() const;                  // steps run on after begin()
+  bool spread() const { return ranks_.size() > 1; }  // over several devices
+  std::string device() const;                        // names of the devices
+  size_t memory_free() const;                        // on all devices together, each counted once
+  bool asynchronous() const;                         // steps run on after begin()
   int64_t pipeline_stages() const { return static_cast<int64_t>(stages_.size()) / slices(); }
   // Numbers of rows whose first step takes longer than later ones (Ops::rows_to_warm).
   std::vector<int64_t> rows_to_warm() const { return stages_.front()->rank().ops().rows_to_warm(max_rows_); }
@@ -121,10 +121,9 @@ class Model {
   Status connect(size_t message_bytes, const CollectiveOptions& together);
   Status connect_stages(size_t message_bytes);
   Status connect_slices(const CollectiveOptions& together);
-  bool threaded() const { return ranks_.size() > 1; }
-  // Slices of all layers: the caller's thread drives the first rank, so that nobody has to wake up between
-  // the draws of one step and the beginning of the next.
-  bool led() const { return ranks_.front()->led(); }
+  // No pipeline: the caller's thread drives the first rank, so that nobody has to wake up between the draws
+  // of one step and the beginning of the next.
+  bool led() const { return !ranks_.front()->threaded(); }
   int64_t slices() const { return stages_.front()->slice().count; }
   // The first slice of the last layers, which leads the others of them where outputs are taken.
   size_t output_stage() const { return stages_.size() - static_cast<size_t>(slices()); }

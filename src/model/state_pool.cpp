@@ -28,7 +28,7 @@ Result<StatePool> StatePool::make(std::span<const Share> shares, const StateLayo
 
 Result<StatePool> StatePool::make(Ops& ops, const StateLayout& layout, int64_t slots,
                                   const RingLayout& ring) {
-  auto rank = std::make_unique<Rank>(ops, Rank::Drive::alone);
+  auto rank = std::make_unique<Rank>(ops, Rank::Drive::leader);
   const Share all{rank.get(), layout.n_layer};
   FULMAR_ASSIGN(StatePool pool, make({&all, 1}, layout, slots, ring));
   pool.own_ = std::move(rank);

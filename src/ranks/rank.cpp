@@ -16,7 +16,7 @@ constexpr std::chrono::microseconds kSpin{300};
 }  // namespace
 
 // A thread that computes itself leaves the processor to others between two steps.
-Rank::Rank(Ops& ops, Drive drive) : ops_(ops), drive_(drive) {
+Rank::Rank(Ops& ops, Drive drive) : ops_(ops) {
   if (drive != Drive::thread) return;
   const auto spin = ops.asynchronous() ? kSpin : std::chrono::microseconds::zero();
   thread_ = std::make_unique<JobThread>("rank " + ops.name(), 0, spin);
@@ -27,13 +27,12 @@ Rank::~Rank() {
 }
 
 void Rank::post(std::function<void()> work) {
-  if (drive_ == Drive::alone) return work();
-  if (drive_ == Drive::leader) return attempt(work);
+  if (!threaded()) return lead(work);
   thread_->post([this, work = std::move(work)] { attempt(work); });
 }
 
 void Rank::run(FunctionRef<void()> work) {
-  if (drive_ == Drive::alone) return work();
+  if (!threaded()) return lead(work);
   post([&] { work(); });
   finish();
   if (const std::string reason = failure(); !reason.empty()) throw DeviceFailure(reason);
@@ -51,20 +50,29 @@ std::string Rank::failure() const {
   return failure_;
 }
 
+void Rank::lead(FunctionRef<void()> work) const {
+  try {
+    work();
+  } catch (const std::exception& failure) {
+    tell(failure.what());
+    throw;
+  }
+}
+
 void Rank::attempt(FunctionRef<void()> work) {
   if (!failure().empty()) return;
   try {
     work();
   } catch (const std::exception& failure) {
-    fail(failure.what());
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = failure.what();
+    }
+    tell(failure.what());
   }
 }
 
-void Rank::fail(const std::string& reason) {
-  {
-    const std::lock_guard lock(mutex_);
-    failure_ = reason;
-  }
+void Rank::tell(const std::string& reason) const {
   if (tell_) tell_(reason);
 }
 

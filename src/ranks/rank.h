@@ -12,14 +12,18 @@
 
 namespace fulmar {
 
-// Work runs in the order in which it comes, and whatever it throws ends the rank: later work is dropped, and
-// run() tells.
+// Work runs in the order in which it comes.
 class Rank {
  public:
   enum class Drive : uint8_t {
-    alone,   // no other rank: on the caller's thread, at once; what is thrown goes through to the caller
-    leader,  // on the caller's thread as well, before others that have threads
-    thread,  // on a thread of its own, so that ranks compute at the same time
+    // The only rank, or the first of several: on the caller's thread, at once. What work throws goes through
+    // to
+    // the caller.
+    leader,
+    // On a thread of its own, so that ranks compute at the same time. What work throws ends the rank: later
+    // work
+    // is dropped, and run() tells.
+    thread,
   };
   // `ops` outlives the rank, and nobody else calls it meanwhile but for its facts.
   Rank(Ops& ops, Drive drive);
@@ -29,26 +33,25 @@ class Rank {
 
   Ops& ops() const { return ops_; }
   bool threaded() const { return thread_ != nullptr; }
-  bool led() const { return drive_ == Drive::leader; }
 
-  // Begins work and does not wait for it; on the caller's thread it is done on return.
+  // Begins work and does not wait for it; a leader's is done on return.
   void post(std::function<void()> work);
-  // Waits for the work and all before it. Throws DeviceFailure where the rank has ended.
+  // Waits for the work and all before it. Throws DeviceFailure where a thread's rank has ended.
   void run(FunctionRef<void()> work);
   // Waits for what was posted, whether the rank has ended or not.
   void finish();
 
-  // Why the rank has ended; empty: it has not.
+  // Why a thread's rank has ended; empty: it has not.
   std::string failure() const;
-  // `tell` is called once, on the thread that drives the rank, when it ends by a failure.
+  // `tell` is called on the thread that drives the rank when work has thrown.
   void on_failure(std::function<void(const std::string& reason)> tell) { tell_ = std::move(tell); }
 
  private:
+  void lead(FunctionRef<void()> work) const;
   void attempt(FunctionRef<void()> work);
-  void fail(const std::string& reason);
+  void tell(const std::string& reason) const;
 
   Ops& ops_;
-  const Drive drive_;
   std::function<void(const std::string&)> tell_;
   mutable std::mutex mutex_;
   std::string failure_;  // under mutex_

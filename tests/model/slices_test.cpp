@@ -358,9 +358,9 @@ TEST_F(LedSteps, AModelMayEndWithOneUnderWay) {
 std::string failure_of(ModelRig& rig) {
   const std::vector<int32_t> token{1}, start{0, 1}, slot{0}, wanted{0};
   bool taken = false;
-  rig.model().begin({token, start, slot, wanted}, rig.pool(), [&](const StepOutputs&) { taken = true; });
   std::string text;
   try {
+    rig.model().begin({token, start, slot, wanted}, rig.pool(), [&](const StepOutputs&) { taken = true; });
     rig.model().finish();
   } catch (const DeviceFailure& failure) {
     text = failure.what();
