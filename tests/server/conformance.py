@@ -488,8 +488,8 @@ def control_plane(_):
 class OpenStream:
     """A stream under way; its first event has come."""
 
-    def __init__(self, server, **body):
-        self.connection, self.response = server.open("POST", CHAT, {"stream": True, "chunk_size": 1, **PLAIN, **body})
+    def __init__(self, server, path=CHAT, **body):
+        self.connection, self.response = server.open("POST", path, body)
         self.id = self.response.headers["X-Request-Id"]
         self.begin = self.response.readline() + self.response.readline()
 
@@ -501,7 +501,7 @@ class OpenStream:
 
 @case(25)
 def steering(server):
-    endless = {"contents": ["x"], "max_tokens": 60000, "ignore_eos": True}
+    endless = {"contents": ["x"], "max_tokens": 60000, "ignore_eos": True, "stream": True, "chunk_size": 1, **PLAIN}
     stream = OpenStream(server, **endless)
     answer = server.ask("/v1/requests/" + stream.id, method="DELETE")
     equal((answer.status, answer.json()), (200, {"status": "cancelled", "request_id": stream.id}))
@@ -515,15 +515,18 @@ def steering(server):
     assert stream.rest()[-1]["choices"][0]["finish_reason"]
 
     endless["contents"] = ["Once"]
-    stream = OpenStream(server, **endless)
-    answer = server.post("/v1/server/pause", request_id=stream.id)
-    equal((answer["ok"], answer["paused"], answer["request_id"]), (True, True, stream.id))
-    paused = joined(stream.rest())[0][0]
-    resumed = joined(server.events("/v1/server/resume", request_id=stream.id, max_tokens=100))[0][0]
-    assert paused and resumed
-    both = paused + resumed
-    whole = {**endless, "max_tokens": len(both.encode()) + 8}  # no token is less than a byte
-    equal(server.text(CHAT, stream=False, **whole, **PLAIN)[:len(both)], both, "paused and resumed")
+    stream, said = OpenStream(server, **endless), []
+    resume = {"path": "/v1/server/resume", "request_id": stream.id}
+    for again in [resume, {**resume, "max_tokens": 100}]:
+        answer = server.post("/v1/server/pause", request_id=stream.id)
+        equal((answer["ok"], answer["paused"], answer["request_id"]), (True, True, resume["request_id"]))
+        said.append(joined(stream.rest())[0][0])
+        stream = OpenStream(server, **again)
+    said.append(joined(stream.rest())[0][0])
+    assert all(said)
+    text = "".join(said)
+    whole = {**endless, "stream": False, "max_tokens": len(text.encode()) + 8}  # no token is less than a byte
+    equal(server.text(CHAT, **whole)[:len(text)], text, "paused and resumed")
     equal(server.ask("/v1/server/resume", {"request_id": stream.id}).status, 404)
 
 

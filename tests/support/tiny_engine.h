@@ -153,19 +153,25 @@ class TinyEngine {
     rows.push_back(std::move(ask));
     return submit(std::move(rows))->finished().at(0);
   }
-  // One row that is paused once it has drawn some tokens, if it runs still, and resumed: all that it says.
-  std::string run_paused(Ask ask) {
-    std::vector<Ask> rows;
-    rows.push_back(std::move(ask));
+  struct Said {
+    std::string text;
+    int64_t tokens = 0;
+  };
+  // A greedy row without end that is paused once it has drawn some tokens, resumed, and cancelled after some
+  // more: all that it says.
+  Said run_paused(const std::string& prompt) {
+    const auto drawn = [](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; };
     std::string id;
-    const auto first = submit(std::move(rows), &id, true);
-    EXPECT_TRUE(first->wait_until([](const auto& all) { return all.contains(0) && all.at(0).sampled > 5; }));
-    const bool paused = engine_->pause(id).ok();
-    const std::string head = first->finished().at(0).text;
-    if (!paused) return head;
-    auto second = std::make_shared<RecordingListener>();
+    const auto first = submit({greedy(prompt, 1'000'000)}, &id, true);
+    EXPECT_TRUE(first->wait_until(drawn));
+    EXPECT_TRUE(engine_->pause(id).ok());
+    const RowLog head = first->finished().at(0);
+    const auto second = std::make_shared<RecordingListener>();
     EXPECT_TRUE(engine_->resume(id, -1, second).ok());
-    return head + second->finished().at(0).text;
+    EXPECT_TRUE(second->wait_until(drawn));
+    EXPECT_TRUE(engine_->cancel(id));
+    const RowLog tail = second->finished().at(0);
+    return {head.text + tail.text, head.sampled + tail.sampled};
   }
 
  private:
