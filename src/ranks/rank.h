@@ -1,4 +1,4 @@
-// A rank: one of the devices that compute a model together, and the thread that drives it.
+// A rank: one of the devices that compute a model together, and what drives it.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,10 @@ class Rank {
  public:
   enum class Drive : uint8_t {
     // The only rank, or the first of several: on the caller's thread, at once. What work throws goes through
-    // to
-    // the caller.
+    // to the caller.
     leader,
     // On a thread of its own, so that ranks compute at the same time. What work throws ends the rank: later
-    // work
-    // is dropped, and run() tells.
+    // work is dropped, and run() tells.
     thread,
   };
   // `ops` outlives the rank, and nobody else calls it meanwhile but for its facts.
