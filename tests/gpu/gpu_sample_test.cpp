@@ -204,6 +204,44 @@ TEST_F(GpuSample, RowsOfOneStepKeepTheirOwnSettings) {
   EXPECT_LE(differences(each, &memory, 20), 2);
 }
 
+// Draws that the survey suffices for have a kernel of their own where no other draw is beside them.
+TEST_F(GpuSample, ADrawHasTheSameBitsWhateverIsDrawnBesideIt) {
+  for (const int64_t vocab : {kVocab, kWhole}) {
+    std::normal_distribution<float> normal(0, 2);
+    set_logits(vocab, [&](std::mt19937& random) { return normal(random); });
+    const int draws = under_racecheck() ? 1 : 40;
+    for (int draw = 0; draw < draws; draw++) {
+      std::vector<SamplingParams> each(kRows);
+      std::vector<SampleRow> rows(kRows);
+      for (size_t i = 0; i < kRows; i++) {
+        each[i].seed = i, each[i].top_logprobs = 0;
+        each[i].temperature = i == 0 ? 0.0f : 0.4f * static_cast<float>(i);
+        if (i % 4 == 1) each[i].logit_bias = {{17, 3.0f}};
+        rows[i].logits_row = static_cast<int32_t>(i);
+        rows[i].position = static_cast<uint64_t>(draw);
+        rows[i].params = &each[i];
+      }
+      const Tensor logits = memory_.matrix(DType::f32, kRows, vocab);
+      std::vector<SampledToken> among_alike(kRows), beside_another(kRows);
+      gpu().sample(logits, rows, among_alike);
+      each.back().top_k = 50;
+      gpu().sample(logits, rows, beside_another);
+      for (size_t i = 0; i + 1 < kRows; i++) {
+        EXPECT_EQ(among_alike[i].token, beside_another[i].token) << "row " << i << ", draw " << draw;
+        EXPECT_EQ(among_alike[i].logprob, beside_another[i].logprob) << "row " << i << ", draw " << draw;
+      }
+    }
+  }
+}
+
+// As wide as a vocabulary is, whose values are read by fours.
+TEST_F(GpuSample, UncutDrawsFromAWholeVocabularyAreTheReferences) {
+  std::normal_distribution<float> normal(0, 2);
+  set_logits(kWhole, [&](std::mt19937& random) { return normal(random); });
+  stops_.clear();
+  EXPECT_LE(differences(SamplingParams{}, nullptr, 40), 1);
+}
+
 // However deep ids lie they can be drawn where a high temperature comes after the cuts.
 TEST_F(GpuSample, IdsFarBelowTheBestAreTheReferences) {
   std::normal_distribution<float> normal(0, 60);

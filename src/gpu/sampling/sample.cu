@@ -1,6 +1,7 @@
 // Draws tokens on the device by the rules of ops/sampling.h. A row is surveyed in slices first, a block each:
 // adjusted, its likeliest id found, its mass summed up. Then a block per row draws: from the slice that the
-// mass leads to, or where top_p or top_k cuts, from the likeliest ids, found digit by digit.
+// mass leads to, or where top_p or top_k cuts, from the likeliest ids, found digit by digit. Where the survey
+// and one slice suffice for all rows, blocks are small, so that those of hundreds of rows run at once.
 #include "gpu/device/ptx.h"
 #include "gpu/sampling/sample_select.h"
 #include "ops/philox.h"
@@ -12,17 +13,24 @@ namespace {
 
 constexpr int kDrawThreads = kBins, kSurveyThreads = kSampleGroups * kWarp;
 constexpr int kDrawWarps = kDrawThreads / kWarp;
+// Warps that go through one slice, in runs of four ids for a lane: as many whatever the block, so that a row's
+// token does not depend on it.
+constexpr int kSliceWarps = 4, kRun = 4 * kWarp, kSmallDrawThreads = kSliceWarps * kWarp;
 constexpr float kSmallestExponential = 6.2e-5f;  // as in ops/sampling.cpp
 
-struct DrawShared {
+// What draws from surveys and one slice want.
+struct SurveyedShared {
   SampleSlice slice[kSampleSlices];
   Piece values[kMostParts], logits[kMostParts], work;
   double slice_sum[kSampleSlices];
-  double warp_sum[kDrawWarps];
+  double warp_sum[kSliceWarps];
+  int chosen;
+  int reached, alive;  // ids: the first where a mass is reached, the last that has any
+};
+
+struct DrawShared : SurveyedShared {
   Best warp_best[kDrawWarps];
   float least;
-  int chosen;
-  int reached, alive;  // of the threads: the first where a mass is reached, the last that has any
   SelectMemory select;
   LikelyTokens list;
 };
@@ -86,7 +94,7 @@ __global__ void __launch_bounds__(kSurveyThreads)
 // Brings what the job needs of the parts into shared memory: the surveys and where values lie. A vocabulary
 // may have fewer slices than there can be.
 __device__ void list_parts(const SampleJob& job, const VocabularyParts& parts, float* work, int vocab,
-                           DrawShared& shared) {
+                           SurveyedShared& shared) {
   const int thread = static_cast<int>(threadIdx.x), first = thread * slice_length(vocab);
   if (thread < kSampleSlices) {
     SampleSlice slice{kDropped, INT_MAX, 0.0, {}};
@@ -109,7 +117,7 @@ __device__ void list_parts(const SampleJob& job, const VocabularyParts& parts, f
 }
 
 // The row's best; shared.slice_sum becomes what each slice weighs relative to it.
-__device__ Best combine(const SampleJob& job, DrawShared& shared) {
+__device__ Best combine(const SampleJob& job, SurveyedShared& shared) {
   Best best;
   for (int s = 0; s < kSampleSlices; s++) best.take({shared.slice[s].best, shared.slice[s].best_id});
   if (threadIdx.x < kSampleSlices) {
@@ -121,7 +129,7 @@ __device__ Best combine(const SampleJob& job, DrawShared& shared) {
   return best;
 }
 
-__device__ double slices_total(const DrawShared& shared) {
+__device__ double slices_total(const SurveyedShared& shared) {
   double total = 0;
   for (int s = 0; s < kSampleSlices; s++) total += shared.slice_sum[s];
   return total;
@@ -147,43 +155,93 @@ __device__ void keep_likely(const Weights& weights, float* kept, int vocab, cons
   __syncthreads();
 }
 
-// The id of [begin, end) at `remaining` of the mass there, ids in order.
-__device__ void draw_within(const Weights& weights, int begin, int end, double remaining,
-                            DrawShared& shared) {
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp,
-            each = (end - begin + kDrawThreads - 1) / kDrawThreads;
-  const int first = min(begin + static_cast<int>(threadIdx.x) * each, end), last = min(first + each, end);
-  double sum = 0;
-  for (int i = first; i < last; i++) sum += weights[i];
-  double through = sum;
+// What the ids of one slice weigh, whose values lie in one piece, or which are kept.
+struct SliceWeights {
+  const Weights& weights;
+  const float* stored;  // [id]
+  bool by_fours;        // from the slice's first id on
+
+  __device__ SliceWeights(const Weights& weights, int begin) : weights(weights), stored(weights.kept) {
+    const Piece* piece = weights.values.pieces;
+    while (stored == nullptr && begin >= piece->end) piece++;
+    if (stored == nullptr) stored = piece->z;
+    by_fours = reinterpret_cast<uintptr_t>(stored + begin) % sizeof(float4) == 0;
+  }
+  __device__ float of(float value) const {
+    return weights.kept != nullptr ? value : weights.of(weights.values.tidy(value));
+  }
+  // Of the ids from `first` on; those from `end` on weigh nothing.
+  __device__ float4 four(int first, int end) const {
+    if (by_fours && first + 4 <= end) {
+      const float4 x = *reinterpret_cast<const float4*>(stored + first);
+      return {of(x.x), of(x.y), of(x.z), of(x.w)};
+    }
+    const auto one = [&](int id) { return id < end ? of(stored[id]) : 0.0f; };
+    return {one(first), one(first + 1), one(first + 2), one(first + 3)};
+  }
+};
+
+__device__ double sum_of(const float4& four) {
+  return (static_cast<double>(four.x) + four.y) + (static_cast<double>(four.z) + four.w);
+}
+
+__device__ double sum_of_lanes_before(double mine) {
+  const int lane = threadIdx.x % kWarp;
+  double through = mine;
 #pragma unroll
   for (int offset = 1; offset < kWarp; offset *= 2) {
     const double other = __shfl_up_sync(kFullWarp, through, offset);
     if (lane >= offset) through += other;
   }
-  if (lane == kWarp - 1) shared.warp_sum[warp] = through;
-  if (threadIdx.x == 0) shared.reached = kDrawThreads, shared.alive = 0;
+  return through - mine;
+}
+
+// Of four ids, the first where `remaining` of the mass is reached, or INT_MAX; `alive` becomes the last of
+// them that weighs anything.
+__device__ int reached_among(const float4& four, int first, double remaining, int& alive) {
+  const float weight[4] = {four.x, four.y, four.z, four.w};
+  int reached = INT_MAX;
+#pragma unroll
+  for (int n = 0; n < 4; n++) {
+    if (weight[n] <= 0) continue;
+    alive = first + n;
+    if (reached == INT_MAX && remaining < weight[n]) reached = first + n;
+    remaining -= weight[n];
+  }
+  return reached;
+}
+
+// The id of [begin, end), a slice, at `remaining` of the mass there, ids in order; a range for each warp.
+__device__ void draw_within(const Weights& weights, int begin, int end, double remaining,
+                            SurveyedShared& shared) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int range = (end - begin + kSliceWarps * kRun - 1) / (kSliceWarps * kRun) * kRun;
+  const int first = warp < kSliceWarps ? min(begin + warp * range, end) : end, last = min(first + range, end);
+  const SliceWeights slice(weights, begin);
+  double sum = 0;
+#pragma unroll 4
+  for (int i = first + 4 * lane; i < last; i += kRun) sum += sum_of(slice.four(i, last));
+  sum = warp_total(sum);
+  if (lane == 0 && warp < kSliceWarps) shared.warp_sum[warp] = sum;
+  if (threadIdx.x == 0) shared.reached = INT_MAX, shared.alive = begin;
   __syncthreads();
-  for (int w = 0; w < warp; w++) through += shared.warp_sum[w];
-  if (sum > 0) atomicMax(&shared.alive, static_cast<int>(threadIdx.x));
-  if (sum > 0 && through > remaining) atomicMin(&shared.reached, static_cast<int>(threadIdx.x));
+  for (int w = 0; w < min(warp, kSliceWarps); w++) remaining -= shared.warp_sum[w];
+  int reached = INT_MAX, alive = begin;
+  for (int run = first; run < last && __ballot_sync(kFullWarp, reached < INT_MAX) == 0; run += kRun) {
+    const float4 four = slice.four(run + 4 * lane, last);
+    const double own = sum_of(four);
+    reached = reached_among(four, run + 4 * lane, remaining - sum_of_lanes_before(own), alive);
+    remaining -= warp_total(own);
+  }
+  if (reached < INT_MAX) atomicMin(&shared.reached, reached);
+  if (alive > begin) atomicMax(&shared.alive, alive);
   __syncthreads();
   // Where rounding leaves a little over it is the last one that weighs anything.
-  const int owner = shared.reached < kDrawThreads ? shared.reached : shared.alive;
-  if (threadIdx.x != owner) return;
-  shared.chosen = first;
-  remaining -= through - sum;
-  for (int i = first; i < last; i++) {
-    const float weight = weights[i];
-    if (weight <= 0) continue;
-    shared.chosen = i;
-    if (remaining < weight) break;
-    remaining -= weight;
-  }
+  if (threadIdx.x == 0) shared.chosen = shared.reached < INT_MAX ? shared.reached : shared.alive;
 }
 
 // The id at `remaining` of the whole mass, ids in order.
-__device__ void draw_uncut(const Weights& weights, int vocab, double remaining, DrawShared& shared) {
+__device__ void draw_uncut(const Weights& weights, int vocab, double remaining, SurveyedShared& shared) {
   int slice = 0;
   while (slice + 1 < kSampleSlices && remaining >= shared.slice_sum[slice])
     remaining -= shared.slice_sum[slice++];
@@ -324,6 +382,16 @@ __device__ void answer(const SampleJob& job, const SampleLists& lists, int token
   result = {token, logprob, stops ? 1 : 0};
 }
 
+// The logarithm of what the chosen id weighs of all.
+__device__ float logprob_of(const SampleJob& job, const Weights& weights, int chosen, double total) {
+  // Where weights were kept their values are gone, and powers come back from there here.
+  const double scaled =
+      weights.kept != nullptr
+          ? log(static_cast<double>(weights[chosen])) / (job.power != 0 ? job.power : 1.0)
+          : (static_cast<double>(weights.values[chosen]) - weights.top) * job.inverse_temperature;
+  return static_cast<float>(scaled - log(total));
+}
+
 __global__ void __launch_bounds__(kDrawThreads)
     draw_kernel(const SampleJob* jobs, SampleLists lists, const __grid_constant__ VocabularyParts parts,
                 int vocab, float* work, SampleResult* results, LikelyTokens* likely) {
@@ -376,15 +444,7 @@ __global__ void __launch_bounds__(kDrawThreads)
   __syncthreads();
   if (threadIdx.x != 0) return;
   const int chosen = shared.chosen;
-  float logprob = 0;
-  if (job.logprob) {
-    // Where weights were kept their values are gone, and powers come back from there here.
-    const double scaled = weights.kept != nullptr
-                              ? log(static_cast<double>(weights[chosen])) / (job.power != 0 ? job.power : 1.0)
-                              : (static_cast<double>(values[chosen]) - best.value) * job.inverse_temperature;
-    logprob = static_cast<float>(scaled - log(total));
-  }
-  answer(job, lists, chosen, logprob, result);
+  answer(job, lists, chosen, job.logprob ? logprob_of(job, weights, chosen, total) : 0.0f, result);
   if (job.likeliest == 0) return;
   const double log_sum = static_cast<double>(best.value) * job.inverse_temperature + log(total);
   for (int i = 0; i < shared.list.count; i++) {
@@ -392,6 +452,29 @@ __global__ void __launch_bounds__(kDrawThreads)
     shared.list.logprob[i] = static_cast<float>(scaled - log_sum);
   }
   likely[blockIdx.x] = shared.list;
+}
+
+// The same for jobs that surveys and one slice suffice for.
+__global__ void __launch_bounds__(kSmallDrawThreads)
+    draw_surveyed_kernel(const SampleJob* jobs, SampleLists lists,
+                         const __grid_constant__ VocabularyParts parts, int vocab, SampleResult* results) {
+  __shared__ Unset<SurveyedShared> memory;
+  SurveyedShared& shared = memory.value();
+  pdl_launch_next();
+  pdl_wait();
+  const SampleJob job = jobs[blockIdx.x];
+  list_parts(job, parts, nullptr, vocab, shared);
+  const Best best = combine(job, shared);
+  const bool known = best.value == kDropped || job.greedy;
+  if (threadIdx.x == 0) shared.chosen = job.given >= 0 ? job.given : best.value == kDropped ? 0 : best.id;
+  const Weights weights{{shared.values, parts.count, as_they_are(job)}, best.value, job.inverse_temperature,
+                        nullptr};
+  const double total = slices_total(shared);
+  if (!known) draw_uncut(weights, vocab, draw_unit(job) * total, shared);
+  if (threadIdx.x != 0) return;
+  const bool scored = job.logprob && best.value != kDropped;
+  answer(job, lists, shared.chosen, scored ? logprob_of(job, weights, shared.chosen, total) : 0.0f,
+         results[blockIdx.x]);
 }
 
 }  // namespace
@@ -411,6 +494,12 @@ void draw(const Queue& queue, int64_t count, const SampleJob* jobs, const Sample
   static_assert(kListBytes + sizeof(DrawShared) <= kMostShared);  // without asking for more
   launch(queue, draw_kernel, dim3(static_cast<unsigned>(count)), dim3(kDrawThreads), kListBytes, jobs, lists,
          parts, static_cast<int>(vocab), work, results, likely);
+}
+
+void draw_surveyed(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
+                   const VocabularyParts& parts, int64_t vocab, SampleResult* results) {
+  launch(queue, draw_surveyed_kernel, dim3(static_cast<unsigned>(count)), dim3(kSmallDrawThreads), 0, jobs,
+         lists, parts, static_cast<int>(vocab), results);
 }
 
 }  // namespace fulmar::gpu

@@ -86,5 +86,8 @@ void survey(const Queue&, int64_t count, const SampleJob* jobs, const SampleList
 void draw(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists,
           const VocabularyParts& parts, int64_t vocab, float* work, SampleResult* results,
           LikelyTokens* likely);
+// The same, with the same tokens, where survey_suffices (ops/sampling_mode.h) for all of the jobs.
+void draw_surveyed(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
+                   const VocabularyParts& parts, int64_t vocab, SampleResult* results);
 
 }  // namespace fulmar::gpu

@@ -125,6 +125,7 @@ bool Sampler::pack(const Queue& queue, std::span<const SampleRow> rows) {
   for (size_t i = 0; i < rows.size(); i++) {
     (rows[i].params->top_logprobs > kMostLikeliest ? undrawn_ : drawn_).push_back(i);
   }
+  surveyed_ = std::all_of(rows.begin(), rows.end(), survey_suffices);
   layout_ = layout_of(rows, drawn_);
   if (!reserve(layout_.end)) return false;
   auto* jobs = at<SampleJob>(pinned_, 0);
@@ -151,8 +152,11 @@ void Sampler::survey(const Queue& queue, int64_t first, VocabularyPart& part, in
 
 void Sampler::draw_parts(const Queue& queue, int64_t first, const VocabularyParts& parts, int64_t vocab,
                          float* work) {
-  gpu::draw(queue, count_from(first), at<SampleJob>(device_, 0) + first, lists(), parts, vocab, work,
-            at<SampleResult>(pinned_, layout_.results) + first,
+  const auto* jobs = at<SampleJob>(device_, 0) + first;
+  auto* results = at<SampleResult>(pinned_, layout_.results) + first;
+  const int64_t count = count_from(first);
+  if (surveyed_) return gpu::draw_surveyed(queue, count, jobs, lists(), parts, vocab, results);
+  gpu::draw(queue, count, jobs, lists(), parts, vocab, work, results,
             at<LikelyTokens>(pinned_, layout_.likely) + first);
 }
 

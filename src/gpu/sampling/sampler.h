@@ -51,6 +51,7 @@ class Sampler {
   Buffer pinned_, device_;  // laid out alike: the packed input, what the device notes, the results
   Layout layout_;
   std::vector<size_t> drawn_, undrawn_;  // rows
+  bool surveyed_ = false;                // survey_suffices for all rows
 };
 
 }  // namespace fulmar::gpu
