@@ -1,6 +1,7 @@
 // Notes when each kernel of a program began and ended on an NVIDIA GPU, inside steps as they run: CUPTI's
 // activity records, which change neither the order nor the overlap (PDL) of kernels. It is a library that the
-// driver loads by itself; TIMELINE_OUT names the file for timeline.py. Built and used as run.sh does.
+// driver loads by itself; TIMELINE_OUT names the file for timeline.py, TIMELINE_DEVICE which GPU's kernels are
+// noted (0). Built and used as run.sh does.
 #include <cupti.h>
 
 #include <cstdio>
@@ -23,6 +24,11 @@ constexpr size_t kBufferBytes = size_t{8} << 20;
 std::mutex& lock = *new std::mutex;
 std::deque<Kernel>& kernels = *new std::deque<Kernel>;
 
+uint32_t device_of_interest() {
+  const char* text = std::getenv("TIMELINE_DEVICE");
+  return text != nullptr ? static_cast<uint32_t>(std::strtoul(text, nullptr, 10)) : 0;
+}
+
 void CUPTIAPI give_buffer(uint8_t** buffer, size_t* size, size_t* most_records) {
   *buffer = static_cast<uint8_t*>(std::aligned_alloc(8, kBufferBytes));
   *size = *buffer != nullptr ? kBufferBytes : 0;
@@ -30,12 +36,13 @@ void CUPTIAPI give_buffer(uint8_t** buffer, size_t* size, size_t* most_records) 
 }
 
 void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t used) {
+  static const uint32_t device = device_of_interest();
   const std::lock_guard held(lock);
   CUpti_Activity* record = nullptr;
   while (cuptiActivityGetNextRecord(buffer, used, &record) == CUPTI_SUCCESS) {
     if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel9*>(record);
-    if (kernel.deviceId != 0) continue;  // devices that share a model do the same
+    if (kernel.deviceId != device) continue;
     kernels.push_back({kernel.start, kernel.end, kernel.gridX * kernel.gridY * kernel.gridZ, kernel.blockX,
                        kernel.name != nullptr ? kernel.name : "?"});
     if (kernels.size() > kMostKernels) kernels.pop_front();
