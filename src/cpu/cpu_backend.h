@@ -100,6 +100,7 @@ class CpuOps : public Ops {
   virtual void products(std::span<const LinearTask> tasks) { linear_many(pool_, tasks, mode_); }
 
  private:
+  void feed_drawn(const Drawn& drawn, const State& state);
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
   void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
 

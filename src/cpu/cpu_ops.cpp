@@ -149,6 +149,15 @@ Result<Tensor> CpuOps::import_vector(std::span<const float> values, int64_t rows
   return vectors_.back().matrix(DType::f32, rows, cols);
 }
 
+void CpuOps::feed_drawn(const Drawn& drawn, const State& state) {
+  for (size_t s = 0; s < token_.size(); s++) {
+    if (token_[s] >= 0) continue;
+    const SampledToken& id = drawn[static_cast<size_t>(-1 - token_[s])];
+    token_[s] = id.token;
+    if (id.stops) slot_[s] = static_cast<int32_t>(state.slots - 1);
+  }
+}
+
 Batch CpuOps::begin_step(const StepInput& input, const State& state) {
   const auto keep = [](std::span<const int32_t> from, std::vector<int32_t>& to) {
     to.assign(from.begin(), from.end());
@@ -162,6 +171,7 @@ Batch CpuOps::begin_step(const StepInput& input, const State& state) {
   batch.start = keep(input.start, start_);
   batch.slot = keep(input.slot, slot_);
   batch.wanted_row = keep(input.wanted, wanted_);
+  if (input.drawn != nullptr) feed_drawn(*static_cast<const Drawn*>(input.drawn), state);
   sequence_of_.resize(input.token.size());
   for (int32_t s = 0; s < batch.sequences; s++) {
     std::fill(sequence_of_.begin() + start_[s], sequence_of_.begin() + start_[s + 1], s);

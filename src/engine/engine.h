@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,9 @@ struct EngineOptions {
   int64_t prefix_slots = 16;     // device slots for prompt beginnings; 0 and host_bytes 0: no prefix cache
   PrefixCacheOptions prefixes;
   SpeculationOptions speculation;  // only as far as the backend's states can be rolled back
+  // Begin a step before the tokens drawn in front of it are known (run_ahead.h); none: where the device
+  // computes on its own. Rows that may have drafts go without.
+  std::optional<bool> run_ahead;
 
   // Called once, on the engine's thread, when the device or that thread has failed, with the reason: every
   // row has had its last event, sessions that could be read were offered to the store, and nothing will run
@@ -82,8 +86,8 @@ class Engine {
   // with `invalid` for a row that breaks Ask's rules; no event is delivered then.
   virtual Status submit(Request request) = 0;
 
-  // Ends a request, waiting or running, within one step; false when it is unknown. Rows end as `cancelled`;
-  // one that is over but for its turn's way to a shared store ends as it would have.
+  // Ends a request, waiting or running, behind the steps under way; false when it is unknown. Rows end as
+  // `cancelled`; one that is over but for its turn's way to a shared store ends as it would have.
   virtual bool cancel(const std::string& request_id) = 0;
   // Ends every request; returns how many there were.
   virtual int64_t cancel_all() = 0;

@@ -8,6 +8,7 @@
 #include "base/unix_time.h"
 #include "engine/mask_work.h"
 #include "engine/plan_limits.h"
+#include "engine/run_ahead.h"
 #include "ops/device.h"
 
 namespace fulmar {
@@ -89,6 +90,7 @@ EngineLoop::EngineLoop(Model& model, const Tokenizer& tokenizer, const EngineOpt
       limits_(plan_limits(model, options.prefill_chunk)),
       keeper_(std::move(keeper)),
       runner_(model),
+      runs_ahead_(options.run_ahead.value_or(model.asynchronous()) && model.draws_ahead()),
       speculation_(options.speculation,
                    {.rows = model.max_rows(),
                     .wanted = model.max_wanted(),
@@ -161,9 +163,10 @@ void EngineLoop::step() {
   obey_cancels();
   end_stored_rows();
   admit();
-  const bool begun = begin_step();
+  const bool begun = !runner_.ahead() && begin_step();  // else what came meanwhile waits for its rows
+  run_ahead();
   const int64_t under_way = runner_.under_way();
-  const bool waits = under_way > 0 && (!begun || under_way == model_.steps_under_way());
+  const bool waits = under_way > 0 && (!begun || under_way >= model_.steps_under_way());
   if (waits) {
     if (runner_.asynchronous()) report();
     finish_step();
@@ -211,10 +214,33 @@ bool EngineLoop::begin_step() {
   return true;
 }
 
+// Begins the draws of a step that all running rows are in, each with a token that allows it, and behind them
+// the next step of those that go on.
+void EngineLoop::run_ahead() {
+  const auto parts = runner_.parts();
+  if (!runs_ahead_ || speculation_.drafts_for(running_.size())) return;
+  std::vector<bool> each;
+  size_t left = 0;
+  for (const StepPart& part : parts) {
+    each.push_back(part.sequence != nullptr && goes_on(*part.sequence));
+    if (part.sequence == nullptr) continue;
+    if (part.count != 1 || part.drafts > 0 || !fulmar::runs_ahead(*part.sequence)) return;
+    left++;
+  }
+  if (left == 0 || left < running_.size() || !runner_.begin_draws()) return;
+  // A row that is alone from now on has its ring written back first, to which no mark leads back.
+  const auto going = std::count(each.begin(), each.end(), true);
+  if (keeper_->pool().ring().rows > 0 && going == 1 && parts.size() > 1) return;
+  moved_ = runner_.begin_ahead(each, keeper_->pool()) || moved_;
+}
+
 void EngineLoop::finish_step() {
   moved_ = true;
   RunningStep::Outcome outcome = runner_.finish();
   const auto after = Clock::now();
+  // It did not take the time in which the step in front of it was computed.
+  if (outcome.ahead) outcome.begun = std::max(outcome.begun, finished_at_);
+  finished_at_ = after;
   int64_t prompt_rows = 0;
   for (const StepPart& part : outcome.parts) {
     const bool decoding = part.sequence->phase == Sequence::Phase::decode;

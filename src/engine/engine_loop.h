@@ -72,6 +72,7 @@ class EngineLoop final : public Engine {
   void step();
   void hold_up_masks();
   bool begin_step();
+  void run_ahead();
   void finish_step();
   void finish_steps();
   void tell(Sequence& sequence, const SampledToken& drawn);
@@ -117,6 +118,7 @@ class EngineLoop final : public Engine {
   // thread side
   std::unique_ptr<StateKeeper> keeper_;
   StepRunner runner_;
+  const bool runs_ahead_;
   Speculation speculation_;
   bool failed_ = false;  // as failure_ says
   WaitingRows waiting_;
@@ -129,6 +131,7 @@ class EngineLoop final : public Engine {
   };
   std::vector<Untold> untold_;
   std::vector<SequencePtr> storing_;  // over, but their turns are on their way to a shared store
+  std::chrono::steady_clock::time_point finished_at_;  // the last step
   bool moved_ = false;  // the step fed, started or ended a row; if not, only a message can change anything
   std::vector<std::shared_ptr<RequestRecord>> to_deliver_;  // requests with events of this step
   std::map<std::string, Paused> paused_;

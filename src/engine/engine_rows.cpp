@@ -129,6 +129,7 @@ int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> d
 void EngineLoop::end_rows() {
   for (auto& sequence : running_) {
     if (!sequence->finish) continue;
+    if (runner_.forget(*sequence)) keeper_->was_not_fed(*sequence);
     switch (keeper_->close(*sequence)) {
       case Closing::feeding:
         break;

@@ -78,7 +78,7 @@ struct Sequence {
   std::shared_ptr<RequestRecord> request;
   Phase phase = Phase::prefill;
   int64_t waiting_bytes = 0;  // counted against the bound on what waits, until the row gets its slot or ends
-  bool under_way = false;     // a step feeds some of its tokens: until that is over it stays as it is
+  int under_way = 0;          // steps that feed its tokens: until they are over it stays as it is
   int64_t slot = -1;
   std::vector<int64_t> more_slots;  // of a mixture: where its members after the first are
 

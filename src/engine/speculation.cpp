@@ -8,8 +8,6 @@ namespace fulmar {
 
 namespace {
 
-// Beyond so many rows drafts pay on no device, and looking for them is work between two steps.
-constexpr size_t kMostRows = 256;
 // A step without drafts is measured again after so many others.
 constexpr int64_t kStaleSteps = 256;
 // How often an n-gram is expected to be right before any was seen, by kind.

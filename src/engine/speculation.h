@@ -28,6 +28,10 @@ class Speculation {
   Speculation(const SpeculationOptions& options, const DraftRoom& room, std::unique_ptr<DraftModel> model)
       : options_(options), room_(room), model_(std::move(model)) {}
 
+  // Whether so many running rows may have drafts: beyond kMostRows they pay on no device, and looking for
+  // them is work between two steps.
+  static constexpr size_t kMostRows = 256;
+  bool drafts_for(size_t rows) const { return on() && rows <= kMostRows; }
   // Leaves the drafts of the step to come in `drafts` of each row. A step that feeds prompts has none: its
   // rows are dear, and its time says nothing of drafts.
   void prepare(std::span<const std::unique_ptr<Sequence>> running);

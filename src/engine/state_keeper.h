@@ -32,7 +32,7 @@ class StateKeeper {
   static Result<std::unique_ptr<StateKeeper>> make(Model& model, const EngineOptions& options,
                                                    std::shared_ptr<SessionLadder> sessions);
 
-  const StatePool& pool() const { return pool_; }
+  StatePool& pool() { return pool_; }
   int64_t free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
 
   // Could this row start now? False while its session is in use or looked up in the store, or while a running
@@ -48,6 +48,8 @@ class StateKeeper {
   // Rolls the state back to the one that contains so many drawn tokens: those beyond were fed as drafts by
   // the row's last step.
   void roll_back(Sequence& sequence, size_t drawn);
+  // A step that was begun for the row feeds it nothing, because its last id has ended it.
+  void was_not_fed(const Sequence& sequence) { pool_.return_to_mark(sequence.slot); }
   // Rows of one step and sequence that may be rolled back, the first one counted in; 0: none.
   int64_t revocable_rows() const { return most_revocable(pool_.ring()); }
   // Tokens that prefill may feed before the next snapshot is due; 0: no limit.

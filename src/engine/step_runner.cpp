@@ -56,16 +56,66 @@ void RunningStep::pack() {
   }
 }
 
+RunningStep::RunningStep(std::vector<StepPart> parts, std::span<const int32_t> drawn)
+    : parts_(std::move(parts)), ahead_(true) {
+  drawn_.resize(parts_.size());
+  revocable_.assign(parts_.size(), 0);
+  start_.assign(1, 0);
+  for (size_t i = 0; i < parts_.size(); i++) {
+    const auto row = static_cast<int32_t>(i);
+    token_.push_back(-1 - drawn[i]);
+    start_.push_back(row + 1);
+    slot_.push_back(static_cast<int32_t>(parts_[i].sequence->slot));
+    wanted_row_.push_back(row);
+    wanted_.push_back({.first = row, .count = 1, .draws = true});
+  }
+}
+
+std::vector<SampleRow> RunningStep::draw_rows() {
+  std::vector<SampleRow> rows;
+  for (size_t i = 0; i < parts_.size(); i++) {
+    if (parts_[i].sequence == nullptr) continue;
+    drawing_.push_back(i);
+    add_rows(parts_[i], wanted_[i].first, rows);
+  }
+  drawn_ahead_.resize(rows.size());
+  return rows;
+}
+
+void RunningStep::take_drawn_ahead() {
+  for (size_t i = 0; i < drawing_.size(); i++) drawn_[drawing_[i]].push_back(std::move(drawn_ahead_[i]));
+  drawing_.clear();
+}
+
+void RunningStep::forget(const Sequence& sequence) {
+  for (StepPart& part : parts_) {
+    if (part.sequence == &sequence) part.sequence = nullptr;
+  }
+}
+
+RunningStep::Outcome RunningStep::outcome() && {
+  take_drawn_ahead();
+  Outcome outcome{.rows = static_cast<int64_t>(token_.size()), .begun = begun_, .ahead = ahead_};
+  for (size_t i = 0; i < parts_.size(); i++) {
+    if (parts_[i].sequence == nullptr) continue;
+    outcome.parts.push_back(parts_[i]);
+    outcome.drawn.push_back(std::move(drawn_[i]));
+  }
+  return outcome;
+}
+
 void RunningStep::take(const StepOutputs& outputs) {
-  score(outputs);
-  pool_hidden(outputs);
+  if (!ahead_) {
+    score(outputs);
+    pool_hidden(outputs);
+  }
   draw(outputs);
 }
 
 void RunningStep::draw(const StepOutputs& outputs) {
   std::vector<SampleRow> rows;
   for (size_t i = 0; i < parts_.size(); i++) {
-    if (!wanted_[i].draws) continue;
+    if (!wanted_[i].draws || parts_[i].sequence == nullptr) continue;
     const Sequence& sequence = *parts_[i].sequence;
     if (!sequence.more_slots.empty()) mix(outputs, sequence, wanted_[i].first);
     const int64_t last = wanted_[i].first + wanted_[i].count - 1;
@@ -76,7 +126,7 @@ void RunningStep::draw(const StepOutputs& outputs) {
   outputs.sample(rows, drawn);
   size_t first = 0;
   for (size_t i = 0; i < parts_.size(); i++) {
-    if (!wanted_[i].draws) continue;
+    if (!wanted_[i].draws || parts_[i].sequence == nullptr) continue;
     const auto drafts =
         std::span(parts_[i].sequence->drafts.tokens).first(static_cast<size_t>(parts_[i].drafts));
     const auto own = std::span(drawn).subspan(first, drafts.size() + 1);
@@ -176,10 +226,50 @@ void RunningStep::pool_hidden(const StepOutputs& outputs) {
 }
 
 void StepRunner::begin(std::vector<StepPart> parts, const StatePool& states) {
-  for (const StepPart& part : parts) part.sequence->under_way = true;
-  steps_.push_back(std::make_unique<RunningStep>(std::move(parts)));
+  begin(std::make_unique<RunningStep>(std::move(parts)), states);
+}
+
+void StepRunner::begin(std::unique_ptr<RunningStep> begun, const StatePool& states) {
+  for (const StepPart& part : begun->parts()) part.sequence->under_way++;
+  steps_.push_back(std::move(begun));
   RunningStep& step = *steps_.back();
   model_.begin(step.input(), states, [&step](const StepOutputs& outputs) { step.take(outputs); });
+}
+
+std::span<const StepPart> StepRunner::parts() const {
+  return steps_.empty() ? std::span<const StepPart>() : steps_.back()->parts();
+}
+
+bool StepRunner::begin_draws() {
+  RunningStep& step = *steps_.back();
+  const std::vector<SampleRow> rows = step.draw_rows();
+  if (!rows.empty() && model_.begin_draws(rows, step.drawn_ahead())) return true;
+  step.draw_in_finish();
+  return false;
+}
+
+bool StepRunner::begin_ahead(const std::vector<bool>& goes_on, StatePool& states) {
+  std::vector<StepPart> parts;
+  std::vector<int32_t> drawn;
+  int32_t draws = 0;
+  const auto newest = this->parts();
+  for (size_t i = 0; i < newest.size(); i++) {
+    if (newest[i].sequence == nullptr) continue;
+    if (goes_on[i]) parts.push_back(newest[i]), drawn.push_back(draws);
+    draws++;
+  }
+  if (parts.empty()) return false;
+  auto step = std::make_unique<RunningStep>(std::move(parts), drawn);
+  states.mark(step->input().slot);
+  begin(std::move(step), states);
+  return true;
+}
+
+bool StepRunner::forget(Sequence& sequence) {
+  if (sequence.under_way == 0) return false;
+  for (const auto& step : steps_) step->forget(sequence);
+  sequence.under_way = 0;
+  return true;
 }
 
 RunningStep::Outcome StepRunner::finish() {
@@ -188,7 +278,7 @@ RunningStep::Outcome StepRunner::finish() {
   steps_.pop_front();
   for (const StepPart& part : outcome.parts) {
     Sequence& sequence = *part.sequence;
-    sequence.under_way = false;
+    sequence.under_way--;
     if (sequence.phase == Sequence::Phase::prefill) {
       sequence.fed += static_cast<size_t>(part.count);
     } else {

@@ -81,7 +81,8 @@ void GpuDraws::survey(size_t rank, Tensor part, int64_t first, std::span<const S
   }
 }
 
-void GpuDraws::draw(Tensor part, std::span<const SampleRow> rows, std::span<SampledToken> out) {
+void GpuDraws::begin(Tensor part, std::span<const SampleRow> rows) {
+  on_host_.clear();
   End& end = ends_.front();
   GpuOps& ops = *end.ops;
   ops.use_device();
@@ -96,15 +97,19 @@ void GpuDraws::draw(Tensor part, std::span<const SampleRow> rows, std::span<Samp
     announce(end, own);
     const VocabularyParts parts = wait_for_surveys();
     ops.sampler_.draw_parts(ops.queue_, at, parts, vocab_, work.as<float>());
-    if (at + Sampler::kMostAtOnce >= ops.sampler_.packed()) draw_on_host(parts, rows, out);
+    if (at + Sampler::kMostAtOnce >= ops.sampler_.packed()) draw_on_host(parts, rows);
     FULMAR_GPU(cudaEventRecord(drawn_, ops.queue_.stream));
     announce_draw();
   }
-  ops.sampler_.finish(ops.queue_, out);
+  ops.sampler_.all_begun(ops.queue_);
 }
 
-void GpuDraws::draw_on_host(const VocabularyParts& parts, std::span<const SampleRow> rows,
-                            std::span<SampledToken> out) const {
+void GpuDraws::finish(std::span<SampledToken> out) {
+  ends_.front().ops->finish_sample(out);
+  for (auto& [row, token] : std::exchange(on_host_, {})) out[row] = std::move(token);
+}
+
+void GpuDraws::draw_on_host(const VocabularyParts& parts, std::span<const SampleRow> rows) {
   GpuOps& ops = *ends_.front().ops;
   std::vector<float> logits(static_cast<size_t>(vocab_));
   for (const size_t i : ops.sampler_.undrawn()) {
@@ -115,7 +120,7 @@ void GpuDraws::draw_on_host(const VocabularyParts& parts, std::span<const Sample
                                  cudaMemcpyDeviceToHost, ops.queue_.stream));
     }
     FULMAR_GPU(cudaStreamSynchronize(ops.queue_.stream));
-    out[i] = sample_row(logits, rows[i]);
+    on_host_.emplace_back(i, sample_row(logits, rows[i]));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/gpu_ops.h"
@@ -27,7 +28,8 @@ class GpuDraws final : public SharedDraws {
   ~GpuDraws() override;
 
   void survey(size_t rank, Tensor part, int64_t first, std::span<const SampleRow> rows) override;
-  void draw(Tensor part, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
+  void begin(Tensor part, std::span<const SampleRow> rows) override;
+  void finish(std::span<SampledToken> out) override;
   void close(const std::string& reason) override;
 
  private:
@@ -50,12 +52,12 @@ class GpuDraws final : public SharedDraws {
   void announce_draw();
   void wait_for_draw(size_t rank);
   // Rows that the host draws, from logits brought there.
-  void draw_on_host(const gpu::VocabularyParts& parts, std::span<const SampleRow> rows,
-                    std::span<SampledToken> out) const;
+  void draw_on_host(const gpu::VocabularyParts& parts, std::span<const SampleRow> rows);
   void wait(std::unique_lock<std::mutex>& lock, size_t rank, const std::function<int64_t()>& late);
 
   std::vector<End> ends_;
-  const cudaEvent_t drawn_;  // of the first rank
+  std::vector<std::pair<size_t, SampledToken>> on_host_;  // of the draws that are to be finished
+  const cudaEvent_t drawn_;                               // of the first rank
   const int64_t vocab_;
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;

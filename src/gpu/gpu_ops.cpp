@@ -230,6 +230,11 @@ Batch GpuOps::begin_step(const StepInput& input, const State& state) {
   FULMAR_GPU(
       cudaMemcpyAsync(numbers_.data(), stage.pinned.data(), bytes, cudaMemcpyHostToDevice, queue_.stream));
   FULMAR_GPU(cudaEventRecord(stage.free, queue_.stream));
+  if (input.drawn != nullptr) {
+    auto* const numbers = static_cast<int32_t*>(numbers_.data());
+    gpu::feed_drawn(without_pdl(), static_cast<const gpu::SampleResult*>(input.drawn), plan_.rows,
+                    static_cast<int32_t>(state.slots - 1), numbers + plan_.token, numbers + plan_.slot);
+  }
   state_base_ = state.base;
   const auto at = [&](size_t offset) { return static_cast<const int32_t*>(numbers_.data()) + offset; };
   chunks_ = {plan_.chunks, at(plan_.chunk_row), at(plan_.chunk_rows), at(plan_.chunk_begin)};
@@ -374,15 +379,28 @@ void GpuOps::gather_wanted(const Batch& batch, Tensor x, Tensor out) {
   gpu::gather_rows(queue_, x, batch.wanted_row, out);
 }
 
-void GpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) {
-  FULMAR_CHECK(logits.dtype == DType::f32 && rows.size() == out.size());
+bool GpuOps::begin_draws(Tensor logits, std::span<const SampleRow> rows) {
+  FULMAR_CHECK(logits.dtype == DType::f32);
   use_device();
   Scratch scratch(*this);
   const auto at_once = std::min(static_cast<int64_t>(rows.size()), gpu::Sampler::kMostAtOnce);
-  const Tensor work = scratch.take(at_once, logits.cols, DType::f32);
-  for (const size_t i : sampler_.draw(queue_, logits, rows, out, work)) {
-    Ops::sample(logits, rows.subspan(i, 1), out.subspan(i, 1));
-  }
+  return sampler_.begin(queue_, logits, rows, scratch.take(at_once, logits.cols, DType::f32));
+}
+
+void GpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) {
+  FULMAR_CHECK(rows.size() == out.size());
+  if (!begin_draws(logits, rows)) return Ops::sample(logits, rows, out);
+  sampler_.finish(out);
+  for (const size_t i : sampler_.undrawn()) Ops::sample(logits, rows.subspan(i, 1), out.subspan(i, 1));
+}
+
+bool GpuOps::begin_sample(Tensor logits, std::span<const SampleRow> rows) {
+  return std::all_of(rows.begin(), rows.end(), gpu::Sampler::draws) && begin_draws(logits, rows);
+}
+
+void GpuOps::finish_sample(std::span<SampledToken> out) {
+  use_device();
+  sampler_.finish(out);
 }
 
 bool GpuOps::in_chunks(const Batch& batch, int64_t head_size) const {

@@ -141,6 +141,9 @@ class GpuOps final : public Ops {
   void read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                 Tensor logits) override;
   void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out) override;
+  bool begin_sample(Tensor logits, std::span<const SampleRow> rows) override;
+  void finish_sample(std::span<SampledToken> out) override;
+  const void* drawn() const override { return sampler_.results(); }
 
  private:
   friend class GpuDraws;
@@ -156,6 +159,8 @@ class GpuOps final : public Ops {
   // The current device is a property of the calling thread, and ours may change between steps.
   void use_device() const { FULMAR_GPU(cudaSetDevice(facts_.index)); }
 
+  // Begins to draw those rows that the device can, if there is memory for it.
+  bool begin_draws(Tensor logits, std::span<const SampleRow> rows);
   const std::byte* replayed(const State& state, int64_t slot, Scratch& scratch) override;
   void restore_shifts(const State& state, int64_t slot, int64_t ring_row) override;
   // What the step does with its sequences' rings; empty where it uses none. Whether some rows may be rolled

@@ -91,11 +91,13 @@ struct KeptInput {
         start(input.start.begin(), input.start.end()),
         slot(input.slot.begin(), input.slot.end()),
         wanted(input.wanted.begin(), input.wanted.end()),
-        revocable(input.revocable.begin(), input.revocable.end()) {}
-  StepInput view() const { return {token, start, slot, wanted, revocable}; }
+        revocable(input.revocable.begin(), input.revocable.end()),
+        drawn(input.drawn) {}
+  StepInput view() const { return {token, start, slot, wanted, revocable, drawn}; }
 
   std::vector<int32_t> token, start, slot, wanted;
   std::vector<uint8_t> revocable;
+  const void* drawn;
 };
 
 // Told when the last who holds it lets go: also work that a rank has dropped.
@@ -250,10 +252,9 @@ Tensor StepOutputs::logits() const {
 }
 
 void StepOutputs::sample(std::span<const SampleRow> rows, std::span<SampledToken> out) const {
-  // Draws that look at many logits look at them where they are near: gathering sends each once.
-  const bool shared =
-      model_.draws_ != nullptr && !gathered_ && std::all_of(rows.begin(), rows.end(), survey_suffices);
-  shared ? model_.draw_shared(wanted_, rows, out) : ops().sample(logits(), rows, out);
+  if (gathered_ || !model_.shares_draws(rows)) return ops().sample(logits(), rows, out);
+  model_.begin_shared(wanted_, rows);
+  model_.draws_->finish(out);
 }
 
 // Only the caller posts to ranks that it leads, so nothing comes between a step and its errands.
@@ -267,14 +268,19 @@ void Model::gather_logits(int64_t wanted) {
   last().gather(wanted);
 }
 
+// Draws that look at many logits look at them where they are near: gathering sends each once.
+bool Model::shares_draws(std::span<const SampleRow> rows) const {
+  return draws_ != nullptr && std::all_of(rows.begin(), rows.end(), survey_suffices);
+}
+
 // The others have rows of their own: a draw that fails leaves while they still read them.
-void Model::draw_shared(int64_t wanted, std::span<const SampleRow> rows, std::span<SampledToken> out) {
+void Model::begin_shared(int64_t wanted, std::span<const SampleRow> rows) {
   const auto kept = std::make_shared<const std::vector<SampleRow>>(rows.begin(), rows.end());
   ask_followers([this, wanted, kept](size_t rank) {
     const Stage& stage = *stages_[output_stage() + rank];
     draws_->survey(rank, stage.part(wanted), stage.part_first(), *kept);
   });
-  draws_->draw(last().part(wanted), rows, out);
+  draws_->begin(last().part(wanted), rows);
 }
 
 MemoryPlan Model::memory() const {
@@ -370,19 +376,44 @@ void Model::take_outputs(int64_t wanted, const TakeOutputs& take) {
 // step comes.
 void Model::conclude(Begun& step) {
   if (std::exchange(step.concluded, true)) return;
-  ranks_.front()->run([&] { take_outputs(step.wanted, step.take); });
+  ranks_.front()->run([&] { step.drawn ? finish_draws(*step.drawn) : take_outputs(step.wanted, step.take); });
   for (size_t i = 1; i < ranks_.size(); i++) ranks_[i]->post([this, i] { stages_[i]->check(); });
+}
+
+bool Model::begin_draws(std::span<const SampleRow> rows, std::span<SampledToken> out) {
+  FULMAR_CHECK(led() && !begun_.empty() && rows.size() == out.size());
+  Begun& step = begun_.back();
+  FULMAR_CHECK(!step.concluded && !step.drawn);
+  bool begun = false;
+  ranks_.front()->run([&] {
+    if (shares_draws(rows)) {
+      begin_shared(step.wanted, rows);
+      begun = true;
+    } else if (!sliced()) {
+      begun = last().rank().ops().begin_sample(last().logits(step.wanted), rows);
+    }
+  });
+  if (begun) step.drawn = out;
+  return begun;
+}
+
+void Model::finish_draws(std::span<SampledToken> out) {
+  sliced() ? draws_->finish(out) : last().rank().ops().finish_sample(out);
+  last().check();  // before anybody hears of what was drawn
 }
 
 void Model::begin(const StepInput& input, const StatePool& states, TakeOutputs take) {
   const auto rows = static_cast<int64_t>(input.token.size());
   const auto wanted = static_cast<int64_t>(input.wanted.size());
   FULMAR_CHECK(rows >= 1 && rows <= max_rows_ && wanted <= max_wanted_);
-  if (!led()) return begun_.push_back({wanted, {}, post(input, states, std::move(take))});
-  if (!begun_.empty()) conclude(begun_.back());
-  if (spread()) post(input, states, {});
-  ranks_.front()->run([&] { last().run(input, states.view(0)); });
-  begun_.push_back({wanted, std::move(take), {}});
+  if (!led()) return begun_.push_back({.wanted = wanted, .over = post(input, states, std::move(take))});
+  if (!begun_.empty() && !begun_.back().drawn) conclude(begun_.back());
+  StepInput own = input;
+  const bool ahead = std::any_of(input.token.begin(), input.token.end(), [](int32_t id) { return id < 0; });
+  if (ahead) own.drawn = last().rank().ops().drawn();
+  if (spread()) post(own, states, {});
+  ranks_.front()->run([&] { last().run(own, states.view(0)); });
+  begun_.push_back({.wanted = wanted, .take = std::move(take)});
 }
 
 void Model::finish() {

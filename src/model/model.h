@@ -7,6 +7,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -94,6 +95,13 @@ class Model {
   // their place, at the latest within finish(). Rows of a sequence whose step is under way may not be begun.
   using TakeOutputs = std::function<void(const StepOutputs&)>;
   void begin(const StepInput& input, const StatePool& states, TakeOutputs take);
+  // Begins to draw from the logits of the step begun last, in place of having its outputs taken, and does not
+  // wait: `out` has the tokens behind its finish(). Until the next draws a step may name them as what it is
+  // fed (StepInput::drawn is set here). No other draws are under way. False, and nothing is begun, where the
+  // outputs are to be taken.
+  bool begin_draws(std::span<const SampleRow> rows, std::span<SampledToken> out);
+  // Whether begin_draws can be true, and steps can be begun behind it: the devices draw where they compute.
+  bool draws_ahead() const { return led(); }
   // Waits for the oldest step that was begun, and has its outputs taken.
   void finish();
   size_t under_way() const { return begun_.size(); }
@@ -114,6 +122,8 @@ class Model {
     TakeOutputs take;        // where the caller's thread takes the outputs
     std::future<void> over;  // where a rank's does
     bool concluded = false;  // of a led step: they are taken
+    // Where draws have been begun: what they are to fill.
+    std::optional<std::span<SampledToken>> drawn = {};
   };
 
   explicit Model(const ModelConfig& config) : config_(config) {}
@@ -132,11 +142,13 @@ class Model {
   // On the leading rank's thread, within a step: the others of its stage do this work behind their part.
   void ask_followers(const Errands::Work& work);
   void gather_logits(int64_t wanted);
-  void draw_shared(int64_t wanted, std::span<const SampleRow> rows, std::span<SampledToken> out);
+  bool shares_draws(std::span<const SampleRow> rows) const;
+  void begin_shared(int64_t wanted, std::span<const SampleRow> rows);
   friend class StepOutputs;
   std::future<void> post(const StepInput& input, const StatePool& states, TakeOutputs take);
   void take_outputs(int64_t wanted, const TakeOutputs& take);
   void conclude(Begun& step);
+  void finish_draws(std::span<SampledToken> out);
   void throw_failure() const;
 
   ModelConfig config_;

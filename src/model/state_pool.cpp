@@ -47,11 +47,13 @@ Status StatePool::add(const Share& share, int64_t first) {
       return;
     }
     state.base = static_cast<std::byte*>(memory->data());
-    std::unique_ptr<RingCursor[]> cursors;
+    std::unique_ptr<RingCursor[]> cursors, marks;
     if (ring_.rows > 0) cursors = std::make_unique<RingCursor[]>(static_cast<size_t>(state.slots));
+    if (ring_.rows > 0) marks = std::make_unique<RingCursor[]>(static_cast<size_t>(state.slots));
     state.cursors = cursors.get();
     for (int64_t slot = 0; slot <= slots_; slot++) ops.zero_slot(state, slot);
-    parts_.push_back({share.rank, std::move(*memory), std::move(cursors), state, first, share.slice});
+    parts_.push_back(
+        {share.rank, std::move(*memory), std::move(cursors), std::move(marks), state, first, share.slice});
   });
   return status;
 }
@@ -77,6 +79,24 @@ void StatePool::roll_back(int64_t slot, int64_t rows) {
   for (const Holding& part : parts_) {
     part.rank->post(
         [&ops = part.rank->ops(), state = part.state, slot, rows] { ops.roll_back(state, slot, rows); });
+  }
+}
+
+void StatePool::mark(std::span<const int32_t> slots) {
+  if (ring_.rows == 0) return;
+  for (const Holding& part : parts_) {
+    part.rank->post([cursors = part.cursors.get(), marks = part.marks.get(),
+                     slots = std::vector<int32_t>(slots.begin(), slots.end())] {
+      for (const int32_t slot : slots) marks[slot] = cursors[slot];
+    });
+  }
+}
+
+void StatePool::return_to_mark(int64_t slot) {
+  if (ring_.rows == 0) return;
+  for (const Holding& part : parts_) {
+    part.rank->post(
+        [cursors = part.cursors.get(), marks = part.marks.get(), slot] { cursors[slot] = marks[slot]; });
   }
 }
 

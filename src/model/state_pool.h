@@ -45,6 +45,10 @@ class StatePool final : public Slots {
   void copy(int64_t from, int64_t to) override;
   // As Ops::roll_back.
   void roll_back(int64_t slot, int64_t rows);
+  // Behind a mark the rings of these slots can be taken to be as they were at it, where a step that was begun
+  // since has not fed them after all (StepInput::drawn).
+  void mark(std::span<const int32_t> slots);
+  void return_to_mark(int64_t slot);
   void read(int64_t slot, std::span<std::byte> out) override;
   void write(int64_t slot, std::span<const std::byte> from) override;
 
@@ -59,6 +63,7 @@ class StatePool final : public Slots {
     Rank* rank;
     Buffer memory;
     std::unique_ptr<RingCursor[]> cursors;  // of each slot, moved on by the rank; none without rings
+    std::unique_ptr<RingCursor[]> marks;    // of each slot, as at its last mark
     State state;
     int64_t first;  // of its layers
     Slice slice;

@@ -12,13 +12,17 @@ namespace fulmar {
 // What the engine hands over, in host memory. Sequence s owns the rows [start[s], start[s+1]), in text order,
 // and keeps its state in slot[s]. Slots of one step are distinct; every sequence has at least one row.
 struct StepInput {
-  std::span<const int32_t> token;   // [rows], 0 <= id < V
+  std::span<const int32_t> token;   // [rows], 0 <= id < V, or -1 - i: the i-th id of `drawn`
   std::span<const int32_t> start;   // [sequences + 1], start[0] = 0, strictly increasing, last = rows
   std::span<const int32_t> slot;    // [sequences]
   std::span<const int32_t> wanted;  // rows whose logits are wanted, ascending
   // [sequences], or empty for none: 1 where all rows but the first may be rolled back (Ops::roll_back). Such
   // a sequence has at most most_revocable rows.
   std::span<const uint8_t> revocable = {};
+  // Of a step that begins before the draws in front of it are known: where these put their ids
+  // (Ops::drawn). A sequence whose id ends it is not fed: it is computed in the spare slot, the last one of
+  // the state. Every sequence of such a step has one row.
+  const void* drawn = nullptr;
 };
 
 struct State;

@@ -59,6 +59,17 @@ void Ops::sample(Tensor logits, std::span<const SampleRow> rows, std::span<Sampl
   }
 }
 
+bool Ops::begin_sample(Tensor logits, std::span<const SampleRow> rows) {
+  drawn_.assign(rows.size(), {});
+  sample(logits, rows, drawn_);
+  return true;
+}
+
+void Ops::finish_sample(std::span<SampledToken> out) {
+  FULMAR_CHECK(out.size() == drawn_.size());
+  std::copy(drawn_.begin(), drawn_.end(), out.begin());
+}
+
 size_t Ops::workspace_bytes(const StepShape& shape) const {
   const int64_t c = shape.n_embd, f = shape.n_ffn, d = shape.deep_rank;
   const int64_t deep = d > 0 ? c + f + d * d + 2 * d : 0;

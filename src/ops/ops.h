@@ -250,6 +250,13 @@ class Ops {
   // Draws one token per row from f32 logits, or scores the one that the row gives. The default reads the
   // logits back and calls sample_row.
   virtual void sample(Tensor logits, std::span<const SampleRow> rows, std::span<SampledToken> out);
+  // The same in two halves: the first begins the draws and does not wait for them; the second waits and gives
+  // the tokens. Nothing else is drawn in between. False, and nothing is begun, where sample() has to do it.
+  virtual bool begin_sample(Tensor logits, std::span<const SampleRow> rows);
+  virtual void finish_sample(std::span<SampledToken> out);
+  // Where the draws begun last put their ids, for StepInput::drawn on devices of the same kind: those of a
+  // step that begins before the next draws.
+  virtual const void* drawn() const { return &drawn_; }
 
  protected:
   // Temporaries of default islands: an arena that grows to the largest island and is reused by the next one.
@@ -275,7 +282,11 @@ class Ops {
   // The cursor of a slot with a ring; null where there are none.
   static RingCursor* cursor_of(const State& state, int64_t slot);
 
+  // What `drawn` of a step is where begin_sample is the default one.
+  using Drawn = std::vector<SampledToken>;
+
  private:
+  Drawn drawn_;
   std::vector<Buffer> scratch_;  // blocks are never moved: a captured graph may point into them
   size_t scratch_used_ = 0;
 };

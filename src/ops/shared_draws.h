@@ -19,8 +19,14 @@ class SharedDraws {
   // On the thread of each rank but the first, for each draw of the first, with the same rows: `part`, f32
   // [rows, n], has the logits of the ids from `first` on. Work begun behind this may write to them again.
   virtual void survey(size_t rank, Tensor part, int64_t first, std::span<const SampleRow> rows) = 0;
-  // On the thread of the first rank: as Ops::sample. `rows` are no longer looked at by anybody on return.
-  virtual void draw(Tensor part, std::span<const SampleRow> rows, std::span<SampledToken> out) = 0;
+  // On the thread of the first rank: as Ops::begin_sample and Ops::finish_sample. Work that any rank begins
+  // behind this comes behind the draws.
+  virtual void begin(Tensor part, std::span<const SampleRow> rows) = 0;
+  virtual void finish(std::span<SampledToken> out) = 0;
+  void draw(Tensor part, std::span<const SampleRow> rows, std::span<SampledToken> out) {
+    begin(part, rows);
+    finish(out);
+  }
   // From any thread: from now on all calls throw DeviceFailure with this reason, also where they wait.
   virtual void close(const std::string& reason) = 0;
 };

@@ -1,4 +1,4 @@
-// A device that says it is asynchronous gets its next step before anyone hears of the last one; what is said
+// A device that says it is asynchronous gets its next steps before anyone hears of the last one; what is said
 // and kept does not change by it.
 #include <gtest/gtest.h>
 
@@ -19,6 +19,12 @@ using testing::mixed_load;
 using testing::MixedAnswers;
 using testing::RowLog;
 using testing::TinyEngine;
+
+EngineOptions without_run_ahead() {
+  EngineOptions options{.slots = 4, .prefill_chunk = 16};
+  options.run_ahead = false;
+  return options;
+}
 
 // Counts the steps that were handed to it.
 struct Device {
@@ -69,20 +75,24 @@ std::shared_ptr<CountingListener> run_one(Device& device, int64_t max_tokens,
 }
 
 TEST(Asynchronous, TheNextStepBeginsBeforeTheLastOneIsReported) {
-  Device plain(false), late(true);
+  Device plain(false), late(true, without_run_ahead()), ahead(true);
   EXPECT_EQ(run_one(plain, 5)->steps_at_text, (std::vector<int>{1, 2, 3, 4, 5}));
   EXPECT_EQ(run_one(late, 5)->steps_at_text, (std::vector<int>{2, 3, 4, 5, 5}))
       << "behind the last token there is nothing to begin";
+  EXPECT_EQ(run_one(ahead, 5)->steps_at_text, (std::vector<int>{3, 4, 5, 5, 5}))
+      << "and with run-ahead the one behind that";
 }
 
 TEST(Asynchronous, ARowStopsWhereItWouldHave) {
-  Device late(true);
-  run_one(late, 7);
-  EXPECT_EQ(*late.begun, 7) << "no step for a row that has ended";
+  for (const EngineOptions& options : {without_run_ahead(), EngineOptions{.slots = 4, .prefill_chunk = 16}}) {
+    Device late(true, options);
+    run_one(late, 7);
+    EXPECT_EQ(*late.begun, 7) << "no step for a row that has ended";
+  }
 }
 
 TEST(Asynchronous, ACancelledRowHasNoFurtherStep) {
-  Device late(true);
+  Device late(true, without_run_ahead());
   const auto listener = run_one(late, 1000, [&](size_t texts) {
     if (texts == 3) late.tiny.engine().cancel("one");
   });

@@ -84,6 +84,17 @@ class TinyEngine {
     start(options,
           std::make_shared<SessionLadder>(model_->fingerprint(), std::move(store), options.sessions));
   }
+  // With all layers on each device, sliced.
+  TinyEngine(EngineOptions options, std::vector<std::unique_ptr<Ops>> slices) : stages_(std::move(slices)) {
+    const SyntheticSpec whole = spec(7, 64);
+    const auto count = static_cast<int64_t>(stages_.size());
+    std::vector<Placed> placed;
+    for (int64_t i = 0; i < count; i++) {
+      placed.push_back({stages_[static_cast<size_t>(i)].get(), {0, whole.n_layer}, {i, count}});
+    }
+    take(Model::load(synthetic_checkpoint(whole), placed, {.max_rows = 64}));
+    start(options, std::make_shared<SessionLadder>(model_->fingerprint(), nullptr, options.sessions));
+  }
   // With three layers on as many devices as there are, one to three.
   TinyEngine(EngineOptions options, std::vector<std::unique_ptr<Ops>> stages, int64_t steps_under_way,
              std::unique_ptr<SessionStore> store = nullptr)

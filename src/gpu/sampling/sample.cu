@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kDrawThreads = kBins, kSurveyThreads = kSampleGroups * kWarp;
 constexpr int kDrawWarps = kDrawThreads / kWarp;
-// Warps that go through one slice, in runs of four ids for a lane: as many whatever the block, so that a row's
-// token does not depend on it.
+// Warps that go through one slice, in runs of four ids for a lane: as many whatever the block, so that a
+// row's token does not depend on it.
 constexpr int kSliceWarps = 4, kRun = 4 * kWarp, kSmallDrawThreads = kSliceWarps * kWarp;
 constexpr float kSmallestExponential = 6.2e-5f;  // as in ops/sampling.cpp
 
@@ -467,8 +467,8 @@ __global__ void __launch_bounds__(kSmallDrawThreads)
   const Best best = combine(job, shared);
   const bool known = best.value == kDropped || job.greedy;
   if (threadIdx.x == 0) shared.chosen = job.given >= 0 ? job.given : best.value == kDropped ? 0 : best.id;
-  const Weights weights{{shared.values, parts.count, as_they_are(job)}, best.value, job.inverse_temperature,
-                        nullptr};
+  const Weights weights{
+      {shared.values, parts.count, as_they_are(job)}, best.value, job.inverse_temperature, nullptr};
   const double total = slices_total(shared);
   if (!known) draw_uncut(weights, vocab, draw_unit(job) * total, shared);
   if (threadIdx.x != 0) return;
@@ -477,7 +477,23 @@ __global__ void __launch_bounds__(kSmallDrawThreads)
          results[blockIdx.x]);
 }
 
+__global__ void feed_drawn_kernel(const SampleResult* drawn, int64_t rows, int32_t spare_slot, int32_t* token,
+                                  int32_t* slot) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= rows || token[row] >= 0) return;
+  const SampleResult one = drawn[-1 - token[row]];
+  token[row] = one.token;
+  if (one.stops != 0) slot[row] = spare_slot;
+}
+
 }  // namespace
+
+void feed_drawn(const Queue& queue, const SampleResult* drawn, int64_t rows, int32_t spare_slot,
+                int32_t* token, int32_t* slot) {
+  constexpr int kFeedThreads = 128;
+  launch(queue, feed_drawn_kernel, dim3(static_cast<unsigned>((rows + kFeedThreads - 1) / kFeedThreads)),
+         dim3(kFeedThreads), 0, drawn, rows, spare_slot, token, slot);
+}
 
 void survey(const Queue& queue, int64_t count, const SampleJob* jobs, const SampleLists& lists,
             const VocabularyPart& part, int64_t vocab) {

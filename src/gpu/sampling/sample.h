@@ -77,6 +77,10 @@ struct VocabularyParts {  // all, in order
   int count = 0;
 };
 
+// Puts drawn ids where a step's tokens are -1 - i, and sends rows whose id ends them to the spare slot.
+void feed_drawn(const Queue&, const SampleResult* drawn, int64_t rows, int32_t spare_slot, int32_t* token,
+                int32_t* slot);
+
 // Surveys the part for so many jobs.
 void survey(const Queue&, int64_t count, const SampleJob* jobs, const SampleLists& lists,
             const VocabularyPart& part, int64_t vocab);

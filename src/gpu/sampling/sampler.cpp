@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 #include "ops/sampling_mode.h"
 
@@ -104,30 +103,37 @@ Sampler::Layout Sampler::layout_of(std::span<const SampleRow> rows, std::span<co
   layout.ids = layout.changes + aligned(changed * sizeof(SampleChange));
   layout.masks = layout.ids + aligned(listed * sizeof(int32_t));
   layout.slices = layout.masks + aligned(words * sizeof(uint64_t));
-  layout.results = layout.slices + aligned(drawn.size() * kSampleSlices * sizeof(SampleSlice));
-  layout.likely = layout.results + aligned(drawn.size() * sizeof(SampleResult));
+  layout.likely = layout.slices + aligned(drawn.size() * kSampleSlices * sizeof(SampleSlice));
   layout.end = layout.likely + drawn.size() * sizeof(LikelyTokens);
   return layout;
 }
 
-bool Sampler::reserve(size_t bytes) {
-  if (bytes <= device_.bytes()) return true;
-  auto device = allocate_device(2 * bytes);
-  auto pinned = allocate_pinned(2 * bytes);
-  if (!device.ok() || !pinned.ok()) return false;
-  device_ = std::move(device).value();
-  pinned_ = std::move(pinned).value();
-  return true;
+Sampler::~Sampler() {
+  if (drawn_event_ != nullptr) ignore_failure(cudaEventDestroy(drawn_event_));
+}
+
+bool Sampler::reserve(size_t bytes, size_t results) {
+  if (bytes > device_.bytes()) {
+    auto device = allocate_device(2 * bytes);
+    auto pinned = allocate_pinned(2 * bytes);
+    if (!device.ok() || !pinned.ok()) return false;
+    device_ = std::move(device).value();
+    pinned_ = std::move(pinned).value();
+  }
+  if (results <= results_.bytes()) return true;
+  auto larger = allocate_pinned(2 * results);
+  if (larger.ok()) results_ = std::move(larger).value();
+  return larger.ok();
 }
 
 bool Sampler::pack(const Queue& queue, std::span<const SampleRow> rows) {
   drawn_.clear(), undrawn_.clear();
   for (size_t i = 0; i < rows.size(); i++) {
-    (rows[i].params->top_logprobs > kMostLikeliest ? undrawn_ : drawn_).push_back(i);
+    (draws(rows[i]) ? drawn_ : undrawn_).push_back(i);
   }
   surveyed_ = std::all_of(rows.begin(), rows.end(), survey_suffices);
   layout_ = layout_of(rows, drawn_);
-  if (!reserve(layout_.end)) return false;
+  if (!reserve(layout_.end, drawn_.size() * sizeof(SampleResult))) return false;
   auto* jobs = at<SampleJob>(pinned_, 0);
   Lists lists{{at<SampleChange>(pinned_, layout_.changes)},
               {at<int32_t>(pinned_, layout_.ids)},
@@ -153,28 +159,27 @@ void Sampler::survey(const Queue& queue, int64_t first, VocabularyPart& part, in
 void Sampler::draw_parts(const Queue& queue, int64_t first, const VocabularyParts& parts, int64_t vocab,
                          float* work) {
   const auto* jobs = at<SampleJob>(device_, 0) + first;
-  auto* results = at<SampleResult>(pinned_, layout_.results) + first;
+  auto* results = at<SampleResult>(results_, 0) + first;
   const int64_t count = count_from(first);
   if (surveyed_) return gpu::draw_surveyed(queue, count, jobs, lists(), parts, vocab, results);
   gpu::draw(queue, count, jobs, lists(), parts, vocab, work, results,
             at<LikelyTokens>(pinned_, layout_.likely) + first);
 }
 
-void Sampler::finish(const Queue& queue, std::span<SampledToken> out) {
-  FULMAR_GPU(cudaStreamSynchronize(queue.stream));
-  const auto* jobs = at<SampleJob>(pinned_, 0);
-  const auto* results = at<SampleResult>(pinned_, layout_.results);
-  const auto* likely = at<LikelyTokens>(pinned_, layout_.likely);
-  for (size_t i = 0; i < drawn_.size(); i++) out[drawn_[i]] = token_of(jobs[i], results[i], likely[i]);
+void Sampler::all_begun(const Queue& queue) {
+  if (drawn_event_ == nullptr) FULMAR_GPU(cudaEventCreateWithFlags(&drawn_event_, cudaEventDisableTiming));
+  FULMAR_GPU(cudaEventRecord(drawn_event_, queue.stream));
 }
 
-std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<const SampleRow> rows,
-                                  std::span<SampledToken> out, Tensor work) {
-  if (!pack(queue, rows)) {
-    std::vector<size_t> all(rows.size());
-    std::iota(all.begin(), all.end(), size_t{0});
-    return all;
-  }
+void Sampler::finish(std::span<SampledToken> out) {
+  FULMAR_GPU(cudaEventSynchronize(drawn_event_));
+  const auto* jobs = at<SampleJob>(pinned_, 0);
+  const auto* likely = at<LikelyTokens>(pinned_, layout_.likely);
+  for (size_t i = 0; i < drawn_.size(); i++) out[drawn_[i]] = token_of(jobs[i], results()[i], likely[i]);
+}
+
+bool Sampler::begin(const Queue& queue, Tensor logits, std::span<const SampleRow> rows, Tensor work) {
+  if (!pack(queue, rows)) return false;
   VocabularyParts whole{.count = 1};
   whole.part[0] = {logits.as<const float>(),     logits.stride, work.as<float>(), logits.cols, nullptr, 0,
                    static_cast<int>(logits.cols)};
@@ -182,8 +187,8 @@ std::vector<size_t> Sampler::draw(const Queue& queue, Tensor logits, std::span<c
     survey(queue, first, whole.part[0], logits.cols);
     draw_parts(queue, first, whole, logits.cols, work.as<float>());
   }
-  finish(queue, out);
-  return undrawn_;
+  all_begun(queue);
+  return true;
 }
 
 }  // namespace fulmar::gpu

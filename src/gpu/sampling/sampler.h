@@ -16,13 +16,22 @@ class Sampler {
  public:
   static constexpr int64_t kMostAtOnce = 512;  // rows of one launch: bounds the working memory
 
-  // Fills out[i] for the rows that it draws and returns the indices of the others, which are the host's: long
-  // lists of likely tokens, and all where memory for the parameters is short. `work` is f32, [rows or
-  // kMostAtOnce, V].
-  std::vector<size_t> draw(const Queue& queue, Tensor logits, std::span<const SampleRow> rows,
-                           std::span<SampledToken> out, Tensor work);
+  Sampler() = default;
+  ~Sampler();
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
 
-  // The same in steps, for a device that has some of the logits: what is packed is surveyed by each of them
+  // Whether the device draws such a row; what it does not is the host's: long lists of likely tokens.
+  static bool draws(const SampleRow& row) { return row.params->top_logprobs <= kMostLikeliest; }
+  // Begins to draw the rows, but for those that are the host's (undrawn). `work` is f32, [rows or
+  // kMostAtOnce, V]. False, and nothing is begun, where memory for the parameters is short.
+  bool begin(const Queue& queue, Tensor logits, std::span<const SampleRow> rows, Tensor work);
+  // Waits for the draws and fills `out` for the rows that were drawn.
+  void finish(std::span<SampledToken> out);
+  // Where draws put what they find, in the order of their rows: host memory that every device reads.
+  const SampleResult* results() const { return static_cast<const SampleResult*>(results_.data()); }
+
+  // begin() in steps, for a device that has some of the logits: what is packed is surveyed by each of them
   // and drawn by one, at most kMostAtOnce rows behind `first` at once.
 
   // Packs the rows and brings them to the device behind what the queue holds; nothing that was packed before
@@ -34,21 +43,22 @@ class Sampler {
   void survey(const Queue& queue, int64_t first, VocabularyPart& part, int64_t vocab);
   void draw_parts(const Queue& queue, int64_t first, const VocabularyParts& parts, int64_t vocab,
                   float* work);
-  // Waits for the queue and fills `out` for the rows that were drawn.
-  void finish(const Queue& queue, std::span<SampledToken> out);
+  void all_begun(const Queue& queue);  // finish() is to wait for what the queue holds
 
  private:
   // Where the parts of the block lie. Those in front of the slices are copied to the device, where the slices
-  // stay; the results are written to the host's block.
+  // stay; lists of likely tokens are written to the host's block.
   struct Layout {
-    size_t changes = 0, ids = 0, masks = 0, slices = 0, results = 0, likely = 0, end = 0;
+    size_t changes = 0, ids = 0, masks = 0, slices = 0, likely = 0, end = 0;
   };
   static Layout layout_of(std::span<const SampleRow> rows, std::span<const size_t> drawn);
-  bool reserve(size_t bytes);
+  bool reserve(size_t bytes, size_t results);
   int64_t count_from(int64_t first) const;
   SampleLists lists() const;
 
-  Buffer pinned_, device_;  // laid out alike: the packed input, what the device notes, the results
+  Buffer pinned_, device_;  // laid out alike: the packed input, what the device notes, the lists
+  Buffer results_;          // pinned; apart, because a step may read it while the next draws are packed
+  cudaEvent_t drawn_event_ = nullptr;
   Layout layout_;
   std::vector<size_t> drawn_, undrawn_;  // rows
   bool surveyed_ = false;                // survey_suffices for all rows
