@@ -87,10 +87,12 @@ void RunningStep::take_drawn_ahead() {
   drawing_.clear();
 }
 
-void RunningStep::forget(const Sequence& sequence) {
-  for (StepPart& part : parts_) {
-    if (part.sequence == &sequence) part.sequence = nullptr;
-  }
+bool RunningStep::forget(const Sequence& sequence) {
+  const auto part = std::find_if(parts_.begin(), parts_.end(),
+                                 [&](const StepPart& one) { return one.sequence == &sequence; });
+  if (!ahead_ || part == parts_.end()) return false;
+  part->sequence = nullptr;
+  return true;
 }
 
 RunningStep::Outcome RunningStep::outcome() && {
@@ -266,10 +268,13 @@ bool StepRunner::begin_ahead(const std::vector<bool>& goes_on, StatePool& states
 }
 
 bool StepRunner::forget(Sequence& sequence) {
-  if (sequence.under_way == 0) return false;
-  for (const auto& step : steps_) step->forget(sequence);
-  sequence.under_way = 0;
-  return true;
+  bool forgotten = false;
+  for (const auto& step : steps_) {
+    if (!step->forget(sequence)) continue;
+    sequence.under_way--;
+    forgotten = true;
+  }
+  return forgotten;
 }
 
 RunningStep::Outcome StepRunner::finish() {

@@ -43,8 +43,8 @@ class RunningStep {
   std::vector<SampleRow> draw_rows();
   std::span<SampledToken> drawn_ahead() { return drawn_ahead_; }
   void draw_in_finish() { drawing_.clear(); }  // the draws have not begun after all
-  // The part is no longer the step's: what is computed of it nobody takes.
-  void forget(const Sequence& sequence);
+  // Of a step that was begun ahead: what is computed of the sequence nobody takes. Whether it has a part.
+  bool forget(const Sequence& sequence);
 
   // Rows whose feed is used up by the step and that still want tokens get them drawn: `drawn[i]`, of
   // parts[i], is empty, or one token and another behind each draft that was accepted.
@@ -106,7 +106,7 @@ class StepRunner {
   // those of its parts that `goes_on` says, before anybody knows them; nothing where none does.
   bool begin_draws();
   bool begin_ahead(const std::vector<bool>& goes_on, StatePool& states);
-  // The row has ended: what a step under way computes of it nobody takes. Whether there is one.
+  // The row has ended: what a step that was begun ahead computes of it nobody takes. Whether there is one.
   bool forget(Sequence& sequence);
   // Waits for the oldest step that was begun and advances `fed` and `drawn_fed` of its sequences.
   RunningStep::Outcome finish();
