@@ -68,17 +68,15 @@ class Step {
   std::vector<int32_t> token_, start_, slot_, last_;
 };
 
-// Contiguous groups of sequences, stepped one after the other.
+// Contiguous groups of at most `most` sequences, stepped one after the other.
 struct Group {
   int64_t first = 0;
   int64_t count = 0;
 };
 std::vector<Group> groups_of(int64_t sequences, int64_t most) {
   std::vector<Group> groups;
-  const int64_t count = std::clamp<int64_t>(most, 1, sequences);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t first = sequences * i / count;
-    groups.push_back({first, sequences * (i + 1) / count - first});
+  for (int64_t first = 0; first < sequences; first += most) {
+    groups.push_back({first, std::min(most, sequences - first)});
   }
   return groups;
 }
@@ -94,7 +92,8 @@ class Bench {
 
   BenchLine decode(int64_t sequences) {
     std::vector<Step> group_steps;
-    for (const Group& group : groups_of(sequences, model_.steps_under_way())) {
+    const int64_t most = std::min(sequences, share({.decoding = sequences}).max_decoding);
+    for (const Group& group : groups_of(sequences, most)) {
       group_steps.push_back(Step({{group.first, group.count, 1}}, model_.config().vocab, group.first));
     }
     BenchLine line;
@@ -125,11 +124,10 @@ class Bench {
     // As the engine does it: as many tokens of each prompt as one step has room for, and in a pipeline as
     // many pieces as keep the stages busy.
     const PlanTotal all{.prompt_rows = shape.sequences * shape.tokens};
-    const PlanLimits limits = share_limits(
-        {.max_rows = model_.max_rows(), .prefill_chunk = model_.max_rows()}, all, model_.steps_under_way());
-    const int64_t pieces = (all.prompt_rows + limits.prefill_chunk - 1) / limits.prefill_chunk;
-    const auto groups = groups_of(shape.sequences, model_.steps_under_way() > 1 ? pieces : 1);
-    const int64_t widest = groups.back().count;
+    const int64_t piece = share(all).prefill_chunk;
+    const int64_t pieces = model_.steps_under_way() > 1 ? (all.prompt_rows + piece - 1) / piece : 1;
+    const auto groups = groups_of(shape.sequences, (shape.sequences + pieces - 1) / pieces);
+    const int64_t widest = groups.front().count;
     const int64_t chunk = std::min(shape.tokens, model_.max_rows() / widest);
     std::vector<Step> group_steps;
     for (int64_t first = 0; first < shape.tokens; first += chunk) {
@@ -159,6 +157,11 @@ class Bench {
   }
 
  private:
+  // What one of the steps takes that are to be under way together.
+  PlanLimits share(const PlanTotal& total) const {
+    return share_limits({.max_rows = model_.max_rows(), .prefill_chunk = model_.max_rows()}, total,
+                        model_.steps_under_way(), [this](int64_t rows) { return model_.padded_rows(rows); });
+  }
   // On one device steps follow one another in its queue, and on ranks that share every layer in those of all
   // of them. In a pipeline a group's step waits for its last one, and for its logits, since a token would be
   // drawn from them: which steps are under way together depends on that.

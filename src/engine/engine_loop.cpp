@@ -206,7 +206,8 @@ bool EngineLoop::begin_step() {
     if (sequence->under_way || sequence->waits_for_mask > 0) item.to_feed = item.drafts = 0;
     items.push_back(item);
   }
-  const auto feed = plan_step(items, share_limits(limits_, total, model_.steps_under_way()));
+  const auto padded = [this](int64_t rows) { return model_.padded_rows(rows); };
+  const auto feed = plan_step(items, share_limits(limits_, total, model_.steps_under_way(), padded));
   std::vector<StepPart> parts = step_parts(running_, items, feed);
   if (parts.empty()) return false;
   moved_ = true;

@@ -54,12 +54,13 @@ void PlanTotal::add(const PlanItem& item) {
   (item.decoding ? decoding : prompt_rows) += item.to_feed * item.slots;
 }
 
-PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps) {
+PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps,
+                        FunctionRef<int64_t(int64_t rows)> padded) {
   if (steps <= 1) return limits;
   const auto piece = [](int64_t all, int64_t pieces) { return (all + pieces - 1) / pieces; };
   PlanLimits share = limits;
   share.steps = steps;
-  share.max_decoding = std::max<int64_t>(1, piece(total.decoding, steps));
+  share.max_decoding = padded(std::max<int64_t>(1, piece(total.decoding, steps)));
   share.prefill_chunk =
       std::min(limits.prefill_chunk, std::max(kLeastPiece, piece(total.prompt_rows, 2 * steps)));
   return share;

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "base/function_ref.h"
+
 namespace fulmar {
 
 // A sequence as the planner sees it, in order of arrival.
@@ -36,11 +38,12 @@ struct PlanTotal {
 };
 
 // The limits of one step among `steps` that are to be under way at once, so that each finds about as much to
-// do: an equal share of what decodes, and prompts in twice as many pieces as there are steps, so that few of
-// the steps wait for the first and the last piece; pieces of fewer than kLeastPiece rows are worth less than
-// the wait.
+// do: an equal share of what decodes, made as large as what it is padded to (`padded`), and prompts in twice
+// as many pieces as there are steps, so that few of the steps wait for the first and the last piece; pieces
+// of fewer than kLeastPiece rows are worth less than the wait.
 constexpr int64_t kLeastPiece = 512;
-PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps);
+PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps,
+                        FunctionRef<int64_t(int64_t rows)> padded);
 
 // The tokens of a prompt that are fed together next, `fed` of it being behind, where prompts are fed in
 // pieces of `piece` tokens from their beginning: they end where the piece does, whatever else the steps feed.

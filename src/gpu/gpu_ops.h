@@ -47,6 +47,9 @@ class GpuOps final : public Ops {
             .suitable_rows = 2048,
             .suitable_sequences = 1024};
   }
+  int64_t padded_rows(int64_t rows) const override {
+    return options_.capture && rows <= gpu::kMostCapturedRows ? gpu::padded_rows(rows) : rows;
+  }
   bool asynchronous() const override { return true; }
   size_t memory_free() const override;
   std::vector<int64_t> rows_to_warm(int64_t most) const override {

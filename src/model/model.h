@@ -79,6 +79,7 @@ class Model {
   int64_t pipeline_stages() const { return static_cast<int64_t>(stages_.size()) / slices(); }
   // Numbers of rows whose first step takes longer than later ones (Ops::rows_to_warm).
   std::vector<int64_t> rows_to_warm() const { return stages_.front()->rank().ops().rows_to_warm(max_rows_); }
+  int64_t padded_rows(int64_t rows) const { return stages_.front()->rank().ops().padded_rows(rows); }
   // Steps of different rows that should be under way at once, so that every stage has work.
   int64_t steps_under_way() const { return steps_under_way_; }
 

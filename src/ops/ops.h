@@ -72,6 +72,8 @@ class Ops {
   // Numbers of rows up to `most` that a step should have had before somebody waits for it: the first step of
   // each, and of the numbers between it and the one before, takes longer than later ones.
   virtual std::vector<int64_t> rows_to_warm(int64_t /*most*/) const { return {}; }
+  // As many rows as a step of so many sequences with one row each takes the time of: batches are padded.
+  virtual int64_t padded_rows(int64_t rows) const { return rows; }
   virtual bool asynchronous() const { return false; }  // true: steps run on after the calls that begin them
   virtual size_t memory_free() const = 0;              // bytes that allocations may still take
   // What the device reaches at best, measured now; nothing where a backend has no measure of its own.

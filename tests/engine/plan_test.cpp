@@ -10,6 +10,8 @@ namespace {
 
 using Feeds = std::vector<int64_t>;
 
+const auto as_they_are = [](int64_t rows) { return rows; };
+
 PlanItem decoding() { return {.to_feed = 1, .decoding = true}; }
 PlanItem prompt(int64_t tokens, int64_t until_pause = 0) {
   return {.to_feed = tokens, .until_pause = until_pause};
@@ -136,23 +138,32 @@ TEST(Plan, TokensThatWereRolledBackAreFedAgainTogether) {
 
 TEST(ShareLimits, OneStepAtATimeTakesAll) {
   const PlanLimits limits{.max_rows = 512, .prefill_chunk = 256, .max_wanted = 64};
-  const PlanLimits share = share_limits(limits, {.decoding = 40, .prompt_rows = 9000}, 1);
+  const PlanLimits share = share_limits(limits, {.decoding = 40, .prompt_rows = 9000}, 1, as_they_are);
   EXPECT_EQ(share.prefill_chunk, 256);
   EXPECT_EQ(share.max_decoding, limits.max_decoding);
 }
 
 TEST(ShareLimits, RowsThatDecodeAreDividedEqually) {
   const PlanLimits limits{.max_rows = 512};
-  EXPECT_EQ(share_limits(limits, {.decoding = 40}, 2).max_decoding, 20);
-  EXPECT_EQ(share_limits(limits, {.decoding = 41}, 4).max_decoding, 11);
-  EXPECT_EQ(share_limits(limits, {.decoding = 0}, 4).max_decoding, 1);
+  EXPECT_EQ(share_limits(limits, {.decoding = 40}, 2, as_they_are).max_decoding, 20);
+  EXPECT_EQ(share_limits(limits, {.decoding = 41}, 4, as_they_are).max_decoding, 11);
+  EXPECT_EQ(share_limits(limits, {.decoding = 0}, 4, as_they_are).max_decoding, 1);
+}
+
+TEST(ShareLimits, AShareIsAsLargeAsWhatItIsPaddedTo) {
+  const auto by_64 = [](int64_t rows) { return (rows + 63) / 64 * 64; };
+  const PlanLimits limits{.max_rows = 1024, .max_wanted = 1024};
+  const PlanLimits share = share_limits(limits, {.decoding = 960}, 2, by_64);
+  EXPECT_EQ(share.max_decoding, 512) << "and 448 are left, where 480 twice would be computed as 512 twice";
+  EXPECT_EQ(share_limits(limits, {.decoding = 640}, 2, by_64).max_decoding, 320);
 }
 
 TEST(ShareLimits, PromptsTakeAStepsShareOfAllThatRun) {
   std::vector<PlanItem> items(800, decoding());
   items.resize(1000, prompt(4000));
   const PlanLimits limits{.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096};
-  const Feeds feeds = plan_step(items, share_limits(limits, {.decoding = 800, .prompt_rows = 800'000}, 2));
+  const Feeds feeds =
+      plan_step(items, share_limits(limits, {.decoding = 800, .prompt_rows = 800'000}, 2, as_they_are));
   EXPECT_EQ(std::accumulate(feeds.begin(), feeds.begin() + 800, int64_t{0}), 400);
   EXPECT_EQ(std::accumulate(feeds.begin() + 800, feeds.end(), int64_t{0}),
             static_cast<int64_t>(kMostStretch * 500) - 400);
@@ -160,9 +171,9 @@ TEST(ShareLimits, PromptsTakeAStepsShareOfAllThatRun) {
 
 TEST(ShareLimits, PromptsComeInPiecesOfSomeSize) {
   const PlanLimits limits{.max_rows = 8192, .prefill_chunk = 4096};
-  EXPECT_EQ(share_limits(limits, {.prompt_rows = 8192}, 2).prefill_chunk, 2048);
-  EXPECT_EQ(share_limits(limits, {.prompt_rows = 100'000}, 2).prefill_chunk, 4096);
-  EXPECT_EQ(share_limits(limits, {.prompt_rows = 700}, 2).prefill_chunk, kLeastPiece);
+  EXPECT_EQ(share_limits(limits, {.prompt_rows = 8192}, 2, as_they_are).prefill_chunk, 2048);
+  EXPECT_EQ(share_limits(limits, {.prompt_rows = 100'000}, 2, as_they_are).prefill_chunk, 4096);
+  EXPECT_EQ(share_limits(limits, {.prompt_rows = 700}, 2, as_they_are).prefill_chunk, kLeastPiece);
 }
 
 TEST(Plan, NoMoreRowsDecodeThanTheLimitSays) {
