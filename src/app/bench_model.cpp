@@ -183,14 +183,15 @@ class Bench {
     model_.synchronise();
   }
 
-  // Times what the steps of all groups take together, one round behind the other.
+  // Times what the steps of all groups take together, one round behind the other. A pipeline stays full from
+  // one run to the next: a step begins there when the oldest is over.
   void measure_steps(BenchLine& line, std::span<const Step> group_steps) {
     rest();
     const auto groups = static_cast<int64_t>(group_steps.size());
     const auto steps = [&](int64_t count) {
       for (int64_t i = 0; i < count * groups; ++i)
         begin(group_steps[static_cast<size_t>(i % groups)], true, groups);
-      finish();
+      if (model_.pipeline_stages() == 1) finish();
     };
     steps(kWarmSteps);
     const auto start = Clock::now();
@@ -201,6 +202,7 @@ class Bench {
     const int64_t every = states_.view().ring.write_every;
     count = (count + every - 1) / every * every;
     measure(line, static_cast<double>(count), [&] { steps(count); });
+    finish();
   }
 
   void rest() const { std::this_thread::sleep_for(std::chrono::duration<double>(options_.delay)); }

@@ -138,6 +138,18 @@ INSTANTIATE_TEST_SUITE_P(Forms, RunAhead, ::testing::Values(Form{7}, Form{6}, Fo
                                   std::to_string(form.param.every);
                          });
 
+// Their logits lie on several devices, which have to bring them together before anything is drawn.
+TEST(RunsAhead, SlicesThatGatherTheirLogitsWaitForTheirTokens) {
+  const auto slices = [] {
+    std::vector<std::unique_ptr<Ops>> devices;
+    for (int i = 0; i < 2; i++) devices.push_back(make_cpu_ops({.threads = 1}));
+    return devices;
+  };
+  TinyEngine waiting(options(false), slices()), ahead(options(true), slices());
+  const Ask ask = TinyEngine::greedy("both of them", 30);
+  EXPECT_EQ(ahead.run(ask).text, waiting.run(ask).text);
+}
+
 TEST(RunsAhead, OnlyWhatItsIdOrItsLengthEnds) {
   Sequence sequence{.ask = TinyEngine::greedy("a", 10), .request = std::make_shared<RequestRecord>()};
   EXPECT_FALSE(runs_ahead(sequence)) << "a prompt";
