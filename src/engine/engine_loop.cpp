@@ -225,7 +225,7 @@ void EngineLoop::run_ahead() {
   for (const StepPart& part : parts) {
     each.push_back(part.sequence != nullptr && goes_on(*part.sequence));
     if (part.sequence == nullptr) continue;
-    if (part.count != 1 || part.drafts > 0 || !fulmar::runs_ahead(*part.sequence)) return;
+    if (part.count != 1 || part.drafts > 0 || !runs_ahead(*part.sequence)) return;
     left++;
   }
   if (left == 0 || left < running_.size() || !runner_.begin_draws()) return;
