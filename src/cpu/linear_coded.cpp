@@ -30,8 +30,9 @@ namespace fulmar::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 constexpr size_t kLineBytes = 64;
-// Bytes of a tile that are on their way, which covers the latency of memory.
-constexpr size_t kAhead = kHasVnni ? 4096 : 2048;
+// Bytes of a tile that are on their way into the L1 cache, and behind them into L2, which has room for more
+// misses at once than L1: together they cover the latency of memory.
+constexpr size_t kAheadL1 = kHasVnni ? 4096 : 2048, kAheadL2 = 16384;
 // What this much rounds to a whole number would not be finite as a factor; smaller activations count as 0.
 constexpr float kLeastLargest = 1e-30f;
 
@@ -203,23 +204,52 @@ HWY_INLINE SumsVec join_digits(const DotSum (&dot)[kDigits]) {
   return hn::MulAdd(hn::ConvertTo(d, whole), hn::Set(d, float{1 << kDigitBits}), lowest);
 }
 
-// Asks for what lies `ahead` bytes ahead of a share, a part of the block's lines: all at once are more than
-// can be on their way.
+// How far a prefetch looks ahead of a block, in the order in which blocks are read: behind a tile comes the
+// one behind the next, where both are taken at once.
+class Lookahead {
+ public:
+  Lookahead(size_t bytes, size_t block_bytes, size_t blocks, const TileBlock& block)
+      : bytes_(bytes + bytes / block_bytes / blocks * block.next_tile),
+        blocks_(blocks),
+        next_tile_(block.next_tile),
+        place_(bytes / block_bytes % blocks) {}
+  size_t bytes() const { return bytes_; }
+  void advance() {
+    if (++place_ < blocks_) return;
+    place_ = 0;
+    bytes_ += next_tile_;
+  }
+
+ private:
+  size_t bytes_;
+  const size_t blocks_, next_tile_;
+  size_t place_;  // of the block that is looked at, in its tile
+};
+
+struct Ahead {
+  size_t l1, l2;  // bytes
+};
+
+// Asks for what lies ahead of a share, a part of the block's lines: all at once are more than can be on their
+// way.
 template <class Loader, size_t kShareIndex>
-HWY_INLINE void fetch_ahead(const TileBlock& block, size_t ahead) {
+HWY_INLINE void fetch_ahead(const TileBlock& block, const Ahead& ahead) {
   constexpr size_t kShares = Loader::kBlock / Loader::kShare;
   constexpr size_t kLines = (Loader::kBytes * kInterleavedOutputs + kLineBytes - 1) / kLineBytes;
   for (size_t line = kLines * kShareIndex / kShares; line < kLines * (kShareIndex + 1) / kShares; ++line) {
-    const std::byte* const at = block.at + ahead + line * kLineBytes;
-    __builtin_prefetch(at);
-    if (kLanes > kInterleavedOutputs) __builtin_prefetch(at + block.next_tile);
+    const std::byte* const at = block.at + line * kLineBytes;
+    __builtin_prefetch(at + ahead.l1);
+    __builtin_prefetch(at + ahead.l2, 0, 2);
+    if (kLanes == kInterleavedOutputs) continue;
+    __builtin_prefetch(at + block.next_tile + ahead.l1);
+    __builtin_prefetch(at + block.next_tile + ahead.l2, 0, 2);
   }
 }
 
 template <class Loader, size_t kShareIndex, size_t kDigits, size_t kRows, size_t... kVector>
-HWY_INLINE void add_share(const TileBlock& block, size_t ahead, const RowsAtOnce<kDigits, kRows>& in,
+HWY_INLINE void add_share(const TileBlock& block, const Ahead* ahead, const RowsAtOnce<kDigits, kRows>& in,
                           SumsVec (&sum)[kRows], std::index_sequence<kVector...>) {
-  if (ahead != 0) fetch_ahead<Loader, kShareIndex>(block, ahead);
+  if (ahead != nullptr) fetch_ahead<Loader, kShareIndex>(block, *ahead);
   DotSum dot[kRows][kDigits];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t i = 0; i < kDigits; ++i) {
@@ -240,7 +270,7 @@ HWY_INLINE void add_share(const TileBlock& block, size_t ahead, const RowsAtOnce
 }
 
 template <class Loader, size_t kDigits, size_t kRows, size_t... kShareIndex>
-HWY_INLINE void add_block(const TileBlock& block, size_t ahead, const RowsAtOnce<kDigits, kRows>& in,
+HWY_INLINE void add_block(const TileBlock& block, const Ahead* ahead, const RowsAtOnce<kDigits, kRows>& in,
                           SumsVec (&sum)[kRows], std::index_sequence<kShareIndex...>) {
   (add_share<Loader, kShareIndex>(block, ahead, in, sum, std::make_index_sequence<Loader::kShare / 4>()),
    ...);
@@ -271,12 +301,12 @@ HWY_INLINE void multiply_tile(const CodedProduct& p, TileBlock block, bool fetch
   constexpr size_t kBlockBytes = Loader::kBytes * kInterleavedOutputs;
   const size_t blocks = static_cast<size_t>(p.depth) / Loader::kBlock;
   for (SumsVec& row : sum) row = hn::Zero(Sums());
-  // Behind a tile comes the one behind the next, where both are taken at once.
-  constexpr size_t kBlocksAhead = kAhead / kBlockBytes + 1;
+  Lookahead into_l1(kAheadL1, kBlockBytes, blocks, block), into_l2(kAheadL2, kBlockBytes, blocks, block);
   int64_t in_group = 0;
   for (size_t b = 0; b < blocks; ++b) {
-    const size_t ahead = fetch ? kAhead + (b + kBlocksAhead > blocks ? block.next_tile : 0) : 0;
-    add_block<Loader>(block, ahead, in, sum, std::make_index_sequence<kShares>());
+    const Ahead ahead{into_l1.bytes(), into_l2.bytes()};
+    add_block<Loader>(block, fetch ? &ahead : nullptr, in, sum, std::make_index_sequence<kShares>());
+    into_l1.advance(), into_l2.advance();
     block.at += kBlockBytes;
     in.advance(Loader::kBlock, kShares);
     in_group += Loader::kBlock;
