@@ -24,6 +24,7 @@ SESSIONS = 200
 NAMES = ["Alice", "Bob", "Emma", "Tom", "Anna", "Max"]
 TALKERS = 16
 STREAMS = 9
+ENDLESS = 10**6
 CLEAN = {409, 429, 502, 503, 504}
 
 
@@ -124,29 +125,53 @@ def told(moment, talk):
           f"{dict(talk.failures) or 'none'}", flush=True)
 
 
-class Streams:
-    """Long answers outside of all sessions, under way on the worker that is about to go."""
+def lines_as_they_come(response):
+    """Unlike iterating over the response itself, this raises where the connection is cut."""
+    rest = b""
+    while piece := response.read1(65536):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
 
-    def __init__(self, fleet, victim):
+
+class Streams:
+    """Long answers outside of all sessions, under way on every worker; those of ENDLESS tokens go on until `leave`."""
+
+    def __init__(self, fleet, tokens):
+        self.tokens, self.left, self.lock, self.begun = tokens, threading.Event(), threading.Lock(), 0
         self.pool = concurrent.futures.ThreadPoolExecutor(STREAMS)
         self.futures = [self.pool.submit(self.listen, fleet, i) for i in range(STREAMS)]
-        eventually(lambda: fleet.metric(victim, "fulmar_requests_running") > 0, f"{victim} has something to do")
+        eventually(lambda: self.begun == STREAMS, "every stream has begun")
 
-    @staticmethod
-    def listen(fleet, i):
+    def listen(self, fleet, i):
         connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=120)
-        body = json.dumps({"contents": ["User: Count."], "stream": True, "max_tokens": 600, "ignore_eos": True, "stop_tokens": []})
+        body = json.dumps({"contents": ["User: Count."], "stream": True, "max_tokens": self.tokens, "ignore_eos": True,
+                           "stop_tokens": []})
         try:
             connection.request("POST", "/v1/chat/completions", body, {"X-Fulmar-Session": f"long{i}"})
             response = connection.getresponse()
-            if response.status != 200:
-                return str(response.status)
-            text_of_stream(response)
-            return "whole"
-        except (http.client.HTTPException, ConnectionError, Failed) as failure:
-            return type(failure).__name__
+            with self.lock:
+                self.begun += 1
+            return self.follow(response) if response.status == 200 else str(response.status)
+        except (http.client.HTTPException, ConnectionError):
+            return "cut"
         finally:
             connection.close()
+
+    def follow(self, response):
+        for line in lines_as_they_come(response):
+            if line.startswith(b"data: [DONE]"):
+                return "whole"
+            if line.startswith(b'data: {"error"'):
+                return "cut"
+            if self.left.is_set() and line.startswith(b"data: "):
+                return "going on"
+        raise AssertionError("a stream that looks complete lacks its end")
+
+    def ended(self):
+        return sum(future.done() for future in self.futures)
+
+    def leave(self):
+        self.left.set()
 
     def outcomes(self):
         self.pool.shutdown()
@@ -154,13 +179,15 @@ class Streams:
 
 
 def kill_one(fleet):
-    streams = Streams(fleet, "a")
+    streams = Streams(fleet, ENDLESS)
     with introduce(fleet, 0) as talk:
         talk.halfway()
         fleet.workers["a"].kill()
     told("a worker is killed while all introduce themselves", talk)
+    eventually(lambda: streams.ended() > 0, "the streams of the killed worker are cut")
+    streams.leave()
     outcomes = streams.outcomes()
-    assert 0 < outcomes["whole"] < STREAMS, f"its streams are cut and look so, the others' are whole: {outcomes}"
+    assert outcomes.keys() == {"cut", "going on"}, f"its streams are cut and look so, the others go on: {outcomes}"
     fleet.start("a")
     fleet.wait_for({"a", "b", "c"})
     remembered(fleet, "it is back, with sessions that went on elsewhere", 0)
@@ -191,13 +218,13 @@ def let_one_sleep(fleet):
 
 
 def end_one(fleet):
-    streams = Streams(fleet, "b")
+    streams = Streams(fleet, 2000)
     with introduce(fleet, 3) as talk:
         fleet.workers["b"].terminate()
     told("a worker is told to end while all get new names", talk)
     outcomes = streams.outcomes()
     assert outcomes == {"whole": STREAMS}, f"no stream is dropped: {outcomes}"
-    assert fleet.workers["b"].wait(30) == 0, "it ends well"
+    assert fleet.workers["b"].wait(60) == 0, "it ends well"
     assert not talk.failures.keys() - {"503"}, f"draining cuts nothing: {talk.failures}"
     fleet.start("b")
     fleet.wait_for({"a", "b", "c"})

@@ -122,7 +122,7 @@ class Fleet:
         self.ports[name] = (address, port)
         self.workers[name] = self.run(name, [
             *there, self.program, "serve", "--model", self.model, "--host", address, "--port", str(port), "--threads", "1",
-            "--quiet", "--grace", "20", "--state-store", self.url, "--directory", self.url, "--announce-as", name,
+            "--quiet", "--grace", "60", "--state-store", self.url, "--directory", self.url, "--announce-as", name,
             "--announce-host", address])
 
     def metric(self, name, metric):
