@@ -33,6 +33,7 @@ class Succession(Talk):
 
     def begin(self):
         self.generation += 1
+        self.leaving = False  # its deletion was asked for: a kill may come before the answer to that
         super().__init__(f"s{self.index}.{self.generation}")
 
 
@@ -68,6 +69,7 @@ class Crash:
 
     def one_turn(self, connection, talk):
         if talk.turn == TURNS:
+            talk.leaving = True
             self.server.call("POST", "/state/delete", {"session_id": talk.name})
             talk.begin()
         turn = talk.turn
@@ -125,6 +127,8 @@ class Crash:
         """Every session against what its clients know; moves them back where younger turns are gone."""
         stored = self.tokens_by_session()
         for talk in self.talks:
+            if talk.leaving and talk.name not in stored:
+                talk.begin()
             tokens, lengths = stored.get(talk.name, 0), talk.lengths()
             if tokens not in lengths:
                 self.problem(f"{talk.name}: a state of {tokens} tokens; wanted one of {lengths}")
