@@ -1,7 +1,7 @@
-// Finds, with a row's ids in the order of likelihood, the one at which a count or a mass is reached: digit by
-// digit of a key that sorts like that order, a block with a thread for each value of a digit. Nothing is
-// sorted, and sums are of integers, so that it does not matter who adds first. Device code of sample.cu
-// alone.
+// Radix selection: finds, with a row's ids in the order of likelihood, the one at which a count or a mass is
+// reached, digit by digit of a key that sorts like that order, a block with a thread for each value of a
+// digit. Nothing is sorted, and sums are of integers, so that it does not matter who adds first. Device code
+// of sample.cu alone.
 #pragma once
 
 #include "gpu/sampling/sample_values.h"
