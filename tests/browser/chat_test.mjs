@@ -2,10 +2,11 @@
 // program with the demo model for the rest:
 //   node chat_test.mjs PROGRAM MODELS_FOLDER ARTIFACTS_FOLDER [WORDS_OF_A_STEP]
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { SETTLED, answers, ask, button, dialogAnswer, download, menu, newChat, says, upload } from "./chat_page.mjs";
+import { programSteps } from "./chat_program.mjs";
 import { startFakeServer } from "./fake_server.mjs";
 import { ELSEWHERE, eventually, fits, isAccessible, openBrowser, openPage, pictures, runSteps } from "./rig.mjs";
 
@@ -13,8 +14,6 @@ const [program, models, artifacts, only] = process.argv.slice(2);
 const browser = await openBrowser();
 const shoot = pictures(artifacts);
 const folder = mkdtempSync(join(tmpdir(), "fulmar-chat-"));
-
-const SETTLED = ".turn.assistant:not([data-status=streaming])";
 
 // A fresh page on a fresh scripted server; both end with `use`.
 async function onFake(options, use) {
@@ -29,49 +28,12 @@ async function onFake(options, use) {
   }
 }
 
-async function ask(page, text) {
-  const before = await page.locator(SETTLED).count();
-  await page.fill("#prompt", text);
-  await page.keyboard.press("Enter");
-  await page.locator(SETTLED).nth(before).waitFor();
-}
-
-async function newChat(page) {
-  await button(page, "New chat").click();
-  await page.getByText("What would you like to ask?").waitFor();
-}
-
-const answers = async (page) => (await page.locator(".turn.assistant .words").allTextContents()).map((text) => text.trim());
-// Waits until the answer at `index` reads so: words are drawn by animation frames, a busy machine draws them late.
-const says = (page, index, pattern) =>
-  page.locator(".turn.assistant .words").nth(index).filter({ hasText: pattern }).waitFor();
 const askAndCut = async (page, server) => {
   await page.fill("#prompt", "cut");
   await page.keyboard.press("Enter");
   await says(page, 0, /This is not/);
   server.cut();
 };
-const button = (page, name) => page.getByRole("button", { name, exact: true });
-const menu = async (page, of, item) => {
-  await page.getByRole("button", { name: of }).last().click();
-  await page.getByRole("menuitem", { name: item }).click();
-};
-const dialogAnswer = async (page, text, action) => {
-  if (text !== null) await page.locator("dialog input").fill(text);
-  await page.locator("dialog").getByRole("button", { name: action, exact: true }).click();
-};
-
-async function download(page, act) {
-  const [file] = await Promise.all([page.waitForEvent("download"), act()]);
-  const path = join(folder, file.suggestedFilename());
-  await file.saveAs(path);
-  return path;
-}
-
-async function upload(page, act, path) {
-  const [chooser] = await Promise.all([page.waitForEvent("filechooser"), act()]);
-  await chooser.setFiles(path);
-}
 
 const steps = [
   ["Markdown is rendered, HTML stays text, and no picture is fetched", () => onFake({}, async (page) => {
@@ -117,9 +79,9 @@ const steps = [
     await ask(page, "to be kept");
     await button(page, "Answer again").click();
     await page.getByText("2/2").waitFor();
-    const readable = readFileSync(await download(page, () => menu(page, "Actions for to be kept", "Export as Markdown")), "utf8");
+    const readable = readFileSync(await download(page, folder, () => menu(page, "Actions for to be kept", "Export as Markdown")), "utf8");
     assert.match(readable, /^# to be kept\n\n## You\n\nto be kept\n/);
-    const path = await download(page, () => menu(page, "Actions for to be kept", "Export as JSON"));
+    const path = await download(page, folder, () => menu(page, "Actions for to be kept", "Export as JSON"));
     await menu(page, "Actions for to be kept", "Delete");
     await dialogAnswer(page, null, "Delete");
     await upload(page, () => menu(page, "All conversations", "Import from JSON"), path);
@@ -439,7 +401,7 @@ const steps = [
     await page.getByText("4 of 4 done").waitFor();
     assert.deepEqual(server.asked[0].contents, ["a", "a", "b", "b"].map((one) => `User: ${one}\n\nAssistant:`));
     await eventually(async () => assert.deepEqual(await page.locator(".batch-table .answer").allTextContents(), ["answer to a", "answer to a", "answer to b", "answer to b"]));
-    const csv = readFileSync(await download(page, () => button(page, "Save as CSV").click()), "utf8");
+    const csv = readFileSync(await download(page, folder, () => button(page, "Save as CSV").click()), "utf8");
     assert.match(csv, /"a","answer to a","stop"/);
     await isAccessible(page, "batch");
     await shoot(page, "chat-batch");
@@ -494,101 +456,7 @@ const steps = [
   }],
 ];
 
-// ---- with the program
-
-async function startProgram(flags = []) {
-  const child = spawn(program, ["serve", "--model", join(models, "fulmar-demo.safetensors"), "--port", "0", "--state-db-path", join(folder, "sessions.db"), ...flags],
-    { stdio: ["ignore", "pipe", "pipe"] });
-  let text = "";
-  const address = await new Promise((resolve, reject) => {
-    const take = (piece) => {
-      text += piece;
-      const found = /http:\/\/127\.0\.0\.1:\d+/.exec(text);
-      if (found) resolve(`${found[0]}/`);
-    };
-    child.stdout.on("data", take);
-    child.stderr.on("data", take);
-    child.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${text}`)));
-  });
-  return { address, stop: () => new Promise((resolve) => { child.on("exit", resolve); child.kill("SIGTERM"); }) };
-}
-
-async function onProgram(use) {
-  const server = await startProgram();
-  const page = await openPage(browser, server.address);
-  try {
-    await button(page, "Settings").click();
-    await page.getByLabel("Preset").selectOption("Greedy");
-    await page.keyboard.press("Escape");
-    await use(page, server);
-    assert.deepEqual(page.troubles, []);
-  } finally {
-    await page.context().close();
-    await server.stop();
-  }
-}
-
-steps.push(
-  ["the program: a conversation goes on from its state, on any branch", () => onProgram(async (page) => {
-    await page.getByText("Reverse: fulmar").waitFor();
-    await ask(page, "My name is Ada.");
-    await ask(page, "What is my name?");
-    await says(page, 1, /Ada/);
-    await page.locator(".figures", { hasText: /fed 23, reused 44/ }).waitFor();
-    await page.locator(".turn.user").first().hover();
-    await page.locator(".turn.user").first().getByRole("button", { name: "Edit and send again" }).click();
-    await page.getByLabel("Text of the turn").fill("My name is Bob.");
-    await page.keyboard.press("Control+Enter");
-    await page.getByText("2/2").waitFor();
-    await page.locator(SETTLED).waitFor();
-    await ask(page, "What is my name?");
-    await says(page, 1, /Bob/);
-    await page.locator(".turn.user").first().hover();
-    await page.locator(".turn.user").first().getByRole("button", { name: "Branch before" }).click();
-    await page.locator(".turn.user", { hasText: "My name is Ada." }).waitFor();
-    await button(page, "Answer again").last().click();
-    await page.waitForFunction(() => document.querySelectorAll(".branches").length === 2);
-    await page.locator(SETTLED).nth(1).waitFor();
-    await says(page, 1, /Ada/);  // each branch has its own state
-    await button(page, "Probabilities").last().click();
-    await page.locator(".tokens button").first().waitFor();
-    await page.locator(".tokens", { hasText: /Your name is Ada/ }).waitFor();  // scored by the server
-  })],
-  ["the program: states and models come and go", () => onProgram(async (page) => {
-    await ask(page, "My name is Eve.");
-    await button(page, "Models and states").click();
-    const state = await download(page, () => button(page, "Download").click());
-    await upload(page, () => button(page, "Send a tuned state").click(), join(models, "fulmar-demo-pirate.state.pth"));
-    await page.getByRole("button", { name: "Delete fulmar-demo-pirate.state" }).waitFor();
-    await page.getByRole("radio", { name: "fulmar-demo fulmar-demo-pirate.state" }).waitFor();
-    await page.getByLabel("File on the server").fill(join(models, "fulmar-demo.safetensors"));
-    await page.getByLabel("Name", { exact: true }).fill("twin");
-    await button(page, "Load").click();
-    await page.getByRole("radio", { name: "twin", exact: true }).waitFor();
-    await button(page, "Remove twin").click();
-    await dialogAnswer(page.locator("dialog").last().page(), null, "Remove");
-    await page.getByRole("radio", { name: "twin", exact: true }).waitFor({ state: "detached" });
-    await upload(page, () => button(page, "Continue from a file").click(), state);
-    await page.getByText(/Goes on from the state in/).waitFor();
-    await ask(page, "What is my name?");
-    await says(page, -1, /Eve/);  // the state in the file knows what was said
-  })],
-  ["the program: a password server lets the page in and asks at once", async () => {
-    const server = await startProgram(["--password", "hush"]);
-    const page = await openPage(browser, server.address);
-    try {
-      await dialogAnswer(page, "hush", "Continue");
-      await page.locator("dialog").waitFor({ state: "detached" });
-      await ask(page, "What is 12 + 30?");
-      await says(page, 0, /42/);
-    } finally {
-      await page.context().close();
-      await server.stop();
-    }
-  }],
-);
-
-const failed = await runSteps(steps, only, 2);
+const failed = await runSteps([...steps, ...programSteps({ browser, program, models, folder })], only, 2);
 await browser.close();
 rmSync(folder, { recursive: true, force: true });
 console.log(failed === 0 ? "passed" : `${failed} steps failed`);
