@@ -123,7 +123,7 @@ class Bench {
     rest();
     // As the engine does it: as many tokens of each prompt as one step has room for, and in a pipeline as
     // many pieces as keep the stages busy.
-    const PlanTotal all{.prompt_rows = shape.sequences * shape.tokens};
+    const PlanTotal all{.prompts = shape.sequences, .prompt_rows = shape.sequences * shape.tokens};
     const int64_t piece = share(all).prefill_chunk;
     const int64_t pieces = model_.steps_under_way() > 1 ? (all.prompt_rows + piece - 1) / piece : 1;
     const auto groups = groups_of(shape.sequences, (shape.sequences + pieces - 1) / pieces);

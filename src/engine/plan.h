@@ -32,16 +32,19 @@ struct PlanLimits {
 // What all running rows want of the next steps, those included that a step under way feeds.
 struct PlanTotal {
   int64_t decoding = 0;     // rows of decoding sequences
-  int64_t prompt_rows = 0;  // tokens of prompts
+  int64_t prompts = 0;      // sequences with tokens of a prompt to feed
+  int64_t prompt_rows = 0;  // those tokens
 
   void add(const PlanItem& item);
 };
 
 // The limits of one step among `steps` that are to be under way at once, so that each finds about as much to
-// do: an equal share of what decodes, made as large as what it is padded to (`padded`), and prompts in twice
-// as many pieces as there are steps, so that few of the steps wait for the first and the last piece; pieces
-// of fewer than kLeastPiece rows are worth less than the wait.
-constexpr int64_t kLeastPiece = 512;
+// do: an equal share of what decodes, made as large as what it is padded to (`padded`), and prompts in
+// pieces. N tokens in k pieces take k + steps - 1 turns of a pipeline, each as long as N / k tokens and
+// kPieceRows more: so few pieces leave stages idle at both ends (the bubble), many have costs of their own,
+// and pieces of sqrt(N * kPieceRows / (steps - 1)) tokens are the quickest. Fewer than kLeastPiece make poor
+// products. A lone prompt is not divided: it is fed piece after piece.
+constexpr int64_t kPieceRows = 128, kLeastPiece = 512;
 PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps,
                         FunctionRef<int64_t(int64_t rows)> padded);
 
