@@ -122,13 +122,14 @@ class Bench {
   BenchLine prefill(const PrefillShape& shape) {
     rest();
     // As the engine does it: as many tokens of each prompt as one step has room for, and in a pipeline as
-    // many pieces as keep the stages busy.
-    const PlanTotal all{.prompts = shape.sequences, .prompt_rows = shape.sequences * shape.tokens};
+    // many pieces as keep the stages busy, of prompts or of a lone one.
+    const PlanTotal all{.prompt_rows = shape.sequences * shape.tokens};
     const int64_t piece = share(all).prefill_chunk;
     const int64_t pieces = model_.steps_under_way() > 1 ? (all.prompt_rows + piece - 1) / piece : 1;
     const auto groups = groups_of(shape.sequences, (shape.sequences + pieces - 1) / pieces);
     const int64_t widest = groups.front().count;
-    const int64_t chunk = std::min(shape.tokens, model_.max_rows() / widest);
+    const int64_t most = pieces > 1 && groups.size() == 1 ? piece : model_.max_rows();
+    const int64_t chunk = std::min(shape.tokens, std::max<int64_t>(1, most / widest));
     std::vector<Step> group_steps;
     for (int64_t first = 0; first < shape.tokens; first += chunk) {
       const int64_t count = std::min(chunk, shape.tokens - first);
@@ -139,7 +140,7 @@ class Bench {
     const size_t last = group_steps.size() - groups.size();  // the first of the prompts' ends
     const auto run = [&] {
       for (size_t i = 0; i < group_steps.size(); ++i)
-        begin(group_steps[i], i >= last, static_cast<int64_t>(groups.size()));
+        begin(group_steps[i], i >= last, static_cast<int64_t>(group_steps.size()));
       finish();
     };
     run();
@@ -163,9 +164,9 @@ class Bench {
                         model_.steps_under_way(), [this](int64_t rows) { return model_.padded_rows(rows); });
   }
   // On one device steps follow one another in its queue, and on ranks that share every layer in those of all
-  // of them. In a pipeline a group's step waits for its last one, and for its logits, since a token would be
-  // drawn from them: which steps are under way together depends on that.
-  void begin(const Step& step, bool wants, int64_t groups) {
+  // of them. In a pipeline a group's step waits for its last one, and for its logits, where a token would be
+  // drawn from them: `together` steps do not wait for one another.
+  void begin(const Step& step, bool wants, int64_t together) {
     if (!model_.spread()) {
       model_.forward(step.input(wants), states_);
       return;
@@ -174,7 +175,7 @@ class Bench {
       while (model_.under_way() >= kMostQueued) model_.finish();
       return model_.begin(step.input(wants), states_, {});
     }
-    const auto most = static_cast<size_t>(std::min(groups, model_.steps_under_way()));
+    const auto most = static_cast<size_t>(std::min(together, model_.steps_under_way()));
     while (model_.under_way() >= most) model_.finish();
     model_.begin(step.input(wants), states_, [](const StepOutputs& outputs) { outputs.ops().synchronise(); });
   }

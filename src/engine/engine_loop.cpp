@@ -38,7 +38,19 @@ PlanItem plan_item(const Sequence& sequence, int64_t until_snapshot) {
 int64_t piece_of(const Sequence& sequence, const PlanItem& item, const PlanLimits& limits, int64_t piece) {
   if (piece == 0 || item.decoding) return 0;
   if (sequence.phase == Sequence::Phase::closing) return next_piece(limits, item, limits.max_rows, 0);
-  return next_piece(limits, item, piece, static_cast<int64_t>(sequence.fed));
+  return next_piece(limits, item, piece, static_cast<int64_t>(sequence.fed + sequence.begun));
+}
+
+// Chunked prefill in a pipeline: the next piece of a prompt is begun while those in front of it are under
+// way, on stages that they have left. Not where somebody waits for a row as it stands behind them: to copy
+// its state, to cancel it, to go on from what they score or pool, or to make its mask.
+bool may_be_fed(const Sequence& sequence, int64_t until_snapshot) {
+  if (sequence.waits_for_mask > 0) return false;
+  if (sequence.under_way == 0) return true;
+  const Ask& ask = sequence.ask;
+  const bool to_copy = !sequence.snapshot_points.empty() && until_snapshot == 0;
+  return sequence.phase == Sequence::Phase::prefill && !to_copy && !sequence.request->cancel_requested &&
+         !ask.score_prompt && !ask.embed && !ask.mask;
 }
 
 // A part for each sequence that is fed, drafted tokens behind its own. Those of one row come first: backends
@@ -203,7 +215,7 @@ bool EngineLoop::begin_step() {
     PlanItem item = plan_item(*sequence, keeper_->until_snapshot(*sequence));
     item.piece = piece_of(*sequence, item, limits_, options_.prompt_piece);
     total.add(item);
-    if (sequence->under_way || sequence->waits_for_mask > 0) item.to_feed = item.drafts = 0;
+    if (!may_be_fed(*sequence, item.until_pause)) item.to_feed = item.drafts = 0;
     items.push_back(item);
   }
   const auto padded = [this](int64_t rows) { return model_.padded_rows(rows); };
@@ -246,8 +258,9 @@ void EngineLoop::finish_step() {
   for (const StepPart& part : outcome.parts) {
     const bool decoding = part.sequence->phase == Sequence::Phase::decode;
     if (!decoding) prompt_rows += part.count;
+    const auto from = std::max(outcome.begun, std::exchange(part.sequence->fed_at, after));
     (decoding ? part.sequence->decode_seconds : part.sequence->prefill_seconds) +=
-        seconds_between(outcome.begun, after);
+        seconds_between(from, after);
   }
   if (prompt_rows == 0) speculation_.timed(outcome.rows, seconds_between(outcome.begun, after));
   counters_.steps++;

@@ -91,7 +91,7 @@ void EngineLoop::take_outcome(RunningStep::Outcome outcome) {
     keeper_->after_feed(sequence);
     if (!outcome.drawn[i].empty()) {
       drawn += take_drawn(outcome.parts[i], std::move(outcome.drawn[i]));
-    } else if (sequence.phase == Sequence::Phase::prefill && sequence.ready().empty()) {
+    } else if (sequence.phase == Sequence::Phase::prefill && sequence.fed == sequence.feed.size()) {
       sequence.finish =
           Finish{.reason = FinishReason::length};  // max_tokens 0: the prompt was all there was to do
     }

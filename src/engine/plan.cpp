@@ -53,7 +53,6 @@ void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int6
 
 void PlanTotal::add(const PlanItem& item) {
   (item.decoding ? decoding : prompt_rows) += item.to_feed * item.slots;
-  if (!item.decoding && item.to_feed > 0) prompts++;
 }
 
 PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps,
@@ -62,7 +61,6 @@ PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_
   PlanLimits share = limits;
   share.steps = steps;
   share.max_decoding = padded(std::max<int64_t>(1, (total.decoding + steps - 1) / steps));
-  if (total.prompts < 2) return share;
   const double rows = static_cast<double>(total.prompt_rows) * static_cast<double>(kPieceRows);
   const auto piece = static_cast<int64_t>(std::sqrt(rows / static_cast<double>(steps - 1)));
   share.prefill_chunk = std::min(limits.prefill_chunk, std::max(kLeastPiece, piece));

@@ -29,11 +29,11 @@ struct PlanLimits {
   int64_t steps = 1;                 // that what runs is shared among
 };
 
-// What all running rows want of the next steps, those included that a step under way feeds.
+// What all running rows want of the next steps: rows that decode, those included that a step under way feeds,
+// and what no step feeds yet of prompts.
 struct PlanTotal {
   int64_t decoding = 0;     // rows of decoding sequences
-  int64_t prompts = 0;      // sequences with tokens of a prompt to feed
-  int64_t prompt_rows = 0;  // those tokens
+  int64_t prompt_rows = 0;  // tokens of prompts
 
   void add(const PlanItem& item);
 };
@@ -43,7 +43,7 @@ struct PlanTotal {
 // pieces. N tokens in k pieces take k + steps - 1 turns of a pipeline, each as long as N / k tokens and
 // kPieceRows more: so few pieces leave stages idle at both ends (the bubble), many have costs of their own,
 // and pieces of sqrt(N * kPieceRows / (steps - 1)) tokens are the quickest. Fewer than kLeastPiece make poor
-// products. A lone prompt is not divided: it is fed piece after piece.
+// products.
 constexpr int64_t kPieceRows = 128, kLeastPiece = 512;
 PlanLimits share_limits(const PlanLimits& limits, const PlanTotal& total, int64_t steps,
                         FunctionRef<int64_t(int64_t rows)> padded);

@@ -79,6 +79,8 @@ struct Sequence {
   Phase phase = Phase::prefill;
   int64_t waiting_bytes = 0;  // counted against the bound on what waits, until the row gets its slot or ends
   int under_way = 0;          // steps that feed its tokens: until they are over it stays as it is
+  size_t begun = 0;           // of feed, behind `fed`: in steps under way
+  std::chrono::steady_clock::time_point fed_at;  // when the last step that fed it was over
   int64_t slot = -1;
   std::vector<int64_t> more_slots;  // of a mixture: where its members after the first are
 
@@ -112,7 +114,7 @@ struct Sequence {
 
   // The next tokens for the model, oldest first.
   std::span<const int32_t> ready() const {
-    if (phase == Phase::prefill) return std::span(feed).subspan(fed);
+    if (phase == Phase::prefill) return std::span(feed).subspan(fed + begun);
     return std::span(drawn).subspan(drawn_fed);
   }
 };

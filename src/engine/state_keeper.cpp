@@ -73,7 +73,7 @@ bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique
     if (other->ask.state.initial_state != ask.state.initial_state) continue;
     const size_t shared = piece_end(
         std::min({shared_beginning(ask.prompt, other->feed), ask.prompt.size() - 1, other->feed.size() - 1}));
-    if (shared < std::max(covered, other->fed) + kWorthFollowing) continue;
+    if (shared < std::max(covered, other->fed + other->begun) + kWorthFollowing) continue;
     follow(sequence, *other, shared);
     return false;
   }
@@ -203,7 +203,7 @@ Status StateKeeper::set_first_state(int64_t slot, const std::string& tuned) {
 
 int64_t StateKeeper::until_snapshot(const Sequence& sequence) const {
   if (sequence.snapshot_points.empty()) return 0;
-  return static_cast<int64_t>(sequence.snapshot_points.front() - sequence.fed);
+  return static_cast<int64_t>(sequence.snapshot_points.front() - sequence.fed - sequence.begun);
 }
 
 void StateKeeper::after_feed(Sequence& sequence) {
@@ -214,7 +214,8 @@ void StateKeeper::after_feed(Sequence& sequence) {
     points.erase(points.begin());
   }
   if (sequence.progress) sequence.progress->fed = sequence.fed;
-  if (sequence.phase != Sequence::Phase::prefill || sequence.ready().empty()) sequence.progress.reset();
+  if (sequence.phase != Sequence::Phase::prefill || sequence.fed == sequence.feed.size())
+    sequence.progress.reset();
 }
 
 void StateKeeper::after_draw(Sequence& sequence) {

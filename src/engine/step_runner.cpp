@@ -228,7 +228,12 @@ void RunningStep::pool_hidden(const StepOutputs& outputs) {
 }
 
 void StepRunner::begin(std::vector<StepPart> parts, const StatePool& states) {
-  begin(std::make_unique<RunningStep>(std::move(parts)), states);
+  auto step = std::make_unique<RunningStep>(std::move(parts));
+  for (const StepPart& part : step->parts()) {
+    Sequence& sequence = *part.sequence;
+    if (sequence.phase == Sequence::Phase::prefill) sequence.begun += static_cast<size_t>(part.count);
+  }
+  begin(std::move(step), states);
 }
 
 void StepRunner::begin(std::unique_ptr<RunningStep> begun, const StatePool& states) {
@@ -286,6 +291,7 @@ RunningStep::Outcome StepRunner::finish() {
     sequence.under_way--;
     if (sequence.phase == Sequence::Phase::prefill) {
       sequence.fed += static_cast<size_t>(part.count);
+      sequence.begun -= static_cast<size_t>(part.count);
     } else {
       sequence.drawn_fed += static_cast<size_t>(part.count);
     }

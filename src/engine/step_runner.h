@@ -95,7 +95,8 @@ class StepRunner {
   bool asynchronous() const { return model_.asynchronous(); }
   int64_t under_way() const { return static_cast<int64_t>(steps_.size()); }
 
-  // Feeds the parts, none of which is under way, to the model.
+  // Feeds the parts to the model. None is under way, but for the pieces of a prompt, which follow one
+  // another.
   void begin(std::vector<StepPart> parts, const StatePool& states);
   // Whether the newest step was begun behind draws that were not over.
   bool ahead() const { return !steps_.empty() && steps_.back()->ahead(); }

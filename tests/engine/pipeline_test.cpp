@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 
 #include "ops/device.h"
 #include "support/mixed_load.h"
+#include "support/random_asks.h"
 #include "support/tiny_engine.h"
 #include "support/watched_ops.h"
 
@@ -17,6 +20,7 @@ using support::WatchedOps;
 using testing::expect_same_answers;
 using testing::mixed_load;
 using testing::MixedAnswers;
+using testing::RandomAsks;
 using testing::TinyEngine;
 
 std::unique_ptr<TinyEngine> engine_on(size_t devices, int64_t steps,
@@ -94,6 +98,75 @@ TEST_P(PipelineEngine, APausedRowGoesOnAsIfNothingHappened) {
   const TinyEngine::Said said = tiny->run_paused("pause here");
   EXPECT_EQ(said.text, tiny->run(TinyEngine::greedy("pause here", said.tokens)).text);
   beside->finished();
+}
+
+// One after the other, so that prompts are cut alike.
+TEST_P(PipelineEngine, RandomRequestsAnswerAsOnOneDevice) {
+  const auto one = engine_on(1, 1), several = engine_on(GetParam().devices, GetParam().steps);
+  RandomAsks asks(11), same(11);
+  for (int i = 0; i < 60 && !HasFailure(); i++) {
+    SCOPED_TRACE("request " + std::to_string(i));
+    Ask first = asks.next(), second = same.next();
+    const std::string session = first.state.write_session;
+    expect_equal(one->run(std::move(first)), several->run(std::move(second)));
+    if (session.empty()) continue;
+    const auto wanted = one->engine().export_session(session),
+               found = several->engine().export_session(session);
+    ASSERT_EQ(wanted.ok(), found.ok());
+    if (!wanted.ok()) continue;
+    EXPECT_EQ(found->tokens, wanted->tokens);
+    EXPECT_EQ(found->payload, wanted->payload) << "the state, bit for bit";
+  }
+}
+
+// The second prompt begins as the first does, of which pieces are under way when it comes.
+TEST_P(PipelineEngine, ARowWaitsForTheBeginningThatAnotherOneIsBeingFed) {
+  const std::string beginning(300, 'b');
+  const auto told = [&](TinyEngine& tiny) {
+    std::vector<std::string> texts;
+    for (const auto& [index, row] :
+         tiny.submit({TinyEngine::greedy(beginning + "one", 6), TinyEngine::greedy(beginning + "two", 6)})
+             ->finished(2)) {
+      texts.push_back(row.text);
+      EXPECT_EQ(row.last->usage.cached_tokens >= 300, index == 1);
+    }
+    return texts;
+  };
+  EXPECT_EQ(told(*engine_on(GetParam().devices, GetParam().steps)), told(*engine_on(1, 1)));
+}
+
+TEST_P(PipelineEngine, ACancelledPromptEndsWithPiecesUnderWay) {
+  const auto tiny = engine_on(GetParam().devices, GetParam().steps);
+  std::string id;
+  const auto running = tiny->submit({TinyEngine::greedy(std::string(2'000'000, 'p'), 4)}, &id);
+  ASSERT_TRUE(running->wait_until([](const auto& rows) { return rows.contains(0); }));
+  EXPECT_TRUE(tiny->engine().cancel(id));
+  EXPECT_EQ(running->finished().at(0).last->reason, FinishReason::cancelled);
+  EXPECT_EQ(tiny->run(TinyEngine::greedy("next", 5)).last->usage.completion_tokens, 5);
+}
+
+// The last of two stages goes on only when the first is at the prompt's next piece.
+TEST(Pipeline, APromptsPiecesFollowOneAnotherThroughTheStages) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int first_stage = 0, last_stage = 0;
+  bool followed = true;
+  std::vector<std::unique_ptr<Ops>> stages;
+  stages.push_back(std::make_unique<WatchedOps>([&] {
+    std::lock_guard lock(mutex);
+    first_stage++;
+    changed.notify_all();
+  }));
+  stages.push_back(std::make_unique<WatchedOps>([&] {
+    std::unique_lock lock(mutex);
+    if (++last_stage > 1) return;
+    followed = changed.wait_for(lock, std::chrono::seconds(20), [&] { return first_stage > 1; });
+  }));
+  TinyEngine tiny({.slots = 4, .prefill_chunk = 16}, std::move(stages), 2);
+  Ask ask = TinyEngine::greedy(std::string(40, 'p'), 1);
+  ask.use_prefix_cache = false;
+  EXPECT_EQ(tiny.run(std::move(ask)).last->usage.prompt_tokens, 40);
+  EXPECT_TRUE(followed) << "the second piece waited for the first to leave the pipeline";
 }
 
 TEST_P(PipelineEngine, EndsWithStepsUnderWay) {

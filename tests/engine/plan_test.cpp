@@ -138,8 +138,7 @@ TEST(Plan, TokensThatWereRolledBackAreFedAgainTogether) {
 
 TEST(ShareLimits, OneStepAtATimeTakesAll) {
   const PlanLimits limits{.max_rows = 512, .prefill_chunk = 256, .max_wanted = 64};
-  const PlanLimits share =
-      share_limits(limits, {.decoding = 40, .prompts = 2, .prompt_rows = 9000}, 1, as_they_are);
+  const PlanLimits share = share_limits(limits, {.decoding = 40, .prompt_rows = 9000}, 1, as_they_are);
   EXPECT_EQ(share.prefill_chunk, 256);
   EXPECT_EQ(share.max_decoding, limits.max_decoding);
 }
@@ -163,8 +162,8 @@ TEST(ShareLimits, PromptsTakeAStepsShareOfAllThatRun) {
   std::vector<PlanItem> items(800, decoding());
   items.resize(1000, prompt(4000));
   const PlanLimits limits{.max_rows = 4096, .prefill_chunk = 2048, .max_wanted = 4096};
-  const Feeds feeds = plan_step(
-      items, share_limits(limits, {.decoding = 800, .prompts = 200, .prompt_rows = 800'000}, 2, as_they_are));
+  const Feeds feeds =
+      plan_step(items, share_limits(limits, {.decoding = 800, .prompt_rows = 800'000}, 2, as_they_are));
   EXPECT_EQ(std::accumulate(feeds.begin(), feeds.begin() + 800, int64_t{0}), 400);
   EXPECT_EQ(std::accumulate(feeds.begin() + 800, feeds.end(), int64_t{0}),
             static_cast<int64_t>(kMostStretch * 500) - 400);
@@ -181,8 +180,7 @@ TEST(ShareLimits, PromptsComeInPiecesThatAreTheQuickest) {
   const PlanLimits limits{.max_rows = 8192, .prefill_chunk = 8192};
   for (const int64_t stages : {2, 3, 4}) {
     for (const int64_t tokens : {2048, 4096, 16'384, 65'536, 262'144}) {
-      const int64_t piece =
-          share_limits(limits, {.prompts = 8, .prompt_rows = tokens}, stages, as_they_are).prefill_chunk;
+      const int64_t piece = share_limits(limits, {.prompt_rows = tokens}, stages, as_they_are).prefill_chunk;
       double quickest = turns(tokens, kLeastPiece, stages);
       for (int64_t other = kLeastPiece; other <= limits.prefill_chunk; other += 16)
         quickest = std::min(quickest, turns(tokens, other, stages));
@@ -197,9 +195,8 @@ TEST(ShareLimits, PiecesOfPromptsHaveBounds) {
   const auto piece_of = [&](const PlanTotal& total) {
     return share_limits(limits, total, 2, as_they_are).prefill_chunk;
   };
-  EXPECT_EQ(piece_of({.prompts = 100, .prompt_rows = 1'000'000}), 4096);
-  EXPECT_EQ(piece_of({.prompts = 2, .prompt_rows = 700}), kLeastPiece);
-  EXPECT_EQ(piece_of({.prompts = 1, .prompt_rows = 8192}), 4096) << "nothing else would be under way";
+  EXPECT_EQ(piece_of({.prompt_rows = 1'000'000}), 4096);
+  EXPECT_EQ(piece_of({.prompt_rows = 700}), kLeastPiece);
 }
 
 TEST(Plan, NoMoreRowsDecodeThanTheLimitSays) {
