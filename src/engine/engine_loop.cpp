@@ -231,7 +231,7 @@ bool EngineLoop::begin_step() {
 // the next step of those that go on.
 void EngineLoop::run_ahead() {
   const auto parts = runner_.parts();
-  if (!runs_ahead_ || speculation_.drafts_for(running_.size())) return;
+  if (!runs_ahead_) return;
   std::vector<bool> each;
   size_t left = 0;
   for (const StepPart& part : parts) {
@@ -240,7 +240,10 @@ void EngineLoop::run_ahead() {
     if (part.count != 1 || part.drafts > 0 || !runs_ahead(*part.sequence)) return;
     left++;
   }
-  if (left == 0 || left < running_.size() || !runner_.begin_draws()) return;
+  if (left == 0 || left < running_.size()) return;
+  // Its own drafts were looked for just now; behind a step that was begun ahead they are as near as the next.
+  if (runner_.ahead() && speculation_.would_draft(running_)) return;
+  if (!runner_.begin_draws()) return;
   // A row that is alone from now on has its ring written back first, to which no mark leads back.
   const auto going = std::count(each.begin(), each.end(), true);
   if (keeper_->pool().ring().rows > 0 && going == 1 && parts.size() > 1) return;

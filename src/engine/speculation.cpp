@@ -71,28 +71,6 @@ double Speculation::ngram_rate(const Sequence& sequence) const {
   return sequence.drafts.rates[kind].value(expected);
 }
 
-void Speculation::prepare(std::span<const std::unique_ptr<Sequence>> running) {
-  if (!on()) return;
-  DraftBudget budget;
-  std::vector<Sequence*> rows;
-  bool prompts = false;
-  for (const auto& sequence : running) {
-    RowDrafts& drafts = sequence->drafts;
-    drafts.tokens.clear();
-    drafts.allowed.clear();
-    drafts.proposal.clear();
-    const auto ready = static_cast<int64_t>(sequence->ready().size());
-    budget.rows += ready * (1 + static_cast<int64_t>(sequence->more_slots.size()));
-    prompts |= sequence->phase == Sequence::Phase::prefill && ready > 0;
-    if (sequence->phase != Sequence::Phase::decode) continue;
-    budget.sequences++;
-    if (most_drafts(*sequence) > 0) rows.push_back(sequence.get());
-  }
-  if (prompts || rows.empty() || running.size() > kMostRows) return;
-  budget.most_rows = std::min(room_.rows - budget.rows, room_.wanted - budget.rows);
-  choose(rows, budget);
-}
-
 double Speculation::model_rate(const Sequence& sequence) const {
   const double expected = std::max(model_rate_.value(kExpectedOfModel), kLeastExpectedOfModel);
   return sequence.drafts.model_rate.value(expected);
@@ -111,33 +89,64 @@ DraftOffer Speculation::offer(Sequence& sequence) {
   return {.rate = model_rate(sequence), .most = most, .by_model = true};
 }
 
-void Speculation::choose(std::span<Sequence* const> rows, DraftBudget budget) {
-  std::vector<DraftOffer> offers;
-  int64_t by_model = 0;
-  for (Sequence* sequence : rows) {
-    offers.push_back(offer(*sequence));
-    by_model += offers.back().by_model ? 1 : 0;
+Speculation::Choice Speculation::choose(std::span<const std::unique_ptr<Sequence>> running) {
+  DraftBudget budget;
+  Choice choice;
+  bool prompts = false;
+  for (const auto& sequence : running) {
+    RowDrafts& drafts = sequence->drafts;
+    drafts.tokens.clear();
+    drafts.allowed.clear();
+    drafts.proposal.clear();
+    const auto ready = static_cast<int64_t>(sequence->ready().size());
+    budget.rows += ready * (1 + static_cast<int64_t>(sequence->more_slots.size()));
+    prompts |= sequence->phase == Sequence::Phase::prefill && ready > 0;
+    if (sequence->phase != Sequence::Phase::decode) continue;
+    budget.sequences++;
+    if (most_drafts(*sequence) > 0) choice.rows.push_back(sequence.get());
   }
-  std::vector<int64_t> lengths(rows.size(), 0);
+  if (prompts || running.size() > kMostRows) choice.rows.clear();
+  if (choice.rows.empty()) return choice;
+  budget.most_rows = std::min(room_.rows - budget.rows, room_.wanted - budget.rows);
+  int64_t by_model = 0;
+  for (Sequence* sequence : choice.rows) {
+    choice.offers.push_back(offer(*sequence));
+    by_model += choice.offers.back().by_model ? 1 : 0;
+  }
+  choice.lengths.assign(choice.rows.size(), 0);
   if (options_.always) {
-    for (size_t i = 0; i < rows.size(); i++) lengths[i] = offers[i].most;
+    std::transform(choice.offers.begin(), choice.offers.end(), choice.lengths.begin(),
+                   [](const DraftOffer& offer) { return offer.most; });
   } else if (cost_.age(budget.rows) <= kStaleSteps) {
     budget.draft_seconds = model_cost_.of(by_model);
-    lengths = choose_draft_lengths(offers, budget, cost_);
+    choice.lengths = choose_draft_lengths(choice.offers, budget, cost_);
   }
+  return choice;
+}
+
+void Speculation::prepare(std::span<const std::unique_ptr<Sequence>> running) {
+  if (!on()) return;
+  const Choice choice = choose(running);
   std::vector<DraftModel::Job> jobs;
-  for (size_t i = 0; i < rows.size(); i++) {
-    RowDrafts& drafts = rows[i]->drafts;
-    if (offers[i].by_model) {
+  for (size_t i = 0; i < choice.rows.size(); i++) {
+    Sequence* const row = choice.rows[i];
+    RowDrafts& drafts = row->drafts;
+    if (choice.offers[i].by_model) {
       // Rows that have offered may be more than there are places.
-      if (lengths[i] > 0 && model_->take_place(drafts)) jobs.push_back({rows[i], lengths[i]});
+      if (choice.lengths[i] > 0 && model_->take_place(drafts)) jobs.push_back({row, choice.lengths[i]});
       continue;
     }
-    const auto end = drafts.proposal.begin() + static_cast<ptrdiff_t>(lengths[i]);
+    const auto end = drafts.proposal.begin() + static_cast<ptrdiff_t>(choice.lengths[i]);
     drafts.tokens.assign(drafts.proposal.begin(), end);
-    keep_to_mask(*rows[i]);
+    keep_to_mask(*row);
   }
   if (!jobs.empty()) draft_by_model(jobs);
+}
+
+bool Speculation::would_draft(std::span<const std::unique_ptr<Sequence>> running) {
+  if (!on()) return false;
+  const Choice choice = choose(running);
+  return std::any_of(choice.lengths.begin(), choice.lengths.end(), [](int64_t length) { return length > 0; });
 }
 
 void Speculation::draft_by_model(std::span<const DraftModel::Job> jobs) {

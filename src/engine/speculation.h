@@ -28,13 +28,14 @@ class Speculation {
   Speculation(const SpeculationOptions& options, const DraftRoom& room, std::unique_ptr<DraftModel> model)
       : options_(options), room_(room), model_(std::move(model)) {}
 
-  // Whether so many running rows may have drafts: beyond kMostRows they pay on no device, and looking for
-  // them is work between two steps.
-  static constexpr size_t kMostRows = 256;
-  bool drafts_for(size_t rows) const { return on() && rows <= kMostRows; }
   // Leaves the drafts of the step to come in `drafts` of each row. A step that feeds prompts has none: its
-  // rows are dear, and its time says nothing of drafts.
+  // rows are dear, and its time says nothing of drafts. Nor have more than kMostRows running rows: drafts pay
+  // on no device then, and looking for them is work between two steps.
+  static constexpr size_t kMostRows = 256;
   void prepare(std::span<const std::unique_ptr<Sequence>> running);
+  // Whether the next step would feed drafts by what is known now, which may be a token less than it will
+  // know.
+  bool would_draft(std::span<const std::unique_ptr<Sequence>> running);
 
   // A step of so many rows, without prompts, has taken so long.
   void timed(int64_t rows, double seconds);
@@ -55,7 +56,13 @@ class Speculation {
   double ngram_rate(const Sequence& sequence) const;
   double model_rate(const Sequence& sequence) const;
   DraftOffer offer(Sequence& sequence);
-  void choose(std::span<Sequence* const> rows, DraftBudget budget);
+  // Rows that can have drafts, with as many as pay.
+  struct Choice {
+    std::vector<Sequence*> rows;
+    std::vector<DraftOffer> offers;
+    std::vector<int64_t> lengths;
+  };
+  Choice choose(std::span<const std::unique_ptr<Sequence>> running);
   void draft_by_model(std::span<const DraftModel::Job> jobs);
 
   const SpeculationOptions options_;

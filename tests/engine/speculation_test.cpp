@@ -25,6 +25,12 @@ class LateOps final : public CpuOps {
  public:
   using CpuOps::CpuOps;
   bool asynchronous() const override { return true; }
+  bool begin_sample(Tensor logits, std::span<const SampleRow> rows) override {
+    draws_begun++;
+    return CpuOps::begin_sample(logits, rows);
+  }
+
+  int64_t draws_begun = 0;  // before anybody wanted their tokens
 };
 
 std::unique_ptr<Ops> revocable_ops(bool asynchronous = false, int64_t every = 1) {
@@ -147,6 +153,37 @@ TEST(Speculation, RandomRequestsAnswerAsWithoutDraftsWithDeferredWrites) {
 
 TEST(Speculation, RandomRequestsAnswerAsWithoutDraftsOnAnAsynchronousDevice) {
   compare_random_requests({.seed = 4, .asynchronous = true}, requests_wanted());
+}
+
+// Run-ahead beside drafts: the next step waits for a token only where drafts may follow it.
+TEST(Speculation, RowsThatNothingIsDraftedForRunAhead) {
+  auto late = std::make_unique<LateOps>(
+      CpuOptions{.threads = 1, .state_writes = {.every = 1, .revocable = kMostDrafts + 1}});
+  const LateOps& ops = *late;
+  TinyEngine tiny(with_drafts(), 7, nullptr, std::move(late));
+  Ask ask = TinyEngine::greedy("never the same", 12);
+  ask.sampling.temperature = 50;  // hardly a pair of bytes comes twice
+  EXPECT_EQ(tiny.run(ask).last->usage.completion_tokens, 12);
+  EXPECT_GT(ops.draws_begun, 6);
+  Ask predicted = TinyEngine::greedy("said before", 30);
+  predicted.sampling.top_logprobs = 0;
+  predicted.prediction = tokens_of(tiny.run(predicted));
+  const int64_t before = ops.draws_begun;
+  EXPECT_GT(tiny.run(std::move(predicted)).last->usage.accepted_draft_tokens, 20);
+  EXPECT_LE(ops.draws_begun - before, 1) << "no more than its last token";
+}
+
+// A text that begins to repeat itself while it is run ahead of.
+TEST(Speculation, RowsThatRunAheadBeginToDraft) {
+  const auto accepted = [](bool run_ahead) {
+    EngineOptions options = with_drafts();
+    options.run_ahead = run_ahead;
+    Drafting drafting(options, 7, true);
+    return drafting.tiny.run(TinyEngine::greedy("xyz", 300)).last->usage.accepted_draft_tokens;
+  };
+  const int64_t waiting = accepted(false);
+  EXPECT_GT(waiting, 30);
+  EXPECT_GT(accepted(true), waiting / 2);
 }
 
 TEST(Speculation, RandomRequestsAnswerAsWithoutDraftsOfAModel) {
