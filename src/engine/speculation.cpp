@@ -175,6 +175,7 @@ void Speculation::learn(Sequence& sequence, int64_t drafted, std::span<const Sam
     for (AcceptanceRate* rate : {&drafts.rates[drafts.kind], &rates_[drafts.kind]}) {
       rate->observe(static_cast<int64_t>(right), right < judged);
     }
+    drafts.proposal.clear();  // a step that is begun ahead may have none of its own
   }
   if (drafted == 0) return;
   const auto accepted = static_cast<int64_t>(drawn.size()) - 1;

@@ -1,5 +1,7 @@
 // Speculative decoding changes when tokens are computed and nothing else: texts, ends, log-probabilities and
 // the states behind them are those without drafts.
+#include "engine/speculation.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -171,6 +173,19 @@ TEST(Speculation, RowsThatNothingIsDraftedForRunAhead) {
   const int64_t before = ops.draws_begun;
   EXPECT_GT(tiny.run(std::move(predicted)).last->usage.accepted_draft_tokens, 20);
   EXPECT_LE(ops.draws_begun - before, 1) << "no more than its last token";
+}
+
+TEST(Speculation, AProposalIsJudgedOnce) {
+  Speculation speculation({.ngrams = true}, {.rows = 64, .wanted = 64, .revocable = kMostDrafts + 1},
+                          nullptr);
+  Sequence sequence;
+  sequence.drafts.proposal = {'a'};
+  const std::vector<SampledToken> right = {{.token = 'a'}}, wrong = {{.token = 'b'}};
+  speculation.learn(sequence, 0, right);
+  const double rate = sequence.drafts.rates[0].value(0.5);
+  EXPECT_GT(rate, 0.5);
+  speculation.learn(sequence, 0, wrong);
+  EXPECT_EQ(sequence.drafts.rates[0].value(0.5), rate) << "the second token is another one's";
 }
 
 // A text that begins to repeat itself while it is run ahead of.
