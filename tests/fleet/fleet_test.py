@@ -224,7 +224,7 @@ def end_one(fleet):
     told("a worker is told to end while all get new names", talk)
     outcomes = streams.outcomes()
     assert outcomes == {"whole": STREAMS}, f"no stream is dropped: {outcomes}"
-    assert fleet.workers["b"].wait(60) == 0, "it ends well"
+    assert fleet.workers["b"].wait(30) == 0, "it ends well"
     assert not talk.failures.keys() - {"503"}, f"draining cuts nothing: {talk.failures}"
     fleet.start("b")
     fleet.wait_for({"a", "b", "c"})

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from conformance_rig import MODEL, MODELS, OpenStream, Program, equal, joined, wait_for
+from program_rig import MODEL, MODELS, OpenStream, Program, equal, joined, wait_for
 
 STATE = "fulmar-demo-pirate.state.pth"
 PLAIN = {"top_k": 1, "alpha_presence": 0, "alpha_frequency": 0}  # greedy, nothing subtracted

@@ -1,4 +1,4 @@
-"""The program under test for conformance.py, and what its answers are checked with."""
+"""The program under test for the scripts of this folder, and what its answers are checked with."""
 import http.client
 import json
 import os
@@ -18,8 +18,8 @@ def equal(found, wanted, what=""):
     assert found == wanted, f"{what}: found {found!r}, wanted {wanted!r}"
 
 
-def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE
+def wait_for(condition, what, patience=PATIENCE):
+    end = time.monotonic() + patience
     while not (found := condition()):
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(0.05)
@@ -37,6 +37,7 @@ class Answer:
 
 class Program:
     """`fulmar serve` or `fulmar control` in a folder of its own."""
+    patience = PATIENCE
 
     def __init__(self, folder, *flags, verb="serve"):
         if verb == "serve":
@@ -53,7 +54,7 @@ class Program:
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
 
     def open(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.patience)
         connection.request(method, path, None if body is None else json.dumps(body), headers or {})
         return connection, connection.getresponse()
 
@@ -86,7 +87,7 @@ class Program:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        equal(self.process.wait(timeout=PATIENCE), 0, "exit code")
+        equal(self.process.wait(timeout=self.patience), 0, "exit code")
 
     def __enter__(self):
         return self
@@ -94,7 +95,7 @@ class Program:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(timeout=PATIENCE)
+            self.process.wait(timeout=self.patience)
 
 
 def parse_events(text):

@@ -3,6 +3,7 @@
 
 usage: running.py FULMAR MODELS
 """
+import functools
 import http.client
 import json
 import re
@@ -15,20 +16,23 @@ import tempfile
 import time
 from pathlib import Path
 
+import program_rig
+from program_rig import Program, equal
+
 PROGRAM, MODELS = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 MODEL = MODELS / "fulmar-demo.safetensors"
 PATIENCE = 60
-
-
-def equal(found, wanted, about=""):
-    assert found == wanted, f"{about}: found {found!r}, wanted {wanted!r}"
+wait_for = functools.partial(program_rig.wait_for, patience=PATIENCE)
 
 
 def run(folder, *words):
     return subprocess.run([PROGRAM, *words], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
 
 
-class Server:
+class Server(Program):
+    """With what it says at its start, and its log."""
+    patience = PATIENCE
+
     def __init__(self, folder, *flags):
         self.log = open(Path(folder) / "log.txt", "a+")
         self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--device", "cpu", *flags], cwd=folder,
@@ -53,27 +57,12 @@ class Server:
         answer.text = answer.read().decode()
         return answer
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        equal(self.process.wait(timeout=PATIENCE), 0, "exit code")
-
-    def __enter__(self):
-        return self
-
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
         self.log.close()
-
-
-def wait_for(condition, about):
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < end, f"waited in vain for {about}"
-        time.sleep(0.01)
-    return found
 
 
 PROMPT = {"prompt": "Reverse: fulmar", "max_tokens": 4, "temperature": 0}
