@@ -133,6 +133,24 @@ __device__ __forceinline__ void pair_codes(const uint32_t (&a)[ValueCodes<kKind,
   }
 }
 
+// The codes of one input as four pairs of outputs: e and e + 4 of signed or affine nibbles, else 2e and 2e
+// + 1.
+constexpr int pair_step(CodeKind kind) {
+  return kind == CodeKind::nibbles || kind == CodeKind::affine ? kKeptLaneOuts / 2 : 1;
+}
+constexpr int pair_begin(CodeKind kind, int e) { return pair_step(kind) == 1 ? 2 * e : e; }
+template <CodeKind kKind>
+__device__ __forceinline__ void pairs_of_row(
+    const uint32_t (&codes)[ValueCodes<kKind, kKeptLaneOuts>::kWords], const uint32_t* table,
+    __half2 (&out)[kKeptLaneOuts / 2]) {
+  if constexpr (bits_of(kKind) == 8) {
+#pragma unroll
+    for (int e = 0; e < 4; e++) out[e] = widen_bytes<kKind>(codes[e / 2], e % 2 != 0);
+  } else {
+    widen_nibbles<kKind>(codes[0], table, out);
+  }
+}
+
 // f(j, left): the outputs 2j and 2j + 1 as rows g and g + 8 of a left operand, the four inputs as columns 2q,
 // 2q + 1, 2q + 8 and 2q + 9 (fragment.h).
 template <class T, CodeKind kKind, int kOuts, class F>

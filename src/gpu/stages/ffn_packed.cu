@@ -9,54 +9,15 @@
 #include "base/check.h"
 #include "gpu/device/pair.h"
 #include "gpu/products/packed_stream.h"
-#include "gpu/products/packed_value_load.h"
 #include "gpu/stages/ffn_packed.h"
+#include "gpu/stages/ffn_packed_value.h"
 
 namespace fulmar::gpu {
 
 namespace {
 
-constexpr int kFfnPackedWarps = 16;
-constexpr int kFfnPackedThreads = kFfnPackedWarps * kWarp;
 constexpr int kGroupTiles = kPackedGroup / kPackedOuts;  // tiles of a group of 32 hidden channels
-constexpr int kMostGroups = 8;                           // of a block
-constexpr int kRoundGroups = 4;                          // that a step's lanes take at once: a round
-constexpr int kMostChannels = kMostGroups * kPackedGroup;
-constexpr int kFfnColumns = 8;  // columns of a matrix instruction
 constexpr size_t kStaticShared = size_t{12} << 10;
-
-template <class T>
-struct FfnPackedArguments {
-  Rows<const T> in;    // [R, K]
-  const T* remainder;  // [K] of a lone row, or null
-  float remainder_factor;
-  PackedMatrix key, value;
-  float* partial;             // [blocks, R, C]
-  int rows, columns, groups;  // R; those of the inputs; F / 32
-  int part_columns;           // a power of two from 2 on that the columns fit
-};
-
-// A block's groups of 32 hidden channels, which follow one another.
-struct HiddenGroups {
-  int first, count;
-  __device__ explicit HiddenGroups(int groups) {
-    const int block = blockIdx.x, blocks = gridDim.x, whole = groups / blocks, rest = groups % blocks;
-    count = whole + (block < rest ? 1 : 0);
-    first = block * whole + min(block, rest);
-  }
-};
-
-// Hidden channels of each group that relu² has left something of in any row, four by four (quads), and their
-// values, with zeros up to whole quads.
-template <class T>
-struct KeptQuads {
-  static constexpr int kStride = kMostChannels + 8;  // spreads the rows over the banks
-  Unset<T> hidden[kFfnColumns][kStride];             // of all channels
-  alignas(8) Unset<T> value[kFfnColumns][kStride];
-  alignas(4) uint8_t place[kMostChannels];  // within the group
-  bool any[kMostChannels];
-  int quads[kMostGroups];
-};
 
 // The scales of the block's channels, of all outputs, into the L2 cache long before they are wanted: they lie
 // in one piece.
@@ -148,150 +109,7 @@ __device__ void keep_group_quads(const FfnPackedArguments<T>& a, const HiddenGro
   }
 }
 
-// A warp's steps in order: for each of its slices of 64 outputs all rounds, one step of quads after the
-// other. Of a round's groups a lane's place has one; where there are fewer, every second or fourth quad.
-template <class T>
-class ValueStep {
- public:
-  __device__ ValueStep(const HiddenGroups& own, const KeptQuads<T>& kept)
-      : slice(static_cast<int>(threadIdx.x) / kWarp), own_(own), kept_(kept) {
-    begin_round();
-  }
-  __device__ __forceinline__ void advance() {
-    if (++step < steps_) return;
-    advance_round();
-  }
-  __device__ __forceinline__ void advance_round() {
-    step = 0;
-    if (own_.count <= kRoundGroups) {
-      slice += kFfnPackedWarps;
-      return;
-    }
-    if (++round_ * kRoundGroups >= own_.count) {
-      round_ = 0;
-      slice += kFfnPackedWarps;
-    }
-    begin_round();
-  }
-  // Where the lane's quad lies in shared memory; -1: it has none.
-  __device__ __forceinline__ int quad() const {
-    const int at = first_ + step * stride_;
-    return at < quads_ ? group * kPackedGroup + at * kValueQuad : -1;
-  }
-
-  int slice, step = 0;
-  int group;  // of the block's
-
- private:
-  __device__ void begin_round() {
-    const int q = fragment_place(), groups = min(own_.count - round_ * kRoundGroups, kRoundGroups);
-    const int shift = groups > 2 ? 2 : groups - 1, place = q & ((1 << shift) - 1);
-    group = round_ * kRoundGroups + min(place, groups - 1);
-    first_ = q >> shift, stride_ = kRoundGroups >> shift;
-    quads_ = place < groups ? kept_.quads[group] : 0;
-    steps_ = (quads_ + stride_ - 1) / stride_;
-    steps_ = max(steps_, __shfl_xor_sync(kFullWarp, steps_, 1));
-    steps_ = max(1, max(steps_, __shfl_xor_sync(kFullWarp, steps_, 2)));
-  }
-
-  const HiddenGroups& own_;
-  const KeptQuads<T>& kept_;
-  int round_ = 0;
-  int first_, stride_, quads_;  // the lane's; 0 quads: none
-  int steps_;                   // of all lanes, at least one
-};
-
-template <class T, CodeKind kKind, ScaleLayout kScales>
-class ValueSlices {
- public:
-  __device__ ValueSlices(const FfnPackedArguments<T>& a, const HiddenGroups& own, const KeptQuads<T>& kept,
-                         const uint32_t* table)
-      : a_(a), own_(own), kept_(kept), table_(table), slices_(a.value.outs / kKeptOuts) {}
-
-  __device__ void multiply() {
-    ValueStep<T> fetched(own_, kept_), at = fetched;
-    Codes codes[kAhead];
-    Factors factors;
-    PackedFactor by[kKeptLaneOuts];
-    fetch_factors(factors, at);
-#pragma unroll
-    for (Codes& one : codes) {
-      fetch(one, fetched);
-      fetched.advance();
-    }
-    while (at.slice < slices_) {
-#pragma unroll
-      for (Codes& one : codes) {
-        if (at.slice >= slices_) break;
-        if (at.step == 0) {
-          value_factors_of<kKind, kKeptLaneOuts, kScales>(factors, a_.value, by);
-          ValueStep<T> next = at;
-          next.advance_round();
-          fetch_factors(factors, next);
-        }
-        multiply_step(one, by, at);
-        fetch(one, fetched);
-        fetched.advance();
-        const int slice = at.slice;
-        at.advance();
-        if (at.slice != slice) store(slice);
-      }
-    }
-  }
-
- private:
-  static constexpr int kAhead = bits_of(kKind) == 8 ? 3 : 4;  // steps on their way
-  using Codes = ValueCodes<kKind, kKeptLaneOuts>;
-  using Factors = ValueFactors<kKind, kKeptLaneOuts>;
-
-  __device__ int first_out(int slice) const { return slice * kKeptOuts + fragment_group() * kKeptLaneOuts; }
-  __device__ __forceinline__ void fetch(Codes& to, const ValueStep<T>& at) const {
-    to = Codes{};
-    const int quad = at.quad();
-    if (quad < 0 || at.slice >= slices_) return;
-    const uint32_t places = *reinterpret_cast<const uint32_t*>(kept_.place + quad);
-    const int64_t first = static_cast<int64_t>(own_.first + at.group) * kPackedGroup;
-    load_value_codes<kKind>(to, a_.value, first_out(at.slice),
-                            [&](int i) { return first + (places >> 8 * i & 255); });
-  }
-  __device__ __forceinline__ void fetch_factors(Factors& to, const ValueStep<T>& at) const {
-    if (at.slice >= slices_) return;
-    load_value_factors<kKind, kKeptLaneOuts, kScales>(to, a_.value, own_.first + at.group,
-                                                      first_out(at.slice));
-  }
-  __device__ __forceinline__ void multiply_step(const Codes& codes, const PackedFactor (&by)[kKeptLaneOuts],
-                                                const ValueStep<T>& at) {
-    const int quad = at.quad();
-    uint2 x{};
-    if (quad >= 0) x = *reinterpret_cast<const uint2*>(&kept_.value[fragment_group()][quad]);
-    widen_value<T>(codes, by, table_, [&](int j, const uint32_t(&left)[4]) {
-      mma<T>(sum_[j], left[0], left[1], left[2], left[3], x.x, x.y);
-    });
-  }
-  // The sums of a slice: outputs 2j and 2j + 1 of the lane's eight as rows g and g + 8, rows as columns.
-  __device__ __forceinline__ void store(int slice) {
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      const int row = 2 * fragment_place() + i;
-      if (row >= a_.rows) continue;
-      float* to =
-          a_.partial + static_cast<int64_t>(blockIdx.x * a_.rows + row) * a_.value.outs + first_out(slice);
-      store4(to, Float4{{sum_[0][i], sum_[0][2 + i], sum_[1][i], sum_[1][2 + i]}});
-      store4(to + 4, Float4{{sum_[2][i], sum_[2][2 + i], sum_[3][i], sum_[3][2 + i]}});
-    }
-#pragma unroll
-    for (auto& one : sum_) one[0] = one[1] = one[2] = one[3] = 0;
-  }
-
-  const FfnPackedArguments<T>& a_;
-  const HiddenGroups& own_;
-  const KeptQuads<T>& kept_;
-  const uint32_t* table_;
-  int slices_;
-  float sum_[4][4] = {};
-};
-
-template <class T, CodeKind kKind, ScaleLayout kScales>
+template <class T, CodeKind kKind, ScaleLayout kScales, bool kLone>
 __global__ void __launch_bounds__(kFfnPackedThreads, 1)
     ffn_packed_kernel(const __grid_constant__ FfnPackedArguments<T> a) {
   extern __shared__ uint4 shared[];
@@ -309,7 +127,8 @@ __global__ void __launch_bounds__(kFfnPackedThreads, 1)
   __syncthreads();
   keep_group_quads(a, own, kept);
   __syncthreads();
-  ValueSlices<T, kKind, kScales>(a, own, kept, table).multiply();
+  using Value = std::conditional_t<kLone, LoneValue<T, kKind, kScales>, ValueSlices<T, kKind, kScales>>;
+  Value(a, own, kept, table).multiply();
 }
 
 // A block for each multiprocessor, or more where these would have too many groups.
@@ -367,10 +186,13 @@ void ffn_packed(const Queue& queue, const Pair& in, const Weight& key, const Wei
                                   static_cast<int>(part_columns(columns))};
     const size_t bytes = shared_bytes(key, columns, parts.rows);
     with_code_kind(packed_kind(key), packed_scales(key), [&](auto kind, auto scales) {
-      if constexpr (kind() != CodeKind::six) {
-        const auto kernel = ffn_packed_kernel<T, kind(), scales()>;
+      const auto start = [&](auto kernel) {
         allow_shared(kernel, bytes);
         launch(queue, kernel, dim3(static_cast<unsigned>(parts.rows)), dim3(kFfnPackedThreads), bytes, a);
+      };
+      if constexpr (kind() != CodeKind::six) {
+        if (rows == 1) return start(ffn_packed_kernel<T, kind(), scales(), true>);
+        start(ffn_packed_kernel<T, kind(), scales(), false>);
       }
     });
   });

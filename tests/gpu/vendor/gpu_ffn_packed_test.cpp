@@ -144,9 +144,11 @@ std::string name_of(const testing::TestParamInfo<KindAndShape>& made) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, GpuFfnPacked,
     testing::Combine(testing::ValuesIn(kinds()),
-                     testing::Values(FfnPackedShape{4, 512, 1}, FfnPackedShape{4, 8192, 2},
-                                     FfnPackedShape{8, 12288, 3}, FfnPackedShape{40, 1536, 5},
-                                     FfnPackedShape{4, 21504, 7}, FfnPackedShape{64, 1024, 8})),
+                     testing::Values(FfnPackedShape{4, 512, 1}, FfnPackedShape{8, 12288, 1},
+                                     FfnPackedShape{4, 21504, 1}, FfnPackedShape{80, 1024, 1},
+                                     FfnPackedShape{4, 8192, 2}, FfnPackedShape{8, 12288, 3},
+                                     FfnPackedShape{40, 1536, 5}, FfnPackedShape{4, 21504, 7},
+                                     FfnPackedShape{64, 1024, 8})),
     name_of);
 
 // What ffn_packed_parts looks at.
