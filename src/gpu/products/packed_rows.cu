@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "gpu/device/equal_share.h"
 #include "gpu/device/pair.h"
 #include "gpu/products/epilogue.h"
 #include "gpu/products/packed_rows.h"
@@ -34,6 +35,7 @@ struct PackedProduct {
 template <class T>
 struct PackedProducts {
   int count, rows, columns, tiles, pieces;
+  LaunchPlace place;
   float remainder_factor;
   PackedProduct<T> each[kMostProducts];
 };
@@ -68,34 +70,33 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   __shared__ uint32_t table[kLevelPairs];
   extern __shared__ uint4 shared[];
   const int g = fragment_group(), q = fragment_place(), warp = threadIdx.x / kWarp;
-  const int64_t blocks = gridDim.x, block = blockIdx.x;
-  const int first = static_cast<int>(block * a.tiles / blocks),
-            last = static_cast<int>((block + 1) * a.tiles / blocks);
+  const EqualShare own(a.tiles);
+  const int last = own.first + own.count;
   const WarpPieces<kPackedWarps> pieces(a.pieces);
-  pdl_launch_next();
+  pdl_begin(a.place);
   if constexpr (kKind == CodeKind::levels) fill_level_pairs(table, a.each[0].weight.nf4);
   const auto tile_of = [&](int tile) -> PackedTile {
     const PackedProduct<T>& of = packed_product_of(a, tile);
     return {&of.weight, tile - of.first_tile};
   };
-  PackedStream<T, kKind, kScales, kPackedWarps, decltype(tile_of), kOrder> stream(tile_of, pieces, first,
+  PackedStream<T, kKind, kScales, kPackedWarps, decltype(tile_of), kOrder> stream(tile_of, pieces, own.first,
                                                                                   last);
   static_assert(kTilesAtOnce % stream.kAhead == 0, "a place for each piece of a round");
   stream.start();
-  pdl_wait();
+  pdl_wait_for_inputs(a.place);
   if constexpr (kKind == CodeKind::levels) __syncthreads();
 
-  uint4* own = pieces.own(shared, a.columns);
+  uint4* inputs = pieces.own(shared, a.columns);
   const T* loaded = nullptr;
   const auto inputs_of = [&](int tile) -> const uint4* {
     const PackedProduct<T>& of = packed_product_of(a, tile);
     if (of.in.data != loaded) {
       loaded = of.in.data;
-      copy_warp_inputs(of.in, of.remainder, a.columns, pieces, own);
+      copy_warp_inputs(of.in, of.remainder, a.columns, pieces, inputs);
     }
-    return own;
+    return inputs;
   };
-  for (int begin = first; begin < last; begin += kTilesAtOnce) {
+  for (int begin = own.first; begin < last; begin += kTilesAtOnce) {
     const int tiles = min(last - begin, kTilesAtOnce);
     stream.run(begin, tiles, a.columns, table, inputs_of, [&](int tile, const Float4& sum) {
       float* to = part[warp][tile - begin] + g * kAccumulatorColumns + 2 * q;
@@ -120,6 +121,7 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
     }
     __syncthreads();
   }
+  pdl_end(a.place);
 }
 
 int packed_tiles_of(const Weight& weight) {
@@ -167,12 +169,13 @@ bool suits_packed_rows(const Weight& weight, int64_t rows) {
          input_bytes(weight.in, std::max<int64_t>(rows, 2)) <= kMostInputBytes;
 }
 
-void linear_packed_rows(const Queue& queue, std::span<const RowProduct> list, int multiprocessors) {
+void linear_packed_rows(const Queue& queue, std::span<const RowProduct> list, const LaunchShare& share) {
   FULMAR_CHECK(list.size() <= kMostProducts);
   with_activation(list.front().in.high.dtype, [&](auto sample) {
     using T = decltype(sample);
-    const PackedProducts<T> products = packed_products_of<T>(list);
-    const dim3 grid(static_cast<unsigned>(std::min(products.tiles, 2 * multiprocessors)));
+    PackedProducts<T> products = packed_products_of<T>(list);
+    products.place = share.place;
+    const dim3 grid(static_cast<unsigned>(std::min<int64_t>(products.tiles, share.blocks)));
     const Weight& any = list.front().weight;
     const auto start = [&](auto kernel) {
       allow_shared(kernel, kMostInputBytes);

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "gpu/device/launch_place.h"
 #include "gpu/products/packed.h"
 #include "gpu/products/row.h"
 
@@ -17,6 +18,6 @@ bool suits_packed_rows(const Weight& weight, int64_t rows);
 
 // Independent products of one format and equal K in one launch. Inputs of 16-byte aligned rows; with
 // remainders a lone row's.
-void linear_packed_rows(const Queue&, std::span<const RowProduct>, int multiprocessors);
+void linear_packed_rows(const Queue&, std::span<const RowProduct>, const LaunchShare&);
 
 }  // namespace fulmar::gpu

@@ -7,6 +7,7 @@
 #include "gpu/products/dot_rows.h"
 #include "gpu/products/dot_value.h"
 #include "gpu/products/epilogue.h"
+#include "gpu/products/few_rows_pair.h"
 #include "gpu/products/packed_rows.h"
 #include "gpu/products/packed_tiles.h"
 #include "gpu/products/packed_value.h"
@@ -66,6 +67,17 @@ int64_t outs_of(ProductList products) {
   int64_t outs = 0;
   for (const Product& one : products) outs += one.weight.out;
   return outs;
+}
+
+// What kernels of few rows stream of products: their tiles have equally many outputs.
+template <class List>
+TileStream tile_stream(const List& products) {
+  int64_t bytes = 0, tiles = 0;
+  for (const auto& one : products) {
+    bytes += static_cast<int64_t>(one.weight.bytes());
+    tiles += (one.weight.out + kPackedOuts - 1) / kPackedOuts;
+  }
+  return {tiles, bytes / tiles};
 }
 
 std::span<const RowProduct> row_products(ProductList products, RowProduct (&rows)[kMostProducts]) {
@@ -141,9 +153,28 @@ void Products::run(const Queue& queue, ProductList products) {
 }
 
 bool Products::run_pair(const Queue& queue, ProductList first, ProductList second) {
+  if (queue.index != main_.index || !queue.overlap || device_.fixed_order) return false;
+  return run_few_rows_pair(first, second) || run_panel_pair(queue, first, second);
+}
+
+bool Products::run_few_rows_pair(ProductList first, ProductList second) {
+  const Way way = choose_way(second, device_);
+  if (choose_way(first, device_) != Way::packed_rows || (way != Way::rows && way != Way::row)) return false;
+  const FewRowsPair pair = plan_few_rows_pair(tile_stream(first), tile_stream(second), whole_gpu().blocks);
+  if (pair.first == 0) return false;
+  RowProduct rows[kMostProducts];
+  linear_packed_rows(main_, row_products(first, rows), {pair.first, LaunchPlace::first});
+  if (way == Way::rows) {
+    linear_rows(main_, second, LaunchPlace::second);
+  } else {
+    linear_row(main_, row_products(second, rows), {pair.second, LaunchPlace::second});
+  }
+  return true;
+}
+
+bool Products::run_panel_pair(const Queue& queue, ProductList first, ProductList second) {
   const int64_t rows = first.front().in.rows;
-  if (queue.index != main_.index || !queue.overlap || device_.fixed_order || rows > kMostPairRows)
-    return false;
+  if (rows > kMostPairRows) return false;
   PanelLaunch one{choose_way(first, device_), first};
   const PanelLaunch other{choose_way(second, device_), second};
   if (!by_panels(one.way) || !by_panels(other.way) || other.way == Way::float8_panels) return false;
@@ -162,10 +193,10 @@ bool Products::run_pair(const Queue& queue, ProductList first, ProductList secon
     FULMAR_CHECK(first_counters + counters_of(plans.second) <= kTileCounters);
     const size_t first_bytes = plans.first.partial_bytes;
     auto* const partial = static_cast<std::byte*>(workspace_(first_bytes + plans.second.partial_bytes));
-    launch(queue, one, plans.first, {reinterpret_cast<float*>(partial), tile_counters(), PanelPlace::first});
+    launch(queue, one, plans.first, {reinterpret_cast<float*>(partial), tile_counters(), LaunchPlace::first});
     launch(queue, other, plans.second,
            {reinterpret_cast<float*>(partial + first_bytes), tile_counters() + first_counters,
-            PanelPlace::second});
+            LaunchPlace::second});
   }
   return true;
 }
@@ -201,7 +232,7 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
       return run_value(queue, products.front());
     case Way::row: {
       RowProduct rows[kMostProducts];
-      return linear_row(queue, row_products(products, rows), device_.multiprocessors);
+      return linear_row(queue, row_products(products, rows), whole_gpu());
     }
     case Way::rows:
       return linear_rows(queue, products);
@@ -209,7 +240,7 @@ void Products::run_by(Way way, const Queue& queue, ProductList products) {
       return run_packed_value(queue, products.front());
     case Way::packed_rows: {
       RowProduct rows[kMostProducts];
-      return linear_packed_rows(queue, row_products(products, rows), device_.multiprocessors);
+      return linear_packed_rows(queue, row_products(products, rows), whole_gpu());
     }
     case Way::dot_value:
       return run_dot_value(queue, products.front());
@@ -411,14 +442,19 @@ Queue Products::join() {
 
 void Products::run_row(std::span<const RowProduct> products, const RowNorm& norm) {
   const ByFormat<RowProduct> formats(products);
-  for (size_t i = 0; i < formats.count(); i++) {
-    const std::span<const RowProduct> alike = formats[i];
-    if (alike.front().weight.plain16()) {
-      linear_row(main_, alike, device_.multiprocessors, norm);
-    } else {
-      linear_packed_rows(main_, alike, device_.multiprocessors);
+  const auto run = [&](std::span<const RowProduct> alike, const LaunchShare& share) {
+    if (!alike.front().weight.plain16()) return linear_packed_rows(main_, alike, share);
+    linear_row(main_, alike, share, norm);
+  };
+  if (formats.count() == 2 && main_.overlap && !formats[0].front().weight.plain16()) {
+    const FewRowsPair pair =
+        plan_few_rows_pair(tile_stream(formats[0]), tile_stream(formats[1]), whole_gpu().blocks);
+    if (pair.first > 0) {
+      run(formats[0], {pair.first, LaunchPlace::first});
+      return run(formats[1], {pair.second, LaunchPlace::second});
     }
   }
+  for (size_t i = 0; i < formats.count(); i++) run(formats[i], whole_gpu());
 }
 
 bool Products::suits_lone_row(const Weight& weight) {
@@ -439,7 +475,7 @@ bool Products::suits_lone_value(const Weight& weight) {
 bool Products::makes_inputs(std::span<const RowProduct> products) const {
   const bool plain = std::all_of(products.begin(), products.end(),
                                  [](const RowProduct& one) { return one.weight.plain16(); });
-  return plain && suits_made_inputs(products, device_.multiprocessors);
+  return plain && suits_made_inputs(products, whole_gpu().blocks);
 }
 
 }  // namespace fulmar::gpu

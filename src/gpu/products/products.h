@@ -88,9 +88,13 @@ class Products {
   Status open_queues(const DeviceFacts&, const Options&);
 
   void run_by(Way, const Queue&, ProductList);
-  // Two formats by panels at once, the second's on what the first leaves free; false, and nothing done, where
-  // they are not such products.
+  // What kernels of few rows take where nothing runs beside them: two blocks a multiprocessor.
+  LaunchShare whole_gpu() const { return {2 * device_.multiprocessors}; }
+  // Two formats side by side, the second's on what the first leaves free; false, and nothing done, where
+  // neither kernels of few rows nor panels take both.
   bool run_pair(const Queue&, ProductList first, ProductList second);
+  bool run_few_rows_pair(ProductList first, ProductList second);
+  bool run_panel_pair(const Queue&, ProductList first, ProductList second);
   void run_value(const Queue&, const Product&);
   void run_packed_value(const Queue&, const Product&);
   // E4M3 by E4M3: inputs are quantised by row, in one launch, in front of the panels or the library; of many

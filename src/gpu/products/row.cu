@@ -30,6 +30,7 @@ struct StreamedMatrix {
 template <class T>
 struct StreamedMatrices {
   int count, k, tiles;
+  LaunchPlace place;
   float remainder_factor;
   StreamedMatrix<T> each[kMostProducts];
 };
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
   __shared__ float part[kStreamWarps][kMostOutTiles * kStreamTile];
   extern __shared__ uint4 shared[];
   const BlockTiles own(products.tiles);
-  pdl_launch_next();
+  pdl_begin(products.place);
   const auto product_of_tile = [&](int i) -> const StreamedMatrix<T>& {
     return product_of(products, own.tile(i));
   };
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
     return {row(low), own.is_half(i) ? nullptr : row(low + kTileHalf)};
   };
   const auto stream = [&](auto& from) {
-    stream_row<T>(tile_of, from, own.count(), products.k, products.remainder_factor, part);
+    stream_row<T>(tile_of, from, own.count(), products.k, products.remainder_factor, part, products.place);
   };
   if constexpr (kMade) {
     // Of the block's tiles, all but the last are of the first one's product.
@@ -124,6 +125,7 @@ __global__ void __launch_bounds__(kStreamThreads, 2)
     const int out = (own.tile(i) - product.first_tile) * kStreamTile + own.begin(i) + of_tile;
     if (out < product.outs) put(product, out, stream_sum(part, at, products.k));
   }
+  pdl_end(products.place);
 }
 
 }  // namespace
@@ -163,28 +165,29 @@ StreamedMatrices<T> products_of(std::span<const RowProduct> list, bool made) {
   return products;
 }
 
-int64_t blocks_for(int64_t tiles, int multiprocessors) {
-  const int64_t resident = 2 * multiprocessors, most = kMostOutTiles - 1;
-  return std::max(std::min(resident, 2 * tiles), (tiles + most - 1) / most);
+int64_t blocks_for(int64_t tiles, int64_t room) {
+  const int64_t most = kMostOutTiles - 1;
+  return std::max(std::min(room, 2 * tiles), (tiles + most - 1) / most);
 }
 
 }  // namespace
 
-bool suits_made_inputs(std::span<const RowProduct> list, int multiprocessors) {
+bool suits_made_inputs(std::span<const RowProduct> list, int64_t blocks) {
   int64_t tiles = 0;
   for (const RowProduct& one : list) tiles += tiles_of(one.weight);
   // So that a block has at most one tile and the last.
-  return list.front().weight.in <= kMostMadeCols && tiles < 2 * blocks_for(tiles, multiprocessors);
+  return list.front().weight.in <= kMostMadeCols && tiles < 2 * blocks_for(tiles, blocks);
 }
 
-void linear_row(const Queue& queue, std::span<const RowProduct> list, int multiprocessors,
+void linear_row(const Queue& queue, std::span<const RowProduct> list, const LaunchShare& share,
                 const RowNorm& norm) {
   const bool made = norm.norm != nullptr;
-  FULMAR_CHECK(!made || suits_made_inputs(list, multiprocessors));
+  FULMAR_CHECK(!made || suits_made_inputs(list, share.blocks));
   with_activation(activation_of(list.front().weight), [&](auto sample) {
     using T = decltype(sample);
-    const StreamedMatrices<T> products = products_of<T>(list, made);
-    const dim3 grid(static_cast<unsigned>(blocks_for(products.tiles, multiprocessors)));
+    StreamedMatrices<T> products = products_of<T>(list, made);
+    products.place = share.place;
+    const dim3 grid(static_cast<unsigned>(blocks_for(products.tiles, share.blocks)));
     const auto start = [&](auto kernel, size_t shared, const Norming& norming) {
       allow_shared(kernel, kMostStreamShared);
       launch(queue, kernel, grid, dim3(kStreamThreads), shared, products, norming);

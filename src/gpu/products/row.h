@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "gpu/device/device.h"
+#include "gpu/device/launch_place.h"
 #include "gpu/products/product.h"
 #include "ops/args.h"
 #include "ops/state.h"
@@ -45,9 +46,10 @@ struct RowProduct {
 };
 
 bool suits_row(const Weight& weight);
-bool suits_made_inputs(std::span<const RowProduct>, int multiprocessors);
+// By so many blocks at once.
+bool suits_made_inputs(std::span<const RowProduct>, int64_t blocks);
 
 // Independent products of equal K in one launch.
-void linear_row(const Queue&, std::span<const RowProduct>, int multiprocessors, const RowNorm& = {});
+void linear_row(const Queue&, std::span<const RowProduct>, const LaunchShare&, const RowNorm& = {});
 
 }  // namespace fulmar::gpu

@@ -6,6 +6,7 @@
 
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
+#include "gpu/device/launch_place.h"
 #include "gpu/device/ptx.h"
 
 namespace fulmar::gpu {
@@ -97,7 +98,8 @@ class StoredInputs {
 // remainder_factor: what column 1 counts for.
 template <class T, class TileOf, class Inputs, int kOuts>
 __device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs, int tiles, int k,
-                                           float remainder_factor, float (&part)[kStreamWarps][kOuts]) {
+                                           float remainder_factor, float (&part)[kStreamWarps][kOuts],
+                                           LaunchPlace place = LaunchPlace::alone) {
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4, warp = threadIdx.x / kWarp;
   const StreamPlan plan(k);
   const int each = plan.each, total = each * tiles;
@@ -134,7 +136,7 @@ __device__ __forceinline__ void stream_row(const TileOf& tile_of, Inputs& inputs
   for (int i = 0; i < kStreamAhead; i++) {
     if (i < total) fetch(w[i]);
   }
-  pdl_wait();
+  pdl_wait_for_inputs(place);
   inputs.complete(plan);
   const uint4* x = total > 0 ? inputs.of(plan, 0) : nullptr;
   float sum[4] = {};

@@ -29,6 +29,7 @@ struct FewRowsMatrix {
 template <class T>
 struct FewRowsMatrices {
   int count, rows;
+  LaunchPlace place;
   FewRowsMatrix<T> each[kMostProducts];
 };
 
@@ -43,14 +44,14 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
   const FewRowsMatrix<T>& product = products.each[index];
   const int warp = threadIdx.x / kWarp;
   const int64_t first_out = static_cast<int64_t>(blockIdx.x - product.first_block) * kTileOut;
-  pdl_launch_next();
+  pdl_begin(products.place);
   float sum[kTiles][4] = {};
   const int first_row = blockIdx.y * kTiles * kTileRows,
             rows = min(products.rows - first_row, kTiles * kTileRows);
   const Rows<const T> in = {product.in[first_row], product.in.stride};
   multiply_rows<T, kTiles, kFewRowsWarps>(product.weight + first_out * product.k,
                                           static_cast<int>(min(product.outs - first_out, int64_t{kTileOut})),
-                                          in, rows, product.k, warp, sum);
+                                          in, rows, product.k, warp, sum, products.place);
   spread_rows<kTiles>(sum, part[warp], kTileStride);
   __syncthreads();
   for (int i = threadIdx.x; i < rows * kTileOut; i += kFewRowsThreads) {
@@ -67,6 +68,7 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
       static_cast<T*>(product.out)[at] = from_float<T>(total);
     }
   }
+  pdl_end(products.place);
 }
 
 unsigned row_groups(int64_t rows, int tiles) {
@@ -75,8 +77,9 @@ unsigned row_groups(int64_t rows, int tiles) {
 }
 
 template <class T, int kTiles>
-void linear_rows_of(const Queue& queue, ProductList list) {
+void linear_rows_of(const Queue& queue, ProductList list, LaunchPlace place) {
   FewRowsMatrices<T> products{};
+  products.place = place;
   int blocks = 0;
   for (const Product& one : list) {
     products.rows = static_cast<int>(one.in.rows);
@@ -105,13 +108,13 @@ bool suits_rows(Tensor in, const Weight& weight) {
          in.stride % 8 == 0 && aligned16(in.data) && aligned16(weight.data);
 }
 
-void linear_rows(const Queue& queue, ProductList products) {
+void linear_rows(const Queue& queue, ProductList products, LaunchPlace place) {
   const Tensor in = products.front().in;
   FULMAR_CHECK(products.size() <= kMostProducts);
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    if (in.rows <= kTileRows) return linear_rows_of<T, 1>(queue, products);
-    linear_rows_of<T, 4>(queue, products);
+    if (in.rows <= kTileRows) return linear_rows_of<T, 1>(queue, products, place);
+    linear_rows_of<T, 4>(queue, products, place);
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/device/device.h"
+#include "gpu/device/launch_place.h"
 #include "gpu/products/product.h"
 
 namespace fulmar::gpu {
@@ -12,6 +13,6 @@ namespace fulmar::gpu {
 bool suits_rows(Tensor in, const Weight& weight);
 
 // Independent products of equal row count in one launch; any out width, f32 or activation type.
-void linear_rows(const Queue&, ProductList);
+void linear_rows(const Queue&, ProductList, LaunchPlace = LaunchPlace::alone);
 
 }  // namespace fulmar::gpu

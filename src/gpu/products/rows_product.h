@@ -5,6 +5,7 @@
 
 #include "gpu/device/element.h"
 #include "gpu/device/fragment.h"
+#include "gpu/device/launch_place.h"
 #include "gpu/device/ptx.h"
 
 namespace fulmar::gpu {
@@ -19,7 +20,8 @@ constexpr int kRowsPiece = 64;  // inputs a warp takes at a time
 // is touched only after that.
 template <class T, int kTiles, int kStep>
 __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, const Rows<const T>& in,
-                                              int rows, int k, int first_piece, float (&sum)[kTiles][4]) {
+                                              int rows, int k, int first_piece, float (&sum)[kTiles][4],
+                                              LaunchPlace place = LaunchPlace::alone) {
   constexpr int kAhead = kTiles == 1 ? 4 : 3;        // pieces of weights on their way
   constexpr int kInputsAhead = kTiles == 1 ? 4 : 1;  // and of inputs; more of either would spill registers
   const int lane = threadIdx.x % kWarp, g = lane / 4, q = lane % 4;
@@ -62,7 +64,7 @@ __device__ __forceinline__ void multiply_rows(const T* weight, int outs_left, co
   for (int i = 0; i < kAhead; i++) {
     if (i < count) fetch_weights(a[i], i);
   }
-  pdl_wait();
+  pdl_wait_for_inputs(place);
 #pragma unroll
   for (int i = 0; i < kInputsAhead; i++) {
     if (i < count) fetch_inputs(x[i], i);

@@ -3,6 +3,7 @@
 // instructions, a lone one by plain multiply-adds.
 #pragma once
 
+#include "gpu/device/equal_share.h"
 #include "gpu/products/packed_stream.h"
 #include "gpu/products/packed_value_load.h"
 
@@ -26,15 +27,7 @@ struct FfnPackedArguments {
   int part_columns;           // a power of two from 2 on that the columns fit
 };
 
-// A block's groups of 32 hidden channels, which follow one another.
-struct HiddenGroups {
-  int first, count;
-  __device__ explicit HiddenGroups(int groups) {
-    const int block = blockIdx.x, blocks = gridDim.x, whole = groups / blocks, rest = groups % blocks;
-    count = whole + (block < rest ? 1 : 0);
-    first = block * whole + min(block, rest);
-  }
-};
+using HiddenGroups = EqualShare;  // a block's groups of 32 hidden channels
 
 // Hidden channels of each group that relu² has left something of in any row, four by four (quads), and their
 // values, with zeros up to whole quads.
@@ -46,6 +39,16 @@ struct KeptQuads {
   alignas(4) uint8_t place[kMostChannels];  // within the group
   bool any[kMostChannels];
   int quads[kMostGroups];
+
+  // The row in the value matrix, of which a group's first is given, that the i-th of the quad at `at` meets.
+  struct QuadRows {
+    int64_t first;
+    uint32_t places;
+    __device__ __forceinline__ int64_t operator()(int i) const { return first + (places >> 8 * i & 255); }
+  };
+  __device__ __forceinline__ QuadRows rows(int at, int group) const {
+    return {static_cast<int64_t>(group) * kPackedGroup, *reinterpret_cast<const uint32_t*>(place + at)};
+  }
 };
 
 // A warp's steps in order: for each of its slices of 64 outputs all rounds, one step of quads after the
@@ -149,10 +152,7 @@ class ValueSlices {
     to = Codes{};
     const int quad = at.quad();
     if (quad < 0 || at.slice >= slices_) return;
-    const uint32_t places = *reinterpret_cast<const uint32_t*>(kept_.place + quad);
-    const int64_t first = static_cast<int64_t>(own_.first + at.group) * kPackedGroup;
-    load_value_codes<kKind>(to, a_.value, first_out(at.slice),
-                            [&](int i) { return first + (places >> 8 * i & 255); });
+    load_value_codes<kKind>(to, a_.value, first_out(at.slice), kept_.rows(quad, own_.first + at.group));
   }
   __device__ __forceinline__ void fetch_factors(Factors& to, const ValueStep<T>& at) const {
     if (at.slice >= slices_) return;
@@ -278,9 +278,7 @@ class LoneValue {
   // And on to the next quad.
   __device__ __forceinline__ void fetch(Codes& to, QuadCursor<T>& at, int out) const {
     if (!at.valid()) return;
-    const uint32_t places = *reinterpret_cast<const uint32_t*>(kept_.place + at.quad());
-    const int64_t first = static_cast<int64_t>(own_.first + at.group) * kPackedGroup;
-    load_value_codes<kKind>(to, a_.value, out, [&](int i) { return first + (places >> 8 * i & 255); });
+    load_value_codes<kKind>(to, a_.value, out, kept_.rows(at.quad(), own_.first + at.group));
     at.next();
   }
   __device__ __forceinline__ void fetch_factors(Factors& to, const QuadCursor<T>& at, int out) const {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "gpu/device/block_place.h"
+#include "gpu/device/equal_share.h"
 #include "gpu/products/row_norm.h"
 #include "gpu/stages/lone_row.h"
 
@@ -38,16 +39,15 @@ using Parts = float[kStreamWarps][kMostFfnTiles * kFfnTileOut];
 // A block's tiles of hidden channels, which follow one another in memory; those of the gate, which are
 // shorter work, go round.
 struct BlockChannels {
-  int first, keys, gate_first, gates;
+  EqualShare keys;
+  int gate_first, gates;
   template <class T>
-  __device__ explicit BlockChannels(const FfnRowArguments<T>& a) {
-    const int block = blockIdx.x, blocks = gridDim.x, whole = a.tiles / blocks, rest = a.tiles % blocks;
-    keys = whole + (block < rest ? 1 : 0);
-    first = block * whole + min(block, rest);
+  __device__ explicit BlockChannels(const FfnRowArguments<T>& a) : keys(a.tiles) {
+    const int block = blockIdx.x, blocks = gridDim.x, rest = a.tiles % blocks;
     gate_first = (block - rest + blocks) % blocks;  // blocks with fewer tiles come first
     gates = (a.gate_tiles - gate_first + blocks - 1) / blocks;
   }
-  __device__ int gate(int i) const { return gate_first + (i - keys) * static_cast<int>(gridDim.x); }
+  __device__ int gate(int i) const { return gate_first + (i - keys.count) * static_cast<int>(gridDim.x); }
 };
 
 enum class InputKind : uint8_t { stored, gated, made };  // gated: stored, and a gate comes along
@@ -56,14 +56,15 @@ enum class InputKind : uint8_t { stored, gated, made };  // gated: stored, and a
 template <class T, InputKind kKind>
 __device__ void stream_keys(const FfnRowArguments<T>& a, const BlockChannels& share, uint4* shared,
                             Parts& part) {
-  const auto is_gate = [&](int i) { return kKind == InputKind::gated && i >= share.keys; };
+  const auto is_gate = [&](int i) { return kKind == InputKind::gated && i >= share.keys.count; };
   const auto tile_of = [&](int i) -> StreamTile<T> {
-    const int64_t row = (is_gate(i) ? share.gate(i) : share.first + i) * kFfnTileOut + stream_row_of_lane();
+    const int64_t row =
+        (is_gate(i) ? share.gate(i) : share.keys.first + i) * kFfnTileOut + stream_row_of_lane();
     const T* low = (is_gate(i) ? a.gate_weight : a.key) + row * a.k;
     return {low, low + static_cast<int64_t>(kTileHalf) * a.k};
   };
   const auto stream = [&](auto& inputs) {
-    const int tiles = share.keys + (kKind == InputKind::gated ? share.gates : 0);
+    const int tiles = share.keys.count + (kKind == InputKind::gated ? share.gates : 0);
     stream_row<T>(tile_of, inputs, tiles, a.k, a.remainder_factor, part);
   };
   if constexpr (kKind == InputKind::made) {
@@ -93,8 +94,8 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
   static_assert(kFfnThreads == kMostFfnTiles * kFfnTileOut);
   __shared__ int warp_count[kStreamWarps];
   const int tile = threadIdx.x / kFfnTileOut, out = threadIdx.x % kFfnTileOut;
-  const bool key = tile < share.keys,
-             gate = kKind == InputKind::gated && !key && tile < share.keys + share.gates;
+  const bool key = tile < share.keys.count,
+             gate = kKind == InputKind::gated && !key && tile < share.keys.count + share.gates;
   float x = key || gate ? stream_sum(part, static_cast<int>(threadIdx.x), a.k) : 0.0f;
   if (gate) {
     a.gate[share.gate(tile) * kFfnTileOut + out] = from_float<T>(x);
@@ -104,7 +105,7 @@ __device__ void keep_channels(const FfnRowArguments<T>& a, const BlockChannels& 
   const bool keeps = x != 0.0f;
   const BlockPlace place = place_in_block(keeps, warp_count);
   if (keeps) {
-    kept.channel[place.at] = (share.first + tile) * kFfnTileOut + out;
+    kept.channel[place.at] = (share.keys.first + tile) * kFfnTileOut + out;
     kept.value[place.at] = x;
   }
   if (threadIdx.x == 0) kept.count = place.count;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "gpu/device/block_place.h"
 #include "gpu/device/element.h"
+#include "gpu/device/equal_share.h"
 #include "gpu/device/fragment.h"
 #include "gpu/device/ptx.h"
 #include "gpu/products/kept_step.h"
@@ -37,15 +38,7 @@ struct FfnRowsArguments {
   int rows, k, cols, tiles;
 };
 
-// A block's tiles of hidden channels, which follow one another in memory.
-struct HiddenTiles {
-  int first, count;
-  __device__ explicit HiddenTiles(int tiles) {
-    const int block = blockIdx.x, blocks = gridDim.x, whole = tiles / blocks, rest = tiles % blocks;
-    count = whole + (block < rest ? 1 : 0);
-    first = block * whole + min(block, rest);
-  }
-};
+using HiddenTiles = EqualShare;  // a block's tiles of hidden channels
 
 // part[tile][warp][channel][row]: what the warp's inputs give. The warps share K (split-K within the block);
 // weights of the next tile are on their way while one is multiplied, those of the first before the kernel in

@@ -5,6 +5,7 @@
 
 #include "gpu/device/step_shape.h"
 #include "gpu/products/choice.h"
+#include "gpu/products/few_rows_pair.h"
 #include "gpu/products/tiles.h"
 #include "gpu/stages/enter.h"
 #include "gpu/stages/lone_row.h"
@@ -89,12 +90,39 @@ TEST(MadeInputs, SuitShortRowsWithFewOutputs) {
   const auto suit = [](int64_t outs, int64_t width) {
     gpu::RowProduct product;
     product.weight = half(outs, width);
-    return gpu::suits_made_inputs({&product, 1}, kMultiprocessors);
+    return gpu::suits_made_inputs({&product, 1}, 2 * kMultiprocessors);
   };
   EXPECT_TRUE(suit(3 * 768, 768));
   EXPECT_TRUE(suit(3 * 2048 + 512, 2048));
   EXPECT_FALSE(suit(3 * 4096, 4096));
   EXPECT_FALSE(suit(2 * 2 * kMultiprocessors * 16, 2048));
+}
+
+// r, k, v of codes and the first low-rank halves of 16 bits, as models have them.
+TEST(FewRowsPair, TheLongestBlockHasTheLeastToRead) {
+  constexpr int64_t kResident = 2 * kMultiprocessors;
+  const gpu::FewRowsPair wide = gpu::plan_few_rows_pair({768, 36'864}, {52, 131'072}, kResident);
+  EXPECT_EQ(wide.first, 192) << "four tiles each; with three for each only eight blocks would be left";
+  EXPECT_EQ(wide.second, 52);
+  const gpu::FewRowsPair narrow = gpu::plan_few_rows_pair({192, 9'216}, {20, 32'768}, kResident);
+  EXPECT_EQ(narrow.first, 192);
+  EXPECT_EQ(narrow.second, 20);
+}
+
+TEST(FewRowsPair, AllBlocksOfBothFindRoomAtOnce) {
+  for (const int64_t first : {1, 12, 264, 265, 1000}) {
+    for (const int64_t second : {1, 52, 400}) {
+      for (const int64_t resident : {2, 16, 264}) {
+        const gpu::FewRowsPair pair = gpu::plan_few_rows_pair({first, 100}, {second, 100}, resident);
+        EXPECT_GT(pair.first, 0);
+        EXPECT_GT(pair.second, 0);
+        EXPECT_LE(pair.first, first);
+        EXPECT_LE(pair.second, second);
+        EXPECT_LE(pair.first + pair.second, resident) << first << " " << second << " " << resident;
+      }
+    }
+  }
+  EXPECT_EQ(gpu::plan_few_rows_pair({100, 1}, {100, 1}, 1).first, 0) << "no room for two";
 }
 
 TEST(TilePlan, EveryStepHasABlockAndTwoBlocksAMultiprocessorSuffice) {

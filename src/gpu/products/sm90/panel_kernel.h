@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   extern __shared__ unsigned char shared[];
   __shared__ uint64_t full[Shape::kStages], empty[Shape::kStages];
   Ring<Shape> ring{align_ring(shared), full, empty};
-  if (panels.place != PanelPlace::first) pdl_launch_next();
+  pdl_begin(panels.place);
   if (threadIdx.x == 0) prepare_ring(ring, Operands::kFilling, Shape::kFinishing / kWarp);
   operands.prepare();
   __syncthreads();
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     Segment at;
     bool more = walk.next(at);
     if (more) consumer.begin(at);
-    if (panels.place != PanelPlace::second) pdl_wait();
+    pdl_wait_for_inputs(panels.place);
     while (more) {
       PanelSums<Shape> sum;
       consumer.multiply(at, ring, sum);
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
       end_segment<T, Shape>(panels, finish, done, sum, group, ring.stages, chunk);
     }
     if (threadIdx.x % kGroupThreads == 0) bulk_wait_written();
-    if (panels.place == PanelPlace::second) pdl_wait();  // whoever waits for this kernel waits for both
+    pdl_end(panels.place);
   }
 }
 

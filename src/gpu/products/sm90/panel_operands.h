@@ -21,8 +21,7 @@ __device__ __forceinline__ void bring_operands(const Panels& panels, Ring<Shape>
     for (int i = 0; i < at.steps && brought < Shape::kStages; i++, brought++, early.next())
       bring_weights(at, at.first + i, early);
   }
-  if (panels.place != PanelPlace::second) pdl_wait();
-  if (panels.place == PanelPlace::first) pdl_launch_next();  // its inputs are there, too
+  pdl_wait_for_inputs(panels.place);
   for (Walk<Shape> walk(panels); walk.next(at);) {
     for (int i = 0; i < at.steps; i++, brought--, ring.next()) {
       if (brought <= 0) {

@@ -62,7 +62,7 @@ struct Panels {
   int steps, tiles;  // of all products
   int steps_each;    // of a block, wherever tiles end; 0: whole tiles, block after block
   int parts;         // of a tile, each a block of one cluster; 1: no clusters
-  PanelPlace place;
+  LaunchPlace place;
   float* partial;     // [blocks, 2, Shape::kPartial]
   uint32_t* counter;  // [tiles], zero before and after
 };

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "gpu/device/device.h"
+#include "gpu/device/launch_place.h"
 #include "gpu/products/product.h"
 
 namespace fulmar::gpu {
@@ -39,16 +40,12 @@ struct PanelPlan {
 // the number of rows and the tile's shape.
 PanelPlan plan_panels(ProductList, const PanelRoom&, bool fixed_order = false);
 
-// Two launches one behind the other whose inputs are there for both: the second runs beside the first, on the
-// multiprocessors that it leaves free, and ends behind it (PDL).
-enum class PanelPlace : uint8_t { alone, first, second };
-
 // What a launch may use, and nobody else until it has ended. partial: plan.partial_bytes; counters, where
 // there are partial sums: zeroed once, [plan.tiles], zero again afterwards.
 struct PanelWork {
   float* partial = nullptr;
   uint32_t* counters = nullptr;
-  PanelPlace place = PanelPlace::alone;
+  LaunchPlace place = LaunchPlace::alone;
 };
 
 // Plans of the first and the second of two such launches, each made by a function of the room that it has.
