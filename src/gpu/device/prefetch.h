@@ -23,14 +23,23 @@ struct Prefetch {
   bool any() const { return bytes[0] > 0; }
 };
 
-// With one row, bytes of a matrix that are brought into the cache while a kernel of few blocks runs: of
-// square ones (RWKV-6: of four) and of the key matrix, each if the first matrix is so many times as large.
-// Smaller ones lose by it. From an H200 with 7.2B, 2026-11-21.
-constexpr int64_t kPrefetchSquare = int64_t{4} << 20, kPrefetchSquare6 = int64_t{2} << 20;
-constexpr int64_t kPrefetchKey = int64_t{12} << 20;
-constexpr int64_t kLeastPrefetchShare = 8;
-// The first `most` bytes of each, at most kMostPrefetched matrices; nothing where the first is too small.
-Prefetch prefetch_of(std::initializer_list<const Weight*> weights, int64_t most);
+// With one row, bytes of a matrix that are brought into the cache while a kernel of few blocks runs, if it is
+// `least_share` times as large: smaller ones lose by it, and what is asked for beyond them delays what the
+// kernel itself reads.
+struct PrefetchDepth {
+  int64_t bytes, least_share;
+};
+struct PrefetchDepths {
+  PrefetchDepth plain16, codes;
+};
+// Of square matrices (RWKV-6: of four) and of the key matrix; from 7.2B on an H200 (16 bits) and an H100
+// (codes), docs/gpu-speed.md.
+constexpr PrefetchDepths kPrefetchSquare{{int64_t{4} << 20, 8}, {int64_t{2} << 20, 4}};
+constexpr PrefetchDepths kPrefetchSquare6{{int64_t{2} << 20, 8}, {int64_t{2} << 20, 4}};
+constexpr PrefetchDepths kPrefetchKey{{int64_t{12} << 20, 8}, {int64_t{8} << 20, 4}};
+// The beginnings of at most kMostPrefetched matrices, as deep as the first one's format wants; nothing where
+// that one is too small.
+Prefetch prefetch_of(std::initializer_list<const Weight*> weights, const PrefetchDepths& depths);
 
 constexpr unsigned kPrefetchBlocks = 64;  // blocks that a kernel is given for it, behind those of its work
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpu/device/prefetch.h"
 #include "gpu/device/step_shape.h"
 #include "gpu/products/choice.h"
 #include "gpu/products/few_rows_pair.h"
@@ -123,6 +124,32 @@ TEST(FewRowsPair, AllBlocksOfBothFindRoomAtOnce) {
     }
   }
   EXPECT_EQ(gpu::plan_few_rows_pair({100, 1}, {100, 1}, 1).first, 0) << "no room for two";
+}
+
+Weight stored(DType dtype, int64_t out, int64_t in) {
+  static const std::byte somewhere{};
+  return {dtype, out, in, &somewhere};
+}
+
+TEST(Prefetch, AsDeepAsTheFormatOfTheFirstMatrixWantsAndNoDeeperThanAMatrixIs) {
+  const Weight square = stored(DType::f16, 4096, 4096), codes = stored(DType::q4_k, 4096, 4096),
+               low_rank = stored(DType::f16, 4096, 128);
+  const gpu::Prefetch plain = gpu::prefetch_of({&square, &low_rank}, gpu::kPrefetchSquare);
+  EXPECT_EQ(plain.data[0], square.data);
+  EXPECT_EQ(plain.bytes[0], gpu::kPrefetchSquare.plain16.bytes);
+  EXPECT_EQ(plain.bytes[1], low_rank.bytes());
+  const gpu::Prefetch packed = gpu::prefetch_of({&codes, &low_rank}, gpu::kPrefetchSquare);
+  EXPECT_EQ(packed.bytes[0], gpu::kPrefetchSquare.codes.bytes);
+  EXPECT_EQ(packed.bytes[1], low_rank.bytes());
+}
+
+TEST(Prefetch, NothingOfMatricesThatWouldLoseByIt) {
+  for (const DType dtype : {DType::f16, DType::q8_0, DType::q4_k}) {
+    const Weight small = stored(dtype, 2048, 2048), key = stored(dtype, 8192, 2048), none{dtype, 4096, 4096};
+    EXPECT_FALSE(gpu::prefetch_of({&small}, gpu::kPrefetchSquare).any());
+    EXPECT_FALSE(gpu::prefetch_of({&key}, gpu::kPrefetchKey).any());
+    EXPECT_FALSE(gpu::prefetch_of({&none}, gpu::kPrefetchSquare).any());
+  }
 }
 
 TEST(TilePlan, EveryStepHasABlockAndTwoBlocksAMultiprocessorSuffice) {
