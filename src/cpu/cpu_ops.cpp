@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/interleaved.h"
+#include "cpu/linear_amx.h"
 #include "cpu/linear_sparse.h"
 #include "cpu/row_math.h"
 #include "cpu/transposed.h"
@@ -78,7 +79,7 @@ CpuOps::CpuOps(const CpuOptions& options)
     : pool_(options.threads > 0 ? options.threads : usable_cores()),
       state_writes_(options.state_writes),
       mode_{options.deterministic ? LinearOrder::fixed : LinearOrder::quickest,
-            digits_of(options.activation_bits), has_vnni()} {}
+            digits_of(options.activation_bits), has_vnni(), has_amx()} {}
 
 std::string CpuOps::name() const {
   return std::string("cpu (") + cpu::instruction_set() + ", " + std::to_string(pool_.size()) + " threads)";

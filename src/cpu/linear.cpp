@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "cpu/interleaved.h"
+#include "cpu/linear_amx.h"
 #include "cpu/linear_coded.h"
 #include "cpu/linear_decoded.h"
 #include "cpu/linear_dot.h"
@@ -215,13 +216,19 @@ struct PanelPieces {
   int64_t outputs_per_block = 0;
   int64_t output_blocks = 0;
   int64_t first_block = 0;  // among the blocks of all products
+  bool by_amx = false;      // linear_amx.h's form, else linear_panel.h's
 
-  int64_t packs() const { return divide_up(product.rows, panel_row_tile()) * depth_pieces; }
+  int64_t row_tile() const { return by_amx ? kAmxRowTile : panel_row_tile(); }
+  int64_t packed_floats() const {
+    return (by_amx ? amx_row_count(product.rows) : panel_row_count(product.rows)) * product.depth;
+  }
+  int64_t packs() const { return divide_up(product.rows, row_tile()) * depth_pieces; }
   int64_t blocks() const { return divide_up(product.rows, rows_per_block) * output_blocks; }
 };
 
-PanelPieces panel_pieces(const LinearTask& task, int threads) {
+PanelPieces panel_pieces(const LinearTask& task, int threads, const LinearMode& mode) {
   PanelPieces p;
+  p.by_amx = mode.has_amx && suits_amx(task.weight->dtype, task.weight->in);
   p.product = {.dtype = task.weight->dtype,
                .weight = static_cast<const std::byte*>(task.weight->data),
                .scales = task.weight->scales,
@@ -234,13 +241,15 @@ PanelPieces panel_pieces(const LinearTask& task, int threads) {
                .out_stride = task.out.stride};
   p.outputs = task.weight->out;
   p.depth_pieces = divide_up(p.product.depth, kPanelDepth);
-  const int64_t tiles = divide_up(p.product.rows, panel_row_tile());
-  const int64_t row_blocks = divide_up(p.product.rows, kPanelRows);
-  p.rows_per_block = divide_up(tiles, row_blocks) * panel_row_tile();
+  const int64_t tiles = divide_up(p.product.rows, p.row_tile());
+  const int64_t row_blocks =
+      divide_up(p.product.rows, p.by_amx ? amx_block_rows(p.product.depth) : kPanelRows);
+  p.rows_per_block = divide_up(tiles, row_blocks) * p.row_tile();
   // Small blocks where there are few, so that all threads have work, and where a single tile of rows gives
   // the widened weights too little use to leave the first-level cache for.
-  const bool few = row_blocks * (p.outputs / kPanelOutputs) < kPanelPiecesPerThread * threads;
-  p.outputs_per_block = few || tiles == 1 ? kSmallestPanelOutputs : kPanelOutputs;
+  const int64_t most = p.by_amx ? kAmxOutputs : kPanelOutputs;
+  const bool few = row_blocks * (p.outputs / most) < kPanelPiecesPerThread * threads;
+  p.outputs_per_block = few || (tiles == 1 && !p.by_amx) ? kSmallestPanelOutputs : most;
   p.output_blocks = divide_up(p.outputs, p.outputs_per_block);
   return p;
 }
@@ -250,8 +259,9 @@ void pack_pieces(std::span<const PanelPieces> products, int64_t begin, int64_t e
     const int64_t last = std::min(end - p.first_pack, p.packs());
     for (int64_t i = std::max(begin - p.first_pack, int64_t{0}); i < last; ++i) {
       const int64_t first = i % p.depth_pieces * kPanelDepth;
-      pack_panel(p.product, i / p.depth_pieces * panel_row_tile(), first,
-                 std::min(first + kPanelDepth, p.product.depth));
+      const auto pack = p.by_amx ? pack_amx : pack_panel;
+      pack(p.product, i / p.depth_pieces * p.row_tile(), first,
+           std::min(first + kPanelDepth, p.product.depth));
     }
   }
 }
@@ -262,28 +272,29 @@ void multiply_blocks(std::span<const PanelPieces> products, int64_t begin, int64
     for (int64_t i = std::max(begin - p.first_block, int64_t{0}); i < last; ++i) {
       const int64_t row = i / p.output_blocks * p.rows_per_block;
       const int64_t output = i % p.output_blocks * p.outputs_per_block;
-      multiply_panel(p.product, {row, std::min(row + p.rows_per_block, p.product.rows), output,
-                                 std::min(output + p.outputs_per_block, p.outputs)});
+      const auto multiply = p.by_amx ? multiply_amx : multiply_panel;
+      multiply(p.product, {row, std::min(row + p.rows_per_block, p.product.rows), output,
+                           std::min(output + p.outputs_per_block, p.outputs)});
     }
   }
 }
 
 // Tasks of at most kMostPackedRows rows.
-void multiply_packed(ThreadPool& pool, std::span<const LinearTask> tasks) {
+void multiply_packed(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode) {
   std::array<PanelPieces, kMostTasks> storage;
   int64_t packs = 0, blocks = 0, floats = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    storage[i] = panel_pieces(tasks[i], pool.size());
+    storage[i] = panel_pieces(tasks[i], pool.size(), mode);
     storage[i].first_pack = packs;
     storage[i].first_block = blocks;
     packs += storage[i].packs();
     blocks += storage[i].blocks();
-    floats += panel_row_count(tasks[i].in.rows) * tasks[i].in.cols;
+    floats += storage[i].packed_floats();
   }
   float* packed = pool.workspace(static_cast<size_t>(floats)).data();
   for (size_t i = 0; i < tasks.size(); ++i) {
     storage[i].product.packed = packed;
-    packed += panel_row_count(tasks[i].in.rows) * tasks[i].in.cols;
+    packed += storage[i].packed_floats();
   }
   const auto products = std::span<const PanelPieces>(storage).first(tasks.size());
   pool.parallel_for(packs, floats <= kPackedAlone ? packs : 1,
@@ -320,7 +331,7 @@ void linear_many(ThreadPool& pool, std::span<const LinearTask> tasks, const Line
     const auto middle = std::copy_if(part.begin(), part.end(), group.begin(), is_few);
     const auto last = std::remove_copy_if(part.begin(), part.end(), middle, is_few);
     for_row_parts({group.begin(), middle}, [&](auto parts) { multiply_few(pool, parts, mode); });
-    for_row_parts({middle, last}, [&](auto parts) { multiply_packed(pool, parts); });
+    for_row_parts({middle, last}, [&](auto parts) { multiply_packed(pool, parts, mode); });
   }
 }
 

@@ -14,7 +14,8 @@ enum class LinearWay : uint8_t {
   coded,    // linear_coded.h: interleaved quantised weights, in whole numbers; in one order for any rows
   decoded,  // linear_decoded.h: interleaved or transposed weights, f32, decoded once for all rows
   dot,      // linear_dot.h: f32, each weight widened or decoded once for some rows
-  panels,   // linear_panel.h: f32, each weight widened or decoded once for a block of packed rows
+  panels,   // linear_panel.h: f32, each weight widened or decoded once for a block of packed rows; or
+            // linear_amx.h
 };
 
 // Beyond, packing the rows pays.
@@ -31,6 +32,7 @@ struct LinearMode {
   LinearOrder order = LinearOrder::quickest;
   CodedActivations activations = CodedActivations::bits22;
   bool has_vnni = false;  // as linear_coded.h says of this processor
+  bool has_amx = false;   // as linear_amx.h does
 };
 
 // Beyond, decoding interleaved weights once for all rows costs less than multiplying their codes for each.

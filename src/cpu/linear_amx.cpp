@@ -1,0 +1,305 @@
+// By intrinsics, for what Highway has no words for. Weights are the left operand and lie as files have them,
+// a row of terms for each output; packed inputs are the right one, pairs of terms side by side.
+#include "cpu/linear_amx.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC's own headers of intrinsics pass on vectors that they leave open on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace fulmar {
+
+bool suits_amx(DType dtype, int64_t depth) {
+  return (dtype == DType::f16 || dtype == DType::bf16) && depth % kAmxDepth == 0;
+}
+
+int64_t amx_block_rows(int64_t depth) {
+  constexpr int64_t kPackedFloats = int64_t{3} << 17;  // of 1.5 MB
+  return std::clamp(kPackedFloats / depth / kAmxRowTile * kAmxRowTile, kAmxRowTile, kPanelRows);
+}
+
+int64_t amx_row_count(int64_t rows) { return (rows + kAmxTile - 1) / kAmxTile * kAmxTile; }
+
+#if defined(__x86_64__) && defined(__linux__)
+
+#define FULMAR_AMX __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#define FULMAR_AMX_INLINE FULMAR_AMX __attribute__((always_inline)) inline
+
+namespace {
+
+constexpr int64_t kTileWords = kAmxTile * kAmxDepth / 2;  // of 32 bits
+constexpr int64_t kTileBytes = kTileWords * 4, kRowBytes = 64;
+constexpr int64_t kDepthTiles = kPanelDepth / kAmxDepth;  // of a piece of terms
+constexpr int64_t kOutTiles = kAmxOutputs / kAmxTile, kRowTiles = kPanelRows / kAmxTile;
+static_assert(kPanelDepth % kAmxDepth == 0 && kPanelRows % kAmxRowTile == 0 && kAmxRowTile % kAmxTile == 0);
+
+// What numbers are the sum of, as pairs of neighbours: bf16 and what rounding to it left.
+struct Split {
+  __m512i high, low;
+};
+
+FULMAR_AMX_INLINE __m512 widened(__m256i bf16) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
+}
+
+// Nothing is left of what is not finite.
+FULMAR_AMX_INLINE __m512 remainder_of(__m512 x, __m512 high) {
+  constexpr int kNotFinite = 0x99;  // NaN of both kinds, both infinities
+  return _mm512_mask_sub_ps(_mm512_setzero_ps(), _mm512_knot(_mm512_fpclass_ps_mask(high, kNotFinite)), x,
+                            high);
+}
+
+FULMAR_AMX_INLINE Split split(__m512 first, __m512 second) {
+  Split out;
+  out.high = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+  const __m512 low_first = remainder_of(first, widened(_mm512_castsi512_si256(out.high)));
+  const __m512 low_second = remainder_of(second, widened(_mm512_extracti64x4_epi64(out.high, 1)));
+  out.low = (__m512i)_mm512_cvtne2ps_pbh(low_second, low_first);
+  return out;
+}
+
+// Words [16][16] at both ends.
+FULMAR_AMX_INLINE void transpose(__m512i (&rows)[kAmxTile]) {
+  __m512i pairs[kAmxTile], fours[kAmxTile];
+  for (int i = 0; i < 16; i += 2) {
+    pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    fours[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+    fours[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+    fours[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+    fours[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+  }
+  constexpr int kEven = 0x88, kOdd = 0xdd;  // lanes of 128 bits
+  for (int j = 0; j < 4; j++) {
+    const __m512i a = _mm512_shuffle_i32x4(fours[j], fours[4 + j], kEven);
+    const __m512i b = _mm512_shuffle_i32x4(fours[8 + j], fours[12 + j], kEven);
+    const __m512i c = _mm512_shuffle_i32x4(fours[j], fours[4 + j], kOdd);
+    const __m512i d = _mm512_shuffle_i32x4(fours[8 + j], fours[12 + j], kOdd);
+    rows[j] = _mm512_shuffle_i32x4(a, b, kEven), rows[8 + j] = _mm512_shuffle_i32x4(a, b, kOdd);
+    rows[4 + j] = _mm512_shuffle_i32x4(c, d, kEven), rows[12 + j] = _mm512_shuffle_i32x4(c, d, kOdd);
+  }
+}
+
+// Where the tiles of 16 rows begin: of each kAmxDepth terms the high ones, then the low ones.
+float* packed_rows(const PanelProduct& p, int64_t row) { return p.packed + row * p.depth; }
+
+FULMAR_AMX void pack_rows(const PanelProduct& p, int64_t row, int64_t first, int64_t last) {
+  const int64_t rows = std::min(p.rows - row, kAmxTile);
+  for (int64_t k = first; k < last; k += kAmxDepth) {
+    __m512i high[kAmxTile], low[kAmxTile];
+    for (int64_t r = 0; r < kAmxTile; r++) {
+      Split one{_mm512_setzero_si512(), _mm512_setzero_si512()};
+      const float* const from = p.in + (row + r) * p.in_stride + k;
+      if (r < rows) one = split(_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16));
+      high[r] = one.high, low[r] = one.low;
+    }
+    transpose(high), transpose(low);
+    float* const to = packed_rows(p, row) + k * kAmxTile;
+    for (int64_t i = 0; i < kAmxTile; i++) {
+      _mm512_store_si512(to + i * kAmxTile, high[i]);
+      _mm512_store_si512(to + kTileWords + i * kAmxTile, low[i]);
+    }
+  }
+}
+
+// Weights of a piece of terms as left operands.
+struct WeightTiles {
+  alignas(64) std::byte of[kOutTiles][kDepthTiles][2][kTileBytes];  // high, low
+};
+
+FULMAR_AMX void fill(const PanelProduct& p, const PanelBlock& block, int64_t first, int64_t tiles,
+                     WeightTiles& to) {
+  constexpr int64_t kWeightBytes = 2;
+  for (int64_t o = 0; o < kAmxOutputs; o++) {
+    const bool inside = block.output + o < block.output_end;
+    const std::byte* from = p.weight + ((block.output + o) * p.depth + first) * kWeightBytes;
+    for (int64_t k = 0; k < tiles; k++, from += kAmxDepth * kWeightBytes) {
+      auto& [high, low] = to.of[o / kAmxTile][k];
+      Split one{_mm512_setzero_si512(), _mm512_setzero_si512()};
+      if (inside && p.dtype == DType::bf16) {
+        one.high = _mm512_loadu_si512(from);
+      } else if (inside) {
+        const __m512i halves = _mm512_loadu_si512(from);
+        one = split(_mm512_cvtph_ps(_mm512_castsi512_si256(halves)),
+                    _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
+      }
+      _mm512_store_si512(high + o % kAmxTile * kRowBytes, one.high);
+      _mm512_store_si512(low + o % kAmxTile * kRowBytes, one.low);
+    }
+  }
+}
+
+// Compilers that know instructions of tiles as assembly alone do not know what these read and write.
+FULMAR_AMX_INLINE void memory_fence(const void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
+
+// Tiles 0 to 3 are sums (outputs x rows), 4 and 5 weights, 6 and 7 inputs: two of each, or one.
+FULMAR_AMX_INLINE void set_tiles() {
+  struct alignas(64) Config {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t rows[16] = {};
+  } config;
+  for (int i = 0; i < 8; i++) config.row_bytes[i] = kRowBytes, config.rows[i] = kAmxTile;
+  memory_fence(&config);
+  _tile_loadconfig(&config);
+}
+
+template <bool kTwoOutputs, bool kTwoRows>
+FULMAR_AMX_INLINE void multiply_loaded() {
+  _tile_dpbf16ps(0, 4, 6);
+  if constexpr (kTwoRows) _tile_dpbf16ps(1, 4, 7);
+  if constexpr (kTwoOutputs) _tile_dpbf16ps(2, 5, 6);
+  if constexpr (kTwoOutputs && kTwoRows) _tile_dpbf16ps(3, 5, 7);
+}
+
+// A pair of operands of the same part, high or low.
+template <bool kTwo>
+FULMAR_AMX_INLINE void load_weights(const WeightTiles& from, int64_t k, int part) {
+  _tile_loadd(4, from.of[0][k][part], kRowBytes);
+  if constexpr (kTwo) _tile_loadd(5, from.of[1][k][part], kRowBytes);
+}
+template <bool kTwo>
+FULMAR_AMX_INLINE void load_inputs(const float* first, int64_t next) {
+  _tile_loadd(6, first, kRowBytes);
+  if constexpr (kTwo) _tile_loadd(7, first + next, kRowBytes);
+}
+
+// Sums of two tiles of outputs by two of rows, or fewer, over a piece of terms: sums [outputs][rows] of a
+// tile, the second outputs' behind the first's.
+template <bool kSplitWeights, bool kTwoOutputs, bool kTwoRows>
+FULMAR_AMX void multiply_tiles(const WeightTiles& weight, const float* in, int64_t next_rows, int64_t tiles,
+                               bool fresh, float (*sums)[kOutTiles][kTileWords]) {
+  memory_fence(sums);
+  if (fresh) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  } else {
+    _tile_loadd(0, sums[0][0], kRowBytes);
+    if constexpr (kTwoRows) _tile_loadd(1, sums[1][0], kRowBytes);
+    if constexpr (kTwoOutputs) _tile_loadd(2, sums[0][1], kRowBytes);
+    if constexpr (kTwoOutputs && kTwoRows) _tile_loadd(3, sums[1][1], kRowBytes);
+  }
+  for (int64_t k = 0; k < tiles; k++, in += 2 * kTileWords) {
+    load_inputs<kTwoRows>(in, next_rows);
+    if constexpr (kSplitWeights) {
+      load_weights<kTwoOutputs>(weight, k, 1);
+      multiply_loaded<kTwoOutputs, kTwoRows>();
+    }
+    load_weights<kTwoOutputs>(weight, k, 0);
+    multiply_loaded<kTwoOutputs, kTwoRows>();
+    load_inputs<kTwoRows>(in + kTileWords, next_rows);
+    multiply_loaded<kTwoOutputs, kTwoRows>();
+  }
+  _tile_stored(0, sums[0][0], kRowBytes);
+  if constexpr (kTwoRows) _tile_stored(1, sums[1][0], kRowBytes);
+  if constexpr (kTwoOutputs) _tile_stored(2, sums[0][1], kRowBytes);
+  if constexpr (kTwoOutputs && kTwoRows) _tile_stored(3, sums[1][1], kRowBytes);
+  memory_fence(sums);
+}
+
+using MultiplyTiles = decltype(&multiply_tiles<true, true, true>);
+
+MultiplyTiles multiply_for(bool split_weights, bool two_outputs, bool two_rows) {
+  constexpr MultiplyTiles kOf[2][2][2] = {
+      {{multiply_tiles<false, false, false>, multiply_tiles<false, false, true>},
+       {multiply_tiles<false, true, false>, multiply_tiles<false, true, true>}},
+      {{multiply_tiles<true, false, false>, multiply_tiles<true, false, true>},
+       {multiply_tiles<true, true, false>, multiply_tiles<true, true, true>}}};
+  return kOf[split_weights ? 1 : 0][two_outputs ? 1 : 0][two_rows ? 1 : 0];
+}
+
+// [outputs][rows] of a tile to the rows of the output that are there.
+FULMAR_AMX void store_tile(const float* sums, const PanelProduct& p, int64_t row, int64_t output,
+                           int64_t outputs) {
+  __m512i words[kAmxTile];
+  for (int64_t i = 0; i < kAmxTile; i++) words[i] = _mm512_load_si512(sums + i * kAmxTile);
+  transpose(words);
+  const auto mask = static_cast<__mmask16>((1u << outputs) - 1);
+  const int64_t rows = std::min(p.rows - row, kAmxTile);
+  for (int64_t r = 0; r < rows; r++) {
+    _mm512_mask_storeu_epi32(p.out + (row + r) * p.out_stride + output, mask, words[r]);
+  }
+}
+
+FULMAR_AMX void multiply_block(const PanelProduct& p, const PanelBlock& block) {
+  WeightTiles weight;
+  alignas(64) float sums[kRowTiles][kOutTiles][kTileWords];
+  const bool split_weights = p.dtype == DType::f16, two_outputs = block.output_end - block.output > kAmxTile;
+  const int64_t row_tiles = (block.row_end - block.row + kAmxTile - 1) / kAmxTile;
+  set_tiles();
+  for (int64_t first = 0; first < p.depth; first += kPanelDepth) {
+    const int64_t tiles = std::min(kPanelDepth, p.depth - first) / kAmxDepth;
+    fill(p, block, first, tiles, weight);
+    for (int64_t t = 0; t < row_tiles; t += 2) {
+      const float* const in = packed_rows(p, block.row + t * kAmxTile) + first * kAmxTile;
+      multiply_for(split_weights, two_outputs, t + 1 < row_tiles)(weight, in, kAmxTile * p.depth, tiles,
+                                                                  first == 0, sums + t);
+    }
+  }
+  _tile_release();
+  for (int64_t t = 0; t < row_tiles; t++) {
+    for (int64_t o = block.output; o < block.output_end; o += kAmxTile) {
+      store_tile(sums[t][(o - block.output) / kAmxTile], p, block.row + t * kAmxTile, o,
+                 std::min(block.output_end - o, kAmxTile));
+    }
+  }
+}
+
+bool has_instructions() {
+  unsigned a = 0, b = 0, c = 0, d = 0, more = 0, unused = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  constexpr unsigned kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
+  constexpr unsigned kAmx = 1u << 22 | 1u << 24;                           // bf16, tiles
+  if ((b & kAvx512) != kAvx512 || (d & kAmx) != kAmx) return false;
+  if (__get_cpuid_count(7, 1, &more, &unused, &unused, &unused) == 0) return false;
+  constexpr unsigned kAvx512Bf16 = 1u << 5;
+  return (more & kAvx512Bf16) != 0;
+}
+
+// Vectors of 512 bits and tiles are saved for a program that has been let use them.
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  if (syscall(SYS_arch_prctl, kRequestPermission, kTileData) != 0) return false;
+  uint32_t saved = 0, unused = 0;
+  asm volatile("xgetbv" : "=a"(saved), "=d"(unused) : "c"(0));
+  constexpr uint32_t kSaved = 7u << 5 | 3u << 17;
+  return (saved & kSaved) == kSaved;
+}
+
+}  // namespace
+
+bool has_amx() {
+  static const bool has = has_instructions() && may_use_tiles();
+  return has;
+}
+
+void pack_amx(const PanelProduct& product, int64_t row, int64_t first, int64_t last) {
+  const int64_t end = std::min(row + kAmxRowTile, product.rows);
+  for (; row < end; row += kAmxTile) pack_rows(product, row, first, last);
+}
+
+void multiply_amx(const PanelProduct& product, const PanelBlock& block) { multiply_block(product, block); }
+
+#else
+
+bool has_amx() { return false; }
+void pack_amx(const PanelProduct&, int64_t, int64_t, int64_t) { FULMAR_CHECK(has_amx()); }
+void multiply_amx(const PanelProduct&, const PanelBlock&) { FULMAR_CHECK(has_amx()); }
+
+#endif
+
+}  // namespace fulmar

@@ -1,0 +1,40 @@
+// Blocked matrix products for many rows by AMX, the matrix units of Intel's processors from Sapphire Rapids
+// on, in place of those of linear_panel.h. Knows nothing of threads.
+//
+// The units multiply bf16 and add in f32. An input is split into the sum of two bf16 (16 of its 24 bits), a
+// weight of f16 likewise, which is exact; a product is then the sum of two (bf16 weights) or three (f16) of
+// tiles: 16 outputs x 32 terms by 32 terms x 16 rows. The error is that of inputs rounded to 16 bits:
+// normalised, up to 5e-6 of a product.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/linear_panel.h"
+
+namespace fulmar {
+
+constexpr int64_t kAmxTile = 16;     // outputs or rows
+constexpr int64_t kAmxDepth = 32;    // terms
+constexpr int64_t kAmxOutputs = 32;  // most outputs of a block
+constexpr int64_t kAmxRowTile = 48;  // rows that are packed together; kPanelRows is a multiple
+
+// Whether this processor has AMX for bf16 and the operating system lets the program use it, which is asked
+// for once.
+bool has_amx();
+
+// Weights whose products may go this way: 16-bit floats, row-major, of whole tiles of terms.
+bool suits_amx(DType dtype, int64_t depth);
+
+// Most rows of a block: at most kPanelRows, and so few that their packed input stays in the L2 cache from one
+// block of outputs to the next.
+int64_t amx_block_rows(int64_t depth);
+
+// `rows` rounded up to whole tiles: packed input takes depth floats of each.
+int64_t amx_row_count(int64_t rows);
+
+// As pack_panel and multiply_panel; `row` is a multiple of kAmxRowTile, `first` of kAmxDepth, and a block has
+// at most kAmxOutputs outputs. Order of summation, the same for every row and block: k ascending.
+void pack_amx(const PanelProduct& product, int64_t row, int64_t first, int64_t last);
+void multiply_amx(const PanelProduct& product, const PanelBlock& block);
+
+}  // namespace fulmar

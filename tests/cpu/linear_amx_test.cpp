@@ -1,0 +1,151 @@
+// Products by AMX against sums in double precision, and what their bits may depend on.
+#include "cpu/linear_amx.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "cpu/linear.h"
+#include "cpu/linear_way.h"
+#include "tensor/convert.h"
+
+namespace fulmar {
+namespace {
+
+// Inputs of 16 bits, the rest in f32.
+constexpr double kTolerance = 6e-6;
+constexpr float kUntouched = -12345.5f;
+
+// A product with strides wider than its rows and weights off every alignment.
+class AmxProduct {
+ public:
+  AmxProduct(DType dtype, int64_t rows, int64_t in, int64_t out)
+      : rows_(rows), in_stride_(in + 3), out_stride_(out + 5) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    values_.resize(static_cast<size_t>(in * out));
+    for (float& value : values_) value = normal(random);
+    stored_.resize(values_.size() * 2 + 1);
+    from_f32(values_, dtype, stored_.data() + 1);
+    to_f32(dtype, stored_.data() + 1, values_);
+    weight_ = {.dtype = dtype, .out = out, .in = in, .data = stored_.data() + 1};
+    in_.resize(static_cast<size_t>(rows * in_stride_));
+    for (float& value : in_) value = normal(random);
+  }
+
+  float& in_at(int64_t row, int64_t k) { return in_[static_cast<size_t>(row * in_stride_ + k)]; }
+
+  // The first `rows` rows, with so many threads; [rows, out_stride].
+  std::vector<float> run(int64_t rows, int threads = 2) {
+    ThreadPool pool(threads);
+    std::vector<float> out(static_cast<size_t>(rows * out_stride_), kUntouched);
+    const LinearMode mode{.has_amx = true};
+    linear(pool, {in_.data(), DType::f32, rows, weight_.in, in_stride_}, weight_,
+           {out.data(), DType::f32, rows, weight_.out, out_stride_}, mode);
+    return out;
+  }
+
+  double normalised_error(const std::vector<float>& out) const {
+    double error = 0, size = 0;
+    for (int64_t r = 0; r < rows_; r++) {
+      for (int64_t o = 0; o < weight_.out; o++) {
+        double sum = 0;
+        for (int64_t k = 0; k < weight_.in; k++) {
+          sum += static_cast<double>(values_[static_cast<size_t>(o * weight_.in + k)]) *
+                 static_cast<double>(in_[static_cast<size_t>(r * in_stride_ + k)]);
+        }
+        const double off = sum - out[static_cast<size_t>(r * out_stride_ + o)];
+        error += off * off, size += sum * sum;
+      }
+    }
+    return std::sqrt(error / size);
+  }
+
+  bool gaps_untouched(const std::vector<float>& out) const {
+    for (size_t i = 0; i < out.size(); i++) {
+      const auto column = static_cast<int64_t>(i) % out_stride_;
+      if (column >= weight_.out && out[i] != kUntouched) return false;
+    }
+    return true;
+  }
+
+  int64_t out_stride() const { return out_stride_; }
+  int64_t outs() const { return weight_.out; }
+
+ private:
+  int64_t rows_, in_stride_, out_stride_;
+  std::vector<float> values_;
+  std::vector<std::byte> stored_;
+  Weight weight_;
+  std::vector<float> in_;
+};
+
+class LinearAmx : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    if (!has_amx()) GTEST_SKIP() << "this processor has no AMX for bf16";
+  }
+};
+
+TEST_P(LinearAmx, AgreesWithSumsInDoublePrecision) {
+  for (const int64_t in : {32, 96, 256, 288, 4128}) {
+    for (const int64_t out : {1, 16, 17, 33, 100}) {
+      for (const int64_t rows : {33, 48, 49, 64, 193}) {
+        AmxProduct product(GetParam(), rows, in, out);
+        const std::vector<float> found = product.run(rows);
+        EXPECT_LE(product.normalised_error(found), kTolerance) << rows << " rows, " << in << " x " << out;
+        EXPECT_TRUE(product.gaps_untouched(found)) << rows << " rows, " << in << " x " << out;
+      }
+    }
+  }
+}
+
+TEST_P(LinearAmx, ARowsBitsDependNeitherOnOtherRowsNorOnThreads) {
+  AmxProduct product(GetParam(), 600, 320, 70);
+  const std::vector<float> all = product.run(600);
+  for (const int64_t rows : {33, 50, 191, 577}) {
+    std::vector<float> some = product.run(rows, 1);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << rows;
+  }
+}
+
+TEST_P(LinearAmx, WhatIsNotFiniteStaysInItsRow) {
+  constexpr int64_t kRows = 40, kIn = 64, kOut = 20, kWhere = 17;
+  AmxProduct product(GetParam(), kRows, kIn, kOut);
+  const std::vector<float> before = product.run(kRows);
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    product.in_at(kWhere, 5) = bad;
+    const std::vector<float> after = product.run(kRows);
+    for (int64_t r = 0; r < kRows; r++) {
+      for (int64_t o = 0; o < kOut; o++) {
+        const auto at = static_cast<size_t>(r * product.out_stride() + o);
+        EXPECT_EQ(r == kWhere, !std::isfinite(after[at])) << r << ", " << o;
+        if (r != kWhere) {
+          EXPECT_EQ(after[at], before[at]);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, LinearAmx, testing::Values(DType::f16, DType::bf16),
+                         [](const auto& param) { return std::string(name_of(param.param)); });
+
+TEST(LinearAmxShapes, WholeTilesOfSixteenBitFloats) {
+  EXPECT_TRUE(suits_amx(DType::f16, 64));
+  EXPECT_TRUE(suits_amx(DType::bf16, 4096));
+  EXPECT_FALSE(suits_amx(DType::f16, 48));
+  EXPECT_FALSE(suits_amx(DType::f32, 64));
+  EXPECT_FALSE(suits_amx(DType::q8_0, 64));
+  for (const int64_t depth : {32, 1024, 4096, 16384, 1'000'000}) {
+    EXPECT_GE(amx_block_rows(depth), kAmxRowTile) << depth;
+    EXPECT_LE(amx_block_rows(depth), kPanelRows) << depth;
+    EXPECT_EQ(amx_block_rows(depth) % kAmxRowTile, 0) << depth;
+  }
+}
+
+}  // namespace
+}  // namespace fulmar
