@@ -191,19 +191,6 @@ std::array<PreparedTask, kMostTasks> prepare_inputs(ThreadPool& pool, std::span<
   return prepared;
 }
 
-void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode) {
-  std::array<DotPieces, kMostTasks> storage;
-  const std::array<PreparedTask, kMostTasks> prepared = prepare_inputs(pool, tasks, mode);
-  int64_t pieces = 0;
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    storage[i] = dot_pieces(tasks[i], mode, prepared[i], pieces);
-    pieces += divide_up(storage[i].outputs, storage[i].outputs_per_piece);
-  }
-  const auto products = std::span<const DotPieces>(storage).first(tasks.size());
-  pool.parallel_for(pieces, 1,
-                    [products](int64_t begin, int64_t end) { run_dot_pieces(products, begin, end); });
-}
-
 // ---- many rows
 
 // A product, how its input is cut for packing and how its output is cut into blocks.
@@ -228,7 +215,7 @@ struct PanelPieces {
 
 PanelPieces panel_pieces(const LinearTask& task, int threads, const LinearMode& mode) {
   PanelPieces p;
-  p.by_amx = mode.has_amx && suits_amx(task.weight->dtype, task.weight->in);
+  p.by_amx = mode.has_amx && suits_amx(*task.weight);
   p.product = {.dtype = task.weight->dtype,
                .weight = static_cast<const std::byte*>(task.weight->data),
                .scales = task.weight->scales,
@@ -238,7 +225,8 @@ PanelPieces panel_pieces(const LinearTask& task, int threads, const LinearMode& 
                .in = task.in.as<const float>(),
                .in_stride = task.in.stride,
                .out = task.out.as<float>(),
-               .out_stride = task.out.stride};
+               .out_stride = task.out.stride,
+               .transposed = task.weight->transposed};
   p.outputs = task.weight->out;
   p.depth_pieces = divide_up(p.product.depth, kPanelDepth);
   const int64_t tiles = divide_up(p.product.rows, p.row_tile());
@@ -301,6 +289,27 @@ void multiply_packed(ThreadPool& pool, std::span<const LinearTask> tasks, const 
                     [products](int64_t begin, int64_t end) { pack_pieces(products, begin, end); });
   pool.parallel_for(blocks, 1,
                     [products](int64_t begin, int64_t end) { multiply_blocks(products, begin, end); });
+}
+
+// Dense inputs of transposed weights may turn out to be those of many rows.
+void multiply_few(ThreadPool& pool, std::span<const LinearTask> tasks, const LinearMode& mode) {
+  std::array<DotPieces, kMostTasks> storage;
+  std::array<LinearTask, kMostTasks> dense;
+  const std::array<PreparedTask, kMostTasks> prepared = prepare_inputs(pool, tasks, mode);
+  int64_t pieces = 0;
+  size_t count = 0, packed = 0;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (prepared[i].way == LinearWay::panels) {
+      dense[packed++] = tasks[i];
+      continue;
+    }
+    const DotPieces& one = storage[count++] = dot_pieces(tasks[i], mode, prepared[i], pieces);
+    pieces += divide_up(one.outputs, one.outputs_per_piece);
+  }
+  const auto products = std::span<const DotPieces>(storage).first(count);
+  pool.parallel_for(pieces, 1,
+                    [products](int64_t begin, int64_t end) { run_dot_pieces(products, begin, end); });
+  if (packed > 0) multiply_packed(pool, std::span(dense).first(packed), mode);
 }
 
 // body(parts) with at most kMostPackedRows rows of each task at a time.

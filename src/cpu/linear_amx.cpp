@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cpu/transposed.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #if defined(__GNUC__) && !defined(__clang__)
@@ -19,9 +20,7 @@
 
 namespace fulmar {
 
-bool suits_amx(DType dtype, int64_t depth) {
-  return (dtype == DType::f16 || dtype == DType::bf16) && depth % kAmxDepth == 0;
-}
+bool suits_amx(const Weight& weight) { return weight.plain16() && weight.in % kAmxDepth == 0; }
 
 int64_t amx_block_rows(int64_t depth) {
   constexpr int64_t kPackedFloats = int64_t{3} << 17;  // of 1.5 MB
@@ -119,24 +118,45 @@ struct WeightTiles {
   alignas(64) std::byte of[kOutTiles][kDepthTiles][2][kTileBytes];  // high, low
 };
 
+// kAmxDepth terms, from `k` on, of kAmxTile outputs from `output` on, of which `outputs` are wanted.
+FULMAR_AMX_INLINE void load_weights(const PanelProduct& p, int64_t output, int64_t outputs, int64_t k,
+                                    __m512i (&rows)[kAmxTile]) {
+  constexpr int64_t kWeightBytes = 2, kStripBytes = kStripOutputs * kWeightBytes;
+  if (p.transposed) {
+    const std::byte* const from = p.weight + (output / kStripOutputs * p.depth + k) * kStripBytes +
+                                  output % kStripOutputs * kWeightBytes;
+    const auto term = [&](int64_t at) { return reinterpret_cast<const __m256i*>(from + at * kStripBytes); };
+    for (int64_t i = 0; i < kAmxTile; i++) {
+      const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256(term(2 * i)));
+      const __m512i odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256(term(2 * i + 1)));
+      rows[i] = _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+    }
+    transpose(rows);
+    return;
+  }
+  for (int64_t o = 0; o < kAmxTile; o++) {
+    const std::byte* const from = p.weight + ((output + o) * p.depth + k) * kWeightBytes;
+    rows[o] = o < outputs ? _mm512_loadu_si512(from) : _mm512_setzero_si512();
+  }
+}
+
 FULMAR_AMX void fill(const PanelProduct& p, const PanelBlock& block, int64_t first, int64_t tiles,
                      WeightTiles& to) {
-  constexpr int64_t kWeightBytes = 2;
-  for (int64_t o = 0; o < kAmxOutputs; o++) {
-    const bool inside = block.output + o < block.output_end;
-    const std::byte* from = p.weight + ((block.output + o) * p.depth + first) * kWeightBytes;
-    for (int64_t k = 0; k < tiles; k++, from += kAmxDepth * kWeightBytes) {
-      auto& [high, low] = to.of[o / kAmxTile][k];
-      Split one{_mm512_setzero_si512(), _mm512_setzero_si512()};
-      if (inside && p.dtype == DType::bf16) {
-        one.high = _mm512_loadu_si512(from);
-      } else if (inside) {
-        const __m512i halves = _mm512_loadu_si512(from);
-        one = split(_mm512_cvtph_ps(_mm512_castsi512_si256(halves)),
-                    _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
+  for (int64_t o = block.output; o < block.output_end; o += kAmxTile) {
+    for (int64_t k = 0; k < tiles; k++) {
+      __m512i rows[kAmxTile];
+      load_weights(p, o, block.output_end - o, first + k * kAmxDepth, rows);
+      auto& [high, low] = to.of[(o - block.output) / kAmxTile][k];
+      for (int64_t i = 0; i < kAmxTile; i++) {
+        if (p.dtype == DType::bf16) {
+          _mm512_store_si512(high + i * kRowBytes, rows[i]);
+          continue;
+        }
+        const Split one = split(_mm512_cvtph_ps(_mm512_castsi512_si256(rows[i])),
+                                _mm512_cvtph_ps(_mm512_extracti64x4_epi64(rows[i], 1)));
+        _mm512_store_si512(high + i * kRowBytes, one.high);
+        _mm512_store_si512(low + i * kRowBytes, one.low);
       }
-      _mm512_store_si512(high + o % kAmxTile * kRowBytes, one.high);
-      _mm512_store_si512(low + o % kAmxTile * kRowBytes, one.low);
     }
   }
 }
@@ -166,12 +186,12 @@ FULMAR_AMX_INLINE void multiply_loaded() {
 
 // A pair of operands of the same part, high or low.
 template <bool kTwo>
-FULMAR_AMX_INLINE void load_weights(const WeightTiles& from, int64_t k, int part) {
+FULMAR_AMX_INLINE void load_left(const WeightTiles& from, int64_t k, int part) {
   _tile_loadd(4, from.of[0][k][part], kRowBytes);
   if constexpr (kTwo) _tile_loadd(5, from.of[1][k][part], kRowBytes);
 }
 template <bool kTwo>
-FULMAR_AMX_INLINE void load_inputs(const float* first, int64_t next) {
+FULMAR_AMX_INLINE void load_right(const float* first, int64_t next) {
   _tile_loadd(6, first, kRowBytes);
   if constexpr (kTwo) _tile_loadd(7, first + next, kRowBytes);
 }
@@ -194,14 +214,14 @@ FULMAR_AMX void multiply_tiles(const WeightTiles& weight, const float* in, int64
     if constexpr (kTwoOutputs && kTwoRows) _tile_loadd(3, sums[1][1], kRowBytes);
   }
   for (int64_t k = 0; k < tiles; k++, in += 2 * kTileWords) {
-    load_inputs<kTwoRows>(in, next_rows);
+    load_right<kTwoRows>(in, next_rows);
     if constexpr (kSplitWeights) {
-      load_weights<kTwoOutputs>(weight, k, 1);
+      load_left<kTwoOutputs>(weight, k, 1);
       multiply_loaded<kTwoOutputs, kTwoRows>();
     }
-    load_weights<kTwoOutputs>(weight, k, 0);
+    load_left<kTwoOutputs>(weight, k, 0);
     multiply_loaded<kTwoOutputs, kTwoRows>();
-    load_inputs<kTwoRows>(in + kTileWords, next_rows);
+    load_right<kTwoRows>(in + kTileWords, next_rows);
     multiply_loaded<kTwoOutputs, kTwoRows>();
   }
   _tile_stored(0, sums[0][0], kRowBytes);

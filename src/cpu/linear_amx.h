@@ -22,8 +22,9 @@ constexpr int64_t kAmxRowTile = 48;  // rows that are packed together; kPanelRow
 // for once.
 bool has_amx();
 
-// Weights whose products may go this way: 16-bit floats, row-major, of whole tiles of terms.
-bool suits_amx(DType dtype, int64_t depth);
+// Weights whose products may go this way: 16-bit floats, row-major or transposed (transposed.h), of whole
+// tiles of terms.
+bool suits_amx(const Weight& weight);
 
 // Most rows of a block: at most kPanelRows, and so few that their packed input stays in the L2 cache from one
 // block of outputs to the next.

@@ -29,6 +29,7 @@ struct PanelProduct {
   float* packed = nullptr;  // panel_row_count(rows) * depth floats, 64-byte aligned
   float* out = nullptr;     // [rows, out]
   int64_t out_stride = 0;
+  bool transposed = false;  // weights lie as transposed.h says; for linear_amx.h alone
 };
 
 // A rectangle of the output: rows [row, row_end) and outputs [output, output_end). `row` is a multiple of

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "cpu/linear_amx.h"
 #include "cpu/linear_sparse.h"
 
 namespace fulmar {
@@ -30,17 +31,29 @@ namespace {
 constexpr int64_t kFewRows = 4;
 constexpr double kLeastZerosOfSome = 0.85, kLeastZerosOfMany = 0.72;
 
+bool goes_by_amx(const Weight& weight, const LinearMode& mode) { return mode.has_amx && suits_amx(weight); }
+
 }  // namespace
+
+int64_t most_dot_rows(const Weight& weight, const LinearMode& mode) {
+  if (!goes_by_amx(weight, mode)) return kMostDotRows;
+  // f16 is split for every block of rows; bf16 lies as the units take it.
+  constexpr int64_t kBesideAmx = 28, kBesideAmxOfBf16 = 16;
+  return weight.dtype == DType::bf16 ? kBesideAmxOfBf16 : kBesideAmx;
+}
 
 LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode, double zeros) {
   if (weight.transposed) {
     if (mode.order == LinearOrder::fixed || rows <= kFewRows) return LinearWay::sparse;
+    if (goes_by_amx(weight, mode) && rows > most_dot_rows(weight, mode)) {
+      return zeros < kLeastZerosOfMany ? LinearWay::panels : LinearWay::sparse;
+    }
     const bool dense =
         zeros < (rows < least_decoded_rows(weight.dtype) ? kLeastZerosOfSome : kLeastZerosOfMany);
     return dense ? LinearWay::decoded : LinearWay::sparse;
   }
   if (weight.interleaved) return rows <= most_coded_rows(mode) ? LinearWay::coded : LinearWay::decoded;
-  if (mode.order == LinearOrder::fixed || rows <= kMostDotRows) return LinearWay::dot;
+  if (mode.order == LinearOrder::fixed || rows <= most_dot_rows(weight, mode)) return LinearWay::dot;
   return LinearWay::panels;
 }
 

@@ -18,7 +18,7 @@ enum class LinearWay : uint8_t {
             // linear_amx.h
 };
 
-// Beyond, packing the rows pays.
+// Beyond, packing the rows pays; sooner where AMX multiplies them (most_dot_rows).
 constexpr int64_t kMostDotRows = 32;
 
 // How the terms of a product are added up.
@@ -37,6 +37,8 @@ struct LinearMode {
 
 // Beyond, decoding interleaved weights once for all rows costs less than multiplying their codes for each.
 int64_t most_coded_rows(const LinearMode& mode);
+
+int64_t most_dot_rows(const Weight& weight, const LinearMode& mode);
 
 // The way of a product whose input has `zeros`, a share in [0, 1], of zeros.
 LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode = {}, double zeros = 1);

@@ -135,11 +135,14 @@ INSTANTIATE_TEST_SUITE_P(Types, LinearAmx, testing::Values(DType::f16, DType::bf
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
 TEST(LinearAmxShapes, WholeTilesOfSixteenBitFloats) {
-  EXPECT_TRUE(suits_amx(DType::f16, 64));
-  EXPECT_TRUE(suits_amx(DType::bf16, 4096));
-  EXPECT_FALSE(suits_amx(DType::f16, 48));
-  EXPECT_FALSE(suits_amx(DType::f32, 64));
-  EXPECT_FALSE(suits_amx(DType::q8_0, 64));
+  const auto suits = [](DType dtype, int64_t depth) {
+    return suits_amx({.dtype = dtype, .out = 8, .in = depth});
+  };
+  EXPECT_TRUE(suits(DType::f16, 64));
+  EXPECT_TRUE(suits(DType::bf16, 4096));
+  EXPECT_FALSE(suits(DType::f16, 48));
+  EXPECT_FALSE(suits(DType::f32, 64));
+  EXPECT_FALSE(suits(DType::q8_0, 64));
   for (const int64_t depth : {32, 1024, 4096, 16384, 1'000'000}) {
     EXPECT_GE(amx_block_rows(depth), kAmxRowTile) << depth;
     EXPECT_LE(amx_block_rows(depth), kPanelRows) << depth;

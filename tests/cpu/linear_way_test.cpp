@@ -61,5 +61,23 @@ TEST(LinearWay, TransposedWeightsOfManyRowsAndFewZerosAreDecoded) {
   EXPECT_EQ(linear_way(1000, weight, {.order = LinearOrder::fixed}, 0.3), LinearWay::sparse);
 }
 
+TEST(LinearWay, AmxTakesFewerRowsOfSixteenBitsAndDenseTransposedOnes) {
+  const LinearMode amx{.has_amx = true};
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Weight weight = weight_of(dtype);
+    const int64_t most = most_dot_rows(weight, amx);
+    EXPECT_LT(most, kMostDotRows);
+    EXPECT_EQ(linear_way(most, weight, amx), LinearWay::dot);
+    EXPECT_EQ(linear_way(most + 1, weight, amx), LinearWay::panels);
+    const Weight transposed{.dtype = dtype, .out = 8, .in = 1024, .transposed = true};
+    EXPECT_EQ(linear_way(1000, transposed, amx, 0.3), LinearWay::panels);
+    EXPECT_EQ(linear_way(1000, transposed, amx, 0.95), LinearWay::sparse);
+    EXPECT_EQ(linear_way(1000, transposed, {}, 0.3), LinearWay::decoded);
+    EXPECT_EQ(linear_way(1000, transposed, {.order = LinearOrder::fixed, .has_amx = true}, 0.3),
+              LinearWay::sparse);
+  }
+  EXPECT_EQ(most_dot_rows(weight_of(DType::f32), amx), kMostDotRows);
+}
+
 }  // namespace
 }  // namespace fulmar
