@@ -221,7 +221,8 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
   app.add_option(
          "--cpu-activation", flags.coded_activation,
          "what the CPU rounds activations to in front of quantised weights: int22, as near as f32; int15, "
-         "quicker by a third, with 3e-5 more error a product; int8, twice as quick, with 5e-3")
+         "quicker by a third, with 3e-5 more error a product; int8, twice as quick, with 5e-3; in front of "
+         "16-bit weights of many rows likewise, on processors with AMX: as three, two or one bf16")
       ->check(CLI::IsMember({"int22", "int15", "int8"}))
       ->capture_default_str();
   app.add_option(

@@ -207,7 +207,8 @@ struct PanelPieces {
 
   int64_t row_tile() const { return by_amx ? kAmxRowTile : panel_row_tile(); }
   int64_t packed_floats() const {
-    return (by_amx ? amx_row_count(product.rows) : panel_row_count(product.rows)) * product.depth;
+    return by_amx ? amx_packed_floats(product.rows, product.depth, product.parts)
+                  : panel_row_count(product.rows) * product.depth;
   }
   int64_t packs() const { return divide_up(product.rows, row_tile()) * depth_pieces; }
   int64_t blocks() const { return divide_up(product.rows, rows_per_block) * output_blocks; }
@@ -226,12 +227,13 @@ PanelPieces panel_pieces(const LinearTask& task, int threads, const LinearMode& 
                .in_stride = task.in.stride,
                .out = task.out.as<float>(),
                .out_stride = task.out.stride,
+               .parts = static_cast<int>(mode.activations),
                .transposed = task.weight->transposed};
   p.outputs = task.weight->out;
   p.depth_pieces = divide_up(p.product.depth, kPanelDepth);
   const int64_t tiles = divide_up(p.product.rows, p.row_tile());
   const int64_t row_blocks =
-      divide_up(p.product.rows, p.by_amx ? amx_block_rows(p.product.depth) : kPanelRows);
+      divide_up(p.product.rows, p.by_amx ? amx_block_rows(p.product.depth, p.product.parts) : kPanelRows);
   p.rows_per_block = divide_up(tiles, row_blocks) * p.row_tile();
   // Small blocks where there are few, so that all threads have work, and where a single tile of rows gives
   // the widened weights too little use to leave the first-level cache for.

@@ -3,6 +3,7 @@
 #include "cpu/linear_amx.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/check.h"
 #include "cpu/transposed.h"
@@ -11,6 +12,7 @@
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC's own headers of intrinsics pass on vectors that they leave open on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #include <cpuid.h>
 #include <immintrin.h>
@@ -22,12 +24,14 @@ namespace fulmar {
 
 bool suits_amx(const Weight& weight) { return weight.plain16() && weight.in % kAmxDepth == 0; }
 
-int64_t amx_block_rows(int64_t depth) {
-  constexpr int64_t kPackedFloats = int64_t{3} << 17;  // of 1.5 MB
-  return std::clamp(kPackedFloats / depth / kAmxRowTile * kAmxRowTile, kAmxRowTile, kPanelRows);
+int64_t amx_block_rows(int64_t depth, int parts) {
+  constexpr int64_t kPackedBytes = int64_t{3} << 19;
+  return std::clamp(kPackedBytes / (depth * parts * 2) / kAmxRowTile * kAmxRowTile, kAmxRowTile, kPanelRows);
 }
 
-int64_t amx_row_count(int64_t rows) { return (rows + kAmxTile - 1) / kAmxTile * kAmxTile; }
+int64_t amx_packed_floats(int64_t rows, int64_t depth, int parts) {
+  return (rows + kAmxTile - 1) / kAmxTile * kAmxTile * depth * parts / 2;
+}
 
 #if defined(__x86_64__) && defined(__linux__)
 
@@ -42,9 +46,10 @@ constexpr int64_t kDepthTiles = kPanelDepth / kAmxDepth;  // of a piece of terms
 constexpr int64_t kOutTiles = kAmxOutputs / kAmxTile, kRowTiles = kPanelRows / kAmxTile;
 static_assert(kPanelDepth % kAmxDepth == 0 && kPanelRows % kAmxRowTile == 0 && kAmxRowTile % kAmxTile == 0);
 
-// What numbers are the sum of, as pairs of neighbours: bf16 and what rounding to it left.
-struct Split {
-  __m512i high, low;
+// What 32 numbers are the sums of, neighbours as pairs of bf16: the numbers rounded, and so on what is left.
+constexpr int kMostParts = 3;
+struct Parts {
+  __m512i of[kMostParts];
 };
 
 FULMAR_AMX_INLINE __m512 widened(__m256i bf16) {
@@ -52,19 +57,20 @@ FULMAR_AMX_INLINE __m512 widened(__m256i bf16) {
 }
 
 // Nothing is left of what is not finite.
-FULMAR_AMX_INLINE __m512 remainder_of(__m512 x, __m512 high) {
+FULMAR_AMX_INLINE __m512 remainder_of(__m512 x, __m512 rounded) {
   constexpr int kNotFinite = 0x99;  // NaN of both kinds, both infinities
-  return _mm512_mask_sub_ps(_mm512_setzero_ps(), _mm512_knot(_mm512_fpclass_ps_mask(high, kNotFinite)), x,
-                            high);
+  const __mmask16 finite = _mm512_knot(_mm512_fpclass_ps_mask(rounded, kNotFinite));
+  return _mm512_mask_sub_ps(_mm512_setzero_ps(), finite, x, rounded);
 }
 
-FULMAR_AMX_INLINE Split split(__m512 first, __m512 second) {
-  Split out;
-  out.high = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-  const __m512 low_first = remainder_of(first, widened(_mm512_castsi512_si256(out.high)));
-  const __m512 low_second = remainder_of(second, widened(_mm512_extracti64x4_epi64(out.high, 1)));
-  out.low = (__m512i)_mm512_cvtne2ps_pbh(low_second, low_first);
-  return out;
+template <int kParts>
+FULMAR_AMX_INLINE void split(__m512 first, __m512 second, Parts& to) {
+  for (int i = 0; i < kParts; i++) {
+    to.of[i] = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+    if (i + 1 == kParts) break;
+    first = remainder_of(first, widened(_mm512_castsi512_si256(to.of[i])));
+    second = remainder_of(second, widened(_mm512_extracti64x4_epi64(to.of[i], 1)));
+  }
 }
 
 // Words [16][16] at both ends.
@@ -91,24 +97,28 @@ FULMAR_AMX_INLINE void transpose(__m512i (&rows)[kAmxTile]) {
   }
 }
 
-// Where the tiles of 16 rows begin: of each kAmxDepth terms the high ones, then the low ones.
-float* packed_rows(const PanelProduct& p, int64_t row) { return p.packed + row * p.depth; }
+// Where the tiles of 16 rows begin: of each kAmxDepth terms one for each part.
+float* packed_rows(const PanelProduct& p, int64_t row) { return p.packed + row * p.depth * p.parts / 2; }
 
+template <int kParts>
 FULMAR_AMX void pack_rows(const PanelProduct& p, int64_t row, int64_t first, int64_t last) {
   const int64_t rows = std::min(p.rows - row, kAmxTile);
   for (int64_t k = first; k < last; k += kAmxDepth) {
-    __m512i high[kAmxTile], low[kAmxTile];
+    __m512i words[kParts][kAmxTile];
     for (int64_t r = 0; r < kAmxTile; r++) {
-      Split one{_mm512_setzero_si512(), _mm512_setzero_si512()};
+      Parts one;
       const float* const from = p.in + (row + r) * p.in_stride + k;
-      if (r < rows) one = split(_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16));
-      high[r] = one.high, low[r] = one.low;
+      const __m512 none = _mm512_setzero_ps();
+      split<kParts>(r < rows ? _mm512_loadu_ps(from) : none, r < rows ? _mm512_loadu_ps(from + 16) : none,
+                    one);
+      for (int i = 0; i < kParts; i++) words[i][r] = one.of[i];
     }
-    transpose(high), transpose(low);
-    float* const to = packed_rows(p, row) + k * kAmxTile;
-    for (int64_t i = 0; i < kAmxTile; i++) {
-      _mm512_store_si512(to + i * kAmxTile, high[i]);
-      _mm512_store_si512(to + kTileWords + i * kAmxTile, low[i]);
+    float* const to = packed_rows(p, row) + k / kAmxDepth * kParts * kTileWords;
+    for (int i = 0; i < kParts; i++) {
+      transpose(words[i]);
+      for (int64_t w = 0; w < kAmxTile; w++) {
+        _mm512_store_si512(to + i * kTileWords + w * kAmxTile, words[i][w]);
+      }
     }
   }
 }
@@ -152,10 +162,11 @@ FULMAR_AMX void fill(const PanelProduct& p, const PanelBlock& block, int64_t fir
           _mm512_store_si512(high + i * kRowBytes, rows[i]);
           continue;
         }
-        const Split one = split(_mm512_cvtph_ps(_mm512_castsi512_si256(rows[i])),
-                                _mm512_cvtph_ps(_mm512_extracti64x4_epi64(rows[i], 1)));
-        _mm512_store_si512(high + i * kRowBytes, one.high);
-        _mm512_store_si512(low + i * kRowBytes, one.low);
+        Parts one;
+        split<2>(_mm512_cvtph_ps(_mm512_castsi512_si256(rows[i])),
+                 _mm512_cvtph_ps(_mm512_extracti64x4_epi64(rows[i], 1)), one);
+        _mm512_store_si512(high + i * kRowBytes, one.of[0]);
+        _mm512_store_si512(low + i * kRowBytes, one.of[1]);
       }
     }
   }
@@ -197,8 +208,9 @@ FULMAR_AMX_INLINE void load_right(const float* first, int64_t next) {
 }
 
 // Sums of two tiles of outputs by two of rows, or fewer, over a piece of terms: sums [outputs][rows] of a
-// tile, the second outputs' behind the first's.
-template <bool kSplitWeights, bool kTwoOutputs, bool kTwoRows>
+// tile, the second outputs' behind the first's. Of split weights the low part meets all parts of the inputs
+// but the last.
+template <int kParts, bool kSplitWeights, bool kTwoOutputs, bool kTwoRows>
 FULMAR_AMX void multiply_tiles(const WeightTiles& weight, const float* in, int64_t next_rows, int64_t tiles,
                                bool fresh, float (*sums)[kOutTiles][kTileWords]) {
   memory_fence(sums);
@@ -213,7 +225,7 @@ FULMAR_AMX void multiply_tiles(const WeightTiles& weight, const float* in, int64
     if constexpr (kTwoOutputs) _tile_loadd(2, sums[0][1], kRowBytes);
     if constexpr (kTwoOutputs && kTwoRows) _tile_loadd(3, sums[1][1], kRowBytes);
   }
-  for (int64_t k = 0; k < tiles; k++, in += 2 * kTileWords) {
+  for (int64_t k = 0; k < tiles; k++, in += kParts * kTileWords) {
     load_right<kTwoRows>(in, next_rows);
     if constexpr (kSplitWeights) {
       load_left<kTwoOutputs>(weight, k, 1);
@@ -221,8 +233,19 @@ FULMAR_AMX void multiply_tiles(const WeightTiles& weight, const float* in, int64
     }
     load_left<kTwoOutputs>(weight, k, 0);
     multiply_loaded<kTwoOutputs, kTwoRows>();
-    load_right<kTwoRows>(in + kTileWords, next_rows);
-    multiply_loaded<kTwoOutputs, kTwoRows>();
+    if constexpr (kParts > 1) {
+      load_right<kTwoRows>(in + kTileWords, next_rows);
+      multiply_loaded<kTwoOutputs, kTwoRows>();
+    }
+    if constexpr (kParts > 2) {
+      if constexpr (kSplitWeights) {
+        load_left<kTwoOutputs>(weight, k, 1);
+        multiply_loaded<kTwoOutputs, kTwoRows>();
+        load_left<kTwoOutputs>(weight, k, 0);
+      }
+      load_right<kTwoRows>(in + 2 * kTileWords, next_rows);
+      multiply_loaded<kTwoOutputs, kTwoRows>();
+    }
   }
   _tile_stored(0, sums[0][0], kRowBytes);
   if constexpr (kTwoRows) _tile_stored(1, sums[1][0], kRowBytes);
@@ -231,15 +254,25 @@ FULMAR_AMX void multiply_tiles(const WeightTiles& weight, const float* in, int64
   memory_fence(sums);
 }
 
-using MultiplyTiles = decltype(&multiply_tiles<true, true, true>);
+using MultiplyTiles = decltype(&multiply_tiles<1, true, true, true>);
 
+template <int kParts>
 MultiplyTiles multiply_for(bool split_weights, bool two_outputs, bool two_rows) {
   constexpr MultiplyTiles kOf[2][2][2] = {
-      {{multiply_tiles<false, false, false>, multiply_tiles<false, false, true>},
-       {multiply_tiles<false, true, false>, multiply_tiles<false, true, true>}},
-      {{multiply_tiles<true, false, false>, multiply_tiles<true, false, true>},
-       {multiply_tiles<true, true, false>, multiply_tiles<true, true, true>}}};
+      {{multiply_tiles<kParts, false, false, false>, multiply_tiles<kParts, false, false, true>},
+       {multiply_tiles<kParts, false, true, false>, multiply_tiles<kParts, false, true, true>}},
+      {{multiply_tiles<kParts, true, false, false>, multiply_tiles<kParts, true, false, true>},
+       {multiply_tiles<kParts, true, true, false>, multiply_tiles<kParts, true, true, true>}}};
   return kOf[split_weights ? 1 : 0][two_outputs ? 1 : 0][two_rows ? 1 : 0];
+}
+
+// f(parts) for the product's, as a constant.
+template <class F>
+void with_parts(const PanelProduct& p, F&& f) {
+  FULMAR_CHECK(p.parts >= 1 && p.parts <= kMostParts);
+  if (p.parts == 1) return f(std::integral_constant<int, 1>{});
+  if (p.parts == 2) return f(std::integral_constant<int, 2>{});
+  f(std::integral_constant<int, 3>{});
 }
 
 // [outputs][rows] of a tile to the rows of the output that are there.
@@ -255,6 +288,7 @@ FULMAR_AMX void store_tile(const float* sums, const PanelProduct& p, int64_t row
   }
 }
 
+template <int kParts>
 FULMAR_AMX void multiply_block(const PanelProduct& p, const PanelBlock& block) {
   WeightTiles weight;
   alignas(64) float sums[kRowTiles][kOutTiles][kTileWords];
@@ -265,9 +299,11 @@ FULMAR_AMX void multiply_block(const PanelProduct& p, const PanelBlock& block) {
     const int64_t tiles = std::min(kPanelDepth, p.depth - first) / kAmxDepth;
     fill(p, block, first, tiles, weight);
     for (int64_t t = 0; t < row_tiles; t += 2) {
-      const float* const in = packed_rows(p, block.row + t * kAmxTile) + first * kAmxTile;
-      multiply_for(split_weights, two_outputs, t + 1 < row_tiles)(weight, in, kAmxTile * p.depth, tiles,
-                                                                  first == 0, sums + t);
+      const float* const in =
+          packed_rows(p, block.row + t * kAmxTile) + first / kAmxDepth * kParts * kTileWords;
+      const int64_t next_rows = kAmxTile * p.depth * kParts / 2;
+      multiply_for<kParts>(split_weights, two_outputs, t + 1 < row_tiles)(weight, in, next_rows, tiles,
+                                                                          first == 0, sums + t);
     }
   }
   _tile_release();
@@ -309,10 +345,14 @@ bool has_amx() {
 
 void pack_amx(const PanelProduct& product, int64_t row, int64_t first, int64_t last) {
   const int64_t end = std::min(row + kAmxRowTile, product.rows);
-  for (; row < end; row += kAmxTile) pack_rows(product, row, first, last);
+  with_parts(product, [&](auto parts) {
+    for (; row < end; row += kAmxTile) pack_rows<parts()>(product, row, first, last);
+  });
 }
 
-void multiply_amx(const PanelProduct& product, const PanelBlock& block) { multiply_block(product, block); }
+void multiply_amx(const PanelProduct& product, const PanelBlock& block) {
+  with_parts(product, [&](auto parts) { multiply_block<parts()>(product, block); });
+}
 
 #else
 

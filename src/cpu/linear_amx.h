@@ -1,10 +1,10 @@
 // Blocked matrix products for many rows by AMX, the matrix units of Intel's processors from Sapphire Rapids
 // on, in place of those of linear_panel.h. Knows nothing of threads.
 //
-// The units multiply bf16 and add in f32. An input is split into the sum of two bf16 (16 of its 24 bits), a
-// weight of f16 likewise, which is exact; a product is then the sum of two (bf16 weights) or three (f16) of
-// tiles: 16 outputs x 32 terms by 32 terms x 16 rows. The error is that of inputs rounded to 16 bits:
-// normalised, up to 5e-6 of a product.
+// The units multiply bf16 and add in f32. An input is split into the sum of three bf16, which have the 24
+// bits of f32, or of two or one (`parts`); a weight of f16 into two, which is exact. A product is then the
+// sum of some of tiles, 16 outputs x 32 terms by 32 terms x 16 rows: of bf16 weights as many as there are
+// parts, of f16 5, 3 or 2. The normalised error is that of f32, 4e-6 or 2e-3.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ bool suits_amx(const Weight& weight);
 
 // Most rows of a block: at most kPanelRows, and so few that their packed input stays in the L2 cache from one
 // block of outputs to the next.
-int64_t amx_block_rows(int64_t depth);
+int64_t amx_block_rows(int64_t depth, int parts);
 
-// `rows` rounded up to whole tiles: packed input takes depth floats of each.
-int64_t amx_row_count(int64_t rows);
+// Floats that the packed input takes.
+int64_t amx_packed_floats(int64_t rows, int64_t depth, int parts);
 
 // As pack_panel and multiply_panel; `row` is a multiple of kAmxRowTile, `first` of kAmxDepth, and a block has
 // at most kAmxOutputs outputs. Order of summation, the same for every row and block: k ascending.

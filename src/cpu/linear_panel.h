@@ -29,7 +29,9 @@ struct PanelProduct {
   float* packed = nullptr;  // panel_row_count(rows) * depth floats, 64-byte aligned
   float* out = nullptr;     // [rows, out]
   int64_t out_stride = 0;
-  bool transposed = false;  // weights lie as transposed.h says; for linear_amx.h alone
+  // For linear_amx.h alone: into how many an input is split, and whether weights lie as transposed.h says.
+  int parts = 0;
+  bool transposed = false;
 };
 
 // A rectangle of the output: rows [row, row_end) and outputs [output, output_end). `row` is a multiple of

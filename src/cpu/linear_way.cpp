@@ -37,9 +37,11 @@ bool goes_by_amx(const Weight& weight, const LinearMode& mode) { return mode.has
 
 int64_t most_dot_rows(const Weight& weight, const LinearMode& mode) {
   if (!goes_by_amx(weight, mode)) return kMostDotRows;
-  // f16 is split for every block of rows; bf16 lies as the units take it.
-  constexpr int64_t kBesideAmx = 28, kBesideAmxOfBf16 = 16;
-  return weight.dtype == DType::bf16 ? kBesideAmxOfBf16 : kBesideAmx;
+  // bf16 lies as the units take it; f16 is split for every block of rows, and five products are slower for
+  // few.
+  constexpr int64_t kOfBf16 = 16, kOfF16 = 28;
+  if (weight.dtype == DType::bf16) return kOfBf16;
+  return mode.activations == CodedActivations::bits22 ? kMostDotRows : kOfF16;
 }
 
 LinearWay linear_way(int64_t rows, const Weight& weight, const LinearMode& mode, double zeros) {

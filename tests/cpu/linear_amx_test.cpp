@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "cpu/linear.h"
@@ -15,8 +17,11 @@
 namespace fulmar {
 namespace {
 
-// Inputs of 16 bits, the rest in f32.
-constexpr double kTolerance = 6e-6;
+// Inputs of 8 (bf16), 16 or all bits, the rest in f32.
+double tolerance(CodedActivations activations) {
+  if (activations == CodedActivations::bits8) return 3e-3;
+  return activations == CodedActivations::bits15 ? 6e-6 : 2e-6;
+}
 constexpr float kUntouched = -12345.5f;
 
 // A product with strides wider than its rows and weights off every alignment.
@@ -39,10 +44,10 @@ class AmxProduct {
   float& in_at(int64_t row, int64_t k) { return in_[static_cast<size_t>(row * in_stride_ + k)]; }
 
   // The first `rows` rows, with so many threads; [rows, out_stride].
-  std::vector<float> run(int64_t rows, int threads = 2) {
+  std::vector<float> run(int64_t rows, CodedActivations activations, int threads = 2) {
     ThreadPool pool(threads);
     std::vector<float> out(static_cast<size_t>(rows * out_stride_), kUntouched);
-    const LinearMode mode{.has_amx = true};
+    const LinearMode mode{.activations = activations, .has_amx = true};
     linear(pool, {in_.data(), DType::f32, rows, weight_.in, in_stride_}, weight_,
            {out.data(), DType::f32, rows, weight_.out, out_stride_}, mode);
     return out;
@@ -83,8 +88,10 @@ class AmxProduct {
   std::vector<float> in_;
 };
 
-class LinearAmx : public testing::TestWithParam<DType> {
+class LinearAmx : public testing::TestWithParam<std::tuple<DType, CodedActivations>> {
  protected:
+  DType dtype() const { return std::get<0>(GetParam()); }
+  CodedActivations activations() const { return std::get<1>(GetParam()); }
   void SetUp() override {
     if (!has_amx()) GTEST_SKIP() << "this processor has no AMX for bf16";
   }
@@ -94,9 +101,10 @@ TEST_P(LinearAmx, AgreesWithSumsInDoublePrecision) {
   for (const int64_t in : {32, 96, 256, 288, 4128}) {
     for (const int64_t out : {1, 16, 17, 33, 100}) {
       for (const int64_t rows : {33, 48, 49, 64, 193}) {
-        AmxProduct product(GetParam(), rows, in, out);
-        const std::vector<float> found = product.run(rows);
-        EXPECT_LE(product.normalised_error(found), kTolerance) << rows << " rows, " << in << " x " << out;
+        AmxProduct product(dtype(), rows, in, out);
+        const std::vector<float> found = product.run(rows, activations());
+        EXPECT_LE(product.normalised_error(found), tolerance(activations()))
+            << rows << " rows, " << in << " x " << out;
         EXPECT_TRUE(product.gaps_untouched(found)) << rows << " rows, " << in << " x " << out;
       }
     }
@@ -104,21 +112,21 @@ TEST_P(LinearAmx, AgreesWithSumsInDoublePrecision) {
 }
 
 TEST_P(LinearAmx, ARowsBitsDependNeitherOnOtherRowsNorOnThreads) {
-  AmxProduct product(GetParam(), 600, 320, 70);
-  const std::vector<float> all = product.run(600);
+  AmxProduct product(dtype(), 600, 320, 70);
+  const std::vector<float> all = product.run(600, activations());
   for (const int64_t rows : {33, 50, 191, 577}) {
-    std::vector<float> some = product.run(rows, 1);
+    std::vector<float> some = product.run(rows, activations(), 1);
     EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << rows;
   }
 }
 
 TEST_P(LinearAmx, WhatIsNotFiniteStaysInItsRow) {
   constexpr int64_t kRows = 40, kIn = 64, kOut = 20, kWhere = 17;
-  AmxProduct product(GetParam(), kRows, kIn, kOut);
-  const std::vector<float> before = product.run(kRows);
+  AmxProduct product(dtype(), kRows, kIn, kOut);
+  const std::vector<float> before = product.run(kRows, activations());
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     product.in_at(kWhere, 5) = bad;
-    const std::vector<float> after = product.run(kRows);
+    const std::vector<float> after = product.run(kRows, activations());
     for (int64_t r = 0; r < kRows; r++) {
       for (int64_t o = 0; o < kOut; o++) {
         const auto at = static_cast<size_t>(r * product.out_stride() + o);
@@ -131,8 +139,14 @@ TEST_P(LinearAmx, WhatIsNotFiniteStaysInItsRow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, LinearAmx, testing::Values(DType::f16, DType::bf16),
-                         [](const auto& param) { return std::string(name_of(param.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, LinearAmx,
+                         testing::Combine(testing::Values(DType::f16, DType::bf16),
+                                          testing::Values(CodedActivations::bits8, CodedActivations::bits15,
+                                                          CodedActivations::bits22)),
+                         [](const auto& param) {
+                           return std::string(name_of(std::get<0>(param.param))) + "_in_" +
+                                  std::to_string(static_cast<int>(std::get<1>(param.param)));
+                         });
 
 TEST(LinearAmxShapes, WholeTilesOfSixteenBitFloats) {
   const auto suits = [](DType dtype, int64_t depth) {
@@ -144,9 +158,11 @@ TEST(LinearAmxShapes, WholeTilesOfSixteenBitFloats) {
   EXPECT_FALSE(suits(DType::f32, 64));
   EXPECT_FALSE(suits(DType::q8_0, 64));
   for (const int64_t depth : {32, 1024, 4096, 16384, 1'000'000}) {
-    EXPECT_GE(amx_block_rows(depth), kAmxRowTile) << depth;
-    EXPECT_LE(amx_block_rows(depth), kPanelRows) << depth;
-    EXPECT_EQ(amx_block_rows(depth) % kAmxRowTile, 0) << depth;
+    for (const int parts : {1, 2, 3}) {
+      EXPECT_GE(amx_block_rows(depth, parts), kAmxRowTile) << depth;
+      EXPECT_LE(amx_block_rows(depth, parts), kPanelRows) << depth;
+      EXPECT_EQ(amx_block_rows(depth, parts) % kAmxRowTile, 0) << depth;
+    }
   }
 }
 

@@ -13,7 +13,6 @@
 
 #include "cpu/cpu_ops.h"
 #include "cpu/every_target.h"
-#include "cpu/linear_amx.h"
 #include "cpu/transposed.h"
 #include "tensor/convert.h"
 #include "tensor/quantise.h"
@@ -24,9 +23,6 @@ namespace {
 using support::for_each_target;
 
 constexpr double kTolerance = 2e-6;  // of the root mean square of the result: f32 sums of some hundred terms
-constexpr double kAmxTolerance = 6e-6;  // inputs of 16 bits
-
-double tolerance(const Weight& weight) { return has_amx() && suits_amx(weight) ? kAmxTolerance : kTolerance; }
 constexpr Quantisation kPlain[] = {{"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}};
 
 std::vector<Quantisation> every_format() {
@@ -134,7 +130,7 @@ TEST(LinearSparse, EveryFormatAtEveryShareOfZeros) {
         const Weight weight = imported(*ops, matrix);
         EXPECT_EQ(weight.transposed, multiplies_strips(kind.dtype)) << kind.name;
         const std::vector<float> in = inputs(s.rows * s.in, s.zeros);
-        EXPECT_LE(normalised_error(matrix, in, product(*ops, weight, in, s.rows), s.rows), tolerance(weight))
+        EXPECT_LE(normalised_error(matrix, in, product(*ops, weight, in, s.rows), s.rows), kTolerance)
             << kind.name << ", rows " << s.rows << ", out " << s.out << ", in " << s.in;
       }
     }

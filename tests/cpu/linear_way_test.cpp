@@ -62,7 +62,7 @@ TEST(LinearWay, TransposedWeightsOfManyRowsAndFewZerosAreDecoded) {
 }
 
 TEST(LinearWay, AmxTakesFewerRowsOfSixteenBitsAndDenseTransposedOnes) {
-  const LinearMode amx{.has_amx = true};
+  const LinearMode amx{.activations = CodedActivations::bits15, .has_amx = true};
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const Weight weight = weight_of(dtype);
     const int64_t most = most_dot_rows(weight, amx);
@@ -77,6 +77,7 @@ TEST(LinearWay, AmxTakesFewerRowsOfSixteenBitsAndDenseTransposedOnes) {
               LinearWay::sparse);
   }
   EXPECT_EQ(most_dot_rows(weight_of(DType::f32), amx), kMostDotRows);
+  EXPECT_EQ(most_dot_rows(weight_of(DType::f16), {.has_amx = true}), kMostDotRows) << "five products";
 }
 
 }  // namespace
