@@ -207,8 +207,10 @@ struct PanelPieces {
 
   int64_t row_tile() const { return by_amx ? kAmxRowTile : panel_row_tile(); }
   int64_t packed_floats() const {
-    return by_amx ? amx_packed_floats(product.rows, product.depth, product.parts)
-                  : panel_row_count(product.rows) * product.depth;
+    constexpr int64_t kLineFloats = 16;  // products' inputs begin at whole lines
+    const int64_t floats = by_amx ? amx_packed_floats(product.rows, product.depth, product.parts)
+                                  : panel_row_count(product.rows) * product.depth;
+    return divide_up(floats, kLineFloats) * kLineFloats;
   }
   int64_t packs() const { return divide_up(product.rows, row_tile()) * depth_pieces; }
   int64_t blocks() const { return divide_up(product.rows, rows_per_block) * output_blocks; }
