@@ -14,7 +14,7 @@ struct CpuOptions {
   StateWrites state_writes;
   bool deterministic = false;  // as DeviceOptions has it
   // Of activations in front of quantised weights: 22, 15 or 8. Fewer are quicker; one rounding of that size
-  // is what they cost.
+  // is what they cost. With AMX likewise in front of 16-bit weights of many rows (linear_amx.h).
   int activation_bits = 22;
 };
 

@@ -193,9 +193,32 @@ std::array<PreparedTask, kMostTasks> prepare_inputs(ThreadPool& pool, std::span<
 
 // ---- many rows
 
+// The form of a packed product: linear_panel.h's or linear_amx.h's.
+struct PanelForm {
+  int64_t row_tile, most_rows, most_outputs;  // rows packed together; of a block
+  int64_t packed_floats;
+  void (*pack)(const PanelProduct&, int64_t row, int64_t first, int64_t last);
+  void (*multiply)(const PanelProduct&, const PanelBlock&);
+  // Where a single tile of rows gives widened weights too little use to leave the first-level cache for.
+  bool small_blocks_for_one_tile;
+};
+
+PanelForm panel_form(const LinearTask& task, const LinearMode& mode, const PanelProduct& p) {
+  if (goes_by_amx(*task.weight, mode)) {
+    return {kAmxRowTile, amx_block_rows(p.depth, p.parts),
+            kAmxOutputs, amx_packed_floats(p.rows, p.depth, p.parts),
+            pack_amx,    multiply_amx,
+            false};
+  }
+  constexpr int64_t kLineFloats = 16;  // the next product's input begins at a whole line
+  const int64_t floats = divide_up(panel_row_count(p.rows) * p.depth, kLineFloats) * kLineFloats;
+  return {panel_row_tile(), kPanelRows, kPanelOutputs, floats, pack_panel, multiply_panel, true};
+}
+
 // A product, how its input is cut for packing and how its output is cut into blocks.
 struct PanelPieces {
   PanelProduct product;
+  PanelForm form;
   int64_t outputs = 0;
   int64_t depth_pieces = 0;  // of each tile of rows, to pack
   int64_t first_pack = 0;    // among the packing pieces of all products
@@ -203,22 +226,13 @@ struct PanelPieces {
   int64_t outputs_per_block = 0;
   int64_t output_blocks = 0;
   int64_t first_block = 0;  // among the blocks of all products
-  bool by_amx = false;      // linear_amx.h's form, else linear_panel.h's
 
-  int64_t row_tile() const { return by_amx ? kAmxRowTile : panel_row_tile(); }
-  int64_t packed_floats() const {
-    constexpr int64_t kLineFloats = 16;  // products' inputs begin at whole lines
-    const int64_t floats = by_amx ? amx_packed_floats(product.rows, product.depth, product.parts)
-                                  : panel_row_count(product.rows) * product.depth;
-    return divide_up(floats, kLineFloats) * kLineFloats;
-  }
-  int64_t packs() const { return divide_up(product.rows, row_tile()) * depth_pieces; }
+  int64_t packs() const { return divide_up(product.rows, form.row_tile) * depth_pieces; }
   int64_t blocks() const { return divide_up(product.rows, rows_per_block) * output_blocks; }
 };
 
 PanelPieces panel_pieces(const LinearTask& task, int threads, const LinearMode& mode) {
   PanelPieces p;
-  p.by_amx = mode.has_amx && suits_amx(*task.weight);
   p.product = {.dtype = task.weight->dtype,
                .weight = static_cast<const std::byte*>(task.weight->data),
                .scales = task.weight->scales,
@@ -231,17 +245,16 @@ PanelPieces panel_pieces(const LinearTask& task, int threads, const LinearMode& 
                .out_stride = task.out.stride,
                .parts = static_cast<int>(mode.activations),
                .transposed = task.weight->transposed};
+  p.form = panel_form(task, mode, p.product);
   p.outputs = task.weight->out;
   p.depth_pieces = divide_up(p.product.depth, kPanelDepth);
-  const int64_t tiles = divide_up(p.product.rows, p.row_tile());
-  const int64_t row_blocks =
-      divide_up(p.product.rows, p.by_amx ? amx_block_rows(p.product.depth, p.product.parts) : kPanelRows);
-  p.rows_per_block = divide_up(tiles, row_blocks) * p.row_tile();
-  // Small blocks where there are few, so that all threads have work, and where a single tile of rows gives
-  // the widened weights too little use to leave the first-level cache for.
-  const int64_t most = p.by_amx ? kAmxOutputs : kPanelOutputs;
-  const bool few = row_blocks * (p.outputs / most) < kPanelPiecesPerThread * threads;
-  p.outputs_per_block = few || (tiles == 1 && !p.by_amx) ? kSmallestPanelOutputs : most;
+  const int64_t tiles = divide_up(p.product.rows, p.form.row_tile);
+  const int64_t row_blocks = divide_up(p.product.rows, p.form.most_rows);
+  p.rows_per_block = divide_up(tiles, row_blocks) * p.form.row_tile;
+  // Small blocks where there are few, so that all threads have work.
+  const bool few = row_blocks * (p.outputs / p.form.most_outputs) < kPanelPiecesPerThread * threads;
+  const bool small = few || (tiles == 1 && p.form.small_blocks_for_one_tile);
+  p.outputs_per_block = small ? kSmallestPanelOutputs : p.form.most_outputs;
   p.output_blocks = divide_up(p.outputs, p.outputs_per_block);
   return p;
 }
@@ -251,9 +264,8 @@ void pack_pieces(std::span<const PanelPieces> products, int64_t begin, int64_t e
     const int64_t last = std::min(end - p.first_pack, p.packs());
     for (int64_t i = std::max(begin - p.first_pack, int64_t{0}); i < last; ++i) {
       const int64_t first = i % p.depth_pieces * kPanelDepth;
-      const auto pack = p.by_amx ? pack_amx : pack_panel;
-      pack(p.product, i / p.depth_pieces * p.row_tile(), first,
-           std::min(first + kPanelDepth, p.product.depth));
+      p.form.pack(p.product, i / p.depth_pieces * p.form.row_tile, first,
+                  std::min(first + kPanelDepth, p.product.depth));
     }
   }
 }
@@ -264,9 +276,8 @@ void multiply_blocks(std::span<const PanelPieces> products, int64_t begin, int64
     for (int64_t i = std::max(begin - p.first_block, int64_t{0}); i < last; ++i) {
       const int64_t row = i / p.output_blocks * p.rows_per_block;
       const int64_t output = i % p.output_blocks * p.outputs_per_block;
-      const auto multiply = p.by_amx ? multiply_amx : multiply_panel;
-      multiply(p.product, {row, std::min(row + p.rows_per_block, p.product.rows), output,
-                           std::min(output + p.outputs_per_block, p.outputs)});
+      p.form.multiply(p.product, {row, std::min(row + p.rows_per_block, p.product.rows), output,
+                                  std::min(output + p.outputs_per_block, p.outputs)});
     }
   }
 }
@@ -281,12 +292,12 @@ void multiply_packed(ThreadPool& pool, std::span<const LinearTask> tasks, const 
     storage[i].first_block = blocks;
     packs += storage[i].packs();
     blocks += storage[i].blocks();
-    floats += storage[i].packed_floats();
+    floats += storage[i].form.packed_floats;
   }
   float* packed = pool.workspace(static_cast<size_t>(floats)).data();
   for (size_t i = 0; i < tasks.size(); ++i) {
     storage[i].product.packed = packed;
-    packed += storage[i].packed_floats();
+    packed += storage[i].form.packed_floats;
   }
   const auto products = std::span<const PanelPieces>(storage).first(tasks.size());
   pool.parallel_for(packs, floats <= kPackedAlone ? packs : 1,

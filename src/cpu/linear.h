@@ -2,10 +2,10 @@
 //
 // Weights stay in their stored type and are widened in registers; sums are f32. With few rows each output is
 // a dot product along `in` (linear_dot.h), memory-bound and read once; with many, a blocked matrix product
-// (linear_panel.h). Quantised weights meet very few rows as whole numbers (linear_coded.h), with AVX-512 VNNI
-// any number, and more of them decoded, a part at a time in cache. Each states its order of summation. They,
-// and other instruction sets, differ by rounding only; within one path a row's result does not depend on the
-// other rows.
+// (linear_panel.h, or linear_amx.h). Quantised weights meet very few rows as whole numbers (linear_coded.h),
+// with AVX-512 VNNI any number, and more of them decoded, a part at a time in cache. Each states its order of
+// summation. They, and other instruction sets, differ by rounding only; within one path a row's result does
+// not depend on the other rows.
 #pragma once
 
 #include <span>

@@ -31,9 +31,9 @@ namespace {
 constexpr int64_t kFewRows = 4;
 constexpr double kLeastZerosOfSome = 0.85, kLeastZerosOfMany = 0.72;
 
-bool goes_by_amx(const Weight& weight, const LinearMode& mode) { return mode.has_amx && suits_amx(weight); }
-
 }  // namespace
+
+bool goes_by_amx(const Weight& weight, const LinearMode& mode) { return mode.has_amx && suits_amx(weight); }
 
 int64_t most_dot_rows(const Weight& weight, const LinearMode& mode) {
   if (!goes_by_amx(weight, mode)) return kMostDotRows;

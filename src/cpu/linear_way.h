@@ -18,7 +18,7 @@ enum class LinearWay : uint8_t {
             // linear_amx.h
 };
 
-// Beyond, packing the rows pays; sooner where AMX multiplies them (most_dot_rows).
+// Beyond, packing the rows pays where AMX does not multiply them.
 constexpr int64_t kMostDotRows = 32;
 
 // How the terms of a product are added up.
@@ -38,6 +38,10 @@ struct LinearMode {
 // Beyond, decoding interleaved weights once for all rows costs less than multiplying their codes for each.
 int64_t most_coded_rows(const LinearMode& mode);
 
+// Whether panels of this matrix are multiplied in linear_amx.h's form.
+bool goes_by_amx(const Weight& weight, const LinearMode& mode);
+
+// Beyond, panels are quicker than dots.
 int64_t most_dot_rows(const Weight& weight, const LinearMode& mode);
 
 // The way of a product whose input has `zeros`, a share in [0, 1], of zeros.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -78,7 +79,6 @@ class AmxProduct {
   }
 
   int64_t out_stride() const { return out_stride_; }
-  int64_t outs() const { return weight_.out; }
 
  private:
   int64_t rows_, in_stride_, out_stride_;
