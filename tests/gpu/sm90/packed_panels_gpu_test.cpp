@@ -142,5 +142,61 @@ INSTANTIATE_TEST_SUITE_P(Kinds, GpuPackedPanels,
                                                           Shape{320, 512, 132}, Shape{1000, 256, 132})),
                          kName);
 
+// Slices of a block (sliced-K) meet only at a tile's end, and copies come in any order: the more so, the
+// busier the memory is.
+class GpuSlicedPanels : public Sm90Test {
+ protected:
+  static constexpr int64_t kRows = 32, kIn = 4096;
+  static constexpr size_t kBusyBytes = size_t{128} << 20;
+
+  // Launches, each behind the last, while a copy on another stream keeps the memory busy.
+  void expect_equal_bits(int64_t out, int launches) {
+    support::OpsRig rig(gpu(), 5);
+    const RandomCodes codes(*quantisation_named("q8_0"), out, kIn);
+    const auto weight = gpu().import_weight(codes.matrix, WeightRole::projection);
+    ASSERT_TRUE(weight.ok()) << weight.error().text;
+    const support::Made in = rig.tensor(kRows, kIn, DType::f16, -0.1, 0.1),
+                        to = rig.tensor(kRows, out, DType::f16, -1, 1);
+    const gpu::Product product{in.tensor, *weight, to.tensor};
+    const gpu::PanelPlan plan = gpu::plan_packed_panels({&product, 1}, room_of(132));
+    const auto partial = gpu::allocate_device(plan.partial_bytes + sizeof(float)),
+               counters = gpu::allocate_device(static_cast<size_t>(plan.tiles) * sizeof(uint32_t)),
+               busy = gpu::allocate_device(2 * kBusyBytes);
+    ASSERT_TRUE(partial.ok() && counters.ok() && busy.ok());
+    FULMAR_GPU(cudaMemset(counters.value().data(), 0, counters.value().bytes()));
+    auto* const from = static_cast<std::byte*>(busy.value().data());
+    FULMAR_GPU(cudaMemset(from, 1, 2 * kBusyBytes));
+    gpu().synchronise();
+    cudaStream_t other = nullptr, own = nullptr;
+    FULMAR_GPU(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    FULMAR_GPU(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+    const auto bytes = static_cast<size_t>(kRows * out) * sizeof(uint16_t);
+    std::vector<uint16_t> first(static_cast<size_t>(kRows * out)), again(first.size());
+    int differ = 0;
+    for (int i = 0; i < launches; i++) {
+      FULMAR_GPU(cudaMemcpyAsync(from + kBusyBytes, from, kBusyBytes, cudaMemcpyDeviceToDevice, other));
+      gpu::linear_packed_panels(
+          {own}, {&product, 1}, plan,
+          {static_cast<float*>(partial.value().data()), static_cast<uint32_t*>(counters.value().data())});
+      std::vector<uint16_t>& got = i == 0 ? first : again;
+      FULMAR_GPU(cudaMemcpyAsync(got.data(), to.tensor.data, bytes, cudaMemcpyDeviceToHost, own));
+      FULMAR_GPU(cudaStreamSynchronize(own));
+      if (i > 0 && again != first) differ++;
+    }
+    EXPECT_EQ(differ, 0) << "of " << launches << " launches, " << out << " outputs";
+    FULMAR_GPU(cudaStreamSynchronize(other));
+    FULMAR_GPU(cudaStreamDestroy(other));
+    FULMAR_GPU(cudaStreamDestroy(own));
+  }
+};
+
+TEST_F(GpuSlicedPanels, KeepTheirBitsWhileTheMemoryIsBusy) {
+  prepare(kRows, kRows);
+  if (IsSkipped()) return;
+  const int launches = under_racecheck() ? 3 : 500;
+  expect_equal_bits(12288, launches);  // two slices
+  expect_equal_bits(4096, launches);   // four
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -67,7 +67,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
    public:
     __device__ __forceinline__ Consumer(const Base& operands, int group)
         : operands_(operands),
-          slice_(group),
+          slice_(group / Shape::kOutGroups),
           tile_(group % Shape::kOutGroups * Shape::kOutTiles * 4 +
                 static_cast<int>(threadIdx.x) % kGroupThreads / kWarp) {}
 
@@ -83,7 +83,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
       PackedPiece<kKind> piece;
       if (!slice_.enter(at.steps, ring)) return clear_sums<Shape>(sum);
       const int begin = slice_.first();
-      mbarrier_wait(&ring.full[ring.place], ring.phase);
+      wait_for_stage<Shape::kSlices>(ring);
       read_piece(piece, ring.first(), at, begin, 0);
       for (int step = begin;;) {
         const uint64_t in = wgmma_matrix(ring.second(), 0);
@@ -110,7 +110,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         }
         previous = &ring.empty[ring.place];
         if (!slice_.next(step, at.steps, ring)) break;
-        mbarrier_wait(&ring.full[ring.place], ring.phase);
+        wait_for_stage<Shape::kSlices>(ring);
         read_piece(piece, ring.first(), at, step, 0);
       }
       wgmma_wait<0>();
@@ -146,25 +146,25 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         }
       } else if constexpr (kScales != ScaleLayout::factors) {
         to.scales[0] = scale_[m][0], to.scales[1] = scale_[m][1];
-        if (matrix.groups > 1) fetch_scales(at, step + Shape::kSlices, m);
+        fetch_scales(at, step + Shape::kSlices, m);
       }
     }
-    // A step's f32 scales do not come through the ring: matrices have few of them.
+    // A step's f32 scales do not come through the ring: matrices have few of them. Behind the last step: of
+    // the last, since a branch between wgmmas would have the compiler wait for each of them.
     __device__ __forceinline__ void fetch_scales(const Segment& at, int step, int m) {
       if constexpr (kScales != ScaleLayout::factors) {
         const PackedMatrix& matrix = operands_.weight[at.product];
-        if (matrix.scales == nullptr || step >= at.steps) return;
         const int row = at.first_out + (tile_ + m * 4) * kPackedOuts + fragment_group();
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-          load_scales(scale_[m][i], scales_of_row(matrix, row + 8 * i), at.first + step, kScales,
-                      matrix.group_shift);
+          load_scales(scale_[m][i], scales_of_row(matrix, row + 8 * i), at.first + min(step, at.steps - 1),
+                      kScales, matrix.group_shift);
         }
       }
     }
 
     const Base& operands_;
-    SliceSteps<Shape> slice_;
+    SliceSteps<Shape::kSlices> slice_;
     int tile_;  // of 16 outputs, of the block's
     uint4 scale_[Shape::kOutTiles][2] = {};
   };

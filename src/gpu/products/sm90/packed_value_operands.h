@@ -98,7 +98,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
       uint64_t* previous = nullptr;  // the stage whose products may not have finished
       uint32_t left[2][Shape::kOutTiles][4];
       Codes codes;
-      mbarrier_wait(&ring.full[ring.place], ring.phase);
+      wait_for_stage<Shape::kSlices>(ring);
       read_codes(codes, ring.first(), 0);
       for (int step = 0; step < at.steps; step++) {
         const uint64_t first = wgmma_matrix(ring.second(), 0);
@@ -126,7 +126,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
         previous = &ring.empty[ring.place];
         ring.next();
         if (step + 1 == at.steps) break;
-        mbarrier_wait(&ring.full[ring.place], ring.phase);
+        wait_for_stage<Shape::kSlices>(ring);
         read_codes(codes, ring.first(), 0);
       }
       wgmma_wait<0>();

@@ -152,6 +152,7 @@ template <class T, class Shape, class Operands, class Finish>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     panels_kernel(const __grid_constant__ Panels panels, const __grid_constant__ Operands operands,
                   const __grid_constant__ Finish finish) {
+  static_assert(Shape::kSlices < Shape::kStages);
   extern __shared__ unsigned char shared[];
   __shared__ uint64_t full[Shape::kStages], empty[Shape::kStages];
   Ring<Shape> ring{align_ring(shared), full, empty};

@@ -125,29 +125,6 @@ __device__ __forceinline__ void pin_sums(PanelSums<Shape>& sum) {
   }
 }
 
-// The steps of a segment that a group multiplies: all, or those of its slice, which takes every kSlices-th.
-template <class Shape>
-class SliceSteps {
- public:
-  __device__ __forceinline__ explicit SliceSteps(int group) : slice_(group / Shape::kOutGroups) {}
-  __device__ __forceinline__ int first() const { return Shape::kSlices == 1 ? 0 : slice_; }
-  // Moves the ring from the segment's first step to the slice's; false, and to the segment's end: it has
-  // none.
-  __device__ __forceinline__ bool enter(int steps, Ring<Shape>& ring) const {
-    if (Shape::kSlices == 1) return true;
-    ring.next(min(slice_, steps));
-    return slice_ < steps;
-  }
-  // To the slice's next step; false, and to the segment's end: `step` was its last.
-  static __device__ __forceinline__ bool next(int& step, int steps, Ring<Shape>& ring) {
-    ring.next(Shape::kSlices == 1 ? 1 : min(Shape::kSlices, steps - step));
-    step += Shape::kSlices;
-    return step < steps;
-  }
-
- private:
-  int slice_;
-};
 template <class Shape>
 __device__ __forceinline__ void clear_sums(PanelSums<Shape>& sum) {
 #pragma unroll

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gpu/products/sm90/ptx.h"
+#include "gpu/products/sm90/ring_place.h"
 
 namespace fulmar::gpu {
 
@@ -17,19 +18,24 @@ constexpr int kBringRegisters = 40, kMultiplyRegisters = 232;
 
 // Shape: kStages, kStageBytes, and kFirstBytes of a stage's first operand.
 template <class Shape>
-struct Ring {
+struct Ring : RingPlace<Shape::kStages> {
   unsigned char* stages;
   uint64_t *full, *empty;  // [kStages] each
-  int place = 0;
-  uint32_t phase = 0;  // its parity
-  __device__ __forceinline__ unsigned char* first() const { return stages + place * Shape::kStageBytes; }
-  __device__ __forceinline__ unsigned char* second() const { return first() + Shape::kFirstBytes; }
-  // At most kStages steps on.
-  __device__ __forceinline__ void next(int steps = 1) {
-    place += steps;
-    if (place >= Shape::kStages) place -= Shape::kStages, phase ^= 1;
+  __device__ __forceinline__ Ring(unsigned char* stages, uint64_t* full, uint64_t* empty)
+      : stages(stages), full(full), empty(empty) {}
+  __device__ __forceinline__ unsigned char* first() const {
+    return stages + this->place * Shape::kStageBytes;
   }
+  __device__ __forceinline__ unsigned char* second() const { return first() + Shape::kFirstBytes; }
 };
+
+// Until a consumer may read the ring's stage. kSlices: that consumers share the steps in.
+template <int kSlices, class Shape>
+__device__ __forceinline__ void wait_for_stage(const Ring<Shape>& ring) {
+  wait_for_stage<kSlices>(ring.phase, [&](StageBarrier which, uint32_t parity) {
+    mbarrier_wait(&(which == StageBarrier::full ? ring.full : ring.empty)[ring.place], parity);
+  });
+}
 
 // One thread, before the block or the cluster meets; `filling`, `leaving`: arrivals that fill and empty a
 // stage.
