@@ -31,6 +31,7 @@ enum class ScaleLayout : uint8_t {
   group,    // f32, of 32 inputs
   pair,     // f32, of 64
   piece,    // f32, of 128 or more: one for all inputs of a piece
+  row,      // f32, of all inputs: a piece's, which panels tell apart
 };
 
 // A packed matrix as kernels take it.
@@ -365,10 +366,15 @@ __device__ __forceinline__ void factors_of(const PackedPiece<kKind>& piece, Scal
 
 // Where a piece has one scale, codes may go without it into the sums of its products, which it then scales.
 constexpr bool scales_sums(ScaleLayout layout) { return layout == ScaleLayout::piece; }
+// An f32 scale, of codes as widen_group leaves them.
+template <CodeKind kKind>
+__device__ __forceinline__ float sum_scale(uint32_t bits) {
+  return __uint_as_float(bits) * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f);
+}
 // Of output g (which = 0) or g + 8.
 template <CodeKind kKind>
 __device__ __forceinline__ float sum_scale(const PackedPiece<kKind>& piece, int which) {
-  return __uint_as_float(piece.scales[which].x) * (kKind == CodeKind::float8 ? kFloat8Lift : 1.0f);
+  return sum_scale<kKind>(piece.scales[which].x);
 }
 
 // The codes of group j of output g (which = 0) or g + 8, as pairs of inputs in their order.

@@ -81,7 +81,8 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
       uint64_t* previous = nullptr;  // the stage whose products may not have finished
       uint32_t left[2][2][4];
       PackedPiece<kKind> piece;
-      if (!slice_.enter(at.steps, ring)) return clear_sums<Shape>(sum);
+      clear_sums<Shape>(sum);  // a first product that does not add would want registers to choose by
+      if (!slice_.enter(at.steps, ring)) return;
       const int begin = slice_.first();
       wait_for_stage<Shape::kSlices>(ring);
       read_piece(piece, ring.first(), at, begin, 0);
@@ -100,12 +101,11 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
               const int product = 2 * j + i;
-              wgmma_registers<Shape::kRows>(sum[m], own[i], packed_inputs<Shape::kRows>(in, product),
-                                            step > begin || product > 0);
+              wgmma_registers<Shape::kRows>(sum[m], own[i], packed_inputs<Shape::kRows>(in, product), 1);
             }
             wgmma_commit();
           };
-          widen_piece<Half, kScales, true>(piece, matrix.layout, operands_.levels(), multiply_group);
+          widen_piece<Half, kScales, !kScalesSums>(piece, matrix.layout, operands_.levels(), multiply_group);
           if (m + 1 < Shape::kOutTiles) read_piece(piece, ring.first(), at, step, m + 1);
         }
         previous = &ring.empty[ring.place];
@@ -116,9 +116,22 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
       wgmma_wait<0>();
       leave_stage(previous);
       pin_sums<Shape>(sum);
+      if constexpr (kScalesSums) scale_sums(sum);
     }
 
    private:
+    // Codes go without a row's scale into the sums, which it then scales.
+    static constexpr bool kScalesSums = kScales == ScaleLayout::row;
+    __device__ __forceinline__ void scale_sums(PanelSums<Shape>& sum) const {
+#pragma unroll
+      for (int m = 0; m < Shape::kOutTiles; m++) {
+#pragma unroll
+        for (int i = 0; i < Shape::kRows / 2; i++) {
+          sum[m][i] *= sum_scale<kKind>(scale_[m][i / 2 % 2].x);
+        }
+      }
+    }
+
     // Of the m-th of the group's tiles of 64 outputs.
     __device__ __forceinline__ void read_piece(PackedPiece<kKind>& to, const unsigned char* stage,
                                                const Segment& at, int step, int m) {
@@ -146,7 +159,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         }
       } else if constexpr (kScales != ScaleLayout::factors) {
         to.scales[0] = scale_[m][0], to.scales[1] = scale_[m][1];
-        fetch_scales(at, step + Shape::kSlices, m);
+        if (!kScalesSums) fetch_scales(at, step + Shape::kSlices, m);
       }
     }
     // A step's f32 scales do not come through the ring: matrices have few of them. Behind the last step: of

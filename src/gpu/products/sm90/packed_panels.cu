@@ -35,6 +35,18 @@ constexpr auto kPackedValueShapes = [](auto&& f) {
   f(Transposed<160>{}, 80);
 };
 
+// f(kind, layout) of panels: a row's scale comes off sums where codes of 8 bits have no other. Those of 4
+// bits share them among few inputs.
+template <class F>
+void with_panel_kind(const Weight& any, F&& f) {
+  with_code_kind(packed_kind(any), packed_scales(any), [&](auto kind, auto scales) {
+    if constexpr (bits_of(kind()) == 8 && scales() == ScaleLayout::piece) {
+      if (any.group == any.in) return f(kind, std::integral_constant<ScaleLayout, ScaleLayout::row>{});
+    }
+    f(kind, scales);
+  });
+}
+
 template <class Operands, class Shape>
 void launch_packed(const Queue& queue, ProductList products, const PanelPlan& plan, const Panels& panels) {
   launch_panels<Half, Shape>(queue, panels, packed_operands_of<Operands, Shape>(products),
@@ -53,7 +65,7 @@ void linear_packed_panels(const Queue& queue, ProductList products, const PanelP
                           const PanelWork& work) {
   const Weight& any = products.front().weight;
   if (!any.transposed) {
-    return with_code_kind(packed_kind(any), packed_scales(any), [&](auto kind, auto scales) {
+    return with_panel_kind(any, [&](auto kind, auto scales) {
       with_planned_shape(products, plan, work, kPackedShapes, [&](auto shape, Panels& panels) {
         using Shape = PackedShape<decltype(shape), kind()>;
         let_send(panels, products);
