@@ -98,6 +98,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
       uint64_t* previous = nullptr;  // the stage whose products may not have finished
       uint32_t left[2][Shape::kOutTiles][4];
       Codes codes;
+      clear_sums<Shape>(sum);
       wait_for_stage<Shape::kSlices>(ring);
       read_codes(codes, ring.first(), 0);
       for (int step = 0; step < at.steps; step++) {
@@ -118,7 +119,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
           const uint64_t in = packed_inputs<Shape::kRows>(first, product);
 #pragma unroll
           for (int j = 0; j < Shape::kOutTiles; j++) {
-            wgmma_registers<Shape::kRows>(sum[j], own[j], in, step > 0 || product > 0);
+            wgmma_registers<Shape::kRows>(sum[j], own[j], in, 1);
           }
           wgmma_commit();
           if (product + 1 < kProducts) read_codes(codes, ring.first(), product + 1);
