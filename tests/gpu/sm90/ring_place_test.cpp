@@ -96,7 +96,7 @@ class RingSimulation {
   bool consume(Consumer& at) {
     if (!at.inside) return enter(at);
     bool waits = false;
-    gpu::wait_for_stage<kSlices>(at.ring.phase, [&](StageBarrier which, uint32_t parity) {
+    gpu::for_each_wait<kSlices>(at.ring.phase, [&](StageBarrier which, uint32_t parity) {
       waits |=
           (which == StageBarrier::full ? full_ : empty_)[static_cast<size_t>(at.ring.place)].waits(parity);
     });

@@ -98,7 +98,7 @@ __device__ __forceinline__ void multiply_ring_tile(int steps, Ring<ManyShape>& r
                                                    Sums& sum) {
   int previous = -1;  // the stage whose products may not have finished
   for (int step = 0; step < steps; step++) {
-    wait_for_stage<1>(ring);
+    wait_until_full<1>(ring);
     const auto at = static_cast<uint32_t>(ring.place * ManyShape::kStageBytes);
     wgmma_fence();
 #pragma unroll

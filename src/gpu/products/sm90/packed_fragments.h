@@ -84,7 +84,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
       clear_sums<Shape>(sum);  // a first product that does not add would want registers to choose by
       if (!slice_.enter(at.steps, ring)) return;
       const int begin = slice_.first();
-      wait_for_stage<Shape::kSlices>(ring);
+      wait_until_full<Shape::kSlices>(ring);
       read_piece(piece, ring.first(), at, begin, 0);
       for (int step = begin;;) {
         const uint64_t in = wgmma_matrix(ring.second(), 0);
@@ -110,7 +110,7 @@ struct PackedOperands : PackedTiles<Shape, kKind, FragmentMaps<Shape, kKind>> {
         }
         previous = &ring.empty[ring.place];
         if (!slice_.next(step, at.steps, ring)) break;
-        wait_for_stage<Shape::kSlices>(ring);
+        wait_until_full<Shape::kSlices>(ring);
         read_piece(piece, ring.first(), at, step, 0);
       }
       wgmma_wait<0>();

@@ -99,7 +99,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
       uint32_t left[2][Shape::kOutTiles][4];
       Codes codes;
       clear_sums<Shape>(sum);
-      wait_for_stage<Shape::kSlices>(ring);
+      wait_until_full<Shape::kSlices>(ring);
       read_codes(codes, ring.first(), 0);
       for (int step = 0; step < at.steps; step++) {
         const uint64_t first = wgmma_matrix(ring.second(), 0);
@@ -127,7 +127,7 @@ struct PackedValueOperands : PackedTiles<Shape, kKind, TransposedMaps<Shape, kKi
         previous = &ring.empty[ring.place];
         ring.next();
         if (step + 1 == at.steps) break;
-        wait_for_stage<Shape::kSlices>(ring);
+        wait_until_full<Shape::kSlices>(ring);
         read_codes(codes, ring.first(), 0);
       }
       wgmma_wait<0>();

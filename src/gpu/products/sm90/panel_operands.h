@@ -75,7 +75,7 @@ struct PanelOperands {
       const bool speaks = threadIdx.x % kWarp == 0;
       uint64_t* previous = nullptr;  // the stage whose products may not have finished
       for (int step = 0; step < at.steps; step++) {
-        wait_for_stage<Shape::kSlices>(ring);
+        wait_until_full<Shape::kSlices>(ring);
         const unsigned char* weights =
             ring.first() + static_cast<size_t>(group_) * Shape::kOutTiles * kGroupOuts * kRingStep * 2;
         wgmma_fence();

@@ -31,8 +31,8 @@ struct Ring : RingPlace<Shape::kStages> {
 
 // Until a consumer may read the ring's stage. kSlices: that consumers share the steps in.
 template <int kSlices, class Shape>
-__device__ __forceinline__ void wait_for_stage(const Ring<Shape>& ring) {
-  wait_for_stage<kSlices>(ring.phase, [&](StageBarrier which, uint32_t parity) {
+__device__ __forceinline__ void wait_until_full(const Ring<Shape>& ring) {
+  for_each_wait<kSlices>(ring.phase, [&](StageBarrier which, uint32_t parity) {
     mbarrier_wait(&(which == StageBarrier::full ? ring.full : ring.empty)[ring.place], parity);
   });
 }

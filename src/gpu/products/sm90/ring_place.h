@@ -27,7 +27,7 @@ enum class StageBarrier : uint8_t { full, empty };
 // a stage that another slice had in that round it does not: its data may still be on their way while this
 // slice's came out of order. That the stage was left says so.
 template <int kSlices, class Wait>
-constexpr void wait_for_stage(uint32_t phase, Wait&& wait) {
+constexpr void for_each_wait(uint32_t phase, Wait&& wait) {
   if constexpr (kSlices > 1) wait(StageBarrier::empty, phase ^ 1);
   wait(StageBarrier::full, phase);
 }
