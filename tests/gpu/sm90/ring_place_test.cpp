@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -14,24 +15,24 @@ namespace {
 
 using gpu::StageBarrier;
 
-// What an mbarrier does: a phase ends with its last arrival and its bytes, and a wait sees a parity of it.
+// What an mbarrier of one arrival does, a consumer standing for its groups: a phase ends with that and its
+// bytes, and a wait sees a parity of it.
 class Barrier {
  public:
-  explicit Barrier(int count) : count_(count), pending_(count) {}
   bool waits(uint32_t parity) const { return phase_ % 2 == parity; }
   void arrive() {
-    ASSERT_GT(pending_, 0) << "an arrival beyond the phase's last";
-    if (--pending_ == 0) end();
+    ASSERT_TRUE(pending_) << "an arrival beyond the phase's last";
+    end();
   }
   // An arrival that announces bytes: the phase ends when they have come.
   void expect() {
-    ASSERT_EQ(pending_, count_) << "announced again before the bytes came";
-    pending_--;
+    ASSERT_TRUE(pending_) << "announced again before the bytes came";
+    pending_ = false;
   }
-  void end() { pending_ = count_, phase_++; }
+  void end() { pending_ = true, phase_++; }
 
  private:
-  int count_, pending_;
+  bool pending_ = true;  // the arrival
   uint32_t phase_ = 0;
 };
 
@@ -68,8 +69,8 @@ class RingSimulation {
     gpu::SliceSteps<kSlices> steps;
     gpu::RingPlace<kStages> ring;
     int segment = 0, first = 0, step = 0;  // first: the segment's on the line of all steps
-    bool inside = false, leaves = false;   // a segment; a stage behind it, at previous
-    int previous = 0;
+    bool inside = false;                   // a segment
+    std::optional<int> previous;           // the stage that it has still to leave
   };
 
   int total() const { return std::accumulate(segments_.begin(), segments_.end(), 0); }
@@ -105,7 +106,7 @@ class RingSimulation {
     EXPECT_EQ(stage_[static_cast<size_t>(at.ring.place)], step) << "another step's data";
     read_.push_back(step);
     leave(at);
-    at.previous = at.ring.place, at.leaves = true;
+    at.previous = at.ring.place;
     if (!at.steps.next(at.step, segments_[static_cast<size_t>(at.segment)], at.ring)) end_segment(at);
     return true;
   }
@@ -125,14 +126,13 @@ class RingSimulation {
     at.inside = false;
   }
   void leave(Consumer& at) {
-    if (at.leaves) empty_[static_cast<size_t>(at.previous)].arrive();
-    at.leaves = false;
+    if (at.previous) empty_[static_cast<size_t>(*at.previous)].arrive();
+    at.previous.reset();
   }
 
   std::vector<int> segments_;
   std::mt19937 random_;
-  std::vector<Barrier> full_{kStages, Barrier(1)},
-      empty_{kStages, Barrier(1)};                          // a consumer stands for its group
+  std::vector<Barrier> full_ = std::vector<Barrier>(kStages), empty_ = full_;
   std::vector<int> stage_ = std::vector<int>(kStages, -1);  // whose data each has
   gpu::RingPlace<kStages> producer_;
   int produced_ = 0;
