@@ -1,4 +1,4 @@
-// The peer's side of the CPU tables in SPEED.md: llama.cpp, by its binaries for this processor in the npm package
+// The peer's side of the CPU tables of SPEED.md: llama.cpp, by its binaries for this processor in the npm package
 // node-llama-cpp, on a GGUF file that Fulmar reads, too. Prints medians of decoding some sequences together
 // and of one prompt, tok/s.
 //   npm install --no-save node-llama-cpp

@@ -1,6 +1,6 @@
 // Makes the documents a small site of plain files: no server, no script, nothing from elsewhere.
 //   node tools/site/build.mjs [OUT]      OUT: build/site unless told; open OUT/index.html
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -12,7 +12,7 @@ try {
   console.error("SKIPPED: npm ci has not been run in web/");
   process.exit(77);
 }
-const { DOCUMENTS, escaped, layout, pageOf, PARTS, render } = pages;
+const { DOCUMENTS, escaped, isLabNote, layout, pageOf, PARTS, render } = pages;
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const OUT = process.argv[2] ?? join(ROOT, "build/site");
@@ -24,7 +24,8 @@ mkdirSync(join(OUT, "images"), { recursive: true });
 copyFileSync(fileURLToPath(new URL("site.css", import.meta.url)), join(OUT, "site.css"));
 const [problems, anchors, links, files] = [[], new Map(), [], new Set()];
 
-for (const path of DOCUMENTS) {
+const labNotes = readdirSync(join(ROOT, "docs/lab")).map((name) => `docs/lab/${name}`).filter(isLabNote);
+for (const path of [...DOCUMENTS, ...labNotes]) {
   const made = render(path, readFileSync(join(ROOT, path), "utf8"));
   anchors.set(pageOf(path), new Set(made.headings.map(([, , anchor]) => anchor)));
   for (const [, href] of made.html.matchAll(/<a href="([^"]+)"/g)) links.push([path, href]);
@@ -33,7 +34,7 @@ for (const path of DOCUMENTS) {
     if (existsSync(join(ROOT, image))) copyFileSync(join(ROOT, image), join(OUT, "images", basename(image)));
     else problems.push(`${path}: the image ${image} is not there`);
   }
-  writeFileSync(join(OUT, pageOf(path)), layout({ path, title: names.get(path), version, ...made }));
+  writeFileSync(join(OUT, pageOf(path)), layout({ path, title: names.get(path) ?? made.headings[0][1], version, ...made }));
 }
 // Files of the repository that documents link to: shown as they are.
 for (const file of files) {

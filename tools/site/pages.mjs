@@ -16,10 +16,13 @@ const LANGUAGES = { sh: "bash", bash: "bash", json: "json", python: "python", cp
 export const PARTS = [
   ["Begin", [["README.md", "Fulmar"], ["docs/start.md", "Quick start"], ["docs/models.md", "Models"], ["docs/clients.md", "Clients"]]],
   ["Use", [["docs/api.md", "API"], ["docs/operations.md", "Operations"], ["docs/migrating.md", "Migrating"], ["docs/gpu.md", "GPU"], ["docs/amd.md", "AMD"], ["docs/quantisation.md", "Quantisation"], ["models/README.md", "The demo model"]]],
-  ["Understand", [["ARCHITECTURE.md", "Architecture"], ["docs/model.md", "The mathematics"], ["docs/http.md", "HTTP conventions"], ["SPEED.md", "Speed"], ["docs/gpu-speed.md", "GPU measurements"]]],
+  ["Understand", [["ARCHITECTURE.md", "Architecture"], ["docs/model.md", "The mathematics"], ["docs/http.md", "HTTP conventions"], ["SPEED.md", "Speed"], ["docs/lab/README.md", "Lab notes"]]],
   ["Take part", [["CONTRIBUTING.md", "Contributing"], ["CHANGELOG.md", "Changes"]]],
 ];
 export const DOCUMENTS = PARTS.flatMap(([, pages]) => pages.map(([path]) => path));
+
+// Pages of the site that its list does not name: the index of the lab notes leads to each.
+export const isLabNote = (path) => /^docs\/lab\/[^/]+\.md$/.test(path) && !DOCUMENTS.includes(path);
 
 // Where a document's page lies: flat, so that every link is a name.
 export const pageOf = (path) => (path === "README.md" ? "index.html" : `${path.replace(/^docs\//, "").replace(/\.md$/, "").replaceAll("/", "-").toLowerCase()}.html`);
@@ -37,22 +40,22 @@ export function targetOf(from, href) {
   if (path === "") return { page: hash };
   const file = posix.normalize(posix.join(posix.dirname(from), path));
   if (file === "docs") return { page: `index.html${hash}` };
-  return DOCUMENTS.includes(file) ? { page: pageOf(file) + hash } : { file };
+  return DOCUMENTS.includes(file) || isLabNote(file) ? { page: pageOf(file) + hash } : { file };
 }
 
-const FULMAR = [["peer", "Albatross"], ["Fulmar tok/s", "Fulmar"]];
+const COLUMNS = [["Fulmar tok/s", "Fulmar"], ["peer", "best peer"], ["in a graph", "best peer in a graph"], ["roofline", "roofline", true]];
 
-// A table of measurements to the figure that belongs below it, or "".
+// A table of measurements to the figures that belong below it, or "".
 export function figureOf(markdown) {
   const head = markdown.split("\n")[0];
   if (!head.includes("| peer |") || !head.includes("| roofline |")) return "";
-  const lines = linePlot({
-    title: "RWKV-7 7.2B, one H200: tokens a second against batch size", x: "rows that decode together", y: "tokens a second",
-    series: decodeSeries(markdown, [["Fulmar tok/s", "Fulmar"], ["peer", "Albatross"], ["in a graph", "Albatross in a graph"], ["roofline", "roofline", true]]),
-  });
-  const bars = barPlot({ title: "Prefill, the same model: tokens a second", y: "tokens a second",
-    groups: barsOf(markdown, "prefill ", [["Fulmar tok/s", "Fulmar"], ["peer", "Albatross"], ["in a graph", "Albatross in a graph"], ["roofline", "roofline"]]) });
-  return `<figure>${lines}</figure><figure>${bars}</figure>`;
+  const columns = COLUMNS.filter(([column]) => head.includes(`| ${column} |`));
+  if (markdown.match(/^\| decode \d/gm)?.length < 4) return "";
+  const lines = linePlot({ title: "Tokens a second against batch size", x: "rows that decode together", y: "tokens a second",
+    series: decodeSeries(markdown, columns) });
+  const groups = barsOf(markdown, "prefill ", columns);
+  const bars = groups.length ? barPlot({ title: "Prefill: tokens a second", y: "tokens a second", groups }) : "";
+  return `<figure>${lines}</figure>${bars && `<figure>${bars}</figure>`}`;
 }
 
 // {html, headings: [[level, text, anchor]], files: repository files that are linked, images}

@@ -33,7 +33,7 @@ struct PrefetchDepths {
   PrefetchDepth plain16, codes;
 };
 // Of square matrices (RWKV-6: of four) and of the key matrix; from 7.2B on an H200 (16 bits) and an H100
-// (codes), docs/gpu-speed.md.
+// (codes), docs/lab.
 constexpr PrefetchDepths kPrefetchSquare{{int64_t{4} << 20, 8}, {int64_t{2} << 20, 4}};
 constexpr PrefetchDepths kPrefetchSquare6{{int64_t{2} << 20, 8}, {int64_t{2} << 20, 4}};
 constexpr PrefetchDepths kPrefetchKey{{int64_t{12} << 20, 8}, {int64_t{8} << 20, 4}};
