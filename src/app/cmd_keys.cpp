@@ -55,7 +55,9 @@ Result<int> list_keys(const KeyFlags& flags) {
   for (const ApiKey& key : keys) {
     fmt::print("{:<24} {:>12} {:>12} {:>8}  {}\n", key.name, limit(key.requests_per_minute),
                limit(key.tokens_per_minute), limit(key.max_rows),
-               key.routes.empty() ? "all but administration" : fmt::format("{}", fmt::join(key.routes, " ")));
+               key.admin            ? "all, and what is others'"
+               : key.routes.empty() ? "all but administration"
+                                    : fmt::format("{}", fmt::join(key.routes, " ")));
   }
   return 0;
 }
@@ -89,7 +91,7 @@ void add_keys(CLI::App& app, Command& chosen) {
   command->footer(
       "Examples:\n"
       "  fulmar keys add alice --requests-per-minute 60 --tokens-per-minute 20000 --max-rows 4\n"
-      "  fulmar keys add ops --route '/*'\n"
+      "  fulmar keys add ops --admin\n"
       "  fulmar keys list\n"
       "  fulmar keys remove alice\n"
       "A running server reads the file again at SIGHUP.");
@@ -102,9 +104,12 @@ void add_keys(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(int64_t{0}, kMost));
   add->add_option("--max-rows", flags->key.max_rows, "rows under way at one time; 0: no limit")
       ->check(CLI::Range(int64_t{0}, kMost));
-  add->add_option(
+  auto* route = add->add_option(
       "--route", flags->key.routes,
-      "path that the key opens, '/*' at its end for all below; repeatable; default: all but administration");
+      "path that the key opens, '/*' at its end for all below but administration; repeatable; "
+      "default: all but administration");
+  add->add_flag("--admin", flags->key.admin, "opens everything and sees what is others', too")
+      ->excludes(route);
   add_verb(*add, flags, chosen, add_key);
   add_verb(*command->add_subcommand("list", "Show names and limits"), flags, chosen, list_keys);
   auto* remove = command->add_subcommand("remove", "Take a key out of the file");

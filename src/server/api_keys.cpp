@@ -29,15 +29,6 @@ constexpr size_t kMostKeys = 10'000;
 constexpr size_t kMostBytes = size_t{16} << 20;
 constexpr int64_t kLargestLimit = int64_t{1} << 40;
 
-bool is_name(std::string_view text) {
-  constexpr std::string_view kSigns = "._-";
-  const bool plain = std::all_of(text.begin(), text.end(), [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           kSigns.find(c) != std::string_view::npos;
-  });
-  return plain && !text.empty() && text.size() <= kLongestName;
-}
-
 bool is_hash(std::string_view text) {
   return text.starts_with(kHashPrefix) && text.size() == kHashPrefix.size() + kHashDigits &&
          text.substr(kHashPrefix.size()).find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -75,10 +66,16 @@ Status read_member(ApiKey& key, const std::string& name, const JsonValue& entry,
     FULMAR_ASSIGN(key.routes, read_routes(value));
     return {};
   }
+  if (name == "admin") {
+    if (!value.is_bool())
+      return Error{ErrorKind::invalid, "admin is " + describe(value) + "; wanted true or false"};
+    key.admin = value.as_bool();
+    return {};
+  }
   if (name != "name" && name != "hash") {
     return Error{ErrorKind::invalid,
                  fmt::format("'{}' is no member of a key; wanted name, hash, requests_per_minute, "
-                             "tokens_per_minute, max_rows or routes",
+                             "tokens_per_minute, max_rows, admin or routes",
                              name)};
   }
   FULMAR_ASSIGN(const auto text, get_string(entry, name));
@@ -93,7 +90,7 @@ Result<ApiKey> read_key(const JsonValue& entry) {
   ApiKey key;
   for (const auto& [name, value] : entry.as_object().members())
     FULMAR_TRY(read_member(key, name, entry, value));
-  if (!is_name(key.name)) {
+  if (!is_key_name(key.name)) {
     return Error{ErrorKind::invalid,
                  fmt::format("name is '{}'; wanted 1 to {} letters, digits, '.', '_' or '-'",
                              key.name.substr(0, kLongestName), kLongestName)};
@@ -102,6 +99,10 @@ Result<ApiKey> read_key(const JsonValue& entry) {
     return Error{ErrorKind::invalid,
                  fmt::format("hash of '{}': wanted '{}' and {} hexadecimal digits in lower case", key.name,
                              kHashPrefix, kHashDigits)};
+  }
+  if (key.admin && !key.routes.empty()) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("'{}' administers and lists routes; it opens all of them", key.name)};
   }
   return key;
 }
@@ -129,6 +130,17 @@ Status fill(int file, std::string_view text, const std::filesystem::path& path) 
 }
 
 }  // namespace
+
+bool is_key_name(std::string_view text) {
+  constexpr std::string_view kSigns = "._-";
+  const bool plain = std::all_of(text.begin(), text.end(), [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           kSigns.find(c) != std::string_view::npos;
+  });
+  return plain && !text.empty() && text.size() <= kLongestName;
+}
+
+bool is_route_pattern(std::string_view route) { return route.ends_with("/*"); }
 
 Result<std::string> make_key() {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -184,6 +196,7 @@ std::string format_api_keys(const std::vector<ApiKey>& keys) {
     limit("requests_per_minute", key.requests_per_minute);
     limit("tokens_per_minute", key.tokens_per_minute);
     limit("max_rows", key.max_rows);
+    if (key.admin) json.member("admin", true);
     if (!key.routes.empty()) {
       json.key("routes").begin_array();
       for (const std::string& route : key.routes) json.value(route);

@@ -18,12 +18,19 @@ struct ApiKey {
   int64_t requests_per_minute = 0;  // each limit: 0 for none
   int64_t tokens_per_minute = 0;    // of prompts and answers together
   int64_t max_rows = 0;             // under way at one time, over all requests
-  // Paths that the key opens; "/*" at the end of one takes any rest. Empty: every route that generates or
-  // informs, none that administers.
+  // Opens everything and sees what is others', too; has no routes.
+  bool admin = false;
+  // Paths that the key opens; "/*" at the end of one takes any rest but administration, of which each path is
+  // listed in full. Empty: every route that generates or informs, none that administers.
   std::vector<std::string> routes;
 
   bool operator==(const ApiKey&) const = default;
 };
+
+bool is_key_name(std::string_view text);
+
+// Whether a route of a key stands for all paths below it.
+bool is_route_pattern(std::string_view route);
 
 // A new key: "fmk-" and 43 letters and digits, 256 bits of the system's random numbers. An error when there
 // are none to be had.

@@ -1,6 +1,8 @@
 // Reading, checking and answering one request.
 #include "server/call.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 #include <new>
 
@@ -58,7 +60,7 @@ std::function<void()> Call::postpone(const std::shared_ptr<Call>& call, std::fun
 
 bool Call::may_administer() const {
   if (service_->auth_rules().nothing_checked()) return !is_cross_site(request().headers);
-  return caller_.known && (!caller_.account || caller_.account->lists("/loadmodel"));
+  return caller_.known && (!caller_.account || caller_.account->opens("/loadmodel", true));
 }
 
 void Call::guard(const std::function<void()>& work) {
@@ -81,6 +83,7 @@ void Call::serve(std::shared_ptr<Call> self) {
     if (route_.family_of_body) family_ = family_of_path(request().path);
   }
   caller_ = identify(service_->auth_rules(), route_.access, request(), body_);
+  owner_ = owner_of(caller_, request().headers.get(kOwnerHeader));
   if (const auto refused = refuse_caller()) return fail(*refused);
   if (!body && body.error().kind == ErrorKind::resource) {
     return fail({413, body.error().text, {}, "too_large", {}});
@@ -120,6 +123,18 @@ std::optional<ApiError> Call::refuse_caller() const {
   if (administers && rules.nothing_checked() && is_cross_site(request().headers)) {
     return ApiError{
         403, "Refused: sent by a page of another site, and no password is set", {}, "cross_site", {}};
+  }
+  const std::string_view as = request().headers.get(kOwnerHeader);
+  if (!as.empty() && !is_key_name(as)) {
+    return bad_value(fmt::format("{} is {}; wanted the name of a key", kOwnerHeader,
+                                 describe(JsonValue(std::string(as)))));
+  }
+  if (!as.empty() && caller_.known && !may_act_as(caller_, as)) {
+    return ApiError{403,
+                    fmt::format("Only an administrator acts as another owner; {} is '{}'", kOwnerHeader, as),
+                    {},
+                    "not_an_administrator",
+                    {}};
   }
   if (!needs_key(rules, route_.access)) return std::nullopt;
   if (!caller_.known) return ApiError{401, unauthorized_text(route_.access), {}, "invalid_api_key", {}};

@@ -18,6 +18,7 @@
 #include "server/metrics.h"
 #include "server/model_admin.h"
 #include "server/options.h"
+#include "server/owner.h"
 #include "server/response_store.h"
 #include "server/routes.h"
 #include "server/served_model.h"
@@ -64,8 +65,12 @@ class Call {
   const std::string& argument() const { return argument_; }
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
   bool trusted() const { return caller_.known; }  // has shown a key, or none is asked for
-  // Whether the caller could load a model: its key lists /loadmodel or has no limits; without keys, it is no
-  // page of another site.
+  // Whose what this call names or makes is; nothing is looked up by a client's id without it.
+  const Owner& owner() const { return owner_; }
+  // Under which text work and bytes are shared out.
+  std::string share() const { return share_of(caller_, {}); }
+  // Whether the caller could load a model: its key opens /loadmodel; without keys, it is no page of another
+  // site.
   bool may_administer() const;
 
   // Takes rows and prompt tokens from what the caller's key allows, or says why not. The rows are held until
@@ -114,6 +119,7 @@ class Call {
   std::string bytes_;
   Family family_;
   Caller caller_;
+  Owner owner_{.name = std::string(kNobody)};
   RowLease rows_;
   bool postponed_ = false;
 };

@@ -13,17 +13,28 @@ namespace {
 // No key is as long as this; what is longer is not even hashed.
 constexpr size_t kLongestOffer = 512;
 
-bool opens(const std::string& pattern, std::string_view path) {
-  if (!pattern.ends_with("/*")) return path == pattern;
-  return path.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+bool fits(const std::string& pattern, std::string_view path, bool administers) {
+  if (!is_route_pattern(pattern)) return path == pattern;
+  return !administers && path.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
 }
 
 }  // namespace
 
-bool KeyAccount::lists(std::string_view path) const {
-  std::lock_guard lock(mutex_);
+bool KeyAccount::opens_locked(std::string_view path, bool administers) const {
+  if (key_.admin) return true;
+  if (key_.routes.empty()) return !administers;
   return std::any_of(key_.routes.begin(), key_.routes.end(),
-                     [&](const std::string& pattern) { return opens(pattern, path); });
+                     [&](const std::string& pattern) { return fits(pattern, path, administers); });
+}
+
+bool KeyAccount::opens(std::string_view path, bool administers) const {
+  std::lock_guard lock(mutex_);
+  return opens_locked(path, administers);
+}
+
+bool KeyAccount::administers() const {
+  std::lock_guard lock(mutex_);
+  return key_.admin;
 }
 
 KeyAccount::KeyAccount(ApiKey key, Clock::time_point now)
@@ -46,9 +57,7 @@ ApiError KeyAccount::refuse(std::string text, double wait_seconds) {
 std::optional<ApiError> KeyAccount::admit_request(std::string_view path, bool administers,
                                                   Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  const bool listed = std::any_of(key_.routes.begin(), key_.routes.end(),
-                                  [&](const std::string& pattern) { return opens(pattern, path); });
-  if (key_.routes.empty() ? administers : !listed) {
+  if (!opens_locked(path, administers)) {
     ++usage_.refused;
     return ApiError{
         403, fmt::format("The key '{}' does not open {}", key_.name, path), {}, "route_not_allowed", {}};

@@ -37,8 +37,8 @@ class KeyAccount {
   // Other limits for the same name; what was used stays used.
   void change(ApiKey key, Clock::time_point now);
 
-  // Counts a request, or says why it is refused: 403 when `path` is not among the key's routes (with none
-  // listed: when it administers), 429 with the time to wait beyond a limit a minute.
+  // Counts a request, or says why it is refused: 403 for a path that the key does not open, 429 with the time
+  // to wait beyond a limit a minute. `administers`: the path changes the server for all.
   std::optional<ApiError> admit_request(std::string_view path, bool administers, Clock::time_point now);
   // Takes `rows` more and charges their prompts, or says why not: 400 for more rows than the key may ever
   // have, 429 for more than it may have now.
@@ -46,14 +46,17 @@ class KeyAccount {
   void give_back_rows(int64_t rows);
   void charge_generated(int64_t tokens, Clock::time_point now);
 
-  // Whether `path` is among the key's routes by name or pattern.
-  bool lists(std::string_view path) const;
+  // Whether the key opens `path`: one that administers opens all; others what they list by name or pattern,
+  // or with nothing listed all. A path that administers must be listed by its full name.
+  bool opens(std::string_view path, bool administers) const;
+  bool administers() const;
 
   std::string name() const;
   KeyUsage usage() const;
 
  private:
   ApiError refuse(std::string text, double wait_seconds);
+  bool opens_locked(std::string_view path, bool administers) const;
 
   mutable std::mutex mutex_;
   ApiKey key_;

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "server/key_ring.h"
+#include "server/owner.h"
+#include "server/routes.h"
 #include "server/server_rig.h"
 
 namespace fulmar::testing {
@@ -33,7 +35,9 @@ TEST(ApiKeys, AFileReadsBackAsItWasWritten) {
   limited.tokens_per_minute = 20'000;
   limited.max_rows = 4;
   limited.routes = {"/v1/*", "/health"};
-  const std::vector<ApiKey> keys{limited, key_called("bob.2", "b")};
+  ApiKey ops = key_called("ops", "o");
+  ops.admin = true;
+  const std::vector<ApiKey> keys{limited, key_called("bob.2", "b"), ops};
   const auto again = parse_api_keys(format_api_keys(keys));
   ASSERT_TRUE(again.ok()) << again.error().text;
   EXPECT_EQ(*again, keys);
@@ -72,6 +76,9 @@ TEST(ApiKeys, WhatCannotBeUsedIsNamed) {
       {R"({"keys":[)" + entry(R"(,"requests":7)") + "]}", "'requests' is no member"},
       {R"({"keys":[)" + entry(R"(,"max_rows":-1)") + "]}", "max_rows"},
       {R"({"keys":[)" + entry(R"(,"routes":["v1"])") + "]}", "routes holds"},
+      {R"({"keys":[)" + entry(R"(,"admin":1)") + "]}", "admin is number 1"},
+      {R"({"keys":[)" + entry(R"(,"admin":true,"routes":["/v1/*"])") + "]}",
+       "'a' administers and lists routes"},
       {R"({"keys":[)" + entry("") + "," + entry("") + "]}", "keys[1]: the name 'a' is there twice"},
       {R"({"keys":[)" + entry("") + R"(,{"name":"b","hash":")" + hash + "\"}]}", "the key of 'b'"},
   };
@@ -180,16 +187,68 @@ TEST(ApiKeys, WithoutAPasswordTheyLockTheServer) {
 TEST(ApiKeys, RoutesOfAKey) {
   ApiKey narrow = key_called("narrow", "n");
   narrow.routes = {"/v1/models", "/v1/chat/*"};
+  ApiKey all = key_called("all", "a");
+  all.routes = {"/*", "/v1/*"};
+  ApiKey stops = key_called("stops", "s");
+  stops.routes = {"/v1/*", "/v1/server/stop"};
   ApiKey ops = key_called("ops", "o");
-  ops.routes = {"/*"};
-  const ServerRig rig(with_keys({narrow, ops}));
+  ops.admin = true;
+  const ServerRig rig(with_keys({narrow, all, stops, ops}));
   EXPECT_EQ(rig.post("/v1/chat/completions", R"({"contents":["A"]})", bearer("n")).status, 200);
   const Reply refused = rig.post(kPath, kBody, bearer("n"));
   EXPECT_EQ(refused.status, 403);
   EXPECT_THAT(refused.body,
               HasSubstr(R"("type":"permission_error","param":null,"code":"route_not_allowed")"));
   EXPECT_EQ(rig.post("/v1/server/stop", "{}", bearer("n")).status, 403);
+  EXPECT_EQ(rig.post("/v1/server/stop", "{}", bearer("s")).status, 200) << "listed by its full name";
   EXPECT_EQ(rig.post("/v1/server/stop", "{}", bearer("o")).status, 200);
+  EXPECT_EQ(rig.post(kPath, kBody, bearer("a")).status, 200);
+  for (const Route& route : routes()) {
+    if (route.access != Access::admin) continue;
+    const std::string path = path_with(route.path, "x");
+    const Reply closed = rig.send(std::string(route.method), path, {}, bearer("a"));
+    EXPECT_EQ(closed.status, 403) << path << ": no pattern opens administration";
+    EXPECT_NE(rig.send(std::string(route.method), path, {}, bearer("o")).status, 403) << path;
+  }
+}
+
+TEST(ApiKeys, OnlyAnAdministratorActsAsAnotherOwner) {
+  ApiKey ops = key_called("ops", "o");
+  ops.admin = true;
+  const ServerRig rig(with_keys({key_called("alice"), ops}));
+  const auto as = [](const std::string& secret, const std::string& owner) {
+    Headers headers = bearer(secret);
+    headers.add(std::string(kOwnerHeader), owner);
+    return headers;
+  };
+  EXPECT_EQ(rig.post(kPath, kBody, as("o", "alice")).status, 200);
+  EXPECT_EQ(rig.post(kPath, kBody, as("o", "who-was-removed")).status, 200);
+  EXPECT_EQ(rig.post(kPath, kBody, as("o", "no name")).status, 400);
+  EXPECT_EQ(rig.post(kPath, kBody, as(kSecret, "alice")).status, 200);
+  EXPECT_EQ(rig.post(kPath, kBody, as(kSecret, "bob")).status, 403);
+}
+
+TEST(Owner, OfACaller) {
+  ApiKey ops = key_called("ops", "o");
+  ops.admin = true;
+  KeyRing ring;
+  ring.replace({key_called("alice", "a"), ops}, {});
+  const Caller alice{true, ring.find("a")}, administrator{true, ring.find("o")}, password{true, nullptr},
+      stranger;
+  EXPECT_EQ(owner_of(alice, {}).name, "alice");
+  EXPECT_FALSE(owner_of(alice, {}).administers);
+  for (const Caller& caller : {administrator, password}) {
+    EXPECT_EQ(owner_of(caller, {}).name, "");
+    EXPECT_TRUE(owner_of(caller, {}).sees("alice"));
+    EXPECT_EQ(owner_of(caller, "alice").name, "alice");
+    EXPECT_FALSE(owner_of(caller, "alice").sees("")) << "acts as alice and sees no more";
+  }
+  EXPECT_FALSE(owner_of(stranger, {}).sees(owner_of(stranger, {}).name)) << "nobody sees what is nobody's";
+  EXPECT_FALSE(owner_of(stranger, {}).sees(""));
+  EXPECT_TRUE(owner_of(alice, {}).may_use(""));
+  EXPECT_FALSE(owner_of(alice, {}).sees(""));
+  EXPECT_EQ(share_of(alice, "10.0.0.1"), "key alice");
+  EXPECT_EQ(share_of(password, "10.0.0.1"), "10.0.0.1");
 }
 
 TEST(ApiKeys, RequestsAMinute) {
