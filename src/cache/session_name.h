@@ -1,0 +1,40 @@
+// The name under which a session is known below the routes: whose it is and the id that its owner gave it, as
+// one text. Two owners' sessions of one id are two sessions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fulmar {
+
+// Between owner and id. No owner's name holds it.
+inline constexpr char kOwnerEnd = '\x1f';
+
+struct SessionName {
+  std::string owner;  // "": the server's own
+  std::string id;     // as clients know it
+
+  auto operator<=>(const SessionName&) const = default;
+};
+
+// Returns what the names of all sessions of an owner begin with; "" for the server's own.
+inline std::string owner_prefix(std::string_view owner) {
+  return owner.empty() ? std::string() : std::string(owner) + kOwnerEnd;
+}
+
+// Returns the one text of a name. The server's own sessions are named by their id alone, as databases without
+// owners hold them, but for ids that another owner's session could have.
+inline std::string session_text(std::string_view owner, std::string_view id) {
+  const bool plain = owner.empty() && id.find(kOwnerEnd) == std::string_view::npos;
+  if (plain) return std::string(id);
+  return std::string(owner) + kOwnerEnd + std::string(id);
+}
+
+// The inverse of session_text().
+inline SessionName session_name(std::string_view text) {
+  const size_t end = text.find(kOwnerEnd);
+  if (end == std::string_view::npos) return {.owner = {}, .id = std::string(text)};
+  return {.owner = std::string(text.substr(0, end)), .id = std::string(text.substr(end + 1))};
+}
+
+}  // namespace fulmar
