@@ -20,6 +20,7 @@ namespace {
 struct ControlFlags {
   ControlOptions control;
   std::string config;
+  std::vector<std::string> trusted_proxies;
   double grace_seconds = 8;
 };
 
@@ -30,6 +31,10 @@ void add_flags(CLI::App& app, ControlFlags& flags) {
       ->capture_default_str();
   app.add_option("--password", control.password, "required from clients (Bearer, HTTP Basic or X-Api-Key)")
       ->envname("FULMAR_PASSWORD");
+  app.add_option(
+         "--trusted-proxy", flags.trusted_proxies,
+         "address or network (10.0.0.0/8) of a proxy whose X-Forwarded-For is believed; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--models-dir", control.models_dir, "workers may load models from below this folder only")
       ->check(CLI::ExistingDirectory);
   app.add_option("--state-dir", control.supervisor.state_dir, "folder for the workers' session files")
@@ -60,6 +65,7 @@ Result<int> control(ControlFlags flags) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&awaited, number);
   pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before any thread starts, so that all inherit it
 
+  FULMAR_ASSIGN(flags.control.trusted_proxies, read_networks(flags.trusted_proxies));
   FULMAR_ASSIGN(flags.control.supervisor.program, own_program());
   flags.control.supervisor.password = flags.control.password;
   flags.control.supervisor.grace =

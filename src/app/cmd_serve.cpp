@@ -47,6 +47,7 @@ struct ServeFlags {
   std::string directory;
   WorkerRecord record;
   AcceptedFlags accepted;
+  std::vector<std::string> trusted_proxies;
   int64_t body_mib = 64;
   AdminOptions admin;
   bool no_model = false;
@@ -65,6 +66,11 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--api-keys", flags.api_keys,
                  "file of keys with limits of their own, see `fulmar keys`; SIGHUP reads it again")
       ->envname("FULMAR_API_KEYS");
+  app.add_option(
+         "--trusted-proxy", flags.trusted_proxies,
+         "address or network (10.0.0.0/8) of a proxy whose X-Forwarded-For is believed; may be repeated")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
   app.add_flag("--auth-all", server.auth_all, "ask for the password on model lists and status pages, too");
   app.add_flag("--open-translate", server.open_translate, "let /translate through without a password");
   app.add_flag("--recommended-sampling", server.recommended_sampling,
@@ -245,6 +251,7 @@ Result<ServerOptions> server_options(const ServeFlags& flags) {
   if (!flags.api_keys.empty()) {
     FULMAR_ASSIGN(options.api_keys, read_api_keys(flags.api_keys));
   }
+  FULMAR_ASSIGN(options.trusted_proxies, read_networks(flags.trusted_proxies));
   if (const char* token = std::getenv(kWorkerTokenVariable)) options.worker_token = token;
   options.responses_db = responses_file(flags.engine.sessions);
   options.loading = !flags.no_model && !flags.dynamic_loading;

@@ -42,6 +42,7 @@ class ControlServer::Impl {
   Status listen(const ControlOptions& options) {
     HttpServerOptions listener{.host = options.host, .port = options.port, .threads = options.io_threads};
     listener.format_error = plain_error;
+    listener.proxies.trusted = options.trusted_proxies;
     listener.body_limit = [this](const HttpRequest& head) { return control_body_limit(service_, head); };
     FULMAR_ASSIGN(server_, HttpServer::start(std::move(listener), [this](std::shared_ptr<Exchange> exchange) {
                     handle_control_request(service_, std::move(exchange));

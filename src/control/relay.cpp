@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "control/control_answers.h"
+#include "net/client_address.h"
 
 namespace fulmar {
 namespace {
@@ -95,7 +96,12 @@ class Relay : public std::enable_shared_from_this<Relay> {
                         .body = from.body,
                         .connect_timeout = kConnectTimeout,
                         .total_timeout = request_.total_timeout};
-    asked.headers.add("X-Forwarded-For", from.remote_address.substr(0, from.remote_address.rfind(':')));
+    // Its one word on who the client is, in the place of whatever the client says.
+    asked.headers.set("X-Forwarded-For", exchange_->client());
+    asked.headers.remove(kClientProofHeader);
+    if (worker_->proven) {
+      asked.headers.set(std::string(kClientProofHeader), client_proof(worker_->token, exchange_->client()));
+    }
     if (!request_.password.empty()) {
       asked.headers.remove("Authorization");
       asked.headers.remove("X-Api-Key");

@@ -59,9 +59,9 @@ SupervisedWorker::SupervisedWorker(const SupervisorOptions& options, EventLog& e
 }
 
 Status SupervisedWorker::start(Clock::time_point now) {
-  token_ = random_hex();
+  view_.token = random_hex();
   view_.proven = impostor_reported_ = false;
-  auto started = WorkerProcess::start(program_of(options_, view_.spec, session_db_, token_), view_.log);
+  auto started = WorkerProcess::start(program_of(options_, view_.spec, session_db_, view_.token), view_.log);
   view_.next_start_at.reset();
   if (!started.ok()) {
     view_.exit = ChildExit{.code = 127};

@@ -43,7 +43,7 @@ class SupervisedWorker {
   const WorkerView& view() const { return view_; }
   const std::string& session_db() const { return session_db_; }
   int run() const { return run_; }
-  const std::string& token() const { return token_; }  // of this run
+  const std::string& token() const { return view_.token; }  // of this run
   int output() const { return process_ ? process_->output() : -1; }
   bool gone() const { return view_.phase == WorkerPhase::exited; }
   bool draining() const { return drain_until_.has_value(); }
@@ -68,7 +68,6 @@ class SupervisedWorker {
   const std::string session_db_;
   std::unique_ptr<WorkerProcess> process_;
   int run_ = 0;
-  std::string token_;
   bool impostor_reported_ = false;
   int rounds_ = 0;  // of probes in this run
   int failed_probes_ = 0;

@@ -43,6 +43,7 @@ struct WorkerView {
   WorkerPhase phase = WorkerPhase::starting;
   pid_t pid = -1;         // of the present or the last run
   bool proven = false;    // in this run: what answers on its port is the process that we started
+  std::string token;      // of this run, by which the two know each other; shown to nobody
   double created_at = 0;  // seconds since 1970
   double started_at = 0;  // the present or the last run
   std::optional<double> exited_at;

@@ -144,6 +144,7 @@ void ExchangeState::client_gone() {
 Exchange::Exchange(std::shared_ptr<ExchangeState> state) : state_(std::move(state)) {}
 Exchange::~Exchange() { state_->let_go(); }
 const HttpRequest& Exchange::request() const { return state_->request; }
+const std::string& Exchange::client() const { return state_->request.client; }
 std::string Exchange::take_body() { return state_->take_body(); }
 void Exchange::respond(HttpResponse response) { state_->respond(std::move(response)); }
 void Exchange::begin_stream(HttpResponse head) { state_->begin_stream(std::move(head)); }

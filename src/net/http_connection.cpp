@@ -153,6 +153,7 @@ asio::awaitable<bool> Connection::read_head(Incoming& incoming) {
   request_.method = std::string(message.method_string());
   request_.target = std::string(message.target());
   request_.headers = copy_headers(message.base());
+  request_.client = client_behind(remote_address_, request_.headers, shared_.options.proxies);
   http_1_0_ = message.version() < 11;
   head_only_ = request_.method == "HEAD";
   keep_alive_ = message.keep_alive();

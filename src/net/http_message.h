@@ -58,6 +58,7 @@ struct HttpRequest {
   Headers headers;
   std::string body;            // whole, chunked encoding removed
   std::string remote_address;  // "127.0.0.1:51234", "[::1]:51234"
+  std::string client;          // whom work and bytes count for, see net/client_address.h; empty in tests
 };
 
 struct HttpResponse {

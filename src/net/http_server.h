@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "net/client_address.h"
 #include "net/http_message.h"
 
 namespace fulmar {
@@ -30,6 +31,9 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   const HttpRequest& request() const;
+  // The address of the client, behind proxies that are trusted (net/client_address.h); empty where there is
+  // none.
+  const std::string& client() const;
   // Moves the body out, for handlers that must not keep it twice; request().body is empty afterwards, and the
   // bytes count no more among the bodies that the server holds.
   // Not to be called while another thread reads request().
@@ -95,6 +99,7 @@ struct HttpServerOptions {
   std::chrono::milliseconds head_timeout{15'000};    // from a request's first byte to the end of its head
   std::chrono::milliseconds body_timeout{30'000};    // for the body, plus one second per 16 KiB received
   std::chrono::milliseconds write_timeout{120'000};  // without a byte taken by the client while bytes wait
+  ProxyRules proxies;                                // whose word on a client's address is taken
   HttpErrorFormatter format_error;                   // empty: {"error":"<text>"}
 };
 

@@ -14,6 +14,8 @@
 namespace fulmar {
 namespace {
 
+constexpr size_t kRandomBytes = 32;
+
 std::string hex_of(std::span<const unsigned char> bytes) {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
@@ -21,9 +23,14 @@ std::string hex_of(std::span<const unsigned char> bytes) {
 }  // namespace
 
 std::string random_hex() {
-  std::array<unsigned char, 32> bytes{};
+  std::array<unsigned char, kRandomBytes> bytes{};
   FULMAR_CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1);
   return hex_of(bytes);
+}
+
+bool is_challenge(std::string_view text) {
+  return text.size() == 2 * kRandomBytes &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 std::string worker_proof(std::string_view token, std::string_view challenge) {

@@ -213,7 +213,8 @@ void health(std::shared_ptr<Call> call) {
   json.member("timestamp", std::chrono::duration<double>(now).count()).end_object();
   HttpResponse response;
   response.body = json.take();
-  if (const std::string* challenge = call->request().headers.find(kChallengeHeader)) {
+  if (const std::string* challenge = call->request().headers.find(kChallengeHeader);
+      challenge != nullptr && is_challenge(*challenge)) {
     const std::string proof = worker_proof(call->service().options.worker_token, *challenge);
     if (!proof.empty()) response.headers.set(std::string(kProofHeader), proof);
   }

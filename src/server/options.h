@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "net/client_address.h"
 #include "server/api_keys.h"
 
 namespace fulmar {
@@ -29,6 +30,7 @@ struct ServerOptions {
   std::string password;                         // opens everything; empty: there is none
   std::optional<std::vector<ApiKey>> api_keys;  // each opens what its entry allows; nothing: there are none
   std::string worker_token;  // with which the worker of a control plane proves itself; empty: it is none
+  std::vector<Network> trusted_proxies;  // whose X-Forwarded-For is believed
   std::string responses_db;  // file for the answers of /v1/responses; empty: they go with the server
   bool auth_all = false;
   bool open_translate = false;

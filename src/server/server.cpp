@@ -111,6 +111,7 @@ class Server::Impl {
     net.host = options.host;
     net.port = options.port;
     net.threads = options.io_threads;
+    net.proxies = {options.trusted_proxies, options.worker_token};
     net.max_body_bytes = options.limits.max_body_bytes;
     net.body_limit = [service = service_](const HttpRequest& head) { return body_limit(*service, head); };
     net.format_error = [service = service_](const HttpRequest& request, int status, std::string_view text) {

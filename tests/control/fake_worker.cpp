@@ -114,7 +114,8 @@ class FakeWorker {
     json.begin_object()
         .member("method", request.method)
         .member("target", request.target)
-        .member("body", request.body);
+        .member("body", request.body)
+        .member("client", exchange.client());
     json.key("headers").begin_object();
     for (const auto& [name, value] : request.headers) json.member(name, value);
     json.end_object().end_object();
@@ -206,9 +207,10 @@ int main(int argc, char** argv) {
   }
   if (flags.model.ends_with(".slow.pth")) std::this_thread::sleep_for(std::chrono::milliseconds(500));
   FakeWorker worker(flags);
-  auto server =
-      HttpServer::start({.host = flags.host, .port = static_cast<uint16_t>(flags.port)},
-                        [&](std::shared_ptr<Exchange> exchange) { worker.handle(std::move(exchange)); });
+  HttpServerOptions options{.host = flags.host, .port = static_cast<uint16_t>(flags.port)};
+  if (const char* token = std::getenv(kWorkerTokenVariable)) options.proxies.worker_token = token;
+  auto server = HttpServer::start(
+      std::move(options), [&](std::shared_ptr<Exchange> exchange) { worker.handle(std::move(exchange)); });
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", server.error().text.c_str());
     return 1;

@@ -87,6 +87,19 @@ TEST_F(Routing, ProxyPassesEverythingButHopByHopHeaders) {
       << "a worker's own 503 is passed on";
 }
 
+TEST_F(Routing, TheWorkerLearnsTheClientFromTheControlPlaneAlone) {
+  options_.trusted_proxies = read_networks({"127.0.0.1"}).value();
+  begin();
+  const std::string id = start_ready("m.pth");
+  Headers headers;
+  headers.add("X-Forwarded-For", "6.6.6.6, 1.1.1.1");
+  headers.add("Fulmar-Client-Proof", "00");
+  const auto relayed = parse_json(ask("POST", "/api/workers/" + id + "/proxy/echo", "", headers).body);
+  EXPECT_EQ(relayed->find("client")->as_string(), "1.1.1.1");
+  const auto asked = parse_json(fetch("POST", endpoint_of(worker(id)->spec) + "/echo", headers)->body);
+  EXPECT_EQ(asked->find("client")->as_string(), "127.0.0.1") << "the worker trusts no other peer";
+}
+
 TEST_F(Routing, EventsArriveOneByOneWhileTheAnswerRuns) {
   begin();
   const std::string id = start_ready("m.pth");

@@ -167,14 +167,24 @@ TEST(WorkerProof, HealthAnswersAChallenge) {
   options.worker_token = "token";
   const ServerRig worker(options), other;
   Headers challenge;
-  challenge.add(std::string(kChallengeHeader), "1234");
+  const std::string text = random_hex();
+  challenge.add(std::string(kChallengeHeader), text);
   const std::string proof(worker.get("/health", challenge).headers.get(kProofHeader));
-  EXPECT_EQ(proof, worker_proof("token", "1234"));
+  EXPECT_EQ(proof, worker_proof("token", text));
   EXPECT_EQ(proof.size(), 64u);
-  EXPECT_NE(proof, worker_proof("token", "1235"));
-  EXPECT_NE(proof, worker_proof("another", "1234"));
+  EXPECT_NE(proof, worker_proof("token", random_hex()));
+  EXPECT_NE(proof, worker_proof("another", text));
   EXPECT_EQ(worker.get("/health").headers.get(kProofHeader), "");
   EXPECT_EQ(other.get("/health", challenge).headers.get(kProofHeader), "");
+}
+
+TEST(WorkerProof, HealthProvesNothingElse) {
+  ServerOptions options;
+  options.worker_token = "token";
+  const ServerRig worker(options);
+  Headers challenge;
+  challenge.add(std::string(kChallengeHeader), "client 1.1.1.1");  // would be a proof of who the client is
+  EXPECT_EQ(worker.get("/health", challenge).headers.get(kProofHeader), "");
 }
 
 }  // namespace
