@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "grammar/automaton.h"
 #include "grammar/json_rules.h"
+#include "grammar/pattern.h"
 #include "grammar/schema.h"
 #include "grammar/schema_values.h"
+#include "grammar/text_automaton.h"
 #include "net/json_writer.h"
 
 namespace fulmar {
@@ -18,6 +21,8 @@ namespace {
 constexpr std::string_view kThinkEnd = "</think>";
 // Of the first walk through an answer, in the units of Automaton::cost.
 constexpr size_t kWidthCheckCost = 1'000'000;
+
+using Form = Result<std::shared_ptr<const Grammar>>;
 
 // Takes anything until the tag has appeared. A '<' begins the tag and stands nowhere else in it: a byte that
 // breaks a beginning either begins anew or leads back to the start.
@@ -68,19 +73,18 @@ Status check_width(const std::shared_ptr<const Grammar>& grammar) {
   return {};
 }
 
-Result<std::shared_ptr<const Grammar>> finished(const std::shared_ptr<Grammar>& grammar, AnswerStart start,
-                                                Place body) {
+enum class Beginning : uint8_t { at_once, after_blanks };
+
+Form finished(const std::shared_ptr<Grammar>& grammar, AnswerStart start, Place body,
+              Beginning beginning = Beginning::after_blanks) {
   Grammar& g = *grammar;
-  Place place = after_blanks(g, body);
+  const bool at_once = beginning == Beginning::at_once && start == AnswerStart::plain;
+  Place place = at_once ? body : after_blanks(g, body);
   if (start == AnswerStart::open_tag) place = g.text(">", place);
   if (start == AnswerStart::open_think) place = until_think_end(g, place);
   FULMAR_TRY(g.finish(g.rule(place)));
   FULMAR_TRY(check_width(grammar));
   return std::shared_ptr<const Grammar>(grammar);
-}
-
-Status take_bytes(Budget& budget, const JsonValue& schema) {
-  return budget.take(Budget::Item::bytes, json_text(schema).size());
 }
 
 bool takes_any_object(const CallableTool& tool) {
@@ -89,10 +93,30 @@ bool takes_any_object(const CallableTool& tool) {
 
 // What the parts of one answer share while they are compiled.
 struct Workshop {
-  std::shared_ptr<Grammar> grammar = std::make_shared<Grammar>();
-  JsonRules rules{*grammar};
-  Budget budget;
+  Workshop(const FormOptions& options, Budget& to_pay)
+      : budget(to_pay), grammar(std::make_shared<Grammar>(budget)), rules(*grammar, options.whitespace) {}
+
+  Status take_bytes(const JsonValue& schema) {
+    return budget.take(Budget::Item::bytes, json_text(schema).size());
+  }
+  Result<Rule> schema(const JsonValue& schema, Strictness strictness = Strictness::strict) {
+    FULMAR_TRY(take_bytes(schema));
+    return SchemaCompiler(schema, *grammar, rules, budget, strictness).compile();
+  }
+  Place once(Rule rule) { return grammar->call(rule, grammar->end()); }
+
+  Budget& budget;
+  std::shared_ptr<Grammar> grammar;
+  JsonRules rules;
 };
+
+// Calls `make` with a workshop under the options' budget, or under a fresh one.
+template <class Make>
+Form in_workshop(const FormOptions& options, const Make& make) {
+  Budget fresh;
+  Workshop shop(options, options.budget ? *options.budget : fresh);
+  return make(shop);
+}
 
 // How calls are written. `loosely`: functions that are not strict take any object.
 struct CallForm {
@@ -105,20 +129,16 @@ struct CallForm {
 Result<Place> calls_of(Workshop& shop, const CallForm& form) {
   const auto& [tools, several, marks, loosely] = form;
   Grammar& g = *shop.grammar;
-  JsonRules& rules = shop.rules;
-  Budget& budget = shop.budget;
   const Place close = g.text(fmt::format("}}{}", marks.close), g.end());
   std::vector<Place> calls;
   for (const CallableTool& tool : tools) {
-    Rule arguments = rules.any_object(kFreeDepth);
+    Rule arguments = shop.rules.any_object(kFreeDepth);
     if (!takes_any_object(tool) && (tool.strict || !loosely)) {
-      const auto refuse = [&](const Error& error) {
+      auto compiled = shop.schema(tool.parameters, tool.strict ? Strictness::strict : Strictness::lenient);
+      if (!compiled) {
+        const Error& error = compiled.error();
         return Error{error.kind, fmt::format("parameters of function '{}': {}", tool.name, error.text)};
-      };
-      if (const Status within = take_bytes(budget, tool.parameters); !within) return refuse(within.error());
-      const auto strictness = tool.strict ? Strictness::strict : Strictness::lenient;
-      auto compiled = SchemaCompiler(tool.parameters, g, rules, budget, strictness).compile();
-      if (!compiled) return refuse(compiled.error());
+      }
       arguments = *compiled;
     }
     const std::string head = fmt::format("{{\"name\":{},\"arguments\":", json_quoted(tool.name));
@@ -133,63 +153,88 @@ Result<Place> calls_of(Workshop& shop, const CallForm& form) {
 // `make` compiles an answer with calls; functions that are not strict lose their schemas where those cannot
 // be kept.
 template <class Make>
-Result<std::shared_ptr<const Grammar>> with_calls(CallForm form, const Make& make) {
-  auto made = make(form);
+Form with_calls(CallForm form, const FormOptions& options, const Make& make) {
+  Budget first = options.budget ? *options.budget : Budget();
+  Budget second = first;
+  const auto made_with = [&](Budget& budget) {
+    Workshop shop(options, budget);
+    auto made = make(shop, form);
+    if (options.budget) *options.budget = budget;
+    return made;
+  };
+  auto made = made_with(first);
   const bool all_strict =
       std::all_of(form.tools.begin(), form.tools.end(), [](const CallableTool& tool) { return tool.strict; });
   if (made || all_strict || made.error().kind != ErrorKind::unsupported) return made;
   form.loosely = true;
-  return make(form);
+  return made_with(second);
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start) {
-  const auto grammar = std::make_shared<Grammar>();
-  JsonRules rules(*grammar);
-  return finished(grammar, start, grammar->call(rules.any_object(kFreeDepth), grammar->end()));
+Form json_object_form(AnswerStart start, const FormOptions& options) {
+  return in_workshop(options, [&](Workshop& shop) {
+    return finished(shop.grammar, start, shop.once(shop.rules.any_object(kFreeDepth)));
+  });
 }
 
-Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema) {
-  Budget budget;
-  return json_schema_form(start, schema, budget);
+Form json_schema_form(AnswerStart start, const JsonValue& schema, const FormOptions& options) {
+  return in_workshop(options, [&](Workshop& shop) -> Form {
+    FULMAR_ASSIGN(const Rule value, shop.schema(schema));
+    return finished(shop.grammar, start, shop.once(value));
+  });
 }
 
-Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema,
-                                                        Budget& budget) {
-  FULMAR_TRY(take_bytes(budget, schema));
-  const auto grammar = std::make_shared<Grammar>();
-  JsonRules rules(*grammar);
-  FULMAR_ASSIGN(const Rule value, SchemaCompiler(schema, *grammar, rules, budget).compile());
-  return finished(grammar, start, grammar->call(value, grammar->end()));
+Form tool_call_form(AnswerStart start, const std::vector<CallableTool>& tools, bool several,
+                    const CallMarks& marks, const FormOptions& options) {
+  return with_calls({tools, several, marks}, options, [&](Workshop& shop, const CallForm& form) -> Form {
+    FULMAR_ASSIGN(const Place calls, calls_of(shop, form));
+    return finished(shop.grammar, start, calls);
+  });
 }
 
-Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
-                                                      const std::vector<CallableTool>& tools, bool several,
-                                                      const CallMarks& marks) {
-  return with_calls({tools, several, marks},
-                    [&](const CallForm& form) -> Result<std::shared_ptr<const Grammar>> {
-                      Workshop shop;
-                      FULMAR_ASSIGN(const Place calls, calls_of(shop, form));
-                      return finished(shop.grammar, start, calls);
-                    });
+Form schema_or_calls_form(AnswerStart start, const JsonValue* schema, const std::vector<CallableTool>& tools,
+                          bool several, const CallMarks& marks, const FormOptions& options) {
+  return with_calls({tools, several, marks}, options, [&](Workshop& shop, const CallForm& form) -> Form {
+    Rule value = shop.rules.any_object(kFreeDepth);
+    if (schema) {
+      FULMAR_ASSIGN(value, shop.schema(*schema));
+    }
+    FULMAR_ASSIGN(const Place calls, calls_of(shop, form));
+    return finished(shop.grammar, start, shop.grammar->branch(shop.once(value), calls));
+  });
 }
 
-Result<std::shared_ptr<const Grammar>> schema_or_calls_form(AnswerStart start, const JsonValue* schema,
-                                                            const std::vector<CallableTool>& tools,
-                                                            bool several, const CallMarks& marks) {
-  return with_calls({tools, several, marks},
-                    [&](const CallForm& form) -> Result<std::shared_ptr<const Grammar>> {
-                      Workshop shop;
-                      Grammar& g = *shop.grammar;
-                      Rule value = shop.rules.any_object(kFreeDepth);
-                      if (schema) {
-                        FULMAR_TRY(take_bytes(shop.budget, *schema));
-                        FULMAR_ASSIGN(value, SchemaCompiler(*schema, g, shop.rules, shop.budget).compile());
-                      }
-                      FULMAR_ASSIGN(const Place calls, calls_of(shop, form));
-                      return finished(shop.grammar, start, g.branch(g.call(value, g.end()), calls));
-                    });
+Form choice_form(AnswerStart start, const std::vector<std::string>& texts, const FormOptions& options) {
+  return in_workshop(options, [&](Workshop& shop) -> Form {
+    if (texts.empty()) return Error{ErrorKind::invalid, "the choice holds no text; wanted at least one"};
+    for (size_t i = 0; i < texts.size(); ++i) {
+      FULMAR_TRY(shop.budget.take(Budget::Item::bytes, texts[i].size() + 1));
+      if (!texts[i].empty() && is_utf8(texts[i])) continue;
+      return Error{ErrorKind::invalid,
+                   fmt::format("text {} of the choice is {}", i, texts[i].empty() ? "empty" : "no UTF-8")};
+    }
+    return finished(shop.grammar, start, shop.grammar->one_of(texts, shop.grammar->end()),
+                    Beginning::at_once);
+  });
+}
+
+Form regex_form(AnswerStart start, std::string_view pattern, const FormOptions& options) {
+  return in_workshop(options, [&](Workshop& shop) -> Form {
+    FULMAR_TRY(shop.budget.take(Budget::Item::bytes, pattern.size()));
+    FULMAR_ASSIGN(const Pattern tree, parse_pattern(pattern));
+    FULMAR_ASSIGN(const TextAutomaton texts, TextAutomaton::of_whole_pattern(tree, shop.budget));
+    if (texts.empty()) return Error{ErrorKind::invalid, "the regular expression matches no text"};
+    return finished(shop.grammar, start, texts.plain(*shop.grammar, shop.grammar->end()), Beginning::at_once);
+  });
+}
+
+Form gbnf_form(AnswerStart, std::string_view, const FormOptions&) {
+  return Error{ErrorKind::unsupported, "grammars are not taken yet"};
+}
+
+Form lark_form(AnswerStart, std::string_view, const FormOptions&) {
+  return Error{ErrorKind::unsupported, "grammars are not taken yet"};
 }
 
 }  // namespace fulmar

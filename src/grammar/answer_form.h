@@ -4,11 +4,13 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "grammar/budget.h"
 #include "grammar/grammar.h"
+#include "grammar/json_rules.h"
 #include "net/json_value.h"
 #include "text/prompt_template.h"
 
@@ -28,24 +30,47 @@ struct CallableTool {
   bool strict = true;    // else the schema is kept as far as it can be
 };
 
+// What holds for any form.
+struct FormOptions {
+  Whitespace whitespace = Whitespace::none;  // between the tokens of JSON
+  // Pays for the making, and may stop it; null: a budget of its own, as Budget::kDefault.
+  Budget* budget = nullptr;
+};
+
 // All forms have a bound on what they cost to make (Budget) and to walk (Automaton). Beyond it, and where one
-// text would have to be read in more ways at once than an automaton holds, the error is of kind unsupported.
+// text would have to be read in more ways at once than an automaton holds, the error is of kind unsupported;
+// where the budget's stop flag was raised, unavailable.
 
 // Any complete JSON object.
-Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start);
+Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start, const FormOptions& options = {});
 // A value of the schema.
-Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema);
 Result<std::shared_ptr<const Grammar>> json_schema_form(AnswerStart start, const JsonValue& schema,
-                                                        Budget& budget);
+                                                        const FormOptions& options = {});
 // {"name":...,"arguments":{...}} between marks, once, or up to kMaxCalls times.
 Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
                                                       const std::vector<CallableTool>& tools, bool several,
-                                                      const CallMarks& marks = kTaggedCall);
+                                                      const CallMarks& marks = kTaggedCall,
+                                                      const FormOptions& options = {});
 inline constexpr int64_t kMaxCalls = 16;
 // Either of both: a value of the schema (null: any object), or calls.
 Result<std::shared_ptr<const Grammar>> schema_or_calls_form(AnswerStart start, const JsonValue* schema,
                                                             const std::vector<CallableTool>& tools,
                                                             bool several,
-                                                            const CallMarks& marks = kTaggedCall);
+                                                            const CallMarks& marks = kTaggedCall,
+                                                            const FormOptions& options = {});
+
+// Texts that are no JSON stand at the very beginning of a plain answer, without a blank.
+
+// One of the texts. Errors (invalid): none; one that is empty or no UTF-8.
+Result<std::shared_ptr<const Grammar>> choice_form(AnswerStart start, const std::vector<std::string>& texts,
+                                                   const FormOptions& options = {});
+// A text that the regular expression (see parse_pattern) matches as a whole.
+Result<std::shared_ptr<const Grammar>> regex_form(AnswerStart start, std::string_view pattern,
+                                                  const FormOptions& options = {});
+// A text of the grammar: GBNF as llama.cpp takes it, or Lark. Errors: invalid, naming the line.
+Result<std::shared_ptr<const Grammar>> gbnf_form(AnswerStart start, std::string_view text,
+                                                 const FormOptions& options = {});
+Result<std::shared_ptr<const Grammar>> lark_form(AnswerStart start, std::string_view text,
+                                                 const FormOptions& options = {});
 
 }  // namespace fulmar

@@ -16,6 +16,9 @@ constexpr std::string_view kNames[Budget::kItems] = {
 }  // namespace
 
 Status Budget::take(Item item, size_t amount) {
+  if (stop_ && stop_->load(std::memory_order_relaxed)) {
+    return Error{ErrorKind::unavailable, "compiling the schema was stopped: nobody waits for it any more"};
+  }
   const auto at = static_cast<size_t>(item);
   if (amount <= remaining_[at]) {
     remaining_[at] -= amount;

@@ -11,8 +11,6 @@
 namespace fulmar {
 namespace {
 
-constexpr uint32_t kFirstSurrogate = 0xD800;
-constexpr uint32_t kLastSurrogate = 0xDFFF;
 constexpr uint32_t kFirstPlain = 0x20;
 // The largest code point of each length in UTF-8.
 constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xFFFF, kLastCodePoint};
@@ -110,13 +108,13 @@ std::vector<uint32_t> code_points_of(std::string_view text) {
   return points;
 }
 
-Place character_of(Grammar& grammar, const CodePointSet& set, Place next) {
+Place character_of(Grammar& grammar, const CodePointSet& set, CharacterForm form, Place next) {
   ByteSet plain;
   std::vector<std::string> escapes;
   std::vector<Place> choices;
   for (const auto& [first, last] : set.ranges()) {
     for (uint32_t point = first; point <= std::min(last, 0x7Fu); ++point) {
-      if (!needs_escape(point)) {
+      if (form == CharacterForm::plain || !needs_escape(point)) {
         plain.set(point);
         continue;
       }

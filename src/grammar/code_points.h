@@ -11,6 +11,9 @@
 namespace fulmar {
 
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
+inline constexpr uint32_t kFirstSurrogate = 0xD800;
+inline constexpr uint32_t kLastSurrogate = 0xDFFF;
+constexpr bool is_surrogate(uint32_t point) { return point >= kFirstSurrogate && point <= kLastSurrogate; }
 
 // Ranges in order that do not touch; both ends included. Surrogates are never members.
 class CodePointSet {
@@ -37,8 +40,12 @@ class CodePointSet {
 // Of a text that is UTF-8.
 std::vector<uint32_t> code_points_of(std::string_view text);
 
-// One character of the set as it stands within a JSON string, then `next`: raw UTF-8, and the shortest escape
-// where JSON asks for one (RFC 8259). The set is not empty.
-Place character_of(Grammar& grammar, const CodePointSet& set, Place next);
+enum class CharacterForm : uint8_t {
+  plain,    // raw UTF-8
+  in_json,  // raw UTF-8, and the shortest escape where a JSON string asks for one (RFC 8259)
+};
+
+// One character of the set, then `next`. An empty set: nothing.
+Place character_of(Grammar& grammar, const CodePointSet& set, CharacterForm form, Place next);
 
 }  // namespace fulmar

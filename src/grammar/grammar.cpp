@@ -5,15 +5,28 @@
 
 namespace fulmar {
 
-Grammar::Grammar() : nodes_(1) {}
+namespace {
+
+// Of a place that is asked for, in units of work.
+constexpr size_t kPlaceCost = 2;
+
+}  // namespace
+
+// False where no place may be made any more.
+bool Grammar::pay() {
+  if (full()) return false;
+  paid_ = budget_->take(Budget::Item::work, kPlaceCost);
+  return paid_.ok();
+}
 
 Place Grammar::add_new(Node node) {
-  if (full()) return end();
+  if (!pay()) return end();
   nodes_.push_back(node);
   return static_cast<Place>(nodes_.size() - 1);
 }
 
 Place Grammar::add(Node node) {
+  if (!pay()) return end();
   const Key key{(static_cast<uint64_t>(node.kind) << 32) | static_cast<uint32_t>(node.what), node.next};
   const auto found = node_index_.find(key);
   if (found != node_index_.end()) return found->second;
@@ -35,7 +48,7 @@ Place Grammar::take_range(unsigned first, unsigned last, Place next) {
 }
 
 Place Grammar::text(std::string_view bytes, Place next) {
-  for (size_t i = bytes.size(); i-- > 0;) {
+  for (size_t i = bytes.size(); i-- > 0 && !full();) {
     const auto byte = static_cast<unsigned char>(bytes[i]);
     next = take_range(byte, byte, next);
   }
@@ -45,6 +58,7 @@ Place Grammar::text(std::string_view bytes, Place next) {
 Place Grammar::branch(Place one, Place other) { return one == other ? one : add({Kind::branch, other, one}); }
 
 Place Grammar::branch(const std::vector<Place>& choices) {
+  if (choices.empty()) return nothing();
   Place all = choices.back();
   for (size_t i = choices.size() - 1; i-- > 0;) all = branch(choices[i], all);
   return all;
@@ -194,6 +208,8 @@ Status Grammar::finish(Rule root) {
   node_index_ = {};
   set_index_ = {};
   loops_ = {};
+  budget_ = nullptr;
+  FULMAR_TRY(paid_);
   if (full()) {
     return Error{ErrorKind::unsupported,
                  "the schema is too large to compile: it takes more than " + std::to_string(kMaxPlaces) +

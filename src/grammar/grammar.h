@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/budget.h"
 
 namespace fulmar {
 
@@ -29,7 +30,8 @@ class Grammar {
     Place next = -1;
   };
 
-  Grammar();
+  // `budget` pays for every place that is asked for, and must outlive the building: all calls up to finish().
+  explicit Grammar(Budget& budget) : budget_(&budget), nodes_(1) {}
 
   // The end of whatever rule the place belongs to.
   Place end() const { return 0; }
@@ -38,7 +40,9 @@ class Grammar {
   Place text(std::string_view bytes, Place next);
   // Either the one or the other.
   Place branch(Place one, Place other);
-  Place branch(const std::vector<Place>& choices);  // at least one
+  Place branch(const std::vector<Place>& choices);  // none: nothing
+  // A place from which no text is ever complete.
+  Place nothing() { return take(ByteSet(), end()); }
   Place call(Rule rule, Place next);
   // One of the texts: a prefix tree, so that what they begin with alike is walked once. At least one text.
   Place one_of(std::vector<std::string> texts, Place next);
@@ -51,11 +55,12 @@ class Grammar {
   Rule rule(Place place);
 
   // Checks the whole, with `root` as what a complete text is. Errors: a rule that calls itself before taking
-  // a byte, or a root of which no text is ever complete (invalid); more places than kMaxPlaces (unsupported).
+  // a byte, or a root of which no text is ever complete (invalid); more places than kMaxPlaces (unsupported);
+  // those of the budget.
   Status finish(Rule root);
-  // Places beyond this number are not made any more; finish() then fails.
+  // Places beyond this number, or beyond the budget, are not made any more; finish() then fails.
   static constexpr size_t kMaxPlaces = 200'000;
-  bool full() const { return nodes_.size() >= kMaxPlaces; }
+  bool full() const { return !paid_.ok() || nodes_.size() >= kMaxPlaces; }
 
   const Node& node(Place place) const { return nodes_[static_cast<size_t>(place)]; }
   const ByteSet& bytes(const Node& node) const { return sets_[static_cast<size_t>(node.what)]; }
@@ -77,6 +82,7 @@ class Grammar {
     }
   };
 
+  bool pay();
   Place add(Node node);
   Place add_new(Node node);
   Place shared_texts(std::span<const std::string> texts, size_t from, Place next);
@@ -84,6 +90,8 @@ class Grammar {
   bool can_finish(const Node& node) const;
   bool calls_itself_at_once() const;
 
+  Budget* budget_;  // null once finished
+  Status paid_;     // the first refusal of the budget
   std::vector<Node> nodes_;
   std::vector<ByteSet> sets_;
   // Of what is there already; emptied by finish().

@@ -12,12 +12,38 @@ namespace {
 
 constexpr int64_t kWholeDigits = 15;
 
+Rule one_byte_of(Grammar& grammar, std::string_view bytes) {
+  ByteSet set;
+  for (const char byte : bytes) set.set(static_cast<unsigned char>(byte));
+  return grammar.rule(grammar.take(set, grammar.end()));
+}
+
+std::optional<Rule> make_gap(Grammar& g, Whitespace whitespace) {
+  if (whitespace == Whitespace::none) return std::nullopt;
+  if (whitespace == Whitespace::flexible) {
+    return g.rule(g.repeat(one_byte_of(g, " \t\n\r"), 1, kMaxGap, g.end()));
+  }
+  const Place line = g.text("\n", g.repeat(one_byte_of(g, " \t"), 0, kMaxIndent, g.end()));
+  return g.rule(g.branch(g.text(" ", g.end()), line));
+}
+
 }  // namespace
 
-JsonRules::JsonRules(Grammar& grammar)
+JsonRules::JsonRules(Grammar& grammar, Whitespace whitespace)
     : grammar_(grammar),
       character_(make_character()),
-      digit_(grammar.rule(grammar.take_range('0', '9', grammar.end()))) {}
+      digit_(grammar.rule(grammar.take_range('0', '9', grammar.end()))),
+      gap_(make_gap(grammar, whitespace)) {}
+
+Place JsonRules::gap(Place next) { return gap_ ? grammar_.branch(next, grammar_.call(*gap_, next)) : next; }
+
+Place JsonRules::open(std::string_view sign, Place next) { return grammar_.text(sign, gap(next)); }
+
+Place JsonRules::close(std::string_view sign, Place next) { return gap(grammar_.text(sign, next)); }
+
+Place JsonRules::comma(Place next) { return gap(grammar_.text(",", gap(next))); }
+
+Place JsonRules::colon(Place next) { return gap(grammar_.text(":", gap(next))); }
 
 Place JsonRules::hex_digits(int count, Place next) {
   ByteSet hex;
@@ -215,20 +241,20 @@ Place JsonRules::number_between(WholeRange whole, WholeRange between, int64_t di
 
 Place JsonRules::object_of(Rule value, Place next) {
   Grammar& g = grammar_;
-  const Rule member = g.rule(string(0, -1, g.text(":", g.call(value, g.end()))));
-  const Rule further = g.rule(g.text(",", g.call(member, g.end())));
-  const Place close = g.text("}", next);
-  return g.text("{", g.branch(close, g.call(member, g.repeat(further, 0, -1, close))));
+  const Rule member = g.rule(string(0, -1, colon(g.call(value, g.end()))));
+  const Rule further = g.rule(comma(g.call(member, g.end())));
+  const Place some = g.call(member, g.repeat(further, 0, -1, close("}", next)));
+  return open("{", g.branch(close_at_once("}", next), some));
 }
 
 Place JsonRules::array_of(Rule value, int64_t least, int64_t most, Place next) {
   Grammar& g = grammar_;
-  const Place close = g.text("]", next);
-  if (most == 0) return g.text("[", close);
-  const Rule further = g.rule(g.text(",", g.call(value, g.end())));
-  const Place some =
-      g.call(value, g.repeat(further, std::max<int64_t>(0, least - 1), most < 0 ? -1 : most - 1, close));
-  return g.text("[", least > 0 ? some : g.branch(close, some));
+  const Place empty = close_at_once("]", next);
+  if (most == 0) return open("[", empty);
+  const Rule further = g.rule(comma(g.call(value, g.end())));
+  const Place some = g.call(
+      value, g.repeat(further, std::max<int64_t>(0, least - 1), most < 0 ? -1 : most - 1, close("]", next)));
+  return open("[", least > 0 ? some : g.branch(empty, some));
 }
 
 Rule JsonRules::any_object(int depth) {

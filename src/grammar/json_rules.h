@@ -1,5 +1,4 @@
-// JSON's own forms as places of a grammar: compact, without any white space, so that a model cannot lose
-// itself in blanks. Knows nothing of schemas.
+// JSON's own forms as places of a grammar. Knows nothing of schemas.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +24,30 @@ struct WholeRange {
   int64_t most = kLargestWhole;
 };
 
+// White space between the tokens of JSON. A model that never sees the end of a gap would write blanks for
+// ever, so each gap has a bound.
+enum class Whitespace : uint8_t {
+  none,      // compact
+  normal,    // at most one blank, or one newline with up to kMaxIndent blanks or tabs
+  flexible,  // up to kMaxGap characters of any kind that JSON takes
+};
+inline constexpr int64_t kMaxIndent = 32;
+inline constexpr int64_t kMaxGap = 64;
+
 class JsonRules {
  public:
   // The grammar must outlive the rules.
-  explicit JsonRules(Grammar& grammar);
+  explicit JsonRules(Grammar& grammar, Whitespace whitespace = Whitespace::none);
+
+  // Signs of JSON's structure with the white space that may stand around them. `close` follows a value or an
+  // open sign's gap: it takes white space only before values' ends, so that no gap is taken twice.
+  Place open(std::string_view sign, Place next);   // '{' or '[', then a gap
+  Place close(std::string_view sign, Place next);  // a gap, then '}' or ']': behind a value
+  Place close_at_once(std::string_view sign, Place next) {
+    return grammar_.text(sign, next);
+  }                         // behind open()
+  Place comma(Place next);  // a gap, ',' and a gap
+  Place colon(Place next);  // a gap, ':' and a gap
 
   // A string of `least` to `most` characters; most < 0: any number.
   Place string(int64_t least, int64_t most, Place next);
@@ -55,6 +74,7 @@ class JsonRules {
   class Multiples;
 
   Rule make_character();
+  Place gap(Place next);
   Place hex_digits(int count, Place next);
   // Whole numbers of the range 0 <= least <= most.
   Place digits(WholeRange range, Place next);
@@ -65,6 +85,7 @@ class JsonRules {
   Grammar& grammar_;
   Rule character_;
   Rule digit_;
+  std::optional<Rule> gap_;   // white space, at least a character; nothing: none is taken
   std::vector<Rule> values_;  // by depth
 };
 

@@ -59,7 +59,7 @@ class PatternCompiler {
     std::vector<const CodePointSet*> sets;
     collect_sets(pattern, sets);
     std::vector<uint32_t>& starts = automaton_.starts_;
-    starts = {0, 0xD800, 0xE000};
+    starts = {0, kFirstSurrogate, kLastSurrogate + 1};
     for (const CodePointSet* set : sets) {
       for (const auto& [first, last] : set->ranges()) {
         starts.push_back(first);
@@ -71,10 +71,14 @@ class PatternCompiler {
     FULMAR_TRY(budget_.take(Budget::Item::work, starts.size() * (sets.size() + 1)));
     std::map<std::vector<bool>, int32_t> names;
     for (const uint32_t start : starts) {
+      if (is_surrogate(start)) {  // no character: a symbol of its own would stand for none
+        automaton_.symbols_.push_back(-1);
+        continue;
+      }
       std::vector<bool> within;
       for (const CodePointSet* set : sets) within.push_back(set->contains(start));
       const auto [found, fresh] = names.emplace(std::move(within), static_cast<int32_t>(names.size()));
-      automaton_.symbols_.push_back(start == 0xD800 ? -1 : found->second);
+      automaton_.symbols_.push_back(found->second);
     }
     automaton_.width_ = names.size();
     if (names.size() <= kMaxSymbols) return {};
@@ -111,6 +115,7 @@ class PatternCompiler {
 
   // The state from which the pattern and then what follows `next` is taken.
   Result<int32_t> place(const Pattern& pattern, int32_t next) {
+    FULMAR_TRY(budget_.take(Budget::Item::work));
     switch (pattern.kind) {
       case Pattern::Kind::characters:
         return taking(symbols_of(pattern.set), next);
@@ -150,12 +155,16 @@ class PatternCompiler {
       --endless_;
       states_[static_cast<size_t>(at)].free.push_back(once);
     }
+    // A body that takes nothing leads straight to what follows, however often.
     for (int64_t i = pattern.least; i < pattern.most; ++i) {
       FULMAR_ASSIGN(const int32_t once, place(body, at));
+      if (once == at) break;
       FULMAR_ASSIGN(at, either({once, next}));
     }
     for (int64_t i = 0; i < pattern.least; ++i) {
-      FULMAR_ASSIGN(at, place(body, at));
+      FULMAR_ASSIGN(const int32_t once, place(body, at));
+      if (once == at) break;
+      at = once;
     }
     return at;
   }
@@ -200,8 +209,9 @@ class PatternCompiler {
     // Lookaheads of one kind that are nested are complete before this one is followed.
     sides_.clear();
     open_sides_.clear();
-    FULMAR_ASSIGN(const int32_t first,
-                  side_state({closure({next}), closure({sought, behind_begin})}, wanted));
+    FULMAR_ASSIGN(States rest, closure({next}));
+    FULMAR_ASSIGN(States sought_first, closure({sought, behind_begin}));
+    FULMAR_ASSIGN(const int32_t first, side_state({std::move(rest), std::move(sought_first)}, wanted));
     if (first < 0) return either({});
     while (!open_sides_.empty()) {
       const auto [side, made] = std::move(open_sides_.back());
@@ -231,8 +241,9 @@ class PatternCompiler {
   }
 
   // All that is reached without a symbol; those kept that take one.
-  States closure(States open) const {
+  Result<States> closure(States open) const {
     States all;
+    FULMAR_TRY(budget_.take(Budget::Item::work, states_.size() / 64 + 1));
     std::vector<bool> met(states_.size());
     while (!open.empty()) {
       const int32_t at = open.back();
@@ -240,6 +251,7 @@ class PatternCompiler {
       if (met[static_cast<size_t>(at)]) continue;
       met[static_cast<size_t>(at)] = true;
       const State& state = states_[static_cast<size_t>(at)];
+      FULMAR_TRY(budget_.take(Budget::Item::work, state.free.size() + 1));
       if (state.next >= 0) all.push_back(at);
       open.insert(open.end(), state.free.begin(), state.free.end());
     }
@@ -255,13 +267,12 @@ class PatternCompiler {
     }
     FULMAR_TRY(budget_.take(Budget::Item::work, from.size() / 8 + 1));
     if (to.empty()) return to;
-    States all = closure(std::move(to));
-    FULMAR_TRY(budget_.take(Budget::Item::work, all.size() + states_.size() / 64));
-    return all;
+    return closure(std::move(to));
   }
 
   Status determine(int32_t start) {
-    FULMAR_ASSIGN(const States first, step(closure({start}), kBegin));
+    FULMAR_ASSIGN(const States outside, closure({start}));
+    FULMAR_ASSIGN(const States first, step(outside, kBegin));
     std::map<States, int32_t> names = {{first, 0}};
     std::vector<States> all = {first};
     for (size_t i = 0; i < all.size(); ++i) {
@@ -303,7 +314,19 @@ class PatternCompiler {
 };
 
 Result<TextAutomaton> TextAutomaton::of_pattern(const Pattern& pattern, Budget& budget) {
-  return PatternCompiler(budget).compile(pattern);
+  const size_t before = budget.remaining(Budget::Item::states);
+  auto compiled = PatternCompiler(budget).compile(pattern);
+  budget.free_states(before);  // those of the construction are gone
+  if (compiled) FULMAR_TRY(budget.take(Budget::Item::states, compiled->states()));
+  return compiled;
+}
+
+Result<TextAutomaton> TextAutomaton::of_whole_pattern(Pattern pattern, Budget& budget) {
+  Pattern whole;
+  whole.parts.emplace_back().kind = Pattern::Kind::begin;
+  whole.parts.push_back(std::move(pattern));
+  whole.parts.emplace_back().kind = Pattern::Kind::end;
+  return of_pattern(whole, budget);
 }
 
 }  // namespace fulmar

@@ -125,7 +125,8 @@ Rule SchemaCompiler::rule_of(const JsonValue& schema, const Where& where) {
 }
 
 const SchemaPlace& SchemaCompiler::below(const Where& up, std::string_view name) {
-  return places_.emplace_back(Where{&up, name});
+  if (up.depth >= kDeepestPlace) return up;
+  return places_.emplace_back(Where{&up, name, up.depth + 1});
 }
 
 const SchemaPlace& SchemaCompiler::below(const Where& up, size_t index) {
@@ -189,10 +190,17 @@ Result<Place> SchemaCompiler::joined(const JsonValue& schema, const Where& where
     return invalid_keyword(text_of(where), "allOf", *schema.find("allOf"), "at least one schema");
   auto merged = merged_schema(document_, schema, budget_);
   if (!merged) return unsupported_keyword(text_of(where), "allOf", merged.error().text);
+  // By its text, so that an allOf that leads back to itself is met again.
+  std::string text = json_text(*merged);
+  FULMAR_TRY(budget_.take(Budget::Item::work, text.size()));
+  const auto known = joined_.find(text);
+  if (known != joined_.end()) return grammar_.call(known->second, grammar_.end());
   const JsonValue& one = merged_.emplace_back(std::move(*merged));
   const JsonValue* pattern = one.find("pattern");
   if (pattern && pattern->is_array()) with_many_patterns_.insert(&one);
-  return body_of(one, where);
+  const Rule rule = rule_of(one, where);
+  joined_.emplace(std::move(text), rule);
+  return grammar_.call(rule, grammar_.end());
 }
 
 Result<Place> SchemaCompiler::combined(std::string_view keyword, const JsonValue& list, const Where& where) {

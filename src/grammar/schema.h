@@ -37,7 +37,9 @@ enum class Strictness : uint8_t {
 struct SchemaPlace {
   const SchemaPlace* up = nullptr;
   std::string_view name;
+  size_t depth = 0;  // at most kDeepestPlace: text_of() shows nothing of what lies below
 };
+inline constexpr size_t kDeepestPlace = 64;
 std::string text_of(const SchemaPlace& where);
 
 // Handles the keywords listed in docs/api.md. Schemas are compiled one after the other from a list of those
@@ -126,7 +128,8 @@ class SchemaCompiler {
   std::deque<JsonValue> merged_;                             // what stands in place of an allOf
   std::unordered_set<const JsonValue*> with_many_patterns_;  // of merged_
   std::map<std::string, TextAutomaton, std::less<>> patterns_;
-  std::map<std::string, Place> strings_;  // by what is asked of them
+  std::map<std::string, Place> strings_;          // by what is asked of them
+  std::unordered_map<std::string, Rule> joined_;  // by what stands in place of an allOf
 };
 
 }  // namespace fulmar

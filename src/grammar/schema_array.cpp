@@ -31,8 +31,8 @@ Result<Place> SchemaCompiler::listed_items(const JsonValue::Array& listed, Rule 
                                            int64_t least, std::optional<int64_t> most, const Where& where) {
   Grammar& g = grammar_;
   const auto count = static_cast<int64_t>(listed.size());
-  const Place close = g.text("]", g.end());
-  const Rule further = g.rule(g.text(",", g.call(rest, g.end())));
+  const Place close = rules_.close("]", g.end());
+  const Rule further = g.rule(rules_.comma(g.call(rest, g.end())));
   const int64_t least_further = std::max<int64_t>(0, least - count);
   int64_t most_further = most ? std::max<int64_t>(0, *most - count) : -1;
   if (!open_end) most_further = least_further;
@@ -41,14 +41,14 @@ Result<Place> SchemaCompiler::listed_items(const JsonValue::Array& listed, Rule 
   for (int64_t i = count; i-- > 0;) {
     const auto index = static_cast<size_t>(i);
     if (most && i >= *most) {
-      place = close;
+      place = i == 0 ? rules_.close_at_once("]", g.end()) : close;
       continue;
     }
     const Place element = g.call(rule_of(listed[index], below(there, index)), place);
-    place = i == 0 ? element : g.text(",", element);
-    if (i >= least) place = g.branch(close, place);
+    place = i == 0 ? element : rules_.comma(element);
+    if (i >= least) place = g.branch(i == 0 ? rules_.close_at_once("]", g.end()) : close, place);
   }
-  return g.text("[", place);
+  return rules_.open("[", place);
 }
 
 }  // namespace fulmar

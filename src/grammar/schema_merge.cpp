@@ -41,6 +41,8 @@ class SchemaMerge {
     if (depth > kMaxDepth) {
       return Error{ErrorKind::unsupported, fmt::format("is nested more than {} deep", kMaxDepth)};
     }
+    FULMAR_TRY(budget_.take(Budget::Item::work));
+    if (!added_.insert(&schema).second) return {};  // asking twice is asking once
     if (schema.is_bool() && schema.as_bool()) return {};
     if (!schema.is_object()) return unjoined(schema.is_bool() ? "false" : "allOf");
     for (const auto& [keyword, value] : schema.as_object().members()) {
@@ -137,6 +139,7 @@ class SchemaMerge {
 
   const JsonValue& document_;
   Budget& budget_;
+  std::set<const JsonValue*> added_;
   std::map<std::string, JsonValue> values_;
   std::vector<std::string> order_;  // of the keywords
 };

@@ -197,7 +197,7 @@ Result<Place> SchemaCompiler::free_members(const Names& names, int64_t least, st
   }
   Grammar& g = grammar_;
   std::vector<Place> members;
-  const auto after_name = [&](Rule value) { return g.text(":", g.call(value, g.end())); };
+  const auto after_name = [&](Rule value) { return rules_.colon(g.call(value, g.end())); };
   TextAutomaton others = names.admitted.value_or(TextAutomaton::any());
   for (const Names::Matching& pattern : names.patterns) {
     // A name that another pattern matches, too, would have to fit both values.
@@ -216,14 +216,14 @@ Result<Place> SchemaCompiler::free_members(const Names& names, int64_t least, st
     }
     if (!others.empty()) members.push_back(others.quoted(g, after_name(*names.extra)));
   }
-  const Place close = g.text("}", g.end());
+  const Place empty = rules_.close_at_once("}", g.end());
   if (members.empty() || (most && *most == 0)) {
-    return least > 0 ? Result<Place>(nothing_fits(text_of(where))) : g.text("{", close);
+    return least > 0 ? Result<Place>(nothing_fits(text_of(where))) : rules_.open("{", empty);
   }
   const Rule member = g.rule(g.branch(members));
-  const Rule further = g.rule(g.text(",", g.call(member, g.end())));
-  const Place some = g.call(member, g.repeat(further, 0, most ? *most - 1 : -1, close));
-  return g.text("{", least > 0 ? some : g.branch(close, some));
+  const Rule further = g.rule(rules_.comma(g.call(member, g.end())));
+  const Place some = g.call(member, g.repeat(further, 0, most ? *most - 1 : -1, rules_.close("}", g.end())));
+  return rules_.open("{", least > 0 ? some : g.branch(empty, some));
 }
 
 // From the end, once for each number of members written so far that makes a difference: none, when no comma
@@ -251,24 +251,28 @@ Result<Place> SchemaCompiler::listed_members(const std::vector<Property>& proper
   FULMAR_TRY(budget_.take(Budget::Item::work, properties.size() * (levels + 1)));
   std::vector<std::optional<Place>> from(levels + 1);  // by members written; nothing: no way to the end
   for (size_t written = 0; written <= levels; ++written) {
-    if (static_cast<int64_t>(written) >= least) from[written] = g.text("}", g.end());
+    if (static_cast<int64_t>(written) < least) continue;
+    from[written] = written > 0 ? rules_.close("}", g.end()) : rules_.close_at_once("}", g.end());
   }
   for (size_t i = properties.size(); i-- > 0;) {
     const Property& property = properties[i];
-    const std::string key = json_quoted(property.name) + ":";
+    const std::string key = json_quoted(property.name);
     std::vector<std::optional<Place>> before(levels + 1);
     for (size_t written = 0; written <= levels; ++written) {
       std::vector<Place> choices;
       const bool full = most && written == levels;
       const std::optional<Place> after = full ? std::nullopt : from[std::min(written + 1, levels)];
-      if (after) choices.push_back(g.text((written > 0 ? "," : "") + key, g.call(property.value, *after)));
+      if (after) {
+        const Place member = g.text(key, rules_.colon(g.call(property.value, *after)));
+        choices.push_back(written > 0 ? rules_.comma(member) : member);
+      }
       if (!property.required && from[written]) choices.push_back(*from[written]);
       if (!choices.empty()) before[written] = g.branch(choices);
     }
     from = std::move(before);
   }
   if (!from[0]) return nothing_fits(text_of(where));
-  return g.text("{", *from[0]);
+  return rules_.open("{", *from[0]);
 }
 
 }  // namespace fulmar

@@ -8,16 +8,10 @@
 #include "base/utf8.h"
 
 namespace fulmar {
-namespace {
-
-constexpr uint32_t kFirstSurrogate = 0xD800;
-constexpr uint32_t kBehindSurrogates = 0xE000;
-
-}  // namespace
 
 TextAutomaton TextAutomaton::any() {
   TextAutomaton automaton;
-  automaton.starts_ = {0, kFirstSurrogate, kBehindSurrogates};
+  automaton.starts_ = {0, kFirstSurrogate, kLastSurrogate + 1};
   automaton.symbols_ = {0, -1, 0};
   automaton.width_ = 1;
   automaton.next_ = {0};
@@ -87,6 +81,7 @@ class TextAutomaton::Pairs {
     TextAutomaton all;
     if (one_.empty() || (other_.empty() && !refuse_other_)) return all;
     if (other_.empty()) return one_;
+    FULMAR_TRY(budget_.take(Budget::Item::work, one_.starts_.size() + other_.starts_.size()));
     share_symbols(all);
     FULMAR_TRY(state_of({0, 0}));
     for (size_t i = 0; i < pairs_.size(); ++i) {
@@ -213,13 +208,12 @@ std::optional<int64_t> TextAutomaton::longest() const {
   return lengths[0];
 }
 
-Place TextAutomaton::quoted(Grammar& grammar, Place next) const {
+Rule TextAutomaton::rest_of(Grammar& grammar, CharacterForm form, Place close) const {
   std::vector<Rule> rules;
   for (size_t i = 0; i < states(); ++i) rules.push_back(grammar.new_rule());
   std::vector<CodePointSet> sets;
   for (size_t i = 0; i < width_; ++i) sets.push_back(characters(static_cast<int32_t>(i)));
   const Place end = grammar.end();
-  const Place close = grammar.text("\"", end);
   for (size_t i = 0; i < states() && !grammar.full(); ++i) {
     std::map<int32_t, CodePointSet> ways;  // by the state behind
     for (size_t j = 0; j < width_; ++j) {
@@ -229,11 +223,20 @@ Place TextAutomaton::quoted(Grammar& grammar, Place next) const {
     std::vector<Place> choices;
     if (accepting_[i]) choices.push_back(close);
     for (const auto& [to, set] : ways) {
-      choices.push_back(character_of(grammar, set, grammar.call(rules[static_cast<size_t>(to)], end)));
+      choices.push_back(character_of(grammar, set, form, grammar.call(rules[static_cast<size_t>(to)], end)));
     }
     grammar.begin(rules[i], grammar.branch(choices));
   }
-  return grammar.text("\"", grammar.call(rules.front(), next));
+  return rules.front();
+}
+
+Place TextAutomaton::quoted(Grammar& grammar, Place next) const {
+  const Place close = grammar.text("\"", grammar.end());
+  return grammar.text("\"", grammar.call(rest_of(grammar, CharacterForm::in_json, close), next));
+}
+
+Place TextAutomaton::plain(Grammar& grammar, Place next) const {
+  return grammar.call(rest_of(grammar, CharacterForm::plain, grammar.end()), next);
 }
 
 }  // namespace fulmar

@@ -24,6 +24,9 @@ class TextAutomaton {
   // unsupported, for a lookahead within what repeats without end.
   static Result<TextAutomaton> of_pattern(const Pattern& pattern, Budget& budget);
 
+  // The strings that the pattern matches from end to end.
+  static Result<TextAutomaton> of_whole_pattern(Pattern pattern, Budget& budget);
+
   // What both take, and what `other` does not take.
   Result<TextAutomaton> both(const TextAutomaton& other, Budget& budget) const;
   Result<TextAutomaton> without(const TextAutomaton& other, Budget& budget) const;
@@ -37,6 +40,8 @@ class TextAutomaton {
   std::optional<int64_t> longest() const;
   // A JSON string, quotes included, in its shortest form, then `next`. Not empty.
   Place quoted(Grammar& grammar, Place next) const;
+  // The string as it is, then `next`. Not empty.
+  Place plain(Grammar& grammar, Place next) const;
 
  private:
   class Pairs;
@@ -48,6 +53,8 @@ class TextAutomaton {
   }
   CodePointSet characters(int32_t symbol) const;
   void drop_useless();
+  // The rule that takes the rest of a string from the start: its characters in `form`, then `close`.
+  Rule rest_of(Grammar& grammar, CharacterForm form, Place close) const;
 
   // Code points that no automaton tells apart share a symbol: interval i begins at starts_[i].
   std::vector<uint32_t> starts_;
