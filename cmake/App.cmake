@@ -24,6 +24,9 @@ function(fulmar_app_tests)
   add_test(NAME app.load COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/load_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
   set_tests_properties(app.load PROPERTIES LABELS app TIMEOUT 240)
+  add_test(NAME app.schemas COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/schemas_test.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(app.schemas PROPERTIES LABELS app TIMEOUT 900)
   add_test(NAME app.quantize COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/quantize_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.quantize PROPERTIES LABELS app TIMEOUT 400)

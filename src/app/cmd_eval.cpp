@@ -16,7 +16,9 @@
 #include "app/eval_suite.h"
 #include "app/exit_code.h"
 #include "app/local_run.h"
+#include "app/schema_eval.h"
 #include "net/json.h"
+#include "text/locate_vocabulary.h"
 
 namespace fulmar {
 
@@ -28,6 +30,7 @@ struct EvalFlags {
   double floor = 0;
   int64_t slots = 32;
   std::string speculate = "off", draft_model;
+  SchemaEvalFlags schemas;
 };
 
 constexpr int64_t kMostDrafts = 7;  // of a case and step
@@ -165,9 +168,19 @@ Status check_drafts(const EvalFlags& flags) {
                            by_model ? "with it" : "model or both beside")};
 }
 
+// A suite of schemas needs a vocabulary alone: the World one, unless another is named.
+Result<int> eval_schemas(EvalFlags flags) {
+  flags.schemas.json = flags.json;
+  FULMAR_ASSIGN(const auto tokenizer,
+                choose_tokenizer({.explicit_vocabulary = flags.model.vocab, .model_rows = kWorldRows}));
+  FULMAR_TRY(eval_schemas(flags.schemas, *tokenizer));
+  return 0;
+}
+
 Result<int> eval(const EvalFlags& flags) {
+  if (!flags.schemas.suite.empty()) return eval_schemas(flags);
   if (flags.suite.empty() && flags.text.empty() && flags.lambada.empty()) {
-    return Error{ErrorKind::invalid, "nothing to do; give --suite, --text or --lambada"};
+    return Error{ErrorKind::invalid, "nothing to do; give --suite, --text, --lambada or --schemas"};
   }
   if (!flags.against.empty() && flags.suite.empty() && flags.text.empty()) {
     return Error{ErrorKind::invalid, "--against compares on --text or --suite; give one"};
@@ -224,7 +237,16 @@ void add_eval(CLI::App& app, Command& chosen) {
       "from its");
   command->add_option("--floor", flags->floor,
                       "exit 1 when a skill of the suite stays below this percentage");
-  command->add_option("--json", flags->json, "write every case of the suite with its answer and logit gap");
+  command->add_option("--json", flags->json,
+                      "write a line of JSON a case: its answer and logit gap; with --schemas its status and "
+                      "what was taken of each instance");
+  command->add_option("--schemas", flags->schemas.suite,
+                      "a suite of JSON Schemas, .jsonl of {id, schema, tests} or the JSON-Schema-Test-Suite "
+                      "as .tar, either as .xz: which compile, take valid instances and refuse invalid ones, "
+                      "in what time; needs a vocabulary and no model");
+  command->add_flag("--each", flags->schemas.each, "print what went wrong with each schema of --schemas");
+  command->add_option("--sample", flags->schemas.sample,
+                      "only so many schemas of --schemas, evenly spread and always the same");
   command->add_option("--slots", flags->slots, "cases that run at once")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -242,7 +264,8 @@ void add_eval(CLI::App& app, Command& chosen) {
       "  fulmar eval --suite demo\n"
       "  fulmar eval -m rwkv7-g1-1.5b-q4_k.gguf --against rwkv7-g1-1.5b.pth --text book.txt\n"
       "  fulmar eval -m rwkv7-g1-1.5b.pth --text book.txt\n"
-      "  fulmar eval -m rwkv7-g1-1.5b.pth --lambada lambada_test.jsonl");
+      "  fulmar eval -m rwkv7-g1-1.5b.pth --lambada lambada_test.jsonl\n"
+      "  fulmar eval --schemas suite.jsonl.xz --vocab rwkv_vocab_v20230424.txt --json verdicts.jsonl");
   command->callback([flags, &chosen] { chosen = [flags] { return exit_code(eval(*flags)); }; });
 }
 
