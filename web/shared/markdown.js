@@ -8,8 +8,12 @@ const escape = (text) => text.replace(/[&<>"]/g, (one) => escapes[one]);
 
 // ---- maths: $$...$$ and \[...\] as blocks or within text, $...$ and \(...\) within text
 
-const BLOCK_MATHS = /^ {0,3}(?:\$\$([\s\S]+?)\$\$|\\\[([\s\S]+?)\\\])[ \t]*(?:\n|$)/;
-const INLINE_MATHS = /^(?:\$\$([^$\n]+?)\$\$|\\\[([^\n]+?)\\\]|\\\(([^\n]+?)\\\)|\$(?![\s\d])((?:\\.|[^$\\\n])+?)(?<!\s)\$(?!\d))/;
+// A formula has a longest length: a mark that none closes would be looked for to the end of the text, from every mark.
+const BLOCK_MATHS = /^ {0,3}(?:\$\$([\s\S]{1,4000}?)\$\$|\\\[([\s\S]{1,4000}?)\\\])[ \t]*(?:\n|$)/;
+const INLINE_MATHS = /^(?:\$\$([^$\n]{1,1000}?)\$\$|\\\[([^\n]{1,1000}?)\\\]|\\\(([^\n]{1,1000}?)\\\)|\$(?![\s\d])((?:\\.|[^$\\\n]){1,1000}?)(?<!\s)\$(?!\d))/;
+// The formula that may end a paragraph, and how far it is looked for.
+const NEXT_BLOCK_MATHS = /(?:\$\$[\s\S]{1,4000}?\$\$|\\\[[\s\S]{1,4000}?\\\])[ \t]*(?:\n|$)/;
+const FAR = 4000;
 
 function mathsToken(type, match, display) {
   return { type, raw: match[0], tex: match.slice(1).find((group) => group !== undefined).trim(), display };
@@ -21,7 +25,7 @@ const mathsHtml = ({ tex, display }) =>
 const mathsExtensions = [
   {
     name: "blockMaths", level: "block", renderer: mathsHtml,
-    start: (source) => source.match(/\$\$|\\\[/)?.index,
+    start: (source) => source.slice(0, FAR).match(NEXT_BLOCK_MATHS)?.index,
     tokenizer(source) {
       const match = BLOCK_MATHS.exec(source);
       return match ? mathsToken("blockMaths", match, true) : undefined;
@@ -29,13 +33,54 @@ const mathsExtensions = [
   },
   {
     name: "inlineMaths", level: "inline", renderer: mathsHtml,
-    start: (source) => source.match(/\$|\\[([]/)?.index,
+    start: (source) => source.slice(0, FAR).match(/\$|\\[([]/)?.index,
     tokenizer(source) {
       const match = INLINE_MATHS.exec(source);
       return match ? mathsToken("inlineMaths", match, Boolean(match[1] ?? match[2])) : undefined;
     },
   },
 ];
+
+// ---- bounds: an answer may be made to be slow to read
+
+// Emphasis and links within one text cost up to the square of its length, over all texts at most so much.
+const LONGEST_INLINE = 8000;
+const MOST_INLINE_WORK = 4e8;
+const DEEPEST = 32;  // blocks within each other
+
+// Text that is shown as it is written.
+const plainToken = (source) => ({ type: "plain", raw: source, text: source });
+const plainExtension = { name: "plain", renderer: ({ text }) => `<div class="plain">${escape(text)}</div>` };
+
+class BoundedLexer extends Lexer {
+  #depth = 0;
+
+  lex(source) {
+    this.blockTokens(source.replace(/\r\n|\r/g, "\n"), this.tokens);
+    let work = 0;
+    for (const { src, tokens } of this.inlineQueue) {
+      work += src.length ** 2;
+      this.state.inRawBlock = false;
+      if (src.length <= LONGEST_INLINE && work <= MOST_INLINE_WORK) this.inlineTokens(src, tokens);
+      else tokens.push({ type: "text", raw: src, text: src, escaped: false });
+    }
+    this.inlineQueue = [];
+    return this.tokens;
+  }
+
+  blockTokens(source, tokens = [], lastParagraphClipped = false) {
+    if (this.#depth >= DEEPEST) {
+      tokens.push(plainToken(source));
+      return tokens;
+    }
+    this.#depth += 1;
+    try {
+      return super.blockTokens(source, tokens, lastParagraphClipped);
+    } finally {
+      this.#depth -= 1;
+    }
+  }
+}
 
 // ---- HTML of the tokens that differ from marked's own
 
@@ -61,7 +106,7 @@ const renderer = {
 };
 
 const marked = new Marked({ gfm: true, breaks: true, renderer, extensions: [] });
-marked.use({ extensions: mathsExtensions });
+marked.use({ extensions: [...mathsExtensions, plainExtension] });
 // Wide tables scroll by themselves, and the keyboard reaches them.
 marked.use({
   renderer: {
@@ -78,16 +123,30 @@ const CLEAN = {
   FORBID_ATTR: ["style", "id", "name"], RETURN_DOM_FRAGMENT: true,
 };
 
-// The block tokens of `source`. `links`: reference definitions found so far; new ones are added to it.
+// The block tokens of `source`; where reading it fails, one that shows it as it is. `links`: reference definitions found so
+// far; new ones are added to it.
 export function blocksOf(source, links = {}) {
-  const lexer = new Lexer(marked.defaults);
-  Object.assign(lexer.tokens.links, links);
-  const tokens = lexer.lex(source);
-  Object.assign(links, tokens.links);
-  return tokens;
+  try {
+    const lexer = new BoundedLexer(marked.defaults);
+    Object.assign(lexer.tokens.links, links);
+    const tokens = lexer.lex(source);
+    Object.assign(links, tokens.links);
+    return tokens;
+  } catch {
+    return [plainToken(source)];
+  }
+}
+
+// The HTML of block tokens, not yet clean; of tokens that cannot be written, what they were read from.
+export function htmlOf(tokens) {
+  try {
+    return marked.parser(tokens);
+  } catch {
+    return marked.parser([plainToken(tokens.map((token) => token.raw).join(""))]);
+  }
 }
 
 // A DocumentFragment of block tokens.
 export function fragmentOf(tokens) {
-  return DOMPurify.sanitize(marked.parser(tokens), CLEAN);
+  return DOMPurify.sanitize(htmlOf(tokens), CLEAN);
 }
