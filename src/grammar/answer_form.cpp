@@ -93,18 +93,24 @@ bool takes_any_object(const CallableTool& tool) {
 
 // What the parts of one answer share while they are compiled.
 struct Workshop {
-  Workshop(const FormOptions& options, Budget& to_pay)
-      : budget(to_pay), grammar(std::make_shared<Grammar>(budget)), rules(*grammar, options.whitespace) {}
+  Workshop(const FormOptions& given, Budget& to_pay)
+      : options(given),
+        budget(to_pay),
+        grammar(std::make_shared<Grammar>(budget)),
+        rules(*grammar, given.whitespace) {}
 
   Status take_bytes(const JsonValue& schema) {
     return budget.take(Budget::Item::bytes, json_text(schema).size());
   }
-  Result<Rule> schema(const JsonValue& schema, Strictness strictness = Strictness::strict) {
+  // `loosened` gets what cannot be kept; null: it is refused.
+  Result<Rule> schema(const JsonValue& schema, Loosened* loosened = nullptr) {
     FULMAR_TRY(take_bytes(schema));
-    return SchemaCompiler(schema, *grammar, rules, budget, strictness).compile();
+    const SchemaOptions asked{.loosened = loosened, .unlisted = options.unlisted, .order = options.order};
+    return SchemaCompiler(schema, *grammar, rules, budget, asked).compile();
   }
   Place once(Rule rule) { return grammar->call(rule, grammar->end()); }
 
+  const FormOptions& options;
   Budget& budget;
   std::shared_ptr<Grammar> grammar;
   JsonRules rules;
@@ -134,7 +140,8 @@ Result<Place> calls_of(Workshop& shop, const CallForm& form) {
   for (const CallableTool& tool : tools) {
     Rule arguments = shop.rules.any_object(kFreeDepth);
     if (!takes_any_object(tool) && (tool.strict || !loosely)) {
-      auto compiled = shop.schema(tool.parameters, tool.strict ? Strictness::strict : Strictness::lenient);
+      Loosened loosened;
+      auto compiled = shop.schema(tool.parameters, tool.strict ? nullptr : &loosened);
       if (!compiled) {
         const Error& error = compiled.error();
         return Error{error.kind, fmt::format("parameters of function '{}': {}", tool.name, error.text)};

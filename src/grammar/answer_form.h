@@ -11,6 +11,7 @@
 #include "grammar/budget.h"
 #include "grammar/grammar.h"
 #include "grammar/json_rules.h"
+#include "grammar/schema_options.h"
 #include "net/json_value.h"
 #include "text/prompt_template.h"
 
@@ -33,6 +34,8 @@ struct CallableTool {
 // What holds for any form.
 struct FormOptions {
   Whitespace whitespace = Whitespace::none;  // between the tokens of JSON
+  MemberOrder order = MemberOrder::schema;   // of the members of objects
+  bool unlisted = false;                     // members that a schema lets be without listing them
   // Pays for the making, and may stop it; null: a budget of its own, as Budget::kDefault.
   Budget* budget = nullptr;
 };

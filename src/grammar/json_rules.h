@@ -49,6 +49,8 @@ class JsonRules {
   Place comma(Place next);  // a gap, ',' and a gap
   Place colon(Place next);  // a gap, ':' and a gap
 
+  // Any characters of a string, and the quote at its end.
+  Place rest_of_string(Place next) { return grammar_.repeat(character_, 0, -1, grammar_.text("\"", next)); }
   // A string of `least` to `most` characters; most < 0: any number.
   Place string(int64_t least, int64_t most, Place next);
   // A whole number in the range; the range is not empty.

@@ -1,323 +1,313 @@
-// The list of open schemas, references, alternatives, and the choice by type. Each form names the keywords it
-// understands; any other is refused by name.
+// The list of open rules, alternatives, listed values, and the choice by kind.
 #include "grammar/schema.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
-#include "grammar/schema_merge.h"
 #include "grammar/schema_values.h"
+#include "net/json_writer.h"
 
 namespace fulmar {
 namespace {
 
-constexpr size_t kMaxOneOf = 256;  // each pair of alternatives is compared
-constexpr size_t kLongestPlace = 256;
-
-// They describe, and ask for nothing.
-constexpr std::string_view kAnnotations[] = {
-    "title",        "description", "default",  "example",          "examples",      "$schema",
-    "$id",          "$anchor",     "$comment", "deprecated",       "readOnly",      "writeOnly",
-    "$defs",        "definitions", "nullable", "contentMediaType", "contentSchema", "discriminator",
-    "externalDocs", "xml"};
-constexpr std::string_view kTypes[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
-
-bool contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool is_annotation(std::string_view keyword, const JsonValue& value) {
-  if (contains(kAnnotations, keyword) || keyword.starts_with("x-")) return true;
-  // Set to false it asks for nothing.
-  return keyword == "uniqueItems" && value.is_bool() && !value.as_bool();
-}
-
-bool is_nullable(const JsonValue& schema) {
-  const JsonValue* nullable = schema.find("nullable");
-  return nullable && nullable->is_bool() && nullable->as_bool();
-}
-
-// An allOf that is more than one schema under another name.
-bool has_several_parts(const JsonValue& schema) {
-  const JsonValue* parts = schema.find("allOf");
-  if (!parts || !parts->is_array()) return false;
-  const auto& members = schema.as_object().members();
-  const bool alone = std::all_of(members.begin(), members.end(), [](const JsonObject::Member& member) {
-    return member.first == "allOf" || is_annotation(member.first, member.second);
-  });
-  return parts->as_array().size() != 1 || !alone;
-}
-
-// The types named by `type`, or those that the other keywords speak of; empty: all.
-Result<std::vector<std::string>> types_of(const JsonValue& schema, const SchemaPlace& where) {
-  std::vector<std::string> types;
-  if (const JsonValue* type = schema.find("type")) {
-    const JsonValue::Array list = type->is_array() ? type->as_array() : JsonValue::Array{*type};
-    for (const JsonValue& one : list) {
-      if (!one.is_string() || !contains(kTypes, one.as_string())) {
-        return invalid_keyword(text_of(where), "type", one,
-                               "null, boolean, integer, number, string, array or object");
-      }
-      if (std::find(types.begin(), types.end(), one.as_string()) == types.end())
-        types.push_back(one.as_string());
-    }
-    if (types.empty()) return invalid_keyword(text_of(where), "type", *type, "at least one type");
-    const bool has_null = std::find(types.begin(), types.end(), "null") != types.end();
-    if (is_nullable(schema) && !has_null) types.emplace_back("null");
-    return types;
-  }
-  const auto speaks_of = [&](std::initializer_list<std::string_view> names) {
-    return std::any_of(names.begin(), names.end(),
-                       [&](std::string_view name) { return schema.find(name) != nullptr; });
-  };
-  if (speaks_of({"properties", "required", "additionalProperties", "patternProperties", "propertyNames",
-                 "minProperties", "maxProperties"})) {
-    types.emplace_back("object");
-  }
-  if (speaks_of({"items", "prefixItems", "minItems", "maxItems"})) types.emplace_back("array");
-  if (speaks_of({"minLength", "maxLength", "pattern", "format", "contentEncoding"}))
-    types.emplace_back("string");
-  if (speaks_of({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})) {
-    types.emplace_back("number");
-  }
-  return types;
+bool lists_values(const JsonValue& schema) {
+  return schema.is_object() && !schema.find("$ref") && (schema.find("const") || schema.find("enum"));
 }
 
 }  // namespace
 
-std::string text_of(const SchemaPlace& where) {
-  std::vector<std::string_view> names;
-  for (const SchemaPlace* at = &where; at; at = at->up) names.push_back(at->name);
-  std::string text;
-  for (size_t i = names.size(); i-- > 0 && text.size() <= kLongestPlace;) {
-    if (!text.empty()) text += '/';
-    text += names[i].substr(0, kLongestPlace);
-  }
-  if (text.size() <= kLongestPlace) return text;
-  return text.substr(0, kLongestPlace) + "...";
-}
+SchemaCompiler::SchemaCompiler(const JsonValue& document, Grammar& grammar, JsonRules& rules, Budget& budget,
+                               SchemaOptions options)
+    : grammar_(grammar),
+      rules_(rules),
+      budget_(budget),
+      options_(options),
+      document_(document),
+      reader_(document_, budget, options.loosened),
+      texts_(reader_),
+      expansion_(reader_, texts_),
+      numbers_(grammar, rules) {}
 
 Result<Rule> SchemaCompiler::compile() {
-  const Rule root = rule_of(document_, places_.emplace_back(Where{nullptr, "#"}));
+  const Demands root = {{&document_.root(), true}};
+  const Rule whole = rule_of(root);
   while (!open_.empty()) {
-    const Open next = open_.back();
+    const Open next = std::move(open_.back());
     open_.pop_back();
     FULMAR_TRY(budget_.take(Budget::Item::schemas));
-    Result<Place> body = body_of(*next.schema, *next.where);
-    if (!body && lenient_ && body.error().kind == ErrorKind::unsupported) {
-      const Rule any = next.rule == root ? rules_.any_object(kFreeDepth) : rules_.any_value(kFreeDepth);
-      body = grammar_.call(any, grammar_.end());
-    }
+    auto body = body_of(next.demands);
+    if (!body && options_.loosened) body = reader_.loosens(body.error()) ? loosened_body(next.demands) : body;
     if (!body) return body.error();
-    grammar_.begin(next.rule, *body);
+    if (!*body && next.rule == whole) return nothing_fits("#");
+    grammar_.begin(next.rule, *body ? **body : grammar_.nothing());
   }
-  return root;
+  return whole;
 }
 
-Rule SchemaCompiler::rule_of(const JsonValue& schema, const Where& where) {
-  const auto [found, fresh] = known_.emplace(&schema, -1);
+// What functions take is an object even where nothing is known of it.
+Result<std::optional<Place>> SchemaCompiler::loosened_body(const Demands& demands) {
+  const bool root = demands.size() == 1 && demands.front().schema == &document_.root();
+  const Rule any = root ? rules_.any_object(kFreeDepth) : rules_.any_value(kFreeDepth);
+  return std::optional(grammar_.call(any, grammar_.end()));
+}
+
+Rule SchemaCompiler::rule_of(Demands demands) {
+  settle(demands);
+  if (demands.empty()) return rules_.any_value(kFreeDepth - 1);
+  const auto [found, fresh] = known_.emplace(std::move(demands), -1);
   if (!fresh) return found->second;
   found->second = grammar_.new_rule();
-  open_.push_back({&schema, &where, found->second});
+  open_.push_back({found->first, found->second});
   return found->second;
 }
 
-const SchemaPlace& SchemaCompiler::below(const Where& up, std::string_view name) {
-  if (up.depth >= kDeepestPlace) return up;
-  return places_.emplace_back(Where{&up, name, up.depth + 1});
+// One schema that says nothing but the alternatives; null: there is more to it. Such lists keep a rule for
+// each alternative, so that what many schemas refer to is compiled once.
+Result<const JsonValue::Array*> SchemaCompiler::plain_alternatives(const Demands& demands) {
+  const JsonValue::Array* list = nullptr;
+  if (demands.size() != 1 || !demands.front().fits || !demands.front().schema->is_object()) return list;
+  for (const auto& [keyword, value] : demands.front().schema->as_object().members()) {
+    if (!asserts(keyword)) continue;
+    const bool choice = keyword == "anyOf" || keyword == "oneOf" || keyword == "allOf";
+    if (list || !choice || !value.is_array() || value.as_array().empty()) return nullptr;
+    if (keyword == "allOf" && value.as_array().size() != 1) return nullptr;
+    list = &value.as_array();
+    if (keyword != "oneOf") continue;
+    constexpr size_t kMostCompared = 256;
+    if (list->size() > kMostCompared) return nullptr;
+    FULMAR_ASSIGN(const bool apart, expansion_.all_apart(*list));
+    if (!apart) return nullptr;
+  }
+  return list;
 }
 
-const SchemaPlace& SchemaCompiler::below(const Where& up, size_t index) {
-  return below(up, indices_.emplace_back(std::to_string(index)));
+// Values that alternatives list one by one make a prefix tree together; each other one is a way of its own.
+Result<std::optional<Place>> SchemaCompiler::alternatives(const JsonValue::Array& list) {
+  std::vector<Place> choices;
+  std::vector<std::string> texts;
+  size_t ways = 0;
+  for (const JsonValue& part : list) {
+    if (!lists_values(part)) {
+      ++ways;
+      choices.push_back(grammar_.call(rule_of({{&part, true}}), grammar_.end()));
+      continue;
+    }
+    FULMAR_ASSIGN(const auto shapes, expansion_.shapes_of({{&part, true}}));
+    for (const Shape& shape : shapes) FULMAR_TRY(add_values(shape, texts, choices));
+  }
+  if (ways > kMaxChoices) {
+    return Error{ErrorKind::unsupported,
+                 fmt::format("the list at '{}' holds {} alternatives beside those of 'const' and 'enum'; at "
+                             "most {} are allowed",
+                             document_.place_of(list.front()), ways, kMaxChoices)};
+  }
+  if (!texts.empty()) choices.push_back(grammar_.one_of(std::move(texts), grammar_.end()));
+  if (choices.empty()) return std::optional<Place>();
+  return std::optional(grammar_.branch(choices));
 }
 
-Status SchemaCompiler::only(const JsonValue& schema, Keywords allowed, const Where& where) const {
-  if (lenient_) return {};
-  const std::span<const std::string_view> names(allowed.begin(), allowed.size());
-  for (const auto& [keyword, value] : schema.as_object().members()) {
-    if (is_annotation(keyword, value) || contains(names, keyword)) continue;
-    const bool combined = !names.empty() && schema.find(names.front()) && names.front() != "type";
-    const std::string beside = combined ? fmt::format(" beside '{}'", names.front()) : std::string();
-    return unsupported_keyword(text_of(where), keyword.substr(0, kLongestPlace), "is not supported" + beside);
+Result<std::optional<Place>> SchemaCompiler::body_of(const Demands& demands) {
+  FULMAR_ASSIGN(const JsonValue::Array* list, plain_alternatives(demands));
+  if (list) return alternatives(*list);
+  // A reference by itself shares the rule of what it means.
+  const JsonValue& first = *demands.front().schema;
+  const bool alone = demands.size() == 1 && demands.front().fits && first.is_object();
+  if (alone && first.find("$ref")) {
+    const auto& members = first.as_object().members();
+    const bool only = std::all_of(members.begin(), members.end(), [&](const JsonObject::Member& member) {
+      return member.first == "$ref" || !asserts(member.first) || !document_.counts_beside_reference();
+    });
+    const auto meant = document_.referred(first, "$ref");
+    if (only && meant) {
+      return std::optional(grammar_.call(rule_of({{*meant, true}}), grammar_.end()));
+    }
+  }
+  FULMAR_ASSIGN(const auto shapes, expansion_.shapes_of(demands));
+  return any_of(shapes);
+}
+
+Result<std::optional<Place>> SchemaCompiler::any_of(const std::vector<Shape>& shapes) {
+  std::vector<Place> choices;
+  std::vector<std::string> texts;
+  for (const Shape& shape : shapes) {
+    if (shape.values) {
+      FULMAR_TRY(add_values(shape, texts, choices));
+    } else if (shape.free()) {
+      choices.push_back(grammar_.call(rules_.any_value(kFreeDepth), grammar_.end()));
+    } else {
+      FULMAR_TRY(add_kinds(shape, choices));
+    }
+  }
+  if (!texts.empty()) choices.push_back(grammar_.one_of(std::move(texts), grammar_.end()));
+  if (choices.empty()) return std::optional<Place>();
+  return std::optional(grammar_.branch(choices));
+}
+
+// The values that fit all the rest of the shape: texts of plain ones, places of arrays and objects.
+Status SchemaCompiler::add_values(const Shape& shape, std::vector<std::string>& texts,
+                                  std::vector<Place>& choices) {
+  if (!shape.values) return {};
+  Shape rest = shape;
+  rest.values.reset();
+  for (const JsonValue* one : *shape.values) {
+    FULMAR_ASSIGN(const bool fitting, expansion_.fits(*one, rest));
+    if (!fitting) continue;
+    if (one->is_array() || one->is_object()) {
+      choices.push_back(value(*one, grammar_.end()));
+    } else {
+      texts.push_back(json_text(*one));
+    }
   }
   return {};
 }
 
-Result<Place> SchemaCompiler::body_of(const JsonValue& schema, const Where& where) {
-  if (schema.is_bool()) {
-    if (!schema.as_bool()) return nothing_fits(text_of(where));
-    return grammar_.call(rules_.any_value(kFreeDepth), grammar_.end());
-  }
-  if (!schema.is_object()) {
-    return Error{ErrorKind::invalid,
-                 fmt::format("the schema at '{}' is {}; wanted an object", text_of(where), describe(schema))};
-  }
-  if (const JsonValue* reference = schema.find("$ref")) return referred(schema, *reference, where);
-  if (has_several_parts(schema) && !lenient_) return joined(schema, where);
-  if (schema.find("const") || schema.find("enum")) {
-    FULMAR_ASSIGN(auto values, values_of(schema, where));
-    return grammar_.one_of(std::move(values), grammar_.end());
-  }
-  // Where not everything is kept, the plain keywords say more than the combinations beside them.
-  const bool plain_first = lenient_ && (schema.find("properties") || schema.find("type"));
-  for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
-    const JsonValue* list = schema.find(keyword);
-    if (!list || plain_first) continue;
-    FULMAR_TRY(only(schema, {keyword}, where));
-    return combined(keyword, *list, where);
-  }
-  return typed(schema, where);
-}
-
-Result<Place> SchemaCompiler::referred(const JsonValue& schema, const JsonValue& reference,
-                                       const Where& where) {
-  FULMAR_TRY(only(schema, {"$ref"}, where));
-  const auto meant = find_reference(document_, reference);
-  if (!meant) {
-    return unsupported_keyword(text_of(where), "$ref",
-                               fmt::format("is {}; {}", describe(reference), meant.error().text));
-  }
-  const Where& there = places_.emplace_back(Where{nullptr, reference.as_string()});
-  return grammar_.call(rule_of(**meant, there), grammar_.end());
-}
-
-// An allOf with others beside it or within it, as one schema.
-Result<Place> SchemaCompiler::joined(const JsonValue& schema, const Where& where) {
-  const JsonValue::Array& parts = schema.find("allOf")->as_array();
-  if (parts.empty())
-    return invalid_keyword(text_of(where), "allOf", *schema.find("allOf"), "at least one schema");
-  auto merged = merged_schema(document_, schema, budget_);
-  if (!merged) return unsupported_keyword(text_of(where), "allOf", merged.error().text);
-  // By its text, so that an allOf that leads back to itself is met again.
-  std::string text = json_text(*merged);
-  FULMAR_TRY(budget_.take(Budget::Item::work, text.size()));
-  const auto known = joined_.find(text);
-  if (known != joined_.end()) return grammar_.call(known->second, grammar_.end());
-  const JsonValue& one = merged_.emplace_back(std::move(*merged));
-  const JsonValue* pattern = one.find("pattern");
-  if (pattern && pattern->is_array()) with_many_patterns_.insert(&one);
-  const Rule rule = rule_of(one, where);
-  joined_.emplace(std::move(text), rule);
-  return grammar_.call(rule, grammar_.end());
-}
-
-Result<Place> SchemaCompiler::combined(std::string_view keyword, const JsonValue& list, const Where& where) {
-  if (!list.is_array() || list.as_array().empty()) {
-    return invalid_keyword(text_of(where), keyword, list, "an array of at least one schema");
-  }
-  const JsonValue::Array& choices = list.as_array();
-  if (keyword == "oneOf" && !lenient_) {
-    if (choices.size() > kMaxOneOf) {
-      return unsupported_keyword(
-          text_of(where), keyword,
-          fmt::format("holds {} alternatives; at most {} are supported, or use 'anyOf'", choices.size(),
-                      kMaxOneOf));
+// A value as it is, with the white space that may stand within.
+Place SchemaCompiler::value(const JsonValue& value, Place next) {
+  if (value.is_array()) {
+    const JsonValue::Array& list = value.as_array();
+    if (list.empty()) return rules_.open("[", rules_.close_at_once("]", next));
+    next = rules_.close("]", next);
+    for (size_t i = list.size(); i-- > 0;) {
+      next = this->value(list[i], next);
+      if (i > 0) next = rules_.comma(next);
     }
-    for (size_t i = 0; i < choices.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        FULMAR_ASSIGN(const bool differ, apart_.apart(choices[j], choices[i]));
-        if (differ) continue;
-        return unsupported_keyword(
-            text_of(where), keyword,
-            fmt::format(
-                "has alternatives {} and {} that one value may fit both; wanted ones that differ in type or "
-                "in a constant, or 'anyOf'",
-                j, i));
-      }
-    }
+    return rules_.open("[", next);
   }
-  return alternatives(choices, below(where, keyword));
+  if (!value.is_object()) return grammar_.text(json_text(value), next);
+  const auto& members = value.as_object().members();
+  if (members.empty()) return rules_.open("{", rules_.close_at_once("}", next));
+  next = rules_.close("}", next);
+  for (size_t i = members.size(); i-- > 0;) {
+    next = grammar_.text(json_quoted(members[i].first), rules_.colon(this->value(members[i].second, next)));
+    if (i > 0) next = rules_.comma(next);
+  }
+  return rules_.open("{", next);
 }
 
-// The texts of `const` or `enum`.
-Result<std::vector<std::string>> SchemaCompiler::values_of(const JsonValue& schema, const Where& where) {
-  const JsonValue* value = schema.find("const");
-  const JsonValue* listed = schema.find("enum");
-  FULMAR_TRY(only(schema, {value ? std::string_view("const") : std::string_view("enum"), "type"}, where));
-  if (!value && !listed->is_array()) return invalid_keyword(text_of(where), "enum", *listed, "an array");
-  const JsonValue::Array values = value ? JsonValue::Array{*value} : listed->as_array();
-  FULMAR_ASSIGN(const auto types, types_of(schema, where));
-  const bool all = !schema.find("type");
-  std::vector<std::string> texts;
-  for (const JsonValue& one : values) {
-    const bool fits = all || std::any_of(types.begin(), types.end(),
-                                         [&](const std::string& type) { return is_of_type(one, type); });
-    if (fits) texts.push_back(json_text(one));
-  }
-  if (texts.empty()) return nothing_fits(text_of(where));
-  return texts;
+// Where no type is named, and not all is wanted that the schema lets be, the kinds that its words speak of.
+Kinds SchemaCompiler::kinds_of(const Shape& shape) const {
+  if (options_.unlisted || !shape.kinds.all()) return shape.kinds;
+  Kinds spoken_of;
+  const Shape none;
+  spoken_of[kNumber] = shape.least > none.least || shape.most < none.most || !shape.steps.empty();
+  spoken_of[kString] = !shape.patterns.empty() || !shape.formats.empty() || shape.base64 ||
+                       shape.least_length > 0 || shape.most_length >= 0;
+  spoken_of[kArray] = !shape.lists.empty() || !shape.contained.empty() || shape.unique ||
+                      shape.least_items > 0 || shape.most_items >= 0;
+  spoken_of[kObject] = !shape.objects.empty() || !shape.required.empty() || !shape.members.empty() ||
+                       !shape.names.empty() || shape.least_members > 0 || shape.most_members >= 0;
+  return spoken_of.any() ? spoken_of : shape.kinds;
 }
 
-// Values that alternatives list one by one make a prefix tree together; each other one is a way of its own.
-Result<Place> SchemaCompiler::alternatives(const JsonValue::Array& list, const Where& where) {
-  std::vector<Place> choices;
-  std::vector<std::string> values;
-  for (size_t i = 0; i < list.size(); ++i) {
-    const JsonValue& schema = list[i];
-    if (schema.is_object() && !schema.find("$ref") && (schema.find("const") || schema.find("enum"))) {
-      FULMAR_TRY(budget_.take(Budget::Item::schemas));
-      FULMAR_ASSIGN(auto some, values_of(schema, below(where, i)));
-      std::move(some.begin(), some.end(), std::back_inserter(values));
-    } else {
-      choices.push_back(grammar_.call(rule_of(schema, below(where, i)), grammar_.end()));
-    }
+Status SchemaCompiler::add_kinds(const Shape& shape, std::vector<Place>& choices) {
+  const Kinds kinds = kinds_of(shape);
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    if (!kinds[kind]) continue;
+    auto place = of_kind(kind, shape);
+    if (!place) return place.error();
+    if (*place) choices.push_back(**place);
   }
-  if (choices.size() > kMaxChoices) {
-    return Error{
-        ErrorKind::unsupported,
-        fmt::format("the list at '{}' holds {} alternatives beside those of 'const' and 'enum'; at most {} "
-                    "are allowed",
-                    text_of(where), choices.size(), kMaxChoices)};
-  }
-  if (!values.empty()) choices.push_back(grammar_.one_of(std::move(values), grammar_.end()));
-  return grammar_.branch(choices);
+  return {};
 }
 
-Result<Place> SchemaCompiler::typed(const JsonValue& schema, const Where& where) {
-  FULMAR_TRY(only(schema,
-                  {"type",
-                   "properties",
-                   "required",
-                   "additionalProperties",
-                   "patternProperties",
-                   "propertyNames",
-                   "minProperties",
-                   "maxProperties",
-                   "items",
-                   "prefixItems",
-                   "minItems",
-                   "maxItems",
-                   "minLength",
-                   "maxLength",
-                   "pattern",
-                   "format",
-                   "contentEncoding",
-                   "minimum",
-                   "maximum",
-                   "exclusiveMinimum",
-                   "exclusiveMaximum",
-                   "multipleOf"},
-                  where));
-  FULMAR_ASSIGN(const auto types, types_of(schema, where));
-  if (types.empty()) return grammar_.call(rules_.any_value(kFreeDepth), grammar_.end());
-  std::vector<Place> choices;
-  for (const std::string& type : types) {
-    FULMAR_ASSIGN(const Place choice, of_type(type, schema, where));
-    choices.push_back(choice);
-  }
-  return grammar_.branch(choices);
-}
-
-Result<Place> SchemaCompiler::of_type(std::string_view type, const JsonValue& schema, const Where& where) {
+Result<std::optional<Place>> SchemaCompiler::of_kind(size_t kind, const Shape& shape) {
   const Place end = grammar_.end();
-  if (type == "null") return grammar_.text("null", end);
-  if (type == "boolean") return grammar_.one_of({"true", "false"}, end);
-  if (type == "string") return string_body(schema, where);
-  if (type == "array") return array_body(schema, where);
-  if (type == "object") return object_body(schema, where);
-  return number_body(schema, type == "integer", where);
+  const auto excludes = [&](const std::string& text) {
+    return std::any_of(shape.excluded.begin(), shape.excluded.end(),
+                       [&](const JsonValue* one) { return json_text(*one) == text; });
+  };
+  switch (kind) {
+    case kNull:
+      return excludes("null") ? std::optional<Place>() : std::optional(grammar_.text("null", end));
+    case kBoolean: {
+      std::vector<std::string> texts;
+      for (const char* text : {"true", "false"}) {
+        if (!excludes(text)) texts.emplace_back(text);
+      }
+      if (texts.empty()) return std::optional<Place>();
+      return std::optional(grammar_.one_of(std::move(texts), end));
+    }
+    case kString:
+      return string_body(shape);
+    case kArray:
+      return array_body(shape);
+    case kObject:
+      return object_body(shape);
+    default:
+      return number_body(shape);
+  }
+}
+
+// Numbers, arrays and objects cannot be told from single ones of them, but for the empty ones.
+Status SchemaCompiler::check_excluded(size_t kind, const Shape& shape) {
+  for (const JsonValue* one : shape.excluded) {
+    const bool concerned = (kind == kNumber && one->is_number()) || (kind == kArray && one->is_array()) ||
+                           (kind == kObject && one->is_object());
+    if (!concerned) continue;
+    const Error error{ErrorKind::unsupported,
+                      fmt::format("schema keyword 'not' refuses {} at '{}', which cannot be told from others",
+                                  describe(*one), document_.place_of(*one))};
+    if (!reader_.loosens(error)) return error;
+  }
+  return {};
+}
+
+Result<std::optional<Place>> SchemaCompiler::string_body(const Shape& shape) {
+  if (shape.most_length >= 0 && shape.least_length > shape.most_length) return std::optional<Place>();
+  if (texts_.plain(shape)) {
+    return std::optional(rules_.string(shape.least_length, shape.most_length, grammar_.end()));
+  }
+  std::string asked = SchemaTexts::asked_of(shape);
+  const auto known = scalars_.find(asked);
+  if (known != scalars_.end()) return known->second;
+  FULMAR_ASSIGN(const TextAutomaton texts, texts_.texts_of(shape));
+  std::optional<Place> place;
+  if (!texts.empty()) place = texts.quoted(grammar_, grammar_.end());
+  return scalars_.emplace(std::move(asked), place).first->second;
+}
+
+Result<std::optional<Place>> SchemaCompiler::number_body(const Shape& shape) {
+  FULMAR_TRY(check_excluded(kNumber, shape));
+  NumberRange range{shape.least, shape.most, shape.above_least, shape.below_most};
+  for (const std::string_view format : shape.formats) {
+    if (format != "int32") continue;
+    range.least = std::max(range.least, -2147483648.0);
+    range.most = std::min(range.most, 2147483647.0);
+  }
+  std::string asked = fmt::format("number {} {} {} {} {} {}", range.least, range.most, range.above_least,
+                                  range.below_most, shape.whole, shape.fractional);
+  for (const auto& [size, schema] : shape.steps) asked += fmt::format(" {}", size);
+  const auto known = scalars_.find(asked);
+  if (known != scalars_.end()) return known->second;
+  FULMAR_ASSIGN(const auto place, numbers_in(shape, range));
+  return scalars_.emplace(std::move(asked), place).first->second;
+}
+
+Result<std::optional<Place>> SchemaCompiler::numbers_in(const Shape& shape, const NumberRange& range) {
+  std::optional<DecimalStep> step;
+  for (const auto& [size, schema] : shape.steps) {
+    const auto next = decimal_step(size);
+    const auto common = next && step ? common_step(*step, *next) : next;
+    if (!common || shape.fractional) {
+      const Error error = reader_.unsupported(
+          *schema, "multipleOf",
+          fmt::format("is {}; wanted a number with at most {} digits behind the point, not beside a 'not' "
+                      "that refuses integers",
+                      size, kMaxStepDigits));
+      if (!reader_.loosens(error)) return error;
+      continue;
+    }
+    step = common;
+  }
+  if (step) {
+    auto place = numbers_.multiples(*step, range, shape.whole, grammar_.end());
+    if (place) return place;
+    const Error error = reader_.unsupported(*shape.steps.front().second, "multipleOf", place.error().text);
+    if (!reader_.loosens(error)) return error;
+  }
+  if (shape.whole) return numbers_.whole(range, grammar_.end());
+  return numbers_.between(range, shape.fractional, grammar_.end());
 }
 
 }  // namespace fulmar

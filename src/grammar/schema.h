@@ -1,135 +1,110 @@
 // JSON Schema to grammar rules. What it writes is valid under the schema by construction; where a schema
-// admits several forms it may write fewer (no properties beside those listed, no white space, the order of
-// the schema).
+// admits several forms it may write fewer (the order of the schema, no members that nothing lists).
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
 #include "grammar/budget.h"
 #include "grammar/grammar.h"
 #include "grammar/json_rules.h"
-#include "grammar/schema_apart.h"
-#include "grammar/text_automaton.h"
-#include "net/json_value.h"
+#include "grammar/number_rules.h"
+#include "grammar/schema_document.h"
+#include "grammar/schema_expansion.h"
+#include "grammar/schema_members.h"
+#include "grammar/schema_options.h"
+#include "grammar/schema_shape.h"
+#include "grammar/schema_texts.h"
 
 namespace fulmar {
 
 // Nesting of values of which the schema says nothing.
 inline constexpr int kFreeDepth = 8;
-// Alternatives or optional properties of which one text may hold any: each is a reading to follow.
-inline constexpr size_t kMaxChoices = 1000;
 
-// What becomes of what cannot be kept. Schemas that break JSON Schema's own rules are refused either way.
-enum class Strictness : uint8_t {
-  strict,   // refused by name
-  lenient,  // kept as far as it can be: such a keyword asks for nothing
-};
-
-// A place of the document, for error texts: a JSON pointer by its parts.
-struct SchemaPlace {
-  const SchemaPlace* up = nullptr;
-  std::string_view name;
-  size_t depth = 0;  // at most kDeepestPlace: text_of() shows nothing of what lies below
-};
-inline constexpr size_t kDeepestPlace = 64;
-std::string text_of(const SchemaPlace& where);
-
-// Handles the keywords listed in docs/api.md. Schemas are compiled one after the other from a list of those
-// that are open, so that neither nesting nor references cost stack.
+// Handles the keywords listed in docs/api.md. A rule stands for the schemas that one value has to fit, and
+// those are compiled one after the other from a list of what is open, so that neither nesting nor references
+// cost stack, and what leads back to itself is met again.
 class SchemaCompiler {
  public:
   // All must outlive the compiler; `document` is what $ref looks into.
   SchemaCompiler(const JsonValue& document, Grammar& grammar, JsonRules& rules, Budget& budget,
-                 Strictness strictness = Strictness::strict)
-      : document_(document),
-        grammar_(grammar),
-        rules_(rules),
-        budget_(budget),
-        lenient_(strictness == Strictness::lenient),
-        apart_(document, budget) {}
+                 SchemaOptions options = {});
 
   // The values that the whole document describes. Errors: unsupported, naming the keyword and its place, or
   // what is too large; invalid for schemas that break JSON Schema's own rules or admit nothing.
   Result<Rule> compile();
 
  private:
-  using Where = SchemaPlace;
-  using Keywords = std::initializer_list<std::string_view>;
   struct Open {
-    const JsonValue* schema;
-    const Where* where;
+    Demands demands;
     Rule rule;
   };
-  struct Property {
+  struct Member {
     std::string_view name;
     Rule value;
     bool required = false;
   };
-  struct Numbers;
-  struct Names;
+  // Members that nothing lists: rules of a name and its value; none: there are none.
+  struct Unlisted {
+    std::optional<Rule> member;
+  };
 
-  // The rule of a schema that is compiled later, or has been.
-  Rule rule_of(const JsonValue& schema, const Where& where);
-  const Where& below(const Where& up, std::string_view name);
-  const Where& below(const Where& up, size_t index);
-  Result<Place> body_of(const JsonValue& schema, const Where& where);
-  Result<Place> referred(const JsonValue& schema, const JsonValue& reference, const Where& where);
-  Result<Place> joined(const JsonValue& schema, const Where& where);
-  Result<Place> combined(std::string_view keyword, const JsonValue& list, const Where& where);
-  Result<std::vector<std::string>> values_of(const JsonValue& schema, const Where& where);
-  Result<Place> alternatives(const JsonValue::Array& list, const Where& where);
-  Result<Place> typed(const JsonValue& schema, const Where& where);
-  Result<Place> of_type(std::string_view type, const JsonValue& schema, const Where& where);
-  Status only(const JsonValue& schema, Keywords allowed, const Where& where) const;
+  // The rule of demands that are compiled later, or have been.
+  Rule rule_of(Demands demands);
+  // Nothing: no value fits.
+  Result<std::optional<Place>> body_of(const Demands& demands);
+  Result<std::optional<Place>> loosened_body(const Demands& demands);
+  std::optional<Demands> shared_rule(const Demands& demands) const;
+  Result<const JsonValue::Array*> plain_alternatives(const Demands& demands);
+  Result<std::optional<Place>> alternatives(const JsonValue::Array& list);
+  Result<std::optional<Place>> any_of(const std::vector<Shape>& shapes);
+  Status add_values(const Shape& shape, std::vector<std::string>& texts, std::vector<Place>& choices);
+  Status add_kinds(const Shape& shape, std::vector<Place>& choices);
+  Kinds kinds_of(const Shape& shape) const;
+  Result<std::optional<Place>> of_kind(size_t kind, const Shape& shape);
+  Place value(const JsonValue& value, Place next);
 
-  Result<Place> string_body(const JsonValue& schema, const Where& where);
-  Result<TextAutomaton> texts_of(const JsonValue& schema, const Where& where);
-  Result<std::vector<std::string>> patterns_of(const JsonValue& schema, const Where& where) const;
-  Result<TextAutomaton> matching(std::string_view keyword, const std::string& pattern, const Where& where);
-  Result<TextAutomaton> limited(const TextAutomaton& texts, int64_t least, int64_t most);
+  Result<std::optional<Place>> string_body(const Shape& shape);
+  Result<std::optional<Place>> number_body(const Shape& shape);
+  Result<std::optional<Place>> numbers_in(const Shape& shape, const NumberRange& range);
+  Status check_excluded(size_t kind, const Shape& shape);
 
-  Result<Place> number_body(const JsonValue& schema, bool whole, const Where& where);
-  Result<Numbers> numbers_of(const JsonValue& schema, const Where& where);
-  Result<Place> stepped_numbers(const Numbers& numbers, double step, bool whole, const Where& where);
+  Result<std::optional<Place>> array_body(const Shape& shape);
+  Result<std::optional<Place>> counted_items(const SchemaElements& elements, size_t listed, int64_t least,
+                                             int64_t most);
+  Result<std::optional<Place>> containing(const Shape& shape, const SchemaElements& elements, int64_t most);
+  Result<std::optional<Place>> unique_items(const Shape& shape, const SchemaElements& elements, int64_t most);
 
-  Result<Place> array_body(const JsonValue& schema, const Where& where);
-  Result<Place> listed_items(const JsonValue::Array& listed, Rule rest, bool open_end, int64_t least,
-                             std::optional<int64_t> most, const Where& where);
+  Result<std::optional<Place>> object_body(const Shape& shape);
+  Result<std::optional<TextAutomaton>> admitted_names(const Shape& shape);
+  Result<std::vector<Member>> listed_members(const Shape& shape, const SchemaMembers& scopes,
+                                             const std::optional<TextAutomaton>& admitted,
+                                             std::vector<std::string_view>& never, bool& possible);
+  Result<std::vector<Place>> unlisted_members(const Shape& shape, const SchemaMembers& scopes,
+                                              const std::optional<TextAutomaton>& admitted,
+                                              const std::vector<std::string_view>& listed);
+  Result<std::optional<Place>> members_in_order(const std::vector<Member>& members,
+                                                const std::optional<Rule>& unlisted, const Shape& shape);
+  Result<std::optional<Place>> members_in_any_order(const std::vector<Member>& members,
+                                                    const std::optional<Rule>& unlisted, const Shape& shape);
+  Place other_name(const std::vector<std::string_view>& names, Place next);
 
-  Result<Place> object_body(const JsonValue& schema, const Where& where);
-  Result<TextAutomaton> admitted_names(const JsonValue& wanted, const Where& where);
-  Result<Names> names_of(const JsonValue& schema, const Where& where);
-  Result<std::vector<Property>> properties_of(const JsonValue& schema, const Names& names,
-                                              const Where& where);
-  Result<std::optional<Rule>> value_of_unlisted(const Names& names, std::string_view name);
-  Result<Place> free_members(const Names& names, int64_t least, std::optional<int64_t> most,
-                             const Where& where);
-  Result<Place> listed_members(const std::vector<Property>& properties, int64_t least,
-                               std::optional<int64_t> most, const Where& where);
-
-  const JsonValue& document_;
   Grammar& grammar_;
   JsonRules& rules_;
   Budget& budget_;
-  const bool lenient_;
-  SchemaPairs apart_;
-  std::unordered_map<const JsonValue*, Rule> known_;
+  const SchemaOptions options_;
+  SchemaDocument document_;
+  SchemaReader reader_;
+  SchemaTexts texts_;
+  SchemaExpansion expansion_;
+  NumberRules numbers_;
+  std::map<Demands, Rule> known_;
   std::vector<Open> open_;
-  std::deque<Where> places_;
-  std::deque<std::string> indices_;
-  std::deque<JsonValue> merged_;                             // what stands in place of an allOf
-  std::unordered_set<const JsonValue*> with_many_patterns_;  // of merged_
-  std::map<std::string, TextAutomaton, std::less<>> patterns_;
-  std::map<std::string, Place> strings_;          // by what is asked of them
-  std::unordered_map<std::string, Rule> joined_;  // by what stands in place of an allOf
+  std::map<std::string, std::optional<Place>> scalars_;  // strings and numbers, by what is asked of them
 };
 
 }  // namespace fulmar

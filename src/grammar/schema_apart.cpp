@@ -11,27 +11,27 @@ namespace {
 
 constexpr int kMaxReferences = 16;
 constexpr size_t kBytesPerWork = 8;  // of a reference that is followed
-constexpr std::string_view kKinds[] = {"null", "boolean", "number", "string", "array", "object"};
-constexpr size_t kNull = 0;
-constexpr size_t kObject = 5;
 
-std::bitset<6> kinds_named(const JsonValue& type) {
-  std::bitset<6> kinds;
-  const JsonValue::Array names = type.is_array() ? type.as_array() : JsonValue::Array{type};
-  for (const JsonValue& name : names) {
-    if (!name.is_string()) continue;
-    const std::string_view kind =
-        name.as_string() == "integer" ? "number" : std::string_view(name.as_string());
-    for (size_t i = 0; i < kinds.size(); ++i) kinds[i] = kinds[i] || kKinds[i] == kind;
+size_t kind_of(const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonValue::Kind::null:
+      return kNull;
+    case JsonValue::Kind::boolean:
+      return kBoolean;
+    case JsonValue::Kind::string:
+      return kString;
+    case JsonValue::Kind::array:
+      return kArray;
+    case JsonValue::Kind::object:
+      return kObject;
+    default:
+      return kNumber;
   }
-  return kinds;
 }
 
-std::bitset<6> kinds_of_values(const JsonValue::Array& values) {
-  std::bitset<6> kinds;
-  for (const JsonValue& value : values) {
-    for (size_t i = 0; i < kinds.size(); ++i) kinds[i] = kinds[i] || is_of_type(value, kKinds[i]);
-  }
+Kinds kinds_of_values(const JsonValue::Array& values) {
+  Kinds kinds;
+  for (const JsonValue& value : values) kinds.set(kind_of(value));
   return kinds;
 }
 
@@ -44,7 +44,7 @@ Result<const JsonValue*> SchemaPairs::resolved(const JsonValue& schema) {
     if (!reference) break;
     const size_t length = reference->is_string() ? reference->as_string().size() : 0;
     FULMAR_TRY(budget_.take(Budget::Item::work, length / kBytesPerWork + 1));
-    const auto meant = find_reference(document_, *reference);
+    const auto meant = document_.referred(*at, "$ref");
     if (!meant) break;
     at = *meant;
   }
@@ -56,10 +56,8 @@ Result<const SchemaPairs::Facts*> SchemaPairs::facts_of(const JsonValue& schema)
   Facts& facts = found->second;
   if (!fresh) return &facts;
   facts.kinds.set();
-  if (const JsonValue* type = schema.find("type")) {
-    facts.kinds = kinds_named(*type);
-    const JsonValue* nullable = schema.find("nullable");
-    if (nullable && nullable->is_bool() && nullable->as_bool()) facts.kinds.set(kNull);
+  if (schema.find("type")) {
+    if (const auto named = kinds_named(schema)) facts.kinds = named->kinds;
   }
   JsonValue::Array values;
   const JsonValue* value = schema.find("const");
@@ -70,7 +68,7 @@ Result<const SchemaPairs::Facts*> SchemaPairs::facts_of(const JsonValue& schema)
   if (value || (listed && listed->is_array())) {
     facts.kinds &= kinds_of_values(values);
     facts.values.emplace();
-    for (const JsonValue& one : values) facts.values->insert(json_text(one));
+    for (const JsonValue& one : values) facts.values->insert(same_text(one));
   }
   const JsonValue* properties = schema.find("properties");
   if (properties && properties->is_object()) facts.properties = &properties->as_object();
@@ -97,7 +95,7 @@ Result<bool> SchemaPairs::compare(const JsonValue& first, const JsonValue& secon
   if (!fresh) return known->second;
   FULMAR_ASSIGN(const Facts* facts, facts_of(one));
   FULMAR_ASSIGN(const Facts* other_facts, facts_of(other));
-  const std::bitset<6> shared = facts->kinds & other_facts->kinds;
+  const Kinds shared = facts->kinds & other_facts->kinds;
   if (shared.none()) return known->second = true;
   if (facts->values && other_facts->values) {
     FULMAR_TRY(budget_.take(Budget::Item::work, facts->values->size()));

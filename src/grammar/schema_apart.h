@@ -12,6 +12,8 @@
 
 #include "base/result.h"
 #include "grammar/budget.h"
+#include "grammar/schema_document.h"
+#include "grammar/schema_shape.h"
 #include "net/json_value.h"
 
 namespace fulmar {
@@ -19,8 +21,8 @@ namespace fulmar {
 // Remembers each pair that has been compared.
 class SchemaPairs {
  public:
-  // Both must outlive it; `document` is what $ref looks into.
-  SchemaPairs(const JsonValue& document, Budget& budget) : document_(document), budget_(budget) {}
+  // Both must outlive it.
+  SchemaPairs(const SchemaDocument& document, Budget& budget) : document_(document), budget_(budget) {}
 
   // True only when no value fits both. Errors: those of the budget.
   Result<bool> apart(const JsonValue& one, const JsonValue& other) { return compare(one, other, kMaxDepth); }
@@ -30,7 +32,7 @@ class SchemaPairs {
   static constexpr int kMaxDepth = 32;
 
   struct Facts {
-    std::bitset<6> kinds;                         // of JSON values that may fit
+    Kinds kinds;                                  // of JSON values that may fit
     std::optional<std::set<std::string>> values;  // where they are listed one by one
     const JsonObject* properties = nullptr;
     std::unordered_set<std::string_view> required;
@@ -40,7 +42,7 @@ class SchemaPairs {
   Result<const JsonValue*> resolved(const JsonValue& schema);
   Result<const Facts*> facts_of(const JsonValue& schema);
 
-  const JsonValue& document_;
+  const SchemaDocument& document_;
   Budget& budget_;
   std::unordered_map<const JsonValue*, Facts> facts_;
   std::map<std::pair<const JsonValue*, const JsonValue*>, bool> known_;

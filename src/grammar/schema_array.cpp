@@ -1,54 +1,212 @@
-// Arrays: items, listed items and counts.
+// Arrays: elements by their place, counts, contained elements, and elements that differ.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
+#include <set>
 
 #include "grammar/schema.h"
 #include "grammar/schema_values.h"
 
 namespace fulmar {
+namespace {
 
-Result<Place> SchemaCompiler::array_body(const JsonValue& schema, const Where& where) {
-  FULMAR_ASSIGN(const auto min_items, count_of(schema, "minItems", text_of(where)));
-  FULMAR_ASSIGN(const auto max_items, count_of(schema, "maxItems", text_of(where)));
-  const int64_t least = min_items.value_or(0);
-  if (max_items && least > *max_items) return nothing_fits(text_of(where));
-  const JsonValue* prefix = schema.find("prefixItems");
-  const JsonValue* items = schema.find("items");
-  if (prefix && !prefix->is_array()) {
-    return invalid_keyword(text_of(where), "prefixItems", *prefix, "an array of schemas");
+constexpr int64_t kMaxContained = 64;  // of the bounds of 'contains', and of items beside it
+constexpr size_t kMaxDifferent = 7;    // elements of which each set is told apart
+constexpr int64_t kMaxListed = 2000;
+
+// Where one of the first elements is one that nothing fits, the array ends before it.
+int64_t end_of(const SchemaElements& elements, size_t listed, int64_t most) {
+  for (size_t i = 0; i <= listed; ++i) {
+    if (most >= 0 && static_cast<int64_t>(i) >= most) break;
+    if (nothing_fits(elements.at(i))) return static_cast<int64_t>(i);
   }
-  if (items && items->is_array()) return invalid_keyword(text_of(where), "items", *items, "a schema");
-  const bool closed = items && items->is_bool() && !items->as_bool();
-  const Rule rest =
-      items && !closed ? rule_of(*items, below(where, "items")) : rules_.any_value(kFreeDepth - 1);
-  const int64_t listed = prefix ? static_cast<int64_t>(prefix->as_array().size()) : 0;
-  if (closed && least > listed) return nothing_fits(text_of(where));
-  if (listed == 0) return rules_.array_of(rest, least, closed ? 0 : max_items.value_or(-1), grammar_.end());
-  return listed_items(prefix->as_array(), rest, items && !closed, least, max_items, where);
+  return most;
 }
 
-// From the end: what may follow the listed items, then one listed item after the other.
-Result<Place> SchemaCompiler::listed_items(const JsonValue::Array& listed, Rule rest, bool open_end,
-                                           int64_t least, std::optional<int64_t> most, const Where& where) {
-  Grammar& g = grammar_;
-  const auto count = static_cast<int64_t>(listed.size());
-  const Place close = rules_.close("]", g.end());
-  const Rule further = g.rule(rules_.comma(g.call(rest, g.end())));
-  const int64_t least_further = std::max<int64_t>(0, least - count);
-  int64_t most_further = most ? std::max<int64_t>(0, *most - count) : -1;
-  if (!open_end) most_further = least_further;
-  Place place = g.repeat(further, least_further, most_further, close);
-  const Where& there = below(where, "prefixItems");
-  for (int64_t i = count; i-- > 0;) {
-    const auto index = static_cast<size_t>(i);
-    if (most && i >= *most) {
-      place = i == 0 ? rules_.close_at_once("]", g.end()) : close;
-      continue;
-    }
-    const Place element = g.call(rule_of(listed[index], below(there, index)), place);
-    place = i == 0 ? element : rules_.comma(element);
-    if (i >= least) place = g.branch(i == 0 ? rules_.close_at_once("]", g.end()) : close, place);
+}  // namespace
+
+Result<std::optional<Place>> SchemaCompiler::array_body(const Shape& shape) {
+  FULMAR_TRY(check_excluded(kArray, shape));
+  const SchemaElements elements(shape);
+  if (static_cast<int64_t>(elements.listed) > kMaxListed) {
+    return reader_.unsupported(
+        *shape.lists.front(), "items",
+        fmt::format("lists {} elements; at most {} are allowed", elements.listed, kMaxListed));
   }
-  return rules_.open("[", place);
+  int64_t least = shape.least_items;
+  for (const JsonValue* one : shape.excluded) {
+    if (one->is_array()) least = std::max<int64_t>(least, 1);
+  }
+  int64_t most = end_of(elements, elements.listed, shape.most_items);
+  // Behind listed elements others are written where they are described, or asked for.
+  const bool open = elements.listed == 0 || elements.describes_rest || options_.unlisted;
+  if (!open) {
+    const int64_t enough = std::max(least, static_cast<int64_t>(elements.listed));
+    most = most < 0 ? enough : std::min(most, enough);
+  }
+  if (most >= 0 && least > most) return std::optional<Place>();
+  if (shape.unique && most != 0 && most != 1) return unique_items(shape, elements, most);
+  if (!shape.contained.empty()) return containing(shape, elements, most);
+  return counted_items(elements, elements.listed, least, most);
+}
+
+// From the end: what may follow the listed elements, then one listed element after the other.
+Result<std::optional<Place>> SchemaCompiler::counted_items(const SchemaElements& elements, size_t listed,
+                                                           int64_t least, int64_t most) {
+  Grammar& g = grammar_;
+  const Place empty = rules_.open("[", rules_.close_at_once("]", g.end()));
+  if (most == 0) return std::optional(empty);
+  const Place close = rules_.close("]", g.end());
+  const auto count = static_cast<int64_t>(listed);
+  const int64_t least_more = std::max<int64_t>(0, least - std::max<int64_t>(count, 1));
+  const int64_t most_more = most < 0 ? -1 : std::max<int64_t>(0, most - std::max<int64_t>(count, 1));
+  Place place = close;
+  if (most_more != 0) {
+    const Rule rest = rule_of(elements.at(listed));
+    place = g.repeat(g.rule(rules_.comma(g.call(rest, g.end()))), least_more, most_more, close);
+  }
+  // The first element stands without a comma; where none is listed it is one of the rest.
+  const int64_t first = std::max<int64_t>(count, 1);
+  for (int64_t i = first; i-- > 0;) {
+    if (most >= 0 && i >= most) continue;
+    const Place element = g.call(rule_of(elements.at(static_cast<size_t>(i))), place);
+    place = i == 0 ? element : rules_.comma(element);
+    if (i > 0 && i >= least) place = g.branch(close, place);
+  }
+  place = rules_.open("[", place);
+  return std::optional(least == 0 ? g.branch(empty, place) : place);
+}
+
+// Each element either is one that is sought, and counts, or need not be; told by their place and count.
+Result<std::optional<Place>> SchemaCompiler::containing(const Shape& shape, const SchemaElements& elements,
+                                                        int64_t most) {
+  const Shape::Contained& sought = shape.contained.front();
+  const int64_t bounds = std::max({sought.least, sought.most, shape.least_items});
+  if (shape.contained.size() > 1 || bounds > kMaxContained || most > kMaxContained) {
+    return reader_.unsupported(
+        *sought.schema, sought.item.fits ? "contains" : "not",
+        fmt::format("asks for elements beside other counts; at most one such keyword and "
+                    "counts of up to {} are supported",
+                    kMaxContained));
+  }
+  Grammar& g = grammar_;
+  const auto counted = static_cast<size_t>(std::max(sought.least, sought.most < 0 ? 0 : sought.most));
+  const auto listed = static_cast<int64_t>(elements.listed);
+  const int64_t last = most >= 0 ? most : std::max({listed, shape.least_items, int64_t{1}});
+  FULMAR_TRY(budget_.take(Budget::Item::work, (counted + 1) * static_cast<size_t>(last + 1)));
+  const auto ends = [&](int64_t index, size_t count) {
+    const auto found = static_cast<int64_t>(count);
+    return index >= shape.least_items && found >= sought.least && (sought.most < 0 || found <= sought.most);
+  };
+  // `behind`: by count, what follows an element; the loop at the end refers to itself by rules.
+  const auto element = [&](int64_t index, size_t count, const std::vector<Place>& behind) {
+    std::vector<Place> choices;
+    Demands demands = elements.at(static_cast<size_t>(index));
+    Demands found = demands;
+    found.push_back(sought.item);
+    const bool full = sought.most >= 0 && static_cast<int64_t>(count) >= sought.most;
+    if (!full) choices.push_back(g.call(rule_of(found), behind[std::min(count + 1, counted)]));
+    if (sought.most >= 0) demands.push_back({sought.item.schema, !sought.item.fits});
+    choices.push_back(g.call(rule_of(demands), behind[count]));
+    return g.branch(choices);
+  };
+  const Place close = rules_.close("]", g.end());
+  std::vector<Place> from(counted + 1);
+  if (most < 0) {
+    std::vector<Rule> loops;
+    for (size_t count = 0; count <= counted; ++count) loops.push_back(g.new_rule());
+    for (size_t count = 0; count <= counted; ++count) from[count] = g.call(loops[count], g.end());
+    for (size_t count = 0; count <= counted; ++count) {
+      const Place more = rules_.comma(element(last, count, from));
+      g.begin(loops[count], ends(last, count) ? g.branch(close, more) : more);
+    }
+  } else {
+    for (size_t count = 0; count <= counted; ++count) from[count] = ends(last, count) ? close : g.nothing();
+  }
+  for (int64_t index = last; index-- > 0;) {
+    std::vector<Place> before;
+    for (size_t count = 0; count <= counted; ++count) {
+      const Place one = element(index, count, from);
+      const Place more = index == 0 ? one : rules_.comma(one);
+      before.push_back(index > 0 && ends(index, count) ? g.branch(close, more) : more);
+    }
+    from = std::move(before);
+  }
+  std::vector<Place> choices;
+  if (ends(0, 0)) choices.push_back(rules_.open("[", rules_.close_at_once("]", g.end())));
+  if (last > 0) choices.push_back(rules_.open("[", from[0]));
+  if (choices.empty()) return std::optional<Place>();
+  return std::optional(g.branch(choices));
+}
+
+// Of few values, any order; of more, the order of the schema.
+Result<std::optional<Place>> SchemaCompiler::unique_items(const Shape& shape, const SchemaElements& elements,
+                                                          int64_t most) {
+  std::vector<const JsonValue*> values;
+  std::set<std::string> known;
+  bool finite = elements.listed == 0 && shape.contained.empty();
+  if (finite) {
+    const Demands demands = elements.at(0);
+    FULMAR_ASSIGN(const auto shapes, demands.empty() ? std::vector<Shape>(1) : expansion_.shapes_of(demands));
+    for (const Shape& one : shapes) {
+      finite = finite && one.values;
+      Shape rest = one;
+      rest.values.reset();
+      for (const JsonValue* value : finite ? *one.values : std::vector<const JsonValue*>()) {
+        FULMAR_ASSIGN(const bool fitting, expansion_.fits(*value, rest));
+        if (fitting && known.insert(same_text(*value)).second) values.push_back(value);
+      }
+    }
+  }
+  if (!finite || values.size() > kMaxChoices) {
+    const Error error =
+        reader_.unsupported(*shape.unique, "uniqueItems",
+                            "is true of elements that 'enum' or 'const' do not list; that is not supported");
+    if (!reader_.loosens(error)) return error;
+    Shape looser = shape;
+    looser.unique = nullptr;
+    return array_body(looser);
+  }
+  const auto count = static_cast<int64_t>(values.size());
+  const int64_t last = most < 0 ? count : std::min(most, count);
+  if (shape.least_items > last) return std::optional<Place>();
+  Grammar& g = grammar_;
+  const Place close = rules_.close("]", g.end());
+  std::vector<Place> choices;
+  if (shape.least_items == 0) choices.push_back(rules_.open("[", rules_.close_at_once("]", g.end())));
+  if (values.size() <= kMaxDifferent) {
+    // By the set of those written; larger sets come first.
+    std::vector<Place> from(size_t{1} << values.size(), g.nothing());
+    for (size_t set = from.size(); set-- > 0;) {
+      const int64_t written = std::popcount(set);
+      std::vector<Place> ways;
+      if (written > 0 && written >= shape.least_items && written <= last) ways.push_back(close);
+      for (size_t i = 0; i < values.size() && written < last; ++i) {
+        if ((set >> i & 1) != 0) continue;
+        const Place one = value(*values[i], from[set | size_t{1} << i]);
+        ways.push_back(written > 0 ? rules_.comma(one) : one);
+      }
+      if (!ways.empty()) from[set] = g.branch(ways);
+    }
+    choices.push_back(rules_.open("[", from[0]));
+    return std::optional(g.branch(choices));
+  }
+  FULMAR_TRY(budget_.take(Budget::Item::work, values.size() * static_cast<size_t>(last + 1)));
+  std::vector<Place> from;  // by how many are written
+  for (int64_t written = 0; written <= last; ++written) {
+    from.push_back(written > 0 && written >= shape.least_items ? close : g.nothing());
+  }
+  for (size_t i = values.size(); i-- > 0;) {
+    std::vector<Place> before = from;
+    for (size_t written = 0; written < static_cast<size_t>(last); ++written) {
+      const Place one = value(*values[i], from[written + 1]);
+      before[written] = g.branch(written > 0 ? rules_.comma(one) : one, from[written]);
+    }
+    from = std::move(before);
+  }
+  choices.push_back(rules_.open("[", from[0]));
+  return std::optional(g.branch(choices));
 }
 
 }  // namespace fulmar

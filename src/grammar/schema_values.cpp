@@ -1,10 +1,11 @@
-// Reading keywords, following references, and the errors they share.
+// Values as texts, counts, and the words of errors.
 #include "grammar/schema_values.h"
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "net/json_writer.h"
 
@@ -12,23 +13,35 @@ namespace fulmar {
 namespace {
 
 constexpr double kLargestCount = 1e9;
+constexpr double kLargestExact = 9'007'199'254'740'992.0;
+constexpr size_t kLongestKeyword = 64;
 
-// "~1" is '/', "~0" is '~'.
-std::string unescaped(std::string_view part) {
-  std::string name;
-  for (size_t i = 0; i < part.size(); ++i) {
-    const bool escape = part[i] == '~' && i + 1 < part.size();
-    name += !escape ? part[i] : part[++i] == '1' ? '/' : '~';
+void append_same(const JsonValue& value, std::string& text) {
+  if (value.is_array()) {
+    text += '[';
+    for (const JsonValue& one : value.as_array()) {
+      append_same(one, text);
+      text += ',';
+    }
+    text += ']';
+  } else if (value.is_object()) {
+    std::vector<const JsonObject::Member*> members;
+    for (const auto& member : value.as_object().members()) members.push_back(&member);
+    std::sort(members.begin(), members.end(),
+              [](auto* one, auto* other) { return one->first < other->first; });
+    text += '{';
+    for (const auto* member : members) {
+      text += json_quoted(member->first) + ":";
+      append_same(member->second, text);
+      text += ',';
+    }
+    text += '}';
+  } else if (value.kind() == JsonValue::Kind::number && is_whole(value) &&
+             std::abs(value.as_double()) <= kLargestExact) {
+    text += std::to_string(static_cast<int64_t>(value.as_double()));
+  } else {
+    text += json_text(value);
   }
-  return name;
-}
-
-const JsonValue* child(const JsonValue& value, const std::string& name) {
-  if (!value.is_array()) return value.find(name);
-  size_t index = 0;
-  const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), index);
-  const bool whole = fault == std::errc() && end == name.data() + name.size();
-  return whole && index < value.as_array().size() ? &value.as_array()[index] : nullptr;
 }
 
 }  // namespace
@@ -39,62 +52,20 @@ std::string json_text(const JsonValue& value) {
   return json.take();
 }
 
-bool is_of_type(const JsonValue& value, std::string_view type) {
-  switch (value.kind()) {
-    case JsonValue::Kind::null:
-      return type == "null";
-    case JsonValue::Kind::boolean:
-      return type == "boolean";
-    case JsonValue::Kind::int64:
-    case JsonValue::Kind::uint64:
-      return type == "integer" || type == "number";
-    case JsonValue::Kind::number:
-      return type == "number" || (type == "integer" && value.as_double() == std::floor(value.as_double()));
-    case JsonValue::Kind::string:
-      return type == "string";
-    case JsonValue::Kind::array:
-      return type == "array";
-    case JsonValue::Kind::object:
-      return type == "object";
-  }
-  return false;
+std::string same_text(const JsonValue& value) {
+  std::string text;
+  append_same(value, text);
+  return text;
 }
 
-Result<const JsonValue*> find_reference(const JsonValue& document, const JsonValue& reference) {
-  const auto refuse = [](std::string_view why) { return Error{ErrorKind::unsupported, std::string(why)}; };
-  if (!reference.is_string() || !reference.as_string().starts_with('#')) {
-    return refuse("wanted a place within the schema such as \"#/$defs/name\"");
-  }
-  const JsonValue* at = &document;
-  std::string_view rest = std::string_view(reference.as_string()).substr(1);
-  while (!rest.empty()) {
-    if (rest.front() != '/') return refuse("wanted '#' or '#/...'");
-    rest.remove_prefix(1);
-    const size_t end = std::min(rest.find('/'), rest.size());
-    at = child(*at, unescaped(rest.substr(0, end)));
-    if (!at) return refuse("there is no such place");
-    rest.remove_prefix(end);
-  }
-  return at;
+bool is_whole(const JsonValue& number) {
+  return number.kind() != JsonValue::Kind::number || number.as_double() == std::floor(number.as_double());
 }
 
-Result<std::optional<int64_t>> count_of(const JsonValue& schema, std::string_view keyword,
-                                        const std::string& where) {
-  const JsonValue* value = schema.find(keyword);
-  if (!value) return std::optional<int64_t>();
-  const double number = value->is_number() ? value->as_double() : -1;
-  if (number < 0 || number > kLargestCount || number != std::floor(number)) {
-    return invalid_keyword(where, keyword, *value, "a whole number of 0 to 1000000000");
-  }
-  return std::optional<int64_t>(static_cast<int64_t>(number));
-}
-
-Result<std::optional<double>> number_of(const JsonValue& schema, std::string_view keyword,
-                                        const std::string& where) {
-  const JsonValue* value = schema.find(keyword);
-  if (!value) return std::optional<double>();
-  if (!value->is_number()) return invalid_keyword(where, keyword, *value, "a number");
-  return std::optional<double>(value->as_double());
+std::optional<int64_t> count_of(const JsonValue& value) {
+  const double number = value.is_number() ? value.as_double() : -1;
+  if (number < 0 || number > kLargestCount || number != std::floor(number)) return std::nullopt;
+  return static_cast<int64_t>(number);
 }
 
 Error invalid_keyword(const std::string& where, std::string_view keyword, const JsonValue& found,
@@ -104,7 +75,8 @@ Error invalid_keyword(const std::string& where, std::string_view keyword, const 
 }
 
 Error unsupported_keyword(const std::string& where, std::string_view keyword, std::string_view why) {
-  return {ErrorKind::unsupported, fmt::format("schema keyword '{}' at '{}' {}", keyword, where, why)};
+  return {ErrorKind::unsupported,
+          fmt::format("schema keyword '{}' at '{}' {}", keyword.substr(0, kLongestKeyword), where, why)};
 }
 
 Error nothing_fits(const std::string& where) {

@@ -1,4 +1,4 @@
-// Small questions about JSON values and schemas.
+// Small questions about JSON values, and the errors that name a keyword and its place.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,13 @@ namespace fulmar {
 
 // The value as compact JSON.
 std::string json_text(const JsonValue& value);
-// As JSON Schema counts: 5.0 is an integer, every integer a number.
-bool is_of_type(const JsonValue& value, std::string_view type);
+// One text for all values that JSON Schema counts as equal: names in order, 1.0 as 1.
+std::string same_text(const JsonValue& value);
+// A number without a fraction.
+bool is_whole(const JsonValue& number);
 
-// What `reference`, the value of a "$ref", points at within the document. Errors: unsupported, without the
-// place of the reference.
-Result<const JsonValue*> find_reference(const JsonValue& document, const JsonValue& reference);
-
-// A count such as minLength, or a number such as minimum; nothing where the keyword is absent. Errors
-// (invalid): another type or range. `where`: the schema's place.
-Result<std::optional<int64_t>> count_of(const JsonValue& schema, std::string_view keyword,
-                                        const std::string& where);
-Result<std::optional<double>> number_of(const JsonValue& schema, std::string_view keyword,
-                                        const std::string& where);
+// A count such as the value of minLength; nothing: it is none of 0 to 1e9.
+std::optional<int64_t> count_of(const JsonValue& value);
 
 Error invalid_keyword(const std::string& where, std::string_view keyword, const JsonValue& found,
                       std::string_view wanted);

@@ -1,0 +1,66 @@
+// Numbers between bounds and multiples of a step, digit by digit, as places of a grammar. Knows nothing of
+// schemas.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/result.h"
+#include "grammar/grammar.h"
+#include "grammar/json_rules.h"
+
+namespace fulmar {
+
+// Bounds are decimals as the shortest text that reads back as the double says.
+struct NumberRange {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool above_least = false;  // the bound itself is excluded
+  bool below_most = false;
+};
+
+// A step as `multiple` / 10^`digits`.
+struct DecimalStep {
+  int64_t multiple = 1;
+  int digits = 0;
+};
+// Nothing: it has more than kMaxStepDigits digits behind the point, or is above kLargestWhole.
+std::optional<DecimalStep> decimal_step(double step);
+// The least step that is a multiple of both; nothing: it is too large.
+std::optional<DecimalStep> common_step(DecimalStep one, DecimalStep other);
+inline constexpr int kMaxStepDigits = 12;
+
+class NumberRules {
+ public:
+  // Both must outlive it.
+  NumberRules(Grammar& grammar, JsonRules& rules);
+
+  // Nothing: there are none. `fractional`: only those with a fraction.
+  std::optional<Place> between(const NumberRange& range, bool fractional, Place next);
+  std::optional<Place> whole(const NumberRange& range, Place next);
+  // `whole`: without a fraction. Errors (unsupported): more than kMaxRemainders remainders would have to be
+  // told apart.
+  Result<std::optional<Place>> multiples(DecimalStep step, const NumberRange& range, bool whole, Place next);
+  static constexpr size_t kMaxRemainders = 50'000;
+
+ private:
+  struct Magnitudes;
+  class Fractions;
+  class Multiples;
+
+  void add_magnitudes(const Magnitudes& range, bool fractional, std::string_view sign, Place next,
+                      std::vector<Place>& choices);
+  Place power(std::string_view signs, bool sign_needed, Place next);
+
+  Grammar& grammar_;
+  JsonRules& rules_;
+  Rule digit_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,192 @@
+// Schemas that a value must not fit: it misses one of their keywords, and for each there are ways to do so.
+// Ways that cannot be told in a shape are left out, so that fewer values are taken, never more.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "grammar/schema_expansion.h"
+#include "grammar/schema_values.h"
+
+namespace fulmar {
+namespace {
+
+constexpr size_t kMaxWays = 256;  // in which one schema is missed
+
+Shape only(const Shape& shape, size_t kind) {
+  Shape narrowed = shape;
+  narrowed.kinds &= Kinds().set(kind);
+  return narrowed;
+}
+
+int64_t smaller(int64_t most, int64_t bound) { return most < 0 ? bound : std::min(most, bound); }
+
+}  // namespace
+
+Status SchemaExpansion::follow_refused(Partial partial, int32_t step, Partials& more) {
+  const JsonValue& schema = *partial.steps[static_cast<size_t>(step)].demand.schema;
+  const bool whole_reference = schema.find("$ref") && !reader_.document().counts_beside_reference();
+  Partials ways;
+  bool kept = true;  // every keyword can be missed in a way that a shape tells
+  for (const auto& [keyword, value] : schema.as_object().members()) {
+    if (!asserts(keyword) || (whole_reference && keyword != "$ref")) continue;
+    const Status status = miss_keyword(keyword, value, schema, partial, step, ways, kept);
+    if (!status && !reader_.loosens(status.error())) return status;
+    if (!status) kept = false;
+  }
+  std::erase_if(ways, [](const Partial& way) { return way.shape.impossible(); });
+  if (ways.empty() && !kept) {
+    const Error error = reader_.unsupported(
+        schema, "not",
+        "or a 'oneOf' or 'if' that asks for it refuses a schema whose opposite cannot be told");
+    if (!reader_.loosens(error)) return error;
+    ways.push_back(std::move(partial));
+  }
+  if (ways.size() > kMaxWays) ways.resize(kMaxWays);
+  std::move(ways.rbegin(), ways.rend(), std::back_inserter(more));
+  return {};
+}
+
+Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& value,
+                                     const JsonValue& schema, const Partial& from, int32_t step,
+                                     Partials& ways, bool& kept) {
+  if (combines(keyword)) return miss_combination(keyword, value, schema, from, step, ways, kept);
+  FULMAR_TRY(take(from));
+  const auto way = [&](size_t kind) -> Shape& {
+    Partial& made = ways.emplace_back(from);
+    made.shape = only(made.shape, kind);
+    return made.shape;
+  };
+  const auto count = count_of(value);
+  if (keyword == "type") {
+    const auto named = kinds_named(schema);
+    if (!named) return reader_.invalid(schema, keyword, value, "types");
+    ways.emplace_back(from).shape.kinds &= ~named->kinds;
+    if (named->whole) way(kNumber).fractional = true;
+  } else if (keyword == "const") {
+    ways.emplace_back(from).shape.excluded.push_back(&value);
+  } else if (keyword == "enum" && value.is_array()) {
+    Shape& shape = ways.emplace_back(from).shape;
+    for (const JsonValue& one : value.as_array()) shape.excluded.push_back(&one);
+  } else if (keyword == "minimum" || keyword == "exclusiveMinimum" || keyword == "maximum" ||
+             keyword == "exclusiveMaximum") {
+    Shape asked;  // both bounds of the schema count
+    FULMAR_TRY(reader_.read(schema, asked));
+    Shape& shape = way(kNumber);
+    const bool lower = keyword.ends_with("inimum");
+    if (lower && asked.least <= shape.most) {
+      const bool strict =
+          asked.least < shape.most ? !asked.above_least : shape.below_most || !asked.above_least;
+      shape.most = asked.least;
+      shape.below_most = strict;
+    }
+    if (!lower && asked.most >= shape.least) {
+      const bool strict =
+          asked.most > shape.least ? !asked.below_most : shape.above_least || !asked.below_most;
+      shape.least = asked.most;
+      shape.above_least = strict;
+    }
+  } else if (keyword == "pattern" && value.is_string()) {
+    way(kString).patterns.push_back({&schema, false});
+  } else if (keyword == "minLength" && count) {
+    Shape& shape = way(kString);
+    if (*count == 0) shape.kinds.reset();
+    shape.most_length = smaller(shape.most_length, *count - 1);
+  } else if (keyword == "maxLength" && count) {
+    Shape& shape = way(kString);
+    shape.least_length = std::max(shape.least_length, *count + 1);
+  } else if (keyword == "minItems" && count) {
+    Shape& shape = way(kArray);
+    if (*count == 0) shape.kinds.reset();
+    shape.most_items = smaller(shape.most_items, *count - 1);
+  } else if (keyword == "maxItems" && count) {
+    Shape& shape = way(kArray);
+    shape.least_items = std::max(shape.least_items, *count + 1);
+  } else if (keyword == "minProperties" && count) {
+    Shape& shape = way(kObject);
+    if (*count == 0) shape.kinds.reset();
+    shape.most_members = smaller(shape.most_members, *count - 1);
+  } else if (keyword == "maxProperties" && count) {
+    Shape& shape = way(kObject);
+    shape.least_members = std::max(shape.least_members, *count + 1);
+  } else if (keyword == "items" && !value.is_array() && !schema.find("prefixItems")) {
+    way(kArray).contained.push_back({{&value, false}, 1, -1, &schema});
+  } else if (keyword == "required" && value.is_array()) {
+    for (const JsonValue& name : value.as_array()) {
+      if (name.is_string())
+        way(kObject).members.emplace_back(name.as_string(), Demand{&nothing_schema(), true});
+    }
+  } else if (keyword == "properties" && value.is_object()) {
+    for (const auto& [name, part] : value.as_object().members()) {
+      if (part.is_bool() && part.as_bool()) continue;
+      if (part.is_object() && part.as_object().members().empty()) continue;
+      if (ways.size() > kMaxWays) break;
+      FULMAR_TRY(take(from));
+      Shape& shape = way(kObject);
+      shape.required.push_back(name);
+      shape.members.emplace_back(name, Demand{&part, false});
+    }
+  } else if (keyword == "additionalProperties") {
+    FULMAR_TRY(miss_unlisted(value, schema, from, ways));
+    kept = kept && value.is_bool() && value.as_bool();
+  } else {
+    kept = false;  // the others, and formats, which may be taken for annotations
+  }
+  return {};
+}
+
+// Of the names that are spoken of so far, one that the schema does not list has a value that it refuses.
+Status SchemaExpansion::miss_unlisted(const JsonValue& value, const JsonValue& schema, const Partial& from,
+                                      Partials& ways) {
+  if ((value.is_bool() && value.as_bool()) || schema.find("patternProperties")) return {};
+  const JsonValue* listed = schema.find("properties");
+  const auto add = [&](std::string_view name) -> Status {
+    if ((listed && listed->find(name)) || ways.size() > kMaxWays) return {};
+    FULMAR_TRY(take(from));
+    Shape& shape = ways.emplace_back(from).shape;
+    shape.kinds &= Kinds().set(kObject);
+    shape.required.push_back(name);
+    shape.members.emplace_back(name, Demand{&value, false});
+    return {};
+  };
+  for (const std::string_view name : from.shape.required) FULMAR_TRY(add(name));
+  for (const JsonValue* object : from.shape.objects) {
+    const JsonValue* properties = object->find("properties");
+    if (!properties || !properties->is_object()) continue;
+    for (const auto& [name, part] : properties->as_object().members()) FULMAR_TRY(add(name));
+  }
+  return {};
+}
+
+Status SchemaExpansion::miss_combination(std::string_view keyword, const JsonValue& value,
+                                         const JsonValue& schema, const Partial& from, int32_t step,
+                                         Partials& ways, bool& kept) {
+  const auto refuse = [&](const JsonValue& part) -> Status {
+    FULMAR_TRY(take(from));
+    return demand(ways.emplace_back(from), {&part, false}, step);
+  };
+  if (keyword.ends_with("ef")) {
+    const auto meant = reader_.document().referred(schema, keyword);
+    if (meant) return refuse(**meant);
+    return reader_.unsupported(schema, keyword,
+                               fmt::format("is {}; {}", describe(value), meant.error().text));
+  }
+  if (keyword == "not") return demand(ways.emplace_back(from), {&value, true}, step);
+  if (keyword == "allOf" && value.is_array()) {
+    for (const JsonValue& part : value.as_array()) FULMAR_TRY(refuse(part));
+    return {};
+  }
+  const bool none = keyword == "anyOf" || keyword == "oneOf";
+  if (none && value.is_array()) {
+    Partial& way = ways.emplace_back(from);
+    for (const JsonValue& part : value.as_array()) FULMAR_TRY(demand(way, {&part, false}, step));
+    if (keyword == "oneOf") {
+      FULMAR_ASSIGN(const bool apart, all_apart(value.as_array()));
+      kept = kept && apart;
+    }
+    return {};
+  }
+  kept = false;
+  return {};
+}
+
+}  // namespace fulmar

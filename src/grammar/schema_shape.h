@@ -1,0 +1,123 @@
+// What a value has to be, gathered from every schema that it has to fit: one form in which `allOf`, `$ref`
+// and alternatives meet the words beside them. Knows no grammar.
+#pragma once
+
+#include <bitset>
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "grammar/budget.h"
+#include "grammar/loosened.h"
+#include "grammar/schema_document.h"
+#include "net/json_value.h"
+
+namespace fulmar {
+
+// The kinds of JSON values, as bits of a Shape.
+inline constexpr size_t kNull = 0, kBoolean = 1, kNumber = 2, kString = 3, kArray = 4, kObject = 5;
+using Kinds = std::bitset<6>;
+
+// A schema that a value has to fit, or must not fit.
+struct Demand {
+  const JsonValue* schema = nullptr;
+  bool fits = true;
+  auto operator<=>(const Demand&) const = default;
+};
+using Demands = std::vector<Demand>;
+
+// All of it counts at once; what speaks of one kind says nothing of values of others.
+struct Shape {
+  Kinds kinds = Kinds().set();
+  std::optional<std::vector<const JsonValue*>> values;  // listed one by one
+  std::vector<const JsonValue*> excluded;
+
+  bool whole = false;       // numbers without a fraction
+  bool fractional = false;  // numbers with one
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool above_least = false;  // the bound itself is excluded
+  bool below_most = false;
+  std::vector<std::pair<double, const JsonValue*>> steps;  // and the schemas that ask for them
+
+  struct Matching {
+    const JsonValue* schema;
+    bool fits;
+  };
+  std::vector<Matching> patterns;  // schemas with 'pattern'
+  std::vector<std::string_view> formats;
+  bool base64 = false;
+  int64_t least_length = 0;
+  int64_t most_length = -1;  // < 0: no bound; so below
+
+  std::vector<const JsonValue*> lists;  // schemas with 'items', 'prefixItems' or 'additionalItems'
+  struct Contained {
+    Demand item;
+    int64_t least;
+    int64_t most;
+    const JsonValue* schema;
+  };
+  std::vector<Contained> contained;
+  const JsonValue* unique = nullptr;  // the schema that asks for it
+  int64_t least_items = 0;
+  int64_t most_items = -1;
+
+  std::vector<const JsonValue*> objects;  // schemas with (pattern-, additional-) properties
+  std::vector<std::pair<std::string_view, Demand>> members;
+  std::vector<std::string_view> required;
+  std::vector<Demand> names;
+  std::vector<const JsonValue*> unevaluated;  // schemas with 'unevaluatedProperties'
+  int64_t least_members = 0;
+  int64_t most_members = -1;
+
+  // Nothing fits, as far as the kinds and bounds tell by themselves.
+  bool impossible() const;
+  // Nothing is asked for.
+  bool free() const;
+};
+
+// What everyone who reads one document shares.
+class SchemaReader {
+ public:
+  // All must outlive it. `loosened` gets what cannot be kept; null: it is refused.
+  SchemaReader(const SchemaDocument& document, Budget& budget, Loosened* loosened)
+      : document_(document), budget_(budget), loosened_(loosened) {}
+
+  const SchemaDocument& document() const { return document_; }
+  Budget& budget() { return budget_; }
+
+  // Adds the schema's keywords, but for those that combine schemas. Errors: invalid, for what breaks JSON
+  // Schema's own rules; unsupported.
+  Status read(const JsonValue& schema, Shape& shape);
+  // True, and noted, where the error may be passed over.
+  bool loosens(const Error& error);
+
+  Error invalid(const JsonValue& schema, std::string_view keyword, const JsonValue& found,
+                std::string_view wanted) const;
+  Error unsupported(const JsonValue& schema, std::string_view keyword, std::string_view why) const;
+
+ private:
+  const SchemaDocument& document_;
+  Budget& budget_;
+  Loosened* const loosened_;
+};
+
+// The kinds that a `type` names; `whole`: numbers are there by "integer" alone. Nothing: it names others.
+struct NamedKinds {
+  Kinds kinds;
+  bool whole = false;
+};
+std::optional<NamedKinds> kinds_named(const JsonValue& schema);
+
+// Keywords that combine schemas, which are followed after the others.
+bool combines(std::string_view keyword);
+// Whether the keyword asks for anything in any draft that is read.
+bool asserts(std::string_view keyword);
+
+}  // namespace fulmar

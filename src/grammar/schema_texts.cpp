@@ -1,0 +1,128 @@
+// Products of automata, each pattern's own made once.
+#include "grammar/schema_texts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "grammar/formats.h"
+#include "grammar/pattern.h"
+#include "grammar/schema_values.h"
+#include "net/json_writer.h"
+
+namespace fulmar {
+
+Result<TextAutomaton> listed_texts(const std::vector<std::string_view>& texts, Budget& budget) {
+  Pattern choice;
+  choice.kind = Pattern::Kind::choice;
+  for (const std::string_view text : texts) {
+    Pattern& sequence = choice.parts.emplace_back();
+    sequence.parts.emplace_back().kind = Pattern::Kind::begin;
+    for (const uint32_t point : code_points_of(text)) {
+      Pattern& character = sequence.parts.emplace_back();
+      character.kind = Pattern::Kind::characters;
+      character.set.add(point, point);
+    }
+    sequence.parts.emplace_back().kind = Pattern::Kind::end;
+  }
+  return TextAutomaton::of_pattern(choice, budget);
+}
+
+Result<const TextAutomaton*> SchemaTexts::matching(const JsonValue& schema, std::string_view keyword,
+                                                   const std::string& pattern) {
+  const auto known = patterns_.find(pattern);
+  if (known != patterns_.end()) return &known->second;
+  const auto refuse = [&](const Error& error) {
+    const std::string why = fmt::format("is {}: {}", describe(JsonValue(pattern)), error.text);
+    Error named = reader_.unsupported(schema, keyword, why);
+    named.kind = error.kind;
+    return named;
+  };
+  auto tree = parse_pattern(pattern);
+  if (!tree) return refuse(tree.error());
+  auto automaton = TextAutomaton::of_pattern(*tree, reader_.budget());
+  if (!automaton) return refuse(automaton.error());
+  return &patterns_.emplace(pattern, std::move(*automaton)).first->second;
+}
+
+// Where each length up to `most` would need too many states, shorter strings have to do.
+Result<TextAutomaton> SchemaTexts::limited(const TextAutomaton& texts, int64_t least, int64_t most) {
+  if (texts.empty()) return texts;
+  const auto longest = most < 0 ? std::nullopt : texts.longest();
+  if (longest && *longest <= most) most = -1;
+  if (least == 0 && most < 0) return texts;
+  Budget& budget = reader_.budget();
+  if (most >= 0) {
+    const auto room = static_cast<int64_t>(budget.remaining(Budget::Item::states) / 4 / texts.states());
+    most = std::min(most, std::max(least, room));
+  }
+  return texts.of_length(least, most, budget);
+}
+
+bool SchemaTexts::plain(const Shape& shape) const {
+  const bool known_format =
+      std::any_of(shape.formats.begin(), shape.formats.end(),
+                  [](std::string_view format) { return !format_pattern(format).empty(); });
+  const bool excludes = std::any_of(shape.excluded.begin(), shape.excluded.end(),
+                                    [](const JsonValue* value) { return value->is_string(); });
+  return shape.patterns.empty() && !known_format && !shape.base64 && !excludes;
+}
+
+std::string SchemaTexts::asked_of(const Shape& shape) {
+  std::string text = fmt::format("{} {} {}", shape.least_length, shape.most_length, shape.base64);
+  for (const std::string_view format : shape.formats) text += " " + json_quoted(format);
+  for (const auto& [schema, fits] : shape.patterns) {
+    text += (fits ? " " : " !") + json_text(*schema->find("pattern"));
+  }
+  for (const JsonValue* value : shape.excluded) {
+    if (value->is_string()) text += " -" + json_text(*value);
+  }
+  return text;
+}
+
+Result<TextAutomaton> SchemaTexts::texts_of(const Shape& shape) {
+  Budget& budget = reader_.budget();
+  TextAutomaton texts = TextAutomaton::any();
+  bool first = true;
+  for (const auto& [schema, fits] : shape.patterns) {
+    const auto matched = matching(*schema, "pattern", schema->find("pattern")->as_string());
+    if (!matched && reader_.loosens(matched.error())) continue;
+    if (!matched) return matched.error();
+    if (fits && first) {
+      texts = **matched;
+    } else {
+      FULMAR_ASSIGN(texts, fits ? texts.both(**matched, budget) : texts.without(**matched, budget));
+    }
+    first = false;
+  }
+  // To JSON Schema these annotate; where they contradict the pattern, it counts.
+  std::vector<std::string_view> described;
+  for (const std::string_view format : shape.formats) described.push_back(format_pattern(format));
+  if (shape.base64) described.push_back(base64_pattern());
+  for (const std::string_view pattern : described) {
+    if (pattern.empty()) continue;
+    FULMAR_ASSIGN(const TextAutomaton* known,
+                  matching(reader_.document().root(), "format", std::string(pattern)));
+    FULMAR_ASSIGN(TextAutomaton both, texts.both(*known, budget));
+    if (!both.empty() || texts.empty()) texts = std::move(both);
+  }
+  std::vector<std::string_view> excluded;
+  for (const JsonValue* value : shape.excluded) {
+    if (value->is_string()) excluded.push_back(value->as_string());
+  }
+  if (!excluded.empty()) {
+    FULMAR_ASSIGN(const TextAutomaton others, listed_texts(excluded, budget));
+    FULMAR_ASSIGN(texts, texts.without(others, budget));
+  }
+  if (shape.values) {
+    std::vector<std::string_view> listed;
+    for (const JsonValue* value : *shape.values) {
+      if (value->is_string()) listed.push_back(value->as_string());
+    }
+    FULMAR_ASSIGN(const TextAutomaton values, listed_texts(listed, budget));
+    FULMAR_ASSIGN(texts, texts.both(values, budget));
+  }
+  return limited(texts, shape.least_length, shape.most_length);
+}
+
+}  // namespace fulmar
