@@ -45,25 +45,96 @@ Automaton Automaton::rooted_at(State state) const {
   return fresh;
 }
 
-int32_t Automaton::frame_of(Place place, int32_t caller) {
-  const uint64_t key = (uint64_t{static_cast<uint32_t>(place)} << 32) | static_cast<uint32_t>(caller);
-  const auto [found, fresh] = frame_ids_.emplace(key, static_cast<int32_t>(frames_.size()));
-  if (fresh) {
-    const uint64_t above = caller < 0 ? 0 : frames_[static_cast<size_t>(caller)].print;
-    frames_.push_back({place, caller, mixed(above + static_cast<uint32_t>(place) + 1)});
-    met_in_.push_back(0);
-  }
-  return found->second;
+size_t Automaton::FrameKeyHash::operator()(const FrameKey& key) const {
+  const uint64_t place_and_caller =
+      (uint64_t{static_cast<uint32_t>(key.place)} << 32) | static_cast<uint32_t>(key.caller);
+  return mixed(place_and_caller + mixed(static_cast<uint32_t>(key.ticks)));
+}
+
+int32_t Automaton::frame_of(Place place, int32_t caller, int32_t ticks) {
+  const auto [found, fresh] =
+      frame_ids_.emplace(FrameKey{place, caller, ticks}, static_cast<int32_t>(frames_.size()));
+  const int32_t id = found->second;
+  if (!fresh) return id;
+  const uint64_t above = caller < 0 ? 0 : frames_[static_cast<size_t>(caller)].print;
+  const uint64_t print =
+      mixed(mixed(above + static_cast<uint32_t>(place) + 1) + static_cast<uint32_t>(ticks));
+  frames_.push_back({place, caller, ticks, id, print});
+  met_in_.push_back(0);
+  const int32_t caller_alike = caller < 0 ? caller : frames_[static_cast<size_t>(caller)].alike;
+  const int32_t far = far_ticks(frames_.back());
+  if (caller_alike == caller && far == ticks) return id;
+  const int32_t alike = frame_of(place, caller_alike, far);
+  frames_[static_cast<size_t>(id)].alike = alike;
+  return id;
+}
+
+// The ticks, or a number below 0 that stands for all from which nothing near tells them apart.
+int32_t Automaton::far_ticks(const Frame& frame) const {
+  constexpr int32_t kAboveLeast = -1;
+  constexpr int32_t kBelowLeast = -2;  // and below, by what is left of a period
+  if (frame.ticks < 0) return frame.ticks;
+  const Grammar::Count& count = grammar_->count_of(grammar_->node(frame.place));
+  const int64_t margin = kFarTicks + (count.lengths ? count.lengths->settled() + count.lengths->period() : 0);
+  if (count.most >= 0 && frame.ticks + margin > count.most) return frame.ticks;
+  if (frame.ticks >= count.least) return count.most < 0 ? frame.ticks : kAboveLeast;
+  if (frame.ticks + margin > count.least) return frame.ticks;
+  const int64_t period = count.lengths ? count.lengths->period() : 1;
+  return kBelowLeast - static_cast<int32_t>((count.least - frame.ticks) % period);
 }
 
 int32_t Automaton::copy_frame(const Automaton& from, int32_t frame) {
-  std::vector<Place> places;  // the innermost first
-  for (int32_t at = frame; at >= 0; at = from.frames_[static_cast<size_t>(at)].caller) {
-    places.push_back(from.frames_[static_cast<size_t>(at)].place);
+  std::vector<const Frame*> chain;  // the innermost first
+  for (int32_t at = frame; at >= 0; at = chain.back()->caller) {
+    chain.push_back(&from.frames_[static_cast<size_t>(at)]);
   }
   int32_t copy = -1;
-  for (size_t i = places.size(); i-- > 0;) copy = frame_of(places[i], copy);
+  for (size_t i = chain.size(); i-- > 0;) copy = frame_of(chain[i]->place, copy, chain[i]->ticks);
   return copy;
+}
+
+int32_t Automaton::near_future(State state) {
+  Known& known = states_[static_cast<size_t>(state)];
+  if (known.near_future >= 0) return known.near_future;
+  Reading alike;
+  for (const int32_t frame : known.reading->frames) {
+    alike.frames.push_back(frames_[static_cast<size_t>(frame)].alike);
+  }
+  std::sort(alike.frames.begin(), alike.frames.end());
+  alike.frames.erase(std::unique(alike.frames.begin(), alike.frames.end()), alike.frames.end());
+  return known.near_future =
+             futures_.emplace(std::move(alike), static_cast<int32_t>(futures_.size())).first->second;
+}
+
+Automaton::FreeText Automaton::free_text(State state) const {
+  const Place plain = grammar_->plain_characters();
+  FreeText text;
+  int32_t loop = -1;  // the frame behind the free text's character
+  for (const int32_t id : reading(state).frames) {
+    const Frame& frame = frames_[static_cast<size_t>(id)];
+    if (frame.place != plain || frame.caller < 0) continue;
+    const Frame& behind = frames_[static_cast<size_t>(frame.caller)];
+    const Frame* counter = behind.caller < 0 ? nullptr : &frames_[static_cast<size_t>(behind.caller)];
+    const bool counts = counter && counter->ticks >= 0;
+    // The character that is due has been counted already.
+    const int64_t characters = grammar_->further_characters(
+        behind.place, counts ? &grammar_->count_of(grammar_->node(counter->place)) : nullptr,
+        counts ? counter->ticks - 1 : 0);
+    if (characters > text.characters) {
+      text.characters = characters;
+      loop = frame.caller;
+    }
+  }
+  if (loop < 0) return text;
+  const ByteSet& ascii = grammar_->bytes(grammar_->node(plain));
+  text.nothing_else = true;
+  for (const int32_t id : reading(state).frames) {
+    const Frame& frame = frames_[static_cast<size_t>(id)];
+    const ByteSet& bytes = grammar_->bytes(grammar_->node(frame.place));
+    const bool may_begin = (bytes & ascii).any() || (bytes >> 0x80).any();
+    if (frame.caller != loop && may_begin) text.nothing_else = false;
+  }
+  return text;
 }
 
 void Automaton::sort_frames(Reading& reading) const {
@@ -102,8 +173,24 @@ void Automaton::reach(Place place, int32_t caller, Reading& next) {
         next.accepting = true;
       } else {
         const Frame& back = frames_[static_cast<size_t>(at.caller)];
-        open_.push_back({back.place, back.caller});
+        const bool counts = back.ticks != kNoTicks;
+        open_.push_back({counts ? grammar_->node(back.place).next : back.place, back.caller});
       }
+      continue;
+    }
+    if (node.kind == Grammar::Kind::count) {
+      const Grammar::Count& count = grammar_->count_of(node);
+      if (count.may_go_on(0, 0)) {
+        open_.push_back({grammar_->beginning(count.body), frame_of(at.place, at.caller, 0)});
+      }
+      continue;
+    }
+    if (node.kind == Grammar::Kind::tick) {
+      reach_tick(node, at.caller);
+      continue;
+    }
+    if (node.kind == Grammar::Kind::enough) {
+      if (has_enough(at.caller)) open_.push_back({node.next, at.caller});
       continue;
     }
     if (node.kind == Grammar::Kind::call) {
@@ -122,6 +209,22 @@ void Automaton::reach(Place place, int32_t caller, Reading& next) {
       open_.push_back({node.next, at.caller});
     }
   }
+}
+
+// Goes on behind a tick with one more in the caller, which is a Count's frame.
+void Automaton::reach_tick(const Grammar::Node& node, int32_t caller) {
+  const Frame frame = frames_[static_cast<size_t>(caller)];
+  const Grammar::Count& count = grammar_->count_of(grammar_->node(frame.place));
+  const int64_t ticks = frame.ticks + int64_t{1};
+  if (!count.may_go_on(ticks, node.what)) return;
+  // Without an end, those from the least on are alike.
+  const int64_t kept = count.most < 0 ? std::min(ticks, count.least) : ticks;
+  open_.push_back({node.next, frame_of(frame.place, frame.caller, static_cast<int32_t>(kept))});
+}
+
+bool Automaton::has_enough(int32_t caller) const {
+  const Frame& frame = frames_[static_cast<size_t>(caller)];
+  return frame.ticks >= grammar_->count_of(grammar_->node(frame.place)).least;
 }
 
 Automaton::State Automaton::find_step(State state, uint8_t byte) {

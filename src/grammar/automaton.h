@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -41,18 +42,42 @@ class Automaton {
   size_t states() const { return states_.size(); }
   // Readings have been left out.
   bool narrowed() const { return narrowed_; }
+  // Names what the state takes within the next kFarTicks bytes: states of one name differ only in counts that
+  // are farther than that from their bounds.
+  int32_t near_future(State state);
+  static constexpr int64_t kFarTicks = 256;
+  struct FreeText {
+    int64_t characters = 0;     // any text of so many characters of a JSON string goes on from here
+    bool nothing_else = false;  // and no longer one
+  };
+  FreeText free_text(State state) const;
   // A fresh automaton whose start is `state` of this one: forgets everything else.
   Automaton rooted_at(State state) const;
 
  private:
   static constexpr State kUnknown = -2;
 
-  // A place that takes a byte, and the frame to which its rule returns (-1: the text is complete then).
+  static constexpr int32_t kNoTicks = std::numeric_limits<int32_t>::min();
+
+  // A place that takes a byte, and the frame to which its rule returns (-1: the text is complete then). The
+  // frame of a Count's body stands at the Count, with the number of ticks so far.
   struct Frame {
     Place place = 0;
     int32_t caller = -1;
+    int32_t ticks = kNoTicks;
+    // The frame that stands for all those from which the next kFarTicks ticks lead alike: perhaps itself.
+    int32_t alike = -1;
     // Of the place and of all callers: orders frames alike in every automaton of the grammar.
     uint64_t print = 0;
+  };
+  struct FrameKey {
+    Place place;
+    int32_t caller;
+    int32_t ticks;
+    bool operator==(const FrameKey&) const = default;
+  };
+  struct FrameKeyHash {
+    size_t operator()(const FrameKey& key) const;
   };
   struct Reading {
     std::vector<int32_t> frames;  // ids by print
@@ -63,7 +88,8 @@ class Automaton {
     size_t operator()(const Reading& reading) const;
   };
   struct Known {
-    const Reading* reading;  // a key of state_ids_, which stays where it is
+    const Reading* reading;    // a key of state_ids_, which stays where it is
+    int32_t near_future = -1;  // not yet asked for
     std::array<State, 256> after;
     std::array<uint16_t, 256> costs;
   };
@@ -78,15 +104,19 @@ class Automaton {
   State find_step(State state, uint8_t byte);
   void reach(Place place, int32_t caller, Reading& next);
   void begin_reading();
-  int32_t frame_of(Place place, int32_t caller);
+  void reach_tick(const Grammar::Node& node, int32_t caller);
+  bool has_enough(int32_t caller) const;
+  int32_t frame_of(Place place, int32_t caller, int32_t ticks = kNoTicks);
+  int32_t far_ticks(const Frame& frame) const;
   int32_t copy_frame(const Automaton& from, int32_t frame);
   void sort_frames(Reading& reading) const;
   State state_of(Reading reading);
 
   std::shared_ptr<const Grammar> grammar_;
   std::vector<Frame> frames_;
-  std::unordered_map<uint64_t, int32_t> frame_ids_;
+  std::unordered_map<FrameKey, int32_t, FrameKeyHash> frame_ids_;
   std::unordered_map<Reading, State, ReadingHash> state_ids_;
+  std::unordered_map<Reading, int32_t, ReadingHash> futures_;
   std::vector<Known> states_;
   bool narrowed_ = false;
 

@@ -7,7 +7,8 @@ namespace fulmar {
 
 Constraint::Mask Constraint::allowed(State state, size_t& work) {
   std::lock_guard lock(mutex_);
-  const auto found = mask_of_.find(state);
+  const int32_t future = automaton_.near_future(state);
+  const auto found = mask_of_.find(future);
   if (found != mask_of_.end()) {
     masks_.splice(masks_.begin(), masks_, found->second);
     return found->second->second;
@@ -15,8 +16,8 @@ Constraint::Mask Constraint::allowed(State state, size_t& work) {
   std::vector<uint64_t> bits(tree_->words());
   work += tree_->mark(automaton_, state, bits);
   states_ = automaton_.states();
-  masks_.emplace_front(state, std::make_shared<const std::vector<uint64_t>>(std::move(bits)));
-  mask_of_[state] = masks_.begin();
+  masks_.emplace_front(future, std::make_shared<const std::vector<uint64_t>>(std::move(bits)));
+  mask_of_[future] = masks_.begin();
   if (masks_.size() > kMaxMasks) {
     mask_of_.erase(masks_.back().first);
     masks_.pop_back();
@@ -26,7 +27,7 @@ Constraint::Mask Constraint::allowed(State state, size_t& work) {
 
 bool Constraint::remembers(State state) {
   std::lock_guard lock(mutex_);
-  return mask_of_.contains(state);
+  return mask_of_.contains(automaton_.near_future(state));
 }
 
 Constraint::State Constraint::advance(State state, std::string_view bytes) {

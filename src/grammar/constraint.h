@@ -17,7 +17,7 @@
 
 namespace fulmar {
 
-// Thread-safe. Remembers masks by state, the latest kMaxMasks of them.
+// Thread-safe. Remembers masks by what states take next, the latest kMaxMasks of them.
 class Constraint {
  public:
   using State = Automaton::State;
@@ -47,8 +47,9 @@ class Constraint {
   std::atomic<size_t> states_{0};  // of the automaton
   Automaton automaton_;
   const std::shared_ptr<const TokenTree> tree_;
-  std::list<std::pair<State, Mask>> masks_;  // the latest first
-  std::unordered_map<State, std::list<std::pair<State, Mask>>::iterator> mask_of_;
+  using Masks = std::list<std::pair<int32_t, Mask>>;  // by Automaton::near_future
+  Masks masks_;                                       // the latest first
+  std::unordered_map<int32_t, Masks::iterator> mask_of_;
 };
 
 // One row's way through a constraint.

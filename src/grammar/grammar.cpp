@@ -2,6 +2,7 @@
 #include "grammar/grammar.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace fulmar {
 
@@ -94,19 +95,58 @@ Place Grammar::shared_texts(std::span<const std::string> texts, size_t from, Pla
   return text(std::string_view(first).substr(from, alike - from), branch(choices));
 }
 
+// `body` again and again, each counted: not the empty text.
+Rule Grammar::counted(Rule body) {
+  const auto [found, fresh] = counted_.emplace(body, -1);
+  if (!fresh) return found->second;
+  const Rule some = found->second = new_rule();
+  const Place behind = branch(enough(end()), call(some, end()));
+  begin(some, tick(0, call(body, behind)));
+  if (body == text_.character) counted_text_ = behind;
+  return some;
+}
+
 Place Grammar::repeat(Rule body, int64_t least, int64_t most, Place next) {
+  if (most == 0) return next;
+  const bool bounded = least > 0 || most > 0;
+  const bool is_text = body == text_.character;
+  if ((bounded && is_text) || std::max(least, most) > kMostWrittenOut) {
+    const Place some = count({counted(body), std::max<int64_t>(1, least), most, nullptr}, next);
+    return least > 0 ? some : branch(next, some);
+  }
   Place place = next;
   if (most < 0) {
     const auto [found, fresh] = loops_.emplace(Key{static_cast<uint64_t>(body), next}, end());
     if (fresh && !full()) {
       found->second = add_new({Kind::branch, next, end()});
       nodes_[static_cast<size_t>(found->second)].next = call(body, found->second);
+      if (is_text) endless_texts_.insert(found->second);
     }
     place = found->second;
   }
   for (int64_t i = least; i < most && !full(); ++i) place = branch(call(body, place), next);
   for (int64_t i = 0; i < least && !full(); ++i) place = call(body, place);
   return place;
+}
+
+Place Grammar::count(const Count& count, Place next) {
+  const auto [found, fresh] =
+      count_index_.emplace(std::tuple(count.body, count.least, count.most, count.lengths.get()),
+                           static_cast<int32_t>(counts_.size()));
+  if (fresh) counts_.push_back(count);
+  return add({Kind::count, found->second, next});
+}
+
+bool Grammar::Count::may_go_on(int64_t ticks, int32_t state) const {
+  if (most >= 0 && ticks > most) return false;
+  return !lengths || lengths->any(state, std::max<int64_t>(0, least - ticks), most < 0 ? -1 : most - ticks);
+}
+
+int64_t Grammar::further_characters(Place behind, const Count* count, int64_t ticks) const {
+  constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+  if (endless_texts_.contains(behind)) return kEndless;
+  if (behind != counted_text_ || !count) return 0;
+  return count->most < 0 ? kEndless : count->most - ticks;
 }
 
 Rule Grammar::new_rule() {
@@ -128,6 +168,11 @@ bool Grammar::can_finish(const Node& node) const {
       return useful(node.next) && bytes(node).any();
     case Kind::branch:
       return useful(node.next) || useful(node.what);
+    case Kind::count:
+      return useful(node.next) && useful(beginning(count_of(node).body));
+    case Kind::tick:
+    case Kind::enough:
+      return useful(node.next);
     case Kind::call:
       return useful(node.next) && useful(beginning(node.what));
     case Kind::end:
@@ -154,6 +199,7 @@ void Grammar::find_useful() {
     connect(static_cast<Place>(i), at.next);
     if (at.kind == Kind::branch) connect(static_cast<Place>(i), at.what);
     if (at.kind == Kind::call) connect(static_cast<Place>(i), beginning(at.what));
+    if (at.kind == Kind::count) connect(static_cast<Place>(i), beginning(count_of(at).body));
   }
   useful_.assign(nodes_.size(), false);
   std::vector<Place> open;
@@ -193,6 +239,8 @@ bool Grammar::calls_itself_at_once() const {
       std::vector<Place> onward;
       if (at.kind == Kind::branch) onward = {at.next, at.what};
       if (at.kind == Kind::call) onward = {beginning(at.what)};
+      if (at.kind == Kind::count) onward = {beginning(count_of(at).body)};
+      if (at.kind == Kind::tick || at.kind == Kind::enough) onward = {at.next};
       for (const Place next : onward) {
         const Mark seen = marks[static_cast<size_t>(next)];
         if (seen == Mark::open) return true;
@@ -208,6 +256,8 @@ Status Grammar::finish(Rule root) {
   node_index_ = {};
   set_index_ = {};
   loops_ = {};
+  count_index_ = {};
+  counted_ = {};
   budget_ = nullptr;
   FULMAR_TRY(paid_);
   if (full()) {

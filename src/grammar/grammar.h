@@ -1,18 +1,23 @@
-// A grammar over bytes as a graph: places that take a byte, branch, call a rule or end one. Knows nothing of
-// JSON and of tokens.
+// A grammar over bytes as a graph: places that take a byte, branch, call a rule or end one, and places that
+// count. Knows nothing of JSON and of tokens.
 #pragma once
 
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
 #include "grammar/budget.h"
+#include "grammar/lengths.h"
 
 namespace fulmar {
 
@@ -23,11 +28,22 @@ using Rule = int32_t;
 
 class Grammar {
  public:
-  enum class Kind : uint8_t { take, branch, call, end };
+  enum class Kind : uint8_t { take, branch, call, end, count, tick, enough };
   struct Node {
     Kind kind = Kind::end;
-    int32_t what = -1;  // take: index of the byte set; branch: the other Place; call: the Rule
+    // take: index of the byte set; branch: the other Place; call: the Rule; count: index of the Count; tick:
+    // the state of the Count's lengths behind it
+    int32_t what = -1;
     Place next = -1;
+  };
+  // A rule that counts its ticks, instead of being written out as often.
+  struct Count {
+    Rule body = -1;
+    int64_t least = 0;
+    int64_t most = -1;                       // < 0: without end
+    std::shared_ptr<const Lengths> lengths;  // by states of the body; null: any number of ticks may follow
+    // Whether a complete text may follow behind `ticks` in `state`.
+    bool may_go_on(int64_t ticks, int32_t state) const;
   };
 
   // `budget` pays for every place that is asked for, and must outlive the building: all calls up to finish().
@@ -46,8 +62,24 @@ class Grammar {
   Place call(Rule rule, Place next);
   // One of the texts: a prefix tree, so that what they begin with alike is walked once. At least one text.
   Place one_of(std::vector<std::string> texts, Place next);
-  // `body` between `least` and `most` times, then `next`; most < 0: without end.
+  // `body` between `least` and `most` times, then `next`; most < 0: without end. What would be written out
+  // more than kMostWrittenOut times is counted.
   Place repeat(Rule body, int64_t least, int64_t most, Place next);
+  static constexpr int64_t kMostWrittenOut = 24;
+
+  // `count.body` with its own count of ticks, then `next`. Within the body, but not within what it calls
+  // other than in last position, tick() counts one more, before what it counts is taken, and goes on if the
+  // count and what may follow in `state` allow; enough() goes on from `least` ticks on.
+  Place count(const Count& count, Place next);
+  Place tick(int32_t state, Place next) { return add({Kind::tick, state, next}); }
+  Place enough(Place next) { return add({Kind::enough, -1, next}); }
+
+  // Says that `character` takes one character of a free text, of which `plain` takes those of ASCII that
+  // stand for themselves: tokens of such characters are then found without a walk.
+  void set_text(Rule character, Place plain) { text_ = {character, plain}; }
+  // For a place behind a character of a free text: how many may follow at most, after `ticks`; 0: it is none.
+  int64_t further_characters(Place behind, const Count* count, int64_t ticks) const;
+  Place plain_characters() const { return text_.plain; }
 
   // A rule may be called before its beginning is set.
   Rule new_rule();
@@ -63,6 +95,7 @@ class Grammar {
   bool full() const { return !paid_.ok() || nodes_.size() >= kMaxPlaces; }
 
   const Node& node(Place place) const { return nodes_[static_cast<size_t>(place)]; }
+  const Count& count_of(const Node& node) const { return counts_[static_cast<size_t>(node.what)]; }
   const ByteSet& bytes(const Node& node) const { return sets_[static_cast<size_t>(node.what)]; }
   Place beginning(Rule rule) const { return begins_[static_cast<size_t>(rule)]; }
   Place start() const { return beginning(root_); }
@@ -88,6 +121,7 @@ class Grammar {
   Place shared_texts(std::span<const std::string> texts, size_t from, Place next);
   void find_useful();
   bool can_finish(const Node& node) const;
+  Rule counted(Rule body);
   bool calls_itself_at_once() const;
 
   Budget* budget_;  // null once finished
@@ -98,6 +132,16 @@ class Grammar {
   std::unordered_map<Key, Place, KeyHash> node_index_;
   std::unordered_map<ByteSet, int32_t> set_index_;
   std::unordered_map<Key, Place, KeyHash> loops_;  // by body and what follows
+  std::map<std::tuple<Rule, int64_t, int64_t, const Lengths*>, int32_t> count_index_;
+  std::unordered_map<Rule, Rule> counted_;  // what counts its repetitions, by body
+  std::vector<Count> counts_;
+  struct Text {
+    Rule character = -1;
+    Place plain = -1;
+  };
+  Text text_;
+  std::unordered_set<Place> endless_texts_;  // where loops over text_.character begin again
+  Place counted_text_ = -1;                  // behind a character that was counted
   std::vector<Place> begins_;
   std::vector<bool> useful_;
   Rule root_ = -1;

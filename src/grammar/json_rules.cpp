@@ -70,8 +70,9 @@ Rule JsonRules::make_character() {
   const Place code =
       g.branch(g.take(not_d, hex_digits(3, end)), g.take(d, g.take_range('0', '7', hex_digits(2, end))));
   const Place escape = g.text("\\", g.branch(g.take(short_escapes, end), g.text("u", code)));
-  return g.rule(g.branch({
-      g.take(plain, end),
+  const Place plain_character = g.take(plain, end);
+  const Rule character = g.rule(g.branch({
+      plain_character,
       escape,
       g.take_range(0xC2, 0xDF, one_more),
       g.text("\xE0", g.take_range(0xA0, 0xBF, one_more)),
@@ -82,6 +83,8 @@ Rule JsonRules::make_character() {
       g.take_range(0xF1, 0xF3, three_more),
       g.text("\xF4", g.take_range(0x80, 0x8F, two_more)),
   }));
+  g.set_text(character, plain_character);
+  return character;
 }
 
 Place JsonRules::string(int64_t least, int64_t most, Place next) {

@@ -261,9 +261,21 @@ Result<std::optional<Place>> SchemaCompiler::string_body(const Shape& shape) {
   std::string asked = SchemaTexts::asked_of(shape);
   const auto known = scalars_.find(asked);
   if (known != scalars_.end()) return known->second;
-  FULMAR_ASSIGN(const TextAutomaton texts, texts_.texts_of(shape));
+  FULMAR_ASSIGN(const TextAutomaton texts, texts_.texts_of_any_length(shape));
   std::optional<Place> place;
-  if (!texts.empty()) place = texts.quoted(grammar_, grammar_.end());
+  if (!texts.empty()) {
+    auto counted =
+        texts.quoted_within(grammar_, shape.least_length, shape.most_length, budget_, grammar_.end());
+    if (counted) {
+      place = *counted;
+    } else {
+      const std::string_view keyword = shape.most_length < 0 ? "minLength" : "maxLength";
+      const Error error{counted.error().kind,
+                        fmt::format("schema keyword '{}' {}", keyword, counted.error().text)};
+      if (!reader_.loosens(error)) return error;
+      place = texts.quoted(grammar_, grammar_.end());
+    }
+  }
   return scalars_.emplace(std::move(asked), place).first->second;
 }
 

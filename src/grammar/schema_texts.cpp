@@ -45,20 +45,6 @@ Result<const TextAutomaton*> SchemaTexts::matching(const JsonValue& schema, std:
   return &patterns_.emplace(pattern, std::move(*automaton)).first->second;
 }
 
-// Where each length up to `most` would need too many states, shorter strings have to do.
-Result<TextAutomaton> SchemaTexts::limited(const TextAutomaton& texts, int64_t least, int64_t most) {
-  if (texts.empty()) return texts;
-  const auto longest = most < 0 ? std::nullopt : texts.longest();
-  if (longest && *longest <= most) most = -1;
-  if (least == 0 && most < 0) return texts;
-  Budget& budget = reader_.budget();
-  if (most >= 0) {
-    const auto room = static_cast<int64_t>(budget.remaining(Budget::Item::states) / 4 / texts.states());
-    most = std::min(most, std::max(least, room));
-  }
-  return texts.of_length(least, most, budget);
-}
-
 bool SchemaTexts::plain(const Shape& shape) const {
   const bool known_format =
       std::any_of(shape.formats.begin(), shape.formats.end(),
@@ -80,7 +66,7 @@ std::string SchemaTexts::asked_of(const Shape& shape) {
   return text;
 }
 
-Result<TextAutomaton> SchemaTexts::texts_of(const Shape& shape) {
+Result<TextAutomaton> SchemaTexts::texts_of_any_length(const Shape& shape) {
   Budget& budget = reader_.budget();
   TextAutomaton texts = TextAutomaton::any();
   bool first = true;
@@ -122,7 +108,13 @@ Result<TextAutomaton> SchemaTexts::texts_of(const Shape& shape) {
     FULMAR_ASSIGN(const TextAutomaton values, listed_texts(listed, budget));
     FULMAR_ASSIGN(texts, texts.both(values, budget));
   }
-  return limited(texts, shape.least_length, shape.most_length);
+  return texts;
+}
+
+Result<TextAutomaton> SchemaTexts::texts_of(const Shape& shape) {
+  FULMAR_ASSIGN(TextAutomaton texts, texts_of_any_length(shape));
+  if (texts.empty() || (shape.least_length <= 0 && shape.most_length < 0)) return texts;
+  return texts.of_length(shape.least_length, shape.most_length, reader_.budget());
 }
 
 }  // namespace fulmar

@@ -20,7 +20,9 @@ class SchemaTexts {
   // What `pattern` matches, made once; `keyword` of the schema holds it. Errors: invalid, unsupported.
   Result<const TextAutomaton*> matching(const JsonValue& schema, std::string_view keyword,
                                         const std::string& pattern);
-  // The strings that fit; those of `values` where they are listed.
+  // The strings that fit, but for their lengths; those of `values` where they are listed.
+  Result<TextAutomaton> texts_of_any_length(const Shape& shape);
+  // The strings that fit.
   Result<TextAutomaton> texts_of(const Shape& shape);
   // Nothing but lengths is asked of strings.
   bool plain(const Shape& shape) const;
@@ -28,8 +30,6 @@ class SchemaTexts {
   static std::string asked_of(const Shape& shape);
 
  private:
-  Result<TextAutomaton> limited(const TextAutomaton& texts, int64_t least, int64_t most);
-
   SchemaReader& reader_;
   std::map<std::string, TextAutomaton, std::less<>> patterns_;
 };

@@ -208,7 +208,9 @@ std::optional<int64_t> TextAutomaton::longest() const {
   return lengths[0];
 }
 
-Rule TextAutomaton::rest_of(Grammar& grammar, CharacterForm form, Place close) const {
+Rule TextAutomaton::characters_of(Grammar& grammar, CharacterForm form, Counting counting,
+                                  Place close) const {
+  const bool counted = counting == Counting::characters;
   std::vector<Rule> rules;
   for (size_t i = 0; i < states(); ++i) rules.push_back(grammar.new_rule());
   std::vector<CodePointSet> sets;
@@ -221,9 +223,11 @@ Rule TextAutomaton::rest_of(Grammar& grammar, CharacterForm form, Place close) c
       if (to >= 0) ways[to].add(sets[j]);
     }
     std::vector<Place> choices;
-    if (accepting_[i]) choices.push_back(close);
+    if (accepting_[i]) choices.push_back(counted ? grammar.enough(close) : close);
     for (const auto& [to, set] : ways) {
-      choices.push_back(character_of(grammar, set, form, grammar.call(rules[static_cast<size_t>(to)], end)));
+      const Place character =
+          character_of(grammar, set, form, grammar.call(rules[static_cast<size_t>(to)], end));
+      choices.push_back(counted ? grammar.tick(to, character) : character);
     }
     grammar.begin(rules[i], grammar.branch(choices));
   }
@@ -232,11 +236,25 @@ Rule TextAutomaton::rest_of(Grammar& grammar, CharacterForm form, Place close) c
 
 Place TextAutomaton::quoted(Grammar& grammar, Place next) const {
   const Place close = grammar.text("\"", grammar.end());
-  return grammar.text("\"", grammar.call(rest_of(grammar, CharacterForm::in_json, close), next));
+  const Rule rest = characters_of(grammar, CharacterForm::in_json, Counting::none, close);
+  return grammar.text("\"", grammar.call(rest, next));
+}
+
+Result<std::optional<Place>> TextAutomaton::quoted_within(Grammar& grammar, int64_t least, int64_t most,
+                                                          Budget& budget, Place next) const {
+  const auto longest = most < 0 ? std::nullopt : this->longest();
+  if (longest && *longest <= most) most = -1;
+  if (least <= 0 && most < 0) return std::optional(quoted(grammar, next));
+  FULMAR_ASSIGN(auto lengths, Lengths::of(next_, width_, accepting_, most, budget));
+  if (!lengths->any(0, least, most)) return std::optional<Place>();
+  const Place close = grammar.text("\"", grammar.end());
+  const Rule rest = characters_of(grammar, CharacterForm::in_json, Counting::characters, close);
+  return std::optional(grammar.text("\"", grammar.count({rest, least, most, std::move(lengths)}, next)));
 }
 
 Place TextAutomaton::plain(Grammar& grammar, Place next) const {
-  return grammar.call(rest_of(grammar, CharacterForm::plain, grammar.end()), next);
+  const Rule all = characters_of(grammar, CharacterForm::plain, Counting::none, grammar.end());
+  return grammar.call(all, next);
 }
 
 }  // namespace fulmar

@@ -40,6 +40,10 @@ class TextAutomaton {
   std::optional<int64_t> longest() const;
   // A JSON string, quotes included, in its shortest form, then `next`. Not empty.
   Place quoted(Grammar& grammar, Place next) const;
+  // Those of `least` to `most` code points, which are counted as they are written; most < 0: any number.
+  // Nothing: there are none. Not empty. Errors: those of Lengths.
+  Result<std::optional<Place>> quoted_within(Grammar& grammar, int64_t least, int64_t most, Budget& budget,
+                                             Place next) const;
   // The string as it is, then `next`. Not empty.
   Place plain(Grammar& grammar, Place next) const;
 
@@ -53,8 +57,9 @@ class TextAutomaton {
   }
   CodePointSet characters(int32_t symbol) const;
   void drop_useless();
-  // The rule that takes the rest of a string from the start: its characters in `form`, then `close`.
-  Rule rest_of(Grammar& grammar, CharacterForm form, Place close) const;
+  enum class Counting : uint8_t { none, characters };
+  // The rule that takes a string: its characters in `form`, then `close`.
+  Rule characters_of(Grammar& grammar, CharacterForm form, Counting counting, Place close) const;
 
   // Code points that no automaton tells apart share a symbol: interval i begins at starts_[i].
   std::vector<uint32_t> starts_;

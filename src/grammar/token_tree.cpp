@@ -7,16 +7,13 @@
 #include <bitset>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace fulmar {
 namespace {
 
 // Longer tokens (a vocabulary has none in practice) are left out.
-constexpr size_t kLongestToken = 4096;
-
-struct Entry {
-  std::string_view bytes;
-  int32_t id = 0;
-};
+constexpr auto kLongestToken = static_cast<size_t>(Automaton::kFarTicks);
 
 // Adds up what the steps of one walk cost, each the first time that it is made: also when an earlier walk has
 // paid for it, so that the sum does not depend on who came before.
@@ -43,8 +40,56 @@ class CostMeter {
   std::vector<std::bitset<256>> counted_;  // by state
 };
 
-std::vector<Entry> sorted_entries(const Tokenizer& tokenizer) {
+// The number of characters of a token that any free JSON string takes anywhere; 0: it is none.
+size_t plain_characters(std::string_view bytes) {
+  size_t count = 0;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == '"' || byte == '\\') return 0;
+    count += (byte & 0xC0) != 0x80 ? 1 : 0;
+  }
+  return is_utf8(bytes) ? count : 0;
+}
+
+}  // namespace
+
+const size_t TokenTree::kMaxMarkCost = 500'000;
+
+TokenTree::Tree TokenTree::tree_of(const std::vector<Entry>& entries) {
+  Tree tree;
+  std::vector<size_t> path;  // the open node of each depth
+  std::string_view previous;
+  const auto close_from = [&](size_t depth) {
+    for (; path.size() > depth; path.pop_back()) {
+      tree.nodes[path.back()].past = static_cast<int32_t>(tree.nodes.size());
+    }
+  };
+  for (const Entry& entry : entries) {
+    const auto shared = static_cast<size_t>(
+        std::mismatch(entry.bytes.begin(), entry.bytes.end(), previous.begin(), previous.end()).first -
+        entry.bytes.begin());
+    close_from(shared);
+    for (size_t i = shared; i < entry.bytes.size(); ++i) {
+      path.push_back(tree.nodes.size());
+      tree.nodes.push_back({0, static_cast<int32_t>(tree.tokens.size()), static_cast<uint16_t>(i + 1),
+                            static_cast<uint8_t>(entry.bytes[i])});
+    }
+    tree.tokens.push_back(entry.id);
+    tree.deepest = std::max(tree.deepest, entry.bytes.size());
+    previous = entry.bytes;
+  }
+  close_from(0);
+  tree.nodes.push_back({0, static_cast<int32_t>(tree.tokens.size()), 0, 0});
+  return tree;
+}
+
+Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
+  TokenTree tree;
   std::vector<Entry> entries;
+  std::vector<Entry> not_free;
+  std::bitset<256> single;
+  tree.words_ = (static_cast<size_t>(tokenizer.vocabulary_size()) + 63) / 64;
+  for (auto& bits : tree.free_) bits.assign(tree.words_, 0);
   for (int32_t id = 0; id < tokenizer.vocabulary_size(); ++id) {
     const std::string_view bytes = tokenizer.bytes(id);
     if (!bytes.empty() && bytes.size() <= kLongestToken) entries.push_back({bytes, id});
@@ -52,42 +97,16 @@ std::vector<Entry> sorted_entries(const Tokenizer& tokenizer) {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.id < b.id;
   });
-  return entries;
-}
-
-}  // namespace
-
-const size_t TokenTree::kMaxMarkCost = 500'000;
-
-Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
-  TokenTree tree;
-  std::bitset<256> single;
-  std::vector<size_t> path;  // the open node of each depth
-  std::string_view previous;
-  const auto close_from = [&](size_t depth) {
-    for (; path.size() > depth; path.pop_back()) {
-      tree.nodes_[path.back()].past = static_cast<int32_t>(tree.nodes_.size());
-    }
-  };
-  for (const Entry& entry : sorted_entries(tokenizer)) {
-    const auto shared = static_cast<size_t>(
-        std::mismatch(entry.bytes.begin(), entry.bytes.end(), previous.begin(), previous.end()).first -
-        entry.bytes.begin());
-    close_from(shared);
-    for (size_t i = shared; i < entry.bytes.size(); ++i) {
-      path.push_back(tree.nodes_.size());
-      tree.nodes_.push_back({0, static_cast<int32_t>(tree.tokens_.size()), static_cast<uint16_t>(i + 1),
-                             static_cast<uint8_t>(entry.bytes[i])});
-    }
+  for (const Entry& entry : entries) {
     if (entry.bytes.size() == 1) single.set(static_cast<unsigned char>(entry.bytes.front()));
-    tree.tokens_.push_back(entry.id);
-    tree.deepest_ = std::max(tree.deepest_, entry.bytes.size());
-    previous = entry.bytes;
+    const size_t characters = plain_characters(entry.bytes);
+    if (characters == 0 || characters > kFreeCharacters) not_free.push_back(entry);
+    for (size_t i = characters; i > 0 && i <= kFreeCharacters; ++i) {
+      tree.free_[i - 1][static_cast<size_t>(entry.id) / 64] |= uint64_t{1} << (entry.id % 64);
+    }
   }
-  close_from(0);
-  // The last one bounds the tokens of the node before it.
-  tree.nodes_.push_back({0, static_cast<int32_t>(tree.tokens_.size()), 0, 0});
-  tree.words_ = (static_cast<size_t>(tokenizer.vocabulary_size()) + 63) / 64;
+  tree.all_ = tree_of(entries);
+  tree.not_free_ = tree_of(not_free);
   for (size_t byte = 0x20; byte <= 0xF4; ++byte) {
     const bool in_utf8 = byte != 0xC0 && byte != 0xC1;
     if (!in_utf8 || single[byte]) continue;
@@ -99,24 +118,25 @@ Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
   return tree;
 }
 
-void TokenTree::mark_tokens(size_t node, std::span<uint64_t> allowed) const {
-  for (int32_t i = nodes_[node].tokens; i < nodes_[node + 1].tokens; ++i) {
-    const auto id = static_cast<size_t>(tokens_[static_cast<size_t>(i)]);
+void TokenTree::Tree::mark_tokens(size_t node, std::span<uint64_t> allowed) const {
+  for (int32_t i = nodes[node].tokens; i < nodes[node + 1].tokens; ++i) {
+    const auto id = static_cast<size_t>(tokens[static_cast<size_t>(i)]);
     allowed[id / 64] |= uint64_t{1} << (id % 64);
   }
 }
 
-size_t TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const {
-  const size_t count = nodes_.size() - 1;
-  for (size_t i = 0; i < count; i = static_cast<size_t>(nodes_[i].past)) {
-    if (automaton.step(state, nodes_[i].byte) != Automaton::kDead) mark_tokens(i, allowed);
+size_t TokenTree::Tree::mark(Automaton& automaton, Automaton::State state,
+                             std::span<uint64_t> allowed) const {
+  const size_t count = nodes.size() - 1;
+  for (size_t i = 0; i < count; i = static_cast<size_t>(nodes[i].past)) {
+    if (automaton.step(state, nodes[i].byte) != Automaton::kDead) mark_tokens(i, allowed);
   }
   CostMeter meter(kMaxMarkCost);
-  std::vector<Automaton::State> after(deepest_ + 1);
+  std::vector<Automaton::State> after(deepest + 1);
   after[0] = state;
   size_t visited = 0;
   for (size_t i = 0; i < count; ++visited) {
-    const Node& node = nodes_[i];
+    const Node& node = nodes[i];
     const Automaton::State before = after[node.depth - 1u];
     const Automaton::State next = automaton.step(before, node.byte);
     if (!meter.count(automaton, before, node.byte)) break;
@@ -129,6 +149,17 @@ size_t TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<u
     ++i;
   }
   return visited + meter.used();
+}
+
+size_t TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const {
+  const Automaton::FreeText text = automaton.free_text(state);
+  const bool known =
+      text.characters >= static_cast<int64_t>(kFreeCharacters) || (text.characters > 0 && text.nothing_else);
+  if (!known) return all_.mark(automaton, state, allowed);
+  const auto longest = std::min<int64_t>(text.characters, kFreeCharacters);
+  const auto& free = free_[static_cast<size_t>(longest) - 1];
+  std::copy(free.begin(), free.end(), allowed.begin());
+  return free.size() + not_free_.mark(automaton, state, allowed);
 }
 
 }  // namespace fulmar

@@ -2,8 +2,10 @@
 // takes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -27,20 +29,36 @@ class TokenTree {
   size_t words() const { return words_; }
 
  private:
-  void mark_tokens(size_t node, std::span<uint64_t> allowed) const;
-
   // In the order of a walk that visits a parent before its children.
   struct Node {
     int32_t past = 0;    // the first node outside of this one's subtree
-    int32_t tokens = 0;  // into tokens_: those that end here lie up to the next node's
+    int32_t tokens = 0;  // into Tree::tokens: those that end here lie up to the next node's
     uint16_t depth = 0;  // bytes up to this one, counted from 1
     uint8_t byte = 0;
   };
+  struct Entry {
+    std::string_view bytes;
+    int32_t id = 0;
+  };
+  struct Tree {
+    std::vector<Node> nodes;  // and one more, which bounds the tokens of the last
+    std::vector<int32_t> tokens;
+    size_t deepest = 0;
 
-  std::vector<Node> nodes_;
-  std::vector<int32_t> tokens_;
+    void mark_tokens(size_t node, std::span<uint64_t> allowed) const;
+    size_t mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
+  };
+  static Tree tree_of(const std::vector<Entry>& entries);
+
+  // Characters of the longest tokens in free_.
+  static constexpr size_t kFreeCharacters = 32;
+
+  Tree all_;
+  // Tokens of plain characters alone (whole ones of UTF-8, none that JSON would escape) go on from wherever a
+  // string is free: by the number of their characters at most, as bits. The tree holds the others.
+  std::array<std::vector<uint64_t>, kFreeCharacters> free_;
+  Tree not_free_;
   size_t words_ = 0;
-  size_t deepest_ = 0;
 };
 
 }  // namespace fulmar

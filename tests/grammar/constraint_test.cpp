@@ -1,6 +1,7 @@
 // Masks over vocabularies, and texts drawn at random under them.
 #include "grammar/constraint.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <random>
@@ -129,6 +130,113 @@ TEST(ConstraintWalk, WhateverIsDrawnIsJson) {
     ASSERT_TRUE(value->find("id") && value->find("list")) << *text;
   }
   EXPECT_GT(ended, 250);
+}
+
+// Tokens of plain characters, of quotes and commas among them, and of pieces of UTF-8.
+std::vector<std::string> random_tokens(std::mt19937& random) {
+  static const std::string kPieces[] = {
+      "a",   "b",   "ab", "1", "-", " ", "\n", "\"",       "\",",      "\":",  "\\",
+      "\\n", "u00", ",",  "[", "]", "{", "}",  "\xC3\xA9", "\xE2\x82", "\xAC", "\xF0\x9F\x98\x80"};
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 300; ++i) {
+    std::string token;
+    for (unsigned pieces = 2 + random() % 5; pieces > 0; --pieces)
+      token += kPieces[random() % std::size(kPieces)];
+    tokens.push_back(std::move(token));
+  }
+  tokens.push_back(std::string(40, 'a'));  // longer than what is known without a walk
+  tokens.push_back(std::string(100, 'b'));
+  return tokens;
+}
+
+class ExactMasks : public ::testing::TestWithParam<const char*> {};
+
+// However masks are found, and whichever states share them: a token is in one exactly if all its bytes go on.
+TEST_P(ExactMasks, HoldTheTokensOfWhichEveryByteGoesOn) {
+  std::mt19937 random(5);
+  const ListTokenizer tokenizer(random_tokens(random));
+  const auto constraint = bind(GetParam(), tokenizer);
+  const auto grammar = json_schema_form(AnswerStart::plain, *parse_json(GetParam()));
+  ASSERT_TRUE(grammar);
+  Automaton automaton(*grammar);
+  for (int round = 0; round < 12; ++round) {
+    ConstraintWalk walk(constraint, tokenizer, std::nullopt);
+    Automaton::State state = automaton.start();
+    for (int step = 0; step < 25 && state != Automaton::kDead && !automaton.final(state); ++step) {
+      const auto mask = walk.allowed();
+      std::vector<int32_t> ids;
+      for (int32_t id = 1; id < tokenizer.vocabulary_size(); ++id) {
+        Automaton::State after = state;
+        for (const char byte : tokenizer.bytes(id)) {
+          if (after != Automaton::kDead) after = automaton.step(after, static_cast<uint8_t>(byte));
+        }
+        const bool marked = mask[static_cast<size_t>(id) / 64] >> (id % 64) & 1;
+        ASSERT_EQ(marked, after != Automaton::kDead) << tokenizer.bytes(id);
+        if (marked && tokenizer.bytes(id) != "\n" && tokenizer.bytes(id) != " ") ids.push_back(id);
+      }
+      if (ids.empty()) break;
+      const int32_t id = ids[random() % ids.size()];
+      walk.accept(id);
+      for (const char byte : tokenizer.bytes(id)) state = automaton.step(state, static_cast<uint8_t>(byte));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Counts, ExactMasks,
+    ::testing::Values(
+        R"({"type":"string"})", R"({"type":"string","maxLength":7})",
+        R"({"type":"string","minLength":40,"maxLength":60})", R"({"type":"string","maxLength":5000})",
+        R"({"type":"string","minLength":5000})", R"({"type":"string","minLength":300,"maxLength":900})",
+        R"({"type":"string","pattern":"^[ab]*1$","maxLength":400})",
+        R"({"type":"string","pattern":"^(ab)+$","minLength":300,"maxLength":900})",
+        R"({"type":"string","pattern":"^(aab)+$","minLength":600,"maxLength":602})",
+        R"({"type":"string","pattern":"\\S","maxLength":2000})",
+        R"({"anyOf":[{"type":"string","maxLength":3},{"type":"string","pattern":"^a+$"}]})",
+        R"({"anyOf":[{"type":"string","maxLength":3},{"const":"abababab"}]})",
+        R"({"type":"array","items":{"type":"integer"},"maxItems":100000})",
+        R"({"type":"array","items":{"type":"string","maxLength":2},"minItems":30,"maxItems":40})",
+        R"({"type":"object","additionalProperties":{"type":"string","maxLength":50}})"));
+
+// Counting says what writing out said.
+TEST(Counts, KeepWithinTheirBounds) {
+  const auto takes_text = [](const std::string& schema, const std::string& text) {
+    const auto grammar = json_schema_form(AnswerStart::plain, *parse_json(schema));
+    EXPECT_TRUE(grammar) << schema;
+    Automaton automaton(*grammar);
+    Automaton::State state = automaton.start();
+    for (const char byte : text) {
+      state = automaton.step(state, static_cast<uint8_t>(byte));
+      if (state == Automaton::kDead) return false;
+    }
+    return automaton.accepting(state);
+  };
+  const auto quoted = [](size_t length) { return "\"" + std::string(length, 'a') + "\""; };
+  const auto array = [](size_t length) {
+    std::string text = "[0";
+    for (size_t i = 1; i < length; ++i) text += ",0";
+    return text + "]";
+  };
+  for (const auto& [least, most] : {std::pair{0, 3}, {1, 1}, {3, 30}, {25, 60}, {100, 700}, {2, 100'000}}) {
+    const std::string texts =
+        fmt::format(R"({{"type":"string","minLength":{},"maxLength":{}}})", least, most);
+    const std::string matched =
+        fmt::format(R"({{"type":"string","pattern":"^[a-z]+$","minLength":{},"maxLength":{}}})", least, most);
+    const std::string arrays =
+        fmt::format(R"({{"type":"array","items":{{"const":0}},"minItems":{},"maxItems":{}}})", least, most);
+    for (const int length : {1, 2, 3, 4, 24, 25, 30, 31, 60, 61, 99, 100, 700, 701}) {
+      const bool fits = least <= length && length <= most;
+      EXPECT_EQ(takes_text(texts, quoted(static_cast<size_t>(length))), fits) << texts << length;
+      EXPECT_EQ(takes_text(matched, quoted(static_cast<size_t>(length))), fits) << matched << length;
+      EXPECT_EQ(takes_text(arrays, array(static_cast<size_t>(length))), fits) << arrays << length;
+    }
+  }
+  EXPECT_TRUE(
+      takes_text(R"({"type":"string","maxLength":200,"pattern":"^[a-z]{1,63}(\\.[a-z]{1,63}){0,4}$"})",
+                 "\"abcdefghijklmnopqrstuvwxyz.abcdefghij.abc\""));
+  EXPECT_FALSE(
+      takes_text(R"({"type":"string","maxLength":20,"pattern":"^[a-z]{1,63}(\\.[a-z]{1,63}){0,4}$"})",
+                 "\"abcdefghijklmnopqrstuvwxyz\""));
 }
 
 TEST(Constraint, AFullOneIsLeftBehindWithoutATrace) {

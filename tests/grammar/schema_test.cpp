@@ -368,7 +368,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"type":"set"})", "'type'"}, Refusal{R"({"type":"string","minLength":-1})", "'minLength'"},
         Refusal{R"({"type":"string","minLength":3,"maxLength":2})", "admits no value"},
         Refusal{R"({"type":"integer","minimum":3,"maximum":2})", "admits no value"},
-        Refusal{R"({"type":"string","maxLength":900000000})", "places"},
         Refusal{R"({"enum":[]})", "admits no value"}, Refusal{R"([])", "wanted an object"},
         Refusal{R"({"type":"object","properties":{"x":[]}})", "#/properties/x"}));
 
