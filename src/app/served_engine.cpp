@@ -152,9 +152,19 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
          "--state-store", flags.sessions.state_store,
          "redis[s]://[[user]:password@]host[:port][/database] that workers share, in place of the file")
       ->envname("FULMAR_STATE_STORE");
-  app.add_option("--state-ttl-days", flags.sessions.state_ttl_days,
-                 "how long a shared session lives after its last turn; 0 for ever")
-      ->check(CLI::Range(0.0, 36500.0))
+  app.add_option(
+         "--session-ttl-days,--state-ttl-days", flags.sessions.ttl_days,
+         "how long a session lives after its last turn, fractions allowed; 0 for ever; default: 0, in a "
+         "shared store 30")
+      ->check(CLI::Range(0.0, 36500.0));
+  app.add_option("--session-max-gib", flags.sessions.max_gib,
+                 "what the store keeps of sessions, fractions allowed; the oldest go first; 0: no bound")
+      ->check(CLI::Range(0.0, 1048576.0))
+      ->capture_default_str();
+  app.add_option(
+         "--session-queue-mib", flags.sessions.queue_mib,
+         "turns that may wait for a store that is away or full; beyond, new turns with a session get 503")
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--state-flush-seconds", flags.sessions.flush_seconds,
                  "a committed turn is on disk at most this much later")

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -18,14 +19,17 @@ struct SessionFlags {
   std::string session_db = "rwkv_sessions.db";
   bool session_db_asked_for = false;  // by name: it is not to be done without because another server has it
   std::string state_store;            // URL of a store that workers share, in place of the file
-  double state_ttl_days = 30;         // in the shared store, since a session's last turn; 0: for ever
+  std::optional<double> ttl_days;     // since a session's last turn; 0: for ever, as in a file if not said
+  double max_gib = 0;                 // of all sessions of the store; 0: no bound
+  int64_t queue_mib = 1024;           // of turns that wait for the store
   double flush_seconds = 2;
 };
 
 class SessionLadders {
  public:
-  // Opens the store. Trouble with one is logged, and sessions live in memory then; an Error is what a person
-  // has to decide: a URL that means nothing, or a database asked for that another server has open.
+  // Opens the store. An Error is what a person has to decide: a URL that means nothing, a database that was
+  // asked for and cannot be used, and any that is damaged or of a newer version, since there are sessions in
+  // it. Other trouble is logged, and sessions live in memory then.
   static Result<std::unique_ptr<SessionLadders>> open(const SessionFlags& flags);
 
   // The ladder of a model's weights, for as long as somebody holds it. One call at a time.

@@ -162,6 +162,19 @@ Result<RedisReply> RedisLink::call(const std::vector<std::string_view>& words) {
 }
 
 // All commands go out before the first answer is read: one trip to the server, however many there are.
+Result<std::vector<Result<RedisReply>>> RedisLink::each(
+    const std::vector<std::vector<std::string_view>>& commands) {
+  return talk([&]() -> Result<std::vector<Result<RedisReply>>> {
+    for (const auto& command : commands) FULMAR_TRY(send(command));
+    std::vector<Result<RedisReply>> replies;
+    for (size_t i = 0; i < commands.size(); ++i) {
+      replies.push_back(receive());
+      if (!connection_) return replies.back().error();
+    }
+    return replies;
+  });
+}
+
 Result<std::vector<RedisReply>> RedisLink::transact(
     const std::vector<std::vector<std::string_view>>& commands) {
   return talk([&]() -> Result<std::vector<RedisReply>> {

@@ -37,6 +37,9 @@ class RedisLink {
   // to be closed: commands must bear that. A server that does not answer is an unavailable Error that names
   // host and port; so is every call of the next three seconds: callers must not wait each time.
   Result<RedisReply> call(const std::vector<std::string_view>& words);
+  // Each for itself, in one trip: the reply or the failure of every command, in order. An Error when the
+  // connection was lost; which of them were carried out is not known then.
+  Result<std::vector<Result<RedisReply>>> each(const std::vector<std::vector<std::string_view>>& commands);
   // All or none: between MULTI and EXEC. The replies of the commands, in order; an Error when one of them
   // failed.
   Result<std::vector<RedisReply>> transact(const std::vector<std::vector<std::string_view>>& commands);

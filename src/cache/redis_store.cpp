@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <random>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "base/unix_time.h"
+#include "cache/split_writes.h"
 
 namespace fulmar {
 namespace {
@@ -27,19 +29,48 @@ if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[5]) else redis
 redis.call('ZADD', KEYS[2], ARGV[3], ARGV[6])
 return 1)";
 
-// KEYS: the list. ARGV: the beginning of the sessions' keys. Lists what still lives and forgets what has
-// expired.
+// KEYS: the list. ARGV: the beginning of the sessions' keys, the beginning of the ids wanted. Lists what
+// still lives and forgets what has expired.
 constexpr std::string_view kListScript = R"(
 local rows = {}
 for _, id in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
-  local row = redis.call('HMGET', ARGV[1] .. id, 'updated', 'tokens', 'turn')
-  if row[1] then
-    rows[#rows + 1] = {id, row[1], row[2], row[3]}
-  else
-    redis.call('ZREM', KEYS[1], id)
+  if string.sub(id, 1, #ARGV[2]) == ARGV[2] then
+    local row = redis.call('HMGET', ARGV[1] .. id, 'updated', 'tokens', 'turn')
+    if row[1] then
+      rows[#rows + 1] = {id, row[1], row[2], row[3]}
+    else
+      redis.call('ZREM', KEYS[1], id)
+    end
   end
 end
 return rows)";
+
+// KEYS: the list. ARGV: the beginning of the sessions' keys, the bytes that may stay, how many may go at
+// once. Erases from the oldest on what is beyond, but for the newest session, and returns rows as the list
+// does.
+constexpr std::string_view kSweepScript = R"(
+local bytes, beyond = 0, {}
+for place, id in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
+  bytes = bytes + redis.call('HSTRLEN', ARGV[1] .. id, 'state')
+  if bytes > tonumber(ARGV[2]) and place > 1 then beyond[#beyond + 1] = id end
+end
+local rows = {}
+for i = #beyond, math.max(1, #beyond - tonumber(ARGV[3]) + 1), -1 do
+  local key = ARGV[1] .. beyond[i]
+  local row = redis.call('HMGET', key, 'updated', 'tokens', 'turn')
+  redis.call('DEL', key)
+  redis.call('ZREM', KEYS[1], beyond[i])
+  if row[1] then rows[#rows + 1] = {beyond[i], row[1], row[2], row[3]} end
+end
+return rows)";
+
+// How keys and values are laid out. 1: as described in the header.
+constexpr int64_t kSchema = 1;
+constexpr std::string_view kSchemaKey = "fulmar:sessions";
+
+// States that one trip takes along.
+constexpr size_t kMostBytesOfATrip = size_t{64} << 20;
+constexpr std::string_view kMostSwept = "64";
 
 // The braces keep a model's keys on one server of a cluster.
 std::string session_prefix(const std::string& fingerprint) { return "fulmar:{" + fingerprint + "}:session:"; }
@@ -61,6 +92,34 @@ struct StoreWords {
   }
 };
 
+// Refuses what a newer version has laid out, and leaves a mark for older ones. A server that cannot be marked
+// is no worse than one that was not.
+Status check_schema(RedisLink& link) {
+  FULMAR_ASSIGN(const RedisReply found, link.call({"HGET", kSchemaKey, "schema"}));
+  if (found.kind == RedisReply::Kind::text && number_of<int64_t>(found.text) > kSchema) {
+    return Error{
+        ErrorKind::unsupported,
+        fmt::format("sessions in Redis: schema {} found, at most {} wanted: a newer version has made "
+                    "them",
+                    found.text, kSchema)};
+  }
+  if (found.kind != RedisReply::Kind::text) {
+    const std::string schema = std::to_string(kSchema);
+    (void)link.call({"HSETNX", kSchemaKey, "schema", schema});
+  }
+  return {};
+}
+
+std::vector<StoredSession> sessions_of(const RedisReply& reply) {
+  std::vector<StoredSession> sessions;
+  for (const RedisReply& row : reply.list) {
+    if (row.list.size() != 4) continue;
+    sessions.push_back({row.list[0].text, number_of<double>(row.list[1].text),
+                        number_of<int64_t>(row.list[2].text), number_of<int64_t>(row.list[3].text)});
+  }
+  return sessions;
+}
+
 // Tells this process from all others that write to the same server.
 std::string fresh_writer() {
   std::random_device source;
@@ -70,9 +129,10 @@ std::string fresh_writer() {
 class RedisStore final : public SessionStore {
  public:
   explicit RedisStore(const RedisStoreOptions& options)
-      : link_(options.address), time_to_live_(options.time_to_live) {}
+      : link_(options.address), time_to_live_(options.time_to_live), most_bytes_(options.most_bytes) {}
 
   Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) override {
+    FULMAR_TRY(make_ready());
     const std::string key = session_prefix(fingerprint) + id;
     FULMAR_ASSIGN(const RedisReply reply, link_.call({"HGET", key, "state"}));
     if (reply.kind != RedisReply::Kind::text) return std::optional<StateBlob>();
@@ -86,32 +146,28 @@ class RedisStore final : public SessionStore {
   bool shared() const override { return true; }
 
   Result<int64_t> newest_turn(const std::string& fingerprint, const std::string& id) override {
+    FULMAR_TRY(make_ready());
     const std::string key = session_prefix(fingerprint) + id;
     FULMAR_ASSIGN(const RedisReply reply, link_.call({"HGET", key, "turn"}));
     return reply.kind == RedisReply::Kind::text ? number_of<int64_t>(reply.text) : int64_t{0};
   }
 
-  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
-    std::vector<std::string> refused;
-    if (writes.empty()) return refused;
-    std::vector<StoreWords> words;
-    for (const SessionWrite& write : writes) words.push_back(words_of(write));
-    std::vector<std::vector<std::string_view>> commands;
-    for (const StoreWords& one : words) commands.push_back(one.command());
-    FULMAR_ASSIGN(const auto replies, link_.transact(commands));
-    for (size_t i = 0; i < replies.size() && i < writes.size(); ++i) {
-      if (replies[i].integer == 0) refused.push_back(writes[i].id);
+  std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
+    std::vector<Result<bool>> outcomes;
+    for (const auto piece : pieces_of(writes, kMostBytesOfATrip)) {
+      const auto stored = store_in_one_trip(piece);
+      if (stored.ok()) outcomes.insert(outcomes.end(), stored->begin(), stored->end());
+      if (!stored.ok()) outcomes.insert(outcomes.end(), piece.size(), stored.error());
     }
-    return refused;
+    return outcomes;
   }
 
   Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {
+    FULMAR_TRY(make_ready());
     std::vector<std::string> ids{id};
     if (and_branches) {
-      FULMAR_ASSIGN(const auto sessions, list(fingerprint));
-      for (const StoredSession& session : sessions) {
-        if (session.id.starts_with(id + ":")) ids.push_back(session.id);
-      }
+      FULMAR_ASSIGN(const auto branches, list(fingerprint, {.prefix = id + ":"}));
+      for (const StoredSession& branch : branches) ids.push_back(branch.id);
     }
     const std::string list = list_key(fingerprint);
     std::vector<std::string> keys;
@@ -127,19 +183,57 @@ class RedisStore final : public SessionStore {
     return erased;
   }
 
-  Result<std::vector<StoredSession>> list(const std::string& fingerprint) override {
+  Result<std::vector<StoredSession>> list(const std::string& fingerprint,
+                                          const SessionQuery& query) override {
+    FULMAR_TRY(make_ready());
     const std::string key = list_key(fingerprint), prefix = session_prefix(fingerprint);
-    FULMAR_ASSIGN(const RedisReply reply, link_.call({"EVAL", kListScript, "1", key, prefix}));
-    std::vector<StoredSession> sessions;
-    for (const RedisReply& row : reply.list) {
-      if (row.list.size() != 4) continue;
-      sessions.push_back({row.list[0].text, number_of<double>(row.list[1].text),
-                          number_of<int64_t>(row.list[2].text), number_of<int64_t>(row.list[3].text)});
+    FULMAR_ASSIGN(const RedisReply reply, link_.call({"EVAL", kListScript, "1", key, prefix, query.prefix}));
+    std::vector<StoredSession> sessions = sessions_of(reply);
+    std::erase_if(sessions, [&](const StoredSession& session) { return !query.covers(session.id); });
+    std::ranges::sort(sessions, {}, &StoredSession::id);
+    if (static_cast<int64_t>(sessions.size()) > query.limit) {
+      sessions.resize(static_cast<size_t>(query.limit));
     }
     return sessions;
   }
 
+  // The server forgets by itself what is too old.
+  Result<std::vector<StoredSession>> sweep(const std::string& fingerprint) override {
+    if (most_bytes_ == 0) return std::vector<StoredSession>();
+    FULMAR_TRY(make_ready());
+    const std::string key = list_key(fingerprint), prefix = session_prefix(fingerprint);
+    const std::string most = std::to_string(most_bytes_);
+    FULMAR_ASSIGN(const RedisReply reply,
+                  link_.call({"EVAL", kSweepScript, "1", key, prefix, most, kMostSwept}));
+    return sessions_of(reply);
+  }
+
  private:
+  Status make_ready() {
+    if (!ready_) FULMAR_TRY(check_schema(link_));
+    ready_ = true;
+    return {};
+  }
+
+  // Each write is a transaction of its own: one that fails concerns no other.
+  Result<std::vector<Result<bool>>> store_in_one_trip(std::span<const SessionWrite> writes) {
+    FULMAR_TRY(make_ready());
+    std::vector<StoreWords> words;
+    for (const SessionWrite& write : writes) words.push_back(words_of(write));
+    std::vector<std::vector<std::string_view>> commands;
+    for (const StoreWords& one : words) commands.push_back(one.command());
+    FULMAR_ASSIGN(const auto replies, link_.each(commands));
+    std::vector<Result<bool>> outcomes;
+    for (size_t i = 0; i < replies.size(); ++i) {
+      if (replies[i].ok()) outcomes.emplace_back(replies[i]->integer != 0);
+      if (!replies[i].ok()) {
+        outcomes.emplace_back(Error{replies[i].error().kind,
+                                    fmt::format("session '{}': {}", writes[i].id, replies[i].error().text)});
+      }
+    }
+    return outcomes;
+  }
+
   StoreWords words_of(const SessionWrite& write) const {
     const std::vector<std::byte> bytes = encode_blob(*write.blob);
     return {.session = session_prefix(write.blob->fingerprint) + write.id,
@@ -155,6 +249,8 @@ class RedisStore final : public SessionStore {
 
   RedisLink link_;
   const std::chrono::milliseconds time_to_live_;
+  const int64_t most_bytes_;
+  bool ready_ = false;
   const std::string writer_ = fresh_writer();
 };
 
@@ -167,7 +263,7 @@ std::unique_ptr<SessionStore> redis_store(const RedisStoreOptions& options) {
 Status check_redis(const RedisAddress& address) {
   RedisLink link(address);
   FULMAR_TRY(link.call({"PING"}));
-  return {};
+  return check_schema(link);
 }
 
 }  // namespace fulmar

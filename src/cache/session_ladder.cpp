@@ -48,7 +48,8 @@ SessionLadder::SessionLadder(std::string fingerprint, std::unique_ptr<SessionSto
                              LadderOptions options)
     : fingerprint_(std::move(fingerprint)), options_(std::move(options)) {
   if (!store) return;
-  courier_ = std::make_unique<StoreCourier>(std::move(store), fingerprint_);
+  courier_ = std::make_unique<StoreCourier>(std::move(store), fingerprint_, options_.store);
+  courier_->on_sweep([this](const std::vector<StoredSession>& gone) { forget_swept(gone); });
   courier_->on_news([this] {
     Lock lock(mutex_);
     wake_all();
@@ -164,7 +165,7 @@ Result<std::shared_ptr<const StateBlob>> SessionLadder::read(const std::string& 
 int64_t SessionLadder::erase(const SessionRange& range) {
   int64_t stored_only = 0;
   if (courier_) {
-    const auto stored = courier_->list();
+    const auto stored = courier_->list({.prefix = range.id});
     if (!stored.ok()) spdlog::error("{}", stored.error().text);
     Lock lock(mutex_);
     for (size_t i = 0; stored.ok() && i < stored->size(); i++) {
@@ -186,31 +187,30 @@ int64_t SessionLadder::erase_soon(const SessionRange& range) {
   return forget(range);
 }
 
-std::vector<SessionInfo> SessionLadder::list() {
-  std::vector<SessionInfo> sessions;
-  std::vector<StoredSession> more;
+std::vector<SessionInfo> SessionLadder::list(const SessionQuery& query) {
+  std::map<std::string, SessionInfo> sessions;
   if (courier_) {
-    auto stored = courier_->list();
+    auto stored = courier_->list(query);
     if (!stored.ok()) spdlog::error("{}", stored.error().text);
-    if (stored.ok()) more = std::move(*stored);
+    for (StoredSession& one : stored.ok() ? *stored : std::vector<StoredSession>()) {
+      sessions[one.id] = {.id = one.id, .tokens = one.tokens, .turn = one.turn, .updated = one.updated};
+    }
   }
   const double now = unix_time();
-  Lock lock(mutex_);
-  const auto add = [&](const std::list<std::string>& ids, SessionInfo::Level level) {
-    for (const std::string& id : ids) {
-      const Entry& entry = entries_.at(id);
-      sessions.push_back(
-          {.id = id, .level = level, .tokens = entry.tokens, .turn = entry.turn, .updated = now});
+  {
+    Lock lock(mutex_);
+    for (const auto& [id, entry] : entries_) {
+      if (!query.covers(id)) continue;
+      const auto level = entry.shelf != nullptr ? SessionInfo::Level::device : SessionInfo::Level::host;
+      sessions[id] = {.id = id, .level = level, .tokens = entry.tokens, .turn = entry.turn, .updated = now};
     }
-  };
-  for (const SessionShelf* shelf : shelves_) add(shelf->recency_, SessionInfo::Level::device);
-  add(hosts_, SessionInfo::Level::host);
-  for (StoredSession& session : more) {
-    if (entries_.contains(session.id)) continue;
-    sessions.push_back(
-        {std::move(session.id), SessionInfo::Level::store, session.tokens, session.turn, session.updated});
   }
-  return sessions;
+  std::vector<SessionInfo> page;
+  for (auto& [id, session] : sessions) {
+    if (static_cast<int64_t>(page.size()) == query.limit) break;
+    page.push_back(std::move(session));
+  }
+  return page;
 }
 
 bool SessionLadder::contains(const std::string& id) {
@@ -325,6 +325,16 @@ int64_t SessionLadder::forget(const SessionRange& range) {
   for (const std::string& id : gone) drop(id);
   wake_all();
   return static_cast<int64_t>(gone.size());
+}
+
+// What the store has erased for its age goes from memory, too, unless somebody is about to go on with it.
+void SessionLadder::forget_swept(const std::vector<StoredSession>& gone) {
+  Lock lock(mutex_);
+  for (const StoredSession& session : gone) {
+    const auto found = entries_.find(session.id);
+    if (found == entries_.end() || held_.contains(session.id)) continue;
+    if (!found->second.dirty && found->second.turn == session.turn) drop(session.id);
+  }
 }
 
 void SessionLadder::wake_all() {

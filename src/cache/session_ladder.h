@@ -37,6 +37,7 @@ struct LadderOptions {
   std::chrono::milliseconds flush_after{2000};
   // An answer waits at most this long for the shared store to have its turn, then goes out all the same.
   std::chrono::milliseconds store_patience{5000};
+  CourierOptions store;
   // Called when the ladder ends with turns or erasures that a store should have and has not, with their
   // number.
   std::function<void(int64_t)> on_lost;
@@ -86,12 +87,16 @@ class SessionLadder {
   int64_t erase(const SessionRange& range);
   // The same without waiting for the store or asking it what it has: how many were in memory.
   int64_t erase_soon(const SessionRange& range);
-  // Hottest level first, newest first within one; each session once. Blocks on the store.
-  std::vector<SessionInfo> list();
+  // In the order of their ids, each session once. Blocks on the store.
+  std::vector<SessionInfo> list(const SessionQuery& query = {});
   bool contains(const std::string& id);  // blocks on the store
 
   // Sends what host memory has to the store, and waits until it was tried.
   void flush();
+
+  // Whether the store is so far behind that no turn should begin that it would have to keep.
+  bool store_is_full() const { return courier_ && courier_->full(); }
+  StoreHealth store_health() const { return courier_ ? courier_->health() : StoreHealth(); }
 
  private:
   friend class SessionShelf;
@@ -121,6 +126,7 @@ class SessionLadder {
   TurnTicket send(const std::string& id, Entry& entry);
   TurnTicket keep(const std::string& id, Entry& entry);
   int64_t forget(const SessionRange& range);
+  void forget_swept(const std::vector<StoredSession>& gone);
   void wake_all();
   void watch_lookup(const std::shared_ptr<SessionLookup>& lookup);
 

@@ -40,7 +40,7 @@ int64_t SessionShelf::host_count() const {
 int64_t SessionShelf::take_store_failures() {
   Lock lock(ladder_->mutex_);
   if (!ladder_->courier_) return 0;
-  const int64_t failures = ladder_->courier_->failures();
+  const int64_t failures = ladder_->courier_->health().failures;
   return failures - std::exchange(ladder_->told_failures_, failures);
 }
 

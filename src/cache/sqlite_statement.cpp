@@ -8,18 +8,29 @@ namespace fulmar {
 
 namespace {
 
-// Failures are left for SQLite to report. The files that it puts beside a database take after it.
-void make_private(const std::string& name) {
-  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file >= 0) ::close(file);
-}
-
 std::string name_of(sqlite3* database) {
   const char* name = sqlite3_db_filename(database, "main");
   return name == nullptr || *name == '\0' ? "in memory" : fmt::format("'{}'", name);
 }
 
+ErrorKind kind_of(int status) {
+  switch (status) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return ErrorKind::corrupt;
+    case SQLITE_FULL:
+      return ErrorKind::resource;
+    default:
+      return ErrorKind::io;
+  }
+}
+
 }  // namespace
+
+void make_private(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file >= 0) ::close(file);
+}
 
 Result<Database> open_database(const std::filesystem::path& path) {
   const std::string name = path.empty() ? ":memory:" : path.string();
@@ -39,9 +50,7 @@ Status execute(const Database& database, const char* sql) {
 }
 
 Error database_error(sqlite3* database, int status) {
-  const bool corrupt = status == SQLITE_CORRUPT || status == SQLITE_NOTADB;
-  return Error{corrupt ? ErrorKind::corrupt : ErrorKind::io,
-               fmt::format("database {}: {}", name_of(database), sqlite3_errmsg(database))};
+  return Error{kind_of(status), fmt::format("database {}: {}", name_of(database), sqlite3_errmsg(database))};
 }
 
 }  // namespace fulmar

@@ -24,15 +24,18 @@ struct FinalizeStatement {
 };
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 
-// Makes the file where there is none, readable by its owner alone: conversations are nobody else's business.
-// An empty path is a database in memory.
+// Makes an empty file where there is none, readable by its owner alone: conversations are nobody else's
+// business. Failures are left for SQLite to report; the files that it puts beside a database take after it.
+void make_private(const std::string& path);
+
+// Opens the file, or makes it as above. An empty path is a database in memory.
 Result<Database> open_database(const std::filesystem::path& path);
 
 // One or several statements without values or rows.
 Status execute(const Database& database, const char* sql);
 
-// SQLite's last failure: `corrupt` where its status says that the file is not what it should be, `io`
-// otherwise.
+// SQLite's last failure: `corrupt` where its status says that the file is not what it should be, `resource`
+// where there is no room on the disk, `io` otherwise.
 Error database_error(sqlite3* database, int status);
 
 // The first failure is kept and reported by next() and run().

@@ -1,63 +1,48 @@
 #include "cache/sqlite_store.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <limits>
+#include <span>
 #include <utility>
 
-#include "base/unix_time.h"
+#include "base/log.h"
+#include "cache/file_lock.h"
+#include "cache/session_schema.h"
+#include "cache/split_writes.h"
 #include "cache/sqlite_statement.h"
 
 namespace fulmar {
 
 namespace {
 
-constexpr int kSchemaVersion = 1;
 constexpr int kBusyMilliseconds = 2000;
+// Sessions that one sweep erases at most.
+constexpr int64_t kMostSwept = 64;
+// Erased sessions that are remembered until somebody asks; of older ones memory may keep a copy.
+constexpr size_t kMostTold = 10'000;
 
-constexpr const char* kSchema =
-    "CREATE TABLE IF NOT EXISTS fulmar_meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS fulmar_sessions("
-    "  fingerprint TEXT NOT NULL, id TEXT NOT NULL, tokens INTEGER NOT NULL, turn INTEGER NOT NULL,"
-    "  updated REAL NOT NULL, state BLOB NOT NULL, PRIMARY KEY(fingerprint, id)) WITHOUT ROWID;";
-
-// Held for as long as a database is open: who commits there need not compare turns with anybody else's. A
-// file of its own beside the database, since closing the database's own would end the locks that SQLite has
-// on it.
-class FileLock {
- public:
-  static Result<FileLock> take(const std::filesystem::path& database) {
-    const std::string path = database.string() + ".lock";
-    FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (lock.descriptor_ < 0) {
-      return Error{ErrorKind::io, fmt::format("'{}': {}", path, std::strerror(errno))};
-    }
-    if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      return Error{ErrorKind::unavailable,
-                   fmt::format("session database '{}' is in use by another server (it holds '{}')",
-                               database.string(), path)};
-    }
-    return lock;
-  }
-  FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  FileLock& operator=(FileLock&&) = delete;
-  ~FileLock() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-
- private:
-  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
-
-  int descriptor_;
+struct SweptSession {
+  std::string fingerprint;
+  StoredSession session;
 };
+
+// Returns the first text behind all those that begin with `prefix`; nothing where there is none.
+std::optional<std::string> after_all_with(std::string prefix) {
+  while (!prefix.empty() && static_cast<uint8_t>(prefix.back()) == 0xFF) prefix.pop_back();
+  if (prefix.empty()) return std::nullopt;
+  prefix.back() = static_cast<char>(static_cast<uint8_t>(prefix.back()) + 1);
+  return prefix;
+}
 
 class SqliteStore final : public SessionStore {
  public:
-  SqliteStore(FileLock lock, Database database) : lock_(std::move(lock)), database_(std::move(database)) {}
+  SqliteStore(FileLock lock, Database database, const SqliteOptions& options)
+      : lock_(std::move(lock)),
+        database_(std::move(database)),
+        options_(options),
+        clock_(options.clocks, credit_for(options.lifetime)) {}
+  ~SqliteStore() override { (void)clock_.save(database_); }
 
   Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) override {
     Statement query(database_, "SELECT state FROM fulmar_sessions WHERE fingerprint = ? AND id = ?");
@@ -76,24 +61,17 @@ class SqliteStore final : public SessionStore {
     return found ? query.column_integer(0) : int64_t{0};
   }
 
-  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
-    std::vector<std::string> refused;
-    if (writes.empty()) return refused;
-    FULMAR_TRY(execute(database_, "BEGIN IMMEDIATE"));
-    for (const SessionWrite& write : writes) {
-      const Status stored = store_one(write);
+  std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
+    auto outcomes = store_what_fits(writes, [this](std::span<const SessionWrite> some) {
+      auto stored = store_together(some);
+      // What earlier transactions have left beside the file may be what takes the room.
       if (!stored.ok()) {
-        (void)execute(database_, "ROLLBACK");
-        return stored.error();
+        sqlite3_wal_checkpoint_v2(database_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
       }
-      if (sqlite3_changes(database_.get()) == 0) refused.push_back(write.id);
-    }
-    const Status committed = execute(database_, "COMMIT");
-    if (!committed.ok()) {
-      (void)execute(database_, "ROLLBACK");
-      return committed.error();
-    }
-    return refused;
+      return stored;
+    });
+    if (const Status kept = keep_to_bound(); !kept.ok()) spdlog::error("{}", kept.error().text);
+    return outcomes;
   }
 
   Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {
@@ -105,11 +83,17 @@ class SqliteStore final : public SessionStore {
     return static_cast<int64_t>(sqlite3_changes(database_.get()));
   }
 
-  Result<std::vector<StoredSession>> list(const std::string& fingerprint) override {
+  Result<std::vector<StoredSession>> list(const std::string& fingerprint,
+                                          const SessionQuery& wanted) override {
     Statement query(database_,
                     "SELECT id, updated, tokens, turn FROM fulmar_sessions WHERE fingerprint = ? "
-                    "ORDER BY updated DESC, id");
-    query.text(1, fingerprint);
+                    "AND id > ? AND id >= ? AND id < ? ORDER BY id LIMIT ?");
+    query.text(1, fingerprint).text(2, wanted.after).text(3, wanted.prefix);
+    const auto end = after_all_with(wanted.prefix);
+    // Any blob is behind all texts.
+    if (end) query.text(4, *end);
+    if (!end) query.blob(4, std::as_bytes(std::span("")));
+    query.integer(5, wanted.limit);
     std::vector<StoredSession> sessions;
     FULMAR_ASSIGN(bool more, query.next());
     while (more) {
@@ -120,23 +104,45 @@ class SqliteStore final : public SessionStore {
     return sessions;
   }
 
+  Result<std::vector<StoredSession>> sweep(const std::string& fingerprint) override {
+    FULMAR_TRY(clock_.save(database_));
+    if (options_.lifetime > 0) FULMAR_TRY(erase_oldest(clock_.now() - options_.lifetime, kMostSwept));
+    FULMAR_TRY(keep_to_bound());
+    std::vector<StoredSession> gone;
+    std::erase_if(swept_, [&](SweptSession& one) {
+      if (one.fingerprint != fingerprint) return false;
+      gone.push_back(std::move(one.session));
+      return true;
+    });
+    return gone;
+  }
+
   Status prepare(const std::filesystem::path& path) {
     sqlite3_busy_timeout(database_.get(), kBusyMilliseconds);
     FULMAR_TRY(execute(database_, "PRAGMA journal_mode = WAL"));
     FULMAR_TRY(execute(database_, "PRAGMA synchronous = NORMAL"));
-    FULMAR_TRY(execute(database_, kSchema));
-    FULMAR_TRY(execute(database_, "INSERT OR IGNORE INTO fulmar_meta VALUES('schema', 1)"));
-    Statement version(database_, "SELECT value FROM fulmar_meta WHERE key = 'schema'");
-    FULMAR_ASSIGN(const bool found, version.next());
-    const int64_t schema = found ? version.column_integer(0) : 0;
-    if (schema != kSchemaVersion) {
-      return Error{ErrorKind::unsupported, fmt::format("session database '{}': schema {} found, {} wanted",
-                                                       path.string(), schema, kSchemaVersion)};
-    }
+    FULMAR_TRY(prepare_sessions(database_, path));
+    Statement newest(database_, "SELECT max(updated) FROM fulmar_sessions");
+    FULMAR_TRY(newest.next());
+    FULMAR_TRY(clock_.load(database_, newest.column_real(0)));
     return {};
   }
 
  private:
+  Result<std::vector<bool>> store_together(std::span<const SessionWrite> writes) {
+    std::vector<bool> stored;
+    FULMAR_TRY(execute(database_, "BEGIN IMMEDIATE"));
+    Status done;
+    for (size_t i = 0; i < writes.size() && done.ok(); ++i) {
+      done = store_one(writes[i]);
+      stored.push_back(sqlite3_changes(database_.get()) != 0);
+    }
+    if (done.ok()) done = execute(database_, "COMMIT");
+    if (done.ok()) return stored;
+    (void)execute(database_, "ROLLBACK");
+    return done.error();
+  }
+
   Status store_one(const SessionWrite& write) {
     const std::vector<std::byte> bytes = encode_blob(*write.blob);
     Statement insert(
@@ -148,21 +154,65 @@ class SqliteStore final : public SessionStore {
         .text(2, write.id)
         .integer(3, write.blob->tokens)
         .integer(4, write.blob->turn)
-        .real(5, unix_time())
+        .real(5, clock_.now())
         .blob(6, bytes)
         .run();
   }
 
+  // Bytes of the file that are in use.
+  Result<int64_t> bytes() {
+    Statement query(database_,
+                    "SELECT (page_count - freelist_count) * page_size "
+                    "FROM pragma_page_count, pragma_freelist_count, pragma_page_size");
+    FULMAR_ASSIGN(const bool found, query.next());
+    return found ? query.column_integer(0) : 0;
+  }
+
+  // One session is always kept, however large.
+  Status keep_to_bound() {
+    if (options_.most_bytes == 0) return {};
+    for (int64_t erased = 0; erased < kMostSwept; ++erased) {
+      FULMAR_ASSIGN(const int64_t used, bytes());
+      Statement second(database_, "SELECT 1 FROM fulmar_sessions LIMIT 1 OFFSET 1");
+      FULMAR_ASSIGN(const bool several, second.next());
+      if (used <= options_.most_bytes || !several) return {};
+      FULMAR_TRY(erase_oldest(std::numeric_limits<double>::infinity(), 1));
+    }
+    return {};
+  }
+
+  // Erases at most `most` sessions whose last turn was before `before`.
+  Status erase_oldest(double before, int64_t most) {
+    Statement remove(database_,
+                     "DELETE FROM fulmar_sessions WHERE (fingerprint, id) IN (SELECT fingerprint, id "
+                     "FROM fulmar_sessions WHERE updated < ?1 ORDER BY updated LIMIT ?2) "
+                     "RETURNING fingerprint, id, updated, tokens, turn");
+    remove.real(1, before).integer(2, most);
+    FULMAR_ASSIGN(bool more, remove.next());
+    while (more) {
+      swept_.push_back({remove.column_text(0),
+                        {remove.column_text(1), remove.column_real(2), remove.column_integer(3),
+                         remove.column_integer(4)}});
+      if (swept_.size() > kMostTold) swept_.erase(swept_.begin());
+      FULMAR_ASSIGN(more, remove.next());
+    }
+    return {};
+  }
+
   const FileLock lock_;  // given back last
   Database database_;
+  const SqliteOptions options_;
+  DatabaseClock clock_;
+  std::vector<SweptSession> swept_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path) {
+Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path,
+                                                        const SqliteOptions& options) {
   FULMAR_ASSIGN(FileLock lock, FileLock::take(path));
   FULMAR_ASSIGN(Database database, open_database(path));
-  auto store = std::make_unique<SqliteStore>(std::move(lock), std::move(database));
+  auto store = std::make_unique<SqliteStore>(std::move(lock), std::move(database), options);
   FULMAR_TRY(store->prepare(path));
   return std::unique_ptr<SessionStore>(std::move(store));
 }

@@ -4,14 +4,25 @@
 #include <filesystem>
 #include <memory>
 
+#include "cache/database_clock.h"
 #include "cache/session_store.h"
 
 namespace fulmar {
 
+struct SqliteOptions {
+  int64_t most_bytes = 0;  // of all sessions together; the oldest go first; 0: no bound
+  double lifetime = 0;     // seconds since a session's last turn; 0: for ever
+  Clocks clocks = {};
+};
+
 // Opens or creates the file (for its owner's eyes only), and locks it for as long as the store lives: a store
 // that another process has open is an Error of kind unavailable. A file of another program is left alone
-// except for our own tables (their names begin with fulmar_). An unreadable or damaged file, or a schema from
-// the future, is an Error; nothing is changed then.
-Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path);
+// except for our own tables (their names begin with fulmar_). A file of an older schema is brought up to date
+// (session_schema.h). An unreadable or damaged file, or a schema from the future, is an Error; nothing is
+// changed then.
+//
+// Ages are those of a believed time (base/believed_time.h): a wall clock that jumps erases nothing.
+Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path,
+                                                        const SqliteOptions& options = {});
 
 }  // namespace fulmar

@@ -12,14 +12,16 @@ namespace fulmar {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kRetryAfter = std::chrono::seconds(1);
-// States kept in memory while the store refuses them; beyond, one gives way.
-constexpr size_t kMostQueued = 1024;
 
-bool contains(const std::vector<std::string>& ids, const std::string& id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
+// Of all writes the same failure.
+std::vector<Result<bool>> all_failed(size_t count, const Error& error) {
+  return std::vector<Result<bool>>(count, error);
+}
+
+// A failure that all of them would meet, not the one's own.
+bool is_away(const Error& error) {
+  return error.kind == ErrorKind::unavailable || error.kind == ErrorKind::resource;
 }
 
 // What the store throws, want of memory above all, is a failure of the store: the thread goes on.
@@ -39,10 +41,12 @@ void decide(std::atomic<TurnFate>& fate, TurnFate decided) {
 
 }  // namespace
 
-StoreCourier::StoreCourier(std::unique_ptr<SessionStore> store, std::string fingerprint)
+StoreCourier::StoreCourier(std::unique_ptr<SessionStore> store, std::string fingerprint,
+                           CourierOptions options)
     : store_(std::move(store)),
       shared_(store_->shared()),
       fingerprint_(std::move(fingerprint)),
+      options_(options),
       thread_([this] { run(); }) {}
 
 StoreCourier::~StoreCourier() { close(); }
@@ -54,7 +58,7 @@ int64_t StoreCourier::close() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  return given_up_ + static_cast<int64_t>(queued_.size() + erasures_.size());
+  return static_cast<int64_t>(queued_.size() + erasures_.size());
 }
 
 void StoreCourier::on_news(std::function<void()> news) {
@@ -62,18 +66,31 @@ void StoreCourier::on_news(std::function<void()> news) {
   news_ = std::move(news);
 }
 
+void StoreCourier::on_sweep(std::function<void(const std::vector<StoredSession>&)> swept) {
+  std::lock_guard lock(mutex_);
+  swept_ = std::move(swept);
+}
+
+StoreHealth StoreCourier::health() const {
+  std::lock_guard lock(mutex_);
+  return {.failures = failures_, .waiting_bytes = waiting_bytes_, .trouble = trouble_};
+}
+
+// Under the lock.
+void StoreCourier::count_waiting() {
+  int64_t bytes = 0;
+  for (const Parcels* parcels : {&queued_, &writing_}) {
+    for (const auto& [id, parcel] : *parcels) bytes += static_cast<int64_t>(parcel.blob->payload.size());
+  }
+  waiting_bytes_ = bytes;
+}
+
 TurnTicket StoreCourier::put(SessionWrite write) {
   auto fate = std::make_shared<std::atomic<TurnFate>>(TurnFate::under_way);
   {
     std::lock_guard lock(mutex_);
-    queued_[write.id] = {std::move(write.blob), fate};
-    if (queued_.size() > kMostQueued) {
-      spdlog::error("session store: {} states wait for it; '{}' is given up", queued_.size(),
-                    queued_.begin()->first);
-      decide(*queued_.begin()->second.fate, TurnFate::kept);
-      queued_.erase(queued_.begin());
-      given_up_++;
-    }
+    queued_[write.id] = {.blob = std::move(write.blob), .fate = fate, .number = ++last_number_};
+    count_waiting();
   }
   changed_.notify_all();
   return fate;
@@ -97,6 +114,7 @@ TurnTicket StoreCourier::erase(SessionRange range) {
       return covered;
     });
     erasures_.push_back({std::move(range), fate});
+    count_waiting();
   }
   changed_.notify_all();
   return fate;
@@ -135,25 +153,38 @@ Result<int64_t> StoreCourier::newest_turn(const std::string& id) {
   return std::max(stored, turn);
 }
 
-Result<std::vector<StoredSession>> StoreCourier::list() {
-  Result<std::vector<StoredSession>> stored = [&] {
-    std::lock_guard lock(store_mutex_);
-    return store_->list(fingerprint_);
-  }();
-  if (!stored.ok()) return stored;
-  std::lock_guard lock(mutex_);
-  std::map<std::string, std::shared_ptr<const StateBlob>> ours;
-  for (const auto& [id, parcel] : queued_) ours.emplace(id, parcel.blob);
-  for (const auto& [id, parcel] : writing_) {
-    if (!erased(id)) ours.emplace(id, parcel.blob);
+// Of what the store has, more than is wanted: some of it may be erased here.
+Result<std::vector<StoredSession>> StoreCourier::list(const SessionQuery& query) {
+  std::map<std::string, StoredSession> sessions;
+  SessionQuery rest = query;
+  bool more = true;
+  while (more && static_cast<int64_t>(sessions.size()) < query.limit) {
+    FULMAR_ASSIGN(auto stored, list_stored(rest));
+    more = static_cast<int64_t>(stored.size()) == rest.limit;
+    if (more) rest.after = stored.back().id;
+    std::lock_guard lock(mutex_);
+    for (StoredSession& session : stored) {
+      if (!erased(session.id)) sessions[session.id] = std::move(session);
+    }
   }
-  std::erase_if(
-      *stored, [&](const StoredSession& session) { return ours.contains(session.id) || erased(session.id); });
-  std::vector<StoredSession> sessions;
-  for (const auto& [id, blob] : ours) sessions.push_back({id, unix_time(), blob->tokens, blob->turn});
-  sessions.insert(sessions.end(), std::make_move_iterator(stored->begin()),
-                  std::make_move_iterator(stored->end()));
-  return sessions;
+  std::lock_guard lock(mutex_);
+  for (const Parcels* parcels : {&writing_, &queued_}) {
+    for (const auto& [id, parcel] : *parcels) {
+      if (!query.covers(id) || (parcels == &writing_ && erased(id))) continue;
+      sessions[id] = {id, unix_time(), parcel.blob->tokens, parcel.blob->turn};
+    }
+  }
+  std::vector<StoredSession> page;
+  for (auto& [id, session] : sessions) {
+    if (static_cast<int64_t>(page.size()) == query.limit) break;
+    page.push_back(std::move(session));
+  }
+  return page;
+}
+
+Result<std::vector<StoredSession>> StoreCourier::list_stored(const SessionQuery& query) {
+  std::lock_guard lock(store_mutex_);
+  return store_->list(fingerprint_, query);
 }
 
 void StoreCourier::flush() {
@@ -170,27 +201,32 @@ void StoreCourier::run() {
     wait_for_work(lock);
     // In turns: under load there is always another lookup.
     if (!lookups_.empty()) answer_lookups(lock);
+    if (!stopping_ && Clock::now() >= sweep_at_) sweep(lock);
     if (nothing_queued()) {
       if (stopping_ && lookups_.empty()) return;
       continue;
     }
-    if (!stopping_ && Clock::now() < retry_at_) continue;
     const bool last_try = stopping_;  // else more may be queued while this try is under way
-    if (erase_queued(lock) && !queued_.empty()) write_queued(lock);
+    const auto now = last_try ? Clock::time_point::max() : Clock::now();
+    if (next_try() > now) continue;
+    if (erase_queued(lock) && !queued_.empty()) write_queued(lock, now);
     if (last_try && !nothing_queued()) return;  // in vain
   }
 }
 
-// Returns when there is a lookup, when something may be written, or when it is time to stop.
+// When something that is queued may be tried.
+StoreCourier::Clock::time_point StoreCourier::next_try() const {
+  auto next = erasures_.empty() ? Clock::time_point::max() : Clock::time_point::min();
+  for (const auto& [id, parcel] : queued_) next = std::min(next, parcel.not_before);
+  return std::max(next, retry_at_);
+}
+
+// Returns when there is a lookup, when something may be written or swept, or when it is time to stop.
 void StoreCourier::wait_for_work(Lock& lock) {
   while (!stopping_ && lookups_.empty()) {
-    if (nothing_queued()) {
-      changed_.wait(lock);
-    } else if (Clock::now() < retry_at_) {
-      changed_.wait_until(lock, retry_at_);
-    } else {
-      return;
-    }
+    const auto until = nothing_queued() ? sweep_at_ : std::min(sweep_at_, next_try());
+    if (until <= Clock::now()) return;
+    changed_.wait_until(lock, until);
   }
 }
 
@@ -198,12 +234,18 @@ void StoreCourier::answer_lookups(Lock& lock) {
   const auto lookups = std::exchange(lookups_, {});
   const auto news = news_;
   lock.unlock();
+  Status answered;
   for (const auto& lookup : lookups) {
     answer(*lookup);
+    if (!lookup->status.ok()) answered = lookup->status;
     lookup->answered();
     if (news) news();
   }
   lock.lock();
+  if (answered.ok()) return store_answered();
+  if (answered.error().kind == ErrorKind::corrupt) return;  // one session's trouble, not the store's
+  failures_++;
+  trouble_ = answered.error().text;
 }
 
 void StoreCourier::answer(SessionLookup& lookup) {
@@ -248,6 +290,7 @@ bool StoreCourier::erase_queued(Lock& lock) {
     const Fate fate = erasures_.front().fate;  // others are added behind it only
     if (!erased.ok()) {
       store_failed(erased.error());
+      retry_at_ = Clock::now() + kRetryAfter;
       decide(*fate, TurnFate::kept);
       changed_.notify_all();
       return false;
@@ -259,17 +302,41 @@ bool StoreCourier::erase_queued(Lock& lock) {
   return true;
 }
 
-void StoreCourier::write_queued(Lock& lock) {
-  writing_ = std::exchange(queued_, {});
+// Under the lock: moves what may be tried by `now` to writing_, in the order in which it was put.
+std::vector<SessionWrite> StoreCourier::take_due(Clock::time_point now) {
+  std::vector<Parcels::iterator> due;
+  for (auto parcel = queued_.begin(); parcel != queued_.end(); ++parcel) {
+    if (parcel->second.not_before <= now) due.push_back(parcel);
+  }
+  std::sort(due.begin(), due.end(),
+            [](auto one, auto other) { return one->second.number < other->second.number; });
   std::vector<SessionWrite> writes;
-  for (const auto& [id, parcel] : writing_) writes.push_back({id, parcel.blob});
+  for (const auto& parcel : due) {
+    writes.push_back({parcel->first, parcel->second.blob});
+    writing_.insert(queued_.extract(parcel));
+  }
+  return writes;
+}
+
+void StoreCourier::write_queued(Lock& lock, Clock::time_point now) {
+  const std::vector<SessionWrite> writes = take_due(now);
+  if (writes.empty()) return;
   lock.unlock();
-  const auto refused = caught([&] {
+  std::vector<Result<bool>> outcomes;
+  const Status done = caught([&]() -> Status {
     std::lock_guard store_lock(store_mutex_);
-    return store_->store(writes);
+    outcomes = store_->store(writes);
+    return {};
   });
+  if (!done.ok()) outcomes = all_failed(writes.size(), done.error());
   lock.lock();
-  tell_fates(refused);
+  for (size_t i = 0; i < writes.size(); ++i) tell_fate(writes[i].id, outcomes[i]);
+  writing_.clear();
+  count_waiting();
+  const auto failed =
+      std::find_if(outcomes.begin(), outcomes.end(), [](const auto& one) { return !one.ok(); });
+  if (failed == outcomes.end()) store_answered();
+  if (failed != outcomes.end()) store_failed(failed->error());
   const auto news = news_;
   lock.unlock();
   changed_.notify_all();
@@ -277,30 +344,57 @@ void StoreCourier::write_queued(Lock& lock) {
   lock.lock();
 }
 
+void StoreCourier::sweep(Lock& lock) {
+  lock.unlock();
+  const auto gone = caught([&] {
+    std::lock_guard store_lock(store_mutex_);
+    return store_->sweep(fingerprint_);
+  });
+  lock.lock();
+  // What went may be a part of what has to.
+  const bool again = gone.ok() && !gone->empty();
+  sweep_at_ = again ? Clock::now() : Clock::now() + options_.sweep_every;
+  if (!gone.ok()) {
+    failures_++;
+    trouble_ = gone.error().text;
+    return spdlog::error("{}", gone.error().text);
+  }
+  if (nothing_queued()) store_answered();
+  if (gone->empty() || !swept_) return;
+  const auto swept = swept_;
+  lock.unlock();
+  swept(*gone);
+  lock.lock();
+}
+
 // Under the lock.
 void StoreCourier::store_failed(const Error& error) {
   failures_++;
-  retry_at_ = Clock::now() + kRetryAfter;
+  trouble_ = error.text;
+  if (is_away(error)) retry_at_ = Clock::now() + kRetryAfter;
   spdlog::error("{}; {} turns and {} erasures wait in memory", error.text, writing_.size() + queued_.size(),
                 erasures_.size());
 }
 
-// Under the lock: tells everybody concerned what became of writing_.
-void StoreCourier::tell_fates(const Result<std::vector<std::string>>& refused) {
-  if (!refused.ok()) store_failed(refused.error());
-  for (auto& [id, parcel] : writing_) {
-    if (!refused.ok()) {
-      decide(*parcel.fate, TurnFate::kept);
-      if (!erased(id)) queued_.emplace(id, std::move(parcel));  // a newer turn queued since wins
-    } else if (contains(*refused, id)) {
-      decide(*parcel.fate, TurnFate::refused);
-      spdlog::warn("session '{}': turn {} came too late, another worker has committed it", id,
-                   parcel.blob->turn);
-    } else {
-      decide(*parcel.fate, TurnFate::stored);
-    }
+// Under the lock. What it has refused to take until now is trouble still.
+void StoreCourier::store_answered() {
+  if (nothing_queued()) trouble_.clear();
+}
+
+// Under the lock: tells everybody concerned what became of a write.
+void StoreCourier::tell_fate(const std::string& id, const Result<bool>& outcome) {
+  Parcel& parcel = writing_.at(id);
+  if (!outcome.ok()) {
+    decide(*parcel.fate, TurnFate::kept);
+    parcel.not_before = Clock::now() + kRetryAfter;
+    if (!erased(id)) queued_.emplace(id, std::move(parcel));  // a newer turn queued since wins
+  } else if (!*outcome) {
+    decide(*parcel.fate, TurnFate::refused);
+    spdlog::warn("session '{}': turn {} came too late, another worker has committed it", id,
+                 parcel.blob->turn);
+  } else {
+    decide(*parcel.fate, TurnFate::stored);
   }
-  writing_.clear();
 }
 
 }  // namespace fulmar

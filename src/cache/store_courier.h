@@ -59,14 +59,30 @@ struct SessionRange {
   }
 };
 
+struct CourierOptions {
+  // Of states that wait for the store; full() beyond. What is put is taken all the same: nothing that was
+  // answered is dropped.
+  int64_t most_bytes = int64_t{1} << 30;
+  std::chrono::milliseconds sweep_every{60'000};  // SessionStore::sweep(); the first one at once
+};
+
+// How the store fares.
+struct StoreHealth {
+  int64_t failures = 0;       // writes and reads that have failed
+  int64_t waiting_bytes = 0;  // of states that it has not yet
+  std::string trouble;        // why it has failed, if it has not worked since; else empty
+};
+
 class StoreCourier {
  public:
-  StoreCourier(std::unique_ptr<SessionStore> store, std::string fingerprint);
+  StoreCourier(std::unique_ptr<SessionStore> store, std::string fingerprint, CourierOptions options = {});
   ~StoreCourier();  // close()
 
   // `news` is called, on the courier's thread, after a lookup was answered or the fate of turns has become
   // known. Set it before the first of them.
   void on_news(std::function<void()> news);
+  // `swept` is called, on the courier's thread, with what the store has erased by itself. As on_news().
+  void on_sweep(std::function<void(const std::vector<StoredSession>&)> swept);
 
   // Other processes commit sessions there, too.
   bool shared() const { return shared_; }
@@ -82,20 +98,25 @@ class StoreCourier {
   // The following block on the store.
   Result<std::shared_ptr<const StateBlob>> load(const std::string& id);  // null: there is none
   Result<int64_t> newest_turn(const std::string& id);                    // 0: there is none
-  Result<std::vector<StoredSession>> list();                             // newest first
+  Result<std::vector<StoredSession>> list(const SessionQuery& query);    // in the order of their ids
   // Waits until everything queued so far was tried.
   void flush();
   // Tries once more what is queued, then stops. Returns how many turns and erasures have not reached the
   // store, over all.
   int64_t close();
 
-  int64_t failures() const { return failures_; }
+  // Whether so much waits that nothing should be begun that adds to it.
+  bool full() const { return waiting_bytes_ > options_.most_bytes; }
+  StoreHealth health() const;
 
  private:
   using Fate = std::shared_ptr<std::atomic<TurnFate>>;
+  using Clock = std::chrono::steady_clock;
   struct Parcel {
     std::shared_ptr<const StateBlob> blob;
     Fate fate;
+    uint64_t number = 0;             // in the order in which they were put
+    Clock::time_point not_before{};  // after a failure of its own
   };
   struct Erasure {
     SessionRange range;
@@ -106,15 +127,21 @@ class StoreCourier {
 
   void run();
   void wait_for_work(Lock& lock);
+  Result<std::vector<StoredSession>> list_stored(const SessionQuery& query);
   void answer_lookups(Lock& lock);
   void answer(SessionLookup& lookup);
   Status answer_from_store(SessionLookup& lookup, int64_t known);
   // Under the lock.
   bool nothing_queued() const { return queued_.empty() && writing_.empty() && erasures_.empty(); }
+  Clock::time_point next_try() const;
+  std::vector<SessionWrite> take_due(Clock::time_point now);
   bool erase_queued(Lock& lock);
-  void write_queued(Lock& lock);
+  void write_queued(Lock& lock, Clock::time_point now);
+  void sweep(Lock& lock);
   void store_failed(const Error& error);
-  void tell_fates(const Result<std::vector<std::string>>& refused);
+  void store_answered();
+  void tell_fate(const std::string& id, const Result<bool>& outcome);
+  void count_waiting();
   // What is queued about a session: a state, or that it is erased, or nothing.
   struct Queued {
     std::shared_ptr<const StateBlob> blob;
@@ -126,18 +153,23 @@ class StoreCourier {
   const std::unique_ptr<SessionStore> store_;
   const bool shared_;
   const std::string fingerprint_;
+  const CourierOptions options_;
   std::mutex store_mutex_;  // the store is used by one thread at a time
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::function<void()> news_;
+  std::function<void(const std::vector<StoredSession>&)> swept_;
   std::vector<std::shared_ptr<SessionLookup>> lookups_;
   std::vector<Erasure> erasures_;  // not yet carried out; they go before what is queued
   Parcels queued_;                 // waiting
   Parcels writing_;                // in the transaction under way
-  std::chrono::steady_clock::time_point retry_at_{};
+  uint64_t last_number_ = 0;
+  Clock::time_point retry_at_{};  // of everything, since the store is away
+  Clock::time_point sweep_at_{};
   bool stopping_ = false;
-  std::atomic<int64_t> failures_ = 0;
-  int64_t given_up_ = 0;  // turns that had to make room while the store failed
+  std::atomic<int64_t> waiting_bytes_ = 0;
+  int64_t failures_ = 0;
+  std::string trouble_;
   std::thread thread_;
 };
 

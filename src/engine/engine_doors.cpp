@@ -1,5 +1,6 @@
 // The engine's doors for requests: any thread may come in here; what changes rows goes on as a command for
 // the engine's thread.
+#include <algorithm>
 #include <future>
 
 #include "base/unix_time.h"
@@ -52,6 +53,13 @@ Status EngineLoop::let_in(const std::shared_ptr<RequestRecord>& record, std::spa
 
 Status EngineLoop::submit(Request request) {
   if (request.rows.empty()) return Error{ErrorKind::invalid, "the request has no rows; wanted at least 1"};
+  // What is answered is kept until the store has it: nothing that adds to that may begin without end.
+  const auto writes = [](const Ask& ask) { return !ask.state.write_session.empty(); };
+  if (keeper_->sessions().ladder().store_is_full() &&
+      std::any_of(request.rows.begin(), request.rows.end(), writes)) {
+    return Error{ErrorKind::unavailable,
+                 "the session store does not keep up and as many turns wait for it as may; try again later"};
+  }
   const AskLimits limits{.vocabulary = model_.config().vocab,
                          .slots = options_.slots,
                          .max_prompt_tokens = options_.max_prompt_tokens};

@@ -34,6 +34,14 @@ void branch_chat(std::shared_ptr<Call> call) {
 
   const std::string tree = session->id;
   const auto lease = call->service().branches->take(tree, [&] { return highest_branch(*model, tree); });
+  if (!lease) {
+    return call->fail({409,
+                       fmt::format("the session '{}' has a branch {}; wanted less, for one more to follow",
+                                   tree, kLastBranch),
+                       "session_id",
+                       "conflict",
+                       {}});
+  }
   session->id = branch_session(tree, *from);
   session->write_to = branch_session(tree, lease->index());
   session->must_exist = *from != 0;  // the root of a tree is the zero state

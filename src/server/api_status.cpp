@@ -142,6 +142,18 @@ ServedModelPtr ready_model(Call& call) {
   return model;
 }
 
+// A store that fails is no reason to send requests elsewhere: they are answered, and their turns wait for it.
+void write_condition(JsonWriter& json, const Call& call) {
+  const StoreHealth store = call.service().models.store_health();
+  json.member("status", store.trouble.empty() ? "ok" : "degraded");
+  if (store.trouble.empty()) return;
+  json.key("session_store")
+      .begin_object()
+      .member("error", call.trusted() ? std::string_view(store.trouble) : "it fails")
+      .member("waiting_bytes", store.waiting_bytes)
+      .end_object();
+}
+
 // As ready_model; null, too, while the server ends: load balancers are to send nothing more.
 ServedModelPtr healthy_model(Call& call) {
   if (!call.service().draining) return ready_model(call);
@@ -208,7 +220,9 @@ void health(std::shared_ptr<Call> call) {
   if (!healthy_model(*call)) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   JsonWriter json;
-  json.begin_object().member("status", "ok").key("queue");
+  json.begin_object();
+  write_condition(json, *call);
+  json.key("queue");
   write_queue(json, stats_of_all(call->service()));
   json.member("timestamp", std::chrono::duration<double>(now).count()).end_object();
   HttpResponse response;
@@ -235,8 +249,9 @@ void metrics(std::shared_ptr<Call> call) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   const Service& service = call->service();
-  response.body = service.metrics.text(stats_of_all(service), device_memories(service),
-                                       call->trusted() ? service.keys.get() : nullptr);
+  response.body =
+      service.metrics.text(stats_of_all(service), service.models.store_health(), device_memories(service),
+                           call->trusted() ? service.keys.get() : nullptr);
   call->respond(std::move(response));
 }
 

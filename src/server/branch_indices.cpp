@@ -18,7 +18,8 @@ int64_t branch_index(const std::string& session, const std::string& tree) {
   int64_t index = -1;
   const char* end = session.data() + session.size();
   const auto [stop, fault] = std::from_chars(session.data() + tree.size() + 1, end, index);
-  return fault == std::errc() && stop == end && index >= 0 ? index : -1;
+  const bool is_number = fault == std::errc() && stop == end && index >= 0 && index <= kLastBranch;
+  return is_number && session == branch_session(tree, index) ? index : -1;
 }
 
 BranchIndices::Lease::Lease(std::shared_ptr<BranchIndices> owner, std::string tree, int64_t index)
@@ -43,6 +44,7 @@ std::shared_ptr<const BranchIndices::Lease> BranchIndices::take(
     if (held != held_.end()) highest = *held->second.rbegin();
   }
   highest = std::max(highest, highest_stored());
+  if (highest >= kLastBranch) return nullptr;
   std::lock_guard lock(mutex_);
   held_[tree].insert(highest + 1);
   return std::make_shared<const Lease>(shared_from_this(), tree, highest + 1);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,9 +13,13 @@
 
 namespace fulmar {
 
+// The last index that a branch can have: clients name branches by 32-bit numbers.
+inline constexpr int64_t kLastBranch = std::numeric_limits<int32_t>::max();
+
 // The session that holds the state of a branch.
 std::string branch_session(const std::string& tree, int64_t index);
-// The index of a session that is a branch of the tree; -1 for any other.
+// The index, up to kLastBranch, of a session that is a branch of the tree; -1 for any other, whatever its
+// name.
 int64_t branch_index(const std::string& session, const std::string& tree);
 
 // Thread-safe.
@@ -36,8 +41,8 @@ class BranchIndices : public std::enable_shared_from_this<BranchIndices> {
     const int64_t index_;
   };
 
-  // The index after every stored and every held one; the first is 1. `highest_stored` may wait for the
-  // engine.
+  // The index after every stored and every held one; the first is 1. Null when kLastBranch is taken.
+  // `highest_stored` may wait for the engine.
   std::shared_ptr<const Lease> take(const std::string& tree, const std::function<int64_t()>& highest_stored);
 
  private:

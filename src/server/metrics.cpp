@@ -109,6 +109,17 @@ std::vector<MetricFamily> cache_figures(const EngineStats& engine) {
   };
 }
 
+std::vector<MetricFamily> store_figures(const StoreHealth& store) {
+  return {
+      figure("fulmar_state_store_up",
+             "1 while the session store does what it is asked to, 0 since it has not.", MetricType::Gauge,
+             store.trouble.empty() ? 1 : 0),
+      figure("fulmar_state_store_waiting_bytes",
+             "States of answered turns that the session store has not yet.", MetricType::Gauge,
+             static_cast<double>(store.waiting_bytes)),
+  };
+}
+
 std::vector<MetricFamily> engine_figures(const EngineStats& engine) {
   const auto counter = [](const char* name, const char* help, int64_t value) {
     return figure(name, help, MetricType::Counter, static_cast<double>(value));
@@ -220,12 +231,13 @@ void Metrics::observe_first_token(double seconds) { content_->first_token.Observ
 void Metrics::observe_token_gap(double seconds) { content_->token_gap.Observe(seconds); }
 void Metrics::observe_request(double seconds) { content_->whole_request.Observe(seconds); }
 
-std::string Metrics::text(const EngineStats& engine, std::span<const DeviceMemory> devices,
-                          const KeyRing* keys) const {
+std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
+                          std::span<const DeviceMemory> devices, const KeyRing* keys) const {
   std::vector<MetricFamily> families = content_->registry.Collect();
   for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : draft_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : cache_figures(engine)) families.push_back(std::move(family));
+  for (MetricFamily& family : store_figures(store)) families.push_back(std::move(family));
   if (!devices.empty()) {
     families.push_back(device_memory(devices));
     families.push_back(device_layers(devices));

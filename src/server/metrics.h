@@ -29,9 +29,9 @@ class Metrics {
   void observe_token_gap(double seconds);
   void observe_request(double seconds);
 
-  // The exposition text; the engine's, the devices' and the keys' figures are taken as they are now.
-  // `keys` may be null.
-  std::string text(const EngineStats& engine, std::span<const DeviceMemory> devices,
+  // The exposition text; the engine's, the session store's, the devices' and the keys' figures are taken as
+  // they are now. `keys` may be null.
+  std::string text(const EngineStats& engine, const StoreHealth& store, std::span<const DeviceMemory> devices,
                    const KeyRing* keys) const;
 
  private:

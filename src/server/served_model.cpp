@@ -222,6 +222,18 @@ EngineStats ModelRegistry::figures() const {
   return sum;
 }
 
+StoreHealth ModelRegistry::store_health() const {
+  StoreHealth sum;
+  for (const ServedModelPtr& model : one_per_ladder()) {
+    const SessionLadder* ladder = model->engine->session_ladder();
+    if (ladder == nullptr) continue;
+    StoreHealth one = ladder->store_health();
+    sum.waiting_bytes += one.waiting_bytes;
+    if (sum.trouble.empty()) sum.trouble = std::move(one.trouble);
+  }
+  return sum;
+}
+
 bool ModelRegistry::empty() const {
   std::lock_guard lock(mutex_);
   return models_.empty();

@@ -114,6 +114,8 @@ class ModelRegistry {
   void each_engine(const std::function<void(Engine&)>& visit) const;
   // Of all engines together. Counters never fall: those of retired models stay.
   EngineStats figures() const;
+  // Of the stores of all models together; `trouble` is that of the first that has some.
+  StoreHealth store_health() const;
 
  private:
   struct Entry {

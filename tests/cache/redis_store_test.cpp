@@ -105,9 +105,20 @@ SessionWrite write(const std::string& id, int64_t turn, const std::string& model
   return {id, blob};
 }
 
+// The ids of the writes that were refused, or the first failure.
+Result<std::vector<std::string>> put(SessionStore& store, const std::vector<SessionWrite>& writes) {
+  const auto outcomes = store.store(writes);
+  std::vector<std::string> refused;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (!outcomes[i].ok()) return outcomes[i].error();
+    if (!*outcomes[i]) refused.push_back(writes[i].id);
+  }
+  return refused;
+}
+
 std::vector<std::string> ids(SessionStore& store) {
   std::vector<std::string> found;
-  const auto sessions = store.list("model");
+  const auto sessions = store.list("model", {});
   EXPECT_TRUE(sessions.ok());
   for (const auto& session : *sessions) found.push_back(session.id);
   return found;
@@ -115,7 +126,7 @@ std::vector<std::string> ids(SessionStore& store) {
 
 TEST_F(RedisTest, GivesBackWhatWasStored) {
   const auto store = open();
-  ASSERT_TRUE(store->store({write("a", 1), write("b\n:*", 2)}).ok());
+  ASSERT_TRUE(put(*store, {write("a", 1), write("b\n:*", 2)}).ok());
   const auto loaded = store->load("model", "b\n:*");
   ASSERT_TRUE(loaded.ok()) << loaded.error().text;
   ASSERT_TRUE(loaded->has_value());
@@ -124,18 +135,18 @@ TEST_F(RedisTest, GivesBackWhatWasStored) {
   EXPECT_FALSE(store->load("model", "c")->has_value());
   EXPECT_FALSE(store->load("other", "a")->has_value());
   EXPECT_THAT(ids(*store), testing::UnorderedElementsAre("a", "b\n:*"));
-  EXPECT_TRUE(store->list("other")->empty());
+  EXPECT_TRUE(store->list("other", {})->empty());
 }
 
 TEST_F(RedisTest, ALateWorkerNeverReplacesANewerTurn) {
   const auto one = open(), other = open();
-  EXPECT_THAT(*one->store({write("s", 5)}), testing::IsEmpty());
-  EXPECT_THAT(*other->store({write("s", 4), write("t", 1)}), ElementsAre("s"));
-  EXPECT_THAT(*other->store({write("s", 5, "model", 'y')}), ElementsAre("s")) << "nor the same one";
+  EXPECT_THAT(*put(*one, {write("s", 5)}), testing::IsEmpty());
+  EXPECT_THAT(*put(*other, {write("s", 4), write("t", 1)}), ElementsAre("s"));
+  EXPECT_THAT(*put(*other, {write("s", 5, "model", 'y')}), ElementsAre("s")) << "nor the same one";
   EXPECT_EQ((*one->load("model", "s"))->turn, 5);
   EXPECT_EQ((*one->load("model", "s"))->payload[0], std::byte{'x'});
-  EXPECT_THAT(*one->store({write("s", 5)}), testing::IsEmpty()) << "its own turn, sent again, is there";
-  ASSERT_TRUE(other->store({write("s", 6)}).ok());
+  EXPECT_THAT(*put(*one, {write("s", 5)}), testing::IsEmpty()) << "its own turn, sent again, is there";
+  ASSERT_TRUE(put(*other, {write("s", 6)}).ok());
   EXPECT_EQ((*one->load("model", "s"))->turn, 6);
   EXPECT_TRUE(one->shared());
   EXPECT_EQ(*one->newest_turn("model", "s"), 6);
@@ -144,7 +155,7 @@ TEST_F(RedisTest, ALateWorkerNeverReplacesANewerTurn) {
 
 TEST_F(RedisTest, ErasesWithAndWithoutBranches) {
   const auto store = open();
-  ASSERT_TRUE(store->store({write("a", 1), write("a:1", 1), write("ab", 1), write("a:2", 1)}).ok());
+  ASSERT_TRUE(put(*store, {write("a", 1), write("a:1", 1), write("ab", 1), write("a:2", 1)}).ok());
   EXPECT_EQ(*store->erase("model", "a:2", false), 1);
   EXPECT_EQ(*store->erase("model", "a", true), 2);
   EXPECT_EQ(*store->erase("model", "a", true), 0);
@@ -153,7 +164,7 @@ TEST_F(RedisTest, ErasesWithAndWithoutBranches) {
 
 TEST_F(RedisTest, SessionsExpire) {
   const auto store = open(milliseconds(50));
-  ASSERT_TRUE(store->store({write("a", 1)}).ok());
+  ASSERT_TRUE(put(*store, {write("a", 1)}).ok());
   for (int i = 0; i < 500 && !ids(*store).empty(); ++i) std::this_thread::sleep_for(milliseconds(10));
   EXPECT_TRUE(ids(*store).empty());
   EXPECT_FALSE(store->load("model", "a")->has_value());
@@ -161,16 +172,16 @@ TEST_F(RedisTest, SessionsExpire) {
 
 TEST_F(RedisTest, ALostServerIsAnErrorAndComesBack) {
   const auto store = open();
-  ASSERT_TRUE(store->store({write("a", 1)}).ok());
+  ASSERT_TRUE(put(*store, {write("a", 1)}).ok());
   end();
-  const auto failed = store->store({write("a", 2)});
+  const auto failed = put(*store, {write("a", 2)});
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().kind, ErrorKind::unavailable);
   EXPECT_FALSE(store->load("model", "a").ok());
   begin();
   bool stored = false;
   for (int i = 0; i < 500 && !stored; ++i) {
-    stored = store->store({write("a", 2)}).ok();
+    stored = put(*store, {write("a", 2)}).ok();
     std::this_thread::sleep_for(milliseconds(10));
   }
   ASSERT_TRUE(stored);
@@ -186,6 +197,59 @@ TEST_F(RedisTest, RefusesDamagedStatesAndWrongPasswords) {
   wrong.password = "wrong";
   EXPECT_FALSE(check_redis(wrong).ok());
   EXPECT_TRUE(check_redis(address_).ok());
+}
+
+TEST_F(RedisTest, AKeyThatCannotBeWrittenFailsAlone) {
+  const auto store = open();
+  RedisLink link(address_);
+  ASSERT_TRUE(link.call({"SET", "fulmar:{model}:session:b", "of another kind"}).ok());
+  const auto outcomes = store->store({write("a", 1), write("b", 1), write("c", 1)});
+  ASSERT_EQ(outcomes.size(), 3u);
+  EXPECT_TRUE(outcomes[0].ok() && *outcomes[0]);
+  EXPECT_THAT(outcomes[1].error().text, testing::AllOf(HasSubstr("'b'"), HasSubstr("WRONGTYPE")));
+  EXPECT_TRUE(outcomes[2].ok() && *outcomes[2]);
+}
+
+TEST_F(RedisTest, ANewerSchemaIsRefusedByName) {
+  ASSERT_TRUE(open()->load("model", "a").ok());
+  RedisLink link(address_);
+  ASSERT_EQ(link.call({"HGET", "fulmar:sessions", "schema"})->text, "1");
+  ASSERT_TRUE(link.call({"HSET", "fulmar:sessions", "schema", "2"}).ok());
+  EXPECT_EQ(check_redis(address_).error().kind, ErrorKind::unsupported);
+  const auto store = open();
+  EXPECT_THAT(put(*store, {write("a", 1)}).error().text, HasSubstr("schema 2 found, at most 1 wanted"));
+  EXPECT_FALSE(store->load("model", "a").ok());
+  EXPECT_EQ(link.call({"EXISTS", "fulmar:{model}:session:a"})->integer, 0);
+}
+
+TEST_F(RedisTest, KeepsToItsBoundInBytes) {
+  const auto store = redis_store({.address = address_, .most_bytes = 5'000});
+  for (char c = 'a'; c <= 'h'; ++c) {
+    SessionWrite one = write(std::string(1, c), 1);
+    auto blob = std::make_shared<StateBlob>(*one.blob);
+    blob->layout = {.n_layer = 1, .n_embd = 16, .n_head = 1, .head_size = 16};
+    blob->payload.resize(blob->layout.slot_bytes());
+    one.blob = blob;
+    ASSERT_TRUE(put(*store, {one}).ok());
+  }
+  const auto gone = store->sweep("model");
+  ASSERT_TRUE(gone.ok()) << gone.error().text;
+  ASSERT_FALSE(gone->empty());
+  EXPECT_EQ(gone->front().id, "a") << "the oldest first";
+  const auto kept = store->list("model", {});
+  ASSERT_FALSE(kept->empty());
+  EXPECT_EQ(kept->back().id, "h");
+  EXPECT_EQ(gone->size() + kept->size(), 8u);
+  EXPECT_TRUE(store->sweep("model")->empty());
+}
+
+TEST_F(RedisTest, ListsByPages) {
+  const auto store = open();
+  ASSERT_TRUE(put(*store, {write("b", 1), write("a:2", 1), write("a:1", 1), write("a", 1)}).ok());
+  const auto page = store->list("model", {.prefix = "a:", .after = "a:1", .limit = 1});
+  ASSERT_EQ(page->size(), 1u);
+  EXPECT_EQ(page->front().id, "a:2");
+  EXPECT_THAT(ids(*store), ElementsAre("a", "a:1", "a:2", "b"));
 }
 
 TEST_F(RedisTest, WorkersAreListedWhileTheyRenew) {
@@ -207,10 +271,10 @@ TEST_F(RedisTest, WorkersAreListedWhileTheyRenew) {
 
 TEST_F(RedisTest, AClosedConnectionIsOpenedAgainUnnoticed) {
   const auto store = open();
-  ASSERT_TRUE(store->store({write("a", 1)}).ok());
+  ASSERT_TRUE(put(*store, {write("a", 1)}).ok());
   RedisLink other(address_);
   ASSERT_TRUE(other.call({"CLIENT", "KILL", "TYPE", "normal"}).ok());
-  EXPECT_TRUE(store->store({write("a", 2)}).ok());
+  EXPECT_TRUE(put(*store, {write("a", 2)}).ok());
   EXPECT_EQ(*store->newest_turn("model", "a"), 2);
 }
 
@@ -224,7 +288,7 @@ TEST_F(RedisTest, StatesOfAnySizeArriveWhole) {
   for (std::byte& byte : blob->payload)
     byte = static_cast<std::byte>((noise = noise * 1664525 + 1013904223) >> 24);
   large.blob = blob;
-  ASSERT_TRUE(store->store({large, write("small", 1)}).ok());
+  ASSERT_TRUE(put(*store, {large, write("small", 1)}).ok());
   const auto loaded = open()->load("model", "large");
   ASSERT_TRUE(loaded.ok() && loaded->has_value());
   EXPECT_EQ((*loaded)->payload, blob->payload);
@@ -265,11 +329,11 @@ class EncryptedRedisTest : public RedisTest {
 
 TEST_F(EncryptedRedisTest, StoresAndGivesBack) {
   const auto store = open();
-  ASSERT_TRUE(store->store({write("a", 1), write("b", 2)}).ok());
+  ASSERT_TRUE(put(*store, {write("a", 1), write("b", 2)}).ok());
   EXPECT_EQ((*store->load("model", "b"))->turn, 2);
   RedisLink other(address_);
   ASSERT_TRUE(other.call({"CLIENT", "KILL", "TYPE", "normal"}).ok());
-  EXPECT_TRUE(store->store({write("a", 2)}).ok()) << "over a fresh connection";
+  EXPECT_TRUE(put(*store, {write("a", 2)}).ok()) << "over a fresh connection";
 }
 
 TEST_F(EncryptedRedisTest, RefusesServersThatCannotProveThemselves) {

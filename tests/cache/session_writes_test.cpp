@@ -22,20 +22,22 @@ class MemoryStore : public SessionStore {
     const auto found = states.find(id);
     return found == states.end() ? std::optional<StateBlob>() : std::optional(found->second);
   }
-  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
+  std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
     if (on_store) on_store();
     if (throws) throw std::bad_alloc();
-    if (fails) return Error{ErrorKind::io, "no space left"};
-    std::vector<std::string> refused;
+    std::vector<Result<bool>> outcomes;
     for (const SessionWrite& write : writes) {
-      if (refuses || (states.contains(write.id) && states[write.id].turn >= write.blob->turn)) {
-        refused.push_back(write.id);
-      } else {
-        states[write.id] = *write.blob;
+      tried.push_back(write.id);
+      if (fails || write.id == fails_for) {
+        outcomes.emplace_back(Error{ErrorKind::io, "no space left"});
+        continue;
       }
+      const bool late = states.contains(write.id) && states[write.id].turn >= write.blob->turn;
+      outcomes.emplace_back(!refuses && !late);
+      if (*outcomes.back()) states[write.id] = *write.blob;
     }
     stored = true;
-    return refused;
+    return outcomes;
   }
   Result<int64_t> erase(const std::string&, const std::string& id, bool and_branches) override {
     if (throws) throw std::bad_alloc();
@@ -50,13 +52,31 @@ class MemoryStore : public SessionStore {
     if (throws) throw std::bad_alloc();
     return states.contains(id) ? states[id].turn : 0;
   }
-  Result<std::vector<StoredSession>> list(const std::string&) override {
+  Result<std::vector<StoredSession>> list(const std::string&, const SessionQuery& query) override {
     std::vector<StoredSession> sessions;
-    for (const auto& [id, blob] : states) sessions.push_back({id, 0, blob.tokens, blob.turn});
+    for (const auto& [id, blob] : states) {
+      if (!query.covers(id) || static_cast<int64_t>(sessions.size()) == query.limit) continue;
+      sessions.push_back({id, 0, blob.tokens, blob.turn});
+    }
     return sessions;
+  }
+  Result<std::vector<StoredSession>> sweep(const std::string&) override {
+    if (sweeps_fail) return Error{ErrorKind::unavailable, "away"};
+    std::lock_guard lock(swept_mutex);
+    for (const StoredSession& session : swept) states.erase(session.id);
+    return std::exchange(swept, {});
+  }
+  void to_sweep(std::vector<StoredSession> sessions) {
+    std::lock_guard lock(swept_mutex);
+    swept = std::move(sessions);
   }
 
   std::map<std::string, StateBlob> states;
+  std::vector<std::string> tried;
+  std::string fails_for;
+  std::mutex swept_mutex;
+  std::vector<StoredSession> swept;
+  std::atomic<bool> sweeps_fail = false;
   std::atomic<bool> stored = false, fails = false, refuses = false, throws = false;
   std::function<void()> on_question, on_store;
 };
@@ -184,6 +204,108 @@ TEST(StoreCouriers, AStoreThatThrowsIsOneThatFails) {
   store.throws = false;
   EXPECT_EQ(courier.close(), 0) << "nothing is lost";
   EXPECT_TRUE(store.states.contains("a"));
+}
+
+SessionWrite write_of(const std::string& id, int64_t turn, size_t bytes = 8) {
+  auto blob = std::make_shared<StateBlob>();
+  blob->turn = turn;
+  blob->payload.resize(bytes);
+  return {id, blob};
+}
+
+// A flood while the store is away makes it full, and pushes nobody's turn out.
+TEST(StoreCouriers, DropNothingHoweverMuchWaits) {
+  auto owned = std::make_unique<MemoryStore>();
+  MemoryStore& store = *owned;
+  store.fails = true;
+  StoreCourier courier(std::move(owned), "f", {.most_bytes = 100});
+  courier.put(write_of("alice", 1));
+  EXPECT_FALSE(courier.full());
+  for (int i = 0; i < 3000; ++i) courier.put(write_of("zzz" + std::to_string(i), 1));
+  EXPECT_TRUE(courier.full());
+  EXPECT_EQ(courier.health().waiting_bytes, 3001 * 8);
+  courier.flush();
+  EXPECT_NE(courier.health().trouble, "");
+  store.fails = false;
+  EXPECT_EQ(courier.close(), 0);
+  EXPECT_EQ(store.states.size(), 3001u);
+  EXPECT_FALSE(courier.full());
+  EXPECT_EQ(courier.health().trouble, "") << "it is well again";
+}
+
+TEST(StoreCouriers, ATurnThatFailsConcernsNoOther) {
+  auto owned = std::make_unique<MemoryStore>();
+  MemoryStore& store = *owned;
+  store.fails_for = "b";
+  StoreCourier courier(std::move(owned), "f");
+  const TurnTicket a = courier.put(write_of("a", 1)), b = courier.put(write_of("b", 1));
+  a->wait(TurnFate::under_way);
+  b->wait(TurnFate::under_way);
+  EXPECT_EQ(a->load(), TurnFate::stored);
+  EXPECT_EQ(b->load(), TurnFate::kept);
+  const TurnTicket c = courier.put(write_of("c", 1));
+  c->wait(TurnFate::under_way);
+  EXPECT_EQ(c->load(), TurnFate::stored) << "without waiting for the other's next try";
+  EXPECT_EQ(courier.close(), 1);
+}
+
+TEST(StoreCouriers, WriteInTheOrderInWhichTurnsCame) {
+  auto owned = std::make_unique<MemoryStore>();
+  MemoryStore& store = *owned;
+  std::atomic<bool> writing = false, go = false;
+  store.on_store = [&] {
+    writing = true;
+    go.wait(false);
+  };
+  StoreCourier courier(std::move(owned), "f");
+  courier.put(write_of("first", 1));
+  while (!writing) std::this_thread::yield();
+  for (const char* id : {"z", "m", "a"}) courier.put(write_of(id, 1));
+  go = true;
+  go.notify_all();
+  EXPECT_EQ(courier.close(), 0);
+  EXPECT_THAT(store.tried, testing::ElementsAre("first", "z", "m", "a"));
+}
+
+TEST(StoreCouriers, ListByPagesWhatIsStoredAndWhatIsOnItsWay) {
+  auto owned = std::make_unique<MemoryStore>();
+  MemoryStore& store = *owned;
+  for (const char* id : {"a1", "a3", "a5", "b1"}) store.states[id].turn = 1;
+  store.fails = true;
+  StoreCourier courier(std::move(owned), "f");
+  courier.put(write_of("a2", 1));
+  courier.erase({"a3", false});
+  courier.put(write_of("a4", 1));
+  std::vector<std::string> ids;
+  SessionQuery query{.prefix = "a", .limit = 1};
+  for (auto page = courier.list(query); page.ok() && !page->empty(); page = courier.list(query)) {
+    ASSERT_EQ(page->size(), 1u);
+    ids.push_back(query.after = page->front().id);
+  }
+  EXPECT_THAT(ids, testing::ElementsAre("a1", "a2", "a4", "a5"));
+}
+
+TEST(StoreCouriers, AStoreThatIsAwayIsToldWithoutAnyTurn) {
+  auto owned = std::make_unique<MemoryStore>();
+  MemoryStore& store = *owned;
+  store.sweeps_fail = true;
+  StoreCourier courier(std::move(owned), "f", {.sweep_every = std::chrono::milliseconds(1)});
+  while (courier.health().trouble.empty()) std::this_thread::yield();
+  store.sweeps_fail = false;
+  while (!courier.health().trouble.empty()) std::this_thread::yield();
+}
+
+TEST_F(SessionWrites, WhatTheStoreErasesForItsAgeGoesFromMemory) {
+  open({.flush_after = hours(2), .store = {.sweep_every = std::chrono::milliseconds(1)}}, {1});
+  commit("old", 1);
+  commit("talking", 1);
+  shelf_->tick(Clock::now() + hours(3));
+  ladder_->flush();
+  const SessionClaimPtr claim = ladder_->claim("talking");
+  store_->to_sweep({{"old", 0, 5, 1}, {"talking", 0, 5, 1}});
+  while (ladder_->contains("old")) std::this_thread::yield();
+  EXPECT_TRUE(ladder_->contains("talking")) << "a row is about to go on with it";
+  ladder_->release(claim);
 }
 
 TEST(StoreCouriers, LookupsWithoutEndDoNotHoldThemUp) {

@@ -48,13 +48,13 @@ class TurnStore final : public SessionStore {
   Result<std::optional<StateBlob>> load(const std::string&, const std::string&) override {
     return std::optional<StateBlob>();
   }
-  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
+  std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
     for (const SessionWrite& write : writes) (*turns_)[write.id] = write.blob->turn;
-    return std::vector<std::string>();
+    return std::vector<Result<bool>>(writes.size(), true);
   }
   Result<int64_t> erase(const std::string&, const std::string&, bool) override { return int64_t{0}; }
   Result<int64_t> newest_turn(const std::string&, const std::string&) override { return int64_t{0}; }
-  Result<std::vector<StoredSession>> list(const std::string&) override {
+  Result<std::vector<StoredSession>> list(const std::string&, const SessionQuery&) override {
     return std::vector<StoredSession>();
   }
 

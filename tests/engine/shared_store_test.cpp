@@ -51,23 +51,21 @@ class Vault {
     return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return readers_ > 0; });
   }
 
-  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) {
+  std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) {
     std::unique_lock lock(mutex_);
     wait_for_door(lock, writes_open_, writers_);
     if (broken_) {
       refused_++;
-      return away();
+      return std::vector<Result<bool>>(writes.size(), away());
     }
-    std::vector<std::string> refused;
+    std::vector<Result<bool>> outcomes;
     for (const SessionWrite& write : writes) {
       const auto found = blobs_.find(write.id);
-      if (found != blobs_.end() && found->second.turn >= write.blob->turn) {
-        refused.push_back(write.id);
-      } else {
-        blobs_[write.id] = *write.blob;
-      }
+      const bool late = found != blobs_.end() && found->second.turn >= write.blob->turn;
+      if (!late) blobs_[write.id] = *write.blob;
+      outcomes.emplace_back(!late);
     }
-    return refused;
+    return outcomes;
   }
   Result<std::optional<StateBlob>> load(const std::string& id) {
     std::unique_lock lock(mutex_);
@@ -121,7 +119,7 @@ class VaultStore final : public SessionStore {
   Result<std::optional<StateBlob>> load(const std::string&, const std::string& id) override {
     return vault_->load(id);
   }
-  Result<std::vector<std::string>> store(const std::vector<SessionWrite>& writes) override {
+  std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
     return vault_->store(writes);
   }
   Result<int64_t> newest_turn(const std::string&, const std::string& id) override {
@@ -131,7 +129,9 @@ class VaultStore final : public SessionStore {
   Result<int64_t> erase(const std::string&, const std::string& id, bool) override {
     return vault_->erase(id);
   }
-  Result<std::vector<StoredSession>> list(const std::string&) override { return vault_->list(); }
+  Result<std::vector<StoredSession>> list(const std::string&, const SessionQuery&) override {
+    return vault_->list();
+  }
 
  private:
   std::shared_ptr<Vault> vault_;

@@ -67,6 +67,31 @@ TEST(Branches, ACancelledTurnTakesNoIndex) {
   EXPECT_NE(rig.post(kPath, turn(0)).body.find("\"dialogue_idx\":"), std::string::npos);
 }
 
+// Sessions that clients name as they like are branches only where the name is one that a branch would get.
+TEST(Branches, IndicesAreThoseThatBranchesGet) {
+  EXPECT_EQ(branch_index("t:0", "t"), 0);
+  EXPECT_EQ(branch_index("t:2147483647", "t"), kLastBranch);
+  for (const char* name : {"t", "t:", "t:x", "t:01", "t:+1", "t:-1", "t:1 ", "t:2147483648", "u:1",
+                           "t:9223372036854775807", "t:9223372036854775808", "t:99999999999999999999"}) {
+    EXPECT_EQ(branch_index(name, "t"), -1) << name;
+  }
+}
+
+TEST(Branches, AFullTreeTakesNoBranchAndOverwritesNone) {
+  ServerRig rig;
+  EXPECT_EQ(rig.post("/v1/chat/completions",
+                     R"({"session_id":"s:9223372036854775807","messages":[{"role":"user","content":"a"}]})")
+                .status,
+            200);
+  EXPECT_TRUE(rig.post(kPath, turn(0)).body.ends_with("\"dialogue_idx\":1}"));
+  rig.post("/v1/chat/completions",
+           R"({"session_id":"s:2147483646","messages":[{"role":"user","content":"a"}]})");
+  EXPECT_TRUE(rig.post(kPath, turn(1)).body.ends_with("\"dialogue_idx\":2147483647}"));
+  const Reply full = rig.post(kPath, turn(1));
+  EXPECT_EQ(full.status, 409);
+  EXPECT_NE(full.body.find("2147483647"), std::string::npos) << full.body;
+}
+
 TEST(Branches, Errors) {
   const ServerRig rig;
   const std::pair<const char*, const char*> cases[] = {

@@ -1,0 +1,251 @@
+// Sessions in a file: what may be opened, what becomes of older files, and what is erased by itself.
+#include "cache/sqlite_store.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cache/session_name.h"
+#include "cache/sqlite_statement.h"
+
+namespace fulmar {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr double kDay = 86'400, kYear = 365 * kDay;
+
+SessionWrite write_of(const std::string& id, int64_t turn, int64_t width = 4) {
+  auto blob = std::make_shared<StateBlob>();
+  *blob = {.fingerprint = "model",
+           .layout = {.n_layer = 1, .n_embd = width, .n_head = 1, .head_size = width},
+           .tokens = 10 * turn,
+           .turn = turn};
+  blob->payload.resize(blob->layout.slot_bytes());
+  return {id, blob};
+}
+
+std::vector<std::string> ids(SessionStore& store, const SessionQuery& query = {}) {
+  std::vector<std::string> found;
+  const auto sessions = store.list("model", query);
+  EXPECT_TRUE(sessions.ok());
+  for (const StoredSession& session : *sessions) found.push_back(session.id);
+  return found;
+}
+
+class SqliteStores : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("fulmar_sqlite_" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::unique_ptr<SessionStore> open(const SqliteOptions& options = {}) {
+    auto opened = open_sqlite_store(path(), options);
+    EXPECT_TRUE(opened.ok()) << opened.error().text;
+    return opened.ok() ? std::move(*opened) : nullptr;
+  }
+  Error refusal(const fs::path& path) {
+    const auto opened = open_sqlite_store(path);
+    EXPECT_FALSE(opened.ok()) << path;
+    return opened.ok() ? Error{} : opened.error();
+  }
+  fs::path path() const { return folder_ / "sessions.db"; }
+  void run(const char* sql) {
+    const auto database = open_database(path());
+    ASSERT_TRUE(database.ok());
+    const Status done = execute(*database, sql);
+    ASSERT_TRUE(done.ok()) << done.error().text;
+  }
+  std::string text_of(const char* sql) {
+    const auto database = open_database(path());
+    Statement query(*database, sql);
+    EXPECT_TRUE(query.next().ok());
+    return query.column_text(0);
+  }
+  // The first schema, with two sessions.
+  void make_first_schema() {
+    run("CREATE TABLE fulmar_meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
+        "CREATE TABLE fulmar_sessions("
+        "  fingerprint TEXT NOT NULL, id TEXT NOT NULL, tokens INTEGER NOT NULL, turn INTEGER NOT NULL,"
+        "  updated REAL NOT NULL, state BLOB NOT NULL, PRIMARY KEY(fingerprint, id)) WITHOUT ROWID;"
+        "INSERT INTO fulmar_meta VALUES('schema', 1);");
+    for (const char* id : {"a", "b:1"}) {
+      const SessionWrite write = write_of(id, 3);
+      const auto database = open_database(path());
+      Statement insert(*database, "INSERT INTO fulmar_sessions VALUES('model', ?, 30, 3, 1000, ?)");
+      const std::vector<std::byte> bytes = encode_blob(*write.blob);
+      ASSERT_TRUE(insert.text(1, id).blob(2, bytes).run().ok());
+    }
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SqliteStores, AnOlderFileIsCopiedBesideAndBroughtUp) {
+  make_first_schema();
+  {
+    const auto store = open();
+    EXPECT_THAT(ids(*store), ElementsAre("a", "b:1"));
+    const auto loaded = store->load("model", "a");
+    ASSERT_TRUE(loaded.ok() && loaded->has_value());
+    EXPECT_EQ((*loaded)->turn, 3);
+    EXPECT_TRUE(*store->store({write_of(session_text("alice", "a"), 1)}).front());
+    EXPECT_TRUE(*store->store({write_of("a", 4)}).front());
+  }
+  EXPECT_EQ(text_of("SELECT group_concat(owner || '/' || turn) FROM fulmar_sessions"), "/4,alice/1,/3");
+  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), "2");
+  // The copy is what a program of that time opens.
+  fs::rename(path().string() + ".schema-1", path());
+  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), "1");
+  EXPECT_EQ(text_of("SELECT count(*) FROM fulmar_sessions"), "2");
+  EXPECT_EQ(fs::status(path()).permissions() & fs::perms::others_read, fs::perms::none);
+}
+
+TEST_F(SqliteStores, AnOlderFileStaysAsItIsWhereNoCopyCanBeMade) {
+  make_first_schema();
+  fs::create_directories(path().string() + ".schema-1/in the way");
+  EXPECT_THAT(refusal(path()).text, HasSubstr("copy"));
+  EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), "1");
+}
+
+// Whatever else is to be found there: an error that names the file, and every byte stays.
+TEST_F(SqliteStores, WhatCannotBeUsedIsAnErrorAndStaysAsItIs) {
+  open()->store({write_of("a", 1, 256), write_of("b", 1, 256)});
+  std::ifstream good(path(), std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(good), {}};
+  std::string header_alone = bytes.substr(0, 16) + std::string(100'000, 'x');
+  const std::string kinds[] = {std::string(100'000, 'x'), header_alone, bytes.substr(0, bytes.size() / 2)};
+  for (const std::string& kind : kinds) {
+    fs::remove(path().string() + "-wal");
+    std::ofstream(path(), std::ios::binary) << kind;
+    const Error error = refusal(path());
+    EXPECT_EQ(error.kind, ErrorKind::corrupt) << error.text;
+    EXPECT_THAT(error.text, HasSubstr(path().string()));
+    std::ifstream after(path(), std::ios::binary);
+    EXPECT_EQ((std::string{std::istreambuf_iterator<char>(after), {}}), kind);
+  }
+  EXPECT_EQ(refusal(folder_).kind, ErrorKind::io);
+  EXPECT_EQ(refusal(folder_ / "missing" / "sessions.db").kind, ErrorKind::io);
+}
+
+TEST_F(SqliteStores, ANewerSchemaIsRefusedByName) {
+  open();
+  run("UPDATE fulmar_meta SET value = 3");
+  const Error error = refusal(path());
+  EXPECT_EQ(error.kind, ErrorKind::unsupported);
+  EXPECT_THAT(error.text, HasSubstr("schema 3 found, 1 to 2 wanted"));
+}
+
+// By whatever name: the path itself, a symbolic link, a hard link.
+TEST_F(SqliteStores, OneProcessHasTheFile) {
+  auto store = open();
+  fs::create_symlink(path(), folder_ / "symbolic.db");
+  fs::create_hard_link(path(), folder_ / "hard.db");
+  for (const char* name : {"sessions.db", "symbolic.db", "hard.db"}) {
+    fs::remove(path().string() + ".lock");
+    EXPECT_EQ(refusal(folder_ / name).kind, ErrorKind::unavailable) << name;
+  }
+  store.reset();
+  EXPECT_TRUE(open_sqlite_store(folder_ / "symbolic.db").ok());
+}
+
+TEST_F(SqliteStores, ListsByPages) {
+  const auto store = open();
+  const std::vector<std::string> all{"a", "a:1", "a:2", "b", "b\xff", "b\xff\xff", "c"};
+  for (const std::string& id : all) store->store({write_of(id, 1)});
+  EXPECT_EQ(ids(*store), all);
+  EXPECT_THAT(ids(*store, {.prefix = "a:"}), ElementsAre("a:1", "a:2"));
+  EXPECT_THAT(ids(*store, {.prefix = "b\xff"}), ElementsAre("b\xff", "b\xff\xff"));
+  EXPECT_THAT(ids(*store, {.after = "a:2", .limit = 2}), ElementsAre("b", "b\xff"));
+  EXPECT_THAT(ids(*store, {.prefix = "b", .after = "b"}), ElementsAre("b\xff", "b\xff\xff"));
+}
+
+// A clock of the test's.
+struct TestClock {
+  double wall = 1.8e9, passing = 5;
+  Clocks clocks() {
+    return {.wall = [this] { return wall; }, .passing = [this] { return passing; }};
+  }
+  void pass(double seconds) {
+    wall += seconds;
+    passing += seconds;
+  }
+};
+
+std::vector<std::string> swept(SessionStore& store) {
+  std::vector<std::string> gone;
+  const auto sessions = store.sweep("model");
+  EXPECT_TRUE(sessions.ok());
+  for (const StoredSession& session : *sessions) gone.push_back(session.id);
+  return gone;
+}
+
+TEST_F(SqliteStores, SweepsWhatIsOlderThanItMayBe) {
+  TestClock clock;
+  const auto store = open({.lifetime = 30 * kDay, .clocks = clock.clocks()});
+  store->store({write_of("old", 1)});
+  clock.pass(20 * kDay);
+  store->store({write_of("young", 1)});
+  EXPECT_TRUE(swept(*store).empty());
+  clock.pass(11 * kDay);
+  EXPECT_THAT(swept(*store), ElementsAre("old"));
+  EXPECT_THAT(ids(*store), ElementsAre("young"));
+}
+
+TEST_F(SqliteStores, SweepsAtItsStartWhatAgedMeanwhile) {
+  TestClock clock;
+  open({.lifetime = 10, .clocks = clock.clocks()})->store({write_of("old", 1)});
+  clock.wall += 30;
+  EXPECT_THAT(swept(*open({.lifetime = 10, .clocks = clock.clocks()})), ElementsAre("old"));
+}
+
+// Wherever the wall clock goes and however often the server starts anew: nothing is gone before its time.
+TEST_F(SqliteStores, AClockThatJumpsErasesNothing) {
+  TestClock clock;
+  const SqliteOptions options{.lifetime = 30 * kDay, .clocks = clock.clocks()};
+  double passed = 0;
+  for (const double jump : {0.0, 400 * kDay, -800 * kDay, 20 * kYear, -20 * kYear, -40 * kYear, 2 * kDay}) {
+    auto store = open(options);
+    store->store({write_of("of " + std::to_string(jump), 1)});
+    clock.wall += jump;
+    EXPECT_TRUE(swept(*store).empty()) << jump;
+    store.reset();
+    store = open(options);
+    EXPECT_TRUE(swept(*store).empty()) << jump;
+    clock.pass(kDay);
+    passed += kDay;
+    EXPECT_TRUE(swept(*store).empty()) << jump;
+  }
+  const auto store = open(options);
+  clock.pass(31 * kDay);
+  EXPECT_EQ(swept(*store).size(), 7u) << "and all of it is gone in time";
+}
+
+// The oldest go as soon as something is written beyond the bound; what was written last stays.
+TEST_F(SqliteStores, KeepsToItsBoundInBytes) {
+  constexpr int64_t kBound = 3 << 20;
+  TestClock clock;
+  const auto store = open({.most_bytes = kBound, .clocks = clock.clocks()});
+  const auto bytes = static_cast<int64_t>(write_of("s", 1, 256).blob->payload.size());
+  ASSERT_GT(bytes, kBound / 20);
+  for (int i = 10; i < 60; ++i) {
+    clock.pass(1);
+    ASSERT_TRUE(store->store({write_of(std::to_string(i), 1, 256)}).front().ok());
+    const auto kept = ids(*store);
+    EXPECT_LE(static_cast<int64_t>(kept.size()) * bytes, kBound);
+    EXPECT_EQ(kept.back(), std::to_string(i));
+    EXPECT_EQ(std::stoi(kept.back()) - std::stoi(kept.front()) + 1, static_cast<int>(kept.size()));
+  }
+  EXPECT_GT(ids(*store).size(), 2u);
+  EXPECT_FALSE(swept(*store).empty()) << "memory is told";
+}
+
+}  // namespace
+}  // namespace fulmar
