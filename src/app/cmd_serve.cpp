@@ -254,6 +254,7 @@ Result<ServerOptions> server_options(const ServeFlags& flags) {
   FULMAR_ASSIGN(options.trusted_proxies, read_networks(flags.trusted_proxies));
   if (const char* token = std::getenv(kWorkerTokenVariable)) options.worker_token = token;
   options.responses_db = responses_file(flags.engine.sessions);
+  options.responses_db_asked_for = flags.engine.sessions.session_db_asked_for;
   options.loading = !flags.no_model && !flags.dynamic_loading;
   options.drain_delay = milliseconds(flags.drain_delay_seconds);
   options.grace = milliseconds(flags.grace_seconds);

@@ -130,7 +130,7 @@ void take_up_background_responses(const std::shared_ptr<Service>& service) {
 
 void create_response(std::shared_ptr<Call> call) {
   Service& service = call->service();
-  for (const StoredResponse& old : service.responses.take_expired(unix_seconds())) forget(service, old);
+  for (const StoredResponse& old : service.responses.take_expired()) forget(service, old);
   Fields fields(call->body());
   PreparedResponse made = prepare_response(service, fields, origin_of(*call));
   if (fields.failed()) return call->fail(fields.fault());

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostWaiting = size_t{64} << 20;
 
 std::unique_ptr<DocumentStore> in_memory() {
-  auto documents = open_document_store({});
+  auto documents = open_document_store({}, {.lifetime = ResponseStore::kSeconds});
   FULMAR_CHECK(documents.ok());
   return std::move(*documents);
 }
@@ -23,6 +23,7 @@ std::unique_ptr<DocumentStore> in_memory() {
 Document document_of(const StoredResponse& response) {
   JsonWriter json;
   json.begin_object()
+      .member("created", response.created)
       .member("json", response.json)
       .member("tools", response.tools)
       .member("input", response.input)
@@ -38,12 +39,13 @@ std::optional<StoredResponse> response_of(Document document) {
   if (!body.ok()) return std::nullopt;
   const auto json = get_string(*body, "json"), tools = get_string(*body, "tools");
   const auto input = get_string(*body, "input");
+  const auto created = get_int(*body, "created");
   const auto calls = get_array(*body, "calls");
   if (!json.ok() || !tools.ok() || !input.ok() || !calls.ok() || !*calls) return std::nullopt;
   StoredResponse response{.id = std::move(document.id),
                           .model = std::move(document.owner),
                           .json = json->value_or(""),
-                          .created = document.created,
+                          .created = created.ok() ? created->value_or(document.created) : document.created,
                           .tools = tools->value_or(""),
                           .input = input->value_or("[]")};
   for (const JsonValue& call : **calls) {
@@ -62,6 +64,7 @@ std::string job_document(const std::string& id) { return std::string(kJobPrefix)
 Document document_of(const ResponseJob& job) {
   JsonWriter json;
   json.begin_object().member("request", job.request).member("answer", job.answer);
+  json.member("created", job.created);
   json.member("attempts", job.attempts).end_object();
   return {job_document(job.id), kJobOwner, job.created, json.take()};
 }
@@ -70,12 +73,12 @@ std::optional<ResponseJob> job_of(const Document& document) {
   const auto body = parse_json(document.text, {.max_bytes = document.text.size() + 1});
   if (!body.ok()) return std::nullopt;
   const auto request = get_string(*body, "request"), answer = get_string(*body, "answer");
-  const auto attempts = get_int(*body, "attempts");
-  if (!request.ok() || !answer.ok() || !attempts.ok()) return std::nullopt;
+  const auto attempts = get_int(*body, "attempts"), created = get_int(*body, "created");
+  if (!request.ok() || !answer.ok() || !attempts.ok() || !created.ok()) return std::nullopt;
   return ResponseJob{.id = document.id.substr(kJobPrefix.size()),
                      .request = request->value_or(""),
                      .answer = answer->value_or(""),
-                     .created = document.created,
+                     .created = created->value_or(document.created),
                      .attempts = attempts->value_or(0)};
 }
 
@@ -122,6 +125,7 @@ void ResponseStore::write_locked(const std::string& id) {
     if (found != waiting_.end()) document = document_of(found->second);
   }
   if (!document) return;  // taken meanwhile
+  document->created = documents_->now();
   if (const Status stored = documents_->put(*document); !stored.ok()) {
     spdlog::error("response not stored id={}: {}", id, stored.error().text);
   }
@@ -132,6 +136,7 @@ void ResponseStore::write_locked(const std::string& id) {
 
 void ResponseStore::put_job(const ResponseJob& job) {
   Document document = document_of(job);
+  document.created = documents_->now();
   {
     std::lock_guard lock(waiting_mutex_);
     if (waiting_bytes_ + document.text.size() > kMostWaiting) {
@@ -203,7 +208,7 @@ std::optional<StoredResponse> ResponseStore::take(const std::string& id) {
   return facts_of(std::move(**document));
 }
 
-std::vector<StoredResponse> ResponseStore::take_expired(int64_t now) {
+std::vector<StoredResponse> ResponseStore::take_expired() {
   std::vector<StoredResponse> expired;
   std::lock_guard writing(writing_);
   std::vector<std::string> waiting;
@@ -212,7 +217,7 @@ std::vector<StoredResponse> ResponseStore::take_expired(int64_t now) {
     for (const auto& [id, response] : waiting_) waiting.push_back(id);
   }
   for (const std::string& id : waiting) write_locked(id);
-  auto gone = documents_->take_surplus(now - kSeconds, kMostBytes);
+  auto gone = documents_->take_surplus(documents_->now() - kSeconds, kMostBytes);
   if (!gone.ok()) {
     spdlog::error("old responses not removed: {}", gone.error().text);
     return expired;

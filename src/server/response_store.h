@@ -60,8 +60,8 @@ class ResponseStore {
   std::optional<StoredResponse> find(const std::string& id);
   // Removes it; without its json, tools, input and calls.
   std::optional<StoredResponse> take(const std::string& id);
-  // Removes and returns what is too old at `now`, and the oldest beyond kMostBytes; as take() does.
-  std::vector<StoredResponse> take_expired(int64_t now);
+  // Removes and returns what is too old, and the oldest beyond kMostBytes; as take() does.
+  std::vector<StoredResponse> take_expired();
 
  private:
   void write(const std::string& id);

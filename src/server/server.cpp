@@ -74,12 +74,21 @@ HttpResponse format_net_error(const Service& service, const HttpRequest& request
 }
 
 // Trouble with the file is no reason not to serve. Null: they are kept in memory.
-std::unique_ptr<DocumentStore> open_documents(const std::string& path) {
-  if (path.empty()) return nullptr;
-  auto documents = open_document_store(path);
-  if (documents.ok()) return std::move(*documents);
-  spdlog::error("stored responses live in memory only: {}", documents.error().text);
-  return nullptr;
+// Null: in memory. A file that holds something which this version cannot read is not to be done without, and
+// none that somebody has named.
+Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& options) {
+  if (options.responses_db.empty()) return std::unique_ptr<DocumentStore>();
+  auto documents = open_document_store(options.responses_db, {.lifetime = ResponseStore::kSeconds});
+  if (documents.ok()) return documents;
+  const Error& error = documents.error();
+  if (options.responses_db_asked_for || error.kind == ErrorKind::corrupt ||
+      error.kind == ErrorKind::unsupported) {
+    return Error{error.kind, error.text +
+                                 "; nothing was changed. Stored responses lie there: mend it or move "
+                                 "it away"};
+  }
+  spdlog::error("stored responses live in memory only: {}", error.text);
+  return std::unique_ptr<DocumentStore>();
 }
 
 std::shared_ptr<KeyRing> key_ring(const std::optional<std::vector<ApiKey>>& keys) {
@@ -93,13 +102,14 @@ std::shared_ptr<KeyRing> key_ring(const std::optional<std::vector<ApiKey>>& keys
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, ModelRegistry& models, ModelAdmin* admin)
+  Impl(const ServerOptions& options, ModelRegistry& models, ModelAdmin* admin,
+       std::unique_ptr<DocumentStore> documents)
       : service_(new Service{
             .models = models,
             .options = options,
             .admin = admin,
             .metrics = {},
-            .responses = ResponseStore(open_documents(options.responses_db)),
+            .responses = ResponseStore(std::move(documents)),
             .keys = key_ring(options.api_keys),
             .post_schema_job = [this](std::function<void()> job) { return schemas_.post(std::move(job)); },
             .loading = options.loading}) {}
@@ -195,7 +205,8 @@ class Server::Impl {
 
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, ModelRegistry& models,
                                               ModelAdmin* admin) {
-  auto impl = std::make_unique<Impl>(options, models, admin);
+  FULMAR_ASSIGN(auto documents, open_documents(options));
+  auto impl = std::make_unique<Impl>(options, models, admin, std::move(documents));
   FULMAR_TRY(impl->start());
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

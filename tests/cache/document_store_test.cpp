@@ -88,6 +88,59 @@ TEST_F(Documents, TheOldAndTheOldestBeyondABoundGo) {
   EXPECT_TRUE(store->take_surplus(0, 25)->empty());
 }
 
+TEST_F(Documents, TheirBytesAreKnownThroughAllThatHappensToThem) {
+  {
+    const auto store = open(file());
+    for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(store->put({id, "m", 1, std::string(10, 'x')}).ok());
+    ASSERT_TRUE(store->put({"a", "m", 1, "xx"}).ok());
+    ASSERT_TRUE(store->take("b").ok());
+    EXPECT_TRUE(store->take_surplus(0, 12)->empty());
+  }
+  const auto store = open(file());
+  EXPECT_TRUE(store->take_surplus(0, 12)->empty());
+  EXPECT_EQ(store->take_surplus(0, 11)->size(), 1u);
+}
+
+// Made by the hour for a day and more, whatever the wall clock says: each goes in its time.
+TEST_F(Documents, AClockThatJumpsErasesNothing) {
+  constexpr int64_t kHour = 3600, kYear = 365 * 24 * kHour, kLifetime = 24 * kHour;
+  double wall = 1.8e9, passing = 7;
+  const DocumentOptions options{.lifetime = kLifetime,
+                                .clocks = {.wall = [&] { return wall; }, .passing = [&] { return passing; }}};
+  const auto reopened = [&] {
+    auto store = open_document_store(file(), options);
+    EXPECT_TRUE(store.ok());
+    return std::move(*store);
+  };
+  int64_t made = 0;
+  for (const int64_t jump :
+       {int64_t{0}, kHour, -kHour, -400 * 24 * kHour, 48 * kHour, 20 * kYear, -20 * kYear}) {
+    auto store = reopened();
+    ASSERT_TRUE(store->put({std::to_string(made++), "m", store->now(), "x"}).ok());
+    wall += static_cast<double>(jump);
+    EXPECT_TRUE(store->take_surplus(store->now() - kLifetime, 1000)->empty()) << jump;
+    store.reset();
+    store = reopened();
+    EXPECT_TRUE(store->take_surplus(store->now() - kLifetime, 1000)->empty()) << jump;
+    wall += kHour;
+    passing += kHour;
+  }
+  const auto store = reopened();
+  passing += 25 * kHour;
+  EXPECT_EQ(store->take_surplus(store->now() - kLifetime, 1000)->size(), static_cast<size_t>(made));
+}
+
+TEST_F(Documents, ANewerSchemaIsRefusedByName) {
+  open(file());
+  {
+    const auto database = open_database(file());
+    ASSERT_TRUE(execute(*database, "UPDATE fulmar_meta SET value = 2 WHERE key = 'schema'").ok());
+  }
+  const auto store = open_document_store(file());
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.error().kind, ErrorKind::unsupported);
+}
+
 TEST_F(Documents, TheFileIsForItsOwnerAndOneProcess) {
   const auto store = open(file());
   ASSERT_TRUE(store->put({"1", "m", 1, "x"}).ok());

@@ -351,9 +351,9 @@ TEST(ResponseStore, HasABudgetOfBytes) {
   const std::string large(ResponseStore::kMostBytes / 8, 'x');
   for (int64_t i = 0; i < 10; ++i) {
     store.put({"resp_" + std::to_string(i), "m", large, 100 + i});
-    store.take_expired(100);
+    store.take_expired();
   }
-  const auto gone = store.take_expired(100);
+  const auto gone = store.take_expired();
   EXPECT_TRUE(gone.empty());
   EXPECT_FALSE(store.find("resp_0"));
   EXPECT_TRUE(store.find("resp_9"));
@@ -364,7 +364,7 @@ TEST(ResponseStore, HasABudgetOfBytes) {
 TEST(ResponseStore, KeepsWhatTheNextTurnNeeds) {
   ResponseStore store;
   store.put({"resp_1", "m", "{}", 100, "tools", R"([{"id":"i"}])", {"call_1", "call_2"}});
-  store.take_expired(100);  // by then it is written
+  store.take_expired();  // by then it is written
   const auto found = store.find("resp_1");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->model, "m");
@@ -389,11 +389,24 @@ TEST(Responses, AStreamThatFailsEndsInAnEventOfItsKind) {
   EXPECT_EQ(last.find("sequence_number")->as_int64(), static_cast<int64_t>(events.size()) - 1);
 }
 
-TEST(ResponseStore, ForgetsByAge) {
-  ResponseStore store;
+TEST(ResponseStore, ForgetsByTheAgeThatTimeHasGivenThem) {
+  double wall = 1.8e9, passing = 0;
+  auto documents =
+      open_document_store({}, {.lifetime = ResponseStore::kSeconds,
+                               .clocks = {.wall = [&] { return wall; }, .passing = [&] { return passing; }}});
+  ASSERT_TRUE(documents.ok());
+  ResponseStore store(std::move(*documents));
   store.put({"resp_1", "m", "{}", 100});
+  EXPECT_TRUE(store.take_expired().empty());
+  wall += 400.0 * ResponseStore::kSeconds;  // a jump
+  EXPECT_TRUE(store.take_expired().empty());
+  passing += ResponseStore::kSeconds / 2.0;
   store.put({"resp_2", "m", "{}", 200});
-  const auto expired = store.take_expired(150 + ResponseStore::kSeconds);
+  EXPECT_TRUE(store.take_expired().empty());
+  EXPECT_EQ(store.find("resp_1")->created, 100);
+  wall = 1.8e9;
+  passing += ResponseStore::kSeconds * 0.6;
+  const auto expired = store.take_expired();
   ASSERT_EQ(expired.size(), 1u);
   EXPECT_EQ(expired[0].id, "resp_1");
   EXPECT_TRUE(store.find("resp_2"));
