@@ -99,15 +99,17 @@ bool is_decisive(const SessionFlags& flags, const Error& error) {
          error.kind == ErrorKind::unsupported;
 }
 
+Error told_what_to_do(const Error& error) {
+  const bool in_use = error.kind == ErrorKind::unavailable;
+  return {error.kind, error.text +
+                          (in_use ? "; stop that one, " : "; nothing was changed. Mend it, move it away, ") +
+                          "or name another file with --state-db-path ('none': sessions in memory)"};
+}
+
 Result<OpenStore> file_doors(const SessionFlags& flags) {
   auto opened =
       open_sqlite_store(flags.session_db, {.most_bytes = most_bytes(flags), .lifetime = lifetime(flags)});
-  if (!opened.ok() && is_decisive(flags, opened.error())) {
-    return Error{opened.error().kind,
-                 opened.error().text +
-                     "; nothing was changed. Mend it, move it away, or name another file "
-                     "with --state-db-path ('none': sessions in memory)"};
-  }
+  if (!opened.ok() && is_decisive(flags, opened.error())) return told_what_to_do(opened.error());
   if (!opened.ok()) {
     spdlog::error("{}; sessions live in memory only", opened.error().text);
     return OpenStore();

@@ -116,8 +116,15 @@ Result<int64_t> SessionLadder::newest_turn(const std::string& id) {
   return std::max(known, stored);
 }
 
+Status SessionLadder::takes_more() const {
+  if (!courier_ || !courier_->full()) return {};
+  return Error{ErrorKind::unavailable,
+               "the session store does not keep up and as many turns wait for it as may; try again later"};
+}
+
 Result<TurnTicket> SessionLadder::import(const std::string& id, std::vector<std::byte> payload,
                                          const StateLayout& layout, int64_t tokens) {
+  FULMAR_TRY(takes_more());
   SessionClaimPtr held = claim(id);
   if (!held) return in_use(id);
   const auto newest = newest_turn(id);

@@ -55,10 +55,8 @@ Status EngineLoop::submit(Request request) {
   if (request.rows.empty()) return Error{ErrorKind::invalid, "the request has no rows; wanted at least 1"};
   // What is answered is kept until the store has it: nothing that adds to that may begin without end.
   const auto writes = [](const Ask& ask) { return !ask.state.write_session.empty(); };
-  if (keeper_->sessions().ladder().store_is_full() &&
-      std::any_of(request.rows.begin(), request.rows.end(), writes)) {
-    return Error{ErrorKind::unavailable,
-                 "the session store does not keep up and as many turns wait for it as may; try again later"};
+  if (std::any_of(request.rows.begin(), request.rows.end(), writes)) {
+    FULMAR_TRY(keeper_->sessions().ladder().takes_more());
   }
   const AskLimits limits{.vocabulary = model_.config().vocab,
                          .slots = options_.slots,

@@ -139,9 +139,11 @@ class VaultStore final : public SessionStore {
 
 class SharedStore : public ::testing::Test {
  protected:
-  std::unique_ptr<TinyEngine> worker(milliseconds patience = std::chrono::minutes(10), int64_t slots = 4) {
+  std::unique_ptr<TinyEngine> worker(milliseconds patience = std::chrono::minutes(10), int64_t slots = 4,
+                                     CourierOptions store = {}) {
     EngineOptions options{.slots = slots, .prefill_chunk = 16};
     options.sessions.store_patience = patience;
+    options.sessions.store = store;
     return std::make_unique<TinyEngine>(options, 7, std::make_unique<VaultStore>(vault_));
   }
   ~SharedStore() override {  // a worker that ends writes what it has: not before a closed door
@@ -165,6 +167,24 @@ bool ended(RecordingListener& listener) {
     return true;
   });
   return over;
+}
+
+// While as much waits for the store as may: what would add to it is refused, the rest is answered, and what
+// waits is there once the store is.
+TEST_F(SharedStore, ATurnIsRefusedWhereItCouldNotBeKept) {
+  const auto worker = this->worker(milliseconds(1), 4, {.most_bytes = 1});
+  vault_->open_writes(false);
+  worker->submit({in_session("s", "hello")})->finished();
+  EXPECT_EQ(worker->ladder()->takes_more().error().kind, ErrorKind::unavailable);
+  Request refused{.rows = {in_session("t", "hello")}, .listener = std::make_shared<RecordingListener>()};
+  EXPECT_EQ(worker->engine().submit(std::move(refused)).error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(worker->ladder()->import("u", {}, {}, 1).error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
+  vault_->open_writes(true);
+  worker->ladder()->flush();
+  EXPECT_EQ(vault_->turn("s"), 1);
+  worker->submit({in_session("t", "hello")})->finished();
+  EXPECT_EQ(vault_->turn("t"), 1);
 }
 
 TEST_F(SharedStore, AnAnswerEndsOnceTheStoreHasItsTurnAndNobodyElseWaits) {

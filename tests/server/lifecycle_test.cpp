@@ -39,6 +39,49 @@ TEST(Lifecycle, HealthTellsLoadingFromNoModel) {
   EXPECT_THAT(without.body, HasSubstr("No model loaded"));
 }
 
+// A store that is away when asked to sweep, until it is back.
+class SweptStore final : public SessionStore {
+ public:
+  explicit SweptStore(std::shared_ptr<std::atomic<bool>> away) : away_(std::move(away)) {}
+  Result<std::optional<StateBlob>> load(const std::string&, const std::string&) override {
+    return std::optional<StateBlob>();
+  }
+  std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
+    return std::vector<Result<bool>>(writes.size(), true);
+  }
+  Result<int64_t> erase(const std::string&, const std::string&, bool) override { return int64_t{0}; }
+  Result<int64_t> newest_turn(const std::string&, const std::string&) override { return int64_t{0}; }
+  Result<std::vector<StoredSession>> list(const std::string&, const SessionQuery&) override {
+    return std::vector<StoredSession>();
+  }
+  Result<std::vector<StoredSession>> sweep(const std::string&) override {
+    if (*away_) return Error{ErrorKind::unavailable, "the disk has gone"};
+    return std::vector<StoredSession>();
+  }
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> away_;
+};
+
+TEST(Lifecycle, HealthAndMetricsTellOfAStoreThatFails) {
+  const auto away = std::make_shared<std::atomic<bool>>(true);
+  ServerRig rig;
+  const SessionLadder ladder("f", std::make_unique<SweptStore>(away),
+                             {.store = {.sweep_every = std::chrono::milliseconds(1)}});
+  rig.engine.share_ladder(&ladder);
+  while (ladder.store_health().trouble.empty()) std::this_thread::yield();
+  const Reply degraded = rig.get("/health");
+  EXPECT_EQ(degraded.status, 200) << "requests are answered as before";
+  EXPECT_NE(degraded.body.find(R"("status":"degraded")"), std::string::npos) << degraded.body;
+  EXPECT_NE(degraded.body.find("the disk has gone"), std::string::npos) << degraded.body;
+  EXPECT_NE(rig.get("/metrics").body.find("fulmar_state_store_up 0"), std::string::npos);
+  *away = false;
+  while (!ladder.store_health().trouble.empty()) std::this_thread::yield();
+  EXPECT_NE(rig.get("/health").body.find(R"("status":"ok")"), std::string::npos);
+  EXPECT_NE(rig.get("/metrics").body.find("fulmar_state_store_up 1"), std::string::npos);
+  rig.engine.share_ladder(nullptr);
+}
+
 TEST(Lifecycle, WhileItEndsHealthIs503AndOpenConnectionsAreAnswered) {
   ServerOptions options;
   options.drain_delay = std::chrono::milliseconds(1000);
