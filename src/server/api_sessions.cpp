@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "cache/state_blob.h"
 #include "net/json_writer.h"
 #include "server/call.h"
@@ -68,22 +71,67 @@ void respond_session(Call& call, const std::string& id, const ServedModel& model
   call.respond_json(json.take());
 }
 
+struct Page {
+  std::string after;  // the id to go on behind
+  int64_t limit = 0;
+};
+
+constexpr int64_t kMostListed = 1000;
+
+Result<Page> read_page(const Call& call) {
+  const auto& query = call.request().query;
+  Page page{.limit = kMostListed};
+  if (const std::string* after = query.find("after")) page.after = *after;
+  const std::string* limit = query.find("limit");
+  if (limit == nullptr) return page;
+  const auto [end, fault] = std::from_chars(limit->data(), limit->data() + limit->size(), page.limit);
+  const bool whole = fault == std::errc() && end == limit->data() + limit->size();
+  if (whole && page.limit >= 1 && page.limit <= kMostListed) return page;
+  return Error{ErrorKind::invalid,
+               fmt::format("'limit' is '{}'; wanted 1 to {}", limit->substr(0, 20), kMostListed)};
+}
+
+struct Listed {
+  SessionInfo session;
+  ServedModelPtr model;
+};
+
+// Of all models, in the order of their ids.
+std::vector<Listed> sessions_behind(const Call& call, const std::string& after) {
+  std::vector<Listed> sessions;
+  for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
+    for (SessionInfo& session : model->engine->sessions()) {
+      if (session.id > after) sessions.push_back({std::move(session), model});
+    }
+  }
+  std::stable_sort(sessions.begin(), sessions.end(),
+                   [](const Listed& one, const Listed& other) { return one.session.id < other.session.id; });
+  return sessions;
+}
+
 }  // namespace
 
 void list_session_objects(std::shared_ptr<Call> call) {
+  const auto page = read_page(*call);
+  if (!page.ok()) return call->fail(bad_value(page.error().text, "limit"));
+  std::vector<Listed> sessions = sessions_behind(*call, page->after);
+  size_t end = std::min(sessions.size(), static_cast<size_t>(page->limit));
+  // Sessions of one id, of several models, stay together: the next page begins behind the id.
+  while (end < sessions.size() && sessions[end].session.id == sessions[end - 1].session.id) ++end;
+  const bool more = end < sessions.size();
+  sessions.resize(end);
   JsonWriter json = begin_list();
-  for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
-    for (const SessionInfo& session : model->engine->sessions()) {
-      json.begin_object()
-          .member("id", session.id)
-          .member("object", "session")
-          .member("model", model->id)
-          .member("level", level_name(session.level))
-          .member("tokens", session.tokens)
-          .end_object();
-    }
+  for (const Listed& one : sessions) {
+    json.begin_object()
+        .member("id", one.session.id)
+        .member("object", "session")
+        .member("model", one.model->id)
+        .member("level", level_name(one.session.level))
+        .member("tokens", one.session.tokens)
+        .end_object();
   }
-  call->respond_json(json.end_array().end_object().take());
+  json.end_array().member("has_more", more);
+  call->respond_json(json.end_object().take());
 }
 
 void export_session(std::shared_ptr<Call> call) {

@@ -125,7 +125,7 @@ class EveryFamily : public ::testing::Test {
       EXPECT_TRUE(parse_json(reply.body).ok()) << reply.body;
     }
     EXPECT_EQ(rig.get("/v1/models").body, models);
-    EXPECT_EQ(rig.get("/v1/sessions").body, R"({"object":"list","data":[]})");
+    EXPECT_EQ(rig.get("/v1/sessions").body, R"({"object":"list","data":[],"has_more":false})");
     EXPECT_TRUE(rig.engine.asks().empty()) << "a bad request reached the engine";
   }
 };

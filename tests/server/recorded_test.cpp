@@ -149,7 +149,7 @@ const Record kRecords[] = {
     {"POST", "/v1/admin/state/status", "", kNoSessions},
     {"POST", "/state/delete", R"({"session_id":"s"})", kNoSuchSession},
     {"POST", "/v1/admin/state/delete", R"({"session_id":"s"})", kNoSuchSession},
-    {"GET", "/v1/sessions", "", kNoFiles},
+    {"GET", "/v1/sessions", "", R"({"object":"list","data":[],"has_more":false})"},
     {"GET", "/v1/sessions/s/state", "", FULMAR_NO_SESSION("s")},
     {"PUT", "/v1/sessions/s/state", "",
      R"json({"error":{"message":"saved state: this is not a Fulmar state (it does not begin with FULMARST)","type":"invalid_request_error","param":null,"code":"invalid_value"}})json"},

@@ -6,7 +6,7 @@ namespace {
 
 TEST(SessionObjects, ListedAndDropped) {
   ServerRig rig;
-  EXPECT_EQ(rig.get("/v1/sessions").body, R"({"object":"list","data":[]})");
+  EXPECT_EQ(rig.get("/v1/sessions").body, R"({"object":"list","data":[],"has_more":false})");
   rig.post("/state/chat/completions", R"({"session_id":"a/b","contents":["x"]})");
   EXPECT_TRUE(rig.get("/v1/sessions")
                   .body.starts_with(
@@ -14,6 +14,37 @@ TEST(SessionObjects, ListedAndDropped) {
   EXPECT_EQ(rig.send("DELETE", "/v1/sessions/a%2Fb").body,
             R"({"id":"a/b","object":"session","deleted":true})");
   EXPECT_EQ(rig.send("DELETE", "/v1/sessions/a%2Fb").status, 404);
+}
+
+// However large the pages: together they are all sessions, each once, in the order of their ids.
+TEST(SessionObjects, AreListedByPages) {
+  ServerRig rig;
+  std::vector<std::string> all;
+  for (int i = 10; i < 17; ++i) {
+    all.push_back("s" + std::to_string(i));
+    rig.post("/state/chat/completions", R"({"session_id":")" + all.back() + R"(","contents":["x"]})");
+  }
+  for (size_t limit = 1; limit <= 8; ++limit) {
+    std::vector<std::string> seen;
+    std::string after;
+    for (bool more = true; more;) {
+      const auto page =
+          parse_json(rig.get("/v1/sessions?limit=" + std::to_string(limit) + "&after=" + after).body);
+      ASSERT_TRUE(page.ok());
+      const auto& data = page->find("data")->as_array();
+      ASSERT_FALSE(data.empty());
+      EXPECT_LE(data.size(), limit);
+      for (const JsonValue& one : data) seen.push_back(one.find("id")->as_string());
+      after = seen.back();
+      more = page->find("has_more")->as_bool();
+    }
+    EXPECT_EQ(seen, all) << limit;
+  }
+  for (const char* limit : {"0", "-1", "1001", "x", "1x", "99999999999999999999"}) {
+    const Reply reply = rig.get(std::string("/v1/sessions?limit=") + limit);
+    EXPECT_EQ(reply.status, 400) << limit;
+    EXPECT_NE(reply.body.find("1 to 1000"), std::string::npos) << reply.body;
+  }
 }
 
 TEST(SessionObjects, Errors) {
