@@ -11,5 +11,7 @@ std::string_view format_pattern(std::string_view format);
 
 // The texts of Base64 (RFC 4648, section 4), padded.
 std::string_view base64_pattern();
+// The pattern of strings that nobody takes for one of this format; empty: none is known.
+std::string_view missed_format_pattern(std::string_view format);
 
 }  // namespace fulmar

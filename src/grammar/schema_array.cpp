@@ -29,6 +29,10 @@ int64_t end_of(const SchemaElements& elements, size_t listed, int64_t most) {
 Result<std::optional<Place>> SchemaCompiler::array_body(const Shape& shape) {
   FULMAR_TRY(check_excluded(kArray, shape));
   const SchemaElements elements(shape);
+  for (const Shape::Unevaluated& one : shape.unevaluated) {
+    if (!one.schema->find("unevaluatedItems") || shape.contained.empty()) continue;
+    return reader_.unsupported(*one.schema, "unevaluatedItems", "is not supported beside 'contains'");
+  }
   if (static_cast<int64_t>(elements.listed) > kMaxListed) {
     return reader_.unsupported(
         *shape.lists.front(), "items",

@@ -132,7 +132,8 @@ void SchemaDocument::look_into(const JsonValue& value, const std::string& base) 
     const size_t hash = std::min(id->find('#'), id->size());
     if (hash > 0) {
       own = joined(base, std::string_view(*id).substr(0, hash));
-      resources_.emplace(own, &value);
+      const auto [found, fresh] = resources_.emplace(own, &value);
+      if (!fresh && found->second != &value) found->second = nullptr;
     }
     if (hash + 1 < id->size()) anchors_.emplace(own + id->substr(hash), &value);
   }
@@ -181,6 +182,7 @@ Result<const JsonValue*> SchemaDocument::found(const std::string& base, std::str
   if (document == resources_.end()) {
     return refuse("there is no such document here; other documents are not fetched");
   }
+  if (!document->second) return refuse("that document is here more than once");
   const auto fragment = percent_decode(reference.substr(std::min(hash + 1, reference.size())));
   if (!fragment) return refuse("its fragment is no percent-encoded text");
   if (fragment->empty() || fragment->starts_with('/')) {

@@ -37,6 +37,7 @@ Result<std::vector<Shape>> SchemaExpansion::shapes_of(const Demands& demands) {
       continue;
     }
     wide += next.shape.values ? 0 : 1;
+    find_evaluated(next);
     shapes.push_back(std::move(next.shape));
     if (wide <= kMaxChoices && shapes.size() + open.size() <= 4 * kMaxShapes) continue;
     const JsonValue& where = *demands.front().schema;
@@ -80,6 +81,19 @@ bool SchemaExpansion::leads_to_itself(const Partial& partial, int32_t step) cons
     at = before.from;
   }
   return false;
+}
+
+// Of each schema with 'unevaluated...', those below it.
+void SchemaExpansion::find_evaluated(Partial& partial) {
+  for (Shape::Unevaluated& one : partial.shape.unevaluated) {
+    for (const Step& step : partial.steps) {
+      const Step* at = &step;
+      while (at->demand.fits && at->demand.schema != one.schema && at->from >= 0) {
+        at = &partial.steps[static_cast<size_t>(at->from)];
+      }
+      if (at->demand.fits && at->demand.schema == one.schema) one.seen.push_back(step.demand.schema);
+    }
+  }
 }
 
 Status SchemaExpansion::take(const Partial& copied) {
@@ -221,7 +235,6 @@ Status SchemaExpansion::add_dependencies(const JsonValue& schema, const JsonValu
       }
       Partial with = partial;
       with.shape.kinds &= Kinds().set(kObject);
-      with.shape.required.push_back(name);
       if (asked.is_array() || asked.is_string()) {
         const JsonValue::Array names = asked.is_array() ? asked.as_array() : JsonValue::Array{};
         if (asked.is_string()) with.shape.required.push_back(asked.as_string());
@@ -232,6 +245,7 @@ Status SchemaExpansion::add_dependencies(const JsonValue& schema, const JsonValu
       } else {
         FULMAR_TRY(demand(with, {&asked, true}, step));
       }
+      with.shape.required.push_back(name);
       if (!with.shape.impossible()) all.push_back(std::move(with));
     }
     if (all.size() > kMaxChoices) {

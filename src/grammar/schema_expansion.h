@@ -33,6 +33,9 @@ class SchemaExpansion {
   Result<bool> all_apart(const JsonValue::Array& alternatives);
 
  private:
+  // In which all that is refused beside one alternative is missed: of more, the first are kept.
+  static constexpr size_t kMaxWays = 32;
+
   // A demand, and the one that led to it.
   struct Step {
     Demand demand;
@@ -44,11 +47,15 @@ class SchemaExpansion {
     std::vector<Step> steps;
     std::vector<int32_t> open;     // of steps: schemas to fit
     std::vector<int32_t> refused;  // of steps: schemas not to fit, looked at when all others are known
+    size_t ways = kMaxWays;        // into which refusals may still divide it
   };
   using Partials = std::vector<Partial>;
 
   Status demand(Partial& partial, Demand demand, int32_t from);
   bool leads_to_itself(const Partial& partial, int32_t step) const;
+  static void find_evaluated(Partial& partial);
+  Status refuse_values(Partial& partial, const JsonValue& schema);
+  bool surely_missed(const Shape& shape, const JsonValue& schema) const;
   Status follow(Partial partial, Partials& more);
   Status follow_fitting(Partial partial, int32_t step, Partials& more);
   Status combine(std::string_view keyword, const JsonValue& schema, int32_t step, Partials& partials);
@@ -66,6 +73,7 @@ class SchemaExpansion {
                           const Partial& from, int32_t step, Partials& ways, bool& kept);
   Status miss_unlisted(const JsonValue& value, const JsonValue& schema, const Partial& from, Partials& ways);
   Status take(const Partial& copied);
+  Result<bool> formats_fit(std::string_view text, const Shape& shape);
   Result<bool> elements_fit(const JsonValue& value, const Shape& shape);
   Result<bool> members_fit(const JsonValue& value, const Shape& shape);
 
@@ -75,7 +83,7 @@ class SchemaExpansion {
   int depth_ = 0;  // of values within each other that are tried
 };
 
-// True and false as schemas.
+// False as a schema.
 const JsonValue& nothing_schema();
 
 }  // namespace fulmar

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "grammar/formats.h"
 #include "grammar/schema_expansion.h"
 #include "grammar/schema_values.h"
 
@@ -66,7 +67,7 @@ Result<bool> SchemaExpansion::fits(const JsonValue& value, const Shape& shape) {
       if (!matched) return matched.error();
       if ((*matched)->takes(value.as_string()) != wanted) return false;
     }
-    return true;
+    return formats_fit(value.as_string(), shape);
   }
   if (!value.is_array() && !value.is_object()) return true;
   if (depth_ >= kMaxDepth) return Error{ErrorKind::unsupported, "values are nested too deep to be tried"};
@@ -74,6 +75,19 @@ Result<bool> SchemaExpansion::fits(const JsonValue& value, const Shape& shape) {
   const auto fitting = value.is_array() ? elements_fit(value, shape) : members_fit(value, shape);
   --depth_;
   return fitting;
+}
+
+// A listed string counts as one of its format unless nobody would take it for one.
+Result<bool> SchemaExpansion::formats_fit(std::string_view text, const Shape& shape) {
+  for (const bool missed : {false, true}) {
+    for (const std::string_view format : missed ? shape.missed_formats : shape.formats) {
+      const std::string pattern(missed_format_pattern(format));
+      if (pattern.empty()) continue;
+      FULMAR_ASSIGN(const TextAutomaton* others, texts_.matching(nothing_schema(), "format", pattern));
+      if (others->takes(text) != missed) return false;
+    }
+  }
+  return true;
 }
 
 Result<bool> SchemaExpansion::elements_fit(const JsonValue& value, const Shape& shape) {
@@ -105,7 +119,6 @@ Result<bool> SchemaExpansion::members_fit(const JsonValue& value, const Shape& s
     if (!value.find(name)) return false;
   }
   FULMAR_ASSIGN(const SchemaMembers scopes, SchemaMembers::of(shape, reader_, texts_));
-  if (!shape.unevaluated.empty()) return false;
   for (const auto& [name, part] : members) {
     FULMAR_ASSIGN(const Demands demands, scopes.of_name(name, shape, reader_.budget()));
     FULMAR_ASSIGN(bool fitting, fits(part, demands));

@@ -43,15 +43,18 @@ Result<SchemaMembers> SchemaMembers::of(const Shape& shape, SchemaReader& reader
 
 Result<Demands> SchemaMembers::of_name(std::string_view name, const Shape& shape, Budget& budget) const {
   Demands demands;
+  std::vector<const JsonValue*> speaking;
   size_t work = shape.members.size() + 1;
   for (const Scope& scope : scopes_) {
     work += scope.patterns.size() * (name.size() + 1) + 1;
     const JsonValue* own = scope.properties ? scope.properties->find(name) : nullptr;
     if (own) demands.push_back({own, true});
     bool matched = own != nullptr;
+    if (own || scope.rest) speaking.push_back(scope.schema);
     for (const Scope::Matching& pattern : scope.patterns) {
       if (!pattern.names->takes(name)) continue;
       matched = true;
+      speaking.push_back(scope.schema);
       demands.push_back({pattern.value, true});
     }
     if (!matched && scope.rest) demands.push_back({scope.rest, true});
@@ -60,8 +63,21 @@ Result<Demands> SchemaMembers::of_name(std::string_view name, const Shape& shape
     if (member == name) demands.push_back(demand);
   }
   FULMAR_TRY(budget.take(Budget::Item::work, work));
+  add_unevaluated(shape, speaking, demands);
   settle(demands);
   return demands;
+}
+
+void SchemaMembers::add_unevaluated(const Shape& shape, const std::vector<const JsonValue*>& speaking,
+                                    Demands& demands) const {
+  for (const Shape::Unevaluated& one : shape.unevaluated) {
+    const JsonValue* value = one.schema->find("unevaluatedProperties");
+    const bool spoken_of = std::any_of(one.seen.begin(), one.seen.end(), [&](const JsonValue* seen) {
+      const bool own = seen != one.schema && seen->find("unevaluatedProperties");
+      return own || std::find(speaking.begin(), speaking.end(), seen) != speaking.end();
+    });
+    if (value && !spoken_of) demands.push_back({value, true});
+  }
 }
 
 bool SchemaMembers::describes_rest() const {
@@ -69,9 +85,12 @@ bool SchemaMembers::describes_rest() const {
                      [](const Scope& scope) { return scope.rest != nullptr; });
 }
 
-SchemaElements::SchemaElements(const Shape& shape) {
-  for (const JsonValue* schema : shape.lists) {
-    List list;
+void SchemaElements::read() {
+  for (const Shape::Unevaluated& one : shape_.unevaluated) {
+    describes_rest = describes_rest || one.schema->find("unevaluatedItems");
+  }
+  for (const JsonValue* schema : shape_.lists) {
+    List list{schema};
     const JsonValue* prefix = schema->find("prefixItems");
     const JsonValue* items = schema->find("items");
     if (items && items->is_array()) {
@@ -89,10 +108,21 @@ SchemaElements::SchemaElements(const Shape& shape) {
 
 Demands SchemaElements::at(size_t index) const {
   Demands demands;
+  std::vector<const JsonValue*> speaking;
   for (const List& list : lists_) {
     const bool named = list.listed && index < list.listed->size();
     const JsonValue* schema = named ? &(*list.listed)[index] : list.rest;
-    if (schema) demands.push_back({schema, true});
+    if (!schema) continue;
+    demands.push_back({schema, true});
+    speaking.push_back(list.schema);
+  }
+  for (const Shape::Unevaluated& one : shape_.unevaluated) {
+    const JsonValue* value = one.schema->find("unevaluatedItems");
+    const bool spoken_of = std::any_of(one.seen.begin(), one.seen.end(), [&](const JsonValue* seen) {
+      const bool own = seen != one.schema && seen->find("unevaluatedItems");
+      return own || std::find(speaking.begin(), speaking.end(), seen) != speaking.end();
+    });
+    if (value && !spoken_of) demands.push_back({value, true});
   }
   settle(demands);
   return demands;

@@ -34,6 +34,9 @@ class SchemaMembers {
   const std::vector<Scope>& scopes() const { return scopes_; }
   // Values of names that nothing lists are described, not just let be.
   bool describes_rest() const;
+  // Adds the schemas of members that `matched` scopes, by their schemas, do not speak of.
+  void add_unevaluated(const Shape& shape, const std::vector<const JsonValue*>& speaking,
+                       Demands& demands) const;
 
  private:
   std::vector<Scope> scopes_;
@@ -46,7 +49,7 @@ bool nothing_fits(const Demands& demands);
 // The schemas of the element at `index`, and of all behind the listed ones. `listed`: how many some list
 // names.
 struct SchemaElements {
-  explicit SchemaElements(const Shape& shape);
+  explicit SchemaElements(const Shape& shape) : shape_(shape) { read(); }
   Demands at(size_t index) const;
 
   size_t listed = 0;
@@ -54,9 +57,13 @@ struct SchemaElements {
 
  private:
   struct List {
+    const JsonValue* schema;
     const JsonValue::Array* listed = nullptr;
     const JsonValue* rest = nullptr;
   };
+  void read();
+
+  const Shape& shape_;
   std::vector<List> lists_;
 };
 

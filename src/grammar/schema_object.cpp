@@ -154,25 +154,24 @@ Result<std::vector<Place>> SchemaCompiler::unlisted_members(const Shape& shape, 
   for (const Class& one : classes) {
     if (one.names && one.names->empty()) continue;
     Demands demands;
+    std::vector<const JsonValue*> speaking;
     for (const SchemaMembers::Scope& scope : scopes.scopes()) {
       bool matched = false;
       for (const auto& pattern : scope.patterns) {
         if (std::find(one.matched.begin(), one.matched.end(), &pattern) == one.matched.end()) continue;
         matched = true;
+        speaking.push_back(scope.schema);
         demands.push_back({pattern.value, true});
       }
+      if (scope.rest) speaking.push_back(scope.schema);
       if (!matched && scope.rest) demands.push_back({scope.rest, true});
     }
-    for (const JsonValue* schema : shape.unevaluated) {
-      if (one.matched.empty() && !scopes.describes_rest()) {
-        demands.push_back({schema->find("unevaluatedProperties"), true});
-      }
-    }
+    scopes.add_unevaluated(shape, speaking, demands);
     settle(demands);
     if (nothing_fits(demands)) continue;
     // What nothing describes is written where it is asked for, or where nothing else could be.
-    if (demands.empty() && one.matched.empty() && !scopes.describes_rest() && !options_.unlisted &&
-        !listed.empty()) {
+    if (demands.empty() && one.matched.empty() && !scopes.describes_rest() && shape.unevaluated.empty() &&
+        !options_.unlisted && !listed.empty()) {
       continue;
     }
     const Place after = rules_.colon(grammar_.call(rule_of(demands), grammar_.end()));

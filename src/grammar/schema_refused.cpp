@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
+#include "grammar/formats.h"
 #include "grammar/schema_expansion.h"
 #include "grammar/schema_values.h"
 
 namespace fulmar {
 namespace {
 
-constexpr size_t kMaxWays = 256;  // in which one schema is missed
+constexpr size_t kMaxMade = 256;  // ways to miss one schema, before they are chosen among
 
 Shape only(const Shape& shape, size_t kind) {
   Shape narrowed = shape;
@@ -22,17 +23,58 @@ int64_t smaller(int64_t most, int64_t bound) { return most < 0 ? bound : std::mi
 
 }  // namespace
 
+// Listed values are tried one by one.
+Status SchemaExpansion::refuse_values(Partial& partial, const JsonValue& schema) {
+  std::vector<const JsonValue*> kept;
+  for (const JsonValue* value : *partial.shape.values) {
+    FULMAR_ASSIGN(const bool fitting, fits(*value, Demands{{&schema, true}}));
+    if (!fitting) kept.push_back(value);
+  }
+  partial.shape.values = std::move(kept);
+  return {};
+}
+
+// Whether a required member is one that the schema does not let be, or a forbidden one is required there.
+bool SchemaExpansion::surely_missed(const Shape& shape, const JsonValue& schema) const {
+  const Kinds object = Kinds().set(kObject);
+  if (shape.kinds != object) return false;
+  const JsonValue* required = schema.find("required");
+  for (const auto& [name, demand] : shape.members) {
+    if (demand.schema != &nothing_schema() || !required || !required->is_array()) continue;
+    for (const JsonValue& one : required->as_array()) {
+      if (one.is_string() && one.as_string() == name) return true;
+    }
+  }
+  const JsonValue* more = schema.find("additionalProperties");
+  const bool closed = more && more->is_bool() && !more->as_bool() && !schema.find("patternProperties");
+  const JsonValue* listed = schema.find("properties");
+  return closed && std::any_of(shape.required.begin(), shape.required.end(),
+                               [&](std::string_view name) { return !listed || !listed->find(name); });
+}
+
 Status SchemaExpansion::follow_refused(Partial partial, int32_t step, Partials& more) {
   const JsonValue& schema = *partial.steps[static_cast<size_t>(step)].demand.schema;
   const bool whole_reference = schema.find("$ref") && !reader_.document().counts_beside_reference();
+  if (partial.shape.values || (!whole_reference && surely_missed(partial.shape, schema))) {
+    if (partial.shape.values) FULMAR_TRY(refuse_values(partial, schema));
+    more.push_back(std::move(partial));
+    return {};
+  }
   Partials ways;
   bool kept = true;  // every keyword can be missed in a way that a shape tells
-  for (const auto& [keyword, value] : schema.as_object().members()) {
-    if (!asserts(keyword) || (whole_reference && keyword != "$ref")) continue;
-    const Status status = miss_keyword(keyword, value, schema, partial, step, ways, kept);
-    if (!status && !reader_.loosens(status.error())) return status;
-    if (!status) kept = false;
-  }
+  const auto miss = [&](bool members) -> Status {
+    for (const auto& [keyword, value] : schema.as_object().members()) {
+      if (!asserts(keyword) || (whole_reference && keyword != "$ref")) continue;
+      if ((keyword == "properties") != members) continue;
+      const Status status = miss_keyword(keyword, value, schema, partial, step, ways, kept);
+      if (!status && !reader_.loosens(status.error())) return status;
+      kept = kept && status;
+    }
+    return {};
+  };
+  // Members that are not there tell schemas apart more plainly than their values.
+  FULMAR_TRY(miss(false));
+  FULMAR_TRY(miss(true));
   std::erase_if(ways, [](const Partial& way) { return way.shape.impossible(); });
   if (ways.empty() && !kept) {
     const Error error = reader_.unsupported(
@@ -41,7 +83,9 @@ Status SchemaExpansion::follow_refused(Partial partial, int32_t step, Partials& 
     if (!reader_.loosens(error)) return error;
     ways.push_back(std::move(partial));
   }
-  if (ways.size() > kMaxWays) ways.resize(kMaxWays);
+  const size_t most = ways.empty() ? 1 : std::max<size_t>(1, ways.front().ways);
+  if (ways.size() > most) ways.resize(most);
+  for (Partial& way : ways) way.ways = std::max<size_t>(1, most / ways.size());
   std::move(ways.rbegin(), ways.rend(), std::back_inserter(more));
   return {};
 }
@@ -108,7 +152,8 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
   } else if (keyword == "maxProperties" && count) {
     Shape& shape = way(kObject);
     shape.least_members = std::max(shape.least_members, *count + 1);
-  } else if (keyword == "items" && !value.is_array() && !schema.find("prefixItems")) {
+  } else if (keyword == "items" && !value.is_array() && !schema.find("prefixItems") &&
+             from.shape.contained.empty()) {
     way(kArray).contained.push_back({{&value, false}, 1, -1, &schema});
   } else if (keyword == "required" && value.is_array()) {
     for (const JsonValue& name : value.as_array()) {
@@ -119,7 +164,7 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
     for (const auto& [name, part] : value.as_object().members()) {
       if (part.is_bool() && part.as_bool()) continue;
       if (part.is_object() && part.as_object().members().empty()) continue;
-      if (ways.size() > kMaxWays) break;
+      if (ways.size() > kMaxMade) break;
       FULMAR_TRY(take(from));
       Shape& shape = way(kObject);
       shape.required.push_back(name);
@@ -128,8 +173,11 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
   } else if (keyword == "additionalProperties") {
     FULMAR_TRY(miss_unlisted(value, schema, from, ways));
     kept = kept && value.is_bool() && value.as_bool();
+  } else if (keyword == "format" && value.is_string() && !missed_format_pattern(value.as_string()).empty()) {
+    way(kString).missed_formats.push_back(value.as_string());
+    kept = false;  // some take it for an annotation
   } else {
-    kept = false;  // the others, and formats, which may be taken for annotations
+    kept = false;
   }
   return {};
 }
@@ -140,7 +188,7 @@ Status SchemaExpansion::miss_unlisted(const JsonValue& value, const JsonValue& s
   if ((value.is_bool() && value.as_bool()) || schema.find("patternProperties")) return {};
   const JsonValue* listed = schema.find("properties");
   const auto add = [&](std::string_view name) -> Status {
-    if ((listed && listed->find(name)) || ways.size() > kMaxWays) return {};
+    if ((listed && listed->find(name)) || ways.size() > kMaxMade) return {};
     FULMAR_TRY(take(from));
     Shape& shape = ways.emplace_back(from).shape;
     shape.kinds &= Kinds().set(kObject);

@@ -177,11 +177,6 @@ Status read_unique(const Keyword& at) {
   return {};
 }
 
-Status read_unevaluated_items(const Keyword& at) {
-  if (at.value.is_bool() && at.value.as_bool()) return {};
-  return at.reader.unsupported(at.schema, at.name, "is not supported; use 'items'");
-}
-
 Status read_properties(const Keyword& at) {
   const bool map = at.name != "additionalProperties";
   if (map && !at.value.is_object()) return at.wanted("an object");
@@ -208,7 +203,8 @@ Status read_names(const Keyword& at) {
 
 Status read_unevaluated(const Keyword& at) {
   if (!is_schema(at.value)) return at.wanted("a schema");
-  if (!at.value.is_bool() || !at.value.as_bool()) at.shape.unevaluated.push_back(&at.schema);
+  const auto& known = at.shape.unevaluated;
+  if (known.empty() || known.back().schema != &at.schema) at.shape.unevaluated.push_back({&at.schema, {}});
   return {};
 }
 
@@ -230,7 +226,7 @@ const std::map<std::string_view, Read>& readers() {
       {"items", read_items},
       {"prefixItems", read_items},
       {"additionalItems", read_items},
-      {"unevaluatedItems", read_unevaluated_items},
+      {"unevaluatedItems", read_unevaluated},
       {"minItems", read_least<&Shape::least_items>},
       {"maxItems", read_most<&Shape::most_items>},
       {"contains", read_contains},
@@ -324,7 +320,8 @@ bool Shape::impossible() const {
 bool Shape::free() const {
   const bool numbers = !whole && !fractional && least < 0 && most > 0 && least == -most && steps.empty() &&
                        least == -std::numeric_limits<double>::infinity();
-  const bool texts = patterns.empty() && formats.empty() && !base64 && least_length == 0 && most_length < 0;
+  const bool texts = patterns.empty() && formats.empty() && missed_formats.empty() && !base64 &&
+                     least_length == 0 && most_length < 0;
   const bool arrays = lists.empty() && contained.empty() && !unique && least_items == 0 && most_items < 0;
   const bool members_free = objects.empty() && members.empty() && required.empty() && names.empty() &&
                             unevaluated.empty() && least_members == 0 && most_members < 0;

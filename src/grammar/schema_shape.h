@@ -52,6 +52,7 @@ struct Shape {
   };
   std::vector<Matching> patterns;  // schemas with 'pattern'
   std::vector<std::string_view> formats;
+  std::vector<std::string_view> missed_formats;  // strings that surely are of no such format
   bool base64 = false;
   int64_t least_length = 0;
   int64_t most_length = -1;  // < 0: no bound; so below
@@ -72,7 +73,13 @@ struct Shape {
   std::vector<std::pair<std::string_view, Demand>> members;
   std::vector<std::string_view> required;
   std::vector<Demand> names;
-  std::vector<const JsonValue*> unevaluated;  // schemas with 'unevaluatedProperties'
+  // A schema with 'unevaluatedProperties' or 'unevaluatedItems', and those that it and what it combines hold:
+  // what none of these speaks of is unevaluated.
+  struct Unevaluated {
+    const JsonValue* schema;
+    std::vector<const JsonValue*> seen;
+  };
+  std::vector<Unevaluated> unevaluated;
   int64_t least_members = 0;
   int64_t most_members = -1;
 

@@ -51,12 +51,14 @@ bool SchemaTexts::plain(const Shape& shape) const {
                   [](std::string_view format) { return !format_pattern(format).empty(); });
   const bool excludes = std::any_of(shape.excluded.begin(), shape.excluded.end(),
                                     [](const JsonValue* value) { return value->is_string(); });
-  return shape.patterns.empty() && !known_format && !shape.base64 && !excludes;
+  return shape.patterns.empty() && !known_format && shape.missed_formats.empty() && !shape.base64 &&
+         !excludes;
 }
 
 std::string SchemaTexts::asked_of(const Shape& shape) {
   std::string text = fmt::format("{} {} {}", shape.least_length, shape.most_length, shape.base64);
   for (const std::string_view format : shape.formats) text += " " + json_quoted(format);
+  for (const std::string_view format : shape.missed_formats) text += " ~" + json_quoted(format);
   for (const auto& [schema, fits] : shape.patterns) {
     text += (fits ? " " : " !") + json_text(*schema->find("pattern"));
   }
@@ -91,6 +93,11 @@ Result<TextAutomaton> SchemaTexts::texts_of_any_length(const Shape& shape) {
                   matching(reader_.document().root(), "format", std::string(pattern)));
     FULMAR_ASSIGN(TextAutomaton both, texts.both(*known, budget));
     if (!both.empty() || texts.empty()) texts = std::move(both);
+  }
+  for (const std::string_view format : shape.missed_formats) {
+    const std::string pattern(missed_format_pattern(format));
+    FULMAR_ASSIGN(const TextAutomaton* missed, matching(reader_.document().root(), "format", pattern));
+    FULMAR_ASSIGN(texts, texts.both(*missed, budget));
   }
   std::vector<std::string_view> excluded;
   for (const JsonValue* value : shape.excluded) {

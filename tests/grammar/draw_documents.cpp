@@ -1,8 +1,10 @@
-// Draws documents under schemas: reads lines {"schema":...,"count":n,"seed":n} and answers each with n lines
-// of a document each, or one line that begins with "refused: ". What draws has random weights for bytes,
+// Draws documents under schemas: reads lines {"schema":...,"count":n,"seed":n,"unlisted":bool} and answers
+// each with n lines of a document each, or one line that begins with "refused: ". A document that never ends
+// stops the program; with --keep-going its line is "unfinished". What draws has random weights for bytes,
 // others for each document, and sees nothing but the automaton, so that documents go where no model would.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <deque>
@@ -10,6 +12,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "grammar/answer_form.h"
@@ -89,10 +92,14 @@ std::optional<std::string> draw(Automaton& automaton, std::mt19937_64& random) {
 }
 
 // False where a document never ended.
-bool answer(const JsonValue& order) {
-  const auto grammar = json_schema_form(AnswerStart::plain, *order.find("schema"));
+bool answer(const JsonValue& order, bool keep_going) {
+  const JsonValue* unlisted = order.find("unlisted");
+  const FormOptions options{.unlisted = unlisted && unlisted->as_bool()};
+  const auto grammar = json_schema_form(AnswerStart::plain, *order.find("schema"), options);
   if (!grammar) {
-    std::cout << "refused: " << grammar.error().text << "\n";
+    std::string why = grammar.error().text;
+    std::replace(why.begin(), why.end(), '\n', ' ');
+    std::cout << "refused: " << why << std::endl;
     return true;
   }
   Automaton automaton(*grammar);
@@ -100,23 +107,25 @@ bool answer(const JsonValue& order) {
   for (int64_t i = 0; i < order.find("count")->as_int64(); ++i) {
     std::optional<std::string> text;
     for (int tries = 0; tries < kTries && !text; ++tries) text = draw(automaton, random);
-    if (!text) return false;
-    std::cout << *text << "\n";
+    if (!text && !keep_going) return false;
+    std::cout << text.value_or("unfinished") << "\n";
   }
+  std::cout.flush();
   return true;
 }
 
 }  // namespace
 }  // namespace fulmar
 
-int main() {
+int main(int argc, char** argv) {
+  const bool keep_going = argc > 1 && std::string_view(argv[1]) == "--keep-going";
   for (std::string line; std::getline(std::cin, line);) {
     const auto order = fulmar::parse_json(line);
     if (!order || !order->find("schema") || !order->find("count") || !order->find("seed")) {
       std::cerr << "no order: " << line.substr(0, 200) << "\n";
       return 2;
     }
-    if (fulmar::answer(*order)) continue;
+    if (fulmar::answer(*order, keep_going)) continue;
     std::cerr << "no document ended within its length: " << line.substr(0, 200) << "\n";
     return 1;
   }
