@@ -9,6 +9,8 @@
 #include <limits>
 #include <memory>
 
+#include "base/meter.h"
+
 namespace fulmar {
 
 Result<std::string> gunzip(std::string_view bytes, size_t most) {
@@ -30,6 +32,7 @@ Result<std::string> gunzip(std::string_view bytes, size_t most) {
     stream.avail_out = piece.size();
     status = inflate(&stream, Z_NO_FLUSH);
     const size_t got = piece.size() - stream.avail_out;
+    count_work(got);
     if (status == Z_BUF_ERROR || (status == Z_OK && got == 0 && stream.avail_in == 0)) {
       return Error{ErrorKind::invalid, fmt::format("gzip: the {} bytes end too early", bytes.size())};
     }

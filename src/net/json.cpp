@@ -9,6 +9,7 @@
 #include <cmath>
 #include <exception>
 
+#include "base/meter.h"
 #include "net/json_writer.h"
 
 namespace fulmar {
@@ -64,6 +65,7 @@ class TreeBuilder {
   bool build(simdjson::dom::element element, JsonValue& out) {
     if (values_remaining_ == 0) return false;
     values_remaining_--;
+    count_work(kStepsOfValue);
     switch (element.type()) {
       case simdjson::dom::element_type::NULL_VALUE:
         out = JsonValue();
@@ -81,8 +83,7 @@ class TreeBuilder {
         out = JsonValue(element.get_double().value_unsafe());
         return true;
       case simdjson::dom::element_type::STRING:
-        out = JsonValue(std::string(element.get_string().value_unsafe()));
-        return true;
+        return build_string(element.get_string().value_unsafe(), out);
       case simdjson::dom::element_type::ARRAY:
         return build_array(element.get_array().value_unsafe(), out);
       case simdjson::dom::element_type::OBJECT:
@@ -92,6 +93,14 @@ class TreeBuilder {
   }
 
  private:
+  static constexpr uint64_t kStepsOfValue = 8;
+
+  static bool build_string(std::string_view text, JsonValue& out) {
+    count_work(text.size());
+    out = JsonValue(std::string(text));
+    return true;
+  }
+
   bool build_array(simdjson::dom::array array, JsonValue& out) {
     JsonValue::Array items;
     items.reserve(std::min(array.size(), values_remaining_));
@@ -106,6 +115,7 @@ class TreeBuilder {
     std::vector<JsonObject::Member> members;
     members.reserve(std::min(object.size(), values_remaining_));
     for (const auto& [key, item] : object) {
+      count_work(key.size());
       auto& member = members.emplace_back(std::string(key), JsonValue());
       if (!build(item, member.second)) return false;
     }
@@ -164,6 +174,7 @@ Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
     return invalid_json(std::to_string(text.size()) + " bytes, wanted at most " +
                         std::to_string(limits.max_bytes));
   }
+  count_work(text.size());
   try {
     simdjson::dom::parser parser;
     std::string scratch;

@@ -2,9 +2,11 @@
 #include "net/json_value.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "base/check.h"
+#include "base/meter.h"
 #include "net/json_writer.h"
 
 namespace fulmar {
@@ -54,6 +56,7 @@ bool merge_equal_keys(std::vector<JsonObject::Member>& members, const std::vecto
 
 JsonObject::JsonObject(std::vector<Member> members) : members_(std::move(members)) {
   FULMAR_CHECK(members_.size() < UINT32_MAX);
+  count_work(members_.size() * static_cast<size_t>(std::bit_width(members_.size())));  // of sorting
   std::vector<uint32_t> order = sorted_by_key(members_);
   if (merge_equal_keys(members_, order)) order = sorted_by_key(members_);
   if (members_.size() >= kIndexedFrom) by_key_ = std::move(order);

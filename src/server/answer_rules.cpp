@@ -286,12 +286,12 @@ AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen) {
   return is_thinking(think) ? AnswerStart::open_think : AnswerStart::plain;
 }
 
-bool may_hold_schema(const JsonValue& body) {
-  const std::string_view names[] = {"tools", "response_format", "format", "json_schema"};
-  const JsonValue* text = body.find("text");
-  return (text != nullptr && text->find("format") != nullptr) ||
-         std::any_of(std::begin(names), std::end(names),
-                     [&](std::string_view name) { return body.find(name) != nullptr; });
+bool may_hold_schema(std::string_view body) {
+  // Parts of names; a backslash may hide one.
+  constexpr std::string_view kParts[] = {"tool",  "format", "schema",  "guided", "structured",
+                                         "regex", "ebnf",   "grammar", "choice", "\\u00"};
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](std::string_view part) { return body.find(part) != std::string_view::npos; });
 }
 
 Result<std::shared_ptr<const TokenTree>> AnswerConstraints::tree_of(const ServedModelPtr& model) {

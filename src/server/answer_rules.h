@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/ask.h"
@@ -62,9 +63,9 @@ AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools);
 // How an answer begins after the template's suffix of this mode.
 AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
 
-// True where a request's body, of whatever route, may ask for a schema to be compiled: bounded work, yet more
-// than an IO thread should do.
-bool may_hold_schema(const JsonValue& body);
+// True where a body as it was sent, of whatever route, may ask for a schema, a pattern or a grammar to be
+// compiled. Others may be taken for such, too.
+bool may_hold_schema(std::string_view body);
 
 // Thread-safe. Remembers the latest constraints, so that requests of one form share their masks. Whatever
 // takes time happens outside of the lock.

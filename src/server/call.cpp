@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "base/log.h"
 #include "net/cross_site.h"
@@ -14,6 +15,8 @@
 namespace fulmar {
 namespace {
 
+// Bodies up to this are light work.
+constexpr size_t kLightBody = size_t{16} << 10;
 constexpr std::string_view kAllowedHeaders = "Content-Type, Authorization";
 constexpr std::string_view kUnauthorized = "Unauthorized: invalid or missing password";
 
@@ -39,23 +42,62 @@ Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr
       route_(route),
       exchange_(std::move(exchange)),
       argument_(std::move(argument)),
-      family_(route.family) {}
-
-void Call::run(std::shared_ptr<Call> call) {
-  Call& self = *call;
-  const std::shared_ptr<Call> kept = call;
-  self.guard([&] { self.serve(std::move(call)); });
-  if (!self.postponed_) self.body_ = JsonValue(JsonObject{});
+      family_(route.family),
+      meter_(std::make_shared<Meter>(service_->options.limits.max_request_work)),
+      share_(share_of(identify(service_->auth_rules(), route_.access, request(), JsonValue()), {})) {
+  exchange_->on_disconnect([meter = meter_] { meter->stop(); });
 }
 
-std::function<void()> Call::postpone(const std::shared_ptr<Call>& call, std::function<void()> later) {
-  call->postponed_ = true;
-  const auto body = std::make_shared<JsonValue>(std::move(call->body_));
-  return [call, body, later = std::move(later)] {
+void Call::dispatch(std::shared_ptr<Call> call) {
+  const bool reads = call->request().method == "GET" || call->request().method == "HEAD";
+  const ThreadKind kind = !reads ? ThreadKind::pool : call->route_.waits ? ThreadKind::sessions : ThreadKind::io;
+  Call& self = *call;
+  if (kind == ThreadKind::io) {
+    const Meter::Scope scope(*self.meter_);
+    run(call, kind);
+    return self.service_->metrics.observe_work(kind, self.meter_->used());
+  }
+  self.post(call, kind, [call, kind] { run(call, kind); });
+}
+
+void Call::run(std::shared_ptr<Call> call, ThreadKind kind) {
+  Call& self = *call;
+  const std::shared_ptr<Call> kept = call;
+  self.guard([&] { self.serve(std::move(call), kind); });
+  if (!self.body_kept_) self.body_ = JsonValue(JsonObject{});
+}
+
+std::shared_ptr<JsonValue> Call::keep_body() {
+  body_kept_ = true;
+  return std::make_shared<JsonValue>(std::move(body_));
+}
+
+void Call::resume(std::shared_ptr<Call> call, std::shared_ptr<JsonValue> body, std::function<void()> work,
+                  ThreadKind kind) {
+  Call& self = *call;
+  self.post(call, kind, [call, body, work = std::move(work)] {
     call->body_ = std::move(*body);
-    call->guard(later);
+    call->guard(work);
     call->body_ = JsonValue(JsonObject{});
+  });
+}
+
+void Call::post(std::shared_ptr<Call> self, ThreadKind kind, std::function<void()> work) {
+  auto job = [self, kind, work = std::move(work)] {
+    const uint64_t before = self->meter_->used();
+    work();
+    self->service_->metrics.observe_work(kind, self->meter_->used() - before);
   };
+  if (!service_->post_job(kind, {share_, weight(), meter_, std::move(job)})) {
+    fail({503, "Request queue full", {}, "queue_full", {}});
+  }
+}
+
+// Small bodies go past large ones, unless they may hold what has to be compiled.
+JobWeight Call::weight() const {
+  const std::string& body = request().body;
+  const bool heavy = body.size() > kLightBody || is_compressed(request().headers) || may_hold_schema(body);
+  return heavy ? JobWeight::heavy : JobWeight::light;
 }
 
 bool Call::may_administer() const {
@@ -66,6 +108,12 @@ bool Call::may_administer() const {
 void Call::guard(const std::function<void()>& work) {
   try {
     work();
+  } catch (const WorkEnded& ended) {
+    if (exchange_->disconnected()) return count(Outcome::disconnected);
+    if (ended.limit == 0) return fail({503, "Server is shutting down", {}, "shutting_down", {}});
+    const std::string text = fmt::format(
+        "The request takes more than {} steps to read; at most that many are allowed", ended.limit);
+    fail(bad_value(text, {}, "too_much_work"));
   } catch (const std::bad_alloc&) {
     fail({503, "Out of memory; try again, or send less", {}, "out_of_memory", {}});
   } catch (const std::exception& failure) {
@@ -74,7 +122,8 @@ void Call::guard(const std::function<void()>& work) {
   }
 }
 
-void Call::serve(std::shared_ptr<Call> self) {
+void Call::serve(std::shared_ptr<Call> self, ThreadKind kind) {
+  meter_->count(request().body.size());
   Result<JsonValue> body = read_body();
   if (body) {
     body_ = std::move(*body);
@@ -89,11 +138,8 @@ void Call::serve(std::shared_ptr<Call> self) {
     return fail({413, body.error().text, {}, "too_large", {}});
   }
   if (!body) return fail(bad_value(body.error().text, {}, "invalid_json"));
-  if (!may_hold_schema(body_)) return route_.handle(std::move(self));
-  auto job = postpone(self, [self] { self->route_.handle(self); });
-  if (!service_->post_schema_job(std::move(job))) {
-    fail({503, "Request queue full", {}, "queue_full", {}});
-  }
+  if (!route_.waits || kind == ThreadKind::sessions) return route_.handle(std::move(self));
+  resume(self, keep_body(), [self] { self->route_.handle(self); }, ThreadKind::sessions);
 }
 
 Result<JsonValue> Call::read_body() {

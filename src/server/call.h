@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "base/fair_queue.h"
+#include "base/meter.h"
 #include "net/http_server.h"
 #include "net/json_value.h"
 #include "server/answer_rules.h"
@@ -37,9 +39,8 @@ struct Service {
   BackgroundResponses background{};
   const std::shared_ptr<BranchIndices> branches = std::make_shared<BranchIndices>();
   const std::shared_ptr<KeyRing> keys = nullptr;  // null: there are none
-  // Takes a job that may compile a schema: nobody's stream and no other request waits for its thread. False
-  // when too many wait there already.
-  std::function<bool(std::function<void()>)> post_schema_job = nullptr;
+  // Hands a job to threads of that place, which is not `io`. False when too many wait there already.
+  std::function<bool(ThreadKind, ClientJob)> post_job = nullptr;
   std::atomic<bool> loading{false};   // the first model
   std::atomic<bool> draining{false};  // load balancers are to look elsewhere; requests are served
   std::atomic<bool> ending{false};    // requests are refused
@@ -67,8 +68,10 @@ class Call {
   bool trusted() const { return caller_.known; }  // has shown a key, or none is asked for
   // Whose what this call names or makes is; nothing is looked up by a client's id without it.
   const Owner& owner() const { return owner_; }
-  // Under which text work and bytes are shared out.
-  std::string share() const { return share_of(caller_, {}); }
+  // Under which text work and bytes are shared out: by what the headers have shown.
+  const std::string& share() const { return share_; }
+  // What reading this call and making asks of it has cost.
+  Meter& meter() const { return *meter_; }
   // Whether the caller could load a model: its key opens /loadmodel; without keys, it is no page of another
   // site.
   bool may_administer() const;
@@ -85,10 +88,14 @@ class Call {
   // Some paths serve two families; the body decides (docs/http.md, "One path for two families").
   void set_family(Family family) { family_ = family; }
 
-  // Checks the key and reads the body; then runs the route's handler. Answers failures itself, exceptions
-  // too.
-  static void run(std::shared_ptr<Call> call);
-  // Runs `work`, which answers this call; an exception becomes the answer.
+  // Runs the call on a thread of the place that its work belongs to, or answers that too many wait there.
+  static void dispatch(std::shared_ptr<Call> call);
+  // Takes the body out of the call, for a handler that goes on elsewhere.
+  std::shared_ptr<JsonValue> keep_body();
+  // Runs `work`, which answers this call, on a thread of that place, with the body in the call again.
+  static void resume(std::shared_ptr<Call> call, std::shared_ptr<JsonValue> body, std::function<void()> work,
+                     ThreadKind kind = ThreadKind::pool);
+  // Runs `work`, which answers this call; an exception becomes the answer, and so does the end of the meter.
   void guard(const std::function<void()>& work);
 
   // `later` as a job for another thread, which answers this call in place of its handler; the call has its
@@ -106,7 +113,11 @@ class Call {
   void count(Outcome outcome) const { service_->metrics.count_request(route_.path, outcome); }
 
  private:
-  void serve(std::shared_ptr<Call> self);
+  // Checks the key and reads the body; then runs the route's handler. Answers failures itself.
+  static void run(std::shared_ptr<Call> call, ThreadKind kind);
+  void serve(std::shared_ptr<Call> self, ThreadKind kind);
+  void post(std::shared_ptr<Call> self, ThreadKind kind, std::function<void()> work);
+  JobWeight weight() const;
   Result<JsonValue> read_body();
   std::optional<ApiError> refuse_caller() const;
 
@@ -121,7 +132,9 @@ class Call {
   Caller caller_;
   Owner owner_{.name = std::string(kNobody)};
   RowLease rows_;
-  bool postponed_ = false;
+  const std::shared_ptr<Meter> meter_;
+  const std::string share_;
+  std::atomic<bool> body_kept_{false};  // by keep_body(), for another thread
 };
 
 // True for a body in gzip's form, which takes longer to read than its length tells.

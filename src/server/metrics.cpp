@@ -9,7 +9,10 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <array>
+#include <atomic>
 #include <initializer_list>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -202,9 +205,29 @@ MetricFamily build_info() {
       "fulmar_build_info", "Always 1; the labels tell the build.", MetricType::Gauge, {metric}};
 }
 
+constexpr const char* kThreadNames[] = {"io", "pool", "sessions"};
+constexpr size_t kThreadKinds = std::size(kThreadNames);
+
+struct Work {
+  std::atomic<uint64_t> total{0}, largest{0};
+};
+
+// One family with a value for each kind of thread.
+MetricFamily by_threads(const char* name, const char* help, MetricType type,
+                      const std::array<Work, kThreadKinds>& work, std::atomic<uint64_t> Work::*figure_of) {
+  MetricFamily family{name, help, type, {}};
+  for (size_t i = 0; i < kThreadKinds; ++i) {
+    ClientMetric metric = sample(type, static_cast<double>((work[i].*figure_of).load()));
+    metric.label = {{"threads", kThreadNames[i]}};
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
 }  // namespace
 
 struct Metrics::Content {
+  std::array<Work, kThreadKinds> work;
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
                                                           .Name("fulmar_requests_total")
@@ -231,6 +254,18 @@ void Metrics::observe_first_token(double seconds) { content_->first_token.Observ
 void Metrics::observe_token_gap(double seconds) { content_->token_gap.Observe(seconds); }
 void Metrics::observe_request(double seconds) { content_->whole_request.Observe(seconds); }
 
+void Metrics::observe_work(ThreadKind kind, uint64_t steps) {
+  Work& work = content_->work[static_cast<size_t>(kind)];
+  work.total.fetch_add(steps);
+  uint64_t largest = work.largest.load();
+  while (steps > largest && !work.largest.compare_exchange_weak(largest, steps)) {
+  }
+}
+
+uint64_t Metrics::largest_work(ThreadKind kind) const {
+  return content_->work[static_cast<size_t>(kind)].largest.load();
+}
+
 std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
                           std::span<const DeviceMemory> devices, const KeyRing* keys) const {
   std::vector<MetricFamily> families = content_->registry.Collect();
@@ -245,6 +280,10 @@ std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
   if (keys) {
     for (MetricFamily& family : key_figures(*keys)) families.push_back(std::move(family));
   }
+  families.push_back(by_threads("fulmar_request_steps_total", "Steps of reading requests, by threads.",
+                              MetricType::Counter, content_->work, &Work::total));
+  families.push_back(by_threads("fulmar_largest_request_steps", "Most steps of one request, by threads.",
+                              MetricType::Gauge, content_->work, &Work::largest));
   families.push_back(build_info());
   return prometheus::TextSerializer().Serialize(families);
 }

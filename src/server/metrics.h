@@ -2,6 +2,7 @@
 // Metrics.cpp alone includes the library.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "engine/stats.h"
 #include "server/key_ring.h"
+#include "server/routes.h"
 #include "server/served_model.h"
 
 namespace fulmar {
@@ -28,6 +30,10 @@ class Metrics {
   void observe_first_token(double seconds);
   void observe_token_gap(double seconds);
   void observe_request(double seconds);
+  // What one thread has done for one request, in steps (base/meter.h).
+  void observe_work(ThreadKind kind, uint64_t steps);
+  // The most steps for one request at that place so far.
+  uint64_t largest_work(ThreadKind kind) const;
 
   // The exposition text; the engine's, the session store's, the devices' and the keys' figures are taken as
   // they are now. `keys` may be null.

@@ -25,11 +25,13 @@ void with_named_model(std::shared_ptr<Call> call, RouteHandler handle) {
   if (at_hand || !service.admin || !call->may_administer() || !service.admin->is_installed(name)) {
     return handle(std::move(call));
   }
-  auto job = Call::postpone(call, [call, name, handle] {
+  const std::shared_ptr<JsonValue> body = call->keep_body();
+  const auto load = [call, name, handle, body] {
     const Status loaded = call->service().admin->load_installed(name);
-    loaded.ok() ? handle(call) : call->fail(api_error(loaded.error()));
-  });
-  if (!service.admin->post(std::move(job))) {
+    if (!loaded.ok()) return call->fail(api_error(loaded.error()));
+    Call::resume(call, body, [call, handle] { handle(call); });
+  };
+  if (!service.admin->post([call, load] { call->guard(load); })) {
     call->fail({503, "Too many loads are waiting", {}, "queue_full", {}});
   }
 }

@@ -46,8 +46,8 @@ constexpr Route kRoutes[] = {
     {"GET", "/models", kAdmin, Access::listing, list_model_names},
 
     // Turns that are stored and can be continued.
-    {"POST", "/v1/responses", kOpenai, Access::key, create_response, true},
-    {"POST", "/v1/responses/input_tokens", kOpenai, Access::key, count_response_tokens, true},
+    {"POST", "/v1/responses", kOpenai, Access::key, create_response},
+    {"POST", "/v1/responses/input_tokens", kOpenai, Access::key, count_response_tokens},
     {"POST", "/v1/responses/*/cancel", kOpenai, Access::key, cancel_response, true},
     {"GET", "/v1/responses/*/input_items", kOpenai, Access::key, list_input_items, true},
     {"GET", "/v1/responses/*", kOpenai, Access::key, show_response, true},
@@ -90,8 +90,8 @@ constexpr Route kRoutes[] = {
 
     // Sessions.
     {"POST", "/state/chat/completions", kNative, Access::key, session_chat},
-    {"POST", "/multi_state/chat/completions", kNative, Access::key, branch_chat, true},
-    {"POST", "/v1/advanced/multi_state", kNative, Access::key, branch_chat, true},
+    {"POST", "/multi_state/chat/completions", kNative, Access::key, branch_chat},
+    {"POST", "/v1/advanced/multi_state", kNative, Access::key, branch_chat},
     {"POST", "/state/status", kNative, Access::key, list_sessions, true},
     {"POST", "/v1/admin/state/status", kNative, Access::key, list_sessions, true},
     {"POST", "/state/delete", kNative, Access::key, delete_session, true},
@@ -100,7 +100,7 @@ constexpr Route kRoutes[] = {
     // Sessions as objects.
     {"GET", "/v1/sessions", kOpenai, Access::key, list_session_objects, true},
     {"GET", "/v1/sessions/*/state", kOpenai, Access::key, export_session, true},
-    {"PUT", "/v1/sessions/*/state", kOpenai, Access::key, import_session, true, nullptr, true},
+    {"PUT", "/v1/sessions/*/state", kOpenai, Access::key, import_session, false, nullptr, true},
     {"POST", "/v1/sessions/*/fork", kOpenai, Access::key, fork_session, true},
     {"DELETE", "/v1/sessions/*", kOpenai, Access::key, drop_session, true},
 
@@ -114,7 +114,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/model/load", kOpenai, Access::admin, load_available_model},
 
     // Files with tuned states that clients send.
-    {"POST", "/v1/state/upload", kNative, Access::admin, upload_state_file, true, nullptr, true},
+    {"POST", "/v1/state/upload", kNative, Access::admin, upload_state_file, false, nullptr, true},
     {"GET", "/v1/state/list", kNative, Access::key, list_state_files},
     {"POST", "/v1/state/list", kNative, Access::key, list_state_files},
     {"DELETE", "/v1/state/delete", kNative, Access::admin, delete_state_file},

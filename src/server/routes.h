@@ -15,8 +15,13 @@ namespace fulmar {
 
 class Call;
 
-// Answers the call, at once or later, through respond, fail or a Reply. Runs on an IO thread and must not
-// wait there; routes that wait for the engine say so in the table and run on the worker thread.
+// Where work is done. IO threads answer what takes next to nothing; whatever grows with what a client sent or
+// stored is the pool's; session threads wait for the engine and for the disk.
+enum class ThreadKind : uint8_t { io, pool, sessions };
+
+// Answers the call, at once or later, through respond, fail or a Reply. Runs on an IO thread (GET) or on the
+// pool, and must not wait there; routes that wait say so in the table and run on session threads, with their
+// body read.
 using RouteHandler = void (*)(std::shared_ptr<Call>);
 
 struct Route {
@@ -25,7 +30,7 @@ struct Route {
   Family family;          // of errors, until the handler knows better
   Access access;
   RouteHandler handle;
-  bool waits_for_engine = false;
+  bool waits = false;  // for the engine or the disk
   // For paths that serve two families; null: `family` holds.
   Family (*family_of_body)(const JsonValue& body) = nullptr;
   bool takes_bytes = false;  // the body is no JSON: the call's bytes()

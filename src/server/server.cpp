@@ -7,8 +7,8 @@
 #include <functional>
 #include <thread>
 
-#include "base/job_thread.h"
 #include "base/log.h"
+#include "base/work_pool.h"
 #include "server/answer_rules.h"
 #include "server/api_responses.h"
 #include "server/call.h"
@@ -17,9 +17,10 @@
 namespace fulmar {
 namespace {
 
-// Bodies beyond this are parsed and tokenized on the worker thread, so that they hold up nobody's stream.
-constexpr size_t kHeavyBody = size_t{128} << 10;
-constexpr size_t kMaxHeavyWaiting = 64;
+// Requests that wait for a thread: their bodies count against kHeldBodies. Of one client fewer, so that its
+// flood is refused before others are.
+constexpr size_t kMostWaiting = 4096, kMostOfShare = 1024;
+constexpr size_t kSessionThreads = 2;
 // Bodies that were received and not yet parsed, all together.
 constexpr size_t kHeldBodies = size_t{512} << 20;
 // How long cancelled requests have to deliver their last event.
@@ -73,6 +74,8 @@ HttpResponse format_net_error(const Service& service, const HttpRequest& request
   return response;
 }
 
+size_t pool_threads() { return std::clamp<size_t>(std::thread::hardware_concurrency() / 4, 2, 8); }
+
 // Trouble with the file is no reason not to serve. Null: they are kept in memory.
 // Null: in memory. A file that holds something which this version cannot read is not to be done without, and
 // none that somebody has named.
@@ -111,7 +114,10 @@ class Server::Impl {
             .metrics = {},
             .responses = ResponseStore(std::move(documents)),
             .keys = key_ring(options.api_keys),
-            .post_schema_job = [this](std::function<void()> job) { return schemas_.post(std::move(job)); },
+            .post_job =
+                [pool = pool_, sessions = sessions_](ThreadKind kind, ClientJob job) {
+                  return (kind == ThreadKind::sessions ? sessions : pool)->post(std::move(job));
+                },
             .loading = options.loading}) {}
   ~Impl() { stop(std::chrono::milliseconds(0)); }
 
@@ -151,6 +157,8 @@ class Server::Impl {
       service_->ending = true;
       // Those in the background are begun again by the next server.
       for (const auto& [id, model] : service_->background.all_running()) model->engine->cancel(id);
+      pool_->stop_work();
+      sessions_->stop_work();
       if (!finished) {
         service_->models.each_engine([](Engine& engine) { engine.cancel_all(); });
         http_->drain(std::chrono::steady_clock::now() + kLastWords);
@@ -158,15 +166,16 @@ class Server::Impl {
       http_->stop();
     }
     stopped_ = true;
-    heavy_.finish();
-    schemas_.finish();
+    pool_->finish();
+    sessions_->finish();
     return finished;
   }
 
   // The models are there that responses in the background were waiting for.
   void loaded() {
     service_->loading = false;
-    heavy_.post([service = service_] { take_up_background_responses(service); });
+    sessions_->post({"", JobWeight::heavy, std::make_shared<Meter>(),
+                    [service = service_] { take_up_background_responses(service); }});
   }
 
   Service& service() { return *service_; }
@@ -185,19 +194,16 @@ class Server::Impl {
       add_cors_headers(response.headers, request, false);
       return exchange->respond(std::move(response));
     }
-    const bool heavy =
-        request.body.size() > kHeavyBody || match.route->waits_for_engine || is_compressed(request.headers);
-    auto call =
-        std::make_shared<Call>(service_, *match.route, std::move(exchange), std::move(match.argument));
-    if (!heavy) return Call::run(std::move(call));
-    if (!heavy_.post([call] { Call::run(call); })) {
-      call->fail({503, "Request queue full", {}, "queue_full", {}});
-    }
+    Call::dispatch(
+        std::make_shared<Call>(service_, *match.route, std::move(exchange), std::move(match.argument)));
   }
 
+  // Calls may outlive the server and still ask for a thread.
+  const std::shared_ptr<WorkPool> pool_ =
+      std::make_shared<WorkPool>("work", pool_threads(), kMostWaiting, kMostOfShare);
+  const std::shared_ptr<WorkPool> sessions_ =
+      std::make_shared<WorkPool>("sessions", kSessionThreads, kMostWaiting, kMostOfShare);
   const std::shared_ptr<Service> service_;
-  JobThread heavy_{"requests", kMaxHeavyWaiting};
-  JobThread schemas_{"schemas", kMaxHeavyWaiting};
   std::unique_ptr<HttpServer> http_;
   std::mutex stopping_;
   bool stopped_ = false;

@@ -1,6 +1,8 @@
 // Ids are bytes.
 #include "text/byte_tokenizer.h"
 
+#include "base/meter.h"
+
 namespace fulmar {
 
 ByteTokenizer::ByteTokenizer() {
@@ -8,6 +10,7 @@ ByteTokenizer::ByteTokenizer() {
 }
 
 void ByteTokenizer::encode(std::string_view bytes, std::vector<int32_t>& out) const {
+  count_work(bytes.size());
   out.reserve(out.size() + bytes.size());
   for (const char c : bytes) out.push_back(static_cast<unsigned char>(c));
 }

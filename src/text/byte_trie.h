@@ -16,6 +16,7 @@ class ByteTrie {
   struct Match {
     int32_t id = -1;    // -1: no key fits
     size_t length = 0;  // bytes of the key
+    size_t looked_at = 0;  // bytes of the text
   };
 
   ByteTrie() : ByteTrie(std::vector<Key>{}) {}
@@ -25,12 +26,14 @@ class ByteTrie {
   Match longest_match(std::string_view text) const {
     Match best;
     int32_t unit = kRoot;
-    for (size_t i = 0; i < text.size(); ++i) {
+    size_t i = 0;
+    for (; i < text.size(); ++i) {
       const int32_t next = units_[static_cast<size_t>(unit)].base + static_cast<unsigned char>(text[i]);
       if (units_[static_cast<size_t>(next)].parent != unit) break;
       unit = next;
-      if (units_[static_cast<size_t>(unit)].id >= 0) best = {units_[static_cast<size_t>(unit)].id, i + 1};
+      if (units_[static_cast<size_t>(unit)].id >= 0) best = {units_[static_cast<size_t>(unit)].id, i + 1, 0};
     }
+    best.looked_at = i + 1;
     return best;
   }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/meter.h"
 #include "base/strip.h"
 
 namespace fulmar {
@@ -38,15 +39,21 @@ std::string without_empty_lines(std::string_view text, bool strip_lines) {
   return kept;
 }
 
-// A text that forges no turn: without the mark that ends one.
-std::string without_mark(std::string text, std::string_view mark) {
-  for (size_t at = 0; !mark.empty() && (at = text.find(mark, at)) != std::string::npos;)
-    text.erase(at, mark.size());
-  return text;
+// A text that forges no turn: without the mark that ends one, whatever is left beside it when one goes.
+std::string without_mark(std::string_view text, std::string_view mark) {
+  if (mark.empty()) return std::string(text);
+  std::string kept;
+  kept.reserve(text.size());
+  for (const char c : text) {
+    kept += c;
+    if (kept.ends_with(mark)) kept.resize(kept.size() - mark.size());
+  }
+  return kept;
 }
 
 std::string cleaned(std::string_view text, const ChatOptions& options) {
-  const std::string unmarked = without_mark(std::string(text), options.prompt_template->after_turn);
+  count_work(text.size());
+  const std::string unmarked = without_mark(text, options.prompt_template->after_turn);
   if (options.clean_up == CleanUp::none) return unmarked;
   const std::string plain = with_plain_newlines(unmarked);
   return without_empty_lines(stripped(plain), options.clean_up == CleanUp::tidy_lines);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/meter.h"
+
 namespace fulmar {
 
 WorldTokenizer::WorldTokenizer(const Vocabulary& vocabulary, bool is_world) : is_world_(is_world) {
@@ -27,6 +29,7 @@ WorldTokenizer::WorldTokenizer(const Vocabulary& vocabulary, bool is_world) : is
 void WorldTokenizer::encode(std::string_view bytes, std::vector<int32_t>& out) const {
   while (!bytes.empty()) {
     const ByteTrie::Match match = trie_.longest_match(bytes);
+    count_work(match.looked_at);
     if (match.length > 0) out.push_back(match.id);
     bytes.remove_prefix(std::max<size_t>(match.length, 1));
   }
