@@ -19,9 +19,8 @@ int list_models() {
   }
   fmt::print("in {}\n{:<36} {:>10}  {:<26} {}\n", folder.string(), "name", "MB", "vocabulary", "file");
   for (const InstalledFiles& model : models) {
-    const std::string beside = model.partial              ? "incomplete; pull it again"
-                               : model.vocabulary.empty() ? "chosen from the model"
-                                                          : model.vocabulary;
+    std::string beside = model.partial ? "incomplete; pull it again" : vocabulary_beside(model);
+    if (beside.empty()) beside = "chosen from the model";
     fmt::print("{:<36} {:>10.1f}  {:<26} {}\n", model.name, static_cast<double>(model.bytes) / 1e6, beside,
                model.file);
   }

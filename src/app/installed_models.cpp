@@ -13,14 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string vocabulary_beside(const fs::path& model) {
-  std::error_code error;
-  for (const std::string& name : {model.stem().string() + ".vocab.txt", std::string(kWorldFileName)}) {
-    if (fs::is_regular_file(model.parent_path() / name, error)) return name;
-  }
-  return {};
-}
-
 // A repository that was pulled whole, or not whole yet.
 InstalledFiles installed_folder(const fs::path& folder) {
   const auto files = find_model_files(folder);
@@ -32,8 +24,6 @@ InstalledFiles installed_folder(const fs::path& folder) {
   for (const fs::path& file : files.ok() ? files->weights : std::vector<fs::path>()) {
     model.bytes += fs::file_size(file, error);
   }
-  const auto vocabulary = find_folder_vocabulary(folder, 0);
-  if (vocabulary.ok()) model.vocabulary = vocabulary->filename().string();
   return model;
 }
 
@@ -44,6 +34,19 @@ std::string without_tag(std::string_view name) {
 }
 
 }  // namespace
+
+std::string vocabulary_beside(const InstalledFiles& model) {
+  std::error_code error;
+  if (model.partial) return {};
+  if (fs::is_directory(model.path, error)) {
+    const auto vocabulary = find_folder_vocabulary(model.path, 0);
+    return vocabulary.ok() ? vocabulary->filename().string() : std::string();
+  }
+  for (const std::string& name : {model.path.stem().string() + ".vocab.txt", std::string(kWorldFileName)}) {
+    if (fs::is_regular_file(model.path.parent_path() / name, error)) return name;
+  }
+  return {};
+}
 
 fs::path models_folder() { return vocabulary_folder() / "models"; }
 
@@ -62,7 +65,6 @@ std::vector<InstalledFiles> installed_models(const fs::path& folder) {
                       .path = path,
                       .file = path.filename().string(),
                       .bytes = entry->file_size(error),
-                      .vocabulary = partial ? std::string() : vocabulary_beside(path),
                       .partial = partial});
   }
   for (const auto& [pulled_as, local] : pulled_names(folder)) {

@@ -16,14 +16,16 @@ struct InstalledFiles {
   std::filesystem::path path;
   std::string file;  // for people: a folder ends in a slash
   uintmax_t bytes = 0;
-  std::string vocabulary;  // file beside it; empty: none
   bool partial = false;    // a download that has not ended
 };
 
 // The folder of this user's data.
 std::filesystem::path models_folder();
 
-// By file name. A folder that is not there holds none.
+// The name of the vocabulary's file beside a model; empty: none. Reads files that may be one.
+std::string vocabulary_beside(const InstalledFiles& model);
+
+// By file name; reads names and sizes only. A folder that is not there holds none.
 std::vector<InstalledFiles> installed_models(const std::filesystem::path& folder);
 
 // The whole model that `name` means: as it was pulled, perhaps behind "hf.co/" or with the tag ":latest", or

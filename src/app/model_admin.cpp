@@ -322,10 +322,12 @@ std::vector<InstalledModel> LocalAdmin::installed() const {
   std::vector<InstalledModel> models;
   for (const InstalledFiles& files : installed_models(models_folder())) {
     if (files.partial) continue;
+    const auto facts = describe(files);
     models.push_back({.id = files.pulled_as.empty() ? files.name : files.pulled_as,
                       .path = files.path.string(),
                       .bytes = static_cast<int64_t>(files.bytes),
-                      .created = file_time(files.path)});
+                      .created = file_time(files.path),
+                      .facts = facts.ok() ? *facts : nullptr});
   }
   return models;
 }
@@ -337,13 +339,19 @@ bool LocalAdmin::is_installed(const std::string& name) const {
 Result<ServedModelPtr> LocalAdmin::describe_installed(const std::string& name) const {
   const auto files = find_installed(models_folder(), name);
   if (!files) return Error{ErrorKind::not_found, fmt::format("model '{}' not found", name)};
-  FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(files->path));
-  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
-  auto model = std::make_shared<ServedModel>(
-      facts_of_files(files->path, config, template_of(model_flags_.chat_template, *checkpoint, files->path)));
-  model->id = files->pulled_as.empty() ? files->name : files->pulled_as;
-  model->weight_bytes = static_cast<int64_t>(files->bytes);
-  return ServedModelPtr(std::move(model));
+  return describe(*files);
+}
+
+Result<ServedModelPtr> LocalAdmin::describe(const InstalledFiles& files) const {
+  return descriptions_.of(files, [&]() -> Result<ServedModelPtr> {
+    FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(files.path));
+    FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+    auto model = std::make_shared<ServedModel>(
+        facts_of_files(files.path, config, template_of(model_flags_.chat_template, *checkpoint, files.path)));
+    model->id = files.pulled_as.empty() ? files.name : files.pulled_as;
+    model->weight_bytes = static_cast<int64_t>(files.bytes);
+    return ServedModelPtr(std::move(model));
+  });
 }
 
 Status LocalAdmin::load_installed(const std::string& name) {

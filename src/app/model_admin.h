@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/model_descriptions.h"
 #include "app/model_pulls.h"
 #include "app/served_engine.h"
 #include "app/state_folder.h"
@@ -71,6 +72,7 @@ class LocalAdmin : public ModelAdmin {
   };
 
   void work();
+  Result<ServedModelPtr> describe(const InstalledFiles& files) const;
   Status check_memory(const std::filesystem::path& path) const;
   // The file that a client names, or the model of the folder of models.
   Result<std::filesystem::path> named_path(const std::string& name) const;
@@ -91,6 +93,7 @@ class LocalAdmin : public ModelAdmin {
   const AdminOptions options_;
   StateFolder files_;
   ModelPulls pulls_;
+  mutable ModelDescriptions descriptions_;
   std::vector<Loaded> loaded_;  // in order of loading
   std::vector<std::shared_ptr<ServedEngine>> retired_;
   Mailbox<std::function<void()>> jobs_;

@@ -64,7 +64,7 @@ void write_installed(JsonWriter& json, const ModelAdmin& admin, const std::vecto
     });
     if (known) continue;
     ServedModel model;
-    if (const auto described = admin.describe_installed(installed.id)) model = **described;
+    if (installed.facts) model = *installed.facts;
     model.id = installed.id, model.path = installed.path;
     model.weight_bytes = installed.bytes, model.created = installed.created;
     write_listed(json, model);

@@ -55,7 +55,8 @@ struct InstalledModel {
   std::string id;    // as it was pulled, or else its name in the folder
   std::string path;  // file or folder
   int64_t bytes = 0;
-  int64_t created = 0;  // unix seconds
+  int64_t created = 0;   // unix seconds
+  ServedModelPtr facts;  // what its files tell of it, without an engine; null: nothing
 };
 
 // A model to get from a hub. Both functions are called on a thread of the administrator's.
@@ -100,7 +101,7 @@ class ModelAdmin {
   // Puts this model in the place of those that are loaded; their running requests finish.
   virtual Status load_available(const std::string& id) = 0;
 
-  // From any thread; these three read the disk. Whole models only.
+  // From any thread; these three read the disk, files that have not changed once. Whole models only.
   virtual std::vector<InstalledModel> installed() const = 0;
   virtual bool is_installed(const std::string& name) const = 0;
   // What its files say of the model that `name` means, without an engine.

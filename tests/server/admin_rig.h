@@ -70,7 +70,11 @@ class NamesOnly : public ModelAdmin {
   std::vector<std::string> available() const override { return {"one", "two"}; }
   // One model, called owner/pulled and pulled; loading it takes the facts of the rig's own.
   std::vector<InstalledModel> installed() const override {
-    return {{.id = "owner/pulled", .path = "/models/pulled", .bytes = 77, .created = 5}};
+    return {{.id = "owner/pulled",
+             .path = "/models/pulled",
+             .bytes = 77,
+             .created = 5,
+             .facts = *describe_installed("pulled")}};
   }
   bool is_installed(const std::string& name) const override {
     return name == "owner/pulled" || name == "pulled" || name == "owner/pulled:latest";
