@@ -11,6 +11,12 @@ void run_admin_job(const std::shared_ptr<Call>& call, std::function<void(ModelAd
   }
 }
 
+ApiError state_fault(const Error& error, bool no_model) {
+  ApiError fault = api_error(error);
+  if (fault.status < 500 || no_model) fault.text = std::string(kBadStateFile);
+  return fault;
+}
+
 std::string required_text(Fields& fields, std::string_view name) {
   std::string text = fields.text(name).value_or(std::string());
   if (text.empty()) fields.fail(bad_value("'" + std::string(name) + "' is required", std::string(name)));

@@ -13,6 +13,10 @@
 namespace fulmar {
 
 inline constexpr std::string_view kAdminSuccess = R"({"status":"success"})";
+// Returns the answer to a tuned state that was not loaded: 404 or 400 where the file is at fault, with the
+// fixed text; else by the kind and the text of the error. `no_model`: none is loaded.
+ApiError state_fault(const Error& error, bool no_model);
+
 inline constexpr std::string_view kBadStateFile = "State file is incorrect. check filename or tensor size.";
 
 // Runs `job` on the administrator's thread, or answers why not.

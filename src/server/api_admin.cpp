@@ -50,13 +50,8 @@ void load_model_file(std::shared_ptr<Call> call) {
   if (fields.present("adapter_filename")) fields.fail(bad_value("adapters are not supported"));
   if (fields.failed()) return call->fail(fields.fault());
   run_admin_job(call, [call, load](ModelAdmin& admin) {
-    if (const Status fits = admin.check_load(load); !fits) {
-      const int status = fits.error().kind == ErrorKind::not_found ? 500 : 400;
-      return call->fail({status, fits.error().text, {}, {}, {}});
-    }
-    if (const Status loaded = admin.load_model(load); !loaded) {
-      return call->fail({500, loaded.error().text, {}, {}, {}});
-    }
+    if (const Status fits = admin.check_load(load); !fits) return call->fail(api_error(fits.error()));
+    if (const Status loaded = admin.load_model(load); !loaded) return call->fail(api_error(loaded.error()));
     const ServedModelPtr model = call->service().models.find(load.name, true);
     if (load.precision.empty() || !model) return call->respond_json(std::string(kAdminSuccess));
     JsonWriter json;
@@ -88,7 +83,7 @@ void load_state_file(std::shared_ptr<Call> call) {
   run_admin_job(call, [call, load](ModelAdmin& admin) {
     if (const Status loaded = admin.load_state(load); !loaded) {
       spdlog::warn("tuned state '{}' not loaded: {}", load.name, loaded.error().text);
-      return call->fail({500, std::string(kBadStateFile), {}, {}, {}});
+      return call->fail(state_fault(loaded.error(), call->service().models.empty()));
     }
     call->respond_json(std::string(kAdminSuccess));
   });

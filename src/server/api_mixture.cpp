@@ -39,17 +39,14 @@ void load_mixture(std::shared_ptr<Call> call) {
   if (fields.failed()) return call->fail(fields.fault());
   const auto most = static_cast<size_t>(call->service().options.limits.max_mixture_files);
   if (load.paths.size() > most) {
-    return call->fail({500,
-                       fmt::format("'state_filenames' holds {} files; at most {} are allowed (--mrssmax)",
-                                   load.paths.size(), most),
-                       {},
-                       {},
-                       {}});
+    return call->fail(bad_value(fmt::format("'state_filenames' holds {} files; at most {} are allowed (--mrssmax)",
+                                            load.paths.size(), most),
+                                "state_filenames"));
   }
   run_admin_job(call, [call, load](ModelAdmin& admin) {
     if (const Status loaded = admin.load_mixture(load); !loaded) {
       spdlog::warn("mixture '{}' not loaded: {}", load.name, loaded.error().text);
-      return call->fail({500, std::string(kBadStateFile), {}, {}, {}});
+      return call->fail(state_fault(loaded.error(), call->service().models.empty()));
     }
     call->respond_json(std::string(kAdminSuccess));
   });
@@ -78,7 +75,7 @@ void set_mixture_weights(std::shared_ptr<Call> call) {
     });
     if (changed) return call->respond_json(std::string(kAdminSuccess));
     if (changed.error().kind == ErrorKind::not_found) {
-      return call->fail({500, "The mixture '" + name + "' is not loaded", {}, {}, {}});
+      return call->fail({404, "The mixture '" + name + "' is not loaded", {}, "not_found", {}});
     }
     call->fail(bad_value(changed.error().text, "state_gatingweight"));
   });

@@ -88,6 +88,7 @@ void delete_state_file(std::shared_ptr<Call> call) {
     const bool gone = admin.drop_state_file(id) || admin.drop_state_file(served_id(id));
     JsonWriter json;
     json.begin_object().member("object", "rwkv.state").member("state_id", id).member("deleted", gone);
+    if (!gone) json.member("error", fmt::format("The state '{}' does not exist", id));
     call->respond_json(json.end_object().take(), gone ? 200 : 404);
   });
 }

@@ -68,6 +68,10 @@ class Server:
         assert self.process.wait(timeout=60) == 0
 
 
+# Names of files that are no tuned states, and what a load of them is answered.
+BAD_FILES = ((MODEL, 400), ("none.pth", 404), ("../README.md", 400), ("/etc/passwd", 400), ("link.pth", 400))
+
+
 def equal(found, wanted):
     assert found == wanted, f"found {found!r}, wanted {wanted!r}"
 
@@ -75,15 +79,15 @@ def equal(found, wanted):
 def check_models_and_states(server):
     equal(server.ids(), [])
     equal(server.chat("any"), 503)
-    equal(server.call("POST", "/loadstatemodel", {"state_filename": STATE, "state_viewname": "S"}), (500, BAD_STATE))
+    equal(server.call("POST", "/loadstatemodel", {"state_filename": STATE, "state_viewname": "S"}), (503, BAD_STATE))
     equal(server.call("POST", "/loadmodel", {"model_filename": MODEL, "model_viewname": "A"}), SUCCESS)
     equal(server.call("POST", "/loadstatemodel", {"state_filename": STATE, "state_viewname": "S"}), SUCCESS)
     equal(server.ids(), ["A", "A S"])
     plain, pirate = server.chat("A"), server.chat("A S")
     assert pirate.startswith("Ahoy") and not plain.startswith("Ahoy"), (plain, pirate)
 
-    for bad in (MODEL, "none.pth", "../README.md", "/etc/passwd", "link.pth"):
-        equal(server.call("POST", "/loadstatemodel", {"state_filename": bad, "state_viewname": "T"}), (500, BAD_STATE))
+    for bad, status in BAD_FILES:
+        equal(server.call("POST", "/loadstatemodel", {"state_filename": bad, "state_viewname": "T"}), (status, BAD_STATE))
     equal(server.ids(), ["A", "A S"])
 
     for strategy in ("nonsense", "attn_int8", "INT8"):
@@ -97,7 +101,7 @@ def check_models_and_states(server):
         assert server.chat("Q"), strategy
     equal(server.call("POST", "/removemodel", {"model_viewname": "Q"}), SUCCESS)
     equal(server.call("POST", "/loadmodel", {"model_filename": "../README.md"})[0], 400)
-    equal(server.call("POST", "/loadmodel", {"model_filename": STATE, "model_viewname": "A"})[0], 500)
+    equal(server.call("POST", "/loadmodel", {"model_filename": STATE, "model_viewname": "A"})[0], 400)
     equal(server.chat("A"), plain)
 
     equal(server.call("POST", "/loadmodel", {"model_filename": MODEL, "model_viewname": "B"}), SUCCESS)
@@ -124,8 +128,8 @@ def check_mixtures(server):
     # The same model again: states and mixtures move over.
     equal(server.call("POST", "/loadmodel", {"model_filename": MODEL, "model_viewname": "A"}), SUCCESS)
     equal([server.chat("A M"), server.chat("A S")], [plain, pirate])
-    for bad in ("none.pth", "../README.md", MODEL):
-        equal(server.call("POST", "/mrss_loadstatemodel", {**mixture, "state_filenames": [STATE, bad]}), (500, BAD_STATE))
+    for bad, status in BAD_FILES:
+        equal(server.call("POST", "/mrss_loadstatemodel", {**mixture, "state_filenames": [STATE, bad]}), (status, BAD_STATE))
     equal(server.chat("A M"), plain)
     status, answer = server.call("POST", "/state/chat/completions", {
         "model": "A M", "session_id": "m", "contents": ["x"], "max_tokens": 1})

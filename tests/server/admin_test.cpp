@@ -94,11 +94,11 @@ TEST(Admin, Errors) {
   AdminRig rig;
   const std::tuple<const char*, const char*, int, const char*> cases[] = {
       {"/loadmodel", "{}", 400, R"({"detail":"'model_filename' is required"})"},
-      {"/loadmodel", R"({"model_filename":"bad"})", 500, R"({"detail":"no file 'bad'"})"},
+      {"/loadmodel", R"({"model_filename":"bad"})", 404, R"({"detail":"no file 'bad'"})"},
       {"/loadmodel", R"({"model_filename":"m","model_strategy":"nonsense"})", 400,
        R"({"detail":"model_strategy: 'nonsense'"})"},
       {"/loadmodel", R"({"model_filename":7})", 400, nullptr},
-      {"/loadstatemodel", R"({"state_filename":"bad","state_viewname":"S"})", 500,
+      {"/loadstatemodel", R"({"state_filename":"bad","state_viewname":"S"})", 400,
        R"({"detail":"State file is incorrect. check filename or tensor size."})"},
       {"/loadstatemodel", R"({"state_filename":"s"})", 400, R"({"detail":"'state_viewname' is required"})"},
       {"/removemodel", R"({"model_viewname":"X"})", 404, R"({"detail":"The model 'X' is not loaded"})"},
@@ -171,10 +171,10 @@ TEST(Mixtures, Errors) {
        400},
       {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a"],"state_gatingweight":["x"]})",
        400},
-      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a","b","c","d","e"]})", 500},
-      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a","bad"]})", 500},
-      {"/mrss_set_gatingweight", R"({"state_viewname":"X","state_gatingweight":[1]})", 500},
-      {"/mrss_set_gatingweight", R"({"state_viewname":"S","state_gatingweight":[1]})", 500},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a","b","c","d","e"]})", 400},
+      {"/mrss_loadstatemodel", R"({"state_viewname":"X","state_filenames":["a","bad"]})", 400},
+      {"/mrss_set_gatingweight", R"({"state_viewname":"X","state_gatingweight":[1]})", 404},
+      {"/mrss_set_gatingweight", R"({"state_viewname":"S","state_gatingweight":[1]})", 404},
       {"/mrss_set_gatingweight", R"({"state_viewname":"M"})", 400},
       {"/mrss_set_gatingweight", R"({"state_viewname":"M","state_gatingweight":[]})", 400},
       {"/mrss_set_gatingweight", R"({"state_viewname":"M","state_gatingweight":[1,1,1]})", 400},
@@ -218,7 +218,8 @@ TEST(StateFiles, SentListedAndDeleted) {
             R"({"object":"rwkv.state","state_id":"p","deleted":true})");
   const Reply again = rig.post("/v1/state/delete", R"({"state_id":"p"})");
   EXPECT_EQ(again.status, 404);
-  EXPECT_EQ(again.body, R"({"object":"rwkv.state","state_id":"p","deleted":false})");
+  EXPECT_EQ(again.body,
+            R"({"object":"rwkv.state","state_id":"p","deleted":false,"error":"The state 'p' does not exist"})");
 }
 
 TEST(StateFiles, AreNamedByTheirFileInTheUrlOrInAHeader) {
