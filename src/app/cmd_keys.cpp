@@ -4,12 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "app/commands.h"
 #include "app/exit_code.h"
+#include "app/key_file.h"
 #include "server/api_keys.h"
 
 namespace fulmar {
@@ -20,28 +20,22 @@ struct KeyFlags {
   ApiKey key;
 };
 
-// A file that is not there holds no keys.
-Result<std::vector<ApiKey>> keys_of(const std::string& file) {
-  std::error_code error;
-  if (!std::filesystem::exists(file, error)) return std::vector<ApiKey>();
-  return read_api_keys(file);
-}
-
 auto entry_named(std::vector<ApiKey>& keys, const std::string& name) {
   return std::find_if(keys.begin(), keys.end(), [&](const ApiKey& key) { return key.name == name; });
 }
 
 Result<int> add_key(const KeyFlags& flags) {
-  FULMAR_ASSIGN(std::vector<ApiKey> keys, keys_of(flags.file));
-  if (entry_named(keys, flags.key.name) != keys.end()) {
-    return Error{ErrorKind::conflict,
-                 fmt::format("'{}' holds a key '{}' already; remove it first", flags.file, flags.key.name)};
-  }
   FULMAR_ASSIGN(const std::string secret, make_key());
-  keys.push_back(flags.key);
-  keys.back().hash = hash_of_key(secret);
-  FULMAR_TRY(parse_api_keys(format_api_keys(keys)));  // names and routes that the server would refuse
-  FULMAR_TRY(write_api_keys(flags.file, keys));
+  FULMAR_TRY(change_api_keys(flags.file, true, [&](std::vector<ApiKey>& keys) -> Status {
+    if (entry_named(keys, flags.key.name) != keys.end()) {
+      return Error{ErrorKind::conflict,
+                   fmt::format("'{}' holds a key '{}' already; remove it first", flags.file, flags.key.name)};
+    }
+    keys.push_back(flags.key);
+    keys.back().hash = hash_of_key(secret);
+    FULMAR_TRY(parse_api_keys(format_api_keys(keys)));  // names and routes that the server would refuse
+    return {};
+  }));
   fmt::print("{}\n", secret);
   fmt::print(stderr, "The key of '{}' is shown this once; '{}' holds its hash.\n", flags.key.name,
              flags.file);
@@ -63,13 +57,14 @@ Result<int> list_keys(const KeyFlags& flags) {
 }
 
 Result<int> remove_key(const KeyFlags& flags) {
-  FULMAR_ASSIGN(std::vector<ApiKey> keys, read_api_keys(flags.file));
-  const auto found = entry_named(keys, flags.key.name);
-  if (found == keys.end()) {
-    return Error{ErrorKind::not_found, fmt::format("'{}' holds no key '{}'", flags.file, flags.key.name)};
-  }
-  keys.erase(found);
-  FULMAR_TRY(write_api_keys(flags.file, keys));
+  FULMAR_TRY(change_api_keys(flags.file, false, [&](std::vector<ApiKey>& keys) -> Status {
+    const auto found = entry_named(keys, flags.key.name);
+    if (found == keys.end()) {
+      return Error{ErrorKind::not_found, fmt::format("'{}' holds no key '{}'", flags.file, flags.key.name)};
+    }
+    keys.erase(found);
+    return {};
+  }));
   return 0;
 }
 
