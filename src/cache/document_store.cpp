@@ -104,7 +104,9 @@ class SqliteDocuments final : public DocumentStore {
                      "sum(length(CAST(text AS BLOB))) OVER (ORDER BY created DESC, rowid DESC) AS bytes "
                      "FROM fulmar_documents) WHERE created < ?1 OR bytes > ?2) "
                      "RETURNING id, owner, created, length(CAST(text AS BLOB))");
-    remove.integer(1, since).integer(2, most_bytes);
+    // An eighth of a large bound becomes free, so that the next that is put does not add up all texts again.
+    const int64_t room = bytes_ > most_bytes ? most_bytes >> 23 << 20 : 0;
+    remove.integer(1, since).integer(2, most_bytes - room);
     std::vector<Document> gone;
     FULMAR_ASSIGN(bool more, remove.next());
     while (more) {
