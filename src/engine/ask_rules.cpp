@@ -81,10 +81,16 @@ Status check_mixture(const Ask& ask, int64_t most_slots) {
 
 }  // namespace
 
+Status check_max_tokens(int64_t max_tokens) {
+  // So that sums over all rows fit 64 bits.
+  constexpr int64_t kMostTokens = int64_t{1} << 40;
+  if (max_tokens >= 0 && max_tokens <= kMostTokens) return {};
+  return invalid("max_tokens is " + std::to_string(max_tokens) + "; wanted 0 to " +
+                 std::to_string(kMostTokens));
+}
+
 Status check_ask(const Ask& ask, const AskLimits& limits) {
-  if (ask.max_tokens < 0) {
-    return invalid("max_tokens is " + std::to_string(ask.max_tokens) + "; wanted 0 or more");
-  }
+  FULMAR_TRY(check_max_tokens(ask.max_tokens));
   FULMAR_TRY(check_prompt(ask, limits));
   FULMAR_TRY(check_ids("prediction", ask.prediction, limits.vocabulary));
   FULMAR_TRY(check_stops(ask.stop));

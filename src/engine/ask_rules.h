@@ -22,5 +22,7 @@ struct AskLimits {
 
 // The first rule that is broken, as an `invalid` Error with both values.
 Status check_ask(const Ask& ask, const AskLimits& limits);
+// The part of it for a row's most tokens.
+Status check_max_tokens(int64_t max_tokens);
 
 }  // namespace fulmar

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/count.h"
 #include "base/log.h"
 #include "engine/ask_rules.h"
 #include "engine/drawn_token.h"
@@ -100,6 +101,7 @@ Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
 
 Status EngineLoop::resume(const std::string& request_id, int64_t max_tokens,
                           std::shared_ptr<Listener> listener) {
+  FULMAR_TRY(check_max_tokens(std::max<int64_t>(max_tokens, 0)));
   Status resumed = Error{ErrorKind::unavailable, "Server is shutting down"};
   SessionHold session;
   call_on_engine([&] {
@@ -126,7 +128,7 @@ Status EngineLoop::resume_now(const std::string& request_id, int64_t max_tokens,
   FULMAR_TRY(keeper_->put_back(*found->second.sequence, found->second.state, std::move(claim)));
   SequencePtr sequence = std::move(found->second.sequence);
   paused_.erase(found);
-  if (max_tokens >= 0) sequence->ask.max_tokens = static_cast<int64_t>(sequence->drawn.size()) + max_tokens;
+  if (max_tokens >= 0) sequence->ask.max_tokens = (Count(sequence->drawn.size()) + max_tokens).value();
 
   auto record = std::make_shared<RequestRecord>();
   record->id = request_id;

@@ -4,6 +4,8 @@
 #include <array>
 #include <chrono>
 
+#include "base/count.h"
+
 namespace fulmar {
 
 namespace {
@@ -51,7 +53,7 @@ int64_t Speculation::most_drafts(const Sequence& sequence) const {
   const Ask& ask = sequence.ask;
   if (!ask.speculate || !sequence.more_slots.empty() || sequence.waits_for_mask > 0) return 0;
   const auto ready = static_cast<int64_t>(sequence.ready().size());
-  const int64_t remaining = ask.max_tokens - static_cast<int64_t>(sequence.drawn.size());
+  const int64_t remaining = (Count(ask.max_tokens) - sequence.drawn.size()).value();
   return std::max<int64_t>(0, std::min({options_.most, room_.revocable - ready, remaining - 1}));
 }
 

@@ -77,7 +77,8 @@ void resume_request(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   std::string id = fields.text("request_id").value_or(std::string());
   if (id.empty()) id = session_id_field(fields);
-  const int64_t max_tokens = fields.integer("max_tokens", 0).value_or(-1);
+  const int64_t limit = call->service().options.limits.max_tokens;
+  const int64_t max_tokens = std::min(fields.integer("max_tokens", 0).value_or(-1), limit);
   const int64_t chunk_size = std::max<int64_t>(1, fields.integer("chunk_size").value_or(1));
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing request_id"));
   const std::string name = model_name(fields, "rwkv7");

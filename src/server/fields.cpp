@@ -3,15 +3,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "base/meter.h"
 #include "net/json.h"
 
 namespace fulmar {
 namespace {
 
 constexpr double kLargestListed = 1e9;
+// No whole number of a client is larger than that, so that a few may be added up or multiplied by a small
+// one.
+constexpr int64_t kMostCounted = int64_t{1} << 53;
 
 }  // namespace
 
@@ -50,7 +55,7 @@ std::optional<int64_t> Fields::integer(std::string_view name, int64_t least, int
   const JsonValue* found = find(name);
   if (!found) return std::nullopt;
   const std::optional<int64_t> whole = lenient_int(*found);
-  if (whole && *whole >= least && *whole <= most) return whole;
+  if (whole && *whole >= least && *whole <= most) return std::clamp(*whole, -kMostCounted, kMostCounted);
   fail_range(name, *found, "a whole number", static_cast<double>(least), static_cast<double>(most));
   return std::nullopt;
 }
@@ -82,7 +87,10 @@ std::optional<uint64_t> Fields::unsigned_integer(std::string_view name) {
 std::optional<std::string> Fields::text(std::string_view name) {
   const JsonValue* found = find(name);
   if (!found) return std::nullopt;
-  if (found->is_string()) return found->as_string();
+  if (found->is_string()) {
+    count_work(found->as_string().size());
+    return found->as_string();
+  }
   fail_type(name, *found, "a string");
   return std::nullopt;
 }
@@ -102,6 +110,7 @@ std::optional<std::vector<std::string>> Fields::texts(std::string_view name) {
       fail_type(fmt::format("{}[{}]", name, list.size()), element, "a string");
       return std::nullopt;
     }
+    count_work(1 + element.as_string().size());
     list.push_back(element.as_string());
   }
   return list;

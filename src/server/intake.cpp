@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/count.h"
 #include "server/api_adapters.h"
 
 namespace fulmar {
@@ -48,27 +49,26 @@ ServedModelPtr reweighted(Fields& fields, ServedModelPtr model) {
 }
 
 std::optional<ApiError> size_fault(const Submission& submission, const ServerLimits& limits) {
-  const int64_t rows = static_cast<int64_t>(submission.prompts.size()) * submission.rows_per_prompt;
+  const int64_t rows = (Count(submission.prompts.size()) * submission.rows_per_prompt).value();
   if (rows > limits.max_request_rows) {
     ApiError error = bad_value(fmt::format("bsz overflow, Max bsz={}", limits.max_request_rows));
     error.facts = {{"request_bsz", rows}, {"max_bsz", limits.max_request_rows}};
     return error;
   }
-  int64_t tokens = 0;
+  Count tokens = 0;
   for (const auto& prompt : submission.prompts) {
-    tokens += static_cast<int64_t>(prompt.size() + submission.generation.prediction.size()) *
-              submission.rows_per_prompt;
+    tokens += Count(prompt.size() + submission.generation.prediction.size()) * submission.rows_per_prompt;
   }
   if (tokens > limits.max_prompt_tokens) {
-    return bad_value(fmt::format("the prompts hold {} tokens over all rows; at most {} are allowed", tokens,
-                                 limits.max_prompt_tokens));
+    return bad_value(fmt::format("the prompts hold {} tokens over all rows; at most {} are allowed",
+                                 tokens.value(), limits.max_prompt_tokens));
   }
   const Generation& generation = submission.generation;
-  const auto rules = static_cast<int64_t>(generation.stop.texts.size() + generation.stop.ids.size() +
-                                          generation.sampling.logit_bias.size());
+  const Count rules =
+      generation.stop.texts.size() + generation.stop.ids.size() + generation.sampling.logit_bias.size();
   if (rules * rows > kMaxRulesOverRows) {
     return bad_value(fmt::format("{} stops and biases for each of {} rows; at most {} together are allowed",
-                                 rules, rows, kMaxRulesOverRows));
+                                 rules.value(), rows, kMaxRulesOverRows));
   }
   return std::nullopt;
 }
