@@ -147,6 +147,20 @@ function(fulmar_fuzzers)
   target_link_libraries(fulmar_parsers_fuzzed PUBLIC fulmar_files fulmar_text fulmar_base simdjson::simdjson
     PkgConfig::xxhash yaml-cpp PRIVATE fulmar_flags)
   target_include_directories(fulmar_parsers_fuzzed PUBLIC ${src})
+  # What answers requests, whole, over a stand-in engine. Besides what all are checked for: numbers of clients that
+  # lose their sign or their upper bits on the way, and those beyond what they are cast to.
+  file(GLOB served CONFIGURE_DEPENDS ${src}/server/*.cpp)
+  list(REMOVE_ITEM served ${sources_fuzzed} ${src}/server/server.cpp)
+  foreach(part cross_site client_address exchange gzip page_files secret worker_proof)
+    list(APPEND served ${src}/net/${part}.cpp)
+  endforeach()
+  add_library(fulmar_routes_fuzzed STATIC EXCLUDE_FROM_ALL ${served} ${PROJECT_SOURCE_DIR}/tests/support/scripted_engine.cpp)
+  fulmar_embed_pages(routes_fuzzed)
+  target_include_directories(fulmar_routes_fuzzed PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(fulmar_routes_fuzzed PUBLIC fulmar_parsers_fuzzed fulmar_engine ZLIB::ZLIB OpenSSL::Crypto
+    prometheus-cpp::core Boost::headers PRIVATE fulmar_flags)
+  target_compile_options(fulmar_routes_fuzzed PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=float-cast-overflow,implicit-integer-truncation>)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})
@@ -155,4 +169,5 @@ function(fulmar_fuzzers)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_libraries(${name} PRIVATE fulmar_flags fulmar_parsers_fuzzed)
   endforeach()
+  target_link_libraries(fuzz_route_body PRIVATE fulmar_routes_fuzzed)
 endfunction()
