@@ -16,7 +16,7 @@ struct InstalledFiles {
   std::filesystem::path path;
   std::string file;  // for people: a folder ends in a slash
   uintmax_t bytes = 0;
-  bool partial = false;    // a download that has not ended
+  bool partial = false;  // a download that has not ended
 };
 
 // The folder of this user's data.

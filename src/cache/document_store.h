@@ -32,8 +32,8 @@ class DocumentStore {
   // Removes it and returns it without its text; nothing when there is none.
   virtual Result<std::optional<Document>> take(const std::string& id) = 0;
   // Removes what was created before `since`, and then the oldest until the texts hold at most `most_bytes`
-  // together, of a large bound up to an eighth less. Returns what went, without texts, the oldest first. Quick
-  // where nothing has to go.
+  // together, of a large bound up to an eighth less. Returns what went, without texts, the oldest first.
+  // Quick where nothing has to go.
   virtual Result<std::vector<Document>> take_surplus(int64_t since, int64_t most_bytes) = 0;
   // The time that documents are to be created and judged by, unix seconds: no jump of the wall clock moves it
   // far (base/believed_time.h).

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/meter.h"
 #include "base/utf8.h"
 
 namespace fulmar {
@@ -161,6 +162,7 @@ JsonWriter& JsonWriter::raw(std::string_view json) {
 }
 
 void JsonWriter::quote(std::string_view text) {
+  count_work(text.size());
   text_.push_back('"');
   while (!text.empty()) {
     size_t plain = 0;

@@ -39,9 +39,10 @@ void load_mixture(std::shared_ptr<Call> call) {
   if (fields.failed()) return call->fail(fields.fault());
   const auto most = static_cast<size_t>(call->service().options.limits.max_mixture_files);
   if (load.paths.size() > most) {
-    return call->fail(bad_value(fmt::format("'state_filenames' holds {} files; at most {} are allowed (--mrssmax)",
-                                            load.paths.size(), most),
-                                "state_filenames"));
+    return call->fail(
+        bad_value(fmt::format("'state_filenames' holds {} files; at most {} are allowed (--mrssmax)",
+                              load.paths.size(), most),
+                  "state_filenames"));
   }
   run_admin_job(call, [call, load](ModelAdmin& admin) {
     if (const Status loaded = admin.load_mixture(load); !loaded) {

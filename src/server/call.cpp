@@ -44,13 +44,16 @@ Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr
       argument_(std::move(argument)),
       family_(route.family),
       meter_(std::make_shared<Meter>(service_->options.limits.max_request_work)),
-      share_(share_of(identify(service_->auth_rules(), route_.access, request(), JsonValue()), {})) {
+      share_(share_of(identify(service_->auth_rules(), route_.access, request(), JsonValue()),
+                      exchange_->client())) {
   exchange_->on_disconnect([meter = meter_] { meter->stop(); });
 }
 
 void Call::dispatch(std::shared_ptr<Call> call) {
   const bool reads = call->request().method == "GET" || call->request().method == "HEAD";
-  const ThreadKind kind = !reads ? ThreadKind::pool : call->route_.waits ? ThreadKind::sessions : ThreadKind::io;
+  const ThreadKind kind = !reads               ? ThreadKind::pool
+                          : call->route_.waits ? ThreadKind::sessions
+                                               : ThreadKind::io;
   Call& self = *call;
   if (kind == ThreadKind::io) {
     const Meter::Scope scope(*self.meter_);
@@ -109,6 +112,8 @@ void Call::guard(const std::function<void()>& work) {
   try {
     work();
   } catch (const WorkEnded& ended) {
+    Meter of_answer;  // writing it costs nothing of what has run out
+    const Meter::Scope scope(of_answer);
     if (exchange_->disconnected()) return count(Outcome::disconnected);
     if (ended.limit == 0) return fail({503, "Server is shutting down", {}, "shutting_down", {}});
     const std::string text = fmt::format(
@@ -139,7 +144,8 @@ void Call::serve(std::shared_ptr<Call> self, ThreadKind kind) {
   }
   if (!body) return fail(bad_value(body.error().text, {}, "invalid_json"));
   if (!route_.waits || kind == ThreadKind::sessions) return route_.handle(std::move(self));
-  resume(self, keep_body(), [self] { self->route_.handle(self); }, ThreadKind::sessions);
+  resume(
+      self, keep_body(), [self] { self->route_.handle(self); }, ThreadKind::sessions);
 }
 
 Result<JsonValue> Call::read_body() {

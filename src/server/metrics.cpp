@@ -214,7 +214,7 @@ struct Work {
 
 // One family with a value for each kind of thread.
 MetricFamily by_threads(const char* name, const char* help, MetricType type,
-                      const std::array<Work, kThreadKinds>& work, std::atomic<uint64_t> Work::*figure_of) {
+                        const std::array<Work, kThreadKinds>& work, std::atomic<uint64_t> Work::*figure_of) {
   MetricFamily family{name, help, type, {}};
   for (size_t i = 0; i < kThreadKinds; ++i) {
     ClientMetric metric = sample(type, static_cast<double>((work[i].*figure_of).load()));
@@ -281,9 +281,9 @@ std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
     for (MetricFamily& family : key_figures(*keys)) families.push_back(std::move(family));
   }
   families.push_back(by_threads("fulmar_request_steps_total", "Steps of reading requests, by threads.",
-                              MetricType::Counter, content_->work, &Work::total));
+                                MetricType::Counter, content_->work, &Work::total));
   families.push_back(by_threads("fulmar_largest_request_steps", "Most steps of one request, by threads.",
-                              MetricType::Gauge, content_->work, &Work::largest));
+                                MetricType::Gauge, content_->work, &Work::largest));
   families.push_back(build_info());
   return prometheus::TextSerializer().Serialize(families);
 }

@@ -14,10 +14,10 @@
 namespace fulmar {
 
 struct ServerLimits {
-  int64_t max_tokens = 65536;           // per row; larger requests are clamped
-  int64_t max_request_rows = 4096;      // rows of one request; more are refused
-  int64_t max_prompt_tokens = 1 << 24;  // over all rows of one request
-  int64_t max_mixture_files = 4;        // tuned states of one mixture
+  int64_t max_tokens = 65536;                 // per row; larger requests are clamped
+  int64_t max_request_rows = 4096;            // rows of one request; more are refused
+  int64_t max_prompt_tokens = 1 << 24;        // over all rows of one request
+  int64_t max_mixture_files = 4;              // tuned states of one mixture
   uint64_t max_request_work = 1'000'000'000;  // steps of reading one request (base/meter.h)
   size_t max_body_bytes = size_t{64} << 20;
   size_t max_unkeyed_body_bytes = size_t{1} << 20;  // while a key is asked for and no header shows it

@@ -107,18 +107,18 @@ class Server::Impl {
  public:
   Impl(const ServerOptions& options, ModelRegistry& models, ModelAdmin* admin,
        std::unique_ptr<DocumentStore> documents)
-      : service_(new Service{
-            .models = models,
-            .options = options,
-            .admin = admin,
-            .metrics = {},
-            .responses = ResponseStore(std::move(documents)),
-            .keys = key_ring(options.api_keys),
-            .post_job =
-                [pool = pool_, sessions = sessions_](ThreadKind kind, ClientJob job) {
-                  return (kind == ThreadKind::sessions ? sessions : pool)->post(std::move(job));
-                },
-            .loading = options.loading}) {}
+      : service_(
+            new Service{.models = models,
+                        .options = options,
+                        .admin = admin,
+                        .metrics = {},
+                        .responses = ResponseStore(std::move(documents)),
+                        .keys = key_ring(options.api_keys),
+                        .post_job =
+                            [pool = pool_, sessions = sessions_](ThreadKind kind, ClientJob job) {
+                              return (kind == ThreadKind::sessions ? sessions : pool)->post(std::move(job));
+                            },
+                        .loading = options.loading}) {}
   ~Impl() { stop(std::chrono::milliseconds(0)); }
 
   Status start() {
@@ -173,9 +173,9 @@ class Server::Impl {
 
   // The models are there that responses in the background were waiting for.
   void loaded() {
+    // On this thread: whoever asks for one of them once the model is there finds it.
+    take_up_background_responses(service_);
     service_->loading = false;
-    sessions_->post({"", JobWeight::heavy, std::make_shared<Meter>(),
-                    [service = service_] { take_up_background_responses(service); }});
   }
 
   Service& service() { return *service_; }

@@ -14,8 +14,8 @@ class ByteTrie {
     int32_t id = 0;          // 0 or above
   };
   struct Match {
-    int32_t id = -1;    // -1: no key fits
-    size_t length = 0;  // bytes of the key
+    int32_t id = -1;       // -1: no key fits
+    size_t length = 0;     // bytes of the key
     size_t looked_at = 0;  // bytes of the text
   };
 

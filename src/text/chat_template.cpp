@@ -238,6 +238,7 @@ Result<std::string> render_chat(std::span<const ChatMessage> messages, const Cha
                           think.suffix);
   }
   prompt.erase(prompt.find_last_not_of(' ') + 1);
+  count_work(prompt.size());
   return prompt;
 }
 

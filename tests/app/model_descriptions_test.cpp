@@ -30,7 +30,7 @@ class Descriptions : public ::testing::Test {
 };
 
 TEST_F(Descriptions, OfAFileAreReadAgainWhereItChanges) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const InstalledFiles files{.path = folder.path() / "a.pth"};
   write(files.path, "one");
   EXPECT_EQ(reads_of(files), 1);
@@ -45,7 +45,7 @@ TEST_F(Descriptions, OfAFileAreReadAgainWhereItChanges) {
 }
 
 TEST_F(Descriptions, OfAFolderAreReadAgainWhereAFileInItChanges) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const InstalledFiles files{.path = folder.path() / "repository"};
   fs::create_directory(files.path);
   write(files.path / "config.json", "{}");

@@ -15,7 +15,8 @@
 namespace fulmar {
 namespace {
 
-ClientJob job_of(std::string share, JobWeight weight = JobWeight::heavy, std::function<void()> run = [] {}) {
+ClientJob job_of(
+    std::string share, JobWeight weight = JobWeight::heavy, std::function<void()> run = [] {}) {
   return {std::move(share), weight, std::make_shared<Meter>(), std::move(run)};
 }
 

@@ -218,8 +218,9 @@ TEST(StateFiles, SentListedAndDeleted) {
             R"({"object":"rwkv.state","state_id":"p","deleted":true})");
   const Reply again = rig.post("/v1/state/delete", R"({"state_id":"p"})");
   EXPECT_EQ(again.status, 404);
-  EXPECT_EQ(again.body,
-            R"({"object":"rwkv.state","state_id":"p","deleted":false,"error":"The state 'p' does not exist"})");
+  EXPECT_EQ(
+      again.body,
+      R"({"object":"rwkv.state","state_id":"p","deleted":false,"error":"The state 'p' does not exist"})");
 }
 
 TEST(StateFiles, AreNamedByTheirFileInTheUrlOrInAHeader) {

@@ -61,7 +61,8 @@ constexpr const char* kNoSessions =
 constexpr const char* kNoSuchSession =
     R"({"status":"not_found","message":"Session s not found in database"})";
 constexpr const char* kNoFiles = R"({"object":"list","data":[]})";
-constexpr const char* kNotDeleted = R"({"object":"rwkv.state","state_id":"s","deleted":false,"error":"The state 's' does not exist"})";
+constexpr const char* kNotDeleted =
+    R"({"object":"rwkv.state","state_id":"s","deleted":false,"error":"The state 's' does not exist"})";
 constexpr const char* kCompletion =
     R"({"id":"cmpl-x","object":"text_completion","created":1,"model":"tiny-rwkv7","choices":[{"text":"Hello",)"
     R"("index":0,"logprobs":null,"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":2,)"

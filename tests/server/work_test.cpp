@@ -91,12 +91,11 @@ TEST(Work, EndsWithTheServer) {
 TEST(Work, OfOneClientLeavesOthersAThread) {
   ServerOptions options;
   options.api_keys = std::vector<ApiKey>{{.name = "one", .hash = hash_of_key("fmk-one")},
-                                           {.name = "two", .hash = hash_of_key("fmk-two")}};
+                                         {.name = "two", .hash = hash_of_key("fmk-two")}};
   WorkRig it(options);
   std::vector<std::thread> hostile;
   for (int i = 0; i < 4; ++i) {
-    hostile.emplace_back(
-        [&] { it.rig.post(kPath, kEndless, header("Authorization", "Bearer fmk-one")); });
+    hostile.emplace_back([&] { it.rig.post(kPath, kEndless, header("Authorization", "Bearer fmk-one")); });
   }
   wait_until([&] { return it.tokenizer.begun > 0; });
   EXPECT_EQ(it.rig.post(kPath, kShort, header("Authorization", "Bearer fmk-two")).status, 200);
