@@ -8,7 +8,7 @@ namespace fulmar {
 namespace {
 
 // Of one transaction: what it writes lies twice on the disk for a while.
-constexpr size_t kMostTogether = size_t{256} << 20;
+constexpr size_t kMostTogether = size_t{16} << 20;
 
 size_t bytes_of(const SessionWrite& write) { return write.blob->payload.size(); }
 

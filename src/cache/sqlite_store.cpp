@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <limits>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "base/log.h"
@@ -17,6 +19,8 @@ namespace fulmar {
 namespace {
 
 constexpr int kBusyMilliseconds = 2000;
+// Of the disk, in bytes: left for what is no state, and from which on nothing is measured closely.
+constexpr uint64_t kLeastRoom = uint64_t{1} << 20, kPlentyOfRoom = uint64_t{64} << 20;
 // Sessions that one sweep erases at most.
 constexpr int64_t kMostSwept = 64;
 // Erased sessions that are remembered until somebody asks; of older ones memory may keep a copy.
@@ -37,8 +41,9 @@ std::optional<std::string> after_all_with(std::string prefix) {
 
 class SqliteStore final : public SessionStore {
  public:
-  SqliteStore(FileLock lock, Database database, const SqliteOptions& options)
-      : lock_(std::move(lock)),
+  SqliteStore(std::filesystem::path path, FileLock lock, Database database, const SqliteOptions& options)
+      : path_(std::move(path)),
+        lock_(std::move(lock)),
         database_(std::move(database)),
         options_(options),
         clock_(options.clocks, credit_for(options.lifetime)) {}
@@ -62,14 +67,8 @@ class SqliteStore final : public SessionStore {
   }
 
   std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
-    auto outcomes = store_what_fits(writes, [this](std::span<const SessionWrite> some) {
-      auto stored = store_together(some);
-      // What earlier transactions have left beside the file may be what takes the room.
-      if (!stored.ok()) {
-        sqlite3_wal_checkpoint_v2(database_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
-      }
-      return stored;
-    });
+    auto outcomes =
+        store_what_fits(writes, [this](std::span<const SessionWrite> some) { return store_together(some); });
     if (const Status kept = keep_to_bound(); !kept.ok()) spdlog::error("{}", kept.error().text);
     return outcomes;
   }
@@ -117,11 +116,11 @@ class SqliteStore final : public SessionStore {
     return gone;
   }
 
-  Status prepare(const std::filesystem::path& path) {
+  Status prepare() {
     sqlite3_busy_timeout(database_.get(), kBusyMilliseconds);
     FULMAR_TRY(execute(database_, "PRAGMA journal_mode = WAL"));
     FULMAR_TRY(execute(database_, "PRAGMA synchronous = NORMAL"));
-    FULMAR_TRY(prepare_sessions(database_, path));
+    FULMAR_TRY(prepare_sessions(database_, path_));
     Statement newest(database_, "SELECT max(updated) FROM fulmar_sessions");
     FULMAR_TRY(newest.next());
     FULMAR_TRY(clock_.load(database_, newest.column_real(0)));
@@ -129,8 +128,22 @@ class SqliteStore final : public SessionStore {
   }
 
  private:
+  // A transaction is written twice, beside the file and then into it: one that had room only once could not
+  // be taken over, and nothing behind it. The part beside the file is emptied where the disk is nearly full.
+  Status make_room(std::span<const SessionWrite> writes) {
+    uint64_t wanted = kLeastRoom;
+    for (const SessionWrite& write : writes) wanted += 2 * write.blob->payload.size();
+    if (options_.room(path_) >= wanted + kPlentyOfRoom) return {};
+    sqlite3_wal_checkpoint_v2(database_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+    const uint64_t found = options_.room(path_);
+    if (found >= wanted) return {};
+    return Error{ErrorKind::resource, fmt::format("database '{}': {} bytes of the disk are free, {} wanted",
+                                                  path_.string(), found, wanted)};
+  }
+
   Result<std::vector<bool>> store_together(std::span<const SessionWrite> writes) {
     std::vector<bool> stored;
+    FULMAR_TRY(make_room(writes));
     FULMAR_TRY(execute(database_, "BEGIN IMMEDIATE"));
     Status done;
     for (size_t i = 0; i < writes.size() && done.ok(); ++i) {
@@ -199,6 +212,7 @@ class SqliteStore final : public SessionStore {
     return {};
   }
 
+  const std::filesystem::path path_;
   const FileLock lock_;  // given back last
   Database database_;
   const SqliteOptions options_;
@@ -208,12 +222,18 @@ class SqliteStore final : public SessionStore {
 
 }  // namespace
 
+uint64_t room_beside(const std::filesystem::path& file) {
+  std::error_code unknown;
+  const auto space = std::filesystem::space(file, unknown);
+  return unknown ? std::numeric_limits<uint64_t>::max() : space.available;
+}
+
 Result<std::unique_ptr<SessionStore>> open_sqlite_store(const std::filesystem::path& path,
                                                         const SqliteOptions& options) {
   FULMAR_ASSIGN(FileLock lock, FileLock::take(path));
   FULMAR_ASSIGN(Database database, open_database(path));
-  auto store = std::make_unique<SqliteStore>(std::move(lock), std::move(database), options);
-  FULMAR_TRY(store->prepare(path));
+  auto store = std::make_unique<SqliteStore>(path, std::move(lock), std::move(database), options);
+  FULMAR_TRY(store->prepare());
   return std::unique_ptr<SessionStore>(std::move(store));
 }
 

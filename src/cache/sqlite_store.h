@@ -1,7 +1,9 @@
 // Sessions in one SQLite file: WAL, a schema version, one row per model and session with a checksummed blob.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "cache/database_clock.h"
@@ -9,10 +11,14 @@
 
 namespace fulmar {
 
+// Returns the bytes that may still be written where the file lies; as many as there can be when nobody knows.
+uint64_t room_beside(const std::filesystem::path& file);
+
 struct SqliteOptions {
   int64_t most_bytes = 0;  // of all sessions together; the oldest go first; 0: no bound
   double lifetime = 0;     // seconds since a session's last turn; 0: for ever
   Clocks clocks = {};
+  std::function<uint64_t(const std::filesystem::path&)> room = room_beside;
 };
 
 // Opens or creates the file (for its owner's eyes only), and locks it for as long as the store lives: a store

@@ -156,6 +156,40 @@ TEST_F(SqliteStores, OneProcessHasTheFile) {
   EXPECT_TRUE(open_sqlite_store(folder_ / "symbolic.db").ok());
 }
 
+// Disks of many sizes: what is stored and what SQLite keeps beside it never needs more than there is, what is
+// left out would not have fitted, and with more room it is stored.
+TEST_F(SqliteStores, StoresWhatTheDiskHasRoomFor) {
+  const uint64_t bytes = write_of("s", 1, 256).blob->payload.size();
+  std::vector<SessionWrite> writes;
+  for (int i = 10; i < 40; ++i) writes.push_back(write_of(std::to_string(i), 1, 256));
+  size_t least = writes.size(), most = 0;
+  for (uint64_t disk = 2 << 20; disk < (2 << 20) + 30 * bytes; disk += 3 * bytes) {
+    for (const char* ending : {"", "-wal", "-shm"}) fs::remove(path().string() + ending);
+    uint64_t size = disk;
+    const auto used = [&] {
+      uint64_t sum = 0;
+      for (const char* ending : {"", "-wal"}) {
+        std::error_code none;
+        const auto one = fs::file_size(path().string() + ending, none);
+        if (!none) sum += one;
+      }
+      return sum;
+    };
+    const auto store = open({.room = [&](const fs::path&) { return size - std::min(size, used()); }});
+    size_t stored = 0;
+    for (const auto& outcome : store->store(writes)) stored += outcome.ok() ? 1 : 0;
+    EXPECT_LE(used(), size);
+    EXPECT_EQ(ids(*store).size(), stored);
+    least = std::min(least, stored);
+    most = std::max(most, stored);
+    size = 1 << 30;
+    store->store(writes);
+    EXPECT_EQ(ids(*store).size(), writes.size());
+  }
+  EXPECT_GT(least, 0u);
+  EXPECT_LT(least, most);
+}
+
 TEST_F(SqliteStores, ListsByPages) {
   const auto store = open();
   const std::vector<std::string> all{"a", "a:1", "a:2", "b", "b\xff", "b\xff\xff", "c"};
