@@ -8,7 +8,9 @@
 
 #include "base/utf8.h"
 #include "grammar/automaton.h"
+#include "grammar/gbnf.h"
 #include "grammar/json_rules.h"
+#include "grammar/lark.h"
 #include "grammar/pattern.h"
 #include "grammar/schema.h"
 #include "grammar/schema_values.h"
@@ -20,7 +22,8 @@ namespace {
 
 constexpr std::string_view kThinkEnd = "</think>";
 // Of the first walk through an answer, in the units of Automaton::cost.
-constexpr size_t kWidthCheckCost = 1'000'000;
+constexpr size_t kWidthCheckCost = 100'000;
+constexpr size_t kStateCost = 1'000;
 
 using Form = Result<std::shared_ptr<const Grammar>>;
 
@@ -51,6 +54,12 @@ Place after_blanks(Grammar& g, Place next) {
   return g.branch({next, g.text(" ", next), line, g.text("\n", line)});
 }
 
+bool apart_from_letters(Automaton& automaton, Automaton::State state, uint8_t blank) {
+  automaton.step(state, blank);
+  automaton.step(state, 'a');
+  return automaton.first_alike(state, blank) != automaton.first_alike(state, 'a');
+}
+
 // Walks the first states of an answer, breadth first. Whoever asked finds out here, and not from an answer
 // that lacks what has been left out, that a text has too many readings.
 Status check_width(const std::shared_ptr<const Grammar>& grammar) {
@@ -58,7 +67,11 @@ Status check_width(const std::shared_ptr<const Grammar>& grammar) {
   size_t cost = 0;
   for (Automaton::State state = 0; static_cast<size_t>(state) < automaton.states(); ++state) {
     for (unsigned byte = 0; byte < 256; ++byte) {
+      // Gaps change nothing of the width: those are left aside unless they are part of free text.
+      const bool blank = byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+      if (blank && apart_from_letters(automaton, state, static_cast<uint8_t>(byte))) continue;
       automaton.step(state, static_cast<uint8_t>(byte));
+      if (automaton.first_alike(state, static_cast<uint8_t>(byte)) != byte) continue;
       cost += automaton.cost(state, static_cast<uint8_t>(byte));
       if (automaton.narrowed()) {
         return Error{
@@ -68,6 +81,7 @@ Status check_width(const std::shared_ptr<const Grammar>& grammar) {
                         Automaton::kMaxFrames)};
       }
     }
+    cost += kStateCost;
     if (cost > kWidthCheckCost) break;
   }
   return {};
@@ -177,6 +191,16 @@ Form with_calls(CallForm form, const FormOptions& options, const Make& make) {
   return made_with(second);
 }
 
+template <class Parse>
+Form syntax_form(AnswerStart start, std::string_view text, const FormOptions& options, const Parse& parse) {
+  return in_workshop(options, [&](Workshop& shop) -> Form {
+    FULMAR_TRY(shop.budget.take(Budget::Item::bytes, text.size()));
+    FULMAR_ASSIGN(Syntax syntax, parse(text));
+    FULMAR_ASSIGN(const Place body, syntax_place(std::move(syntax), *shop.grammar, shop.budget));
+    return finished(shop.grammar, start, body, Beginning::at_once);
+  });
+}
+
 }  // namespace
 
 Form json_object_form(AnswerStart start, const FormOptions& options) {
@@ -236,12 +260,12 @@ Form regex_form(AnswerStart start, std::string_view pattern, const FormOptions& 
   });
 }
 
-Form gbnf_form(AnswerStart, std::string_view, const FormOptions&) {
-  return Error{ErrorKind::unsupported, "grammars are not taken yet"};
+Form gbnf_form(AnswerStart start, std::string_view text, const FormOptions& options) {
+  return syntax_form(start, text, options, parse_gbnf);
 }
 
-Form lark_form(AnswerStart, std::string_view, const FormOptions&) {
-  return Error{ErrorKind::unsupported, "grammars are not taken yet"};
+Form lark_form(AnswerStart start, std::string_view text, const FormOptions& options) {
+  return syntax_form(start, text, options, parse_lark);
 }
 
 }  // namespace fulmar

@@ -2,6 +2,7 @@
 #include "grammar/automaton.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace fulmar {
@@ -18,6 +19,22 @@ uint64_t mixed(uint64_t bits) {
 constexpr size_t kTestsPerVisit = 8;
 // What a step costs besides: finding or making the state it leads to.
 constexpr size_t kStepCost = 16;
+
+uint64_t frame_hash(Place place, int32_t caller, int32_t ticks) {
+  const uint64_t place_and_caller =
+      (uint64_t{static_cast<uint32_t>(place)} << 32) | static_cast<uint32_t>(caller);
+  return mixed(place_and_caller + uint64_t{static_cast<uint32_t>(ticks)} * 0x9E3779B97F4A7C15u);
+}
+
+template <class Each>
+void for_each(const ByteSet& bytes, const Each& each) {
+  static const ByteSet kWord(~uint64_t{0});
+  for (unsigned from = 0; from < bytes.size(); from += 64) {
+    for (uint64_t word = ((bytes >> from) & kWord).to_ullong(); word != 0; word &= word - 1) {
+      each(from + static_cast<unsigned>(std::countr_zero(word)));
+    }
+  }
+}
 
 }  // namespace
 
@@ -45,17 +62,27 @@ Automaton Automaton::rooted_at(State state) const {
   return fresh;
 }
 
-size_t Automaton::FrameKeyHash::operator()(const FrameKey& key) const {
-  const uint64_t place_and_caller =
-      (uint64_t{static_cast<uint32_t>(key.place)} << 32) | static_cast<uint32_t>(key.caller);
-  return mixed(place_and_caller + mixed(static_cast<uint32_t>(key.ticks)));
+void Automaton::grow_frame_table() {
+  if (frames_.size() * 2 < frame_table_.size()) return;
+  frame_table_.assign(std::max<size_t>(256, frame_table_.size() * 4), -1);
+  const size_t last = frame_table_.size() - 1;
+  for (size_t id = 0; id < frames_.size(); ++id) {
+    const Frame& frame = frames_[id];
+    size_t at = frame_hash(frame.place, frame.caller, frame.ticks) & last;
+    while (frame_table_[at] >= 0) at = (at + 1) & last;
+    frame_table_[at] = static_cast<int32_t>(id);
+  }
 }
 
 int32_t Automaton::frame_of(Place place, int32_t caller, int32_t ticks) {
-  const auto [found, fresh] =
-      frame_ids_.emplace(FrameKey{place, caller, ticks}, static_cast<int32_t>(frames_.size()));
-  const int32_t id = found->second;
-  if (!fresh) return id;
+  grow_frame_table();
+  const size_t last = frame_table_.size() - 1;
+  size_t at = frame_hash(place, caller, ticks) & last;
+  for (; frame_table_[at] >= 0; at = (at + 1) & last) {
+    const Frame& known = frames_[static_cast<size_t>(frame_table_[at])];
+    if (known.place == place && known.caller == caller && known.ticks == ticks) return frame_table_[at];
+  }
+  const auto id = frame_table_[at] = static_cast<int32_t>(frames_.size());
   const uint64_t above = caller < 0 ? 0 : frames_[static_cast<size_t>(caller)].print;
   const uint64_t print =
       mixed(mixed(above + static_cast<uint32_t>(place) + 1) + static_cast<uint32_t>(ticks));
@@ -135,6 +162,12 @@ Automaton::FreeText Automaton::free_text(State state) const {
     if (frame.caller != loop && may_begin) text.nothing_else = false;
   }
   return text;
+}
+
+bool Automaton::is_free(State state) {
+  std::optional<bool>& known = states_[static_cast<size_t>(state)].free;
+  if (!known) known = free_text(state).characters >= kFreeCharacters;
+  return *known;
 }
 
 void Automaton::sort_frames(Reading& reading) const {
@@ -230,19 +263,29 @@ bool Automaton::has_enough(int32_t caller) const {
 Automaton::State Automaton::find_step(State state, uint8_t byte) {
   Reading next;
   begin_reading();
+  ByteSet alike;  // bytes that the same frames take
+  alike.set();
   const std::vector<int32_t>& frames = reading(state).frames;
   for (const int32_t id : frames) {
     const Frame frame = frames_[static_cast<size_t>(id)];
     const Grammar::Node& node = grammar_->node(frame.place);
-    if (grammar_->bytes(node)[byte]) reach(node.next, frame.caller, next);
+    const ByteSet& bytes = grammar_->bytes(node);
+    alike &= bytes[byte] ? bytes : ~bytes;
+    if (bytes[byte]) reach(node.next, frame.caller, next);
   }
   const size_t cost = kStepCost + frames.size() / kTestsPerVisit + visits_;
   sort_frames(next);
   const bool dead = next.frames.empty() && !next.accepting;
   const State found = dead ? kDead : state_of(std::move(next));
   Known& known = states_[static_cast<size_t>(state)];
-  known.costs[byte] = static_cast<uint16_t>(std::min<size_t>(cost, std::numeric_limits<uint16_t>::max()));
-  return known.after[byte] = found;
+  Step step{found, static_cast<uint16_t>(std::min<size_t>(cost, std::numeric_limits<uint16_t>::max())), byte};
+  bool first = true;
+  for_each(alike, [&](unsigned one) {
+    if (first) step.first_alike = static_cast<uint8_t>(one);
+    first = false;
+    known.steps[one] = step;
+  });
+  return found;
 }
 
 Automaton::State Automaton::state_of(Reading reading) {
@@ -250,7 +293,6 @@ Automaton::State Automaton::state_of(Reading reading) {
   if (fresh) {
     Known& known = states_.emplace_back();
     known.reading = &found->first;
-    known.after.fill(kUnknown);
   }
   return found->second;
 }

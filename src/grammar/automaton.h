@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -29,11 +30,18 @@ class Automaton {
   State start() const { return 0; }
   // kDead when no complete text goes on with this byte.
   State step(State state, uint8_t byte) {
-    const State known = states_[static_cast<size_t>(state)].after[byte];
+    const State known = states_[static_cast<size_t>(state)].steps[byte].to;
     return known != kUnknown ? known : find_step(state, byte);
   }
-  // What the step took to find, in places looked at; the same whoever asked first. The step is known.
-  uint32_t cost(State state, uint8_t byte) const { return states_[static_cast<size_t>(state)].costs[byte]; }
+  // What the step took to find, in places looked at; the same whoever asked first. The step is known, and
+  // with it those of all bytes that lead alike, for nothing.
+  uint32_t cost(State state, uint8_t byte) const {
+    return states_[static_cast<size_t>(state)].steps[byte].cost;
+  }
+  // The first of the bytes that lead alike. The step is known.
+  uint8_t first_alike(State state, uint8_t byte) const {
+    return states_[static_cast<size_t>(state)].steps[byte].first_alike;
+  }
   // The text so far is complete.
   bool accepting(State state) const { return reading(state).accepting; }
   // No byte may follow.
@@ -51,6 +59,9 @@ class Automaton {
     bool nothing_else = false;  // and no longer one
   };
   FreeText free_text(State state) const;
+  // free_text() is kFreeCharacters or more.
+  bool is_free(State state);
+  static constexpr int64_t kFreeCharacters = 32;
   // A fresh automaton whose start is `state` of this one: forgets everything else.
   Automaton rooted_at(State state) const;
 
@@ -70,14 +81,10 @@ class Automaton {
     // Of the place and of all callers: orders frames alike in every automaton of the grammar.
     uint64_t print = 0;
   };
-  struct FrameKey {
-    Place place;
-    int32_t caller;
-    int32_t ticks;
-    bool operator==(const FrameKey&) const = default;
-  };
-  struct FrameKeyHash {
-    size_t operator()(const FrameKey& key) const;
+  struct Step {
+    State to = kUnknown;
+    uint16_t cost = 0;
+    uint8_t first_alike = 0;
   };
   struct Reading {
     std::vector<int32_t> frames;  // ids by print
@@ -90,8 +97,8 @@ class Automaton {
   struct Known {
     const Reading* reading;    // a key of state_ids_, which stays where it is
     int32_t near_future = -1;  // not yet asked for
-    std::array<State, 256> after;
-    std::array<uint16_t, 256> costs;
+    std::optional<bool> free;  // not yet asked for
+    std::array<Step, 256> steps;
   };
   struct Point {
     Place place;
@@ -108,13 +115,14 @@ class Automaton {
   bool has_enough(int32_t caller) const;
   int32_t frame_of(Place place, int32_t caller, int32_t ticks = kNoTicks);
   int32_t far_ticks(const Frame& frame) const;
+  void grow_frame_table();
   int32_t copy_frame(const Automaton& from, int32_t frame);
   void sort_frames(Reading& reading) const;
   State state_of(Reading reading);
 
   std::shared_ptr<const Grammar> grammar_;
   std::vector<Frame> frames_;
-  std::unordered_map<FrameKey, int32_t, FrameKeyHash> frame_ids_;
+  std::vector<int32_t> frame_table_;  // ids of frames by hash, open addressing; -1: free
   std::unordered_map<Reading, State, ReadingHash> state_ids_;
   std::unordered_map<Reading, int32_t, ReadingHash> futures_;
   std::vector<Known> states_;

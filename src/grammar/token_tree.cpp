@@ -15,8 +15,8 @@ namespace {
 // Longer tokens (a vocabulary has none in practice) are left out.
 constexpr auto kLongestToken = static_cast<size_t>(Automaton::kFarTicks);
 
-// Adds up what the steps of one walk cost, each the first time that it is made: also when an earlier walk has
-// paid for it, so that the sum does not depend on who came before.
+// Adds up what the steps of one walk cost, each the first time that it or one that leads alike is made: also
+// when an earlier walk has paid for it, so that the sum does not depend on who came before.
 class CostMeter {
  public:
   explicit CostMeter(size_t most) : most_(most) {}
@@ -26,8 +26,9 @@ class CostMeter {
   bool count(const Automaton& automaton, Automaton::State state, uint8_t byte) {
     const auto at = static_cast<size_t>(state);
     if (at >= counted_.size()) counted_.resize(std::max(at + 1, automaton.states()));
-    if (counted_[at][byte]) return true;
-    counted_[at].set(byte);
+    const uint8_t first = automaton.first_alike(state, byte);
+    if (counted_[at][first]) return true;
+    counted_[at].set(first);
     const size_t cost = automaton.cost(state, byte);
     if (cost > most_ - used_) return false;
     used_ += cost;
@@ -51,9 +52,22 @@ size_t plain_characters(std::string_view bytes) {
   return is_utf8(bytes) ? count : 0;
 }
 
+// Where the plain characters that a token ends with begin, as far as free strings are known to take them.
+size_t plain_from(std::string_view bytes, size_t most) {
+  size_t from = bytes.size();
+  for (size_t i = bytes.size(); i-- > 0;) {
+    const bool begins = (static_cast<unsigned char>(bytes[i]) & 0xC0) != 0x80;
+    if (!begins) continue;
+    const size_t characters = plain_characters(bytes.substr(i));
+    if (characters == 0 || characters > most) break;
+    from = i;
+  }
+  return from;
+}
+
 }  // namespace
 
-const size_t TokenTree::kMaxMarkCost = 500'000;
+const size_t TokenTree::kMaxMarkCost = 200'000;
 
 TokenTree::Tree TokenTree::tree_of(const std::vector<Entry>& entries) {
   Tree tree;
@@ -72,14 +86,16 @@ TokenTree::Tree TokenTree::tree_of(const std::vector<Entry>& entries) {
     for (size_t i = shared; i < entry.bytes.size(); ++i) {
       path.push_back(tree.nodes.size());
       tree.nodes.push_back({0, static_cast<int32_t>(tree.tokens.size()), static_cast<uint16_t>(i + 1),
-                            static_cast<uint8_t>(entry.bytes[i])});
+                            static_cast<uint8_t>(entry.bytes[i]), true});
     }
+    const size_t plain = plain_from(entry.bytes, kFreeCharacters);
+    for (size_t depth = 1; depth < plain; ++depth) tree.nodes[path[depth - 1]].plain_below = false;
     tree.tokens.push_back(entry.id);
     tree.deepest = std::max(tree.deepest, entry.bytes.size());
     previous = entry.bytes;
   }
   close_from(0);
-  tree.nodes.push_back({0, static_cast<int32_t>(tree.tokens.size()), 0, 0});
+  tree.nodes.push_back({0, static_cast<int32_t>(tree.tokens.size()), 0, 0, true});
   return tree;
 }
 
@@ -118,8 +134,8 @@ Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
   return tree;
 }
 
-void TokenTree::Tree::mark_tokens(size_t node, std::span<uint64_t> allowed) const {
-  for (int32_t i = nodes[node].tokens; i < nodes[node + 1].tokens; ++i) {
+void TokenTree::Tree::mark_tokens(size_t node, size_t past, std::span<uint64_t> allowed) const {
+  for (int32_t i = nodes[node].tokens; i < nodes[past].tokens; ++i) {
     const auto id = static_cast<size_t>(tokens[static_cast<size_t>(i)]);
     allowed[id / 64] |= uint64_t{1} << (id % 64);
   }
@@ -129,7 +145,7 @@ size_t TokenTree::Tree::mark(Automaton& automaton, Automaton::State state,
                              std::span<uint64_t> allowed) const {
   const size_t count = nodes.size() - 1;
   for (size_t i = 0; i < count; i = static_cast<size_t>(nodes[i].past)) {
-    if (automaton.step(state, nodes[i].byte) != Automaton::kDead) mark_tokens(i, allowed);
+    if (automaton.step(state, nodes[i].byte) != Automaton::kDead) mark_tokens(i, i + 1, allowed);
   }
   CostMeter meter(kMaxMarkCost);
   std::vector<Automaton::State> after(deepest + 1);
@@ -145,8 +161,10 @@ size_t TokenTree::Tree::mark(Automaton& automaton, Automaton::State state,
       continue;
     }
     after[node.depth] = next;
-    mark_tokens(i, allowed);
-    ++i;
+    const bool all = node.plain_below && automaton.is_free(next);
+    const size_t past = all ? static_cast<size_t>(node.past) : i + 1;
+    mark_tokens(i, past, allowed);
+    i = past;
   }
   return visited + meter.used();
 }

@@ -35,6 +35,7 @@ class TokenTree {
     int32_t tokens = 0;  // into Tree::tokens: those that end here lie up to the next node's
     uint16_t depth = 0;  // bytes up to this one, counted from 1
     uint8_t byte = 0;
+    bool plain_below = true;  // what follows in all tokens below is plain characters, kFreeCharacters at most
   };
   struct Entry {
     std::string_view bytes;
@@ -45,13 +46,14 @@ class TokenTree {
     std::vector<int32_t> tokens;
     size_t deepest = 0;
 
-    void mark_tokens(size_t node, std::span<uint64_t> allowed) const;
+    // Those that end at the nodes from `node` up to `past`.
+    void mark_tokens(size_t node, size_t past, std::span<uint64_t> allowed) const;
     size_t mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
   };
   static Tree tree_of(const std::vector<Entry>& entries);
 
   // Characters of the longest tokens in free_.
-  static constexpr size_t kFreeCharacters = 32;
+  static constexpr auto kFreeCharacters = static_cast<size_t>(Automaton::kFreeCharacters);
 
   Tree all_;
   // Tokens of plain characters alone (whole ones of UTF-8, none that JSON would escape) go on from wherever a

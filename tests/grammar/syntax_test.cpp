@@ -1,0 +1,176 @@
+// Grammars in GBNF and Lark, regular expressions and choices as forms of answers.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "grammar/answer_form.h"
+#include "grammar/automaton.h"
+
+namespace fulmar::testing {
+namespace {
+
+using Form = Result<std::shared_ptr<const Grammar>>;
+
+bool takes(const Form& form, const std::string& text) {
+  Automaton automaton(*form);
+  Automaton::State state = automaton.start();
+  for (const char byte : text) {
+    state = automaton.step(state, static_cast<uint8_t>(byte));
+    if (state == Automaton::kDead) return false;
+  }
+  return automaton.accepting(state);
+}
+
+struct Texts {
+  std::string grammar;
+  std::vector<std::string> taken;
+  std::vector<std::string> refused;
+};
+
+void expect_texts(const Form& form, const Texts& texts) {
+  ASSERT_TRUE(form) << texts.grammar << "\n" << form.error().text;
+  for (const std::string& text : texts.taken) EXPECT_TRUE(takes(form, text)) << texts.grammar << "\n" << text;
+  for (const std::string& text : texts.refused)
+    EXPECT_FALSE(takes(form, text)) << texts.grammar << "\n" << text;
+}
+
+class Gbnf : public ::testing::TestWithParam<Texts> {};
+TEST_P(Gbnf, TakesTheTextsOfItsGrammar) {
+  expect_texts(gbnf_form(AnswerStart::plain, GetParam().grammar), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Grammars, Gbnf,
+    ::testing::Values(
+        Texts{"root ::= \"yes\" | \"no\"\n", {"yes", "no"}, {"", "yesno", "ye", " yes"}},
+        Texts{"# a comment\nroot ::= item+ # behind\nitem ::= \"- \" [^\\n]+ \"\\n\"\n",
+              {"- a\n", "- a\n- b\xC3\xA9\n"},
+              {"", "- \n", "- a"}},
+        Texts{"root ::= (\n  \"a\" |\n  \"b\"\n) \"c\"\n", {"ac", "bc"}, {"a", "c"}},
+        Texts{"root ::= \"a\" |\n  \"b\"\n", {"a", "b"}, {"ab"}},
+        Texts{"root ::= [a-c]{2,3} [0-9]? .", {"abx", "abc1x", "ab\xF0\x9F\x98\x80"}, {"a1x", "ab"}},
+        Texts{"root ::= [\\x41\\u00e9\\U0001F600]*",
+              {"", "A", "\xC3\xA9",
+               "\xF0\x9F\x98\x80"
+               "A"},
+              {"a"}},
+        Texts{"root ::= \"\\\"\" [^\"\\\\]* \"\\\"\"", {"\"\"", "\"abc\""}, {"\"a\\\"", "\"a"}},
+        Texts{"root ::= expr\nexpr ::= term ((\"+\" | \"-\") term)*\nterm ::= [0-9]+ | \"(\" expr \")\"",
+              {"1", "1+2", "(1-2)+3"},
+              {"1+", "(1"}},
+        // Recursion on the left, empty rules within loops, ambiguity.
+        Texts{"root ::= root \"+\" num | num\nnum ::= [0-9]+", {"1", "1+2", "1+2+34"}, {"", "+1", "1+"}},
+        Texts{"root ::= root | \"a\"", {"a"}, {"", "aa"}},
+        Texts{"root ::= (\"a\"* | \"b\"?)* \"c\"", {"c", "aac", "abac"}, {"", "ab"}},
+        Texts{"root ::= e e e \"x\" e\ne ::= \"\" | \"a\"", {"x", "aaax", "axa"}, {"aaaax", "xaa"}},
+        Texts{"root ::= ((\"a\"?){2,5})+ \"b\"", {"b", "aaaaaaab"}, {"a"}},
+        Texts{"root ::= s\ns ::= \"\" | \"(\" s \")\" s", {"", "()", "(())()"}, {"(", "())"}},
+        Texts{"root ::= (\"a\" | \"a\" | \"aa\")*", {"", "aaaa"}, {"b"}},
+        Texts{"root ::= [ab]{100,200}",
+              {std::string(100, 'a'), std::string(200, 'b')},
+              {std::string(99, 'a'), std::string(201, 'a')}}));
+
+class Lark : public ::testing::TestWithParam<Texts> {};
+TEST_P(Lark, TakesTheTextsOfItsGrammar) {
+  expect_texts(lark_form(AnswerStart::plain, GetParam().grammar), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Grammars, Lark,
+    ::testing::Values(
+        Texts{"start: \"yes\" | \"no\"", {"yes", "no"}, {"", "maybe"}},
+        Texts{"?start: sum\n?sum: product\n  | sum \"+\" product -> add\n  | sum \"-\" product -> "
+              "sub\n?product: NUMBER\n"
+              "  | \"(\" sum \")\"\n%import common.NUMBER\n%import common.WS_INLINE\n%ignore WS_INLINE\n",
+              {"1", "1+2.5", " 1 - ( 2 + 3 ) ", "1e5"},
+              {"", "1+", "1 2", "(1"}},
+        Texts{"start: WORD~2..3 \"!\"i\nWORD: (\"a\"..\"c\")+ // letters\n", {"ab!", "abc!"}, {"a!", "!"}},
+        Texts{"start: [\"very\" _SP] \"good\"i\n_SP: /[ ]+/",
+              {"good", "GoOd", "very  good"},
+              {"verygood", "very good "}},
+        Texts{"start: item (\",\" item)*\nitem: CNAME \"=\" ESCAPED_STRING\n%import common (CNAME, "
+              "ESCAPED_STRING)\n",
+              {"a=\"b\"", "a=\"\",c_1=\"\\\"\""},
+              {"a=b", "a=\"b\","}},
+        Texts{"start: A{2} B |\n\nA: \"a\"\nB.2: /b{2,}/", {"aabb", ""}, {"aab", "abb"}},
+        Texts{"start: x*\nx: | \"a\" x", {"", "aa"}, {"b"}}));
+
+std::string gbnf_error(const std::string& text) {
+  const auto form = gbnf_form(AnswerStart::plain, text);
+  return form ? "" : form.error().text;
+}
+
+std::string lark_error(const std::string& text) {
+  const auto form = lark_form(AnswerStart::plain, text);
+  return form ? "" : form.error().text;
+}
+
+TEST(Gbnf, NamesTheLineOfAFault) {
+  for (const auto& [grammar, wanted] :
+       {std::pair{"root ::= \"a", "line 1: a '\"' that is never closed"},
+        {"\nroot = \"a\"", "line 2: wanted '::='"},
+        {"root ::= (\"a\"", "a '(' that is never closed"},
+        {"root ::= missing", "rule 'missing' is used and never defined"},
+        {"a ::= \"a\"", "has no rule 'root'"},
+        {"root ::= \"a\"\nroot ::= \"b\"", "line 2: rule 'root' is defined twice"},
+        {"root ::= a \"x\"\na ::= root \"y\"", "begins with itself through others"},
+        {"root ::= a root\na ::= \"x\"?", "begins with itself"},
+        {"root ::= \"a\" root", "nothing ever ends"},
+        {"root ::= <think>", "a token"},
+        {"root ::= [z-a]", "wrong order"},
+        {"root ::= \"a\"{5,2}", "a count from 5 to 2"},
+        {"root ::= \"a\"{999999}", "at most"},
+        {"root ::= \"\\q\"", "unknown escape"}}) {
+    const std::string text = gbnf_error(grammar);
+    EXPECT_TRUE(text.find(wanted) != std::string::npos || (std::string(wanted) == "at most" && !text.empty()))
+        << grammar << ": " << text;
+  }
+  EXPECT_NE(gbnf_error("root ::= " + std::string(100, '(') + "\"a\"" + std::string(100, ')')), "");
+}
+
+TEST(Lark, NamesWhatItDoesNotTake) {
+  for (const auto& [grammar, wanted] : {std::pair{"start: /(a)\\1/", "a reference back"},
+                                        {"start: \"a\"\n%declare A", "a directive"},
+                                        {"start: \"a\"\n%import python.NAME", "another module"},
+                                        {"start: /a/i", "a flag"},
+                                        {"start: pair{\"a\"}", "a template"},
+                                        {"start \"a\"", "wanted ':'"}}) {
+    EXPECT_NE(lark_error(grammar).find(wanted), std::string::npos) << grammar << ": " << lark_error(grammar);
+  }
+}
+
+TEST(Gbnf, LoopsAndWidthsAreBounded) {
+  std::string nested = "\"a\"";
+  for (int i = 0; i < 40; ++i) nested = "(" + nested + ")*";
+  EXPECT_EQ(gbnf_error("root ::= " + nested), "");
+  std::string optional;
+  for (int i = 0; i < 3000; ++i) optional += "\"a\"? ";
+  EXPECT_NE(gbnf_error("root ::= " + optional + optional + optional), "the ways of a text are bounded");
+  std::string doubled = "root ::= r0\n";
+  for (int i = 0; i < 60; ++i) doubled += fmt::format("r{} ::= r{} r{}\n", i, i + 1, i + 1);
+  EXPECT_EQ(gbnf_error(doubled + "r60 ::= \"a\""), "");
+  Budget budget(Budget::Limits{1 << 19, 1000, 1000, 1000});
+  const auto form = gbnf_form(AnswerStart::plain, "root ::= " + optional, {.budget = &budget});
+  ASSERT_FALSE(form);
+  EXPECT_NE(form.error().text.find("units of work"), std::string::npos) << form.error().text;
+}
+
+TEST(RegexForm, TakesTheWholeText) {
+  expect_texts(regex_form(AnswerStart::plain, "(yes|no)[.!]?"),
+               {"regex", {"yes", "no!"}, {"", " yes", "yes?!", "say yes"}});
+  expect_texts(regex_form(AnswerStart::plain, "\\d{3}-\\d{4}|\"[^\"]*\""),
+               {"regex", {"555-1234", "\"a\nb\""}, {"555-123"}});
+  expect_texts(regex_form(AnswerStart::open_think, "a+"),
+               {"regex", {"so</think>\n\naa", "</think>a"}, {"aa"}});
+  EXPECT_FALSE(regex_form(AnswerStart::plain, "a(?!a)a"));
+}
+
+TEST(ChoiceForm, TakesOneOfTheTexts) {
+  expect_texts(choice_form(AnswerStart::plain, {"positive", "posit", "a \"b\"\n"}),
+               {"choice", {"positive", "posit", "a \"b\"\n"}, {"", "positiv", " posit"}});
+  EXPECT_FALSE(choice_form(AnswerStart::plain, {}));
+  EXPECT_FALSE(choice_form(AnswerStart::plain, {"a", ""}));
+  EXPECT_FALSE(choice_form(AnswerStart::plain, {"\xFF"}));
+}
+
+}  // namespace
+}  // namespace fulmar::testing
