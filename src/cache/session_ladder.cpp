@@ -194,15 +194,9 @@ int64_t SessionLadder::erase_soon(const SessionRange& range) {
   return forget(range);
 }
 
+// Memory is looked at first: what leaves it meanwhile is then found on its way to the store.
 std::vector<SessionInfo> SessionLadder::list(const SessionQuery& query) {
   std::map<std::string, SessionInfo> sessions;
-  if (courier_) {
-    auto stored = courier_->list(query);
-    if (!stored.ok()) spdlog::error("{}", stored.error().text);
-    for (StoredSession& one : stored.ok() ? *stored : std::vector<StoredSession>()) {
-      sessions[one.id] = {.id = one.id, .tokens = one.tokens, .turn = one.turn, .updated = one.updated};
-    }
-  }
   const double now = unix_time();
   {
     Lock lock(mutex_);
@@ -210,6 +204,14 @@ std::vector<SessionInfo> SessionLadder::list(const SessionQuery& query) {
       if (!query.covers(id)) continue;
       const auto level = entry.shelf != nullptr ? SessionInfo::Level::device : SessionInfo::Level::host;
       sessions[id] = {.id = id, .level = level, .tokens = entry.tokens, .turn = entry.turn, .updated = now};
+    }
+  }
+  if (courier_) {
+    auto stored = courier_->list(query);
+    if (!stored.ok()) spdlog::error("{}", stored.error().text);
+    for (StoredSession& one : stored.ok() ? *stored : std::vector<StoredSession>()) {
+      sessions.try_emplace(
+          one.id, SessionInfo{.id = one.id, .tokens = one.tokens, .turn = one.turn, .updated = one.updated});
     }
   }
   std::vector<SessionInfo> page;

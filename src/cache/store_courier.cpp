@@ -153,12 +153,21 @@ Result<int64_t> StoreCourier::newest_turn(const std::string& id) {
   return std::max(stored, turn);
 }
 
-// Of what the store has, more than is wanted: some of it may be erased here.
+// What is on its way is looked at first: what the store gets meanwhile is then found there.
 Result<std::vector<StoredSession>> StoreCourier::list(const SessionQuery& query) {
-  std::map<std::string, StoredSession> sessions;
+  std::map<std::string, StoredSession> ours, sessions;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Parcels* parcels : {&writing_, &queued_}) {
+      for (const auto& [id, parcel] : *parcels) {
+        if (!query.covers(id) || (parcels == &writing_ && erased(id))) continue;
+        ours[id] = {id, unix_time(), parcel.blob->tokens, parcel.blob->turn};
+      }
+    }
+  }
   SessionQuery rest = query;
-  bool more = true;
-  while (more && static_cast<int64_t>(sessions.size()) < query.limit) {
+  // The store is asked on until there are enough: some of what it has may be erased here.
+  for (bool more = true; more && static_cast<int64_t>(sessions.size()) < query.limit;) {
     FULMAR_ASSIGN(auto stored, list_stored(rest));
     more = static_cast<int64_t>(stored.size()) == rest.limit;
     if (more) rest.after = stored.back().id;
@@ -167,13 +176,7 @@ Result<std::vector<StoredSession>> StoreCourier::list(const SessionQuery& query)
       if (!erased(session.id)) sessions[session.id] = std::move(session);
     }
   }
-  std::lock_guard lock(mutex_);
-  for (const Parcels* parcels : {&writing_, &queued_}) {
-    for (const auto& [id, parcel] : *parcels) {
-      if (!query.covers(id) || (parcels == &writing_ && erased(id))) continue;
-      sessions[id] = {id, unix_time(), parcel.blob->tokens, parcel.blob->turn};
-    }
-  }
+  for (auto& [id, session] : ours) sessions[id] = std::move(session);
   std::vector<StoredSession> page;
   for (auto& [id, session] : sessions) {
     if (static_cast<int64_t>(page.size()) == query.limit) break;
