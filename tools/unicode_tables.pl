@@ -5,14 +5,14 @@ use strict;
 use warnings;
 use Unicode::UCD qw(prop_invmap);
 
-my @scripts = qw(Arabic Armenian Bengali Bopomofo Cherokee Common Cyrillic Devanagari Ethiopic Georgian Greek Gujarati
-  Gurmukhi Han Hangul Hebrew Hiragana Inherited Kannada Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Oriya
-  Sinhala Syriac Tamil Telugu Thaana Thai Tibetan);
+my @scripts = qw(Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Ethiopic Georgian Greek Gujarati
+  Gurmukhi Han Hangul Hebrew Hiragana Kannada Katakana Khmer Lao Latin Malayalam Myanmar Oriya
+  Sinhala Tamil Telugu Thai Tibetan);
 
 # A text as literals of a hundred characters, cut behind a space.
 sub literals {
   my ($text) = @_;
-  return join "\n", map { qq(    "$_") } $text =~ /(.{1,98}(?: |\z))/g;
+  return join "\n", map { qq(    "$_") } $text =~ /(.{1,103}(?: |\z))/g;
 }
 
 my ($starts, $values) = prop_invmap("General_Category");
@@ -32,6 +32,7 @@ print <<"HEAD";
 
 namespace fulmar {
 
+// clang-format off
 // Where a general category begins, and its name.
 const std::string_view kUnicodeCategories =
 HEAD

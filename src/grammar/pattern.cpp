@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/utf8.h"
+#include "grammar/unicode_tables.h"
 
 namespace fulmar {
 namespace {
@@ -47,6 +48,18 @@ Pattern of_set(CodePointSet set) {
   Pattern pattern = of_kind(Pattern::Kind::characters);
   pattern.set = std::move(set);
   return pattern;
+}
+
+// Whether nothing stands behind a '$' of the pattern; `last`: nothing stands behind the pattern.
+bool ends_last(const Pattern& pattern, bool last) {
+  if (pattern.kind == Pattern::Kind::end) return last;
+  const bool in_order = pattern.kind == Pattern::Kind::sequence;
+  const bool repeats = pattern.kind == Pattern::Kind::repeat && pattern.most != 1;
+  for (size_t i = 0; i < pattern.parts.size(); ++i) {
+    const bool last_part = last && !repeats && (!in_order || i + 1 == pattern.parts.size());
+    if (!ends_last(pattern.parts[i], last_part)) return false;
+  }
+  return true;
 }
 
 class PatternParser {
@@ -113,10 +126,6 @@ class PatternParser {
       return of_kind(Pattern::Kind::begin);
     }
     if (take('$')) {
-      const bool last = at_end() || peek() == ')' || peek() == '|';
-      if (in_ahead_ > 0 && (!last || depth != ahead_depth_)) {
-        return unsupported("'$' before the end of a lookahead");
-      }
       end_seen_ = end_seen_ || in_ahead_ == 0;
       return of_kind(Pattern::Kind::end);
     }
@@ -147,12 +156,10 @@ class PatternParser {
       }
     }
     if (ahead && end_seen_) return unsupported("a lookahead behind '$'");
-    const int outer_depth = ahead_depth_;
     in_ahead_ += ahead ? 1 : 0;
-    if (ahead) ahead_depth_ = depth + 1;
     FULMAR_ASSIGN(Pattern inner, choice(depth + 1));
     in_ahead_ -= ahead ? 1 : 0;
-    ahead_depth_ = outer_depth;
+    if (ahead && !ends_last(inner, true)) return unsupported("'$' before the end of a lookahead");
     if (!take(')')) return broken("a '(' that is never closed");
     if (!ahead) return inner;
     Pattern look = of_kind(*ahead);
@@ -207,6 +214,22 @@ class PatternParser {
     return repeat;
   }
 
+  // Behind "\\p" or "\\P". What no version of Unicode has given a meaning yet belongs to neither.
+  Result<CodePointSet> property() {
+    const bool negated = points_[at_++] == 'P';
+    std::string name;
+    if (!take('{')) return broken("an unfinished name of a property");
+    while (!at_end() && peek() != '}' && peek() < 0x80) name += static_cast<char>(points_[at_++]);
+    if (!take('}')) return broken("an unfinished name of a property");
+    const auto set = unicode_property(name);
+    if (!set) return unsupported(fmt::format("the property '{}' of Unicode", name));
+    if (!negated) return *set;
+    CodePointSet others = set->complement();
+    CodePointSet unassigned = assigned_code_points().complement();
+    unassigned.add(*set);
+    return name == "Assigned" ? others : unassigned.complement();
+  }
+
   // \d and the like; nothing for other escapes.
   std::optional<CodePointSet> class_escape(uint32_t letter) const {
     switch (letter) {
@@ -232,6 +255,10 @@ class PatternParser {
     if (auto set = class_escape(peek())) {
       ++at_;
       return of_set(std::move(*set));
+    }
+    if (peek() == 'p' || peek() == 'P') {
+      FULMAR_ASSIGN(CodePointSet set, property());
+      return of_set(std::move(set));
     }
     if (peek() == 'b' || peek() == 'B') return unsupported("a word boundary");
     FULMAR_ASSIGN(const uint32_t point, character_escape());
@@ -271,7 +298,6 @@ class PatternParser {
   Result<uint32_t> character_escape() {
     const uint32_t letter = points_[at_];
     if ((letter >= '1' && letter <= '9') || letter == 'k') return unsupported("a reference back");
-    if (letter == 'p' || letter == 'P') return unsupported("a property of Unicode");
     ++at_;
     switch (letter) {
       case 't':
@@ -318,6 +344,7 @@ class PatternParser {
       ++at_;
       return std::move(*set);
     }
+    if (peek() == 'p' || peek() == 'P') return property();
     if (take('b')) return CodePointSet::of('\b', '\b');
     if (take('-')) return CodePointSet::of('-', '-');
     FULMAR_ASSIGN(const uint32_t point, character_escape());
@@ -350,7 +377,6 @@ class PatternParser {
   std::vector<uint32_t> points_;
   size_t at_ = 0;
   int in_ahead_ = 0;       // how many lookaheads are open
-  int ahead_depth_ = 0;    // of the groups right within the innermost
   bool end_seen_ = false;  // a '$' within the open alternative, outside of lookaheads
 };
 

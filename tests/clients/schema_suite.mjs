@@ -17,6 +17,9 @@ const option = (name, fallback) => (rest.includes(name) ? Number(rest[rest.index
 const documents = option("--documents", 10);
 const sample = option("--sample", Infinity);
 
+// Those of JSON Schema; others, such as ajv's own "url", annotate.
+const formats = ["date", "time", "date-time", "duration", "email", "uuid", "uri", "uri-reference", "uri-template", "json-pointer",
+  "relative-json-pointer", "regex", "ipv4", "ipv6", "hostname"];
 const schemaMaps = ["properties", "patternProperties", "$defs", "definitions", "dependencies", "dependentSchemas"];
 const schemaWords = ["items", "additionalItems", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
   "unevaluatedProperties", "prefixItems", "allOf", "anyOf", "oneOf"];
@@ -54,7 +57,7 @@ function validator(schema) {
   if (/draft-0[34]/.test(draft) || (draft === "" && isOld(schema))) judge = new Ajv04({ ...options, strict: false });
   else if (/draft-0[67]/.test(draft)) judge = new Ajv(options);
   else if (/2019-09/.test(draft)) judge = new Ajv2019(options);
-  addFormats(judge);
+  addFormats(judge, formats);
   const older = /draft-0[3467]/.test(draft);
   const judged = older ? mapped(schema, refAlone) : schema;
   if (typeof judged === "object" && judged !== null && judge instanceof Ajv04 === false && draft.length > 0) delete judged.$schema;

@@ -321,26 +321,29 @@ TEST_P(PatternTakes, WhatItMatches) {
 
 INSTANTIATE_TEST_SUITE_P(
     Patterns, PatternTakes,
-    ::testing::Values(PatternCase{"b", {"b", "abc", "\n\"b\"\\"}, {"", "a", "B"}},
-                      PatternCase{"^b", {"b", "bc"}, {"ab"}}, PatternCase{"b$", {"b", "ab"}, {"bc"}},
-                      PatternCase{"^a|b$", {"ac", "cb"}, {"ca", "bc"}},
-                      PatternCase{"^$|^x$", {"", "x"}, {"y"}},
-                      PatternCase{"^[^a-c]{2,3}$", {"de", "\xC3\xA9\"\n"}, {"d", "defg", "da"}},
-                      PatternCase{"^.$", {"a", "\xF0\x9F\x98\x80"}, {"\n", "ab", "\xE2\x80\xA8"}},
-                      PatternCase{"^\\d+\\.\\w\\s$", {"12.a\t", "1._\xC2\xA0"}, {"12a ", ".a "}},
-                      PatternCase{"^\\u00e9\\x41[\\u{1F600}-\\u{1F602}]$",
-                                  {"\xC3\xA9"
-                                   "A\xF0\x9F\x98\x81"},
-                                  {"\xC3\xA9"
-                                   "A"}},
-                      PatternCase{"^(?<word>ab)+?c{2}$", {"abcc", "ababcc"}, {"cc", "abc"}},
-                      PatternCase{"^(a{2}){2,}$", {"aaaa", "aaaaaa"}, {"aa", "aaaaa"}},
-                      PatternCase{"^a{b$", {"a{b"}, {"ab"}},
-                      PatternCase{"^(?!.*--)(?=.*[0-9])[a-z0-9-]+$", {"a1", "a-1"}, {"a", "a--1", "1_"}},
-                      PatternCase{"^(?!admin$)[a-z]+$", {"adminx", "adm", "user"}, {"admin", ""}},
-                      PatternCase{"^a(?=b|c)[a-z]d$", {"abd", "acd"}, {"add", "ab"}},
-                      PatternCase{"(?!a)^b", {"b"}, {"ab"}},
-                      PatternCase{"^[\\]\\\\^-]+$", {"]\\^-"}, {"a"}}));
+    ::testing::Values(
+        PatternCase{"b", {"b", "abc", "\n\"b\"\\"}, {"", "a", "B"}}, PatternCase{"^b", {"b", "bc"}, {"ab"}},
+        PatternCase{"b$", {"b", "ab"}, {"bc"}}, PatternCase{"^a|b$", {"ac", "cb"}, {"ca", "bc"}},
+        PatternCase{"^$|^x$", {"", "x"}, {"y"}},
+        PatternCase{"^[^a-c]{2,3}$", {"de", "\xC3\xA9\"\n"}, {"d", "defg", "da"}},
+        PatternCase{"^.$", {"a", "\xF0\x9F\x98\x80"}, {"\n", "ab", "\xE2\x80\xA8"}},
+        PatternCase{"^\\d+\\.\\w\\s$", {"12.a\t", "1._\xC2\xA0"}, {"12a ", ".a "}},
+        PatternCase{"^\\u00e9\\x41[\\u{1F600}-\\u{1F602}]$",
+                    {"\xC3\xA9"
+                     "A\xF0\x9F\x98\x81"},
+                    {"\xC3\xA9"
+                     "A"}},
+        PatternCase{"^(?<word>ab)+?c{2}$", {"abcc", "ababcc"}, {"cc", "abc"}},
+        PatternCase{"^(a{2}){2,}$", {"aaaa", "aaaaaa"}, {"aa", "aaaaa"}},
+        PatternCase{"^a{b$", {"a{b"}, {"ab"}},
+        PatternCase{"^(?!.*--)(?=.*[0-9])[a-z0-9-]+$", {"a1", "a-1"}, {"a", "a--1", "1_"}},
+        PatternCase{"^(?!admin$)[a-z]+$", {"adminx", "adm", "user"}, {"admin", ""}},
+        PatternCase{"^a(?=b|c)[a-z]d$", {"abd", "acd"}, {"add", "ab"}}, PatternCase{"(?!a)^b", {"b"}, {"ab"}},
+        PatternCase{"^(?!\\.+(?:\\/|$))[a-z.\\/]+$", {"a.", ".a", "a./"}, {"..", "./a", ""}},
+        PatternCase{
+            "^\\p{Lu}\\P{L}[\\p{Script=Greek}\\d]$", {"A-\xCE\xB1", "\xC3\x84 7"}, {"a-1", "AB1", "A-b"}},
+        PatternCase{"^\\p{Letter}+$", {"a\xC3\xA9\xE4\xB8\xAD"}, {"1", "a1"}},
+        PatternCase{"^[\\]\\\\^-]+$", {"]\\^-"}, {"a"}}));
 
 struct Refusal {
   std::string schema;
@@ -363,6 +366,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"type":"string","pattern":"(a)\\1"})", "reference back"},
         Refusal{R"({"type":"string","pattern":"\\bword"})", "word boundary"},
         Refusal{R"({"type":"string","pattern":"(?:(?!a)b)*"})", "lookahead"},
+        Refusal{R"({"type":"string","pattern":"(?!a$b)c"})", "'$' before the end of a lookahead"},
+        Refusal{R"({"type":"string","pattern":"\\p{Script=None}"})", "'Script=None'"},
         Refusal{R"({"type":"string","pattern":"(a"})", "no regular expression"},
         Refusal{R"({"type":"string","pattern":"^a$","minLength":2})", "admits no value"},
         Refusal{R"({"type":"object","properties":{"x":{"type":"integer","multipleOf":0}}})",
