@@ -62,7 +62,7 @@ class Chat {
     if (flags_.session_file.empty() || !fs::exists(flags_.session_file, error)) return {};
     FULMAR_ASSIGN(const auto bytes, read_file(flags_.session_file));
     FULMAR_ASSIGN(const StateBlob blob, decode_blob(bytes));
-    FULMAR_TRY(engine_->import_session(kSession, blob));
+    FULMAR_TRY(engine_->import_session({}, kSession, blob));
     fmt::print(stderr, "continuing {} ({} tokens so far)\n", flags_.session_file, blob.tokens);
     return {};
   }
@@ -101,11 +101,11 @@ class Chat {
 
   Status save() {
     if (flags_.session_file.empty()) return {};
-    FULMAR_ASSIGN(const StateBlob blob, engine_->export_session(kSession));
+    FULMAR_ASSIGN(const StateBlob blob, engine_->export_session({}, kSession));
     return write_file(flags_.session_file, encode_blob(blob));
   }
 
-  void reset() { engine_->erase_session(kSession, false); }
+  void reset() { engine_->erase_session({}, kSession, false); }
 
  private:
   ChatFlags flags_;

@@ -308,7 +308,7 @@ Status start(ServeFlags& flags, const sigset_t& ending, Serving& serving) {
   if (options.loading) {
     FULMAR_ASSIGN(footing, load_first(flags, *serving.sessions, *serving.admin, *serving.server, ending));
   }
-  const ServedModelPtr model = serving.models.find({}, false);
+  const ServedModelPtr model = serving.models.default_model();
   greet(*serving.server, model, footing, flags);
   FULMAR_ASSIGN(serving.heartbeat, announce(flags, *serving.server, model));
   return {};

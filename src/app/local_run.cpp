@@ -83,7 +83,7 @@ Result<Event> run_row(Engine& engine, Ask ask, const std::function<void(const st
   const auto previous = std::signal(SIGINT, [](int) { interrupted = 1; });
   Result<Event> last = Error{ErrorKind::internal, "the engine ended without a last event"};
   for (bool over = false; !over;) {
-    if (interrupted != 0) engine.cancel(id);
+    if (interrupted != 0) engine.cancel({}, id);
     for (auto& events : inbox->events().wait_all(std::chrono::milliseconds(50))) {
       for (Event& event : events) {
         if (!event.text.empty()) show(event.text);

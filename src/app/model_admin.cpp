@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMostJobs = 16;
 constexpr std::chrono::milliseconds kBurialRound{20};
 // Between a mixture's name and the number of a member: no name that a client would give.
-constexpr char kMemberMark = '\x1f';
+constexpr char kMemberMark = '\x1e';
 
 bool lies_below(const fs::path& root, const fs::path& path) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
@@ -132,7 +132,8 @@ LocalAdmin::Loaded& LocalAdmin::add_loaded(std::shared_ptr<ServedEngine> served,
   behind ? models_.add_behind(served->model()) : models_.add(served->model());
   Loaded& loaded = *loaded_.insert(behind ? loaded_.begin() : loaded_.end(), Loaded{std::move(served), {}});
   for (StateFolder::Kept& kept : files_.fitting(loaded.served->config())) {
-    const Status added = add_state(loaded, {.name = kept.file.id}, std::move(kept.state));
+    const Status added =
+        add_state(loaded, {.name = kept.file.id, .owner = kept.file.owner}, std::move(kept.state));
     if (!added) spdlog::warn("state file '{}' not registered: {}", kept.file.filename, added.error().text);
   }
   return loaded;
@@ -183,7 +184,7 @@ Status LocalAdmin::open(const fs::path& path, const ModelLoad& load, bool behind
   }
   auto served = std::move(*opened);
   const std::string id = served->model()->id;
-  const std::vector<TunedState> facts = models_.states(id);
+  const std::vector<TunedState> facts = models_.states(server_itself(), id);
   const auto old = std::find_if(loaded_.begin(), loaded_.end(),
                                 [&](const Loaded& one) { return one.served->model()->id == id; });
   Loaded before;
@@ -211,7 +212,7 @@ void LocalAdmin::carry_states(const Loaded& from, const std::vector<TunedState>&
 }
 
 Status LocalAdmin::carry_state(const Loaded& from, const TunedState& state, Loaded& to) {
-  std::vector<std::string> names{state.name};
+  std::vector<std::string> names{state.engine_name()};
   if (!state.mixture.empty()) names.clear();
   for (const MixtureMember& member : state.mixture) {
     if (!member.state.empty()) names.push_back(member.state);
@@ -244,7 +245,11 @@ Status LocalAdmin::load_state(const StateLoad& load) {
   FULMAR_ASSIGN(const fs::path path, confined_path(options_.root, load.path));
   Loaded& loaded = loaded_.back();
   FULMAR_ASSIGN(TimeState state, read_time_state(path, loaded.served->config()));
-  return add_state(loaded, {load.name, load.default_temperature, load.default_top_p}, std::move(state));
+  return add_state(loaded,
+                   {.name = load.name,
+                    .default_temperature = load.default_temperature,
+                    .default_top_p = load.default_top_p},
+                   std::move(state));
 }
 
 // Every file is read before anything changes.
@@ -257,7 +262,9 @@ Status LocalAdmin::load_mixture(const MixtureLoad& load) {
     FULMAR_ASSIGN(TimeState state, read_time_state(path, loaded.served->config()));
     states.push_back(std::move(state));
   }
-  TunedState facts{load.name, load.default_temperature, load.default_top_p, {}};
+  TunedState facts{.name = load.name,
+                   .default_temperature = load.default_temperature,
+                   .default_top_p = load.default_top_p};
   for (TimeState& state : states) {
     const std::string member = fmt::format("{}{}{}", load.name, kMemberMark, facts.mixture.size());
     FULMAR_TRY(add_numbers(loaded, member, std::move(state)));
@@ -275,24 +282,26 @@ Status LocalAdmin::add_numbers(Loaded& loaded, const std::string& name, TimeStat
 }
 
 Status LocalAdmin::add_state(Loaded& loaded, TunedState facts, TimeState state) {
-  FULMAR_TRY(add_numbers(loaded, facts.name, std::move(state)));
+  FULMAR_TRY(add_numbers(loaded, facts.engine_name(), std::move(state)));
   models_.add_state(loaded.served->model()->id, std::move(facts));
   return {};
 }
 
-Result<StateFile> LocalAdmin::keep_state_file(const std::string& filename, std::string_view bytes) {
+Result<StateFile> LocalAdmin::keep_state_file(const Owner& owner, const std::string& filename,
+                                              std::string_view bytes) {
   if (loaded_.empty()) return Error{ErrorKind::unavailable, "No model loaded"};
   Loaded& loaded = loaded_.back();
-  FULMAR_ASSIGN(StateFolder::Kept kept, files_.keep(filename, bytes, loaded.served->config()));
-  FULMAR_TRY(add_state(loaded, {.name = kept.file.id}, std::move(kept.state)));
+  FULMAR_ASSIGN(StateFolder::Kept kept, files_.keep(owner.name, filename, bytes, loaded.served->config()));
+  FULMAR_TRY(add_state(loaded, {.name = kept.file.id, .owner = owner.name}, std::move(kept.state)));
   return std::move(kept.file);
 }
 
-bool LocalAdmin::drop_state_file(const std::string& id) {
-  if (!files_.drop(id)) return false;
-  models_.remove_state(id);
+bool LocalAdmin::drop_state_file(const Owner& owner, const std::string& id) {
+  if (!files_.drop(owner.name, id)) return false;
+  models_.remove_state(owner.name, id);
+  const std::string name = session_text(owner.name, id);
   for (Loaded& loaded : loaded_) {
-    if (loaded.states.erase(id) > 0) loaded.served->model()->engine->remove_state(id);
+    if (loaded.states.erase(name) > 0) loaded.served->model()->engine->remove_state(name);
   }
   return true;
 }
@@ -303,6 +312,12 @@ void LocalAdmin::remove_states() {
     for (const auto& [name, state] : loaded.states) loaded.served->model()->engine->remove_state(name);
     loaded.states.clear();
   }
+}
+
+std::vector<StateFile> LocalAdmin::state_files(const Owner& owner) const {
+  std::vector<StateFile> files = files_.list();
+  std::erase_if(files, [&](const StateFile& file) { return !owner.may_use(file.owner); });
+  return files;
 }
 
 std::vector<std::string> LocalAdmin::available() const {
@@ -358,7 +373,7 @@ Status LocalAdmin::load_installed(const std::string& name) {
   const auto files = find_installed(models_folder(), name);
   if (!files) return Error{ErrorKind::not_found, fmt::format("model '{}' not found", name)};
   const std::string id = files->pulled_as.empty() ? files->name : files->pulled_as;
-  if (models_.find(id, true)) return {};
+  if (models_.find(server_itself(), id, true)) return {};
   FULMAR_TRY(check_memory(files->path));
   return open(files->path, {.path = name, .name = id}, true);
 }

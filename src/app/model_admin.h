@@ -52,9 +52,10 @@ class LocalAdmin : public ModelAdmin {
   Status load_state(const StateLoad& load) override;
   Status load_mixture(const MixtureLoad& load) override;
   void remove_states() override;
-  Result<StateFile> keep_state_file(const std::string& filename, std::string_view bytes) override;
-  bool drop_state_file(const std::string& id) override;
-  std::vector<StateFile> state_files() const override { return files_.list(); }
+  Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
+                                    std::string_view bytes) override;
+  bool drop_state_file(const Owner& owner, const std::string& id) override;
+  std::vector<StateFile> state_files(const Owner& owner) const override;
   Status load_available(const std::string& id) override;
   std::vector<std::string> available() const override;
   std::vector<InstalledModel> installed() const override;

@@ -177,6 +177,10 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
                  "memory for further ones; both 0 switch the cache off")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_flag(
+      "--share-prefixes", flags.share_prefixes,
+      "prompt beginnings of one key also serve others: quicker, and cached_tokens then tells what others "
+      "have sent");
   app.add_option(
          "--speculate", flags.speculate,
          "drafts that the model checks several at a time: ngram takes them from what was said before, "
@@ -253,6 +257,7 @@ Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, cons
   options.device_sessions = flags.device_sessions;
   options.on_failure = flags.on_failure;
   options.prefix_slots = flags.prefix_slots;
+  options.share_prefixes = flags.share_prefixes;
   // As far as the model's states can be rolled back, which its device was opened for.
   options.speculation.ngrams = flags.speculate == "auto" || flags.speculate == "ngram";
   options.speculation.most = flags.speculate_most;

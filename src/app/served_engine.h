@@ -30,6 +30,7 @@ struct ServeEngineFlags {
   SessionFlags sessions;
   int64_t prefix_slots = 16;
   int64_t prefix_host_mib = 512;
+  bool share_prefixes = false;
   std::string speculate = "auto";       // auto, off, ngram, model
   std::string draft_model;              // drafts for the served one; empty: none
   int64_t speculate_most = 7;           // drafted tokens of a sequence and step

@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <tuple>
 
 #include "base/log.h"
 #include "base/unix_time.h"
+#include "server/api_keys.h"
 #include "server/served_model.h"
 
 namespace fulmar {
@@ -20,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestName = 128;
+// Before the name of an owner, whose files lie in a folder of that name. No file that is kept begins so.
+constexpr char kOwnerMark = '@';
 constexpr std::array<std::string_view, 3> kEndings{".pth", ".st", ".safetensors"};
 
 Status check_name(const std::string& name) {
@@ -75,11 +79,35 @@ StateFile describe_file(const fs::path& path, const std::string& filename) {
 }  // namespace
 
 StateFolder::StateFolder(fs::path folder) : folder_(std::move(folder)) {
+  scan(folder_, {});
   std::error_code error;
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (check_name(name)) insert(describe_file(entry->path(), name));
+    if (!name.starts_with(kOwnerMark) || !is_key_name(name.substr(1))) continue;
+    scan(entry->path(), name.substr(1));
   }
+}
+
+void StateFolder::scan(const fs::path& folder, const std::string& owner) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!check_name(name)) continue;
+    StateFile file = describe_file(entry->path(), name);
+    file.owner = owner;
+    insert(std::move(file));
+  }
+}
+
+fs::path StateFolder::folder_of(const std::string& owner) const {
+  return owner.empty() ? folder_ : folder_ / (kOwnerMark + owner);
+}
+
+size_t StateFolder::count(const std::string& owner, const std::string& but) const {
+  std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::count_if(files_.begin(), files_.end(), [&](const StateFile& file) {
+    return file.owner == owner && file.id != but;
+  }));
 }
 
 StateFolder::~StateFolder() {
@@ -99,12 +127,21 @@ Status StateFolder::make_temporary() {
   return {};
 }
 
-Result<StateFolder::Kept> StateFolder::keep(const std::string& filename, std::string_view bytes,
-                                            const ModelConfig& config) {
+Result<StateFolder::Kept> StateFolder::keep(const std::string& owner, const std::string& filename,
+                                            std::string_view bytes, const ModelConfig& config) {
   FULMAR_TRY(check_name(filename));
+  if (!owner.empty() && count(owner, served_id(filename)) >= kMostOfOwner) {
+    return Error{ErrorKind::resource,
+                 fmt::format("{} states of '{}' are kept already, which is the most; delete one",
+                             kMostOfOwner, owner)};
+  }
   FULMAR_TRY(make_temporary());
+  const fs::path folder = folder_of(owner);
+  std::error_code made;
+  fs::create_directories(folder, made);
+  if (made) return Error{ErrorKind::io, fmt::format("'{}': {}", folder.string(), made.message())};
   // Under another name until it is known to be good; the ending says how to read it.
-  const fs::path incoming = folder_ / (".incoming." + filename);
+  const fs::path incoming = folder / (".incoming." + filename);
   Status written = write_file(incoming, bytes);
   Result<TimeState> state = written ? read_time_state(incoming, config) : Result<TimeState>(written.error());
   std::error_code error;
@@ -115,20 +152,22 @@ Result<StateFolder::Kept> StateFolder::keep(const std::string& filename, std::st
                  fmt::format("'{}' is no state for this model: {}", filename, state.error().text)};
   }
   StateFile file = describe_file(incoming, filename);
-  drop(file.id);
-  fs::rename(incoming, folder_ / filename, error);
+  file.owner = owner;
+  drop(owner, file.id);
+  fs::rename(incoming, folder / filename, error);
   if (error) return Error{ErrorKind::io, fmt::format("'{}': {}", filename, error.message())};
   insert(file);
   return Kept{std::move(file), std::move(*state)};
 }
 
-bool StateFolder::drop(const std::string& id) {
+bool StateFolder::drop(const std::string& owner, const std::string& id) {
   std::lock_guard lock(mutex_);
-  const auto found =
-      std::find_if(files_.begin(), files_.end(), [&](const StateFile& file) { return file.id == id; });
+  const auto found = std::find_if(files_.begin(), files_.end(), [&](const StateFile& file) {
+    return file.id == id && file.owner == owner;
+  });
   if (found == files_.end()) return false;
   std::error_code ignored;
-  fs::remove(folder_ / found->filename, ignored);
+  fs::remove(folder_of(owner) / found->filename, ignored);
   files_.erase(found);
   return true;
 }
@@ -136,7 +175,7 @@ bool StateFolder::drop(const std::string& id) {
 std::vector<StateFolder::Kept> StateFolder::fitting(const ModelConfig& config) const {
   std::vector<Kept> kept;
   for (StateFile& file : list()) {
-    Result<TimeState> state = read_time_state(folder_ / file.filename, config);
+    Result<TimeState> state = read_time_state(folder_of(file.owner) / file.filename, config);
     if (state) {
       kept.push_back({std::move(file), std::move(*state)});
     } else {
@@ -154,8 +193,9 @@ std::vector<StateFile> StateFolder::list() const {
 void StateFolder::insert(StateFile file) {
   std::lock_guard lock(mutex_);
   const auto place =
-      std::lower_bound(files_.begin(), files_.end(), file.id,
-                       [](const StateFile& one, const std::string& id) { return one.id < id; });
+      std::lower_bound(files_.begin(), files_.end(), file, [](const StateFile& a, const StateFile& b) {
+        return std::tie(a.id, a.owner) < std::tie(b.id, b.owner);
+      });
   files_.insert(place, std::move(file));
 }
 

@@ -37,14 +37,14 @@ PrefixCache::PrefixCache(Slots& slots, std::vector<int64_t> device_slots, const 
       host_allowance_(static_cast<double>(options.host_bytes_per_second)),
       allowance_at_(std::chrono::steady_clock::now()) {}
 
-PrefixCache::Lookup PrefixCache::look(const std::string& root, std::span<const int32_t> tokens) const {
+PrefixCache::Lookup PrefixCache::look(const PrefixRoot& root, std::span<const int32_t> tokens) const {
   const auto index = index_.find(root);
   if (index == index_.end() || tokens.empty()) return {};
   const auto found = index->second.find(tokens, tokens.size() - 1);
   return {found.match ? found.match->length : 0, found.shared};
 }
 
-size_t PrefixCache::restore(const std::string& root, std::span<const int32_t> tokens, int64_t slot) {
+size_t PrefixCache::restore(const PrefixRoot& root, std::span<const int32_t> tokens, int64_t slot) {
   const auto index = index_.find(root);
   std::optional<PrefixIndex::Match> match;
   if (index != index_.end() && !tokens.empty()) match = index->second.find(tokens, tokens.size() - 1).match;
@@ -67,13 +67,11 @@ size_t PrefixCache::restore(const std::string& root, std::span<const int32_t> to
   return match->length;
 }
 
-void PrefixCache::save(const std::string& root, std::span<const int32_t> tokens, int64_t slot) {
+void PrefixCache::save(const PrefixRoot& root, std::span<const int32_t> tokens, int64_t slot) {
   if (tokens.size() < options_.least_tokens) return;
-  PrefixIndex& index = index_[root];
-  if (const auto found = index.find(tokens, tokens.size());
-      found.match && found.match->length == tokens.size()) {
-    touch(found.match->id);
-    return;
+  if (const auto index = index_.find(root); index != index_.end()) {
+    const auto found = index->second.find(tokens, tokens.size());
+    if (found.match && found.match->length == tokens.size()) return touch(found.match->id);
   }
   const std::optional<int64_t> place = take_slot();
   const PrefixIndex::Id id = next_id_++;
@@ -115,10 +113,10 @@ void PrefixCache::clear() {
   spare_ = {};
 }
 
-void PrefixCache::clear(const std::string& root) {
+void PrefixCache::clear(const std::string& state) {
   std::vector<PrefixIndex::Id> gone;
   for (const auto& [id, snapshot] : snapshots_) {
-    if (snapshot.root == root) gone.push_back(id);
+    if (snapshot.root.state == state) gone.push_back(id);
   }
   for (const PrefixIndex::Id id : gone) drop(id);
 }
@@ -176,7 +174,9 @@ void PrefixCache::drop(PrefixIndex::Id id) {
     counters_.host_bytes -= snapshot.host.size();
     spare_ = std::move(snapshot.host);
   }
-  index_.at(snapshot.root).erase(id);
+  const auto index = index_.find(snapshot.root);
+  index->second.erase(id);
+  if (index->second.size() == 0) index_.erase(index);
   snapshots_.erase(found);
 }
 

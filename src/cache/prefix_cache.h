@@ -1,11 +1,12 @@
-// Prefix cache (prompt caching): snapshots of states after prompt beginnings, shared by all requests of one
-// model, found by tokens, kept within a number of device slots and a host budget, least recently used (LRU)
-// first to go. On the device it is a segmented LRU: snapshots that were restored once have up to half of the
-// slots to themselves, so that many which nobody comes back to do not drive out a beginning that requests
-// share.
+// Prefix cache (prompt caching): snapshots of states after prompt beginnings, shared by an owner's requests
+// to one model, found by tokens, kept within a number of device slots and a host budget, least recently used
+// (LRU) first to go. On the device it is a segmented LRU: snapshots that were restored once have up to half
+// of the slots to themselves, so that many which nobody comes back to do not drive out a beginning that
+// requests share.
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -35,6 +36,14 @@ struct PrefixCacheOptions {
 // already; the place where it parts from what is known is a likely branch.
 std::vector<size_t> snapshot_points(size_t length, size_t covered, size_t shared);
 
+// What tells apart states after the same tokens: where they started, and whose they are, so that nobody
+// learns from what was cached how others' prompts begin.
+struct PrefixRoot {
+  std::string state;  // the tuned state's name; empty: zero
+  std::string owner;
+  auto operator<=>(const PrefixRoot&) const = default;
+};
+
 class PrefixCache {
  public:
   // `device_slots` are those that belong to the cache.
@@ -44,19 +53,18 @@ class PrefixCache {
     size_t covered = 0;  // tokens a snapshot covers; 0: none
     size_t shared = 0;   // tokens shared with something seen
   };
-  // `root` tells apart states that the same tokens start from: the tuned state's name, empty for zero. At
-  // most all but the last token are covered, so that something is left to feed.
-  Lookup look(const std::string& root, std::span<const int32_t> tokens) const;
+  // At most all but the last token are covered, so that something is left to feed.
+  Lookup look(const PrefixRoot& root, std::span<const int32_t> tokens) const;
   // Copies the longest snapshot into `slot`; returns the tokens it covers, 0 when there is none.
-  size_t restore(const std::string& root, std::span<const int32_t> tokens, int64_t slot);
+  size_t restore(const PrefixRoot& root, std::span<const int32_t> tokens, int64_t slot);
   // Keeps a copy of what `slot` holds after exactly these tokens.
-  void save(const std::string& root, std::span<const int32_t> tokens, int64_t slot);
+  void save(const PrefixRoot& root, std::span<const int32_t> tokens, int64_t slot);
   // To be called where nobody waits: maps memory for the next copy to the host, which takes longer than the
   // copy.
   void prepare();
   void clear();
-  // Forgets what started from a tuned state.
-  void clear(const std::string& root);
+  // Forgets what started from a tuned state, whosever it is.
+  void clear(const std::string& state);
 
   struct Counters {
     int64_t device_entries = 0, host_entries = 0;
@@ -68,7 +76,7 @@ class PrefixCache {
  private:
   using Recency = std::list<PrefixIndex::Id>;  // most recent first
   struct Snapshot {
-    std::string root;
+    PrefixRoot root;
     int64_t slot = -1;
     std::vector<std::byte> host;
     bool met = false;  // it was restored
@@ -87,7 +95,7 @@ class PrefixCache {
   Slots& slots_;
   const PrefixCacheOptions options_;
   std::vector<int64_t> free_slots_;
-  std::map<std::string, PrefixIndex> index_;  // by root
+  std::map<PrefixRoot, PrefixIndex> index_;  // none is empty
   std::unordered_map<PrefixIndex::Id, Snapshot> snapshots_;
   const size_t most_met_;
   Recency fresh_, met_, hosts_;   // on the device without and after a restore, and on the host

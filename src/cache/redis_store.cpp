@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/unix_time.h"
+#include "cache/session_name.h"
 #include "cache/split_writes.h"
 
 namespace fulmar {
@@ -138,7 +139,8 @@ class RedisStore final : public SessionStore {
     if (reply.kind != RedisReply::Kind::text) return std::optional<StateBlob>();
     FULMAR_ASSIGN(StateBlob blob, decode_blob(std::as_bytes(std::span(reply.text))));
     if (blob.fingerprint != fingerprint) {
-      return Error{ErrorKind::corrupt, fmt::format("session '{}': its state belongs to another model", id)};
+      return Error{ErrorKind::corrupt,
+                   fmt::format("session '{}': its state belongs to another model", session_id_of(id))};
     }
     return std::optional<StateBlob>(std::move(blob));
   }

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/unix_time.h"
+#include "cache/session_name.h"
 #include "cache/session_shelf.h"
 
 namespace fulmar {
@@ -16,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kReadTries = 8;
 
 Error in_use(const std::string& session) {
-  return {ErrorKind::conflict, "session '" + session + "' is in use by a running request"};
+  return {ErrorKind::conflict, "session '" + session_id_of(session) + "' is in use by a running request"};
 }
 
 // Keeps an eye on something that others own. What they have let go of is forgotten before the list would
@@ -40,8 +41,8 @@ void mark_erased(const std::vector<std::weak_ptr<T>>& list, const SessionRange& 
 }  // namespace
 
 Error overtaken(const std::string& session) {
-  return {ErrorKind::conflict,
-          "session '" + session + "' has gone on elsewhere since this turn began; send the turn again"};
+  return {ErrorKind::conflict, "session '" + session_id_of(session) +
+                                   "' has gone on elsewhere since this turn began; send the turn again"};
 }
 
 SessionLadder::SessionLadder(std::string fingerprint, std::unique_ptr<SessionStore> store,
@@ -96,7 +97,7 @@ Result<SessionClaimPtr> SessionLadder::reclaim(const SessionClaim& before, int64
   if (newest.ok() && *newest == turn) return held;
   release(std::move(held));
   if (!newest.ok()) return newest.error();
-  return Error{ErrorKind::conflict, "session '" + before.id +
+  return Error{ErrorKind::conflict, "session '" + session_id_of(before.id) +
                                         "' has gone on since this turn was paused: its turns are " +
                                         std::to_string(*newest) + ", they were " + std::to_string(turn)};
 }

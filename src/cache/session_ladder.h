@@ -50,6 +50,7 @@ struct SessionInfo {
   int64_t tokens = 0;
   int64_t turn = 0;
   double updated = 0;  // unix seconds; of the stored copy for level store
+  std::string owner;   // told by the engine, which splits ids of the ladder (session_name.h)
 };
 
 // The right to write to a session.

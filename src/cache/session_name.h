@@ -37,4 +37,7 @@ inline SessionName session_name(std::string_view text) {
   return {.owner = std::string(text.substr(0, end)), .id = std::string(text.substr(end + 1))};
 }
 
+// Returns the id alone, for whoever reads an error or the log.
+inline std::string session_id_of(std::string_view text) { return session_name(text).id; }
+
 }  // namespace fulmar

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cache/session_name.h"
 
 namespace fulmar {
 
@@ -108,7 +109,8 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
   } else if (entry->shelf == this) {
     level = SessionInfo::Level::device;
   } else if (entry->shelf != nullptr) {
-    if (!blob) return Error{ErrorKind::unavailable, "session '" + id + "' is on its way; try again"};
+    if (!blob)
+      return Error{ErrorKind::unavailable, "session '" + session_id_of(id) + "' is on its way; try again"};
     if (blob->turn < entry->turn) {  // gone on while this row, which only reads it, was about to start
       FULMAR_ASSIGN(const auto fitting, in_layout(blob));
       device_.write(slot, fitting->payload);
@@ -269,7 +271,7 @@ void SessionShelf::abandon() {
     const Entry& entry = ladder_->entries_.at(id);
     if (entry.dirty) {
       ladder_->lost_++;
-      spdlog::error("session '{}': turn {} was on the device and is lost", id, entry.turn);
+      spdlog::error("session '{}': turn {} was on the device and is lost", session_id_of(id), entry.turn);
     }
     ladder_->drop(id);
   }

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "cache/file_lock.h"
+#include "cache/session_name.h"
 #include "cache/session_schema.h"
 #include "cache/split_writes.h"
 #include "cache/sqlite_statement.h"
@@ -55,7 +56,8 @@ class SqliteStore final : public SessionStore {
     if (!found) return std::optional<StateBlob>();
     FULMAR_ASSIGN(StateBlob blob, decode_blob(query.column_blob(0)));
     if (blob.fingerprint != fingerprint) {
-      return Error{ErrorKind::corrupt, fmt::format("session '{}': its state belongs to another model", id)};
+      return Error{ErrorKind::corrupt,
+                   fmt::format("session '{}': its state belongs to another model", session_id_of(id))};
     }
     return std::optional<StateBlob>(std::move(blob));
   }

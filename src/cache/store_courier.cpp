@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/unix_time.h"
+#include "cache/session_name.h"
 
 namespace fulmar {
 
@@ -393,7 +394,7 @@ void StoreCourier::tell_fate(const std::string& id, const Result<bool>& outcome)
     if (!erased(id)) queued_.emplace(id, std::move(parcel));  // a newer turn queued since wins
   } else if (!*outcome) {
     decide(*parcel.fate, TurnFate::refused);
-    spdlog::warn("session '{}': turn {} came too late, another worker has committed it", id,
+    spdlog::warn("session '{}': turn {} came too late, another worker has committed it", session_id_of(id),
                  parcel.blob->turn);
   } else {
     decide(*parcel.fate, TurnFate::stored);

@@ -81,7 +81,22 @@ WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish) {
   return too_busy ? *least : *home;
 }
 
-SessionKey session_key(const Headers& headers, const JsonValue& body) {
+namespace {
+
+// Of the credentials that a worker goes by, and of the owner that an administrator acts as.
+std::string owner_part(const Headers& headers, const JsonValue& body) {
+  std::string shown;
+  for (const char* name : {"Authorization", "X-Api-Key", "Fulmar-Owner"}) {
+    shown.append(headers.get(name)).append(1, '\n');
+  }
+  if (const JsonValue* password = body.find("password"); password != nullptr && password->is_string()) {
+    shown += password->as_string();
+  }
+  if (shown.find_first_not_of('\n') == std::string::npos) return {};
+  return fmt::format("{:016x} ", std::hash<std::string>()(shown));
+}
+
+SessionKey conversation_key(const Headers& headers, const JsonValue& body) {
   if (const std::string_view header = headers.get("X-Fulmar-Session"); !header.empty()) {
     return header.size() <= kLongestSessionId ? SessionKey{.text = std::string(header)} : SessionKey{};
   }
@@ -91,6 +106,14 @@ SessionKey session_key(const Headers& headers, const JsonValue& body) {
   const std::string turn = first_turn(body);
   if (turn.empty()) return {};
   return {.text = fmt::format("first turn {:016x}", std::hash<std::string>()(turn)), .guessed = true};
+}
+
+}  // namespace
+
+SessionKey session_key(const Headers& headers, const JsonValue& body) {
+  SessionKey key = conversation_key(headers, body);
+  if (!key.text.empty()) key.text.insert(0, owner_part(headers, body));
+  return key;
 }
 
 }  // namespace fulmar

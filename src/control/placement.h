@@ -32,9 +32,10 @@ struct SessionKey {
   bool guessed = false;  // from the first turn: others may have begun with the same words
 };
 
-// X-Fulmar-Session, else the body's "session_id", each of at most 512 bytes (workers refuse longer ones),
-// else a hash of the conversation's first turn, which clients that resend their history repeat each time: the
-// messages up to the first of the user, or a lone prompt's first paragraph.
+// Begins with a hash of what the request shows to say whose it is, if anything, since two owners may call
+// their sessions alike. Then X-Fulmar-Session, else the body's "session_id", each of at most 512 bytes
+// (workers refuse longer ones), else a hash of the conversation's first turn, which clients that resend their
+// history repeat each time: the messages up to the first of the user, or a lone prompt's first paragraph.
 SessionKey session_key(const Headers& headers, const JsonValue& body);
 
 }  // namespace fulmar

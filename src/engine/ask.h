@@ -53,9 +53,11 @@ struct MixtureMember {
 
 // Where a row's state comes from and where it goes. Empty strings: the zero state, and nowhere.
 struct StateLink {
-  std::string read_session;         // continue this session when it exists
-  bool must_exist = false;          // a missing read_session fails the row
-  std::string write_session;        // commit here after a normal end
+  std::string read_session;   // continue this session when it exists
+  bool must_exist = false;    // a missing read_session fails the row
+  std::string write_session;  // commit here after a normal end
+  // Both are the server's own, whoever asks: it has named them itself, and sees to who may go on with them.
+  bool servers_own = false;
   std::vector<int32_t> continuing;  // fed in place of the prompt when read_session existed; empty: the prompt
   bool keep_on_cancel = false;      // commit what there is when the row is cancelled
   std::string initial_state;        // name of a tuned state to start from when no session was found

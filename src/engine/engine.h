@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/owner.h"
 #include "base/result.h"
 #include "cache/prefix_cache.h"
 #include "cache/session_ladder.h"
@@ -51,6 +52,9 @@ struct EngineOptions {
   LadderOptions sessions;        // host level and write-back, of a ladder of the engine's own
   int64_t prefix_slots = 16;     // device slots for prompt beginnings; 0 and host_bytes 0: no prefix cache
   PrefixCacheOptions prefixes;
+  // Prompt beginnings that one owner's requests have left also serve others': quicker, and how many tokens
+  // were cached then tells what others have sent.
+  bool share_prefixes = false;
   SpeculationOptions speculation;  // only as far as the backend's states can be rolled back
   // Begin a step before the tokens drawn in front of it are known (run_ahead.h); none: where the device
   // computes on its own. Rows that may have drafts go without.
@@ -64,6 +68,7 @@ struct EngineOptions {
 
 // Rows submitted together; they share one Listener and one request id.
 struct Request {
+  std::string owner;  // whose it is, and the sessions that its rows name
   std::vector<Ask> rows;
   std::shared_ptr<Listener> listener;
   std::string endpoint;    // for status pages: "chat.completions", ...
@@ -86,19 +91,22 @@ class Engine {
   // with `invalid` for a row that breaks Ask's rules; no event is delivered then.
   virtual Status submit(Request request) = 0;
 
+  // All functions that take an id take an owner with it: what that one does not see is unknown to them, and
+  // sessions are that one's own (session_name.h).
+
   // Ends a request, waiting or running, behind the steps under way; false when it is unknown. Rows end as
   // `cancelled`; one that is over but for its turn's way to a shared store ends as it would have.
-  virtual bool cancel(const std::string& request_id) = 0;
-  // Ends every request; returns how many there were.
-  virtual int64_t cancel_all() = 0;
+  virtual bool cancel(const Owner& owner, const std::string& request_id) = 0;
+  // Ends every request that the owner sees; returns how many there were.
+  virtual int64_t cancel_all(const Owner& owner) = 0;
 
   // Suspends a resumable request: its row ends as `stop` with paused set. An empty id means the newest.
   // Returns the id that was paused, or not_found.
-  virtual Result<std::string> pause(const std::string& request_id) = 0;
+  virtual Result<std::string> pause(const Owner& owner, const std::string& request_id) = 0;
   // Continues a paused request on another listener; max_tokens < 0 keeps what remained. One use only. A
   // conflict when its session has gone on since; one that was erased since is not written to. Blocks on the
   // session store.
-  virtual Status resume(const std::string& request_id, int64_t max_tokens,
+  virtual Status resume(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                         std::shared_ptr<Listener> listener) = 0;
 
   // Refuses new requests from now on; calls `done` on the engine thread once nothing runs or waits.
@@ -108,17 +116,18 @@ class Engine {
 
   // ---- sessions; these block on the session store, and never on the engine but for erase_session within a
   // listener, which blocks on neither ----
-  virtual std::vector<SessionInfo> sessions() = 0;
+  virtual std::vector<SessionInfo> sessions(const Owner& owner) = 0;
   // Engines that name the same one have the same sessions.
   virtual const SessionLadder* session_ladder() const = 0;
-  virtual bool has_session(const std::string& id) = 0;
+  virtual bool has_session(const Owner& owner, const std::string& id) = 0;
   // How many went, from within a listener those in memory. A row that has begun finishes but does not write
   // back, nor does a paused one.
-  virtual int64_t erase_session(const std::string& id, bool and_branches) = 0;
-  virtual Result<StateBlob> export_session(const std::string& id) = 0;  // not_found when unknown
+  virtual int64_t erase_session(const Owner& owner, const std::string& id, bool and_branches) = 0;
+  virtual Result<StateBlob> export_session(const Owner& owner,
+                                           const std::string& id) = 0;  // not_found when unknown
   // Replaces the session's state; refuses another model's, numbers that are not finite, and a session that is
   // running.
-  virtual Status import_session(const std::string& id, const StateBlob& blob) = 0;
+  virtual Status import_session(const Owner& owner, const std::string& id, const StateBlob& blob) = 0;
   // ---- tuned states; each call runs between two steps and waits for that ----
   // By name: wkv[layer] is [H, N, N], row = value channel. An equal name is replaced.
   virtual Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) = 0;

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "base/unix_time.h"
+#include "cache/session_name.h"
 #include "engine/ask_rules.h"
 #include "engine/engine_loop.h"
 
@@ -21,6 +22,10 @@ std::vector<SequencePtr> EngineLoop::make_rows(std::vector<Ask> asks,
     sequence->output = OutputText(texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0);
     sequence->waiting_bytes = bytes_of(ask);
     sequence->ask = std::move(ask);
+    for (std::string* session : {&sequence->ask.state.read_session, &sequence->ask.state.write_session}) {
+      if (!session->empty() && !sequence->ask.state.servers_own)
+        *session = session_text(record->owner, *session);
+    }
     texts_of = &sequence->ask.stop.texts;
     sequence->request = record;
     rows.push_back(std::move(sequence));
@@ -65,6 +70,7 @@ Status EngineLoop::submit(Request request) {
 
   auto record = std::make_shared<RequestRecord>();
   record->id = request.rows.front().request_id;
+  record->owner = std::move(request.owner);
   record->endpoint = std::move(request.endpoint);
   record->model = std::move(request.model);
   // Pausing takes one state out; a mixture has several.
@@ -84,12 +90,12 @@ Status EngineLoop::submit(Request request) {
   return {};
 }
 
-bool EngineLoop::cancel(const std::string& request_id) {
+bool EngineLoop::cancel(const Owner& owner, const std::string& request_id) {
   std::shared_ptr<RequestRecord> record;
   {
     std::lock_guard lock(mutex_);
     const auto found = known_.find(request_id);
-    if (found == known_.end()) return false;
+    if (found == known_.end() || !owner.sees(found->second->owner)) return false;
     record = found->second;
     record->cancel_requested = true;
   }
@@ -97,11 +103,12 @@ bool EngineLoop::cancel(const std::string& request_id) {
   return true;
 }
 
-int64_t EngineLoop::cancel_all() {
+int64_t EngineLoop::cancel_all(const Owner& owner) {
   std::vector<std::shared_ptr<RequestRecord>> records;
   {
     std::lock_guard lock(mutex_);
     for (auto& [id, record] : known_) {
+      if (!owner.sees(record->owner)) continue;
       record->cancel_requested = true;
       records.push_back(record);
     }
@@ -125,9 +132,9 @@ void EngineLoop::call_on_engine(const std::function<void()>& task) {
   if (taken) done->get_future().wait();
 }
 
-Result<std::string> EngineLoop::pause(const std::string& request_id) {
+Result<std::string> EngineLoop::pause(const Owner& owner, const std::string& request_id) {
   Result<std::string> paused = Error{ErrorKind::unavailable, "Server is shutting down"};
-  call_on_engine([&] { paused = pause_now(request_id); });
+  call_on_engine([&] { paused = pause_now(owner, request_id); });
   return paused;
 }
 

@@ -31,19 +31,19 @@ class EngineLoop final : public Engine {
   ~EngineLoop() override;
 
   Status submit(Request request) override;
-  bool cancel(const std::string& request_id) override;
-  int64_t cancel_all() override;
-  Result<std::string> pause(const std::string& request_id) override;
-  Status resume(const std::string& request_id, int64_t max_tokens,
+  bool cancel(const Owner& owner, const std::string& request_id) override;
+  int64_t cancel_all(const Owner& owner) override;
+  Result<std::string> pause(const Owner& owner, const std::string& request_id) override;
+  Status resume(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                 std::shared_ptr<Listener> listener) override;
   void drain(std::function<void()> done) override;
   EngineStats stats() const override;
-  std::vector<SessionInfo> sessions() override;
+  std::vector<SessionInfo> sessions(const Owner& owner) override;
   const SessionLadder* session_ladder() const override { return &keeper_->sessions().ladder(); }
-  bool has_session(const std::string& id) override;
-  int64_t erase_session(const std::string& id, bool and_branches) override;
-  Result<StateBlob> export_session(const std::string& id) override;
-  Status import_session(const std::string& id, const StateBlob& blob) override;
+  bool has_session(const Owner& owner, const std::string& id) override;
+  int64_t erase_session(const Owner& owner, const std::string& id, bool and_branches) override;
+  Result<StateBlob> export_session(const Owner& owner, const std::string& id) override;
+  Status import_session(const Owner& owner, const std::string& id, const StateBlob& blob) override;
   Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) override;
   bool remove_state(const std::string& name) override;
   std::vector<std::string> states() override;
@@ -93,9 +93,10 @@ class EngineLoop final : public Engine {
   void request_row_ended(RequestRecord& request, FinishReason reason);
   void publish_stats();
   std::chrono::steady_clock::duration idle_time();
-  Result<std::string> pause_now(const std::string& request_id);
-  Status resume_now(const std::string& request_id, int64_t max_tokens, std::shared_ptr<Listener> listener,
-                    SessionClaimPtr claim);
+  Result<std::string> pause_now(const Owner& owner, const std::string& request_id);
+  Paused* find_paused(const Owner& owner, const std::string& request_id);
+  Status resume_now(const Owner& owner, const std::string& request_id, int64_t max_tokens,
+                    std::shared_ptr<Listener> listener, SessionClaimPtr claim);
 
   Model& model_;
   const Tokenizer& tokenizer_;

@@ -5,6 +5,7 @@
 
 #include "base/count.h"
 #include "base/log.h"
+#include "cache/session_name.h"
 #include "engine/ask_rules.h"
 #include "engine/drawn_token.h"
 #include "engine/engine_loop.h"
@@ -32,7 +33,7 @@ double per_second(int64_t tokens, double seconds) {
 
 Error not_paused() { return {ErrorKind::not_found, "Paused request not found"}; }
 
-// Paused requests are kept until resumed; beyond this many the oldest is given up.
+// Paused requests are kept until resumed; beyond this many the oldest of the owner with the most is given up.
 constexpr size_t kMostPaused = 64;
 
 // Status pages may be this old while rows run, and older where making them takes more than so small a part of
@@ -47,7 +48,7 @@ void add_row(RequestStatus& status, const Sequence& sequence) {
   status.prefilled_tokens += static_cast<int64_t>(sequence.fed);
   status.generated_tokens += static_cast<int64_t>(sequence.drawn.size());
   status.max_tokens += sequence.ask.max_tokens;
-  status.session = sequence.ask.state.write_session;
+  status.session = session_id_of(sequence.ask.state.write_session);
   status.prefill_speed += per_second(static_cast<int64_t>(sequence.fed), sequence.prefill_seconds);
   status.decode_speed += per_second(static_cast<int64_t>(sequence.drawn_fed), sequence.decode_seconds);
 }
@@ -61,6 +62,7 @@ void add_waiting(RequestStatus& status, const RequestStatus& sums) {
 RequestStatus status_of(const RequestRecord& request) {
   RequestStatus status = request.ended_rows;
   status.id = request.id;
+  status.owner = request.owner;
   status.endpoint = request.endpoint;
   status.model = request.model;
   status.created = request.created;
@@ -71,11 +73,12 @@ RequestStatus status_of(const RequestRecord& request) {
   return status;
 }
 
-Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
+Result<std::string> EngineLoop::pause_now(const Owner& owner, const std::string& request_id) {
   finish_steps();
   Sequence* chosen = nullptr;
   for (SequencePtr& sequence : running_) {
     if (!sequence->request->resumable || sequence->phase != Sequence::Phase::decode) continue;
+    if (!owner.sees(sequence->request->owner)) continue;
     if (request_id.empty() || sequence->request->id == request_id) chosen = sequence.get();
   }
   if (chosen == nullptr) return Error{ErrorKind::not_found, "no running request that can be paused"};
@@ -91,23 +94,33 @@ Result<std::string> EngineLoop::pause_now(const std::string& request_id) {
   deliver();
   paused_.insert_or_assign(id, std::move(paused));
   if (paused_.size() > kMostPaused) {
-    paused_.erase(std::min_element(paused_.begin(), paused_.end(), [](const auto& a, const auto& b) {
-      return a.second.since < b.second.since;
+    std::map<std::string, size_t> counts;
+    for (const auto& [known, one] : paused_) ++counts[one.sequence->request->owner];
+    paused_.erase(std::min_element(paused_.begin(), paused_.end(), [&](const auto& a, const auto& b) {
+      const size_t of_a = counts[a.second.sequence->request->owner];
+      const size_t of_b = counts[b.second.sequence->request->owner];
+      return of_a != of_b ? of_a > of_b : a.second.since < b.second.since;
     }));
   }
   publish_stats();
   return id;
 }
 
-Status EngineLoop::resume(const std::string& request_id, int64_t max_tokens,
+EngineLoop::Paused* EngineLoop::find_paused(const Owner& owner, const std::string& request_id) {
+  const auto found = paused_.find(request_id);
+  const bool seen = found != paused_.end() && owner.sees(found->second.sequence->request->owner);
+  return seen ? &found->second : nullptr;
+}
+
+Status EngineLoop::resume(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                           std::shared_ptr<Listener> listener) {
   FULMAR_TRY(check_max_tokens(std::max<int64_t>(max_tokens, 0)));
   Status resumed = Error{ErrorKind::unavailable, "Server is shutting down"};
   SessionHold session;
   call_on_engine([&] {
-    const auto found = paused_.find(request_id);
-    resumed = found == paused_.end() ? Status(not_paused()) : Status();
-    if (resumed.ok()) session = found->second.sequence->session;
+    const Paused* found = find_paused(owner, request_id);
+    resumed = found ? Status() : Status(not_paused());
+    if (found) session = found->sequence->session;
   });
   FULMAR_TRY(resumed);
   SessionLadder& ladder = keeper_->sessions().ladder();
@@ -116,22 +129,23 @@ Status EngineLoop::resume(const std::string& request_id, int64_t max_tokens,
     FULMAR_ASSIGN(claim, ladder.reclaim(*session.claim, session.turn));
   }
   resumed = Error{ErrorKind::unavailable, "Server is shutting down"};
-  call_on_engine([&] { resumed = resume_now(request_id, max_tokens, std::move(listener), claim); });
+  call_on_engine([&] { resumed = resume_now(owner, request_id, max_tokens, std::move(listener), claim); });
   if (!resumed.ok()) ladder.release(std::move(claim));
   return resumed;
 }
 
-Status EngineLoop::resume_now(const std::string& request_id, int64_t max_tokens,
+Status EngineLoop::resume_now(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                               std::shared_ptr<Listener> listener, SessionClaimPtr claim) {
-  const auto found = paused_.find(request_id);
-  if (found == paused_.end()) return not_paused();
-  FULMAR_TRY(keeper_->put_back(*found->second.sequence, found->second.state, std::move(claim)));
-  SequencePtr sequence = std::move(found->second.sequence);
-  paused_.erase(found);
+  Paused* found = find_paused(owner, request_id);
+  if (!found) return not_paused();
+  FULMAR_TRY(keeper_->put_back(*found->sequence, found->state, std::move(claim)));
+  SequencePtr sequence = std::move(found->sequence);
+  paused_.erase(request_id);
   if (max_tokens >= 0) sequence->ask.max_tokens = (Count(sequence->drawn.size()) + max_tokens).value();
 
   auto record = std::make_shared<RequestRecord>();
   record->id = request_id;
+  record->owner = sequence->request->owner;
   record->endpoint = "server.resume";
   record->model = sequence->request->model;
   record->resumable = true;
@@ -150,24 +164,37 @@ Status EngineLoop::resume_now(const std::string& request_id, int64_t max_tokens,
   return {};
 }
 
-std::vector<SessionInfo> EngineLoop::sessions() { return keeper_->sessions().ladder().list(); }
+std::vector<SessionInfo> EngineLoop::sessions(const Owner& owner) {
+  SessionQuery query;
+  if (!owner.administers) query.prefix = owner_prefix(owner.name);
+  std::vector<SessionInfo> seen = keeper_->sessions().ladder().list(query);
+  for (SessionInfo& session : seen) {
+    SessionName named = session_name(session.id);
+    session.id = std::move(named.id);
+    session.owner = std::move(named.owner);
+  }
+  std::erase_if(seen, [&](const SessionInfo& session) { return !owner.sees(session.owner); });
+  return seen;
+}
 
-bool EngineLoop::has_session(const std::string& id) { return keeper_->sessions().ladder().contains(id); }
+bool EngineLoop::has_session(const Owner& owner, const std::string& id) {
+  return keeper_->sessions().ladder().contains(session_text(owner.name, id));
+}
 
-int64_t EngineLoop::erase_session(const std::string& id, bool and_branches) {
-  const SessionRange range{id, and_branches};
+int64_t EngineLoop::erase_session(const Owner& owner, const std::string& id, bool and_branches) {
+  const SessionRange range{session_text(owner.name, id), and_branches};
   SessionLadder& ladder = keeper_->sessions().ladder();
   const bool in_listener = std::this_thread::get_id() == thread_.get_id();
   return in_listener ? ladder.erase_soon(range) : ladder.erase(range);
 }
 
-Result<StateBlob> EngineLoop::export_session(const std::string& id) {
-  FULMAR_ASSIGN(const auto found, keeper_->sessions().ladder().read(id));
+Result<StateBlob> EngineLoop::export_session(const Owner& owner, const std::string& id) {
+  FULMAR_ASSIGN(const auto found, keeper_->sessions().ladder().read(session_text(owner.name, id)));
   if (!found) return Error{ErrorKind::not_found, "session '" + id + "' does not exist"};
   return *found;
 }
 
-Status EngineLoop::import_session(const std::string& id, const StateBlob& blob) {
+Status EngineLoop::import_session(const Owner& owner, const std::string& id, const StateBlob& blob) {
   if (id.size() > kMostSessionBytes) {
     return Error{ErrorKind::invalid, "the session's id has " + std::to_string(id.size()) +
                                          " bytes; wanted at most " + std::to_string(kMostSessionBytes)};
@@ -176,7 +203,8 @@ Status EngineLoop::import_session(const std::string& id, const StateBlob& blob) 
   FULMAR_ASSIGN(std::vector<std::byte> payload, payload_for(blob, model_.fingerprint(), layout));
   FULMAR_TRY(check_finite(payload, layout));
   FULMAR_ASSIGN(const TurnTicket ticket,
-                keeper_->sessions().ladder().import(id, std::move(payload), layout, blob.tokens));
+                keeper_->sessions().ladder().import(session_text(owner.name, id), std::move(payload), layout,
+                                                    blob.tokens));
   if (!ticket) return {};
   ticket->wait(TurnFate::under_way);  // on the caller's thread; the store's own patience bounds it
   if (*ticket == TurnFate::refused) return overtaken(id);
@@ -268,6 +296,7 @@ void EngineLoop::publish_stats() {
       SlotStatus& slot = stats.slots[static_cast<size_t>(place)];
       slot.phase = phase_of(*sequence);
       slot.request_id = sequence->request->id;
+      slot.owner = sequence->request->owner;
       slot.prompt_tokens = static_cast<int64_t>(sequence->ask.prompt.size());
       slot.generated_tokens = static_cast<int64_t>(sequence->drawn.size());
     };

@@ -22,6 +22,7 @@ namespace fulmar {
 // What all rows of one request share.
 struct RequestRecord {
   std::string id;
+  std::string owner;
   std::string endpoint;
   std::string model;
   bool resumable = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cache/session_name.h"
 #include "engine/drawn_token.h"
 
 namespace fulmar {
@@ -52,6 +53,7 @@ StateKeeper::StateKeeper(StatePool pool, Shares shares, const EngineOptions& opt
       free_slots_(std::move(shares.sequences)),
       free_rewinds_(std::move(shares.rewinds)),
       prefixes_on_(options.prefix_slots > 0 || options.prefixes.host_bytes > 0),
+      share_prefixes_(options.share_prefixes),
       piece_(static_cast<size_t>(options.prompt_piece)),
       sessions_(pool_, std::move(shares.sessions), std::move(sessions)),
       prefixes_(pool_, std::move(shares.prefixes), options.prefixes),
@@ -67,10 +69,10 @@ bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique
     sequence.follows.reset();
     return true;
   }
-  const size_t covered = prefixes_.look(ask.state.initial_state, ask.prompt).covered;
+  const size_t covered = prefixes_.look(prefix_root(sequence), ask.prompt).covered;
   for (const auto& other : running) {
     if (other->phase != Sequence::Phase::prefill || !other->cacheable) continue;
-    if (other->ask.state.initial_state != ask.state.initial_state) continue;
+    if (prefix_root(*other) != prefix_root(sequence)) continue;
     const size_t shared = piece_end(
         std::min({shared_beginning(ask.prompt, other->feed), ask.prompt.size() - 1, other->feed.size() - 1}));
     if (shared < std::max(covered, other->fed + other->begun) + kWorthFollowing) continue;
@@ -78,6 +80,10 @@ bool StateKeeper::ready_to_start(Sequence& sequence, std::span<const std::unique
     return false;
   }
   return true;
+}
+
+PrefixRoot StateKeeper::prefix_root(const Sequence& sequence) const {
+  return {sequence.ask.state.initial_state, share_prefixes_ ? std::string() : sequence.request->owner};
 }
 
 // The row takes its session before it looks it up: nobody here may move it in between.
@@ -131,7 +137,7 @@ Result<bool> StateKeeper::start_from_session(Sequence& sequence) {
   FULMAR_ASSIGN(const auto restored, sessions_.restore(*sequence.session.reading, sequence.slot));
   if (!restored) {
     if (link.must_exist)
-      return Error{ErrorKind::not_found, "session '" + link.read_session + "' does not exist"};
+      return Error{ErrorKind::not_found, "session '" + session_id_of(link.read_session) + "' does not exist"};
     return false;
   }
   switch (restored->level) {
@@ -158,8 +164,8 @@ Status StateKeeper::start_fresh(Sequence& sequence) {
   const bool every_row = ask.score_prompt || ask.embed;  // nothing may be skipped, and pieces are others
   sequence.cacheable = prefixes_on_ && ask.use_prefix_cache && !(every_row && piece_ > 0);
   if (sequence.cacheable && !every_row) {
-    const auto known = prefixes_.look(ask.state.initial_state, sequence.feed);
-    sequence.fed = prefixes_.restore(ask.state.initial_state, sequence.feed, sequence.slot);
+    const auto known = prefixes_.look(prefix_root(sequence), sequence.feed);
+    sequence.fed = prefixes_.restore(prefix_root(sequence), sequence.feed, sequence.slot);
     sequence.usage.cached_tokens = static_cast<int64_t>(sequence.fed);
     sequence.snapshot_points = snapshot_points(sequence.feed.size(), sequence.fed, known.shared);
     keep_piece_ends(sequence);
@@ -210,7 +216,7 @@ void StateKeeper::after_feed(Sequence& sequence) {
   auto& points = sequence.snapshot_points;
   if (!points.empty() && points.front() <= sequence.fed) {
     const auto prefix = std::span<const int32_t>(sequence.feed).first(sequence.fed);
-    prefixes_.save(sequence.ask.state.initial_state, prefix, sequence.slot);
+    prefixes_.save(prefix_root(sequence), prefix, sequence.slot);
     points.erase(points.begin());
   }
   if (sequence.progress) sequence.progress->fed = sequence.fed;
@@ -304,7 +310,7 @@ Closing StateKeeper::close(Sequence& sequence) {
     std::vector<int32_t> tokens = sequence.feed;
     tokens.insert(tokens.end(), sequence.drawn.begin(),
                   sequence.drawn.begin() + static_cast<ptrdiff_t>(sequence.drawn_fed));
-    prefixes_.save(sequence.ask.state.initial_state, tokens, sequence.slot);
+    prefixes_.save(prefix_root(sequence), tokens, sequence.slot);
   }
   if (sequence.session.ticket) {
     sequence.session.waits_until = Clock::now() + store_patience_;
@@ -326,7 +332,7 @@ bool StateKeeper::may_end(Sequence& sequence) {
     unconfirmed_++;
     if (fate == TurnFate::under_way) {
       spdlog::error("session '{}': its turn is not in the store after {} ms and is answered all the same",
-                    session, store_patience_.count());
+                    session_id_of(session), store_patience_.count());
     }
   }
   release(sequence);

@@ -84,6 +84,7 @@ class StateKeeper {
   StateKeeper(StatePool pool, Shares shares, const EngineOptions& options,
               std::shared_ptr<SessionLadder> sessions);
 
+  PrefixRoot prefix_root(const Sequence& sequence) const;
   bool session_ready(Sequence& sequence);
   bool looked_up(std::shared_ptr<SessionLookup>& lookup, const std::string& id, bool with_state);
   Result<bool> start_from_session(Sequence& sequence);
@@ -105,7 +106,8 @@ class StateKeeper {
   std::vector<int64_t> free_slots_;
   std::vector<int64_t> free_rewinds_;
   const bool prefixes_on_;
-  const size_t piece_;  // of a prompt; 0: prompts are cut anywhere
+  const bool share_prefixes_;  // across owners
+  const size_t piece_;         // of a prompt; 0: prompts are cut anywhere
   SessionShelf sessions_;
   PrefixCache prefixes_;
   const std::chrono::milliseconds store_patience_;

@@ -24,6 +24,7 @@ using DraftCounts = std::array<DraftCount, kDraftSourceNames.size()>;  // by Dra
 // One request as status pages show it.
 struct RequestStatus {
   std::string id;
+  std::string owner;
   std::string endpoint;
   std::string model;
   int64_t created = 0;  // unix seconds
@@ -35,7 +36,7 @@ struct RequestStatus {
   bool waiting = false;
   bool stop_requested = false;
   bool resumable = false;
-  std::string session;
+  std::string session;       // as its client wrote it
   double prefill_speed = 0;  // tokens/s
   double decode_speed = 0;
 };
@@ -44,9 +45,10 @@ struct SlotStatus {
   enum class Phase : uint8_t { free, prefill, decode, closing };
   int64_t id = 0;
   Phase phase = Phase::free;
-  std::string request_id;
+  std::string request_id, owner;  // of the request
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
+  bool hidden = false;  // another owner's: nothing is told but that it is in use
 };
 
 struct EngineStats {

@@ -52,7 +52,7 @@ void load_model_file(std::shared_ptr<Call> call) {
   run_admin_job(call, [call, load](ModelAdmin& admin) {
     if (const Status fits = admin.check_load(load); !fits) return call->fail(api_error(fits.error()));
     if (const Status loaded = admin.load_model(load); !loaded) return call->fail(api_error(loaded.error()));
-    const ServedModelPtr model = call->service().models.find(load.name, true);
+    const ServedModelPtr model = call->service().models.find(call->owner(), load.name, true);
     if (load.precision.empty() || !model) return call->respond_json(std::string(kAdminSuccess));
     JsonWriter json;
     json.begin_object().member("status", "success").member("model_strategy", load.precision);

@@ -11,9 +11,10 @@
 namespace fulmar {
 namespace {
 
-int64_t highest_branch(const ServedModel& model, const std::string& tree) {
+int64_t highest_branch(const ServedModel& model, const Owner& owner, const std::string& tree) {
   int64_t highest = 0;
-  for (const SessionInfo& session : model.engine->sessions()) {
+  for (const SessionInfo& session : model.engine->sessions(owner)) {
+    if (session.owner != owner.name) continue;  // an administrator's list has more
     highest = std::max(highest, branch_index(session.id, tree));
   }
   return highest;
@@ -33,7 +34,8 @@ void branch_chat(std::shared_ptr<Call> call) {
   if (fields.failed()) return call->fail(fields.fault());
 
   const std::string tree = session->id;
-  const auto lease = call->service().branches->take(tree, [&] { return highest_branch(*model, tree); });
+  const auto lease = call->service().branches->take(
+      call->owner(), tree, [&] { return highest_branch(*model, call->owner(), tree); });
   if (!lease) {
     return call->fail({409,
                        fmt::format("the session '{}' has a branch {}; wanted less, for one more to follow",

@@ -8,23 +8,24 @@
 namespace fulmar {
 namespace {
 
-bool cancel_anywhere(const Service& service, const std::string& id) {
+bool cancel_anywhere(const Call& call, const std::string& id) {
   bool found = false;
-  service.models.each_engine([&](Engine& engine) { found = found || engine.cancel(id); });
+  call.service().models.each_engine(
+      [&](Engine& engine) { found = found || engine.cancel(call.owner(), id); });
   return found;
 }
 
-bool cancel_everything(const Service& service) {
+bool cancel_everything(const Call& call) {
   int64_t stopped = 0;
-  service.models.each_engine([&](Engine& engine) { stopped += engine.cancel_all(); });
+  call.service().models.each_engine([&](Engine& engine) { stopped += engine.cancel_all(call.owner()); });
   return stopped > 0;
 }
 
-ServedModelPtr model_with_paused(const Service& service, const std::string& id) {
-  for (ServedModelPtr& model : service.models.all()) {
+ServedModelPtr model_with_paused(const Call& call, const std::string& id) {
+  for (ServedModelPtr& model : call.service().models.all()) {
     const EngineStats stats = model->engine->stats();
     for (const RequestStatus& request : stats.paused) {
-      if (request.id == id) return model;
+      if (request.id == id && call.owner().sees(request.owner)) return model;
     }
   }
   return nullptr;
@@ -33,7 +34,7 @@ ServedModelPtr model_with_paused(const Service& service, const std::string& id) 
 }  // namespace
 
 void cancel_request(std::shared_ptr<Call> call) {
-  if (!cancel_anywhere(call->service(), call->argument())) {
+  if (!cancel_anywhere(*call, call->argument())) {
     return call->fail({404, "Request not found", {}, "not_found", {}});
   }
   JsonWriter json;
@@ -45,11 +46,11 @@ void stop_requests(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   const std::string id = fields.text("request_id").value_or(std::string());
   if (fields.failed()) return call->fail(fields.fault());
-  const EngineStats before = stats_of_all(call->service());
-  const bool stopped = id.empty() ? cancel_everything(call->service()) : cancel_anywhere(call->service(), id);
+  const EngineStats before = stats_seen_by(*call);
+  const bool stopped = id.empty() ? cancel_everything(*call) : cancel_anywhere(*call, id);
   JsonWriter json;
   json.begin_object().member("ok", true).member("stopped", stopped).key("active_request");
-  write_active_request(json, before, call->trusted());
+  write_active_request(json, before);
   call->respond_json(json.end_object().take());
 }
 
@@ -57,10 +58,10 @@ void pause_request(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   const std::string id = fields.text("request_id").value_or(std::string());
   if (fields.failed()) return call->fail(fields.fault());
-  const EngineStats before = stats_of_all(call->service());
+  const EngineStats before = stats_seen_by(*call);
   std::string paused;
   for (const ServedModelPtr& model : call->service().models.all()) {
-    if (const Result<std::string> found = model->engine->pause(id)) {
+    if (const Result<std::string> found = model->engine->pause(call->owner(), id)) {
       paused = *found;
       break;
     }
@@ -69,7 +70,7 @@ void pause_request(std::shared_ptr<Call> call) {
   json.begin_object().member("ok", true).member("paused", !paused.empty());
   if (!paused.empty()) json.member("request_id", paused);
   json.key("active_request");
-  write_active_request(json, before, call->trusted());
+  write_active_request(json, before);
   call->respond_json(json.end_object().take());
 }
 
@@ -83,7 +84,7 @@ void resume_request(std::shared_ptr<Call> call) {
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing request_id"));
   const std::string name = model_name(fields, "rwkv7");
   if (fields.failed()) return call->fail(fields.fault());
-  const ServedModelPtr model = model_with_paused(call->service(), id);
+  const ServedModelPtr model = model_with_paused(*call, id);
   if (!model) return call->fail({404, "Paused request not found", {}, "not_found", {}});
 
   if (const auto refused = call->take_rows(1, 0)) return call->fail(*refused);
@@ -93,7 +94,7 @@ void resume_request(std::shared_ptr<Call> call) {
   options.chunk_size = chunk_size;
   auto writer = std::make_unique<NativeWriter>(AnswerHead{id, {}, unix_seconds(), name}, kBatchShape, false);
   const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), model);
-  if (const Status resumed = model->engine->resume(id, max_tokens, reply); !resumed) {
+  if (const Status resumed = model->engine->resume(call->owner(), id, max_tokens, reply); !resumed) {
     const ErrorKind kind = resumed.error().kind;
     if (kind == ErrorKind::not_found) {
       return call->fail({404, "Paused request not found", {}, "not_found", {}});

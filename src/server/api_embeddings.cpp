@@ -56,7 +56,8 @@ class EmbeddingReply : public Listener {
         unfinished_(rows) {}
 
   void watch_client() const {
-    call_->exchange()->on_disconnect([model = model_, id = request_id_] { model->engine->cancel(id); });
+    call_->exchange()->on_disconnect(
+        [model = model_, owner = call_->owner(), id = request_id_] { model->engine->cancel(owner, id); });
   }
 
   void deliver(std::vector<Event> events) override {
@@ -74,7 +75,7 @@ class EmbeddingReply : public Listener {
  private:
   void fail(const Event& event) {
     closed_ = true;
-    if (unfinished_ > 1) model_->engine->cancel(request_id_);
+    if (unfinished_ > 1) model_->engine->cancel(call_->owner(), request_id_);
     call_->fail(event.error ? api_error(*event.error) : ApiError{409, "Request cancelled", {}, {}, {}});
   }
 
@@ -214,7 +215,8 @@ void embed(std::shared_ptr<Call> call, Shape shape) {
     return call->fail(*refused);
   }
   const auto reply = std::make_shared<EmbeddingReply>(call, model, id, name, form, inputs.size());
-  Request request{.rows = {}, .listener = reply, .endpoint = "embeddings", .model = name};
+  Request request{
+      .owner = call->owner().name, .rows = {}, .listener = reply, .endpoint = "embeddings", .model = name};
   for (size_t i = 0; i < inputs.size(); ++i) {
     Ask& ask = request.rows.emplace_back();
     ask.request_id = id;

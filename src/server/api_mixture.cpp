@@ -65,7 +65,7 @@ void set_mixture_weights(std::shared_ptr<Call> call) {
   // Behind the loads that came before it.
   run_admin_job(call, [call, name, weights = *weights, defaults](ModelAdmin&) {
     Status changed = Error{ErrorKind::not_found, "no state of this name"};
-    call->service().models.change_state(name, [&](TunedState& state) {
+    call->service().models.change_state(call->owner(), name, [&](TunedState& state) {
       if (state.mixture.empty()) return;
       auto mixture = weighted(state.mixture, weights);
       changed = mixture ? Status() : Status(mixture.error());

@@ -72,8 +72,9 @@ void write_installed(JsonWriter& json, const ModelAdmin& admin, const std::vecto
 }
 
 // A model by name: loaded, or what the files of an installed one tell.
-ServedModelPtr find_described(const Service& service, const std::string& name) {
-  ServedModelPtr model = service.models.find(name, true);
+ServedModelPtr find_described(const Call& call, const std::string& name) {
+  const Service& service = call.service();
+  ServedModelPtr model = service.models.find(call.owner(), name, true);
   if (model || !service.admin) return model;
   const auto described = service.admin->describe_installed(name);
   return described ? *described : nullptr;
@@ -163,7 +164,7 @@ void ollama_running(std::shared_ptr<Call> call) {
 void ollama_show(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   const std::string name = fields.text("model").value_or(fields.text("name").value_or(std::string()));
-  const ServedModelPtr model = find_described(call->service(), name);
+  const ServedModelPtr model = find_described(*call, name);
   if (!model) fields.fail({404, fmt::format("model '{}' not found", name), "model", "model_not_found", {}});
   if (fields.failed()) return call->fail(fields.fault());
   const PromptTemplate& form = *model->prompt_template;

@@ -30,16 +30,18 @@ ApiError missing(const JsonValue& body, std::string usual) {
 }
 
 std::string public_name(const ServedModel& model) {
-  return model.initial_state.empty() ? model.id : model.id + " " + model.initial_state;
+  return model.initial_state.empty() ? model.id : model.id + " " + session_id_of(model.initial_state);
 }
 
 // Every model, each followed by itself with its tuned states.
-std::vector<ServedModelPtr> models_and_states(const ModelRegistry& models) {
+std::vector<ServedModelPtr> models_and_states(const Call& call) {
+  const ModelRegistry& models = call.service().models;
   std::vector<ServedModelPtr> list;
   for (const ServedModelPtr& model : models.all()) {
     list.push_back(model);
-    for (const TunedState& state : models.states(model->id)) {
-      if (auto started = models.with_state(model, state.name)) list.push_back(std::move(started));
+    for (const TunedState& state : models.states(call.owner(), model->id)) {
+      if (auto started = models.with_state(call.owner(), model, state.name))
+        list.push_back(std::move(started));
     }
   }
   return list;
@@ -56,7 +58,7 @@ void write_model(JsonWriter& json, const ServedModel& model) {
 
 // In the shape of Anthropic's API, whose clients name its version in a header.
 void list_for_anthropic(Call& call) {
-  const auto list = models_and_states(call.service().models);
+  const auto list = models_and_states(call);
   JsonWriter json;
   json.begin_object().key("data").begin_array();
   for (const ServedModelPtr& model : list) {
@@ -112,11 +114,11 @@ void list_models(std::shared_ptr<Call> call) {
   const Service& service = call->service();
   if (!call->request().headers.get("anthropic-version").empty()) return list_for_anthropic(*call);
   JsonWriter json = begin_list();
-  for (const ServedModelPtr& model : models_and_states(service.models)) write_model(json, *model);
+  for (const ServedModelPtr& model : models_and_states(*call)) write_model(json, *model);
   json.end_array();
   const auto available = service.admin ? service.admin->available() : std::vector<std::string>();
   if (!available.empty()) {
-    const ServedModelPtr loaded = service.models.find({}, false);
+    const ServedModelPtr loaded = service.models.default_model();
     json.key("loaded");
     loaded ? json.value(loaded->id) : json.null();
     json.key("available").begin_array();
@@ -127,7 +129,7 @@ void list_models(std::shared_ptr<Call> call) {
 }
 
 void show_model(std::shared_ptr<Call> call) {
-  for (const ServedModelPtr& model : models_and_states(call->service().models)) {
+  for (const ServedModelPtr& model : models_and_states(*call)) {
     if (call->argument() != public_name(*model) && call->argument() != model->view_name) continue;
     JsonWriter json;
     write_model(json, *model);
@@ -139,7 +141,7 @@ void show_model(std::shared_ptr<Call> call) {
 void list_model_names(std::shared_ptr<Call> call) {
   JsonWriter json;
   json.begin_array();
-  for (const ServedModelPtr& model : models_and_states(call->service().models)) {
+  for (const ServedModelPtr& model : models_and_states(*call)) {
     json.begin_object().member("object", "models").member("id", public_name(*model)).end_object();
   }
   json.end_array();

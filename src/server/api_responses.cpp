@@ -17,23 +17,25 @@ namespace {
 
 // How often a server begins with a response in the background, should it end each time before that does.
 constexpr int64_t kMostAttempts = 3;
+// Of a request that is to be asked again: whose it is.
+constexpr std::string_view kJobOwner = "fulmar_owner";
 
 ResponseOrigin origin_of(const Call& call) {
-  return {new_request_id("resp_"), unix_seconds(),
+  return {call.owner(), new_response_id(call.owner()), unix_seconds(),
           std::string(call.request().headers.get("X-RWKV-State-Id"))};
 }
 
 // The engine's sessions outlive what the store forgets unless they are told.
 void forget(const Service& service, const StoredResponse& response) {
-  const ServedModelPtr model = service.models.find(response.model, true);
-  if (model) model->engine->erase_session(response_session(response.id), false);
+  const ServedModelPtr model = service.models.find({}, response.model, true);
+  if (model) model->engine->erase_session({}, response_session(response.id), false);
 }
 
 // A request as it can be asked again: with what its headers said, and without its key.
 std::string asked_again(const Call& call) {
   std::vector<JsonObject::Member> members;
   for (const auto& [name, value] : call.body().as_object().members()) {
-    if (name != "password" && name != "state_id") members.emplace_back(name, value);
+    if (name != "password" && name != "state_id" && name != kJobOwner) members.emplace_back(name, value);
   }
   const JsonValue* state = call.body().find("state_id");
   const std::string header(call.request().headers.get("X-RWKV-State-Id"));
@@ -42,7 +44,14 @@ std::string asked_again(const Call& call) {
   } else if (!header.empty()) {
     members.emplace_back("state_id", JsonValue(header));
   }
+  members.emplace_back(std::string(kJobOwner), JsonValue(call.owner().name));
   return json_text(JsonValue(JsonObject(std::move(members))));
+}
+
+Owner owner_of_job(const JsonValue& request) {
+  const JsonValue* name = request.find(kJobOwner);
+  if (!name || !name->is_string() || name->as_string().empty()) return server_itself();
+  return {.name = name->as_string()};
 }
 
 // Hands the rows over. When they are done the answer is where clients ask for it; a server that ends before
@@ -94,7 +103,7 @@ void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   const auto body = parse_json(job.request, {.max_bytes = job.request.size() + 1});
   if (!body || !body->is_object()) return service->responses.drop_job(job.id);
   Fields fields(*body);
-  PreparedResponse made = prepare_response(*service, fields, {job.id, job.created, {}});
+  PreparedResponse made = prepare_response(*service, fields, {owner_of_job(*body), job.id, job.created, {}});
   const bool no_model = fields.failed() && service->models.empty();
   if (no_model) {  // the next start may have one
     spdlog::warn("response waits for a model id={}", job.id);
@@ -153,6 +162,7 @@ void count_response_tokens(std::shared_ptr<Call> call) {
 
 void list_input_items(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
+  if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   const auto stored = call->service().responses.find(id);
   if (!stored) return call->fail(not_stored(id));
   ItemPage page;
@@ -171,9 +181,10 @@ void list_input_items(std::shared_ptr<Call> call) {
 
 void cancel_response(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
+  if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   BackgroundResponses& background = call->service().background;
   if (const ServedModelPtr model = background.running(id)) {
-    model->engine->cancel(id);
+    model->engine->cancel(server_itself(), id);
   } else if (background.waits(id)) {
     return call->fail({409, "The response waits for a model; delete it", {}, "conflict", {}});
   }
@@ -186,6 +197,7 @@ void cancel_response(std::shared_ptr<Call> call) {
 
 void show_response(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
+  if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   if (const auto known = call->service().background.find(id)) return call->respond_json(*known);
   const auto stored = call->service().responses.find(id);
   if (!stored) return call->fail(not_stored(id));
@@ -194,7 +206,9 @@ void show_response(std::shared_ptr<Call> call) {
 
 void delete_response(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
-  if (const ServedModelPtr model = call->service().background.running(id)) model->engine->cancel(id);
+  if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
+  if (const ServedModelPtr model = call->service().background.running(id))
+    model->engine->cancel(server_itself(), id);
   const bool known = call->service().background.find(id).has_value();
   call->service().background.forget(id);
   call->service().responses.drop_job(id);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "cache/state_blob.h"
 #include "net/json_writer.h"
@@ -44,20 +45,53 @@ std::optional<std::string> addressed_session(Call& call) {
 // The model of the query's `model`, else the default one.
 ServedModelPtr addressed_model(const Call& call) {
   const std::string* name = call.request().query.find("model");
-  return call.service().models.find(name ? std::string_view(*name) : std::string_view(),
+  return call.service().models.find(call.owner(), name ? std::string_view(*name) : std::string_view(),
                                     call.service().options.strict_model);
 }
 
-// The model that has the session: the addressed one, else any.
-ServedModelPtr owner(const Call& call, const std::string& id) {
+// A session that there is, and where.
+struct Found {
+  ServedModelPtr model;
+  Owner owner;
+};
+
+// The owner's session on the addressed model, else on any.
+std::optional<Found> owned_session(const Call& call, const Owner& owner, const std::string& id) {
   if (call.request().query.find("model")) {
     const ServedModelPtr model = addressed_model(call);
-    return model && model->engine->has_session(id) ? model : nullptr;
+    if (!model || !model->engine->has_session(owner, id)) return std::nullopt;
+    return Found{model, owner};
   }
   for (const ServedModelPtr& model : call.service().models.all()) {
-    if (model->engine->has_session(id)) return model;
+    if (model->engine->has_session(owner, id)) return Found{model, owner};
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+// The caller's own session of that id; for an administrator who has none such, the one that another owner
+// has. Nothing, and the call answered, when there is none, or several owners have one.
+std::optional<Found> find_session(Call& call, const std::string& id) {
+  if (auto own = owned_session(call, call.owner(), id)) return own;
+  std::set<std::string> owners;
+  if (call.owner().administers && call.service().keys) {
+    for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
+      for (const SessionInfo& session : model->engine->sessions(call.owner())) {
+        if (session.id == id) owners.insert(session.owner);
+      }
+    }
+  }
+  if (owners.size() > 1) {
+    call.fail({409,
+               fmt::format("{} owners have a session '{}'; name one by the header {}", owners.size(), id,
+                           kOwnerHeader),
+               "session_id",
+               "conflict",
+               {}});
+    return std::nullopt;
+  }
+  auto found = owners.empty() ? std::nullopt : owned_session(call, Owner{.name = *owners.begin()}, id);
+  if (!found) call.fail(unknown_session(id));
+  return found;
 }
 
 void respond_session(Call& call, const std::string& id, const ServedModel& model, const StateBlob& blob) {
@@ -100,7 +134,7 @@ struct Listed {
 std::vector<Listed> sessions_behind(const Call& call, const std::string& after) {
   std::vector<Listed> sessions;
   for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
-    for (SessionInfo& session : model->engine->sessions()) {
+    for (SessionInfo& session : model->engine->sessions(call.owner())) {
       if (session.id > after) sessions.push_back({std::move(session), model});
     }
   }
@@ -116,7 +150,7 @@ void list_session_objects(std::shared_ptr<Call> call) {
   if (!page.ok()) return call->fail(bad_value(page.error().text, "limit"));
   std::vector<Listed> sessions = sessions_behind(*call, page->after);
   size_t end = std::min(sessions.size(), static_cast<size_t>(page->limit));
-  // Sessions of one id, of several models, stay together: the next page begins behind the id.
+  // Sessions of one id, of several models or owners, stay together: the next page begins behind the id.
   while (end < sessions.size() && sessions[end].session.id == sessions[end - 1].session.id) ++end;
   const bool more = end < sessions.size();
   sessions.resize(end);
@@ -127,8 +161,10 @@ void list_session_objects(std::shared_ptr<Call> call) {
         .member("object", "session")
         .member("model", one.model->id)
         .member("level", level_name(one.session.level))
-        .member("tokens", one.session.tokens)
-        .end_object();
+        .member("tokens", one.session.tokens);
+    const std::string& owner = one.session.owner;
+    if (!owner.empty() && call->owner().administers) json.member("owner", owner);
+    json.end_object();
   }
   json.end_array().member("has_more", more);
   call->respond_json(json.end_object().take());
@@ -137,9 +173,9 @@ void list_session_objects(std::shared_ptr<Call> call) {
 void export_session(std::shared_ptr<Call> call) {
   const auto id = addressed_session(*call);
   if (!id) return;
-  const ServedModelPtr model = owner(*call, *id);
-  if (!model) return call->fail(unknown_session(*id));
-  const Result<StateBlob> blob = model->engine->export_session(*id);
+  const auto found = find_session(*call, *id);
+  if (!found) return;
+  const Result<StateBlob> blob = found->model->engine->export_session(found->owner, *id);
   if (!blob) return call->fail(api_error(blob.error()));
   const std::vector<std::byte> bytes = encode_blob(*blob);
   HttpResponse response;
@@ -155,7 +191,7 @@ void import_session(std::shared_ptr<Call> call) {
   if (!model) return call->fail({503, "No model loaded", {}, "model_not_loaded", {}});
   const Result<StateBlob> blob = decode_blob(std::as_bytes(std::span(call->bytes())));
   if (!blob) return call->fail(api_error(blob.error()));
-  if (const Status taken = model->engine->import_session(*id, *blob); !taken) {
+  if (const Status taken = model->engine->import_session(call->owner(), *id, *blob); !taken) {
     return call->fail(api_error(taken.error()));
   }
   respond_session(*call, *id, *model, *blob);
@@ -168,26 +204,35 @@ void fork_session(std::shared_ptr<Call> call) {
   const std::string copy = session_id_field(fields);
   if (copy.empty()) fields.fail(bad_value("'session_id' of the copy is required", "session_id"));
   if (fields.failed()) return call->fail(fields.fault());
-  const ServedModelPtr model = owner(*call, *id);
-  if (!model) return call->fail(unknown_session(*id));
-  if (model->engine->has_session(copy)) {
+  const auto found = find_session(*call, *id);
+  if (!found) return;
+  Engine& engine = *found->model->engine;
+  if (engine.has_session(found->owner, copy)) {
     return call->fail({409, "The session '" + copy + "' exists already", "session_id", "conflict", {}});
   }
-  const Result<StateBlob> blob = model->engine->export_session(*id);
+  const Result<StateBlob> blob = engine.export_session(found->owner, *id);
   if (!blob) return call->fail(api_error(blob.error()));
-  if (const Status taken = model->engine->import_session(copy, *blob); !taken) {
+  if (const Status taken = engine.import_session(found->owner, copy, *blob); !taken) {
     return call->fail(api_error(taken.error()));
   }
-  respond_session(*call, copy, *model, *blob);
+  respond_session(*call, copy, *found->model, *blob);
 }
 
 void drop_session(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
-  int64_t gone = 0;
-  for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
-    gone += model->engine->erase_session(id, false);
+  const auto erase_of = [&](const Owner& owner) {
+    int64_t gone = 0;
+    for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
+      gone += model->engine->erase_session(owner, id, false);
+    }
+    return gone;
+  };
+  // One's own without asking first: a turn that has begun is not to write it back.
+  if (erase_of(call->owner()) == 0) {
+    const auto found = find_session(*call, id);
+    if (!found) return;
+    if (erase_of(found->owner) == 0) return call->fail(unknown_session(id));
   }
-  if (gone == 0) return call->fail(unknown_session(id));
   JsonWriter json;
   json.begin_object().member("id", id).member("object", "session").member("deleted", true).end_object();
   call->respond_json(json.take());

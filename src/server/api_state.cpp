@@ -38,10 +38,10 @@ double now_seconds() {
 }
 
 // Of all models: by level, newest first within one as the engine lists them.
-std::vector<SessionInfo> all_sessions(const Service& service) {
+std::vector<SessionInfo> all_sessions(const Call& call) {
   std::vector<SessionInfo> sessions;
-  for (const ServedModelPtr& model : service.models.one_per_ladder()) {
-    const std::vector<SessionInfo> more = model->engine->sessions();
+  for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
+    const std::vector<SessionInfo> more = model->engine->sessions(call.owner());
     sessions.insert(sessions.end(), more.begin(), more.end());
   }
   std::stable_sort(sessions.begin(), sessions.end(),
@@ -49,14 +49,15 @@ std::vector<SessionInfo> all_sessions(const Service& service) {
   return sessions;
 }
 
-void write_session(JsonWriter& json, const SessionInfo& session) {
+void write_session(JsonWriter& json, const SessionInfo& session, const Owner& reader) {
   const bool stored = session.level == Level::store;
   json.begin_object()
       .member("session_id", session.id)
       .member("cache_level", level_name(session.level))
       .member("last_updated", stored ? local_time(session.updated) : std::string("In Memory"))
-      .member("timestamp", stored ? session.updated : now_seconds())
-      .end_object();
+      .member("timestamp", stored ? session.updated : now_seconds());
+  if (!session.owner.empty() && reader.administers) json.member("owner", session.owner);
+  json.end_object();
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ void session_chat(std::shared_ptr<Call> call) {
 }
 
 void list_sessions(std::shared_ptr<Call> call) {
-  const std::vector<SessionInfo> sessions = all_sessions(call->service());
+  const std::vector<SessionInfo> sessions = all_sessions(*call);
   const auto count = [&](Level level) {
     return std::count_if(sessions.begin(), sessions.end(),
                          [&](const SessionInfo& session) { return session.level == level; });
@@ -87,7 +88,7 @@ void list_sessions(std::shared_ptr<Call> call) {
       .member("l2_cache_count", count(Level::host))
       .member("database_count", count(Level::store));
   json.key("sessions").begin_array();
-  for (const SessionInfo& session : sessions) write_session(json, session);
+  for (const SessionInfo& session : sessions) write_session(json, session, call->owner());
   call->respond_json(json.end_array().end_object().take());
 }
 
@@ -99,7 +100,7 @@ void delete_session(std::shared_ptr<Call> call) {
   if (fields.failed()) return call->fail(fields.fault());
   int64_t gone = 0;
   for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
-    gone += model->engine->erase_session(id, branches);
+    gone += model->engine->erase_session(call->owner(), id, branches);
   }
   const bool found = gone > 0 || branches;
   JsonWriter json;

@@ -17,6 +17,7 @@ namespace {
 // The members that lists and uploads have of a file.
 void write_file(JsonWriter& json, const StateFile& file) {
   constexpr int64_t kMillis = 1000;
+  if (!file.owner.empty()) json.member("owner", file.owner);
   json.member("state_id", file.id)
       .member("filename", file.filename)
       .member("original_filename", file.filename)
@@ -60,7 +61,7 @@ void upload_state_file(std::shared_ptr<Call> call) {
   }
   // The call keeps the bytes for as long as the job runs.
   run_admin_job(call, [call, name = file->filename, content = file->content](ModelAdmin& admin) {
-    const Result<StateFile> kept = admin.keep_state_file(name, content);
+    const Result<StateFile> kept = admin.keep_state_file(call->owner(), name, content);
     if (!kept) return call->fail(api_error(kept.error()));
     JsonWriter json;
     json.begin_object().member("object", "rwkv.state");
@@ -72,7 +73,7 @@ void upload_state_file(std::shared_ptr<Call> call) {
 void list_state_files(std::shared_ptr<Call> call) {
   const ModelAdmin* admin = call->service().admin;
   JsonWriter json = begin_list();
-  for (const StateFile& file : admin ? admin->state_files() : std::vector<StateFile>()) {
+  for (const StateFile& file : admin ? admin->state_files(call->owner()) : std::vector<StateFile>()) {
     json.begin_object();
     write_file(json, file);
     json.end_object();
@@ -85,7 +86,8 @@ void delete_state_file(std::shared_ptr<Call> call) {
   const std::string id = named_state(fields, call->request());
   if (fields.failed()) return call->fail(fields.fault());
   run_admin_job(call, [call, id](ModelAdmin& admin) {
-    const bool gone = admin.drop_state_file(id) || admin.drop_state_file(served_id(id));
+    const Owner& owner = call->owner();
+    const bool gone = admin.drop_state_file(owner, id) || admin.drop_state_file(owner, served_id(id));
     JsonWriter json;
     json.begin_object().member("object", "rwkv.state").member("state_id", id).member("deleted", gone);
     if (!gone) json.member("error", fmt::format("The state '{}' does not exist", id));

@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "net/worker_proof.h"
 #include "server/call.h"
+#include "server/engine_figures.h"
 #include "server/intake.h"
 #include "text/chat_template.h"
 
@@ -117,7 +118,7 @@ void write_paused(JsonWriter& json, const RequestStatus& request) {
       .end_object();
 }
 
-ServedModelPtr default_model(const Service& service) { return service.models.find({}, false); }
+ServedModelPtr default_model(const Service& service) { return service.models.default_model(); }
 
 void respond_unavailable(Call& call, std::string_view text) {
   JsonWriter json;
@@ -180,9 +181,11 @@ std::vector<DeviceMemory> device_memories(const Service& service) {
   return memories;
 }
 
-EngineStats stats_of_all(const Service& service) { return service.models.figures(); }
+EngineStats stats_seen_by(const Call& call) {
+  return hide_others(call.service().models.figures(), call.owner());
+}
 
-void write_request(JsonWriter& json, const RequestStatus& request, bool trusted, bool finished) {
+void write_request(JsonWriter& json, const RequestStatus& request, bool finished) {
   const double progress = request.prompt_tokens > 0 ? static_cast<double>(request.prefilled_tokens) /
                                                           static_cast<double>(request.prompt_tokens)
                                                     : 0.0;
@@ -201,18 +204,17 @@ void write_request(JsonWriter& json, const RequestStatus& request, bool trusted,
       .member("prefill_speed", request.prefill_speed)
       .member("decode_speed", request.decode_speed);
   if (finished) json.member("finished", true);
-  // Whoever knows a session's id can go on with it.
-  if (trusted && !request.session.empty()) json.member("state_key", request.session);
+  if (!request.session.empty()) json.member("state_key", request.session);
   json.end_object();
 }
 
-void write_active_request(JsonWriter& json, const EngineStats& stats, bool trusted) {
+void write_active_request(JsonWriter& json, const EngineStats& stats) {
   const auto newest = std::find_if(stats.requests.rbegin(), stats.requests.rend(),
                                    [](const RequestStatus& request) { return !request.waiting; });
   if (newest == stats.requests.rend()) {
     json.null();
   } else {
-    write_request(json, *newest, trusted);
+    write_request(json, *newest);
   }
 }
 
@@ -223,7 +225,7 @@ void health(std::shared_ptr<Call> call) {
   json.begin_object();
   write_condition(json, *call);
   json.key("queue");
-  write_queue(json, stats_of_all(call->service()));
+  write_queue(json, stats_seen_by(*call));
   json.member("timestamp", std::chrono::duration<double>(now).count()).end_object();
   HttpResponse response;
   response.body = json.take();
@@ -249,20 +251,19 @@ void metrics(std::shared_ptr<Call> call) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   const Service& service = call->service();
-  response.body =
-      service.metrics.text(stats_of_all(service), service.models.store_health(), device_memories(service),
-                           call->trusted() ? service.keys.get() : nullptr);
+  response.body = service.metrics.text(stats_seen_by(*call), service.models.store_health(),
+                                       device_memories(service), call->keys_seen());
   call->respond(std::move(response));
 }
 
 void queue_status(std::shared_ptr<Call> call) {
   JsonWriter json;
-  write_queue(json, stats_of_all(call->service()));
+  write_queue(json, stats_seen_by(*call));
   call->respond_json(json.take());
 }
 
 void engine_figures(std::shared_ptr<Call> call) {
-  const EngineStats stats = stats_of_all(call->service());
+  const EngineStats stats = stats_seen_by(*call);
   JsonWriter json;
   json.begin_object()
       .member("total_tokens_generated", stats.generated_tokens)
@@ -289,7 +290,7 @@ void engine_figures(std::shared_ptr<Call> call) {
 
 void server_status(std::shared_ptr<Call> call) {
   const Service& service = call->service();
-  const EngineStats stats = stats_of_all(service);
+  const EngineStats stats = stats_seen_by(*call);
   const ServedModelPtr model = default_model(service);
   JsonWriter json;
   json.begin_object().member("status", "running").member("api_version", "1");
@@ -312,14 +313,14 @@ void server_status(std::shared_ptr<Call> call) {
       .member("reserve_vram_bytes", 0)
       .end_object();
   json.key("active_request");
-  write_active_request(json, stats, call->trusted());
+  write_active_request(json, stats);
   json.key("active_requests").begin_array();
-  for (const RequestStatus& request : stats.requests) write_request(json, request, call->trusted());
+  for (const RequestStatus& request : stats.requests) write_request(json, request);
   json.end_array().key("last_request");
   if (stats.last_finished.id.empty()) {
     json.null();
   } else {
-    write_request(json, stats.last_finished, call->trusted(), true);
+    write_request(json, stats.last_finished, true);
   }
   json.key("paused_requests").begin_array();
   for (const RequestStatus& request : stats.paused) write_paused(json, request);
@@ -327,7 +328,7 @@ void server_status(std::shared_ptr<Call> call) {
 }
 
 void slots(std::shared_ptr<Call> call) {
-  const EngineStats stats = stats_of_all(call->service());
+  const EngineStats stats = stats_seen_by(*call);
   JsonWriter json;
   json.begin_array();
   for (const SlotStatus& slot : stats.slots) {
@@ -335,8 +336,9 @@ void slots(std::shared_ptr<Call> call) {
         .member("id", slot.id)
         .member("state", phase_name(slot.phase))
         .member("is_processing", slot.phase != SlotStatus::Phase::free)
-        .member("request_id", slot.request_id)
-        .member("prompt_tokens", slot.prompt_tokens)
+        .key("request_id");
+    slot.hidden ? json.null() : json.value(slot.request_id);
+    json.member("prompt_tokens", slot.prompt_tokens)
         .member("generated_tokens", slot.generated_tokens)
         .end_object();
   }

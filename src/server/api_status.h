@@ -25,11 +25,11 @@ void properties(std::shared_ptr<Call> call);       // /props
 
 // One entry for each device that loaded models run on.
 std::vector<DeviceMemory> device_memories(const Service& service);
-// The figures of all loaded models together.
-EngineStats stats_of_all(const Service& service);
-// One request as an object; `trusted`: for a caller who may see session ids; `finished`: it is over.
-void write_request(JsonWriter& json, const RequestStatus& request, bool trusted, bool finished = false);
+// The figures of all loaded models together, of requests those that the caller may know of.
+EngineStats stats_seen_by(const Call& call);
+// One request as an object; `finished`: it is over.
+void write_request(JsonWriter& json, const RequestStatus& request, bool finished = false);
 // The newest request that is neither waiting nor done, or null.
-void write_active_request(JsonWriter& json, const EngineStats& stats, bool trusted);
+void write_active_request(JsonWriter& json, const EngineStats& stats);
 
 }  // namespace fulmar

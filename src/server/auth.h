@@ -17,7 +17,8 @@ enum class Access : uint8_t {
   status,        // open, but file paths are hidden from callers without the key; closed by auth_all
   listing,       // open by default; closed by auth_all
   key,           // generation and state
-  admin,         // what changes the server for all: API keys open it only where their routes say so
+  listed,        // as key, but API keys open it only where their routes list it
+  admin,         // what changes the server for all: only keys that administer, or list it by its full name
   key_or_query,  // as key, and ?key= counts too: clients of this route can send nothing else
 };
 

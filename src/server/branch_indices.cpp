@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cache/session_name.h"
+
 namespace fulmar {
 
 std::string branch_session(const std::string& tree, int64_t index) {
@@ -22,32 +24,34 @@ int64_t branch_index(const std::string& session, const std::string& tree) {
   return is_number && session == branch_session(tree, index) ? index : -1;
 }
 
-BranchIndices::Lease::Lease(std::shared_ptr<BranchIndices> owner, std::string tree, int64_t index)
-    : owner_(std::move(owner)), tree_(std::move(tree)), index_(index) {}
+BranchIndices::Lease::Lease(std::shared_ptr<BranchIndices> indices, std::string key, std::string tree,
+                            int64_t index)
+    : indices_(std::move(indices)), key_(std::move(key)), tree_(std::move(tree)), index_(index) {}
 
 BranchIndices::Lease::~Lease() {
-  std::lock_guard lock(owner_->mutex_);
-  const auto held = owner_->held_.find(tree_);
+  std::lock_guard lock(indices_->mutex_);
+  const auto held = indices_->held_.find(key_);
   held->second.erase(index_);
-  if (held->second.empty()) owner_->held_.erase(held);
+  if (held->second.empty()) indices_->held_.erase(held);
 }
 
 // An index that is given back in between has been stored by then, or never will be: either way what is found
 // stored afterwards is right. `mutex_` is free meanwhile, because the engine that is waited for gives back.
 std::shared_ptr<const BranchIndices::Lease> BranchIndices::take(
-    const std::string& tree, const std::function<int64_t()>& highest_stored) {
+    const Owner& owner, const std::string& tree, const std::function<int64_t()>& highest_stored) {
+  const std::string key = session_text(owner.name, tree);
   std::lock_guard one_at_a_time(taking_);
   int64_t highest = 0;
   {
     std::lock_guard lock(mutex_);
-    const auto held = held_.find(tree);
+    const auto held = held_.find(key);
     if (held != held_.end()) highest = *held->second.rbegin();
   }
   highest = std::max(highest, highest_stored());
   if (highest >= kLastBranch) return nullptr;
   std::lock_guard lock(mutex_);
-  held_[tree].insert(highest + 1);
-  return std::make_shared<const Lease>(shared_from_this(), tree, highest + 1);
+  held_[key].insert(highest + 1);
+  return std::make_shared<const Lease>(shared_from_this(), key, tree, highest + 1);
 }
 
 }  // namespace fulmar

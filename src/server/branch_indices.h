@@ -11,6 +11,8 @@
 #include <set>
 #include <string>
 
+#include "base/owner.h"
+
 namespace fulmar {
 
 // The last index that a branch can have: clients name branches by 32-bit numbers.
@@ -28,7 +30,7 @@ class BranchIndices : public std::enable_shared_from_this<BranchIndices> {
   // Holds an index until it goes: for as long as the request may still store under it.
   class Lease {
    public:
-    Lease(std::shared_ptr<BranchIndices> owner, std::string tree, int64_t index);
+    Lease(std::shared_ptr<BranchIndices> indices, std::string key, std::string tree, int64_t index);
     ~Lease();
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
@@ -36,19 +38,20 @@ class BranchIndices : public std::enable_shared_from_this<BranchIndices> {
     int64_t index() const { return index_; }
 
    private:
-    const std::shared_ptr<BranchIndices> owner_;
-    const std::string tree_;
+    const std::shared_ptr<BranchIndices> indices_;
+    const std::string key_, tree_;
     const int64_t index_;
   };
 
-  // The index after every stored and every held one; the first is 1. Null when kLastBranch is taken.
-  // `highest_stored` may wait for the engine.
-  std::shared_ptr<const Lease> take(const std::string& tree, const std::function<int64_t()>& highest_stored);
+  // The index after every stored and every held one of the owner's tree; the first is 1. Null when
+  // kLastBranch is taken. `highest_stored` may wait for the engine.
+  std::shared_ptr<const Lease> take(const Owner& owner, const std::string& tree,
+                                    const std::function<int64_t()>& highest_stored);
 
  private:
   std::mutex taking_;  // one at a time: what is held is looked at before what is stored
   std::mutex mutex_;   // guards held_
-  std::map<std::string, std::set<int64_t>> held_;
+  std::map<std::string, std::set<int64_t>> held_;  // by session_text() of the tree
 };
 
 }  // namespace fulmar

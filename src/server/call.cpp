@@ -25,6 +25,11 @@ Outcome outcome_of(int status) {
   return status < 500 ? Outcome::client_error : Outcome::server_error;
 }
 
+Grant grant_of(Access access) {
+  if (access == Access::admin) return Grant::by_name;
+  return access == Access::listed ? Grant::listed : Grant::unsaid;
+}
+
 // Of the answer to whoever has not shown the key.
 std::string unauthorized_text(Access access) {
   std::string text(kUnauthorized);
@@ -105,7 +110,13 @@ JobWeight Call::weight() const {
 
 bool Call::may_administer() const {
   if (service_->auth_rules().nothing_checked()) return !is_cross_site(request().headers);
-  return caller_.known && (!caller_.account || caller_.account->opens("/loadmodel", true));
+  return caller_.known && (!caller_.account || caller_.account->opens("/loadmodel", Grant::by_name));
+}
+
+std::vector<KeyAccountPtr> Call::keys_seen() const {
+  if (!service_->keys || !caller_.known) return {};
+  const bool all = !caller_.account || caller_.account->opens("/metrics", Grant::by_name);
+  return all ? service_->keys->all() : std::vector{caller_.account};
 }
 
 void Call::guard(const std::function<void()>& work) {
@@ -170,9 +181,9 @@ Result<JsonValue> Call::read_body() {
 
 std::optional<ApiError> Call::refuse_caller() const {
   const AuthRules rules = service_->auth_rules();
-  const bool administers = route_.access == Access::admin;
+  const bool changes_server = route_.access == Access::admin || route_.access == Access::listed;
   // Where no key is asked for, a page of any site could have its visitors' browsers do this.
-  if (administers && rules.nothing_checked() && is_cross_site(request().headers)) {
+  if (changes_server && rules.nothing_checked() && is_cross_site(request().headers)) {
     return ApiError{
         403, "Refused: sent by a page of another site, and no password is set", {}, "cross_site", {}};
   }
@@ -191,7 +202,7 @@ std::optional<ApiError> Call::refuse_caller() const {
   if (!needs_key(rules, route_.access)) return std::nullopt;
   if (!caller_.known) return ApiError{401, unauthorized_text(route_.access), {}, "invalid_api_key", {}};
   if (!caller_.account) return std::nullopt;
-  return caller_.account->admit_request(request().path, administers, arrived_);
+  return caller_.account->admit_request(request().path, grant_of(route_.access), arrived_);
 }
 
 std::optional<ApiError> Call::take_rows(int64_t rows, int64_t prompt_tokens) {

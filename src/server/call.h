@@ -72,6 +72,9 @@ class Call {
   const std::string& share() const { return share_; }
   // What reading this call and making asks of it has cost.
   Meter& meter() const { return *meter_; }
+  // The keys whose figures the caller may know: its own; all for an administrator, and for a key that lists
+  // /metrics in full.
+  std::vector<KeyAccountPtr> keys_seen() const;
   // Whether the caller could load a model: its key opens /loadmodel; without keys, it is no page of another
   // site.
   bool may_administer() const;

@@ -75,4 +75,16 @@ EngineStats leaving_figures(EngineStats stats) {
   return stats;
 }
 
+EngineStats hide_others(EngineStats stats, const Owner& owner) {
+  const auto of_others = [&](const RequestStatus& request) { return !owner.sees(request.owner); };
+  std::erase_if(stats.requests, of_others);
+  std::erase_if(stats.paused, of_others);
+  if (of_others(stats.last_finished)) stats.last_finished = {};
+  for (SlotStatus& slot : stats.slots) {
+    if (slot.phase == SlotStatus::Phase::free || owner.sees(slot.owner)) continue;
+    slot = {.id = slot.id, .phase = slot.phase, .hidden = true};
+  }
+  return stats;
+}
+
 }  // namespace fulmar

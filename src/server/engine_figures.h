@@ -1,6 +1,7 @@
 // The figures of several engines as one.
 #pragma once
 
+#include "base/owner.h"
 #include "engine/stats.h"
 
 namespace fulmar {
@@ -13,5 +14,8 @@ EngineStats counters_of(const EngineStats& stats);
 
 // Of an engine that takes no requests any more: what it still runs counts, its free slots do not.
 EngineStats leaving_figures(EngineStats stats);
+
+// Without what the owner does not see: others' requests are missing, their slots hidden.
+EngineStats hide_others(EngineStats stats, const Owner& owner);
 
 }  // namespace fulmar

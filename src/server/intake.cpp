@@ -120,10 +120,11 @@ ApiError submit_fault(const Error& error) {
 }  // namespace
 
 ServedModelPtr pick_model(const Call& call, Fields& fields) {
-  return pick_model(call.service(), fields, call.request().headers.get(kStateHeader));
+  return pick_model(call.service(), call.owner(), fields, call.request().headers.get(kStateHeader));
 }
 
-ServedModelPtr pick_model(const Service& service, Fields& fields, std::string_view state_header) {
+ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
+                          std::string_view state_header) {
   const std::string name = model_name(fields, {});
   if (fields.present("adapter_id")) fields.fail({501, kNoAdapters, "adapter_id", "unsupported", {}});
   if (fields.failed()) return nullptr;
@@ -131,10 +132,10 @@ ServedModelPtr pick_model(const Service& service, Fields& fields, std::string_vi
   const std::string state = text_or_header(fields, "state_id", kStateHeader, std::string(state_header));
   check_length(fields, "state_id", state, kLongestModelName);
   if (fields.failed()) return nullptr;
-  ServedModelPtr model = models.find(name, service.options.strict_model);
+  ServedModelPtr model = models.find(owner, name, service.options.strict_model);
   if (model && state.empty()) return reweighted(fields, std::move(model));
   if (model) {
-    ServedModelPtr started = models.with_state(model, state);
+    ServedModelPtr started = models.with_state(owner, model, state);
     if (!started) {
       fields.fail({404, fmt::format("The state '{}' does not exist", state), "state_id", "not_found", {}});
     }
@@ -170,8 +171,11 @@ std::optional<ApiError> submit_to(const Service& service, Submission submission,
   if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
   if (const auto fault = size_fault(submission, service.options.limits)) return fault;
   Engine& engine = *submission.model->engine;
-  Request request{make_asks(submission), std::move(listener), submission.endpoint, submission.model_name,
-                  false};
+  Request request{.owner = submission.owner,
+                  .rows = make_asks(submission),
+                  .listener = std::move(listener),
+                  .endpoint = submission.endpoint,
+                  .model = submission.model_name};
   const Status accepted = engine.submit(std::move(request));
   if (!accepted) return submit_fault(accepted.error());
   return std::nullopt;
@@ -199,7 +203,12 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   const bool resumable = options.stream && options.rows == 1;
   const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), submission.model);
 
-  Request request{make_asks(submission), reply, submission.endpoint, submission.model_name, resumable};
+  Request request{.owner = call->owner().name,
+                  .rows = make_asks(submission),
+                  .listener = reply,
+                  .endpoint = submission.endpoint,
+                  .model = submission.model_name,
+                  .resumable = resumable};
   if (const Status accepted = engine.submit(std::move(request)); !accepted) {
     return call->fail(submit_fault(accepted.error()));
   }

@@ -25,7 +25,8 @@ namespace fulmar {
 // `state_id` (or its header) and `mrss_gatingweight`. Null, with the fault in `fields`, when there is none.
 ServedModelPtr pick_model(const Call& call, Fields& fields);
 // Likewise, with what the header X-RWKV-State-Id says.
-ServedModelPtr pick_model(const Service& service, Fields& fields, std::string_view state_header);
+ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fields,
+                          std::string_view state_header);
 // The field `model` as sent, of at most 256 bytes, or `otherwise`.
 std::string model_name(Fields& fields, std::string_view otherwise);
 
@@ -67,13 +68,15 @@ struct Submission {
   Generation generation;
   std::vector<std::vector<int32_t>> prompts;
   int32_t rows_per_prompt = 1;
-  StateLink state;  // only with a single row
+  StateLink state;    // only with a single row
+  std::string owner;  // of what is made while no call waits; otherwise the call's
   bool score_prompt = false;
   bool refuse_if_never_run = false;
   std::optional<ReasoningMode> split;
 };
 
-// As submit, to a listener of its own in place of an answer to the call. Nothing: it was taken.
+// As submit, to a listener of its own in place of an answer to the call, for submission.owner. Nothing: it
+// was taken.
 std::optional<ApiError> submit_to(const Service& service, Submission submission,
                                   std::shared_ptr<Listener> listener);
 

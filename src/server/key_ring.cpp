@@ -13,23 +13,23 @@ namespace {
 // No key is as long as this; what is longer is not even hashed.
 constexpr size_t kLongestOffer = 512;
 
-bool fits(const std::string& pattern, std::string_view path, bool administers) {
+bool fits(const std::string& pattern, std::string_view path, Grant grant) {
   if (!is_route_pattern(pattern)) return path == pattern;
-  return !administers && path.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+  return grant != Grant::by_name && path.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
 }
 
 }  // namespace
 
-bool KeyAccount::opens_locked(std::string_view path, bool administers) const {
+bool KeyAccount::opens_locked(std::string_view path, Grant grant) const {
   if (key_.admin) return true;
-  if (key_.routes.empty()) return !administers;
+  if (key_.routes.empty()) return grant == Grant::unsaid;
   return std::any_of(key_.routes.begin(), key_.routes.end(),
-                     [&](const std::string& pattern) { return fits(pattern, path, administers); });
+                     [&](const std::string& pattern) { return fits(pattern, path, grant); });
 }
 
-bool KeyAccount::opens(std::string_view path, bool administers) const {
+bool KeyAccount::opens(std::string_view path, Grant grant) const {
   std::lock_guard lock(mutex_);
-  return opens_locked(path, administers);
+  return opens_locked(path, grant);
 }
 
 bool KeyAccount::administers() const {
@@ -54,10 +54,9 @@ ApiError KeyAccount::refuse(std::string text, double wait_seconds) {
   return error;
 }
 
-std::optional<ApiError> KeyAccount::admit_request(std::string_view path, bool administers,
-                                                  Clock::time_point now) {
+std::optional<ApiError> KeyAccount::admit_request(std::string_view path, Grant grant, Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  if (!opens_locked(path, administers)) {
+  if (!opens_locked(path, grant)) {
     ++usage_.refused;
     return ApiError{
         403, fmt::format("The key '{}' does not open {}", key_.name, path), {}, "route_not_allowed", {}};

@@ -27,6 +27,13 @@ struct KeyUsage {
   int64_t rows = 0;  // under way
 };
 
+// How a key must name a route to open it, unless it administers.
+enum class Grant : uint8_t {
+  unsaid,   // not at all, where it lists no routes
+  listed,   // by name or pattern
+  by_name,  // in full: the route changes the server for all
+};
+
 // One key's account. Lives on for requests under way when the key is removed.
 class KeyAccount {
  public:
@@ -38,17 +45,16 @@ class KeyAccount {
   void change(ApiKey key, Clock::time_point now);
 
   // Counts a request, or says why it is refused: 403 for a path that the key does not open, 429 with the time
-  // to wait beyond a limit a minute. `administers`: the path changes the server for all.
-  std::optional<ApiError> admit_request(std::string_view path, bool administers, Clock::time_point now);
+  // to wait beyond a limit a minute.
+  std::optional<ApiError> admit_request(std::string_view path, Grant grant, Clock::time_point now);
   // Takes `rows` more and charges their prompts, or says why not: 400 for more rows than the key may ever
   // have, 429 for more than it may have now.
   std::optional<ApiError> admit_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now);
   void give_back_rows(int64_t rows);
   void charge_generated(int64_t tokens, Clock::time_point now);
 
-  // Whether the key opens `path`: one that administers opens all; others what they list by name or pattern,
-  // or with nothing listed all. A path that administers must be listed by its full name.
-  bool opens(std::string_view path, bool administers) const;
+  // Whether the key opens `path`, which it must name so: one that administers opens everything.
+  bool opens(std::string_view path, Grant grant) const;
   bool administers() const;
 
   std::string name() const;
@@ -56,13 +62,15 @@ class KeyAccount {
 
  private:
   ApiError refuse(std::string text, double wait_seconds);
-  bool opens_locked(std::string_view path, bool administers) const;
+  bool opens_locked(std::string_view path, Grant grant) const;
 
   mutable std::mutex mutex_;
   ApiKey key_;
   RateLimit requests_, tokens_;
   KeyUsage usage_;
 };
+
+using KeyAccountPtr = std::shared_ptr<KeyAccount>;
 
 // Rows of an account, given back when this goes.
 class RowLease {

@@ -178,9 +178,10 @@ MetricFamily device_layers(std::span<const DeviceMemory> devices) {
 }
 
 // One family with a value for each key.
-MetricFamily by_key(const char* name, const char* help, const KeyRing& keys, int64_t KeyUsage::*figure_of) {
+MetricFamily by_key(const char* name, const char* help, std::span<const KeyAccountPtr> keys,
+                    int64_t KeyUsage::*figure_of) {
   MetricFamily family{name, help, MetricType::Counter, {}};
-  for (const auto& account : keys.all()) {
+  for (const KeyAccountPtr& account : keys) {
     ClientMetric metric = sample(MetricType::Counter, static_cast<double>(account->usage().*figure_of));
     metric.label = {{"key", account->name()}};
     family.metric.push_back(std::move(metric));
@@ -188,7 +189,7 @@ MetricFamily by_key(const char* name, const char* help, const KeyRing& keys, int
   return family;
 }
 
-std::vector<MetricFamily> key_figures(const KeyRing& keys) {
+std::vector<MetricFamily> key_figures(std::span<const KeyAccountPtr> keys) {
   return {
       by_key("fulmar_key_requests_total", "Requests let through, by key.", keys, &KeyUsage::requests),
       by_key("fulmar_key_refused_total", "Requests refused by a limit of their key.", keys,
@@ -267,7 +268,7 @@ uint64_t Metrics::largest_work(ThreadKind kind) const {
 }
 
 std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
-                          std::span<const DeviceMemory> devices, const KeyRing* keys) const {
+                          std::span<const DeviceMemory> devices, std::span<const KeyAccountPtr> keys) const {
   std::vector<MetricFamily> families = content_->registry.Collect();
   for (MetricFamily& family : engine_figures(engine)) families.push_back(std::move(family));
   for (MetricFamily& family : draft_figures(engine)) families.push_back(std::move(family));
@@ -277,8 +278,8 @@ std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
     families.push_back(device_memory(devices));
     families.push_back(device_layers(devices));
   }
-  if (keys) {
-    for (MetricFamily& family : key_figures(*keys)) families.push_back(std::move(family));
+  if (!keys.empty()) {
+    for (MetricFamily& family : key_figures(keys)) families.push_back(std::move(family));
   }
   families.push_back(by_threads("fulmar_request_steps_total", "Steps of reading requests, by threads.",
                                 MetricType::Counter, content_->work, &Work::total));

@@ -36,9 +36,9 @@ class Metrics {
   uint64_t largest_work(ThreadKind kind) const;
 
   // The exposition text; the engine's, the session store's, the devices' and the keys' figures are taken as
-  // they are now. `keys` may be null.
+  // they are now.
   std::string text(const EngineStats& engine, const StoreHealth& store, std::span<const DeviceMemory> devices,
-                   const KeyRing* keys) const;
+                   std::span<const KeyAccountPtr> keys) const;
 
  private:
   struct Content;

@@ -42,7 +42,8 @@ struct MixtureLoad {
 
 // A file with a tuned state that a client sent.
 struct StateFile {
-  std::string id;  // the file name without its extension
+  std::string id;     // the file name without its extension
+  std::string owner;  // who may use it; empty: everybody
   std::string filename;
   int64_t bytes = 0;
   int64_t tensors = 0;
@@ -93,10 +94,13 @@ class ModelAdmin {
   // All, mixtures too.
   virtual void remove_states() = 0;
 
-  // Keeps a file under its id, in the place of one of the same id, and registers it as a tuned state of the
-  // default model. `invalid` for names that are no plain file names and for files that do not fit the model.
-  virtual Result<StateFile> keep_state_file(const std::string& filename, std::string_view bytes) = 0;
-  virtual bool drop_state_file(const std::string& id) = 0;
+  // Keeps a file under its id, in the place of the owner's of the same id, and registers it as a tuned state
+  // of the default model. `resource` where the owner has too many; `invalid` for names that are no plain file
+  // names and for files that do not fit the model.
+  virtual Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
+                                            std::string_view bytes) = 0;
+  // The owner's own.
+  virtual bool drop_state_file(const Owner& owner, const std::string& id) = 0;
 
   // Puts this model in the place of those that are loaded; their running requests finish.
   virtual Status load_available(const std::string& id) = 0;
@@ -115,8 +119,8 @@ class ModelAdmin {
   // From any thread: pulls one after another, beside everything else. False when too many wait.
   virtual bool start_pull(PullJob job) = 0;
 
-  // From any thread, by id.
-  virtual std::vector<StateFile> state_files() const = 0;
+  // From any thread, by id: those that the owner may use.
+  virtual std::vector<StateFile> state_files(const Owner& owner) const = 0;
 
   // From any thread: ids of the model files that load_available takes; empty without a folder of models.
   virtual std::vector<std::string> available() const = 0;

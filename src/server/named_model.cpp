@@ -21,7 +21,7 @@ std::string name_in(const JsonValue& body) {
 void with_named_model(std::shared_ptr<Call> call, RouteHandler handle) {
   Service& service = call->service();
   const std::string name = name_in(call->body());
-  const bool at_hand = name.empty() || service.models.find(name, true);
+  const bool at_hand = name.empty() || service.models.find(call->owner(), name, true);
   if (at_hand || !service.admin || !call->may_administer() || !service.admin->is_installed(name)) {
     return handle(std::move(call));
   }

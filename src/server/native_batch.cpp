@@ -3,17 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
+#include <random>
 
 #include "server/chat_intake.h"
 
 namespace fulmar {
 namespace {
 
-// Ids of native requests: the time, and a number that never repeats within the process.
-std::string next_native_id(int64_t now) {
-  static std::atomic<uint64_t> counter{0};
-  return fmt::format("req-{}-{}", now, ++counter);
+// Ids of native requests are digits: the time, and what nobody can guess.
+std::string new_native_id(int64_t now) {
+  std::random_device device;
+  return fmt::format("req-{}-{:010}{:010}{:010}", now, device(), device(), device());
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
     submission.state = link_session(*route.session, prompts.front(), *submission.model);
   }
   const int64_t now = unix_seconds();
-  submission.request_id = next_native_id(now);
+  submission.request_id = new_native_id(now);
   submission.endpoint = route.endpoint;
   submission.refuse_if_never_run = route.refuse_if_never_run;
   const AnswerHead head{submission.request_id, {}, now, submission.model_name};

@@ -35,7 +35,9 @@ Reply::Reply(std::shared_ptr<Call> call, ReplyOptions options, std::unique_ptr<W
 }
 
 void Reply::watch_client() const {
-  call_->exchange()->on_disconnect([model = model_, id = options_.request_id] { model->engine->cancel(id); });
+  call_->exchange()->on_disconnect([model = model_, owner = call_->owner(), id = options_.request_id] {
+    model->engine->cancel(owner, id);
+  });
 }
 
 // The engine's thread serves others, too: what fails here ends this request alone.
@@ -44,7 +46,7 @@ void Reply::deliver(std::vector<Event> events) {
     take_all(std::move(events));
   } catch (const std::exception& failure) {
     spdlog::error("answer failed request={} reason=\"{}\"", options_.request_id, failure.what());
-    model_->engine->cancel(options_.request_id);
+    model_->engine->cancel(call_->owner(), options_.request_id);
     if (closed_) return;
     closed_ = true;
     call_->guard([&] { fail(Error{ErrorKind::resource, "the answer could not be written; try again"}); });
@@ -185,7 +187,7 @@ void Reply::finish() {
 void Reply::fail(const Error& error) {
   closed_ = true;
   call_->give_back_rows();
-  if (unfinished_ > 1) model_->engine->cancel(options_.request_id);
+  if (unfinished_ > 1) model_->engine->cancel(call_->owner(), options_.request_id);
   const ApiError fault = api_error(error);
   if (!streaming_) {
     HttpResponse response = error_response(writer_->family(), fault);

@@ -8,11 +8,20 @@
 #include "net/json_writer.h"
 #include "server/chat_intake.h"
 #include "server/response_items.h"
+#include "text/sha256.h"
 
 namespace fulmar {
 namespace {
 
 constexpr ChatRoute kResponses{ThinkMode::fast, CleanUp::collapse};
+
+constexpr std::string_view kResponsePrefix = "resp_";
+constexpr size_t kRandomDigits = 16, kTagDigits = 8;
+
+// `head`: what the id begins with.
+std::string owner_tag(std::string_view owner, std::string_view head) {
+  return sha256_hex(fmt::format("{} {}", head, owner)).substr(0, kTagDigits);
+}
 
 std::string item_text(Fields& fields, const JsonValue* content, const std::string& place) {
   if (content && content->is_string()) return content->as_string();
@@ -83,11 +92,13 @@ ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& 
 
 // The item of a stored response that a reference means: its id begins as the response's ends. Nothing: not
 // stored.
-std::optional<JsonValue> referenced_item(Service& service, const std::string& id) {
+std::optional<JsonValue> referenced_item(Service& service, const Owner& owner, const std::string& id) {
   constexpr size_t kDigits = 24;
   const size_t mark = id.find('_');
   if (mark == std::string::npos || id.size() < mark + 1 + kDigits) return std::nullopt;
-  const auto stored = service.responses.find("resp_" + id.substr(mark + 1, kDigits));
+  const std::string response_id = "resp_" + id.substr(mark + 1, kDigits);
+  if (!sees_response(owner, response_id)) return std::nullopt;
+  const auto stored = service.responses.find(response_id);
   const auto response = stored ? parse_json(stored->json) : Result<JsonValue>(Error{});
   const JsonValue* output = response ? response->find("output") : nullptr;
   if (!output || !output->is_array()) return std::nullopt;
@@ -98,7 +109,7 @@ std::optional<JsonValue> referenced_item(Service& service, const std::string& id
 }
 
 // A string, or a list of items.
-std::vector<ChatMessage> read_input(Fields& fields, Service& service) {
+std::vector<ChatMessage> read_input(Fields& fields, Service& service, const Owner& owner) {
   std::vector<ChatMessage> messages;
   const JsonValue* input = fields.find("input");
   if (!holds_something(input)) {
@@ -118,7 +129,7 @@ std::vector<ChatMessage> read_input(Fields& fields, Service& service) {
   for (const JsonValue& item : input->as_array()) {
     const std::string place = fmt::format("input[{}]", messages.size());
     const bool refers = word_of(item, "type") == "item_reference";
-    const auto referenced = refers ? referenced_item(service, word_of(item, "id")) : std::nullopt;
+    const auto referenced = refers ? referenced_item(service, owner, word_of(item, "id")) : std::nullopt;
     if (refers && !referenced) {
       fields.fail(bad_value(
           fmt::format("'{}' refers to the item '{}', which is not stored", place, word_of(item, "id")),
@@ -159,12 +170,14 @@ StateLink link_turn(const std::string& previous, const std::string& id, bool sto
     link.must_exist = true;
   }
   link.write_session = store ? response_session(id) : std::string();
+  link.servers_own = true;
   return link;
 }
 
 // The input, with the instructions in front.
-std::vector<ChatMessage> read_turn(Fields& fields, Service& service, ResponseFacts& facts) {
-  std::vector<ChatMessage> messages = read_input(fields, service);
+std::vector<ChatMessage> read_turn(Fields& fields, Service& service, const Owner& owner,
+                                   ResponseFacts& facts) {
+  std::vector<ChatMessage> messages = read_input(fields, service, owner);
   facts.instructions = fields.text("instructions").value_or("");
   if (!facts.instructions.empty()) {
     ChatMessage instructions;
@@ -176,10 +189,11 @@ std::vector<ChatMessage> read_turn(Fields& fields, Service& service, ResponseFac
 }
 
 // The stored response that this one goes on from. Faults stay in `fields`.
-std::optional<StoredResponse> read_previous(Fields& fields, Service& service, const ServedModel& model) {
+std::optional<StoredResponse> read_previous(Fields& fields, Service& service, const Owner& owner,
+                                            const ServedModel& model) {
   const std::string id = fields.text("previous_response_id").value_or("");
   if (id.empty() || fields.failed()) return std::nullopt;
-  auto previous = service.responses.find(id);
+  auto previous = sees_response(owner, id) ? service.responses.find(id) : std::nullopt;
   if (!previous) {
     fields.fail(not_stored(id, "previous_response_id"));
   } else if (previous->model != model.id) {
@@ -218,6 +232,18 @@ ToolTalk talk_of_tools(const ToolUse& tools, const std::optional<StoredResponse>
 
 }  // namespace
 
+std::string new_response_id(const Owner& owner) {
+  std::string id = new_request_id(kResponsePrefix).substr(0, kResponsePrefix.size() + kRandomDigits);
+  return id + owner_tag(owner.name, id);
+}
+
+bool sees_response(const Owner& owner, std::string_view id) {
+  if (owner.administers) return true;
+  const size_t head = kResponsePrefix.size() + kRandomDigits;
+  return owner.name != kNobody && id.size() == head + kTagDigits &&
+         id.substr(head) == owner_tag(owner.name, id.substr(0, head));
+}
+
 ApiError not_stored(const std::string& id, std::string_view param) {
   return {404, fmt::format("Response '{}' not found", id), std::string(param), "response_not_found", {}};
 }
@@ -225,12 +251,12 @@ ApiError not_stored(const std::string& id, std::string_view param) {
 PreparedResponse prepare_response(Service& service, Fields& fields, const ResponseOrigin& origin) {
   PreparedResponse made;
   ResponseFacts& facts = made.facts;
-  const ServedModelPtr model = pick_model(service, fields, origin.state);
+  const ServedModelPtr model = pick_model(service, origin.owner, fields, origin.state);
   if (fields.failed()) return made;
-  const std::vector<ChatMessage> messages = read_turn(fields, service, facts);
+  const std::vector<ChatMessage> messages = read_turn(fields, service, origin.owner, facts);
   refuse_unsupported(fields);
   read_echo(fields, facts);
-  const auto previous = read_previous(fields, service, *model);
+  const auto previous = read_previous(fields, service, origin.owner, *model);
   facts.previous = previous ? previous->id : std::string();
   const ToolUse tools = read_tools(fields, ToolForm::flat);
   if (fields.failed()) return made;
@@ -267,6 +293,7 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   facts.temperature = generation.sampling.temperature;
   facts.top_p = generation.sampling.top_p;
   Submission& submission = made.submission;
+  submission.owner = origin.owner.name;
   submission.model = model;
   submission.model_name = facts.model;
   submission.endpoint = "responses";

@@ -13,6 +13,7 @@ namespace fulmar {
 
 // Where a response comes from besides its body.
 struct ResponseOrigin {
+  Owner owner;
   std::string id;       // that it gets
   int64_t created = 0;  // unix seconds
   std::string state;    // the header X-RWKV-State-Id; empty: none
@@ -26,6 +27,13 @@ struct PreparedResponse {
 
 // Faults stay in `fields`.
 PreparedResponse prepare_response(Service& service, Fields& fields, const ResponseOrigin& origin);
+
+// A new id, which tells whose the response is, so that every server that shares the store knows it: 16 random
+// hexadecimal digits, and 8 of a hash of them and the owner's name.
+std::string new_response_id(const Owner& owner);
+// Whether the owner may know of the response of that id; otherwise it is to be as unknown as any. Ids that
+// tell of no owner are administrators'.
+bool sees_response(const Owner& owner, std::string_view id);
 
 // 404 for an id under which nothing is stored.
 ApiError not_stored(const std::string& id, std::string_view param = {});

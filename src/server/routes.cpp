@@ -1,6 +1,8 @@
 // The table of routes.
 #include "server/routes.h"
 
+#include <algorithm>
+
 #include "server/api_adapters.h"
 #include "server/api_admin.h"
 #include "server/api_big_batch.h"
@@ -93,9 +95,9 @@ constexpr Route kRoutes[] = {
     {"POST", "/multi_state/chat/completions", kNative, Access::key, branch_chat},
     {"POST", "/v1/advanced/multi_state", kNative, Access::key, branch_chat},
     {"POST", "/state/status", kNative, Access::key, list_sessions, true},
-    {"POST", "/v1/admin/state/status", kNative, Access::key, list_sessions, true},
+    {"POST", "/v1/admin/state/status", kNative, Access::admin, list_sessions, true},
     {"POST", "/state/delete", kNative, Access::key, delete_session, true},
-    {"POST", "/v1/admin/state/delete", kNative, Access::key, delete_session, true},
+    {"POST", "/v1/admin/state/delete", kNative, Access::admin, delete_session, true},
 
     // Sessions as objects.
     {"GET", "/v1/sessions", kOpenai, Access::key, list_session_objects, true},
@@ -114,11 +116,11 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/model/load", kOpenai, Access::admin, load_available_model},
 
     // Files with tuned states that clients send.
-    {"POST", "/v1/state/upload", kNative, Access::admin, upload_state_file, false, nullptr, true},
+    {"POST", "/v1/state/upload", kNative, Access::listed, upload_state_file, false, nullptr, true},
     {"GET", "/v1/state/list", kNative, Access::key, list_state_files},
     {"POST", "/v1/state/list", kNative, Access::key, list_state_files},
-    {"DELETE", "/v1/state/delete", kNative, Access::admin, delete_state_file},
-    {"POST", "/v1/state/delete", kNative, Access::admin, delete_state_file},
+    {"DELETE", "/v1/state/delete", kNative, Access::listed, delete_state_file},
+    {"POST", "/v1/state/delete", kNative, Access::listed, delete_state_file},
 
     // What clients ask for at start and this server does not have.
     {"GET", "/v1/adapters", kOpenai, Access::key, refuse_adapters},
@@ -176,6 +178,14 @@ std::string path_with(std::string_view path, std::string_view argument) {
   std::string text(path);
   if (const size_t star = text.find('*'); star != std::string::npos) text.replace(star, 1, argument);
   return text;
+}
+
+bool covers_administration(std::string_view pattern) {
+  if (!is_route_pattern(pattern)) return false;
+  pattern.remove_suffix(1);
+  return std::any_of(std::begin(kRoutes), std::end(kRoutes), [&](const Route& route) {
+    return route.access == Access::admin && route.path.starts_with(pattern);
+  });
 }
 
 std::string methods_of(std::string_view path) {

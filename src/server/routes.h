@@ -41,6 +41,9 @@ std::span<const Route> routes();
 // The path of a route with `argument` in place of its "*".
 std::string path_with(std::string_view path, std::string_view argument);
 
+// Whether the pattern of a key fits a route that administers, which no pattern opens.
+bool covers_administration(std::string_view pattern);
+
 struct RouteMatch {
   const Route* route = nullptr;  // null: no such path, or no such method on it
   bool path_known = false;

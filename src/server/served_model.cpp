@@ -49,7 +49,7 @@ ServedModelPtr started_from(const ServedModelPtr& model, const TunedState& state
   auto started = std::make_shared<Variant>(Variant{model, *model});
   ServedModel& facts = started->facts;
   facts.plain = model;
-  facts.initial_state = state.name;
+  facts.initial_state = state.engine_name();
   facts.mixture = state.mixture;
   if (state.default_temperature) facts.default_temperature = state.default_temperature;
   if (state.default_top_p) facts.default_top_p = state.default_top_p;
@@ -114,7 +114,18 @@ void ModelRegistry::retire(const ServedModel& model) {
   if (erased > 0 && !is_loaded(model.engine)) retired_ = add_up(retired_, counters_of(model.engine->stats()));
 }
 
-ServedModelPtr ModelRegistry::find(std::string_view name, bool strict) const {
+const TunedState* ModelRegistry::pick_state(const Owner& owner, const Entry& entry,
+                                            FunctionRef<bool(const TunedState&)> fits) {
+  const TunedState* found = nullptr;
+  for (const TunedState& state : entry.states) {
+    if (!owner.may_use(state.owner) || !fits(state)) continue;
+    if (state.owner == owner.name) return &state;
+    if (!found) found = &state;
+  }
+  return found;
+}
+
+ServedModelPtr ModelRegistry::find(const Owner& owner, std::string_view name, bool strict) const {
   if (name.ends_with(kLatest)) name.remove_suffix(kLatest.size());
   std::lock_guard lock(mutex_);
   for (const Named named : kNamed) {  // a listed id goes before what a later model's file is called
@@ -123,11 +134,12 @@ ServedModelPtr ModelRegistry::find(std::string_view name, bool strict) const {
     }
   }
   for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
-    for (const TunedState& state : entry->states) {
-      const std::string_view model = without_state(name, state.name);
+    const TunedState* state = pick_state(owner, *entry, [&](const TunedState& one) {
+      const std::string_view model = without_state(name, one.name);
       const bool is_default = entry == models_.rbegin() && !model.empty() && is_general(model);
-      if (is_default || names(model, *entry->model)) return started_from(entry->model, state);
-    }
+      return is_default || names(model, *entry->model);
+    });
+    if (state) return started_from(entry->model, *state);
   }
   if (models_.empty() || (strict && !is_general(name))) return nullptr;
   return models_.back().model;
@@ -138,15 +150,18 @@ bool ModelRegistry::add_state(std::string_view id, TunedState state) {
   const auto entry =
       std::find_if(models_.begin(), models_.end(), [&](const Entry& one) { return one.model->id == id; });
   if (entry == models_.end()) return false;
-  std::erase_if(entry->states, [&](const TunedState& old) { return old.name == state.name; });
+  std::erase_if(entry->states,
+                [&](const TunedState& old) { return old.engine_name() == state.engine_name(); });
   entry->states.push_back(std::move(state));
   return true;
 }
 
-bool ModelRegistry::change_state(std::string_view name, const std::function<void(TunedState&)>& change) {
+bool ModelRegistry::change_state(const Owner& owner, std::string_view name,
+                                 const std::function<void(TunedState&)>& change) {
   std::lock_guard lock(mutex_);
   for (auto entry = models_.rbegin(); entry != models_.rend(); ++entry) {
     for (TunedState& state : entry->states) {
+      if (state.owner != owner.name) continue;
       if (name != state.name && !names(without_state(name, state.name), *entry->model)) continue;
       change(state);
       return true;
@@ -155,10 +170,11 @@ bool ModelRegistry::change_state(std::string_view name, const std::function<void
   return false;
 }
 
-void ModelRegistry::remove_state(std::string_view name) {
+void ModelRegistry::remove_state(std::string_view owner, std::string_view name) {
   std::lock_guard lock(mutex_);
   for (Entry& entry : models_) {
-    std::erase_if(entry.states, [&](const TunedState& state) { return state.name == name; });
+    std::erase_if(entry.states,
+                  [&](const TunedState& state) { return state.owner == owner && state.name == name; });
   }
 }
 
@@ -167,20 +183,23 @@ void ModelRegistry::clear_states() {
   for (Entry& entry : models_) entry.states.clear();
 }
 
-std::vector<TunedState> ModelRegistry::states(std::string_view id) const {
+std::vector<TunedState> ModelRegistry::states(const Owner& owner, std::string_view id) const {
   std::lock_guard lock(mutex_);
   const Entry* entry = entry_of(id);
-  return entry ? entry->states : std::vector<TunedState>();
+  std::vector<TunedState> states = entry ? entry->states : std::vector<TunedState>();
+  std::erase_if(states, [&](const TunedState& state) { return !owner.may_use(state.owner); });
+  return states;
 }
 
-ServedModelPtr ModelRegistry::with_state(const ServedModelPtr& model, std::string_view name) const {
+ServedModelPtr ModelRegistry::with_state(const Owner& owner, const ServedModelPtr& model,
+                                         std::string_view name) const {
   std::lock_guard lock(mutex_);
   const Entry* entry = entry_of(model->id);
   if (!entry) return nullptr;
   for (const std::string& called : {std::string(name), served_id(name)}) {
-    for (const TunedState& state : entry->states) {
-      if (state.name == called) return started_from(entry->model, state);
-    }
+    const TunedState* state =
+        pick_state(owner, *entry, [&](const TunedState& one) { return one.name == called; });
+    if (state) return started_from(entry->model, *state);
   }
   return nullptr;
 }

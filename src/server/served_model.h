@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
+#include "cache/session_name.h"
 #include "engine/engine.h"
 #include "text/stop_defaults.h"
 #include "text/tokenizer.h"
@@ -50,17 +52,22 @@ struct ServedModel {
   bool thinks = false;  // chats end in a think suffix by default
   std::optional<double> default_temperature;
   std::optional<double> default_top_p;
-  std::string initial_state;               // tuned state that rows start from where they continue no session
+  // Tuned state that rows start from where they continue no session, as the engine calls it.
+  std::string initial_state;
   std::vector<MixtureMember> mixture;      // when that state is a mixture: what it consists of
   std::weak_ptr<const ServedModel> plain;  // with an initial state: the model without one
 };
 
-// A tuned state of a model. Its numbers are in the model's engine, under the same name.
+// A tuned state of a model. Its numbers are in the model's engine, under engine_name().
 struct TunedState {
   std::string name;
+  std::string owner = {};                     // who may use it; empty: everybody
   std::optional<double> default_temperature;  // each before the model's own
   std::optional<double> default_top_p;
   std::vector<MixtureMember> mixture;  // not empty: several states of the engine under this one name
+
+  // Two owners may give their states the same name.
+  std::string engine_name() const { return session_text(owner, name); }
 };
 
 using ServedModelPtr = std::shared_ptr<const ServedModel>;
@@ -89,20 +96,25 @@ class ModelRegistry {
   void retire(const ServedModel& model);
 
   // By id, view name or file name, with or without the tag ":latest", each alone or followed by a space and a
-  // tuned state: the model then comes with that initial_state and its defaults. Else the default when `name`
-  // is a general one ("", "default", "rwkv", "rwkv7", "rwkv-7") or `strict` is false. Null when nothing fits.
-  ServedModelPtr find(std::string_view name, bool strict) const;
+  // tuned state that the owner may use, one's own before one of that name for all: the model then comes with
+  // that initial_state and its defaults. Else the default when `name` is a general one ("", "default",
+  // "rwkv", "rwkv7", "rwkv-7") or `strict` is false. Null when nothing fits.
+  ServedModelPtr find(const Owner& owner, std::string_view name, bool strict) const;
+  ServedModelPtr default_model() const { return find({}, {}, false); }
 
-  // Replaces the model's state of the same name. False when there is no model of that id.
+  // Replaces the model's state of the same name and owner. False when there is no model of that id.
   bool add_state(std::string_view id, TunedState state);
-  // Lets `change` alter the state of that name, bare or after its model's, and says whether there is one.
-  bool change_state(std::string_view name, const std::function<void(TunedState&)>& change);
-  void remove_state(std::string_view name);
+  // Lets `change` alter the owner's own state of that name, bare or after its model's, and says whether there
+  // is one.
+  bool change_state(const Owner& owner, std::string_view name,
+                    const std::function<void(TunedState&)>& change);
+  void remove_state(std::string_view owner, std::string_view name);
   void clear_states();
-  std::vector<TunedState> states(std::string_view id) const;
-  // The model with the state of that name, or of the name that a file of it would give; null when it has none
-  // such.
-  ServedModelPtr with_state(const ServedModelPtr& model, std::string_view name) const;
+  // Those that the owner may use.
+  std::vector<TunedState> states(const Owner& owner, std::string_view id) const;
+  // The model with the state of that name, or of the name that a file of it would give, as find() takes one;
+  // null when it has none such.
+  ServedModelPtr with_state(const Owner& owner, const ServedModelPtr& model, std::string_view name) const;
   // The default first, then the others, latest first.
   std::vector<ServedModelPtr> all() const;
   // As all(), one of those whose engines share their sessions.
@@ -123,6 +135,9 @@ class ModelRegistry {
     std::vector<TunedState> states;
   };
   const Entry* entry_of(std::string_view id) const;
+  // Visits the states that the owner may use, one's own first, until `fits` takes one.
+  static const TunedState* pick_state(const Owner& owner, const Entry& entry,
+                                      FunctionRef<bool(const TunedState&)> fits);
   bool take_out(std::string_view id);
   bool is_loaded(const Engine* engine) const;
   std::vector<ServedModelPtr> leaving() const;

@@ -94,9 +94,22 @@ Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& optio
   return std::unique_ptr<DocumentStore>();
 }
 
+// Keys of older files, whose patterns opened administration.
+void warn_of_patterns(const std::vector<ApiKey>& keys) {
+  for (const ApiKey& key : keys) {
+    const auto pattern = std::find_if(key.routes.begin(), key.routes.end(), covers_administration);
+    if (pattern == key.routes.end()) continue;
+    spdlog::warn(
+        "the key '{}' lists {}, which opens no administration (models, shared states, stopping); "
+        "`fulmar keys add NAME --admin` makes a key that does",
+        key.name, *pattern);
+  }
+}
+
 std::shared_ptr<KeyRing> key_ring(const std::optional<std::vector<ApiKey>>& keys) {
   if (!keys) return nullptr;
   auto ring = std::make_shared<KeyRing>();
+  warn_of_patterns(*keys);
   ring->replace(*keys, std::chrono::steady_clock::now());
   return ring;
 }
@@ -156,11 +169,12 @@ class Server::Impl {
       finished = http_->drain(std::chrono::steady_clock::now() + grace);
       service_->ending = true;
       // Those in the background are begun again by the next server.
-      for (const auto& [id, model] : service_->background.all_running()) model->engine->cancel(id);
+      for (const auto& [id, model] : service_->background.all_running())
+        model->engine->cancel(server_itself(), id);
       pool_->stop_work();
       sessions_->stop_work();
       if (!finished) {
-        service_->models.each_engine([](Engine& engine) { engine.cancel_all(); });
+        service_->models.each_engine([](Engine& engine) { engine.cancel_all(server_itself()); });
         http_->drain(std::chrono::steady_clock::now() + kLastWords);
       }
       http_->stop();
@@ -224,6 +238,7 @@ uint16_t Server::port() const { return impl_->http().port(); }
 std::string Server::address() const { return impl_->http().address(); }
 void Server::loaded() { impl_->loaded(); }
 void Server::replace_keys(std::vector<ApiKey> keys) {
+  warn_of_patterns(keys);
   impl_->service().keys->replace(std::move(keys), std::chrono::steady_clock::now());
 }
 bool Server::stop() { return impl_->stop(impl_->grace()); }

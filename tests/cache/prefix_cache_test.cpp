@@ -33,14 +33,14 @@ class Cache : public testing::Test {
   }
   void save(int32_t first) {
     write(first);
-    cache_->save("", prompt(first), 0);
+    cache_->save({}, prompt(first), 0);
   }
   // The mark that a restored state bears; -1 where there is none.
   int32_t restored(int32_t first) {
     write(-1);
     auto tokens = prompt(first);
     tokens.push_back(0);
-    if (cache_->restore("", tokens, 0) == 0) return -1;
+    if (cache_->restore({}, tokens, 0) == 0) return -1;
     int32_t mark;
     const auto state = pool_.read(0);
     std::memcpy(&mark, state.data(), sizeof(mark));

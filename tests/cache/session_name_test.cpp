@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
+
+#include "cache/store_courier.h"
 
 namespace fulmar {
 namespace {
@@ -27,6 +30,26 @@ TEST(SessionNames, AreOneTextThatNoOtherNameHas) {
     }
   }
   EXPECT_EQ(session_text("", "s:1"), "s:1");
+}
+
+TEST(SessionNames, AnErasureWithBranchesCoversNobodyElses) {
+  const std::vector<std::string> owners{"", "a", "b", "a:"};
+  std::vector<std::string> ids{"a", "b", ":", {kOwnerEnd}};
+  for (size_t i = 0; i < 4; ++i) {
+    for (const char more : {'a', ':', kOwnerEnd}) ids.push_back(ids[i] + more);
+  }
+  for (const std::string& owner : owners) {
+    for (const std::string& id : ids) {
+      const SessionRange range{session_text(owner, id), true};
+      for (const std::string& other : owners) {
+        for (const std::string& theirs : ids) {
+          if (other == owner) continue;
+          EXPECT_FALSE(range.covers(session_text(other, theirs)))
+              << owner << " " << id << " covers " << other << " " << theirs;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

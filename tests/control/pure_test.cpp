@@ -266,6 +266,11 @@ TEST(Placement, CountsWhatIsUnderWay) {
 }
 
 TEST(Placement, FindsTheSession) {
+  const auto shows = [](const std::string& key) {
+    Headers shown;
+    shown.add("Authorization", "Bearer " + key);
+    return shown;
+  };
   Headers headers;
   const auto body = parse_json(R"({"session_id":"s"})");
   EXPECT_EQ(session_key(headers, *body).text, "s");
@@ -273,6 +278,10 @@ TEST(Placement, FindsTheSession) {
   EXPECT_EQ(session_key(headers, *body).text, "h");
   EXPECT_EQ(session_key({}, JsonValue()).text, "");
   EXPECT_FALSE(session_key(headers, *body).guessed);
+  const std::string alice = session_key(shows("alice"), *body).text,
+                    bob = session_key(shows("bob"), *body).text;
+  EXPECT_NE(alice, bob) << "two owners' sessions of one id have a home each";
+  EXPECT_EQ(alice, session_key(shows("alice"), *body).text);
   Headers endless;
   endless.add("X-Fulmar-Session", std::string(513, 's'));
   EXPECT_EQ(session_key(endless, JsonValue()).text, "") << "no worker takes it, nobody needs to remember it";

@@ -94,7 +94,7 @@ TEST(Asynchronous, ARowStopsWhereItWouldHave) {
 TEST(Asynchronous, ACancelledRowHasNoFurtherStep) {
   Device late(true, without_run_ahead());
   const auto listener = run_one(late, 1000, [&](size_t texts) {
-    if (texts == 3) late.tiny.engine().cancel("one");
+    if (texts == 3) late.tiny.engine().cancel({}, "one");
   });
   EXPECT_EQ(listener->steps_at_text.at(2), 4);
   EXPECT_EQ(listener->steps_at_end, 4) << "the step that was under way, and none behind it";

@@ -30,7 +30,7 @@ TEST(Sessions, ATurnContinuesWhereTheLastOneEnded) {
   const std::string answer = bytes_of(tiny.run(in_session("s", "first turn", 9)));
   const std::string second = bytes_of(tiny.run(in_session("s", " and second", 9)));
   EXPECT_EQ(second, bytes_of(tiny.run(fresh("first turn" + answer + " and second", 9))));
-  const auto sessions = tiny.engine().sessions();
+  const auto sessions = tiny.engine().sessions({});
   ASSERT_EQ(sessions.size(), 1u);
   EXPECT_EQ(sessions[0].tokens, 10 + 9 + 11 + 9);
   EXPECT_EQ(sessions[0].turn, 2);
@@ -68,7 +68,7 @@ TEST(Sessions, ACancelledTurnChangesNothingUnlessAsked) {
   std::string id;
   auto cut = tiny.submit({in_session("s", " discarded", 100000)}, &id);
   ASSERT_TRUE(cut->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
-  tiny.engine().cancel(id);
+  tiny.engine().cancel({}, id);
   cut->finished();
   const std::string expected = bytes_of(tiny.run(fresh("kept turn" + answer + " after", 8)));
   Ask probe = in_session("s", " after", 8);
@@ -79,7 +79,7 @@ TEST(Sessions, ACancelledTurnChangesNothingUnlessAsked) {
   keep.state.keep_on_cancel = true;
   auto kept = tiny.submit({keep}, &id);
   ASSERT_TRUE(kept->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
-  tiny.engine().cancel(id);
+  tiny.engine().cancel({}, id);
   const std::string partial = bytes_of(kept->finished().at(0));
   EXPECT_EQ(bytes_of(tiny.run(probe)),
             bytes_of(tiny.run(fresh("kept turn" + answer + " kept this time" + partial + " after", 8))));
@@ -124,13 +124,13 @@ TEST(Sessions, LevelsFillInOrderAndSurviveARestart) {
       answers.push_back(bytes_of(tiny.run(in_session(id, "I am " + id, 6))));
     }
     std::map<SessionInfo::Level, int> counts;
-    for (const auto& session : tiny.engine().sessions()) counts[session.level]++;
+    for (const auto& session : tiny.engine().sessions({})) counts[session.level]++;
     EXPECT_EQ(counts[SessionInfo::Level::device], 3);
     EXPECT_EQ(counts[SessionInfo::Level::host], 4);
     EXPECT_EQ(counts[SessionInfo::Level::store], 5);
   }
   TinyEngine tiny(options, 7, *open_sqlite_store(path));
-  EXPECT_EQ(tiny.engine().sessions().size(), 12u);
+  EXPECT_EQ(tiny.engine().sessions({}).size(), 12u);
   for (int i = 0; i < 12; i++) {
     const std::string id = "session " + std::to_string(i);
     EXPECT_EQ(bytes_of(tiny.run(in_session(id, " go on", 6))),
@@ -162,41 +162,41 @@ TEST(Sessions, ErasedSessionsAreGoneOnEveryLevel) {
   TinyEngine tiny({.slots = 2, .prefill_chunk = 32, .device_sessions = 1, .sessions = {.host_capacity = 1}},
                   7, *open_sqlite_store(database("erase")));
   for (const char* id : {"a", "a:1", "a:2", "ab"}) tiny.run(in_session(id, "x", 2));
-  EXPECT_EQ(tiny.engine().erase_session("a", false), 1);
-  EXPECT_FALSE(tiny.engine().has_session("a"));
-  EXPECT_EQ(tiny.engine().erase_session("a", false), 0);
-  EXPECT_EQ(tiny.engine().erase_session("a", true), 2);
-  ASSERT_EQ(tiny.engine().sessions().size(), 1u);
-  EXPECT_EQ(tiny.engine().sessions()[0].id, "ab");
+  EXPECT_EQ(tiny.engine().erase_session({}, "a", false), 1);
+  EXPECT_FALSE(tiny.engine().has_session({}, "a"));
+  EXPECT_EQ(tiny.engine().erase_session({}, "a", false), 0);
+  EXPECT_EQ(tiny.engine().erase_session({}, "a", true), 2);
+  ASSERT_EQ(tiny.engine().sessions({}).size(), 1u);
+  EXPECT_EQ(tiny.engine().sessions({})[0].id, "ab");
 }
 
 TEST(Sessions, AnExportedSessionContinuesElsewhere) {
   TinyEngine here;
   const std::string answer = bytes_of(here.run(in_session("s", "take me along", 6)));
-  const auto blob = here.engine().export_session("s");
+  const auto blob = here.engine().export_session({}, "s");
   ASSERT_TRUE(blob.ok());
   const auto copy = decode_blob(encode_blob(*blob));
   ASSERT_TRUE(copy.ok()) << copy.error().text;
   TinyEngine there;
-  ASSERT_TRUE(there.engine().import_session("t", *copy).ok());
+  ASSERT_TRUE(there.engine().import_session({}, "t", *copy).ok());
   EXPECT_EQ(bytes_of(there.run(in_session("t", " onwards", 6))),
             bytes_of(here.run(fresh("take me along" + answer + " onwards", 6))));
   TinyEngine stranger({.slots = 1}, 6);
-  EXPECT_EQ(stranger.engine().import_session("t", *copy).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(stranger.engine().import_session({}, "t", *copy).error().kind, ErrorKind::invalid);
 }
 
 TEST(Sessions, AStateThatIsNotANumberIsRefused) {
   TinyEngine tiny;
   tiny.run(in_session("s", "to be spoilt", 2));
-  StateBlob blob = *tiny.engine().export_session("s");
+  StateBlob blob = *tiny.engine().export_session({}, "s");
   const float bad[] = {std::nanf(""), INFINITY};
   for (const float value : bad) {
     std::memcpy(blob.payload.data() + blob.layout.wkv_offset(1), &value, sizeof(value));
-    const Status taken = tiny.engine().import_session("t", blob);
+    const Status taken = tiny.engine().import_session({}, "t", blob);
     ASSERT_FALSE(taken.ok());
     EXPECT_EQ(taken.error().kind, ErrorKind::invalid);
     EXPECT_NE(taken.error().text.find("wkv of layer 1"), std::string::npos) << taken.error().text;
-    EXPECT_FALSE(tiny.engine().has_session("t"));
+    EXPECT_FALSE(tiny.engine().has_session({}, "t"));
   }
 }
 
@@ -222,10 +222,10 @@ class PausedTurn : public ::testing::Test {
     auto running = tiny.submit({ask}, &id_, true);
     ASSERT_TRUE(
         running->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
-    ASSERT_TRUE(tiny.engine().pause(id_).ok());
+    ASSERT_TRUE(tiny.engine().pause({}, id_).ok());
     running->finished();
   }
-  Status resume_in(TinyEngine& tiny) { return tiny.engine().resume(id_, 3, listener_); }
+  Status resume_in(TinyEngine& tiny) { return tiny.engine().resume({}, id_, 3, listener_); }
 
   std::string id_;
   const std::shared_ptr<RecordingListener> listener_ = std::make_shared<RecordingListener>();
@@ -237,7 +237,7 @@ TEST_F(PausedTurn, GoesOnWhereItsSessionHasStayed) {
   pause_in(tiny);
   ASSERT_TRUE(resume_in(tiny).ok());
   EXPECT_EQ(listener_->finished().at(0).last->reason, FinishReason::length);
-  EXPECT_EQ(tiny.engine().sessions().at(0).turn, 2);
+  EXPECT_EQ(tiny.engine().sessions({}).at(0).turn, 2);
 }
 
 TEST_F(PausedTurn, DoesNotOverwriteALaterOne) {
@@ -252,10 +252,10 @@ TEST_F(PausedTurn, DoesNotOverwriteALaterOne) {
     const Status resumed = resume_in(tiny);
     ASSERT_FALSE(resumed.ok());
     EXPECT_EQ(resumed.error().kind, ErrorKind::conflict);
-    EXPECT_EQ(tiny.engine().sessions().at(0).turn, 2);
+    EXPECT_EQ(tiny.engine().sessions({}).at(0).turn, 2);
     EXPECT_EQ(tiny.run(in_session("s", " next", 2)).last->reason, FinishReason::length)
         << "its claim is free";
-    EXPECT_EQ(tiny.engine().erase_session("s", false), 1);
+    EXPECT_EQ(tiny.engine().erase_session({}, "s", false), 1);
   }
 }
 
@@ -264,13 +264,13 @@ TEST_F(PausedTurn, DoesNotReviveAnErasedSession) {
     TinyEngine tiny;
     tiny.run(in_session("s", "first", 4));
     pause_in(tiny);
-    EXPECT_EQ(tiny.engine().erase_session("s", false), 1);
+    EXPECT_EQ(tiny.engine().erase_session({}, "s", false), 1);
     if (and_used_again) tiny.run(in_session("s", "another's", 4));
-    const auto before = tiny.engine().sessions();
+    const auto before = tiny.engine().sessions({});
     auto listener = std::make_shared<RecordingListener>();
-    ASSERT_TRUE(tiny.engine().resume(id_, 3, listener).ok()) << "its text may go on";
+    ASSERT_TRUE(tiny.engine().resume({}, id_, 3, listener).ok()) << "its text may go on";
     EXPECT_EQ(listener->finished().at(0).last->reason, FinishReason::length);
-    const auto after = tiny.engine().sessions();
+    const auto after = tiny.engine().sessions({});
     ASSERT_EQ(after.size(), before.size());
     if (and_used_again) {
       EXPECT_EQ(after[0].tokens, before[0].tokens);
@@ -298,8 +298,8 @@ TEST_F(Successor, GoesOnWithWhatTheOtherHasInItsDevice) {
   Ask reader = in_session("s", " read", 5);
   reader.state.write_session.clear();
   EXPECT_EQ(bytes_of(next_.run(reader)), bytes_of(old_.run(reader)));
-  EXPECT_EQ(next_.engine().sessions().size(), 1u);
-  EXPECT_TRUE(next_.engine().export_session("s").ok());
+  EXPECT_EQ(next_.engine().sessions({}).size(), 1u);
+  EXPECT_TRUE(next_.engine().export_session({}, "s").ok());
 }
 
 TEST_F(Successor, WaitsForATurnThatRunsOnTheOther) {
@@ -311,7 +311,7 @@ TEST_F(Successor, WaitsForATurnThatRunsOnTheOther) {
   const auto second = next_.submit({in_session("s", " two", 5)});
   next_.run(fresh("somebody else", 3));
   EXPECT_TRUE(second->wait_until([](const auto& rows) { return rows.empty(); })) << "it waits";
-  old_.engine().cancel(id);
+  old_.engine().cancel({}, id);
   const std::string answer = bytes_of(first->finished().at(0));
   EXPECT_EQ(bytes_of(second->finished().at(0)), alone("one" + answer + " two"));
 }
@@ -328,11 +328,11 @@ TEST_F(Successor, ErasesWhatTheOtherWouldWrite) {
   running.state.keep_on_cancel = true;
   const auto first = old_.submit({running}, &id);
   ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 3; }));
-  next_.engine().erase_session("s", false);
+  next_.engine().erase_session({}, "s", false);
   EXPECT_EQ(bytes_of(next_.run(in_session("s", "anew", 5))), alone("anew")) << "nobody holds it any more";
-  old_.engine().cancel(id);
+  old_.engine().cancel({}, id);
   first->finished();
-  EXPECT_EQ(next_.engine().sessions().at(0).tokens, 4 + 5);
+  EXPECT_EQ(next_.engine().sessions({}).at(0).tokens, 4 + 5);
 }
 
 TEST(SessionDatabases, AreOpenToOneServerAtATimeAndPrivate) {

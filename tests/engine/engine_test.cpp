@@ -147,7 +147,7 @@ TEST(Engine, ALongPromptDelaysARunningStreamByOneChunkAtATime) {
   auto prompt = tiny.submit({TinyEngine::greedy(std::string(1600, 'x'), 1)});
   prompt->finished();
   EXPECT_GE(drawn() - before, 1600 / 16 - 10) << "the stream went on beside each of the hundred chunks";
-  tiny.engine().cancel_all();
+  tiny.engine().cancel_all({});
   EXPECT_EQ(stream->finished().at(0).last->reason, FinishReason::cancelled);
 }
 
@@ -158,10 +158,10 @@ TEST(Engine, CancelFreesTheSlotForWhoeverWaits) {
   auto waiting = tiny.submit({TinyEngine::greedy("waits", 4)});
   ASSERT_TRUE(
       endless->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 0; }));
-  EXPECT_TRUE(tiny.engine().cancel(id));
+  EXPECT_TRUE(tiny.engine().cancel({}, id));
   EXPECT_EQ(endless->finished().at(0).last->reason, FinishReason::cancelled);
   EXPECT_EQ(waiting->finished().at(0).last->usage.completion_tokens, 4);
-  EXPECT_FALSE(tiny.engine().cancel(id)) << "it has ended";
+  EXPECT_FALSE(tiny.engine().cancel({}, id)) << "it has ended";
 }
 
 TEST(Engine, AFullQueueRefusesAtOnce) {
@@ -177,7 +177,7 @@ TEST(Engine, AFullQueueRefusesAtOnce) {
   const Status refused = tiny.engine().submit({.rows = {ask}, .listener = listener});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::unavailable);
-  tiny.engine().cancel_all();
+  tiny.engine().cancel_all({});
 }
 
 // A request is refused when the rows that wait, or what they take, would be more than the bound.
@@ -204,7 +204,7 @@ TEST(Engine, RowsThatWaitAreBoundedByNumberAndBytes) {
         EXPECT_EQ(status.error().kind, ErrorKind::unavailable);
       }
     }
-    tiny.engine().cancel_all();
+    tiny.engine().cancel_all({});
     for (const auto& listener : waiting) listener->finished(rows);
     Ask later = TinyEngine::greedy("later", 1);
     EXPECT_EQ(tiny.run(later).last->reason, FinishReason::length) << "what was cancelled counts no more";
@@ -222,14 +222,14 @@ TEST(Engine, ARequestLetsGoOfItsListenerWithItsLastEvent) {
   auto listener = tiny.submit({TinyEngine::greedy("pause here", 100000)}, &id, true);
   ASSERT_TRUE(
       listener->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
-  ASSERT_TRUE(tiny.engine().pause(id).ok());
+  ASSERT_TRUE(tiny.engine().pause({}, id).ok());
   listener->finished();
   tiny.engine().states();  // through the engine's thread: the call that delivered is over
   const std::weak_ptr<Listener> held = listener;
   listener.reset();
   EXPECT_TRUE(held.expired());
   auto second = std::make_shared<testing::RecordingListener>();
-  ASSERT_TRUE(tiny.engine().resume(id, 4, second).ok()) << "still there to be resumed";
+  ASSERT_TRUE(tiny.engine().resume({}, id, 4, second).ok()) << "still there to be resumed";
   EXPECT_EQ(second->finished().at(0).last->reason, FinishReason::length);
 }
 
@@ -238,7 +238,7 @@ TEST(Engine, ACancelThatOvertakesItsRequestIsObeyed) {
   for (int i = 0; i < 50; i++) {
     std::string id;
     auto row = tiny.submit({TinyEngine::greedy("endless", 1000000)}, &id);
-    EXPECT_TRUE(tiny.engine().cancel(id));
+    EXPECT_TRUE(tiny.engine().cancel({}, id));
     EXPECT_EQ(row->finished().at(0).last->reason, FinishReason::cancelled);
   }
 }
@@ -296,16 +296,16 @@ TEST(Engine, PausedAndResumedTextIsTheUninterruptedOne) {
   std::string id;
   auto first = tiny.submit({TinyEngine::greedy("pause here", 1'000'000)}, &id, true);
   ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
-  const auto paused = tiny.engine().pause(id);
+  const auto paused = tiny.engine().pause({}, id);
   ASSERT_TRUE(paused.ok()) << paused.error().text;
   EXPECT_EQ(*paused, id);
   const RowLog head = first->finished().at(0);
   EXPECT_TRUE(head.last->paused);
   auto second = std::make_shared<testing::RecordingListener>();
-  ASSERT_TRUE(tiny.engine().resume(id, 30, second).ok());
+  ASSERT_TRUE(tiny.engine().resume({}, id, 30, second).ok());
   const std::string tail = second->finished().at(0).text;
   EXPECT_EQ(head.text + tail, tiny.run(TinyEngine::greedy("pause here", head.sampled + 30)).text);
-  EXPECT_EQ(tiny.engine().resume(id, -1, second).error().kind, ErrorKind::not_found) << "one use only";
+  EXPECT_EQ(tiny.engine().resume({}, id, -1, second).error().kind, ErrorKind::not_found) << "one use only";
 }
 
 TEST(Engine, DrainWaitsForWhatRunsAndRefusesTheRest) {

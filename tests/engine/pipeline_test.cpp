@@ -61,9 +61,9 @@ TEST_P(PipelineEngine, ASessionMovesBetweenFormsInMidConversation) {
     return tiny.run(std::move(ask)).text;
   };
   const auto move = [](TinyEngine& from, TinyEngine& to) {
-    const auto blob = from.engine().export_session("s");
+    const auto blob = from.engine().export_session({}, "s");
     ASSERT_TRUE(blob.ok());
-    const Status taken = to.engine().import_session("s", *blob);
+    const Status taken = to.engine().import_session({}, "s", *blob);
     ASSERT_TRUE(taken.ok()) << taken.error().text;
   };
   std::vector<std::string> stayed, moved;
@@ -87,7 +87,7 @@ TEST_P(PipelineEngine, ACancelledRowEndsAndItsSlotIsFree) {
   ASSERT_TRUE(running->wait_until([](const auto& rows) {
     return rows.size() == 3 && rows.at(0).sampled > 3 && rows.at(1).sampled > 3 && rows.at(2).sampled > 3;
   }));
-  EXPECT_TRUE(tiny->engine().cancel(id));
+  EXPECT_TRUE(tiny->engine().cancel({}, id));
   for (const auto& [index, row] : running->finished(3)) EXPECT_EQ(row.last->reason, FinishReason::cancelled);
   EXPECT_EQ(tiny->run(TinyEngine::greedy("next", 5)).last->usage.completion_tokens, 5);
 }
@@ -110,8 +110,8 @@ TEST_P(PipelineEngine, RandomRequestsAnswerAsOnOneDevice) {
     const std::string session = first.state.write_session;
     expect_equal(one->run(std::move(first)), several->run(std::move(second)));
     if (session.empty()) continue;
-    const auto wanted = one->engine().export_session(session),
-               found = several->engine().export_session(session);
+    const auto wanted = one->engine().export_session({}, session),
+               found = several->engine().export_session({}, session);
     ASSERT_EQ(wanted.ok(), found.ok());
     if (!wanted.ok()) continue;
     EXPECT_EQ(found->tokens, wanted->tokens);
@@ -140,7 +140,7 @@ TEST_P(PipelineEngine, ACancelledPromptEndsWithPiecesUnderWay) {
   std::string id;
   const auto running = tiny->submit({TinyEngine::greedy(std::string(2'000'000, 'p'), 4)}, &id);
   ASSERT_TRUE(running->wait_until([](const auto& rows) { return rows.contains(0); }));
-  EXPECT_TRUE(tiny->engine().cancel(id));
+  EXPECT_TRUE(tiny->engine().cancel({}, id));
   EXPECT_EQ(running->finished().at(0).last->reason, FinishReason::cancelled);
   EXPECT_EQ(tiny->run(TinyEngine::greedy("next", 5)).last->usage.completion_tokens, 5);
 }

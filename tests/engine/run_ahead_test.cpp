@@ -61,15 +61,15 @@ TEST_P(RunAhead, RandomRequestsAnswerAsWithoutIt) {
     const std::string session = first.state.write_session;
     expect_equal(waiting_.run(std::move(first)), ahead_.run(std::move(second)));
     if (session.empty()) continue;
-    const auto before = waiting_.engine().export_session(session),
-               after = ahead_.engine().export_session(session);
+    const auto before = waiting_.engine().export_session({}, session),
+               after = ahead_.engine().export_session({}, session);
     ASSERT_EQ(before.ok(), after.ok());
     if (!before.ok()) continue;
     EXPECT_EQ(before->tokens, after->tokens);
     EXPECT_EQ(before->payload, after->payload) << "the state, bit for bit";
   }
-  EXPECT_TRUE(waiting_.engine().cancel(company));
-  EXPECT_TRUE(ahead_.engine().cancel(other));
+  EXPECT_TRUE(waiting_.engine().cancel({}, company));
+  EXPECT_TRUE(ahead_.engine().cancel({}, other));
 }
 
 // Rows that end at any step beside rows that go on: a state that its last id ends is not fed what was begun.
@@ -93,8 +93,8 @@ TEST_P(RunAhead, RowsThatAnIdEndsLeaveTheirSessionsAsWithoutIt) {
       ended_by_id += found.at(i).last->stop_id ? 1 : 0;
       expect_equal(expected.at(i), found.at(i));
       const std::string session = "session-" + std::to_string(i);
-      const auto before = waiting_.engine().export_session(session),
-                 after = ahead_.engine().export_session(session);
+      const auto before = waiting_.engine().export_session({}, session),
+                 after = ahead_.engine().export_session({}, session);
       ASSERT_TRUE(before.ok() && after.ok());
       EXPECT_EQ(before->tokens, after->tokens);
     }
@@ -118,7 +118,7 @@ TEST_P(RunAhead, CancelsLeaveNothingBehind) {
     const auto listener = ahead_.submit({TinyEngine::greedy("one that is cancelled", 1'000'000)}, &id);
     EXPECT_TRUE(
         listener->wait_until([&](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > i; }));
-    EXPECT_TRUE(ahead_.engine().cancel(id));
+    EXPECT_TRUE(ahead_.engine().cancel({}, id));
     EXPECT_EQ(listener->finished().at(0).last->reason, FinishReason::cancelled);
   }
   EXPECT_EQ(ahead_.run(TinyEngine::greedy("afterwards", 40)).text, text);

@@ -276,7 +276,7 @@ TEST_F(SharedStore, CancellingChangesNothingForATurnOnItsWay) {
   std::string id;
   const auto row = worker->submit({in_session("s", "hello")}, &id);
   ASSERT_TRUE(vault_->wait_for_writer());
-  EXPECT_TRUE(worker->engine().cancel(id));
+  EXPECT_TRUE(worker->engine().cancel({}, id));
   worker->run(in_session("", "x"));
   EXPECT_FALSE(ended(*row));
   vault_->open_writes(true);
@@ -303,7 +303,7 @@ TEST_F(SharedStore, LookingASessionUpHoldsUpNobodyElse) {
   const auto patient = worker->submit({in_session("t", "hello")});
   ASSERT_TRUE(vault_->wait_for_reader());
   EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
-  EXPECT_TRUE(worker->engine().cancel(id));
+  EXPECT_TRUE(worker->engine().cancel({}, id));
   EXPECT_EQ(given_up->finished().at(0).last->reason, FinishReason::cancelled);
   EXPECT_FALSE(ended(*patient));
   vault_->open_reads(true);
@@ -316,13 +316,13 @@ TEST_F(SharedStore, ListingAndErasingHoldUpNobodyElse) {
   const auto worker = this->worker();
   worker->run(in_session("s", "hello"));
   vault_->open_reads(false);
-  std::thread listing([&] { EXPECT_EQ(worker->engine().sessions().size(), 1u); });
+  std::thread listing([&] { EXPECT_EQ(worker->engine().sessions({}).size(), 1u); });
   EXPECT_TRUE(vault_->wait_for_reader());
   EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   vault_->open_reads(true);
   listing.join();
   vault_->open_writes(false);
-  std::thread erasing([&] { EXPECT_EQ(worker->engine().erase_session("s", false), 1); });
+  std::thread erasing([&] { EXPECT_EQ(worker->engine().erase_session({}, "s", false), 1); });
   EXPECT_TRUE(vault_->wait_for_writer());
   EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   vault_->open_writes(true);
@@ -376,7 +376,7 @@ TEST_F(SharedStore, AWorkerWithoutACopyInMemoryDoesNotOverwriteEither) {
   StateBlob elsewhere = vault_->blob("s");
   elsewhere.turn = 2;
   vault_->replace("s", elsewhere);
-  late.engine().cancel(id);
+  late.engine().cancel({}, id);
   EXPECT_EQ(running->finished().at(0).last->reason, FinishReason::failed);
   EXPECT_EQ(vault_->turn("s"), 2);
 }
@@ -387,7 +387,7 @@ TEST_F(SharedStore, AnImportReturnsOnceTheStoreHasIt) {
   vault_->open_writes(false);
   std::atomic<bool> imported = false;
   std::thread importing([&] {
-    EXPECT_TRUE(worker->engine().import_session("copy", vault_->blob("s")).ok());
+    EXPECT_TRUE(worker->engine().import_session({}, "copy", vault_->blob("s")).ok());
     imported = true;
   });
   ASSERT_TRUE(vault_->wait_for_writer());

@@ -112,15 +112,15 @@ void compare_random_requests(const Variant& variant, int64_t requests) {
     if (!second.prediction.empty()) (void)same.nearly(tokens_of(expected));
     expect_equal(expected, drafted.run(std::move(second)));
     if (session.empty()) continue;
-    const auto before = plain.engine().export_session(session),
-               after = drafted.engine().export_session(session);
+    const auto before = plain.engine().export_session({}, session),
+               after = drafted.engine().export_session({}, session);
     ASSERT_EQ(before.ok(), after.ok());
     if (!before.ok()) continue;
     EXPECT_EQ(before->tokens, after->tokens);
     EXPECT_EQ(before->payload, after->payload) << "the state, bit for bit";
   }
-  EXPECT_TRUE(plain.engine().cancel(company));
-  EXPECT_TRUE(drafted.engine().cancel(other));
+  EXPECT_TRUE(plain.engine().cancel({}, company));
+  EXPECT_TRUE(drafted.engine().cancel({}, other));
   const DraftCount ngrams = drafting.drafts(DraftSource::ngram),
                    predicted = drafting.drafts(DraftSource::prediction);
   if (variant.small == nullptr) {
@@ -357,10 +357,10 @@ TEST(Speculation, PausedInMidDraftAndResumedIsTheUninterruptedText) {
     ASSERT_TRUE(listener->wait_until([](const auto& rows) {
       return rows.contains(0) && (rows.at(0).sampled > 9 || rows.at(0).last.has_value());
     }));
-    if (!tiny.engine().pause(id).ok()) break;  // it was quicker
+    if (!tiny.engine().pause({}, id).ok()) break;  // it was quicker
     text += listener->finished().at(0).text;
     listener = std::make_shared<RecordingListener>();
-    ASSERT_TRUE(tiny.engine().resume(id, -1, listener).ok());
+    ASSERT_TRUE(tiny.engine().resume({}, id, -1, listener).ok());
   }
   EXPECT_EQ(text + listener->finished().at(0).text, whole);
 }
@@ -379,7 +379,7 @@ TEST(Speculation, CancelsAmongDraftsLeaveNothingBehind) {
         cut->wait_until([&](const auto& rows) { return rows.contains(0) && rows.at(0).sampled >= seen; }));
     const std::string prompt = "next " + std::to_string(round);
     const auto next = tiny.submit({TinyEngine::greedy(prompt, 30), TinyEngine::greedy("abab" + prompt, 30)});
-    EXPECT_TRUE(tiny.engine().cancel(id));
+    EXPECT_TRUE(tiny.engine().cancel({}, id));
     EXPECT_EQ(cut->finished().at(0).last->reason, FinishReason::cancelled);
     const auto rows = next->finished(2);
     EXPECT_EQ(rows.at(0).text, plain.run(TinyEngine::greedy(prompt, 30)).text);

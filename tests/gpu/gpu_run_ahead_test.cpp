@@ -69,7 +69,7 @@ class GpuRunAhead : public GpuTest, public ::testing::WithParamInterface<Form> {
     const std::string session = ask.state.write_session;
     Answer answer{tiny.run(std::move(ask)), {}};
     if (session.empty()) return answer;
-    auto exported = tiny.engine().export_session(session);
+    auto exported = tiny.engine().export_session({}, session);
     if (exported.ok()) answer.session = std::move(*exported);
     return answer;
   }
@@ -98,7 +98,7 @@ TEST_P(GpuRunAhead, RandomRequestsAnswerAsWithoutIt) {
     RandomAsks asks(11);
     std::vector<Answer> answers;
     for (int64_t i = 0; i < requests_wanted(); i++) answers.push_back(answer_of(tiny, asks.next()));
-    EXPECT_TRUE(tiny.engine().cancel(company));
+    EXPECT_TRUE(tiny.engine().cancel({}, company));
     return answers;
   });
 }

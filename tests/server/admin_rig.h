@@ -35,38 +35,52 @@ class NamesOnly : public ModelAdmin {
     return found;
   }
   Status load_state(const StateLoad& load) override {
-    const ServedModelPtr model = rig_.models.find({}, false);
+    const ServedModelPtr model = rig_.models.default_model();
     if (!model || load.path == "bad") return Error{ErrorKind::corrupt, "bad state"};
-    rig_.models.add_state(model->id, {load.name, load.default_temperature, load.default_top_p});
+    rig_.models.add_state(model->id, {.name = load.name,
+                                      .default_temperature = load.default_temperature,
+                                      .default_top_p = load.default_top_p});
     return {};
   }
   Status load_mixture(const MixtureLoad& load) override {
-    TunedState state{load.name, load.default_temperature, load.default_top_p, {}};
+    TunedState state{.name = load.name,
+                     .default_temperature = load.default_temperature,
+                     .default_top_p = load.default_top_p};
     for (const std::string& path : load.paths) {
       if (path == "bad") return Error{ErrorKind::corrupt, "bad state"};
       state.mixture.push_back({path, load.weights[state.mixture.size()]});
     }
     if (load.with_zero_state) state.mixture.push_back({"", load.weights.back()});
-    rig_.models.add_state(rig_.models.find({}, false)->id, std::move(state));
+    rig_.models.add_state(rig_.models.default_model()->id, std::move(state));
     return {};
   }
   void remove_states() override { rig_.models.clear_states(); }
-  Result<StateFile> keep_state_file(const std::string& filename, std::string_view bytes) override {
+  Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
+                                    std::string_view bytes) override {
     if (bytes == "bad") return Error{ErrorKind::invalid, "bad state"};
-    files_ = {{.id = served_id(filename),
-               .filename = filename,
-               .bytes = static_cast<int64_t>(bytes.size()),
-               .tensors = 2,
-               .layers = 2,
-               .heads = 3,
-               .head_size = 4,
-               .created_ms = 5678}};
-    return files_.front();
+    drop_state_file(owner, served_id(filename));
+    files_.push_back({.id = served_id(filename),
+                      .owner = owner.name,
+                      .filename = filename,
+                      .bytes = static_cast<int64_t>(bytes.size()),
+                      .tensors = 2,
+                      .layers = 2,
+                      .heads = 3,
+                      .head_size = 4,
+                      .created_ms = 5678});
+    rig_.models.add_state(rig_.model->id, {.name = files_.back().id, .owner = owner.name});
+    return files_.back();
   }
-  bool drop_state_file(const std::string& id) override {
-    return std::erase_if(files_, [&](const StateFile& file) { return file.id == id; }) > 0;
+  bool drop_state_file(const Owner& owner, const std::string& id) override {
+    rig_.models.remove_state(owner.name, id);
+    return std::erase_if(
+               files_, [&](const StateFile& file) { return file.id == id && file.owner == owner.name; }) > 0;
   }
-  std::vector<StateFile> state_files() const override { return files_; }
+  std::vector<StateFile> state_files(const Owner& owner) const override {
+    std::vector<StateFile> files = files_;
+    std::erase_if(files, [&](const StateFile& file) { return !owner.may_use(file.owner); });
+    return files;
+  }
   std::vector<std::string> available() const override { return {"one", "two"}; }
   // One model, called owner/pulled and pulled; loading it takes the facts of the rig's own.
   std::vector<InstalledModel> installed() const override {

@@ -371,7 +371,7 @@ TEST(EqualWeights, SessionsAreListedOnce) {
   const SessionLadder ladder("equal", nullptr, {});
   for (ScriptedEngine* engine : {&rig.engine, &rig.second}) {
     engine->share_ladder(&ladder);
-    ASSERT_TRUE(engine->import_session("s", {}).ok());
+    ASSERT_TRUE(engine->import_session({}, "s", {}).ok());
   }
   EXPECT_EQ(rig.member_of(rig.post("/state/status", "{}").body, "total_sessions"), 1);
   const std::string objects = rig.get("/v1/sessions").body;

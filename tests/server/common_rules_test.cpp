@@ -340,9 +340,9 @@ TEST(CommonRules, AListedIdGoesBeforeWhatALaterModelsFileIsCalled) {
   };
   add("first", "/models/one.pth");
   add("second", "/models/first.pth");
-  EXPECT_EQ(rig.models.find("first", true)->path, "/models/one.pth");
-  EXPECT_EQ(rig.models.find("second", true)->path, "/models/first.pth");
-  EXPECT_EQ(rig.models.find("one", true)->id, "first") << "file names are names still";
+  EXPECT_EQ(rig.models.find({}, "first", true)->path, "/models/one.pth");
+  EXPECT_EQ(rig.models.find({}, "second", true)->path, "/models/first.pth");
+  EXPECT_EQ(rig.models.find({}, "one", true)->id, "first") << "file names are names still";
 }
 
 TEST(CommonRules, AFailedDeviceIsNoHealthyServer) {

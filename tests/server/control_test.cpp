@@ -140,7 +140,7 @@ TEST(Control, CancelledWhileWaiting) {
   for (const auto& [path, status] :
        {std::pair{"/v1/batch/completions", 409}, {"/v2/chat/completions", 200}}) {
     std::thread stopper([&] {
-      while (rig.engine.cancel_all() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (rig.engine.cancel_all({}) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     });
     const Reply reply = rig.post(path, R"({"contents":["x"]})");
     stopper.join();
@@ -226,8 +226,8 @@ TEST(StatusPages, TotalsAreWhatStaysOfAnEngine) {
   }
   stats.prefixes = {.device_entries = 20, .host_entries = 21, .device_hits = 22, .host_hits = 23};
   const Metrics metrics;
-  std::istringstream before(metrics.text(stats, {}, {}, nullptr));
-  const std::string after = "\n" + metrics.text(counters_of(stats), {}, {}, nullptr);
+  std::istringstream before(metrics.text(stats, {}, {}, {}));
+  const std::string after = "\n" + metrics.text(counters_of(stats), {}, {}, {});
   int totals = 0;
   for (std::string line; std::getline(before, line);) {
     if (line.starts_with('#') || line.ends_with(" 0") || line.starts_with("fulmar_build_info")) continue;

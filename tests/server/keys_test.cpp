@@ -136,13 +136,13 @@ TEST(KeyRing, AReplacedKeyKeepsItsAccountAndARemovedOneIsGone) {
   ApiKey alice = key_called("alice", "a");
   alice.requests_per_minute = 1;
   ring.replace({alice, key_called("bob", "b")}, now);
-  EXPECT_FALSE(ring.find("a")->admit_request("/v1/models", false, now));
+  EXPECT_FALSE(ring.find("a")->admit_request("/v1/models", Grant::unsaid, now));
   alice.hash = hash_of_key("a2");
   ring.replace({alice}, now);
   EXPECT_EQ(ring.find("a"), nullptr);
   EXPECT_EQ(ring.find("b"), nullptr);
   ASSERT_NE(ring.find("a2"), nullptr);
-  const auto refused = ring.find("a2")->admit_request("/v1/models", false, now);
+  const auto refused = ring.find("a2")->admit_request("/v1/models", Grant::unsaid, now);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->status, 429);
   EXPECT_EQ(refused->retry_after, 60);
@@ -209,6 +209,15 @@ TEST(ApiKeys, RoutesOfAKey) {
     const Reply closed = rig.send(std::string(route.method), path, {}, bearer("a"));
     EXPECT_EQ(closed.status, 403) << path << ": no pattern opens administration";
     EXPECT_NE(rig.send(std::string(route.method), path, {}, bearer("o")).status, 403) << path;
+  }
+}
+
+TEST(ApiKeys, PatternsThatSeemToAdministerAreTold) {
+  for (const std::string pattern : {"/*", "/v1/*", "/v1/server/*", "/v1/admin/*"}) {
+    EXPECT_TRUE(covers_administration(pattern)) << pattern;
+  }
+  for (const std::string other : {"/v1/chat/*", "/v1/server/stop", "/loadmodel"}) {
+    EXPECT_FALSE(covers_administration(other)) << other;
   }
 }
 
@@ -301,9 +310,14 @@ TEST(ApiKeys, RowsAtOnce) {
 }
 
 TEST(ApiKeys, UsageByKeyIsAMetricForThoseWhoShowOne) {
-  const ServerRig rig(with_keys({key_called("alice"), key_called("bob", "b")}));
+  ApiKey scraper = key_called("scraper", "s");
+  scraper.routes = {"/metrics"};
+  const ServerRig rig(with_keys({key_called("alice"), key_called("bob", "b"), scraper}));
   rig.post(kPath, kBody, bearer(kSecret));
-  const std::string text = rig.get("/metrics", bearer("b")).body;
+  const std::string own = rig.get("/metrics", bearer("b")).body;
+  EXPECT_EQ(own.find("alice"), std::string::npos);
+  EXPECT_THAT(own, HasSubstr("fulmar_key_requests_total{key=\"bob\"} 0"));
+  const std::string text = rig.get("/metrics", bearer("s")).body;
   EXPECT_THAT(text, HasSubstr("fulmar_key_requests_total{key=\"alice\"} 1"));
   EXPECT_THAT(text, HasSubstr("fulmar_key_prompt_tokens_total{key=\"alice\"} 3"));
   EXPECT_THAT(text, HasSubstr("fulmar_key_generated_tokens_total{key=\"alice\"} 4"));

@@ -190,7 +190,7 @@ TEST(OllamaModels, InstalledOnesAreListedShownAndLoadedWhenAskedFor) {
   EXPECT_EQ(rig.post("/api/chat", ask).status, 200);
   EXPECT_EQ(rig.admin.loads, 1) << "it stays loaded";
   EXPECT_THAT(rig.get("/api/ps").body, HasSubstr("owner/pulled"));
-  EXPECT_EQ(rig.models.find("", false)->id, "tiny-rwkv7") << "the default stays";
+  EXPECT_EQ(rig.models.find({}, "", false)->id, "tiny-rwkv7") << "the default stays";
   EXPECT_EQ(rig.post("/api/generate", R"({"model":"unknown","prompt":"x","stream":false})").status, 200);
   EXPECT_EQ(rig.admin.loads, 1) << "unknown names mean the default";
 }

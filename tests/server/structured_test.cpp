@@ -207,7 +207,7 @@ TEST(Responses, AreStoredContinuedAndDeleted) {
 
   EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + id).body,
             R"({"id":")" + id + R"(","object":"response","deleted":true})");
-  EXPECT_FALSE(rig.engine.has_session("resp:" + id));
+  EXPECT_FALSE(rig.engine.has_session({}, "resp:" + id));
   EXPECT_EQ(rig.get("/v1/responses/" + id).status, 404);
   EXPECT_EQ(rig.post("/v1/responses", R"({"input":"x","previous_response_id":")" + id + "\"}").status, 404);
 }
@@ -317,7 +317,7 @@ TEST(AnswerConstraints, StatesOfOneModelShareTheirs) {
   AnswerRules rules;
   rules.json_object = true;
   const auto find = [&](const char* name) {
-    return *constraints.find(rig.models.find(name, true), AnswerStart::plain, rules);
+    return *constraints.find(rig.models.find({}, name, true), AnswerStart::plain, rules);
   };
   const auto plain = find("tiny-rwkv7");
   EXPECT_EQ(find("tiny-rwkv7 S"), plain);

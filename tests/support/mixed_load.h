@@ -43,7 +43,7 @@ inline std::vector<Ask> mixed_asks() {
 inline MixedAnswers mixed_load(TinyEngine& tiny) {
   MixedAnswers answers;
   for (auto& [index, row] : tiny.submit(mixed_asks())->finished(12)) answers.rows.push_back(row);
-  auto session = tiny.engine().export_session("kept");
+  auto session = tiny.engine().export_session({}, "kept");
   EXPECT_TRUE(session.ok());
   answers.session = std::move(session).value();
   return answers;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cache/session_name.h"
+
 namespace fulmar::testing {
 namespace {
 
@@ -45,10 +47,11 @@ Status ScriptedEngine::submit(Request request) {
   return {};
 }
 
-bool ScriptedEngine::cancel(const std::string& request_id) {
+bool ScriptedEngine::cancel(const Owner& owner, const std::string& request_id) {
   std::lock_guard lock(mutex_);
   for (Running& running : running_) {
     if (running.rows.front().ask.request_id != request_id) continue;
+    if (!owner.sees(running.request.owner)) return false;
     running.cancelled = true;
     changed_.notify_all();
     return true;
@@ -56,18 +59,24 @@ bool ScriptedEngine::cancel(const std::string& request_id) {
   return false;
 }
 
-int64_t ScriptedEngine::cancel_all() {
+int64_t ScriptedEngine::cancel_all(const Owner& owner) {
   std::lock_guard lock(mutex_);
-  for (Running& running : running_) running.cancelled = true;
+  int64_t count = 0;
+  for (Running& running : running_) {
+    if (!owner.sees(running.request.owner)) continue;
+    running.cancelled = true;
+    ++count;
+  }
   changed_.notify_all();
-  return static_cast<int64_t>(running_.size());
+  return count;
 }
 
-Result<std::string> ScriptedEngine::pause(const std::string& request_id) {
+Result<std::string> ScriptedEngine::pause(const Owner& owner, const std::string& request_id) {
   std::lock_guard lock(mutex_);
   for (auto running = running_.rbegin(); running != running_.rend(); ++running) {
     const std::string& id = running->rows.front().ask.request_id;
     if (!running->request.resumable || (!request_id.empty() && id != request_id)) continue;
+    if (!owner.sees(running->request.owner)) continue;
     running->paused = true;
     changed_.notify_all();
     return id;
@@ -75,11 +84,11 @@ Result<std::string> ScriptedEngine::pause(const std::string& request_id) {
   return Error{ErrorKind::not_found, "no such request"};
 }
 
-Status ScriptedEngine::resume(const std::string& request_id, int64_t max_tokens,
+Status ScriptedEngine::resume(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                               std::shared_ptr<Listener> listener) {
   std::lock_guard lock(mutex_);
   const auto found = std::find_if(paused_.begin(), paused_.end(), [&](const Running& running) {
-    return running.rows.front().ask.request_id == request_id;
+    return running.rows.front().ask.request_id == request_id && owner.sees(running.request.owner);
   });
   if (found == paused_.end()) return Error{ErrorKind::not_found, "no such paused request"};
   found->request.listener = std::move(listener);
@@ -112,6 +121,7 @@ EngineStats ScriptedEngine::stats() const {
   const auto status_of = [](const Running& running) {
     RequestStatus status;
     status.id = running.rows.front().ask.request_id;
+    status.owner = running.request.owner;
     status.endpoint = running.request.endpoint;
     status.model = running.request.model;
     status.created = 1785945600;
@@ -130,32 +140,36 @@ EngineStats ScriptedEngine::stats() const {
   return stats;
 }
 
-std::vector<SessionInfo> ScriptedEngine::sessions() {
+std::vector<SessionInfo> ScriptedEngine::sessions(const Owner& owner) {
   std::lock_guard lock(mutex_);
   std::vector<SessionInfo> list;
-  for (const std::string& id : sessions_) list.push_back({.id = id, .level = SessionInfo::Level::device});
+  for (const std::string& key : sessions_) {
+    SessionName named = session_name(key);
+    if (!owner.sees(named.owner)) continue;
+    list.push_back({.id = named.id, .level = SessionInfo::Level::device, .owner = named.owner});
+  }
   return list;
 }
 
-bool ScriptedEngine::has_session(const std::string& id) {
+bool ScriptedEngine::has_session(const Owner& owner, const std::string& id) {
   std::lock_guard lock(mutex_);
-  return sessions_.contains(id);
+  return sessions_.contains(session_text(owner.name, id));
 }
 
-int64_t ScriptedEngine::erase_session(const std::string& id, bool and_branches) {
+int64_t ScriptedEngine::erase_session(const Owner& owner, const std::string& id, bool and_branches) {
   std::lock_guard lock(mutex_);
-  return static_cast<int64_t>(std::erase_if(sessions_, [&](const std::string& held) {
-    return held == id || (and_branches && held.starts_with(id + ":"));
-  }));
+  const SessionRange range{session_text(owner.name, id), and_branches};
+  return static_cast<int64_t>(
+      std::erase_if(sessions_, [&](const std::string& held) { return range.covers(held); }));
 }
 
-Result<StateBlob> ScriptedEngine::export_session(const std::string& id) {
+Result<StateBlob> ScriptedEngine::export_session(const Owner&, const std::string& id) {
   return Error{ErrorKind::not_found, "session '" + id + "' has no state here"};
 }
 
-Status ScriptedEngine::import_session(const std::string& id, const StateBlob&) {
+Status ScriptedEngine::import_session(const Owner& owner, const std::string& id, const StateBlob&) {
   std::lock_guard lock(mutex_);
-  sessions_.insert(id);
+  sessions_.insert(session_text(owner.name, id));
   return {};
 }
 
@@ -277,7 +291,10 @@ void ScriptedEngine::advance(Running& running, Row& row, std::vector<Event>& eve
     event.error = row.script.error;
   }
   const bool normal = event.reason == FinishReason::stop || event.reason == FinishReason::length;
-  if (normal && !row.ask.state.write_session.empty()) sessions_.insert(row.ask.state.write_session);
+  if (normal && !row.ask.state.write_session.empty())
+    sessions_.insert(row.ask.state.servers_own
+                         ? row.ask.state.write_session
+                         : session_text(running.request.owner, row.ask.state.write_session));
   events.push_back(std::move(event));
 }
 

@@ -35,21 +35,21 @@ class ScriptedEngine : public Engine {
   ~ScriptedEngine() override;
 
   Status submit(Request request) override;
-  bool cancel(const std::string& request_id) override;
-  int64_t cancel_all() override;
-  Result<std::string> pause(const std::string& request_id) override;
-  Status resume(const std::string& request_id, int64_t max_tokens,
+  bool cancel(const Owner& owner, const std::string& request_id) override;
+  int64_t cancel_all(const Owner& owner) override;
+  Result<std::string> pause(const Owner& owner, const std::string& request_id) override;
+  Status resume(const Owner& owner, const std::string& request_id, int64_t max_tokens,
                 std::shared_ptr<Listener> listener) override;
   void drain(std::function<void()> done) override;
   EngineStats stats() const override;
 
   // Sessions are names only: a row that ends normally leaves its write_session behind.
-  std::vector<SessionInfo> sessions() override;
+  std::vector<SessionInfo> sessions(const Owner& owner) override;
   const SessionLadder* session_ladder() const override { return ladder_; }
-  bool has_session(const std::string& id) override;
-  int64_t erase_session(const std::string& id, bool and_branches) override;
-  Result<StateBlob> export_session(const std::string& id) override;
-  Status import_session(const std::string& id, const StateBlob& blob) override;
+  bool has_session(const Owner& owner, const std::string& id) override;
+  int64_t erase_session(const Owner& owner, const std::string& id, bool and_branches) override;
+  Result<StateBlob> export_session(const Owner& owner, const std::string& id) override;
+  Status import_session(const Owner& owner, const std::string& id, const StateBlob& blob) override;
   Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) override;
   bool remove_state(const std::string& name) override;
   std::vector<std::string> states() override;
@@ -98,7 +98,7 @@ class ScriptedEngine : public Engine {
   std::list<Running> running_;
   std::list<Running> paused_;
   std::vector<Ask> asks_;
-  std::set<std::string> sessions_;
+  std::set<std::string> sessions_;  // by session_text()
   std::set<std::string> states_;
   std::optional<Error> refusal_;
   std::string failure_;

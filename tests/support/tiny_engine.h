@@ -175,12 +175,12 @@ class TinyEngine {
     std::string id;
     const auto first = submit({greedy(prompt, 1'000'000)}, &id, true);
     EXPECT_TRUE(first->wait_until(drawn));
-    EXPECT_TRUE(engine_->pause(id).ok());
+    EXPECT_TRUE(engine_->pause({}, id).ok());
     const RowLog head = first->finished().at(0);
     const auto second = std::make_shared<RecordingListener>();
-    EXPECT_TRUE(engine_->resume(id, -1, second).ok());
+    EXPECT_TRUE(engine_->resume({}, id, -1, second).ok());
     EXPECT_TRUE(second->wait_until(drawn));
-    EXPECT_TRUE(engine_->cancel(id));
+    EXPECT_TRUE(engine_->cancel({}, id));
     const RowLog tail = second->finished().at(0);
     return {head.text + tail.text, head.sampled + tail.sampled};
   }
