@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <limits>
 
 #include "base/utf8.h"
 #include "model/state_pool.h"
@@ -306,6 +307,20 @@ TEST(Engine, PausedAndResumedTextIsTheUninterruptedOne) {
   const std::string tail = second->finished().at(0).text;
   EXPECT_EQ(head.text + tail, tiny.run(TinyEngine::greedy("pause here", head.sampled + 30)).text);
   EXPECT_EQ(tiny.engine().resume({}, id, -1, second).error().kind, ErrorKind::not_found) << "one use only";
+}
+
+TEST(Engine, AResumedRowIsHeldToTheTokensOfANewOne) {
+  TinyEngine tiny;
+  std::string id;
+  auto first = tiny.submit({TinyEngine::greedy("pause here", 1'000'000)}, &id, true);
+  ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
+  ASSERT_TRUE(tiny.engine().pause(id).ok());
+  first->finished();
+  auto second = std::make_shared<testing::RecordingListener>();
+  const Status refused = tiny.engine().resume(id, std::numeric_limits<int64_t>::max(), second);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  ASSERT_TRUE(tiny.engine().resume(id, 3, second).ok()) << "still there to be resumed";
+  EXPECT_EQ(second->finished().at(0).sampled, 3);
 }
 
 TEST(Engine, DrainWaitsForWhatRunsAndRefusesTheRest) {
