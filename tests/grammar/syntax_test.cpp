@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <regex>
+
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
 
@@ -93,6 +96,116 @@ INSTANTIATE_TEST_SUITE_P(
               {"a=b", "a=\"b\","}},
         Texts{"start: A{2} B |\n\nA: \"a\"\nB.2: /b{2,}/", {"aabb", ""}, {"aab", "abb"}},
         Texts{"start: x*\nx: | \"a\" x", {"", "aa"}, {"b"}}));
+
+// One language in three notations.
+struct Notations {
+  std::string gbnf;
+  std::string lark;
+  std::string regex;
+};
+
+Notations random_notations(std::mt19937& random, int depth) {
+  const auto inner = [&] { return random_notations(random, depth - 1); };
+  switch (random() % (depth > 0 ? 6 : 2)) {
+    case 0: {
+      const std::string letter(1, "abc"[random() % 3]);
+      return {"\"" + letter + "\"", "\"" + letter + "\"", letter};
+    }
+    case 1:
+      return random() % 2 ? Notations{"[^ab]", "/[^ab]/", "[^ab]"}
+                          : Notations{"[a-b]", "\"a\"..\"b\"", "[a-b]"};
+    case 2: {
+      const Notations one = inner(), other = inner();
+      return {one.gbnf + " " + other.gbnf, one.lark + " " + other.lark, one.regex + other.regex};
+    }
+    case 3: {
+      const Notations one = inner(), other = inner();
+      return {"(" + one.gbnf + " | " + other.gbnf + ")", "(" + one.lark + " | " + other.lark + ")",
+              "(?:" + one.regex + "|" + other.regex + ")"};
+    }
+    case 4: {
+      const Notations one = inner();
+      return {"(" + one.gbnf + "){1,3}", "(" + one.lark + ")~1..3", "(?:" + one.regex + "){1,3}"};
+    }
+    default: {
+      const Notations one = inner();
+      const std::string sign(1, "*+?"[random() % 3]);
+      return {"(" + one.gbnf + ")" + sign, "(" + one.lark + ")" + sign, "(?:" + one.regex + ")" + sign};
+    }
+  }
+}
+
+TEST(RandomGrammars, SayInGbnfAndLarkWhatARegularExpressionSays) {
+  std::mt19937 random(13);
+  for (int round = 0; round < 800; ++round) {
+    const Notations one = random_notations(random, 4);
+    const auto gbnf = gbnf_form(AnswerStart::plain, "root ::= " + one.gbnf);
+    const auto lark = lark_form(AnswerStart::plain, "start: " + one.lark);
+    const auto regex = regex_form(AnswerStart::plain, one.regex);
+    ASSERT_TRUE(gbnf) << one.gbnf << "\n" << gbnf.error().text;
+    ASSERT_TRUE(lark) << one.lark << "\n" << lark.error().text;
+    ASSERT_TRUE(regex) << one.regex << "\n" << regex.error().text;
+    const std::regex oracle(one.regex);
+    for (int i = 0; i < 10; ++i) {
+      std::string text;
+      for (unsigned length = random() % 6; length > 0; --length) text += "abcd"[random() % 4];
+      const bool fits = std::regex_match(text, oracle);
+      ASSERT_EQ(takes(gbnf, text), fits) << one.gbnf << " on '" << text << "'";
+      ASSERT_EQ(takes(lark, text), fits) << one.lark << " on '" << text << "'";
+      ASSERT_EQ(takes(regex, text), fits) << one.regex << " on '" << text << "'";
+    }
+  }
+}
+
+// Whatever text is sent as a grammar is compiled, or refused by a text.
+TEST(RandomGrammars, BrokenOnesAreRefused) {
+  std::mt19937 random(17);
+  static const std::string kPieces[] = {"root",
+                                        "start",
+                                        " ::= ",
+                                        ": ",
+                                        "\"a\"",
+                                        "\"",
+                                        "[a-z]",
+                                        "[",
+                                        "]",
+                                        "(",
+                                        ")",
+                                        "|",
+                                        "*",
+                                        "+",
+                                        "?",
+                                        "{2}",
+                                        "{",
+                                        "}",
+                                        "~",
+                                        "~2..3",
+                                        "..",
+                                        "/a+/",
+                                        "/",
+                                        "\n",
+                                        " ",
+                                        "x",
+                                        "X",
+                                        "%ignore ",
+                                        "%import common.WS",
+                                        "->",
+                                        "\\",
+                                        "#",
+                                        ".",
+                                        "\xC3\xA9",
+                                        "\xFF",
+                                        "<",
+                                        "!"};
+  for (int round = 0; round < 5000; ++round) {
+    std::string text = round % 2 ? "root ::= " : "start: ";
+    for (unsigned pieces = random() % 14; pieces > 0; --pieces)
+      text += kPieces[random() % std::size(kPieces)];
+    for (const Form& form : {gbnf_form(AnswerStart::plain, text), lark_form(AnswerStart::plain, text)}) {
+      EXPECT_TRUE(form || !form.error().text.empty()) << text;
+    }
+  }
+}
 
 std::string gbnf_error(const std::string& text) {
   const auto form = gbnf_form(AnswerStart::plain, text);
