@@ -314,12 +314,12 @@ TEST(Engine, AResumedRowIsHeldToTheTokensOfANewOne) {
   std::string id;
   auto first = tiny.submit({TinyEngine::greedy("pause here", 1'000'000)}, &id, true);
   ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
-  ASSERT_TRUE(tiny.engine().pause(id).ok());
+  ASSERT_TRUE(tiny.engine().pause({}, id).ok());
   first->finished();
   auto second = std::make_shared<testing::RecordingListener>();
-  const Status refused = tiny.engine().resume(id, std::numeric_limits<int64_t>::max(), second);
+  const Status refused = tiny.engine().resume({}, id, std::numeric_limits<int64_t>::max(), second);
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
-  ASSERT_TRUE(tiny.engine().resume(id, 3, second).ok()) << "still there to be resumed";
+  ASSERT_TRUE(tiny.engine().resume({}, id, 3, second).ok()) << "still there to be resumed";
   EXPECT_EQ(second->finished().at(0).sampled, 3);
 }
 
