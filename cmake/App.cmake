@@ -50,8 +50,11 @@ function(fulmar_app_tests)
     $<TARGET_FILE:fulmar> ${model} --streams 60 --seconds 10 --warm-up 5)
   add_test(NAME soak.prefix COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/prefix_test.py
     $<TARGET_FILE:fulmar> ${model} --chats 60 --requests 40 --mixture 24)
+  # Every kind of end once and more.
+  add_test(NAME soak.ends COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/ends_test.py
+    $<TARGET_FILE:fulmar> ${model} --ends 14 --slack 2)
   # Every kind of step once.
   add_test(NAME soak.chaos COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/soak/chaos.py
     --program $<TARGET_FILE:fulmar> --model ${model} --steps 1-10 --clients 6 --patience 60)
-  set_tests_properties(soak.crash soak.streams soak.prefix soak.chaos PROPERTIES LABELS soak TIMEOUT 300)
+  set_tests_properties(soak.crash soak.ends soak.streams soak.prefix soak.chaos PROPERTIES LABELS soak TIMEOUT 300)
 endfunction()

@@ -17,6 +17,7 @@
 #include "app/accepted_flags.h"
 #include "app/commands.h"
 #include "app/exit_code.h"
+#include "app/first_model.h"
 #include "app/greeting.h"
 #include "app/heartbeat.h"
 #include "app/model_admin.h"
@@ -164,27 +165,34 @@ void end_anyway(int code) {
 }
 
 // Opens the model of the command line on the administrator's thread, so that what clients ask of it meanwhile
-// comes after. A signal that ends the server ends the process: nothing is served yet that could be lost.
-Result<Footing> load_first(const ServeFlags& flags, SessionLadders& sessions, LocalAdmin& admin,
-                           Server& server, const sigset_t& ending) {
-  std::promise<Result<Footing>> opened;
-  std::future<Result<Footing>> outcome = opened.get_future();
-  admin.post([&] {
+// comes after. Nothing when a signal said stop before the model was served.
+Result<std::optional<Footing>> load_first(const ServeFlags& flags, SessionLadders& sessions,
+                                          LocalAdmin& admin, Server& server, const sigset_t& ending) {
+  using Opened = Result<std::optional<Footing>>;
+  // All that the job uses but the loading itself: it may outlive this function.
+  const auto first = std::make_shared<FirstModel>();
+  const auto opened = std::make_shared<std::promise<Opened>>();
+  std::future<Opened> outcome = opened->get_future();
+  admin.post([first, opened, &flags, &sessions, &admin] {
     try {
       auto served = ServedEngine::open(flags.model, flags.engine, sessions);
-      if (!served.ok()) return opened.set_value(served.error());
+      if (!served.ok()) return opened->set_value(served.error());
       Footing footing = (*served)->footing();
-      admin.adopt(std::move(*served));
-      opened.set_value(std::move(footing));
+      first->serve([&] { admin.adopt(std::move(*served)); });
+      opened->set_value(std::optional(std::move(footing)));
     } catch (const std::exception& failure) {
-      opened.set_value(Error{ErrorKind::resource, fmt::format("cannot load the model: {}", failure.what())});
+      opened->set_value(Error{ErrorKind::resource, fmt::format("cannot load the model: {}", failure.what())});
     }
   });
   constexpr timespec kMoment{0, 50'000'000};
   while (outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (sigtimedwait(&ending, nullptr, &kMoment) > 0) std::_Exit(0);
+    const int signal = sigtimedwait(&ending, nullptr, &kMoment);
+    if (signal <= 0) continue;
+    if (first->end()) return std::optional<Footing>();
+    ::kill(::getpid(), signal);  // for the thread that waits for signals, once the start is over
+    break;
   }
-  FULMAR_ASSIGN(Footing footing, outcome.get());
+  FULMAR_ASSIGN(auto footing, outcome.get());
   server.loaded();
   return footing;
 }
@@ -292,8 +300,8 @@ struct Serving {
 };
 
 // What fails fast comes before minutes of loading: the sessions' store, then the port, at which /health tells
-// what goes on.
-Status start(ServeFlags& flags, const sigset_t& ending, Serving& serving) {
+// what goes on. False when a signal said stop before anything was served.
+Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) {
   flags.engine.on_failure = [failed = serving.engine_failed](const std::string&) {
     *failed = true;
     ::kill(::getpid(), SIGTERM);  // taken by the thread that waits for signals
@@ -304,14 +312,23 @@ Status start(ServeFlags& flags, const sigset_t& ending, Serving& serving) {
                                                flags_of_others(flags.engine), flags.admin);
   FULMAR_ASSIGN(const ServerOptions options, server_options(flags));
   FULMAR_ASSIGN(serving.server, Server::start(options, serving.models, serving.admin.get()));
-  Footing footing;
+  std::optional<Footing> footing = Footing();
   if (options.loading) {
     FULMAR_ASSIGN(footing, load_first(flags, *serving.sessions, *serving.admin, *serving.server, ending));
   }
+  if (!footing) return false;
   const ServedModelPtr model = serving.models.default_model();
-  greet(*serving.server, model, footing, flags);
+  greet(*serving.server, model, *footing, flags);
   FULMAR_ASSIGN(serving.heartbeat, announce(flags, *serving.server, model));
-  return {};
+  return true;
+}
+
+// Ends the process while its model is still being opened, which may take minutes: what was answered so far is
+// the server's own, and there are no turns.
+[[noreturn]] void stop_unserved(Serving& serving) {
+  serving.server->stop(std::chrono::milliseconds(0));
+  serving.server.reset();
+  std::_Exit(0);
 }
 
 // The exit code.
@@ -338,7 +355,8 @@ Result<int> serve(ServeFlags flags) {
   if (flags.accepted.debug) spdlog::set_level(spdlog::level::debug);
   FULMAR_TRY(check(flags));
   Serving serving;
-  FULMAR_TRY(start(flags, ending, serving));
+  FULMAR_ASSIGN(const bool served, start(flags, ending, serving));
+  if (!served) stop_unserved(serving);
   const int signal = await_end(flags, awaited, *serving.server);
   spdlog::info("stopping signal={} grace={}s", signal, flags.grace_seconds);
   end_at_second_signal(ending);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/unix_time.h"
 #include "cache/session_name.h"
@@ -308,9 +309,11 @@ void SessionLadder::drop(const std::string& id) {
   list.erase(recency);  // last: `id` may live there
 }
 
+// From host memory: what lies on a shelf its engine reads first, without the lock.
 TurnTicket SessionLadder::send(const std::string& id, Entry& entry) {
+  FULMAR_CHECK(entry.host != nullptr);
   entry.dirty = false;
-  return entry.ticket = courier_->put({id, entry.host ? entry.host : entry.shelf->host_copy(entry)});
+  return entry.ticket = courier_->put({id, entry.host});
 }
 
 // A fresh turn in memory is on its way to the store, sooner or later. The ticket where somebody should wait

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 SessionShelf::SessionShelf(Slots& device, std::vector<int64_t> slots, std::shared_ptr<SessionLadder> ladder)
-    : device_(device), ladder_(std::move(ladder)), free_slots_(std::move(slots)) {
+    : device_(device), has_slots_(!slots.empty()), ladder_(std::move(ladder)), free_slots_(std::move(slots)) {
   Lock lock(ladder_->mutex_);
   ladder_->shelves_.push_back(this);
 }
@@ -95,6 +95,7 @@ int64_t SessionShelf::newest_turn(const SessionLookup& lookup) {
 Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, int64_t slot) {
   Lock lock(ladder_->mutex_);
   const std::string& id = lookup.id;
+  if (lookup.state || ladder_->find(id) != nullptr) make_room(lock, id);
   Entry* entry = ladder_->find(id);
   const auto blob = std::exchange(lookup.state, nullptr);
   if (entry == nullptr && !blob) {
@@ -126,8 +127,9 @@ Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, 
   } else {
     FULMAR_ASSIGN(const auto fitting, in_layout(entry->host));
     device_.write(slot, fitting->payload);
-    if (!place(id, slot)) ladder_->trim_host();
+    place(id, slot);
   }
+  ladder_->trim_host();
   return std::optional(found);
 }
 
@@ -147,42 +149,53 @@ Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(
 
 Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot, int64_t tokens,
                                         int64_t turn) {
-  Lock lock(ladder_->mutex_);
-  if (claim.erased) return TurnTicket();
   const std::string& id = claim.id;
+  const StoreCourier* courier = ladder_->courier_.get();
+  // What goes to host memory or to the store at once is read first.
+  std::shared_ptr<const StateBlob> state;
+  if (!has_slots_ || (courier != nullptr && courier->shared())) state = read(slot, tokens, turn);
+  Lock lock(ladder_->mutex_);
+  make_room(lock, id);
+  if (claim.erased) return TurnTicket();
   const Entry* known = ladder_->find(id);
   if (known != nullptr && known->turn >= turn) return overtaken(id);
   if (known != nullptr && known->shelf != nullptr && known->shelf != this) ladder_->drop(id);
-  const bool on_device = place(id, slot);
-  if (!on_device) ladder_->place_on_host(id, read(slot, tokens, turn));
+  if (!place(id, slot)) ladder_->place_on_host(id, state);
   Entry& entry = ladder_->entries_.at(id);
   entry.tokens = tokens;
   entry.turn = turn;
-  TurnTicket ticket = ladder_->keep(id, entry);
-  if (!on_device) ladder_->trim_host();
+  TurnTicket ticket = keep(id, entry, state);
+  ladder_->trim_host();
   return ticket;
 }
 
-// What `slot` holds becomes the session's state on this shelf; on another one it may not be. False when the
-// shelf has no slots.
+// As the ladder's, with the state of a session on the shelf beside it; it is in nobody's host memory behind
+// that.
+TurnTicket SessionShelf::keep(const std::string& id, Entry& entry, std::shared_ptr<const StateBlob> state) {
+  if (entry.shelf == nullptr) return ladder_->keep(id, entry);
+  entry.host = std::move(state);
+  TurnTicket ticket = ladder_->keep(id, entry);
+  entry.host.reset();
+  return ticket;
+}
+
+// What `slot` holds becomes the session's state on this shelf, behind make_room(); on another one it may not
+// be. False when the shelf has no slots.
 bool SessionShelf::place(const std::string& id, int64_t slot) {
+  if (!has_slots_) return false;
   const auto found = ladder_->entries_.find(id);
   Entry* entry = found == ladder_->entries_.end() ? nullptr : &found->second;
   if (entry == nullptr || entry->shelf != this) {
-    // Out of its list first: making room must not push this session out below.
-    std::list<std::string> own;
-    if (entry != nullptr) own.splice(own.begin(), ladder_->hosts_, entry->recency);
-    const int64_t free = take_slot();
-    if (free < 0) {
-      ladder_->hosts_.splice(ladder_->hosts_.begin(), own);
-      return false;
+    if (entry == nullptr) {
+      recency_.push_front(id);
+      entry = &ladder_->entries_[id];
+      entry->recency = recency_.begin();
+    } else {
+      recency_.splice(recency_.begin(), ladder_->hosts_, entry->recency);
     }
-    if (own.empty()) own.push_front(id);
-    entry = &ladder_->entries_[id];
-    entry->recency = own.begin();
-    recency_.splice(recency_.begin(), own);
     entry->shelf = this;
-    entry->slot = free;
+    entry->slot = free_slots_.back();
+    free_slots_.pop_back();
     entry->host.reset();
   }
   device_.copy(slot, entry->slot);
@@ -190,21 +203,31 @@ bool SessionShelf::place(const std::string& id, int64_t slot) {
   return true;
 }
 
-// A free slot; the least recent session moves down to make room. -1: there are none.
-int64_t SessionShelf::take_slot() {
-  if (free_slots_.empty()) {
-    if (recency_.empty()) return -1;
-    Entry& oldest = ladder_->entries_.at(recency_.back());
-    ladder_->take_down(oldest, host_copy(oldest));
-    ladder_->trim_host();
+// Sees to it that place() finds a slot for the session: the least recent one moves down where none is free.
+// Only this thread takes slots, so that there is one until then.
+void SessionShelf::make_room(Lock& lock, const std::string& id) {
+  if (!has_slots_) return;
+  while (free_slots_.empty()) {
+    const Entry* own = ladder_->find(id);
+    if (own != nullptr && own->shelf == this) return;
+    Read oldest = read_of(recency_.back(), ladder_->entries_.at(recency_.back()));
+    // Host memory is trimmed by the caller: what it is about to take from there must not go meanwhile.
+    if (Entry* entry = read_unlocked(lock, oldest)) ladder_->take_down(*entry, std::move(oldest.state));
   }
-  const int64_t slot = free_slots_.back();
-  free_slots_.pop_back();
-  return slot;
 }
 
-std::shared_ptr<const StateBlob> SessionShelf::host_copy(const Entry& entry) const {
-  return read(entry.slot, entry.tokens, entry.turn);
+// The session read, null where it is no more what it was.
+SessionLadder::Entry* SessionShelf::still_here(const Read& read) const {
+  Entry* entry = ladder_->find(read.id);
+  const bool same = entry != nullptr && entry->shelf == this && entry->slot == read.slot;
+  return same && entry->turn == read.turn ? entry : nullptr;
+}
+
+SessionLadder::Entry* SessionShelf::read_unlocked(Lock& lock, Read& wanted) const {
+  lock.unlock();
+  wanted.state = read(wanted.slot, wanted.tokens, wanted.turn);
+  lock.lock();
+  return still_here(wanted);
 }
 
 std::shared_ptr<const StateBlob> SessionShelf::read(int64_t slot, int64_t tokens, int64_t turn) const {
@@ -219,18 +242,19 @@ std::shared_ptr<const StateBlob> SessionShelf::read(int64_t slot, int64_t tokens
 
 void SessionShelf::serve() {
   Lock lock(ladder_->mutex_);
-  answer_wanted();
+  answer_wanted(lock);
 }
 
-void SessionShelf::answer_wanted() {
+void SessionShelf::answer_wanted(Lock& lock) {
   const auto wanted = std::exchange(wanted_, {});
   for (const auto& lookup : wanted) {
-    const Entry* entry = ladder_->find(lookup->id);
+    Entry* entry = ladder_->find(lookup->id);
     if (entry != nullptr && entry->shelf == this) {
-      lookup->state = host_copy(*entry);
-    } else if (entry != nullptr) {
-      lookup->state = entry->host;
+      Read read = read_of(lookup->id, *entry);
+      if (read_unlocked(lock, read) != nullptr) lookup->state = std::move(read.state);
+      entry = ladder_->find(lookup->id);
     }
+    if (!lookup->state && entry != nullptr) lookup->state = entry->host;
     lookup->answered();
   }
   if (!wanted.empty()) ladder_->wake_all();
@@ -239,28 +263,39 @@ void SessionShelf::answer_wanted() {
 std::optional<Clock::time_point> SessionShelf::tick(Clock::time_point now) {
   std::optional<Clock::time_point> next;
   if (!ladder_->courier_) return next;
+  std::vector<Read> due_here;
   Lock lock(ladder_->mutex_);
   for (auto& [id, entry] : ladder_->entries_) {
     if (!entry.dirty || (entry.shelf != nullptr && entry.shelf != this)) continue;
     // Half the promised time, so that the transaction itself fits into the other half.
     const Clock::time_point due = entry.committed + ladder_->options_.flush_after / 2;
-    if (due <= now) {
+    if (due > now) {
+      next = std::min(next.value_or(due), due);
+    } else if (entry.shelf == this) {
+      due_here.push_back(read_of(id, entry));
+    } else {
       ladder_->send(id, entry);
-    } else if (!next || due < *next) {
-      next = due;
     }
+  }
+  for (Read& read : due_here) {
+    Entry* entry = read_unlocked(lock, read);
+    if (entry == nullptr || !entry->dirty) continue;
+    entry->host = std::move(read.state);
+    ladder_->send(read.id, *entry);
+    entry->host.reset();
   }
   return next;
 }
 
+// Others see its sessions until the last one has moved down.
 void SessionShelf::leave() {
   Lock lock(ladder_->mutex_);
-  if (std::erase(ladder_->shelves_, this) == 0) return;
   while (!recency_.empty()) {
-    Entry& oldest = ladder_->entries_.at(recency_.back());
-    ladder_->take_down(oldest, host_copy(oldest));
+    Read last = read_of(recency_.back(), ladder_->entries_.at(recency_.back()));
+    if (Entry* entry = read_unlocked(lock, last)) ladder_->take_down(*entry, std::move(last.state));
   }
-  answer_wanted();
+  std::erase(ladder_->shelves_, this);
+  answer_wanted(lock);
 }
 
 void SessionShelf::abandon() {
@@ -275,7 +310,7 @@ void SessionShelf::abandon() {
     }
     ladder_->drop(id);
   }
-  answer_wanted();
+  answer_wanted(lock);
 }
 
 }  // namespace fulmar

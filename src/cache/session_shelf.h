@@ -64,15 +64,31 @@ class SessionShelf {
   using Entry = SessionLadder::Entry;
   using Lock = SessionLadder::Lock;
 
-  // All below under the ladder's lock.
-  std::shared_ptr<const StateBlob> host_copy(const Entry& entry) const;
+  // A session of this shelf, whose state is read from the device without the ladder's lock: reading takes
+  // milliseconds, and other threads want the lock. They may erase or replace the session meanwhile, and never
+  // touch its slot: only this engine's thread writes there.
+  struct Read {
+    std::string id;
+    int64_t slot, tokens, turn;
+    std::shared_ptr<const StateBlob> state = nullptr;
+  };
   std::shared_ptr<const StateBlob> read(int64_t slot, int64_t tokens, int64_t turn) const;
+  // Both give the lock back for as long as they read.
+  Entry* read_unlocked(Lock& lock, Read& wanted) const;
+  void make_room(Lock& lock, const std::string& id);
+
+  // All below under the ladder's lock.
+  static Read read_of(const std::string& id, const Entry& entry) {
+    return {.id = id, .slot = entry.slot, .tokens = entry.tokens, .turn = entry.turn};
+  }
+  Entry* still_here(const Read& read) const;
+  TurnTicket keep(const std::string& id, Entry& entry, std::shared_ptr<const StateBlob> state);
   Result<std::shared_ptr<const StateBlob>> in_layout(std::shared_ptr<const StateBlob> blob) const;
   bool place(const std::string& id, int64_t slot);
-  int64_t take_slot();
-  void answer_wanted();
+  void answer_wanted(Lock& lock);
 
   Slots& device_;
+  const bool has_slots_;
   const std::shared_ptr<SessionLadder> ladder_;
   std::vector<int64_t> free_slots_;
   std::list<std::string> recency_;                      // most recent first

@@ -14,6 +14,9 @@ namespace fulmar {
 namespace {
 
 constexpr auto kRetryAfter = std::chrono::seconds(1);
+// What is queued at the end is tried so often: a connection that broke meanwhile is made anew by the second
+// try.
+constexpr int kLastTries = 2;
 
 // Of all writes the same failure.
 std::vector<Result<bool>> all_failed(size_t count, const Error& error) {
@@ -201,7 +204,7 @@ void StoreCourier::flush() {
 
 void StoreCourier::run() {
   Lock lock(mutex_);
-  while (true) {
+  for (int last_tries = 0; last_tries < kLastTries;) {
     wait_for_work(lock);
     // In turns: under load there is always another lookup.
     if (!lookups_.empty()) answer_lookups(lock);
@@ -210,11 +213,10 @@ void StoreCourier::run() {
       if (stopping_ && lookups_.empty()) return;
       continue;
     }
-    const bool last_try = stopping_;  // else more may be queued while this try is under way
-    const auto now = last_try ? Clock::time_point::max() : Clock::now();
+    if (stopping_) last_tries++;  // else more may be queued while this try is under way
+    const auto now = stopping_ ? Clock::time_point::max() : Clock::now();
     if (next_try() > now) continue;
     if (erase_queued(lock) && !queued_.empty()) write_queued(lock, now);
-    if (last_try && !nothing_queued()) return;  // in vain
   }
 }
 

@@ -101,8 +101,8 @@ class StoreCourier {
   Result<std::vector<StoredSession>> list(const SessionQuery& query);    // in the order of their ids
   // Waits until everything queued so far was tried.
   void flush();
-  // Tries once more what is queued, then stops. Returns how many turns and erasures have not reached the
-  // store, over all.
+  // Tries what is queued, a second time where that fails, then stops. Returns how many turns and erasures
+  // have not reached the store, over all.
   int64_t close();
 
   // Whether so much waits that nothing should be begun that adds to it.

@@ -7,6 +7,7 @@ that cannot be written, and errors that must not show what stands in a file.
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -54,6 +55,46 @@ def check_second_server(program, models, folder):
         assert "sessions live in memory only" in log.read()
     assert "Anna" in first.turn("s", "What is my name?")
     equal(first.end(), 0)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Impatient(Kept):
+    """A server that is talked to as soon as it answers, before it has printed where it is."""
+
+    def __init__(self, program, *flags):
+        port = free_port()
+        self.base = f"http://127.0.0.1:{port}"
+        self.process = subprocess.Popen([program, "serve", "--port", str(port), "--device", "cpu", *flags],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while True:
+            try:
+                if urllib.request.urlopen(self.base + "/health", timeout=5).status == 200:
+                    break
+            except OSError:
+                assert self.process.poll() is None
+
+
+def check_stop_behind_the_first_answer(program, models, folder):
+    """A stop that comes as early as it can: turns are kept, and streams are let finish."""
+    flags = ("--model", os.path.join(models, MODEL), "--state-db-path", os.path.join(folder, "early.db"))
+    for turns in range(6):
+        server = Impatient(program, *flags)
+        server.turn(f"s{turns}", "My name is Anna.")
+        equal(server.end(), 0)
+        server = Impatient(program, *flags)
+        equal(len(server.call("GET", "/v1/sessions")[1]["data"]), turns + 1)
+        body = {"messages": [{"role": "user", "content": "Count from 1 to 20"}], "stream": True, "max_tokens": 60}
+        stream = urllib.request.urlopen(urllib.request.Request(
+            server.base + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}))
+        first = stream.readline()
+        server.process.terminate()
+        assert (first + stream.read()).endswith(b"data: [DONE]\n\n")
+        equal(server.process.wait(timeout=60), 0)
 
 
 TURNS = ["My name is Anna.", "What is my name?", "What is 12 + 30?", "What is my name?"]
@@ -137,6 +178,7 @@ def check_errors(program, models, folder):
 def main(program, models):
     program, models = os.path.abspath(program), os.path.abspath(models)
     with tempfile.TemporaryDirectory() as folder:
+        check_stop_behind_the_first_answer(program, models, folder)
         check_second_server(program, models, folder)
         check_reload(program, models, folder)
         check_pause(program, models)
