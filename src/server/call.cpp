@@ -39,6 +39,13 @@ std::string unauthorized_text(Access access) {
   return text;
 }
 
+// Small bodies go past large ones, unless they may hold what has to be compiled.
+JobWeight weight_of(const HttpRequest& request) {
+  const bool heavy =
+      request.body.size() > kLightBody || is_compressed(request.headers) || may_hold_schema(request.body);
+  return heavy ? JobWeight::heavy : JobWeight::light;
+}
+
 }  // namespace
 
 Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr<Exchange> exchange,
@@ -50,7 +57,8 @@ Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr
       family_(route.family),
       meter_(std::make_shared<Meter>(service_->options.limits.max_request_work)),
       share_(share_of(identify(service_->auth_rules(), route_.access, request(), JsonValue()),
-                      exchange_->client())) {
+                      exchange_->client())),
+      weight_(weight_of(request())) {
   exchange_->on_disconnect([meter = meter_] { meter->stop(); });
 }
 
@@ -59,53 +67,46 @@ void Call::dispatch(std::shared_ptr<Call> call) {
   const ThreadKind kind = !reads               ? ThreadKind::pool
                           : call->route_.waits ? ThreadKind::sessions
                                                : ThreadKind::io;
-  Call& self = *call;
-  if (kind == ThreadKind::io) {
-    const Meter::Scope scope(*self.meter_);
-    run(call, kind);
-    return self.service_->metrics.observe_work(kind, self.meter_->used());
-  }
-  self.post(call, kind, [call, kind] { run(call, kind); });
-}
-
-void Call::run(std::shared_ptr<Call> call, ThreadKind kind) {
-  Call& self = *call;
-  const std::shared_ptr<Call> kept = call;
-  self.guard([&] { self.serve(std::move(call), kind); });
-  if (!self.body_kept_) self.body_ = JsonValue(JsonObject{});
+  const auto serve = [call] { call->serve(call); };
+  if (kind != ThreadKind::io) return post(call, kind, serve);
+  const Meter::Scope scope(*call->meter_);
+  work_on(call, kind, serve);
 }
 
 std::shared_ptr<JsonValue> Call::keep_body() {
-  body_kept_ = true;
-  return std::make_shared<JsonValue>(std::move(body_));
+  count_steps();
+  ++handed_over_;
+  return std::make_shared<JsonValue>(std::exchange(body_, JsonValue(JsonObject{})));
 }
 
 void Call::resume(std::shared_ptr<Call> call, std::shared_ptr<JsonValue> body, std::function<void()> work,
                   ThreadKind kind) {
-  Call& self = *call;
-  self.post(call, kind, [call, body, work = std::move(work)] {
+  post(call, kind, [call, body, work = std::move(work)] {
     call->body_ = std::move(*body);
-    call->guard(work);
-    call->body_ = JsonValue(JsonObject{});
+    work();
   });
 }
 
-void Call::post(std::shared_ptr<Call> self, ThreadKind kind, std::function<void()> work) {
-  auto job = [self, kind, work = std::move(work)] {
-    const uint64_t before = self->meter_->used();
-    work();
-    self->service_->metrics.observe_work(kind, self->meter_->used() - before);
-  };
-  if (!service_->post_job(kind, {share_, weight(), meter_, std::move(job)})) {
-    fail({503, "Request queue full", {}, "queue_full", {}});
+void Call::post(const std::shared_ptr<Call>& call, ThreadKind kind, std::function<void()> work) {
+  auto job = [call, kind, work = std::move(work)] { work_on(call, kind, work); };
+  if (!call->service_->post_job(kind, {call->share_, call->weight_, call->meter_, std::move(job)})) {
+    call->fail({503, "Request queue full", {}, "queue_full", {}});
   }
 }
 
-// Small bodies go past large ones, unless they may hold what has to be compiled.
-JobWeight Call::weight() const {
-  const std::string& body = request().body;
-  const bool heavy = body.size() > kLightBody || is_compressed(request().headers) || may_hold_schema(body);
-  return heavy ? JobWeight::heavy : JobWeight::light;
+void Call::work_on(const std::shared_ptr<Call>& call, ThreadKind kind, const std::function<void()>& work) {
+  Call& self = *call;
+  const uint32_t before = self.handed_over_;
+  self.thread_ = kind;
+  self.guard(work);
+  if (self.handed_over_ != before) return;
+  self.count_steps();
+  self.body_ = JsonValue(JsonObject{});
+}
+
+void Call::count_steps() {
+  const uint64_t used = meter_->used();
+  service_->metrics.observe_work(thread_, used - std::exchange(steps_before_, used));
 }
 
 bool Call::may_administer() const {
@@ -138,7 +139,7 @@ void Call::guard(const std::function<void()>& work) {
   }
 }
 
-void Call::serve(std::shared_ptr<Call> self, ThreadKind kind) {
+void Call::serve(std::shared_ptr<Call> self) {
   meter_->count(request().body.size());
   Result<JsonValue> body = read_body();
   if (body) {
@@ -154,7 +155,7 @@ void Call::serve(std::shared_ptr<Call> self, ThreadKind kind) {
     return fail({413, body.error().text, {}, "too_large", {}});
   }
   if (!body) return fail(bad_value(body.error().text, {}, "invalid_json"));
-  if (!route_.waits || kind == ThreadKind::sessions) return route_.handle(std::move(self));
+  if (!route_.waits || thread_ == ThreadKind::sessions) return route_.handle(std::move(self));
   resume(
       self, keep_body(), [self] { self->route_.handle(self); }, ThreadKind::sessions);
 }

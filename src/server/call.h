@@ -93,7 +93,8 @@ class Call {
 
   // Runs the call on a thread of the place that its work belongs to, or answers that too many wait there.
   static void dispatch(std::shared_ptr<Call> call);
-  // Takes the body out of the call, for a handler that goes on elsewhere.
+  // Takes the body out of the call, for a handler that goes on elsewhere; this thread leaves the call alone
+  // then.
   std::shared_ptr<JsonValue> keep_body();
   // Runs `work`, which answers this call, on a thread of that place, with the body in the call again.
   static void resume(std::shared_ptr<Call> call, std::shared_ptr<JsonValue> body, std::function<void()> work,
@@ -116,11 +117,12 @@ class Call {
   void count(Outcome outcome) const { service_->metrics.count_request(route_.path, outcome); }
 
  private:
-  // Checks the key and reads the body; then runs the route's handler. Answers failures itself.
-  static void run(std::shared_ptr<Call> call, ThreadKind kind);
-  void serve(std::shared_ptr<Call> self, ThreadKind kind);
-  void post(std::shared_ptr<Call> self, ThreadKind kind, std::function<void()> work);
-  JobWeight weight() const;
+  // Checks the key and reads the body; then runs the route's handler.
+  void serve(std::shared_ptr<Call> self);
+  // Lets a thread of that kind work for the call, and counts what it did unless it has handed the call over.
+  static void post(const std::shared_ptr<Call>& call, ThreadKind kind, std::function<void()> work);
+  static void work_on(const std::shared_ptr<Call>& call, ThreadKind kind, const std::function<void()>& work);
+  void count_steps();
   Result<JsonValue> read_body();
   std::optional<ApiError> refuse_caller() const;
 
@@ -137,7 +139,11 @@ class Call {
   RowLease rows_;
   const std::shared_ptr<Meter> meter_;
   const std::string share_;
-  std::atomic<bool> body_kept_{false};  // by keep_body(), for another thread
+  const JobWeight weight_;
+  // Of the thread that works for the call: what kind it is, and the steps that were taken before it.
+  ThreadKind thread_ = ThreadKind::io;
+  uint64_t steps_before_ = 0;
+  std::atomic<uint32_t> handed_over_{0};  // how often keep_body() gave the call to another thread
 };
 
 // True for a body in gzip's form, which takes longer to read than its length tells.
