@@ -12,6 +12,7 @@
 #include "files/checkpoint.h"
 #include "files/hub_facts.h"
 #include "files/identify.h"
+#include "files/mapped_file.h"
 #include "files/model_files.h"
 #include "files/strategy.h"
 #include "text/locate_vocabulary.h"
@@ -197,7 +198,9 @@ Result<std::vector<Placed>> place_on(const Devices& devices, const DeviceFlags& 
   return place_layers(checkpoint, config, ops, counts, options, slices_of(flags, devices));
 }
 
-Result<LoadedModel> load_model(const ModelFlags& flags) {
+namespace {
+
+Result<LoadedModel> load_watched(const ModelFlags& flags) {
   LoadedModel loaded;
   FULMAR_ASSIGN(loaded.path, find_model(flags.model));
   FULMAR_ASSIGN(auto checkpoint, open_checkpoint(loaded.path));
@@ -222,6 +225,12 @@ Result<LoadedModel> load_model(const ModelFlags& flags) {
   for (const StoredTensor& tensor : checkpoint->tensors()) loaded.weight_bytes += tensor.bytes();
   FULMAR_ASSIGN(loaded.model, Model::load(std::move(checkpoint), stages, options));
   return loaded;
+}
+
+}  // namespace
+
+Result<LoadedModel> load_model(const ModelFlags& flags) {
+  return watched([&] { return load_watched(flags); });
 }
 
 }  // namespace fulmar

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/unix_time.h"
+#include "files/mapped_file.h"
 #include "server/api_keys.h"
 #include "server/served_model.h"
 
@@ -59,6 +60,7 @@ StateFile describe_file(const fs::path& path, const std::string& filename) {
   constexpr int64_t kMillis = 1000;
   StateFile file{.id = served_id(filename), .filename = filename, .created_ms = unix_seconds() * kMillis};
   file.bytes = static_cast<int64_t>(fs::file_size(path, error));
+  const FileWatch watch;  // what it loses meanwhile is not worth a server
   if (const auto checkpoint = open_checkpoint(path)) {
     file.tensors = static_cast<int64_t>((*checkpoint)->tensors().size());
     for (const StoredTensor& tensor : (*checkpoint)->tensors()) {

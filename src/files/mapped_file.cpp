@@ -1,3 +1,4 @@
+// The mappings of this process, and what becomes of a page that cannot be read.
 #include "files/mapped_file.h"
 
 #include <fcntl.h>
@@ -6,8 +7,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <string>
+
+#include "base/exit_codes.h"
 
 namespace fulmar {
 namespace {
@@ -16,6 +26,8 @@ Error system_error(const std::filesystem::path& path, std::string_view what) {
   const ErrorKind kind = errno == ENOENT || errno == ENOTDIR ? ErrorKind::not_found : ErrorKind::io;
   return {kind, fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno))};
 }
+
+thread_local FileWatch* watching = nullptr;
 
 class Descriptor {
  public:
@@ -31,7 +43,110 @@ class Descriptor {
   int number_;
 };
 
+constexpr size_t kMostPlaces = 2048;
+constexpr size_t kMostPath = 512;  // bytes that an error shows
+
 }  // namespace
+
+// Read by the handler of a signal, so that nothing in it may be waited for or allocated.
+struct MappedFile::Place {
+  std::atomic<uintptr_t> begin{0}, end{0};  // 0: free
+  std::atomic<FileWatch*> watch{nullptr};
+  std::atomic<bool> lost{false};
+  std::array<char, kMostPath> path{};
+};
+
+namespace {
+
+std::mutex places_mutex;
+
+// Never freed: a signal may come until the end of the process.
+template <class Place>
+std::array<Place, kMostPlaces>& all_places() {
+  static auto* const places = new std::array<Place, kMostPlaces>;
+  return *places;
+}
+
+// Write errors have nobody who could be told.
+void say(const char* text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, ::strlen(text));
+}
+
+// Zeros from the page of `address` to the end of the mapping.
+bool put_zeros(uintptr_t address, uintptr_t end) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  void* const from = reinterpret_cast<void*>(address / page * page);
+  const size_t bytes = end - address / page * page;
+  return ::mmap(from, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+// Only calls that a handler may make.
+template <class Place>
+void on_lost_page(int number, siginfo_t* info, void*) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (Place& place : all_places<Place>()) {
+    const uintptr_t begin = place.begin.load(std::memory_order_acquire);
+    if (begin == 0 || address < begin || address >= place.end) continue;
+    place.lost = true;
+    if (place.watch.load() != nullptr && put_zeros(address, place.end)) return;
+    say("fulmar: ");
+    say(place.path.data());
+    say(" was shortened, or cannot be read, while it is in use; replace model files by renaming\n");
+    ::_exit(kFileLostExit);
+  }
+  ::signal(number, SIG_DFL);  // not of a file of ours: raised again by the same access
+}
+
+template <class Place>
+void install_handler() {
+  all_places<Place>();
+  struct sigaction action {};
+  action.sa_sigaction = on_lost_page<Place>;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+}  // namespace
+
+MappedFile::Place* MappedFile::take_place(ByteSpan bytes, const std::filesystem::path& path) {
+  static std::once_flag installed;
+  std::call_once(installed, install_handler<Place>);
+  const std::lock_guard lock(places_mutex);
+  auto& places = all_places<Place>();
+  const auto free =
+      std::find_if(places.begin(), places.end(), [](const Place& place) { return place.begin == 0; });
+  if (free == places.end()) return nullptr;
+  free->path = {};
+  path.string().copy(free->path.data(), kMostPath - 1);
+  free->watch = watching;
+  free->lost = false;
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  free->end = begin + bytes.size();
+  free->begin.store(begin, std::memory_order_release);
+  return &*free;
+}
+
+FileWatch::FileWatch() : outer_(watching) { watching = this; }
+
+FileWatch::~FileWatch() {
+  (void)settle();
+  watching = outer_;
+}
+
+Status FileWatch::settle() {
+  const std::lock_guard lock(places_mutex);
+  for (MappedFile::Place& place : all_places<MappedFile::Place>()) {
+    if (place.begin == 0 || place.watch != this) continue;
+    place.watch = nullptr;
+    if (place.lost) lost_ = place.path.data();
+  }
+  if (lost_.empty()) return {};
+  return Error{ErrorKind::io,
+               fmt::format("{}: was shortened, or could not be read, while it was loaded; replace "
+                           "model files by renaming",
+                           lost_)};
+}
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK keeps a named pipe from blocking here; it has no effect on regular files.
@@ -47,10 +162,18 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
   if (memory == MAP_FAILED) return system_error(path, "cannot map");
   const ByteSpan bytes(static_cast<const std::byte*>(memory), size);
-  return std::shared_ptr<const MappedFile>(new MappedFile(bytes));
+  return std::shared_ptr<const MappedFile>(new MappedFile(bytes, take_place(bytes, path)));
 }
 
-MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+MappedFile::~MappedFile() {
+  if (place_) {
+    const std::lock_guard lock(places_mutex);
+    FileWatch* const watch = place_->watch;
+    if (place_->lost && watch != nullptr) watch->lost_ = place_->path.data();
+    place_->begin = 0;
+  }
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
 
 void MappedFile::release(ByteSpan part) const {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));

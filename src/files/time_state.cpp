@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "files/mapped_file.h"
+
 namespace fulmar {
 namespace {
 
@@ -74,11 +76,13 @@ Result<TimeState> read_time_state(const Checkpoint& checkpoint, const ModelConfi
 
 Result<TimeState> read_time_state(const std::filesystem::path& path, const ModelConfig& config,
                                   TimeStateOrder order) {
-  FULMAR_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, open_checkpoint(path));
   if (order == TimeStateOrder::by_container) {
     order = path.extension() == ".st" ? TimeStateOrder::key_major : TimeStateOrder::value_major;
   }
-  Result<TimeState> state = read_time_state(*checkpoint, config, order);
+  Result<TimeState> state = watched([&]() -> Result<TimeState> {
+    FULMAR_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, open_checkpoint(path));
+    return read_time_state(*checkpoint, config, order);
+  });
   if (!state.ok()) return Error{state.error().kind, fmt::format("{}: {}", path.string(), state.error().text)};
   return state;
 }
