@@ -19,6 +19,7 @@ struct PullFlags {
   std::string name, endpoint;
   PullOptions options;
   bool quiet = false;
+  double download_gib = 512;
 };
 
 Result<int> run_pull(PullFlags flags) {
@@ -26,6 +27,7 @@ Result<int> run_pull(PullFlags flags) {
   FULMAR_ASSIGN(const PullOptions usual, usual_pull_options(flags.endpoint));
   flags.options.hub = usual.hub;
   flags.options.folder = usual.folder;
+  flags.options.most_bytes = static_cast<int64_t>(flags.download_gib * (1 << 30));
 
   const bool show = !flags.quiet;
   std::string shown;
@@ -62,6 +64,9 @@ void add_pull(CLI::App& app, Command& chosen) {
                       "address of the hub; default: the environment's HF_ENDPOINT");
   command->add_option("--revision", flags->options.revision, "branch, tag or commit")->capture_default_str();
   command->add_option("--as", flags->options.as, "name of the model here; default: the file's");
+  command->add_option("--max-download-gib", flags->download_gib, "bytes that may be fetched in all")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
   command->add_flag("-q,--quiet", flags->quiet, "no progress bar");
   command->footer(
       "A token for private models is taken from HF_TOKEN. What broke off goes on where it was.\n"

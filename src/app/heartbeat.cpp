@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kTimeToLive{7'000};  // three beats may be l
 }  // namespace
 
 Heartbeat::Heartbeat(std::unique_ptr<WorkerDirectory> directory, WorkerRecord worker)
-    : directory_(std::move(directory)), worker_(std::move(worker)), thread_([this] { run(); }) {}
+    : directory_(std::move(directory)), worker_(std::move(worker)), thread_("heartbeat", [this] { run(); }) {}
 
 Heartbeat::~Heartbeat() {
   {

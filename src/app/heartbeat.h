@@ -4,8 +4,8 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 
+#include "base/thread.h"
 #include "cache/worker_directory.h"
 
 namespace fulmar {
@@ -29,7 +29,7 @@ class Heartbeat {
   WorkerRecord worker_;
   bool told_ = true;  // false: the record has changed since the last beat
   bool ending_ = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace fulmar

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "files/checkpoint.h"
 #include "files/identify.h"
+#include "files/mapped_file.h"
 #include "files/model_files.h"
 #include "files/strategy.h"
 
@@ -57,6 +58,29 @@ Error for_clients(const Error& error, const ModelLoad& load) {
           fmt::format("'{}'{} cannot be loaded as a model; the server's log says why", load.path, with)};
 }
 
+// Links among the files of a model: whatever opens the folder would follow them. `path` is a folder with all
+// that is in it, or a file, which may be one of several whose names begin alike.
+Status check_links(const fs::path& top, const fs::path& path) {
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  const std::string stem = path.stem().string();
+  const std::string beginning = stem.substr(0, stem.find("-00"));
+  const fs::path place = folder ? path : path.parent_path();
+  for (fs::directory_iterator entry(place, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code unknown;
+    if (!entry->is_symlink(unknown) || (!folder && !name.starts_with(beginning))) continue;
+    const fs::path target = fs::weakly_canonical(entry->path(), unknown);
+    if (unknown || !lies_below(top, target)) {
+      return Error{ErrorKind::invalid,
+                   fmt::format("'{}' in '{}' is a link that leads out of the folder for models", name,
+                               place.string())};
+    }
+  }
+  if (error) return Error{ErrorKind::io, fmt::format("'{}': {}", place.string(), error.message())};
+  return {};
+}
+
 }  // namespace
 
 Result<fs::path> confined_path(const fs::path& root, const std::string& name, bool folder_too) {
@@ -72,6 +96,7 @@ Result<fs::path> confined_path(const fs::path& root, const std::string& name, bo
     if (!lies_below(top, path)) {
       return Error{ErrorKind::invalid, fmt::format("'{}' lies outside of the folder for models", name)};
     }
+    if (fs::exists(path, error)) FULMAR_TRY(check_links(top, path));
   }
   if (!fs::is_regular_file(path, error) && !(folder_too && fs::is_directory(path, error))) {
     return Error{ErrorKind::not_found, fmt::format("'{}' is not there or no regular file", name)};
@@ -93,9 +118,10 @@ LocalAdmin::LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFla
       engine_flags_(std::move(engine)),
       options_(std::move(options)),
       files_(options_.states),
-      pulls_(options_.folder.empty() ? fs::path(options_.root) : fs::path(options_.folder)),
+      pulls_(options_.folder.empty() ? fs::path(options_.root) : fs::path(options_.folder),
+             options_.most_pull_bytes),
       jobs_(kMostJobs),
-      thread_([this] { work(); }) {}
+      thread_("administration", [this] { work(); }) {}
 
 LocalAdmin::~LocalAdmin() {
   jobs_.close();
@@ -359,6 +385,7 @@ Result<ServedModelPtr> LocalAdmin::describe_installed(const std::string& name) c
 
 Result<ServedModelPtr> LocalAdmin::describe(const InstalledFiles& files) const {
   return descriptions_.of(files, [&]() -> Result<ServedModelPtr> {
+    const FileWatch watch;  // what it loses meanwhile is not worth a server
     FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(files.path));
     FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
     auto model = std::make_shared<ServedModel>(

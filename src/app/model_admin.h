@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "app/model_descriptions.h"
@@ -13,6 +12,7 @@
 #include "app/served_engine.h"
 #include "app/state_folder.h"
 #include "base/mailbox.h"
+#include "base/thread.h"
 #include "files/time_state.h"
 #include "server/model_admin.h"
 
@@ -21,6 +21,7 @@ namespace fulmar {
 struct AdminOptions {
   std::filesystem::path root;    // files that clients name must lie below it; empty: anywhere
   std::filesystem::path folder;  // of model files that clients may switch between; empty: none
+  int64_t most_pull_bytes = int64_t{512} << 30;
   std::filesystem::path states;  // of tuned states that clients send; empty: they go with the server
 };
 
@@ -64,6 +65,8 @@ class LocalAdmin : public ModelAdmin {
   Status load_installed(const std::string& name) override;
   Status check_pull(const std::string& name) const override;
   bool start_pull(PullJob job) override { return pulls_.start(std::move(job)); }
+  // The server ends: pulls are called off and answered. From any thread.
+  void end_pulls() { pulls_.end(); }
 
  private:
   struct Loaded {
@@ -98,7 +101,7 @@ class LocalAdmin : public ModelAdmin {
   std::vector<Loaded> loaded_;  // in order of loading
   std::vector<std::shared_ptr<ServedEngine>> retired_;
   Mailbox<std::function<void()>> jobs_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace fulmar

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "app/installed_models.h"
+#include "base/caught.h"
 #include "base/log.h"
 
 namespace fulmar {
@@ -20,13 +21,20 @@ Result<PullOptions> usual_pull_options(const std::string& endpoint) {
   return options;
 }
 
-ModelPulls::ModelPulls(std::filesystem::path folder)
-    : folder_(std::move(folder)), jobs_(kMostJobs), thread_([this] { work(); }) {}
+ModelPulls::ModelPulls(std::filesystem::path folder, int64_t most_bytes)
+    : folder_(std::move(folder)),
+      most_bytes_(most_bytes),
+      jobs_(kMostJobs),
+      thread_("pulls", [this] { work(); }) {}
 
 ModelPulls::~ModelPulls() {
+  end();
+  thread_.join();
+}
+
+void ModelPulls::end() {
   ending_ = true;
   jobs_.close();
-  thread_.join();
 }
 
 bool ModelPulls::start(PullJob job) { return jobs_.put(std::move(job)); }
@@ -34,7 +42,16 @@ bool ModelPulls::start(PullJob job) { return jobs_.put(std::move(job)); }
 void ModelPulls::work() {
   for (bool last = false; !last;) {
     last = jobs_.closed();
-    for (const PullJob& job : jobs_.wait_all(std::chrono::hours(1))) job.done(run(job));
+    for (const PullJob& job : jobs_.wait_all(std::chrono::hours(1))) {
+      // In two: whoever waits for one pull is told of it, and the others behind it are done whatever comes of
+      // that.
+      const auto outcome = caught("pull of '" + job.name + "'", [&] { return run(job); });
+      const Status told = caught("the answer to it", [&]() -> Status {
+        job.done(outcome);
+        return {};
+      });
+      if (!told.ok()) spdlog::error("pull '{}': {}", job.name, told.error().text);
+    }
   }
 }
 
@@ -43,6 +60,8 @@ Result<std::string> ModelPulls::run(const PullJob& job) const {
   FULMAR_ASSIGN(const HubName name, parse_hub_name(job.name));
   FULMAR_ASSIGN(PullOptions options, usual_pull_options({}));
   if (!folder_.empty()) options.folder = folder_;
+  options.most_bytes = most_bytes_;
+  options.hub.stopped = [this] { return ending_.load(); };
   FULMAR_ASSIGN(const Pulled pulled,
                 pull(name, options, [&](const std::string& file, int64_t bytes, int64_t size) {
                   return !ending_ && job.progress(file, bytes, size);

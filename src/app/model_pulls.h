@@ -2,12 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <string>
-#include <thread>
 
 #include "base/mailbox.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "hub/pull.h"
 #include "server/model_admin.h"
 
@@ -19,20 +20,24 @@ Result<PullOptions> usual_pull_options(const std::string& endpoint);
 class ModelPulls {
  public:
   // `folder`: where they go; empty: the folder of models.
-  explicit ModelPulls(std::filesystem::path folder);
+  // `most_bytes`: of one pull.
+  ModelPulls(std::filesystem::path folder, int64_t most_bytes);
   // Calls the pull off that runs; those that wait are told so.
   ~ModelPulls();
 
-  bool start(PullJob job);  // false: too many wait
+  bool start(PullJob job);  // false: too many wait, or it has ended
+  // Calls the pull off that runs, tells those that wait, and takes no more. From any thread; does not wait.
+  void end();
 
  private:
   void work();
   Result<std::string> run(const PullJob& job) const;
 
   const std::filesystem::path folder_;
+  const int64_t most_bytes_;
   std::atomic<bool> ending_{false};
   Mailbox<PullJob> jobs_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace fulmar

@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 namespace fulmar {
 
 JobThread::JobThread(std::string name, size_t most_waiting, std::chrono::microseconds spin)
-    : name_(std::move(name)), spin_(spin), jobs_(most_waiting), thread_([this] { work(); }) {}
+    : name_(std::move(name)),
+      spin_(spin),
+      jobs_(most_waiting),
+      thread_([this] { keep_running(name_, [this] { work(); }); }) {}
 
 JobThread::~JobThread() { finish(); }
 
@@ -37,6 +41,8 @@ void JobThread::work() {
         std::exchange(job, {})();
       } catch (const std::exception& failure) {
         spdlog::error("job failed thread={} reason=\"{}\"", name_, failure.what());
+      } catch (...) {  // the jobs behind it are still to be done
+        spdlog::error("job failed thread={} reason=\"unknown\"", name_);
       }
     }
   }

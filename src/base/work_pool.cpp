@@ -6,13 +6,16 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 namespace fulmar {
 
 WorkPool::WorkPool(std::string name, size_t threads, size_t most_waiting, size_t most_of_share)
     : name_(std::move(name)), queue_(most_waiting, most_of_share, threads - 1), running_(threads) {
   FULMAR_CHECK(threads >= 2);
-  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
+  for (size_t i = 0; i < threads; ++i) {
+    threads_.emplace_back([this, i] { keep_running(name_, [this, i] { work(i); }); });
+  }
 }
 
 WorkPool::~WorkPool() { finish(); }

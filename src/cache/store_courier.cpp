@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/unix_time.h"
 #include "cache/session_name.h"
 
@@ -51,7 +52,7 @@ StoreCourier::StoreCourier(std::unique_ptr<SessionStore> store, std::string fing
       shared_(store_->shared()),
       fingerprint_(std::move(fingerprint)),
       options_(options),
-      thread_([this] { run(); }) {}
+      thread_([this] { keep_running("store", [this] { run(); }); }) {}
 
 StoreCourier::~StoreCourier() { close(); }
 

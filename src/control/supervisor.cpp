@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "base/thread.h"
 #include "control/supervised_worker.h"
 #include "net/http_client.h"
 
@@ -47,7 +48,7 @@ class Supervisor::Loop {
         wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         history_(options_.state_dir.empty() ? std::string() : options_.state_dir + "/history.jsonl"),
         client_(std::make_unique<HttpClient>()),
-        thread_([this] { run(); }) {}
+        thread_("supervisor", [this] { run(); }) {}
 
   ~Loop() {
     stop_all();
@@ -370,7 +371,7 @@ class Supervisor::Loop {
   bool ending_ = false;
   std::mt19937_64 random_{std::random_device{}()};
 
-  std::thread thread_;  // last: it uses everything above
+  Thread thread_;  // last: it uses everything above
 };
 
 Supervisor::Supervisor(SupervisorOptions options) : loop_(std::make_unique<Loop>(std::move(options))) {}

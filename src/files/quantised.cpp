@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <thread>
 
 #include "base/check.h"
+#include "base/thread.h"
 #include "tensor/importance.h"
 
 namespace fulmar {
@@ -69,11 +69,11 @@ Result<Energy> pack(const StoredTensor& tensor, const Quantisation& quantisation
   const HostMatrix matrix{tensor.data, tensor.dtype, rows, cols, tensor.strides[0], tensor.strides[1]};
   packed.codes.resize(bytes_for(quantisation.dtype, rows * cols));
   packed.scales.resize(static_cast<size_t>(rows * scales_per_row(quantisation, cols)));
-  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned threads = processor_threads();
   std::vector<Energy> energies(threads);
   std::atomic<int64_t> next = 0;
   std::atomic<bool> finite = true;
-  const auto work = [&](unsigned index) {
+  run_on_threads(threads, [&](unsigned index) {
     for (int64_t first = next.fetch_add(kRowsAtOnce); first < rows && finite;
          first = next.fetch_add(kRowsAtOnce)) {
       if (!pack_rows(matrix, quantisation, importance, first, std::min(rows, first + kRowsAtOnce), packed,
@@ -81,11 +81,7 @@ Result<Energy> pack(const StoredTensor& tensor, const Quantisation& quantisation
         finite = false;
       }
     }
-  };
-  std::vector<std::thread> helpers;
-  for (unsigned i = 1; i < threads; i++) helpers.emplace_back(work, i);
-  work(0);
-  for (std::thread& helper : helpers) helper.join();
+  });
   if (!finite) {
     return Error{ErrorKind::corrupt,
                  fmt::format("tensor '{}' holds NaN or infinity and cannot be quantised", tensor.name)};

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include "base/check.h"
+#include "base/thread.h"
 #include "files/quantised.h"
 #include "tensor/convert.h"
 
@@ -356,13 +356,10 @@ template <class F>
 void on_all_cores(size_t count, F&& f) {
   if (count == 0) return;
   std::atomic<size_t> next = 0;
-  const auto work = [&] {
+  const auto threads = static_cast<unsigned>(std::min<size_t>(processor_threads(), count));
+  run_on_threads(threads, [&](unsigned) {
     for (size_t i = next++; i < count; i = next++) f(i);
-  };
-  const size_t helpers = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), count) - 1;
-  std::vector<std::jthread> threads;
-  for (size_t i = 0; i < helpers; i++) threads.emplace_back(work);
-  work();
+  });
 }
 
 void fill_all(const std::vector<Piece>& pieces, const std::vector<QuantisedPiece>& quantised,

@@ -30,7 +30,10 @@ Result<std::string> file_digest(const std::filesystem::path& path, Checksum::Kin
   bool fine = EVP_DigestInit_ex(context.get(), kind == Checksum::Kind::sha256 ? EVP_sha256() : EVP_sha1(),
                                 nullptr) == 1;
   if (kind == Checksum::Kind::git_blob) {
-    const std::string head = "blob " + std::to_string(std::filesystem::file_size(path)) + '\0';
+    std::error_code unknown;
+    const uintmax_t size = std::filesystem::file_size(path, unknown);
+    if (unknown) return Error{ErrorKind::io, path.string() + ": " + unknown.message()};
+    const std::string head = "blob " + std::to_string(size) + '\0';
     fine = fine && EVP_DigestUpdate(context.get(), head.data(), head.size()) == 1;
   }
   std::vector<unsigned char> block(kBlock);

@@ -21,6 +21,10 @@ namespace fs = std::filesystem;
 using Progress = std::function<bool(int64_t bytes)>;
 
 constexpr auto kFirstPause = std::chrono::milliseconds(200);
+constexpr auto kGlance = std::chrono::milliseconds(20);
+// Bytes of an attempt after which it counts as none in vain: a hub that drips is not waited for without end.
+constexpr int64_t kWorthwhile = int64_t{1} << 20;
+constexpr size_t kMostFiles = 100'000;  // of a repository
 constexpr size_t kPartDigits = 12;
 constexpr int kMostPages = 100;  // of a list; a hub puts about a thousand files on one
 
@@ -51,18 +55,26 @@ void sync_to_disk(const fs::path& path) {
 }
 
 Status check_space(const fs::path& folder, int64_t missing) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (error || missing <= 0 || space.available >= static_cast<uintmax_t>(missing)) return {};
-  return Error{ErrorKind::resource,
-               fmt::format("{} has {} MB free; the file needs {} MB more", folder.string(),
-                           space.available / 1'000'000, missing / 1'000'000)};
+  const int64_t spare = bytes_to_spare(folder);
+  if (missing <= 0 || spare >= missing) return {};
+  return Error{
+      ErrorKind::resource,
+      fmt::format("{} has {} MB free beside a reserve of {} MB; the file needs {} MB more", folder.string(),
+                  spare / 1'000'000, kDiskReserve / 1'000'000, missing / 1'000'000)};
+}
+
+Status check_total(int64_t bytes, int64_t most) {
+  if (bytes <= most) return {};
+  return Error{
+      ErrorKind::resource,
+      fmt::format("the files have {} bytes; a pull may fetch {} at most (--max-download-gib)", bytes, most)};
 }
 
 class FilePull {
  public:
+  // `most`: bytes that it may have, whether or not its size is known.
   FilePull(const HubAccess& hub, std::string url, const HubFile& file, fs::path target, int attempts,
-           Progress progress)
+           int64_t most, Progress progress)
       : hub_(hub),
         url_(std::move(url)),
         file_(file),
@@ -70,6 +82,7 @@ class FilePull {
         part_(target_.string() + "." +
               (resumable() ? file.checksum.hex.substr(0, kPartDigits) + ".part" : "part")),
         attempts_(attempts),
+        most_(most),
         progress_(std::move(progress)) {}
 
   Status run() {
@@ -110,18 +123,28 @@ class FilePull {
       int64_t have = size_or_zero(part_);
       if (file_.size >= 0 && have == file_.size && have > 0) return {};
       if (file_.size >= 0 && have > file_.size) have = 0;
+      FULMAR_TRY(check_total(file_.size, most_));
       FULMAR_TRY(check_space(target_.parent_path(), file_.size - have));
-      const Attempt attempt = fetch_part(hub_, url_, part_, have, file_.size, progress_);
+      const Attempt attempt = fetch_part(hub_, url_, part_, have, file_.size, most_, progress_);
       if (attempt.end == Attempt::End::complete) return {};
       if (attempt.end == Attempt::End::refused) return attempt.error;
-      const bool moved = size_or_zero(part_) > have;
+      if (stopped()) return attempt.error;
+      const bool moved = size_or_zero(part_) >= have + kWorthwhile;
       tries = moved ? attempts_ : tries - 1;
       if (tries == 0) return attempt.error;
       if (moved) pause = kFirstPause;
       spdlog::warn("{}; trying again", attempt.error.text);
-      std::this_thread::sleep_for(pause);
+      rest(pause);
+      if (stopped()) return attempt.error;
       pause *= 2;
     }
+  }
+
+  bool stopped() const { return hub_.stopped && hub_.stopped(); }
+
+  void rest(std::chrono::milliseconds pause) const {
+    const auto end = std::chrono::steady_clock::now() + pause;
+    while (!stopped() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kGlance);
   }
 
   Status verify() const {
@@ -147,6 +170,7 @@ class FilePull {
   const HubFile& file_;
   const fs::path target_, part_;
   const int attempts_;
+  const int64_t most_;
   const Progress progress_;
 };
 
@@ -163,6 +187,10 @@ Result<std::vector<HubFile>> list_files(const HubAccess& hub, const std::string&
     FULMAR_ASSIGN(const Page page, fetch_page(hub, url));
     FULMAR_ASSIGN(const auto more, parse_listing(page.text));
     files.insert(files.end(), more.begin(), more.end());
+    if (files.size() > kMostFiles) {
+      return Error{ErrorKind::corrupt, fmt::format("the hub lists {} files of {}; wanted at most {}",
+                                                   files.size(), repository, kMostFiles)};
+    }
     url = next_page(page.link);
     if (!url.empty() && !url.starts_with(hub.endpoint + "/")) {
       return Error{ErrorKind::corrupt,
@@ -212,11 +240,14 @@ Result<Pulled> pull_files(const HubName& name, const PullOptions& options, const
   const std::string repository = name.owner + "/" + name.name;
   FULMAR_ASSIGN(const auto files, list_files(options.hub, repository, revision));
   FULMAR_ASSIGN(const PullPlan plan, choose_files(name, files));
-  const auto get = [&](const HubFile& file, const fs::path& target) {
+  int64_t left = options.most_bytes;
+  const auto get = [&](const HubFile& file, const fs::path& target) -> Status {
     const std::string url = base + "/" + repository + "/resolve/" + revision + "/" + escaped(file.path);
-    return FilePull(options.hub, url, file, target, options.attempts,
-                    [&](int64_t bytes) { return progress(target.filename().string(), bytes, file.size); })
-        .run();
+    FULMAR_TRY(FilePull(options.hub, url, file, target, options.attempts, left, [&](int64_t bytes) {
+                 return progress(target.filename().string(), bytes, file.size);
+               }).run());
+    left -= size_or_zero(target);
+    return {};
   };
   if (!plan.repository.empty()) {
     FULMAR_ASSIGN(const std::string local, local_folder_name(name, options.as));

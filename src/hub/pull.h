@@ -19,7 +19,8 @@ struct PullOptions {
   std::string revision = "main";
   std::string as;  // local name; empty: the file's own
   std::filesystem::path folder;
-  int attempts = 5;  // in a row that bring nothing new
+  int attempts = 5;                         // in a row that bring next to nothing
+  int64_t most_bytes = int64_t{512} << 30;  // of all files together
 };
 
 struct Pulled {

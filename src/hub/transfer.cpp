@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -17,7 +18,8 @@ namespace fulmar {
 namespace {
 
 constexpr size_t kMostText = size_t{64} << 20;
-constexpr size_t kShown = 200;  // bytes of an error's body
+constexpr size_t kShown = 200;                        // bytes of an error's body
+constexpr int64_t kBetweenLooks = int64_t{16} << 20;  // bytes between two looks at the disk
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -25,7 +27,7 @@ struct CloseFile {
 
 Result<WebGet> request_to(const HubAccess& hub, const std::string& url) {
   FULMAR_ASSIGN(Url address, parse_web_url(url));
-  return WebGet{.url = std::move(address), .headers = {}, .token = hub.token};
+  return WebGet{.url = std::move(address), .headers = {}, .token = hub.token, .stopped = hub.stopped};
 }
 
 Error status_error(const std::string& url, int status, const std::string& body) {
@@ -52,13 +54,15 @@ int64_t range_start(const Headers& headers) {
 // What arrives for one file. A 206 goes on at `have`, a 200 begins anew, anything else is an error's text.
 struct Arrival {
   std::FILE* file;
-  int64_t have, size;
+  int64_t have, size, most;
+  const std::filesystem::path& part;
   const std::function<bool(int64_t)>& progress;
 
   int status = 0;
-  int64_t written = 0;  // bytes in the file
-  std::string body;     // of an error
-  std::string refusal;  // why we broke off
+  int64_t written = 0;    // bytes in the file
+  int64_t unchecked = 0;  // of them since the disk was looked at
+  std::string body;       // of an error
+  std::string refusal;    // why we broke off
   bool called_off = false;
 
   bool carries_file() const { return status == 200 || status == 206; }
@@ -76,6 +80,17 @@ struct Arrival {
     return false;
   }
 
+  // Others write to the disk, too, so that what was free at the beginning tells little.
+  bool leaves_reserve(int64_t bytes) {
+    unchecked += bytes;
+    if (unchecked < kBetweenLooks) return true;
+    unchecked = 0;
+    if (bytes_to_spare(part.parent_path()) > kBetweenLooks) return true;
+    refusal =
+        fmt::format("{} has no more than {} MB free", part.parent_path().string(), kDiskReserve / 1'000'000);
+    return false;
+  }
+
   bool take(std::string_view bytes) {
     if (!carries_file()) {
       body.append(bytes.substr(0, kShown - std::min(kShown, body.size())));
@@ -85,6 +100,11 @@ struct Arrival {
       refusal = fmt::format("the server sends more than the {} bytes that are listed", size);
       return false;
     }
+    if (written + static_cast<int64_t>(bytes.size()) > most) {
+      refusal = fmt::format("the file has more than the {} bytes that may be fetched", most);
+      return false;
+    }
+    if (!leaves_reserve(static_cast<int64_t>(bytes.size()))) return false;
     if (std::fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size()) {
       refusal = std::strerror(errno);
       return false;
@@ -96,6 +116,15 @@ struct Arrival {
 };
 
 }  // namespace
+
+int64_t bytes_to_spare(const std::filesystem::path& folder) {
+  std::error_code error;
+  const auto space = std::filesystem::space(folder, error);
+  if (error) return std::numeric_limits<int64_t>::max();  // whoever writes there will learn
+  const auto free =
+      static_cast<int64_t>(std::min<uintmax_t>(space.available, std::numeric_limits<int64_t>::max()));
+  return std::max<int64_t>(0, free - kDiskReserve);
+}
 
 Result<Page> fetch_page(const HubAccess& hub, const std::string& url) {
   FULMAR_ASSIGN(const WebGet request, request_to(hub, url));
@@ -123,13 +152,14 @@ Result<Page> fetch_page(const HubAccess& hub, const std::string& url) {
 }
 
 Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::filesystem::path& part,
-                   int64_t have, int64_t size, const std::function<bool(int64_t bytes)>& progress) {
+                   int64_t have, int64_t size, int64_t most,
+                   const std::function<bool(int64_t bytes)>& progress) {
   using End = Attempt::End;
   auto request = request_to(hub, url);
   if (!request.ok()) return {End::refused, request.error()};
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(part.c_str(), have > 0 ? "r+b" : "wb"));
   if (!file) return {End::refused, {ErrorKind::io, part.string() + ": " + std::strerror(errno)}};
-  Arrival arrival{file.get(), have, size, progress};
+  Arrival arrival{file.get(), have, size, most, part, progress};
   if (have > 0) request->headers.set("Range", fmt::format("bytes={}-", have));
   const Status got = web_get(
       *request, {.head = [&](int status, const Headers& headers) { return arrival.begin(status, headers); },

@@ -12,8 +12,9 @@
 namespace fulmar {
 
 struct HubAccess {
-  std::string endpoint;  // "https://host", without a slash at the end
-  std::string token;     // empty: none
+  std::string endpoint;                     // "https://host", without a slash at the end
+  std::string token;                        // empty: none
+  std::function<bool()> stopped = nullptr;  // asked several times a second; true calls everything off
 };
 
 struct Page {
@@ -32,9 +33,16 @@ struct Attempt {
 };
 
 // Fetches `url` into `part`, from byte `have` on where the server can do that, else from the beginning.
-// `size`: bytes of the whole file, -1 when unknown; more is refused, less is broken off. `progress` is told
-// the bytes in `part`; false calls the transfer off (refused, unavailable).
+// `size`: bytes of the whole file, -1 when unknown; more is refused, less is broken off. More than `most`
+// bytes are refused whatever is known, and so are those that leave less than kDiskReserve free. `progress` is
+// told the bytes in `part`; false calls the transfer off (refused, unavailable).
 Attempt fetch_part(const HubAccess& hub, const std::string& url, const std::filesystem::path& part,
-                   int64_t have, int64_t size, const std::function<bool(int64_t bytes)>& progress);
+                   int64_t have, int64_t size, int64_t most,
+                   const std::function<bool(int64_t bytes)>& progress);
+
+// What a pull leaves free on its disk, for whatever else writes there: sessions above all.
+inline constexpr int64_t kDiskReserve = int64_t{1} << 30;
+// Free bytes of the folder's disk beside the reserve, not below 0.
+int64_t bytes_to_spare(const std::filesystem::path& folder);
 
 }  // namespace fulmar

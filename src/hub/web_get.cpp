@@ -14,7 +14,6 @@
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
@@ -25,6 +24,7 @@
 #include <optional>
 
 #include "hub/web_route.h"
+#include "net/read_buffer.h"
 #include "net/secret.h"
 
 namespace fulmar {
@@ -39,9 +39,11 @@ using boost::system::error_code;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::seconds kConnectPatience{15}, kPatience{30};
+constexpr std::chrono::milliseconds kBetweenGlances{100};  // at whether it is to stop
 constexpr int kMostRedirects = 5;
 constexpr size_t kPiece = size_t{64} << 10;  // bytes handed on at once
 constexpr uint32_t kMostHead = 256u << 10;
+constexpr int kMostHeads = 16;  // of one answer: interim ones (1xx) and its own
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -70,15 +72,16 @@ class Exchange {
       : url_(url), headers_(std::move(headers)), answer_(answer) {}
 
   // Where the answer redirects to; nothing: it was the last.
-  Result<std::optional<Url>> run() {
+  Result<std::optional<Url>> run(const std::function<bool()>& stopped) {
     asio::io_context io{1};
-    Status outcome;
+    std::optional<Status> outcome;
     asio::co_spawn(io, connect_and_talk(), [&](const std::exception_ptr& thrown, Status status) {
       outcome = std::move(status);
       if (thrown) outcome = Error{ErrorKind::internal, shown() + ": the exchange ended in an exception"};
     });
-    io.run();
-    FULMAR_TRY(outcome);
+    while (!outcome && !(stopped && stopped())) io.run_for(kBetweenGlances);
+    if (!outcome) return Error{ErrorKind::unavailable, shown() + ": the transfer was called off"};
+    FULMAR_TRY(*outcome);
     return next_;
   }
 
@@ -145,7 +148,7 @@ class Exchange {
     stream.expires_after(kPatience);
     const auto [unsent, sent] = co_await http::async_write(stream, request, kAwait);
     if (unsent) co_return failed("the proxy took no request", unsent);
-    beast::flat_buffer buffer;
+    ReadBuffer buffer(kMostHead);
     http::response_parser<http::empty_body> parser;
     parser.skip(true);  // a tunnel begins behind the head
     const auto [silent, read] = co_await http::async_read_header(stream, buffer, parser, kAwait);
@@ -181,8 +184,8 @@ class Exchange {
     socket.expires_after(kPatience);
     const auto [unsent, sent] = co_await http::async_write(stream, request, kAwait);
     if (unsent) co_return failed("cannot send", unsent);
-    beast::flat_buffer buffer;
-    while (true) {
+    ReadBuffer buffer(kMostHead);
+    for (int heads = 0; heads < kMostHeads; heads++) {
       http::response_parser<http::buffer_body> parser;
       parser.header_limit(kMostHead);
       parser.body_limit(boost::none);
@@ -193,11 +196,14 @@ class Exchange {
       if (status >= 100 && status < 200) continue;
       co_return co_await take(stream, socket, buffer, parser, status);
     }
+    co_return Error{
+        ErrorKind::unavailable,
+        fmt::format("{}: {} interim answers and none that ends the request", shown(), kMostHeads)};
   }
 
   // The answer whose head has come.
   template <class Stream>
-  asio::awaitable<Status> take(Stream& stream, beast::tcp_stream& socket, beast::flat_buffer& buffer,
+  asio::awaitable<Status> take(Stream& stream, beast::tcp_stream& socket, ReadBuffer& buffer,
                                http::response_parser<http::buffer_body>& parser, int status) {
     Headers headers;
     for (const auto& field : parser.get().base()) {
@@ -253,7 +259,7 @@ Status web_get(const WebGet& request, const WebAnswer& answer) {
     if (!request.token.empty() && same_origin(url, request.url)) {
       headers.set("Authorization", "Bearer " + request.token);
     }
-    FULMAR_ASSIGN(auto next, Exchange(url, std::move(headers), answer).run());
+    FULMAR_ASSIGN(auto next, Exchange(url, std::move(headers), answer).run(request.stopped));
     if (!next) return {};
     url = std::move(*next);
   }

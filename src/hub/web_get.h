@@ -15,8 +15,9 @@ namespace fulmar {
 
 struct WebGet {
   Url url;
-  Headers headers;    // Host and Connection belong to the client
-  std::string token;  // shown, as a bearer, to the origin of `url` alone; empty: none
+  Headers headers;                          // Host and Connection belong to the client
+  std::string token;                        // shown, as a bearer, to the origin of `url` alone; empty: none
+  std::function<bool()> stopped = nullptr;  // asked several times a second; true ends it as unavailable
 };
 
 // What came, on the caller's thread. False breaks off: web_get then fails, and the caller knows why.

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <thread>
 #include <vector>
 
+#include "base/thread.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -98,16 +98,12 @@ std::vector<Nonfinite> scan_all(const Checkpoint& checkpoint, bool first_only) {
   const std::vector<StoredTensor>& tensors = checkpoint.tensors();
   std::vector<std::optional<Nonfinite>> found(tensors.size());
   std::atomic<size_t> next = 0, end = tensors.size();
-  const auto work = [&] {
+  run_on_threads(processor_threads(), [&](unsigned) {
     for (size_t i = next++; i < end; i = next++) {
       found[i] = scan(tensors[i]);
       if (found[i] && first_only) end = std::min(end.load(), i + 1);
     }
-  };
-  std::vector<std::thread> helpers;
-  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); i++) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
+  });
   std::vector<Nonfinite> all;
   for (auto& one : found) {
     if (one) all.push_back(*one);

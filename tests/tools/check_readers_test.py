@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""What tools/check_readers.py takes for a reader without a bound, and for a thread without a handler."""
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from check_readers import uses_elsewhere  # noqa: E402
+
+
+def check(**files):
+    """How many uses are found in sources of these contents; `__` in a name stands for a slash."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            path = Path(folder, name.replace("__", "/") + ".cpp")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return len(uses_elsewhere(Path(folder)))
+
+
+class Readers(unittest.TestCase):
+    def test_primitives_without_a_bound_are_found_anywhere(self):
+        for text in ("boost::beast::flat_buffer buffer;", "beast::multi_buffer b;", "asio::streambuf b;",
+                     "asio::dynamic_buffer(text)", "redisReaderFeed(reader, bytes, n);", "::recv(socket, to, n, 0);",
+                     "SSL_read_ex(tls, to, n, &got);", "inflate(&stream, Z_NO_FLUSH);", "std::thread t(work);",
+                     "std::vector<std::jthread> helpers;"):
+            self.assertEqual(check(hub__new=text), 1, text)
+
+    def test_their_homes_and_other_words_pass(self):
+        self.assertEqual(check(net__gzip="inflateInit2(&s, 1); inflate(&s, 0);", base__thread="std::thread t;",
+                               cache__byte_stream="::recv(s, to, n, 0);"), 0)
+        self.assertEqual(check(hub__new="std::this_thread::yield(); std::thread::hardware_concurrency(); ReadBuffer b(9);\n"
+                                        "// a std::thread would do"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
