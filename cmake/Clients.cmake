@@ -15,6 +15,9 @@ function(fulmar_client_tests)
     add_test(NAME server.running COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/server/running.py
       $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
     set_tests_properties(server.running PROPERTIES LABELS server TIMEOUT 300)
+    add_test(NAME server.strangers COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/server/strangers.py
+      $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+    set_tests_properties(server.strangers PROPERTIES LABELS server TIMEOUT 300)
     add_test(NAME server.documents COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tools/check_docs.py $<TARGET_FILE:fulmar>)
     set_tests_properties(server.documents PROPERTIES LABELS server TIMEOUT 300)
   endif()

@@ -138,14 +138,14 @@ function(fulmar_fuzzers)
   # reads bytes from others is built.
   set(src ${PROJECT_SOURCE_DIR}/src)
   file(GLOB sources_fuzzed CONFIGURE_DEPENDS ${src}/net/json*.cpp ${src}/grammar/*.cpp)
-  foreach(part net/multipart net/http_message net/http_format net/url net/sse cache/state_blob control/config_file
+  foreach(part net/multipart net/http_message net/http_format net/request_reader net/url net/sse cache/state_blob control/config_file
       control/worker_spec control/restart control/haproxy control/metrics_text server/errors server/fields
       server/answer_rules server/chat_intake server/tool_calls)
     list(APPEND sources_fuzzed ${src}/${part}.cpp)
   endforeach()
   add_library(fulmar_parsers_fuzzed STATIC EXCLUDE_FROM_ALL ${sources_fuzzed})
   target_link_libraries(fulmar_parsers_fuzzed PUBLIC fulmar_files fulmar_text fulmar_base simdjson::simdjson
-    PkgConfig::xxhash yaml-cpp PRIVATE fulmar_flags)
+    Boost::headers PkgConfig::xxhash yaml-cpp PRIVATE fulmar_flags)
   target_include_directories(fulmar_parsers_fuzzed PUBLIC ${src})
   # What answers requests, whole, over a stand-in engine. Besides what all are checked for: numbers of clients that
   # lose their sign or their upper bits on the way, and those beyond what they are cast to.

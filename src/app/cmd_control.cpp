@@ -31,6 +31,9 @@ void add_flags(CLI::App& app, ControlFlags& flags) {
       ->capture_default_str();
   app.add_option("--password", control.password, "required from clients (Bearer, HTTP Basic or X-Api-Key)")
       ->envname("FULMAR_PASSWORD");
+  app.add_option("--allowed-host", control.allowed_hosts,
+                 "without --password: a name by which clients may call this server; may be repeated")
+      ->allow_extra_args(false);
   app.add_option(
          "--trusted-proxy", flags.trusted_proxies,
          "address or network (10.0.0.0/8) of a proxy whose X-Forwarded-For is believed; may be repeated")

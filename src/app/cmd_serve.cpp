@@ -26,6 +26,7 @@
 #include "base/exit_codes.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/version.h"
 #include "net/worker_proof.h"
 #include "server/api_keys.h"
@@ -51,6 +52,7 @@ struct ServeFlags {
   std::vector<std::string> trusted_proxies;
   int64_t body_mib = 64;
   AdminOptions admin;
+  double download_gib = 512;
   bool no_model = false;
   bool dynamic_loading = false;
 };
@@ -67,6 +69,10 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--api-keys", flags.api_keys,
                  "file of keys with limits of their own, see `fulmar keys`; SIGHUP reads it again")
       ->envname("FULMAR_API_KEYS");
+  app.add_option("--allowed-host", server.allowed_hosts,
+                 "without password and keys: a name by which clients may call this server; may be repeated")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
   app.add_option(
          "--trusted-proxy", flags.trusted_proxies,
          "address or network (10.0.0.0/8) of a proxy whose X-Forwarded-For is believed; may be repeated")
@@ -107,6 +113,9 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::ExistingDirectory);
   app.add_option("--model-root", flags.admin.root, "files that clients name must lie below this folder")
       ->check(CLI::ExistingDirectory);
+  app.add_option("--max-download-gib", flags.download_gib, "bytes that one pull from a hub may fetch")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
   app.add_flag("--enable-dynamic-loading", flags.dynamic_loading,
                "take --model as a folder of which /v1/model/load serves one model; starts without one");
   app.add_option("--directory", flags.directory,
@@ -158,7 +167,7 @@ void greet(const Server& server, const ServedModelPtr& model, const Footing& foo
 
 // Ends the process soon, whatever else hangs: a driver may, once its device is lost.
 void end_anyway(int code) {
-  std::thread([code] {
+  Thread("end", [code] {
     std::this_thread::sleep_for(kLastSeconds);
     std::_Exit(code);
   }).detach();
@@ -282,7 +291,7 @@ ServeEngineFlags flags_of_others(const ServeEngineFlags& flags) {
 
 // A second signal does not wait for the grace period.
 void end_at_second_signal(const sigset_t& ending) {
-  std::thread([ending] {
+  Thread("signals", [ending] {
     int again = 0;
     sigwait(&ending, &again);
     if (again == SIGINT) std::_Exit(130);
@@ -308,6 +317,7 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
   };
   FULMAR_ASSIGN(serving.sessions, SessionLadders::open(flags.engine.sessions));
   if (flags.dynamic_loading) flags.admin.folder = flags.model.model;
+  flags.admin.most_pull_bytes = static_cast<int64_t>(flags.download_gib * (1 << 30));
   serving.admin = std::make_unique<LocalAdmin>(serving.models, *serving.sessions, flags.model,
                                                flags_of_others(flags.engine), flags.admin);
   FULMAR_ASSIGN(const ServerOptions options, server_options(flags));
@@ -334,6 +344,7 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
 // The exit code.
 int stop(Serving& serving) {
   if (serving.heartbeat) serving.heartbeat->drain();
+  serving.admin->end_pulls();  // their streams are answers that the server would wait for
   const bool all_finished = serving.server->stop();
   spdlog::info("stopped {}", all_finished ? "all requests finished" : "some requests were cut short");
   serving.heartbeat.reset();

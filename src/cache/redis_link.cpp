@@ -17,6 +17,51 @@ struct FreeReply {
 struct FreeReader {
   void operator()(redisReader* reader) const { redisReaderFree(reader); }
 };
+
+// hiredis' reader with a bound on what one answer may make it hold; it cannot be made without one.
+class ReplyReader {
+ public:
+  explicit ReplyReader(size_t most_bytes) : most_(most_bytes) {
+    usual_ = *reader_->fn;
+    functions_ = usual_;
+    functions_.createArray = create_list;
+    reader_->fn = &functions_;
+  }
+
+  // Null: more bytes are needed.
+  Result<std::unique_ptr<redisReply, FreeReply>> next() {
+    void* answer = nullptr;
+    if (redisReaderGetReply(reader_.get(), &answer) != REDIS_OK) {
+      return Error{ErrorKind::unavailable, fmt::format("not Redis: {}", reader_->errstr)};
+    }
+    if (answer != nullptr) fed_ = 0;
+    return std::unique_ptr<redisReply, FreeReply>(static_cast<redisReply*>(answer));
+  }
+  Status feed(std::string_view bytes) {
+    fed_ += bytes.size();
+    if (fed_ > most_) {
+      return Error{ErrorKind::unavailable, fmt::format("an answer of more than {} bytes", most_)};
+    }
+    redisReaderFeed(reader_.get(), bytes.data(), bytes.size());
+    return {};
+  }
+
+ private:
+  // Room for a list is made at once, before any of it has come.
+  static constexpr uint64_t kMostElements = 1 << 20;
+
+  // Null is taken for a want of memory. The type of `elements` is that of the library's version.
+  template <class Number>
+  static void* create_list(const redisReadTask* task, Number elements) {
+    return static_cast<uint64_t>(elements) > kMostElements ? nullptr : usual_.createArray(task, elements);
+  }
+
+  static inline redisReplyObjectFunctions usual_{};  // the same for every reader
+  const std::unique_ptr<redisReader, FreeReader> reader_{redisReaderCreate()};
+  redisReplyObjectFunctions functions_{};
+  const size_t most_;
+  size_t fed_ = 0;  // since the last answer was whole
+};
 struct FreeCommand {
   void operator()(char* command) const { redisFreeCommand(command); }
 };
@@ -48,13 +93,15 @@ Result<RedisReply> convert(const redisReply& reply) {
 }
 
 constexpr std::chrono::seconds kPauseAfterLoss{3};
+// A list of states of the largest models; Redis itself holds values of 512 MiB at most.
+constexpr size_t kMostReply = size_t{1} << 30;
 constexpr std::chrono::milliseconds kConnectPatience{500};
 
 }  // namespace
 
 struct RedisLink::Connection {
   std::unique_ptr<ByteStream> stream;
-  std::unique_ptr<redisReader, FreeReader> reader{redisReaderCreate()};
+  ReplyReader reader{kMostReply};
   bool used = false;  // has answered before: if it is closed now, a fresh one may do
 };
 
@@ -125,18 +172,16 @@ Status RedisLink::send(const std::vector<std::string_view>& words) {
 Result<RedisReply> RedisLink::receive() {
   std::array<char, 65536> bytes;
   for (;;) {
-    void* answer = nullptr;
-    if (redisReaderGetReply(connection_->reader.get(), &answer) != REDIS_OK) {
-      return lost({ErrorKind::unavailable, fmt::format("not Redis: {}", connection_->reader->errstr)});
-    }
-    if (answer != nullptr) {
-      const std::unique_ptr<redisReply, FreeReply> reply(static_cast<redisReply*>(answer));
+    auto reply = connection_->reader.next();
+    if (!reply.ok()) return lost(reply.error());
+    if (*reply) {
       connection_->used = true;
-      return convert(*reply);
+      return convert(**reply);
     }
     const auto got = connection_->stream->read(bytes);
     if (!got.ok()) return lost(got.error());
-    redisReaderFeed(connection_->reader.get(), bytes.data(), *got);
+    if (const Status fed = connection_->reader.feed({bytes.data(), *got}); !fed.ok())
+      return lost(fed.error());
   }
 }
 

@@ -15,6 +15,7 @@
 #include "control/placement.h"
 #include "control/relay.h"
 #include "net/cross_site.h"
+#include "net/host_check.h"
 #include "net/json.h"
 #include "net/page_files.h"
 #include "net/secret.h"
@@ -438,15 +439,19 @@ HttpResponse preflight(const HttpRequest& request) {
 
 }  // namespace
 
-size_t control_body_limit(const ControlService& service, const HttpRequest& head) {
+BodyRule control_body_rule(const ControlService& service, const HttpRequest& head) {
   const Match match = find_route(head);
-  return match.route && shows_key(service, match.route->access, head) ? kMostBody : kMostUnkeyedBody;
+  const bool keyed = match.route && shows_key(service, match.route->access, head);
+  return {.most_bytes = keyed ? kMostBody : kMostUnkeyedBody, .keyed = keyed};
 }
 
 void handle_control_request(ControlService& service, std::shared_ptr<Exchange> exchange) {
   const HttpRequest& request = exchange->request();
   const Match match = find_route(request);
   Asked asked{service, exchange, match.argument};
+  if (service.password.empty() && !is_meant_for_us(request.headers, service.hosts)) {
+    return asked.answer(detail_answer(kWrongHostStatus, wrong_host_text(request.headers)));
+  }
   if (request.method == "OPTIONS" && match.path_known) return exchange->respond(preflight(request));
   if (match.route == nullptr) {
     HttpResponse response = no_route_answer(match.path_known ? 405 : 404);

@@ -20,6 +20,7 @@ namespace fulmar {
 struct ControlService {
   std::string password;
   std::string models_dir;
+  std::vector<std::string> hosts;  // names in Host that are this server, where there is no password
   Supervisor& supervisor;
   HttpClient& client;
   JobThread& parsing;  // of bodies that would hold up other requests
@@ -34,6 +35,6 @@ void handle_control_request(ControlService& service, std::shared_ptr<Exchange> e
 
 // How large a request's body may be, of which the head is known: little while a key is asked for and no
 // header shows it.
-size_t control_body_limit(const ControlService& service, const HttpRequest& head);
+BodyRule control_body_rule(const ControlService& service, const HttpRequest& head);
 
 }  // namespace fulmar

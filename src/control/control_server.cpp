@@ -19,6 +19,13 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+// Under which clients without a password may ask.
+std::vector<std::string> names_of(const ControlOptions& options) {
+  std::vector<std::string> names = options.allowed_hosts;
+  names.push_back(options.host);
+  return names;
+}
+
 HttpResponse plain_error(const HttpRequest&, int status, std::string_view text) {
   HttpResponse response = detail_answer(status, text);
   add_cors(response.headers);
@@ -33,6 +40,7 @@ class ControlServer::Impl {
       : supervisor_(options.supervisor),
         service_{.password = options.password,
                  .models_dir = options.models_dir,
+                 .hosts = names_of(options),
                  .supervisor = supervisor_,
                  .client = client_,
                  .parsing = parsing_,
@@ -43,7 +51,7 @@ class ControlServer::Impl {
     HttpServerOptions listener{.host = options.host, .port = options.port, .threads = options.io_threads};
     listener.format_error = plain_error;
     listener.proxies.trusted = options.trusted_proxies;
-    listener.body_limit = [this](const HttpRequest& head) { return control_body_limit(service_, head); };
+    listener.body_rule = [this](const HttpRequest& head) { return control_body_rule(service_, head); };
     FULMAR_ASSIGN(server_, HttpServer::start(std::move(listener), [this](std::shared_ptr<Exchange> exchange) {
                     handle_control_request(service_, std::move(exchange));
                   }));

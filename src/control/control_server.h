@@ -17,9 +17,10 @@ struct ControlOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 9000;  // 0: any free one
   int io_threads = 2;
-  std::string password;                  // empty: nothing is checked
-  std::string models_dir;                // empty: a worker may load any file that this process may read
-  std::vector<Network> trusted_proxies;  // whose X-Forwarded-For is believed
+  std::string password;                    // empty: nothing is checked
+  std::string models_dir;                  // empty: a worker may load any file that this process may read
+  std::vector<std::string> allowed_hosts;  // names in Host that are this server, where there is no password
+  std::vector<Network> trusted_proxies;    // whose X-Forwarded-For is believed
   SupervisorOptions supervisor;
   std::chrono::milliseconds relay_timeout{600'000};  // for one worker's whole answer
 };

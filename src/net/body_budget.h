@@ -1,45 +1,74 @@
-// Load shedding by memory: how many bytes of request bodies a server holds at one time. Knows no socket.
+// Load shedding by memory: how many bytes of request bodies a server holds at one time, and how they are
+// shared out among clients. Knows no socket.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 namespace fulmar {
 
-// Thread-safe.
+// A client may hold as many bytes as then remain free for all others: alone one half of all, and however many
+// hold what they can, a newcomer finds as much again as the last of them has. Thread-safe.
 class BodyBudget {
  public:
   explicit BodyBudget(size_t most) : most_(most) {}
 
   size_t most() const { return most_; }
-  size_t held() const { return held_; }
-
-  // Takes `bytes` more for one who has `own` of them already. False, and nothing is taken, when the sum would
-  // exceed the budget and others hold a part of it: alone, a body may be larger.
-  bool take(size_t own, size_t bytes) {
-    const size_t sum = held_.fetch_add(bytes) + bytes;
-    if (sum <= most_ || sum == own + bytes) return true;
-    held_.fetch_sub(bytes);
-    return false;
+  size_t held() const {
+    std::lock_guard lock(mutex_);
+    return held_;
   }
-  void give_back(size_t bytes) { held_.fetch_sub(bytes); }
+  size_t held_by(const std::string& client) const {
+    std::lock_guard lock(mutex_);
+    const auto found = by_client_.find(client);
+    return found == by_client_.end() ? 0 : found->second;
+  }
+
+  // False, and nothing is taken, when it would be more than the client's part.
+  bool take(const std::string& client, size_t bytes) {
+    std::lock_guard lock(mutex_);
+    const auto found = by_client_.find(client);
+    const size_t own = found == by_client_.end() ? 0 : found->second;
+    const size_t free = most_ - held_;
+    if (bytes > free || own + bytes > free - bytes) return false;
+    if (bytes == 0) return true;
+    by_client_[client] = own + bytes;
+    held_ += bytes;
+    return true;
+  }
+  void give_back(const std::string& client, size_t bytes) {
+    std::lock_guard lock(mutex_);
+    const auto found = by_client_.find(client);
+    if (bytes == 0 || found == by_client_.end()) return;
+    held_ -= bytes;
+    found->second -= bytes;
+    if (found->second == 0) by_client_.erase(found);
+  }
 
  private:
   const size_t most_;
-  std::atomic<size_t> held_{0};
+  mutable std::mutex mutex_;
+  size_t held_ = 0;
+  std::unordered_map<std::string, size_t> by_client_;  // none without a byte
 };
 
-// One body's part of the budget, given back when it goes.
+// One body's part of a budget, given back when it goes.
 class BodyLease {
  public:
   BodyLease() = default;
-  explicit BodyLease(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}
+  BodyLease(std::shared_ptr<BodyBudget> budget, std::string client)
+      : budget_(std::move(budget)), client_(std::move(client)) {}
   BodyLease(BodyLease&& other) noexcept
-      : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
+      : budget_(std::move(other.budget_)),
+        client_(std::move(other.client_)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
   BodyLease& operator=(BodyLease&& other) noexcept {
     std::swap(budget_, other.budget_);
+    std::swap(client_, other.client_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
@@ -47,16 +76,17 @@ class BodyLease {
 
   // False when the budget does not allow it.
   bool grow(size_t bytes) {
-    if (!budget_->take(bytes_, bytes)) return false;
+    if (!budget_->take(client_, bytes)) return false;
     bytes_ += bytes;
     return true;
   }
   void give_back() {
-    if (budget_) budget_->give_back(std::exchange(bytes_, 0));
+    if (budget_) budget_->give_back(client_, std::exchange(bytes_, 0));
   }
 
  private:
   std::shared_ptr<BodyBudget> budget_;
+  std::string client_;
   size_t bytes_ = 0;
 };
 

@@ -13,6 +13,11 @@
 
 namespace fulmar {
 
+size_t most_inflated(size_t bytes) {
+  constexpr size_t kAlways = size_t{4} << 20, kTimes = 100;
+  return bytes > (std::numeric_limits<size_t>::max() - kAlways) / kTimes ? bytes : kAlways + kTimes * bytes;
+}
+
 Result<std::string> gunzip(std::string_view bytes, size_t most) {
   constexpr int kGzipOnly = 16;
   z_stream stream{};
@@ -25,6 +30,7 @@ Result<std::string> gunzip(std::string_view bytes, size_t most) {
   }
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
+  const size_t bound = std::min(most, most_inflated(bytes.size()));
   std::string text;
   std::array<char, 65536> piece;
   for (int status = Z_OK; status != Z_STREAM_END;) {
@@ -39,8 +45,9 @@ Result<std::string> gunzip(std::string_view bytes, size_t most) {
     if (status != Z_OK && status != Z_STREAM_END) {
       return Error{ErrorKind::invalid, fmt::format("gzip: {}", stream.msg ? stream.msg : "not in its form")};
     }
-    if (text.size() + got > most) {
-      return Error{ErrorKind::resource, fmt::format("gzip: more than {} bytes come out", most)};
+    if (text.size() + got > bound) {
+      return Error{ErrorKind::resource,
+                   fmt::format("gzip: more than {} bytes come out of {}", bound, bytes.size())};
     }
     text.append(piece.data(), got);
   }

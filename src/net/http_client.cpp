@@ -17,19 +17,19 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/buffers_range.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <exception>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "base/thread.h"
 #include "net/http_format.h"
+#include "net/read_buffer.h"
 #include "net/url.h"
 
 namespace fulmar {
@@ -43,6 +43,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr uint32_t kMaxHeadBytes = 256u << 10;
+constexpr int kMostHeads = 16;  // of one answer: interim ones (1xx) and its own
 constexpr size_t kReadBuffer = size_t{64} << 10;
 // A chunk beyond this is passed on in pieces.
 constexpr size_t kWholeChunkBytes = size_t{64} << 10;
@@ -135,7 +136,8 @@ class ClientCore {
   ClientCore() : guard_(asio::make_work_guard(io)) {}
 
   void start() {
-    thread_ = std::thread([this] { run(); });
+    // Anew when a piece of work has thrown, which ends that piece alone.
+    thread_ = Thread("client", [this] { io.run(); });
   }
   void shut_down();
 
@@ -144,20 +146,8 @@ class ClientCore {
   std::unordered_set<CallState*> running;  // on the client's thread only
 
  private:
-  // What one piece of work throws, for want of memory above all, ends that piece alone.
-  void run() {
-    for (bool again = true; again;) {
-      try {
-        io.run();
-        again = false;
-      } catch (const std::exception& failure) {
-        spdlog::error("work of the client's thread failed reason=\"{}\"", failure.what());
-      }
-    }
-  }
-
   asio::executor_work_guard<asio::io_context::executor_type> guard_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 class CallState : public std::enable_shared_from_this<CallState> {
@@ -223,7 +213,7 @@ class CallState : public std::enable_shared_from_this<CallState> {
   std::atomic<bool> paused_{false};
   bool reusable_ = false;
   std::string chunk_;
-  boost::beast::flat_buffer buffer_;
+  ReadBuffer buffer_{kMaxHeadBytes};
   // These live from the start to the end of run(), and so never beyond the client's io_context.
   std::optional<tcp::socket> socket_;
   std::optional<asio::steady_timer> deadline_;
@@ -322,7 +312,7 @@ asio::awaitable<Status> CallState::send_request() {
 
 asio::awaitable<Status> CallState::read_response() {
   buffer_.reserve(kReadBuffer);
-  while (true) {
+  for (int heads = 0; heads < kMostHeads; heads++) {
     ResponseParser parser;
     parser.header_limit(kMaxHeadBytes);
     parser.body_limit(boost::none);
@@ -334,6 +324,8 @@ asio::awaitable<Status> CallState::read_response() {
     if (interim) continue;
     co_return co_await read_body(parser);
   }
+  co_return Error{ErrorKind::corrupt, name_ + ": " + std::to_string(kMostHeads) +
+                                          " interim answers and none that ends the request"};
 }
 
 asio::awaitable<Status> CallState::read_body(ResponseParser& parser) {

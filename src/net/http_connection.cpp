@@ -8,14 +8,12 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <exception>
 #include <span>
 #include <utility>
 
 #include "base/log.h"
+#include "net/body_pace.h"
 #include "net/http_format.h"
 #include "net/json_writer.h"
 #include "net/url.h"
@@ -24,7 +22,6 @@ namespace fulmar {
 namespace {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
@@ -34,29 +31,12 @@ constexpr size_t kHeadBuffer = size_t{4} << 10;
 constexpr size_t kBodyBuffer = size_t{64} << 10;
 // Further requests of a pipelining client stay in the kernel beyond this.
 constexpr size_t kMaxReadAhead = size_t{64} << 10;
-// A body must come at this rate at least, once its time allowance is used up.
-constexpr size_t kSlowestBodyBytesPerSecond = size_t{16} << 10;
 // A reader this many events behind gets several of them in one write.
 constexpr size_t kLaggingPieces = 64;
 constexpr size_t kMaxGathered = 64;
 // One connection's share before the others of its thread have theirs.
 constexpr size_t kBytesAtOnce = size_t{1} << 20;
 constexpr std::chrono::seconds kLingerTime{10};
-
-Headers copy_headers(const http::fields& fields) {
-  Headers headers;
-  for (const auto& field : fields) headers.add(std::string(field.name_string()), std::string(field.value()));
-  return headers;
-}
-
-// Status for a request that breaks the grammar or a limit; 0 when the client has simply gone.
-int refusal_status(const error_code& failure) {
-  if (failure == http::error::header_limit || failure == http::error::buffer_overflow) return 431;
-  if (failure == http::error::body_limit) return 413;
-  if (failure == http::error::bad_version) return 505;
-  if (failure == http::error::end_of_stream || failure == http::error::partial_message) return 0;
-  return failure.category() == http::make_error_code(http::error::bad_method).category() ? 400 : 0;
-}
 
 std::string describe_endpoint(const tcp::socket& socket) {
   error_code failure;
@@ -66,12 +46,12 @@ std::string describe_endpoint(const tcp::socket& socket) {
 
 }  // namespace
 
-struct Connection::Incoming {
-  http::request_parser<http::string_body> parser;
-};
-
 Connection::Connection(tcp::socket socket, IoLane& lane, ServerShared& shared)
-    : socket_(std::move(socket)), lane_(lane), shared_(shared), remote_address_(describe_endpoint(socket_)) {
+    : socket_(std::move(socket)),
+      lane_(lane),
+      shared_(shared),
+      buffer_(std::max(shared.options.max_head_bytes, kMaxReadAhead)),
+      remote_address_(describe_endpoint(socket_)) {
   lane_.connections.insert(this);
   shared_.connections.fetch_add(1);
   std::lock_guard lock(shared_.mutex);
@@ -125,111 +105,98 @@ void Connection::shorten_idle() {
 asio::awaitable<bool> Connection::read_request() {
   phase_ = Phase::reading;
   request_ = {};
+  RequestReader reader(shared_.options.max_head_bytes);
+  const bool head = co_await read_head(reader);
+  request_ = std::move(reader.request());
   request_.remote_address = remote_address_;
-  Incoming incoming;
-  incoming.parser.header_limit(
-      static_cast<uint32_t>(std::min<size_t>(shared_.options.max_head_bytes, UINT32_MAX)));
-  incoming.parser.body_limit(boost::none);  // until the head says which one holds
-  if (!co_await read_head(incoming)) co_return false;
-  const auto& limit_of = shared_.options.body_limit;
-  body_limit_ = limit_of ? limit_of(request_) : shared_.options.max_body_bytes;
-  incoming.parser.body_limit(body_limit_);
-  if (incoming.parser.content_length().value_or(0) > body_limit_) {
-    co_await refuse_failure(http::error::body_limit);
+  request_.client = client_behind(remote_address_, request_.headers, shared_.options.proxies);
+  http_1_0_ = reader.http_1_0();
+  head_only_ = request_.method == "HEAD";
+  keep_alive_ = reader.keep_alive();
+  if (!head) {
+    co_await refuse(reader);
     co_return false;
   }
-  body_lease_ = BodyLease(shared_.bodies);
-  if (!co_await read_body(incoming)) co_return false;
-  request_.body = std::move(incoming.parser.get().body());
+  const auto& rule_of = shared_.options.body_rule;
+  const BodyRule rule = rule_of ? rule_of(request_) : BodyRule{.most_bytes = shared_.options.max_body_bytes};
+  reader.limit_body(rule.most_bytes);
+  body_lease_ = BodyLease(rule.keyed ? shared_.bodies : shared_.unkeyed_bodies, request_.client);
+  if (!co_await read_body(reader)) {
+    co_await refuse(reader);
+    co_return false;
+  }
+  request_.body = std::move(reader.request().body);
   co_return true;
 }
 
-asio::awaitable<bool> Connection::read_head(Incoming& incoming) {
-  auto& parser = incoming.parser;
+// False when nothing more will come in time.
+asio::awaitable<bool> Connection::receive() {
+  const size_t room = std::min(buffer_.room(), kBodyBuffer);
+  const auto [failure, bytes] = co_await socket_.async_read_some(buffer_.prepare(room), kAwait);
+  buffer_.commit(bytes);
+  co_return !failure && !timed_out_;
+}
+
+// False: the request is refused, by `reader` or because its time is over, or the client has gone.
+asio::awaitable<bool> Connection::read_head(RequestReader& reader) {
   allow(shared_.options.head_timeout);
   buffer_.reserve(kHeadBuffer);
-  const auto [failure, bytes] = co_await http::async_read_header(socket_, buffer_, parser, kAwait);
-  const auto& message = parser.get();
-  request_.method = std::string(message.method_string());
-  request_.target = std::string(message.target());
-  request_.headers = copy_headers(message.base());
-  request_.client = client_behind(remote_address_, request_.headers, shared_.options.proxies);
-  http_1_0_ = message.version() < 11;
-  head_only_ = request_.method == "HEAD";
-  keep_alive_ = message.keep_alive();
-
-  Result<Target> target = parse_target(request_.target);
-  if (target.ok()) {
-    request_.path = std::move(target->path);
-    request_.query = std::move(target->query);
+  auto step = reader.read_head(buffer_);
+  while (step == RequestReader::Step::more) {
+    // Not in a condition behind &&: there GCC 12 waits whatever is before it.
+    const bool came = co_await receive();
+    if (!came) break;
+    step = reader.read_head(buffer_);
   }
-  if (failure) {
-    co_await refuse_failure(failure);
-    co_return false;
-  }
-  if (const auto refusal = refuse_head(request_.headers)) {
-    co_await refuse(refusal->status, refusal->text);
-    co_return false;
-  }
-  if (!target.ok()) {
-    co_await refuse(400, target.error().text);
-    co_return false;
-  }
-  co_return true;
+  co_return step == RequestReader::Step::done;
 }
 
-asio::awaitable<bool> Connection::read_body(Incoming& incoming) {
-  auto& parser = incoming.parser;
-  if (parser.is_done()) co_return true;
-  const auto begin = Clock::now();
+asio::awaitable<bool> Connection::allow_body() {
+  allow(shared_.options.body_timeout);
+  constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  const auto [failure, bytes] = co_await asio::async_write(socket_, asio::buffer(kContinue), kAwait);
+  co_return !failure;
+}
+
+asio::awaitable<bool> Connection::read_body(RequestReader& reader) {
+  if (!reader.body_is_next()) co_return true;
   if (request_.headers.find("Expect") && !http_1_0_) {
-    allow(shared_.options.body_timeout);
-    constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    const auto [failure, bytes] = co_await asio::async_write(socket_, asio::buffer(kContinue), kAwait);
-    if (failure) co_return false;
+    const bool allowed = co_await allow_body();
+    if (!allowed) co_return false;
   }
-  buffer_.reserve(kBodyBuffer);
-  size_t received = 0;
-  while (!parser.is_done()) {
-    deadline_ =
-        begin + shared_.options.body_timeout + std::chrono::seconds(received / kSlowestBodyBytesPerSecond);
-    const auto [failure, bytes] = co_await http::async_read_some(socket_, buffer_, parser, kAwait);
-    if (failure) {
-      co_await refuse_failure(failure);
+  buffer_.reserve(std::min(kBodyBuffer, buffer_.max_size()));
+  BodyPace pace(shared_.options.body_timeout, Clock::now());
+  for (size_t received = 0;;) {
+    const auto step = reader.read_body(buffer_);
+    const size_t came = reader.body_bytes_received() - std::exchange(received, reader.body_bytes_received());
+    if (step != RequestReader::Step::refused && !body_lease_.grow(came)) {
+      co_await refuse(503, "the request bodies of this client hold as much as it may have; try again");
       co_return false;
     }
-    received += bytes;
-    if (!body_lease_.grow(bytes)) {
-      co_await refuse(503, "request bodies hold " + std::to_string(shared_.bodies->most()) +
-                               " bytes already, which is the most; try again");
-      co_return false;
-    }
+    if (step != RequestReader::Step::more) co_return step == RequestReader::Step::done;
+    pace.came(came, Clock::now());
+    deadline_ = pace.deadline();
+    if (!co_await receive()) co_return false;
   }
-  co_return true;
 }
 
-asio::awaitable<void> Connection::refuse_failure(const error_code& failure) {
-  if (timed_out_) {
+// Tells why, where somebody is there to be told: by what `reader` found, or because the time is over.
+asio::awaitable<void> Connection::refuse(const RequestReader& reader) {
+  if (answered_early_) co_return;
+  if (reader.refused()) {
+    co_await refuse(reader.refusal().status, reader.refusal().text);
+  } else if (timed_out_ && reader.begun()) {
     timed_out_ = false;
     co_await refuse(408, "the request did not come in time");
-    co_return;
-  }
-  const int status = refusal_status(failure);
-  if (status == 0) {
+  } else {
     error_code ignored;
     socket_.close(ignored);
-  } else if (status == 413) {
-    co_await refuse(status, "the body is larger than " + std::to_string(body_limit_) + " bytes");
-  } else if (status == 431) {
-    co_await refuse(status,
-                    "the head is larger than " + std::to_string(shared_.options.max_head_bytes) + " bytes");
-  } else {
-    co_await refuse(status, "malformed HTTP request: " + failure.message());
   }
 }
 
 asio::awaitable<void> Connection::refuse(int status, std::string text) {
   keep_alive_ = false;
+  answered_early_ = true;
   body_lease_.give_back();
   HttpResponse response = error_response(status, text);
   const BodyFraming framing = body_framing(response.status, false, http_1_0_);

@@ -7,7 +7,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -20,6 +19,8 @@
 
 #include "net/exchange_state.h"
 #include "net/http_server.h"
+#include "net/read_buffer.h"
+#include "net/request_reader.h"
 
 namespace fulmar {
 
@@ -27,7 +28,9 @@ namespace fulmar {
 struct ServerShared {
   HttpServerOptions options;
   HttpHandler handler;
+  // Of requests that a key has been shown for, or that need none, and of all others.
   std::shared_ptr<BodyBudget> bodies;
+  std::shared_ptr<BodyBudget> unkeyed_bodies;
   std::atomic<bool> closing{false};   // connections close after their next answer
   std::atomic<bool> stopping{false};  // and none are accepted
   std::atomic<size_t> connections{0};
@@ -68,7 +71,6 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
 
  private:
   enum class Phase { idle, reading, answering, closing };
-  struct Incoming;
 
   // A run of bytes on its way out.
   struct Piece {
@@ -80,9 +82,11 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   boost::asio::awaitable<void> serve();
   boost::asio::awaitable<bool> await_request();
   boost::asio::awaitable<bool> read_request();
-  boost::asio::awaitable<bool> read_head(Incoming& incoming);
-  boost::asio::awaitable<bool> read_body(Incoming& incoming);
-  boost::asio::awaitable<void> refuse_failure(const boost::system::error_code& failure);
+  boost::asio::awaitable<bool> receive();
+  boost::asio::awaitable<bool> read_head(RequestReader& reader);
+  boost::asio::awaitable<bool> read_body(RequestReader& reader);
+  boost::asio::awaitable<bool> allow_body();
+  boost::asio::awaitable<void> refuse(const RequestReader& reader);
   boost::asio::awaitable<void> refuse(int status, std::string text);
   boost::asio::awaitable<void> answer_request();
   boost::asio::awaitable<void> close_politely();
@@ -106,7 +110,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   boost::asio::ip::tcp::socket socket_;
   IoLane& lane_;
   ServerShared& shared_;
-  boost::beast::flat_buffer buffer_;  // received, not yet understood
+  ReadBuffer buffer_;  // received, not yet understood
   std::string remote_address_;
   Phase phase_ = Phase::idle;
   Clock::time_point deadline_ = Clock::time_point::max();        // of reading phases
@@ -119,7 +123,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   bool keep_alive_ = true;
   bool http_1_0_ = false;
   bool head_only_ = false;
-  size_t body_limit_ = 0;
+  bool answered_early_ = false;  // by refuse(), after which the connection closes
 
   std::shared_ptr<ExchangeState> answering_;
   bool chunked_ = false;        // the stream's framing

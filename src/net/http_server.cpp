@@ -12,10 +12,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "net/http_connection.h"
 #include "net/url.h"
 
@@ -72,7 +72,7 @@ class IoThread {
   }
 
   void start() {
-    thread_ = std::thread([this] { run(); });
+    thread_ = Thread("http", [this] { run(); });
   }
 
   void add(tcp::socket socket) {
@@ -102,17 +102,10 @@ class IoThread {
   IoLane lane;
 
  private:
-  // What one piece of work throws, for want of memory above all, ends that piece alone.
+  // Anew when a piece of work has thrown, which ends that piece alone.
   void run() {
-    for (bool again = true; again;) {
-      try {
-        if (!sweeping_ && !cut_) schedule_sweep();
-        lane.io.run();
-        again = false;
-      } catch (const std::exception& failure) {
-        spdlog::error("work of an IO thread failed reason=\"{}\"", failure.what());
-      }
-    }
+    if (!sweeping_ && !cut_) schedule_sweep();
+    lane.io.run();
   }
 
   // A copy, because acting on one connection may remove it.
@@ -156,7 +149,7 @@ class IoThread {
   std::vector<Delivery> deliveries_;
   bool cut_ = false;
   bool sweeping_ = false;  // the timer has been set
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace
@@ -167,6 +160,7 @@ class HttpServer::Impl {
     shared_.options = std::move(options);
     shared_.handler = std::move(handler);
     shared_.bodies = std::make_shared<BodyBudget>(shared_.options.max_held_body_bytes);
+    shared_.unkeyed_bodies = std::make_shared<BodyBudget>(shared_.options.max_held_unkeyed_body_bytes);
     for (int i = 0; i < shared_.options.threads; i++) threads_.push_back(std::make_unique<IoThread>(shared_));
     acceptor_.emplace(threads_.front()->lane.io);
   }
@@ -211,7 +205,7 @@ class HttpServer::Impl {
 
   const tcp::endpoint& local() const { return local_; }
   size_t connections() const { return shared_.connections; }
-  size_t held_body_bytes() const { return shared_.bodies->held(); }
+  size_t held_body_bytes() const { return shared_.bodies->held() + shared_.unkeyed_bodies->held(); }
   size_t open_exchanges() {
     std::lock_guard lock(shared_.mutex);
     return shared_.exchanges;

@@ -77,6 +77,11 @@ using HttpHandler = std::function<void(std::shared_ptr<Exchange>)>;
 using HttpErrorFormatter =
     std::function<HttpResponse(const HttpRequest& request, int status, std::string_view text)>;
 
+struct BodyRule {
+  size_t most_bytes = 0;
+  bool keyed = true;  // a key has been shown, or none is asked for
+};
+
 struct HttpServerOptions {
   std::string host =
       "127.0.0.1";     // a numeric IPv4 or IPv6 address, or a name; "0.0.0.0" and "::" mean every one
@@ -86,18 +91,21 @@ struct HttpServerOptions {
   size_t max_connections = 16384;            // further ones are closed at once
   size_t max_head_bytes = size_t{64} << 10;  // request line and headers; beyond: 431
   size_t max_body_bytes = size_t{64} << 20;  // beyond: 413
-  // Bodies that have come, wholly or in part, and whose handler has not taken them: together. Beyond: 503.
-  // A body that comes alone may be larger.
+  // Bodies that have come, wholly or in part, and whose handler has not taken them: together, and those
+  // without a key likewise. One client may hold as much as remains free for others (net/body_budget.h).
+  // Beyond: 503.
   size_t max_held_body_bytes = size_t{512} << 20;
-  // The bound for one request, of which the head alone is known; empty: max_body_bytes for all. Runs on an IO
-  // thread.
-  std::function<size_t(const HttpRequest& head)> body_limit;
+  size_t max_held_unkeyed_body_bytes = size_t{64} << 20;
+  // What holds for one request, of which the head alone is known; empty: max_body_bytes, keyed, for all. Runs
+  // on an IO thread.
+  std::function<BodyRule(const HttpRequest& head)> body_rule;
   size_t max_stream_backlog_bytes = size_t{4}
                                     << 20;  // unsent bytes of one stream; beyond: the client is cut off
-  std::chrono::milliseconds idle_timeout{75'000};    // a kept-alive connection between two requests
-  std::chrono::milliseconds idle_linger{1'000};      // the same, once the server accepts no connections
-  std::chrono::milliseconds head_timeout{15'000};    // from a request's first byte to the end of its head
-  std::chrono::milliseconds body_timeout{30'000};    // for the body, plus one second per 16 KiB received
+  std::chrono::milliseconds idle_timeout{75'000};  // a kept-alive connection between two requests
+  std::chrono::milliseconds idle_linger{1'000};    // the same, once the server accepts no connections
+  std::chrono::milliseconds head_timeout{15'000};  // from a request's first byte to the end of its head
+  // Each such span brings 16 KiB a second of the body, or its rest, at most 60 s; beyond: 408.
+  std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds write_timeout{120'000};  // without a byte taken by the client while bytes wait
   ProxyRules proxies;                                // whose word on a client's address is taken
   HttpErrorFormatter format_error;                   // empty: {"error":"<text>"}
@@ -115,7 +123,7 @@ class HttpServer {
   uint16_t port() const;
   std::string address() const;     // "127.0.0.1:8000", "[::1]:8000"
   size_t connections() const;      // open now
-  size_t held_body_bytes() const;  // what counts against max_held_body_bytes now
+  size_t held_body_bytes() const;  // what counts against the two bounds of bodies now
   size_t open_exchanges() const;   // requests handed out whose answer is not yet with the operating system
 
   // From here on each connection closes after its next answer, which says so (`Connection: close`).

@@ -170,6 +170,8 @@ const JsonValue* present(const JsonValue& object, std::string_view field) {
 }  // namespace
 
 Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (text.size() > limits.max_bytes) {
     return invalid_json(std::to_string(text.size()) + " bytes, wanted at most " +
                         std::to_string(limits.max_bytes));

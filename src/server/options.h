@@ -31,7 +31,8 @@ struct ServerOptions {
   std::string password;                         // opens everything; empty: there is none
   std::optional<std::vector<ApiKey>> api_keys;  // each opens what its entry allows; nothing: there are none
   std::string worker_token;  // with which the worker of a control plane proves itself; empty: it is none
-  std::vector<Network> trusted_proxies;  // whose X-Forwarded-For is believed
+  std::vector<std::string> allowed_hosts;  // names in Host that are this server, where nothing is asked for
+  std::vector<Network> trusted_proxies;    // whose X-Forwarded-For is believed
   std::string responses_db;  // file for the answers of /v1/responses; empty: they go with the server
   bool responses_db_asked_for = false;  // by name: a file that cannot be used is an error
   bool auth_all = false;

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/work_pool.h"
+#include "net/host_check.h"
 #include "server/answer_rules.h"
 #include "server/api_responses.h"
 #include "server/call.h"
@@ -21,7 +22,7 @@ namespace {
 // flood is refused before others are.
 constexpr size_t kMostWaiting = 4096, kMostOfShare = 1024;
 constexpr size_t kSessionThreads = 2;
-// Bodies that were received and not yet parsed, all together.
+// Bodies that were received and not yet parsed, all together; one client may have half of it, a whole file.
 constexpr size_t kHeldBodies = size_t{512} << 20;
 // How long cancelled requests have to deliver their last event.
 constexpr std::chrono::seconds kLastWords{5};
@@ -47,13 +48,13 @@ bool waits_for_key(const Service& service, const HttpRequest& head) {
 }
 
 // Files may be larger than what is parsed.
-size_t body_limit(const Service& service, const HttpRequest& head) {
+BodyRule body_rule(const Service& service, const HttpRequest& head) {
   const ServerLimits& limits = service.options.limits;
   const RouteMatch match = find_route(head.method, head.path);
   const size_t unkeyed = std::min(limits.max_body_bytes, limits.max_unkeyed_body_bytes);
-  if (!match.route || waits_for_key(service, head)) return unkeyed;
-  return match.route->takes_bytes ? std::max(limits.max_body_bytes, limits.max_file_bytes)
-                                  : limits.max_body_bytes;
+  if (!match.route || waits_for_key(service, head)) return {.most_bytes = unkeyed, .keyed = false};
+  return {.most_bytes = match.route->takes_bytes ? std::max(limits.max_body_bytes, limits.max_file_bytes)
+                                                 : limits.max_body_bytes};
 }
 
 HttpResponse format_net_error(const Service& service, const HttpRequest& request, int status,
@@ -64,7 +65,7 @@ HttpResponse format_net_error(const Service& service, const HttpRequest& request
         401,
         fmt::format("Unauthorized: no valid key in the header Authorization or X-Api-Key; without one a body "
                     "may hold at most {} bytes",
-                    body_limit(service, request)),
+                    body_rule(service, request).most_bytes),
         {},
         "invalid_api_key",
         {}};
@@ -136,17 +137,20 @@ class Server::Impl {
 
   Status start() {
     const ServerOptions& options = service_->options;
+    hosts_ = options.allowed_hosts;
+    hosts_.push_back(options.host);
     HttpServerOptions net;
     net.host = options.host;
     net.port = options.port;
     net.threads = options.io_threads;
     net.proxies = {options.trusted_proxies, options.worker_token};
     net.max_body_bytes = options.limits.max_body_bytes;
-    net.body_limit = [service = service_](const HttpRequest& head) { return body_limit(*service, head); };
+    net.body_rule = [service = service_](const HttpRequest& head) { return body_rule(*service, head); };
     net.format_error = [service = service_](const HttpRequest& request, int status, std::string_view text) {
       return format_net_error(*service, request, status, text);
     };
-    net.max_held_body_bytes = std::max(kHeldBodies, options.limits.max_file_bytes);
+    net.max_held_body_bytes =
+        std::max(kHeldBodies, 2 * std::max(options.limits.max_file_bytes, options.limits.max_body_bytes));
     auto started =
         HttpServer::start(net, [this](std::shared_ptr<Exchange> exchange) { dispatch(std::move(exchange)); });
     if (!started) return started.error();
@@ -199,6 +203,11 @@ class Server::Impl {
  private:
   void dispatch(std::shared_ptr<Exchange> exchange) {
     const HttpRequest& request = exchange->request();
+    if (service_->auth_rules().nothing_checked() && !is_meant_for_us(request.headers, hosts_)) {
+      return exchange->respond(error_response(
+          family_of_path(request.path),
+          {kWrongHostStatus, wrong_host_text(request.headers), {}, "misdirected_request", {}}));
+    }
     RouteMatch match = find_route(request.method, request.path);
     if (request.method == "OPTIONS" && (match.path_known || request.path == "*")) {
       return answer_preflight(*exchange);
@@ -218,6 +227,7 @@ class Server::Impl {
   const std::shared_ptr<WorkPool> sessions_ =
       std::make_shared<WorkPool>("sessions", kSessionThreads, kMostWaiting, kMostOfShare);
   const std::shared_ptr<Service> service_;
+  std::vector<std::string> hosts_;  // names that mean this server
   std::unique_ptr<HttpServer> http_;
   std::mutex stopping_;
   bool stopped_ = false;

@@ -137,7 +137,7 @@ def check(fleet):
     before = queue(fleet.ports[1])["stats"]["cancelled_requests"]
     leaving = socket.create_connection(("127.0.0.1", fleet.port))
     body = json.dumps({"prompt": "x", "max_tokens": 100000, "pace_ms": 5})
-    leaving.sendall((f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Fulmar-Session: {on_w2}\r\n"
+    leaving.sendall((f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX-Fulmar-Session: {on_w2}\r\n"
                      f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
     assert leaving.recv(65536)
     leaving.close()

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "base/meter.h"
+
 namespace fulmar {
 namespace {
 
@@ -38,6 +40,27 @@ TEST(Gzip, ABombStopsAtTheBound) {
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(out.error().kind, ErrorKind::resource);
   EXPECT_NE(out.error().text.find("1000000"), std::string::npos);
+}
+
+TEST(Gzip, WhatComesOutIsBoundedByWhatWasSent) {
+  const std::string bomb = gzip(std::string(200'000'000, '\0'));
+  Meter meter;
+  const Meter::Scope scope(meter);
+  const auto out = gunzip(bomb, size_t{512} << 20);
+  ASSERT_FALSE(out.ok());
+  EXPECT_EQ(out.error().kind, ErrorKind::resource);
+  EXPECT_LE(meter.used(), most_inflated(bomb.size()) + 65536);
+  std::string prompt;  // the same words a thousand times over is a request
+  for (int i = 0; i < 1000; i++)
+    prompt += "The quick brown fox jumps over the lazy dog, number " + std::to_string(i);
+  EXPECT_TRUE(gunzip(gzip(prompt), size_t{512} << 20).ok());
+}
+
+TEST(Gzip, StopsWhenNobodyWaits) {
+  Meter meter;
+  const Meter::Scope scope(meter);
+  meter.stop();
+  EXPECT_THROW((void)gunzip(gzip(std::string(3'000'000, 'a')), 10'000'000), WorkEnded);
 }
 
 TEST(Gzip, BrokenBytesAreErrors) {

@@ -63,6 +63,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{"HugeChunkSize", kPost + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n", "400"},
         BadRequest{"UnknownExpectation", kPost + "Expect: miracles\r\nContent-Length: 2\r\n\r\n", "417"},
         BadRequest{"HugeHead", "GET / HTTP/1.1\r\nX: " + std::string(100'000, 'h') + "\r\n\r\n", "431"},
+        BadRequest{"EndlessExtension",
+                   kPost + "Transfer-Encoding: chunked\r\n\r\n1;x=" + std::string(1'000'000, 'a'), "431"},
+        BadRequest{"EndlessTrailer",
+                   kPost + "Transfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(1'000'000, 'a'), "431"},
         BadRequest{"HugeTarget", "GET /" + std::string(100'000, 'p') + " HTTP/1.1\r\n\r\n", "431"},
         BadRequest{"BrokenEscape", "GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", "400"},
         BadRequest{"NulInPath", "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n", "400"},
@@ -176,40 +180,79 @@ TEST(HttpLimits, AClientThatLeavesInTheMiddleIsForgotten) {
   EXPECT_EQ(handled, 0);
 }
 
-TEST(HttpLimits, BodiesTogetherHaveABound) {
+HttpServerOptions behind_a_proxy() {
   HttpServerOptions options;
   options.max_held_body_bytes = 100'000;
-  Shelf shelf;
-  const auto server = serve(shelf.handler(), options);
-  const auto post = [](size_t size) {
-    return kPost + "Content-Length: " + std::to_string(size) + "\r\n\r\n" + std::string(size, 'b');
+  options.max_held_unkeyed_body_bytes = 40'000;
+  options.proxies.trusted = read_networks({"127.0.0.1"}).value();
+  options.body_rule = [](const HttpRequest& head) {
+    return BodyRule{.most_bytes = 1'000'000, .keyed = head.headers.find("Authorization") != nullptr};
   };
-  RawSocket first(server->port());
-  first.send(post(60'000));
-  const auto held = shelf.take();
-  ASSERT_TRUE(held);
-  EXPECT_EQ(status_of(server->port(), post(60'000)), "HTTP/1.1 503");
-
-  EXPECT_EQ(held->take_body().size(), 60'000u);
-  RawSocket second(server->port());
-  second.send(post(60'000));
-  EXPECT_TRUE(shelf.take()) << "what a handler has taken counts no more, nor what was refused";
-  RawSocket lone(server->port());
-  lone.send(post(200'000));
-  EXPECT_TRUE(shelf.take()) << "a lone body may be larger";
+  return options;
 }
 
-TEST(HttpLimits, AnUnfinishedBodyCounts) {
-  HttpServerOptions options;
-  options.max_held_body_bytes = 100'000;
-  const auto server = serve(echo, options);
+std::string post_of(const std::string& client, size_t size, size_t sent, bool keyed = true) {
+  return kPost + "X-Forwarded-For: " + client + (keyed ? "\r\nAuthorization: Bearer x" : "") +
+         "\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n" + std::string(sent, 'b');
+}
+
+TEST(HttpLimits, OneClientsBodiesLeaveOthersTheirPart) {
+  Shelf shelf;
+  const auto server = serve(shelf.handler(), behind_a_proxy());
+  RawSocket first(server->port());
+  first.send(post_of("1.1.1.1", 45'000, 45'000));
+  const auto held = shelf.take();
+  ASSERT_TRUE(held);
+  EXPECT_EQ(status_of(server->port(), post_of("1.1.1.1", 10'000, 10'000)), "HTTP/1.1 503");
+  RawSocket other(server->port());
+  other.send(post_of("2.2.2.2", 25'000, 25'000));
+  EXPECT_TRUE(shelf.take());
+
+  EXPECT_EQ(held->take_body().size(), 45'000u);
+  RawSocket again(server->port());
+  again.send(post_of("1.1.1.1", 40'000, 40'000));
+  EXPECT_TRUE(shelf.take()) << "what a handler has taken counts no more, nor what was refused";
+}
+
+TEST(HttpLimits, WhoHasShownNoKeyHasAPartOfItsOwn) {
+  const auto server = serve(echo, behind_a_proxy());
+  std::vector<std::unique_ptr<RawSocket>> strangers;
+  for (int i = 0; i < 20; i++) {
+    strangers.push_back(std::make_unique<RawSocket>(server->port()));
+    strangers.back()->send(post_of("9.9.9." + std::to_string(i), 30'000, 10'000, false));
+  }
+  ASSERT_TRUE(eventually([&] { return server->held_body_bytes() >= 30'000; }));
+  EXPECT_LE(server->held_body_bytes(), 40'000u);
+  EXPECT_EQ(status_of(server->port(), post_of("1.1.1.1", 49'000, 49'000)), "HTTP/1.1 200");
+}
+
+TEST(HttpLimits, AnUnfinishedBodyCountsUntilItsClientGoes) {
+  const auto server = serve(echo, behind_a_proxy());
   RawSocket unfinished(server->port());
-  unfinished.send(kPost + "Content-Length: 1000000\r\n\r\n" + std::string(90'000, 'b'));
-  const std::string small = kPost + "Content-Length: 20000\r\n\r\n" + std::string(20'000, 'b');
-  ASSERT_TRUE(eventually([&] { return server->held_body_bytes() == 90'000; }));
+  unfinished.send(post_of("1.1.1.1", 1'000'000, 45'000));
+  ASSERT_TRUE(eventually([&] { return server->held_body_bytes() == 45'000; }));
+  const std::string small = post_of("1.1.1.1", 20'000, 20'000);
   EXPECT_EQ(status_of(server->port(), small), "HTTP/1.1 503");
   unfinished.close();
   EXPECT_TRUE(eventually([&] { return status_of(server->port(), small) == "HTTP/1.1 200"; }));
+}
+
+TEST(HttpLimits, EmptyLinesBetweenRequestsAreSkipped) {
+  const auto server = serve(echo);
+  RawSocket client(server->port());
+  for (int i = 0; i < 2; i++) {
+    client.send(kPost + "Content-Length: 2\r\n\r\nab\r\n");
+    EXPECT_EQ(client.read_response().second, "POST /\nab");
+  }
+}
+
+TEST(HttpLimits, EmptyLinesAloneAreNoRequestThatIsLate) {
+  HttpServerOptions options;
+  options.head_timeout = std::chrono::milliseconds(100);
+  const auto server = serve(echo, options);
+  RawSocket client(server->port());
+  client.send("\r\n\r\n");
+  EXPECT_EQ(client.read_to_end(), "");
 }
 
 // Counts what is logged while it lives.

@@ -219,5 +219,13 @@ TEST(JsonFields, RangesAreInclusive) {
   EXPECT_EQ(get_number(object, "n", 1, 2).error().text, "'n' is 0.5, wanted 1 to 2");
 }
 
+TEST(ParseJson, AByteOrderMarkIsPassedOver) {
+  const auto value = parse_json("\xEF\xBB\xBF{\"a\":1}");
+  ASSERT_TRUE(value.ok()) << value.error().text;
+  EXPECT_EQ(value->find("a")->as_int64(), 1);
+  EXPECT_FALSE(parse_json("\xEF\xBB\xBF\xEF\xBB\xBF{}").ok());
+  EXPECT_FALSE(parse_json("\xEF\xBB").ok());
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -88,7 +88,7 @@ TEST(Lifecycle, WhileItEndsHealthIs503AndOpenConnectionsAreAnswered) {
   ServerRig rig(options);
   RawSocket kept(rig.server->port()), watching(rig.server->port());
   const auto ask = [](RawSocket& connection, const std::string& head, const std::string& body) {
-    connection.send(head + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
+    connection.send(head + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
                     "\r\n\r\n" + body);
     return connection.read_response();
   };
@@ -122,7 +122,7 @@ TEST(Lifecycle, BusyClientsOnKeptConnectionsLoseNothing) {
       RawSocket socket(rig.server->port());
       const std::string body = kBody;
       for (bool open = true; open;) {
-        if (!socket.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+        if (!socket.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
                          std::to_string(body.size()) + "\r\n\r\n" + body)) {
           cut++;
           return;

@@ -34,7 +34,7 @@ def as_bytes(body):
 
 
 def head_of(method, path, length, keep=False, headers=()):
-    lines = [f"{method} {path} HTTP/1.1", "Host: x", f"Connection: {'keep-alive' if keep else 'close'}",
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Connection: {'keep-alive' if keep else 'close'}",
              f"Content-Length: {length}", *headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 

@@ -109,7 +109,7 @@ class Soak:
     async def leave_at_once(self):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         data = json.dumps(completion(new_token(), ignore_eos=True, max_tokens=LONG)).encode()
-        request = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
+        request = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
         writer.write(request[:random.randint(1, len(request))])
         await asyncio.sleep(random.uniform(0, 0.3))
         writer.transport.abort()

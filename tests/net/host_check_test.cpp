@@ -1,0 +1,46 @@
+// Names in Host that are this server, and those of others.
+#include "net/host_check.h"
+
+#include <gtest/gtest.h>
+
+namespace fulmar::test {
+namespace {
+
+bool asked_as(const std::string& host, const std::vector<std::string>& allowed = {}) {
+  Headers headers;
+  headers.add("Host", host);
+  return is_meant_for_us(headers, allowed);
+}
+
+TEST(HostCheck, AddressesAndLoopbackNamesAreOurs) {
+  for (const char* host :
+       {"127.0.0.1", "127.0.0.1:8000", "10.1.2.3:8000", "[::1]", "[::1]:8000", "[fe80::1]:8000", "localhost",
+        "LocalHost:8000", "localhost.:8000", "chat.localhost:8000"}) {
+    EXPECT_TRUE(asked_as(host)) << host;
+  }
+  EXPECT_TRUE(is_meant_for_us({}, {}));
+}
+
+TEST(HostCheck, OtherNamesAreNot) {
+  for (const char* host :
+       {"evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example",
+        "evillocalhost", "1.2.3", "", ":8000", "[evil]", "127.0.0.1@evil.example"}) {
+    EXPECT_FALSE(asked_as(host)) << host;
+  }
+}
+
+TEST(HostCheck, NamesThatAreGivenAreOurs) {
+  EXPECT_TRUE(asked_as("Fulmar.Lan:8000", {"other", "fulmar.lan"}));
+  EXPECT_FALSE(asked_as("fulmar.lan.evil.example", {"fulmar.lan"}));
+  EXPECT_FALSE(asked_as("x.fulmar.lan", {"fulmar.lan"}));
+}
+
+TEST(HostCheck, EveryHostFieldCounts) {
+  Headers headers;
+  headers.add("Host", "localhost");
+  headers.add("host", "evil.example");
+  EXPECT_FALSE(is_meant_for_us(headers, {}));
+}
+
+}  // namespace
+}  // namespace fulmar::test
