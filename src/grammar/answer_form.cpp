@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "base/utf8.h"
@@ -116,11 +117,23 @@ struct Workshop {
   Status take_bytes(const JsonValue& schema) {
     return budget.take(Budget::Item::bytes, json_text(schema).size());
   }
-  // `loosened` gets what cannot be kept; null: it is refused.
-  Result<Rule> schema(const JsonValue& schema, Loosened* loosened = nullptr) {
-    FULMAR_TRY(take_bytes(schema));
-    const SchemaOptions asked{.loosened = loosened, .unlisted = options.unlisted, .order = options.order};
-    return SchemaCompiler(schema, *grammar, rules, budget, asked).compile();
+  // The values of a schema. Of one that is not strict what cannot be kept is loosened, where `loosely` all of
+  // it. `owner` stands before texts of it.
+  Result<Rule> schema(const JsonValue& schema, bool strict, const std::string& owner = {}) {
+    if (!strict && loosely) return rules.any_object(kFreeDepth);
+    Loosened given_up;
+    const auto compiled = [&]() -> Result<Rule> {
+      FULMAR_TRY(take_bytes(schema));
+      const SchemaOptions asked{
+          .loosened = strict ? nullptr : &given_up, .unlisted = options.unlisted, .order = options.order};
+      return SchemaCompiler(schema, *grammar, rules, budget, asked).compile();
+    }();
+    for (const std::string& text : given_up.texts()) loosened.add(owner + text);
+    if (compiled) return compiled;
+    const Error& error = compiled.error();
+    if (strict || error.kind == ErrorKind::unavailable) return Error{error.kind, owner + error.text};
+    loosened.add(fmt::format("{}{}; any object is taken", owner, error.text));
+    return rules.any_object(kFreeDepth);
   }
   Place once(Rule rule) { return grammar->call(rule, grammar->end()); }
 
@@ -128,39 +141,81 @@ struct Workshop {
   Budget& budget;
   std::shared_ptr<Grammar> grammar;
   JsonRules rules;
+  Loosened loosened;
+  bool loosely = false;  // schemas that are not strict give way to any object
 };
 
-// Calls `make` with a workshop under the options' budget, or under a fresh one.
+// Calls `make` with a workshop under the options' budget, or under a fresh one. Where what is not strict is
+// too large together with the rest, it gives way to any object.
 template <class Make>
-Form in_workshop(const FormOptions& options, const Make& make) {
-  Budget fresh;
-  Workshop shop(options, options.budget ? *options.budget : fresh);
-  return make(shop);
+Form in_workshop(const FormOptions& options, bool all_strict, const Make& make) {
+  const Budget before = options.budget ? *options.budget : Budget();
+  Budget budget = before;
+  Workshop shop(options, budget);
+  Form made = make(shop);
+  const bool again = !made && !all_strict && made.error().kind != ErrorKind::unavailable;
+  if (again) {
+    budget = before;
+    Workshop fewer(options, budget);
+    fewer.loosely = true;
+    Form looser = make(fewer);
+    if (looser) {
+      shop.loosened = {};
+      shop.loosened.add(
+          fmt::format("{}; any object is taken where a schema is not strict", made.error().text));
+      made = std::move(looser);
+    }
+  }
+  if (options.budget) *options.budget = budget;
+  if (made && options.loosened) *options.loosened = std::move(shop.loosened);
+  return made;
 }
 
-// How calls are written. `loosely`: functions that are not strict take any object.
+bool all_strict(const std::vector<CallableTool>& tools) {
+  return std::all_of(tools.begin(), tools.end(), [](const CallableTool& tool) { return tool.strict; });
+}
+
+// How calls are written.
 struct CallForm {
   const std::vector<CallableTool>& tools;
   bool several;
   const CallMarks& marks;
-  bool loosely = false;
 };
 
+bool names_object(const JsonValue* type) {
+  const auto is_object = [](const JsonValue& one) { return one.is_string() && one.as_string() == "object"; };
+  if (type && type->is_array()) {
+    return std::any_of(type->as_array().begin(), type->as_array().end(), is_object);
+  }
+  return type && is_object(*type);
+}
+
+// Arguments are an object, whether their schema says so or not. Nothing: it does.
+std::optional<JsonValue> made_object(const CallableTool& tool, Loosened& loosened, const std::string& owner) {
+  const JsonValue* type = tool.parameters.find("type");
+  if (names_object(type) || (type && tool.strict)) return std::nullopt;
+  if (type) {
+    loosened.add(fmt::format("{}schema keyword 'type' at '#' is {}; it is taken as \"object\"", owner,
+                             describe(*type)));
+  }
+  std::vector<JsonObject::Member> members{{"type", JsonValue(std::string("object"))}};
+  for (const auto& member : tool.parameters.as_object().members()) {
+    if (member.first != "type") members.push_back(member);
+  }
+  return JsonValue(JsonObject(std::move(members)));
+}
+
 Result<Place> calls_of(Workshop& shop, const CallForm& form) {
-  const auto& [tools, several, marks, loosely] = form;
+  const auto& [tools, several, marks] = form;
   Grammar& g = *shop.grammar;
   const Place close = g.text(fmt::format("}}{}", marks.close), g.end());
   std::vector<Place> calls;
   for (const CallableTool& tool : tools) {
     Rule arguments = shop.rules.any_object(kFreeDepth);
-    if (!takes_any_object(tool) && (tool.strict || !loosely)) {
-      Loosened loosened;
-      auto compiled = shop.schema(tool.parameters, tool.strict ? nullptr : &loosened);
-      if (!compiled) {
-        const Error& error = compiled.error();
-        return Error{error.kind, fmt::format("parameters of function '{}': {}", tool.name, error.text)};
-      }
-      arguments = *compiled;
+    if (!takes_any_object(tool)) {
+      const std::string owner = fmt::format("parameters of function '{}': ", tool.name);
+      const auto object = made_object(tool, shop.loosened, owner);
+      FULMAR_ASSIGN(arguments, shop.schema(object ? *object : tool.parameters, tool.strict, owner));
     }
     const std::string head = fmt::format("{{\"name\":{},\"arguments\":", json_quoted(tool.name));
     calls.push_back(g.text(head, g.call(arguments, close)));
@@ -171,29 +226,9 @@ Result<Place> calls_of(Workshop& shop, const CallForm& form) {
   return g.call(call, g.repeat(further, 0, several ? kMaxCalls - 1 : 0, g.end()));
 }
 
-// `make` compiles an answer with calls; functions that are not strict lose their schemas where those cannot
-// be kept.
-template <class Make>
-Form with_calls(CallForm form, const FormOptions& options, const Make& make) {
-  Budget first = options.budget ? *options.budget : Budget();
-  Budget second = first;
-  const auto made_with = [&](Budget& budget) {
-    Workshop shop(options, budget);
-    auto made = make(shop, form);
-    if (options.budget) *options.budget = budget;
-    return made;
-  };
-  auto made = made_with(first);
-  const bool all_strict =
-      std::all_of(form.tools.begin(), form.tools.end(), [](const CallableTool& tool) { return tool.strict; });
-  if (made || all_strict || made.error().kind != ErrorKind::unsupported) return made;
-  form.loosely = true;
-  return made_with(second);
-}
-
 template <class Parse>
 Form syntax_form(AnswerStart start, std::string_view text, const FormOptions& options, const Parse& parse) {
-  return in_workshop(options, [&](Workshop& shop) -> Form {
+  return in_workshop(options, true, [&](Workshop& shop) -> Form {
     FULMAR_TRY(shop.budget.take(Budget::Item::bytes, text.size()));
     FULMAR_ASSIGN(Syntax syntax, parse(text));
     FULMAR_ASSIGN(const Place body, syntax_place(std::move(syntax), *shop.grammar, shop.budget));
@@ -204,40 +239,41 @@ Form syntax_form(AnswerStart start, std::string_view text, const FormOptions& op
 }  // namespace
 
 Form json_object_form(AnswerStart start, const FormOptions& options) {
-  return in_workshop(options, [&](Workshop& shop) {
+  return in_workshop(options, true, [&](Workshop& shop) {
     return finished(shop.grammar, start, shop.once(shop.rules.any_object(kFreeDepth)));
   });
 }
 
 Form json_schema_form(AnswerStart start, const JsonValue& schema, const FormOptions& options) {
-  return in_workshop(options, [&](Workshop& shop) -> Form {
-    FULMAR_ASSIGN(const Rule value, shop.schema(schema));
+  return in_workshop(options, options.strict, [&](Workshop& shop) -> Form {
+    FULMAR_ASSIGN(const Rule value, shop.schema(schema, options.strict));
     return finished(shop.grammar, start, shop.once(value));
   });
 }
 
 Form tool_call_form(AnswerStart start, const std::vector<CallableTool>& tools, bool several,
                     const CallMarks& marks, const FormOptions& options) {
-  return with_calls({tools, several, marks}, options, [&](Workshop& shop, const CallForm& form) -> Form {
-    FULMAR_ASSIGN(const Place calls, calls_of(shop, form));
+  return in_workshop(options, all_strict(tools), [&](Workshop& shop) -> Form {
+    FULMAR_ASSIGN(const Place calls, calls_of(shop, {tools, several, marks}));
     return finished(shop.grammar, start, calls);
   });
 }
 
 Form schema_or_calls_form(AnswerStart start, const JsonValue* schema, const std::vector<CallableTool>& tools,
                           bool several, const CallMarks& marks, const FormOptions& options) {
-  return with_calls({tools, several, marks}, options, [&](Workshop& shop, const CallForm& form) -> Form {
+  const bool strict = (!schema || options.strict) && all_strict(tools);
+  return in_workshop(options, strict, [&](Workshop& shop) -> Form {
     Rule value = shop.rules.any_object(kFreeDepth);
     if (schema) {
-      FULMAR_ASSIGN(value, shop.schema(*schema));
+      FULMAR_ASSIGN(value, shop.schema(*schema, options.strict));
     }
-    FULMAR_ASSIGN(const Place calls, calls_of(shop, form));
+    FULMAR_ASSIGN(const Place calls, calls_of(shop, {tools, several, marks}));
     return finished(shop.grammar, start, shop.grammar->branch(shop.once(value), calls));
   });
 }
 
 Form choice_form(AnswerStart start, const std::vector<std::string>& texts, const FormOptions& options) {
-  return in_workshop(options, [&](Workshop& shop) -> Form {
+  return in_workshop(options, true, [&](Workshop& shop) -> Form {
     if (texts.empty()) return Error{ErrorKind::invalid, "the choice holds no text; wanted at least one"};
     for (size_t i = 0; i < texts.size(); ++i) {
       FULMAR_TRY(shop.budget.take(Budget::Item::bytes, texts[i].size() + 1));
@@ -251,7 +287,7 @@ Form choice_form(AnswerStart start, const std::vector<std::string>& texts, const
 }
 
 Form regex_form(AnswerStart start, std::string_view pattern, const FormOptions& options) {
-  return in_workshop(options, [&](Workshop& shop) -> Form {
+  return in_workshop(options, true, [&](Workshop& shop) -> Form {
     FULMAR_TRY(shop.budget.take(Budget::Item::bytes, pattern.size()));
     FULMAR_ASSIGN(const Pattern tree, parse_pattern(pattern));
     FULMAR_ASSIGN(const TextAutomaton texts, TextAutomaton::of_whole_pattern(tree, shop.budget));

@@ -36,13 +36,16 @@ struct FormOptions {
   Whitespace whitespace = Whitespace::none;  // between the tokens of JSON
   MemberOrder order = MemberOrder::schema;   // of the members of objects
   bool unlisted = false;                     // members that a schema lets be without listing them
+  bool strict = true;                        // of a format's schema; a function has its own
+  Loosened* loosened = nullptr;              // gets what was loosened; null: nobody asks
   // Pays for the making, and may stop it; null: a budget of its own, as Budget::kDefault.
   Budget* budget = nullptr;
 };
 
 // All forms have a bound on what they cost to make (Budget) and to walk (Automaton). Beyond it, and where one
 // text would have to be read in more ways at once than an automaton holds, the error is of kind unsupported;
-// where the budget's stop flag was raised, unavailable.
+// where the budget's stop flag was raised, unavailable. A schema that is not strict is not refused for what
+// it says: what cannot be kept of it is loosened, all of it if need be.
 
 // Any complete JSON object.
 Result<std::shared_ptr<const Grammar>> json_object_form(AnswerStart start, const FormOptions& options = {});

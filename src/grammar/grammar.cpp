@@ -253,6 +253,9 @@ bool Grammar::calls_itself_at_once() const {
 
 Status Grammar::finish(Rule root) {
   root_ = root;
+  for (Place& first : begins_) {
+    if (first < 0) first = nothing();
+  }
   node_index_ = {};
   set_index_ = {};
   loops_ = {};

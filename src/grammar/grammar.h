@@ -81,7 +81,7 @@ class Grammar {
   int64_t further_characters(Place behind, const Count* count, int64_t ticks) const;
   Place plain_characters() const { return text_.plain; }
 
-  // A rule may be called before its beginning is set.
+  // A rule may be called before its beginning is set; one that is never begun takes nothing.
   Rule new_rule();
   void begin(Rule rule, Place place);
   Rule rule(Place place);
