@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ["README.md", "docs/start.md", "docs/models.md", "docs/gpu.md", "docs/api.md", "docs/clients.md", "docs/migrating.md",
-             "docs/operations.md", "docs/quantisation.md"]
+             "docs/operations.md", "docs/quantisation.md", "docs/structured-output.md"]
 
 
 def blocks(path):

@@ -89,7 +89,8 @@ SchemaVerdict judge_schema(const SchemaCase& one, const Tokenizer& tokenizer,
   SchemaVerdict verdict{.id = one.id};
   const auto schema = parse_json(one.schema);
   const double before = cpu_time();
-  auto grammar = schema ? json_schema_form(AnswerStart::plain, *schema, {.unlisted = true}) : schema.error();
+  const FormOptions options{.whitespace = Whitespace::normal, .unlisted = true};
+  auto grammar = schema ? json_schema_form(AnswerStart::plain, *schema, options) : schema.error();
   if (!grammar) {
     verdict.status = Status::refused;
     verdict.reason = grammar.error().text;

@@ -7,6 +7,7 @@
 
 #include "grammar/schema_values.h"
 #include "net/json.h"
+#include "net/json_writer.h"
 #include "text/chat_template.h"
 
 namespace fulmar {
@@ -199,20 +200,39 @@ class WalkMask : public TokenMask {
   ConstraintWalk walk_;
 };
 
-Result<std::shared_ptr<const Grammar>> form_of(AnswerStart start, const AnswerRules& rules,
-                                               const CallMarks& marks) {
-  if (!rules.calls.empty() && (rules.schema || rules.json_object)) {
-    const JsonValue* schema = rules.schema ? &*rules.schema : nullptr;
-    return schema_or_calls_form(start, schema, rules.calls, rules.several_calls, marks);
-  }
-  if (!rules.calls.empty()) return tool_call_form(start, rules.calls, rules.several_calls, marks);
-  return rules.schema ? json_schema_form(start, *rules.schema) : json_object_form(start);
+using Form = Result<std::shared_ptr<const Grammar>>;
+
+// A text that is no JSON. Grammars are GBNF where they have its sign for "is", else Lark.
+Form plain_form(AnswerStart start, const AnswerRules& rules, const FormOptions& options) {
+  const auto made = [&]() -> Form {
+    if (rules.regex) return regex_form(start, *rules.regex, options);
+    if (!rules.grammar) return choice_form(start, rules.choice, options);
+    const bool is_gbnf = rules.grammar->find("::=") != std::string::npos;
+    return is_gbnf ? gbnf_form(start, *rules.grammar, options) : lark_form(start, *rules.grammar, options);
+  }();
+  if (made) return made;
+  return Error{made.error().kind, fmt::format("'{}': {}", rules.param, made.error().text)};
 }
 
-std::string key_of(AnswerStart start, const AnswerRules& rules) {
+Form form_of(AnswerStart start, const AnswerRules& rules, const CallMarks& marks,
+             const FormOptions& options) {
+  if (rules.is_plain()) return plain_form(start, rules, options);
+  if (!rules.calls.empty() && rules.is_json()) {
+    const JsonValue* schema = rules.schema ? &*rules.schema : nullptr;
+    return schema_or_calls_form(start, schema, rules.calls, rules.several_calls, marks, options);
+  }
+  if (!rules.calls.empty()) return tool_call_form(start, rules.calls, rules.several_calls, marks, options);
+  return rules.schema ? json_schema_form(start, *rules.schema, options) : json_object_form(start, options);
+}
+
+std::string key_of(AnswerStart start, const AnswerRules& rules, const FormOptions& options) {
   std::string key = fmt::format("{}{}{}", static_cast<int>(start), rules.several_calls ? '+' : '1',
                                 rules.json_object ? 'o' : ' ');
-  if (rules.schema) key += json_text(*rules.schema);
+  key += fmt::format("{}{} ", static_cast<int>(options.whitespace), static_cast<int>(options.order));
+  if (rules.schema) key += (rules.strict ? '!' : '?') + json_text(*rules.schema);
+  if (rules.regex) key += "r" + *rules.regex;
+  if (rules.grammar) key += "g" + *rules.grammar;
+  for (const std::string& text : rules.choice) key += json_quoted(text);
   for (const CallableTool& tool : rules.calls) {
     key += fmt::format("\n{}{}{}", tool.name, tool.strict ? '!' : '?', json_text(tool.parameters));
   }
@@ -246,11 +266,18 @@ AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_vi
   const std::string param(name);
   const JsonValue* type = format->find("type");
   const std::string word = type && type->is_string() ? type->as_string() : std::string();
-  if (word == "json_object") {
+  const JsonValue* beside = format->find("schema");
+  if (word == "json_object" && holds_something(beside)) {
+    rules.strict = true;
+    if (!beside->is_object()) fields.fail_type(fmt::format("{}.schema", name), *beside, "a schema");
+    rules.schema = *beside;
+  } else if (word == "json_object") {
     rules.json_object = true;
   } else if (word == "json_schema") {
     const JsonValue* inner = format->find("json_schema");
-    const JsonValue* schema = inner ? inner->find("schema") : format->find("schema");
+    const JsonValue* schema = inner ? inner->find("schema") : beside;
+    const JsonValue* strict = inner ? inner->find("strict") : format->find("strict");
+    rules.strict = strict && strict->is_bool() && strict->as_bool();
     if (schema && (schema->is_object() || schema->is_bool())) {
       rules.schema = *schema;
     } else {
@@ -267,18 +294,21 @@ AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_vi
   return rules;
 }
 
-void add_calls(AnswerRules& rules, const ToolUse& tools) {
-  if (tools.choice == ToolUse::Choice::must) rules = {};
-  if (tools.choice == ToolUse::Choice::none || (tools.choice == ToolUse::Choice::may && rules.any_text()))
-    return;
+void add_calls(Fields& fields, AnswerRules& rules, const ToolUse& tools) {
+  if (tools.choice == ToolUse::Choice::none || fields.failed()) return;
+  const bool must = tools.choice == ToolUse::Choice::must;
+  if (rules.is_plain()) {
+    return fields.fail(bad_value(
+        fmt::format("'{}' and 'tools' both say what the answer has to be; wanted one of them", rules.param),
+        rules.param, "unsupported_parameter"));
+  }
+  if (must) {
+    rules = AnswerRules{.whitespace = rules.whitespace, .order = rules.order};
+  }
+  if (!must && rules.any_text()) return;
+  rules.param = "tools";
   rules.calls = tools.tools;
   rules.several_calls = tools.several;
-}
-
-AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools) {
-  AnswerRules rules = read_format(fields, fields.object("response_format"), "response_format");
-  add_calls(rules, tools);
-  return rules;
 }
 
 AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen) {
@@ -309,32 +339,40 @@ Result<std::shared_ptr<const TokenTree>> AnswerConstraints::tree_of(const Served
   return tree;
 }
 
-std::shared_ptr<Constraint> AnswerConstraints::known(const ServedModelPtr& model, const std::string& key) {
+std::optional<CompiledRules> AnswerConstraints::known(const ServedModelPtr& model, const std::string& key) {
   std::lock_guard lock(mutex_);
-  std::erase_if(entries_,
-                [](const Entry& entry) { return entry.model.expired() || entry.constraint->full(); });
+  std::erase_if(entries_, [](const Entry& entry) {
+    return entry.model.expired() || entry.compiled.constraint->full();
+  });
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.key == key && entry.model.lock() == model;
   });
-  if (found == entries_.end()) return nullptr;
+  if (found == entries_.end()) return std::nullopt;
   entries_.splice(entries_.begin(), entries_, found);
-  return entries_.front().constraint;
+  return entries_.front().compiled;
 }
 
-Result<std::shared_ptr<Constraint>> AnswerConstraints::find(const ServedModelPtr& named, AnswerStart start,
-                                                            const AnswerRules& rules) {
+Result<CompiledRules> AnswerConstraints::find(const ServedModelPtr& named, AnswerStart start,
+                                              const AnswerRules& rules, const WrittenJson& defaults) {
   // States of one model share what belongs to its vocabulary.
   const ServedModelPtr plain = named->plain.lock();
   const ServedModelPtr& model = plain ? plain : named;
-  const std::string key = key_of(start, rules);
-  if (auto constraint = known(model, key)) return constraint;
+  Loosened loosened;
+  const FormOptions options{.whitespace = rules.whitespace.value_or(defaults.whitespace),
+                            .order = rules.order.value_or(defaults.order),
+                            .unlisted = !rules.strict,
+                            .strict = rules.strict,
+                            .loosened = &loosened};
+  const std::string key = key_of(start, rules, options);
+  if (auto compiled = known(model, key)) return *compiled;
   FULMAR_ASSIGN(auto tree, tree_of(model));
-  FULMAR_ASSIGN(auto grammar, form_of(start, rules, model->prompt_template->calls));
-  auto constraint = std::make_shared<Constraint>(Automaton(std::move(grammar)), std::move(tree));
+  FULMAR_ASSIGN(auto grammar, form_of(start, rules, model->prompt_template->calls, options));
+  const CompiledRules compiled{std::make_shared<Constraint>(Automaton(std::move(grammar)), std::move(tree)),
+                               loosened.texts()};
   std::lock_guard lock(mutex_);
-  entries_.push_front({model, key, constraint});
+  entries_.push_front({model, key, compiled});
   if (entries_.size() > kMost) entries_.pop_back();
-  return constraint;
+  return compiled;
 }
 
 std::shared_ptr<TokenMask> make_mask(std::shared_ptr<Constraint> constraint, const Tokenizer& tokenizer,

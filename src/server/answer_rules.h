@@ -1,5 +1,6 @@
-// Structured output (constrained answers): the fields `response_format`, `tools` and `tool_choice` of a
-// request (docs/http.md, "Structured answers" and "Tool calls"), and the grammar that follows from them.
+// Structured output (constrained answers): what a request says of functions and of its answer's form
+// (docs/structured-output.md, docs/http.md "Tool calls"), and the grammar that follows from it. Which members
+// say so is constraint_fields.h's.
 #pragma once
 
 #include <list>
@@ -41,24 +42,39 @@ ToolUse read_tools(Fields& fields, ToolForm form);
 // What is to be looked for in the answer. `marks`: those of the model's template.
 ExpectedCalls expected_calls(const ToolUse& tools, const CallMarks& marks);
 
+// How JSON is written where a request does not say.
+struct WrittenJson {
+  Whitespace whitespace = Whitespace::normal;
+  MemberOrder order = MemberOrder::schema;
+};
+
 // What the answer must be; nothing of it set: any text.
 struct AnswerRules {
+  std::string param;  // the member of the request that says so
   bool json_object = false;
   std::optional<JsonValue> schema;
-  // One of these has to be called; with one of the above, that or a call.
+  bool strict = true;  // what cannot be kept of the schema is refused, else it is loosened
+  // Texts that are no JSON; at most one of them, and none of the above beside it.
+  std::optional<std::string> regex, grammar;
+  std::vector<std::string> choice;
+  // How JSON is written; nothing: as the server does by default.
+  std::optional<Whitespace> whitespace;
+  std::optional<MemberOrder> order;
+  // One of these has to be called; with an object or a schema, that or a call.
   std::vector<CallableTool> calls;
   bool several_calls = true;
 
-  bool any_text() const { return !json_object && !schema && calls.empty(); }
+  bool is_json() const { return json_object || schema; }
+  bool is_plain() const { return regex || grammar || !choice.empty(); }
+  bool any_text() const { return !is_json() && !is_plain() && calls.empty(); }
 };
 
-// The object `response_format`, or text.format of /v1/responses where the schema lies beside the type.
+// The object `response_format`, or text.format of /v1/responses where the schema lies beside the type. A
+// schema of which it does not say "strict": true is loosened where it cannot be kept.
 AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name);
 // What the choice of tools makes of `rules`: calls alone where one is required, calls besides where the
-// answer has a format.
-void add_calls(AnswerRules& rules, const ToolUse& tools);
-// response_format and tools together. Faults stay in `fields`.
-AnswerRules read_answer_rules(Fields& fields, const ToolUse& tools);
+// answer is JSON. Faults stay in `fields`: functions beside texts that are no JSON.
+void add_calls(Fields& fields, AnswerRules& rules, const ToolUse& tools);
 
 // How an answer begins after the template's suffix of this mode.
 AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
@@ -67,20 +83,26 @@ AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
 // compiled. Others may be taken for such, too.
 bool may_hold_schema(std::string_view body);
 
+// A constraint, and what was loosened for it: see Loosened::texts.
+struct CompiledRules {
+  std::shared_ptr<Constraint> constraint;
+  std::vector<std::string> warnings;
+};
+
 // Thread-safe. Remembers the latest constraints, so that requests of one form share their masks. Whatever
 // takes time happens outside of the lock.
 class AnswerConstraints {
  public:
   // Errors as those of the forms and of TokenTree.
-  Result<std::shared_ptr<Constraint>> find(const ServedModelPtr& named, AnswerStart start,
-                                           const AnswerRules& rules);
+  Result<CompiledRules> find(const ServedModelPtr& named, AnswerStart start, const AnswerRules& rules,
+                             const WrittenJson& defaults = {});
 
  private:
   static constexpr size_t kMost = 16;
   struct Entry {
     std::weak_ptr<const ServedModel> model;
     std::string key;
-    std::shared_ptr<Constraint> constraint;
+    CompiledRules compiled;
   };
   struct Tree {
     std::weak_ptr<const ServedModel> model;
@@ -88,7 +110,7 @@ class AnswerConstraints {
   };
 
   Result<std::shared_ptr<const TokenTree>> tree_of(const ServedModelPtr& model);
-  std::shared_ptr<Constraint> known(const ServedModelPtr& model, const std::string& key);
+  std::optional<CompiledRules> known(const ServedModelPtr& model, const std::string& key);
 
   std::mutex mutex_;
   std::list<Entry> entries_;  // the latest first

@@ -19,19 +19,9 @@ ApiError unsupported(std::string_view name, std::string_view found, std::string_
                    std::string(name), "unsupported_parameter");
 }
 
-// True for a value that asks for nothing: absent, false, "none", or empty.
-bool asks_for_nothing(const JsonValue* value) {
-  if (!holds_something(value)) return true;
-  return value->is_string() && value->as_string() == "none";
-}
-
 void refuse_unsupported(Fields& fields) {
-  for (const std::string_view name : {"functions", "function_call", "audio"}) {
-    const JsonValue* value = fields.find(name);
-    if (asks_for_nothing(value)) continue;
-    fields.fail(unsupported(name, describe(*value),
-                            name == "audio" ? "leave it out" : "use 'tools' and 'tool_choice'"));
-  }
+  if (fields.present("audio"))
+    fields.fail(unsupported("audio", describe(*fields.find("audio")), "leave it out"));
   const JsonValue* modalities = fields.find("modalities");
   if (!modalities) return;
   for (const std::string& kind : fields.texts("modalities").value_or(std::vector<std::string>())) {
@@ -122,9 +112,9 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
     }
     submission.state = link_session(*session, prompt.text, *model);
   }
-  const AnswerRules rules = read_answer_rules(fields, tools);
-  constrain(fields, call->service(), model, prompt.think, rules,
-            rules.calls.empty() ? "response_format" : "tools", generation);
+  add_calls(fields, generation.answer, tools);
+  submission.think = prompt.think;
+  submission.reads_tools = true;
   if (fields.failed()) return call->fail(fields.fault());
   if (prompt.force_reasoning) force_reasoning(generation, *model->tokenizer);
   submission.generation = std::move(generation);

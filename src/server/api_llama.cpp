@@ -17,22 +17,15 @@ namespace {
 // n_predict is below 0 for "until it ends".
 JsonValue translated(Fields& fields, const JsonValue& body) {
   TranslatedBody own;
-  own.take_all_but(body, {"n_predict", "n_probs", "json_schema", "grammar", "max_tokens", "stop_tokens"});
+  own.take_all_but(body, {"n_predict", "n_probs", "max_tokens", "stop_tokens"});
   const std::optional<int64_t> most = fields.integer("n_predict");
   if (most && *most >= 0) own.set("max_tokens", JsonValue(*most));
   if (!most) own.set("max_tokens", fields.find("max_tokens"));
-  if (const JsonValue* schema = fields.find("json_schema")) {
-    own.set("response_format", json_object({{"type", JsonValue(std::string("json_schema"))},
-                                            {"json_schema", json_object({{"schema", *schema}})}}));
-  }
-  for (const std::string_view name : {"grammar", "n_probs"}) {
-    const JsonValue* value = fields.find(name);
-    const bool asks = value && !(value->is_number() && value->as_double() == 0) && holds_something(value);
-    if (asks) {
-      fields.fail(
-          bad_value(fmt::format("'{}' is {}, which this server does not support", name, describe(*value)),
-                    std::string(name), "unsupported_parameter"));
-    }
+  const JsonValue* probs = fields.find("n_probs");
+  if (holds_something(probs) && !(probs->is_number() && probs->as_double() == 0)) {
+    fields.fail(
+        bad_value(fmt::format("'n_probs' is {}, which this server does not support", describe(*probs)),
+                  "n_probs", "unsupported_parameter"));
   }
   return own.finish();
 }
@@ -95,8 +88,6 @@ void submit_llama(std::shared_ptr<Call> call, Fields& fields, const ServedModelP
                   std::string_view endpoint) {
   Submission submission;
   submission.generation = read_generation(fields, defaults, *model, call->service().options.limits);
-  const AnswerRules rules = read_format(fields, fields.object("response_format"), "json_schema");
-  constrain(fields, call->service(), model, ThinkMode::none, rules, "json_schema", submission.generation);
   facts.model = model_name(fields, model->id);
   if (fields.failed()) return call->fail(fields.fault());
   submission.prompts = std::move(prompts);

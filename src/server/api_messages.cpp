@@ -139,6 +139,7 @@ JsonValue translated_tool(const JsonValue& tool) {
   function.set("name", tool.find("name"));
   function.set("description", tool.find("description"));
   function.set("parameters", tool.find("input_schema"));
+  function.set("strict", tool.find("strict"));
   return json_object({{"type", JsonValue(std::string("function"))}, {"function", function.finish()}});
 }
 
@@ -232,10 +233,9 @@ void create_message(std::shared_ptr<Call> call) {
   submission.generation =
       read_generation(fields, chat_defaults(*model, think, options), *model, options.limits);
   add_chat_stops(*model, submission.generation.stop);
-  AnswerRules rules;
-  if (request.tools.choice == ToolUse::Choice::must) rules.calls = request.tools.tools;
-  rules.several_calls = request.tools.several;
-  constrain(fields, call->service(), model, think, rules, "tools", submission.generation);
+  add_calls(fields, submission.generation.answer, request.tools);
+  submission.think = think;
+  submission.reads_tools = true;
   facts.model = model_name(fields, model->id);
   if (fields.failed()) return call->fail(fields.fault());
   if (request.prompt->force_reasoning) force_reasoning(submission.generation, *model->tokenizer);

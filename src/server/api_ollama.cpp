@@ -8,6 +8,7 @@
 #include "grammar/schema_values.h"
 #include "net/json.h"
 #include "server/chat_intake.h"
+#include "server/constraint_fields.h"
 #include "server/intake.h"
 #include "server/named_model.h"
 #include "server/ollama_writer.h"
@@ -21,20 +22,6 @@ namespace {
 std::string text_of(const JsonValue& object, std::string_view name) {
   const JsonValue* value = object.find(name);
   return value && value->is_string() ? value->as_string() : std::string();
-}
-
-// "json", or a schema.
-void translate_format(Fields& fields, TranslatedBody& body) {
-  const JsonValue* format = fields.find("format");
-  if (!holds_something(format)) return;
-  if (format->is_string() && format->as_string() == "json") {
-    body.set("response_format", json_object({{"type", JsonValue(std::string("json_object"))}}));
-  } else if (format->is_object()) {
-    body.set("response_format", json_object({{"type", JsonValue(std::string("json_schema"))},
-                                             {"json_schema", json_object({{"schema", *format}})}}));
-  } else {
-    fields.fail_type("format", *format, "\"json\" or a schema");
-  }
 }
 
 // true and false, or how much.
@@ -72,8 +59,8 @@ JsonValue translated(Fields& fields) {
   for (const std::string_view name : {"session_id", "state_id", "chat_template_kwargs", "tools"}) {
     own.set(name, fields.find(name));
   }
+  for (const std::string_view name : constraint_members()) own.set(name, fields.find(name));
   translate_options(fields, own);
-  translate_format(fields, own);
   translate_think(fields, own);
   return own.finish();
 }
@@ -184,8 +171,9 @@ void submit_ollama(std::shared_ptr<Call> call, Fields& fields, const ServedModel
   const ServerLimits& limits = call->service().options.limits;
   submission.generation = read_generation(fields, defaults, *model, limits);
   if (defaults.stops == DefaultStops::user_text) add_chat_stops(*model, submission.generation.stop);
-  const AnswerRules rules = read_answer_rules(fields, tools);
-  constrain(fields, call->service(), model, prompt.think, rules, "format", submission.generation);
+  add_calls(fields, submission.generation.answer, tools);
+  submission.think = prompt.think;
+  submission.reads_tools = facts.chat;
   if (fields.failed()) return call->fail(fields.fault());
   if (prompt.force_reasoning) force_reasoning(submission.generation, *model->tokenizer);
   facts.calls = expected_calls(tools, model->prompt_template->calls);

@@ -2,6 +2,7 @@
 #include "server/api_translate.h"
 
 #include "base/strip.h"
+#include "server/constraint_fields.h"
 #include "server/intake.h"
 #include "server/writer_parts.h"
 #include "text/translation.h"
@@ -78,11 +79,13 @@ void translate_batch(std::shared_ptr<Call> call) {
   if (!fields.failed()) submission.model = pick_model(*call, fields);
   if (fields.failed()) return call->fail(fields.fault());
 
-  // Sampling is fixed: nothing of it is read from the body.
+  // Sampling is fixed: nothing of it is read from the body but what constrains the answers.
   const JsonValue nothing{JsonObject{}};
   Fields none(nothing);
   submission.generation =
       read_generation(none, kTranslateDefaults, *submission.model, call->service().options.limits);
+  submission.generation.answer = read_constraint(fields);
+  if (fields.failed()) return call->fail(fields.fault());
   std::vector<std::string> texts, sources;
   for (const Item& item : items) {
     if (stripped(item.text).empty()) continue;

@@ -263,7 +263,7 @@ void add_cors_headers(Headers& headers, const HttpRequest& request, bool preflig
     headers.set("Access-Control-Max-Age", "86400");
   }
   headers.set("Access-Control-Allow-Headers", allowed);
-  headers.set("Access-Control-Expose-Headers", "X-Request-Id");
+  headers.set("Access-Control-Expose-Headers", "X-Request-Id, Fulmar-Warning");
 }
 
 }  // namespace fulmar

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "net/json.h"
+#include "server/constraint_fields.h"
 #include "text/think_mode.h"
 
 namespace fulmar {
@@ -206,6 +207,7 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
   generation.pad_zero = fields.boolean("pad_zero").value_or(defaults.pad_zero);
   generation.use_prefix_cache = fields.boolean("use_prefix_cache").value_or(true);
   generation.speculate = fields.boolean("speculate").value_or(true);
+  generation.answer = read_constraint(fields);
   if (const JsonObject* options = fields.object("stream_options")) {
     const JsonValue* usage = options->find("include_usage");
     const std::optional<bool> flag = usage && !usage->is_null() ? lenient_bool(*usage) : false;

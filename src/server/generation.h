@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/ask.h"
-#include "grammar/constraint.h"
+#include "server/answer_rules.h"
 #include "server/fields.h"
 #include "server/options.h"
 #include "server/served_model.h"
@@ -77,12 +77,12 @@ struct Generation {
   bool pad_zero = false;
   bool use_prefix_cache = true;
   bool speculate = true;
-  std::vector<int32_t> prediction;         // ids that the answer may begin with; empty: not known
-  std::shared_ptr<Constraint> constraint;  // null: any text
+  std::vector<int32_t> prediction;  // ids that the answer may begin with; empty: not known
+  AnswerRules answer;
 };
 
-// Reads all fields of docs/http.md, "Generation parameters". Faults stay in `fields`; the result is
-// meaningful without one only.
+// Reads all fields of docs/http.md, "Generation parameters", and what constrains the answer. Faults stay in
+// `fields`; the result is meaningful without one only.
 Generation read_generation(Fields& fields, const GenerationDefaults& defaults, const ServedModel& model,
                            const ServerLimits& limits);
 

@@ -7,7 +7,9 @@
 #include <random>
 
 #include "base/count.h"
+#include "base/log.h"
 #include "server/api_adapters.h"
+#include "server/constraint_fields.h"
 
 namespace fulmar {
 namespace {
@@ -73,7 +75,7 @@ std::optional<ApiError> size_fault(const Submission& submission, const ServerLim
   return std::nullopt;
 }
 
-std::vector<Ask> make_asks(Submission& submission) {
+std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constraint>& constraint) {
   const Generation& generation = submission.generation;
   std::optional<int32_t> end;  // what may end a constrained row
   for (const int32_t id : generation.stop.ids) {
@@ -93,9 +95,7 @@ std::vector<Ask> make_asks(Submission& submission) {
       ask.max_tokens = generation.max_tokens;
       ask.stop = generation.stop;
       ask.banned_at = generation.banned_at;
-      if (generation.constraint) {
-        ask.mask = make_mask(generation.constraint, *submission.model->tokenizer, end);
-      }
+      if (constraint) ask.mask = make_mask(constraint, *submission.model->tokenizer, end);
       ask.use_prefix_cache = generation.use_prefix_cache;
       ask.speculate = generation.speculate;
       ask.prediction = generation.prediction;
@@ -106,6 +106,20 @@ std::vector<Ask> make_asks(Submission& submission) {
     }
   }
   return rows;
+}
+
+// Compiles what the answer has to be. What was loosened is logged.
+std::optional<ApiError> constrain(Service& service, const Submission& submission, CompiledRules& compiled) {
+  const AnswerRules& rules = submission.generation.answer;
+  if (rules.any_text()) return std::nullopt;
+  const AnswerStart start = answer_start(submission.think, *submission.model->prompt_template);
+  auto found = service.constraints.find(submission.model, start, rules, {});
+  if (!found) return bad_value(found.error().text, rules.param, "unsupported_parameter");
+  compiled = std::move(*found);
+  for (const std::string& text : compiled.warnings) {
+    spdlog::warn("constraint loosened request={} what=\"{}\"", submission.request_id, text);
+  }
+  return std::nullopt;
 }
 
 ApiError submit_fault(const Error& error) {
@@ -155,24 +169,15 @@ std::string model_name(Fields& fields, std::string_view otherwise) {
   return name.empty() ? std::string(otherwise) : name;
 }
 
-void constrain(Fields& fields, Service& service, const ServedModelPtr& model, ThinkMode think,
-               const AnswerRules& rules, std::string_view param, Generation& generation) {
-  if (rules.any_text() || fields.failed()) return;
-  auto constraint = service.constraints.find(model, answer_start(think, *model->prompt_template), rules);
-  if (constraint) {
-    generation.constraint = std::move(*constraint);
-  } else {
-    fields.fail(bad_value(constraint.error().text, std::string(param), "unsupported_parameter"));
-  }
-}
-
-std::optional<ApiError> submit_to(const Service& service, Submission submission,
+std::optional<ApiError> submit_to(Service& service, Submission submission,
                                   std::shared_ptr<Listener> listener) {
   if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
   if (const auto fault = size_fault(submission, service.options.limits)) return fault;
+  CompiledRules rules;
+  if (const auto fault = constrain(service, submission, rules)) return fault;
   Engine& engine = *submission.model->engine;
   Request request{.owner = submission.owner,
-                  .rows = make_asks(submission),
+                  .rows = make_asks(submission, rules.constraint),
                   .listener = std::move(listener),
                   .endpoint = submission.endpoint,
                   .model = submission.model_name};
@@ -186,6 +191,11 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   Service& service = call->service();
   if (service.ending) return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
   if (const auto fault = size_fault(submission, service.options.limits)) return call->fail(*fault);
+  if (!submission.reads_tools) {
+    if (const auto fault = refuse_tools(call->body())) return call->fail(*fault);
+  }
+  CompiledRules rules;
+  if (const auto fault = constrain(service, submission, rules)) return call->fail(*fault);
 
   ReplyOptions options;
   options.request_id = submission.request_id;
@@ -196,6 +206,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   options.padded = submission.generation.pad_zero;
   options.refuse_if_never_run = submission.refuse_if_never_run;
   options.split = submission.split;
+  options.warnings = std::move(rules.warnings);
   int64_t prompt_tokens = 0;
   for (const auto& prompt : submission.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
   if (const auto refused = call->take_rows(options.rows, prompt_tokens)) return call->fail(*refused);
@@ -204,7 +215,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   const auto reply = std::make_shared<Reply>(call, std::move(options), std::move(writer), submission.model);
 
   Request request{.owner = call->owner().name,
-                  .rows = make_asks(submission),
+                  .rows = make_asks(submission, rules.constraint),
                   .listener = reply,
                   .endpoint = submission.endpoint,
                   .model = submission.model_name,

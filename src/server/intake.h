@@ -30,10 +30,6 @@ ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fi
 // The field `model` as sent, of at most 256 bytes, or `otherwise`.
 std::string model_name(Fields& fields, std::string_view otherwise);
 
-// Makes every row keep to the rules. Faults stay in `fields`, under `param`.
-void constrain(Fields& fields, Service& service, const ServedModelPtr& model, ThinkMode think,
-               const AnswerRules& rules, std::string_view param, Generation& generation);
-
 // The session that a request continues (docs/http.md, "Sessions").
 struct SessionUse {
   std::string id;
@@ -66,6 +62,8 @@ struct Submission {
   std::string endpoint;    // likewise: "chat.completions", ...
   std::string request_id;
   Generation generation;
+  ThinkMode think = ThinkMode::none;  // with which the prompts end: what an answer begins with
+  bool reads_tools = false;           // else functions in the body are refused
   std::vector<std::vector<int32_t>> prompts;
   int32_t rows_per_prompt = 1;
   StateLink state;    // only with a single row
@@ -77,7 +75,7 @@ struct Submission {
 
 // As submit, to a listener of its own in place of an answer to the call, for submission.owner. Nothing: it
 // was taken.
-std::optional<ApiError> submit_to(const Service& service, Submission submission,
+std::optional<ApiError> submit_to(Service& service, Submission submission,
                                   std::shared_ptr<Listener> listener);
 
 // Refuses what is too large, hands the rows to the engine and answers the call, now or later.

@@ -33,6 +33,7 @@ void submit_native(std::shared_ptr<Call> call, Fields& fields, const NativeRoute
   submission.model_name = model_name(fields, "rwkv7");
   submission.generation =
       read_generation(fields, route.defaults, *submission.model, call->service().options.limits);
+  submission.think = route.think;
   if (adjust) adjust(fields, submission.generation);
   submission.prompts.reserve(prompts.size());
   for (const std::string& prompt : prompts) {

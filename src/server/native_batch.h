@@ -20,6 +20,7 @@ struct NativeRoute {
   std::string_view empty_text = "Empty prompts list";  // the error for a list without prompts
   bool refuse_if_never_run = false;
   bool rendered = false;                   // the prompts are chats in the model's template
+  ThinkMode think = ThinkMode::none;       // with which they end
   std::optional<SessionUse> session = {};  // continued by the only prompt
   std::optional<BranchTurn> branch = {};   // of a session tree, beside `session`
 };

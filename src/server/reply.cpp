@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "base/log.h"
+#include "server/warnings.h"
 
 namespace fulmar {
 namespace {
@@ -59,7 +60,8 @@ void Reply::take_all(std::vector<Event> events) {
     take(std::move(event));
   }
   if (closed_) return;
-  if (streaming_) send_events();
+  // The last events wait for what is to be told in the very last one.
+  if (streaming_ && unfinished_ > 0) send_events();
   if (unfinished_ == 0) finish();
 }
 
@@ -122,6 +124,11 @@ void Reply::measure(Row& row, const Event& event) {
   row.last_token = event.at;
 }
 
+void Reply::add_headers(Headers& headers) const {
+  headers.set("X-Request-Id", options_.request_id);
+  add_warning_headers(headers, options_.warnings);
+}
+
 void Reply::begin_stream() {
   if (streaming_) return;
   streaming_ = true;
@@ -129,7 +136,7 @@ void Reply::begin_stream() {
   head.content_type = content_type_of(writer_->framing());
   head.headers.set("Cache-Control", "no-cache");
   head.headers.set("X-Accel-Buffering", "no");
-  head.headers.set("X-Request-Id", options_.request_id);
+  add_headers(head.headers);
   call_->add_common_headers(head.headers);
   call_->exchange()->begin_stream(std::move(head));
 }
@@ -153,6 +160,10 @@ void Reply::flush(Row& row) {
   pending.tokens.clear();
 }
 
+void Reply::tell_warnings(std::string& json) const {
+  if (writer_->family() != Family::anthropic) add_warnings(json, options_.warnings);
+}
+
 void Reply::send_events() {
   for (const std::string& event : events_) call_->exchange()->write(framed(writer_->framing(), event));
   events_.clear();
@@ -168,6 +179,7 @@ void Reply::finish() {
   }
   if (options_.stream) {
     writer_->write_closing(totals(), events_);
+    if (!events_.empty()) tell_warnings(events_.back());
     send_events();
     call_->count(outcome());
     call_->exchange()->write(std::string(end_mark(writer_->framing())));
@@ -180,7 +192,8 @@ void Reply::finish() {
   for (Row& row : rows_) choices.push_back(std::move(row.choice));
   HttpResponse response;
   response.body = writer_->write_whole(std::move(choices), sums);
-  response.headers.set("X-Request-Id", options_.request_id);
+  tell_warnings(response.body);
+  add_headers(response.headers);
   call_->respond(std::move(response), how);
 }
 

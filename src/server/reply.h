@@ -18,10 +18,11 @@ struct ReplyOptions {
   bool stream = false;
   int64_t chunk_size = 1;  // tokens of a row between two of its events
   int32_t rows = 1;
-  int32_t rows_per_prompt = 1;         // rows that share a prompt lie side by side; it is counted once
-  bool padded = false;                 // prompts begin with a token that usage does not count
-  bool refuse_if_never_run = false;    // a request cancelled while it waited is a 409
-  std::optional<ReasoningMode> split;  // nothing: text goes out as it is
+  int32_t rows_per_prompt = 1;             // rows that share a prompt lie side by side; it is counted once
+  bool padded = false;                     // prompts begin with a token that usage does not count
+  bool refuse_if_never_run = false;        // a request cancelled while it waited is a 409
+  std::optional<ReasoningMode> split;      // nothing: text goes out as it is
+  std::vector<std::string> warnings = {};  // what was not kept of what the request asked for
 };
 
 // Called on the engine thread; answers through the call's exchange, which takes bytes without waiting.
@@ -55,9 +56,11 @@ class Reply : public Listener {
   void take_text(Row& row, Event& event);
   void take_end(Row& row, Event& event);
   void measure(Row& row, const Event& event);
+  void add_headers(Headers& headers) const;
   void begin_stream();
   void open(Row& row, int32_t index);
   void flush(Row& row);
+  void tell_warnings(std::string& json) const;
   void send_events();
   void finish();
   void fail(const Error& error);

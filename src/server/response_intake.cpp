@@ -153,15 +153,6 @@ void refuse_unsupported(Fields& fields) {
   }
 }
 
-AnswerRules read_text_format(Fields& fields) {
-  const JsonObject* text = fields.object("text");
-  const JsonValue* format = text ? text->find("format") : nullptr;
-  if (!format || format->is_null()) return {};
-  if (format->is_object()) return read_format(fields, &format->as_object(), "text.format");
-  fields.fail_type("text.format", *format, "an object");
-  return {};
-}
-
 StateLink link_turn(const std::string& previous, const std::string& id, bool store, const std::string& prompt,
                     const ServedModel& model) {
   StateLink link;
@@ -271,10 +262,10 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   if (const auto most = fields.integer("max_output_tokens", 0)) {
     generation.max_tokens = std::min(*most, limits.max_tokens);
   }
-  AnswerRules rules = read_text_format(fields);
+  fields.object("text");  // holds the format, which is read with all other constraints
+  AnswerRules& rules = generation.answer;
   facts.format = rules.schema ? "json_schema" : rules.json_object ? "json_object" : "text";
-  add_calls(rules, tools);
-  constrain(fields, service, model, prompt->think, rules, rules.calls.empty() ? "text" : "tools", generation);
+  add_calls(fields, rules, tools);
   facts.store = fields.boolean("store").value_or(true);
   facts.background = fields.boolean("background").value_or(false);
   if (facts.background && (generation.stream || !facts.store)) {
@@ -299,6 +290,8 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   submission.endpoint = "responses";
   submission.request_id = facts.id;
   submission.generation = std::move(generation);
+  submission.think = prompt->think;
+  submission.reads_tools = true;
   submission.prompts.push_back(chat_tokens(*model, prompt->text));
   submission.state = link_turn(facts.previous, facts.id, facts.store, prompt->text, *model);
   submission.split = reasoning_mode(prompt->think, ReasoningFormat::split, *model->prompt_template);

@@ -51,7 +51,8 @@ TEST(Tools, RequiredForcesTheGrammar) {
   EXPECT_NE(events[3].find(R"("finish_reason":"tool_calls")"), std::string::npos) << events[3];
 }
 
-// Its schema is kept where it can be: "not" asks for nothing here.
+// Its schema is kept where it can be: "not" asks for nothing here, since one number cannot be told from
+// others.
 TEST(Tools, RequiredDoesNotFailForSchemasOfFunctionsThatAreNotStrict) {
   const auto tools = [](const std::string& more) {
     return R"("tool_choice":"required","parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"add")" +
@@ -63,7 +64,7 @@ TEST(Tools, RequiredDoesNotFailForSchemasOfFunctionsThatAreNotStrict) {
   EXPECT_EQ(rig.post("/v1/chat/completions", chat(tools(R"(,"strict":false)"))).status, 200);
   const Reply strict = rig.post("/v1/chat/completions", chat(tools(R"(,"strict":true)")));
   EXPECT_EQ(strict.status, 400);
-  EXPECT_NE(strict.body.find("'not' at '#/properties/x'"), std::string::npos) << strict.body;
+  EXPECT_NE(strict.body.find("#/properties/x/not"), std::string::npos) << strict.body;
 }
 
 TEST(Tools, OfTypesThatOthersRunAreLeftOut) {

@@ -1,0 +1,330 @@
+// What constrains an answer, in every form that a server takes for which this one stands in: on every route
+// that makes text, each form is kept or refused by name, and none is dropped.
+#include <gmock/gmock.h>
+
+#include <map>
+#include <set>
+
+#include "server/constraint_fields.h"
+#include "server/routes.h"
+#include "server/tool_requests.h"
+#include "support/document_section.h"
+
+namespace fulmar::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The least body with which each generating route answers, without its closing brace. A further route that
+// takes JSON stands here or among those that make no text.
+const std::map<std::string_view, std::string> kBodies = {
+    {"/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}])"},
+    {"/chat/completions", R"({"contents":["hi"])"},
+    {"/openai/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}])"},
+    {"/v1/completions", R"({"prompt":"x")"},
+    {"/completions", R"({"prompt":["x","y"])"},
+    {"/v1/responses", R"({"input":"hi")"},
+    {"/v1/messages", R"({"max_tokens":9,"messages":[{"role":"user","content":"hi"}])"},
+    {"/api/chat", R"({"stream":false,"messages":[{"role":"user","content":"hi"}])"},
+    {"/api/generate", R"({"stream":false,"prompt":"hi")"},
+    {"/completion", R"({"prompt":"x")"},
+    {"/infill", R"({"input_prefix":"a","input_suffix":"b")"},
+    {"/v2/chat/completions", R"({"contents":["hi"])"},
+    {"/v3/chat/completions", R"({"messages":[{"role":"user","content":"hi"}])"},
+    {"/v1/batch/completions", R"({"contents":["hi"])"},
+    {"/big_batch/completions", R"({"contents":["hi"])"},
+    {"/FIM/v1/batch-FIM", R"({"prefix":["a"],"suffix":["b"])"},
+    {"/v1/advanced/fim", R"({"prefix":["a"],"suffix":["b"])"},
+    {"/translate/v1/batch-translate", R"({"target_lang":"ja","text_list":["a"])"},
+    {"/v1/advanced/translate", R"({"target_lang":"ja","text_list":["a"])"},
+    {"/state/chat/completions", R"({"session_id":"s","contents":["hi"])"},
+    {"/multi_state/chat/completions", R"({"session_id":"s","dialogue_idx":0,"contents":["hi"])"},
+    {"/v1/advanced/multi_state", R"({"session_id":"s","dialogue_idx":0,"contents":["hi"])"},
+};
+const std::set<std::string_view> kNoText = {"/v1/responses/input_tokens",
+                                            "/v1/responses/*/cancel",
+                                            "/v1/messages/count_tokens",
+                                            "/api/embed",
+                                            "/api/embeddings",
+                                            "/api/show",
+                                            "/api/pull",
+                                            "/apply-template",
+                                            "/state/status",
+                                            "/v1/admin/state/status",
+                                            "/state/delete",
+                                            "/v1/admin/state/delete",
+                                            "/v1/sessions/*/fork",
+                                            "/loadmodel",
+                                            "/removemodel",
+                                            "/loadstatemodel",
+                                            "/removestatemodel",
+                                            "/mrss_loadstatemodel",
+                                            "/mrss_set_gatingweight",
+                                            "/v1/model/load",
+                                            "/v1/state/upload",
+                                            "/v1/state/list",
+                                            "/v1/state/delete",
+                                            "/v1/adapters",
+                                            "/v1/adapters/*",
+                                            "/v1/embeddings",
+                                            "/tokenize",
+                                            "/detokenize",
+                                            "/v1/tokens/count",
+                                            "/v1/server/stop",
+                                            "/v1/server/pause",
+                                            "/v1/server/resume"};
+
+// How a member asks for an answer, and one that fits; empty: the form is refused.
+struct Asked {
+  std::string value, answer;
+};
+const std::string kZip =
+    R"({"type":"object","properties":{"zip":{"const":1}},"required":["zip"],"additionalProperties":false})";
+const Asked kSchema{kZip, R"({"zip":1})"}, kRegex{R"("a+b")", "aab"}, kChoice{R"(["yes","no"])", "no"},
+    kFormat{R"({"type":"json_schema","json_schema":{"schema":)" + kZip + "}}", R"({"zip":1})"},
+    kOutput{R"({"type":"json_schema","schema":)" + kZip + "}", R"({"zip":1})"},
+    kAnyObject{"true", R"({"b":[1]})"}, kGrammar{R"("root ::= \"yes\" | \"no\"")", "no"},
+    kRefused{R"("x")", ""};
+const std::map<std::string_view, Asked> kAsked = {
+    {"response_format", kFormat},
+    {"text.format", kOutput},
+    {"functions", {R"([{"name":"f"}])", ""}},
+    {"function_call", {R"({"name":"f"})", ""}},
+    {"output_config.format", kOutput},
+    {"output_format", kOutput},
+    {"format", kSchema},
+    {"json_schema", kSchema},
+    {"grammar", kGrammar},
+    {"grammar_lazy", {"true", ""}},
+    {"grammar_triggers", kRefused},
+    {"regex", kRegex},
+    {"ebnf", kGrammar},
+    {"structural_tag", kRefused},
+    {"guided_json", kSchema},
+    {"guided_regex", kRegex},
+    {"guided_choice", kChoice},
+    {"guided_grammar", kGrammar},
+    {"guided_json_object", kAnyObject},
+    {"guided_whitespace_pattern", kRefused},
+    {"structured_outputs.json", kSchema},
+    {"structured_outputs.regex", kRegex},
+    {"structured_outputs.choice", kChoice},
+    {"structured_outputs.grammar", kGrammar},
+    {"structured_outputs.json_object", kAnyObject},
+    {"structured_outputs.structural_tag", kRefused},
+    {"structured_outputs.whitespace_pattern", kRefused},
+    {"structured_outputs.disable_additional_properties", {"true", ""}}};
+// Members that constrain nothing by themselves.
+const std::set<std::string_view> kAsides = {"structured_outputs.disable_any_whitespace"};
+
+std::string member(std::string_view name, const std::string& value) {
+  const size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return "\"" + std::string(name) + "\":" + value;
+  return "\"" + std::string(name.substr(0, dot)) + "\":{\"" + std::string(name.substr(dot + 1)) +
+         "\":" + value + "}";
+}
+
+bool takes(TokenMask& mask, const std::string& text) {
+  for (const char byte : text) {
+    const size_t id = static_cast<unsigned char>(byte) + 1u;
+    const auto allowed = mask.allowed();
+    if (id / 64 >= allowed.size() || !(allowed[id / 64] >> (id % 64) & 1)) return false;
+    mask.accept(static_cast<int32_t>(id));
+  }
+  return true;
+}
+
+TEST(Constraints, EachGeneratingRouteIsTried) {
+  for (const Route& route : routes()) {
+    if (route.method != "POST") continue;
+    EXPECT_NE(kBodies.contains(route.path), kNoText.contains(route.path)) << route.path;
+  }
+}
+
+TEST(Constraints, EachFormIsTried) {
+  for (const ConstraintField& field : constraint_fields()) {
+    EXPECT_NE(kAsked.contains(field.name), kAsides.contains(field.name)) << field.name;
+  }
+}
+
+TEST(Constraints, EachFormIsKeptOrRefusedByNameOnEachRoute) {
+  ServerRig rig;
+  for (const auto& [path, body] : kBodies) {
+    for (const auto& [name, asked] : kAsked) {
+      const size_t before = rig.engine.asks().size();
+      const Reply reply = rig.post(std::string(path), body + "," + member(name, asked.value) + "}");
+      const auto asks = rig.engine.asks();
+      if (reply.status == 400) {
+        EXPECT_THAT(reply.body, HasSubstr("'" + std::string(name) + "'")) << path;
+        EXPECT_EQ(asks.size(), before) << path << " " << name;
+        continue;
+      }
+      EXPECT_NE(asked.answer, "") << path << " does not refuse " << name;
+      EXPECT_EQ(reply.status, 200) << path << " " << name << ": " << reply.body;
+      ASSERT_GT(asks.size(), before) << path << " " << name << ": " << reply.body;
+      ASSERT_TRUE(asks.back().mask) << path << " drops " << name;
+      const auto mask = asks.back().mask->fork();
+      EXPECT_FALSE(takes(*mask->fork(), "Hello")) << path << " " << name;
+      EXPECT_TRUE(takes(*mask, asked.answer)) << path << " " << name;
+    }
+  }
+}
+
+TEST(Constraints, AreWhatTheDocumentSays) {
+  expect_section("structured-output.md", "members", constraint_fields_table());
+}
+
+TEST(Constraints, TwoAtOnceAreRefusedByBothNamesOnEachRoute) {
+  ServerRig rig;
+  for (const auto& [path, body] : kBodies) {
+    const Reply reply = rig.post(std::string(path), body + R"(,"guided_choice":["a"],"regex":"b"})");
+    EXPECT_EQ(reply.status, 400) << path;
+    EXPECT_THAT(reply.body, AllOf(HasSubstr("'guided_choice'"), HasSubstr("'regex'"))) << path;
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+TEST(Constraints, FunctionsAreOfferedOrRefusedByNameOnEachRoute) {
+  ServerRig rig;
+  for (const auto& [path, body] : kBodies) {
+    const bool flat = path == "/v1/responses", anthropic = path == "/v1/messages";
+    const std::string tools =
+        flat ? R"("tools":[{"type":"function","name":"f"}],"tool_choice":"required")"
+        : anthropic
+            ? R"("tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"})"
+            : R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required")";
+    const size_t before = rig.engine.asks().size();
+    const Reply reply = rig.post(std::string(path), body + "," + tools + "}");
+    if (reply.status == 400) {
+      EXPECT_THAT(reply.body, HasSubstr("'tools'")) << path;
+      continue;
+    }
+    EXPECT_EQ(reply.status, 200) << path << reply.body;
+    const auto asks = rig.engine.asks();
+    ASSERT_GT(asks.size(), before) << path;
+    // Ollama's API has no way to require a call.
+    if (path != "/api/chat") {
+      EXPECT_TRUE(asks.back().mask) << path;
+    }
+  }
+}
+
+TEST(Constraints, WhatAsksForNothingIsNone) {
+  ServerRig rig;
+  for (const char* nothing :
+       {R"("grammar":"")", R"("json_schema":null)", R"("guided_choice":[])", R"("function_call":"none")",
+        R"("tools":[])", R"("response_format":{"type":"text"})", R"("structured_outputs":{"json":null})"}) {
+    for (const auto& [path, body] : kBodies) {
+      EXPECT_EQ(rig.post(std::string(path), body + "," + nothing + "}").status, 200) << path << nothing;
+      EXPECT_FALSE(rig.last_ask().mask) << path << nothing;
+    }
+  }
+}
+
+TEST(Constraints, UnknownMembersOfStructuredOutputsAreRefused) {
+  const ServerRig rig;
+  const Reply reply = rig.post("/v1/completions", R"({"prompt":"x","structured_outputs":{"jsn":{}}})");
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_THAT(reply.body, HasSubstr("structured_outputs.jsn"));
+}
+
+TEST(Constraints, TextsBesideFunctionsAreRefused) {
+  const ServerRig rig;
+  const Reply reply = rig.post("/v1/chat/completions", chat(std::string(R"("guided_regex":"a",)") + kTools));
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_THAT(reply.body, AllOf(HasSubstr("'guided_regex'"), HasSubstr("'tools'")));
+}
+
+TEST(Constraints, SchemasMayBeTexts) {
+  ServerRig rig({}, obeying("5"));
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","json_schema":"{\"const\":5}"})").status, 200);
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","json_schema":"{"})").status, 400);
+}
+
+TEST(Constraints, WhiteSpaceIsAsAsked) {
+  const auto takes_spaced = [](const std::string& more, const std::string& text) {
+    ServerRig rig;
+    EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x","guided_json":)" + kZip + more + "}").status, 200);
+    return takes(*rig.last_ask().mask->fork(), text);
+  };
+  EXPECT_TRUE(takes_spaced("", R"({"zip": 1})"));
+  EXPECT_FALSE(takes_spaced("", R"({"zip":   1})"));
+  EXPECT_FALSE(takes_spaced(R"(,"whitespace":"none")", R"({"zip": 1})"));
+  EXPECT_TRUE(takes_spaced(R"(,"whitespace":"flexible")", R"({"zip":   1})"));
+  const ServerRig rig;
+  const Reply wrong = rig.post("/v1/completions", R"({"prompt":"x","whitespace":"much"})");
+  EXPECT_EQ(wrong.status, 400);
+  EXPECT_THAT(wrong.body, HasSubstr("'whitespace'"));
+}
+
+// A format of which one keyword cannot be kept, and its neighbour can.
+std::string loosened_format(bool strict) {
+  return std::string(R"("response_format":{"type":"json_schema","json_schema":{"strict":)") +
+         (strict ? "true" : "false") +
+         R"(,"schema":{"type":"object","properties":{"a":{"type":"string","pattern":"(a)\\1","maxLength":2}},)"
+         R"("required":["a"]}}})";
+}
+
+// The last line of an answer or of a stream that holds JSON.
+std::string last_json(const std::string& body) {
+  const size_t end = body.find_last_of('}');
+  const size_t from = body.find_last_of('\n', end);
+  return body.substr(from == std::string::npos ? 0 : from + 1, end - from);
+}
+
+std::string warning_of(const Reply& reply) {
+  const std::string* header = reply.headers.find("Fulmar-Warning");
+  return header ? *header : std::string();
+}
+
+TEST(Warnings, WhatIsLoosenedIsToldOnEachRoute) {
+  ServerRig rig;
+  for (const auto& [path, body] : kBodies) {
+    for (const char* stream : {"", R"(,"stream":true)"}) {
+      std::string asked = body + "," + loosened_format(false) + stream + "}";
+      if (*stream != 0 && asked.find(R"("stream":false,)") != std::string::npos) continue;
+      const Reply reply = rig.post(std::string(path), asked);
+      EXPECT_EQ(reply.status, 200) << path << reply.body;
+      EXPECT_THAT(warning_of(reply), HasSubstr("'pattern' at '#/properties/a'")) << path << stream;
+      const bool anthropic = path == "/v1/messages";
+      EXPECT_EQ(last_json(reply.body).find(R"("warnings":["schema keyword 'pattern')") == std::string::npos,
+                anthropic)
+          << path << stream << reply.body;
+      const auto mask = rig.last_ask().mask->fork();
+      EXPECT_TRUE(takes(*mask->fork(), R"({"a":"xy"})")) << path;
+      EXPECT_FALSE(takes(*mask, R"({"a":"xyz"})")) << path;
+    }
+  }
+}
+
+TEST(Warnings, StrictFormatsAreRefusedInstead) {
+  ServerRig rig;
+  for (const auto& [path, body] : kBodies) {
+    const Reply reply = rig.post(std::string(path), body + "," + loosened_format(true) + "}");
+    EXPECT_EQ(reply.status, 400) << path;
+    EXPECT_THAT(reply.body, HasSubstr("'pattern' at '#/properties/a'")) << path;
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+TEST(Warnings, ThereAreNoneWhereAllIsKept) {
+  const ServerRig rig;
+  const Reply reply = rig.post("/v1/completions", R"({"prompt":"x","guided_json":)" + kZip + "}");
+  EXPECT_EQ(warning_of(reply), "");
+  EXPECT_EQ(reply.body.find("warnings"), std::string::npos);
+}
+
+TEST(Warnings, FunctionsThatAreNotStrictAreLoosenedUnderTheirName) {
+  const std::string tools =
+      R"("tool_choice":"required","parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",)"
+      R"("properties":{"a":{"type":"string","pattern":"(a)\\1"},"n":{"const":1}},"required":["n"]}}}])";
+  ServerRig rig({}, obeying(R"(<tool_call>{"name":"f","arguments":{"n":1}}</tool_call>)"));
+  const Reply reply = rig.post("/v1/chat/completions", chat(tools));
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_THAT(warning_of(reply), HasSubstr("function 'f': schema keyword 'pattern'"));
+  // From what is remembered, too.
+  EXPECT_EQ(warning_of(rig.post("/v1/chat/completions", chat(tools))), warning_of(reply));
+}
+
+}  // namespace
+}  // namespace fulmar::testing
