@@ -10,6 +10,7 @@ namespace fulmar {
 namespace {
 
 constexpr size_t kStepsPerWork = 8;
+constexpr size_t kEntryCost = 2;  // each is kept as long as the grammar
 
 }  // namespace
 
@@ -44,6 +45,7 @@ Result<std::shared_ptr<const Lengths>> Lengths::of(std::span<const int32_t> next
     }
   }
   const size_t count = after.size();
+  FULMAR_TRY(budget.take(Budget::Item::work, count * states * kEntryCost));
   if (!repeats) {  // nobody asks beyond
     lengths->settled_ = static_cast<int64_t>(count) - 1;
     lengths->period_ = 1;

@@ -21,7 +21,7 @@ class Lengths {
   static Result<std::shared_ptr<const Lengths>> of(std::span<const int32_t> next, size_t symbols,
                                                    const std::vector<bool>& accepting, int64_t most,
                                                    Budget& budget);
-  static constexpr size_t kMaxEntries = 2'000'000;
+  static constexpr size_t kMaxEntries = 1'000'000;
 
   // Whether `state` accepts after n steps for some from <= n <= to; to < 0: without end.
   bool any(int32_t state, int64_t from, int64_t to) const;

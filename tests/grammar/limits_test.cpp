@@ -187,6 +187,15 @@ TEST(SchemaLimits, WhatCostsMuchIsPaidForOrNotDone) {
        R"({"type":"object"}]}},"required":[]}}})"},
       {"long names with maxProperties", long_names(700, 700)},
       {"more names with maxProperties", long_names(2400, 180)},
+      {"lengths of many states",
+       R"({"properties":{)" +
+           list(60,
+                [](int i) {
+                  return fmt::format(
+                      R"("p{}":{{"type":"string","pattern":"^(a{{97}}b{{89}})*$","maxLength":{}}})", i,
+                      5000 + i);
+                }) +
+           "}}"},
       {"a wide choice without end", R"({"type":"string","pattern":"()" +
                                         list(900, [](int i) { return i > 0 ? "|a" : "|b"; }) + R"()*$"})"},
   };
