@@ -21,8 +21,9 @@ const JsonValue& nothing_schema() {
   return nothing;
 }
 
-Result<std::vector<Shape>> SchemaExpansion::shapes_of(const Demands& demands) {
+Result<std::vector<Shape>> SchemaExpansion::shapes_of(const Demands& demands, const JsonValue* only) {
   Partial start;
+  if (only) start.shape.values = {only};
   for (const Demand& one : demands) FULMAR_TRY(demand(start, one, -1));
   Partials open;
   open.push_back(std::move(start));

@@ -25,7 +25,8 @@ class SchemaExpansion {
   // The shapes; none: no value fits. Each value of a shape fits all demands; shapes may leave out values
   // where a refused schema ('not') could be missed in ways that cannot be told. Errors: those of reading;
   // invalid, for a schema that refers to nothing but itself; unsupported.
-  Result<std::vector<Shape>> shapes_of(const Demands& demands);
+  // `only`: where it is there, nothing but this value counts, and what must not fit is told exactly.
+  Result<std::vector<Shape>> shapes_of(const Demands& demands, const JsonValue* only = nullptr);
   // Whether the value fits.
   Result<bool> fits(const JsonValue& value, const Demands& demands);
   Result<bool> fits(const JsonValue& value, const Shape& shape);

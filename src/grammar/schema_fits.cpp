@@ -42,7 +42,7 @@ bool count_fits(size_t found, int64_t least, int64_t most) {
 Result<bool> SchemaExpansion::fits(const JsonValue& value, const Demands& demands) {
   if (demands.empty()) return true;
   if (nothing_fits(demands)) return false;
-  FULMAR_ASSIGN(const auto shapes, shapes_of(demands));
+  FULMAR_ASSIGN(const auto shapes, shapes_of(demands, &value));
   for (const Shape& shape : shapes) {
     FULMAR_ASSIGN(const bool one, fits(value, shape));
     if (one) return true;

@@ -1,4 +1,6 @@
 // Which texts a schema's grammar takes, and which schemas are refused.
+#include "grammar/schema.h"
+
 #include <gtest/gtest.h>
 
 #include "grammar/answer_form.h"
@@ -267,6 +269,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{R"({"oneOf":[{"type":"string","format":"uri"},{"type":"string","const":"latest"}]})",
              {R"("latest")", R"("a:b")"},
              {R"("x")"}},
+        Case{R"({"enum":[1,2,3,4],"not":{"not":{"multipleOf":2}}})", {"2", "4"}, {"1", "3"}},
         Case{R"({"enum":[1,2,[3],{"a":1}],"not":{"anyOf":[{"const":2},{"type":"object"}]}})",
              {"1", "[3]"},
              {"2", R"({"a":1})"}},
@@ -392,6 +395,50 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"type":"integer","minimum":3,"maximum":2})", "admits no value"},
         Refusal{R"({"enum":[]})", "admits no value"}, Refusal{R"([])", "wanted an object"},
         Refusal{R"({"type":"object","properties":{"x":[]}})", "#/properties/x"}));
+
+TEST(AnswerForm, MembersInAnyOrderAndUnlistedOnes) {
+  const JsonValue schema = json(
+      R"({"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"required":["a"],"maxProperties":3})");
+  const auto listed = json_schema_form(AnswerStart::plain, schema);
+  const auto any_order = json_schema_form(AnswerStart::plain, schema, {.order = MemberOrder::any});
+  const auto unlisted = json_schema_form(AnswerStart::plain, schema, {.unlisted = true});
+  ASSERT_TRUE(listed.ok() && any_order.ok() && unlisted.ok());
+  EXPECT_FALSE(takes(**listed, R"({"b":2,"a":1})"));
+  EXPECT_TRUE(takes(**any_order, R"({"b":2,"a":1})"));
+  EXPECT_TRUE(takes(**any_order, R"({"a":1})"));
+  EXPECT_FALSE(takes(**any_order, R"({"b":2})"));
+  EXPECT_FALSE(takes(**any_order, R"({"a":1,"a":1})"));
+  EXPECT_FALSE(takes(**any_order, R"({"a":1,"c":3})"));
+  EXPECT_FALSE(takes(**listed, R"({"a":1,"c":3})"));
+  EXPECT_TRUE(takes(**unlisted, R"({"a":1,"c":3,"d":[]})"));
+  EXPECT_FALSE(takes(**unlisted, R"({"a":1,"b":2,"c":3,"d":4})"));
+  EXPECT_FALSE(takes(**unlisted, R"({"a":1,"b":3})"));
+}
+
+// What cannot be kept asks for nothing; the keywords beside it are kept, and it is named.
+TEST(AnswerForm, OnlyWhatCannotBeKeptIsLoosened) {
+  const JsonValue schema = json(
+      R"({"type":"object","properties":{"p":{"type":"string","pattern":"(a)\\1","maxLength":2},"n":{"type":"integer"},)"
+      R"("u":{"type":"array","uniqueItems":true,"items":{"type":"null"}}},"required":["n"]})");
+  Budget budget;
+  Grammar grammar(budget);
+  JsonRules rules(grammar);
+  Loosened loosened;
+  const auto rule = SchemaCompiler(schema, grammar, rules, budget, {.loosened = &loosened}).compile();
+  ASSERT_TRUE(rule.ok()) << rule.error().text;
+  ASSERT_TRUE(grammar.finish(*rule).ok());
+  EXPECT_TRUE(takes(grammar, R"({"p":"xy","n":1,"u":[null,null]})"));
+  EXPECT_FALSE(takes(grammar, R"({"p":"xyz","n":1})"));
+  EXPECT_FALSE(takes(grammar, R"({"p":"xy"})"));
+  EXPECT_FALSE(takes(grammar, R"({"n":1,"u":[1]})"));
+  const auto texts = loosened.texts();
+  ASSERT_EQ(texts.size(), 2u);
+  for (const std::string& text : texts) {
+    const bool named = text.find("'pattern' at '#/properties/p'") != std::string::npos ||
+                       text.find("'uniqueItems' at '#/properties/u'") != std::string::npos;
+    EXPECT_TRUE(named) << text;
+  }
+}
 
 TEST(AnswerForm, StartsAfterTheThinkBlock) {
   const JsonValue schema = json(R"({"type":"integer"})");
