@@ -26,7 +26,7 @@ auto entry_named(std::vector<ApiKey>& keys, const std::string& name) {
 
 Result<int> add_key(const KeyFlags& flags) {
   FULMAR_ASSIGN(const std::string secret, make_key());
-  FULMAR_TRY(change_api_keys(flags.file, true, [&](std::vector<ApiKey>& keys) -> Status {
+  const auto append = [&](std::vector<ApiKey>& keys) -> Status {
     if (entry_named(keys, flags.key.name) != keys.end()) {
       return Error{ErrorKind::conflict,
                    fmt::format("'{}' holds a key '{}' already; remove it first", flags.file, flags.key.name)};
@@ -35,7 +35,8 @@ Result<int> add_key(const KeyFlags& flags) {
     keys.back().hash = hash_of_key(secret);
     FULMAR_TRY(parse_api_keys(format_api_keys(keys)));  // names and routes that the server would refuse
     return {};
-  }));
+  };
+  FULMAR_TRY(change_api_keys(flags.file, true, append));
   fmt::print("{}\n", secret);
   fmt::print(stderr, "The key of '{}' is shown this once; '{}' holds its hash.\n", flags.key.name,
              flags.file);

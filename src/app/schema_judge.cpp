@@ -85,14 +85,14 @@ std::string_view name_of(SchemaVerdict::Status status) { return kStatusNames[sta
 
 SchemaVerdict judge_schema(const SchemaCase& one, const Tokenizer& tokenizer,
                            const std::shared_ptr<const TokenTree>& tree) {
-  using Status = SchemaVerdict::Status;
+  using Verdict = SchemaVerdict::Status;
   SchemaVerdict verdict{.id = one.id};
   const auto schema = parse_json(one.schema);
   const double before = cpu_time();
   const FormOptions options{.whitespace = Whitespace::normal, .unlisted = true};
   auto grammar = schema ? json_schema_form(AnswerStart::plain, *schema, options) : schema.error();
   if (!grammar) {
-    verdict.status = Status::refused;
+    verdict.status = Verdict::refused;
     verdict.reason = grammar.error().text;
     verdict.compile = cpu_time() - before;
     return verdict;
@@ -107,7 +107,7 @@ SchemaVerdict judge_schema(const SchemaCase& one, const Tokenizer& tokenizer,
     SchemaVerdict::Test result{.valid = test.valid};
     result.compact = feeder.feed(test.compact, &verdict.masks);
     result.spaced = test.spaced == test.compact ? result.compact : feeder.feed(test.spaced, nullptr);
-    if (!result.right()) verdict.status = Status::fail;
+    if (!result.right()) verdict.status = Verdict::fail;
     verdict.tests.push_back(result);
   }
   return verdict;

@@ -52,7 +52,10 @@
 // Regular expressions whose groups are at most two deep.
 #define FULMAR_ESCAPE "\\\\[dDwWsSnrtfv^$\\\\.*+?()\\[\\]{}|/]"
 #define FULMAR_CLASS "\\[\\^?(?:a-z|A-Z|0-9|[A-Za-z0-9_ !#%&',.:;<=>@~\"]|" FULMAR_ESCAPE ")+\\]"
-#define FULMAR_TIMES "(?:[*+?]\\??|\\{\\d{1,3}(?:,|,1\\d{3})?\\}\\??)?"
+#define FULMAR_TIMES                   \
+  "(?:[*+?]\\?"                        \
+  "?|\\{\\d{1,3}(?:,|,1\\d{3})?\\}\\?" \
+  "?)?"
 #define FULMAR_REGEX(group) \
   "(?:[\\^$|]|(?:[^\\\\()\\[\\]{}*+?|^$]|" FULMAR_ESCAPE "|" FULMAR_CLASS group ")" FULMAR_TIMES ")*"
 #define FULMAR_GROUP(inner) "|\\((?:\\?:)?" inner "\\)"
