@@ -164,7 +164,7 @@ def check_errors(program, models, folder):
     server = Kept(program, "--no-model", "--model-root", folder, "--state-db-path", "none")
     for body in ({"model_filename": "notes.pth"}, {"model_filename": MODEL, "vocab_filename": "notes.pth"}):
         status, answer = server.call("POST", "/loadmodel", body)
-        equal(status, 500)
+        equal(status, 400)
         assert "secret" not in json.dumps(answer) and "notes.pth" in answer["detail"], answer
     equal(server.end(), 0)
     empty = os.path.join(folder, "empty")
