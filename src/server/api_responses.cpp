@@ -98,6 +98,22 @@ void answer_in_background(Call& call, PreparedResponse made) {
   call.respond_json(queued);
 }
 
+// Whether the key that has asked for a job is still in force.
+bool may_go_on(const Service& service, const Owner& owner) {
+  const bool of_a_key = !owner.administers && owner.name != kNobody;
+  return !of_a_key || !service.keys || service.keys->named(owner.name);
+}
+
+// What a job goes on to use of the key that has asked for it, as when it was accepted.
+KeyShare share_taken_up(const Service& service, const Owner& owner, size_t prompt_tokens) {
+  KeyShare share;
+  if (!owner.administers && service.keys) share.account = service.keys->named(owner.name);
+  if (!share.account) return share;
+  share.account->take_up_rows(1, static_cast<int64_t>(prompt_tokens), KeyAccount::Clock::now());
+  share.rows = RowLease(share.account, 1);
+  return share;
+}
+
 // Goes on with a job of a server that has ended.
 void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   const auto body = parse_json(job.request, {.max_bytes = job.request.size() + 1});
@@ -110,8 +126,12 @@ void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
     service->background.start(job.id, nullptr, job.answer);
     return;
   }
+  const Owner owner = owner_of_job(*body);
   std::optional<ApiError> fault;
   if (fields.failed()) fault = fields.fault();
+  if (!fault && !may_go_on(*service, owner)) {
+    fault = ApiError{403, fmt::format("The key '{}' is no longer in force", owner.name), {}, {}, {}};
+  }
   if (!fault && job.attempts >= kMostAttempts) {
     fault =
         ApiError{500, fmt::format("The server ended {} times while this was made", job.attempts), {}, {}, {}};
@@ -123,7 +143,8 @@ void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   if (!fault) {
     ++job.attempts;
     service->responses.put_job(job);
-    fault = run_in_background(service, std::move(made), {});
+    KeyShare share = share_taken_up(*service, owner, made.submission.prompts.front().size());
+    fault = run_in_background(service, std::move(made), std::move(share));
   }
   if (!fault) return spdlog::info("response taken up again id={} attempt={}", job.id, job.attempts);
   spdlog::warn("response not taken up again id={}: {}", job.id, fault->text);

@@ -90,10 +90,20 @@ std::optional<ApiError> KeyAccount::admit_rows(int64_t rows, int64_t prompt_toke
                     key_.name, usage_.rows, rows, key_.max_rows),
         1);
   }
+  count_rows(rows, prompt_tokens, now);
+  return std::nullopt;
+}
+
+void KeyAccount::take_up_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  count_rows(rows, prompt_tokens, now);
+}
+
+// Under the lock.
+void KeyAccount::count_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now) {
   usage_.rows += rows;
   usage_.prompt_tokens += prompt_tokens;
   tokens_.take(static_cast<double>(prompt_tokens), now);
-  return std::nullopt;
 }
 
 void KeyAccount::give_back_rows(int64_t rows) {
@@ -141,6 +151,14 @@ std::shared_ptr<KeyAccount> KeyRing::find(std::string_view offered) const {
   std::lock_guard lock(mutex_);
   const auto found = by_hash_.find(hash);
   return found == by_hash_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<KeyAccount> KeyRing::named(std::string_view name) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [hash, account] : by_hash_) {
+    if (account->name() == name) return account;
+  }
+  return nullptr;
 }
 
 std::vector<std::shared_ptr<KeyAccount>> KeyRing::all() const {

@@ -50,6 +50,8 @@ class KeyAccount {
   // Takes `rows` more and charges their prompts, or says why not: 400 for more rows than the key may ever
   // have, 429 for more than it may have now.
   std::optional<ApiError> admit_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now);
+  // Takes rows that were admitted before, by a server that has ended: they count, whatever the limits say.
+  void take_up_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now);
   void give_back_rows(int64_t rows);
   void charge_generated(int64_t tokens, Clock::time_point now);
 
@@ -63,6 +65,7 @@ class KeyAccount {
  private:
   ApiError refuse(std::string text, double wait_seconds);
   bool opens_locked(std::string_view path, Grant grant) const;
+  void count_rows(int64_t rows, int64_t prompt_tokens, Clock::time_point now);
 
   mutable std::mutex mutex_;
   ApiKey key_;
@@ -99,6 +102,8 @@ class KeyRing {
 
   // The account that `offered` opens, or null.
   std::shared_ptr<KeyAccount> find(std::string_view offered) const;
+  // The account of a key's name, or null.
+  std::shared_ptr<KeyAccount> named(std::string_view name) const;
   // By name.
   std::vector<std::shared_ptr<KeyAccount>> all() const;
 

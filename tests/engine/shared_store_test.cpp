@@ -37,7 +37,7 @@ class Vault {
     const auto found = blobs_.find(id);
     return found == blobs_.end() ? 0 : found->second.turn;
   }
-  int64_t refused() const { return refused_; }  // writes while it was broken
+  int64_t refused() const { return refused_; }  // reads and writes while it was broken
   StateBlob blob(const std::string& id) {
     std::lock_guard lock(mutex_);
     return blobs_.at(id);
@@ -70,7 +70,10 @@ class Vault {
   Result<std::optional<StateBlob>> load(const std::string& id) {
     std::unique_lock lock(mutex_);
     wait_for_door(lock, reads_open_, readers_);
-    if (broken_) return away();
+    if (broken_) {
+      refused_++;
+      return away();
+    }
     const auto found = blobs_.find(id);
     return found == blobs_.end() ? std::optional<StateBlob>() : std::optional<StateBlob>(found->second);
   }

@@ -229,6 +229,43 @@ TEST(BackgroundResponses, CountOnTheirClientsKey) {
   EXPECT_EQ(status, 200) << "the row is given back at its end";
 }
 
+// The server after counts what it takes up on the same key, and takes up nothing of a key that has gone.
+TEST(BackgroundResponses, CountOnTheirClientsKeyAfterARestart) {
+  const ResponsesFile file;
+  ServerOptions options = file.options();
+  const ApiKey own{.name = "k", .hash = hash_of_key("secret"), .max_rows = 1};
+  const ApiKey other{.name = "other", .hash = hash_of_key("other secret"), .max_rows = 1};
+  options.api_keys = std::vector<ApiKey>{own, other};
+  const auto held = [](ServedModel& model) { static_cast<ScriptedEngine*>(model.engine)->hold_after(1); };
+  Headers key, other_key;
+  key.set("Authorization", "Bearer secret");
+  other_key.set("Authorization", "Bearer other secret");
+  std::string gone;
+  {
+    ServerRig rig(options, nullptr, held);
+    EXPECT_EQ(rig.post("/v1/responses", R"({"input":"hi","background":true})", key).status, 200);
+    const Reply of_other = rig.post("/v1/responses", R"({"input":"hi","background":true})", other_key);
+    gone = id_of(of_other);
+    rig.server->stop(std::chrono::milliseconds(0));
+  }
+  options.api_keys = std::vector<ApiKey>{own};
+  options.password = "administrator";
+  ServerRig rig(options, nullptr, held);
+  Headers administrator;
+  administrator.set("Authorization", "Bearer administrator");
+  std::string failed;
+  for (int tries = 0; tries < 1000 && failed.find("failed") == std::string::npos; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    failed = rig.get("/v1/responses/" + gone, administrator).body;
+  }
+  EXPECT_THAT(failed, HasSubstr("no longer in force"));
+  for (int tries = 0; tries < 1000 && rig.engine.asks().empty(); ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(rig.post("/v1/completions", R"({"prompt":"x"})", key).status, 429) << "its one row is taken";
+  rig.engine.hold_after(-1);
+}
+
 TEST(BackgroundResponses, NeedTheStore) {
   const ServerRig rig;
   for (const char* body : {R"({"input":"hi","background":true,"store":false})",
