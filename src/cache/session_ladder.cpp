@@ -120,7 +120,7 @@ Result<int64_t> SessionLadder::newest_turn(const std::string& id) {
 
 Status SessionLadder::takes_more() const {
   if (!courier_ || !courier_->full()) return {};
-  return Error{ErrorKind::unavailable,
+  return Error{ErrorKind::resource,
                "the session store does not keep up and as many turns wait for it as may; try again later"};
 }
 

@@ -77,8 +77,8 @@ class SessionLadder {
   // since, or is in use. Null when it was erased. Blocks on the store.
   Result<SessionClaimPtr> reclaim(const SessionClaim& before, int64_t turn);
 
-  // A session's state with the next turn there is. A conflict while a row holds its claim, unavailable where
-  // takes_more() is. Blocks on the store. The ticket as that of a commit.
+  // A session's state with the next turn there is. A conflict while a row holds its claim, an Error where
+  // takes_more() is one. Blocks on the store. The ticket as that of a commit.
   Result<TurnTicket> import(const std::string& id, std::vector<std::byte> payload, const StateLayout& layout,
                             int64_t tokens);
   // A copy for export; null when unknown. Blocks on the store and, for a state on a device, until its engine
@@ -95,7 +95,7 @@ class SessionLadder {
   // Sends what host memory has to the store, and waits until it was tried.
   void flush();
 
-  // Unavailable while the store is so far behind that nothing should begin that it would have to keep.
+  // A resource Error while the store is so far behind that nothing should begin that it must keep.
   Status takes_more() const;
   StoreHealth store_health() const { return courier_ ? courier_->health() : StoreHealth(); }
 

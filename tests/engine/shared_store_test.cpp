@@ -178,10 +178,10 @@ TEST_F(SharedStore, ATurnIsRefusedWhereItCouldNotBeKept) {
   const auto worker = this->worker(milliseconds(1), 4, {.most_bytes = 1});
   vault_->open_writes(false);
   worker->submit({in_session("s", "hello")})->finished();
-  EXPECT_EQ(worker->ladder()->takes_more().error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(worker->ladder()->takes_more().error().kind, ErrorKind::resource);
   Request refused{.rows = {in_session("t", "hello")}, .listener = std::make_shared<RecordingListener>()};
-  EXPECT_EQ(worker->engine().submit(std::move(refused)).error().kind, ErrorKind::unavailable);
-  EXPECT_EQ(worker->ladder()->import("u", {}, {}, 1).error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(worker->engine().submit(std::move(refused)).error().kind, ErrorKind::resource);
+  EXPECT_EQ(worker->ladder()->import("u", {}, {}, 1).error().kind, ErrorKind::resource);
   EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   vault_->open_writes(true);
   worker->ladder()->flush();
