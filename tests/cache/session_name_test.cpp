@@ -33,7 +33,8 @@ TEST(SessionNames, AreOneTextThatNoOtherNameHas) {
 }
 
 TEST(SessionNames, AnErasureWithBranchesCoversNobodyElses) {
-  const std::vector<std::string> owners{"", "a", "b", "a:"};
+  // Names of owners hold no ":", as keys' names do not (is_key_name).
+  const std::vector<std::string> owners{"", "a", "b", "a.", "*"};
   std::vector<std::string> ids{"a", "b", ":", {kOwnerEnd}};
   for (size_t i = 0; i < 4; ++i) {
     for (const char more : {'a', ':', kOwnerEnd}) ids.push_back(ids[i] + more);
