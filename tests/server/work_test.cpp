@@ -71,8 +71,8 @@ TEST(Work, EndsWhenTheClientLeaves) {
   {
     RawSocket client(it.rig.server->port());
     const std::string body = kEndless;
-    client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
-                "\r\n\r\n" + body);
+    client.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                std::to_string(body.size()) + "\r\n\r\n" + body);
     wait_until([&] { return it.tokenizer.begun > 0; });
   }
   wait_until([&] { return it.tokenizer.ended > 0; });
