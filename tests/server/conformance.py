@@ -342,7 +342,7 @@ def administration(_):
         equal(server.post("/removestatemodel"), success)
         equal([entry["id"] for entry in server.get("/models").json()], ["M"])
         bad = server.ask("/loadstatemodel", {"state_filename": f"{MODELS}/{MODEL}", "state_viewname": "S"})
-        equal((bad.status, bad.json()), (500, {"detail": "State file is incorrect. check filename or tensor size."}))
+        equal((bad.status, bad.json()), (400, {"detail": "State file is incorrect. check filename or tensor size."}))
 
 
 @case(24)
