@@ -137,11 +137,15 @@ def check_hub(folder):
         endless = server.ask("/api/pull", {"model": "endless/x", "stream": False})
         assert b"10737418 bytes" in endless.body, endless.body
         equal(server.get("/health").status, 200, "the server goes on")
-        threading.Thread(target=lambda: server.ask("/api/pull", {"model": "silent/x"}), daemon=True).start()
-        wait_for(lambda: list(Path(folder).rglob("m.pth*.part")), "the pull's beginning")
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(server.ask("/api/pull", {"model": "silent/x"}).body))
+        asking.start()
+        wait_for(lambda: list(Path(folder).rglob("m.pth.0*.part")), "the pull's beginning")
         begin = time.monotonic()
         server.stop()
         assert time.monotonic() - begin < 15, "a pull was waited for as long as running requests may take"
+        asking.join()
+        assert b"error" in answers[0], answers
 
 
 def main():
