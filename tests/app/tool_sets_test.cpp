@@ -12,16 +12,16 @@
 namespace fulmar::testing {
 namespace {
 
-// A schema of this part is an object with a member for each function.
-std::vector<CallableTool> tools_of(const SchemaCase& one, bool strict) {
-  std::vector<CallableTool> tools;
-  const auto schema = parse_json(one.schema);
-  const JsonValue* functions = schema ? schema->find("properties") : nullptr;
-  if (!functions || !functions->is_object()) return tools;
+// A schema of this part is an object with a member for each function, or a choice of such objects.
+void add_tools(const JsonValue& schema, bool strict, std::vector<CallableTool>& tools) {
+  if (const JsonValue* choices = schema.find("anyOf"); choices && choices->is_array()) {
+    for (const JsonValue& choice : choices->as_array()) add_tools(choice, strict, tools);
+  }
+  const JsonValue* functions = schema.find("properties");
+  if (!functions || !functions->is_object()) return;
   for (const auto& [name, parameters] : functions->as_object().members()) {
     tools.push_back({name, parameters, strict});
   }
-  return tools;
 }
 
 TEST(ToolSets, OfAPublicSuiteCompile) {
@@ -34,7 +34,10 @@ TEST(ToolSets, OfAPublicSuiteCompile) {
     if (part_of(one.id) != "BFCL") continue;
     ++sets;
     for (const bool strict : {true, false}) {
-      const auto tools = tools_of(one, strict);
+      const auto schema = parse_json(one.schema);
+      ASSERT_TRUE(schema.ok()) << one.id;
+      std::vector<CallableTool> tools;
+      add_tools(*schema, strict, tools);
       ASSERT_FALSE(tools.empty()) << one.id;
       Loosened loosened;
       const auto form = tool_call_form(AnswerStart::plain, tools, true, kTaggedCall, {.loosened = &loosened});
