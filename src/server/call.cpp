@@ -46,6 +46,15 @@ JobWeight weight_of(const HttpRequest& request) {
   return heavy ? JobWeight::heavy : JobWeight::light;
 }
 
+// By what the headers have shown; whoever has shown the password waits behind no stranger of the same
+// address.
+std::string share_of(const Service& service, const Route& route, const Exchange& exchange) {
+  const AuthRules rules = service.auth_rules();
+  const Caller caller = identify(rules, route.access, exchange.request(), JsonValue());
+  if (caller.known && !caller.account && !rules.nothing_checked()) return "password";
+  return fulmar::share_of(caller, exchange.client());
+}
+
 }  // namespace
 
 Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr<Exchange> exchange,
@@ -56,8 +65,7 @@ Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr
       argument_(std::move(argument)),
       family_(route.family),
       meter_(std::make_shared<Meter>(service_->options.limits.max_request_work)),
-      share_(share_of(identify(service_->auth_rules(), route_.access, request(), JsonValue()),
-                      exchange_->client())),
+      share_(share_of(*service_, route_, *exchange_)),
       weight_(weight_of(request())) {
   exchange_->on_disconnect([meter = meter_] { meter->stop(); });
 }

@@ -104,6 +104,21 @@ TEST(Work, OfOneClientLeavesOthersAThread) {
   for (std::thread& thread : hostile) thread.join();
 }
 
+TEST(Work, OfAStrangerIsNotInFrontOfThePassword) {
+  ServerOptions options;
+  options.password = "secret";
+  options.open_translate = true;
+  WorkRig it(options);
+  std::thread stranger([&] {
+    it.rig.post("/translate/v1/batch-translate",
+                R"({"source_lang":"en","target_lang":"zh-CN","text_list":["endless"]})");
+  });
+  wait_until([&] { return it.tokenizer.begun > 0; });
+  EXPECT_EQ(it.rig.post(kPath, kShort, header("Authorization", "Bearer secret")).status, 200);
+  it.rig.server->stop(std::chrono::milliseconds(0));
+  stranger.join();
+}
+
 TEST(Work, OnThePoolHoldsUpNoHealthCheck) {
   WorkRig it;
   std::thread client([&] { it.rig.post(kPath, kEndless); });
