@@ -165,12 +165,22 @@ void greet(const Server& server, const ServedModelPtr& model, const Footing& foo
   std::fflush(stdout);
 }
 
+// Starts a thread that the end of the process can do without: after a failure for want of memory there may be
+// none for its stack, and sessions are still to be stored.
+void start_if_possible(const std::string& name, std::function<void()> work) {
+  try {
+    Thread(name, std::move(work)).detach();
+  } catch (const std::exception& failure) {
+    spdlog::warn("no thread to be had name={} reason=\"{}\"", name, failure.what());
+  }
+}
+
 // Ends the process soon, whatever else hangs: a driver may, once its device is lost.
 void end_anyway(int code) {
-  Thread("end", [code] {
+  start_if_possible("end", [code] {
     std::this_thread::sleep_for(kLastSeconds);
     std::_Exit(code);
-  }).detach();
+  });
 }
 
 // Opens the model of the command line on the administrator's thread, so that what clients ask of it meanwhile
@@ -291,11 +301,11 @@ ServeEngineFlags flags_of_others(const ServeEngineFlags& flags) {
 
 // A second signal does not wait for the grace period.
 void end_at_second_signal(const sigset_t& ending) {
-  Thread("signals", [ending] {
+  start_if_possible("signals", [ending] {
     int again = 0;
     sigwait(&ending, &again);
     if (again == SIGINT) std::_Exit(130);
-  }).detach();
+  });
 }
 
 // All that serves, in the order in which it starts; it ends in the opposite one.

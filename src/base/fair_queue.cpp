@@ -12,46 +12,61 @@ FairQueue::FairQueue(size_t most_waiting, size_t most_of_share, size_t most_heav
 
 bool FairQueue::add(ClientJob job) {
   Lane& lane = this->lane(job.weight);
-  const auto known = lane.waiting.find(job.share);
-  const size_t of_share = known == lane.waiting.end() ? 0 : known->second.size();
-  if (lane.count >= most_waiting_ || of_share >= most_of_share_) return false;
-  if (of_share == 0 && !lane.running.contains(job.share)) lane.turns.push_back(job.share);
+  if (lane.count >= most_waiting_) return false;
+  auto known = lane.by_name.find(job.share);
+  if (known == lane.by_name.end()) {
+    lane.parked.push_front({job.share, {}, false});
+    known = lane.by_name.emplace(lane.parked.front().name, lane.parked.begin()).first;
+  }
+  Share& share = *known->second;
+  if (share.jobs.size() >= most_of_share_) return false;
+  share.jobs.push_back(std::move(job));
   ++lane.count;
-  lane.waiting[job.share].push_back(std::move(job));
+  if (!share.running && share.jobs.size() == 1)
+    lane.ready.splice(lane.ready.end(), lane.parked, known->second);
   return true;
 }
 
 std::optional<ClientJob> FairQueue::take() {
-  const auto ready = [&](JobWeight weight) {
-    return !lane(weight).turns.empty() &&
-           (weight == JobWeight::light || lane(weight).running.size() < most_heavy_running_);
+  const auto may_run = [&](JobWeight weight) {
+    return !lane(weight).ready.empty() &&
+           (weight == JobWeight::light || lane(weight).running < most_heavy_running_);
   };
   const JobWeight other = last_ == JobWeight::light ? JobWeight::heavy : JobWeight::light;
-  if (!ready(other) && !ready(last_)) return std::nullopt;
-  const JobWeight weight = ready(other) ? other : last_;
-  last_ = weight;
-  Lane& lane = this->lane(weight);
-  const std::string share = std::move(lane.turns.front());
-  lane.turns.pop_front();
-  const auto jobs = lane.waiting.find(share);
-  ClientJob job = std::move(jobs->second.front());
-  jobs->second.pop_front();
-  if (jobs->second.empty()) lane.waiting.erase(jobs);
+  if (!may_run(other) && !may_run(last_)) return std::nullopt;
+  last_ = may_run(other) ? other : last_;
+  Lane& lane = this->lane(last_);
+  Share& share = lane.ready.front();
+  lane.parked.splice(lane.parked.begin(), lane.ready, lane.ready.begin());
+  share.running = true;
+  std::optional<ClientJob> job(std::move(share.jobs.front()));
+  share.jobs.pop_front();
   --lane.count;
-  lane.running.insert(share);
+  ++lane.running;
   return job;
 }
 
-void FairQueue::done(const std::string& share, JobWeight weight) {
+void FairQueue::done(const std::string& name, JobWeight weight) {
   Lane& lane = this->lane(weight);
-  FULMAR_CHECK(lane.running.erase(share) == 1);
-  if (lane.waiting.contains(share)) lane.turns.push_back(share);
+  const auto known = lane.by_name.find(name);
+  FULMAR_CHECK(known != lane.by_name.end() && known->second->running);
+  const auto share = known->second;
+  --lane.running;
+  share->running = false;
+  if (!share->jobs.empty()) {
+    lane.ready.splice(lane.ready.end(), lane.parked, share);
+  } else {
+    lane.by_name.erase(known);
+    lane.parked.erase(share);
+  }
 }
 
 void FairQueue::stop_waiting() {
   for (Lane& lane : lanes_) {
-    for (auto& [share, jobs] : lane.waiting) {
-      for (const ClientJob& job : jobs) job.meter->stop();
+    for (const std::list<Share>* shares : {&lane.ready, &lane.parked}) {
+      for (const Share& share : *shares) {
+        for (const ClientJob& job : share.jobs) job.meter->stop();
+      }
     }
   }
 }

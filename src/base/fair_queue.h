@@ -1,5 +1,6 @@
 // Jobs of many clients in the order in which they are to run: those of one share one after the other, shares
-// by turns, and light jobs past heavy ones. Knows no threads.
+// by turns, and light jobs past heavy ones. Only add() takes memory: a job that was added is run. Knows no
+// threads.
 #pragma once
 
 #include <array>
@@ -7,11 +8,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 
 #include "base/meter.h"
 
@@ -43,11 +45,17 @@ class FairQueue {
   void stop_waiting();
 
  private:
+  struct Share {
+    std::string name;
+    std::deque<ClientJob> jobs;
+    bool running = false;
+  };
   struct Lane {
-    std::map<std::string, std::deque<ClientJob>> waiting;
-    std::deque<std::string> turns;  // shares with a job that may run, next first
-    std::set<std::string> running;
-    size_t count = 0;  // jobs that wait
+    std::list<Share> ready;   // with a job that may run, next first
+    std::list<Share> parked;  // one job runs, or none waits
+    std::map<std::string_view, std::list<Share>::iterator> by_name;
+    size_t count = 0;    // jobs that wait
+    size_t running = 0;  // jobs that run
   };
 
   Lane& lane(JobWeight weight) { return lanes_[static_cast<size_t>(weight)]; }

@@ -61,23 +61,20 @@ void WorkPool::work(size_t index) {
       arrived_.wait(lock);
       continue;
     }
-    const std::string share = job->share;
-    const JobWeight weight = job->weight;
     running_[index] = job->meter;
     lock.unlock();
-    run(std::move(*job), index);
-    job.reset();
+    run(*job, index);
     lock.lock();
     running_[index] = nullptr;
-    queue_.done(share, weight);
+    queue_.done(job->share, job->weight);
     arrived_.notify_all();
   }
 }
 
-void WorkPool::run(ClientJob job, size_t index) {
+void WorkPool::run(ClientJob& job, size_t index) {
   try {
     const Meter::Scope scope(*job.meter);
-    job.run();
+    std::exchange(job.run, {})();  // what it holds goes with it
   } catch (const WorkEnded&) {
     spdlog::debug("job ended early pool={} thread={}", name_, index);
   } catch (const std::exception& failure) {

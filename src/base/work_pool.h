@@ -31,7 +31,7 @@ class WorkPool {
 
  private:
   void work(size_t index);
-  void run(ClientJob job, size_t index);
+  void run(ClientJob& job, size_t index);
 
   const std::string name_;
   std::mutex mutex_;
