@@ -44,7 +44,7 @@ std::string asked_again(const Call& call) {
   } else if (!header.empty()) {
     members.emplace_back("state_id", JsonValue(header));
   }
-  members.emplace_back(std::string(kJobOwner), JsonValue(call.owner().name));
+  members.emplace_back(kJobOwner, call.owner().name);
   return json_text(JsonValue(JsonObject(std::move(members))));
 }
 
@@ -54,30 +54,31 @@ Owner owner_of_job(const JsonValue& request) {
   return {.name = name->as_string()};
 }
 
-// Hands the rows over. When they are done the answer is where clients ask for it; a server that ends before
-// keeps the job for the next one.
-std::optional<ApiError> run_in_background(const std::shared_ptr<Service>& service, PreparedResponse made,
-                                          KeyShare share) {
+// Hands over the row of a response that runs. When it is done the answer is where clients ask for it; a
+// server that ends before keeps the job for the next one.
+std::optional<ApiError> hand_over(const std::shared_ptr<Service>& service, PreparedResponse made,
+                                  KeyShare share) {
   const std::string id = made.facts.id;
   const auto split = made.submission.split;
-  auto writer = std::make_unique<ResponsesWriter>(service, std::move(made.facts));
-  const std::string pending = writer->write_pending("in_progress");
-  if (!service->background.start(id, made.submission.model, pending)) {
-    return ApiError{503, "Too many responses are made in the background", {}, "queue_full", {}};
-  }
+  const ServedModelPtr model = made.submission.model;
   auto listener = gathering_listener(
-      std::move(writer), split,
+      std::make_unique<ResponsesWriter>(service, std::move(made.facts)), split,
       [service, id](std::string json, bool cancelled) {
-        if (!(cancelled && service->ending)) service->responses.drop_job(id);
+        if (!cancelled || !service->background.interrupted(id)) service->responses.drop_job(id);
         service->background.finish(id, std::move(json));
       },
       std::move(share));
   auto fault = submit_to(*service, std::move(made.submission), std::move(listener));
-  if (fault) service->background.forget(id);
+  if (!fault && !service->background.wanted(id)) model->engine->cancel(server_itself(), id);
   return fault;
 }
 
-// Answers at once; clients ask again for the rest.
+std::string pending(const std::shared_ptr<Service>& service, const PreparedResponse& made,
+                    std::string_view status) {
+  return ResponsesWriter(service, made.facts).write_pending(status);
+}
+
+// Answers once the job is stored; clients ask again for the rest.
 void answer_in_background(Call& call, PreparedResponse made) {
   const std::shared_ptr<Service> service = call.shared_service();
   const std::string id = made.facts.id;
@@ -85,17 +86,29 @@ void answer_in_background(Call& call, PreparedResponse made) {
   if (const auto refused = call.share_key(made.submission.prompts.front().size(), share)) {
     return call.fail(*refused);
   }
-  const std::string queued = ResponsesWriter(service, made.facts).write_pending("queued");
-  service->responses.put_job({.id = id,
-                              .request = asked_again(call),
-                              .answer = queued,
-                              .created = made.facts.created,
-                              .attempts = 1});
-  if (const auto fault = run_in_background(service, std::move(made), std::move(share))) {
-    service->responses.drop_job(id);
-    return call.fail(*fault);
+  if (!service->background.start(id, made.submission.model, pending(service, made, "in_progress"))) {
+    return call.fail({503, "Too many responses are made in the background", {}, "queue_full", {}});
   }
-  call.respond_json(queued);
+  const std::string queued = pending(service, made, "queued");
+  const Status stored = service->responses.put_job({.id = id,
+                                                    .request = asked_again(call),
+                                                    .answer = queued,
+                                                    .created = made.facts.created,
+                                                    .attempts = 1});
+  std::optional<ApiError> fault;
+  if (!stored.ok()) {
+    spdlog::error("response in the background not stored id={}: {}", id, stored.error().text);
+    fault = {503,
+             "The response cannot be stored, so that a stop would lose it; the server's log says why",
+             {},
+             "store_failed",
+             {}};
+  }
+  if (!fault) fault = hand_over(service, std::move(made), std::move(share));
+  if (!fault) return call.respond_json(queued);
+  service->background.forget(id);
+  service->responses.drop_job(id);
+  call.fail(*fault);
 }
 
 // Whether the key that has asked for a job is still in force.
@@ -114,17 +127,22 @@ KeyShare share_taken_up(const Service& service, const Owner& owner, size_t promp
   return share;
 }
 
-// Goes on with a job of a server that has ended.
+// Goes on with a job that a server before has left, unless a client no longer wants it.
 void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
+  const auto give_up = [&] {
+    service->background.forget(job.id);
+    service->responses.drop_job(job.id);
+  };
   const auto body = parse_json(job.request, {.max_bytes = job.request.size() + 1});
-  if (!body || !body->is_object()) return service->responses.drop_job(job.id);
+  // One that is stored was over, and that server ended before it could say so.
+  if (!body || !body->is_object() || service->responses.find(job.id)) return give_up();
   Fields fields(*body);
   PreparedResponse made = prepare_response(*service, fields, {owner_of_job(*body), job.id, job.created, {}});
-  const bool no_model = fields.failed() && service->models.empty();
-  if (no_model) {  // the next start may have one
-    spdlog::warn("response waits for a model id={}", job.id);
-    service->background.start(job.id, nullptr, job.answer);
-    return;
+  made.facts.id = job.id;  // also where it could not be prepared
+  made.facts.created = job.created;
+  made.facts.background = true;
+  if (fields.failed() && service->models.empty()) {  // the next start may have one
+    return spdlog::warn("response waits for a model id={}", job.id);
   }
   const Owner owner = owner_of_job(*body);
   std::optional<ApiError> fault;
@@ -136,26 +154,60 @@ void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
     fault =
         ApiError{500, fmt::format("The server ended {} times while this was made", job.attempts), {}, {}, {}};
   }
-  ResponseFacts facts = made.facts;
-  facts.id = job.id;
-  facts.created = job.created;
-  facts.background = true;
+  const ResponseFacts facts = made.facts;
+  if (!service->background.begin(job.id, made.submission.model, pending(service, made, "in_progress")))
+    return;
   if (!fault) {
     ++job.attempts;
-    service->responses.put_job(job);
+    (void)service->responses.put_job(job);  // in vain: it is tried once more than others
     KeyShare share = share_taken_up(*service, owner, made.submission.prompts.front().size());
-    fault = run_in_background(service, std::move(made), std::move(share));
+    fault = hand_over(service, std::move(made), std::move(share));
+    --job.attempts;
   }
-  if (!fault) return spdlog::info("response taken up again id={} attempt={}", job.id, job.attempts);
+  if (!fault) return spdlog::info("response taken up again id={} attempt={}", job.id, job.attempts + 1);
+  if (fault->status == 503) {  // the server ends, or is full: the next one may have room
+    (void)service->responses.put_job(job);
+    service->background.put_back(job.id, job.answer);
+    return spdlog::warn("response waits for the next start id={}: {}", job.id, fault->text);
+  }
   spdlog::warn("response not taken up again id={}: {}", job.id, fault->text);
-  ResponsesWriter(service, std::move(facts)).write_failure(*fault);  // stores it
+  std::string json = ResponsesWriter(service, facts).write_failure(*fault);  // stores it
   service->responses.drop_job(job.id);
+  service->background.finish(job.id, std::move(json));
+}
+
+// An answer with another status.
+std::string with_status(const std::string& answer, std::string_view status) {
+  const auto parsed = parse_json(answer, {.max_bytes = answer.size() + 1});
+  if (!parsed || !parsed->is_object()) return answer;
+  std::vector<JsonObject::Member> members = parsed->as_object().members();
+  for (auto& [name, value] : members) {
+    if (name == "status") value = JsonValue(std::string(status));
+  }
+  return json_text(JsonValue(JsonObject(std::move(members))));
+}
+
+// One that waits has no row that could end.
+void cancel_waiting(Service& service, const std::string& id) {
+  const auto queued = service.background.find(id);
+  if (!queued) return;
+  std::string json = with_status(*queued, "cancelled");
+  service.responses.put({.id = id, .model = {}, .json = json, .created = unix_seconds()});
+  service.responses.drop_job(id);
+  service.background.finish(id, std::move(json));
 }
 
 }  // namespace
 
+void find_background_responses(Service& service) {
+  for (const ResponseJob& job : service.responses.jobs()) service.background.wait(job.id, job.answer);
+}
+
 void take_up_background_responses(const std::shared_ptr<Service>& service) {
-  for (ResponseJob& job : service->responses.jobs()) take_up(service, std::move(job));
+  using Stage = BackgroundResponses::Stage;
+  for (ResponseJob& job : service->responses.jobs()) {
+    if (service->background.stage(job.id) == Stage::waits) take_up(service, std::move(job));
+  }
 }
 
 void create_response(std::shared_ptr<Call> call) {
@@ -201,16 +253,18 @@ void list_input_items(std::shared_ptr<Call> call) {
 }
 
 void cancel_response(std::shared_ptr<Call> call) {
-  const std::string& id = call->argument();
+  using Stage = BackgroundResponses::Stage;
+  const std::string id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   BackgroundResponses& background = call->service().background;
-  if (const ServedModelPtr model = background.running(id)) {
-    model->engine->cancel(server_itself(), id);
-  } else if (background.waits(id)) {
-    return call->fail({409, "The response waits for a model; delete it", {}, "conflict", {}});
+  const Stage stage = background.cancel(id);
+  if (stage == Stage::waits) cancel_waiting(call->service(), id);
+  if (stage != Stage::unknown) {  // what it is in the end is said once it has come to that
+    background.when_over(id, [call, id](const std::string* json) {
+      json ? call->respond_json(*json) : call->fail(not_stored(id));
+    });
+    return;
   }
-  const auto known = background.find(id);
-  if (known) return call->respond_json(*known);
   const auto stored = call->service().responses.find(id);
   if (!stored) return call->fail(not_stored(id));
   call->fail(bad_value("Only responses with background=true can be cancelled", {}, "invalid_value"));
@@ -228,9 +282,7 @@ void show_response(std::shared_ptr<Call> call) {
 void delete_response(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
-  if (const ServedModelPtr model = call->service().background.running(id))
-    model->engine->cancel(server_itself(), id);
-  const bool known = call->service().background.find(id).has_value();
+  const bool known = call->service().background.cancel(id) != BackgroundResponses::Stage::unknown;
   call->service().background.forget(id);
   call->service().responses.drop_job(id);
   const auto stored = call->service().responses.take(id);

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/log.h"
+#include "server/owner.h"
 
 namespace fulmar {
 namespace {
@@ -77,38 +78,120 @@ class GatheringListener : public Listener {
 
 }  // namespace
 
-std::list<BackgroundResponses::Entry>::const_iterator BackgroundResponses::entry_of(
-    const std::string& id) const {
+BackgroundResponses::Entries::iterator BackgroundResponses::entry_of(const std::string& id) {
   return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.id == id; });
+}
+
+BackgroundResponses::Entries::const_iterator BackgroundResponses::entry_of(const std::string& id) const {
+  return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.id == id; });
+}
+
+void BackgroundResponses::wait(const std::string& id, std::string json) {
+  std::lock_guard lock(mutex_);
+  entries_.push_back({.id = id, .json = std::move(json), .model = nullptr});
 }
 
 bool BackgroundResponses::start(const std::string& id, ServedModelPtr model, std::string json) {
   std::lock_guard lock(mutex_);
-  const auto running =
-      std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.over; });
-  if (static_cast<size_t>(running) >= kMostRunning) return false;
-  entries_.push_back({id, std::move(json), std::move(model), false});
+  const auto under_way = std::count_if(entries_.begin(), entries_.end(),
+                                       [](const Entry& entry) { return entry.stage != Stage::over; });
+  if (static_cast<size_t>(under_way) >= kMostRunning) return false;
+  entries_.push_back({.id = id, .json = std::move(json), .model = std::move(model), .stage = Stage::runs});
   return true;
+}
+
+bool BackgroundResponses::begin(const std::string& id, ServedModelPtr model, std::string json) {
+  std::lock_guard lock(mutex_);
+  const auto entry = entry_of(id);
+  if (entry == entries_.end() || entry->stage != Stage::waits || entry->cancelled) return false;
+  entry->stage = Stage::runs;
+  entry->model = std::move(model);
+  entry->json = std::move(json);
+  return true;
+}
+
+void BackgroundResponses::put_back(const std::string& id, std::string json) {
+  ServedModelPtr model;  // let go of outside the lock
+  std::lock_guard lock(mutex_);
+  const auto entry = entry_of(id);
+  if (entry == entries_.end()) return;
+  entry->stage = Stage::waits;
+  entry->json = std::move(json);
+  model = std::move(entry->model);
 }
 
 void BackgroundResponses::finish(const std::string& id, std::string json) {
   ServedModelPtr model;  // let go of outside the lock
-  std::lock_guard lock(mutex_);
-  for (Entry& entry : entries_) {
-    if (entry.id != id) continue;
-    entry.over = true;
-    entry.json = std::move(json);
-    model = std::move(entry.model);
+  std::vector<Then> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    const auto entry = entry_of(id);
+    if (entry == entries_.end()) return;
+    entry->stage = Stage::over;
+    entry->json = json;
+    model = std::move(entry->model);
+    waiting = std::exchange(entry->waiting, {});
+    const auto is_over = [](const Entry& other) { return other.stage == Stage::over; };
+    const auto over = std::count_if(entries_.begin(), entries_.end(), is_over);
+    if (static_cast<size_t>(over) > kMostOver)
+      entries_.erase(std::find_if(entries_.begin(), entries_.end(), is_over));
   }
-  const auto is_over = [](const Entry& entry) { return entry.over; };
-  const auto over = std::count_if(entries_.begin(), entries_.end(), is_over);
-  if (static_cast<size_t>(over) > kMostOver)
-    entries_.erase(std::find_if(entries_.begin(), entries_.end(), is_over));
+  for (const Then& then : waiting) then(&json);
 }
 
 void BackgroundResponses::forget(const std::string& id) {
+  Entry gone;
+  {
+    std::lock_guard lock(mutex_);
+    const auto entry = entry_of(id);
+    if (entry == entries_.end()) return;
+    gone = std::move(*entry);
+    entries_.erase(entry);
+  }
+  for (const Then& then : gone.waiting) then(nullptr);
+}
+
+BackgroundResponses::Stage BackgroundResponses::cancel(const std::string& id) {
+  ServedModelPtr model;
+  Stage stage = Stage::unknown;
+  {
+    std::lock_guard lock(mutex_);
+    const auto entry = entry_of(id);
+    if (entry == entries_.end()) return stage;
+    stage = entry->stage;
+    entry->cancelled = true;
+    entry->interrupted = false;
+    model = entry->model;
+  }
+  if (model)
+    model->engine->cancel(server_itself(),
+                          id);  // where it has no such row yet, whoever hands it over asks wanted()
+  return stage;
+}
+
+void BackgroundResponses::interrupt_all() {
+  std::vector<std::pair<std::string, ServedModelPtr>> running;
+  {
+    std::lock_guard lock(mutex_);
+    for (Entry& entry : entries_) {
+      if (entry.stage != Stage::runs) continue;
+      entry.interrupted = !entry.cancelled;
+      running.emplace_back(entry.id, entry.model);
+    }
+  }
+  for (const auto& [id, model] : running) model->engine->cancel(server_itself(), id);
+}
+
+bool BackgroundResponses::wanted(const std::string& id) const {
   std::lock_guard lock(mutex_);
-  entries_.remove_if([&](const Entry& entry) { return entry.id == id; });
+  const auto entry = entry_of(id);
+  return entry != entries_.end() && !entry->cancelled;
+}
+
+bool BackgroundResponses::interrupted(const std::string& id) const {
+  std::lock_guard lock(mutex_);
+  const auto entry = entry_of(id);
+  return entry != entries_.end() && entry->interrupted;
 }
 
 std::optional<std::string> BackgroundResponses::find(const std::string& id) const {
@@ -118,25 +201,24 @@ std::optional<std::string> BackgroundResponses::find(const std::string& id) cons
   return entry->json;
 }
 
-std::vector<std::pair<std::string, ServedModelPtr>> BackgroundResponses::all_running() const {
+BackgroundResponses::Stage BackgroundResponses::stage(const std::string& id) const {
   std::lock_guard lock(mutex_);
-  std::vector<std::pair<std::string, ServedModelPtr>> running;
-  for (const Entry& entry : entries_) {
-    if (!entry.over && entry.model) running.emplace_back(entry.id, entry.model);
+  const auto entry = entry_of(id);
+  return entry == entries_.end() ? Stage::unknown : entry->stage;
+}
+
+void BackgroundResponses::when_over(const std::string& id, Then then) {
+  std::optional<std::string> json;
+  {
+    std::lock_guard lock(mutex_);
+    const auto entry = entry_of(id);
+    if (entry != entries_.end() && entry->stage != Stage::over) {
+      entry->waiting.push_back(std::move(then));
+      return;
+    }
+    if (entry != entries_.end()) json = entry->json;
   }
-  return running;
-}
-
-ServedModelPtr BackgroundResponses::running(const std::string& id) const {
-  std::lock_guard lock(mutex_);
-  const auto entry = entry_of(id);
-  return entry == entries_.end() || entry->over ? nullptr : entry->model;
-}
-
-bool BackgroundResponses::waits(const std::string& id) const {
-  std::lock_guard lock(mutex_);
-  const auto entry = entry_of(id);
-  return entry != entries_.end() && !entry->over && !entry->model;
+  then(json ? &*json : nullptr);
 }
 
 std::shared_ptr<Listener> gathering_listener(std::unique_ptr<Writer> writer,

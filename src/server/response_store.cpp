@@ -134,28 +134,11 @@ void ResponseStore::write_locked(const std::string& id) {
   waiting_.erase(id);
 }
 
-void ResponseStore::put_job(const ResponseJob& job) {
+Status ResponseStore::put_job(const ResponseJob& job) {
   Document document = document_of(job);
   document.created = documents_->now();
-  {
-    std::lock_guard lock(waiting_mutex_);
-    if (waiting_bytes_ + document.text.size() > kMostWaiting) {
-      spdlog::warn("response in the background not stored id={} bytes={} waiting={}", job.id,
-                   document.text.size(), waiting_bytes_);
-      return;
-    }
-    waiting_bytes_ += document.text.size();
-  }
-  writer_.post([this, document = std::move(document)] {
-    {
-      std::lock_guard writing(writing_);
-      if (const Status stored = documents_->put(document); !stored.ok()) {
-        spdlog::error("response in the background not stored id={}: {}", document.id, stored.error().text);
-      }
-    }
-    std::lock_guard lock(waiting_mutex_);
-    waiting_bytes_ -= document.text.size();
-  });
+  std::lock_guard writing(writing_);
+  return documents_->put(document);
 }
 
 void ResponseStore::drop_job(const std::string& id) {

@@ -52,10 +52,11 @@ class ResponseStore {
   // Never waits for the documents: they are written on a thread of their own. A response that is larger than
   // all may be together, or that cannot be written, is logged and not there.
   void put(StoredResponse response);
-  // As put(), for a job in the place of one of the same id; and away with it. In order.
-  void put_job(const ResponseJob& job);
+  // Away with a job, behind what was put before.
   void drop_job(const std::string& id);
   // These wait for the documents.
+  // Once it returns the job outlives the process; it takes the place of one of the same id.
+  Status put_job(const ResponseJob& job);
   std::vector<ResponseJob> jobs();
   std::optional<StoredResponse> find(const std::string& id);
   // Removes it; without its json, tools, input and calls.

@@ -282,7 +282,8 @@ std::string ResponsesWriter::finish(const Totals& totals) {
 
 // A cancelled response in the background: unless it was deleted, or goes on in the next server.
 bool ResponsesWriter::is_asked_for() const {
-  return facts_.background && !service_->ending && service_->background.find(facts_.id);
+  const BackgroundResponses& background = service_->background;
+  return facts_.background && background.find(facts_.id) && !background.interrupted(facts_.id);
 }
 
 void ResponsesWriter::store(const std::string& text) const {

@@ -139,6 +139,8 @@ class Server::Impl {
     const ServerOptions& options = service_->options;
     hosts_ = options.allowed_hosts;
     hosts_.push_back(options.host);
+    // Before there are clients, whose own are nobody else's.
+    find_background_responses(*service_);
     HttpServerOptions net;
     net.host = options.host;
     net.port = options.port;
@@ -172,9 +174,7 @@ class Server::Impl {
       if (grace.count() > 0) std::this_thread::sleep_for(service_->options.drain_delay);
       finished = http_->drain(std::chrono::steady_clock::now() + grace);
       service_->ending = true;
-      // Those in the background are begun again by the next server.
-      for (const auto& [id, model] : service_->background.all_running())
-        model->engine->cancel(server_itself(), id);
+      service_->background.interrupt_all();
       pool_->stop_work();
       sessions_->stop_work();
       if (!finished) {

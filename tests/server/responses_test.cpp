@@ -85,6 +85,12 @@ std::string settled(const ServerRig& rig, const std::string& id) {
   return body;
 }
 
+std::string finished(const ServerRig& rig, const std::string& id) {
+  std::string body = settled(rig, id);
+  while (body.find(R"("status":"queued")") != std::string::npos) body = settled(rig, id);
+  return body;
+}
+
 TEST(BackgroundResponses, AnswerAtOnceAndAreFoundLater) {
   ServerRig rig;
   rig.engine.hold_after(2);
@@ -105,10 +111,13 @@ TEST(BackgroundResponses, AreCancelled) {
   ServerRig rig;
   rig.engine.hold_after(1);
   const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
-  EXPECT_EQ(rig.post("/v1/responses/" + id + "/cancel", "").status, 200);
-  rig.engine.hold_after(-1);
-  EXPECT_THAT(settled(rig, id), HasSubstr(R"("status":"cancelled")"));
+  const Reply cancelled = rig.post("/v1/responses/" + id + "/cancel", "");
+  EXPECT_EQ(cancelled.status, 200);
+  EXPECT_THAT(cancelled.body, HasSubstr(R"("status":"cancelled")")) << "said once the row has ended";
   EXPECT_EQ(rig.engine.cancelled(), 1);
+  EXPECT_EQ(rig.get("/v1/responses/" + id).body, cancelled.body);
+  EXPECT_EQ(rig.post("/v1/responses/" + id + "/cancel", "").body, cancelled.body);
+  rig.engine.hold_after(-1);
   const std::string other = id_of(rig.post("/v1/responses", R"({"input":"hi"})"));
   EXPECT_EQ(rig.post("/v1/responses/" + other + "/cancel", "").status, 400);
   EXPECT_EQ(rig.post("/v1/responses/" + other + "/other", "").status, 405);
@@ -152,6 +161,83 @@ TEST(BackgroundResponses, AreTakenUpAgainByTheNextServer) {
   EXPECT_EQ(rig.engine.asks().size(), 1u) << "what was over is not made again";
   EXPECT_THAT(rig.get("/v1/responses/" + over).body, HasSubstr(R"("status":"completed")"));
   EXPECT_EQ(rig.get("/v1/responses/job:" + running).status, 404);
+}
+
+// What a process that is killed leaves: the files as they are once the answer is there.
+TEST(BackgroundResponses, AreStoredBeforeTheyAreAnswered) {
+  const ResponsesFile file;
+  ServerRig rig(file.options());
+  rig.engine.hold_after(1);
+  for (int i = 0; i < 20; ++i) {
+    const ResponsesFile killed;
+    const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+    std::filesystem::copy(file.folder, killed.folder, std::filesystem::copy_options::recursive);
+    ServerRig next(killed.options());
+    EXPECT_THAT(settled(next, id), HasSubstr(R"("status":"completed")")) << i;
+  }
+  rig.engine.hold_after(-1);
+}
+
+// The model serves before the server has heard that it is there.
+TEST(BackgroundResponses, PostedAtTheStartAreMadeOnce) {
+  ServerOptions options;
+  options.loading = true;
+  ServerRig rig(options);
+  rig.engine.hold_after(1);
+  const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+  rig.server->loaded();
+  EXPECT_EQ(rig.post("/v1/responses", R"({"input":5})").status, 400);  // behind what loaded() has begun
+  rig.engine.hold_after(-1);
+  EXPECT_THAT(settled(rig, id), HasSubstr(R"("status":"completed")"));
+  EXPECT_EQ(rig.engine.asks().size(), 1u);
+}
+
+TEST(BackgroundResponses, ThatWaitAreFoundCancelledAndDeleted) {
+  const ResponsesFile file;
+  std::vector<std::string> ids;
+  {
+    ServerRig rig(file.options());
+    rig.engine.hold_after(1);
+    for (int i = 0; i < 3; ++i)
+      ids.push_back(id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})")));
+    rig.server->stop(std::chrono::milliseconds(0));
+  }
+  {
+    ServerOptions options = file.options();
+    options.loading = true;
+    ServerRig rig(options);
+    for (const std::string& id : ids)
+      EXPECT_THAT(rig.get("/v1/responses/" + id).body, HasSubstr(R"("status":"queued")"));
+    EXPECT_THAT(rig.post("/v1/responses/" + ids[1] + "/cancel", "").body,
+                HasSubstr(R"("status":"cancelled")"));
+    EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + ids[2]).status, 200);
+    rig.server->loaded();
+    EXPECT_THAT(finished(rig, ids[0]), HasSubstr(R"("status":"completed")"));
+    EXPECT_EQ(rig.engine.asks().size(), 1u);
+  }
+  const ServerRig rig(file.options());
+  EXPECT_THAT(rig.get("/v1/responses/" + ids[0]).body, HasSubstr(R"("status":"completed")"));
+  EXPECT_THAT(rig.get("/v1/responses/" + ids[1]).body, HasSubstr(R"("status":"cancelled")"));
+  EXPECT_EQ(rig.get("/v1/responses/" + ids[2]).status, 404);
+}
+
+TEST(BackgroundResponses, ThatAServerHasNoRoomForWaitForTheNext) {
+  const ResponsesFile file;
+  std::string id;
+  {
+    ServerRig rig(file.options());
+    rig.engine.hold_after(1);
+    id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+    rig.server->stop(std::chrono::milliseconds(0));
+  }
+  for (int start = 0; start < 4; ++start) {  // more often than a response is begun
+    ServerRig rig(file.options(), nullptr, [](ServedModel& model) {
+      static_cast<ScriptedEngine*>(model.engine)->refuse(Error{ErrorKind::unavailable, "full"});
+    });
+    rig.server->stop(std::chrono::milliseconds(0));
+  }
+  ServerRig rig(file.options());
+  EXPECT_THAT(finished(rig, id), HasSubstr(R"("status":"completed")"));
 }
 
 TEST(BackgroundResponses, ThatServersEndOverAreGivenUp) {
