@@ -298,7 +298,8 @@ bool StoreCourier::erase_queued(Lock& lock) {
     if (!erased.ok()) {
       store_failed(erased.error());
       retry_at_ = Clock::now() + kRetryAfter;
-      decide(*fate, TurnFate::kept);
+      for (const Erasure& held_up : erasures_)
+        decide(*held_up.fate, TurnFate::kept);  // somebody waits for each
       changed_.notify_all();
       return false;
     }

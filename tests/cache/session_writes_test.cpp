@@ -172,6 +172,13 @@ TEST_F(SessionWrites, AnErasedSessionStaysAwayWhileTheStoreFails) {
   EXPECT_TRUE(store_->states.contains("a"));
 }
 
+// Each erasure is waited for, also one that the failure of another holds up.
+TEST_F(SessionWrites, ErasuresBehindOneThatFailsAreToldOfIt) {
+  open();
+  store_->fails = true;
+  for (const char* id : {"a", "b", "c"}) EXPECT_EQ(ladder_->erase({id, false}), 0);
+}
+
 TEST_F(SessionWrites, ATurnBehindAnErasureIsStored) {
   open({.host_capacity = 0, .flush_after = hours(2)}, {});
   for (int64_t turn = 1; turn <= 5; turn++) commit("a", turn);

@@ -34,6 +34,7 @@ CLIENTS = 4
 TALKS = 16  # at a time
 KINDS = ("term", "term", "term", "kill", "away", "back", "full", "second", "reload")
 TURNS_LOST = 6  # exit code
+FULL_BYTES = 512 << 10  # of a file, on a disk that is full
 
 
 def free_port():
@@ -116,10 +117,7 @@ class Ends:
     def life(self, kind):
         """Clients talk until the end of this kind. Returns from when on turns may be missing (None: never), and how
         many conversations may have one missing (None: any)."""
-        size = self.database.stat().st_size if self.database.exists() else 0
-        wal = Path(f"{self.database}-wal")
-        self.server.launch(most_bytes=max(size, wal.stat().st_size if wal.exists() else 0) + (96 << 10)
-                           if kind == "full" else None)
+        self.server.launch(FULL_BYTES if kind == "full" else None)
         launched = time.monotonic()
         self.check()
         waiting, ended = queue.Queue(), threading.Event()
