@@ -18,7 +18,7 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 SUITE = SHARED / "suites/maskbench-a.jsonl.xz"
 VOCABULARY = SHARED / "vocab/rwkv_vocab_v20230424.txt"
 # What 500 of the suite reach at least; raised with the compiler.
-LEAST_COMPILED, LEAST_PASSED, MOST_INVALID = 270, 0, 2
+LEAST_COMPILED, LEAST_PASSED, MOST_INVALID = 480, 465, 0
 
 OWN = [
     {"id": "own---pass", "schema": {"type": "integer"}, "tests": [{"valid": True, "data": 5}, {"valid": False, "data": "x"}]},
