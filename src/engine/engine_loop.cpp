@@ -131,11 +131,20 @@ void EngineLoop::run() {
     if (stopping_) break;
     guarded([&] { step(); });
     if (running_.empty() && waiting_.empty() && storing_.empty()) {
-      for (const auto& done : std::exchange(drained_, {})) done();
+      for (const auto& done : std::exchange(drained_, {})) guarded(done);
     }
   }
   for (const auto& command : commands_.take_all()) guarded(command);  // somebody may wait for their answer
   guarded([&] { finish_steps(); });
+  guarded([&] { cancel_known(); });
+  guarded([&] {
+    for (auto& sequence : std::exchange(storing_, {})) end_row(std::move(sequence));
+  });
+  guarded([&] { deliver(); });
+  guarded([&] { keeper_->sessions().leave(); });
+}
+
+void EngineLoop::cancel_known() {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, record] : known_) {
@@ -144,20 +153,17 @@ void EngineLoop::run() {
     }
   }
   obey_cancels();
-  for (auto& sequence : std::exchange(storing_, {})) end_row(std::move(sequence));
-  deliver();
-  guarded([&] { keeper_->sessions().leave(); });
 }
 
-// Everything that may reach the device or lack memory runs in here. What an exception leaves half done nobody
-// can tell: it ends this engine, but the states on the device can still be read.
+// Runs everything that may reach the device or lack memory, and throws nothing. What an exception leaves half
+// done nobody can tell: it ends this engine, but the states on the device can still be read.
 void EngineLoop::guarded(FunctionRef<void()> work) {
   try {
     work();
   } catch (const DeviceFailure& failure) {
-    fail(std::string("the device has failed: ") + failure.what(), StatesOnDevice::lost);
+    fail("the device has failed: ", failure.what(), StatesOnDevice::lost);
   } catch (const std::exception& failure) {
-    fail(std::string("the engine has failed: ") + failure.what(), StatesOnDevice::readable);
+    fail("the engine has failed: ", failure.what(), StatesOnDevice::readable);
   }
 }
 

@@ -65,7 +65,9 @@ class EngineLoop final : public Engine {
   void run();
   void guarded(FunctionRef<void()> work);
   enum class StatesOnDevice { lost, readable };
-  void fail(std::string why, StatesOnDevice states);
+  // Why it failed, in two parts: making one text of them may fail as well.
+  void fail(const char* who, const char* why, StatesOnDevice states);
+  void cancel_known();
   void end_failed_rows();
   // Begins the next step, and finishes the oldest where no more are to be under way. What it did goes into
   // moved_.

@@ -235,13 +235,18 @@ void EngineLoop::clear_prefixes() {
 
 // Nothing runs any more. Rows get their last events, and sessions that can be read go to the store while
 // there is a process to write them. A second failure on the way there ends the step that it comes in.
-void EngineLoop::fail(std::string why, StatesOnDevice states) {
-  spdlog::error("{}", why);
+void EngineLoop::fail(const char* who, const char* why, StatesOnDevice states) {
+  spdlog::error("{}{}", who, why);
   if (std::exchange(failed_, true)) return;
   {
     std::lock_guard lock(mutex_);
-    failure_ = std::move(why);
+    failure_ = "out of memory";  // short enough to need none
   }
+  guarded([&] {
+    std::string text = std::string(who) + why;
+    std::lock_guard lock(mutex_);
+    failure_ = std::move(text);
+  });
   guarded([&] { runner_.abandon(); });
   if (states == StatesOnDevice::readable) guarded([&] { keeper_->sessions().leave(); });
   guarded([&] { keeper_->sessions().abandon(); });

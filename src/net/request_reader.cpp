@@ -22,6 +22,9 @@ constexpr size_t kMostEmptyBytes = 16;
 // Whoever looks for a field looks through all.
 constexpr size_t kMostFields = 256;
 
+// "0\r\n\r\n", the least that ends a chunked body. Beast's parser takes for granted that it gets as much.
+constexpr size_t kLeastChunkBytes = 5;
+
 Headers copy_headers(const http::fields& fields) {
   Headers headers;
   for (const auto& field : fields) headers.add(std::string(field.name_string()), std::string(field.value()));
@@ -120,7 +123,8 @@ RequestReader::Step RequestReader::read_body(ReadBuffer& buffer) {
     return refuse(413, "the body is larger than " + std::to_string(most_body_) + " bytes");
   };
   if (parser.content_length().value_or(0) > most_body_) return too_large();
-  while (!parser.is_done() && buffer.size() > 0) {
+  const size_t least = parser.chunked() ? kLeastChunkBytes : 1;
+  while (!parser.is_done() && buffer.size() >= least) {
     error_code failure;
     const size_t taken = parser.put(buffer.data(), failure);
     buffer.consume(taken);
