@@ -170,6 +170,9 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
                  "a committed turn is on disk at most this much later")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
+  app.add_flag("--durable-sessions", flags.sessions.durable,
+               "the last event of a turn with a session waits until the turn is on disk, so that not even a "
+               "power failure loses it");
   app.add_option("--prefix-slots", flags.prefix_slots, "prompt beginnings kept on the device")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

@@ -107,8 +107,9 @@ Error told_what_to_do(const Error& error) {
 }
 
 Result<OpenStore> file_doors(const SessionFlags& flags) {
-  auto opened =
-      open_sqlite_store(flags.session_db, {.most_bytes = most_bytes(flags), .lifetime = lifetime(flags)});
+  auto opened = open_sqlite_store(
+      flags.session_db,
+      {.most_bytes = most_bytes(flags), .lifetime = lifetime(flags), .durable = flags.durable});
   if (!opened.ok() && is_decisive(flags, opened.error())) return told_what_to_do(opened.error());
   if (!opened.ok()) {
     spdlog::error("{}; sessions live in memory only", opened.error().text);
@@ -125,6 +126,7 @@ SessionLadders::SessionLadders(const SessionFlags& flags, OpenStore open_store)
     : open_store_(std::move(open_store)) {
   options_.host_capacity = flags.host_sessions;
   options_.flush_after = milliseconds(flags.flush_seconds);
+  options_.durable = flags.durable;
   options_.on_lost = [lost = lost_](int64_t count) { *lost += count; };
   options_.store = {.most_bytes = flags.queue_mib << 20, .sweep_every = between_sweeps(flags)};
 }

@@ -23,6 +23,7 @@ struct SessionFlags {
   double max_gib = 0;                 // of all sessions of the store; 0: no bound
   int64_t queue_mib = 1024;           // of turns that wait for the store
   double flush_seconds = 2;
+  bool durable = false;  // answers wait until their turns are stored
 };
 
 class SessionLadders {

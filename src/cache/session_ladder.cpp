@@ -323,7 +323,7 @@ TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
   // The oldest turn that the store lacks sets the time: talking fast must not put it off.
   if (!entry.dirty) entry.committed = Clock::now();
   entry.dirty = courier_ != nullptr;
-  return courier_ && courier_->shared() ? send(id, entry) : nullptr;
+  return sends_at_once() ? send(id, entry) : nullptr;
 }
 
 // Drops the sessions from memory, and makes claims and lookups void. Returns how many sessions went.

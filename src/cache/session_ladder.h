@@ -35,7 +35,9 @@ struct LadderOptions {
   int64_t host_capacity = 32;  // sessions in host memory
   // A committed turn is in a store of our own at most this much later. A shared one gets it at once.
   std::chrono::milliseconds flush_after{2000};
-  // An answer waits at most this long for the shared store to have its turn, then goes out all the same.
+  // Turns wait for a store of our own as they do for a shared one.
+  bool durable = false;
+  // An answer waits at most this long for the store to have its turn, then goes out all the same.
   std::chrono::milliseconds store_patience{5000};
   CourierOptions store;
   // Called when the ladder ends with turns or erasures that a store should have and has not, with their
@@ -116,6 +118,8 @@ class SessionLadder {
   };
 
   Result<int64_t> newest_turn(const std::string& id);
+  // Returns whether a turn goes to the store at once, and its answer waits for that.
+  bool sends_at_once() const { return courier_ && (courier_->shared() || options_.durable); }
   // All below under the lock.
   Entry* find(const std::string& id);
   std::list<std::string>& list_of(const Entry& entry);

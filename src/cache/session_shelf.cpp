@@ -150,10 +150,9 @@ Result<std::shared_ptr<const StateBlob>> SessionShelf::in_layout(
 Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot, int64_t tokens,
                                         int64_t turn) {
   const std::string& id = claim.id;
-  const StoreCourier* courier = ladder_->courier_.get();
   // What goes to host memory or to the store at once is read first.
   std::shared_ptr<const StateBlob> state;
-  if (!has_slots_ || (courier != nullptr && courier->shared())) state = read(slot, tokens, turn);
+  if (!has_slots_ || ladder_->sends_at_once()) state = read(slot, tokens, turn);
   Lock lock(ladder_->mutex_);
   make_room(lock, id);
   if (claim.erased) return TurnTicket();

@@ -117,8 +117,9 @@ class Vault {
 
 class VaultStore final : public SessionStore {
  public:
-  explicit VaultStore(std::shared_ptr<Vault> vault) : vault_(std::move(vault)) {}
-  bool shared() const override { return true; }
+  explicit VaultStore(std::shared_ptr<Vault> vault, bool shared = true)
+      : vault_(std::move(vault)), shared_(shared) {}
+  bool shared() const override { return shared_; }
   Result<std::optional<StateBlob>> load(const std::string&, const std::string& id) override {
     return vault_->load(id);
   }
@@ -138,6 +139,7 @@ class VaultStore final : public SessionStore {
 
  private:
   std::shared_ptr<Vault> vault_;
+  const bool shared_;
 };
 
 class SharedStore : public ::testing::Test {
@@ -202,6 +204,27 @@ TEST_F(SharedStore, AnAnswerEndsOnceTheStoreHasItsTurnAndNobodyElseWaits) {
   vault_->open_writes(true);
   EXPECT_EQ(first->finished().at(0).last->reason, FinishReason::length);
   EXPECT_EQ(vault_->turn("s"), 1);
+}
+
+// --durable-sessions: what a shared store has anyhow, of a store of our own.
+TEST_F(SharedStore, ADurableTurnEndsOnceAStoreOfOurOwnHasIt) {
+  for (const bool durable : {false, true}) {
+    EngineOptions options{.slots = 4, .prefill_chunk = 16};
+    options.sessions.flush_after = options.sessions.store_patience = std::chrono::minutes(10);
+    options.sessions.durable = durable;
+    TinyEngine engine(options, 7, std::make_unique<VaultStore>(vault_, false));
+    const std::string id = durable ? "durable" : "usual";
+    vault_->open_writes(false);
+    const auto row = engine.submit({in_session(id, "hello")});
+    if (durable) {
+      ASSERT_TRUE(vault_->wait_for_writer());
+      EXPECT_FALSE(ended(*row)) << "the turn would be lost if the process died now";
+      vault_->open_writes(true);
+    }
+    EXPECT_EQ(row->finished().at(0).last->reason, FinishReason::length);
+    EXPECT_EQ(vault_->turn(id), durable ? 1 : 0);
+    vault_->open_writes(true);
+  }
 }
 
 TEST_F(SharedStore, TurnsOfOneSessionWaitForEachOthersStoring) {
