@@ -73,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto schema = fulmar::parse_json(input.substr(0, end));
   if (!schema.ok()) return 0;
   fulmar::Budget budget;
-  const auto grammar = fulmar::json_schema_form(fulmar::AnswerStart::plain, *schema, budget);
+  const auto grammar = fulmar::json_schema_form(fulmar::AnswerStart::plain, *schema, {.budget = &budget});
   (void)fulmar::tool_call_form(fulmar::AnswerStart::plain, {{"f", *schema, false}}, false);
   if (!grammar.ok()) {
     if (grammar.error().text.empty()) std::abort();
