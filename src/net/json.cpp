@@ -8,9 +8,11 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
+#include <vector>
 
 #include "base/meter.h"
 #include "net/json_writer.h"
+#include "net/unique_json.h"
 
 namespace fulmar {
 namespace {
@@ -60,8 +62,12 @@ std::string_view reason_for(simdjson::error_code code, const JsonLimits& limits,
 // Copies the parser's document into our tree; recursion is bounded by the parser's own depth limit.
 class TreeBuilder {
  public:
-  explicit TreeBuilder(size_t max_values) : values_remaining_(max_values) {}
+  TreeBuilder(size_t max_values, bool unique) : values_remaining_(max_values), unique_(unique) {}
 
+  // The name that an object holds twice, where names have to be unique; empty: none was found.
+  const std::string& doubled() const { return doubled_; }
+
+  // False where there are too many values, or a name is doubled.
   bool build(simdjson::dom::element element, JsonValue& out) {
     if (values_remaining_ == 0) return false;
     values_remaining_--;
@@ -119,11 +125,28 @@ class TreeBuilder {
       auto& member = members.emplace_back(std::string(key), JsonValue());
       if (!build(item, member.second)) return false;
     }
-    out = JsonValue(JsonObject(std::move(members)));
+    const size_t written = members.size();
+    JsonObject made(std::move(members));
+    if (unique_ && made.members().size() < written) {
+      doubled_ = doubled_name(object);
+      return false;
+    }
+    out = JsonValue(std::move(made));
     return true;
   }
 
+  static std::string doubled_name(simdjson::dom::object object) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, item] : object) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    const auto twice = std::adjacent_find(names.begin(), names.end());
+    return "'" + std::string(twice == names.end() ? "" : twice->substr(0, kShownName)) + "'";
+  }
+
+  static constexpr size_t kShownName = 80;
   size_t values_remaining_;
+  bool unique_;
+  std::string doubled_;
 };
 
 std::optional<double> number_in(std::string_view text) {
@@ -167,9 +190,7 @@ const JsonValue* present(const JsonValue& object, std::string_view field) {
   return value && !value->is_null() ? value : nullptr;
 }
 
-}  // namespace
-
-Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
+Result<JsonValue> parse(std::string_view text, const JsonLimits& limits, bool unique) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (text.size() > limits.max_bytes) {
@@ -188,13 +209,27 @@ Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
       return invalid_json(reason_for(code, limits, scratch));
     }
     JsonValue tree;
-    if (!TreeBuilder(limits.max_values).build(root, tree)) {
+    TreeBuilder builder(limits.max_values, unique);
+    if (!builder.build(root, tree)) {
+      if (!builder.doubled().empty()) {
+        return invalid_json("an object holds " + builder.doubled() + " twice, wanted each name once");
+      }
       return invalid_json("more than " + std::to_string(limits.max_values) + " values");
     }
     return tree;
   } catch (const std::exception& failure) {
     return invalid_json(failure.what());
   }
+}
+
+}  // namespace
+
+Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
+  return parse(text, limits, false);
+}
+
+Result<JsonValue> parse_unique_json(std::string_view text, const JsonLimits& limits) {
+  return parse(text, limits, true);
 }
 
 std::optional<bool> lenient_bool(const JsonValue& value) {

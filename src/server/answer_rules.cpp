@@ -20,6 +20,19 @@ const std::string* text_member(const JsonValue& object, std::string_view name) {
   return value && value->is_string() ? &value->as_string() : nullptr;
 }
 
+// Null: absent or null.
+const JsonValue* present_member(const JsonObject& object, std::string_view name) {
+  const JsonValue* value = object.find(name);
+  return value && !value->is_null() ? value : nullptr;
+}
+
+bool read_strict(Fields& fields, const JsonObject& object, const std::string& place) {
+  const JsonValue* strict = present_member(object, "strict");
+  const auto told = strict ? lenient_bool(*strict) : false;
+  if (!told) fields.fail_type(place, *strict, "true or false");
+  return told.value_or(false);
+}
+
 // The tools of a request, before the choice among them.
 struct OfferedTools {
   std::vector<CallableTool> tools;
@@ -63,12 +76,17 @@ void read_tool(Fields& fields, const JsonValue& tool, ToolForm form, std::string
                                              found ? describe(*found) : "absent", kLongestFunctionName),
                                  "tools"));
   }
+  const auto same = [&](const CallableTool& one) { return one.name == *name; };
+  if (std::any_of(offered.tools.begin(), offered.tools.end(), same)) {
+    return fields.fail(bad_value(
+        fmt::format("'{}.name' is '{}', as an earlier function's is; wanted each name once", place, *name),
+        "tools"));
+  }
   const JsonValue* parameters = function->find("parameters");
   if (parameters && !parameters->is_null() && !parameters->is_object()) {
     return fields.fail_type(place + ".parameters", *parameters, "an object");
   }
-  const JsonValue* strict = function->find("strict");
-  const bool is_strict = strict && strict->is_bool() && strict->as_bool();
+  const bool is_strict = read_strict(fields, function->as_object(), place + ".strict");
   offered.tools.push_back({*name, parameters ? *parameters : JsonValue(), is_strict});
   offered.descriptions.push_back(description_of(*function));
 }
@@ -204,25 +222,28 @@ using Form = Result<std::shared_ptr<const Grammar>>;
 
 // A text that is no JSON. Grammars are GBNF where they have its sign for "is", else Lark.
 Form plain_form(AnswerStart start, const AnswerRules& rules, const FormOptions& options) {
-  const auto made = [&]() -> Form {
-    if (rules.regex) return regex_form(start, *rules.regex, options);
-    if (!rules.grammar) return choice_form(start, rules.choice, options);
-    const bool is_gbnf = rules.grammar->find("::=") != std::string::npos;
-    return is_gbnf ? gbnf_form(start, *rules.grammar, options) : lark_form(start, *rules.grammar, options);
-  }();
-  if (made) return made;
-  return Error{made.error().kind, fmt::format("'{}': {}", rules.param, made.error().text)};
+  if (rules.regex) return regex_form(start, *rules.regex, options);
+  if (!rules.grammar) return choice_form(start, rules.choice, options);
+  const bool is_gbnf = rules.grammar->find("::=") != std::string::npos;
+  return is_gbnf ? gbnf_form(start, *rules.grammar, options) : lark_form(start, *rules.grammar, options);
 }
 
-Form form_of(AnswerStart start, const AnswerRules& rules, const CallMarks& marks,
-             const FormOptions& options) {
-  if (rules.is_plain()) return plain_form(start, rules, options);
+Form json_form(AnswerStart start, const AnswerRules& rules, const CallMarks& marks,
+               const FormOptions& options) {
+  const JsonValue* schema = rules.schema ? &*rules.schema : nullptr;
   if (!rules.calls.empty() && rules.is_json()) {
-    const JsonValue* schema = rules.schema ? &*rules.schema : nullptr;
     return schema_or_calls_form(start, schema, rules.calls, rules.several_calls, marks, options);
   }
   if (!rules.calls.empty()) return tool_call_form(start, rules.calls, rules.several_calls, marks, options);
-  return rules.schema ? json_schema_form(start, *rules.schema, options) : json_object_form(start, options);
+  return schema ? json_schema_form(start, *schema, options) : json_object_form(start, options);
+}
+
+// Errors begin with the member that asks for the form.
+Form form_of(AnswerStart start, const AnswerRules& rules, const CallMarks& marks,
+             const FormOptions& options) {
+  Form made = rules.is_plain() ? plain_form(start, rules, options) : json_form(start, rules, marks, options);
+  if (made) return made;
+  return Error{made.error().kind, fmt::format("'{}': {}", rules.param, made.error().text)};
 }
 
 std::string key_of(AnswerStart start, const AnswerRules& rules, const FormOptions& options) {
@@ -237,6 +258,39 @@ std::string key_of(AnswerStart start, const AnswerRules& rules, const FormOption
     key += fmt::format("\n{}{}{}", tool.name, tool.strict ? '!' : '?', json_text(tool.parameters));
   }
   return key;
+}
+
+// The schema of a format, which lies where its type has it.
+struct FormatSchema {
+  const JsonValue* schema = nullptr;
+  bool strict = false;
+};
+
+// Faults: none where the type needs one, no schema, and one in a place where the type has none.
+FormatSchema schema_in(Fields& fields, const JsonObject& format, const std::string& type,
+                       std::string_view name) {
+  const JsonValue *inner = present_member(format, "json_schema"), *beside = present_member(format, "schema");
+  const bool nested = inner && type == "json_schema";
+  if (nested && !inner->is_object())
+    fields.fail_type(fmt::format("{}.json_schema", name), *inner, "an object");
+  if (fields.failed()) return {};
+  const JsonObject& holder = nested ? inner->as_object() : format;
+  const JsonValue* schema = type == "text" ? nullptr : present_member(holder, "schema");
+  const std::string place = fmt::format("{}.{}schema", name, nested ? "json_schema." : "");
+  if ((inner && !nested) || (beside && beside != schema)) {
+    fields.fail(bad_value(fmt::format("'{}.{}' has no meaning in a format of type \"{}\"{}", name,
+                                      beside && beside != schema ? "schema" : "json_schema", type,
+                                      nested ? " with 'json_schema'" : ""),
+                          std::string(name), "unsupported_parameter"));
+  } else if (type == "json_schema" && !schema) {
+    fields.fail(bad_value(
+        fmt::format("'{}' has no schema; wanted {{\"type\":\"json_schema\",...,\"schema\":{{...}}}}", name),
+        std::string(name)));
+  } else if (schema && !schema->is_object() && !(type == "json_schema" && schema->is_bool())) {
+    fields.fail_type(place, *schema, "a schema");
+  }
+  return {schema,
+          read_strict(fields, holder, fmt::format("{}.{}strict", name, nested ? "json_schema." : ""))};
 }
 
 }  // namespace
@@ -263,34 +317,18 @@ ExpectedCalls expected_calls(const ToolUse& tools, const CallMarks& marks) {
 AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name) {
   AnswerRules rules;
   if (!format) return rules;
-  const std::string param(name);
   const JsonValue* type = format->find("type");
   const std::string word = type && type->is_string() ? type->as_string() : std::string();
-  const JsonValue* beside = format->find("schema");
-  if (word == "json_object" && holds_something(beside)) {
-    rules.strict = true;
-    if (!beside->is_object()) fields.fail_type(fmt::format("{}.schema", name), *beside, "a schema");
-    rules.schema = *beside;
-  } else if (word == "json_object") {
-    rules.json_object = true;
-  } else if (word == "json_schema") {
-    const JsonValue* inner = format->find("json_schema");
-    const JsonValue* schema = inner ? inner->find("schema") : beside;
-    const JsonValue* strict = inner ? inner->find("strict") : format->find("strict");
-    rules.strict = strict && strict->is_bool() && strict->as_bool();
-    if (schema && (schema->is_object() || schema->is_bool())) {
-      rules.schema = *schema;
-    } else {
-      fields.fail(bad_value(fmt::format("'{}' has no schema; wanted {{\"type\":\"json_schema\",...,"
-                                        "\"schema\":{{...}}}}",
-                                        name),
-                            param));
-    }
-  } else if (word != "text") {
+  if (word != "text" && word != "json_object" && word != "json_schema") {
     fields.fail(bad_value(fmt::format("'{}.type' is {}; wanted \"text\", \"json_object\" or \"json_schema\"",
                                       name, type ? describe(*type) : "absent"),
-                          param, "unsupported_parameter"));
+                          std::string(name), "unsupported_parameter"));
+    return rules;
   }
+  const FormatSchema found = schema_in(fields, *format, word, name);
+  rules.strict = found.strict || word == "json_object";
+  rules.json_object = word == "json_object" && !found.schema;
+  if (found.schema) rules.schema = *found.schema;
   return rules;
 }
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "net/cross_site.h"
 #include "net/gzip.h"
-#include "net/json.h"
+#include "net/unique_json.h"
 
 namespace fulmar {
 namespace {
@@ -183,7 +183,7 @@ Result<JsonValue> Call::read_body() {
   }
   if (route_.takes_bytes) bytes_ = std::move(text);
   if (route_.takes_bytes || text.empty()) return nothing;
-  FULMAR_ASSIGN(JsonValue body, parse_json(text, JsonLimits{.max_bytes = limits.max_body_bytes}));
+  FULMAR_ASSIGN(JsonValue body, parse_unique_json(text, JsonLimits{.max_bytes = limits.max_body_bytes}));
   if (body.is_object()) return body;
   return Error{ErrorKind::invalid, "Invalid JSON: found " + describe(body) + ", wanted an object"};
 }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "net/json.h"
+#include "net/unique_json.h"
 
 namespace fulmar {
 namespace {
@@ -16,12 +16,13 @@ ApiError unsupported(std::string_view name, const JsonValue& found, std::string_
       std::string(name.substr(0, name.find('.'))), "unsupported_parameter");
 }
 
-// True for what no server takes as a wish: absent, null, empty, false, "none".
-bool asks_for_nothing(const JsonValue* value) {
-  if (!holds_something(value)) return true;
-  if (value->is_bool()) return !value->as_bool();
-  return value->is_string() && value->as_string() == "none";
+bool is_word(const JsonValue& value, std::string_view word) {
+  return value.is_string() && value.as_string() == word;
 }
+
+bool is_some_text(const JsonValue& value) { return value.is_string() && !value.as_string().empty(); }
+
+bool is_empty_list(const JsonValue& value) { return value.is_array() && value.as_array().empty(); }
 
 // A schema, or the text of one.
 void read_schema(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
@@ -29,7 +30,7 @@ void read_schema(Fields& fields, const JsonValue& value, std::string_view name, 
     rules.schema = value;
     return;
   }
-  const auto parsed = value.is_string() ? parse_json(value.as_string()) : Error{};
+  const auto parsed = value.is_string() ? parse_unique_json(value.as_string()) : Error{};
   if (parsed && (parsed->is_object() || parsed->is_bool())) {
     rules.schema = *parsed;
     return;
@@ -38,19 +39,19 @@ void read_schema(Fields& fields, const JsonValue& value, std::string_view name, 
 }
 
 void read_regex(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
-  if (!value.is_string()) return fields.fail_type(name, value, "a regular expression");
+  if (!is_some_text(value)) return fields.fail_type(name, value, "a regular expression");
   rules.regex = value.as_string();
 }
 
 void read_grammar(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
-  if (!value.is_string()) return fields.fail_type(name, value, "a grammar as a text");
+  if (!is_some_text(value)) return fields.fail_type(name, value, "a grammar as a text");
   rules.grammar = value.as_string();
 }
 
 void read_choice(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
   const bool is_list = value.is_array() && std::all_of(value.as_array().begin(), value.as_array().end(),
                                                        [](const JsonValue& one) { return one.is_string(); });
-  if (!is_list) return fields.fail_type(name, value, "an array of texts");
+  if (!is_list || is_empty_list(value)) return fields.fail_type(name, value, "an array of at least one text");
   for (const JsonValue& one : value.as_array()) rules.choice.push_back(one.as_string());
 }
 
@@ -71,9 +72,10 @@ void read_output_format(Fields& fields, const JsonValue& value, std::string_view
   rules.strict = true;
 }
 
-// Ollama's: "json", or a schema.
+// Ollama's: "json", or a schema; "" is what its own clients write for none.
 void read_plain_format(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
-  if (value.is_string() && value.as_string() == "json") {
+  if (is_word(value, "")) return;
+  if (is_word(value, "json")) {
     rules.json_object = true;
   } else if (value.is_object()) {
     rules.schema = value;
@@ -83,13 +85,20 @@ void read_plain_format(Fields& fields, const JsonValue& value, std::string_view 
 }
 
 void refuse(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules&) {
-  if (!asks_for_nothing(&value)) fields.fail(unsupported(name, value, ""));
+  fields.fail(unsupported(name, value, ""));
+}
+
+void refuse_flag(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (lenient_bool(value).value_or(true)) refuse(fields, value, name, rules);
+}
+
+void refuse_list(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  if (!is_empty_list(value)) refuse(fields, value, name, rules);
 }
 
 void refuse_functions(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules&) {
-  if (!asks_for_nothing(&value)) {
-    fields.fail(unsupported(name, value, "; use 'tools' and 'tool_choice'"));
-  }
+  if (is_empty_list(value) || is_word(value, "none")) return;
+  fields.fail(unsupported(name, value, "; use 'tools' and 'tool_choice'"));
 }
 
 void read_no_whitespace(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
@@ -107,11 +116,11 @@ constexpr ConstraintField kFields[] = {
     {"function_call", "OpenAI, long ago", R"()", refuse_functions},
     {"output_config.format", "Anthropic", R"(`json_schema`)", read_output_format},
     {"output_format", "Anthropic, older", R"(`json_schema`)", read_output_format},
-    {"format", "Ollama", R"(`"json"` or a schema)", read_plain_format},
+    {"format", "Ollama", R"(`"json"` or a schema; `""`: none)", read_plain_format},
     {"json_schema", "llama.cpp, SGLang", R"(a schema, or the text of one)", read_schema},
     {"grammar", "llama.cpp", R"(a grammar: GBNF or Lark)", read_grammar},
-    {"grammar_lazy", "llama.cpp", R"()", refuse},
-    {"grammar_triggers", "llama.cpp", R"()", refuse},
+    {"grammar_lazy", "llama.cpp", R"()", refuse_flag},
+    {"grammar_triggers", "llama.cpp", R"()", refuse_list},
     {"regex", "SGLang", R"(a regular expression)", read_regex},
     {"ebnf", "SGLang", R"(a grammar: GBNF or Lark)", read_grammar},
     {"structural_tag", "SGLang", R"()", refuse},
@@ -128,31 +137,32 @@ constexpr ConstraintField kFields[] = {
     {"structured_outputs.json_object", "vLLM", R"(`true`: any object)", read_any_object},
     {"structured_outputs.structural_tag", "vLLM", R"()", refuse},
     {"structured_outputs.whitespace_pattern", "vLLM", R"()", refuse},
-    {"structured_outputs.disable_additional_properties", "vLLM", R"()", refuse},
+    {"structured_outputs.disable_additional_properties", "vLLM", R"()", refuse_flag},
     {"structured_outputs.disable_any_whitespace", "vLLM", R"(`true`: as `"whitespace":"none"`)",
      read_no_whitespace},
 };
 // Members of structured_outputs that constrain nothing.
 constexpr std::string_view kHints[] = {"disable_fallback", "backend", "_backend", "_backend_was_auto"};
 
-const JsonValue* value_at(const Fields& fields, std::string_view name) {
+// Null: the member is absent or null.
+const JsonValue* value_at(Fields& fields, std::string_view name) {
   const size_t dot = name.find('.');
-  const JsonValue* value = fields.find(name.substr(0, dot));
-  if (value && dot != std::string_view::npos) value = value->find(name.substr(dot + 1));
-  return holds_something(value) ? value : nullptr;
+  if (dot == std::string_view::npos) return fields.find(name);
+  const JsonObject* object = fields.object(name.substr(0, dot));
+  const JsonValue* value = object ? object->find(name.substr(dot + 1)) : nullptr;
+  return value && !value->is_null() ? value : nullptr;
 }
 
 // A member that nobody knows may have been meant as a constraint.
 void check_structured_outputs(Fields& fields) {
   const JsonValue* value = fields.find("structured_outputs");
-  if (!value) return;
-  if (!value->is_object()) return fields.fail_type("structured_outputs", *value, "an object");
+  if (!value || !value->is_object()) return;
   for (const auto& [member, content] : value->as_object().members()) {
     const std::string name = "structured_outputs." + member;
     const bool known = std::find(std::begin(kHints), std::end(kHints), member) != std::end(kHints) ||
                        std::any_of(std::begin(kFields), std::end(kFields),
                                    [&](const ConstraintField& field) { return field.name == name; });
-    if (!known) fields.fail(unsupported(name.substr(0, 80), content, ""));
+    if (!known && !content.is_null()) fields.fail(unsupported(name.substr(0, 80), content, ""));
   }
 }
 
@@ -202,9 +212,17 @@ std::string constraint_fields_table() {
   return text;
 }
 
+void refuse_second(Fields& fields, std::string_view member, std::string_view place) {
+  fields.fail(bad_value(fmt::format("'{}' stands in the body and in '{}'; wanted it once", member, place),
+                        std::string(member), "unsupported_parameter"));
+}
+
 AnswerRules read_constraint(Fields& fields) {
   AnswerRules rules;
   check_structured_outputs(fields);
+  for (const std::string_view member : constraint_members()) {
+    if (fields.found_twice(member)) refuse_second(fields, member, "params");
+  }
   for (const ConstraintField& field : kFields) {
     const JsonValue* value = value_at(fields, field.name);
     if (!value || fields.failed()) continue;
@@ -231,8 +249,7 @@ std::optional<ApiError> refuse_tools(const JsonValue& body) {
   const Fields fields(body);
   const JsonValue* tools = fields.find("tools");
   const JsonValue* choice = fields.find("tool_choice");
-  const bool none = choice && choice->is_string() && choice->as_string() == "none";
-  if (asks_for_nothing(tools) || none) return std::nullopt;
+  if (!tools || is_empty_list(*tools) || (choice && is_word(*choice, "none"))) return std::nullopt;
   return unsupported("tools", *tools, " on this route");
 }
 

@@ -43,6 +43,12 @@ const JsonValue* Fields::find(std::string_view name) const {
   return found && !found->is_null() ? found : nullptr;
 }
 
+bool Fields::found_twice(std::string_view name) const {
+  const JsonValue* above = body_.find(name);
+  const JsonValue* below = params_ ? params_->find(name) : nullptr;
+  return above && below && !above->is_null() && !below->is_null();
+}
+
 std::optional<bool> Fields::boolean(std::string_view name) {
   const JsonValue* found = find(name);
   if (!found) return std::nullopt;

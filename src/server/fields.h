@@ -27,6 +27,8 @@ class Fields {
 
   // The field's value, or null when it is absent or null.
   const JsonValue* find(std::string_view name) const;
+  // True where the body and `params` both hold it, and neither null.
+  bool found_twice(std::string_view name) const;
   bool present(std::string_view name) const { return holds_something(find(name)); }
 
   // Lenient scalars (docs/http.md, "Requests"). Nothing when absent or at fault.

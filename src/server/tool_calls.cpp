@@ -67,25 +67,38 @@ BegunCall read_begun_call(std::string_view text) {
 
 }  // namespace
 
+size_t CallEnd::find(std::string_view text, std::string_view close) {
+  for (; at_ < text.size(); ++at_) {
+    if (in_string_) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (text[at_] == '\\') {
+        escaped_ = true;
+      } else {
+        in_string_ = text[at_] != '"';
+      }
+      continue;
+    }
+    const std::string_view here = text.substr(at_, close.size());
+    if (here == close) return at_;
+    if (close.starts_with(here)) return std::string_view::npos;  // perhaps its beginning
+    in_string_ = text[at_] == '"';
+  }
+  return std::string_view::npos;
+}
+
 TextAndCalls ToolCallSplitter::feed(std::string_view text, const std::optional<Ending>& ending) {
   pending_ += text;
-  const CallMarks& marks = expected_.marks;
   TextAndCalls out;
-  while (true) {
-    const size_t begin = pending_.find(marks.open);
-    const bool opened = begin != std::string::npos;
-    const size_t certain = opened ? begin : pending_.size() - open_end(pending_, marks.open);
-    add_text(out, std::string_view(pending_).substr(0, certain));
-    pending_.erase(0, certain);
-    const size_t close = opened ? pending_.find(marks.close, marks.open.size()) : std::string::npos;
-    if (close == std::string::npos) break;
-    const size_t end = close + marks.close.size();
-    take_block(out, std::string_view(pending_).substr(0, end));
-    pending_.erase(0, end);
-  }
+  take_whole_blocks(out);
   if (!ending) return out;
+  const bool cut = expected_.required || ending->reason != FinishReason::stop;
+  if (!cut || !begins_call(pending_)) {
+    plain_ = pending_.size();  // a string without an end may have hidden a mark
+    take_whole_blocks(out);
+  }
   const std::string held = std::exchange(pending_, {});
-  if (expected_.required || ending->reason != FinishReason::stop) {
+  if (cut) {
     take_begun_block(out, held);
   } else {
     add_text(out, held);
@@ -93,24 +106,61 @@ TextAndCalls ToolCallSplitter::feed(std::string_view text, const std::optional<E
   return out;
 }
 
+// Leaves what may be the beginning of a block, with its opening mark in front.
+void ToolCallSplitter::take_whole_blocks(TextAndCalls& out) {
+  const auto& [open, close] = expected_.marks;
+  while (true) {
+    const size_t begin = pending_.find(open);
+    const bool opened = begin != std::string::npos;
+    const size_t certain = opened ? begin : pending_.size() - open_end(pending_, open);
+    add_text(out, std::string_view(pending_).substr(0, certain));
+    drop(certain);
+    if (!opened) return;
+    const std::string_view block = pending_;
+    const std::string_view inside = block.substr(open.size());
+    const size_t end = plain_ > 0 ? inside.find(close) : end_.find(inside, close);
+    if (end == std::string_view::npos) return;
+    end_ = {};
+    if (take_call(out, inside.substr(0, end))) {
+      drop(open.size() + end + close.size());
+    } else if (inside.find(close) < end) {
+      plain_ = open.size() + end + close.size();
+    } else {
+      add_text(out, block.substr(0, open.size() + end + close.size()));
+      drop(open.size() + end + close.size());
+    }
+  }
+}
+
+void ToolCallSplitter::drop(size_t bytes) {
+  pending_.erase(0, bytes);
+  plain_ -= std::min(plain_, bytes);
+}
+
 bool ToolCallSplitter::is_known(std::string_view name) const {
   return std::find(expected_.names.begin(), expected_.names.end(), name) != expected_.names.end();
 }
 
-// `block`: from the opening mark to the end of the closing one.
-void ToolCallSplitter::take_block(TextAndCalls& out, std::string_view block) {
-  const CallMarks& marks = expected_.marks;
-  const auto value =
-      parse_json(block.substr(marks.open.size(), block.size() - marks.open.size() - marks.close.size()));
+// True where the block, from its opening mark on, may go on as a call of a known function.
+bool ToolCallSplitter::begins_call(std::string_view block) const {
+  if (!block.starts_with(expected_.marks.open)) return false;
+  const BegunCall begun = read_begun_call(block.substr(expected_.marks.open.size()));
+  return begun.possible && (begun.name.empty() || is_known(begun.name));
+}
+
+// False where `json` is no call of a known function.
+bool ToolCallSplitter::take_call(TextAndCalls& out, std::string_view json) {
+  const auto value = parse_json(json);
   const JsonValue* name = value ? value->find("name") : nullptr;
   const JsonValue* arguments = value ? value->find("arguments") : nullptr;
   if (!name || !name->is_string() || !is_known(name->as_string()) || (arguments && !arguments->is_object())) {
-    return add_text(out, block);
+    return false;
   }
   after_call_ = true;
-  if (count_ > 0 && !expected_.several) return;
+  if (count_ > 0 && !expected_.several) return true;
   ++count_;
   out.calls.push_back({new_call_id(), name->as_string(), arguments ? json_text(*arguments) : "{}"});
+  return true;
 }
 
 // `block`: from the opening mark, or a beginning of it, to the end of the answer.
@@ -119,9 +169,8 @@ void ToolCallSplitter::take_begun_block(TextAndCalls& out, std::string_view bloc
     if (!expected_.required) add_text(out, block);
     return;
   }
+  if (!begins_call(block)) return add_text(out, block);
   const BegunCall begun = read_begun_call(block.substr(expected_.marks.open.size()));
-  const bool other = !begun.name.empty() && !is_known(begun.name);
-  if (!begun.possible || other) return add_text(out, block);
   if (begun.name.empty() || (count_ > 0 && !expected_.several)) return;
   const JsonPrefix arguments = read_json_prefix(begun.arguments);
   const bool broken = arguments.closed && arguments.completed != arguments.text;

@@ -1,10 +1,10 @@
 // Parsing with limits, the tree, and every lenient scalar form.
-#include "net/json.h"
-
 #include <gmock/gmock.h>
 
 #include <limits>
 #include <string>
+
+#include "net/unique_json.h"
 
 namespace fulmar {
 namespace {
@@ -225,6 +225,19 @@ TEST(ParseJson, AByteOrderMarkIsPassedOver) {
   EXPECT_EQ(value->find("a")->as_int64(), 1);
   EXPECT_FALSE(parse_json("\xEF\xBB\xBF\xEF\xBB\xBF{}").ok());
   EXPECT_FALSE(parse_json("\xEF\xBB").ok());
+}
+
+TEST(ParseUniqueJson, NamesWhatAnObjectHoldsTwice) {
+  for (const char* text : {R"({"a":1,"b":2,"a":1})", R"([{"c":{"b":{},"a":1,"\u0061":2}}])"}) {
+    const auto value = parse_unique_json(text);
+    ASSERT_FALSE(value.ok()) << text;
+    EXPECT_EQ(value.error().text, "Invalid JSON: an object holds 'a' twice, wanted each name once");
+    EXPECT_TRUE(parse_json(text).ok()) << text;
+  }
+  std::string many = "{";
+  for (int i = 0; i < 100; ++i) many += "\"k" + std::to_string(i) + "\":0,";
+  EXPECT_FALSE(parse_unique_json(many + "\"k50\":1}").ok());
+  EXPECT_TRUE(parse_unique_json(many + "\"k\":{\"k\":1}}").ok());
 }
 
 }  // namespace

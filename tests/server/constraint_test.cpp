@@ -212,13 +212,113 @@ TEST(Constraints, FunctionsAreOfferedOrRefusedByNameOnEachRoute) {
 TEST(Constraints, WhatAsksForNothingIsNone) {
   ServerRig rig;
   for (const char* nothing :
-       {R"("grammar":"")", R"("json_schema":null)", R"("guided_choice":[])", R"("function_call":"none")",
-        R"("tools":[])", R"("response_format":{"type":"text"})", R"("structured_outputs":{"json":null})"}) {
+       {R"("grammar":null)", R"("json_schema":null)", R"("guided_choice":null)", R"("function_call":"none")",
+        R"("functions":[])", R"("tools":[])", R"("response_format":{"type":"text"})", R"("format":"")",
+        R"("structured_outputs":{"json":null})", R"("structured_outputs":{"x":null})", R"("text":{})"}) {
     for (const auto& [path, body] : kBodies) {
       EXPECT_EQ(rig.post(std::string(path), body + "," + nothing + "}").status, 200) << path << nothing;
       EXPECT_FALSE(rig.last_ask().mask) << path << nothing;
     }
   }
+}
+
+// One route of each API that reads a body in its own way.
+constexpr const char* kFamilies[] = {"/v1/chat/completions", "/v1/responses",
+                                     "/v1/messages",         "/api/chat",
+                                     "/completion",          "/v2/chat/completions"};
+
+// Values that say outright that nothing is asked for.
+bool says_none(const ConstraintField& field, std::string_view value) {
+  const bool flag = value == "false" || value == "true";
+  if (field.name == "functions" || field.name == "function_call" || field.name == "grammar_triggers") {
+    return value == "[]";
+  }
+  if (kAsides.contains(field.name)) return flag;
+  const std::string& asked = kAsked.at(field.name).value;
+  return (field.name == "format" && value == R"("")") || (asked == "true" && value == "false");
+}
+
+TEST(Constraints, EmptyAndWrongValuesAreKeptOrRefusedByName) {
+  ServerRig rig;
+  for (const char* path : kFamilies) {
+    for (const ConstraintField& field : constraint_fields()) {
+      for (const char* value :
+           {R"("")", "[]", "{}", "7", R"("x")", R"([""])", "[[]]", "[7]", "true", "false", R"({"type":""})",
+            R"({"type":"text","schema":{}})", R"({"type":"text","json_schema":{"schema":{}}})",
+            R"({"type":"json_object","schema":""})", R"({"type":"json_object","json_schema":{"schema":{}}})",
+            R"({"type":"json_schema","schema":{},"json_schema":{"schema":{}}})",
+            R"({"type":"json_schema","schema":{},"strict":"very"})"}) {
+        if (says_none(field, value)) continue;
+        const size_t before = rig.engine.asks().size();
+        const std::string sent = member(field.name, value);
+        const Reply reply = rig.post(path, kBodies.at(path) + "," + sent + "}");
+        const auto asks = rig.engine.asks();
+        if (reply.status == 400) {
+          EXPECT_THAT(reply.body, HasSubstr("'" + std::string(field.name))) << path << sent;
+          EXPECT_EQ(asks.size(), before) << path << sent;
+          continue;
+        }
+        EXPECT_EQ(reply.status, 200) << path << sent << reply.body;
+        ASSERT_GT(asks.size(), before) << path << sent;
+        ASSERT_TRUE(asks.back().mask) << path << " drops " << sent;
+        EXPECT_FALSE(takes(*asks.back().mask->fork(), "Hello")) << path << sent;
+      }
+    }
+  }
+}
+
+// All of them but those that are refused whatever they say.
+std::vector<std::string_view> kept_members() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, asked] : kAsked) {
+    if (!asked.answer.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+TEST(Constraints, AnyTwoAreRefusedByBothNames) {
+  ServerRig rig;
+  for (const std::string_view one : kept_members()) {
+    for (const std::string_view other : kept_members()) {
+      if (one >= other) continue;
+      std::string first = member(one, kAsked.at(one).value), second = member(other, kAsked.at(other).value);
+      const size_t dot = one.find('.');
+      if (dot != std::string_view::npos && one.substr(0, dot) == other.substr(0, dot)) {
+        first.pop_back();  // both in one object
+        second.erase(0, second.find('{') + 1);
+      }
+      const Reply reply = rig.post("/v1/completions", R"({"prompt":"x",)" + first + "," + second + "}");
+      EXPECT_EQ(reply.status, 400) << first << second;
+      EXPECT_THAT(reply.body,
+                  AllOf(HasSubstr("'" + std::string(one) + "'"), HasSubstr("'" + std::string(other) + "'")));
+    }
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+TEST(Constraints, OneGivenTwiceIsRefusedByName) {
+  ServerRig rig;
+  const auto refused = [&](const std::string& path, const std::string& more, std::string_view name) {
+    const Reply reply = rig.post(path, kBodies.at(path) + "," + more + "}");
+    EXPECT_EQ(reply.status, 400) << path << more;
+    EXPECT_THAT(reply.body, HasSubstr("'" + std::string(name) + "'")) << path << more;
+  };
+  for (const std::string path : kFamilies) {
+    for (const std::string_view name : kept_members()) {
+      const std::string once = member(name, kAsked.at(name).value);
+      const std::string_view top = name.substr(0, name.find('.')), last = name.substr(name.find('.') + 1);
+      refused(path, once + "," + once, top);
+      if (top != name) {
+        const std::string inner = "\"" + std::string(last) + "\":" + kAsked.at(name).value;
+        refused(path, "\"" + std::string(top) + "\":{" + inner + "," + inner + "}", last);
+      }
+      refused(path, once + R"(,"params":{)" + once + "}", top);
+      if (path == "/api/chat") refused(path, once + R"(,"options":{)" + once + "}", top);
+    }
+    refused(path, R"("guided_json":{"type":"object","type":"string"})", "type");
+    refused(path, R"("guided_json":"{\"type\":\"object\",\"type\":\"string\"}")", "guided_json");
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
 }
 
 TEST(Constraints, UnknownMembersOfStructuredOutputsAreRefused) {

@@ -57,7 +57,7 @@ TEST(LlamaCompletion, RefusesByName) {
   EXPECT_THAT(refusal(R"({"prompt":"x","grammar":"root ::= x"})"), HasSubstr("'grammar'"));
   EXPECT_THAT(refusal(R"({"prompt":"x","n_probs":3})"), HasSubstr("'n_probs'"));
   EXPECT_THAT(refusal(R"({"prompt":"x","n_predict":"all"})"), HasSubstr("'n_predict'"));
-  EXPECT_EQ(rig.post("/completion", R"({"prompt":"x","n_probs":0,"grammar":""})").status, 200);
+  EXPECT_EQ(rig.post("/completion", R"({"prompt":"x","n_probs":0,"grammar":null})").status, 200);
 }
 
 TEST(LlamaInfill, PutsThePiecesInOrder) {

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "net/json_writer.h"
 #include "server/tool_requests.h"
 
 namespace fulmar::testing {
@@ -86,6 +87,35 @@ TEST(Tools, OfTypesThatOthersRunAreLeftOut) {
   }
 }
 
+TEST(Tools, OfOneNameAreRefusedByItOnEachRoute) {
+  ServerRig rig;
+  const std::string nested = R"({"type":"function","function":{"name":"add"}})";
+  const std::string chat_body = chat(R"("tools":[)" + nested + "," + nested + "]");
+  const std::string flat = R"({"type":"function","name":"add"})";
+  const std::string anthropic = R"({"name":"add","input_schema":{"type":"object"}})";
+  const std::pair<const char*, std::string> kRequests[] = {
+      {"/v1/chat/completions", chat_body},
+      {"/api/chat", chat_body},
+      {"/v1/responses", R"({"input":"x","tools":[)" + flat + "," + flat + "]}"},
+      {"/v1/messages", R"({"max_tokens":1,"messages":[{"role":"user","content":"hi"}],"tools":[)" +
+                           anthropic + "," + anthropic + "]}"}};
+  for (const auto& [path, body] : kRequests) {
+    const Reply reply = rig.post(path, body);
+    EXPECT_EQ(reply.status, 400) << path;
+    EXPECT_THAT(reply.body, HasSubstr("name' is 'add', as an earlier function's is")) << path;
+  }
+  EXPECT_TRUE(rig.engine.asks().empty());
+}
+
+TEST(Tools, StrictIsTrueOrFalse) {
+  const ServerRig rig;
+  const Reply reply =
+      rig.post("/v1/chat/completions",
+               chat(R"("tools":[{"type":"function","function":{"name":"f","strict":"yes"}}])"));
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_THAT(reply.body, HasSubstr("'tools[0].function.strict' is string"));
+}
+
 TEST(Tools, AllowedToolsAreThoseOffered) {
   const auto choice = [](const std::string& inner) {
     return std::string(R"("tool_choice":{"type":"allowed_tools",)") + inner + "}," + kTools;
@@ -123,6 +153,62 @@ TEST(ToolCallSplitter, DoesNotDependOnTheCut) {
     content += splitter.feed("", Ending{}).content;
     EXPECT_EQ(content, "a <b> z <tool_call>{\"name\":\"no\"}</tool_call><tool_ca") << step;
     EXPECT_EQ(calls, 2u);
+  }
+}
+
+// What the splitter makes of a text that comes in these pieces, as one line: content, then NAME(ARGUMENTS).
+std::string split_pieces(const ExpectedCalls& expected, const std::vector<std::string_view>& pieces,
+                         FinishReason reason = FinishReason::stop) {
+  ToolCallSplitter splitter(expected);
+  std::string content, calls;
+  const auto add = [&](const TextAndCalls& parts) {
+    content += parts.content;
+    for (const ToolCall& call : parts.calls) calls += call.name + "(" + call.arguments + ")";
+  };
+  for (const std::string_view piece : pieces) add(splitter.feed(piece));
+  add(splitter.feed("", Ending{.reason = reason, .stop_id = {}, .stop_text = {}}));
+  return content + calls;
+}
+
+// Cut at every position, and into bytes.
+void expect_split(const ExpectedCalls& expected, const std::string& text, const std::string& wanted,
+                  FinishReason reason = FinishReason::stop) {
+  const std::string_view all = text;
+  std::vector<std::string_view> bytes;
+  for (size_t at = 0; at < all.size(); ++at) {
+    EXPECT_EQ(split_pieces(expected, {all.substr(0, at), all.substr(at)}, reason), wanted) << at << text;
+    bytes.push_back(all.substr(at, 1));
+  }
+  EXPECT_EQ(split_pieces(expected, bytes, reason), wanted) << text;
+}
+
+TEST(ToolCallSplitter, MarksWithinStringsArePartOfThem) {
+  for (const CallMarks& marks : {kTaggedCall, kFencedCall}) {
+    const std::string open(marks.open), close(marks.close);
+    for (const std::string& held : {close, open, open + close, close + open, "\"" + close, close + "\"",
+                                    "\\" + close, "\\\"" + close, "{" + close + "}", close + "}}" + close}) {
+      const std::string arguments = "{" + json_quoted(held) + ":[" + json_quoted(held) + ",1]}";
+      const std::string call = open + R"({"name":"add","arguments":)" + arguments + "}" + close;
+      for (const bool required : {false, true}) {
+        const ExpectedCalls expected{.names = {"add"}, .required = required, .marks = marks};
+        const std::string one = "add(" + arguments + ")";
+        expect_split(expected, call + "\n" + call, one + one);
+        const std::string cut = call.substr(0, call.size() - close.size() - 4);  // within the list
+        expect_split(expected, cut, "add(" + arguments.substr(0, arguments.size() - 3) + ")",
+                     FinishReason::length);
+      }
+    }
+  }
+}
+
+TEST(ToolCallSplitter, AStringWithoutEndHidesNoCallBehindIt) {
+  for (const FinishReason reason : {FinishReason::stop, FinishReason::length}) {
+    for (const std::string broken : {R"(<tool_call>say "hi</tool_call>)", R"(<tool_call>\"</tool_call>)",
+                                     R"(<tool_call>{"name":"sub","arguments":{"x":"</tool_call>)"}) {
+      expect_split({.names = {"add"}}, broken + kCall, broken + R"(add({"x":1}))", reason);
+      expect_split({.names = {"add"}}, broken + kCall + broken + kCall,
+                   broken + broken + R"(add({"x":1})add({"x":1}))", reason);
+    }
   }
 }
 
