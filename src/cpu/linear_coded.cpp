@@ -14,11 +14,7 @@
 #define HWY_TARGET_INCLUDE "cpu/linear_coded.cpp"
 // Wider than 256 bits is only AVX-512 with VNNI; without it, AVX2 is as quick.
 #undef HWY_DISABLED_TARGETS
-#ifdef FULMAR_SANITIZED
-#define HWY_DISABLED_TARGETS (FULMAR_DISABLED_TARGETS | HWY_AVX3)  // a target takes minutes to build
-#else
 #define HWY_DISABLED_TARGETS ((FULMAR_DISABLED_TARGETS & ~HWY_AVX3_DL) | HWY_AVX3)
-#endif
 #include "hwy/foreach_target.h"
 #include "cpu/coded_blocks-inl.h"
 #include "hwy/highway.h"

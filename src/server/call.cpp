@@ -68,6 +68,7 @@ Call::Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr
       share_(share_of(*service_, route_, *exchange_)),
       weight_(weight_of(request())) {
   exchange_->on_disconnect([meter = meter_] { meter->stop(); });
+  service_->metrics.begin_holding();
 }
 
 void Call::dispatch(std::shared_ptr<Call> call) {

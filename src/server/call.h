@@ -54,6 +54,9 @@ class Call {
  public:
   Call(std::shared_ptr<Service> service, const Route& route, std::shared_ptr<Exchange> exchange,
        std::string argument);
+  ~Call() { service_->metrics.end_holding(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   Service& service() const { return *service_; }
   const std::shared_ptr<Service>& shared_service() const { return service_; }

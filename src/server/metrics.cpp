@@ -229,6 +229,7 @@ MetricFamily by_threads(const char* name, const char* help, MetricType type,
 
 struct Metrics::Content {
   std::array<Work, kThreadKinds> work;
+  std::atomic<int64_t> held{0};
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
                                                           .Name("fulmar_requests_total")
@@ -254,6 +255,9 @@ void Metrics::count_request(std::string_view route, Outcome outcome) {
 void Metrics::observe_first_token(double seconds) { content_->first_token.Observe(seconds); }
 void Metrics::observe_token_gap(double seconds) { content_->token_gap.Observe(seconds); }
 void Metrics::observe_request(double seconds) { content_->whole_request.Observe(seconds); }
+
+void Metrics::begin_holding() { content_->held.fetch_add(1); }
+void Metrics::end_holding() { content_->held.fetch_sub(1); }
 
 void Metrics::observe_work(ThreadKind kind, uint64_t steps) {
   Work& work = content_->work[static_cast<size_t>(kind)];
@@ -285,6 +289,8 @@ std::string Metrics::text(const EngineStats& engine, const StoreHealth& store,
                                 MetricType::Counter, content_->work, &Work::total));
   families.push_back(by_threads("fulmar_largest_request_steps", "Most steps of one request, by threads.",
                                 MetricType::Gauge, content_->work, &Work::largest));
+  families.push_back(figure("fulmar_requests_held", "Requests that something works on, this one too.",
+                            MetricType::Gauge, static_cast<double>(content_->held.load())));
   families.push_back(build_info());
   return prometheus::TextSerializer().Serialize(families);
 }

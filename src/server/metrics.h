@@ -30,6 +30,9 @@ class Metrics {
   void observe_first_token(double seconds);
   void observe_token_gap(double seconds);
   void observe_request(double seconds);
+  // A request is held from its arrival until nothing works on it any more, which can be behind its answer.
+  void begin_holding();
+  void end_holding();
   // What one thread has done for one request, in steps (base/meter.h).
   void observe_work(ThreadKind kind, uint64_t steps);
   // The most steps for one request at that place so far.
