@@ -18,12 +18,10 @@
 namespace fulmar {
 namespace {
 
-// Requests that wait for a thread: their bodies count against kHeldBodies. Of one client fewer, so that its
+// Requests that wait for a thread: their bodies count as held. Of one client fewer, so that its
 // flood is refused before others are.
 constexpr size_t kMostWaiting = 4096, kMostOfShare = 1024;
 constexpr size_t kSessionThreads = 2;
-// Bodies that were received and not yet parsed, all together; one client may have half of it, a whole file.
-constexpr size_t kHeldBodies = size_t{512} << 20;
 // How long cancelled requests have to deliver their last event.
 constexpr std::chrono::seconds kLastWords{5};
 
@@ -151,8 +149,8 @@ class Server::Impl {
     net.format_error = [service = service_](const HttpRequest& request, int status, std::string_view text) {
       return format_net_error(*service, request, status, text);
     };
-    net.max_held_body_bytes =
-        std::max(kHeldBodies, 2 * std::max(options.limits.max_file_bytes, options.limits.max_body_bytes));
+    // One client may have half of it, a whole file.
+    net.max_held_body_bytes = 2 * std::max(options.limits.max_file_bytes, options.limits.max_body_bytes);
     auto started =
         HttpServer::start(net, [this](std::shared_ptr<Exchange> exchange) { dispatch(std::move(exchange)); });
     if (!started) return started.error();
