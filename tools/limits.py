@@ -46,7 +46,12 @@ ROWS = [
     ("masks of rows under a schema, each and together in one step",
      "{engine/mask_work.h work} counted steps each, beyond which longer tokens are left out; as much and the one beyond in a step: rows wait"),
     ("stored answers of `/v1/responses`",
-     "{server/response_store.h kSeconds h} h and {server/response_store.h kMostBytes MiB} MiB, the oldest go first; beside the session file they outlive a restart"),
+     "{server/response_store.h kSeconds h} h; {server/response_store.h kInFile[0] MiB} MiB of each key, whose own oldest go first, and "
+     "{server/response_store.h kInFile[1] GiB} GiB of all, half of what is left to each key that comes (in memory: {server/response_store.h kInMemory[0] MiB} "
+     "and {server/response_store.h kInMemory[1] MiB} MiB): 503; beside the session file they outlive a restart"),
+    ("texts of responses under way", "{server/response_store.h kInFile[2] MiB} MiB of each key: 429; {server/response_store.h kInFile[3] MiB} MiB of all: 503"),
+    ("responses in the background that have not ended",
+     "{server/background_responses.h kMostOfOwner} of each key: 429; {server/background_responses.h kMost} of all: 503"),
 ]
 
 
@@ -59,6 +64,7 @@ def value_of(path, name):
         sys.exit(f"limits: src/{path} gives no value to {plain}")
     given = re.sub(r"(\d)'(?=\d)", r"\1", found.group(1)).strip()
     given = re.sub(r"(?:size_t|u?int64_t)\{(\d+)\}", r"\1", given)
+    given = re.sub(r"\bkMiB\b", str(1 << 20), given)
     if index:
         given = given.strip("{}").split(",")[int(index.rstrip("]"))]
     given = " ".join(given.strip("{} \n").split())

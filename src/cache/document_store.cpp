@@ -1,26 +1,59 @@
-// The table of documents.
+// The tables of documents. The lock is held for one small statement at a time: long texts come and go in
+// pieces, and the row with a document's facts says which text counts.
 #include "cache/document_store.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
+#include "cache/document_schema.h"
 #include "cache/sqlite_statement.h"
 
 namespace fulmar {
 namespace {
 
-constexpr const char* kSchema =
-    "CREATE TABLE IF NOT EXISTS fulmar_documents("
-    "  id TEXT PRIMARY KEY, owner TEXT NOT NULL, created INTEGER NOT NULL, text TEXT NOT NULL);"
-    "CREATE INDEX IF NOT EXISTS fulmar_documents_created ON fulmar_documents(created);"
-    "CREATE TABLE IF NOT EXISTS fulmar_meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
-    "INSERT OR IGNORE INTO fulmar_meta VALUES('schema', 1);";
-constexpr int64_t kSchemaNumber = 1;
 // Between two writings of the time into the file.
 constexpr int64_t kClockSavedEvery = 60;
+constexpr size_t kPieceBytes = size_t{512} << 10;
+
+#define FULMAR_FACTS "id, owner, label, created, mark, lasting, bytes, text"
+
+// A document's row: everything but the text, and where that lies.
+struct Row {
+  Document document;
+  int64_t bytes = 0;
+  int64_t text = 0;
+};
+
+Row row_of(const Statement& row) {
+  return {{.id = row.column_text(0),
+           .owner = row.column_text(1),
+           .created = row.column_integer(3),
+           .text = {},
+           .label = row.column_text(2),
+           .lasting = row.column_integer(5) != 0,
+           .mark = row.column_integer(4)},
+          row.column_integer(6),
+          row.column_integer(7)};
+}
+
+Result<std::vector<Row>> rows_of(Statement& query) {
+  std::vector<Row> rows;
+  FULMAR_ASSIGN(bool more, query.next());
+  while (more) {
+    rows.push_back(row_of(query));
+    FULMAR_ASSIGN(more, query.next());
+  }
+  return rows;
+}
+
+std::vector<Document> documents_of(std::vector<Row> rows) {
+  std::vector<Document> documents;
+  for (Row& row : rows) documents.push_back(std::move(row.document));
+  return documents;
+}
 
 class SqliteDocuments final : public DocumentStore {
  public:
@@ -29,16 +62,26 @@ class SqliteDocuments final : public DocumentStore {
   ~SqliteDocuments() override { (void)clock_.save(database_); }
 
   // The file stays locked, so that no second process gets past its first statement.
-  Status prepare() {
-    for (const char* sql : {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL",
-                            "PRAGMA synchronous = NORMAL", kSchema}) {
+  Status prepare(const std::filesystem::path& path) {
+    for (const char* sql :
+         {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL"}) {
       FULMAR_TRY(execute(database_, sql));
     }
-    FULMAR_TRY(check_schema());
-    Statement sums(database_, "SELECT total(length(CAST(text AS BLOB))), max(created) FROM fulmar_documents");
-    FULMAR_TRY(sums.next());
-    bytes_ = sums.column_integer(0);
-    return clock_.load(database_, sums.column_real(1));
+    FULMAR_TRY(prepare_documents(database_, path));
+    // Of texts that a process was writing or removing when it ended.
+    FULMAR_TRY(execute(database_,
+                       "DELETE FROM fulmar_pieces WHERE text NOT IN (SELECT text FROM fulmar_documents)"));
+    Statement sums(database_,
+                   "SELECT owner, lasting, sum(bytes) FROM fulmar_documents GROUP BY owner, lasting");
+    FULMAR_ASSIGN(bool more, sums.next());
+    while (more) {
+      count(sums.column_text(0), sums.column_integer(1) != 0, sums.column_integer(2));
+      FULMAR_ASSIGN(more, sums.next());
+    }
+    Statement newest(database_, "SELECT max(text), max(created) FROM fulmar_documents");
+    FULMAR_TRY(newest.next());
+    last_text_ = newest.column_integer(0);
+    return clock_.load(database_, newest.column_real(1));
   }
 
   int64_t now() override {
@@ -49,114 +92,211 @@ class SqliteDocuments final : public DocumentStore {
   }
 
   Status put(const Document& document) override {
-    std::lock_guard lock(mutex_);
-    FULMAR_ASSIGN(const int64_t before, bytes_of(document.id));
-    FULMAR_TRY(insert(document));
-    bytes_ += static_cast<int64_t>(document.text.size()) - before;
-    return {};
-  }
-  Result<std::optional<Document>> find(const std::string& id) override {
-    std::lock_guard lock(mutex_);
-    Statement query(database_, "SELECT id, owner, created, text FROM fulmar_documents WHERE id = ?");
-    FULMAR_ASSIGN(const bool found, query.text(1, id).next());
-    if (!found) return std::optional<Document>();
-    Document document = facts_of(query);
-    document.text = query.column_text(3);
-    return std::optional<Document>(std::move(document));
+    const auto bytes = static_cast<int64_t>(document.text.size());
+    const int64_t text = new_text();
+    Status stored = write_pieces(text, document.text);
+    std::optional<Row> before;
+    if (stored.ok()) stored = replace_row({document, bytes, text}, before);
+    if (!stored.ok()) remove_pieces(text, bytes);
+    if (before) remove_pieces(before->text, before->bytes);
+    return stored;
   }
 
-  Result<std::vector<Document>> of_owner(const std::string& owner) override {
-    std::lock_guard lock(mutex_);
-    Statement query(
-        database_,
-        "SELECT id, owner, created, text FROM fulmar_documents WHERE owner = ? ORDER BY created, id");
-    query.text(1, owner);
-    std::vector<Document> documents;
-    FULMAR_ASSIGN(bool more, query.next());
-    while (more) {
-      documents.push_back(facts_of(query));
-      documents.back().text = query.column_text(3);
-      FULMAR_ASSIGN(more, query.next());
+  Result<std::optional<Document>> find(const std::string& id) override {
+    FULMAR_ASSIGN(std::optional<Row> row, row_with(id));
+    while (row) {
+      FULMAR_ASSIGN(const bool whole, read_pieces(row->text, row->bytes, row->document.text));
+      if (whole) return std::optional<Document>(std::move(row->document));
+      const int64_t gone = row->text;
+      FULMAR_ASSIGN(row, row_with(id));  // replaced or taken meanwhile
+      if (row && row->text == gone) {
+        return Error{ErrorKind::corrupt, "the text of document '" + id + "' is not whole"};
+      }
     }
-    return documents;
+    return std::optional<Document>();
   }
 
   Result<std::optional<Document>> take(const std::string& id) override {
-    std::lock_guard lock(mutex_);
-    FULMAR_ASSIGN(const int64_t bytes, bytes_of(id));
-    Statement remove(database_, "DELETE FROM fulmar_documents WHERE id = ? RETURNING id, owner, created");
-    FULMAR_ASSIGN(const bool found, remove.text(1, id).next());
-    if (!found) return std::optional<Document>();
-    Document document = facts_of(remove);
-    FULMAR_TRY(remove.run());
-    bytes_ -= bytes;
-    return std::optional<Document>(std::move(document));
+    FULMAR_ASSIGN(std::optional<Row> row, remove_row(id));
+    if (!row) return std::optional<Document>();
+    remove_pieces(row->text, row->bytes);
+    return std::optional<Document>(std::move(row->document));
   }
 
-  Result<std::vector<Document>> take_surplus(int64_t since, int64_t most_bytes) override {
+  Status set_mark(const std::string& id, int64_t mark) override {
     std::lock_guard lock(mutex_);
-    Statement oldest(database_, "SELECT min(created) FROM fulmar_documents");
-    FULMAR_TRY(oldest.next());
-    if (bytes_ <= most_bytes && oldest.column_integer(0) >= since) return std::vector<Document>();
-    // Running sums from the newest on: what begins beyond the bound goes.
-    Statement remove(database_,
-                     "DELETE FROM fulmar_documents WHERE id IN (SELECT id FROM (SELECT id, created, "
-                     "sum(length(CAST(text AS BLOB))) OVER (ORDER BY created DESC, rowid DESC) AS bytes "
-                     "FROM fulmar_documents) WHERE created < ?1 OR bytes > ?2) "
-                     "RETURNING id, owner, created, length(CAST(text AS BLOB))");
-    // An eighth of a large bound becomes free, so that the next that is put does not add up all texts again.
-    const int64_t room = bytes_ > most_bytes ? most_bytes >> 23 << 20 : 0;
-    remove.integer(1, since).integer(2, most_bytes - room);
-    std::vector<Document> gone;
-    FULMAR_ASSIGN(bool more, remove.next());
-    while (more) {
-      gone.push_back(facts_of(remove));
-      bytes_ -= remove.column_integer(3);
-      FULMAR_ASSIGN(more, remove.next());
-    }
-    std::sort(gone.begin(), gone.end(),
-              [](const Document& a, const Document& b) { return a.created < b.created; });
-    return gone;
+    Statement update(database_, "UPDATE fulmar_documents SET mark = ? WHERE id = ?");
+    return update.integer(1, mark).text(2, id).run();
+  }
+
+  Result<std::vector<Document>> lasting() override {
+    std::lock_guard lock(mutex_);
+    Statement query(
+        database_, "SELECT " FULMAR_FACTS " FROM fulmar_documents WHERE lasting = 1 ORDER BY created, rowid");
+    FULMAR_ASSIGN(std::vector<Row> rows, rows_of(query));
+    return documents_of(std::move(rows));
+  }
+
+  Result<std::vector<Document>> take_older(int64_t since) override {
+    return take_rows([&]() -> Result<std::vector<Row>> {
+      Statement query(database_, "SELECT " FULMAR_FACTS
+                                 " FROM fulmar_documents WHERE lasting = 0 AND created < ?"
+                                 " ORDER BY created, rowid");
+      return rows_of(query.integer(1, since));
+    });
+  }
+
+  Result<std::vector<Document>> take_oldest(const std::string& owner, int64_t bytes) override {
+    return take_rows([&]() -> Result<std::vector<Row>> {
+      Statement query(database_, "SELECT " FULMAR_FACTS
+                                 " FROM fulmar_documents WHERE owner = ? AND lasting = 0"
+                                 " ORDER BY created, rowid");
+      query.text(1, owner);
+      std::vector<Row> rows;
+      for (int64_t gone = 0; gone < bytes; gone += rows.back().bytes) {
+        FULMAR_ASSIGN(const bool more, query.next());
+        if (!more) break;
+        rows.push_back(row_of(query));
+      }
+      return rows;
+    });
+  }
+
+  DocumentBytes bytes_of(const std::string& owner) override {
+    std::lock_guard lock(mutex_);
+    const auto found = by_owner_.find(owner);
+    return found == by_owner_.end() ? DocumentBytes{} : found->second;
+  }
+  int64_t bytes() override {
+    std::lock_guard lock(mutex_);
+    return bytes_;
   }
 
  private:
-  Status check_schema() {
-    Statement query(database_, "SELECT value FROM fulmar_meta WHERE key = 'schema'");
-    FULMAR_TRY(query.next());
-    const int64_t schema = query.column_integer(0);
-    if (schema <= kSchemaNumber) return {};
-    return Error{ErrorKind::unsupported,
-                 fmt::format("database of responses: schema {} found, at most {} wanted: a newer version has "
-                             "made it",
-                             schema, kSchemaNumber)};
+  int64_t new_text() {
+    std::lock_guard lock(mutex_);
+    return ++last_text_;
   }
 
-  Status insert(const Document& document) {
-    Statement insert(database_, "INSERT OR REPLACE INTO fulmar_documents VALUES(?, ?, ?, ?)");
-    return insert.text(1, document.id)
-        .text(2, document.owner)
-        .integer(3, document.created)
-        .text(4, document.text)
-        .run();
+  // ---- pieces; a text that no row names is nobody's
+
+  static int64_t pieces_of(int64_t bytes) {
+    constexpr auto kPiece = static_cast<int64_t>(kPieceBytes);
+    return std::max<int64_t>(1, (bytes + kPiece - 1) / kPiece);
   }
 
-  // Of its text; 0 when there is none.
-  Result<int64_t> bytes_of(const std::string& id) {
-    Statement query(database_, "SELECT length(CAST(text AS BLOB)) FROM fulmar_documents WHERE id = ?");
+  Status write_pieces(int64_t text, std::string_view bytes) {
+    for (int64_t number = 0; number < pieces_of(static_cast<int64_t>(bytes.size())); ++number) {
+      const std::string_view piece = bytes.substr(static_cast<size_t>(number) * kPieceBytes, kPieceBytes);
+      std::lock_guard lock(mutex_);
+      Statement insert(database_, "INSERT INTO fulmar_pieces VALUES(?, ?, ?)");
+      FULMAR_TRY(insert.integer(1, text).integer(2, number).blob(3, std::as_bytes(std::span(piece))).run());
+    }
+    return {};
+  }
+
+  // Returns whether all of it is there.
+  Result<bool> read_pieces(int64_t text, int64_t bytes, std::string& into) {
+    into.clear();
+    into.reserve(static_cast<size_t>(bytes));
+    for (int64_t number = 0; static_cast<int64_t>(into.size()) < bytes; ++number) {
+      std::lock_guard lock(mutex_);
+      Statement query(database_, "SELECT bytes FROM fulmar_pieces WHERE text = ? AND number = ?");
+      FULMAR_ASSIGN(const bool found, query.integer(1, text).integer(2, number).next());
+      if (!found) return false;
+      const std::span<const std::byte> piece = query.column_blob(0);
+      into.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    }
+    return static_cast<int64_t>(into.size()) == bytes;
+  }
+
+  // In vain: the next process that opens the file removes them.
+  void remove_pieces(int64_t text, int64_t bytes) {
+    for (int64_t number = 0; number < pieces_of(bytes); ++number) {
+      std::lock_guard lock(mutex_);
+      Statement remove(database_, "DELETE FROM fulmar_pieces WHERE text = ? AND number = ?");
+      if (!remove.integer(1, text).integer(2, number).run().ok()) return;
+    }
+  }
+
+  // ---- rows
+
+  Result<std::optional<Row>> row_with(const std::string& id) {
+    std::lock_guard lock(mutex_);
+    return row_locked(id);
+  }
+  Result<std::optional<Row>> row_locked(const std::string& id) {
+    Statement query(database_, "SELECT " FULMAR_FACTS " FROM fulmar_documents WHERE id = ?");
     FULMAR_ASSIGN(const bool found, query.text(1, id).next());
-    return found ? query.column_integer(0) : int64_t{0};
+    return found ? std::optional<Row>(row_of(query)) : std::nullopt;
   }
 
-  static Document facts_of(const Statement& row) {
-    return {row.column_text(0), row.column_text(1), row.column_integer(2), {}};
+  Status replace_row(const Row& row, std::optional<Row>& before) {
+    std::lock_guard lock(mutex_);
+    FULMAR_ASSIGN(std::optional<Row> found, row_locked(row.document.id));
+    Statement insert(database_, "INSERT OR REPLACE INTO fulmar_documents(" FULMAR_FACTS
+                                ") VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
+    const Document& document = row.document;
+    FULMAR_TRY(insert.text(1, document.id)
+                   .text(2, document.owner)
+                   .text(3, document.label)
+                   .integer(4, document.created)
+                   .integer(5, document.mark)
+                   .integer(6, document.lasting ? 1 : 0)
+                   .integer(7, row.bytes)
+                   .integer(8, row.text)
+                   .run());
+    if (found) count(found->document.owner, found->document.lasting, -found->bytes);
+    count(document.owner, document.lasting, row.bytes);
+    before = std::move(found);
+    return {};
+  }
+
+  Result<std::optional<Row>> remove_row(const std::string& id) {
+    std::lock_guard lock(mutex_);
+    return remove_locked(id);
+  }
+  Result<std::optional<Row>> remove_locked(const std::string& id) {
+    FULMAR_ASSIGN(std::optional<Row> row, row_locked(id));
+    if (!row) return row;
+    Statement remove(database_, "DELETE FROM fulmar_documents WHERE id = ?");
+    FULMAR_TRY(remove.text(1, id).run());
+    count(row->document.owner, row->document.lasting, -row->bytes);
+    return row;
+  }
+
+  template <class Choose>
+  Result<std::vector<Document>> take_rows(const Choose& choose) {
+    std::vector<Row> gone;
+    {
+      std::lock_guard lock(mutex_);
+      FULMAR_ASSIGN(const std::vector<Row> chosen, choose());
+      for (const Row& row : chosen) {
+        FULMAR_ASSIGN(std::optional<Row> removed, remove_locked(row.document.id));
+        if (removed) gone.push_back(std::move(*removed));
+      }
+    }
+    for (const Row& row : gone) remove_pieces(row.text, row.bytes);
+    return documents_of(std::move(gone));
+  }
+
+  void count(const std::string& owner, bool lasting, int64_t bytes) {
+    DocumentBytes& own = by_owner_[owner];
+    (lasting ? own.lasting : own.passing) += bytes;
+    bytes_ += bytes;
+    if (own.sum() == 0) by_owner_.erase(owner);
   }
 
   std::mutex mutex_;
   Database database_;
   DatabaseClock clock_;
-  int64_t bytes_ = 0;  // of all texts
+  std::map<std::string, DocumentBytes> by_owner_;
+  int64_t bytes_ = 0;
+  int64_t last_text_ = 0;
   int64_t saved_at_ = 0;
 };
+
+#undef FULMAR_FACTS
 
 }  // namespace
 
@@ -164,7 +304,7 @@ Result<std::unique_ptr<DocumentStore>> open_document_store(const std::filesystem
                                                            const DocumentOptions& options) {
   FULMAR_ASSIGN(Database database, open_database(path));
   auto store = std::make_unique<SqliteDocuments>(std::move(database), options);
-  FULMAR_TRY(store->prepare());
+  FULMAR_TRY(store->prepare(path));
   return std::unique_ptr<DocumentStore>(std::move(store));
 }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <system_error>
 
 #include "base/log.h"
+#include "cache/schema_upgrade.h"
 
 namespace fulmar {
 namespace {
@@ -38,33 +38,8 @@ Result<int64_t> schema_of(const Database& database) {
   return found ? query.column_integer(0) : int64_t{0};
 }
 
-// One transaction; what fails leaves everything as it was.
-Status all_or_nothing(const Database& database, const std::string& sql) {
-  Status done = execute(database, ("BEGIN IMMEDIATE;" + sql + "COMMIT;").c_str());
-  if (!done.ok()) (void)execute(database, "ROLLBACK");
-  return done;
-}
-
-// The name is given to a copy that is whole.
-Status copy_beside(const Database& database, const fs::path& path, const fs::path& copy) {
-  const fs::path unfinished = copy.string() + ".part";
-  std::error_code error;
-  fs::remove(unfinished, error);
-  make_private(unfinished.string());
-  Statement copying(database, "VACUUM INTO ?");
-  Status copied = copying.text(1, unfinished.string()).run();
-  if (copied.ok()) fs::rename(unfinished, copy, error);
-  if (copied.ok() && !error) return {};
-  std::error_code ignored;
-  fs::remove(unfinished, ignored);
-  return Error{ErrorKind::io,
-               fmt::format("'{}' is of an older version; no copy of it can be made at '{}': {}",
-                           path.string(), copy.string(), error ? error.message() : copied.error().text)};
-}
-
 Status upgrade(const Database& database, const fs::path& path, int64_t from) {
-  const fs::path copy = fmt::format("{}.schema-{}", path.string(), from);
-  FULMAR_TRY(copy_beside(database, path, copy));
+  FULMAR_ASSIGN(const fs::path copy, copy_beside(database, path, from));
   std::string sql;
   for (int64_t schema = from; schema < kSessionSchema; ++schema) sql += kUpgrades[schema - 1];
   sql += fmt::format("UPDATE fulmar_meta SET value = {} WHERE key = 'schema';", kSessionSchema);

@@ -15,7 +15,7 @@
 namespace fulmar {
 namespace {
 
-// How often a server begins with a response in the background, should it end each time before that does.
+// How often a server may crash while a response in the background runs.
 constexpr int64_t kMostAttempts = 3;
 // Of a request that is to be asked again: whose it is.
 constexpr std::string_view kJobOwner = "fulmar_owner";
@@ -33,19 +33,19 @@ void forget(const Service& service, const StoredResponse& response) {
 
 // A request as it can be asked again: with what its headers said, and without its key.
 std::string asked_again(const Call& call) {
-  std::vector<JsonObject::Member> members;
+  JsonWriter json;
+  json.begin_object();
   for (const auto& [name, value] : call.body().as_object().members()) {
-    if (name != "password" && name != "state_id" && name != kJobOwner) members.emplace_back(name, value);
+    if (name != "password" && name != "state_id" && name != kJobOwner) json.member(name, value);
   }
   const JsonValue* state = call.body().find("state_id");
-  const std::string header(call.request().headers.get("X-RWKV-State-Id"));
+  const std::string_view header = call.request().headers.get("X-RWKV-State-Id");
   if (holds_something(state)) {
-    members.emplace_back("state_id", *state);
+    json.member("state_id", *state);
   } else if (!header.empty()) {
-    members.emplace_back("state_id", JsonValue(header));
+    json.member("state_id", header);
   }
-  members.emplace_back(kJobOwner, call.owner().name);
-  return json_text(JsonValue(JsonObject(std::move(members))));
+  return json.member(kJobOwner, call.owner().name).end_object().take();
 }
 
 Owner owner_of_job(const JsonValue& request) {
@@ -54,60 +54,115 @@ Owner owner_of_job(const JsonValue& request) {
   return {.name = name->as_string()};
 }
 
-// Hands over the row of a response that runs. When it is done the answer is where clients ask for it; a
-// server that ends before keeps the job for the next one.
-std::optional<ApiError> hand_over(const std::shared_ptr<Service>& service, PreparedResponse made,
-                                  KeyShare share) {
-  const std::string id = made.facts.id;
-  const auto split = made.submission.split;
-  const ServedModelPtr model = made.submission.model;
-  auto listener = gathering_listener(
-      std::make_unique<ResponsesWriter>(service, std::move(made.facts)), split,
-      [service, id](std::string json, bool cancelled) {
-        if (!cancelled || !service->background.interrupted(id)) service->responses.drop_job(id);
-        service->background.finish(id, std::move(json));
-      },
-      std::move(share));
-  auto fault = submit_to(*service, std::move(made.submission), std::move(listener));
+using FactsPtr = std::shared_ptr<const ResponseFacts>;
+
+// The answer before there is one: what is written so knows of no service.
+std::string pending(const FactsPtr& facts, std::string_view status) {
+  return ResponsesWriter(nullptr, facts).write_pending(status);
+}
+
+BackgroundResponses::Pending in_progress(const FactsPtr& facts) {
+  return [facts] { return pending(facts, "in_progress"); };
+}
+
+// An answer with another status.
+std::string with_status(const std::string& answer, std::string_view status) {
+  const auto parsed = parse_json(answer, {.max_bytes = answer.size() + 1});
+  if (!parsed || !parsed->is_object()) return answer;
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [name, value] : parsed->as_object().members()) {
+    name == "status" ? json.member(name, status) : json.member(name, value);
+  }
+  return json.end_object().take();
+}
+
+// One that waits has no row that could end.
+void cancel_waiting(Service& service, const std::string& id) {
+  const auto job = service.responses.find_job(id);
+  if (!job) return service.background.forget(id);
+  std::string json = with_status(job->answer, "cancelled");
+  service.responses.put(
+      {.id = id, .model = {}, .json = json, .created = unix_seconds(), .owner = job->owner});
+  if (!service.background.finish(id, json)) service.responses.take(id);
+}
+
+// The server ends before a response does: that is no attempt, and the job stays for the next server unless a
+// client does not want it.
+void leave_to_the_next(Service& service, const std::string& id, int64_t attempts) {
+  service.responses.note_attempts(id, attempts);
+  if (service.background.put_back(id)) return;
+  if (service.background.stage(id) == BackgroundResponses::Stage::waits) return cancel_waiting(service, id);
+  service.responses.drop_job(id);
+}
+
+// Hands over the row of a response that runs. When it is done the answer is where clients ask for it; its job
+// ends with that. `attempts`: those before.
+std::optional<ApiError> hand_over(const std::shared_ptr<Service>& service, Submission submission,
+                                  const FactsPtr& facts, KeyShare share, int64_t attempts) {
+  const std::string id = facts->id;
+  const auto split = submission.split;
+  const ServedModelPtr model = submission.model;
+  GatheringEnds ends;
+  ends.admitted = [service, id, attempts] { service->responses.note_attempts(id, attempts + 1); };
+  ends.done = [service, id, attempts](const std::string& json, bool cancelled) {
+    if (cancelled && service->background.interrupted(id)) return leave_to_the_next(*service, id, attempts);
+    if (service->background.finish(id, json)) return;
+    service->responses.take(id);  // deleted while it was put
+    service->responses.drop_job(id);
+  };
+  auto listener = gathering_listener(std::make_unique<ResponsesWriter>(service, facts), split,
+                                     std::move(ends), std::move(share));
+  auto fault = submit_to(*service, std::move(submission), std::move(listener));
   if (!fault && !service->background.wanted(id)) model->engine->cancel(server_itself(), id);
   return fault;
 }
 
-std::string pending(const std::shared_ptr<Service>& service, const PreparedResponse& made,
-                    std::string_view status) {
-  return ResponsesWriter(service, made.facts).write_pending(status);
+std::optional<ApiError> begin_in_background(Service& service, const FactsPtr& facts, ServedModelPtr model) {
+  using Start = BackgroundResponses::Start;
+  switch (service.background.start(facts->id, facts->owner, std::move(model), in_progress(facts))) {
+    case Start::begun:
+      return std::nullopt;
+    case Start::owner_has_many:
+      return ApiError{429,
+                      fmt::format("{} of your responses in the background have not ended; more are not taken",
+                                  BackgroundResponses::kMostOfOwner),
+                      {},
+                      "queue_full",
+                      {},
+                      1};
+    case Start::all_have_many:
+      break;
+  }
+  return ApiError{503,
+                  fmt::format("{} responses in the background have not ended; more are not taken",
+                              BackgroundResponses::kMost),
+                  {},
+                  "queue_full",
+                  {}};
 }
 
 // Answers once the job is stored; clients ask again for the rest.
 void answer_in_background(Call& call, PreparedResponse made) {
   const std::shared_ptr<Service> service = call.shared_service();
-  const std::string id = made.facts.id;
+  const auto facts = std::make_shared<const ResponseFacts>(std::move(made.facts));
   KeyShare share;
   if (const auto refused = call.share_key(made.submission.prompts.front().size(), share)) {
     return call.fail(*refused);
   }
-  if (!service->background.start(id, made.submission.model, pending(service, made, "in_progress"))) {
-    return call.fail({503, "Too many responses are made in the background", {}, "queue_full", {}});
+  if (const auto refused = begin_in_background(*service, facts, made.submission.model)) {
+    return call.fail(*refused);
   }
-  const std::string queued = pending(service, made, "queued");
-  const Status stored = service->responses.put_job({.id = id,
-                                                    .request = asked_again(call),
-                                                    .answer = queued,
-                                                    .created = made.facts.created,
-                                                    .attempts = 1});
-  std::optional<ApiError> fault;
-  if (!stored.ok()) {
-    spdlog::error("response in the background not stored id={}: {}", id, stored.error().text);
-    fault = {503,
-             "The response cannot be stored, so that a stop would lose it; the server's log says why",
-             {},
-             "store_failed",
-             {}};
-  }
-  if (!fault) fault = hand_over(service, std::move(made), std::move(share));
-  if (!fault) return call.respond_json(queued);
-  service->background.forget(id);
-  service->responses.drop_job(id);
+  std::string queued = pending(facts, "queued");
+  auto fault = service->responses.put_job({.id = facts->id,
+                                           .request = asked_again(call),
+                                           .answer = queued,
+                                           .created = facts->created,
+                                           .owner = facts->owner});
+  if (!fault) fault = hand_over(service, std::move(made.submission), facts, std::move(share), 0);
+  if (!fault) return call.respond_json(std::move(queued));
+  service->background.forget(facts->id);
+  service->responses.drop_job(facts->id);
   call.fail(*fault);
 }
 
@@ -127,6 +182,17 @@ KeyShare share_taken_up(const Service& service, const Owner& owner, size_t promp
   return share;
 }
 
+// Why a job that can be prepared is not gone on with.
+std::optional<ApiError> refuse_job(const Service& service, const Owner& owner, int64_t attempts) {
+  if (!may_go_on(service, owner)) {
+    return ApiError{403, fmt::format("The key '{}' is no longer in force", owner.name), {}, {}, {}};
+  }
+  if (attempts >= kMostAttempts) {
+    return ApiError{500, fmt::format("The server failed {} times while this was made", attempts), {}, {}, {}};
+  }
+  return std::nullopt;
+}
+
 // Goes on with a job that a server before has left, unless a client no longer wants it.
 void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   const auto give_up = [&] {
@@ -137,76 +203,61 @@ void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   // One that is stored was over, and that server ended before it could say so.
   if (!body || !body->is_object() || service->responses.find(job.id)) return give_up();
   Fields fields(*body);
-  PreparedResponse made = prepare_response(*service, fields, {owner_of_job(*body), job.id, job.created, {}});
+  const Owner owner = owner_of_job(*body);
+  PreparedResponse made = prepare_response(*service, fields, {owner, job.id, job.created, {}});
   made.facts.id = job.id;  // also where it could not be prepared
+  made.facts.owner = owner.name;
   made.facts.created = job.created;
   made.facts.background = true;
   if (fields.failed() && service->models.empty()) {  // the next start may have one
     return spdlog::warn("response waits for a model id={}", job.id);
   }
-  const Owner owner = owner_of_job(*body);
-  std::optional<ApiError> fault;
-  if (fields.failed()) fault = fields.fault();
-  if (!fault && !may_go_on(*service, owner)) {
-    fault = ApiError{403, fmt::format("The key '{}' is no longer in force", owner.name), {}, {}, {}};
-  }
-  if (!fault && job.attempts >= kMostAttempts) {
-    fault =
-        ApiError{500, fmt::format("The server ended {} times while this was made", job.attempts), {}, {}, {}};
-  }
-  const ResponseFacts facts = made.facts;
-  if (!service->background.begin(job.id, made.submission.model, pending(service, made, "in_progress")))
-    return;
+  made.facts.room = service->responses.promise_again(owner.name, made.facts.bytes());
+  auto fault =
+      fields.failed() ? std::optional<ApiError>(fields.fault()) : refuse_job(*service, owner, job.attempts);
+  const auto facts = std::make_shared<const ResponseFacts>(std::move(made.facts));
+  if (!service->background.begin(job.id, made.submission.model, in_progress(facts))) return;
   if (!fault) {
-    ++job.attempts;
-    (void)service->responses.put_job(job);  // in vain: it is tried once more than others
     KeyShare share = share_taken_up(*service, owner, made.submission.prompts.front().size());
-    fault = hand_over(service, std::move(made), std::move(share));
-    --job.attempts;
+    fault = hand_over(service, std::move(made.submission), facts, std::move(share), job.attempts);
   }
-  if (!fault) return spdlog::info("response taken up again id={} attempt={}", job.id, job.attempts + 1);
+  if (!fault) return spdlog::info("response taken up again id={} attempts={}", job.id, job.attempts);
   if (fault->status == 503) {  // the server ends, or is full: the next one may have room
-    (void)service->responses.put_job(job);
-    service->background.put_back(job.id, job.answer);
+    if (!service->background.put_back(job.id)) cancel_waiting(*service, job.id);
     return spdlog::warn("response waits for the next start id={}: {}", job.id, fault->text);
   }
   spdlog::warn("response not taken up again id={}: {}", job.id, fault->text);
-  std::string json = ResponsesWriter(service, facts).write_failure(*fault);  // stores it
-  service->responses.drop_job(job.id);
-  service->background.finish(job.id, std::move(json));
+  const std::string json = ResponsesWriter(service, facts).write_failure(*fault);  // stores it
+  if (!service->background.finish(job.id, json)) service->responses.take(job.id);
 }
 
-// An answer with another status.
-std::string with_status(const std::string& answer, std::string_view status) {
-  const auto parsed = parse_json(answer, {.max_bytes = answer.size() + 1});
-  if (!parsed || !parsed->is_object()) return answer;
-  std::vector<JsonObject::Member> members = parsed->as_object().members();
-  for (auto& [name, value] : members) {
-    if (name == "status") value = JsonValue(std::string(status));
+// The present answer of one that is in the background, or stored.
+std::optional<std::string> present_answer(Service& service, const std::string& id) {
+  if (auto running = service.background.find(id)) return running;
+  if (service.background.stage(id) == BackgroundResponses::Stage::waits) {
+    if (auto job = service.responses.find_job(id)) return std::move(job->answer);
   }
-  return json_text(JsonValue(JsonObject(std::move(members))));
+  auto stored = service.responses.find(id);
+  return stored ? std::optional<std::string>(std::move(stored->json)) : std::nullopt;
 }
 
-// One that waits has no row that could end.
-void cancel_waiting(Service& service, const std::string& id) {
-  const auto queued = service.background.find(id);
-  if (!queued) return;
-  std::string json = with_status(*queued, "cancelled");
-  service.responses.put({.id = id, .model = {}, .json = json, .created = unix_seconds()});
-  service.responses.drop_job(id);
-  service.background.finish(id, std::move(json));
+bool made_in_background(const std::string& answer) {
+  const auto parsed = parse_json(answer, {.max_bytes = answer.size() + 1});
+  const JsonValue* background = parsed ? parsed->find("background") : nullptr;
+  return background && background->is_bool() && background->as_bool();
 }
 
 }  // namespace
 
 void find_background_responses(Service& service) {
-  for (const ResponseJob& job : service.responses.jobs()) service.background.wait(job.id, job.answer);
+  for (const ResponseJob& job : service.responses.jobs()) service.background.wait(job.id, job.owner);
 }
 
 void take_up_background_responses(const std::shared_ptr<Service>& service) {
   using Stage = BackgroundResponses::Stage;
-  for (ResponseJob& job : service->responses.jobs()) {
-    if (service->background.stage(job.id) == Stage::waits) take_up(service, std::move(job));
+  for (const ResponseJob& left : service->responses.jobs()) {
+    if (service->background.stage(left.id) != Stage::waits) continue;
+    if (auto job = service->responses.find_job(left.id)) take_up(service, std::move(*job));
   }
 }
 
@@ -216,8 +267,15 @@ void create_response(std::shared_ptr<Call> call) {
   Fields fields(call->body());
   PreparedResponse made = prepare_response(service, fields, origin_of(*call));
   if (fields.failed()) return call->fail(fields.fault());
-  if (made.facts.background) return answer_in_background(*call, std::move(made));
-  auto writer = std::make_unique<ResponsesWriter>(call->shared_service(), std::move(made.facts));
+  ResponseFacts& facts = made.facts;
+  if (facts.store) {
+    if (const auto refused = service.responses.promise(facts.owner, facts.bytes(), facts.room)) {
+      return call->fail(*refused);
+    }
+  }
+  if (facts.background) return answer_in_background(*call, std::move(made));
+  auto writer = std::make_unique<ResponsesWriter>(call->shared_service(),
+                                                  std::make_shared<const ResponseFacts>(std::move(facts)));
   submit(std::move(call), std::move(made.submission), std::move(writer));
 }
 
@@ -257,26 +315,25 @@ void cancel_response(std::shared_ptr<Call> call) {
   const std::string id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   BackgroundResponses& background = call->service().background;
-  const Stage stage = background.cancel(id);
-  if (stage == Stage::waits) cancel_waiting(call->service(), id);
-  if (stage != Stage::unknown) {  // what it is in the end is said once it has come to that
-    background.when_over(id, [call, id](const std::string* json) {
-      json ? call->respond_json(*json) : call->fail(not_stored(id));
-    });
+  // What it is in the end is said once it has come to that.
+  const bool told = background.when_over(id, [call, id](const std::string* json) {
+    json ? call->respond_json(*json) : call->fail(not_stored(id));
+  });
+  if (told) {
+    if (background.cancel(id) == Stage::waits) cancel_waiting(call->service(), id);
     return;
   }
-  const auto stored = call->service().responses.find(id);
+  auto stored = call->service().responses.find(id);
   if (!stored) return call->fail(not_stored(id));
+  if (made_in_background(stored->json)) return call->respond_json(std::move(stored->json));
   call->fail(bad_value("Only responses with background=true can be cancelled", {}, "invalid_value"));
 }
 
 void show_response(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
-  if (const auto known = call->service().background.find(id)) return call->respond_json(*known);
-  const auto stored = call->service().responses.find(id);
-  if (!stored) return call->fail(not_stored(id));
-  call->respond_json(stored->json);
+  auto answer = present_answer(call->service(), id);
+  answer ? call->respond_json(std::move(*answer)) : call->fail(not_stored(id));
 }
 
 void delete_response(std::shared_ptr<Call> call) {

@@ -11,9 +11,9 @@ namespace {
 
 class GatheringListener : public Listener {
  public:
-  GatheringListener(std::unique_ptr<Writer> writer, std::optional<ReasoningMode> split,
-                    std::function<void(std::string, bool)> done, KeyShare share)
-      : writer_(std::move(writer)), done_(std::move(done)), share_(std::move(share)) {
+  GatheringListener(std::unique_ptr<Writer> writer, std::optional<ReasoningMode> split, GatheringEnds ends,
+                    KeyShare share)
+      : writer_(std::move(writer)), ends_(std::move(ends)), share_(std::move(share)) {
     if (split) splitter_.emplace(*split);
   }
 
@@ -21,14 +21,18 @@ class GatheringListener : public Listener {
   void deliver(std::vector<Event> events) override {
     try {
       for (Event& event : events) {
-        if (event.kind == Event::Kind::admitted || over_) continue;
+        if (over_) continue;
+        if (event.kind == Event::Kind::admitted) {
+          ends_.admitted();
+          continue;
+        }
         take(event);
         if (event.kind == Event::Kind::finished) end(event);
       }
     } catch (const std::exception& failure) {
       spdlog::error("response in the background failed reason=\"{}\"", failure.what());
       over_ = true;
-      done_(writer_->write_failure({500, "the answer could not be written", {}, {}, {}}), false);
+      ends_.done(writer_->write_failure({500, "the answer could not be written", {}, {}, {}}), false);
     }
   }
 
@@ -53,7 +57,7 @@ class GatheringListener : public Listener {
     share_.rows = RowLease();
     if (event.reason == FinishReason::failed) {
       const Error error = event.error.value_or(Error{ErrorKind::internal, "generation failed"});
-      return done_(writer_->write_failure(api_error(error)), false);
+      return ends_.done(writer_->write_failure(api_error(error)), false);
     }
     if (splitter_) add(splitter_->finish());
     choice_.ending = {event.reason, event.stop_id, std::move(event.stop_text)};
@@ -64,11 +68,11 @@ class GatheringListener : public Listener {
     const bool cancelled = event.reason == FinishReason::cancelled;
     std::vector<Choice> choices;
     choices.push_back(std::move(choice_));
-    done_(writer_->write_whole(std::move(choices), totals_), cancelled);
+    ends_.done(writer_->write_whole(std::move(choices), totals_), cancelled);
   }
 
   const std::unique_ptr<Writer> writer_;
-  const std::function<void(std::string, bool)> done_;
+  const GatheringEnds ends_;
   KeyShare share_;
   std::optional<ReasoningSplitter> splitter_;
   Choice choice_;
@@ -86,69 +90,68 @@ BackgroundResponses::Entries::const_iterator BackgroundResponses::entry_of(const
   return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.id == id; });
 }
 
-void BackgroundResponses::wait(const std::string& id, std::string json) {
+std::optional<BackgroundResponses::Entry> BackgroundResponses::remove(const std::string& id) {
   std::lock_guard lock(mutex_);
-  entries_.push_back({.id = id, .json = std::move(json), .model = nullptr});
+  const auto entry = entry_of(id);
+  if (entry == entries_.end()) return std::nullopt;
+  std::optional<Entry> gone(std::move(*entry));
+  entries_.erase(entry);
+  return gone;
 }
 
-bool BackgroundResponses::start(const std::string& id, ServedModelPtr model, std::string json) {
+void BackgroundResponses::wait(const std::string& id, const std::string& owner) {
   std::lock_guard lock(mutex_);
-  const auto under_way = std::count_if(entries_.begin(), entries_.end(),
-                                       [](const Entry& entry) { return entry.stage != Stage::over; });
-  if (static_cast<size_t>(under_way) >= kMostRunning) return false;
-  entries_.push_back({.id = id, .json = std::move(json), .model = std::move(model), .stage = Stage::runs});
-  return true;
+  entries_.push_back({.id = id, .owner = owner});
 }
 
-bool BackgroundResponses::begin(const std::string& id, ServedModelPtr model, std::string json) {
+BackgroundResponses::Start BackgroundResponses::start(const std::string& id, const std::string& owner,
+                                                      ServedModelPtr model, Pending pending) {
+  std::lock_guard lock(mutex_);
+  const auto own = std::count_if(entries_.begin(), entries_.end(),
+                                 [&](const Entry& entry) { return entry.owner == owner; });
+  if (static_cast<size_t>(own) >= kMostOfOwner) return Start::owner_has_many;
+  if (entries_.size() >= kMost) return Start::all_have_many;
+  entries_.push_back({.id = id,
+                      .owner = owner,
+                      .stage = Stage::runs,
+                      .model = std::move(model),
+                      .pending = std::move(pending)});
+  return Start::begun;
+}
+
+bool BackgroundResponses::begin(const std::string& id, ServedModelPtr model, Pending pending) {
   std::lock_guard lock(mutex_);
   const auto entry = entry_of(id);
   if (entry == entries_.end() || entry->stage != Stage::waits || entry->cancelled) return false;
   entry->stage = Stage::runs;
   entry->model = std::move(model);
-  entry->json = std::move(json);
+  entry->pending = std::move(pending);
   return true;
 }
 
-void BackgroundResponses::put_back(const std::string& id, std::string json) {
-  ServedModelPtr model;  // let go of outside the lock
+bool BackgroundResponses::put_back(const std::string& id) {
+  ServedModelPtr model;  // these are let go of outside the lock
+  Pending pending;
   std::lock_guard lock(mutex_);
   const auto entry = entry_of(id);
-  if (entry == entries_.end()) return;
+  if (entry == entries_.end()) return false;
   entry->stage = Stage::waits;
-  entry->json = std::move(json);
   model = std::move(entry->model);
+  pending = std::exchange(entry->pending, nullptr);
+  return !entry->cancelled;
 }
 
-void BackgroundResponses::finish(const std::string& id, std::string json) {
-  ServedModelPtr model;  // let go of outside the lock
-  std::vector<Then> waiting;
-  {
-    std::lock_guard lock(mutex_);
-    const auto entry = entry_of(id);
-    if (entry == entries_.end()) return;
-    entry->stage = Stage::over;
-    entry->json = json;
-    model = std::move(entry->model);
-    waiting = std::exchange(entry->waiting, {});
-    const auto is_over = [](const Entry& other) { return other.stage == Stage::over; };
-    const auto over = std::count_if(entries_.begin(), entries_.end(), is_over);
-    if (static_cast<size_t>(over) > kMostOver)
-      entries_.erase(std::find_if(entries_.begin(), entries_.end(), is_over));
-  }
-  for (const Then& then : waiting) then(&json);
+bool BackgroundResponses::finish(const std::string& id, const std::string& json) {
+  const std::optional<Entry> over = remove(id);
+  if (!over) return false;
+  for (const Then& then : over->waiting) then(&json);
+  return true;
 }
 
 void BackgroundResponses::forget(const std::string& id) {
-  Entry gone;
-  {
-    std::lock_guard lock(mutex_);
-    const auto entry = entry_of(id);
-    if (entry == entries_.end()) return;
-    gone = std::move(*entry);
-    entries_.erase(entry);
-  }
-  for (const Then& then : gone.waiting) then(nullptr);
+  const std::optional<Entry> gone = remove(id);
+  if (!gone) return;
+  for (const Then& then : gone->waiting) then(nullptr);
 }
 
 BackgroundResponses::Stage BackgroundResponses::cancel(const std::string& id) {
@@ -158,9 +161,8 @@ BackgroundResponses::Stage BackgroundResponses::cancel(const std::string& id) {
     std::lock_guard lock(mutex_);
     const auto entry = entry_of(id);
     if (entry == entries_.end()) return stage;
-    stage = entry->stage;
+    stage = entry->cancelled ? Stage::runs : entry->stage;
     entry->cancelled = true;
-    entry->interrupted = false;
     model = entry->model;
   }
   if (model)
@@ -195,10 +197,14 @@ bool BackgroundResponses::interrupted(const std::string& id) const {
 }
 
 std::optional<std::string> BackgroundResponses::find(const std::string& id) const {
-  std::lock_guard lock(mutex_);
-  const auto entry = entry_of(id);
-  if (entry == entries_.end()) return std::nullopt;
-  return entry->json;
+  Pending pending;
+  {
+    std::lock_guard lock(mutex_);
+    const auto entry = entry_of(id);
+    if (entry == entries_.end() || entry->stage != Stage::runs) return std::nullopt;
+    pending = entry->pending;
+  }
+  return pending();
 }
 
 BackgroundResponses::Stage BackgroundResponses::stage(const std::string& id) const {
@@ -207,25 +213,18 @@ BackgroundResponses::Stage BackgroundResponses::stage(const std::string& id) con
   return entry == entries_.end() ? Stage::unknown : entry->stage;
 }
 
-void BackgroundResponses::when_over(const std::string& id, Then then) {
-  std::optional<std::string> json;
-  {
-    std::lock_guard lock(mutex_);
-    const auto entry = entry_of(id);
-    if (entry != entries_.end() && entry->stage != Stage::over) {
-      entry->waiting.push_back(std::move(then));
-      return;
-    }
-    if (entry != entries_.end()) json = entry->json;
-  }
-  then(json ? &*json : nullptr);
+bool BackgroundResponses::when_over(const std::string& id, Then then) {
+  std::lock_guard lock(mutex_);
+  const auto entry = entry_of(id);
+  if (entry == entries_.end()) return false;
+  entry->waiting.push_back(std::move(then));
+  return true;
 }
 
 std::shared_ptr<Listener> gathering_listener(std::unique_ptr<Writer> writer,
-                                             std::optional<ReasoningMode> split,
-                                             std::function<void(std::string json, bool cancelled)> done,
+                                             std::optional<ReasoningMode> split, GatheringEnds ends,
                                              KeyShare share) {
-  return std::make_shared<GatheringListener>(std::move(writer), split, std::move(done), std::move(share));
+  return std::make_shared<GatheringListener>(std::move(writer), split, std::move(ends), std::move(share));
 }
 
 }  // namespace fulmar

@@ -20,47 +20,53 @@
 
 namespace fulmar {
 
-// Thread-safe. Those that wait or run are bounded; of those that are over the latest are kept, since a stored
-// one is found in the ResponseStore.
+// Thread-safe. Those that wait or run, of which each owner may have so many, and all together; how one ended
+// is found in the ResponseStore.
 class BackgroundResponses {
  public:
-  static constexpr size_t kMostRunning = 256;
-  static constexpr size_t kMostOver = 256;
-  enum class Stage : uint8_t { unknown, waits, runs, over };
+  static constexpr size_t kMostOfOwner = 256;
+  static constexpr size_t kMost = 1024;
+  enum class Stage : uint8_t { unknown, waits, runs };
+  enum class Start : uint8_t { begun, owner_has_many, all_have_many };
   // Told how a response ended; null: it was deleted, or refused.
   using Then = std::function<void(const std::string* json)>;
+  // Writes the present answer of one that runs.
+  using Pending = std::function<std::string()>;
 
   // One that a server before has left: it waits, here for its model, and clients find it meanwhile.
-  void wait(const std::string& id, std::string json);
-  // A new one runs. False when too many wait or run.
-  bool start(const std::string& id, ServedModelPtr model, std::string json);
+  void wait(const std::string& id, const std::string& owner);
+  // A new one runs.
+  Start start(const std::string& id, const std::string& owner, ServedModelPtr model, Pending pending);
   // One that waits runs. False where none of that id waits: it was deleted or cancelled.
-  bool begin(const std::string& id, ServedModelPtr model, std::string json);
-  // One that runs waits again.
-  void put_back(const std::string& id, std::string json);
-  void finish(const std::string& id, std::string json);
+  bool begin(const std::string& id, ServedModelPtr model, Pending pending);
+  // One that runs waits again. False where a client has cancelled or deleted it.
+  bool put_back(const std::string& id);
+  // One is over, and stored where it is to be found. False where it was deleted.
+  bool finish(const std::string& id, const std::string& json);
   void forget(const std::string& id);
 
   // A client no longer wants it: the engine's row is cancelled, also where it is handed over only now
-  // (`wanted`).
+  // (`wanted`). Returns `waits` to the first caller alone, who is to end one that waits.
   Stage cancel(const std::string& id);
   // The server ends: cancels all that run, to be made by the next one.
   void interrupt_all();
   // False for one that a client has cancelled or deleted.
   bool wanted(const std::string& id) const;
+  // Whether its row was cancelled by the server's end, before any client did.
   bool interrupted(const std::string& id) const;
 
-  // The present answer; nothing for an id that is none of them.
-  std::optional<std::string> find(const std::string& id) const;
   Stage stage(const std::string& id) const;
-  // Calls `then` once it is over: at once where it is already, or where there is none of that id.
-  void when_over(const std::string& id, Then then);
+  // The present answer of one that runs; nothing for others.
+  std::optional<std::string> find(const std::string& id) const;
+  // Calls `then` once it is over. False where there is none of that id.
+  bool when_over(const std::string& id, Then then);
 
  private:
   struct Entry {
-    std::string id, json;
-    ServedModelPtr model;  // of one that runs
+    std::string id, owner;
     Stage stage = Stage::waits;
+    ServedModelPtr model{};  // this and `pending` of one that runs
+    Pending pending{};
     bool cancelled = false;    // by a client
     bool interrupted = false;  // by the server's end
     std::vector<Then> waiting{};
@@ -68,6 +74,7 @@ class BackgroundResponses {
   using Entries = std::list<Entry>;
   Entries::iterator entry_of(const std::string& id);
   Entries::const_iterator entry_of(const std::string& id) const;
+  std::optional<Entry> remove(const std::string& id);
 
   mutable std::mutex mutex_;
   Entries entries_;  // the oldest first
@@ -79,11 +86,16 @@ struct KeyShare {
   RowLease rows;
 };
 
-// Gathers the only row of a request and hands the whole answer of `writer` to `done`, or what it writes of a
+// What is told of a row that is gathered.
+struct GatheringEnds {
+  std::function<void()> admitted;  // it runs from now on
+  std::function<void(std::string json, bool cancelled)> done;
+};
+
+// Gathers the only row of a request and hands the whole answer of `writer` to `ends`, or what it writes of a
 // failure.
 std::shared_ptr<Listener> gathering_listener(std::unique_ptr<Writer> writer,
-                                             std::optional<ReasoningMode> split,
-                                             std::function<void(std::string json, bool cancelled)> done,
+                                             std::optional<ReasoningMode> split, GatheringEnds ends,
                                              KeyShare share = {});
 
 }  // namespace fulmar

@@ -277,6 +277,7 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   if (prompt->force_reasoning) force_reasoning(generation, *model->tokenizer);
 
   facts.id = origin.id;
+  facts.owner = origin.owner.name;
   facts.created = origin.created;
   facts.model_id = model->id;
   facts.input = input_items_json(facts.id, *fields.find("input"));

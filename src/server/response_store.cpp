@@ -1,18 +1,19 @@
-// Keeping and forgetting stored responses.
+// Keeping and forgetting stored responses. Texts are written and read outside of every lock of this file.
 #include "server/response_store.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
-#include "net/json.h"
-#include "net/json_writer.h"
+#include "server/response_documents.h"
 
 namespace fulmar {
 namespace {
-
-// Responses that wait to be written; more are dropped, since the disk does not keep up.
-constexpr size_t kMostWaiting = size_t{64} << 20;
 
 std::unique_ptr<DocumentStore> in_memory() {
   auto documents = open_document_store({}, {.lifetime = ResponseStore::kSeconds});
@@ -20,152 +21,126 @@ std::unique_ptr<DocumentStore> in_memory() {
   return std::move(*documents);
 }
 
-Document document_of(const StoredResponse& response) {
-  JsonWriter json;
-  json.begin_object()
-      .member("created", response.created)
-      .member("json", response.json)
-      .member("tools", response.tools)
-      .member("input", response.input)
-      .key("calls")
-      .begin_array();
-  for (const std::string& call : response.calls) json.value(call);
-  json.end_array().end_object();
-  return {response.id, response.model, response.created, json.take()};
-}
-
-std::optional<StoredResponse> response_of(Document document) {
-  const auto body = parse_json(document.text, {.max_bytes = document.text.size()});
-  if (!body.ok()) return std::nullopt;
-  const auto json = get_string(*body, "json"), tools = get_string(*body, "tools");
-  const auto input = get_string(*body, "input");
-  const auto created = get_int(*body, "created");
-  const auto calls = get_array(*body, "calls");
-  if (!json.ok() || !tools.ok() || !input.ok() || !calls.ok() || !*calls) return std::nullopt;
-  StoredResponse response{.id = std::move(document.id),
-                          .model = std::move(document.owner),
-                          .json = json->value_or(""),
-                          .created = created.ok() ? created->value_or(document.created) : document.created,
-                          .tools = tools->value_or(""),
-                          .input = input->value_or("[]")};
-  for (const JsonValue& call : **calls) {
-    if (call.is_string()) response.calls.push_back(call.as_string());
-  }
-  return response;
-}
-
-// Jobs lie beside the responses, under ids that none of those has.
-constexpr std::string_view kJobPrefix = "job:";
-constexpr const char* kJobOwner = "background";
-
-bool is_job(std::string_view id) { return id.starts_with(kJobPrefix); }
-std::string job_document(const std::string& id) { return std::string(kJobPrefix) + id; }
-
-Document document_of(const ResponseJob& job) {
-  JsonWriter json;
-  json.begin_object().member("request", job.request).member("answer", job.answer);
-  json.member("created", job.created);
-  json.member("attempts", job.attempts).end_object();
-  return {job_document(job.id), kJobOwner, job.created, json.take()};
-}
-
-std::optional<ResponseJob> job_of(const Document& document) {
-  const auto body = parse_json(document.text, {.max_bytes = document.text.size() + 1});
-  if (!body.ok()) return std::nullopt;
-  const auto request = get_string(*body, "request"), answer = get_string(*body, "answer");
-  const auto attempts = get_int(*body, "attempts"), created = get_int(*body, "created");
-  if (!request.ok() || !answer.ok() || !attempts.ok() || !created.ok()) return std::nullopt;
-  return ResponseJob{.id = document.id.substr(kJobPrefix.size()),
-                     .request = request->value_or(""),
-                     .answer = answer->value_or(""),
-                     .created = created->value_or(document.created),
-                     .attempts = attempts->value_or(0)};
-}
-
-StoredResponse facts_of(Document document) {
-  return {.id = std::move(document.id), .model = std::move(document.owner), .created = document.created};
-}
-
-size_t bytes_of(const StoredResponse& response) {
-  return response.json.size() + response.tools.size() + response.input.size();
+const ResponseBounds& bounds_of(const std::unique_ptr<DocumentStore>& documents) {
+  return documents ? ResponseStore::kInFile : ResponseStore::kInMemory;
 }
 
 }  // namespace
 
-ResponseStore::ResponseStore(std::unique_ptr<DocumentStore> documents)
-    : documents_(documents ? std::move(documents) : in_memory()) {}
+ResponseStore::ResponseStore(std::unique_ptr<DocumentStore> documents, std::optional<ResponseBounds> bounds)
+    : bounds_(bounds.value_or(bounds_of(documents))),
+      documents_(documents ? std::move(documents) : in_memory()) {}
 
-ResponseStore::~ResponseStore() { writer_.finish(); }
+ResponseStore::~ResponseStore() {
+  writer_.finish();
+  marks_.finish();
+  for (const std::string& id : std::exchange(failed_, {})) {
+    if (!write_one(id)) spdlog::error("response lost, since it cannot be stored id={}", id);
+  }
+}
+
+// ---- room
+
+DocumentBytes ResponseStore::held_by(const std::string& owner) {
+  DocumentBytes own = documents_->bytes_of(owner);
+  own.lasting += promised_->held(owner).own;
+  return own;
+}
+
+int64_t ResponseStore::held_by_others(const std::string& owner) {
+  return documents_->bytes() + promised_->held(owner).all - held_by(owner).sum();
+}
+
+std::optional<ApiError> ResponseStore::promise(const std::string& owner, int64_t bytes,
+                                               PromisedRoomPtr& room) {
+  std::lock_guard lock(promising_);
+  const RoomLedger::Held promised = promised_->held(owner);
+  auto refused = refuse_more({.lasting = promised.own}, promised.all - promised.own, bytes, bounds_.under_way,
+                             "Your responses under way");
+  if (!refused) {
+    refused = refuse_more(held_by(owner), held_by_others(owner), bytes, bounds_.stored,
+                          "Your responses that have not ended");
+  }
+  if (!refused) room = promise_again(owner, bytes);
+  return refused;
+}
+
+PromisedRoomPtr ResponseStore::promise_again(const std::string& owner, int64_t bytes) {
+  return std::make_shared<const PromisedRoom>(promised_, owner, bytes);
+}
+
+// Of the owner's own, and none that is a job.
+void ResponseStore::make_room(const std::string& owner, int64_t more) {
+  const int64_t bytes = surplus(held_by(owner), held_by_others(owner), more, bounds_.stored);
+  if (bytes == 0) return;
+  auto gone = documents_->take_oldest(owner, bytes);
+  if (!gone.ok()) return spdlog::error("old responses not removed: {}", gone.error().text);
+  note_gone(std::move(*gone));
+}
+
+void ResponseStore::note_gone(std::vector<Document> gone) {
+  std::lock_guard lock(mutex_);
+  for (Document& document : gone) gone_.push_back(response_facts(std::move(document)));
+}
+
+// ---- answers
 
 void ResponseStore::put(StoredResponse response) {
-  const size_t bytes = bytes_of(response);
-  std::string id = response.id;
+  const std::string id = response.id;
+  auto shared = std::make_shared<const StoredResponse>(std::move(response));
   {
-    std::lock_guard lock(waiting_mutex_);
-    if (bytes > static_cast<size_t>(kMostBytes) || waiting_bytes_ + bytes > kMostWaiting) {
-      spdlog::warn("response not stored id={} bytes={} waiting={}", id, bytes, waiting_bytes_);
-      return;
-    }
-    waiting_bytes_ += bytes;
-    waiting_[id] = std::move(response);
+    std::lock_guard lock(mutex_);
+    waiting_[id] = {std::move(shared), ++last_number_};
   }
-  writer_.post([this, id = std::move(id)] { write(id); });
+  writer_.post([this, id] { write(id); });
 }
 
-void ResponseStore::write(const std::string& id) {
-  std::lock_guard writing(writing_);
-  write_locked(id);
+std::optional<ResponseStore::Waiting> ResponseStore::waiting(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(id);
+  return found == waiting_.end() ? std::nullopt : std::optional<Waiting>(found->second);
 }
 
-void ResponseStore::write_locked(const std::string& id) {
-  std::optional<Document> document;
-  {
-    std::lock_guard lock(waiting_mutex_);
-    const auto found = waiting_.find(id);
-    if (found != waiting_.end()) document = document_of(found->second);
+// Where one can be written, so can perhaps one that could not be before.
+void ResponseStore::write(std::string id) {
+  while (write_one(id)) {
+    std::lock_guard lock(mutex_);
+    if (failed_.empty()) return;
+    id = std::move(failed_.front());
+    failed_.pop_front();
   }
-  if (!document) return;  // taken meanwhile
-  document->created = documents_->now();
-  if (const Status stored = documents_->put(*document); !stored.ok()) {
-    spdlog::error("response not stored id={}: {}", id, stored.error().text);
-  }
-  std::lock_guard lock(waiting_mutex_);
-  waiting_bytes_ -= bytes_of(waiting_[id]);
-  waiting_.erase(id);
+  std::lock_guard lock(mutex_);
+  if (std::find(failed_.begin(), failed_.end(), id) == failed_.end()) failed_.push_back(std::move(id));
 }
 
-Status ResponseStore::put_job(const ResponseJob& job) {
-  Document document = document_of(job);
+// Returns false where it could not be written.
+bool ResponseStore::write_one(const std::string& id) {
+  const std::optional<Waiting> waits = waiting(id);
+  if (!waits) return true;  // taken meanwhile
+  const StoredResponse& response = *waits->response;
+  Document document = document_of(response);
   document.created = documents_->now();
-  std::lock_guard writing(writing_);
-  return documents_->put(document);
-}
-
-void ResponseStore::drop_job(const std::string& id) {
-  writer_.post([this, id] {
-    std::lock_guard writing(writing_);
-    if (const auto gone = documents_->take(job_document(id)); !gone.ok()) {
-      spdlog::error("response in the background not removed id={}: {}", id, gone.error().text);
-    }
-  });
-}
-
-std::vector<ResponseJob> ResponseStore::jobs() {
-  std::vector<ResponseJob> jobs;
-  const auto documents = documents_->of_owner(kJobOwner);
-  if (!documents.ok()) spdlog::error("responses in the background not read: {}", documents.error().text);
-  for (const Document& document : documents.ok() ? *documents : std::vector<Document>()) {
-    if (auto job = job_of(document)) jobs.push_back(std::move(*job));
+  const int64_t promised = response.room ? response.room->bytes() : 0;
+  make_room(response.owner, static_cast<int64_t>(document.text.size()) - promised);
+  if (const Status stored = documents_->put(document); !stored.ok()) {
+    spdlog::error("response not stored yet id={}: {}", id, stored.error().text);
+    return false;
   }
-  return jobs;
+  bool taken = false;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(id);
+    taken = found == waiting_.end();
+    if (!taken && found->second.number == waits->number) waiting_.erase(found);
+  }
+  if (taken) (void)documents_->take(id);
+  drop_job(id);
+  return true;
 }
 
 std::optional<StoredResponse> ResponseStore::find(const std::string& id) {
   if (is_job(id)) return std::nullopt;
-  {
-    std::lock_guard lock(waiting_mutex_);
-    if (const auto found = waiting_.find(id); found != waiting_.end()) return found->second;
-  }
+  if (const std::optional<Waiting> waits = waiting(id)) return *waits->response;
   auto document = documents_->find(id);
   if (!document.ok()) spdlog::error("response not read id={}: {}", id, document.error().text);
   if (!document.ok() || !*document) return std::nullopt;
@@ -174,39 +149,93 @@ std::optional<StoredResponse> ResponseStore::find(const std::string& id) {
 
 std::optional<StoredResponse> ResponseStore::take(const std::string& id) {
   if (is_job(id)) return std::nullopt;
-  std::lock_guard writing(writing_);
   std::optional<StoredResponse> taken;
   {
-    std::lock_guard lock(waiting_mutex_);
+    std::lock_guard lock(mutex_);
     if (const auto found = waiting_.find(id); found != waiting_.end()) {
-      waiting_bytes_ -= bytes_of(found->second);
-      taken = std::move(found->second);
+      const StoredResponse& response = *found->second.response;
+      taken =
+          StoredResponse{.id = response.id, .model = response.model, .json = {}, .created = response.created};
+      taken->owner = response.owner;
       waiting_.erase(found);
     }
   }
-  if (taken) return taken;
-  auto document = documents_->take(id);
+  auto document = documents_->take(id);  // also one that is just being written
   if (!document.ok()) spdlog::error("response not removed id={}: {}", id, document.error().text);
-  if (!document.ok() || !*document) return std::nullopt;
-  return facts_of(std::move(**document));
+  if (taken || !document.ok() || !*document) return taken;
+  return response_facts(std::move(**document));
 }
 
 std::vector<StoredResponse> ResponseStore::take_expired() {
-  std::vector<StoredResponse> expired;
-  std::lock_guard writing(writing_);
-  std::vector<std::string> waiting;
+  auto old = documents_->take_older(documents_->now() - kSeconds);
+  if (!old.ok()) spdlog::error("old responses not removed: {}", old.error().text);
+  if (old.ok()) note_gone(std::move(*old));
+  std::lock_guard lock(mutex_);
+  if (!failed_.empty()) writer_.post([this, id = failed_.front()] { write(id); });
+  return std::exchange(gone_, {});
+}
+
+void ResponseStore::settle() {
+  std::promise<void> done;
+  if (writer_.post([&] { done.set_value(); })) done.get_future().wait();
+}
+
+// ---- jobs
+
+std::optional<ApiError> ResponseStore::put_job(const ResponseJob& job) {
+  Document document = document_of(job);
+  document.created = documents_->now();
+  PromisedRoomPtr room;  // until it is stored
   {
-    std::lock_guard lock(waiting_mutex_);
-    for (const auto& [id, response] : waiting_) waiting.push_back(id);
+    const auto bytes = static_cast<int64_t>(document.text.size());
+    std::lock_guard lock(promising_);
+    if (auto refused = refuse_more(held_by(job.owner), held_by_others(job.owner), bytes, bounds_.stored,
+                                   "Your responses that have not ended")) {
+      return refused;
+    }
+    room = promise_again(job.owner, bytes);
   }
-  for (const std::string& id : waiting) write_locked(id);
-  auto gone = documents_->take_surplus(documents_->now() - kSeconds, kMostBytes);
-  if (!gone.ok()) {
-    spdlog::error("old responses not removed: {}", gone.error().text);
-    return expired;
+  make_room(job.owner, 0);
+  const Status stored = documents_->put(document);
+  if (stored.ok()) return std::nullopt;
+  spdlog::error("response in the background not stored id={}: {}", job.id, stored.error().text);
+  return ApiError{503,
+                  "The response cannot be stored, so that a stop would lose it; the server's log says why",
+                  {},
+                  "store_failed",
+                  {}};
+}
+
+void ResponseStore::drop_job(const std::string& id) {
+  if (const auto gone = documents_->take(job_document_id(id)); !gone.ok()) {
+    spdlog::error("response in the background not removed id={}: {}", id, gone.error().text);
   }
-  for (Document& document : *gone) expired.push_back(facts_of(std::move(document)));
-  return expired;
+}
+
+void ResponseStore::note_attempts(const std::string& id, int64_t attempts) {
+  marks_.post([this, id, attempts] {
+    if (const Status noted = documents_->set_mark(job_document_id(id), attempts); !noted.ok()) {
+      spdlog::error("attempt not noted id={}: {}", id, noted.error().text);
+    }
+  });
+}
+
+std::vector<ResponseJob> ResponseStore::jobs() {
+  std::vector<ResponseJob> jobs;
+  auto documents = documents_->lasting();
+  if (!documents.ok()) spdlog::error("responses in the background not read: {}", documents.error().text);
+  for (Document& document : documents.ok() ? *documents : std::vector<Document>()) {
+    if (is_job(document.id)) jobs.push_back(job_facts(std::move(document)));
+  }
+  return jobs;
+}
+
+std::optional<ResponseJob> ResponseStore::find_job(const std::string& id) {
+  const auto document = documents_->find(job_document_id(id));
+  if (!document.ok())
+    spdlog::error("response in the background not read id={}: {}", id, document.error().text);
+  if (!document.ok() || !*document) return std::nullopt;
+  return job_of(**document);
 }
 
 }  // namespace fulmar

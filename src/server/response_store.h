@@ -1,9 +1,10 @@
-// The answers of /v1/responses that may be asked for again. Each belongs to a session of the engine that
-// holds the state after it.
+// The answers of /v1/responses that may be asked for again, and the responses that are yet to be made in the
+// background. Each answer belongs to a session of the engine that holds the state after it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,8 @@
 
 #include "base/job_thread.h"
 #include "cache/document_store.h"
+#include "server/errors.h"
+#include "server/response_room.h"
 
 namespace fulmar {
 
@@ -25,6 +28,8 @@ struct StoredResponse {
   std::string tools = {};               // the functions that the state has been told of
   std::string input = "[]";             // what it was asked with: a JSON array of items
   std::vector<std::string> calls = {};  // ids of the calls in the answer, to be answered in the next turn
+  std::string owner = {};               // whose room it takes
+  PromisedRoomPtr room = {};            // given back once it is written
 };
 
 // A response that is made in the background, as it can be begun again by another process.
@@ -33,46 +38,84 @@ struct ResponseJob {
   std::string request;  // the body it was asked with, as JSON
   std::string answer;   // what clients are told until it has begun
   int64_t created = 0;
-  int64_t attempts = 0;  // how often it was begun
+  int64_t attempts = 0;  // how often it ran when a server ended without a word
+  std::string owner = {};
 };
 
 // The engine's session of a response.
 inline std::string response_session(std::string_view id) { return "resp:" + std::string(id); }
 
-// Thread-safe; bounded in bytes and age. What is stored outlives the process where the documents do.
+struct ResponseBounds {
+  RoomBounds stored;     // bytes of answers and jobs
+  RoomBounds under_way;  // bytes in memory of responses that are made or wait to be written
+};
+
+// Thread-safe. What is stored outlives the process where the documents do. An answer goes when it is old,
+// when its owner's newer ones take its room, or when it is taken; a job goes once its answer is stored, or
+// when it is dropped.
 class ResponseStore {
  public:
   static constexpr int64_t kSeconds = 24 * 3600;
-  static constexpr int64_t kMostBytes = int64_t{256} << 20;
+  static constexpr int64_t kMiB = int64_t{1} << 20;
+  static constexpr ResponseBounds kInFile = {{256 * kMiB, 1024 * kMiB}, {128 * kMiB, 512 * kMiB}};
+  static constexpr ResponseBounds kInMemory = {{128 * kMiB, 256 * kMiB}, {128 * kMiB, 256 * kMiB}};
 
-  // Null: in memory.
-  explicit ResponseStore(std::unique_ptr<DocumentStore> documents = nullptr);
+  // Null: in memory. `bounds`: of a test.
+  explicit ResponseStore(std::unique_ptr<DocumentStore> documents = nullptr,
+                         std::optional<ResponseBounds> bounds = {});
   ~ResponseStore();  // stores what was put
 
-  // Never waits for the documents: they are written on a thread of their own. A response that is larger than
-  // all may be together, or that cannot be written, is logged and not there.
+  // Promises an owner room for an answer of about so many bytes, or says why there is none.
+  std::optional<ApiError> promise(const std::string& owner, int64_t bytes, PromisedRoomPtr& room);
+  // Promises it to a response that was accepted before: it counts, whatever the bounds say.
+  PromisedRoomPtr promise_again(const std::string& owner, int64_t bytes);
+
+  // Never waits for the documents, and refuses nothing: they are written on a thread of their own, and what
+  // cannot be is kept and tried again. Ends the job of the same id once it is stored.
   void put(StoredResponse response);
-  // Away with a job, behind what was put before.
+  // Notes how often a job ran when a server ended, without waiting.
+  void note_attempts(const std::string& id, int64_t attempts);
+
+  // These wait for the documents, but for no other that is written.
+  // Once it has returned nothing the job outlives the process; otherwise says why it is refused.
+  std::optional<ApiError> put_job(const ResponseJob& job);
   void drop_job(const std::string& id);
-  // These wait for the documents.
-  // Once it returns the job outlives the process; it takes the place of one of the same id.
-  Status put_job(const ResponseJob& job);
+  // Ids and owners of the jobs, the oldest first.
   std::vector<ResponseJob> jobs();
+  std::optional<ResponseJob> find_job(const std::string& id);
   std::optional<StoredResponse> find(const std::string& id);
   // Removes it; without its json, tools, input and calls.
   std::optional<StoredResponse> take(const std::string& id);
-  // Removes and returns what is too old, and the oldest beyond kMostBytes; as take() does.
+  // Returns what is too old, and what its owner's newer ones have pushed out since; as take() does. Tries
+  // again to write what could not be.
   std::vector<StoredResponse> take_expired();
+  // Waits until what was put is written, or could not be.
+  void settle();
 
  private:
-  void write(const std::string& id);
-  void write_locked(const std::string& id);
+  struct Waiting {
+    std::shared_ptr<const StoredResponse> response;
+    uint64_t number = 0;  // tells it from another of the same id
+  };
 
+  void write(std::string id);
+  bool write_one(const std::string& id);
+  std::optional<Waiting> waiting(const std::string& id);
+  void make_room(const std::string& owner, int64_t more);
+  DocumentBytes held_by(const std::string& owner);
+  int64_t held_by_others(const std::string& owner);
+  void note_gone(std::vector<Document> gone);
+
+  const ResponseBounds bounds_;
   const std::unique_ptr<DocumentStore> documents_;
-  std::mutex writing_;  // held while a document is written or removed; before waiting_mutex_
-  std::mutex waiting_mutex_;
-  std::map<std::string, StoredResponse> waiting_;  // put, not yet written
-  size_t waiting_bytes_ = 0;
+  const std::shared_ptr<RoomLedger> promised_ = std::make_shared<RoomLedger>();
+  std::mutex promising_;  // held from a decision about room until it is noted
+  std::mutex mutex_;
+  std::map<std::string, Waiting> waiting_;  // put, not yet written
+  uint64_t last_number_ = 0;
+  std::deque<std::string> failed_;    // ids of those that could not be written
+  std::vector<StoredResponse> gone_;  // pushed out, not yet told
+  JobThread marks_{"attempts", 0};
   JobThread writer_{"responses", 0};  // last: it uses everything above
 };
 

@@ -6,8 +6,15 @@
 
 namespace fulmar {
 
-ResponsesWriter::ResponsesWriter(std::shared_ptr<Service> service, ResponseFacts facts)
-    : service_(std::move(service)), facts_(std::move(facts)) {
+int64_t ResponseFacts::bytes() const {
+  size_t sum = model.size() + instructions.size() + tools.size();
+  for (const std::string* text : {&input, &tools_sent, &tool_choice, &reasoning, &metadata})
+    sum += text->size();
+  return static_cast<int64_t>(sum);
+}
+
+ResponsesWriter::ResponsesWriter(std::shared_ptr<Service> service, std::shared_ptr<const ResponseFacts> facts)
+    : service_(std::move(service)), held_facts_(std::move(facts)) {
   if (!facts_.calls.names.empty()) splitter_.emplace(facts_.calls);
 }
 
@@ -283,11 +290,19 @@ std::string ResponsesWriter::finish(const Totals& totals) {
 // A cancelled response in the background: unless it was deleted, or goes on in the next server.
 bool ResponsesWriter::is_asked_for() const {
   const BackgroundResponses& background = service_->background;
-  return facts_.background && background.find(facts_.id) && !background.interrupted(facts_.id);
+  return facts_.background && background.stage(facts_.id) != BackgroundResponses::Stage::unknown &&
+         !background.interrupted(facts_.id);
 }
 
 void ResponsesWriter::store(const std::string& text) const {
-  StoredResponse stored{facts_.id, facts_.model_id, text, facts_.created, facts_.tools, facts_.input, {}};
+  StoredResponse stored{.id = facts_.id,
+                        .model = facts_.model_id,
+                        .json = text,
+                        .created = facts_.created,
+                        .tools = facts_.tools,
+                        .input = facts_.input,
+                        .owner = facts_.owner,
+                        .room = facts_.room};
   for (const Item& item : items_) {
     if (item.kind == Item::Kind::call) stored.calls.push_back(item.call.id);
   }

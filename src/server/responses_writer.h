@@ -15,6 +15,7 @@ namespace fulmar {
 // What the answer repeats of its request.
 struct ResponseFacts {
   std::string id;
+  std::string owner;  // whose name
   int64_t created = 0;
   std::string model;     // as the client named it
   std::string model_id;  // as the server knows it
@@ -34,12 +35,16 @@ struct ResponseFacts {
   int64_t max_tokens = 0;
   float temperature = 0;
   float top_p = 0;
+  PromisedRoomPtr room;  // for what is to be stored
+
+  // Returns the bytes of what a client has chosen.
+  int64_t bytes() const;
 };
 
 class ResponsesWriter : public Writer {
  public:
   // What is to be stored is put into the service's store when the answer is complete.
-  ResponsesWriter(std::shared_ptr<Service> service, ResponseFacts facts);
+  ResponsesWriter(std::shared_ptr<Service> service, std::shared_ptr<const ResponseFacts> facts);
 
   Family family() const override { return Family::openai; }
   void write_opening(int32_t index, std::vector<std::string>& events) override;
@@ -80,7 +85,8 @@ class ResponsesWriter : public Writer {
   void store(const std::string& text) const;
 
   const std::shared_ptr<Service> service_;
-  const ResponseFacts facts_;
+  const std::shared_ptr<const ResponseFacts> held_facts_;
+  const ResponseFacts& facts_ = *held_facts_;
   std::optional<ToolCallSplitter> splitter_;  // only with functions
   std::vector<Item> items_;                   // the last one may be open
   Ending ending_;

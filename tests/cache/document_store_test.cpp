@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 namespace fulmar {
 namespace {
@@ -55,50 +56,107 @@ TEST_F(Documents, OutliveTheProcessThatStoredThem) {
   EXPECT_FALSE(*store->take("1"));
 }
 
-TEST_F(Documents, OfOneOwnerComeInTheirOrder) {
-  const auto store = open({});
-  for (const Document& document : {Document{"b", "one", 200, "B"},
-                                   {"a", "one", 300, "A"},
-                                   {"c", "two", 100, "C"},
-                                   {"d", "one", 100, "D"}}) {
-    ASSERT_TRUE(store->put(document).ok());
-  }
-  const auto documents = store->of_owner("one");
-  ASSERT_TRUE(documents.ok());
-  std::string texts;
-  for (const Document& document : *documents) texts += document.text;
-  EXPECT_EQ(texts, "DBA");
-  EXPECT_TRUE(store->of_owner("none")->empty());
+std::string ids_of(const Result<std::vector<Document>>& documents) {
+  std::string ids;
+  EXPECT_TRUE(documents.ok()) << documents.error().text;
+  for (const Document& document : *documents) ids += document.id;
+  return ids;
 }
 
-TEST_F(Documents, TheOldAndTheOldestBeyondABoundGo) {
+TEST_F(Documents, WhatLastsIsToldInItsOrderAndStays) {
   const auto store = open({});
-  for (int64_t i = 0; i < 5; ++i) {
-    ASSERT_TRUE(store->put({std::to_string(i), "m", 100 + i, std::string(10, 'x')}).ok());
+  for (const auto& [id, created, lasting] :
+       {std::tuple{"b", 200, true}, {"a", 300, true}, {"c", 100, false}, {"d", 100, true}}) {
+    ASSERT_TRUE(
+        store->put({.id = id, .owner = "one", .created = created, .text = id, .lasting = lasting}).ok());
   }
-  const auto old = store->take_surplus(101, 1000);
-  ASSERT_TRUE(old.ok()) << old.error().text;
-  ASSERT_EQ(old->size(), 1u);
-  EXPECT_EQ(old->front().id, "0");
-  const auto surplus = store->take_surplus(0, 25);
-  ASSERT_EQ(surplus->size(), 2u);
-  EXPECT_EQ((*surplus)[0].id, "1");
-  EXPECT_EQ((*surplus)[1].id, "2");
-  EXPECT_TRUE(*store->find("3"));
-  EXPECT_TRUE(store->take_surplus(0, 25)->empty());
+  EXPECT_EQ(ids_of(store->take_older(1000)), "c");
+  EXPECT_EQ(ids_of(store->take_oldest("one", 1000)), "");
+  EXPECT_EQ(ids_of(store->lasting()), "dba");
+  ASSERT_TRUE(store->set_mark("b", 7).ok());
+  EXPECT_EQ((*store->lasting())[1].mark, 7);
+  EXPECT_EQ((*store->find("b"))->text, "b");
+}
+
+TEST_F(Documents, TheOldGoAndTheOldestOfOneOwner) {
+  const auto store = open({});
+  for (int64_t i = 0; i < 6; ++i) {
+    const std::string owner = i % 2 == 0 ? "even" : "odd";
+    ASSERT_TRUE(store->put({std::to_string(i), owner, 100 + i, std::string(10, 'x')}).ok());
+  }
+  EXPECT_EQ(ids_of(store->take_older(101)), "0");
+  EXPECT_EQ(ids_of(store->take_oldest("odd", 11)), "13") << "no more than hold so much, and no others'";
+  EXPECT_EQ(ids_of(store->take_oldest("odd", 100)), "5");
+  EXPECT_EQ(ids_of(store->take_oldest("odd", 100)), "");
+  EXPECT_TRUE(*store->find("2") && *store->find("4"));
 }
 
 TEST_F(Documents, TheirBytesAreKnownThroughAllThatHappensToThem) {
+  const auto put = [](DocumentStore& store, const char* id, const char* owner, size_t bytes, bool lasting) {
+    Document document{.id = id, .owner = owner, .created = 1, .text = std::string(bytes, 'x')};
+    document.lasting = lasting;
+    ASSERT_TRUE(store.put(document).ok());
+  };
+  const auto check = [](DocumentStore& store) {
+    EXPECT_EQ(store.bytes_of("m").passing, 2);
+    EXPECT_EQ(store.bytes_of("m").lasting, 5);
+    EXPECT_EQ(store.bytes_of("n").passing, 10);
+    EXPECT_EQ(store.bytes_of("n").lasting, 0);
+    EXPECT_EQ(store.bytes(), 17);
+  };
   {
     const auto store = open(file());
-    for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(store->put({id, "m", 1, std::string(10, 'x')}).ok());
-    ASSERT_TRUE(store->put({"a", "m", 1, "xx"}).ok());
+    for (const char* id : {"a", "b", "c"}) put(*store, id, "m", 10, false);
+    put(*store, "j", "m", 5, true);
+    put(*store, "a", "m", 2, false);
+    put(*store, "c", "n", 10, false);
     ASSERT_TRUE(store->take("b").ok());
-    EXPECT_TRUE(store->take_surplus(0, 12)->empty());
+    check(*store);
   }
-  const auto store = open(file());
-  EXPECT_TRUE(store->take_surplus(0, 12)->empty());
-  EXPECT_EQ(store->take_surplus(0, 11)->size(), 1u);
+  check(*open(file()));
+}
+
+// Longer than the pieces in which texts are written.
+TEST_F(Documents, LongTextsComeBackWholeAndLeaveNothing) {
+  std::string text;
+  for (int i = 0; text.size() < (size_t{3} << 20) + 17; ++i) text += std::to_string(i) + '\0';
+  {
+    const auto store = open(file());
+    ASSERT_TRUE(store->put({"1", "m", 1, std::string(size_t{2} << 20, 'x')}).ok());
+    ASSERT_TRUE(store->put({"1", "m", 1, text}).ok());
+    ASSERT_TRUE(store->put({"empty", "m", 1, ""}).ok());
+    EXPECT_EQ((*store->find("1"))->text, text);
+  }
+  {
+    const auto store = open(file());
+    EXPECT_EQ((*store->find("1"))->text, text);
+    EXPECT_EQ((*store->find("empty"))->text, "");
+    ASSERT_TRUE(store->take("1").ok());
+    ASSERT_TRUE(store->take("empty").ok());
+  }
+  const auto database = open_database(file());
+  Statement pieces(*database, "SELECT count(*) FROM fulmar_pieces");
+  ASSERT_TRUE(*pieces.next());
+  EXPECT_EQ(pieces.column_integer(0), 0);
+}
+
+// Of a text that was half written, and of one whose row was gone.
+TEST_F(Documents, WhatAKilledProcessLeavesIsRemoved) {
+  { ASSERT_TRUE(open(file())->put({"1", "m", 1, "text"}).ok()); }
+  {
+    const auto database = open_database(file());
+    ASSERT_TRUE(execute(*database, "INSERT INTO fulmar_pieces VALUES(77, 0, 'half')").ok());
+  }
+  {
+    const auto store = open(file());
+    ASSERT_TRUE(store->put({"2", "m", 1, "other"}).ok());
+    EXPECT_EQ((*store->find("1"))->text, "text");
+    EXPECT_EQ((*store->find("2"))->text, "other");
+  }
+  const auto database = open_database(file());
+  Statement pieces(*database, "SELECT count(*) FROM fulmar_pieces");
+  ASSERT_TRUE(*pieces.next());
+  EXPECT_EQ(pieces.column_integer(0), 2);
 }
 
 // Made by the hour for a day and more, whatever the wall clock says: each goes in its time.
@@ -118,27 +176,60 @@ TEST_F(Documents, AClockThatJumpsErasesNothing) {
     auto store = reopened();
     ASSERT_TRUE(store->put({std::to_string(made++), "m", store->now(), "x"}).ok());
     wall += static_cast<double>(jump);
-    EXPECT_TRUE(store->take_surplus(store->now() - kLifetime, 1000)->empty()) << jump;
+    EXPECT_TRUE(store->take_older(store->now() - kLifetime)->empty()) << jump;
     store.reset();
     store = reopened();
-    EXPECT_TRUE(store->take_surplus(store->now() - kLifetime, 1000)->empty()) << jump;
+    EXPECT_TRUE(store->take_older(store->now() - kLifetime)->empty()) << jump;
     wall += kHour;
     passing += kHour;
   }
   const auto store = reopened();
   passing += 25 * kHour;
-  EXPECT_EQ(store->take_surplus(store->now() - kLifetime, 1000)->size(), static_cast<size_t>(made));
+  EXPECT_EQ(store->take_older(store->now() - kLifetime)->size(), static_cast<size_t>(made));
 }
 
 TEST_F(Documents, ANewerSchemaIsRefusedByName) {
   open(file());
   {
     const auto database = open_database(file());
-    ASSERT_TRUE(execute(*database, "UPDATE fulmar_meta SET value = 2 WHERE key = 'schema'").ok());
+    ASSERT_TRUE(execute(*database, "UPDATE fulmar_meta SET value = 3 WHERE key = 'schema'").ok());
   }
   const auto store = open_document_store(file());
   ASSERT_FALSE(store.ok());
   EXPECT_EQ(store.error().kind, ErrorKind::unsupported);
+}
+
+// As the version before wrote them: texts in the table of facts, and the model in the place of the owner.
+TEST_F(Documents, AnOlderSchemaIsBroughtUpAndCopied) {
+  {
+    const auto database = open_database(file());
+    ASSERT_TRUE(
+        execute(*database,
+                "CREATE TABLE fulmar_documents(id TEXT PRIMARY KEY, owner TEXT NOT NULL, created INTEGER NOT "
+                "NULL, text TEXT NOT NULL);"
+                "CREATE INDEX fulmar_documents_created ON fulmar_documents(created);"
+                "CREATE TABLE fulmar_meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
+                "INSERT INTO fulmar_meta VALUES('schema', 1);"
+                "INSERT INTO fulmar_documents VALUES('resp_1', 'model', 100, 'answer');"
+                "INSERT INTO fulmar_documents VALUES('job:resp_2', 'background', 200, 'job');")
+            .ok());
+  }
+  for (int start = 0; start < 2; ++start) {
+    const auto store = open(file());
+    const auto answer = *store->find("resp_1");
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->text, "answer");
+    EXPECT_EQ(answer->label, "model");
+    EXPECT_EQ(answer->owner, "");
+    EXPECT_EQ(answer->created, 100);
+    EXPECT_EQ(ids_of(store->lasting()), "job:resp_2");
+    EXPECT_EQ((*store->find("job:resp_2"))->text, "job");
+    EXPECT_EQ(store->bytes(), 9);
+  }
+  const auto copy = open_database(file().string() + ".schema-1");
+  Statement rows(*copy, "SELECT text FROM fulmar_documents WHERE id = 'resp_1'");
+  ASSERT_TRUE(rows.next().ok());
+  EXPECT_EQ(rows.column_text(0), "answer");
 }
 
 TEST_F(Documents, TheFileIsForItsOwnerAndOneProcess) {

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "cache/document_store.h"
+#include "server/background_responses.h"
 #include "server/response_items.h"
 #include "server/server_rig.h"
 
@@ -240,31 +242,121 @@ TEST(BackgroundResponses, ThatAServerHasNoRoomForWaitForTheNext) {
   EXPECT_THAT(finished(rig, id), HasSubstr(R"("status":"completed")"));
 }
 
-TEST(BackgroundResponses, ThatServersEndOverAreGivenUp) {
-  const ResponsesFile file;
-  // From before the start on, which takes up what the server before has not made.
-  const auto held = [](ServedModel& model) { static_cast<ScriptedEngine*>(model.engine)->hold_after(1); };
-  std::string id;
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    ServerRig rig(file.options(), nullptr, held);
-    if (id.empty()) id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
-    for (int tries = 0; tries < 1000 && rig.engine.asks().empty(); ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+// From before the start on, which takes up what the server before has not made.
+void hold(ServedModel& model, int64_t tokens) {
+  static_cast<ScriptedEngine*>(model.engine)->hold_after(tokens);
+}
+
+// Waits until the job's attempts are noted in a copy of the files, which is what a killed process leaves.
+void copy_once_noted(const ResponsesFile& file, const ResponsesFile& killed, int64_t attempts) {
+  for (int tries = 0; tries < 1000; ++tries) {
+    std::filesystem::remove_all(killed.folder);
+    std::filesystem::copy(file.folder, killed.folder, std::filesystem::copy_options::recursive);
+    const ResponsesFile looked_at;
+    std::filesystem::copy(killed.folder / "responses.db", looked_at.folder / "responses.db");
+    std::filesystem::copy(killed.folder / "responses.db-wal", looked_at.folder / "responses.db-wal");
+    const auto documents = open_document_store(looked_at.options().responses_db);
+    if (documents && (*documents)->lasting()->at(0).mark == attempts) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  FAIL() << "attempt " << attempts << " was not noted";
+}
+
+TEST(BackgroundResponses, OrderlyEndsAreNoAttempts) {
+  for (const int64_t said : {0, 1}) {  // waiting for a slot, and running
+    const ResponsesFile file;
+    std::string id;
+    for (int start = 0; start < 5; ++start) {
+      ServerRig rig(file.options(), nullptr, [&](ServedModel& model) { hold(model, said); });
+      if (id.empty()) id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+      EXPECT_THAT(rig.get("/v1/responses/" + id).body, HasSubstr(R"("status":"in_progress")")) << start;
+      rig.server->stop(std::chrono::milliseconds(0));
     }
-    EXPECT_EQ(rig.engine.asks().size(), 1u);
+    ServerRig rig(file.options());
+    EXPECT_THAT(finished(rig, id), HasSubstr(R"("status":"completed")")) << said;
+  }
+}
+
+TEST(BackgroundResponses, ThatServersFailOverAreGivenUp) {
+  std::optional<ResponsesFile> file(std::in_place);
+  std::string id;
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    ServerRig rig(file->options(), nullptr, [](ServedModel& model) { hold(model, 1); });
+    if (id.empty()) id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+    std::optional<ResponsesFile> killed(std::in_place);
+    copy_once_noted(*file, *killed, attempt);
     rig.server->stop(std::chrono::milliseconds(0));
+    std::filesystem::remove_all(file->folder);
+    std::filesystem::rename(killed->folder, file->folder);
   }
   for (int start = 0; start < 2; ++start) {
-    ServerRig rig(file.options());
-    std::string body;
-    for (int tries = 0; tries < 1000 && body.find("failed") == std::string::npos; ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      body = rig.get("/v1/responses/" + id).body;
-    }
+    ServerRig rig(file->options());
+    const std::string body = finished(rig, id);
     EXPECT_THAT(body, HasSubstr(R"("status":"failed")"));
-    EXPECT_THAT(body, HasSubstr(R"("message":"The server ended 3 times while this was made")"));
+    EXPECT_THAT(body, HasSubstr(R"("message":"The server failed 3 times while this was made")"));
     EXPECT_TRUE(rig.engine.asks().empty());
   }
+}
+
+// As many as a server that fails may leave, none of which ever ran.
+TEST(BackgroundResponses, ThatNeverRanHaveNoAttempts) {
+  ResponsesFile file;
+  std::string id;
+  for (int start = 0; start < 5; ++start) {
+    const ResponsesFile killed;
+    {
+      ServerRig rig(file.options(), nullptr, [](ServedModel& model) { hold(model, 0); });
+      if (id.empty()) id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+      EXPECT_EQ(rig.engine.asks().size(), 1u);
+      std::filesystem::copy(file.folder, killed.folder, std::filesystem::copy_options::recursive);
+    }
+    std::filesystem::remove_all(file.folder);
+    std::filesystem::copy(killed.folder, file.folder, std::filesystem::copy_options::recursive);
+  }
+  ServerRig rig(file.options());
+  EXPECT_THAT(finished(rig, id), HasSubstr(R"("status":"completed")"));
+}
+
+// Each in a server with two keys, of which one takes all that it may.
+TEST(BackgroundResponses, AreTakenFromNobodyByAnothersLargeOnes) {
+  const ResponsesFile file;
+  ServerOptions options = file.options();
+  options.api_keys = std::vector<ApiKey>{{.name = "a", .hash = hash_of_key("first")},
+                                         {.name = "b", .hash = hash_of_key("second")}};
+  const Headers first = header("Authorization", "Bearer first");
+  const Headers second = header("Authorization", "Bearer second");
+  std::string made, waits;
+  {
+    ServerRig rig(options);
+    made = id_of(rig.post("/v1/responses", R"({"input":"hi"})", first));
+    rig.engine.hold_after(1);
+    waits = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})", first));
+    const std::string large = R"({"input":"hi","background":true,"tools":[{"type":"web_search","x":")" +
+                              std::string(size_t{40} << 20, 'x') + R"("}]})";
+    std::vector<int> statuses;
+    for (int i = 0; i < 4; ++i) statuses.push_back(rig.post("/v1/responses", large, second).status);
+    EXPECT_TRUE(statuses.front() == 200 && statuses.back() == 429)
+        << "what is under way is bounded, by owner";
+    EXPECT_EQ(rig.post("/v1/responses", R"({"input":"hi","background":true})", first).status, 200);
+    rig.server->stop(std::chrono::milliseconds(0));
+  }
+  ServerRig rig(options);
+  const auto status = [&](const std::string& id) { return rig.get("/v1/responses/" + id, first); };
+  EXPECT_EQ(status(made).status, 200);
+  EXPECT_EQ(status(waits).status, 200);
+}
+
+TEST(BackgroundResponses, OfOneOwnerAreCounted) {
+  BackgroundResponses background;
+  using Start = BackgroundResponses::Start;
+  const auto start = [&](size_t number, const std::string& owner) {
+    return background.start(owner + std::to_string(number), owner, nullptr, [] { return std::string(); });
+  };
+  for (size_t i = 0; i < BackgroundResponses::kMostOfOwner; ++i) EXPECT_EQ(start(i, "a"), Start::begun);
+  EXPECT_EQ(start(BackgroundResponses::kMostOfOwner, "a"), Start::owner_has_many);
+  EXPECT_EQ(start(0, "b"), Start::begun);
+  EXPECT_TRUE(background.finish("a0", "{}"));
+  EXPECT_EQ(start(0, "a"), Start::begun);
 }
 
 TEST(BackgroundResponses, CancelledAndDeletedOnesDoNotComeBack) {
@@ -322,7 +414,7 @@ TEST(BackgroundResponses, CountOnTheirClientsKeyAfterARestart) {
   const ApiKey own{.name = "k", .hash = hash_of_key("secret"), .max_rows = 1};
   const ApiKey other{.name = "other", .hash = hash_of_key("other secret"), .max_rows = 1};
   options.api_keys = std::vector<ApiKey>{own, other};
-  const auto held = [](ServedModel& model) { static_cast<ScriptedEngine*>(model.engine)->hold_after(1); };
+  const auto held = [](ServedModel& model) { hold(model, 1); };
   Headers key, other_key;
   key.set("Authorization", "Bearer secret");
   other_key.set("Authorization", "Bearer other secret");

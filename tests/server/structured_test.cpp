@@ -334,34 +334,6 @@ TEST(ResponseStore, WhatIsStoredOutlivesTheServer) {
   for (const char* ending : {"", "-wal"}) std::filesystem::remove(path + ending);
 }
 
-TEST(ResponseStore, HasABudgetOfBytes) {
-  ResponseStore store;
-  const std::string large(ResponseStore::kMostBytes / 8, 'x');
-  for (int64_t i = 0; i < 10; ++i) {
-    store.put({"resp_" + std::to_string(i), "m", large, 100 + i});
-    store.take_expired();
-  }
-  const auto gone = store.take_expired();
-  EXPECT_TRUE(gone.empty());
-  EXPECT_FALSE(store.find("resp_0"));
-  EXPECT_TRUE(store.find("resp_9"));
-  store.put({"resp_all", "m", std::string(ResponseStore::kMostBytes + 1, 'x'), 200});
-  EXPECT_FALSE(store.find("resp_all"));
-}
-
-TEST(ResponseStore, KeepsWhatTheNextTurnNeeds) {
-  ResponseStore store;
-  store.put({"resp_1", "m", "{}", 100, "tools", R"([{"id":"i"}])", {"call_1", "call_2"}});
-  store.take_expired();  // by then it is written
-  const auto found = store.find("resp_1");
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->model, "m");
-  EXPECT_EQ(found->created, 100);
-  EXPECT_EQ(found->tools, "tools");
-  EXPECT_EQ(found->input, R"([{"id":"i"}])");
-  EXPECT_EQ(found->calls, (std::vector<std::string>{"call_1", "call_2"}));
-}
-
 TEST(Responses, AStreamThatFailsEndsInAnEventOfItsKind) {
   ServerRig rig({}, [](const Ask&) {
     return Script{
@@ -375,29 +347,6 @@ TEST(Responses, AStreamThatFailsEndsInAnEventOfItsKind) {
   EXPECT_EQ(last.find("type")->as_string(), "error");
   EXPECT_EQ(last.find("message")->as_string(), "no memory");
   EXPECT_EQ(last.find("sequence_number")->as_int64(), static_cast<int64_t>(events.size()) - 1);
-}
-
-TEST(ResponseStore, ForgetsByTheAgeThatTimeHasGivenThem) {
-  double wall = 1.8e9, passing = 0;
-  auto documents =
-      open_document_store({}, {.lifetime = ResponseStore::kSeconds,
-                               .clocks = {.wall = [&] { return wall; }, .passing = [&] { return passing; }}});
-  ASSERT_TRUE(documents.ok());
-  ResponseStore store(std::move(*documents));
-  store.put({"resp_1", "m", "{}", 100});
-  EXPECT_TRUE(store.take_expired().empty());
-  wall += 400.0 * ResponseStore::kSeconds;  // a jump
-  EXPECT_TRUE(store.take_expired().empty());
-  passing += ResponseStore::kSeconds / 2.0;
-  store.put({"resp_2", "m", "{}", 200});
-  EXPECT_TRUE(store.take_expired().empty());
-  EXPECT_EQ(store.find("resp_1")->created, 100);
-  wall = 1.8e9;
-  passing += ResponseStore::kSeconds * 0.6;
-  const auto expired = store.take_expired();
-  ASSERT_EQ(expired.size(), 1u);
-  EXPECT_EQ(expired[0].id, "resp_1");
-  EXPECT_TRUE(store.find("resp_2"));
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+#include "cache/schema_upgrade.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+namespace fulmar {
+
+namespace fs = std::filesystem;
+
+Status all_or_nothing(const Database& database, const std::string& sql) {
+  Status done = execute(database, ("BEGIN IMMEDIATE;" + sql + "COMMIT;").c_str());
+  if (!done.ok()) (void)execute(database, "ROLLBACK");
+  return done;
+}
+
+Result<fs::path> copy_beside(const Database& database, const fs::path& path, int64_t from) {
+  const fs::path copy = fmt::format("{}.schema-{}", path.string(), from);
+  const fs::path unfinished = copy.string() + ".part";
+  std::error_code error;
+  fs::remove(unfinished, error);
+  make_private(unfinished.string());
+  Statement copying(database, "VACUUM INTO ?");
+  Status copied = copying.text(1, unfinished.string()).run();
+  if (copied.ok()) fs::rename(unfinished, copy, error);
+  if (copied.ok() && !error) return copy;
+  std::error_code ignored;
+  fs::remove(unfinished, ignored);
+  return Error{ErrorKind::io,
+               fmt::format("'{}' is of an older version; no copy of it can be made at '{}': {}",
+                           path.string(), copy.string(), error ? error.message() : copied.error().text)};
+}
+
+}  // namespace fulmar

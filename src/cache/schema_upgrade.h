@@ -1,0 +1,19 @@
+// What bringing a database up to a newer schema consists of, whatever its tables hold.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cache/sqlite_statement.h"
+
+namespace fulmar {
+
+// Runs the statements as one transaction; what fails leaves everything as it was.
+Status all_or_nothing(const Database& database, const std::string& sql);
+
+// Copies the file of the schema `from` to "<path>.schema-<from>"; the name is given to a copy that is whole.
+// Returns the copy's path.
+Result<std::filesystem::path> copy_beside(const Database& database, const std::filesystem::path& path,
+                                          int64_t from);
+
+}  // namespace fulmar
