@@ -93,8 +93,7 @@ enum class Beginning : uint8_t { at_once, after_blanks };
 Form finished(const std::shared_ptr<Grammar>& grammar, AnswerStart start, Place body,
               Beginning beginning = Beginning::after_blanks) {
   Grammar& g = *grammar;
-  const bool at_once = beginning == Beginning::at_once && start == AnswerStart::plain;
-  Place place = at_once ? body : after_blanks(g, body);
+  Place place = beginning == Beginning::at_once ? body : after_blanks(g, body);
   if (start == AnswerStart::open_tag) place = g.text(">", place);
   if (start == AnswerStart::open_think) place = until_think_end(g, place);
   FULMAR_TRY(g.finish(g.rule(place)));

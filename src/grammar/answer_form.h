@@ -65,7 +65,8 @@ Result<std::shared_ptr<const Grammar>> schema_or_calls_form(AnswerStart start, c
                                                             const CallMarks& marks = kTaggedCall,
                                                             const FormOptions& options = {});
 
-// Texts that are no JSON stand at the very beginning of a plain answer, without a blank.
+// Texts that are no JSON stand at the very beginning of an answer, or behind its think block, without a blank
+// that is not theirs.
 
 // One of the texts. Errors (invalid): none; one that is empty or no UTF-8.
 Result<std::shared_ptr<const Grammar>> choice_form(AnswerStart start, const std::vector<std::string>& texts,

@@ -9,7 +9,7 @@
 
 namespace fulmar {
 
-// True without a Host, which every browser sends; for a numeric address, `localhost` and names below it, and
+// False without a Host. True for a numeric address, `localhost` and names below it, and
 // the names in `allowed` (without port, in any case).
 bool is_meant_for_us(const Headers& headers, const std::vector<std::string>& allowed);
 

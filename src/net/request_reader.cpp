@@ -90,6 +90,13 @@ RequestReader::Step RequestReader::read_head(ReadBuffer& buffer) {
                            " fields, wanted at most " + std::to_string(kMostFields));
   }
   if (auto refusal = refuse_head(request_.headers)) return refuse(refusal->status, std::move(refusal->text));
+  const auto hosts = std::count_if(request_.headers.begin(), request_.headers.end(), [](const auto& field) {
+    return equals_ignoring_case(field.first, "Host");
+  });
+  if (hosts > 1 || (hosts == 0 && !http_1_0())) {
+    return refuse(400,
+                  "the head has " + std::to_string(hosts) + " fields Host, wanted one");  // RFC 9112, 3.2
+  }
   Result<Target> target = parse_target(request_.target);
   if (!target.ok()) return refuse(400, target.error().text);
   return Step::done;

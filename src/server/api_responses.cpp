@@ -101,7 +101,7 @@ void leave_to_the_next(Service& service, const std::string& id, int64_t attempts
 std::optional<ApiError> hand_over(const std::shared_ptr<Service>& service, Submission submission,
                                   const FactsPtr& facts, KeyShare share, int64_t attempts) {
   const std::string id = facts->id;
-  const auto split = submission.split;
+  const auto split = split_of(submission);
   const ServedModelPtr model = submission.model;
   GatheringEnds ends;
   ends.admitted = [service, id, attempts] { service->responses.note_attempts(id, attempts + 1); };

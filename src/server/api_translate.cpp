@@ -28,7 +28,8 @@ struct Item {
 
 class TranslationWriter : public Writer {
  public:
-  explicit TranslationWriter(std::vector<Item> items) : items_(std::move(items)) {}
+  // `as_is`: answers are constrained, and nothing is cut from them.
+  TranslationWriter(std::vector<Item> items, bool as_is) : items_(std::move(items)), as_is_(as_is) {}
 
   Family family() const override { return Family::native; }
   void write_opening(int32_t, std::vector<std::string>&) override {}
@@ -40,8 +41,11 @@ class TranslationWriter : public Writer {
     json.begin_object().key("translations").begin_array();
     size_t next = 0;
     for (const Item& item : items_) {
-      const std::string_view text =
-          stripped(item.text).empty() ? "" : own_translation(choices[next++].content, item.text);
+      std::string_view text;
+      if (!stripped(item.text).empty()) {
+        const std::string& answer = choices[next++].content;
+        text = as_is_ ? answer : own_translation(answer, item.text);
+      }
       json.begin_object().member("detected_source_lang", item.source).member("text", text).end_object();
     }
     return json.end_array().end_object().take();
@@ -53,6 +57,7 @@ class TranslationWriter : public Writer {
 
  private:
   const std::vector<Item> items_;
+  const bool as_is_;
 };
 
 std::vector<Item> read_items(Fields& fields) {
@@ -95,7 +100,8 @@ void translate_batch(std::shared_ptr<Call> call) {
         submission.model->tokenizer->encode(render_translation(item.source, target, item.text)));
   }
   submission.generation.stop.texts = translation_stops(texts, sources, target);
-  auto writer = std::make_unique<TranslationWriter>(std::move(items));
+  auto writer =
+      std::make_unique<TranslationWriter>(std::move(items), !submission.generation.answer.any_text());
   if (submission.prompts.empty()) return call->respond_json(writer->write_whole({}, {}));
   submission.model_name = model_name(fields, submission.model->id);
   submission.endpoint = "translate";

@@ -159,15 +159,20 @@ void sort_ids(StopRules& stop) {
   stop.ids.erase(std::unique(stop.ids.begin(), stop.ids.end()), stop.ids.end());
 }
 
-StopRules read_stops(Fields& fields, DefaultStops defaults, const ServedModel& model) {
+// What the fields `stop` and `stop_tokens` say. Nothing: there are none.
+std::optional<StopRules> read_asked_stops(Fields& fields, const ServedModel& model) {
   const JsonValue* tokens = fields.find("stop_tokens");
+  if (!tokens && !fields.find("stop")) return std::nullopt;
   StopRules stop;
-  if (tokens || fields.find("stop")) {
-    if (tokens) read_stop_tokens(fields, *tokens, model, stop);
-    read_stop(fields, stop);
-  } else {
-    stop = default_stops(defaults, model);
-  }
+  if (tokens) read_stop_tokens(fields, *tokens, model, stop);
+  read_stop(fields, stop);
+  stop.include_text = fields.boolean("include_stop_str_in_output").value_or(false);
+  return stop;
+}
+
+StopRules all_stops(Fields& fields, const std::optional<StopRules>& asked, DefaultStops defaults,
+                    const ServedModel& model) {
+  StopRules stop = asked ? *asked : default_stops(defaults, model);
   if (model.end_token) stop.ids.push_back(*model.end_token);
   // The mark that ends a turn is no text that an answer could hold.
   if (defaults == DefaultStops::user_text && !model.prompt_template->after_turn.empty())
@@ -197,9 +202,11 @@ Generation read_generation(Fields& fields, const GenerationDefaults& defaults, c
       std::min(fields.integer(tokens_field, 0).value_or(defaults.max_tokens), limits.max_tokens);
   read_sampling(fields, defaults, model, generation.sampling);
   read_logit_bias(fields, model, generation.sampling);
-  generation.stop = read_stops(fields, defaults.stops, model);
+  const std::optional<StopRules> asked = read_asked_stops(fields, model);
+  generation.stop = all_stops(fields, asked, defaults.stops, model);
+  generation.asked_stop = asked.value_or(StopRules{});
   if (fields.boolean("ignore_eos").value_or(false)) {
-    generation.stop = {};
+    generation.stop = generation.asked_stop = {};
     if (model.end_token) generation.sampling.banned.push_back(*model.end_token);
   }
   generation.stream = fields.boolean("stream").value_or(defaults.stream);

@@ -70,6 +70,7 @@ struct Generation {
   SamplingParams sampling;  // seed: of row 0; row i draws with seed + i
   int64_t max_tokens = 0;
   StopRules stop;
+  StopRules asked_stop;  // of these, those that the request names
   std::vector<BannedAt> banned_at;
   int64_t chunk_size = 1;
   bool stream = false;

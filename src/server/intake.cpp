@@ -8,6 +8,7 @@
 
 #include "base/count.h"
 #include "base/log.h"
+#include "net/json.h"
 #include "server/api_adapters.h"
 #include "server/constraint_fields.h"
 
@@ -75,12 +76,24 @@ std::optional<ApiError> size_fault(const Submission& submission, const ServerLim
   return std::nullopt;
 }
 
+// A constrained answer ends where it is whole, and at what the request names: not at the usual stops, which
+// its texts may hold. Within calls nothing ends it.
+StopRules stops_of(const Generation& generation, std::optional<int32_t> end) {
+  if (generation.answer.any_text()) return generation.stop;
+  StopRules stop = generation.answer.calls.empty() ? generation.asked_stop : StopRules{};
+  if (end) stop.ids.push_back(*end);
+  std::sort(stop.ids.begin(), stop.ids.end());
+  stop.ids.erase(std::unique(stop.ids.begin(), stop.ids.end()), stop.ids.end());
+  return stop;
+}
+
 std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constraint>& constraint) {
   const Generation& generation = submission.generation;
   std::optional<int32_t> end;  // what may end a constrained row
   for (const int32_t id : generation.stop.ids) {
     if (id == submission.model->end_token) end = id;
   }
+  const StopRules stop = stops_of(generation, end);
   std::vector<Ask> rows;
   rows.reserve(submission.prompts.size() * static_cast<size_t>(submission.rows_per_prompt));
   for (std::vector<int32_t>& prompt : submission.prompts) {
@@ -93,7 +106,7 @@ std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constra
       ask.sampling = generation.sampling;
       ask.sampling.seed += static_cast<uint64_t>(ask.index);
       ask.max_tokens = generation.max_tokens;
-      ask.stop = generation.stop;
+      ask.stop = stop;
       ask.banned_at = generation.banned_at;
       if (constraint) ask.mask = make_mask(constraint, *submission.model->tokenizer, end);
       ask.use_prefix_cache = generation.use_prefix_cache;
@@ -108,6 +121,27 @@ std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constra
   return rows;
 }
 
+const JsonValue* text_in(const JsonValue& object, std::string_view name) {
+  const JsonValue* value = object.find(name);
+  return value && value->is_string() ? value : nullptr;
+}
+
+// The names of the functions that a request offers and calls strict, in whatever API's form.
+std::vector<std::string> strict_functions(const Fields& fields) {
+  std::vector<std::string> names;
+  const JsonValue *tools = fields.find("tools"), *choice = fields.find("tool_choice");
+  const JsonValue* word = choice && choice->is_object() ? text_in(*choice, "type") : choice;
+  const bool none = word && word->is_string() && word->as_string() == "none";
+  if (none || !tools || !tools->is_array()) return names;
+  for (const JsonValue& tool : tools->as_array()) {
+    const JsonValue* nested = tool.find("function");
+    const JsonValue& function = nested ? *nested : tool;
+    const JsonValue *strict = function.find("strict"), *name = text_in(function, "name");
+    if (strict && name && lenient_bool(*strict).value_or(false)) names.push_back(name->as_string());
+  }
+  return names;
+}
+
 // Compiles what the answer has to be. What was loosened is logged.
 std::optional<ApiError> constrain(Service& service, const Submission& submission, CompiledRules& compiled) {
   const AnswerRules& rules = submission.generation.answer;
@@ -120,6 +154,22 @@ std::optional<ApiError> constrain(Service& service, const Submission& submission
     spdlog::warn("constraint loosened request={} what=\"{}\"", submission.request_id, text);
   }
   return std::nullopt;
+}
+
+// Adds what of the request holds nothing in this answer, though it is answered.
+void add_idle(const JsonValue& body, const Submission& submission, std::vector<std::string>& warnings) {
+  const StopRules& asked = submission.generation.asked_stop;
+  const AnswerRules& rules = submission.generation.answer;
+  if (!rules.calls.empty() && !(asked.texts.empty() && asked.ids.empty())) {
+    warnings.emplace_back("the stops of the request end no answer that has to be calls or may be JSON");
+  }
+  if (!submission.reads_tools || !rules.calls.empty()) return;
+  for (const std::string& name : strict_functions(Fields(body))) {
+    warnings.push_back(fmt::format(
+        "function '{}' is strict, which holds only where 'tool_choice' requires a call or the answer has a "
+        "JSON format; the arguments of its calls may be others",
+        name));
+  }
 }
 
 ApiError submit_fault(const Error& error) {
@@ -161,6 +211,12 @@ ServedModelPtr pick_model(const Service& service, const Owner& owner, Fields& fi
     fields.fail({404, fmt::format("The model '{}' does not exist", name), "model", "model_not_found", {}});
   }
   return nullptr;
+}
+
+std::optional<ReasoningMode> split_of(const Submission& submission) {
+  std::optional<ReasoningMode> split = submission.split;
+  if (split) split->as_is = submission.generation.answer.is_plain();
+  return split;
 }
 
 std::string model_name(Fields& fields, std::string_view otherwise) {
@@ -205,8 +261,9 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   options.rows = static_cast<int32_t>(submission.prompts.size()) * submission.rows_per_prompt;
   options.padded = submission.generation.pad_zero;
   options.refuse_if_never_run = submission.refuse_if_never_run;
-  options.split = submission.split;
+  options.split = split_of(submission);
   options.warnings = std::move(rules.warnings);
+  add_idle(call->body(), submission, options.warnings);
   int64_t prompt_tokens = 0;
   for (const auto& prompt : submission.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
   if (const auto refused = call->take_rows(options.rows, prompt_tokens)) return call->fail(*refused);

@@ -73,6 +73,9 @@ struct Submission {
   std::optional<ReasoningMode> split;
 };
 
+// How its answers are to be read: where they are constrained to texts that are no JSON, every byte counts.
+std::optional<ReasoningMode> split_of(const Submission& submission);
+
 // As submit, to a listener of its own in place of an answer to the call, for submission.owner. Nothing: it
 // was taken.
 std::optional<ApiError> submit_to(Service& service, Submission submission,

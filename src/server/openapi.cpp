@@ -131,6 +131,7 @@ constexpr FieldNote kOllamaChat[] = {
     {"model", "string", "with or without a tag \":latest\""},
     {"messages", "array", "role, content, tool_calls"},
     {"tools", "array", "functions that may be called"},
+    {"tool_choice", "", "\"auto\", \"none\", \"required\" or a function"},
     {"format", "", "\"json\" or a schema"},
     {"think", "", "true, false, or low, medium, high"},
     {"options", "object", "num_predict, temperature, top_k, top_p, min_p, seed, stop, penalties"},

@@ -145,7 +145,7 @@ std::vector<ChatMessage> read_input(Fields& fields, Service& service, const Owne
 }
 
 void refuse_unsupported(Fields& fields) {
-  for (const std::string_view name : {"conversation", "prompt"}) {
+  for (const std::string_view name : {"conversation", "prompt", "max_tool_calls"}) {
     const JsonValue* value = fields.find(name);
     if (!holds_something(value) || (value->is_bool() && !value->as_bool())) continue;
     fields.fail(bad_value(fmt::format("'{}' is not supported on /v1/responses; leave it out", name),

@@ -42,10 +42,12 @@ ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format, const Prom
 }
 
 ReasoningSplitter::ReasoningSplitter(ReasoningMode mode)
-    : thinking_(mode.kind == ReasoningMode::Kind::split), pending_(mode.opening) {
+    : behind_(mode.as_is ? Stage::content : Stage::blanks),
+      thinking_(mode.kind == ReasoningMode::Kind::split),
+      pending_(mode.opening) {
   switch (mode.kind) {
     case ReasoningMode::Kind::content:
-      stage_ = Stage::blanks;
+      stage_ = behind_;
       break;
     case ReasoningMode::Kind::rest_of_tag:
     case ReasoningMode::Kind::split:
@@ -90,7 +92,7 @@ void ReasoningSplitter::advance(SplitText& out) {
 bool ReasoningSplitter::take_bracket() {
   if (pending_.empty()) return false;
   if (pending_.front() == '>') pending_.erase(0, 1);
-  stage_ = thinking_ ? Stage::newlines : Stage::blanks;
+  stage_ = thinking_ ? Stage::newlines : behind_;
   return true;
 }
 
@@ -101,7 +103,7 @@ bool ReasoningSplitter::take_reasoning(SplitText& out) {
   const size_t length = closed ? end : pending_.size() - open_end(pending_, kClosingTag);
   out.reasoning += pending_.substr(0, length);
   pending_.erase(0, length + (closed ? kClosingTag.size() : 0));
-  if (closed) stage_ = Stage::blanks;
+  if (closed) stage_ = behind_;
   return closed;
 }
 

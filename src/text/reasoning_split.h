@@ -27,6 +27,7 @@ struct ReasoningMode {
   };
   Kind kind = Kind::content;
   std::string_view opening;  // the part of the think block that the prompt holds already; static text
+  bool as_is = false;        // blanks that content begins with are part of it
 };
 ReasoningMode reasoning_mode(ThinkMode think, ReasoningFormat format,
                              const PromptTemplate& chosen = world_template());
@@ -37,7 +38,7 @@ struct SplitText {
 };
 
 // The joined answers do not depend on how the text was cut. Content loses its leading blanks (except
-// inline_text), reasoning the '>' and the newlines after "<think".
+// inline_text and where it is wanted as it is), reasoning the '>' and the newlines after "<think".
 class ReasoningSplitter {
  public:
   explicit ReasoningSplitter(ReasoningMode mode);
@@ -63,7 +64,8 @@ class ReasoningSplitter {
   bool take_bracket();
   bool take_reasoning(SplitText& out);
 
-  bool thinking_;  // what follows the first bracket is reasoning; an answer thinks once
+  const Stage behind_;  // of what comes behind the think block
+  bool thinking_;       // what follows the first bracket is reasoning; an answer thinks once
   Stage stage_;
   std::string pending_;  // not yet told apart
 };

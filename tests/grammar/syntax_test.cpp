@@ -310,7 +310,8 @@ TEST(RegexForm, TakesTheWholeText) {
   expect_texts(regex_form(AnswerStart::plain, "\\d{3}-\\d{4}|\"[^\"]*\""),
                {"regex", {"555-1234", "\"a\nb\""}, {"555-123"}});
   expect_texts(regex_form(AnswerStart::open_think, "a+"),
-               {"regex", {"so</think>\n\naa", "</think>a"}, {"aa"}});
+               {"regex", {"so</think>aa", "</think>a"}, {"aa", "so</think>\n\naa", "</think> a"}});
+  expect_texts(regex_form(AnswerStart::open_tag, "\\s?a"), {"regex", {"> a", ">a", ">\na"}, {"a", ">\n\na"}});
   EXPECT_FALSE(regex_form(AnswerStart::plain, "a(?!a)a"));
 }
 

@@ -18,7 +18,6 @@ TEST(HostCheck, AddressesAndLoopbackNamesAreOurs) {
         "LocalHost:8000", "localhost.:8000", "chat.localhost:8000"}) {
     EXPECT_TRUE(asked_as(host)) << host;
   }
-  EXPECT_TRUE(is_meant_for_us({}, {}));
 }
 
 TEST(HostCheck, OtherNamesAreNot) {
@@ -27,6 +26,12 @@ TEST(HostCheck, OtherNamesAreNot) {
         "evillocalhost", "1.2.3", "", ":8000", "[evil]", "127.0.0.1@evil.example"}) {
     EXPECT_FALSE(asked_as(host)) << host;
   }
+}
+
+TEST(HostCheck, NoNameIsNotOurs) {
+  EXPECT_FALSE(is_meant_for_us({}, {}));
+  EXPECT_FALSE(is_meant_for_us({}, {"", "fulmar.lan"}));
+  EXPECT_NE(wrong_host_text({}).find("there is no Host"), std::string::npos);
 }
 
 TEST(HostCheck, NamesThatAreGivenAreOurs) {

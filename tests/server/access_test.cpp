@@ -1,12 +1,17 @@
 // Who may call what on every route: the password in all its places, pages of other sites, CORS.
+#include <gmock/gmock.h>
+
 #include <thread>
 
+#include "net/raw_socket.h"
 #include "server/api_status.h"
 #include "server/routes.h"
 #include "server/server_rig.h"
 
 namespace fulmar::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr const char* kNativeUnauthorized = R"({"error":"Unauthorized: invalid or missing password"})";
 constexpr const char* kOpenaiUnauthorized =
@@ -147,6 +152,26 @@ TEST(Cors, PreflightAndErrors) {
   EXPECT_EQ(preflight.headers.get("Access-Control-Max-Age"), "86400");
   EXPECT_EQ(rig.post("/v2/chat/completions", "{}").headers.get("Access-Control-Allow-Origin"), "*");
   EXPECT_EQ(rig.get("/nowhere").headers.get("Access-Control-Allow-Origin"), "*");
+}
+
+// A page that makes its own name mean this server sends its name; who sends none is nobody that is known.
+TEST(Host, IsAskedForWhereNothingElseIs) {
+  const auto status_of = [](const ServerRig& rig, const std::string& bytes) {
+    test::RawSocket socket(rig.server->port());
+    socket.send(bytes);
+    return socket.read_until("\r\n");
+  };
+  const std::string old = "GET /v1/models HTTP/1.0\r\n", now = "GET /v1/models HTTP/1.1\r\n";
+  const ServerRig open;
+  EXPECT_THAT(status_of(open, old + "\r\n"), HasSubstr(" 421 "));
+  EXPECT_THAT(status_of(open, old + "Host: evil.example\r\n\r\n"), HasSubstr(" 421 "));
+  EXPECT_THAT(status_of(open, old + "Host: localhost\r\n\r\n"), HasSubstr(" 200 "));
+  EXPECT_THAT(status_of(open, now + "\r\n"), HasSubstr(" 400 "));
+  EXPECT_THAT(status_of(open, now + "Host: evil.example\r\n\r\n"), HasSubstr(" 421 "));
+  ServerOptions options;
+  options.password = "secret";
+  const ServerRig keyed(options);
+  EXPECT_THAT(status_of(keyed, old + "Authorization: Bearer secret\r\n\r\n"), HasSubstr(" 200 "));
 }
 
 }  // namespace

@@ -202,10 +202,7 @@ TEST(Constraints, FunctionsAreOfferedOrRefusedByNameOnEachRoute) {
     EXPECT_EQ(reply.status, 200) << path << reply.body;
     const auto asks = rig.engine.asks();
     ASSERT_GT(asks.size(), before) << path;
-    // Ollama's API has no way to require a call.
-    if (path != "/api/chat") {
-      EXPECT_TRUE(asks.back().mask) << path;
-    }
+    EXPECT_TRUE(asks.back().mask) << path;
   }
 }
 
@@ -321,6 +318,64 @@ TEST(Constraints, OneGivenTwiceIsRefusedByName) {
   EXPECT_TRUE(rig.engine.asks().empty());
 }
 
+TEST(Constraints, UsualStopsEndNoConstrainedAnswer) {
+  ServerRig rig;
+  size_t usual = 0;
+  for (const auto& [path, body] : kBodies) {
+    EXPECT_EQ(rig.post(std::string(path), body + "}").status, 200) << path;
+    const StopRules free = rig.last_ask().stop;
+    usual += free.texts.size();
+    EXPECT_EQ(rig.post(std::string(path), body + R"(,"guided_regex":"a+"})").status, 200) << path;
+    const StopRules held = rig.last_ask().stop;
+    EXPECT_TRUE(held.texts.empty()) << path;
+    EXPECT_EQ(held.ids, std::vector<int32_t>{*rig.model->end_token}) << path;
+  }
+  EXPECT_GT(usual, 0u);
+}
+
+TEST(Constraints, StopsOfTheRequestEndTextsButNoCalls) {
+  ServerRig rig;
+  const auto stops_with = [&](const std::string& path, const std::string& more, bool told) {
+    const Reply reply = rig.post(path, kBodies.at(path) + "," + more + "}");
+    EXPECT_EQ(reply.status, 200) << path << reply.body;
+    EXPECT_EQ(reply.headers.find("Fulmar-Warning") != nullptr, told) << path << more;
+    return rig.last_ask().stop;
+  };
+  const std::vector<std::string> asked{"b"};
+  const std::string regex = R"("guided_regex":"a+b*",)", own = R"("stop_tokens":["b",98])";
+  EXPECT_EQ(stops_with("/v1/chat/completions", regex + R"("stop":["b"])", false).texts, asked);
+  EXPECT_EQ(stops_with("/v1/messages", regex + R"("stop_sequences":["b"])", false).texts, asked);
+  EXPECT_EQ(stops_with("/v1/completions", regex + own, false).texts, asked);
+  EXPECT_EQ(rig.last_ask().stop.ids, (std::vector<int32_t>{*rig.model->end_token, 98}));
+  for (const char* beside :
+       {R"("tool_choice":"required",)", R"("response_format":{"type":"json_object"},)"}) {
+    const StopRules none = stops_with("/v1/chat/completions", beside + std::string(kTools) + "," + own, true);
+    EXPECT_TRUE(none.texts.empty());
+    EXPECT_EQ(none.ids, std::vector<int32_t>{*rig.model->end_token});
+  }
+}
+
+TEST(Constraints, BlanksOfATextAreGivenAsTheyAre) {
+  const std::string text = " \n a ", quoted = R"(" \n a ")";
+  const std::pair<std::string, std::string> kForms[] = {{"guided_regex", R"("[ \n]+a ")"},
+                                                        {"guided_choice", R"([" \n a "])"},
+                                                        {"grammar", R"("root ::= \" \\n a \"")"}};
+  ServerRig rig({}, obeying(text));
+  for (const auto& [path, body] : kBodies) {
+    for (const auto& [name, value] : kForms) {
+      const Reply reply =
+          rig.post(std::string(path), body + R"(,"chunk_size":99,")" + name + "\":" + value + "}");
+      EXPECT_THAT(reply.body, HasSubstr(quoted)) << path << name;
+    }
+  }
+  ServerRig thinking({}, obeying(">hm</think>" + text));
+  for (const auto& [name, value] : kForms) {
+    const Reply reply =
+        thinking.post("/v1/chat/completions", chat(R"("enable_think":true,")" + name + "\":" + value));
+    EXPECT_THAT(reply.body, HasSubstr(R"("reasoning_content":"hm","content":)" + quoted)) << name;
+  }
+}
+
 TEST(Constraints, UnknownMembersOfStructuredOutputsAreRefused) {
   const ServerRig rig;
   const Reply reply = rig.post("/v1/completions", R"({"prompt":"x","structured_outputs":{"jsn":{}}})");
@@ -412,6 +467,35 @@ TEST(Warnings, ThereAreNoneWhereAllIsKept) {
   const Reply reply = rig.post("/v1/completions", R"({"prompt":"x","guided_json":)" + kZip + "}");
   EXPECT_EQ(warning_of(reply), "");
   EXPECT_EQ(reply.body.find("warnings"), std::string::npos);
+}
+
+TEST(Warnings, StrictFunctionsThatNothingHoldsAreTold) {
+  const std::string parameters = R"({"type":"object","properties":{"x":{"type":"integer"}}})";
+  const std::string inner = R"("name":"add","strict":true,"parameters":)" + parameters + "}";
+  const std::string nested = R"("tools":[{"type":"function","function":{)" + inner + "}]";
+  const std::string flat = R"("tools":[{"type":"function",)" + inner + "]";
+  const std::string anthropic = R"("tools":[{"name":"add","strict":true,"input_schema":)" + parameters + "}]";
+  struct Form {
+    const char* path;
+    std::string tools, chosen, none;
+  };
+  const Form kForms[] = {{"/v1/chat/completions", nested, R"("required")", R"("none")"},
+                         {"/api/chat", nested, R"("required")", R"("none")"},
+                         {"/v1/responses", flat, R"({"type":"function","name":"add"})", R"("none")"},
+                         {"/v1/messages", anthropic, R"({"type":"any"})", R"({"type":"none"})"}};
+  ServerRig rig;
+  for (const auto& [path, tools, chosen, none] : kForms) {
+    const std::string body = kBodies.at(path) + "," + tools;
+    EXPECT_THAT(warning_of(rig.post(path, body + "}")), HasSubstr("function 'add' is strict")) << path;
+    for (const std::string& choice : {chosen, none}) {
+      const Reply reply = rig.post(path, body + R"(,"tool_choice":)" + choice + "}");
+      EXPECT_EQ(reply.status, 200) << path << reply.body;
+      EXPECT_EQ(warning_of(reply), "") << path << choice;
+    }
+    const std::string loose =
+        std::string(body).replace(body.find(R"("strict":true)"), 13, R"("strict":false)");
+    EXPECT_EQ(warning_of(rig.post(path, loose + "}")), "") << path;
+  }
 }
 
 TEST(Warnings, FunctionsThatAreNotStrictAreLoosenedUnderTheirName) {

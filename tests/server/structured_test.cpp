@@ -227,7 +227,7 @@ TEST(Responses, RefuseWhatTheyCannotDo) {
         R"({"input":[{"type":"function_call_output","call_id":"c","output":"x"}]})",
         R"({"input":[{"type":"function_call","call_id":"c"}]})",
         R"({"input":"x","tools":[{"type":"function"}]})", R"({"input":"x","metadata":{"a":1}})",
-        R"({"input":"x","service_tier":"gold"})"}) {
+        R"({"input":"x","service_tier":"gold"})", R"({"input":"x","max_tool_calls":3})"}) {
     EXPECT_EQ(rig.post("/v1/responses", body).status, 400) << body;
   }
   EXPECT_TRUE(rig.engine.asks().empty());

@@ -48,6 +48,15 @@ TEST(ReasoningSplit, ThinkingGoesToAFieldOfItsOwn) {
   check(mode, ">a < b </thin </think2 <</think>x</think>y", "a < b </thin </think2 <", "x</think>y");
 }
 
+TEST(ReasoningSplit, ContentIsAsItIsWhereThatIsWanted) {
+  ReasoningMode thinking = mode_of(ThinkMode::free), tag = mode_of(ThinkMode::fast);
+  ReasoningMode plain = mode_of(ThinkMode::none);
+  for (ReasoningMode* mode : {&thinking, &tag, &plain}) mode->as_is = true;
+  check(thinking, ">\nHmm</think> \n Yes", "Hmm", " \n Yes");
+  check(tag, "> \n Yes", "", " \n Yes");
+  check(plain, " \n Yes", "", " \n Yes");
+}
+
 TEST(ReasoningSplit, AnUnfinishedBlockIsAllReasoning) {
   const ReasoningMode mode = mode_of(ThinkMode::think_long);
   check(mode, ">\nHmm", "Hmm", "");
