@@ -6,8 +6,8 @@
 #include <set>
 
 #include "server/constraint_fields.h"
+#include "server/generating_routes.h"
 #include "server/routes.h"
-#include "server/tool_requests.h"
 #include "support/document_section.h"
 
 namespace fulmar::testing {
@@ -15,32 +15,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The least body with which each generating route answers, without its closing brace. A further route that
-// takes JSON stands here or among those that make no text.
-const std::map<std::string_view, std::string> kBodies = {
-    {"/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}])"},
-    {"/chat/completions", R"({"contents":["hi"])"},
-    {"/openai/v1/chat/completions", R"({"messages":[{"role":"user","content":"hi"}])"},
-    {"/v1/completions", R"({"prompt":"x")"},
-    {"/completions", R"({"prompt":["x","y"])"},
-    {"/v1/responses", R"({"input":"hi")"},
-    {"/v1/messages", R"({"max_tokens":9,"messages":[{"role":"user","content":"hi"}])"},
-    {"/api/chat", R"({"stream":false,"messages":[{"role":"user","content":"hi"}])"},
-    {"/api/generate", R"({"stream":false,"prompt":"hi")"},
-    {"/completion", R"({"prompt":"x")"},
-    {"/infill", R"({"input_prefix":"a","input_suffix":"b")"},
-    {"/v2/chat/completions", R"({"contents":["hi"])"},
-    {"/v3/chat/completions", R"({"messages":[{"role":"user","content":"hi"}])"},
-    {"/v1/batch/completions", R"({"contents":["hi"])"},
-    {"/big_batch/completions", R"({"contents":["hi"])"},
-    {"/FIM/v1/batch-FIM", R"({"prefix":["a"],"suffix":["b"])"},
-    {"/v1/advanced/fim", R"({"prefix":["a"],"suffix":["b"])"},
-    {"/translate/v1/batch-translate", R"({"target_lang":"ja","text_list":["a"])"},
-    {"/v1/advanced/translate", R"({"target_lang":"ja","text_list":["a"])"},
-    {"/state/chat/completions", R"({"session_id":"s","contents":["hi"])"},
-    {"/multi_state/chat/completions", R"({"session_id":"s","dialogue_idx":0,"contents":["hi"])"},
-    {"/v1/advanced/multi_state", R"({"session_id":"s","dialogue_idx":0,"contents":["hi"])"},
-};
 const std::set<std::string_view> kNoText = {"/v1/responses/input_tokens",
                                             "/v1/responses/*/cancel",
                                             "/v1/messages/count_tokens",
@@ -78,8 +52,6 @@ const std::set<std::string_view> kNoText = {"/v1/responses/input_tokens",
 struct Asked {
   std::string value, answer;
 };
-const std::string kZip =
-    R"({"type":"object","properties":{"zip":{"const":1}},"required":["zip"],"additionalProperties":false})";
 const Asked kSchema{kZip, R"({"zip":1})"}, kRegex{R"("a+b")", "aab"}, kChoice{R"(["yes","no"])", "no"},
     kFormat{R"({"type":"json_schema","json_schema":{"schema":)" + kZip + "}}", R"({"zip":1})"},
     kOutput{R"({"type":"json_schema","schema":)" + kZip + "}", R"({"zip":1})"},
@@ -122,16 +94,6 @@ std::string member(std::string_view name, const std::string& value) {
   if (dot == std::string_view::npos) return "\"" + std::string(name) + "\":" + value;
   return "\"" + std::string(name.substr(0, dot)) + "\":{\"" + std::string(name.substr(dot + 1)) +
          "\":" + value + "}";
-}
-
-bool takes(TokenMask& mask, const std::string& text) {
-  for (const char byte : text) {
-    const size_t id = static_cast<unsigned char>(byte) + 1u;
-    const auto allowed = mask.allowed();
-    if (id / 64 >= allowed.size() || !(allowed[id / 64] >> (id % 64) & 1)) return false;
-    mask.accept(static_cast<int32_t>(id));
-  }
-  return true;
 }
 
 TEST(Constraints, EachGeneratingRouteIsTried) {
@@ -410,104 +372,6 @@ TEST(Constraints, WhiteSpaceIsAsAsked) {
   const Reply wrong = rig.post("/v1/completions", R"({"prompt":"x","whitespace":"much"})");
   EXPECT_EQ(wrong.status, 400);
   EXPECT_THAT(wrong.body, HasSubstr("'whitespace'"));
-}
-
-// A format of which one keyword cannot be kept, and its neighbour can.
-std::string loosened_format(bool strict) {
-  return std::string(R"("response_format":{"type":"json_schema","json_schema":{"strict":)") +
-         (strict ? "true" : "false") +
-         R"(,"schema":{"type":"object","properties":{"a":{"type":"string","pattern":"(a)\\1","maxLength":2}},)"
-         R"("required":["a"]}}})";
-}
-
-// The last line of an answer or of a stream that holds JSON.
-std::string last_json(const std::string& body) {
-  const size_t end = body.find_last_of('}');
-  const size_t from = body.find_last_of('\n', end);
-  return body.substr(from == std::string::npos ? 0 : from + 1, end - from);
-}
-
-std::string warning_of(const Reply& reply) {
-  const std::string* header = reply.headers.find("Fulmar-Warning");
-  return header ? *header : std::string();
-}
-
-TEST(Warnings, WhatIsLoosenedIsToldOnEachRoute) {
-  ServerRig rig;
-  for (const auto& [path, body] : kBodies) {
-    for (const char* stream : {"", R"(,"stream":true)"}) {
-      std::string asked = body + "," + loosened_format(false) + stream + "}";
-      if (*stream != 0 && asked.find(R"("stream":false,)") != std::string::npos) continue;
-      const Reply reply = rig.post(std::string(path), asked);
-      EXPECT_EQ(reply.status, 200) << path << reply.body;
-      EXPECT_THAT(warning_of(reply), HasSubstr("'pattern' at '#/properties/a'")) << path << stream;
-      const bool anthropic = path == "/v1/messages";
-      EXPECT_EQ(last_json(reply.body).find(R"("warnings":["schema keyword 'pattern')") == std::string::npos,
-                anthropic)
-          << path << stream << reply.body;
-      const auto mask = rig.last_ask().mask->fork();
-      EXPECT_TRUE(takes(*mask->fork(), R"({"a":"xy"})")) << path;
-      EXPECT_FALSE(takes(*mask, R"({"a":"xyz"})")) << path;
-    }
-  }
-}
-
-TEST(Warnings, StrictFormatsAreRefusedInstead) {
-  ServerRig rig;
-  for (const auto& [path, body] : kBodies) {
-    const Reply reply = rig.post(std::string(path), body + "," + loosened_format(true) + "}");
-    EXPECT_EQ(reply.status, 400) << path;
-    EXPECT_THAT(reply.body, HasSubstr("'pattern' at '#/properties/a'")) << path;
-  }
-  EXPECT_TRUE(rig.engine.asks().empty());
-}
-
-TEST(Warnings, ThereAreNoneWhereAllIsKept) {
-  const ServerRig rig;
-  const Reply reply = rig.post("/v1/completions", R"({"prompt":"x","guided_json":)" + kZip + "}");
-  EXPECT_EQ(warning_of(reply), "");
-  EXPECT_EQ(reply.body.find("warnings"), std::string::npos);
-}
-
-TEST(Warnings, StrictFunctionsThatNothingHoldsAreTold) {
-  const std::string parameters = R"({"type":"object","properties":{"x":{"type":"integer"}}})";
-  const std::string inner = R"("name":"add","strict":true,"parameters":)" + parameters + "}";
-  const std::string nested = R"("tools":[{"type":"function","function":{)" + inner + "}]";
-  const std::string flat = R"("tools":[{"type":"function",)" + inner + "]";
-  const std::string anthropic = R"("tools":[{"name":"add","strict":true,"input_schema":)" + parameters + "}]";
-  struct Form {
-    const char* path;
-    std::string tools, chosen, none;
-  };
-  const Form kForms[] = {{"/v1/chat/completions", nested, R"("required")", R"("none")"},
-                         {"/api/chat", nested, R"("required")", R"("none")"},
-                         {"/v1/responses", flat, R"({"type":"function","name":"add"})", R"("none")"},
-                         {"/v1/messages", anthropic, R"({"type":"any"})", R"({"type":"none"})"}};
-  ServerRig rig;
-  for (const auto& [path, tools, chosen, none] : kForms) {
-    const std::string body = kBodies.at(path) + "," + tools;
-    EXPECT_THAT(warning_of(rig.post(path, body + "}")), HasSubstr("function 'add' is strict")) << path;
-    for (const std::string& choice : {chosen, none}) {
-      const Reply reply = rig.post(path, body + R"(,"tool_choice":)" + choice + "}");
-      EXPECT_EQ(reply.status, 200) << path << reply.body;
-      EXPECT_EQ(warning_of(reply), "") << path << choice;
-    }
-    const std::string loose =
-        std::string(body).replace(body.find(R"("strict":true)"), 13, R"("strict":false)");
-    EXPECT_EQ(warning_of(rig.post(path, loose + "}")), "") << path;
-  }
-}
-
-TEST(Warnings, FunctionsThatAreNotStrictAreLoosenedUnderTheirName) {
-  const std::string tools =
-      R"("tool_choice":"required","parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",)"
-      R"("properties":{"a":{"type":"string","pattern":"(a)\\1"},"n":{"const":1}},"required":["n"]}}}])";
-  ServerRig rig({}, obeying(R"(<tool_call>{"name":"f","arguments":{"n":1}}</tool_call>)"));
-  const Reply reply = rig.post("/v1/chat/completions", chat(tools));
-  EXPECT_EQ(reply.status, 200) << reply.body;
-  EXPECT_THAT(warning_of(reply), HasSubstr("function 'f': schema keyword 'pattern'"));
-  // From what is remembered, too.
-  EXPECT_EQ(warning_of(rig.post("/v1/chat/completions", chat(tools))), warning_of(reply));
 }
 
 }  // namespace
