@@ -133,41 +133,21 @@ endfunction()
 
 # tests/fuzz/fuzz_<name>.cpp become libFuzzer programs.
 function(fulmar_fuzzers)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.cpp)
-  # Clang 14 cannot assemble the coroutines of the HTTP files with sanitizers: of the folders that need net only what
-  # reads bytes from others is built.
   set(src ${PROJECT_SOURCE_DIR}/src)
-  file(GLOB sources_fuzzed CONFIGURE_DEPENDS ${src}/net/json*.cpp ${src}/grammar/*.cpp)
-  foreach(part net/multipart net/http_message net/http_format net/request_reader net/url net/sse cache/state_blob control/config_file
-      control/worker_spec control/restart control/haproxy control/metrics_text server/errors server/fields
-      server/answer_rules server/chat_intake server/tool_calls)
-    list(APPEND sources_fuzzed ${src}/${part}.cpp)
-  endforeach()
-  add_library(fulmar_parsers_fuzzed STATIC EXCLUDE_FROM_ALL ${sources_fuzzed})
-  target_link_libraries(fulmar_parsers_fuzzed PUBLIC fulmar_files fulmar_text fulmar_base simdjson::simdjson
-    Boost::headers PkgConfig::xxhash yaml-cpp PRIVATE fulmar_flags)
-  target_include_directories(fulmar_parsers_fuzzed PUBLIC ${src})
-  # What answers requests, whole, over a stand-in engine. Besides what all are checked for: numbers of clients that
-  # lose their sign or their upper bits on the way, and those beyond what they are cast to.
-  file(GLOB served CONFIGURE_DEPENDS ${src}/server/*.cpp)
-  list(REMOVE_ITEM served ${sources_fuzzed} ${src}/server/server.cpp)
-  foreach(part cross_site client_address exchange gzip page_files secret worker_proof)
-    list(APPEND served ${src}/net/${part}.cpp)
-  endforeach()
-  add_library(fulmar_routes_fuzzed STATIC EXCLUDE_FROM_ALL ${served} ${PROJECT_SOURCE_DIR}/tests/support/scripted_engine.cpp)
-  fulmar_embed_pages(routes_fuzzed)
-  target_include_directories(fulmar_routes_fuzzed PUBLIC ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(fulmar_routes_fuzzed PUBLIC fulmar_parsers_fuzzed fulmar_engine ZLIB::ZLIB OpenSSL::Crypto
-    prometheus-cpp::core Boost::headers PRIVATE fulmar_flags)
-  target_compile_options(fulmar_routes_fuzzed PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=float-cast-overflow,implicit-integer-truncation>)
+  # Clang 14 cannot assemble coroutines with sanitizers.
+  set_source_files_properties(${src}/net/http_client.cpp ${src}/net/http_connection.cpp ${src}/net/http_server.cpp
+    ${src}/hub/web_get.cpp PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all;-fno-sanitize=fuzzer-no-link")
+  # Besides what all are checked for: numbers of clients that lose their sign or their upper bits on the way, and
+  # those beyond what they are cast to.
+  target_compile_options(fulmar_server PRIVATE -fsanitize=float-cast-overflow,implicit-integer-truncation)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_*.cpp)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
-    add_executable(${name} ${source})
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    add_executable(${name} EXCLUDE_FROM_ALL ${source})
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    target_link_libraries(${name} PRIVATE fulmar_flags fulmar_parsers_fuzzed)
+    target_link_libraries(${name} PRIVATE fulmar_flags fulmar_server fulmar_control)
   endforeach()
-  target_link_libraries(fuzz_route_body PRIVATE fulmar_routes_fuzzed)
+  target_sources(fuzz_route_body PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/scripted_engine.cpp)
+  target_include_directories(fuzz_route_body PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 endfunction()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the libFuzzer targets and runs each for SECONDS (default 60), those of HTTP, schemas and bodies by route three times
-# as long, on its corpus, as many at once as there are cores.
-# Inputs that widen the coverage are kept in build/fuzz/corpus; a crash leaves its input in build/fuzz and fails.
+# Builds the program and the libFuzzer targets with Clang, warnings being errors, and runs each target for SECONDS
+# (default 60), those of HTTP, schemas and bodies by route three times as long, on its corpus, as many at once as there
+# are cores. Inputs that widen the coverage are kept in build/fuzz/corpus; a crash leaves its input in build/fuzz and fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-60}
@@ -14,7 +14,7 @@ mkdir -p build
 cmake --preset fuzz >build/fuzz.log 2>&1 || { cat build/fuzz.log >&2; exit 1; }
 targets=$(cd tests/fuzz && ls fuzz_*.cpp | sed 's/\.cpp$//')
 # shellcheck disable=SC2086
-cmake --build --preset fuzz --target ${targets/fuzz_http_request/}
+cmake --build --preset fuzz --target fulmar ${targets/fuzz_http_request/}
 tools/fuzz_portable.sh build/fuzz/fuzz_http_request  # with checks of integers, too
 
 # fuzz_one TARGET SECONDS

@@ -35,15 +35,14 @@ bool is_allowed(std::string_view host, const std::vector<std::string>& allowed) 
 }  // namespace
 
 bool is_meant_for_us(const Headers& headers, const std::vector<std::string>& allowed) {
-  return headers.find("Host") && std::all_of(headers.begin(), headers.end(), [&](const auto& field) {
-           return !equals_ignoring_case(field.first, "Host") || is_allowed(field.second, allowed);
-         });
+  return std::all_of(headers.begin(), headers.end(), [&](const auto& field) {
+    return !equals_ignoring_case(field.first, "Host") || is_allowed(field.second, allowed);
+  });
 }
 
 std::string wrong_host_text(const Headers& headers) {
-  const std::string* host = headers.find("Host");
-  return (host ? "Host is '" + host->substr(0, kShown) + "'" : std::string("there is no Host")) +
-         "; without a password this server answers to its address, localhost and names given by "
+  return "Host is '" + std::string(headers.get("Host").substr(0, kShown)) +
+         "'; without a password this server answers to its address, localhost and names given by "
          "--allowed-host";
 }
 

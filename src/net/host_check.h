@@ -9,8 +9,8 @@
 
 namespace fulmar {
 
-// False without a Host. True for a numeric address, `localhost` and names below it, and
-// the names in `allowed` (without port, in any case).
+// True without a Host, which every browser sends and health probes of HTTP/1.0 leave out; for a numeric
+// address, `localhost` and names below it, and the names in `allowed` (without port, in any case).
 bool is_meant_for_us(const Headers& headers, const std::vector<std::string>& allowed);
 
 // 421, which says so and how to allow the name.

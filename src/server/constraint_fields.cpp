@@ -48,6 +48,12 @@ void read_grammar(Fields& fields, const JsonValue& value, std::string_view name,
   rules.grammar = value.as_string();
 }
 
+// llama.cpp's own page sends an empty text where it wants no grammar.
+void read_grammar_or_none(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
+  const bool none = value.is_string() && value.as_string().empty();
+  if (!none) read_grammar(fields, value, name, rules);
+}
+
 void read_choice(Fields& fields, const JsonValue& value, std::string_view name, AnswerRules& rules) {
   const bool is_list = value.is_array() && std::all_of(value.as_array().begin(), value.as_array().end(),
                                                        [](const JsonValue& one) { return one.is_string(); });
@@ -118,7 +124,7 @@ constexpr ConstraintField kFields[] = {
     {"output_format", "Anthropic, older", R"(`json_schema`)", read_output_format},
     {"format", "Ollama", R"(`"json"` or a schema; `""`: none)", read_plain_format},
     {"json_schema", "llama.cpp, SGLang", R"(a schema, or the text of one)", read_schema},
-    {"grammar", "llama.cpp", R"(a grammar: GBNF or Lark)", read_grammar},
+    {"grammar", "llama.cpp", R"(a grammar: GBNF or Lark; `""`: none)", read_grammar_or_none},
     {"grammar_lazy", "llama.cpp", R"()", refuse_flag},
     {"grammar_triggers", "llama.cpp", R"()", refuse_list},
     {"regex", "SGLang", R"(a regular expression)", read_regex},

@@ -173,7 +173,8 @@ TEST(Constraints, WhatAsksForNothingIsNone) {
   for (const char* nothing :
        {R"("grammar":null)", R"("json_schema":null)", R"("guided_choice":null)", R"("function_call":"none")",
         R"("functions":[])", R"("tools":[])", R"("response_format":{"type":"text"})", R"("format":"")",
-        R"("structured_outputs":{"json":null})", R"("structured_outputs":{"x":null})", R"("text":{})"}) {
+        R"("grammar":"")", R"("structured_outputs":{"json":null})", R"("structured_outputs":{"x":null})",
+        R"("text":{})"}) {
     for (const auto& [path, body] : kBodies) {
       EXPECT_EQ(rig.post(std::string(path), body + "," + nothing + "}").status, 200) << path << nothing;
       EXPECT_FALSE(rig.last_ask().mask) << path << nothing;
@@ -194,7 +195,8 @@ bool says_none(const ConstraintField& field, std::string_view value) {
   }
   if (kAsides.contains(field.name)) return flag;
   const std::string& asked = kAsked.at(field.name).value;
-  return (field.name == "format" && value == R"("")") || (asked == "true" && value == "false");
+  const bool may_be_empty = field.name == "format" || field.name == "grammar";
+  return (may_be_empty && value == R"("")") || (asked == "true" && value == "false");
 }
 
 TEST(Constraints, EmptyAndWrongValuesAreKeptOrRefusedByName) {
