@@ -194,10 +194,17 @@ Result<StateBlob> EngineLoop::export_session(const Owner& owner, const std::stri
   return *found;
 }
 
+// Far enough below the count that saved states are read with: no session can outgrow that once it is let in.
+constexpr int64_t kMostImportedTokens = int64_t{1} << 52;
+
 Status EngineLoop::import_session(const Owner& owner, const std::string& id, const StateBlob& blob) {
   if (id.size() > kMostSessionBytes) {
     return Error{ErrorKind::invalid, "the session's id has " + std::to_string(id.size()) +
                                          " bytes; wanted at most " + std::to_string(kMostSessionBytes)};
+  }
+  if (blob.tokens > kMostImportedTokens) {
+    return Error{ErrorKind::invalid, "the state's 'tokens' is " + std::to_string(blob.tokens) +
+                                         "; wanted at most " + std::to_string(kMostImportedTokens)};
   }
   const StateLayout layout = model_.state_layout();
   FULMAR_ASSIGN(std::vector<std::byte> payload, payload_for(blob, model_.fingerprint(), layout));

@@ -200,6 +200,28 @@ TEST(Sessions, AStateThatIsNotANumberIsRefused) {
   }
 }
 
+// What is imported is written with larger counts after each turn, and has to be read then.
+TEST(Sessions, WhatCanBeImportedCanBeReadAfterFurtherTurns) {
+  TinyEngine tiny;
+  tiny.run(in_session("s", "to be counted", 2));
+  StateBlob blob = *tiny.engine().export_session({}, "s");
+  for (int bit = 0; bit < 63; ++bit) {
+    const int64_t tokens = int64_t{1} << bit;
+    blob.tokens = tokens;
+    const std::string id = "t" + std::to_string(tokens);
+    const Status taken = tiny.engine().import_session({}, id, blob);
+    if (!taken.ok()) {
+      EXPECT_EQ(taken.error().kind, ErrorKind::invalid);
+      EXPECT_NE(taken.error().text.find(std::to_string(tokens)), std::string::npos) << taken.error().text;
+      continue;
+    }
+    blob.tokens = tokens + 1'000'000'000'000;  // no session is fed more
+    EXPECT_TRUE(decode_blob(encode_blob(blob)).ok()) << tokens;
+  }
+  blob.tokens = int64_t{1} << 53;
+  EXPECT_FALSE(tiny.engine().import_session({}, "large", blob).ok());
+}
+
 TEST(Sessions, CountsThatWouldOverflowAreRefused) {
   StateBlob blob{.fingerprint = "f", .layout = {.n_layer = 1, .n_embd = 2, .n_head = 1, .head_size = 2}};
   blob.payload.resize(blob.layout.slot_bytes());
