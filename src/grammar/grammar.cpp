@@ -270,7 +270,10 @@ Status Grammar::finish(Rule root) {
   }
   if (calls_itself_at_once()) return Error{ErrorKind::invalid, "a definition refers to nothing but itself"};
   find_useful();
-  if (!useful(start())) return Error{ErrorKind::invalid, "no value fits: nothing ever ends the recursion"};
+  if (!useful(start())) {
+    return Error{ErrorKind::invalid,
+                 "no value fits: keywords contradict each other, or nothing ever ends the recursion"};
+  }
   return {};
 }
 

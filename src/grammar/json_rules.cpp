@@ -1,16 +1,11 @@
 // JSON's forms (RFC 8259), strings as valid UTF-8 without lone surrogates.
 #include "grammar/json_rules.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <map>
 #include <string>
 
 namespace fulmar {
 namespace {
-
-constexpr int64_t kWholeDigits = 15;
 
 Rule one_byte_of(Grammar& grammar, std::string_view bytes) {
   ByteSet set;
@@ -120,96 +115,18 @@ Place JsonRules::digits_between(std::string_view low, std::string_view high, boo
   return grammar_.branch(choices);
 }
 
-Place JsonRules::digits(WholeRange range, Place next) {
+Place JsonRules::digits(const DigitRange& range, Place next) {
+  const size_t shortest = range.least.size(), longest = range.most.size();
+  if (shortest == longest) return digits_between(range.least, range.most, true, true, next);
   std::vector<Place> choices;
-  int64_t low = 0;  // the least number with this many digits
-  int64_t high = 9;
-  for (int64_t count = 1; count <= kWholeDigits; ++count) {
-    const int64_t from = std::max(low, range.least);
-    const int64_t to = std::min(high, range.most);
-    if (from <= to) {
-      choices.push_back(digits_between(std::to_string(from), std::to_string(to), true, true, next));
-    }
-    low = high + 1;
-    high = high * 10 + 9;
+  choices.push_back(digits_between(range.least, std::string(shortest, '9'), true, true, next));
+  if (longest > shortest + 1) {
+    const Place more =
+        grammar_.repeat(digit_, static_cast<int64_t>(shortest), static_cast<int64_t>(longest) - 2, next);
+    choices.push_back(grammar_.take_range('1', '9', more));
   }
+  choices.push_back(digits_between("1" + std::string(longest - 1, '0'), range.most, true, true, next));
   return grammar_.branch(choices);
-}
-
-void JsonRules::add_signed(WholeRange range, Place next, std::vector<Place>& choices) {
-  if (range.least > range.most) return;
-  if (range.most >= 0) choices.push_back(digits({std::max<int64_t>(0, range.least), range.most}, next));
-  if (range.least < 0) {
-    choices.push_back(grammar_.text("-", digits({std::max<int64_t>(1, -range.most), -range.least}, next)));
-  }
-}
-
-Place JsonRules::whole(WholeRange range, Place next) {
-  std::vector<Place> choices;
-  add_signed(range, next, choices);
-  return grammar_.branch(choices);
-}
-
-// Digits of which the number is a multiple of a step, from the left: what has been read leaves a remainder.
-class JsonRules::Multiples {
- public:
-  Multiples(Grammar& grammar, int64_t step, Place next) : grammar_(grammar), step_(step), next_(next) {}
-
-  // Those of `low` to `high`, which are of one length.
-  std::optional<Place> between(std::string_view low, std::string_view high, bool at_low, bool at_high,
-                               int64_t remainder) {
-    if (low.empty()) return remainder == 0 ? std::optional(next_) : std::nullopt;
-    if (too_many()) return std::nullopt;
-    const std::pair key(static_cast<int64_t>(low.size()), remainder);
-    const bool free = !at_low && !at_high;
-    if (const auto known = known_.find(key); free && known != known_.end()) return known->second;
-    std::vector<Place> choices;
-    for (char digit = at_low ? low.front() : '0'; digit <= (at_high ? high.front() : '9'); ++digit) {
-      const auto rest = between(low.substr(1), high.substr(1), at_low && digit == low.front(),
-                                at_high && digit == high.front(), (remainder * 10 + (digit - '0')) % step_);
-      if (rest) choices.push_back(grammar_.text({&digit, 1}, *rest));
-    }
-    std::optional<Place> place;
-    if (!choices.empty()) place = grammar_.branch(choices);
-    if (free) known_.emplace(key, place);
-    return place;
-  }
-  bool too_many() const { return known_.size() >= kMaxRemainders; }
-
- private:
-  Grammar& grammar_;
-  const int64_t step_;
-  const Place next_;
-  std::map<std::pair<int64_t, int64_t>, std::optional<Place>> known_;  // by digits to come and remainder
-};
-
-// The zeros at the end of the step stand at the end of its multiples, too, and need no remainder.
-Result<std::optional<Place>> JsonRules::multiples(int64_t step, WholeRange range, Place next) {
-  std::vector<Place> choices;
-  if (range.least <= 0 && range.most >= 0) choices.push_back(grammar_.text("0", next));
-  int64_t power = 1;
-  Place behind = next;
-  for (; step % 10 == 0; step /= 10, power *= 10) behind = grammar_.text("0", behind);
-  Multiples multiples(grammar_, step, behind);
-  const auto add = [&](int64_t least, int64_t most, std::string_view sign) {
-    int64_t low = 1;  // the least number with this many digits
-    for (int64_t count = 1; count <= kWholeDigits; ++count, low *= 10) {
-      const int64_t from = std::max(low, least);
-      const int64_t to = std::min(low * 10 - 1, most);
-      if (from > to) continue;
-      const auto place = multiples.between(std::to_string(from), std::to_string(to), true, true, 0);
-      if (place) choices.push_back(grammar_.text(sign, *place));
-    }
-  };
-  const auto raised = [&](int64_t bound) { return (bound + power - 1) / power; };
-  if (range.most > 0) add(raised(std::max<int64_t>(1, range.least)), range.most / power, "");
-  if (range.least < 0) add(raised(std::max<int64_t>(1, -range.most)), -range.least / power, "-");
-  if (multiples.too_many()) {
-    return Error{ErrorKind::unsupported,
-                 fmt::format("tells more than {} remainders apart, which is the limit", kMaxRemainders)};
-  }
-  if (choices.empty()) return std::optional<Place>();
-  return std::optional(grammar_.branch(choices));
 }
 
 Place JsonRules::number(Place next) {
@@ -220,26 +137,8 @@ Place JsonRules::number(Place next) {
   const Place power = g.text("e", g.branch(g.take(signs, power_digits), power_digits));
   const Place end_of_digits = g.branch(next, power);
   const Place fraction = g.text(".", g.repeat(digit_, 1, kFractionDigits, end_of_digits));
-  const Place unsigned_number = digits({0, kLargestWhole}, g.branch(end_of_digits, fraction));
+  const Place unsigned_number = digits({"0", std::string(kLargestWhole)}, g.branch(end_of_digits, fraction));
   return g.branch(unsigned_number, g.text("-", unsigned_number));
-}
-
-Place JsonRules::number_between(WholeRange whole, WholeRange between, int64_t digits_behind, Place next) {
-  Grammar& g = grammar_;
-  std::vector<Place> choices;
-  add_signed(whole, next, choices);
-  if (between.least < between.most) {
-    // A last digit other than 0 keeps the number off the whole ones on both sides.
-    const Place fraction = g.text(".", g.repeat(digit_, 0, digits_behind - 1, g.take_range('1', '9', next)));
-    if (between.most > 0) {
-      choices.push_back(digits({std::max<int64_t>(0, between.least), between.most - 1}, fraction));
-    }
-    if (between.least < 0) {
-      choices.push_back(
-          g.text("-", digits({std::max<int64_t>(0, -between.most), -between.least - 1}, fraction)));
-    }
-  }
-  return g.branch(choices);
 }
 
 Place JsonRules::object_of(Rule value, Place next) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,15 +14,16 @@
 namespace fulmar {
 
 // Of numbers without a bound of their own: whole numbers keep to what every reader holds exactly.
-inline constexpr int64_t kLargestWhole = 999'999'999'999'999;
+inline constexpr std::string_view kLargestWhole = "999999999999999";
+inline constexpr size_t kWholeDigits = kLargestWhole.size();
 
 // Behind the point, of numbers without a bound of their own.
 inline constexpr int64_t kFractionDigits = 15;
 
-// Bounds that are both included, within +-kLargestWhole.
-struct WholeRange {
-  int64_t least = -kLargestWhole;
-  int64_t most = kLargestWhole;
+// Whole numbers as digits, without a sign and zeros in front; both ends are included.
+struct DigitRange {
+  std::string least;
+  std::string most;
 };
 
 // White space between the tokens of JSON. A model that never sees the end of a gap would write blanks for
@@ -53,17 +55,10 @@ class JsonRules {
   Place rest_of_string(Place next) { return grammar_.repeat(character_, 0, -1, grammar_.text("\"", next)); }
   // A string of `least` to `most` characters; most < 0: any number.
   Place string(int64_t least, int64_t most, Place next);
-  // A whole number in the range; the range is not empty.
-  Place whole(WholeRange range, Place next);
+  // A whole number without a sign in the range, which is not empty.
+  Place digits(const DigitRange& range, Place next);
   // Any number.
   Place number(Place next);
-  // Whole numbers of `whole`, and numbers with a fraction of at most `digits` digits strictly between the
-  // ends of `between`; not both empty.
-  Place number_between(WholeRange whole, WholeRange between, int64_t digits, Place next);
-  // The multiples of `step` > 0 in the range; nothing: there are none. Errors (unsupported): a step of which
-  // more than kMaxRemainders remainders would have to be told apart.
-  Result<std::optional<Place>> multiples(int64_t step, WholeRange range, Place next);
-  static constexpr size_t kMaxRemainders = 50'000;
   // Whatever JSON there is, nested at most `depth` deep.
   Rule any_value(int depth);
   Rule any_object(int depth);
@@ -73,16 +68,10 @@ class JsonRules {
   Place array_of(Rule value, int64_t least, int64_t most, Place next);
 
  private:
-  class Multiples;
-
   Rule make_character();
   Place gap(Place next);
   Place hex_digits(int count, Place next);
-  // Whole numbers of the range 0 <= least <= most.
-  Place digits(WholeRange range, Place next);
   Place digits_between(std::string_view low, std::string_view high, bool at_low, bool at_high, Place next);
-  // Both signs; `least` and `most` of numbers that `next` follows.
-  void add_signed(WholeRange range, Place next, std::vector<Place>& choices);
 
   Grammar& grammar_;
   Rule character_;

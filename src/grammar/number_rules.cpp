@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <numeric>
 #include <vector>
@@ -12,44 +11,13 @@
 namespace fulmar {
 namespace {
 
-constexpr int64_t kWholeDigits = 15;
+constexpr int64_t kLargestStep = 999'999'999'999'999;
 constexpr int kMaxPowerDigits = 2;
 
-// Without a sign; no zeros in front or behind.
-struct Decimal {
-  std::string whole;
-  std::string fraction;
-};
-
-Decimal decimal_of(double magnitude) {
-  const std::string text = fmt::format("{}", magnitude);
-  const size_t e = std::min(text.find('e'), text.size());
-  const size_t point = std::min(text.find('.'), e);
-  std::string digits = text.substr(0, point);
-  if (point < e) digits += text.substr(point + 1, e - point - 1);
-  auto place = static_cast<int64_t>(point);
-  if (e < text.size()) place += std::strtol(text.c_str() + e + 1, nullptr, 10);
-  if (place < 0) digits.insert(0, static_cast<size_t>(-place), '0');
-  place = std::max<int64_t>(0, place);
-  if (static_cast<size_t>(place) > digits.size()) digits.resize(static_cast<size_t>(place), '0');
-  Decimal decimal{digits.substr(0, static_cast<size_t>(place)), digits.substr(static_cast<size_t>(place))};
-  decimal.whole.erase(0, decimal.whole.find_first_not_of('0'));
-  decimal.fraction.resize(decimal.fraction.find_last_not_of('0') + 1);
-  return decimal;
-}
-
-// The whole number of `digits` digits behind the point; `cut`: something has been left off.
-int64_t scaled(const Decimal& decimal, int digits, bool& cut) {
-  std::string text = decimal.whole + decimal.fraction.substr(0, static_cast<size_t>(digits));
-  const auto given = std::min<size_t>(decimal.fraction.size(), static_cast<size_t>(digits));
-  text.append(static_cast<size_t>(digits) - given, '0');
-  cut = decimal.fraction.size() > static_cast<size_t>(digits);
-  if (text.size() > kWholeDigits) {
-    const size_t first = text.find_first_not_of('0');
-    text.erase(0, std::min(first, text.size()));
-    if (text.size() > kWholeDigits) return kLargestWhole + 1;
-  }
-  return text.empty() ? 0 : std::strtoll(text.c_str(), nullptr, 10);
+// Without zeros in front, but for zero itself.
+std::string trimmed(std::string digits) {
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
+  return digits.empty() ? "0" : digits;
 }
 
 int64_t power_of_ten(int digits) {
@@ -60,51 +28,60 @@ int64_t power_of_ten(int digits) {
 
 }  // namespace
 
-// Magnitudes from `low` to `high`, both not negative; no `high`: without end.
+// Magnitudes from `low` to `high`, neither of which is negative.
 struct NumberRules::Magnitudes {
   Decimal low;
   bool above_low = false;
-  std::optional<Decimal> high;
+  Decimal high;  // may be endless
   bool below_high = false;
 
   // Of the numbers above 0, or below it, in the range; nothing: there are none.
   static std::optional<Magnitudes> of(const NumberRange& range, bool negative) {
-    const double least = negative ? -range.most : range.least;
-    const double most = negative ? -range.least : range.most;
+    const Decimal least = negative ? range.most.negated() : range.least;
+    const Decimal most = negative ? range.least.negated() : range.most;
     const bool above = negative ? range.below_most : range.above_least;
     const bool below = negative ? range.above_least : range.below_most;
-    if (most < 0 || (most == 0 && (below || negative))) return std::nullopt;
-    Magnitudes magnitudes;
-    magnitudes.low = decimal_of(std::max(0.0, least));
-    magnitudes.above_low = least < 0 ? negative : above || (negative && least == 0);
-    if (std::isfinite(most)) {
-      magnitudes.high = decimal_of(most);
-      magnitudes.below_high = below;
+    if (most.negative || (most.is_zero() && (below || negative)) || (least.endless && !least.negative)) {
+      return std::nullopt;
     }
+    Magnitudes magnitudes;
+    if (!least.negative) magnitudes.low = least;
+    magnitudes.above_low = least.negative ? negative : above || (negative && least.is_zero());
+    magnitudes.high = most;
+    magnitudes.below_high = !most.endless && below;
     // Longer fractions than are written: what is cut off the lower bound lies above the rest.
     const auto longest = static_cast<size_t>(kFractionDigits);
     if (magnitudes.low.fraction.size() > longest) {
       magnitudes.low.fraction.resize(longest);
       magnitudes.above_low = true;
     }
-    if (magnitudes.high && magnitudes.high->fraction.size() > longest) {
-      magnitudes.high->fraction.resize(longest);
+    if (magnitudes.high.fraction.size() > longest) {
+      magnitudes.high.fraction.resize(longest);
       magnitudes.below_high = false;
     }
     return magnitudes;
   }
 
-  // Whole magnitudes with `digits` more digits, as if the point were not there.
-  WholeRange scaled_range(int digits) const {
-    bool cut = false;
-    WholeRange range{0, kLargestWhole};
-    range.least = scaled(low, digits, cut);
-    if (cut || above_low) ++range.least;
-    if (high) {
-      range.most = scaled(*high, digits, cut);
-      if (below_high && !cut) --range.most;
+  // The largest number that is written where no bound says so: room for some above the lower bound.
+  std::string nines(int digits) const {
+    return std::string(std::max(kWholeDigits, low.whole.size() + static_cast<size_t>(digits) + 1), '9');
+  }
+
+  // The whole numbers of `digits` digits behind the point, as if it were not there; nothing: there are none.
+  std::optional<DigitRange> scaled(int digits) const {
+    const auto behind = static_cast<size_t>(digits);
+    const auto cut = [&](const Decimal& decimal) {
+      std::string text = decimal.fraction.substr(0, behind);
+      text.resize(behind, '0');
+      return trimmed(decimal.whole + text);
+    };
+    DigitRange range{cut(low), high.endless ? nines(digits) : cut(high)};
+    if (above_low || low.fraction.size() > behind) range.least = one_more(range.least);
+    if (below_high && high.fraction.size() <= behind) {
+      if (range.most == "0") return std::nullopt;
+      range.most = one_less(range.most);
     }
-    range.most = std::min(range.most, kLargestWhole);
+    if (compare_digits(range.least, range.most) > 0) return std::nullopt;
     return range;
   }
 };
@@ -197,31 +174,31 @@ void NumberRules::add_magnitudes(const Magnitudes& range, bool fractional, std::
     if (place) choices.push_back(grammar_.text(sign, *place));
   };
   // A power keeps the magnitude on its side of the only bound that there is.
-  const bool from_zero = range.low.whole.empty() && range.low.fraction.empty();
+  const bool from_zero = range.low.is_zero();
   Place end = next;
-  if (!fractional && !range.high) end = power(from_zero ? "+-" : "+", false, next);
-  if (!fractional && range.high && from_zero) end = power("-", true, next);
+  if (!fractional && range.high.endless) end = power(from_zero ? "+-" : "+", false, next);
+  if (!fractional && !range.high.endless && from_zero) end = power("-", true, next);
   const Fractions::Side whole_excluded{"", true, fractional};
   const auto behind = [&](Fractions::Side low, Fractions::Side high) {
     if (fractional && (!low.active || low.digits.empty())) low = whole_excluded;
     return Fractions(*this, end).behind_whole(low, high);
   };
-  bool cut = false;
-  const int64_t low = scaled(range.low, 0, cut);
-  const int64_t high = range.high ? scaled(*range.high, 0, cut) : kLargestWhole + 1;
-  if (low > kLargestWhole || low > high) return;
+  const std::string low = trimmed(range.low.whole);
+  const std::string high = range.high.endless ? one_more(range.nines(0)) : trimmed(range.high.whole);
+  const auto order = compare_digits(low, high);
+  if (order > 0) return;
   const Fractions::Side low_side{range.low.fraction, range.above_low, true};
-  const Fractions::Side high_side{range.high ? std::string_view(range.high->fraction) : std::string_view(),
-                                  range.below_high, true};
-  const auto starting = [&](int64_t whole, std::optional<Place> rest) {
-    if (rest) add(grammar_.text(std::to_string(whole), *rest));
+  const Fractions::Side high_side{range.high.fraction, range.below_high, true};
+  const auto starting = [&](const std::string& whole, std::optional<Place> rest) {
+    if (rest) add(grammar_.text(whole, *rest));
   };
-  if (low == high) return starting(low, behind(low_side, high_side));
+  if (order == 0) return starting(low, behind(low_side, high_side));
   starting(low, behind(low_side, {}));
-  if (high <= kLargestWhole) starting(high, behind({}, high_side));
-  if (low + 1 > std::min(high - 1, kLargestWhole)) return;
+  if (!range.high.endless) starting(high, behind({}, high_side));
+  const DigitRange inner{one_more(low), one_less(high)};
+  if (compare_digits(inner.least, inner.most) > 0) return;
   const auto rest = behind({}, {});
-  if (rest) add(rules_.whole({low + 1, std::min(high - 1, kLargestWhole)}, *rest));
+  if (rest) add(rules_.digits(inner, *rest));
 }
 
 std::optional<Place> NumberRules::between(const NumberRange& range, bool fractional, Place next) {
@@ -235,17 +212,14 @@ std::optional<Place> NumberRules::between(const NumberRange& range, bool fractio
 }
 
 std::optional<Place> NumberRules::whole(const NumberRange& range, Place next) {
-  WholeRange wholes{kLargestWhole, -kLargestWhole};
+  std::vector<Place> choices;
   for (const bool negative : {false, true}) {
     const auto magnitudes = Magnitudes::of(range, negative);
-    if (!magnitudes) continue;
-    const WholeRange found = magnitudes->scaled_range(0);
-    if (found.least > found.most) continue;
-    wholes.least = std::min(wholes.least, negative ? -found.most : found.least);
-    wholes.most = std::max(wholes.most, negative ? -found.least : found.most);
+    const auto wholes = magnitudes ? magnitudes->scaled(0) : std::nullopt;
+    if (wholes) choices.push_back(grammar_.text(negative ? "-" : "", rules_.digits(*wholes, next)));
   }
-  if (wholes.least > wholes.most) return std::nullopt;
-  return rules_.whole(wholes, next);
+  if (choices.empty()) return std::nullopt;
+  return grammar_.branch(choices);
 }
 
 // Digits of which the number is a multiple of a step, from the left: what has been read leaves a remainder.
@@ -285,6 +259,31 @@ class NumberRules::Multiples {
   std::map<std::pair<int64_t, int64_t>, std::optional<Place>> known_;  // by digits to come and remainder
 };
 
+namespace {
+
+// The numbers that stand before so many zeros.
+DigitRange without_zeros(DigitRange range, size_t zeros) {
+  const auto cut = [&](const std::string& digits) {
+    return trimmed(digits.substr(0, digits.size() - std::min(zeros, digits.size())));
+  };
+  const bool exact = range.least == cut(range.least) + std::string(zeros, '0');
+  return {exact || range.least == "0" ? cut(range.least) : one_more(cut(range.least)), cut(range.most)};
+}
+
+// Calls `take` with the ends of the numbers of each length in the range.
+template <class Take>
+void for_each_length(const DigitRange& range, const Take& take) {
+  if (compare_digits(range.least, range.most) > 0) return;
+  for (size_t length = range.least.size(); length <= range.most.size(); ++length) {
+    const std::string lowest = length == 1 ? "0" : "1" + std::string(length - 1, '0');
+    const std::string highest(length, '9');
+    take(length == range.least.size() ? range.least : lowest,
+         length == range.most.size() ? range.most : highest);
+  }
+}
+
+}  // namespace
+
 // For each number of digits behind the point that a multiple may have. The zeros at the end of a step stand
 // at the end of its multiples, too, and need no remainder.
 Result<std::optional<Place>> NumberRules::multiples(DecimalStep step, const NumberRange& range, bool whole,
@@ -292,31 +291,26 @@ Result<std::optional<Place>> NumberRules::multiples(DecimalStep step, const Numb
   std::vector<Place> choices;
   for (int digits = 0; digits <= (whole ? 0 : step.digits); ++digits) {
     int64_t multiple = step.multiple / std::gcd(step.multiple, power_of_ten(step.digits - digits));
-    int64_t power = 1;
+    size_t zeros = 0;
     Place behind = next;
-    for (; digits == 0 && multiple % 10 == 0; multiple /= 10, power *= 10)
-      behind = grammar_.text("0", behind);
+    for (; digits == 0 && multiple % 10 == 0; multiple /= 10, ++zeros) behind = grammar_.text("0", behind);
     Multiples multiples(grammar_, multiple, static_cast<size_t>(digits), behind);
     for (const bool negative : {false, true}) {
       const auto magnitudes = Magnitudes::of(range, negative);
-      if (!magnitudes) continue;
-      const WholeRange scaled = magnitudes->scaled_range(digits);
-      if (digits == 0 && !negative && scaled.least <= 0 && scaled.most >= 0) {
-        choices.push_back(grammar_.text("0", next));
-      }
-      const int64_t floor = digits == 0 ? 1 : 0;
-      const int64_t least = (std::max(floor, scaled.least) + power - 1) / power;
-      const int64_t most = scaled.most / power;
-      const size_t shortest = static_cast<size_t>(digits) + 1;  // a digit stands before the point
-      for (size_t length = 1; length <= kWholeDigits; ++length) {
-        const int64_t low = length == 1 ? 0 : power_of_ten(static_cast<int>(length) - 1);
-        const int64_t from = std::max(low, least);
-        const int64_t to = std::min(length == 1 ? 9 : low * 10 - 1, most);
-        if (from > to) continue;
-        const auto padded = [&](int64_t number) { return fmt::format("{:0{}}", number, shortest); };
+      auto scaled = magnitudes ? magnitudes->scaled(digits) : std::nullopt;
+      if (!scaled) continue;
+      if (digits == 0 && !negative && scaled->least == "0") choices.push_back(grammar_.text("0", next));
+      if (digits == 0 && scaled->least == "0") scaled->least = "1";
+      // Remainders of more digits are many; they are told apart only where the lower bound needs it.
+      const std::string longest = magnitudes->nines(digits);
+      if (compare_digits(scaled->most, longest) > 0) scaled->most = longest;
+      for_each_length(without_zeros(*scaled, zeros), [&](std::string_view from, std::string_view to) {
+        // A digit stands before the point.
+        const size_t shortest = static_cast<size_t>(digits) + 1;
+        const auto padded = [&](std::string_view number) { return fmt::format("{:0>{}}", number, shortest); };
         const auto place = multiples.between(padded(from), padded(to), true, true, 0);
         if (place) choices.push_back(grammar_.text(negative ? "-" : "", *place));
-      }
+      });
     }
     if (multiples.too_many()) {
       return Error{ErrorKind::unsupported,
@@ -328,26 +322,25 @@ Result<std::optional<Place>> NumberRules::multiples(DecimalStep step, const Numb
 }
 
 std::optional<DecimalStep> decimal_step(double step) {
-  const Decimal decimal = decimal_of(step);
+  const Decimal decimal = Decimal::of(fmt::format("{}", step));
   const auto digits = static_cast<int>(decimal.fraction.size());
   if (digits > kMaxStepDigits) return std::nullopt;
-  bool cut = false;
-  const int64_t multiple = scaled(decimal, digits, cut);
-  if (multiple <= 0 || multiple > kLargestWhole) return std::nullopt;
-  return DecimalStep{multiple, digits};
+  const std::string multiple = trimmed(decimal.whole + decimal.fraction);
+  if (multiple == "0" || multiple.size() > kWholeDigits) return std::nullopt;
+  return DecimalStep{std::strtoll(multiple.c_str(), nullptr, 10), digits};
 }
 
 std::optional<DecimalStep> common_step(DecimalStep one, DecimalStep other) {
   const int digits = std::max(one.digits, other.digits);
   const auto grown = [&](DecimalStep step) -> int64_t {
     const int64_t power = power_of_ten(digits - step.digits);
-    return step.multiple > kLargestWhole / power ? 0 : step.multiple * power;
+    return step.multiple > kLargestStep / power ? 0 : step.multiple * power;
   };
   const int64_t first = grown(one);
   const int64_t second = grown(other);
   if (first == 0 || second == 0) return std::nullopt;
   const int64_t quotient = second / std::gcd(first, second);
-  if (first > kLargestWhole / quotient) return std::nullopt;
+  if (first > kLargestStep / quotient) return std::nullopt;
   return DecimalStep{first * quotient, digits};
 }
 

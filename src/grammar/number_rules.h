@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,15 +11,15 @@
 #include <utility>
 
 #include "base/result.h"
+#include "grammar/decimal.h"
 #include "grammar/grammar.h"
 #include "grammar/json_rules.h"
 
 namespace fulmar {
 
-// Bounds are decimals as the shortest text that reads back as the double says.
 struct NumberRange {
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
+  Decimal least = Decimal::beyond_all(true);
+  Decimal most = Decimal::beyond_all(false);
   bool above_least = false;  // the bound itself is excluded
   bool below_most = false;
 };
@@ -30,7 +29,7 @@ struct DecimalStep {
   int64_t multiple = 1;
   int digits = 0;
 };
-// Nothing: it has more than kMaxStepDigits digits behind the point, or is above kLargestWhole.
+// Nothing: it has more than kMaxStepDigits digits behind the point, or more than kWholeDigits in all.
 std::optional<DecimalStep> decimal_step(double step);
 // The least step that is a multiple of both; nothing: it is too large.
 std::optional<DecimalStep> common_step(DecimalStep one, DecimalStep other);

@@ -284,11 +284,11 @@ Result<std::optional<Place>> SchemaCompiler::number_body(const Shape& shape) {
   NumberRange range{shape.least, shape.most, shape.above_least, shape.below_most};
   for (const std::string_view format : shape.formats) {
     if (format != "int32") continue;
-    range.least = std::max(range.least, -2147483648.0);
-    range.most = std::min(range.most, 2147483647.0);
+    range.least = std::max(range.least, Decimal::of("-2147483648"));
+    range.most = std::min(range.most, Decimal::of("2147483647"));
   }
-  std::string asked = fmt::format("number {} {} {} {} {} {}", range.least, range.most, range.above_least,
-                                  range.below_most, shape.whole, shape.fractional);
+  std::string asked = fmt::format("number {} {} {} {} {} {}", range.least.text(), range.most.text(),
+                                  range.above_least, range.below_most, shape.whole, shape.fractional);
   for (const auto& [size, schema] : shape.steps) asked += fmt::format(" {}", size);
   const auto known = scalars_.find(asked);
   if (known != scalars_.end()) return known->second;

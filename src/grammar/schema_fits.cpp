@@ -22,10 +22,11 @@ size_t kind_of(const JsonValue& value) {
 
 bool number_fits(const JsonValue& value, const Shape& shape) {
   const double number = value.as_double();
+  const Decimal exact = Decimal::of(value);
   const bool whole = is_whole(value);
   if ((shape.whole && !whole) || (shape.fractional && whole)) return false;
-  if (number < shape.least || (number == shape.least && shape.above_least)) return false;
-  if (number > shape.most || (number == shape.most && shape.below_most)) return false;
+  if (exact < shape.least || (exact == shape.least && shape.above_least)) return false;
+  if (exact > shape.most || (exact == shape.most && shape.below_most)) return false;
   return std::all_of(shape.steps.begin(), shape.steps.end(), [&](const auto& step) {
     const double times = number / step.first;
     return std::abs(times - std::round(times)) <= kRounding * std::max(1.0, std::abs(times));

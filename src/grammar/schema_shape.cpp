@@ -70,13 +70,13 @@ bool is_true(const JsonValue& schema, std::string_view keyword) {
   return value && value->is_bool() && value->as_bool();
 }
 
-void raise_least(Shape& shape, double bound, bool above) {
+void raise_least(Shape& shape, const Decimal& bound, bool above) {
   if (bound < shape.least || (bound == shape.least && !above)) return;
   shape.least = bound;
   shape.above_least = above;
 }
 
-void lower_most(Shape& shape, double bound, bool below) {
+void lower_most(Shape& shape, const Decimal& bound, bool below) {
   if (bound > shape.most || (bound == shape.most && !below)) return;
   shape.most = bound;
   shape.below_most = below;
@@ -87,7 +87,7 @@ Status read_number_bound(const Keyword& at) {
   const bool exclusive = at.name.starts_with("exclusive");
   if (exclusive && at.value.is_bool()) return {};
   if (!at.value.is_number()) return at.wanted("a number");
-  const double bound = at.value.as_double();
+  const Decimal bound = Decimal::of(at.value);
   if (at.name == "minimum" || at.name == "exclusiveMinimum") {
     raise_least(at.shape, bound, exclusive || is_true(at.schema, "exclusiveMinimum"));
   } else {
@@ -318,8 +318,7 @@ bool Shape::impossible() const {
 }
 
 bool Shape::free() const {
-  const bool numbers = !whole && !fractional && least < 0 && most > 0 && least == -most && steps.empty() &&
-                       least == -std::numeric_limits<double>::infinity();
+  const bool numbers = !whole && !fractional && least.endless && most.endless && steps.empty();
   const bool texts = patterns.empty() && formats.empty() && missed_formats.empty() && !base64 &&
                      least_length == 0 && most_length < 0;
   const bool arrays = lists.empty() && contained.empty() && !unique && least_items == 0 && most_items < 0;

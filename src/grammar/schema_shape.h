@@ -5,7 +5,6 @@
 #include <bitset>
 #include <compare>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 
 #include "base/result.h"
 #include "grammar/budget.h"
+#include "grammar/decimal.h"
 #include "grammar/loosened.h"
 #include "grammar/schema_document.h"
 #include "net/json_value.h"
@@ -40,8 +40,8 @@ struct Shape {
 
   bool whole = false;       // numbers without a fraction
   bool fractional = false;  // numbers with one
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
+  Decimal least = Decimal::beyond_all(true);
+  Decimal most = Decimal::beyond_all(false);
   bool above_least = false;  // the bound itself is excluded
   bool below_most = false;
   std::vector<std::pair<double, const JsonValue*>> steps;  // and the schemas that ask for them

@@ -58,7 +58,10 @@ constexpr SchemaWord kWords[] = {
     {"contentEncoding", "`base64` where there is no `pattern`; others annotate", "",
      R"({"type":"string","contentEncoding":"base64"})", ""},
     {"minimum, maximum, exclusiveMinimum, exclusiveMaximum",
-     "up to 15 digits on each side of the point; a power of ten where it cannot leave the bounds; the "
+     "exactly, whatever their length, up to 15 digits behind the point (a whole number beyond 64 bits counts "
+     "as "
+     "the "
+     "double that it is read as); a power of ten where it cannot leave the bounds; the "
      "booleans of "
      "draft 4, too",
      "values that are no number", R"({"type":"number","minimum":0.1,"exclusiveMaximum":0.9})",

@@ -78,6 +78,13 @@ TEST(SchemaLimits, PairsOfAlternativesAreComparedOnce) {
   EXPECT_LT(budget.used(Budget::Item::work), 1'000'000u);
 }
 
+TEST(SchemaLimits, WhatContradictsItselfIsSaidToDoSo) {
+  const auto grammar =
+      json_schema_form(AnswerStart::plain, json(R"({"type":"array","contains":false,"minContains":1})"), {});
+  ASSERT_FALSE(grammar.ok());
+  EXPECT_NE(grammar.error().text.find("contradict each other"), std::string::npos) << grammar.error().text;
+}
+
 TEST(SchemaLimits, ComparedPairsAreCounted) {
   constexpr int kAlternatives = 60, kMembers = 200;  // what is not compared takes far less
   constexpr size_t kComparisons = kAlternatives * (kAlternatives - 1) / 2 * kMembers;
