@@ -315,12 +315,12 @@ TEST(Engine, AResumedRowIsHeldToTheTokensOfANewOne) {
   auto first = tiny.submit({TinyEngine::greedy("pause here", 1'000'000)}, &id, true);
   ASSERT_TRUE(first->wait_until([](const auto& rows) { return rows.contains(0) && rows.at(0).sampled > 5; }));
   ASSERT_TRUE(tiny.engine().pause({}, id).ok());
-  first->finished();
+  const int64_t before = first->finished().at(0).last->usage.completion_tokens;
   auto second = std::make_shared<testing::RecordingListener>();
   const Status refused = tiny.engine().resume({}, id, std::numeric_limits<int64_t>::max(), second);
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
   ASSERT_TRUE(tiny.engine().resume({}, id, 3, second).ok()) << "still there to be resumed";
-  EXPECT_EQ(second->finished().at(0).sampled, 3);
+  EXPECT_EQ(second->finished().at(0).last->usage.completion_tokens, before + 3);
 }
 
 TEST(Engine, DrainWaitsForWhatRunsAndRefusesTheRest) {
