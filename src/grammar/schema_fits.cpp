@@ -1,8 +1,11 @@
 // Whether a value that a schema lists fits what else is asked: the same shapes, read the other way.
 #include <algorithm>
 #include <cmath>
+#include <string>
 
+#include "grammar/decimal.h"
 #include "grammar/formats.h"
+#include "grammar/number_rules.h"
 #include "grammar/schema_expansion.h"
 #include "grammar/schema_values.h"
 
@@ -20,17 +23,32 @@ size_t kind_of(const JsonValue& value) {
   return value.is_object() ? kObject : kNumber;
 }
 
+// True for whole multiples: exactly, digit by digit, but of a step that decimal_step() cannot hold within
+// rounding.
+bool is_multiple(const JsonValue& value, const Decimal& number, double step) {
+  const auto exact = decimal_step(step);
+  if (!exact) {
+    const double times = value.as_double() / step;
+    return std::abs(times - std::round(times)) <= kRounding * std::max(1.0, std::abs(times));
+  }
+  const auto digits = static_cast<size_t>(exact->digits);
+  if (number.fraction.size() > digits) return false;
+  const std::string padding(digits - number.fraction.size(), '0');
+  int64_t rest = 0;  // below 10^15, as the step is
+  for (const char digit : number.whole + number.fraction + padding) {
+    rest = (rest * 10 + (digit - '0')) % exact->multiple;
+  }
+  return rest == 0;
+}
+
 bool number_fits(const JsonValue& value, const Shape& shape) {
-  const double number = value.as_double();
   const Decimal exact = Decimal::of(value);
   const bool whole = is_whole(value);
   if ((shape.whole && !whole) || (shape.fractional && whole)) return false;
   if (exact < shape.least || (exact == shape.least && shape.above_least)) return false;
   if (exact > shape.most || (exact == shape.most && shape.below_most)) return false;
-  return std::all_of(shape.steps.begin(), shape.steps.end(), [&](const auto& step) {
-    const double times = number / step.first;
-    return std::abs(times - std::round(times)) <= kRounding * std::max(1.0, std::abs(times));
-  });
+  return std::all_of(shape.steps.begin(), shape.steps.end(),
+                     [&](const auto& step) { return is_multiple(value, exact, step.first); });
 }
 
 bool count_fits(size_t found, int64_t least, int64_t most) {
