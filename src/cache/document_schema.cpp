@@ -33,21 +33,10 @@ const std::string kFromFirst =
     "DROP TABLE fulmar_documents_1;"
     "UPDATE fulmar_meta SET value = 2 WHERE key = 'schema';";
 
-Result<bool> has_tables(const Database& database) {
-  Statement query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'fulmar_documents'");
-  return query.next();
-}
-
-Result<int64_t> schema_of(const Database& database) {
-  Statement query(database, "SELECT value FROM fulmar_meta WHERE key = 'schema'");
-  FULMAR_ASSIGN(const bool found, query.next());
-  return found ? query.column_integer(0) : int64_t{0};
-}
-
 }  // namespace
 
 Status prepare_documents(const Database& database, const std::filesystem::path& path) {
-  FULMAR_ASSIGN(const bool known, has_tables(database));
+  FULMAR_ASSIGN(const bool known, has_table(database, "fulmar_documents"));
   if (!known) return all_or_nothing(database, kTables);
   FULMAR_ASSIGN(const int64_t schema, schema_of(database));
   if (schema == kDocumentSchema) return {};

@@ -8,6 +8,17 @@ namespace fulmar {
 
 namespace fs = std::filesystem;
 
+Result<bool> has_table(const Database& database, const std::string& name) {
+  Statement query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
+  return query.text(1, name).next();
+}
+
+Result<int64_t> schema_of(const Database& database) {
+  Statement query(database, "SELECT value FROM fulmar_meta WHERE key = 'schema'");
+  FULMAR_ASSIGN(const bool found, query.next());
+  return found ? query.column_integer(0) : int64_t{0};
+}
+
 Status all_or_nothing(const Database& database, const std::string& sql) {
   Status done = execute(database, ("BEGIN IMMEDIATE;" + sql + "COMMIT;").c_str());
   if (!done.ok()) (void)execute(database, "ROLLBACK");

@@ -8,6 +8,10 @@
 
 namespace fulmar {
 
+Result<bool> has_table(const Database& database, const std::string& name);
+// Returns the number of the file's schema, 0 where fulmar_meta has none.
+Result<int64_t> schema_of(const Database& database);
+
 // Runs the statements as one transaction; what fails leaves everything as it was.
 Status all_or_nothing(const Database& database, const std::string& sql);
 

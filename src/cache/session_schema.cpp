@@ -27,17 +27,6 @@ constexpr const char* kUpgrades[] = {
 };
 static_assert(std::size(kUpgrades) == kSessionSchema - 1);
 
-Result<bool> has_tables(const Database& database) {
-  Statement query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'fulmar_sessions'");
-  return query.next();
-}
-
-Result<int64_t> schema_of(const Database& database) {
-  Statement query(database, "SELECT value FROM fulmar_meta WHERE key = 'schema'");
-  FULMAR_ASSIGN(const bool found, query.next());
-  return found ? query.column_integer(0) : int64_t{0};
-}
-
 Status upgrade(const Database& database, const fs::path& path, int64_t from) {
   FULMAR_ASSIGN(const fs::path copy, copy_beside(database, path, from));
   std::string sql;
@@ -59,7 +48,7 @@ Status walk(const Database& database) {
 }  // namespace
 
 Status prepare_sessions(const Database& database, const fs::path& path) {
-  FULMAR_ASSIGN(const bool known, has_tables(database));
+  FULMAR_ASSIGN(const bool known, has_table(database, "fulmar_sessions"));
   if (!known) {
     std::string sql = kFirstTables;
     for (const char* more : kUpgrades) sql += more;

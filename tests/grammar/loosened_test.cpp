@@ -5,6 +5,7 @@
 
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
+#include "grammar/taken.h"
 #include "net/json.h"
 
 namespace fulmar::testing {
@@ -17,15 +18,7 @@ struct Made {
   std::shared_ptr<const Grammar> grammar;
   std::vector<std::string> loosened;
 
-  bool takes(std::string_view text) const {
-    Automaton automaton(grammar);
-    Automaton::State state = automaton.start();
-    for (const char byte : text) {
-      state = automaton.step(state, static_cast<uint8_t>(byte));
-      if (state == Automaton::kDead) return false;
-    }
-    return automaton.accepting(state);
-  }
+  bool takes(std::string_view text) const { return testing::takes(grammar, text); }
 };
 
 JsonValue json(std::string_view text) {

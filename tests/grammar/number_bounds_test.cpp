@@ -9,20 +9,11 @@
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
 #include "grammar/number_rules.h"
+#include "grammar/taken.h"
 #include "net/json.h"
 
 namespace fulmar::testing {
 namespace {
-
-bool takes(const std::shared_ptr<const Grammar>& grammar, const std::string& text) {
-  Automaton automaton(grammar);
-  Automaton::State state = automaton.start();
-  for (const char byte : text) {
-    state = automaton.step(state, static_cast<uint8_t>(byte));
-    if (state == Automaton::kDead) return false;
-  }
-  return automaton.accepting(state);
-}
 
 // Null: no number is left.
 std::shared_ptr<const Grammar> numbers(const NumberRange& range, bool whole) {

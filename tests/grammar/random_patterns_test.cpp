@@ -7,6 +7,7 @@
 
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
+#include "grammar/taken.h"
 #include "grammar/text_automaton.h"
 #include "net/json_writer.h"
 
@@ -72,15 +73,6 @@ std::string random_text(Random& random) {
   std::string text;
   for (unsigned length = random() % 5; length > 0; --length) text += one_of(kCharacters, random);
   return text;
-}
-
-bool takes(Automaton& automaton, const std::string& text) {
-  Automaton::State state = automaton.start();
-  for (const char byte : text) {
-    state = automaton.step(state, static_cast<uint8_t>(byte));
-    if (state == Automaton::kDead) return false;
-  }
-  return automaton.accepting(state);
 }
 
 // Every state that some text reaches has a way on, or may end.

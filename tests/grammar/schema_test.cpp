@@ -5,6 +5,7 @@
 
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
+#include "grammar/taken.h"
 #include "net/json.h"
 #include "net/json_writer.h"
 
@@ -15,17 +16,6 @@ JsonValue json(const std::string& text) {
   auto value = parse_json(text);
   EXPECT_TRUE(value.ok()) << text;
   return value ? *value : JsonValue();
-}
-
-// Whether the grammar takes the whole text and could end there.
-bool takes(const Grammar& grammar, std::string_view text) {
-  Automaton automaton(std::shared_ptr<const Grammar>(std::shared_ptr<const Grammar>(), &grammar));
-  Automaton::State state = automaton.start();
-  for (const char byte : text) {
-    state = automaton.step(state, static_cast<uint8_t>(byte));
-    if (state == Automaton::kDead) return false;
-  }
-  return automaton.accepting(state);
 }
 
 struct Case {
@@ -39,8 +29,8 @@ class SchemaTakes : public ::testing::TestWithParam<Case> {};
 TEST_P(SchemaTakes, WhatItDescribes) {
   const auto grammar = json_schema_form(AnswerStart::plain, json(GetParam().schema));
   ASSERT_TRUE(grammar.ok()) << grammar.error().text;
-  for (const std::string& text : GetParam().taken) EXPECT_TRUE(takes(**grammar, text)) << text;
-  for (const std::string& text : GetParam().refused) EXPECT_FALSE(takes(**grammar, text)) << text;
+  for (const std::string& text : GetParam().taken) EXPECT_TRUE(takes(*grammar, text)) << text;
+  for (const std::string& text : GetParam().refused) EXPECT_FALSE(takes(*grammar, text)) << text;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -317,9 +307,8 @@ TEST_P(PatternTakes, WhatItMatches) {
   const std::string schema = R"({"type":"string","pattern":)" + json_quoted(GetParam().pattern) + "}";
   const auto grammar = json_schema_form(AnswerStart::plain, json(schema));
   ASSERT_TRUE(grammar.ok()) << grammar.error().text;
-  for (const std::string& text : GetParam().taken) EXPECT_TRUE(takes(**grammar, json_quoted(text))) << text;
-  for (const std::string& text : GetParam().refused)
-    EXPECT_FALSE(takes(**grammar, json_quoted(text))) << text;
+  for (const std::string& text : GetParam().taken) EXPECT_TRUE(takes(*grammar, json_quoted(text))) << text;
+  for (const std::string& text : GetParam().refused) EXPECT_FALSE(takes(*grammar, json_quoted(text))) << text;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -403,16 +392,16 @@ TEST(AnswerForm, MembersInAnyOrderAndUnlistedOnes) {
   const auto any_order = json_schema_form(AnswerStart::plain, schema, {.order = MemberOrder::any});
   const auto unlisted = json_schema_form(AnswerStart::plain, schema, {.unlisted = true});
   ASSERT_TRUE(listed.ok() && any_order.ok() && unlisted.ok());
-  EXPECT_FALSE(takes(**listed, R"({"b":2,"a":1})"));
-  EXPECT_TRUE(takes(**any_order, R"({"b":2,"a":1})"));
-  EXPECT_TRUE(takes(**any_order, R"({"a":1})"));
-  EXPECT_FALSE(takes(**any_order, R"({"b":2})"));
-  EXPECT_FALSE(takes(**any_order, R"({"a":1,"a":1})"));
-  EXPECT_FALSE(takes(**any_order, R"({"a":1,"c":3})"));
-  EXPECT_FALSE(takes(**listed, R"({"a":1,"c":3})"));
-  EXPECT_TRUE(takes(**unlisted, R"({"a":1,"c":3,"d":[]})"));
-  EXPECT_FALSE(takes(**unlisted, R"({"a":1,"b":2,"c":3,"d":4})"));
-  EXPECT_FALSE(takes(**unlisted, R"({"a":1,"b":3})"));
+  EXPECT_FALSE(takes(*listed, R"({"b":2,"a":1})"));
+  EXPECT_TRUE(takes(*any_order, R"({"b":2,"a":1})"));
+  EXPECT_TRUE(takes(*any_order, R"({"a":1})"));
+  EXPECT_FALSE(takes(*any_order, R"({"b":2})"));
+  EXPECT_FALSE(takes(*any_order, R"({"a":1,"a":1})"));
+  EXPECT_FALSE(takes(*any_order, R"({"a":1,"c":3})"));
+  EXPECT_FALSE(takes(*listed, R"({"a":1,"c":3})"));
+  EXPECT_TRUE(takes(*unlisted, R"({"a":1,"c":3,"d":[]})"));
+  EXPECT_FALSE(takes(*unlisted, R"({"a":1,"b":2,"c":3,"d":4})"));
+  EXPECT_FALSE(takes(*unlisted, R"({"a":1,"b":3})"));
 }
 
 // What cannot be kept asks for nothing; the keywords beside it are kept, and it is named.
@@ -421,12 +410,12 @@ TEST(AnswerForm, OnlyWhatCannotBeKeptIsLoosened) {
       R"({"type":"object","properties":{"p":{"type":"string","pattern":"(a)\\1","maxLength":2},"n":{"type":"integer"},)"
       R"("u":{"type":"array","uniqueItems":true,"items":{"type":"null"}}},"required":["n"]})");
   Budget budget;
-  Grammar grammar(budget);
-  JsonRules rules(grammar);
+  const auto grammar = std::make_shared<Grammar>(budget);
+  JsonRules rules(*grammar);
   Loosened loosened;
-  const auto rule = SchemaCompiler(schema, grammar, rules, budget, {.loosened = &loosened}).compile();
+  const auto rule = SchemaCompiler(schema, *grammar, rules, budget, {.loosened = &loosened}).compile();
   ASSERT_TRUE(rule.ok()) << rule.error().text;
-  ASSERT_TRUE(grammar.finish(*rule).ok());
+  ASSERT_TRUE(grammar->finish(*rule).ok());
   EXPECT_TRUE(takes(grammar, R"({"p":"xy","n":1,"u":[null,null]})"));
   EXPECT_FALSE(takes(grammar, R"({"p":"xyz","n":1})"));
   EXPECT_FALSE(takes(grammar, R"({"p":"xy"})"));
@@ -444,26 +433,26 @@ TEST(AnswerForm, StartsAfterTheThinkBlock) {
   const JsonValue schema = json(R"({"type":"integer"})");
   const auto open = json_schema_form(AnswerStart::open_think, schema);
   ASSERT_TRUE(open.ok());
-  EXPECT_TRUE(takes(**open, ">so 1 < 2 </thin or <</think>5"));
-  EXPECT_TRUE(takes(**open, "</think>\n\n5"));
-  EXPECT_FALSE(takes(**open, ">still thinking 5"));
-  EXPECT_FALSE(takes(**open, "</think>x"));
-  EXPECT_FALSE(takes(**open, "</think>5</think>5"));
+  EXPECT_TRUE(takes(*open, ">so 1 < 2 </thin or <</think>5"));
+  EXPECT_TRUE(takes(*open, "</think>\n\n5"));
+  EXPECT_FALSE(takes(*open, ">still thinking 5"));
+  EXPECT_FALSE(takes(*open, "</think>x"));
+  EXPECT_FALSE(takes(*open, "</think>5</think>5"));
   const auto tag = json_schema_form(AnswerStart::open_tag, schema);
   ASSERT_TRUE(tag.ok());
-  EXPECT_TRUE(takes(**tag, ">\n5"));
-  EXPECT_FALSE(takes(**tag, "5"));
+  EXPECT_TRUE(takes(*tag, ">\n5"));
+  EXPECT_FALSE(takes(*tag, "5"));
 }
 
 TEST(AnswerForm, AnyObject) {
   const auto grammar = json_object_form(AnswerStart::plain);
   ASSERT_TRUE(grammar.ok());
-  EXPECT_TRUE(takes(**grammar, R"({"a":[1,2,{"b":"c"}],"d":{}})"));
-  EXPECT_FALSE(takes(**grammar, "[]"));
-  EXPECT_FALSE(takes(**grammar, R"({"a": 1})"));
+  EXPECT_TRUE(takes(*grammar, R"({"a":[1,2,{"b":"c"}],"d":{}})"));
+  EXPECT_FALSE(takes(*grammar, "[]"));
+  EXPECT_FALSE(takes(*grammar, R"({"a": 1})"));
   std::string deep;
   for (int i = 0; i < 40; ++i) deep += R"({"a":)";
-  EXPECT_FALSE(takes(**grammar, deep + "1" + std::string(40, '}')));
+  EXPECT_FALSE(takes(*grammar, deep + "1" + std::string(40, '}')));
 }
 
 TEST(AnswerForm, ToolCalls) {
@@ -475,12 +464,12 @@ TEST(AnswerForm, ToolCalls) {
   const auto several = tool_call_form(AnswerStart::plain, tools, true);
   const auto single = tool_call_form(AnswerStart::plain, tools, false);
   ASSERT_TRUE(several.ok() && single.ok());
-  EXPECT_TRUE(takes(**several, " " + one));
-  EXPECT_TRUE(takes(**several, one + "\n" + other));
-  EXPECT_TRUE(takes(**single, other));
-  EXPECT_FALSE(takes(**single, one + other));
-  EXPECT_FALSE(takes(**several, R"(<tool_call>{"name":"sub","arguments":{}}</tool_call>)"));
-  EXPECT_FALSE(takes(**several, "text"));
+  EXPECT_TRUE(takes(*several, " " + one));
+  EXPECT_TRUE(takes(*several, one + "\n" + other));
+  EXPECT_TRUE(takes(*single, other));
+  EXPECT_FALSE(takes(*single, one + other));
+  EXPECT_FALSE(takes(*several, R"(<tool_call>{"name":"sub","arguments":{}}</tool_call>)"));
+  EXPECT_FALSE(takes(*several, "text"));
 }
 
 }  // namespace

@@ -7,21 +7,12 @@
 
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
+#include "grammar/taken.h"
 
 namespace fulmar::testing {
 namespace {
 
 using Form = Result<std::shared_ptr<const Grammar>>;
-
-bool takes(const Form& form, const std::string& text) {
-  Automaton automaton(*form);
-  Automaton::State state = automaton.start();
-  for (const char byte : text) {
-    state = automaton.step(state, static_cast<uint8_t>(byte));
-    if (state == Automaton::kDead) return false;
-  }
-  return automaton.accepting(state);
-}
 
 struct Texts {
   std::string grammar;
@@ -31,9 +22,10 @@ struct Texts {
 
 void expect_texts(const Form& form, const Texts& texts) {
   ASSERT_TRUE(form) << texts.grammar << "\n" << form.error().text;
-  for (const std::string& text : texts.taken) EXPECT_TRUE(takes(form, text)) << texts.grammar << "\n" << text;
+  for (const std::string& text : texts.taken)
+    EXPECT_TRUE(takes(*form, text)) << texts.grammar << "\n" << text;
   for (const std::string& text : texts.refused)
-    EXPECT_FALSE(takes(form, text)) << texts.grammar << "\n" << text;
+    EXPECT_FALSE(takes(*form, text)) << texts.grammar << "\n" << text;
 }
 
 class Gbnf : public ::testing::TestWithParam<Texts> {};
@@ -187,9 +179,9 @@ TEST(RandomGrammars, SayInGbnfAndLarkWhatARegularExpressionSays) {
       for (unsigned length = random() % (kLongestText + 1); length > 0; --length)
         text += "abcd"[random() % 4];
       const bool fits = one.ends(text, 1) >> text.size() & 1;
-      ASSERT_EQ(takes(gbnf, text), fits) << one.gbnf << " on '" << text << "'";
-      ASSERT_EQ(takes(lark, text), fits) << one.lark << " on '" << text << "'";
-      ASSERT_EQ(takes(regex, text), fits) << one.regex << " on '" << text << "'";
+      ASSERT_EQ(takes(*gbnf, text), fits) << one.gbnf << " on '" << text << "'";
+      ASSERT_EQ(takes(*lark, text), fits) << one.lark << " on '" << text << "'";
+      ASSERT_EQ(takes(*regex, text), fits) << one.regex << " on '" << text << "'";
     }
   }
 }

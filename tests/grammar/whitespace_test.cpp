@@ -6,6 +6,7 @@
 
 #include "grammar/answer_form.h"
 #include "grammar/automaton.h"
+#include "grammar/taken.h"
 #include "net/json.h"
 
 namespace fulmar::testing {
@@ -18,13 +19,7 @@ constexpr const char* kSchema =
 bool takes(Whitespace whitespace, const std::string& text) {
   const auto form = json_schema_form(AnswerStart::plain, *parse_json(kSchema), {.whitespace = whitespace});
   EXPECT_TRUE(form);
-  Automaton automaton(*form);
-  Automaton::State state = automaton.start();
-  for (const char byte : text) {
-    state = automaton.step(state, static_cast<uint8_t>(byte));
-    if (state == Automaton::kDead) return false;
-  }
-  return automaton.accepting(state);
+  return testing::takes(*form, text);
 }
 
 // The same value with `gap` between all tokens.
