@@ -45,6 +45,9 @@ ROWS = [
     ("a pattern", "{grammar/pattern.h kMaxPatternBytes} bytes, groups {grammar/pattern.h kMaxGroupDepth} deep, repeats to {grammar/pattern.h kMaxRepeat}: 400"),
     ("masks of rows under a schema, each and together in one step",
      "{engine/mask_work.h work} counted steps each, beyond which longer tokens are left out; as much and the one beyond in a step: rows wait"),
+    ("compiled schemas, patterns and grammars that are remembered",
+     "{server/constraint_cache.h kOfOne[0]} and {server/constraint_cache.h kOfOne[1] MiB} MiB of each key, whose own oldest go first; "
+     "{server/constraint_cache.h kOfAll[0]} and {server/constraint_cache.h kOfAll[1] MiB} MiB of all, those of the key with most go first"),
     ("stored answers of `/v1/responses`",
      "{server/response_store.h kSeconds h} h; {server/response_store.h kInFile[0] MiB} MiB of each key, whose own oldest go first, and "
      "{server/response_store.h kInFile[1] GiB} GiB of all, half of what is left to each key that comes (in memory: {server/response_store.h kInMemory[0] MiB} "

@@ -287,6 +287,7 @@ Result<ServerOptions> server_options(const ServeFlags& flags) {
   options.drain_delay = milliseconds(flags.drain_delay_seconds);
   options.grace = milliseconds(flags.grace_seconds);
   options.prefill_chunk = flags.engine.prefill_chunk;
+  options.share_prefixes = flags.engine.share_prefixes;
   options.limits.max_body_bytes = static_cast<size_t>(flags.body_mib) << 20;
   return options;
 }

@@ -182,8 +182,8 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
       ->capture_default_str();
   app.add_flag(
       "--share-prefixes", flags.share_prefixes,
-      "prompt beginnings of one key also serve others: quicker, and cached_tokens then tells what others "
-      "have sent");
+      "prompt beginnings and compiled schemas of one key also serve others: quicker, and cached_tokens and "
+      "times then tell what others have sent");
   app.add_option(
          "--speculate", flags.speculate,
          "drafts that the model checks several at a time: ngram takes them from what was said before, "

@@ -260,6 +260,13 @@ bool Automaton::has_enough(int32_t caller) const {
   return frame.ticks >= grammar_->count_of(grammar_->node(frame.place)).least;
 }
 
+size_t Automaton::bytes() const {
+  // Readings are named twice at most: as states, and as what is near of them.
+  return grammar_->bytes() + frames_.size() * (sizeof(Frame) + sizeof(uint32_t)) +
+         frame_table_.size() * sizeof(int32_t) + 2 * frames_read_ * sizeof(int32_t) +
+         states_.size() * (sizeof(Known) + 2 * sizeof(Reading));
+}
+
 Automaton::State Automaton::find_step(State state, uint8_t byte) {
   Reading next;
   begin_reading();
@@ -291,6 +298,7 @@ Automaton::State Automaton::find_step(State state, uint8_t byte) {
 Automaton::State Automaton::state_of(Reading reading) {
   const auto [found, fresh] = state_ids_.emplace(std::move(reading), static_cast<State>(states_.size()));
   if (fresh) {
+    frames_read_ += found->first.frames.size();
     Known& known = states_.emplace_back();
     known.reading = &found->first;
   }

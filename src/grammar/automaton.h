@@ -48,6 +48,8 @@ class Automaton {
   bool final(State state) const { return reading(state).frames.empty(); }
 
   size_t states() const { return states_.size(); }
+  // What it holds, about, the grammar included.
+  size_t bytes() const;
   // Readings have been left out.
   bool narrowed() const { return narrowed_; }
   // Names what the state takes within the next kFarTicks bytes: states of one name differ only in counts that
@@ -126,6 +128,7 @@ class Automaton {
   std::unordered_map<Reading, State, ReadingHash> state_ids_;
   std::unordered_map<Reading, int32_t, ReadingHash> futures_;
   std::vector<Known> states_;
+  size_t frames_read_ = 0;  // by all states together
   bool narrowed_ = false;
 
   // Of the reading that is being found.

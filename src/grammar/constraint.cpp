@@ -15,14 +15,20 @@ Constraint::Mask Constraint::allowed(State state, size_t& work) {
   }
   std::vector<uint64_t> bits(tree_->words());
   work += tree_->mark(automaton_, state, bits);
-  states_ = automaton_.states();
   masks_.emplace_front(future, std::make_shared<const std::vector<uint64_t>>(std::move(bits)));
   mask_of_[future] = masks_.begin();
   if (masks_.size() > kMaxMasks) {
     mask_of_.erase(masks_.back().first);
     masks_.pop_back();
   }
+  count();
   return masks_.front().second;
+}
+
+// Keeps the figures that are read without the lock.
+void Constraint::count() {
+  states_ = automaton_.states();
+  bytes_ = automaton_.bytes() + masks_.size() * tree_->words() * sizeof(uint64_t);
 }
 
 bool Constraint::remembers(State state) {
@@ -36,7 +42,7 @@ Constraint::State Constraint::advance(State state, std::string_view bytes) {
     if (state == Automaton::kDead) break;
     state = automaton_.step(state, static_cast<uint8_t>(byte));
   }
-  states_ = automaton_.states();
+  count();
   return state;
 }
 

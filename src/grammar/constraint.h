@@ -27,7 +27,9 @@ class Constraint {
   static constexpr size_t kMaxStates = 4096;
 
   Constraint(Automaton automaton, std::shared_ptr<const TokenTree> tree)
-      : automaton_(std::move(automaton)), tree_(std::move(tree)) {}
+      : automaton_(std::move(automaton)), tree_(std::move(tree)) {
+    count();
+  }
 
   // The tokens that may follow; at least one, unless `final`. Adds to `work` what TokenTree::mark takes,
   // nothing where the mask is remembered.
@@ -39,12 +41,17 @@ class Constraint {
   bool final(State state);
   // Waits for nobody.
   bool full() const { return states_.load(std::memory_order_relaxed) > kMaxStates; }
+  // What it holds, about; it grows with use. Waits for nobody.
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // One with nothing but `state`, as its start.
   std::shared_ptr<Constraint> rooted_at(State state);
 
  private:
+  void count();
+
   std::mutex mutex_;
   std::atomic<size_t> states_{0};  // of the automaton
+  std::atomic<size_t> bytes_{0};
   Automaton automaton_;
   const std::shared_ptr<const TokenTree> tree_;
   using Masks = std::list<std::pair<int32_t, Mask>>;  // by Automaton::near_future

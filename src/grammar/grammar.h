@@ -94,6 +94,8 @@ class Grammar {
   static constexpr size_t kMaxPlaces = 200'000;
   bool full() const { return !paid_.ok() || nodes_.size() >= kMaxPlaces; }
 
+  // What it holds, about.
+  size_t bytes() const { return nodes_.size() * sizeof(Node) + sets_.size() * sizeof(ByteSet); }
   const Node& node(Place place) const { return nodes_[static_cast<size_t>(place)]; }
   const Count& count_of(const Node& node) const { return counts_[static_cast<size_t>(node.what)]; }
   const ByteSet& bytes(const Node& node) const { return sets_[static_cast<size_t>(node.what)]; }

@@ -377,21 +377,9 @@ Result<std::shared_ptr<const TokenTree>> AnswerConstraints::tree_of(const Served
   return tree;
 }
 
-std::optional<CompiledRules> AnswerConstraints::known(const ServedModelPtr& model, const std::string& key) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [](const Entry& entry) {
-    return entry.model.expired() || entry.compiled.constraint->full();
-  });
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.key == key && entry.model.lock() == model;
-  });
-  if (found == entries_.end()) return std::nullopt;
-  entries_.splice(entries_.begin(), entries_, found);
-  return entries_.front().compiled;
-}
-
-Result<CompiledRules> AnswerConstraints::find(const ServedModelPtr& named, AnswerStart start,
-                                              const AnswerRules& rules, const WrittenJson& defaults) {
+Result<CompiledRules> AnswerConstraints::find(const std::string& owner, const ServedModelPtr& named,
+                                              AnswerStart start, const AnswerRules& rules,
+                                              const WrittenJson& defaults) {
   // States of one model share what belongs to its vocabulary.
   const ServedModelPtr plain = named->plain.lock();
   const ServedModelPtr& model = plain ? plain : named;
@@ -401,15 +389,13 @@ Result<CompiledRules> AnswerConstraints::find(const ServedModelPtr& named, Answe
                             .unlisted = !rules.strict,
                             .strict = rules.strict,
                             .loosened = &loosened};
-  const std::string key = key_of(start, rules, options);
-  if (auto compiled = known(model, key)) return *compiled;
+  std::string key = key_of(start, rules, options);
+  if (auto compiled = compiled_.find(owner, model, key)) return *compiled;
   FULMAR_ASSIGN(auto tree, tree_of(model));
   FULMAR_ASSIGN(auto grammar, form_of(start, rules, model->prompt_template->calls, options));
   const CompiledRules compiled{std::make_shared<Constraint>(Automaton(std::move(grammar)), std::move(tree)),
                                loosened.texts()};
-  std::lock_guard lock(mutex_);
-  entries_.push_front({model, key, compiled});
-  if (entries_.size() > kMost) entries_.pop_back();
+  compiled_.keep(owner, model, std::move(key), compiled);
   return compiled;
 }
 

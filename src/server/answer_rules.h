@@ -14,6 +14,7 @@
 #include "engine/ask.h"
 #include "grammar/answer_form.h"
 #include "grammar/constraint.h"
+#include "server/constraint_cache.h"
 #include "server/fields.h"
 #include "server/served_model.h"
 #include "server/tool_calls.h"
@@ -83,38 +84,25 @@ AnswerStart answer_start(ThinkMode think, const PromptTemplate& chosen);
 // compiled. Others may be taken for such, too.
 bool may_hold_schema(std::string_view body);
 
-// A constraint, and what was loosened for it: see Loosened::texts.
-struct CompiledRules {
-  std::shared_ptr<Constraint> constraint;
-  std::vector<std::string> warnings;
-};
-
-// Thread-safe. Remembers the latest constraints, so that requests of one form share their masks. Whatever
-// takes time happens outside of the lock.
+// Thread-safe. Remembers the latest constraints of each owner, so that its requests of one form share their
+// masks. Whatever takes time happens outside of the lock.
 class AnswerConstraints {
  public:
   // Errors as those of the forms and of TokenTree.
-  Result<CompiledRules> find(const ServedModelPtr& named, AnswerStart start, const AnswerRules& rules,
-                             const WrittenJson& defaults = {});
+  Result<CompiledRules> find(const std::string& owner, const ServedModelPtr& named, AnswerStart start,
+                             const AnswerRules& rules, const WrittenJson& defaults = {});
 
  private:
-  static constexpr size_t kMost = 16;
-  struct Entry {
-    std::weak_ptr<const ServedModel> model;
-    std::string key;
-    CompiledRules compiled;
-  };
   struct Tree {
     std::weak_ptr<const ServedModel> model;
     std::shared_ptr<const TokenTree> tree;
   };
 
   Result<std::shared_ptr<const TokenTree>> tree_of(const ServedModelPtr& model);
-  std::optional<CompiledRules> known(const ServedModelPtr& model, const std::string& key);
 
+  ConstraintCache compiled_;
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the latest first
-  std::list<Tree> trees_;
+  std::list<Tree> trees_;  // of vocabularies, which are everybody's
 };
 
 // A row's mask. `stop`: the id that may end it where the text is complete.

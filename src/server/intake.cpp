@@ -142,12 +142,14 @@ std::vector<std::string> strict_functions(const Fields& fields) {
   return names;
 }
 
-// Compiles what the answer has to be. What was loosened is logged.
-std::optional<ApiError> constrain(Service& service, const Submission& submission, CompiledRules& compiled) {
+// Compiles what the answer has to be, or finds what the owner has compiled. What was loosened is logged.
+std::optional<ApiError> constrain(Service& service, const std::string& owner, const Submission& submission,
+                                  CompiledRules& compiled) {
   const AnswerRules& rules = submission.generation.answer;
   if (rules.any_text()) return std::nullopt;
   const AnswerStart start = answer_start(submission.think, *submission.model->prompt_template);
-  auto found = service.constraints.find(submission.model, start, rules, {});
+  const std::string keeper = service.options.share_prefixes ? std::string() : owner;
+  auto found = service.constraints.find(keeper, submission.model, start, rules);
   if (!found) return bad_value(found.error().text, rules.param, "unsupported_parameter");
   compiled = std::move(*found);
   for (const std::string& text : compiled.warnings) {
@@ -230,7 +232,7 @@ std::optional<ApiError> submit_to(Service& service, Submission submission,
   if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
   if (const auto fault = size_fault(submission, service.options.limits)) return fault;
   CompiledRules rules;
-  if (const auto fault = constrain(service, submission, rules)) return fault;
+  if (const auto fault = constrain(service, submission.owner, submission, rules)) return fault;
   Engine& engine = *submission.model->engine;
   Request request{.owner = submission.owner,
                   .rows = make_asks(submission, rules.constraint),
@@ -251,7 +253,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
     if (const auto fault = refuse_tools(call->body())) return call->fail(*fault);
   }
   CompiledRules rules;
-  if (const auto fault = constrain(service, submission, rules)) return call->fail(*fault);
+  if (const auto fault = constrain(service, call->owner().name, submission, rules)) return call->fail(*fault);
 
   ReplyOptions options;
   options.request_id = submission.request_id;

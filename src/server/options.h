@@ -35,6 +35,7 @@ struct ServerOptions {
   std::vector<Network> trusted_proxies;    // whose X-Forwarded-For is believed
   std::string responses_db;  // file for the answers of /v1/responses; empty: they go with the server
   bool responses_db_asked_for = false;  // by name: a file that cannot be used is an error
+  bool share_prefixes = false;          // what one owner has sent saves time to others, too
   bool auth_all = false;
   bool open_translate = false;
   bool recommended_sampling = false;  // chats take what the model's authors advise where a request is silent

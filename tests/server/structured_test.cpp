@@ -305,7 +305,7 @@ TEST(AnswerConstraints, StatesOfOneModelShareTheirs) {
   AnswerRules rules;
   rules.json_object = true;
   const auto find = [&](const char* name) {
-    return constraints.find(rig.models.find({}, name, true), AnswerStart::plain, rules)->constraint;
+    return constraints.find("a", rig.models.find({}, name, true), AnswerStart::plain, rules)->constraint;
   };
   const auto plain = find("tiny-rwkv7");
   EXPECT_EQ(find("tiny-rwkv7 S"), plain);
