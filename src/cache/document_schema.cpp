@@ -46,10 +46,10 @@ Status prepare_documents(const Database& database, const std::filesystem::path& 
         fmt::format("database of responses '{}': schema {} found, 1 to {} wanted{}", path.string(), schema,
                     kDocumentSchema, schema > kDocumentSchema ? ": a newer version has made it" : "")};
   }
-  FULMAR_ASSIGN(const std::filesystem::path copy, copy_beside(database, path, schema));
-  FULMAR_TRY(all_or_nothing(database, kFromFirst));
-  spdlog::info("database of responses '{}' brought up from schema {} to {}; as it was: '{}'", path.string(),
-               schema, kDocumentSchema, copy.string());
+  FULMAR_ASSIGN(const std::filesystem::path copy, bring_up(database, path, schema, kFromFirst));
+  spdlog::info(
+      "database of responses '{}' brought up from schema {} to {}; as it was, until you delete it: '{}'",
+      path.string(), schema, kDocumentSchema, copy.string());
   return {};
 }
 

@@ -8,6 +8,27 @@ namespace fulmar {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+Result<fs::path> copy_beside(const Database& database, const fs::path& path, int64_t from) {
+  const fs::path copy = fmt::format("{}.schema-{}", path.string(), from);
+  const fs::path unfinished = copy.string() + ".part";
+  std::error_code error;
+  fs::remove(unfinished, error);
+  make_private(unfinished.string());
+  Statement copying(database, "VACUUM INTO ?");
+  Status copied = copying.text(1, unfinished.string()).run();
+  if (copied.ok()) fs::rename(unfinished, copy, error);
+  if (copied.ok() && !error) return copy;
+  std::error_code ignored;
+  fs::remove(unfinished, ignored);
+  return Error{copied.ok() ? ErrorKind::io : copied.error().kind,
+               fmt::format("no copy of it can be made at '{}': {}", copy.string(),
+                           error ? error.message() : copied.error().text)};
+}
+
+}  // namespace
+
 Result<bool> has_table(const Database& database, const std::string& name) {
   Statement query(database, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
   return query.text(1, name).next();
@@ -25,21 +46,14 @@ Status all_or_nothing(const Database& database, const std::string& sql) {
   return done;
 }
 
-Result<fs::path> copy_beside(const Database& database, const fs::path& path, int64_t from) {
-  const fs::path copy = fmt::format("{}.schema-{}", path.string(), from);
-  const fs::path unfinished = copy.string() + ".part";
-  std::error_code error;
-  fs::remove(unfinished, error);
-  make_private(unfinished.string());
-  Statement copying(database, "VACUUM INTO ?");
-  Status copied = copying.text(1, unfinished.string()).run();
-  if (copied.ok()) fs::rename(unfinished, copy, error);
-  if (copied.ok() && !error) return copy;
-  std::error_code ignored;
-  fs::remove(unfinished, ignored);
-  return Error{ErrorKind::io,
-               fmt::format("'{}' is of an older version; no copy of it can be made at '{}': {}",
-                           path.string(), copy.string(), error ? error.message() : copied.error().text)};
+Result<fs::path> bring_up(const Database& database, const fs::path& path, int64_t from,
+                          const std::string& sql) {
+  Result<fs::path> copy = copy_beside(database, path, from);
+  const Status done = copy.ok() ? all_or_nothing(database, sql) : copy.error();
+  if (done.ok()) return copy;
+  return Error{done.error().kind == ErrorKind::corrupt ? ErrorKind::corrupt : ErrorKind::unsupported,
+               fmt::format("'{}' is of an older version, schema {}, and cannot be brought up: {}",
+                           path.string(), from, done.error().text)};
 }
 
 }  // namespace fulmar

@@ -15,9 +15,10 @@ Result<int64_t> schema_of(const Database& database);
 // Runs the statements as one transaction; what fails leaves everything as it was.
 Status all_or_nothing(const Database& database, const std::string& sql);
 
-// Copies the file of the schema `from` to "<path>.schema-<from>"; the name is given to a copy that is whole.
-// Returns the copy's path.
-Result<std::filesystem::path> copy_beside(const Database& database, const std::filesystem::path& path,
-                                          int64_t from);
+// Brings the file of the schema `from` up by the statements, all or nothing, behind a copy of it at
+// "<path>.schema-<from>"; the name is given to a copy that is whole. Returns the copy's path. What fails is
+// `unsupported` or `corrupt`: what lies there is not to be done without, and stays as it was.
+Result<std::filesystem::path> bring_up(const Database& database, const std::filesystem::path& path,
+                                       int64_t from, const std::string& sql);
 
 }  // namespace fulmar

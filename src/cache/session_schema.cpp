@@ -28,13 +28,12 @@ constexpr const char* kUpgrades[] = {
 static_assert(std::size(kUpgrades) == kSessionSchema - 1);
 
 Status upgrade(const Database& database, const fs::path& path, int64_t from) {
-  FULMAR_ASSIGN(const fs::path copy, copy_beside(database, path, from));
   std::string sql;
   for (int64_t schema = from; schema < kSessionSchema; ++schema) sql += kUpgrades[schema - 1];
   sql += fmt::format("UPDATE fulmar_meta SET value = {} WHERE key = 'schema';", kSessionSchema);
-  FULMAR_TRY(all_or_nothing(database, sql));
-  spdlog::info("session database '{}' brought up from schema {} to {}; as it was: '{}'", path.string(), from,
-               kSessionSchema, copy.string());
+  FULMAR_ASSIGN(const fs::path copy, bring_up(database, path, from, sql));
+  spdlog::info("session database '{}' brought up from schema {} to {}; as it was, until you delete it: '{}'",
+               path.string(), from, kSessionSchema, copy.string());
   return {};
 }
 

@@ -79,12 +79,13 @@ std::string with_status(const std::string& answer, std::string_view status) {
 
 // One that waits has no row that could end.
 void cancel_waiting(Service& service, const std::string& id) {
-  const auto job = service.responses.find_job(id);
+  const auto found = service.responses.find_job(id);
+  const std::optional<ResponseJob> job = found.ok() ? *found : std::nullopt;
   if (!job) return service.background.forget(id);
   std::string json = with_status(job->answer, "cancelled");
   service.responses.put(
       {.id = id, .model = {}, .json = json, .created = unix_seconds(), .owner = job->owner});
-  if (!service.background.finish(id, json)) service.responses.take(id);
+  if (!service.background.finish(id, json)) (void)service.responses.take(id);
 }
 
 // The server ends before a response does: that is no attempt, and the job stays for the next server unless a
@@ -93,7 +94,7 @@ void leave_to_the_next(Service& service, const std::string& id, int64_t attempts
   service.responses.note_attempts(id, attempts);
   if (service.background.put_back(id)) return;
   if (service.background.stage(id) == BackgroundResponses::Stage::waits) return cancel_waiting(service, id);
-  service.responses.drop_job(id);
+  (void)service.responses.drop_job(id);
 }
 
 // Hands over the row of a response that runs. When it is done the answer is where clients ask for it; its job
@@ -108,8 +109,8 @@ std::optional<ApiError> hand_over(const std::shared_ptr<Service>& service, Submi
   ends.done = [service, id, attempts](const std::string& json, bool cancelled) {
     if (cancelled && service->background.interrupted(id)) return leave_to_the_next(*service, id, attempts);
     if (service->background.finish(id, json)) return;
-    service->responses.take(id);  // deleted while it was put
-    service->responses.drop_job(id);
+    (void)service->responses.take(id);  // deleted while it was put
+    (void)service->responses.drop_job(id);
   };
   auto listener = gathering_listener(std::make_unique<ResponsesWriter>(service, facts), split,
                                      std::move(ends), std::move(share));
@@ -162,7 +163,7 @@ void answer_in_background(Call& call, PreparedResponse made) {
   if (!fault) fault = hand_over(service, std::move(made.submission), facts, std::move(share), 0);
   if (!fault) return call.respond_json(std::move(queued));
   service->background.forget(facts->id);
-  service->responses.drop_job(facts->id);
+  (void)service->responses.drop_job(facts->id);
   call.fail(*fault);
 }
 
@@ -197,7 +198,7 @@ std::optional<ApiError> refuse_job(const Service& service, const Owner& owner, i
 void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   const auto give_up = [&] {
     service->background.forget(job.id);
-    service->responses.drop_job(job.id);
+    (void)service->responses.drop_job(job.id);
   };
   const auto body = parse_json(job.request, {.max_bytes = job.request.size() + 1});
   // One that is stored was over, and that server ended before it could say so.
@@ -228,14 +229,14 @@ void take_up(const std::shared_ptr<Service>& service, ResponseJob job) {
   }
   spdlog::warn("response not taken up again id={}: {}", job.id, fault->text);
   const std::string json = ResponsesWriter(service, facts).write_failure(*fault);  // stores it
-  if (!service->background.finish(job.id, json)) service->responses.take(job.id);
+  if (!service->background.finish(job.id, json)) (void)service->responses.take(job.id);
 }
 
 // The present answer of one that is in the background, or stored.
 std::optional<std::string> present_answer(Service& service, const std::string& id) {
   if (auto running = service.background.find(id)) return running;
   if (service.background.stage(id) == BackgroundResponses::Stage::waits) {
-    if (auto job = service.responses.find_job(id)) return std::move(job->answer);
+    if (auto job = service.responses.find_job(id); job.ok() && *job) return std::move((*job)->answer);
   }
   auto stored = service.responses.find(id);
   return stored ? std::optional<std::string>(std::move(stored->json)) : std::nullopt;
@@ -257,7 +258,7 @@ void take_up_background_responses(const std::shared_ptr<Service>& service) {
   using Stage = BackgroundResponses::Stage;
   for (const ResponseJob& left : service->responses.jobs()) {
     if (service->background.stage(left.id) != Stage::waits) continue;
-    if (auto job = service->responses.find_job(left.id)) take_up(service, std::move(*job));
+    if (auto job = service->responses.find_job(left.id); job.ok() && *job) take_up(service, std::move(**job));
   }
 }
 
@@ -341,8 +342,9 @@ void delete_response(std::shared_ptr<Call> call) {
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   const bool known = call->service().background.cancel(id) != BackgroundResponses::Stage::unknown;
   call->service().background.forget(id);
-  call->service().responses.drop_job(id);
-  const auto stored = call->service().responses.take(id);
+  (void)call->service().responses.drop_job(id);
+  const auto taken = call->service().responses.take(id);
+  const std::optional<StoredResponse> stored = taken.ok() ? *taken : std::nullopt;
   if (!stored && !known) return call->fail(not_stored(id));
   if (stored) forget(call->service(), *stored);
   JsonWriter json;

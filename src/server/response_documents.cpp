@@ -78,6 +78,12 @@ std::optional<ResponseJob> job_of(const Document& document) {
                      .owner = document.owner};
 }
 
+int64_t bytes_of(const StoredResponse& response) {
+  size_t sum = response.json.size() + response.tools.size() + response.input.size();
+  for (const std::string& call : response.calls) sum += call.size();
+  return static_cast<int64_t>(sum);
+}
+
 StoredResponse response_facts(Document document) {
   return {.id = std::move(document.id),
           .model = std::move(document.label),

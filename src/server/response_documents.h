@@ -20,6 +20,9 @@ Document document_of(const ResponseJob& job);
 std::optional<StoredResponse> response_of(Document document);
 std::optional<ResponseJob> job_of(const Document& document);
 
+// Bytes of what is stored of an answer, but for what JSON adds.
+int64_t bytes_of(const StoredResponse& response);
+
 // What a document tells without its text.
 StoredResponse response_facts(Document document);
 ResponseJob job_facts(Document document);

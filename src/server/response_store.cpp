@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <exception>
 #include <future>
-#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -27,15 +26,27 @@ const ResponseBounds& bounds_of(const std::unique_ptr<DocumentStore>& documents)
 
 }  // namespace
 
-ResponseStore::ResponseStore(std::unique_ptr<DocumentStore> documents, std::optional<ResponseBounds> bounds)
+ResponseStore::ResponseStore(std::unique_ptr<DocumentStore> documents, std::optional<ResponseBounds> bounds,
+                             std::chrono::milliseconds retry)
     : bounds_(bounds.value_or(bounds_of(documents))),
-      documents_(documents ? std::move(documents) : in_memory()) {}
+      documents_(documents ? std::move(documents) : in_memory()),
+      retry_(retry),
+      writer_("responses", [this] { keep_writing(); }) {}
 
 ResponseStore::~ResponseStore() {
-  writer_.finish();
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
   marks_.finish();
-  for (const std::string& id : std::exchange(failed_, {})) {
-    if (!write_one(id)) spdlog::error("response lost, since it cannot be stored id={}", id);
+  // Whoever could have put another is gone, and so are the threads.
+  std::vector<std::string> left;
+  for (const auto& [id, waits] : waiting_) left.push_back(id);
+  for (const std::string& id : left) {
+    write(id);
+    if (waiting(id)) spdlog::error("response lost, since it cannot be stored id={}", id);
   }
 }
 
@@ -69,9 +80,12 @@ PromisedRoomPtr ResponseStore::promise_again(const std::string& owner, int64_t b
   return std::make_shared<const PromisedRoom>(promised_, owner, bytes);
 }
 
-// Of the owner's own, and none that is a job.
-void ResponseStore::make_room(const std::string& owner, int64_t more) {
-  const int64_t bytes = surplus(held_by(owner), held_by_others(owner), more, bounds_.stored);
+// Of the owner's own, none that is a job, and not the `newest` bytes, which were `more` than promised.
+void ResponseStore::make_room(const std::string& owner, int64_t more, int64_t newest) {
+  DocumentBytes before = held_by(owner);
+  before.passing -= newest;
+  const int64_t others = held_by_others(owner);
+  const int64_t bytes = surplus(before, others, more, bounds_.stored);
   if (bytes == 0) return;
   auto gone = documents_->take_oldest(owner, bytes);
   if (!gone.ok()) return spdlog::error("old responses not removed: {}", gone.error().text);
@@ -87,12 +101,14 @@ void ResponseStore::note_gone(std::vector<Document> gone) {
 
 void ResponseStore::put(StoredResponse response) {
   const std::string id = response.id;
+  // In place of what was promised: what it takes until it is written, and in the end.
+  response.room = promise_again(response.owner, bytes_of(response));
   auto shared = std::make_shared<const StoredResponse>(std::move(response));
   {
     std::lock_guard lock(mutex_);
     waiting_[id] = {std::move(shared), ++last_number_};
   }
-  writer_.post([this, id] { write(id); });
+  changed_.notify_all();
 }
 
 std::optional<ResponseStore::Waiting> ResponseStore::waiting(const std::string& id) {
@@ -101,40 +117,81 @@ std::optional<ResponseStore::Waiting> ResponseStore::waiting(const std::string& 
   return found == waiting_.end() ? std::nullopt : std::optional<Waiting>(found->second);
 }
 
-// Where one can be written, so can perhaps one that could not be before.
-void ResponseStore::write(std::string id) {
-  while (write_one(id)) {
-    std::lock_guard lock(mutex_);
-    if (failed_.empty()) return;
-    id = std::move(failed_.front());
-    failed_.pop_front();
+// The first of those that could not be written, or of those that were not tried.
+ResponseStore::WaitingById::const_iterator ResponseStore::next_to_write(bool failed) const {
+  auto next = waiting_.end();
+  for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+    if (at->second.failed != failed) continue;
+    if (next == waiting_.end() || at->second.number < next->second.number) next = at;
+  }
+  return next;
+}
+
+// What is new at once; of those that could not be written one each time that `retry_` has passed, and while
+// they can be.
+void ResponseStore::keep_writing() {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point retry_at = Clock::now() + retry_;
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    if (waiting_.empty()) {
+      changed_.wait(lock);
+      retry_at = Clock::now() + retry_;
+      continue;
+    }
+    auto next = next_to_write(false);
+    const bool again = next == waiting_.end();
+    if (again && Clock::now() < retry_at) {
+      changed_.wait_until(lock, retry_at);
+      continue;
+    }
+    if (again) next = next_to_write(true);
+    const std::string id = next->first;
+    lock.unlock();
+    const bool written = write(id);
+    lock.lock();
+    if (again && !written) retry_at = Clock::now() + retry_;
+    changed_.notify_all();
+  }
+}
+
+// Whatever goes wrong, the answer is written or waits behind the others; false where it waits.
+bool ResponseStore::write(const std::string& id) {
+  const std::optional<Waiting> before = waiting(id);
+  if (!before) return true;  // taken meanwhile
+  try {
+    if (write_one(id, *before)) return true;
+  } catch (const std::exception& failure) {
+    spdlog::error("response not stored yet id={}: {}", id, failure.what());
   }
   std::lock_guard lock(mutex_);
-  if (std::find(failed_.begin(), failed_.end(), id) == failed_.end()) failed_.push_back(std::move(id));
+  const auto found = waiting_.find(id);
+  if (found == waiting_.end() || found->second.number != before->number) return false;
+  found->second.number = ++last_number_;
+  found->second.failed = true;
+  return false;
 }
 
 // Returns false where it could not be written.
-bool ResponseStore::write_one(const std::string& id) {
-  const std::optional<Waiting> waits = waiting(id);
-  if (!waits) return true;  // taken meanwhile
-  const StoredResponse& response = *waits->response;
+bool ResponseStore::write_one(const std::string& id, const Waiting& waits) {
+  const StoredResponse& response = *waits.response;
   Document document = document_of(response);
   document.created = documents_->now();
-  const int64_t promised = response.room ? response.room->bytes() : 0;
-  make_room(response.owner, static_cast<int64_t>(document.text.size()) - promised);
   if (const Status stored = documents_->put(document); !stored.ok()) {
     spdlog::error("response not stored yet id={}: {}", id, stored.error().text);
     return false;
   }
+  const auto bytes = static_cast<int64_t>(document.text.size());
+  make_room(response.owner, bytes - response.room->bytes(), bytes);
   bool taken = false;
   {
     std::lock_guard lock(mutex_);
     const auto found = waiting_.find(id);
     taken = found == waiting_.end();
-    if (!taken && found->second.number == waits->number) waiting_.erase(found);
+    if (!taken && found->second.number == waits.number) waiting_.erase(found);
   }
   if (taken) (void)documents_->take(id);
-  drop_job(id);
+  (void)drop_job(id);  // in vain: the next server finds the answer
   return true;
 }
 
@@ -147,8 +204,8 @@ std::optional<StoredResponse> ResponseStore::find(const std::string& id) {
   return response_of(std::move(**document));
 }
 
-std::optional<StoredResponse> ResponseStore::take(const std::string& id) {
-  if (is_job(id)) return std::nullopt;
+Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id) {
+  if (is_job(id)) return std::optional<StoredResponse>();
   std::optional<StoredResponse> taken;
   {
     std::lock_guard lock(mutex_);
@@ -161,9 +218,12 @@ std::optional<StoredResponse> ResponseStore::take(const std::string& id) {
     }
   }
   auto document = documents_->take(id);  // also one that is just being written
-  if (!document.ok()) spdlog::error("response not removed id={}: {}", id, document.error().text);
-  if (taken || !document.ok() || !*document) return taken;
-  return response_facts(std::move(**document));
+  if (!document.ok()) {
+    spdlog::error("response not removed id={}: {}", id, document.error().text);
+    return document.error();
+  }
+  if (taken || !*document) return taken;
+  return std::optional<StoredResponse>(response_facts(std::move(**document)));
 }
 
 std::vector<StoredResponse> ResponseStore::take_expired() {
@@ -171,13 +231,12 @@ std::vector<StoredResponse> ResponseStore::take_expired() {
   if (!old.ok()) spdlog::error("old responses not removed: {}", old.error().text);
   if (old.ok()) note_gone(std::move(*old));
   std::lock_guard lock(mutex_);
-  if (!failed_.empty()) writer_.post([this, id = failed_.front()] { write(id); });
   return std::exchange(gone_, {});
 }
 
 void ResponseStore::settle() {
-  std::promise<void> done;
-  if (writer_.post([&] { done.set_value(); })) done.get_future().wait();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return next_to_write(false) == waiting_.end(); });
 }
 
 // ---- jobs
@@ -195,9 +254,12 @@ std::optional<ApiError> ResponseStore::put_job(const ResponseJob& job) {
     }
     room = promise_again(job.owner, bytes);
   }
-  make_room(job.owner, 0);
   const Status stored = documents_->put(document);
-  if (stored.ok()) return std::nullopt;
+  if (stored.ok()) {
+    room.reset();
+    make_room(job.owner, 0, 0);
+    return std::nullopt;
+  }
   spdlog::error("response in the background not stored id={}: {}", job.id, stored.error().text);
   return ApiError{503,
                   "The response cannot be stored, so that a stop would lose it; the server's log says why",
@@ -206,18 +268,37 @@ std::optional<ApiError> ResponseStore::put_job(const ResponseJob& job) {
                   {}};
 }
 
-void ResponseStore::drop_job(const std::string& id) {
-  if (const auto gone = documents_->take(job_document_id(id)); !gone.ok()) {
-    spdlog::error("response in the background not removed id={}: {}", id, gone.error().text);
-  }
+Status ResponseStore::end_job(const StoredResponse& answer) {
+  Document document = document_of(answer);
+  document.created = documents_->now();
+  FULMAR_TRY(documents_->put(document));
+  (void)drop_job(answer.id);  // in vain: whoever takes it up finds the answer
+  const auto bytes = static_cast<int64_t>(document.text.size());
+  make_room(answer.owner, bytes, bytes);
+  return {};
+}
+
+Status ResponseStore::drop_job(const std::string& id) {
+  const auto gone = documents_->take(job_document_id(id));
+  if (gone.ok()) return {};
+  spdlog::error("response in the background not removed id={}: {}", id, gone.error().text);
+  return gone.error();
+}
+
+bool ResponseStore::count_attempt(const std::string& id, int64_t attempts) {
+  auto noting = std::make_shared<std::packaged_task<bool()>>([&] { return mark(id, attempts); });
+  auto noted = noting->get_future();
+  return marks_.post([noting] { (*noting)(); }) && noted.get();
+}
+
+bool ResponseStore::mark(const std::string& id, int64_t attempts) {
+  const Status noted = documents_->set_mark(job_document_id(id), attempts);
+  if (!noted.ok()) spdlog::error("attempt not noted id={}: {}", id, noted.error().text);
+  return noted.ok();
 }
 
 void ResponseStore::note_attempts(const std::string& id, int64_t attempts) {
-  marks_.post([this, id, attempts] {
-    if (const Status noted = documents_->set_mark(job_document_id(id), attempts); !noted.ok()) {
-      spdlog::error("attempt not noted id={}: {}", id, noted.error().text);
-    }
-  });
+  marks_.post([this, id, attempts] { mark(id, attempts); });
 }
 
 std::vector<ResponseJob> ResponseStore::jobs() {
@@ -230,12 +311,13 @@ std::vector<ResponseJob> ResponseStore::jobs() {
   return jobs;
 }
 
-std::optional<ResponseJob> ResponseStore::find_job(const std::string& id) {
+Result<std::optional<ResponseJob>> ResponseStore::find_job(const std::string& id) {
   const auto document = documents_->find(job_document_id(id));
-  if (!document.ok())
+  if (!document.ok()) {
     spdlog::error("response in the background not read id={}: {}", id, document.error().text);
-  if (!document.ok() || !*document) return std::nullopt;
-  return job_of(**document);
+    return document.error();
+  }
+  return *document ? job_of(**document) : std::nullopt;
 }
 
 }  // namespace fulmar

@@ -2,9 +2,10 @@
 // background. Each answer belongs to a session of the engine that holds the state after it.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/job_thread.h"
+#include "base/thread.h"
 #include "cache/document_store.h"
 #include "server/errors.h"
 #include "server/response_room.h"
@@ -60,9 +62,12 @@ class ResponseStore {
   static constexpr ResponseBounds kInFile = {{256 * kMiB, 1024 * kMiB}, {128 * kMiB, 512 * kMiB}};
   static constexpr ResponseBounds kInMemory = {{128 * kMiB, 256 * kMiB}, {128 * kMiB, 256 * kMiB}};
 
-  // Null: in memory. `bounds`: of a test.
+  // Between two tries to write what could not be written.
+  static constexpr std::chrono::milliseconds kRetry{1000};
+
+  // Null: in memory. `bounds`, `retry`: of a test.
   explicit ResponseStore(std::unique_ptr<DocumentStore> documents = nullptr,
-                         std::optional<ResponseBounds> bounds = {});
+                         std::optional<ResponseBounds> bounds = {}, std::chrono::milliseconds retry = kRetry);
   ~ResponseStore();  // stores what was put
 
   // Promises an owner room for an answer of about so many bytes, or says why there is none.
@@ -71,52 +76,63 @@ class ResponseStore {
   PromisedRoomPtr promise_again(const std::string& owner, int64_t bytes);
 
   // Never waits for the documents, and refuses nothing: they are written on a thread of their own, and what
-  // cannot be is kept and tried again. Ends the job of the same id once it is stored.
+  // cannot be is kept and tried again, one each `retry`. Ends the job of the same id once it is stored.
   void put(StoredResponse response);
-  // Notes how often a job ran when a server ended, without waiting.
+  // Notes how often a job was begun, without waiting.
   void note_attempts(const std::string& id, int64_t attempts);
 
   // These wait for the documents, but for no other that is written.
+  // Notes how often a job was begun, behind what was noted before; once it has returned true the note
+  // outlives the process.
+  bool count_attempt(const std::string& id, int64_t attempts);
   // Once it has returned nothing the job outlives the process; otherwise says why it is refused.
   std::optional<ApiError> put_job(const ResponseJob& job);
-  void drop_job(const std::string& id);
-  // Ids and owners of the jobs, the oldest first.
+  // Stores the answer of a job that was not made, and ends the job; where that fails both are as before.
+  Status end_job(const StoredResponse& answer);
+  Status drop_job(const std::string& id);
+  // Ids, owners and attempts of the jobs, the oldest first.
   std::vector<ResponseJob> jobs();
-  std::optional<ResponseJob> find_job(const std::string& id);
+  Result<std::optional<ResponseJob>> find_job(const std::string& id);
   std::optional<StoredResponse> find(const std::string& id);
   // Removes it; without its json, tools, input and calls.
-  std::optional<StoredResponse> take(const std::string& id);
-  // Returns what is too old, and what its owner's newer ones have pushed out since; as take() does. Tries
-  // again to write what could not be.
+  Result<std::optional<StoredResponse>> take(const std::string& id);
+  // Returns what is too old, and what its owner's newer ones have pushed out since; as take() does.
   std::vector<StoredResponse> take_expired();
-  // Waits until what was put is written, or could not be.
+  // Waits until all that was put has been tried to write.
   void settle();
 
  private:
   struct Waiting {
     std::shared_ptr<const StoredResponse> response;
-    uint64_t number = 0;  // tells it from another of the same id
+    uint64_t number = 0;  // tells it from another of the same id; the smallest is written first
+    bool failed = false;  // could not be written
   };
+  using WaitingById = std::map<std::string, Waiting>;
 
-  void write(std::string id);
-  bool write_one(const std::string& id);
+  void keep_writing();
+  WaitingById::const_iterator next_to_write(bool failed) const;
+  bool write(const std::string& id);
+  bool write_one(const std::string& id, const Waiting& waits);
   std::optional<Waiting> waiting(const std::string& id);
-  void make_room(const std::string& owner, int64_t more);
+  void make_room(const std::string& owner, int64_t more, int64_t newest);
   DocumentBytes held_by(const std::string& owner);
   int64_t held_by_others(const std::string& owner);
+  bool mark(const std::string& id, int64_t attempts);
   void note_gone(std::vector<Document> gone);
 
   const ResponseBounds bounds_;
   const std::unique_ptr<DocumentStore> documents_;
   const std::shared_ptr<RoomLedger> promised_ = std::make_shared<RoomLedger>();
   std::mutex promising_;  // held from a decision about room until it is noted
+  const std::chrono::milliseconds retry_;
   std::mutex mutex_;
-  std::map<std::string, Waiting> waiting_;  // put, not yet written
+  std::condition_variable changed_;
+  WaitingById waiting_;  // put, not yet written
   uint64_t last_number_ = 0;
-  std::deque<std::string> failed_;    // ids of those that could not be written
+  bool closing_ = false;
   std::vector<StoredResponse> gone_;  // pushed out, not yet told
   JobThread marks_{"attempts", 0};
-  JobThread writer_{"responses", 0};  // last: it uses everything above
+  Thread writer_;  // last: it uses everything above
 };
 
 }  // namespace fulmar

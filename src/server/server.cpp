@@ -75,7 +75,6 @@ HttpResponse format_net_error(const Service& service, const HttpRequest& request
 
 size_t pool_threads() { return std::clamp<size_t>(std::thread::hardware_concurrency() / 4, 2, 8); }
 
-// Trouble with the file is no reason not to serve. Null: they are kept in memory.
 // Null: in memory. A file that holds something which this version cannot read is not to be done without, and
 // none that somebody has named.
 Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& options) {
@@ -86,8 +85,8 @@ Result<std::unique_ptr<DocumentStore>> open_documents(const ServerOptions& optio
   if (options.responses_db_asked_for || error.kind == ErrorKind::corrupt ||
       error.kind == ErrorKind::unsupported) {
     return Error{error.kind, error.text +
-                                 "; nothing was changed. Stored responses lie there: mend it or move "
-                                 "it away"};
+                                 "; nothing was changed. Stored responses lie there: mend it, move it "
+                                 "away, or name another file with --state-db-path"};
   }
   spdlog::error("stored responses live in memory only: {}", error.text);
   return std::unique_ptr<DocumentStore>();

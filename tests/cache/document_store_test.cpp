@@ -200,20 +200,36 @@ TEST_F(Documents, ANewerSchemaIsRefusedByName) {
 }
 
 // As the version before wrote them: texts in the table of facts, and the model in the place of the owner.
-TEST_F(Documents, AnOlderSchemaIsBroughtUpAndCopied) {
-  {
-    const auto database = open_database(file());
-    ASSERT_TRUE(
-        execute(*database,
-                "CREATE TABLE fulmar_documents(id TEXT PRIMARY KEY, owner TEXT NOT NULL, created INTEGER NOT "
-                "NULL, text TEXT NOT NULL);"
-                "CREATE INDEX fulmar_documents_created ON fulmar_documents(created);"
-                "CREATE TABLE fulmar_meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
-                "INSERT INTO fulmar_meta VALUES('schema', 1);"
-                "INSERT INTO fulmar_documents VALUES('resp_1', 'model', 100, 'answer');"
-                "INSERT INTO fulmar_documents VALUES('job:resp_2', 'background', 200, 'job');")
-            .ok());
+void make_first_schema(const fs::path& path) {
+  const auto database = open_database(path);
+  ASSERT_TRUE(
+      execute(*database,
+              "CREATE TABLE fulmar_documents(id TEXT PRIMARY KEY, owner TEXT NOT NULL, created INTEGER NOT "
+              "NULL, text TEXT NOT NULL);"
+              "CREATE INDEX fulmar_documents_created ON fulmar_documents(created);"
+              "CREATE TABLE fulmar_meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
+              "INSERT INTO fulmar_meta VALUES('schema', 1);"
+              "INSERT INTO fulmar_documents VALUES('resp_1', 'model', 100, 'answer');"
+              "INSERT INTO fulmar_documents VALUES('job:resp_2', 'background', 200, 'job');")
+          .ok());
+}
+
+// Nothing that lies there is done without: a server that may do without its file does not start.
+TEST_F(Documents, AnOlderFileStaysAsItIsWhereNoCopyCanBeMade) {
+  make_first_schema(file());
+  fs::create_directories(file().string() + ".schema-1/in the way");
+  for (int start = 0; start < 2; ++start) {
+    const auto store = open_document_store(file());
+    ASSERT_FALSE(store.ok());
+    EXPECT_EQ(store.error().kind, ErrorKind::unsupported);
+    EXPECT_NE(store.error().text.find("no copy of it can be made"), std::string::npos) << store.error().text;
   }
+  fs::remove_all(file().string() + ".schema-1");
+  EXPECT_TRUE(*open(file())->find("resp_1"));
+}
+
+TEST_F(Documents, AnOlderSchemaIsBroughtUpAndCopied) {
+  make_first_schema(file());
   for (int start = 0; start < 2; ++start) {
     const auto store = open(file());
     const auto answer = *store->find("resp_1");

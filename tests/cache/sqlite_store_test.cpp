@@ -112,6 +112,7 @@ TEST_F(SqliteStores, AnOlderFileStaysAsItIsWhereNoCopyCanBeMade) {
   make_first_schema();
   fs::create_directories(path().string() + ".schema-1/in the way");
   EXPECT_THAT(refusal(path()).text, HasSubstr("copy"));
+  EXPECT_EQ(refusal(path()).kind, ErrorKind::unsupported);
   EXPECT_EQ(text_of("SELECT value FROM fulmar_meta WHERE key = 'schema'"), "1");
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <map>
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 // A store that another one does the work of; tests change what they are about.
 class Wrapped : public DocumentStore {
  public:
-  explicit Wrapped(std::unique_ptr<DocumentStore> inner = nullptr)
+  explicit Wrapped(std::shared_ptr<DocumentStore> inner = nullptr)
       : inner_(inner ? std::move(inner) : std::move(*open_document_store({}))) {}
   Status put(const Document& document) override { return inner_->put(document); }
   Result<std::optional<Document>> find(const std::string& id) override { return inner_->find(id); }
@@ -37,7 +38,7 @@ class Wrapped : public DocumentStore {
   int64_t now() override { return inner_->now(); }
 
  private:
-  const std::unique_ptr<DocumentStore> inner_;
+  const std::shared_ptr<DocumentStore> inner_;
 };
 
 StoredResponse answer(const std::string& id, const std::string& owner, size_t bytes) {
@@ -146,34 +147,145 @@ TEST(ResponseStore, WhatIsUnderWayIsBounded) {
   EXPECT_FALSE(store.promise("a", 60, second));
 }
 
-class FailingDocuments : public Wrapped {
+// What the disk does with puts, and how many it was asked for.
+struct Disk {
+  enum class Mood { fine, full, throws };
+  std::atomic<Mood> mood = Mood::fine;
+  std::atomic<int> asked = 0;
+  const std::shared_ptr<DocumentStore> documents = std::move(*open_document_store({}));
+};
+constexpr std::chrono::hours kNever(1000);  // to try again
+
+class DocumentsOnDisk : public Wrapped {
  public:
-  explicit FailingDocuments(std::atomic<bool>& fails) : fails_(fails) {}
+  explicit DocumentsOnDisk(Disk& disk) : Wrapped(disk.documents), disk_(disk) {}
   Status put(const Document& document) override {
-    return fails_ ? Status(Error{ErrorKind::resource, "no room on the disk"}) : Wrapped::put(document);
+    ++disk_.asked;
+    if (disk_.mood == Disk::Mood::throws) throw std::bad_alloc();
+    if (disk_.mood == Disk::Mood::full) return Error{ErrorKind::resource, "no room on the disk"};
+    return Wrapped::put(document);
   }
 
  private:
-  const std::atomic<bool>& fails_;
+  Disk& disk_;
 };
 
 TEST(ResponseStore, AJobEndsOnceItsAnswerIsStored) {
-  std::atomic<bool> fails{false};
-  ResponseStore store(std::make_unique<FailingDocuments>(fails));
-  ASSERT_FALSE(store.put_job(job("resp_1", "a")));
-  fails = true;
-  store.put(answer("resp_1", "a", 10));
-  store.put(answer("resp_2", "a", 10));
-  store.settle();
-  ASSERT_TRUE(store.find_job("resp_1")) << "the next server makes it again";
-  EXPECT_TRUE(store.find("resp_1") && store.find("resp_2")) << "nothing that was answered is lost";
-  EXPECT_EQ(store.put_job(job("resp_3", "a"))->status, 503);
-  fails = false;
-  (void)store.take_expired();
-  store.settle();
-  EXPECT_FALSE(store.find_job("resp_1"));
+  Disk disk;
+  {
+    ResponseStore store(std::make_unique<DocumentsOnDisk>(disk), {}, kNever);
+    ASSERT_FALSE(store.put_job(job("resp_1", "a")));
+    disk.mood = Disk::Mood::full;
+    store.put(answer("resp_1", "a", 10));
+    store.put(answer("resp_2", "a", 10));
+    store.settle();
+    ASSERT_TRUE(*store.find_job("resp_1")) << "the next server makes it again";
+    EXPECT_TRUE(store.find("resp_1") && store.find("resp_2")) << "nothing that was answered is lost";
+    EXPECT_EQ(store.put_job(job("resp_3", "a"))->status, 503);
+    EXPECT_FALSE(store.end_job(answer("resp_1", "a", 10)).ok());
+    EXPECT_TRUE(*store.find_job("resp_1")) << "what fails changes nothing";
+    disk.mood = Disk::Mood::fine;
+  }
+  ResponseStore store(std::make_unique<DocumentsOnDisk>(disk));
   EXPECT_TRUE(store.jobs().empty());
   EXPECT_TRUE(store.find("resp_1") && store.find("resp_2"));
+}
+
+TEST(ResponseStore, AnAnswerWaitsWhateverGoesWrongAndIsWrittenAtTheEnd) {
+  for (const auto mood : {Disk::Mood::full, Disk::Mood::throws}) {
+    Disk disk;
+    {
+      ResponseStore store(std::make_unique<DocumentsOnDisk>(disk), {}, kNever);
+      disk.mood = mood;
+      for (int i = 0; i < 20; ++i) store.put(answer("resp_" + std::to_string(i), "a", 10));
+      store.settle();
+      for (int i = 0; i < 20; ++i) EXPECT_TRUE(store.find("resp_" + std::to_string(i)));
+      disk.mood = Disk::Mood::fine;
+    }
+    ResponseStore store(std::make_unique<DocumentsOnDisk>(disk));
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(store.find("resp_" + std::to_string(i))) << i;
+  }
+}
+
+TEST(ResponseStore, RequestsDriveNoWritesOfWhatCouldNotBeWritten) {
+  Disk disk;
+  ResponseStore store(std::make_unique<DocumentsOnDisk>(disk), {}, kNever);
+  disk.mood = Disk::Mood::full;
+  for (int i = 0; i < 20; ++i) {
+    store.put(answer("resp_" + std::to_string(i), "a", 10));
+    (void)store.take_expired();
+    store.settle();
+  }
+  EXPECT_EQ(disk.asked, 20) << "each was tried once";
+}
+
+TEST(ResponseStore, TriesAgainByItself) {
+  Disk disk;
+  ResponseStore store(std::make_unique<DocumentsOnDisk>(disk), {}, std::chrono::milliseconds(1));
+  for (const auto mood : {Disk::Mood::full, Disk::Mood::throws}) {
+    disk.mood = mood;
+    for (int i = 0; i < 20; ++i) store.put(answer("resp_" + std::to_string(i), "a", 10));
+    store.settle();
+    while (disk.asked < 30) std::this_thread::yield();
+    EXPECT_EQ(disk.documents->bytes(), 0);
+    disk.mood = Disk::Mood::fine;
+    for (int i = 0; i < 20; ++i) {
+      const std::string id = "resp_" + std::to_string(i);
+      while (!*disk.documents->find(id)) std::this_thread::yield();
+      EXPECT_TRUE(*store.take(id));
+    }
+    disk.asked = 0;
+  }
+}
+
+TEST(ResponseStore, WhatCannotBeWrittenPushesNothingOut) {
+  Disk disk;
+  {
+    ResponseStore store(std::make_unique<DocumentsOnDisk>(disk), ResponseBounds{{1000, 4000}, {1000, 4000}},
+                        kNever);
+    for (int i = 0; i < 3; ++i) store.put(answer("resp_" + std::to_string(i), "a", 200));
+    store.settle();
+    disk.mood = Disk::Mood::full;
+    store.put(answer("resp_3", "a", 700));
+    EXPECT_FALSE(store.put_job(job("resp_4", "a", 700)) == std::nullopt);
+    store.settle();
+    EXPECT_TRUE(store.take_expired().empty());
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(store.find("resp_" + std::to_string(i))) << i;
+    disk.mood = Disk::Mood::fine;
+  }
+  ResponseStore store(std::make_unique<DocumentsOnDisk>(disk));
+  EXPECT_FALSE(store.find("resp_0")) << "its room is taken once the other is there";
+  EXPECT_TRUE(store.find("resp_3"));
+}
+
+TEST(ResponseStore, WhatWaitsToBeWrittenTakesTheRoomOfItsAnswer) {
+  Disk disk;
+  ResponseStore store(std::make_unique<DocumentsOnDisk>(disk), ResponseBounds{{9000, 9000}, {1000, 4000}},
+                      kNever);
+  disk.mood = Disk::Mood::full;
+  PromisedRoomPtr room, more;
+  EXPECT_FALSE(store.promise("a", 10, room));
+  StoredResponse response = answer("resp_1", "a", 300);
+  response.tools = std::string(300, 't');
+  response.input = std::string(300, 'i');
+  response.room = std::move(room);
+  store.put(std::move(response));
+  store.settle();
+  EXPECT_EQ(store.promise("a", 200, more)->status, 429);
+  EXPECT_FALSE(store.promise("a", 90, more));
+  disk.mood = Disk::Mood::fine;
+}
+
+// A mark that waits is written before a later one.
+TEST(ResponseStore, AttemptsAreCountedBeforeTheCallReturns) {
+  Disk disk;
+  ResponseStore store(std::make_unique<DocumentsOnDisk>(disk));
+  ASSERT_FALSE(store.put_job(job("resp_1", "a")));
+  for (int64_t i = 1; i <= 50; ++i) {
+    store.note_attempts("resp_1", 0);
+    EXPECT_TRUE(store.count_attempt("resp_1", i));
+    EXPECT_EQ((*disk.documents->lasting())[0].mark, i);
+  }
 }
 
 // A put of "slow" takes until it is let go.
@@ -206,12 +318,12 @@ TEST(ResponseStore, AWriteThatTakesLongKeepsNobodyWaiting) {
     PromisedRoomPtr room;
     EXPECT_FALSE(store.promise("a", 10, room));
     EXPECT_FALSE(store.put_job(job("resp_1", "a")));
-    EXPECT_TRUE(store.find("known") && store.find("slow") && store.find_job("resp_1"));
+    EXPECT_TRUE(store.find("known") && store.find("slow") && *store.find_job("resp_1"));
     store.put(answer("more", "a", 10));
     EXPECT_TRUE(store.take_expired().empty());
-    EXPECT_TRUE(store.take("known"));
-    EXPECT_TRUE(store.take("slow"));
-    store.drop_job("resp_1");
+    EXPECT_TRUE(*store.take("known"));
+    EXPECT_TRUE(*store.take("slow"));
+    EXPECT_TRUE(store.drop_job("resp_1").ok());
     done.set_value();
   });
   EXPECT_EQ(done.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
@@ -315,14 +427,14 @@ class Promises {
     jobs_.erase(id);
   }
   void drop(const std::string& id) {
-    store_->drop_job(id);
+    EXPECT_TRUE(store_->drop_job(id).ok());
     jobs_.erase(id);
   }
   void erase(const std::string& owner) {
     std::vector<Answer>& own = answers_[owner];
     if (own.empty()) return;
     const auto chosen = own.begin() + static_cast<int64_t>(roll(own.size()));
-    EXPECT_TRUE(store_->take(chosen->id));
+    EXPECT_TRUE(*store_->take(chosen->id));
     own.erase(chosen);
   }
   void grow_old() { now_ += ResponseStore::kSeconds * 0.7; }
@@ -356,7 +468,7 @@ class Promises {
       EXPECT_EQ(left.owner, jobs_[left.id]);
     }
     EXPECT_EQ(jobs.size(), jobs_.size());
-    for (const auto& [id, owner] : jobs_) EXPECT_TRUE(store_->find_job(id)) << id << " was accepted";
+    for (const auto& [id, owner] : jobs_) EXPECT_TRUE(*store_->find_job(id)) << id << " was accepted";
     acted_.clear();
     put_.clear();
   }
