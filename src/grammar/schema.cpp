@@ -55,10 +55,12 @@ Result<std::optional<Place>> SchemaCompiler::loosened_body(const Demands& demand
 Rule SchemaCompiler::rule_of(Demands demands) {
   settle(demands);
   if (demands.empty()) return rules_.any_value(kFreeDepth - 1);
-  const auto [found, fresh] = known_.emplace(std::move(demands), -1);
+  Demands key = demands;
+  std::sort(key.begin(), key.end());
+  const auto [found, fresh] = known_.emplace(std::move(key), -1);
   if (!fresh) return found->second;
   found->second = grammar_.new_rule();
-  open_.push_back({found->first, found->second});
+  open_.push_back({std::move(demands), found->second});
   return found->second;
 }
 

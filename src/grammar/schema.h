@@ -102,7 +102,7 @@ class SchemaCompiler {
   SchemaTexts texts_;
   SchemaExpansion expansion_;
   NumberRules numbers_;
-  std::map<Demands, Rule> known_;
+  std::map<Demands, Rule> known_;  // by sorted demands
   std::vector<Open> open_;
   std::map<std::string, std::optional<Place>> scalars_;  // strings and numbers, by what is asked of them
 };

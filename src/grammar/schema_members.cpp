@@ -2,15 +2,16 @@
 #include "grammar/schema_members.h"
 
 #include <algorithm>
+#include <set>
 
 namespace fulmar {
 
 void settle(Demands& demands) {
-  std::erase_if(demands, [](const Demand& demand) {
-    return demand.schema->is_bool() && demand.schema->as_bool() == demand.fits;
+  std::set<Demand> met;
+  std::erase_if(demands, [&](const Demand& demand) {
+    const bool says_nothing = demand.schema->is_bool() && demand.schema->as_bool() == demand.fits;
+    return says_nothing || !met.insert(demand).second;
   });
-  std::sort(demands.begin(), demands.end());
-  demands.erase(std::unique(demands.begin(), demands.end()), demands.end());
   const auto impossible = std::find_if(demands.begin(), demands.end(),
                                        [](const Demand& demand) { return demand.schema->is_bool(); });
   if (impossible != demands.end()) demands = {*impossible};

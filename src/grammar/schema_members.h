@@ -42,7 +42,7 @@ class SchemaMembers {
   std::vector<Scope> scopes_;
 };
 
-// In one order and each once, without those that everything fits; one that nothing fits stands alone.
+// Each once, in the order given, without those that everything fits; one that nothing fits stands alone.
 void settle(Demands& demands);
 bool nothing_fits(const Demands& demands);
 
