@@ -63,6 +63,23 @@ std::strong_ordering Decimal::operator<=>(const Decimal& other) const {
   return wholes != 0 ? wholes : one.fraction <=> two.fraction;
 }
 
+void NumberRange::raise_least(const Decimal& bound, bool excluded) {
+  if (bound < least || (bound == least && !excluded)) return;
+  least = bound;
+  above_least = excluded;
+}
+
+void NumberRange::lower_most(const Decimal& bound, bool excluded) {
+  if (bound > most || (bound == most && !excluded)) return;
+  most = bound;
+  below_most = excluded;
+}
+
+bool NumberRange::has(const Decimal& number) const {
+  if (number < least || (number == least && above_least)) return false;
+  return number < most || (number == most && !below_most);
+}
+
 std::strong_ordering compare_digits(std::string_view one, std::string_view other) {
   if (one.size() != other.size()) return one.size() <=> other.size();
   return one <=> other;

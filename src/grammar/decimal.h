@@ -29,6 +29,20 @@ struct Decimal {
   bool operator==(const Decimal& other) const = default;
 };
 
+// Numbers between bounds.
+struct NumberRange {
+  Decimal least = Decimal::beyond_all(true);
+  Decimal most = Decimal::beyond_all(false);
+  bool above_least = false;  // the bound itself is excluded
+  bool below_most = false;
+
+  // Narrow it; `excluded`: the bound itself is not in it.
+  void raise_least(const Decimal& bound, bool excluded);
+  void lower_most(const Decimal& bound, bool excluded);
+  bool empty() const { return least > most || (least == most && (above_least || below_most)); }
+  bool has(const Decimal& number) const;
+};
+
 // Whole numbers as digits without a sign, "0" or without zeros in front.
 std::strong_ordering compare_digits(std::string_view one, std::string_view other);
 std::string one_more(std::string digits);

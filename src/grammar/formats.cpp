@@ -9,9 +9,12 @@
 #define FULMAR_TIME                                               \
   "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?(?:Z|[+-]" \
   "(?:[01]\\d|2[0-3]):[0-5]\\d)"
+#define FULMAR_ANY_TIME \
+  "(?:[01]\\d|2[0-3]):[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[Zz]|[+-](?:[01]\\d|2[0-3])(?::?[0-5]\\d)?)?"
 #define FULMAR_DAYS "(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D)"
 #define FULMAR_HOURS "T(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S)"
 #define FULMAR_HEX4 "[0-9a-fA-F]{4}"
+#define FULMAR_UUID FULMAR_HEX4 FULMAR_HEX4 "-(?:" FULMAR_HEX4 "-){3}[0-9a-fA-F]{12}"
 #define FULMAR_OCTET "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
 #define FULMAR_IPV4 "(?:" FULMAR_OCTET "\\.){3}" FULMAR_OCTET
 #define FULMAR_H16 "[0-9a-fA-F]{1,4}"
@@ -47,7 +50,9 @@
 #define FULMAR_OTHER_HOST "[A-Za-z0-9" FULMAR_SMALL "]{1,15}(?:\\.[A-Za-z0-9" FULMAR_SMALL "]{1,15}){0,5}"
 #define FULMAR_ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 #define FULMAR_DOMAIN "(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\\.)+[A-Za-z]{2,12}"
+#define FULMAR_BASE64 "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 #define FULMAR_POINTER "(?:/(?:[^~/]|~[01])*)*"
+#define FULMAR_RELATIVE_POINTER "(?:0|[1-9]\\d*)(?:#|" FULMAR_POINTER ")"
 #define FULMAR_VARIABLE "(?:[A-Za-z0-9_]|" FULMAR_PERCENT ")+(?::[1-9]\\d{0,3}|\\*)?"
 // Regular expressions whose groups are at most two deep.
 #define FULMAR_ESCAPE "\\\\[dDwWsSnrtfv^$\\\\.*+?()\\[\\]{}|/]"
@@ -66,36 +71,35 @@ namespace {
 struct Format {
   std::string_view name;
   std::string_view pattern;
-  std::string_view missed = {};  // strings that nobody takes for one
+  std::string_view widest = {};  // what anybody takes for one; empty: not known
 };
 
 constexpr Format kFormats[] = {
-    {"date", "^" FULMAR_DATE "$", "^\\D*$"},
-    {"time", "^" FULMAR_TIME "$", "^\\D*$"},
-    {"date-time", "^" FULMAR_DATE "T" FULMAR_TIME "$", "^\\D*$"},
-    {"duration", "^P(?:\\d+W|" FULMAR_DAYS "(?:" FULMAR_HOURS ")?|" FULMAR_HOURS ")$", "^[^P]*$"},
-    {"email", "^" FULMAR_ATOM "(?:\\." FULMAR_ATOM ")*@" FULMAR_DOMAIN "$", "^[^@]*$"},
+    {"date", "^" FULMAR_DATE "$", "^" FULMAR_DATE "$"},
+    {"time", "^" FULMAR_TIME "$", "^" FULMAR_ANY_TIME "$"},
+    {"date-time", "^" FULMAR_DATE "T" FULMAR_TIME "$", "^" FULMAR_DATE "[Tt\\s]" FULMAR_ANY_TIME "$"},
+    {"duration", "^P(?:\\d+W|" FULMAR_DAYS "(?:" FULMAR_HOURS ")?|" FULMAR_HOURS ")$", "^P"},
+    {"email", "^" FULMAR_ATOM "(?:\\." FULMAR_ATOM ")*@" FULMAR_DOMAIN "$", "@"},
     {"idn-email",
-     "^[A-Za-z0-9_" FULMAR_SMALL "]+(?:[.+-][A-Za-z0-9_" FULMAR_SMALL "]+)*@" FULMAR_OTHER_HOST "$",
-     "^[^@]*$"},
-    {"uuid", "^" FULMAR_HEX4 FULMAR_HEX4 "-(?:" FULMAR_HEX4 "-){3}[0-9a-fA-F]{12}$", "[^0-9A-Za-z:-]"},
-    {"uri", "^" FULMAR_SCHEME FULMAR_PATH("", FULMAR_HOST) FULMAR_TAIL("") "$", "^[^:]*$"},
+     "^[A-Za-z0-9_" FULMAR_SMALL "]+(?:[.+-][A-Za-z0-9_" FULMAR_SMALL "]+)*@" FULMAR_OTHER_HOST "$", "@"},
+    {"uuid", "^" FULMAR_UUID "$", "^(?:[Uu][Rr][Nn]:[Uu][Uu][Ii][Dd]:)?" FULMAR_UUID "$"},
+    {"uri", "^" FULMAR_SCHEME FULMAR_PATH("", FULMAR_HOST) FULMAR_TAIL("") "$", ":"},
     {"uri-reference", "^(?:" FULMAR_SCHEME FULMAR_PATH("", FULMAR_HOST) "|" FULMAR_RELATIVE(
                           "", FULMAR_HOST) ")" FULMAR_TAIL("") "$"},
     {"iri", "^" FULMAR_SCHEME FULMAR_PATH(FULMAR_OTHER, FULMAR_OTHER_HOST) FULMAR_TAIL(FULMAR_OTHER) "$",
-     "^[^:]*$"},
+     ":"},
     {"iri-reference", "^(?:" FULMAR_SCHEME FULMAR_PATH(FULMAR_OTHER, FULMAR_OTHER_HOST) "|" FULMAR_RELATIVE(
                           FULMAR_OTHER, FULMAR_OTHER_HOST) ")" FULMAR_TAIL(FULMAR_OTHER) "$"},
     {"uri-template", "^(?:[!#$&(-;=?-\\[\\]_a-zA-Z~]|" FULMAR_PERCENT "|\\{[+#./;?&]?" FULMAR_VARIABLE
                      "(?:," FULMAR_VARIABLE ")*\\})*$"},
-    {"json-pointer", "^" FULMAR_POINTER "$", "^[^/]+$"},
-    {"relative-json-pointer", "^(?:0|[1-9]\\d*)(?:#|" FULMAR_POINTER ")$", "^\\D"},
+    {"json-pointer", "^" FULMAR_POINTER "$", "^" FULMAR_POINTER "$"},
+    {"relative-json-pointer", "^" FULMAR_RELATIVE_POINTER "$", "^" FULMAR_RELATIVE_POINTER "$"},
     {"regex", "^" FULMAR_REGEX(FULMAR_GROUP(FULMAR_REGEX(FULMAR_GROUP(FULMAR_REGEX(""))))) "$"},
-    {"ipv4", "^" FULMAR_IPV4 "$", "[^0-9A-Fa-fx.]"},
-    {"ipv6", "^" FULMAR_IPV6 "$", "^[^:]*$"},
-    {"hostname", "^" FULMAR_PLAIN_LABEL "(?:\\." FULMAR_PLAIN_LABEL "){0,5}$", "[^A-Za-z0-9._-]"},
+    {"ipv4", "^" FULMAR_IPV4 "$", "^" FULMAR_IPV4 "$"},
+    {"ipv6", "^" FULMAR_IPV6 "$", ":"},
+    {"hostname", "^" FULMAR_PLAIN_LABEL "(?:\\." FULMAR_PLAIN_LABEL "){0,5}$", "^[A-Za-z0-9._-]*$"},
     {"idn-hostname", "^" FULMAR_OTHER_HOST "$"},
-    {"byte", "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"},
+    {"byte", "^" FULMAR_BASE64 "$", "^" FULMAR_BASE64 "$"},
 };
 
 const Format* format_of(std::string_view name) {
@@ -112,11 +116,9 @@ std::string_view format_pattern(std::string_view format) {
   return known ? known->pattern : std::string_view();
 }
 
-std::string_view missed_format_pattern(std::string_view format) {
+std::string_view widest_format_pattern(std::string_view format) {
   const Format* known = format_of(format);
-  return known ? known->missed : std::string_view();
+  return known ? known->widest : std::string_view();
 }
-
-std::string_view base64_pattern() { return format_pattern("byte"); }
 
 }  // namespace fulmar

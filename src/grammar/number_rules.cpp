@@ -13,6 +13,10 @@ namespace {
 
 constexpr int64_t kLargestStep = 999'999'999'999'999;
 constexpr int kMaxPowerDigits = 2;
+constexpr size_t kMostPower = 99;
+// Of the largest number that readers of JSON take, a double: its digits, and those but for the zeros behind.
+constexpr size_t kLargestDigits = 309;
+constexpr std::string_view kLargestNumber = "17976931348623157";
 
 // Without zeros in front, but for zero itself.
 std::string trimmed(std::string digits) {
@@ -64,7 +68,12 @@ struct NumberRules::Magnitudes {
 
   // The largest number that is written where no bound says so: room for some above the lower bound.
   std::string nines(int digits) const {
-    return std::string(std::max(kWholeDigits, low.whole.size() + static_cast<size_t>(digits) + 1), '9');
+    const auto behind = static_cast<size_t>(digits);
+    const size_t longest = std::max(kWholeDigits, low.whole.size() + behind + 1);
+    if (longest < kLargestDigits + behind) return std::string(longest, '9');
+    std::string largest(kLargestNumber);
+    largest.resize(kLargestDigits + behind, '0');
+    return largest;
   }
 
   // The whole numbers of `digits` digits behind the point, as if it were not there; nothing: there are none.
@@ -176,7 +185,8 @@ void NumberRules::add_magnitudes(const Magnitudes& range, bool fractional, std::
   // A power keeps the magnitude on its side of the only bound that there is.
   const bool from_zero = range.low.is_zero();
   Place end = next;
-  if (!fractional && range.high.endless) end = power(from_zero ? "+-" : "+", false, next);
+  const bool room = range.nines(0).size() + kMostPower < kLargestDigits;
+  if (!fractional && range.high.endless && room) end = power(from_zero ? "+-" : "+", false, next);
   if (!fractional && !range.high.endless && from_zero) end = power("-", true, next);
   const Fractions::Side whole_excluded{"", true, fractional};
   const auto behind = [&](Fractions::Side low, Fractions::Side high) {

@@ -17,13 +17,6 @@
 
 namespace fulmar {
 
-struct NumberRange {
-  Decimal least = Decimal::beyond_all(true);
-  Decimal most = Decimal::beyond_all(false);
-  bool above_least = false;  // the bound itself is excluded
-  bool below_most = false;
-};
-
 // A step as `multiple` / 10^`digits`.
 struct DecimalStep {
   int64_t multiple = 1;

@@ -125,8 +125,28 @@ Result<std::optional<Place>> SchemaCompiler::body_of(const Demands& demands) {
       return std::optional(grammar_.call(rule_of({{*meant, true}}), grammar_.end()));
     }
   }
-  FULMAR_ASSIGN(const auto shapes, expansion_.shapes_of(demands));
-  return any_of(shapes);
+  FULMAR_ASSIGN(auto shapes, expansion_.shapes_of(demands));
+  FULMAR_ASSIGN(const auto body, any_of(shapes));
+  return body ? body : beside_formats(std::move(shapes));
+}
+
+// Of shapes that no value fits: where it is for their formats, these are refused, or given up. To JSON Schema
+// they may annotate, so that whoever wrote them may not know.
+Result<std::optional<Place>> SchemaCompiler::beside_formats(std::vector<Shape> shapes) {
+  std::optional<Shape::Described> first;
+  for (Shape& shape : shapes) {
+    if (!first && !shape.formats.empty()) first = shape.formats.front();
+    shape.formats.clear();
+  }
+  if (!first) return std::optional<Place>();
+  FULMAR_ASSIGN(const auto body, any_of(shapes));
+  if (!body) return body;
+  const Error error =
+      reader_.unsupported(*first->schema, first->keyword,
+                          fmt::format("is {}, which no value is that the keywords beside it let be",
+                                      describe(*first->schema->find(first->keyword))));
+  if (!reader_.loosens(error)) return error;
+  return body;
 }
 
 Result<std::optional<Place>> SchemaCompiler::any_of(const std::vector<Shape>& shapes) {
@@ -191,10 +211,10 @@ Place SchemaCompiler::value(const JsonValue& value, Place next) {
 Kinds SchemaCompiler::kinds_of(const Shape& shape) const {
   if (options_.unlisted || !shape.kinds.all()) return shape.kinds;
   Kinds spoken_of;
-  const Shape none;
-  spoken_of[kNumber] = shape.least > none.least || shape.most < none.most || !shape.steps.empty();
-  spoken_of[kString] = !shape.patterns.empty() || !shape.formats.empty() || shape.base64 ||
-                       shape.least_length > 0 || shape.most_length >= 0;
+  const NumberRange numbers = shape.numbers();
+  spoken_of[kNumber] = !numbers.least.endless || !numbers.most.endless || !shape.steps.empty();
+  spoken_of[kString] =
+      !shape.patterns.empty() || !shape.formats.empty() || shape.least_length > 0 || shape.most_length >= 0;
   spoken_of[kArray] = !shape.lists.empty() || !shape.contained.empty() || shape.unique ||
                       shape.least_items > 0 || shape.most_items >= 0;
   spoken_of[kObject] = !shape.objects.empty() || !shape.required.empty() || !shape.members.empty() ||
@@ -283,12 +303,7 @@ Result<std::optional<Place>> SchemaCompiler::string_body(const Shape& shape) {
 
 Result<std::optional<Place>> SchemaCompiler::number_body(const Shape& shape) {
   FULMAR_TRY(check_excluded(kNumber, shape));
-  NumberRange range{shape.least, shape.most, shape.above_least, shape.below_most};
-  for (const std::string_view format : shape.formats) {
-    if (format != "int32") continue;
-    range.least = std::max(range.least, Decimal::of("-2147483648"));
-    range.most = std::min(range.most, Decimal::of("2147483647"));
-  }
+  const NumberRange range = shape.numbers();
   std::string asked = fmt::format("number {} {} {} {} {} {}", range.least.text(), range.most.text(),
                                   range.above_least, range.below_most, shape.whole, shape.fractional);
   for (const auto& [size, schema] : shape.steps) asked += fmt::format(" {}", size);

@@ -45,8 +45,7 @@ bool number_fits(const JsonValue& value, const Shape& shape) {
   const Decimal exact = Decimal::of(value);
   const bool whole = is_whole(value);
   if ((shape.whole && !whole) || (shape.fractional && whole)) return false;
-  if (exact < shape.least || (exact == shape.least && shape.above_least)) return false;
-  if (exact > shape.most || (exact == shape.most && shape.below_most)) return false;
+  if (!shape.numbers().has(exact)) return false;
   return std::all_of(shape.steps.begin(), shape.steps.end(),
                      [&](const auto& step) { return is_multiple(value, exact, step.first); });
 }
@@ -96,15 +95,21 @@ Result<bool> SchemaExpansion::fits(const JsonValue& value, const Shape& shape) {
   return fitting;
 }
 
-// A listed string counts as one of its format unless nobody would take it for one.
+// A listed string is of its format unless nobody takes it for one.
 Result<bool> SchemaExpansion::formats_fit(std::string_view text, const Shape& shape) {
-  for (const bool missed : {false, true}) {
-    for (const std::string_view format : missed ? shape.missed_formats : shape.formats) {
-      const std::string pattern(missed_format_pattern(format));
-      if (pattern.empty()) continue;
-      FULMAR_ASSIGN(const TextAutomaton* others, texts_.matching(nothing_schema(), "format", pattern));
-      if (others->takes(text) != missed) return false;
-    }
+  const auto may_be = [&](std::string_view format) -> Result<bool> {
+    const std::string pattern(widest_format_pattern(format));
+    if (pattern.empty()) return true;
+    FULMAR_ASSIGN(const TextAutomaton* widest, texts_.matching(nothing_schema(), "format", pattern));
+    return widest->takes(text);
+  };
+  for (const Shape::Described& one : shape.formats) {
+    FULMAR_ASSIGN(const bool taken, may_be(one.format));
+    if (!taken) return false;
+  }
+  for (const std::string_view format : shape.missed_formats) {
+    FULMAR_ASSIGN(const bool taken, may_be(format));
+    if (taken) return false;
   }
   return true;
 }

@@ -117,18 +117,8 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
     FULMAR_TRY(reader_.read(schema, asked));
     Shape& shape = way(kNumber);
     const bool lower = keyword.ends_with("inimum");
-    if (lower && asked.least <= shape.most) {
-      const bool strict =
-          asked.least < shape.most ? !asked.above_least : shape.below_most || !asked.above_least;
-      shape.most = asked.least;
-      shape.below_most = strict;
-    }
-    if (!lower && asked.most >= shape.least) {
-      const bool strict =
-          asked.most > shape.least ? !asked.below_most : shape.above_least || !asked.below_most;
-      shape.least = asked.most;
-      shape.above_least = strict;
-    }
+    if (lower) shape.range.lower_most(asked.range.least, !asked.range.above_least);
+    if (!lower) shape.range.raise_least(asked.range.most, !asked.range.below_most);
   } else if (keyword == "pattern" && value.is_string()) {
     way(kString).patterns.push_back({&schema, false});
   } else if (keyword == "minLength" && count) {
@@ -173,7 +163,7 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
   } else if (keyword == "additionalProperties") {
     FULMAR_TRY(miss_unlisted(value, schema, from, ways));
     kept = kept && value.is_bool() && value.as_bool();
-  } else if (keyword == "format" && value.is_string() && !missed_format_pattern(value.as_string()).empty()) {
+  } else if (keyword == "format" && value.is_string() && !widest_format_pattern(value.as_string()).empty()) {
     way(kString).missed_formats.push_back(value.as_string());
     kept = false;  // some take it for an annotation
   } else {

@@ -70,18 +70,6 @@ bool is_true(const JsonValue& schema, std::string_view keyword) {
   return value && value->is_bool() && value->as_bool();
 }
 
-void raise_least(Shape& shape, const Decimal& bound, bool above) {
-  if (bound < shape.least || (bound == shape.least && !above)) return;
-  shape.least = bound;
-  shape.above_least = above;
-}
-
-void lower_most(Shape& shape, const Decimal& bound, bool below) {
-  if (bound > shape.most || (bound == shape.most && !below)) return;
-  shape.most = bound;
-  shape.below_most = below;
-}
-
 // Draft 4 says by a boolean that the bound beside it is excluded.
 Status read_number_bound(const Keyword& at) {
   const bool exclusive = at.name.starts_with("exclusive");
@@ -89,9 +77,9 @@ Status read_number_bound(const Keyword& at) {
   if (!at.value.is_number()) return at.wanted("a number");
   const Decimal bound = Decimal::of(at.value);
   if (at.name == "minimum" || at.name == "exclusiveMinimum") {
-    raise_least(at.shape, bound, exclusive || is_true(at.schema, "exclusiveMinimum"));
+    at.shape.range.raise_least(bound, exclusive || is_true(at.schema, "exclusiveMinimum"));
   } else {
-    lower_most(at.shape, bound, exclusive || is_true(at.schema, "exclusiveMaximum"));
+    at.shape.range.lower_most(bound, exclusive || is_true(at.schema, "exclusiveMaximum"));
   }
   return {};
 }
@@ -110,13 +98,13 @@ Status read_pattern(const Keyword& at) {
 
 Status read_format(const Keyword& at) {
   if (!at.value.is_string()) return at.wanted("a string");
-  at.shape.formats.push_back(at.value.as_string());
+  at.shape.formats.push_back({&at.schema, at.name, at.value.as_string()});
   return {};
 }
 
 Status read_encoding(const Keyword& at) {
   if (!at.value.is_string()) return at.wanted("a string");
-  at.shape.base64 = at.shape.base64 || at.value.as_string() == "base64";
+  if (at.value.as_string() == "base64") at.shape.formats.push_back({&at.schema, at.name, "byte"});
   return {};
 }
 
@@ -306,10 +294,20 @@ Error SchemaReader::unsupported(const JsonValue& schema, std::string_view keywor
   return unsupported_keyword(document_.place_of(schema), keyword, why);
 }
 
+NumberRange Shape::numbers() const {
+  NumberRange narrowed = range;
+  for (const Described& one : formats) {
+    if (one.format != "int32") continue;
+    narrowed.raise_least(Decimal::of("-2147483648"), false);
+    narrowed.lower_most(Decimal::of("2147483647"), false);
+  }
+  return narrowed;
+}
+
 bool Shape::impossible() const {
   if (kinds.none() || (values && values->empty())) return true;
   Kinds left = kinds;
-  if (least > most || (least == most && (above_least || below_most))) left.reset(kNumber);
+  if (range.empty()) left.reset(kNumber);
   if (whole && fractional) left.reset(kNumber);
   if (most_length >= 0 && least_length > most_length) left.reset(kString);
   if (most_items >= 0 && least_items > most_items) left.reset(kArray);
@@ -318,9 +316,9 @@ bool Shape::impossible() const {
 }
 
 bool Shape::free() const {
-  const bool numbers = !whole && !fractional && least.endless && most.endless && steps.empty();
-  const bool texts = patterns.empty() && formats.empty() && missed_formats.empty() && !base64 &&
-                     least_length == 0 && most_length < 0;
+  const bool numbers = !whole && !fractional && range.least.endless && range.most.endless && steps.empty();
+  const bool texts =
+      patterns.empty() && formats.empty() && missed_formats.empty() && least_length == 0 && most_length < 0;
   const bool arrays = lists.empty() && contained.empty() && !unique && least_items == 0 && most_items < 0;
   const bool members_free = objects.empty() && members.empty() && required.empty() && names.empty() &&
                             unevaluated.empty() && least_members == 0 && most_members < 0;

@@ -40,10 +40,7 @@ struct Shape {
 
   bool whole = false;       // numbers without a fraction
   bool fractional = false;  // numbers with one
-  Decimal least = Decimal::beyond_all(true);
-  Decimal most = Decimal::beyond_all(false);
-  bool above_least = false;  // the bound itself is excluded
-  bool below_most = false;
+  NumberRange range;
   std::vector<std::pair<double, const JsonValue*>> steps;  // and the schemas that ask for them
 
   struct Matching {
@@ -51,9 +48,13 @@ struct Shape {
     bool fits;
   };
   std::vector<Matching> patterns;  // schemas with 'pattern'
-  std::vector<std::string_view> formats;
+  struct Described {
+    const JsonValue* schema;
+    std::string_view keyword;
+    std::string_view format;
+  };
+  std::vector<Described> formats;
   std::vector<std::string_view> missed_formats;  // strings that surely are of no such format
-  bool base64 = false;
   int64_t least_length = 0;
   int64_t most_length = -1;  // < 0: no bound; so below
 
@@ -83,6 +84,8 @@ struct Shape {
   int64_t least_members = 0;
   int64_t most_members = -1;
 
+  // The range, narrowed by the formats that are one of numbers.
+  NumberRange numbers() const;
   // Nothing fits, as far as the kinds and bounds tell by themselves.
   bool impossible() const;
   // Nothing is asked for.

@@ -48,16 +48,15 @@ Result<const TextAutomaton*> SchemaTexts::matching(const JsonValue& schema, std:
 bool SchemaTexts::plain(const Shape& shape) const {
   const bool known_format =
       std::any_of(shape.formats.begin(), shape.formats.end(),
-                  [](std::string_view format) { return !format_pattern(format).empty(); });
+                  [](const Shape::Described& one) { return !format_pattern(one.format).empty(); });
   const bool excludes = std::any_of(shape.excluded.begin(), shape.excluded.end(),
                                     [](const JsonValue* value) { return value->is_string(); });
-  return shape.patterns.empty() && !known_format && shape.missed_formats.empty() && !shape.base64 &&
-         !excludes;
+  return shape.patterns.empty() && !known_format && shape.missed_formats.empty() && !excludes;
 }
 
 std::string SchemaTexts::asked_of(const Shape& shape) {
-  std::string text = fmt::format("{} {} {}", shape.least_length, shape.most_length, shape.base64);
-  for (const std::string_view format : shape.formats) text += " " + json_quoted(format);
+  std::string text = fmt::format("{} {}", shape.least_length, shape.most_length);
+  for (const Shape::Described& one : shape.formats) text += " " + json_quoted(one.format);
   for (const std::string_view format : shape.missed_formats) text += " ~" + json_quoted(format);
   for (const auto& [schema, fits] : shape.patterns) {
     text += (fits ? " " : " !") + json_text(*schema->find("pattern"));
@@ -83,21 +82,16 @@ Result<TextAutomaton> SchemaTexts::texts_of_any_length(const Shape& shape) {
     }
     first = false;
   }
-  // To JSON Schema these annotate; where they contradict the pattern, it counts.
-  std::vector<std::string_view> described;
-  for (const std::string_view format : shape.formats) described.push_back(format_pattern(format));
-  if (shape.base64) described.push_back(base64_pattern());
-  for (const std::string_view pattern : described) {
+  for (const Shape::Described& one : shape.formats) {
+    const std::string pattern(format_pattern(one.format));
     if (pattern.empty()) continue;
-    FULMAR_ASSIGN(const TextAutomaton* known,
-                  matching(reader_.document().root(), "format", std::string(pattern)));
-    FULMAR_ASSIGN(TextAutomaton both, texts.both(*known, budget));
-    if (!both.empty() || texts.empty()) texts = std::move(both);
+    FULMAR_ASSIGN(const TextAutomaton* known, matching(*one.schema, one.keyword, pattern));
+    FULMAR_ASSIGN(texts, texts.both(*known, budget));
   }
   for (const std::string_view format : shape.missed_formats) {
-    const std::string pattern(missed_format_pattern(format));
-    FULMAR_ASSIGN(const TextAutomaton* missed, matching(reader_.document().root(), "format", pattern));
-    FULMAR_ASSIGN(texts, texts.both(*missed, budget));
+    const std::string pattern(widest_format_pattern(format));
+    FULMAR_ASSIGN(const TextAutomaton* widest, matching(reader_.document().root(), "format", pattern));
+    FULMAR_ASSIGN(texts, texts.without(*widest, budget));
   }
   std::vector<std::string_view> excluded;
   for (const JsonValue* value : shape.excluded) {

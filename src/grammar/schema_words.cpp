@@ -51,11 +51,10 @@ constexpr SchemaWord kWords[] = {
      "`date-time`, `date`, `time`, `duration`, `email`, `idn-email`, `uuid`, `uri`, `uri-reference`, "
      "`uri-template`, "
      "`iri`, `iri-reference`, `json-pointer`, `relative-json-pointer`, `regex`, `ipv4`, `ipv6`, `hostname`, "
-     "`idn-hostname`, `byte` and the range of `int32`, each in its common forms; others annotate; a pattern "
-     "that "
-     "contradicts its format counts",
-     "", R"({"type":"string","format":"date"})", ""},
-    {"contentEncoding", "`base64` where there is no `pattern`; others annotate", "",
+     "`idn-hostname`, `byte` and the range of `int32`, each in its common forms; others annotate",
+     "a format that no value has which the words beside it let be", R"({"type":"string","format":"date"})",
+     R"({"type":"string","format":"date","pattern":"^[a-z]+$"})"},
+    {"contentEncoding", "`base64`; others annotate", "as a format",
      R"({"type":"string","contentEncoding":"base64"})", ""},
     {"minimum, maximum, exclusiveMinimum, exclusiveMaximum",
      "exactly, whatever their length, up to 15 digits behind the point (a whole number beyond 64 bits counts "

@@ -1,5 +1,5 @@
-// Compiled constraints, remembered for each owner alone: what one owner has compiled saves nobody else's time,
-// so that times tell nothing of others. Knows nothing of requests and of schemas.
+// Compiled constraints, remembered for each owner alone: what one owner has compiled saves nobody else's
+// time, so that times tell nothing of others. Knows nothing of requests and of schemas.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct CompiledRules {
   std::vector<std::string> warnings;
 };
 
-// Thread-safe. Holds the latest constraints of each owner within bounds for one; where all together are beyond
-// theirs, the owner that holds most loses its oldest.
+// Thread-safe. Holds the latest constraints of each owner within bounds for one; where all together are
+// beyond theirs, the owner that holds most loses its oldest.
 class ConstraintCache {
  public:
   struct Bound {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "grammar/answer_form.h"
@@ -16,19 +19,44 @@ namespace fulmar::testing {
 namespace {
 
 // Null: no number is left.
-std::shared_ptr<const Grammar> numbers(const NumberRange& range, bool whole) {
+std::shared_ptr<const Grammar> numbers(const NumberRange& range, bool whole,
+                                       std::optional<DecimalStep> step = std::nullopt) {
   Budget budget;
   auto grammar = std::make_shared<Grammar>(budget);
   JsonRules json(*grammar);
   NumberRules rules(*grammar, json);
-  const auto place = whole ? rules.whole(range, grammar->end()) : rules.between(range, false, grammar->end());
+  const Place end = grammar->end();
+  const auto place = step    ? *rules.multiples(*step, range, whole, end)
+                     : whole ? rules.whole(range, end)
+                             : rules.between(range, false, end);
   if (!place) return nullptr;
   EXPECT_TRUE(grammar->finish(grammar->rule(*place)).ok());
   return grammar;
 }
 
+// Moves the point by the power of ten that the number ends with.
+std::string without_power(const std::string& text) {
+  const size_t e = text.find_first_of("eE");
+  if (e == std::string::npos) return text;
+  std::string number = text.substr(0, e);
+  const bool minus = number.front() == '-';
+  if (minus) number.erase(0, 1);
+  const int power = std::stoi(text.substr(e + 1));
+  if (number.find('.') == std::string::npos) number += '.';
+  for (int i = 0; i < std::abs(power); ++i) {
+    if (power < 0 && number.find('.') < 2) number.insert(0, "0");
+    if (power > 0 && number.back() == '.') number += '0';
+    const size_t point = number.find('.');
+    std::swap(number[point], number[power < 0 ? point - 1 : point + 1]);
+  }
+  if (number.back() == '.') number += '0';
+  return (minus ? "-" : "") + number;
+}
+
 // Below 0, 0 or above: by writing both as long as the longer one.
 int compare(std::string one, std::string other) {
+  one = without_power(one);
+  other = without_power(other);
   const bool minus_one = one.front() == '-', minus_other = other.front() == '-';
   if (minus_one != minus_other) return minus_one ? -1 : 1;
   if (minus_one) return compare(other.substr(1), one.substr(1));
@@ -57,6 +85,11 @@ class Drawing {
     if (!whole && below(3) > 0) text += "." + digits(1 + below(15)) + "1";
     if (!whole && text.size() > text.find('.') + 16) text.resize(text.find('.') + 16);
     return with_sign(text, below(2) == 0);
+  }
+  // As JSON may write a power of ten behind it.
+  std::string with_power(const std::string& text) {
+    static constexpr const char* kSigns[] = {"e", "E", "e+", "E+", "e-", "E-"};
+    return text + kSigns[below(6)] + std::to_string(below(below(2) == 0 ? 4 : 100));
   }
   // Differs from it in its last digits, or its length.
   std::string near(std::string text, bool whole) {
@@ -118,6 +151,101 @@ TEST(NumberBounds, OfAnyLengthAreKeptToTheDigit) {
     }
     if (!above || !below || compare(least, most) < 0) continue;
     EXPECT_EQ(grammar != nullptr, !range.above_least && !range.below_most) << seed;
+  }
+}
+
+// Powers of ten are written where they cannot leave the bounds, and never beyond what a double holds.
+TEST(NumberBounds, HoldForNumbersWithAPowerOfTen) {
+  size_t taken = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    Drawing draw(seed);
+    std::string bound = draw.below(4) == 0 ? "0" : draw.number(false);
+    if (draw.below(4) == 0)
+      bound = std::to_string(draw.below(9) + 1) + "e" + std::to_string(200 + draw.below(108));
+    const bool lower = draw.below(2) == 0, excluded = draw.below(2) == 0;
+    NumberRange range;
+    if (lower) range.raise_least(Decimal::of(bound), excluded);
+    if (!lower) range.lower_most(Decimal::of(bound), excluded);
+    const auto grammar = numbers(range, false);
+    ASSERT_TRUE(grammar) << seed;
+    Automaton automaton(grammar);
+    const std::string plain = without_power(bound);
+    for (int i = 0; i < 60; ++i) {
+      const std::string text = draw.with_power(i % 2 == 0 ? plain : draw.near(plain, false));
+      if (!takes(automaton, text)) continue;
+      ++taken;
+      const int order = compare(text, plain);
+      EXPECT_TRUE(order == 0 ? !excluded : (order > 0) == lower)
+          << "seed " << seed << ": " << text << (lower ? " from " : " to ") << bound;
+      EXPECT_TRUE(std::isfinite(std::strtod(text.c_str(), nullptr))) << text << " of " << bound;
+    }
+  }
+  EXPECT_GT(taken, 1000u);
+}
+
+// What is taken, digit by digit at random, is no number that a double does not hold.
+TEST(NumberBounds, NothingBeyondADoubleIsWritten) {
+  for (const char* least : {"0", "1e200", "1e300", "9e307", "1e308", "1.7976931348623157e308"}) {
+    NumberRange range;
+    range.raise_least(Decimal::of(least), false);
+    for (const bool whole : {false, true}) {
+      const auto grammar = numbers(range, whole);
+      ASSERT_TRUE(grammar) << least;
+      Automaton automaton(grammar);
+      for (const char digit : {'9', '1'}) {  // as many as are taken
+        std::string text;
+        Automaton::State state = automaton.start();
+        const auto add = [&](char byte) {
+          const auto next = automaton.step(state, static_cast<uint8_t>(byte));
+          if (next == Automaton::kDead) return false;
+          state = next;
+          text += byte;
+          return true;
+        };
+        for (const char other : {'1', '7'}) {
+          if (text.empty()) add(digit) || add(other);
+        }
+        while (add('9') || add('1') || add('7') || (text.size() < 400 && add('0'))) continue;
+        if (add('e')) {
+          add('+');
+          while (add('9')) continue;
+        }
+        if (!automaton.accepting(state)) continue;
+        EXPECT_TRUE(std::isfinite(std::strtod(text.c_str(), nullptr))) << text << " from " << least;
+      }
+    }
+  }
+}
+
+TEST(NumberBounds, OfMultiplesAreKeptToTheDigit) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    Drawing draw(seed);
+    const int digits = static_cast<int>(draw.below(4));
+    const DecimalStep step{static_cast<int64_t>(1 + draw.below(250)), digits};
+    const auto text_of = [&](int64_t units) {  // of 10^-digits
+      const std::string magnitude = fmt::format("{:0>{}}", std::abs(units), digits + 1);
+      std::string text = magnitude.substr(0, magnitude.size() - static_cast<size_t>(digits));
+      if (digits > 0) text += "." + magnitude.substr(magnitude.size() - static_cast<size_t>(digits));
+      return (units < 0 ? "-" : "") + text;
+    };
+    const auto least = static_cast<int64_t>(draw.below(200'000)) - 100'000;
+    const int64_t most = least + static_cast<int64_t>(draw.below(5'000));
+    NumberRange range{Decimal::of(text_of(least)), Decimal::of(text_of(most)), draw.below(2) == 0,
+                      draw.below(2) == 0};
+    const auto grammar = numbers(range, false, step);
+    if (!grammar) continue;
+    Automaton automaton(grammar);
+    for (int64_t units = least - 300; units <= most + 300; ++units) {
+      const bool within = (units > least || (units == least && !range.above_least)) &&
+                          (units < most || (units == most && !range.below_most));
+      const bool fits = within && units % step.multiple == 0;
+      std::string text = text_of(units);
+      if (digits > 0) text.resize(text.find_last_not_of('0') + 1);  // in its shortest form
+      if (text.back() == '.') text.pop_back();
+      EXPECT_EQ(takes(automaton, text), fits)
+          << "seed " << seed << ": " << text << " of steps of " << step.multiple << "e-" << digits << " from "
+          << text_of(least) << " to " << text_of(most);
+    }
   }
 }
 

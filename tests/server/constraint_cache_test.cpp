@@ -1,5 +1,5 @@
-// Compiled constraints are each owner's own: what one has compiled neither saves another's time nor pushes out
-// what another has compiled.
+// Compiled constraints are each owner's own: what one has compiled neither saves another's time nor pushes
+// out what another has compiled.
 #include "server/constraint_cache.h"
 
 #include <gtest/gtest.h>
