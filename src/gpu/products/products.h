@@ -1,6 +1,6 @@
 // The one door to products: islands name what is multiplied and what follows; which kernel does it, in how
-// many launches and on which queue is decided here (choice.h). Owns the GEMM library, the counters of split-K
-// and the side queues.
+// many launches and on which queue is decided here (kernels.h). Owns the GEMM library, the counters of
+// split-K and the side queues.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,10 @@
 #include "base/result.h"
 #include "gpu/device/device.h"
 #include "gpu/device/memory.h"
-#include "gpu/products/choice.h"
-#include "gpu/products/gemm.h"
+#include "gpu/products/kernels.h"
 #include "gpu/products/product.h"
+#include "gpu/products/resources.h"
 #include "gpu/products/row.h"
-#include "gpu/products/sm90/float8_inputs.h"
-#include "gpu/products/sm90/panels.h"
 
 namespace fulmar::gpu {
 
@@ -76,64 +74,21 @@ class Products {
   // Makes room for quantised weights, which are decoded piece by piece; called before a step meets one.
   Status reserve_decoded();
 
-  bool has_panels() const { return device_.panels; }
-  Gemm& library() { return *gemm_; }
+  bool has_panels() const { return resources_.device.panels; }
+  Gemm& library() { return *resources_.library; }
 
  private:
-  static constexpr size_t kValueCounters = 4096, kTileCounters = 4096;
   static constexpr size_t kDecodedBytes = size_t{32} << 20;  // of a piece of decoded weights
   static constexpr size_t kFloat8Bytes = size_t{72} << 20;  // of codes: 4,096 rows of 16,384 and their scales
 
   Products(const DeviceFacts&, const Queue& main, const Options&, Workspace);
   Status open_queues(const DeviceFacts&, const Options&);
 
-  void run_by(Way, const Queue&, ProductList);
-  // What kernels of few rows take where nothing runs beside them: two blocks a multiprocessor.
-  LaunchShare whole_gpu() const { return {2 * device_.multiprocessors}; }
-  // Two formats side by side, the second's on what the first leaves free; false, and nothing done, where
-  // neither kernels of few rows nor panels take both.
-  bool run_pair(const Queue&, ProductList first, ProductList second);
-  bool run_few_rows_pair(ProductList first, ProductList second);
-  bool run_panel_pair(const Queue&, ProductList first, ProductList second);
-  void run_value(const Queue&, const Product&);
-  void run_packed_value(const Queue&, const Product&);
-  // E4M3 by E4M3: inputs are quantised by row, in one launch, in front of the panels or the library; of many
-  // rows so many at a time as their codes find room.
-  void run_float8(Way, const Queue&, ProductList, bool relu_squared = false);
-  int64_t float8_room(const Queue&, ProductList) const;  // rows
-  std::span<const Float8Input> quantise(const Queue&, ProductList, bool relu_squared, int64_t room,
-                                        Float8Input (&to)[kMostProducts]);
-  // What one launch of panels multiplies, by which kernel; inputs: codes, where that wants them.
-  struct PanelLaunch {
-    Way way;
-    ProductList products;
-    std::span<const Float8Input> inputs = {};
-  };
-  void run_panels(const Queue&, const PanelLaunch&);
-  static PanelPlan plan_of(const PanelLaunch&, const PanelRoom&, bool whole = false);
-  static void launch(const Queue&, const PanelLaunch&, const PanelPlan&, const PanelWork&);
-  // What the library has no product for goes by panels, too.
-  void multiply_by_library(const Queue&, ProductList, std::span<const Float8Input>);
-  void run_dot_value(const Queue&, const Product&);
-  void run_tiles(Way, const Queue&, ProductList);
-  void run_alone(Way, const Queue&, const Product&);
-  // out = in @ weight^T by plain.cu or the library, of weights in the type of the input.
-  void multiply(Way, const Queue&, Tensor in, const Weight&, Tensor out);
-  // The same, the weight decoded to that type first, some of its rows at a time.
-  void run_decoded(Way, const Queue&, const Product&);
-  uint32_t* value_counters() const { return static_cast<uint32_t*>(counters_.data()); }
-  uint32_t* tile_counters() const { return value_counters() + kValueCounters; }
-
-  ProductDevice device_;
-  PanelRoom room_;
+  GemmResources resources_;
   Queue main_, side_[kSides];
   cudaEvent_t fork_ = nullptr, join_[kSides] = {};
   bool forked_ = false;
   bool float8_;
-  std::unique_ptr<Gemm> gemm_;
-  Buffer counters_;
-  Buffer decoded_[kQueues];  // products of different queues run at the same time
-  Workspace workspace_;
 };
 
 }  // namespace fulmar::gpu

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "gpu/products/choice.h"
+#include "gpu/products/kernels.h"
 #include "gpu/products/packed.h"
 #include "gpu/products/sm90/float8_inputs.h"
 #include "gpu/random_codes.h"

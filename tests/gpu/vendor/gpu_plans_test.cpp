@@ -5,8 +5,8 @@
 
 #include "gpu/device/prefetch.h"
 #include "gpu/device/step_shape.h"
-#include "gpu/products/choice.h"
 #include "gpu/products/few_rows_pair.h"
+#include "gpu/products/kernels.h"
 #include "gpu/products/tiles.h"
 #include "gpu/stages/enter.h"
 #include "gpu/stages/lone_row.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/products/choice.h"
+#include "gpu/products/kernels.h"
 #include "gpu/products/packed.h"
 #include "support/folders.h"
 #include "tensor/format.h"
@@ -107,19 +107,16 @@ bool storable(const std::vector<Product>& list) {
   return list.front().weight.in % block == 0;
 }
 
-const char* chosen(const gpu::ProductDevice& device, std::vector<Product>& list, int64_t rows) {
+std::string_view chosen(const gpu::ProductDevice& device, std::vector<Product>& list, int64_t rows) {
   for (Product& each : list) each.in.rows = each.out.rows = rows;
-  constexpr const char* kNames[] = {"sparse",    "gemv",        "skinny", "sparse_q", "skinny_q",  "mma_q",
-                                    "wgmma_q",   "simt_sparse", "simt",   "wgmma",    "multicast", "mma",
-                                    "wgmma_fp8", "library_fp8", "naive",  "library"};
-  return kNames[static_cast<size_t>(gpu::choose_way(list, device))];
+  return gpu::choose_kernel(list, device)->name;
 }
 
 // "1 gemv, 2 skinny, 9 library": from how many rows on which kernel.
 std::string decisions(const gpu::ProductDevice& device, std::vector<Product> list) {
   std::string text, last;
   for (int64_t rows = 1; rows <= kMostShownRows; rows++) {
-    const std::string now = chosen(device, list, rows);
+    const std::string now(chosen(device, list, rows));
     if (now == last) continue;
     text += (text.empty() ? "" : ", ") + std::to_string(rows) + " " + now;
     last = now;

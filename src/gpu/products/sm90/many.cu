@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "gpu/products/choice.h"
 #include "gpu/products/epilogue.h"
+#include "gpu/products/kernels.h"
 #include "gpu/products/sm90/many.h"
 #include "gpu/products/sm90/ring.h"
 #include "gpu/products/sm90/tensor_map.h"
