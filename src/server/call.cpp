@@ -11,6 +11,7 @@
 #include "net/cross_site.h"
 #include "net/gzip.h"
 #include "net/unique_json.h"
+#include "server/background_jobs.h"
 
 namespace fulmar {
 namespace {
@@ -237,6 +238,12 @@ void Call::charge_generated(int64_t tokens) {
 bool is_compressed(const Headers& headers) {
   const std::string_view coding = headers.get("Content-Encoding");
   return equals_ignoring_case(coding, "gzip") || equals_ignoring_case(coding, "x-gzip");
+}
+
+// A call that has ended may leave room in the engine, or a model.
+void Call::count(Outcome outcome) const {
+  service_->metrics.count_request(route_.path, outcome);
+  look_for_waiting_responses(service_);
 }
 
 void Call::respond(HttpResponse response) {

@@ -36,11 +36,12 @@ struct Service {
   Metrics metrics;
   AnswerConstraints constraints = {};
   ResponseStore responses{};
-  BackgroundResponses background{};
+  BackgroundResponses background{responses};
   const std::shared_ptr<BranchIndices> branches = std::make_shared<BranchIndices>();
   const std::shared_ptr<KeyRing> keys = nullptr;  // null: there are none
   // Hands a job to threads of that place, which is not `io`. False when too many wait there already.
   std::function<bool(ThreadKind, ClientJob)> post_job = nullptr;
+  std::atomic<bool> looking{false};   // a thread is to look for waiting responses in the background
   std::atomic<bool> loading{false};   // the first model
   std::atomic<bool> draining{false};  // load balancers are to look elsewhere; requests are served
   std::atomic<bool> ending{false};    // requests are refused
@@ -117,7 +118,7 @@ class Call {
 
   // Adds the headers that every answer carries (docs/http.md, "Headers").
   void add_common_headers(Headers& headers) const;
-  void count(Outcome outcome) const { service_->metrics.count_request(route_.path, outcome); }
+  void count(Outcome outcome) const;
 
  private:
   // Checks the key and reads the body; then runs the route's handler.

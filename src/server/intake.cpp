@@ -227,18 +227,22 @@ std::string model_name(Fields& fields, std::string_view otherwise) {
   return name.empty() ? std::string(otherwise) : name;
 }
 
-std::optional<ApiError> submit_to(Service& service, Submission submission,
-                                  std::shared_ptr<Listener> listener) {
-  if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
-  if (const auto fault = size_fault(submission, service.options.limits)) return fault;
+std::optional<ApiError> make_request(Service& service, Submission submission, const JsonValue& body,
+                                     Request& request, std::vector<std::string>& warnings) {
+  if (auto fault = size_fault(submission, service.options.limits)) return fault;
   CompiledRules rules;
-  if (const auto fault = constrain(service, submission.owner, submission, rules)) return fault;
-  Engine& engine = *submission.model->engine;
-  Request request{.owner = submission.owner,
-                  .rows = make_asks(submission, rules.constraint),
-                  .listener = std::move(listener),
-                  .endpoint = submission.endpoint,
-                  .model = submission.model_name};
+  if (auto fault = constrain(service, submission.owner, submission, rules)) return fault;
+  warnings = std::move(rules.warnings);
+  add_idle(body, submission, warnings);
+  request.owner = submission.owner;
+  request.rows = make_asks(submission, rules.constraint);
+  request.endpoint = submission.endpoint;
+  request.model = submission.model_name;
+  return std::nullopt;
+}
+
+std::optional<ApiError> submit_request(const Service& service, Engine& engine, Request request) {
+  if (service.draining) return ApiError{503, "Server is shutting down", {}, "shutting_down", {}};
   const Status accepted = engine.submit(std::move(request));
   if (!accepted) return submit_fault(accepted.error());
   return std::nullopt;

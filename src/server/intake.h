@@ -76,10 +76,12 @@ struct Submission {
 // How its answers are to be read: where they are constrained to texts that are no JSON, every byte counts.
 std::optional<ReasoningMode> split_of(const Submission& submission);
 
-// As submit, to a listener of its own in place of an answer to the call, for submission.owner. Nothing: it
-// was taken.
-std::optional<ApiError> submit_to(Service& service, Submission submission,
-                                  std::shared_ptr<Listener> listener);
+// Makes the rows of a submission that no call waits for, for submission.owner, but for their listener; `body`
+// is what was asked. Adds what of it is not kept to `warnings`. Says why there are none.
+std::optional<ApiError> make_request(Service& service, Submission submission, const JsonValue& body,
+                                     Request& request, std::vector<std::string>& warnings);
+// Hands them to the engine. Nothing: it has taken them.
+std::optional<ApiError> submit_request(const Service& service, Engine& engine, Request request);
 
 // Refuses what is too large, hands the rows to the engine and answers the call, now or later.
 void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<Writer> writer);

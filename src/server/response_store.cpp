@@ -183,6 +183,7 @@ bool ResponseStore::write_one(const std::string& id, const Waiting& waits) {
   }
   const auto bytes = static_cast<int64_t>(document.text.size());
   make_room(response.owner, bytes - response.room->bytes(), bytes);
+  (void)drop_job(id);  // in vain: the next server finds the answer
   bool taken = false;
   {
     std::lock_guard lock(mutex_);
@@ -191,7 +192,6 @@ bool ResponseStore::write_one(const std::string& id, const Waiting& waits) {
     if (!taken && found->second.number == waits.number) waiting_.erase(found);
   }
   if (taken) (void)documents_->take(id);
-  (void)drop_job(id);  // in vain: the next server finds the answer
   return true;
 }
 

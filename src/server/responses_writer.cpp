@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace fulmar {
 
 int64_t ResponseFacts::bytes() const {
@@ -218,7 +220,13 @@ void ResponsesWriter::write_response(JsonWriter& json, std::string_view status, 
   } else {
     json.null();
   }
-  json.key("metadata").raw(facts_.metadata).end_object();
+  json.key("metadata").raw(facts_.metadata);
+  if (!facts_.warnings.empty()) {
+    json.key("warnings").begin_array();
+    for (const std::string& warning : facts_.warnings) json.value(warning);
+    json.end_array();
+  }
+  json.end_object();
 }
 
 std::string ResponsesWriter::write_pending(std::string_view status) const {
@@ -272,32 +280,25 @@ std::string ResponsesWriter::write_failed_event(const ApiError& error) {
 std::string ResponsesWriter::write_failure(const ApiError& error) {
   if (!facts_.background) return Writer::write_failure(error);
   fault_ = error;
-  std::string text = write_pending("failed");
-  store(text);
-  return text;
+  return write_pending("failed");
 }
 
 // The whole answer, stored where asked for. A cancelled turn leaves no state behind, hence nothing to
-// continue; what a client has cancelled in the background can still be asked for.
+// continue.
 std::string ResponsesWriter::finish(const Totals& totals) {
   JsonWriter json;
   write_response(json, status(), &totals);
   std::string text = json.take();
-  if (facts_.store && (ending_.reason != FinishReason::cancelled || is_asked_for())) store(text);
+  if (facts_.store && !facts_.background && ending_.reason != FinishReason::cancelled) {
+    service_->responses.put(as_stored(text));
+  }
   return text;
 }
 
-// A cancelled response in the background: unless it was deleted, or goes on in the next server.
-bool ResponsesWriter::is_asked_for() const {
-  const BackgroundResponses& background = service_->background;
-  return facts_.background && background.stage(facts_.id) != BackgroundResponses::Stage::unknown &&
-         !background.interrupted(facts_.id);
-}
-
-void ResponsesWriter::store(const std::string& text) const {
+StoredResponse ResponsesWriter::as_stored(std::string json) const {
   StoredResponse stored{.id = facts_.id,
                         .model = facts_.model_id,
-                        .json = text,
+                        .json = std::move(json),
                         .created = facts_.created,
                         .tools = facts_.tools,
                         .input = facts_.input,
@@ -306,7 +307,7 @@ void ResponsesWriter::store(const std::string& text) const {
   for (const Item& item : items_) {
     if (item.kind == Item::Kind::call) stored.calls.push_back(item.call.id);
   }
-  service_->responses.put(std::move(stored));
+  return stored;
 }
 
 }  // namespace fulmar

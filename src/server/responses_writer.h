@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "net/json_writer.h"
 #include "server/call.h"
@@ -35,7 +37,8 @@ struct ResponseFacts {
   int64_t max_tokens = 0;
   float temperature = 0;
   float top_p = 0;
-  PromisedRoomPtr room;  // for what is to be stored
+  std::vector<std::string> warnings = {};  // in the background: what is not kept of the request
+  PromisedRoomPtr room;                    // for what is to be stored
 
   // Returns the bytes of what a client has chosen.
   int64_t bytes() const;
@@ -43,7 +46,8 @@ struct ResponseFacts {
 
 class ResponsesWriter : public Writer {
  public:
-  // What is to be stored is put into the service's store when the answer is complete.
+  // What is to be stored is put into the service's store when the answer is complete, unless it is made in
+  // the background.
   ResponsesWriter(std::shared_ptr<Service> service, std::shared_ptr<const ResponseFacts> facts);
 
   Family family() const override { return Family::openai; }
@@ -54,8 +58,10 @@ class ResponsesWriter : public Writer {
   // The answer before there is one: "queued", "in_progress" or "cancelled".
   std::string write_pending(std::string_view status) const;
   std::string write_failed_event(const ApiError& error) override;
-  // In the background: the answer that says so, stored for those who ask.
+  // In the background: the answer that says so.
   std::string write_failure(const ApiError& error) override;
+  // The whole answer, or what says why there is none, as it is stored.
+  StoredResponse as_stored(std::string json) const;
 
  private:
   struct Item {
@@ -81,8 +87,6 @@ class ResponsesWriter : public Writer {
   JsonWriter begin_item_event(std::string_view type);
   std::string_view status() const;
   std::string finish(const Totals& totals);
-  bool is_asked_for() const;
-  void store(const std::string& text) const;
 
   const std::shared_ptr<Service> service_;
   const std::shared_ptr<const ResponseFacts> held_facts_;

@@ -11,7 +11,7 @@
 #include "base/work_pool.h"
 #include "net/host_check.h"
 #include "server/answer_rules.h"
-#include "server/api_responses.h"
+#include "server/background_jobs.h"
 #include "server/call.h"
 #include "server/routes.h"
 
@@ -191,6 +191,7 @@ class Server::Impl {
     // On this thread: whoever asks for one of them once the model is there finds it.
     take_up_background_responses(service_);
     service_->loading = false;
+    look_for_waiting_responses(service_);  // as rows have ended meanwhile
   }
 
   Service& service() { return *service_; }

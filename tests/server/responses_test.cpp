@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "cache/document_store.h"
+#include "cache/sqlite_statement.h"
+#include "grammar/schema_values.h"
 #include "server/background_responses.h"
 #include "server/response_items.h"
 #include "server/server_rig.h"
@@ -155,7 +157,7 @@ TEST(BackgroundResponses, AreTakenUpAgainByTheNextServer) {
     rig.server->stop(std::chrono::milliseconds(0));
   }
   ServerRig rig(file.options());
-  const std::string body = settled(rig, running);
+  const std::string body = finished(rig, running);
   EXPECT_THAT(body, HasSubstr(R"("status":"completed","background":true)"));
   EXPECT_THAT(body, HasSubstr("Hello world"));
   EXPECT_THAT(body, HasSubstr(R"("metadata":{"k":"v"})"));
@@ -175,7 +177,7 @@ TEST(BackgroundResponses, AreStoredBeforeTheyAreAnswered) {
     const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
     std::filesystem::copy(file.folder, killed.folder, std::filesystem::copy_options::recursive);
     ServerRig next(killed.options());
-    EXPECT_THAT(settled(next, id), HasSubstr(R"("status":"completed")")) << i;
+    EXPECT_THAT(finished(next, id), HasSubstr(R"("status":"completed")")) << i;
   }
   rig.engine.hold_after(-1);
 }
@@ -247,76 +249,6 @@ void hold(ServedModel& model, int64_t tokens) {
   static_cast<ScriptedEngine*>(model.engine)->hold_after(tokens);
 }
 
-// Waits until the job's attempts are noted in a copy of the files, which is what a killed process leaves.
-void copy_once_noted(const ResponsesFile& file, const ResponsesFile& killed, int64_t attempts) {
-  for (int tries = 0; tries < 1000; ++tries) {
-    std::filesystem::remove_all(killed.folder);
-    std::filesystem::copy(file.folder, killed.folder, std::filesystem::copy_options::recursive);
-    const ResponsesFile looked_at;
-    std::filesystem::copy(killed.folder / "responses.db", looked_at.folder / "responses.db");
-    std::filesystem::copy(killed.folder / "responses.db-wal", looked_at.folder / "responses.db-wal");
-    const auto documents = open_document_store(looked_at.options().responses_db);
-    if (documents && (*documents)->lasting()->at(0).mark == attempts) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  FAIL() << "attempt " << attempts << " was not noted";
-}
-
-TEST(BackgroundResponses, OrderlyEndsAreNoAttempts) {
-  for (const int64_t said : {0, 1}) {  // waiting for a slot, and running
-    const ResponsesFile file;
-    std::string id;
-    for (int start = 0; start < 5; ++start) {
-      ServerRig rig(file.options(), nullptr, [&](ServedModel& model) { hold(model, said); });
-      if (id.empty()) id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
-      EXPECT_THAT(rig.get("/v1/responses/" + id).body, HasSubstr(R"("status":"in_progress")")) << start;
-      rig.server->stop(std::chrono::milliseconds(0));
-    }
-    ServerRig rig(file.options());
-    EXPECT_THAT(finished(rig, id), HasSubstr(R"("status":"completed")")) << said;
-  }
-}
-
-TEST(BackgroundResponses, ThatServersFailOverAreGivenUp) {
-  std::optional<ResponsesFile> file(std::in_place);
-  std::string id;
-  for (int attempt = 1; attempt <= 3; ++attempt) {
-    ServerRig rig(file->options(), nullptr, [](ServedModel& model) { hold(model, 1); });
-    if (id.empty()) id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
-    std::optional<ResponsesFile> killed(std::in_place);
-    copy_once_noted(*file, *killed, attempt);
-    rig.server->stop(std::chrono::milliseconds(0));
-    std::filesystem::remove_all(file->folder);
-    std::filesystem::rename(killed->folder, file->folder);
-  }
-  for (int start = 0; start < 2; ++start) {
-    ServerRig rig(file->options());
-    const std::string body = finished(rig, id);
-    EXPECT_THAT(body, HasSubstr(R"("status":"failed")"));
-    EXPECT_THAT(body, HasSubstr(R"("message":"The server failed 3 times while this was made")"));
-    EXPECT_TRUE(rig.engine.asks().empty());
-  }
-}
-
-// As many as a server that fails may leave, none of which ever ran.
-TEST(BackgroundResponses, ThatNeverRanHaveNoAttempts) {
-  ResponsesFile file;
-  std::string id;
-  for (int start = 0; start < 5; ++start) {
-    const ResponsesFile killed;
-    {
-      ServerRig rig(file.options(), nullptr, [](ServedModel& model) { hold(model, 0); });
-      if (id.empty()) id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
-      EXPECT_EQ(rig.engine.asks().size(), 1u);
-      std::filesystem::copy(file.folder, killed.folder, std::filesystem::copy_options::recursive);
-    }
-    std::filesystem::remove_all(file.folder);
-    std::filesystem::copy(killed.folder, file.folder, std::filesystem::copy_options::recursive);
-  }
-  ServerRig rig(file.options());
-  EXPECT_THAT(finished(rig, id), HasSubstr(R"("status":"completed")"));
-}
-
 // Each in a server with two keys, of which one takes all that it may.
 TEST(BackgroundResponses, AreTakenFromNobodyByAnothersLargeOnes) {
   const ResponsesFile file;
@@ -347,7 +279,8 @@ TEST(BackgroundResponses, AreTakenFromNobodyByAnothersLargeOnes) {
 }
 
 TEST(BackgroundResponses, OfOneOwnerAreCounted) {
-  BackgroundResponses background;
+  ResponseStore answers;
+  BackgroundResponses background(answers);
   using Start = BackgroundResponses::Start;
   const auto start = [&](size_t number, const std::string& owner) {
     return background.start(owner + std::to_string(number), owner, nullptr, [] { return std::string(); });
@@ -355,8 +288,71 @@ TEST(BackgroundResponses, OfOneOwnerAreCounted) {
   for (size_t i = 0; i < BackgroundResponses::kMostOfOwner; ++i) EXPECT_EQ(start(i, "a"), Start::begun);
   EXPECT_EQ(start(BackgroundResponses::kMostOfOwner, "a"), Start::owner_has_many);
   EXPECT_EQ(start(0, "b"), Start::begun);
-  EXPECT_TRUE(background.finish("a0", "{}"));
+  background.end("a0", std::nullopt, false);
   EXPECT_EQ(start(0, "a"), Start::begun);
+}
+
+// Refused where it was accepted: neither counted nor found.
+TEST(BackgroundResponses, ThatAreRefusedLeaveNothing) {
+  const ResponsesFile file;
+  {
+    ServerRig rig(file.options());
+    rig.engine.refuse(Error{ErrorKind::unavailable, "full"});
+    for (size_t i = 0; i <= BackgroundResponses::kMostOfOwner; ++i) {
+      EXPECT_EQ(rig.post("/v1/responses", R"({"input":"hi","background":true})").status, 503);
+    }
+    rig.engine.refuse(std::nullopt);
+    const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
+    EXPECT_THAT(settled(rig, id), HasSubstr(R"("status":"completed")"));
+  }
+  const auto documents = open_document_store(file.options().responses_db);
+  EXPECT_TRUE((*documents)->lasting()->empty());
+}
+
+TEST(BackgroundResponses, TellTheWarningsOfAnAnswerThatIsWaitedFor) {
+  const ResponsesFile file;
+  const std::string body =
+      R"({"input":"hi","tools":[{"type":"function","name":"add","strict":true,"parameters":{"type":"object"}}],)"
+      R"("response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{"type":"object",)"
+      R"("properties":{"a":{"type":"string","pattern":"(a)\\1"}}}}})";
+  const auto warnings = [](const std::string& json) {
+    const auto parsed = parse_json(json);
+    const JsonValue* list = parsed.ok() ? parsed->find("warnings") : nullptr;
+    return list ? json_text(*list) : std::string();
+  };
+  std::string id, wanted;
+  {
+    ServerRig rig(file.options());
+    wanted = warnings(rig.post("/v1/responses", body + "}").body);
+    EXPECT_THAT(wanted, HasSubstr("pattern"));
+    rig.engine.hold_after(1);
+    const Reply accepted = rig.post("/v1/responses", body + R"(,"background":true})");
+    EXPECT_EQ(warnings(accepted.body), wanted);
+    EXPECT_TRUE(accepted.headers.find("Fulmar-Warning"));
+    id = id_of(accepted);
+    EXPECT_EQ(warnings(rig.get("/v1/responses/" + id).body), wanted);
+    rig.server->stop(std::chrono::milliseconds(0));
+  }
+  ServerRig rig(file.options());
+  const std::string made = finished(rig, id);
+  EXPECT_THAT(made, HasSubstr(R"("status":"completed")"));
+  EXPECT_EQ(warnings(made), wanted);
+}
+
+// An older file that cannot be brought up holds what must not be done without.
+TEST(ResponseFiles, ThatCannotBeBroughtUpEndTheStart) {
+  const ResponsesFile file;
+  const std::string path = file.options().responses_db;
+  { ASSERT_TRUE(open_document_store(path).ok()); }
+  {
+    const auto database = open_database(path);
+    ASSERT_TRUE(execute(*database, "UPDATE fulmar_meta SET value = 1 WHERE key = 'schema'").ok());
+  }
+  ModelRegistry models;
+  const auto started = Server::start(file.options(), models);
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(started.error().text, HasSubstr("--state-db-path"));
 }
 
 TEST(BackgroundResponses, CancelledAndDeletedOnesDoNotComeBack) {

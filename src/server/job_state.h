@@ -1,0 +1,46 @@
+// The way of a response that is made while nobody waits: what each thing that happens makes of it, and what is
+// to be done about it. Pure; BackgroundResponses does it.
+#pragma once
+
+#include <cstdint>
+
+namespace fulmar {
+
+struct JobState {
+  enum class Stage : uint8_t {
+    waits,     // for its turn, in this server or the next
+    taken_up,  // it is prepared for the engine
+    runs,      // the engine has it
+    over,
+  };
+  enum class Wish : uint8_t { answer, cancelled, deleted };  // of its client
+
+  Stage stage = Stage::waits;
+  Wish wish = Wish::answer;
+  bool interrupted = false;  // it is to end since the server does
+
+  bool operator==(const JobState&) const = default;
+};
+
+enum class JobEvent : uint8_t {
+  take_up,
+  put_back,   // there is no room for it now
+  hand_over,  // the engine has taken its row
+  answer,     // it has ended, with an answer or with what says why there is none
+  cut,        // its row has ended as cancelled
+  lose,       // it has ended, and nothing can be written
+  cancel,     // by its client, as the next
+  remove,
+  interrupt,  // the server ends
+};
+
+struct JobStep {
+  JobState next;
+  bool stores_answer = false;  // that has come with the event
+  bool uncounts = false;       // taking it up was no attempt
+  bool cancels_row = false;
+};
+
+JobStep next_step(const JobState& state, JobEvent event);
+
+}  // namespace fulmar
