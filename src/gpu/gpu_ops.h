@@ -171,9 +171,11 @@ class GpuOps final : public Ops {
   bool begin_rings(const StepInput& input, const State& state);
 
   static bool stays_quantised(const HostMatrix& matrix, WeightRole role);
-  // Whether a matrix is kept transposed, so that rows of it that meet zeros are skipped. Sums of a fixed
-  // order skip nothing.
-  bool skips_zeros(WeightRole role) const { return role == WeightRole::ffn_value && !ways_.fixed_order; }
+  // Returns whether a matrix is kept transposed, so that rows of it that meet zeros are skipped. Sums of a
+  // fixed order skip nothing, and only kernels of matrix fragments can.
+  bool skips_zeros(WeightRole role) const {
+    return role == WeightRole::ffn_value && facts_.matrix_units && !ways_.fixed_order;
+  }
   // A quantised matrix as it will lie on the device, without its data; the bytes of its codes.
   Weight codes_of(const HostMatrix& matrix, WeightRole role) const;
   static size_t code_bytes(const Weight& weight);

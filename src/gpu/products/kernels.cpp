@@ -42,7 +42,6 @@ constexpr Rule kRules[] = {
     {&kWgmmaKernel, 5, 5, ProductShape::any, 9, 128},
     {&kWgmmaKernel, 1, 1, ProductShape::relu_squared, 9, 128},
     {&kWgmmaKernel, 1, 1, ProductShape::relu_squared, 129, 960, 80},
-    {&kMulticastKernel, 1, 1, ProductShape::relu_squared, 512, kMostRows},
     {&kWgmmaKernel, 1, 1, ProductShape::square, 9, 32},
     // Where there are no panels. From 33 rows on a matrix that is alone fills the GPU by the library as well.
     {&kMmaKernel, 5, kMostProducts, ProductShape::any, 9, kMostTileRows},
@@ -57,7 +56,6 @@ constexpr Rule kRules[] = {
     {&kWgmmaFp8Kernel, 1, kMostProducts, ProductShape::any, 1, kMostFloat8PanelRows},
     {&kLibraryFp8Kernel, 1, kMostProducts, ProductShape::any, 1, kMostRows},
     // Without matrix units.
-    {&kSimtSparseKernel, 1, 1, ProductShape::any, 1, kMostOwnRows},
     {&kSimtKernel, 1, kMostProducts, ProductShape::any, 1, kMostOwnRows},
     // RWKV-7's low-rank products, where the others have another format.
     {&kWgmmaKernel, 3, 4, ProductShape::low_rank, 9, kMostPanelRows},

@@ -19,10 +19,8 @@ extern const Kernel kSparseQKernel;     // as kSparseKernel, from packed codes (
 extern const Kernel kSkinnyQKernel;     // as kGemvKernel and kSkinnyKernel (packed_rows.cu)
 extern const Kernel kMmaQKernel;        // as kMmaKernel (packed_tiles.cu)
 extern const Kernel kWgmmaQKernel;      // as kWgmmaKernel (sm90/packed_panels.cu)
-extern const Kernel kSimtSparseKernel;  // as kSparseKernel, by dot products (dot_value.cu)
 extern const Kernel kSimtKernel;        // as kSkinnyKernel, by dot products (dot_rows.cu)
 extern const Kernel kWgmmaKernel;       // TMA and wgmma in one launch (sm90/panels.cu)
-extern const Kernel kMulticastKernel;   // the same for whole prompts (sm90/many.cu)
 extern const Kernel kMmaKernel;         // split-K over tiles in one launch (tiles.cu)
 extern const Kernel kWgmmaFp8Kernel;    // as kWgmmaKernel, E4M3 by E4M3 (sm90/float8_panels.cu)
 extern const Kernel kLibraryFp8Kernel;  // E4M3 by E4M3 by the GEMM library (float8.cpp)
@@ -32,13 +30,6 @@ extern const Kernel kLibraryKernel;     // the same by the GEMM library, where t
 constexpr int64_t kMostRows = 65536;  // of a step
 constexpr int64_t kMostOwnRows = 8;   // of kernels of few rows
 constexpr int64_t kMostFloat8PanelRows = 1024;
-
-// Tiles of kMulticastKernel want to be full.
-constexpr int64_t kManyTileRows = 256;
-constexpr bool many_rows_pay(int64_t rows) {
-  const int64_t in_tiles = (rows + kManyTileRows - 1) / kManyTileRows * kManyTileRows;
-  return rows * 16 > in_tiles * 15;
-}
 
 // Returns the kernel of products that are computed together: in one launch, if it is `grouped`.
 const Kernel* choose_kernel(ProductList, const ProductDevice&);

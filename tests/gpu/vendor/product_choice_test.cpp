@@ -60,11 +60,11 @@ TEST(ProductChoice, FewRowsReadEveryWeightOnce) {
 }
 
 TEST(ProductChoice, WithoutMatrixUnitsFewRowsGoByDotProducts) {
-  const Weight value = weight(kWidth, kHidden, true);
+  const Weight value = weight(kWidth, kHidden);
   for (const int64_t rows : {1, 4, 8}) {
     EXPECT_EQ(first_products(rows, 7, kNoMatrixUnits), "simt") << rows;
     EXPECT_EQ(key(rows, kNoMatrixUnits), "simt") << rows;
-    EXPECT_EQ(way(product(rows, value), kNoMatrixUnits), "simt_sparse") << rows;
+    EXPECT_EQ(way(product(rows, value), kNoMatrixUnits), "simt") << rows;
   }
   EXPECT_EQ(way(product(4, weight(65536, kWidth), Epilogue::none, DType::f32), kNoMatrixUnits), "simt");
 }
@@ -105,11 +105,11 @@ TEST(ProductChoice, PanelsTakeWhatWasMeasuredToPay) {
   EXPECT_EQ(output(33, kWithPanels), "library");
 }
 
-TEST(ProductChoice, WholePromptsHaveTheirKeyWhereTilesAreFull) {
-  for (const int64_t rows : {1000, 1024, 2048, 4096, 4097})
-    EXPECT_EQ(key(rows, kWithPanels), "multicast") << rows;
-  for (const int64_t rows : {1025, 1100}) EXPECT_EQ(key(rows, kWithPanels), "library") << rows;
-  EXPECT_EQ(key(4096, kWithout), "library");
+TEST(ProductChoice, WholePromptsGoToTheLibrary) {
+  for (const int64_t rows : {961, 1024, 2048, 4097}) {
+    EXPECT_EQ(key(rows, kWithPanels), "library") << rows;
+    EXPECT_EQ(key(rows, kWithout), "library") << rows;
+  }
 }
 
 TEST(ProductChoice, TilesTakeThePlaceOfPanelsUpTo64Rows) {
