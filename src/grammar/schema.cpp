@@ -127,12 +127,16 @@ Result<std::optional<Place>> SchemaCompiler::body_of(const Demands& demands) {
   }
   FULMAR_ASSIGN(auto shapes, expansion_.shapes_of(demands));
   FULMAR_ASSIGN(const auto body, any_of(shapes));
-  return body ? body : beside_formats(std::move(shapes));
+  return body ? body : beside_formats(demands, std::move(shapes));
 }
 
 // Of shapes that no value fits: where it is for their formats, these are refused, or given up. To JSON Schema
-// they may annotate, so that whoever wrote them may not know.
-Result<std::optional<Place>> SchemaCompiler::beside_formats(std::vector<Shape> shapes) {
+// they may annotate, so that whoever wrote them may not know. Not so where a schema must not fit: a format
+// that it has as well leaves nothing by right.
+Result<std::optional<Place>> SchemaCompiler::beside_formats(const Demands& demands,
+                                                            std::vector<Shape> shapes) {
+  const auto refuses = [](const Demand& demand) { return !demand.fits; };
+  if (std::any_of(demands.begin(), demands.end(), refuses)) return std::optional<Place>();
   std::optional<Shape::Described> first;
   for (Shape& shape : shapes) {
     if (!first && !shape.formats.empty()) first = shape.formats.front();

@@ -57,7 +57,7 @@ class SchemaCompiler {
   Rule rule_of(Demands demands);
   // Nothing: no value fits.
   Result<std::optional<Place>> body_of(const Demands& demands);
-  Result<std::optional<Place>> beside_formats(std::vector<Shape> shapes);
+  Result<std::optional<Place>> beside_formats(const Demands& demands, std::vector<Shape> shapes);
   Result<std::optional<Place>> loosened_body(const Demands& demands);
   std::optional<Demands> shared_rule(const Demands& demands) const;
   Result<const JsonValue::Array*> plain_alternatives(const Demands& demands);

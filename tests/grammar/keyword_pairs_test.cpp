@@ -41,7 +41,9 @@ void check(const std::string& schema, const std::vector<const Word*>& words,
     const auto form = json_schema_form(AnswerStart::plain, *parse_json(schema), options);
     std::string told = form ? std::string() : form.error().text;
     for (const std::string& text : loosened.texts()) told += text;
-    const auto names = [&](const Word* word) { return told.find("'" + word->name + "'") != std::string::npos; };
+    const auto names = [&](const Word* word) {
+      return told.find("'" + word->name + "'") != std::string::npos;
+    };
     const bool named = std::any_of(words.begin(), words.end(), names);
     const bool empty = told.find("admits no value") != std::string::npos;
     EXPECT_TRUE(form || (strict && (named || empty))) << schema << ": " << told;
@@ -52,7 +54,8 @@ void check(const std::string& schema, const std::vector<const Word*>& words,
       for (const Word* word : words) refusing = word->fits(value) ? refusing : word;
       const bool excused = !strict && (named || empty);
       if (refusing && taken && !excused) {
-        ADD_FAILURE() << schema << " takes " << text << ", which '" << refusing->name << "' refuses; told: " << told;
+        ADD_FAILURE() << schema << " takes " << text << ", which '" << refusing->name
+                      << "' refuses; told: " << told;
       }
       if (!refusing && !taken) ADD_FAILURE() << schema << " does not take " << text << "; told: " << told;
     }
@@ -60,14 +63,15 @@ void check(const std::string& schema, const std::vector<const Word*>& words,
 }
 
 // Every pair of the words: side by side where their names differ, and in two schemas that both count.
-void check_pairs(const std::string& beside, const std::vector<Word>& words, const std::vector<std::string>& texts) {
+void check_pairs(const std::string& beside, const std::vector<Word>& words,
+                 const std::vector<std::string>& texts) {
   for (const Word& one : words) {
     for (const Word& other : words) {
       const std::vector<const Word*> pair{&one, &other};
       check(fmt::format(R"({{{},"allOf":[{}]}})", beside, schema_of(pair)), pair, texts);
       if (one.name == other.name) continue;
-      check(fmt::format(R"({{{},"{}":{},"{}":{}}})", beside, one.name, one.value, other.name, other.value), pair,
-            texts);
+      check(fmt::format(R"({{{},"{}":{},"{}":{}}})", beside, one.name, one.value, other.name, other.value),
+            pair, texts);
     }
   }
 }
@@ -93,7 +97,8 @@ std::function<bool(const JsonValue&)> longer(size_t least, size_t most) {
 
 TEST(KeywordPairs, OfStringsAreKeptOrNamed) {
   constexpr size_t kAny = 1000;
-  const std::string lists[] = {R"(["2024-02-29","10.0.0.1","abc"])", R"(["2023-02-29","10.0.0.256","25:00:00Z"])",
+  const std::string lists[] = {R"(["2024-02-29","10.0.0.1","abc"])",
+                               R"(["2023-02-29","10.0.0.256","25:00:00Z"])",
                                R"(["","QUJD","QUJ?","a@b.de"])"};
   std::vector<Word> words = {
       {"format", R"("date")", matching("^(2024-02-29|1999-12-31)$")},
@@ -112,10 +117,26 @@ TEST(KeywordPairs, OfStringsAreKeptOrNamed) {
       {"const", R"("2024-02-30")", among(R"(["2024-02-30"])")},
   };
   for (const std::string& list : lists) words.push_back({"enum", list, among(list)});
-  check_pairs(R"("type":"string")", words,
-              {R"("2024-02-29")", R"("1999-12-31")", R"("2023-02-29")", R"("2024-02-30")", R"("10.0.0.1")",
-               R"("10.0.0.256")", R"("a@b.de")", R"("00000000-0000-0000-0000-0123456789ab")", R"("23:59:59Z")",
-               R"("25:00:00Z")", R"("abc")", R"("")", R"("QUJD")", R"("QUJ?")", R"("2024-02-29T")"});
+  check_pairs(
+      R"("type":"string")", words,
+      {R"("2024-02-29")", R"("1999-12-31")", R"("2023-02-29")", R"("2024-02-30")", R"("10.0.0.1")",
+       R"("10.0.0.256")", R"("a@b.de")", R"("00000000-0000-0000-0000-0123456789ab")", R"("23:59:59Z")",
+       R"("25:00:00Z")", R"("abc")", R"("")", R"("QUJD")", R"("QUJ?")", R"("2024-02-29T")"});
+}
+
+// To fit one alternative alone, a member must miss the other's format: where both ask for the same, no way to
+// do so is there, and nothing contradicts.
+TEST(KeywordPairs, AFormatInTwoAlternativesIsNoContradiction) {
+  const auto form = json_schema_form(
+      AnswerStart::plain,
+      *parse_json(
+          R"({"oneOf":[)"
+          R"({"type":"object","properties":{"a":{"type":"string","pattern":"^a$"},)"
+          R"("at":{"type":"string","format":"date"}}},)"
+          R"({"type":"object","properties":{"at":{"type":"string","format":"date"},"n":{"type":"null"}}}]})"),
+      {});
+  ASSERT_TRUE(form.ok()) << form.error().text;
+  EXPECT_FALSE(takes(*form, R"({"at":"2024-02-29"})")) << "both alternatives take it";
 }
 
 std::function<bool(const JsonValue&)> range(const char* least, const char* most, bool above, bool below) {
@@ -152,8 +173,8 @@ TEST(KeywordPairs, OfNumbersAreKeptOrNamed) {
   };
   for (const std::string& list : lists) words.push_back({"enum", list, among(list)});
   check_pairs(R"("type":"number")", words,
-              {"-2147483649", "-2147483648", "-2147483647", "2147483646", "2147483647", "2147483648", "0", "7",
-               "-7", "0.5", "-0.25", "-0.5", "3000000000", "2999999999", "3500000000"});
+              {"-2147483649", "-2147483648", "-2147483647", "2147483646", "2147483647", "2147483648", "0",
+               "7", "-7", "0.5", "-0.25", "-0.5", "3000000000", "2999999999", "3500000000"});
 }
 
 }  // namespace
