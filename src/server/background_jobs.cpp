@@ -108,16 +108,16 @@ std::optional<ApiError> make_ready(const std::shared_ptr<Service>& service, Prep
                                    const JsonValue& body, KeyShare share, ReadyJob& ready) {
   const auto split = split_of(made.submission);
   ready.model = made.submission.model;
-  if (auto fault = make_request(*service, std::move(made.submission), body, ready.request,
-                                made.facts.warnings)) {
+  if (auto fault =
+          make_request(*service, std::move(made.submission), body, ready.request, made.facts.warnings)) {
     return fault;
   }
   ready.facts = std::make_shared<const ResponseFacts>(std::move(made.facts));
-  ready.request.listener = gathering_listener(
-      std::make_unique<ResponsesWriter>(service, ready.facts), split, std::move(share),
-      [service, id = ready.facts->id](std::optional<StoredResponse> answer, bool cut) {
-        end_job(service, id, std::move(answer), cut);
-      });
+  ready.request.listener =
+      gathering_listener(std::make_unique<ResponsesWriter>(service, ready.facts), split, std::move(share),
+                         [service, id = ready.facts->id](std::optional<StoredResponse> answer, bool cut) {
+                           end_job(service, id, std::move(answer), cut);
+                         });
   return std::nullopt;
 }
 
@@ -328,12 +328,17 @@ void take_up_background_responses(const std::shared_ptr<Service>& service) {
 void look_for_waiting_responses(const std::shared_ptr<Service>& service) {
   if (!service->post_job || service->loading || !service->background.any_waits()) return;
   if (service->looking.exchange(true)) return;
-  const bool posted = service->post_job(ThreadKind::pool, {.share = {},
-                                                           .meter = std::make_shared<Meter>(),
-                                                           .run = [service] {
-                                                             service->looking = false;
-                                                             take_up_background_responses(service);
-                                                           }});
+  const auto take_up_all = [service] {
+    service->looking = false;
+    take_up_background_responses(service);
+  };
+  bool posted = false;
+  try {
+    posted = service->post_job(ThreadKind::pool,
+                               {.share = {}, .meter = std::make_shared<Meter>(), .run = take_up_all});
+  } catch (const std::exception& failure) {
+    spdlog::error("waiting responses not looked for reason=\"{}\"", failure.what());
+  }
   if (!posted) service->looking = false;
 }
 

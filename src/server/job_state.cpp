@@ -40,7 +40,7 @@ JobStep next_step(const JobState& state, JobEvent event) {
       if (begun) end();
       break;
     case JobEvent::cut:
-      if (begun) wanted && state.interrupted ? wait_again(true) : end();
+      if (begun) (wanted && state.interrupted) ? wait_again(true) : end();
       break;
     case JobEvent::lose:
       if (begun) wanted ? wait_again(false) : end();

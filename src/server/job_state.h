@@ -1,5 +1,5 @@
-// The way of a response that is made while nobody waits: what each thing that happens makes of it, and what is
-// to be done about it. Pure; BackgroundResponses does it.
+// The way of a response that is made while nobody waits: what each thing that happens makes of it, and what
+// is to be done about it. Pure; BackgroundResponses does it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Responses in the background over servers that die, stop, are full or have a store that fails: a process at a
-// time over what the one before has left.
+// Responses in the background over servers that die, stop, are full or have a store that fails: a process at
+// a time over what the one before has left.
 #include "server/background_jobs.h"
 
 #include <gmock/gmock.h>
@@ -67,7 +67,8 @@ Disk new_disk() { return std::move(*open_document_store({})); }
 
 // A server without its sockets. `at_step`: told of each step that it takes with a document or the engine.
 struct Process {
-  explicit Process(Disk disk, MortalDocuments::Step at_step = [](const std::string&) {})
+  explicit Process(
+      Disk disk, MortalDocuments::Step at_step = [](const std::string&) {})
       : engine([at_step](const Ask& ask) {
           at_step("submit " + ask.request_id);
           return ServerRig::hello();
@@ -80,12 +81,11 @@ struct Process {
         .admin = nullptr,
         .metrics = {},
         .responses = ResponseStore(std::make_unique<MortalDocuments>(std::move(disk), dead, at_step)),
-        .post_job =
-            [this](ThreadKind, ClientJob job) {
-              std::lock_guard lock(mutex);
-              posted.push_back(std::move(job));
-              return true;
-            }});
+        .post_job = [this](ThreadKind, ClientJob job) {
+          std::lock_guard lock(mutex);
+          posted.push_back(std::move(job));
+          return true;
+        }});
     find_background_responses(*service);
   }
 
@@ -152,8 +152,8 @@ std::vector<int64_t> attempts(const Disk& disk) {
   return marks;
 }
 
-// What a process does with all that wait, one round after the other, as rows end; until it is dead. `runs`: it
-// dies once that one runs.
+// What a process does with all that wait, one round after the other, as rows end; until it is dead. `runs`:
+// it dies once that one runs.
 void live(Process& process, const std::string& runs = {}) {
   for (int round = 0; round < 4; ++round) {
     process.engine.hold_after(1);
@@ -264,7 +264,7 @@ TEST(BackgroundJobs, ClientsFindOneAtEveryStep) {
   std::atomic<Process*> self = nullptr;
   std::set<std::string> looked_at;
   Process process(disk, [&](const std::string& at) {
-    if (at.starts_with("submit")) return;  // under the engine's lock
+    if (at.starts_with("submit")) return;            // under the engine's lock
     Process* const client = self.exchange(nullptr);  // it looks for documents itself
     if (!client) return;
     EXPECT_THAT(client->answer_of("resp_0"), HasSubstr("resp_0")) << at;

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
+#include <stdexcept>
 
 #include "cache/document_store.h"
 #include "cache/sqlite_statement.h"
@@ -292,18 +294,22 @@ TEST(BackgroundResponses, OfOneOwnerAreCounted) {
   EXPECT_EQ(start(0, "a"), Start::begun);
 }
 
-// Refused where it was accepted: neither counted nor found.
+// By the engine, or by what fails on the way to it: neither counted nor found.
 TEST(BackgroundResponses, ThatAreRefusedLeaveNothing) {
   const ResponsesFile file;
   {
-    ServerRig rig(file.options());
+    std::atomic<bool> throws = true;
+    ServerRig rig(file.options(), [&](const Ask&) {
+      if (throws) throw std::runtime_error("no such luck");
+      return ServerRig::hello();
+    });
+    const auto post = [&] { return rig.post("/v1/responses", R"({"input":"hi","background":true})"); };
+    for (size_t i = 0; i <= BackgroundResponses::kMostOfOwner; ++i) EXPECT_EQ(post().status, 500);
     rig.engine.refuse(Error{ErrorKind::unavailable, "full"});
-    for (size_t i = 0; i <= BackgroundResponses::kMostOfOwner; ++i) {
-      EXPECT_EQ(rig.post("/v1/responses", R"({"input":"hi","background":true})").status, 503);
-    }
+    for (size_t i = 0; i <= BackgroundResponses::kMostOfOwner; ++i) EXPECT_EQ(post().status, 503);
     rig.engine.refuse(std::nullopt);
-    const std::string id = id_of(rig.post("/v1/responses", R"({"input":"hi","background":true})"));
-    EXPECT_THAT(settled(rig, id), HasSubstr(R"("status":"completed")"));
+    throws = false;
+    EXPECT_THAT(settled(rig, id_of(post())), HasSubstr(R"("status":"completed")"));
   }
   const auto documents = open_document_store(file.options().responses_db);
   EXPECT_TRUE((*documents)->lasting()->empty());
