@@ -39,12 +39,12 @@ struct Told {
 // What is told of rows that end with `reason`, twice, among other events.
 Told told_of(std::unique_ptr<ResponsesWriter> writer, FinishReason reason) {
   Told told;
-  const auto listener =
-      gathering_listener(std::move(writer), std::nullopt, {}, [&](std::optional<StoredResponse> answer, bool cut) {
-        ++told.times;
-        told.answer = std::move(answer);
-        told.cut = cut;
-      });
+  const auto listener = gathering_listener(std::move(writer), std::nullopt, {},
+                                           [&](std::optional<StoredResponse> answer, bool cut) {
+                                             ++told.times;
+                                             told.answer = std::move(answer);
+                                             told.cut = cut;
+                                           });
   const Event text{.kind = Event::Kind::text, .text = "hello"};
   const Event end{.kind = Event::Kind::finished, .reason = reason};
   listener->deliver({{.kind = Event::Kind::admitted}, text});
