@@ -264,7 +264,7 @@ size_t Automaton::bytes() const {
   // Readings are named twice at most: as states, and as what is near of them.
   return grammar_->bytes() + frames_.size() * (sizeof(Frame) + sizeof(uint32_t)) +
          frame_table_.size() * sizeof(int32_t) + 2 * frames_read_ * sizeof(int32_t) +
-         states_.size() * (sizeof(Known) + 2 * sizeof(Reading));
+         states_.size() * (sizeof(Known) + grammar_->byte_classes() * sizeof(Step) + 2 * sizeof(Reading));
 }
 
 Automaton::State Automaton::find_step(State state, uint8_t byte) {
@@ -290,7 +290,7 @@ Automaton::State Automaton::find_step(State state, uint8_t byte) {
   for_each(alike, [&](unsigned one) {
     if (first) step.first_alike = static_cast<uint8_t>(one);
     first = false;
-    known.steps[one] = step;
+    known.steps[grammar_->byte_class(static_cast<uint8_t>(one))] = step;
   });
   return found;
 }
@@ -301,6 +301,7 @@ Automaton::State Automaton::state_of(Reading reading) {
     frames_read_ += found->first.frames.size();
     Known& known = states_.emplace_back();
     known.reading = &found->first;
+    known.steps = std::make_unique<Step[]>(grammar_->byte_classes());
   }
   return found->second;
 }

@@ -2,7 +2,6 @@
 // construction) and remembered.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -30,18 +29,14 @@ class Automaton {
   State start() const { return 0; }
   // kDead when no complete text goes on with this byte.
   State step(State state, uint8_t byte) {
-    const State known = states_[static_cast<size_t>(state)].steps[byte].to;
+    const State known = step_of(state, byte).to;
     return known != kUnknown ? known : find_step(state, byte);
   }
   // What the step took to find, in places looked at; the same whoever asked first. The step is known, and
   // with it those of all bytes that lead alike, for nothing.
-  uint32_t cost(State state, uint8_t byte) const {
-    return states_[static_cast<size_t>(state)].steps[byte].cost;
-  }
+  uint32_t cost(State state, uint8_t byte) const { return step_of(state, byte).cost; }
   // The first of the bytes that lead alike. The step is known.
-  uint8_t first_alike(State state, uint8_t byte) const {
-    return states_[static_cast<size_t>(state)].steps[byte].first_alike;
-  }
+  uint8_t first_alike(State state, uint8_t byte) const { return step_of(state, byte).first_alike; }
   // The text so far is complete.
   bool accepting(State state) const { return reading(state).accepting; }
   // No byte may follow.
@@ -97,10 +92,10 @@ class Automaton {
     size_t operator()(const Reading& reading) const;
   };
   struct Known {
-    const Reading* reading;    // a key of state_ids_, which stays where it is
-    int32_t near_future = -1;  // not yet asked for
-    std::optional<bool> free;  // not yet asked for
-    std::array<Step, 256> steps;
+    const Reading* reading;         // a key of state_ids_, which stays where it is
+    int32_t near_future = -1;       // not yet asked for
+    std::optional<bool> free;       // not yet asked for
+    std::unique_ptr<Step[]> steps;  // by class of the byte
   };
   struct Point {
     Place place;
@@ -109,6 +104,9 @@ class Automaton {
   struct Empty {};
   Automaton(std::shared_ptr<const Grammar> grammar, Empty) : grammar_(std::move(grammar)) {}
 
+  const Step& step_of(State state, uint8_t byte) const {
+    return states_[static_cast<size_t>(state)].steps[grammar_->byte_class(byte)];
+  }
   const Reading& reading(State state) const { return *states_[static_cast<size_t>(state)].reading; }
   State find_step(State state, uint8_t byte);
   void reach(Place place, int32_t caller, Reading& next);

@@ -218,6 +218,21 @@ void Grammar::find_useful() {
   }
 }
 
+// Each set of bytes splits the classes that it holds in part.
+void Grammar::find_byte_classes() {
+  for (const ByteSet& set : sets_) {
+    std::array<int, 512> renamed;  // by class, and whether the set holds the byte
+    renamed.fill(-1);
+    int count = 0;
+    for (size_t byte = 0; byte < set.size(); ++byte) {
+      int& name = renamed[byte_class_[byte] * 2u + (set[byte] ? 1u : 0u)];
+      if (name < 0) name = count++;
+      byte_class_[byte] = static_cast<uint8_t>(name);
+    }
+    byte_classes_ = static_cast<size_t>(count);
+  }
+}
+
 // Whether a rule can reach its own beginning without a byte taken. Rules never end at once (each takes at
 // least a byte), so that what follows a call is of no concern.
 bool Grammar::calls_itself_at_once() const {
@@ -269,6 +284,7 @@ Status Grammar::finish(Rule root) {
                      " places of a grammar, which is the limit; use lower bounds on lengths and counts"};
   }
   if (calls_itself_at_once()) return Error{ErrorKind::invalid, "a definition refers to nothing but itself"};
+  find_byte_classes();
   find_useful();
   if (!useful(start())) {
     return Error{ErrorKind::invalid,

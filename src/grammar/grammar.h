@@ -2,6 +2,7 @@
 // count. Knows nothing of JSON and of tokens.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -94,6 +95,9 @@ class Grammar {
   static constexpr size_t kMaxPlaces = 200'000;
   bool full() const { return !paid_.ok() || nodes_.size() >= kMaxPlaces; }
 
+  // Bytes that no place tells apart are of one class: below byte_classes().
+  uint8_t byte_class(uint8_t byte) const { return byte_class_[byte]; }
+  size_t byte_classes() const { return byte_classes_; }
   // What it holds, about.
   size_t bytes() const { return nodes_.size() * sizeof(Node) + sets_.size() * sizeof(ByteSet); }
   const Node& node(Place place) const { return nodes_[static_cast<size_t>(place)]; }
@@ -122,6 +126,7 @@ class Grammar {
   Place add_new(Node node);
   Place shared_texts(std::span<const std::string> texts, size_t from, Place next);
   void find_useful();
+  void find_byte_classes();
   bool can_finish(const Node& node) const;
   Rule counted(Rule body);
   bool calls_itself_at_once() const;
@@ -146,6 +151,8 @@ class Grammar {
   Place counted_text_ = -1;                  // behind a character that was counted
   std::vector<Place> begins_;
   std::vector<bool> useful_;
+  std::array<uint8_t, 256> byte_class_{};
+  size_t byte_classes_ = 1;
   Rule root_ = -1;
 };
 
