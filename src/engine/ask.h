@@ -28,6 +28,8 @@ class TokenMask {
   virtual void accept(int32_t token) = 0;
   // True when the text is complete and only a stop may follow.
   virtual bool complete() const = 0;
+  // Whether a stop id, drawn, ends the row here; else it is a token of the text.
+  virtual bool heeds(int32_t /*stop*/) const { return true; }
   // A copy that goes on from here by itself.
   virtual std::unique_ptr<TokenMask> fork() const = 0;
 };
@@ -36,6 +38,9 @@ struct StopRules {
   std::vector<int32_t> ids;        // end the row when drawn: not emitted, not fed, not counted
   std::vector<std::string> texts;  // end the row when they appear; the earliest start wins; text is cut there
   bool include_text = false;       // keep the matched text in the output
+  // Once these have stood in the output one after the other, no text ends the row from where the last of them
+  // begins. Empty: any text always does.
+  std::vector<std::string> until = {};
 };
 
 // Ids that may not be drawn as the generated token number `position` (0-based).

@@ -12,7 +12,7 @@ Finish stopped_by_text(const Sequence& sequence) {
 
 void take_token(Sequence& sequence, const SampledToken& drawn) {
   const Ask& ask = sequence.ask;
-  if (drawn.stops) {
+  if (drawn.stops && (!ask.mask || ask.mask->heeds(drawn.token))) {
     sequence.finish = Finish{.reason = FinishReason::stop, .stop_id = drawn.token};
     return;
   }

@@ -19,7 +19,8 @@ std::vector<SequencePtr> EngineLoop::make_rows(std::vector<Ask> asks,
     auto sequence = std::make_unique<Sequence>();
     if (texts_of == nullptr || *texts_of != ask.stop.texts)
       texts = std::make_shared<const StopTexts>(ask.stop.texts);
-    sequence->output = OutputText(texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0);
+    sequence->output =
+        OutputText(texts, ask.stop.include_text, ask.sampling.top_logprobs >= 0, ask.stop.until);
     sequence->waiting_bytes = bytes_of(ask);
     sequence->ask = std::move(ask);
     for (std::string* session : {&sequence->ask.state.read_session, &sequence->ask.state.write_session}) {

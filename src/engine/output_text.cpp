@@ -5,15 +5,42 @@
 
 namespace fulmar {
 
-OutputText::OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop, bool keep_records)
-    : include_stop_(include_stop), keep_records_(keep_records) {
+OutputText::OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop, bool keep_records,
+                       std::vector<std::string> until)
+    : until_(std::move(until)), include_stop_(include_stop), keep_records_(keep_records) {
   if (texts && !texts->empty()) matcher_.emplace(std::move(texts), include_stop);
+}
+
+// Returns what the stop texts let through. What may belong to the last of `until_` waits until that is known,
+// since nothing of it counts as a stop.
+std::string OutputText::match(std::string_view bytes) {
+  if (!matcher_ || unstoppable_) return std::string(bytes);
+  if (until_.empty()) return matcher_->push(bytes);
+  unmatched_ += bytes;
+  std::string passed;
+  while (true) {
+    const std::string& next = until_.front();
+    const bool last = until_.size() == 1;
+    const size_t at = unmatched_.find(next);
+    const bool found = at != std::string::npos;
+    const size_t known =
+        found ? at + (last ? 0 : next.size()) : unmatched_.size() - begun_at_end(unmatched_, next);
+    passed += matcher_->push(std::string_view(unmatched_).substr(0, known));
+    unmatched_.erase(0, known);
+    if (!found) return passed;
+    until_.erase(until_.begin());
+    if (!last) continue;
+    passed += matcher_->finish();
+    unstoppable_ = !hit();
+    if (unstoppable_) passed += std::exchange(unmatched_, {});
+    return passed;
+  }
 }
 
 std::string OutputText::push(std::string_view bytes, TokenRecord record) {
   end_.push_back((end_.empty() ? 0 : end_.back()) + bytes.size());
   if (keep_records_) records_.push_back(std::move(record));
-  const std::string passed = matcher_ ? matcher_->push(bytes) : std::string(bytes);
+  const std::string passed = match(bytes);
   released_ += passed.size();
   return utf8_.push(passed);
 }
@@ -21,8 +48,8 @@ std::string OutputText::push(std::string_view bytes, TokenRecord record) {
 std::string OutputText::finish() {
   if (std::exchange(finished_, true)) return {};
   std::string text;
-  if (matcher_) {
-    const std::string passed = matcher_->finish();
+  if (matcher_ && !unstoppable_) {
+    const std::string passed = matcher_->push(std::exchange(unmatched_, {})) + matcher_->finish();
     released_ += passed.size();
     text = utf8_.push(passed);
   }
@@ -50,10 +77,11 @@ size_t OutputText::token_at(size_t offset) const {
 }
 
 std::optional<size_t> OutputText::pending_token() const {
-  if (!matcher_) return std::nullopt;
+  if (!matcher_ || unstoppable_) return std::nullopt;
   const auto start = matcher_->pending_start();
-  if (!start) return std::nullopt;
-  return token_at(*start);
+  if (start) return token_at(*start);
+  if (unmatched_.empty()) return std::nullopt;
+  return token_at(end_.back() - unmatched_.size());
 }
 
 size_t OutputText::tokens_shown() const {

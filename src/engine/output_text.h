@@ -18,8 +18,10 @@ namespace fulmar {
 class OutputText {
  public:
   OutputText() = default;
-  // `texts` may be null: nothing is ever held back then. keep_records: take_records() will be called.
-  OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop, bool keep_records);
+  // `texts` may be null: nothing is ever held back then. keep_records: take_records() will be called. `until`:
+  // see StopRules.
+  OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop, bool keep_records,
+             std::vector<std::string> until = {});
 
   // Adds one drawn token's bytes. Returns what may be shown now.
   std::string push(std::string_view bytes, TokenRecord record);
@@ -42,8 +44,12 @@ class OutputText {
 
  private:
   size_t token_at(size_t offset) const;  // the token that holds this byte of the output
+  std::string match(std::string_view bytes);
 
   std::optional<StopMatcher> matcher_;
+  std::vector<std::string> until_;  // what has to come before texts end the output no more, in order
+  std::string unmatched_;           // what the output ends with and may be the beginning of the first of them
+  bool unstoppable_ = false;        // all of them have come
   bool include_stop_ = false;
   bool keep_records_ = false;
   bool finished_ = false;

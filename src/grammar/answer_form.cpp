@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -28,25 +29,35 @@ constexpr size_t kStateCost = 1'000;
 
 using Form = Result<std::shared_ptr<const Grammar>>;
 
-// Takes anything until the tag has appeared. A '<' begins the tag and stands nowhere else in it: a byte that
-// breaks a beginning either begins anew or leads back to the start.
-Place until_think_end(Grammar& g, Place next) {
-  const Rule outside = g.new_rule();
-  const Rule after_bracket = g.new_rule();
-  const Place go_outside = g.call(outside, g.end());
-  const Place begin_anew = g.text("<", g.call(after_bracket, g.end()));
-  ByteSet others;
-  others.set().reset('<');
-  g.begin(outside, g.branch(g.take(others, go_outside), begin_anew));
-  Place rest = g.end();
-  for (size_t i = kThinkEnd.size(); i-- > 1;) {
-    const auto wanted = static_cast<unsigned char>(kThinkEnd[i]);
-    ByteSet breaking = others;
-    breaking.reset(wanted);
-    rest = g.branch({g.take_range(wanted, wanted, rest), g.take(breaking, go_outside), begin_anew});
+// How much of `mark` a text ends with that ended with its first `begun` bytes before `byte` came.
+size_t begun_after(std::string_view mark, size_t begun, char byte) {
+  if (mark.find(byte) == std::string_view::npos) return 0;
+  const std::string text = std::string(mark.substr(0, begun)) + byte;
+  size_t length = text.size();
+  while (!text.ends_with(mark.substr(0, length))) --length;
+  return length;
+}
+
+enum class MayEnd : uint8_t { no, yes };
+
+// Takes any bytes until `mark` has appeared, then `next`; where it may end, the whole text may end before
+// that. Nothing may follow the place but what follows `next`.
+Place until(Grammar& g, std::string_view mark, MayEnd may_end, Place next) {
+  std::vector<Rule> begun(mark.size());  // by how much of the mark has come
+  for (Rule& rule : begun) rule = g.new_rule();
+  for (size_t i = 0; i < mark.size(); ++i) {
+    std::map<size_t, ByteSet> leading;  // by what they lead to
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      leading[begun_after(mark, i, static_cast<char>(byte))].set(byte);
+    }
+    std::vector<Place> choices;
+    for (const auto& [to, bytes] : leading) {
+      choices.push_back(g.take(bytes, to == mark.size() ? next : g.call(begun[to], g.end())));
+    }
+    if (may_end == MayEnd::yes) choices.push_back(g.end());
+    g.begin(begun[i], g.branch(choices));
   }
-  g.begin(after_bracket, rest);
-  return g.call(outside, next);
+  return g.call(begun[0], g.end());
 }
 
 // Blanks that models are trained to write between the turn's head and its text.
@@ -88,6 +99,12 @@ Status check_width(const std::shared_ptr<const Grammar>& grammar) {
   return {};
 }
 
+Form checked(const std::shared_ptr<Grammar>& grammar, Place whole) {
+  FULMAR_TRY(grammar->finish(grammar->rule(whole)));
+  FULMAR_TRY(check_width(grammar));
+  return std::shared_ptr<const Grammar>(grammar);
+}
+
 enum class Beginning : uint8_t { at_once, after_blanks };
 
 Form finished(const std::shared_ptr<Grammar>& grammar, AnswerStart start, Place body,
@@ -95,10 +112,8 @@ Form finished(const std::shared_ptr<Grammar>& grammar, AnswerStart start, Place 
   Grammar& g = *grammar;
   Place place = beginning == Beginning::at_once ? body : after_blanks(g, body);
   if (start == AnswerStart::open_tag) place = g.text(">", place);
-  if (start == AnswerStart::open_think) place = until_think_end(g, place);
-  FULMAR_TRY(g.finish(g.rule(place)));
-  FULMAR_TRY(check_width(grammar));
-  return std::shared_ptr<const Grammar>(grammar);
+  if (start == AnswerStart::open_think) place = until(g, kThinkEnd, MayEnd::no, place);
+  return checked(grammar, place);
 }
 
 bool takes_any_object(const CallableTool& tool) {
@@ -204,11 +219,13 @@ std::optional<JsonValue> made_object(const CallableTool& tool, Loosened& loosene
   return JsonValue(JsonObject(std::move(members)));
 }
 
+// What follows the opening mark of the first call.
 Result<Place> calls_of(Workshop& shop, const CallForm& form) {
   const auto& [tools, several, marks] = form;
   Grammar& g = *shop.grammar;
-  const Place close = g.text(fmt::format("}}{}", marks.close), g.end());
-  std::vector<Place> calls;
+  JsonRules& json = shop.rules;
+  const Place close = json.close("}", json.gap(g.text(marks.close, g.end())));
+  std::vector<Place> calls;  // from the name on
   for (const CallableTool& tool : tools) {
     Rule arguments = shop.rules.any_object(kFreeDepth);
     if (!takes_any_object(tool)) {
@@ -216,12 +233,14 @@ Result<Place> calls_of(Workshop& shop, const CallForm& form) {
       const auto object = made_object(tool, shop.loosened, owner);
       FULMAR_ASSIGN(arguments, shop.schema(object ? *object : tool.parameters, tool.strict, owner));
     }
-    const std::string head = fmt::format("{{\"name\":{},\"arguments\":", json_quoted(tool.name));
-    calls.push_back(g.text(head, g.call(arguments, close)));
+    const Place value = g.text("\"arguments\"", json.colon(g.call(arguments, close)));
+    calls.push_back(g.text(json_quoted(tool.name), json.comma(value)));
   }
   if (calls.empty()) return Error{ErrorKind::invalid, "there is no function to call; wanted at least one"};
-  const Rule call = g.rule(g.text(std::string(marks.open), g.branch(calls)));
-  const Rule further = g.rule(g.branch(g.text("\n", g.call(call, g.end())), g.call(call, g.end())));
+  const Place head = json.open("{", g.text("\"name\"", json.colon(g.branch(calls))));
+  const Rule call = g.rule(json.gap(head));
+  const Place marked = g.text(marks.open, g.call(call, g.end()));
+  const Rule further = g.rule(g.branch(g.text("\n", marked), marked));
   return g.call(call, g.repeat(further, 0, several ? kMaxCalls - 1 : 0, g.end()));
 }
 
@@ -254,8 +273,23 @@ Form tool_call_form(AnswerStart start, const std::vector<CallableTool>& tools, b
                     const CallMarks& marks, const FormOptions& options) {
   return in_workshop(options, all_strict(tools), [&](Workshop& shop) -> Form {
     FULMAR_ASSIGN(const Place calls, calls_of(shop, {tools, several, marks}));
-    return finished(shop.grammar, start, calls);
+    return finished(shop.grammar, start, shop.grammar->text(marks.open, calls));
   });
+}
+
+Form text_or_calls_form(AnswerStart start, const std::vector<CallableTool>& tools, bool several,
+                        const CallMarks& marks, const FormOptions& options) {
+  return in_workshop(options, all_strict(tools), [&](Workshop& shop) -> Form {
+    FULMAR_ASSIGN(const Place calls, calls_of(shop, {tools, several, marks}));
+    Place whole = until(*shop.grammar, marks.open, MayEnd::yes, calls);
+    if (start == AnswerStart::open_think) whole = until(*shop.grammar, kThinkEnd, MayEnd::yes, whole);
+    return checked(shop.grammar, whole);
+  });
+}
+
+std::vector<std::string> before_calls(AnswerStart start, const CallMarks& marks) {
+  if (start != AnswerStart::open_think) return {std::string(marks.open)};
+  return {std::string(kThinkEnd), std::string(marks.open)};
 }
 
 Form schema_or_calls_form(AnswerStart start, const JsonValue* schema, const std::vector<CallableTool>& tools,
@@ -267,7 +301,8 @@ Form schema_or_calls_form(AnswerStart start, const JsonValue* schema, const std:
       FULMAR_ASSIGN(value, shop.schema(*schema, options.strict));
     }
     FULMAR_ASSIGN(const Place calls, calls_of(shop, {tools, several, marks}));
-    return finished(shop.grammar, start, shop.grammar->branch(shop.once(value), calls));
+    const Place marked = shop.grammar->text(marks.open, calls);
+    return finished(shop.grammar, start, shop.grammar->branch(shop.once(value), marked));
   });
 }
 

@@ -58,6 +58,14 @@ Result<std::shared_ptr<const Grammar>> tool_call_form(AnswerStart start,
                                                       const CallMarks& marks = kTaggedCall,
                                                       const FormOptions& options = {});
 inline constexpr int64_t kMaxCalls = 16;
+// Any text in which no call begins; or that, and then calls with which it ends. Where the answer begins in a
+// think block, none begins before the block's end.
+Result<std::shared_ptr<const Grammar>> text_or_calls_form(AnswerStart start,
+                                                          const std::vector<CallableTool>& tools,
+                                                          bool several, const CallMarks& marks = kTaggedCall,
+                                                          const FormOptions& options = {});
+// The texts that have stood in such an answer, one after the other, when its first call begins.
+std::vector<std::string> before_calls(AnswerStart start, const CallMarks& marks);
 // Either of both: a value of the schema (null: any object), or calls.
 Result<std::shared_ptr<const Grammar>> schema_or_calls_form(AnswerStart start, const JsonValue* schema,
                                                             const std::vector<CallableTool>& tools,

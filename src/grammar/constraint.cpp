@@ -4,6 +4,21 @@
 #include <algorithm>
 
 namespace fulmar {
+namespace {
+
+// No text of JSON and none of a grammar has this byte, as none in UTF-8 does.
+constexpr uint8_t kNoText = 0xFF;
+
+}  // namespace
+
+bool Constraint::is_free(State state) {
+  return automaton_.accepting(state) && automaton_.step(state, kNoText) != Automaton::kDead;
+}
+
+bool Constraint::free(State state) {
+  std::lock_guard lock(mutex_);
+  return is_free(state);
+}
 
 Constraint::Mask Constraint::allowed(State state, size_t& work) {
   std::lock_guard lock(mutex_);
@@ -15,6 +30,11 @@ Constraint::Mask Constraint::allowed(State state, size_t& work) {
   }
   std::vector<uint64_t> bits(tree_->words());
   work += tree_->mark(automaton_, state, bits);
+  if (is_free(state)) {
+    tree_->mark_others(bits);
+    const auto all = [](uint64_t word) { return word == ~uint64_t{0}; };
+    if (std::all_of(bits.begin(), bits.end(), all)) bits.clear();
+  }
   masks_.emplace_front(future, std::make_shared<const std::vector<uint64_t>>(std::move(bits)));
   mask_of_[future] = masks_.begin();
   if (masks_.size() > kMaxMasks) {
@@ -75,7 +95,7 @@ size_t ConstraintWalk::prepare() {
 std::span<const uint64_t> ConstraintWalk::allowed() {
   if (state_ == Automaton::kDead) return {};
   prepare();
-  if (!stop_ || !constraint_->accepting(state_)) return *mask_;
+  if (!stop_ || mask_->empty() || !constraint_->accepting(state_)) return *mask_;
   with_stop_ = *mask_;
   const auto id = static_cast<size_t>(*stop_);
   with_stop_.resize(std::max(with_stop_.size(), id / 64 + 1));
@@ -84,13 +104,19 @@ std::span<const uint64_t> ConstraintWalk::allowed() {
 }
 
 void ConstraintWalk::accept(int32_t token) {
+  if (state_ == Automaton::kDead) return;
+  const Constraint::State next = constraint_->advance(state_, tokenizer_.bytes(token));
+  if (next == state_) return;  // as in free text, mostly
+  const bool was_free = !bound_ && constraint_->free(state_);
+  state_ = next;
   mask_.reset();
-  if (state_ != Automaton::kDead) state_ = constraint_->advance(state_, tokenizer_.bytes(token));
+  if (was_free) bound_ = state_ == Automaton::kDead || !constraint_->free(state_);
 }
 
 bool ConstraintWalk::complete() const {
   if (state_ == Automaton::kDead) return true;
-  return constraint_->final(state_) || (!stop_ && constraint_->accepting(state_));
+  if (constraint_->final(state_)) return true;
+  return !stop_ && constraint_->accepting(state_) && !constraint_->free(state_);
 }
 
 }  // namespace fulmar

@@ -31,14 +31,16 @@ class Constraint {
     count();
   }
 
-  // The tokens that may follow; at least one, unless `final`. Adds to `work` what TokenTree::mark takes,
-  // nothing where the mask is remembered.
+  // The tokens that may follow; at least one, unless `final`. Empty: all of them, as mostly where the text is
+  // free. Adds to `work` what TokenTree::mark takes, nothing where the mask is remembered.
   Mask allowed(State state, size_t& work);
   bool remembers(State state);
   // kDead when a byte does not fit.
   State advance(State state, std::string_view bytes);
   bool accepting(State state);
   bool final(State state);
+  // Any bytes may follow, or none.
+  bool free(State state);
   // Waits for nobody.
   bool full() const { return states_.load(std::memory_order_relaxed) > kMaxStates; }
   // What it holds, about; it grows with use. Waits for nobody.
@@ -48,6 +50,7 @@ class Constraint {
 
  private:
   void count();
+  bool is_free(State state);
 
   std::mutex mutex_;
   std::atomic<size_t> states_{0};  // of the automaton
@@ -75,6 +78,9 @@ class ConstraintWalk {
   size_t prepare();
   void accept(int32_t token);
   bool complete() const;
+  // Whether the stop id ends the row here. Where a free text has gone over into a constrained one, only the
+  // token that may end it does.
+  bool heeds(int32_t stop) const { return !bound_ || stop == stop_; }
 
  private:
   bool remembered() const { return !constraint_->full() && constraint_->remembers(state_); }
@@ -83,6 +89,7 @@ class ConstraintWalk {
   const Tokenizer& tokenizer_;
   const std::optional<int32_t> stop_;
   Constraint::State state_ = 0;
+  bool bound_ = false;     // the text was free, and is no longer
   Constraint::Mask mask_;  // of the state; null: not yet asked for
   std::vector<uint64_t> with_stop_;
 };

@@ -50,6 +50,7 @@ class JsonRules {
   }                         // behind open()
   Place comma(Place next);  // a gap, ',' and a gap
   Place colon(Place next);  // a gap, ':' and a gap
+  Place gap(Place next);
 
   // Any characters of a string, and the quote at its end.
   Place rest_of_string(Place next) { return grammar_.repeat(character_, 0, -1, grammar_.text("\"", next)); }
@@ -69,7 +70,6 @@ class JsonRules {
 
  private:
   Rule make_character();
-  Place gap(Place next);
   Place hex_digits(int count, Place next);
   Place digits_between(std::string_view low, std::string_view high, bool at_low, bool at_high, Place next);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <functional>
 #include <string_view>
 
 #include "base/utf8.h"
@@ -106,9 +107,12 @@ Result<TokenTree> TokenTree::make(const Tokenizer& tokenizer) {
   std::bitset<256> single;
   tree.words_ = (static_cast<size_t>(tokenizer.vocabulary_size()) + 63) / 64;
   for (auto& bits : tree.free_) bits.assign(tree.words_, 0);
+  tree.others_.assign(tree.words_, ~uint64_t{0});
   for (int32_t id = 0; id < tokenizer.vocabulary_size(); ++id) {
     const std::string_view bytes = tokenizer.bytes(id);
-    if (!bytes.empty() && bytes.size() <= kLongestToken) entries.push_back({bytes, id});
+    if (bytes.empty() || bytes.size() > kLongestToken) continue;
+    entries.push_back({bytes, id});
+    tree.others_[static_cast<size_t>(id) / 64] &= ~(uint64_t{1} << (id % 64));
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.id < b.id;
@@ -167,6 +171,10 @@ size_t TokenTree::Tree::mark(Automaton& automaton, Automaton::State state,
     i = past;
   }
   return visited + meter.used();
+}
+
+void TokenTree::mark_others(std::span<uint64_t> allowed) const {
+  std::transform(others_.begin(), others_.end(), allowed.begin(), allowed.begin(), std::bit_or<>());
 }
 
 size_t TokenTree::mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const {

@@ -26,6 +26,9 @@ class TokenTree {
   // work: that cost, and the nodes that were visited.
   size_t mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
   static const size_t kMaxMarkCost;
+  // Sets the bits of the tokens that mark() leaves aside whatever the state: those without bytes, and those
+  // with too many.
+  void mark_others(std::span<uint64_t> allowed) const;
   size_t words() const { return words_; }
 
  private:
@@ -60,6 +63,7 @@ class TokenTree {
   // string is free: by the number of their characters at most, as bits. The tree holds the others.
   std::array<std::vector<uint64_t>, kFreeCharacters> free_;
   Tree not_free_;
+  std::vector<uint64_t> others_;  // those in no tree, and the bits behind the last token
   size_t words_ = 0;
 };
 

@@ -212,6 +212,7 @@ class WalkMask : public TokenMask {
   size_t prepare() override { return walk_.prepare(); }
   void accept(int32_t token) override { walk_.accept(token); }
   bool complete() const override { return walk_.complete(); }
+  bool heeds(int32_t stop) const override { return walk_.heeds(stop); }
   std::unique_ptr<TokenMask> fork() const override { return std::make_unique<WalkMask>(*this); }
 
  private:
@@ -234,6 +235,7 @@ Form json_form(AnswerStart start, const AnswerRules& rules, const CallMarks& mar
   if (!rules.calls.empty() && rules.is_json()) {
     return schema_or_calls_form(start, schema, rules.calls, rules.several_calls, marks, options);
   }
+  if (rules.or_text) return text_or_calls_form(start, rules.calls, rules.several_calls, marks, options);
   if (!rules.calls.empty()) return tool_call_form(start, rules.calls, rules.several_calls, marks, options);
   return schema ? json_schema_form(start, *schema, options) : json_object_form(start, options);
 }
@@ -247,8 +249,8 @@ Form form_of(AnswerStart start, const AnswerRules& rules, const CallMarks& marks
 }
 
 std::string key_of(AnswerStart start, const AnswerRules& rules, const FormOptions& options) {
-  std::string key = fmt::format("{}{}{}", static_cast<int>(start), rules.several_calls ? '+' : '1',
-                                rules.json_object ? 'o' : ' ');
+  std::string key = fmt::format("{}{}{}{}", static_cast<int>(start), rules.several_calls ? '+' : '1',
+                                rules.json_object ? 'o' : ' ', rules.or_text ? 't' : ' ');
   key += fmt::format("{}{} ", static_cast<int>(options.whitespace), static_cast<int>(options.order));
   if (rules.schema) key += (rules.strict ? '!' : '?') + json_text(*rules.schema);
   if (rules.regex) key += "r" + *rules.regex;
@@ -343,7 +345,7 @@ void add_calls(Fields& fields, AnswerRules& rules, const ToolUse& tools) {
   if (must) {
     rules = AnswerRules{.whitespace = rules.whitespace, .order = rules.order};
   }
-  if (!must && rules.any_text()) return;
+  rules.or_text = !must && !rules.is_json();
   rules.param = "tools";
   rules.calls = tools.tools;
   rules.several_calls = tools.several;

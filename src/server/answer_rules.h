@@ -61,8 +61,10 @@ struct AnswerRules {
   // How JSON is written; nothing: as the server does by default.
   std::optional<Whitespace> whitespace;
   std::optional<MemberOrder> order;
-  // One of these has to be called; with an object or a schema, that or a call.
+  // One of these has to be called; with an object or a schema, that or a call; with `or_text`, any text, and
+  // perhaps calls behind it.
   std::vector<CallableTool> calls;
+  bool or_text = false;
   bool several_calls = true;
 
   bool is_json() const { return json_object || schema; }
@@ -73,8 +75,8 @@ struct AnswerRules {
 // The object `response_format`, or text.format of /v1/responses where the schema lies beside the type. A
 // schema of which it does not say "strict": true is loosened where it cannot be kept.
 AnswerRules read_format(Fields& fields, const JsonObject* format, std::string_view name);
-// What the choice of tools makes of `rules`: calls alone where one is required, calls besides where the
-// answer is JSON. Faults stay in `fields`: functions beside texts that are no JSON.
+// What the choice of tools makes of `rules`: calls alone where one is required, else calls besides. Faults
+// stay in `fields`: functions beside texts that are no JSON.
 void add_calls(Fields& fields, AnswerRules& rules, const ToolUse& tools);
 
 // How an answer begins after the template's suffix of this mode.

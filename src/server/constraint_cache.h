@@ -17,7 +17,7 @@ namespace fulmar {
 
 // A constraint, and what was loosened for it: see Loosened::texts.
 struct CompiledRules {
-  std::shared_ptr<Constraint> constraint;
+  std::shared_ptr<Constraint> constraint;  // null: any text
   std::vector<std::string> warnings;
 };
 

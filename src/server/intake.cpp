@@ -78,8 +78,15 @@ std::optional<ApiError> size_fault(const Submission& submission, const ServerLim
 
 // A constrained answer ends where it is whole, and at what the request names: not at the usual stops, which
 // its texts may hold. Within calls nothing ends it.
-StopRules stops_of(const Generation& generation, std::optional<int32_t> end) {
+StopRules stops_of(const Submission& submission, std::optional<int32_t> end) {
+  const Generation& generation = submission.generation;
+  const PromptTemplate& chosen = *submission.model->prompt_template;
   if (generation.answer.any_text()) return generation.stop;
+  if (generation.answer.or_text) {
+    StopRules stop = generation.stop;
+    stop.until = before_calls(answer_start(submission.think, chosen), chosen.calls);
+    return stop;
+  }
   StopRules stop = generation.answer.calls.empty() ? generation.asked_stop : StopRules{};
   if (end) stop.ids.push_back(*end);
   std::sort(stop.ids.begin(), stop.ids.end());
@@ -93,7 +100,7 @@ std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constra
   for (const int32_t id : generation.stop.ids) {
     if (id == submission.model->end_token) end = id;
   }
-  const StopRules stop = stops_of(generation, end);
+  const StopRules stop = constraint ? stops_of(submission, end) : generation.stop;
   std::vector<Ask> rows;
   rows.reserve(submission.prompts.size() * static_cast<size_t>(submission.rows_per_prompt));
   for (std::vector<int32_t>& prompt : submission.prompts) {
@@ -121,25 +128,10 @@ std::vector<Ask> make_asks(Submission& submission, const std::shared_ptr<Constra
   return rows;
 }
 
-const JsonValue* text_in(const JsonValue& object, std::string_view name) {
-  const JsonValue* value = object.find(name);
-  return value && value->is_string() ? value : nullptr;
-}
-
-// The names of the functions that a request offers and calls strict, in whatever API's form.
-std::vector<std::string> strict_functions(const Fields& fields) {
-  std::vector<std::string> names;
-  const JsonValue *tools = fields.find("tools"), *choice = fields.find("tool_choice");
-  const JsonValue* word = choice && choice->is_object() ? text_in(*choice, "type") : choice;
-  const bool none = word && word->is_string() && word->as_string() == "none";
-  if (none || !tools || !tools->is_array()) return names;
-  for (const JsonValue& tool : tools->as_array()) {
-    const JsonValue* nested = tool.find("function");
-    const JsonValue& function = nested ? *nested : tool;
-    const JsonValue *strict = function.find("strict"), *name = text_in(function, "name");
-    if (strict && name && lenient_bool(*strict).value_or(false)) names.push_back(name->as_string());
-  }
-  return names;
+// Whether calls in the answer are better free than refused.
+bool may_be_free(const AnswerRules& rules) {
+  const auto strict = [](const CallableTool& tool) { return tool.strict; };
+  return rules.or_text && std::none_of(rules.calls.begin(), rules.calls.end(), strict);
 }
 
 // Compiles what the answer has to be, or finds what the owner has compiled. What was loosened is logged.
@@ -150,8 +142,13 @@ std::optional<ApiError> constrain(Service& service, const std::string& owner, co
   const AnswerStart start = answer_start(submission.think, *submission.model->prompt_template);
   const std::string keeper = service.options.share_prefixes ? std::string() : owner;
   auto found = service.constraints.find(keeper, submission.model, start, rules);
-  if (!found) return bad_value(found.error().text, rules.param, "unsupported_parameter");
-  compiled = std::move(*found);
+  if (found) {
+    compiled = std::move(*found);
+  } else if (may_be_free(rules) && found.error().kind != ErrorKind::unavailable) {
+    compiled.warnings = {found.error().text + "; calls of functions may be anything"};
+  } else {
+    return bad_value(found.error().text, rules.param, "unsupported_parameter");
+  }
   for (const std::string& text : compiled.warnings) {
     spdlog::warn("constraint loosened request={} what=\"{}\"", submission.request_id, text);
   }
@@ -159,18 +156,12 @@ std::optional<ApiError> constrain(Service& service, const std::string& owner, co
 }
 
 // Adds what of the request holds nothing in this answer, though it is answered.
-void add_idle(const JsonValue& body, const Submission& submission, std::vector<std::string>& warnings) {
+void add_idle(const Submission& submission, std::vector<std::string>& warnings) {
   const StopRules& asked = submission.generation.asked_stop;
   const AnswerRules& rules = submission.generation.answer;
-  if (!rules.calls.empty() && !(asked.texts.empty() && asked.ids.empty())) {
+  const bool only_calls = !rules.calls.empty() && !rules.or_text;
+  if (only_calls && !(asked.texts.empty() && asked.ids.empty())) {
     warnings.emplace_back("the stops of the request end no answer that has to be calls or may be JSON");
-  }
-  if (!submission.reads_tools || !rules.calls.empty()) return;
-  for (const std::string& name : strict_functions(Fields(body))) {
-    warnings.push_back(fmt::format(
-        "function '{}' is strict, which holds only where 'tool_choice' requires a call or the answer has a "
-        "JSON format; the arguments of its calls may be others",
-        name));
   }
 }
 
@@ -269,7 +260,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   options.refuse_if_never_run = submission.refuse_if_never_run;
   options.split = split_of(submission);
   options.warnings = std::move(rules.warnings);
-  add_idle(call->body(), submission, options.warnings);
+  add_idle(submission, options.warnings);
   int64_t prompt_tokens = 0;
   for (const auto& prompt : submission.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
   if (const auto refused = call->take_rows(options.rows, prompt_tokens)) return call->fail(*refused);

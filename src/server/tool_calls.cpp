@@ -11,19 +11,12 @@
 #include "grammar/schema_values.h"
 #include "net/json.h"
 #include "net/json_prefix.h"
+#include "text/stop_matcher.h"
 
 namespace fulmar {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
-
-// How many bytes at the end of `text` may be the beginning of the opening mark.
-size_t open_end(std::string_view text, std::string_view open) {
-  for (size_t length = std::min(text.size(), open.size() - 1); length > 0; --length) {
-    if (text.ends_with(open.substr(0, length))) return length;
-  }
-  return 0;
-}
 
 std::string new_call_id() {
   std::random_device device;
@@ -112,7 +105,7 @@ void ToolCallSplitter::take_whole_blocks(TextAndCalls& out) {
   while (true) {
     const size_t begin = pending_.find(open);
     const bool opened = begin != std::string::npos;
-    const size_t certain = opened ? begin : pending_.size() - open_end(pending_, open);
+    const size_t certain = opened ? begin : pending_.size() - begun_at_end(pending_, open);
     add_text(out, std::string_view(pending_).substr(0, certain));
     drop(certain);
     if (!opened) return;

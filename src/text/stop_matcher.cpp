@@ -7,6 +7,12 @@
 
 namespace fulmar {
 
+size_t begun_at_end(std::string_view text, std::string_view mark) {
+  size_t length = std::min(text.size(), mark.size() - 1);
+  while (!text.ends_with(mark.substr(0, length))) --length;
+  return length;
+}
+
 StopTexts::StopTexts(const std::vector<std::string>& texts) {
   build_trie(texts);
   link_suffixes();

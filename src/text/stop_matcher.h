@@ -46,6 +46,9 @@ class StopTexts {
   std::vector<Edge> edges_;
 };
 
+// How many bytes at the end of `text` are the beginning, but not the whole, of `mark`, which is not empty.
+size_t begun_at_end(std::string_view text, std::string_view mark);
+
 // Offsets count bytes from the first one pushed.
 struct StopHit {
   size_t start = 0;

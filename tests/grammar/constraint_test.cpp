@@ -77,6 +77,56 @@ TEST(ConstraintWalk, OffersTheStopWhereTheTextMayEnd) {
   EXPECT_TRUE(without_stop.complete());
 }
 
+// A token that goes over the end of a mark has to go on as a call does; whatever begins none is free.
+TEST(ConstraintWalk, MarksThatTokensCutBindWhatFollows) {
+  const ListTokenizer tokenizer({"<tool", "_call>", "_call>\n", "_call>{\"", "_call>x", "_calls",
+                                 "a<tool_call>x", "a<tool_call>{", "<<tool_call>{\"name\"",
+                                 std::string(300, 'a')});
+  const auto id_of = [&](std::string_view token) {
+    int32_t id = tokenizer.vocabulary_size() - 1;
+    while (tokenizer.bytes(id) != token) --id;
+    return id;
+  };
+  const auto grammar = text_or_calls_form(AnswerStart::plain, {{"f", JsonValue()}}, false);
+  ASSERT_TRUE(grammar.ok());
+  const auto tree = std::make_shared<const TokenTree>(*TokenTree::make(tokenizer));
+  ConstraintWalk walk(std::make_shared<Constraint>(Automaton(*grammar), tree), tokenizer, 0);
+  const auto forbidden = [&] {
+    std::vector<std::string> tokens;
+    const auto mask = walk.allowed();
+    for (int32_t id = 0; id < tokenizer.vocabulary_size() && !mask.empty(); ++id) {
+      const auto at = static_cast<size_t>(id);
+      if (!(mask[at / 64] >> (at % 64) & 1)) tokens.emplace_back(tokenizer.bytes(id));
+    }
+    return tokens;
+  };
+  EXPECT_THAT(forbidden(), ::testing::ElementsAre("a<tool_call>x"));
+  walk.accept(id_of("<tool"));
+  EXPECT_THAT(forbidden(), ::testing::ElementsAre("_call>\n", "_call>x", "a<tool_call>x"));
+  ConstraintWalk other = walk;
+  other.accept(id_of("_calls"));
+  EXPECT_TRUE(other.heeds('x' + 1));
+  EXPECT_FALSE(other.complete());
+  walk.accept(id_of("_call>{\""));
+  EXPECT_FALSE(walk.heeds('x' + 1));
+  EXPECT_EQ(allowed_tokens(walk.allowed(), tokenizer), std::vector<std::string>{"n"});
+}
+
+// As a state of an answer's free text costs: the vocabulary is walked once, however long the text.
+TEST(ConstraintWalk, FreeTextIsReadyFromItsFirstMaskOn) {
+  const ListTokenizer tokenizer({});
+  const auto grammar = text_or_calls_form(AnswerStart::plain, {{"f", JsonValue()}}, false);
+  const auto tree = std::make_shared<const TokenTree>(*TokenTree::make(tokenizer));
+  ConstraintWalk walk(std::make_shared<Constraint>(Automaton(*grammar), tree), tokenizer, 0);
+  EXPECT_TRUE(walk.allowed().empty());
+  for (int32_t id = 1; id < tokenizer.vocabulary_size(); ++id) {
+    if (id == '<' + 1) continue;
+    walk.accept(id);
+    EXPECT_TRUE(walk.ready()) << id;
+  }
+  EXPECT_TRUE(walk.allowed().empty());
+}
+
 TEST(TokenTree, NeedsEveryByteOfUtf8) {
   class NoBrace : public ListTokenizer {
    public:

@@ -145,7 +145,7 @@ TEST(Messages, TheChoiceOfToolsIsKept) {
     EXPECT_EQ(reply.status, 200) << reply.body;
     return rig.last_ask().mask != nullptr;
   };
-  EXPECT_FALSE(mask_of(R"({"type":"auto"})"));
+  EXPECT_TRUE(mask_of(R"({"type":"auto"})"));
   EXPECT_FALSE(mask_of(R"({"type":"none"})"));
   EXPECT_TRUE(mask_of(R"({"type":"any","disable_parallel_tool_use":true})"));
   EXPECT_TRUE(mask_of(R"({"type":"tool","name":"add"})"));

@@ -65,35 +65,6 @@ TEST(Warnings, ThereAreNoneWhereAllIsKept) {
   EXPECT_EQ(reply.body.find("warnings"), std::string::npos);
 }
 
-TEST(Warnings, StrictFunctionsThatNothingHoldsAreTold) {
-  const std::string parameters = R"({"type":"object","properties":{"x":{"type":"integer"}}})";
-  const std::string inner = R"("name":"add","strict":true,"parameters":)" + parameters + "}";
-  const std::string nested = R"("tools":[{"type":"function","function":{)" + inner + "}]";
-  const std::string flat = R"("tools":[{"type":"function",)" + inner + "]";
-  const std::string anthropic = R"("tools":[{"name":"add","strict":true,"input_schema":)" + parameters + "}]";
-  struct Form {
-    const char* path;
-    std::string tools, chosen, none;
-  };
-  const Form kForms[] = {{"/v1/chat/completions", nested, R"("required")", R"("none")"},
-                         {"/api/chat", nested, R"("required")", R"("none")"},
-                         {"/v1/responses", flat, R"({"type":"function","name":"add"})", R"("none")"},
-                         {"/v1/messages", anthropic, R"({"type":"any"})", R"({"type":"none"})"}};
-  ServerRig rig;
-  for (const auto& [path, tools, chosen, none] : kForms) {
-    const std::string body = kBodies.at(path) + "," + tools;
-    EXPECT_THAT(warning_of(rig.post(path, body + "}")), HasSubstr("function 'add' is strict")) << path;
-    for (const std::string& choice : {chosen, none}) {
-      const Reply reply = rig.post(path, body + R"(,"tool_choice":)" + choice + "}");
-      EXPECT_EQ(reply.status, 200) << path << reply.body;
-      EXPECT_EQ(warning_of(reply), "") << path << choice;
-    }
-    const std::string loose =
-        std::string(body).replace(body.find(R"("strict":true)"), 13, R"("strict":false)");
-    EXPECT_EQ(warning_of(rig.post(path, loose + "}")), "") << path;
-  }
-}
-
 TEST(Warnings, FunctionsThatAreNotStrictAreLoosenedUnderTheirName) {
   const std::string tools =
       R"("tool_choice":"required","parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",)"
