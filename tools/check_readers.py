@@ -11,9 +11,8 @@ HOMES = [
      r"buffers_adaptor)\b", {"net/read_buffer.h"}, "ReadBuffer of net/read_buffer.h"),
     (r"\bredisReader\w*", {"cache/redis_link.cpp"}, "RedisLink, whose ReplyReader has a bound"),
     (r"::recv\s*\(|\bSSL_read\w*\s*\(", {"cache/byte_stream.cpp"}, "ByteStream, which reads into what it is given"),
-    # Threads that others make begin with keep_running; those of thread_pool compute and throw nothing.
-    (r"\bstd::j?thread\b(?!::)|\bpthread_create\b", {"base/thread.h", "base/thread.cpp", "base/job_thread.h", "base/work_pool.h", "base/work_pool.cpp",
-     "cache/store_courier.h", "engine/engine_loop.h", "engine/engine_loop.cpp", "cpu/thread_pool.h", "cpu/thread_pool.cpp"},
+    # Those of thread_pool compute and throw nothing, and are bound to processors.
+    (r"\bstd::j?thread\b(?!::)|\bpthread_create\b", {"base/thread.h", "base/thread.cpp", "cpu/thread_pool.h", "cpu/thread_pool.cpp"},
      "Thread or run_on_threads of base/thread.h"),
     (r"\binflate\w*\s*\(", {"net/gzip.cpp", "files/zip.cpp"}, "gunzip of net/gzip.h"),
 ]

@@ -5,15 +5,11 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/thread.h"
 
 namespace fulmar {
 
 JobThread::JobThread(std::string name, size_t most_waiting, std::chrono::microseconds spin)
-    : name_(std::move(name)),
-      spin_(spin),
-      jobs_(most_waiting),
-      thread_([this] { keep_running(name_, [this] { work(); }); }) {}
+    : name_(std::move(name)), spin_(spin), jobs_(most_waiting), thread_(name_, [this] { work(); }) {}
 
 JobThread::~JobThread() { finish(); }
 

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <functional>
 #include <string>
-#include <thread>
 
 #include "base/mailbox.h"
+#include "base/thread.h"
 
 namespace fulmar {
 
@@ -33,7 +33,7 @@ class JobThread {
   const std::string name_;
   const std::chrono::microseconds spin_;
   Mailbox<std::function<void()>> jobs_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace fulmar

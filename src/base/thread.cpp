@@ -31,12 +31,10 @@ bool attempt(const std::string& name, const std::function<void()>& work) {
 
 }  // namespace
 
-void keep_running(const std::string& name, const std::function<void()>& work) {
-  while (!attempt(name, work)) std::this_thread::sleep_for(kPause);
-}
-
 Thread::Thread(std::string name, std::function<void()> work)
-    : thread_([name = std::move(name), work = std::move(work)] { keep_running(name, work); }) {}
+    : thread_([name = std::move(name), work = std::move(work)] {
+        while (!attempt(name, work)) std::this_thread::sleep_for(kPause);
+      }) {}
 
 void run_on_threads(unsigned threads, FunctionRef<void(unsigned index)> work) {
   std::mutex mutex;

@@ -21,14 +21,12 @@ class Thread {
   bool joinable() const { return thread_.joinable(); }
   void join() { thread_.join(); }
   void detach() { thread_.detach(); }
+  std::thread::id get_id() const { return thread_.get_id(); }
   std::thread::native_handle_type native_handle() { return thread_.native_handle(); }
 
  private:
   std::thread thread_;
 };
-
-// What every thread of ours does outermost, whoever made it: as Thread, on the caller's thread.
-void keep_running(const std::string& name, const std::function<void()>& work);
 
 // Runs `work(index)` on the caller's thread, with index 0, and on up to `threads` - 1 others; fewer, where no
 // more are to be had. When all have ended, the first exception of any is thrown here.

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/thread.h"
 
 namespace fulmar {
 
@@ -14,7 +13,7 @@ WorkPool::WorkPool(std::string name, size_t threads, size_t most_waiting, size_t
     : name_(std::move(name)), queue_(most_waiting, most_of_share, threads - 1), running_(threads) {
   FULMAR_CHECK(threads >= 2);
   for (size_t i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, i] { keep_running(name_, [this, i] { work(i); }); });
+    threads_.emplace_back(name_, [this, i] { work(i); });
   }
 }
 
@@ -47,7 +46,7 @@ void WorkPool::finish() {
     closed_ = true;
   }
   arrived_.notify_all();
-  for (std::thread& thread : threads_) {
+  for (Thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
 }

@@ -5,10 +5,10 @@
 #include <condition_variable>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/fair_queue.h"
+#include "base/thread.h"
 
 namespace fulmar {
 
@@ -40,7 +40,7 @@ class WorkPool {
   std::vector<std::shared_ptr<Meter>> running_;  // by thread; null: idle
   bool stopped_ = false;                         // stop_work()
   bool closed_ = false;                          // finish()
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
 };
 
 }  // namespace fulmar

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/thread.h"
 #include "base/unix_time.h"
 #include "cache/session_name.h"
 
@@ -52,7 +51,7 @@ StoreCourier::StoreCourier(std::unique_ptr<SessionStore> store, std::string fing
       shared_(store_->shared()),
       fingerprint_(std::move(fingerprint)),
       options_(options),
-      thread_([this] { keep_running("store", [this] { run(); }); }) {}
+      thread_("store", [this] { run(); }) {}
 
 StoreCourier::~StoreCourier() { close(); }
 

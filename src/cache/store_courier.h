@@ -13,9 +13,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/thread.h"
 #include "cache/session_store.h"
 
 namespace fulmar {
@@ -170,7 +170,7 @@ class StoreCourier {
   std::atomic<int64_t> waiting_bytes_ = 0;
   int64_t failures_ = 0;
   std::string trouble_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace fulmar

@@ -5,7 +5,6 @@
 #include <exception>
 #include <span>
 
-#include "base/thread.h"
 #include "base/unix_time.h"
 #include "engine/mask_work.h"
 #include "engine/plan_limits.h"
@@ -112,7 +111,7 @@ EngineLoop::EngineLoop(Model& model, const Tokenizer& tokenizer, const EngineOpt
   counters_.start_time = unix_seconds();
   publish_stats();
   keeper_->sessions().on_news([this] { commands_.wake(); });
-  thread_ = std::thread([this] { keep_running("engine", [this] { run(); }); });
+  thread_ = Thread("engine", [this] { run(); });
 }
 
 EngineLoop::~EngineLoop() {

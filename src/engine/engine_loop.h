@@ -7,12 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "base/function_ref.h"
 #include "base/mailbox.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/plan.h"
 #include "engine/sequence.h"
@@ -144,7 +144,7 @@ class EngineLoop final : public Engine {
   EngineStats counters_;
   SpeedMeter prefill_speed_, decode_speed_;
   std::chrono::steady_clock::time_point publish_at_;  // while rows run
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace fulmar

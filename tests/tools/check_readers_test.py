@@ -27,6 +27,10 @@ class Readers(unittest.TestCase):
                      "std::vector<std::jthread> helpers;"):
             self.assertEqual(check(hub__new=text), 1, text)
 
+    def test_a_thread_made_by_hand_is_found_next_to_its_home_too(self):
+        for name in ("base__work_pool", "base__job_thread", "engine__engine_loop", "cache__store_courier"):
+            self.assertEqual(check(**{name: "std::thread t(work);"}), 1, name)
+
     def test_their_homes_and_other_words_pass(self):
         self.assertEqual(check(net__gzip="inflateInit2(&s, 1); inflate(&s, 0);", base__thread="std::thread t;",
                                cache__byte_stream="::recv(s, to, n, 0);"), 0)
