@@ -140,7 +140,10 @@ struct Workshop {
       FULMAR_TRY(take_bytes(schema));
       const SchemaOptions asked{
           .loosened = strict ? nullptr : &given_up, .unlisted = options.unlisted, .order = options.order};
-      return SchemaCompiler(schema, *grammar, rules, budget, asked).compile();
+      SchemaCompiler compiler(schema, *grammar, rules, budget, asked);
+      auto rule = compiler.compile();
+      if (rule && emptied.empty() && !compiler.emptied().empty()) emptied = owner + compiler.emptied();
+      return rule;
     }();
     for (const std::string& text : given_up.texts()) loosened.add(owner + text);
     if (compiled) return compiled;
@@ -156,6 +159,7 @@ struct Workshop {
   std::shared_ptr<Grammar> grammar;
   JsonRules rules;
   Loosened loosened;
+  std::string emptied;   // see SchemaCompiler
   bool loosely = false;  // schemas that are not strict give way to any object
 };
 
@@ -167,6 +171,9 @@ Form in_workshop(const FormOptions& options, bool all_strict, const Make& make) 
   Budget budget = before;
   Workshop shop(options, budget);
   Form made = make(shop);
+  if (!made && made.error().kind == ErrorKind::invalid && !shop.emptied.empty()) {
+    made = Error{ErrorKind::invalid, fmt::format("{} ({})", made.error().text, shop.emptied)};
+  }
   const bool again = !made && !all_strict && made.error().kind != ErrorKind::unavailable;
   if (again) {
     budget = before;

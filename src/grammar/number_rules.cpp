@@ -11,7 +11,12 @@
 namespace fulmar {
 namespace {
 
-constexpr int64_t kLargestStep = 999'999'999'999'999;
+// kLargestWhole as a number.
+constexpr int64_t kLargestStep = [] {
+  int64_t value = 0;
+  for (const char digit : kLargestWhole) value = value * 10 + (digit - '0');
+  return value;
+}();
 constexpr int kMaxPowerDigits = 2;
 constexpr size_t kMostPower = 99;
 // Of the largest number that readers of JSON take, a double: its digits, and those but for the zeros behind.

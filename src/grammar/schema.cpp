@@ -15,6 +15,35 @@ bool lists_values(const JsonValue& schema) {
   return schema.is_object() && !schema.find("$ref") && (schema.find("const") || schema.find("enum"));
 }
 
+// Adds the place of a schema with the keywords that ask for something there; parts of an allOf have their
+// own.
+void add_asking(const SchemaDocument& document, const JsonValue& schema, std::vector<std::string>& asking) {
+  constexpr size_t kMostPlaces = 8, kMostKeywords = 12;
+  if (asking.size() >= kMostPlaces || !schema.is_object()) return;
+  std::vector<std::string> keywords;
+  for (const auto& [keyword, value] : schema.as_object().members()) {
+    const bool parts = keyword == "allOf" && value.is_array();
+    if (asserts(keyword) && !parts && keywords.size() < kMostKeywords)
+      keywords.push_back("'" + keyword + "'");
+  }
+  if (!keywords.empty()) {
+    asking.push_back(fmt::format("{} at '{}'", fmt::join(keywords, ", "), document.place_of(schema)));
+  }
+  const JsonValue* all = schema.find("allOf");
+  if (!all || !all->is_array()) return;
+  for (const JsonValue& part : all->as_array()) add_asking(document, part, asking);
+}
+
+// Names a place that admits nothing, and what asks for something there.
+std::string emptied_text(const SchemaDocument& document, const Demands& demands) {
+  std::vector<std::string> asking;
+  for (const auto& demand : demands) add_asking(document, *demand.schema, asking);
+  const std::string place = document.place_of(*demands.front().schema);
+  if (asking.empty()) return fmt::format("the schema at '{}' admits no value", place);
+  return fmt::format("the schema at '{}' admits no value: {} leave none together", place,
+                     fmt::join(asking, "; "));
+}
+
 }  // namespace
 
 SchemaCompiler::SchemaCompiler(const JsonValue& document, Grammar& grammar, JsonRules& rules, Budget& budget,
@@ -39,7 +68,8 @@ Result<Rule> SchemaCompiler::compile() {
     auto body = body_of(next.demands);
     if (!body && options_.loosened) body = reader_.loosens(body.error()) ? loosened_body(next.demands) : body;
     if (!body) return body.error();
-    if (!*body && next.rule == whole) return nothing_fits("#");
+    if (!*body && emptied_.empty()) emptied_ = emptied_text(document_, next.demands);
+    if (!*body && next.rule == whole) return Error{ErrorKind::invalid, emptied_};
     grammar_.begin(next.rule, *body ? **body : grammar_.nothing());
   }
   return whole;

@@ -37,6 +37,9 @@ class SchemaCompiler {
   // The values that the whole document describes. Errors: unsupported, naming the keyword and its place, or
   // what is too large; invalid for schemas that break JSON Schema's own rules or admit nothing.
   Result<Rule> compile();
+  // The first place that turned out to admit nothing, with the keywords that ask for something there; empty:
+  // none did.
+  const std::string& emptied() const { return emptied_; }
 
  private:
   struct Open {
@@ -105,6 +108,7 @@ class SchemaCompiler {
   NumberRules numbers_;
   std::map<Demands, Rule> known_;  // by sorted demands
   std::vector<Open> open_;
+  std::string emptied_;
   std::map<std::string, std::optional<Place>> scalars_;  // strings and numbers, by what is asked of them
 };
 

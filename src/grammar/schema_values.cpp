@@ -79,8 +79,4 @@ Error unsupported_keyword(const std::string& where, std::string_view keyword, st
           fmt::format("schema keyword '{}' at '{}' {}", keyword.substr(0, kLongestKeyword), where, why)};
 }
 
-Error nothing_fits(const std::string& where) {
-  return {ErrorKind::invalid, fmt::format("the schema at '{}' admits no value", where)};
-}
-
 }  // namespace fulmar

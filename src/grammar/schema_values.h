@@ -24,6 +24,5 @@ std::optional<int64_t> count_of(const JsonValue& value);
 Error invalid_keyword(const std::string& where, std::string_view keyword, const JsonValue& found,
                       std::string_view wanted);
 Error unsupported_keyword(const std::string& where, std::string_view keyword, std::string_view why);
-Error nothing_fits(const std::string& where);
 
 }  // namespace fulmar

@@ -96,7 +96,8 @@ TEST(Loosened, WhereNothingFitsAnyObjectIsTaken) {
   const Made made = loosely(R"({"type":"integer","enum":["1"]})");
   ASSERT_TRUE(made.grammar);
   EXPECT_TRUE(made.takes(R"({"x":1})"));
-  EXPECT_THAT(made.loosened, ElementsAre(HasSubstr("admits no value; any object is taken")));
+  EXPECT_THAT(made.loosened,
+              ElementsAre(AllOf(HasSubstr("'#' admits no value"), HasSubstr("any object is taken"))));
 }
 
 TEST(Loosened, TheArgumentsOfAFunctionStayAnObject) {
