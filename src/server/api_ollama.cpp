@@ -54,20 +54,14 @@ void translate_options(Fields& fields, TranslatedBody& body) {
 
 JsonValue translated(Fields& fields) {
   TranslatedBody own;
+  if (const JsonValue* options = fields.find("options")) fields.check_beside(*options, "options");
   own.set("model", JsonValue(fields.text("model").value_or(fields.text("name").value_or(std::string()))));
   own.set("stream", JsonValue(fields.boolean("stream").value_or(true)));
   for (const std::string_view name :
        {"session_id", "state_id", "chat_template_kwargs", "tools", "tool_choice", "parallel_tool_calls"}) {
     own.set(name, fields.find(name));
   }
-  const JsonValue* options = fields.find("options");
-  for (const std::string_view name : constraint_members()) {
-    const JsonValue* value = fields.find(name);
-    const JsonValue* optional = options ? options->find(name) : nullptr;
-    if (value && optional && !optional->is_null()) refuse_second(fields, name, "options");
-    if (fields.found_twice(name)) refuse_second(fields, name, "params");
-    own.set(name, value);
-  }
+  for (const std::string_view name : constraint_members()) own.set(name, fields.find(name));
   translate_options(fields, own);
   translate_think(fields, own);
   return own.finish();

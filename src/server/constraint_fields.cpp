@@ -218,17 +218,9 @@ std::string constraint_fields_table() {
   return text;
 }
 
-void refuse_second(Fields& fields, std::string_view member, std::string_view place) {
-  fields.fail(bad_value(fmt::format("'{}' stands in the body and in '{}'; wanted it once", member, place),
-                        std::string(member), "unsupported_parameter"));
-}
-
 AnswerRules read_constraint(Fields& fields) {
   AnswerRules rules;
   check_structured_outputs(fields);
-  for (const std::string_view member : constraint_members()) {
-    if (fields.found_twice(member)) refuse_second(fields, member, "params");
-  }
   for (const ConstraintField& field : kFields) {
     const JsonValue* value = value_at(fields, field.name);
     if (!value || fields.failed()) continue;

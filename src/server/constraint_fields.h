@@ -29,9 +29,6 @@ std::string constraint_fields_table();
 // read_constraint looks at.
 std::vector<std::string_view> constraint_members();
 
-// Says that the request has one of these members twice, the second time within the member `place`.
-void refuse_second(Fields& fields, std::string_view member, std::string_view place);
-
 // Reads all of them, with `whitespace` and `member_order`. Faults stay in `fields`: a value that cannot be
 // used, a form that is not supported, two constraints at once.
 AnswerRules read_constraint(Fields& fields);

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/meter.h"
+#include "grammar/schema_values.h"
 #include "net/json.h"
 
 namespace fulmar {
@@ -17,6 +18,8 @@ constexpr double kLargestListed = 1e9;
 // No whole number of a client is larger than that, so that a few may be added up or multiplied by a small
 // one.
 constexpr int64_t kMostCounted = int64_t{1} << 53;
+
+constexpr size_t kLongestShownName = 80;
 
 }  // namespace
 
@@ -29,6 +32,7 @@ bool holds_something(const JsonValue* value) {
 Fields::Fields(const JsonValue& body) : body_(body) {
   if (const JsonValue* params = body.find("params"); params && !params->is_null()) {
     if (params->is_object()) {
+      check_beside(*params, "params");
       params_ = params;
     } else {
       fail_type("params", *params, "an object");
@@ -43,10 +47,16 @@ const JsonValue* Fields::find(std::string_view name) const {
   return found && !found->is_null() ? found : nullptr;
 }
 
-bool Fields::found_twice(std::string_view name) const {
-  const JsonValue* above = body_.find(name);
-  const JsonValue* below = params_ ? params_->find(name) : nullptr;
-  return above && below && !above->is_null() && !below->is_null();
+void Fields::check_beside(const JsonValue& nested, std::string_view place) {
+  if (!nested.is_object()) return;
+  for (const auto& [name, value] : nested.as_object().members()) {
+    const JsonValue* beside = find(name);
+    if (!beside || value.is_null() || same_text(*beside) == same_text(value)) continue;
+    const std::string_view shown = std::string_view(name).substr(0, kLongestShownName);
+    return fail(bad_value(fmt::format("'{}' is {}, but '{}.{}' is {}; wanted one of them, or both alike",
+                                      shown, describe(*beside), place, shown, describe(value)),
+                          std::string(shown), "unsupported_parameter"));
+  }
 }
 
 std::optional<bool> Fields::boolean(std::string_view name) {

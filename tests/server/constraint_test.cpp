@@ -273,8 +273,6 @@ TEST(Constraints, OneGivenTwiceIsRefusedByName) {
         const std::string inner = "\"" + std::string(last) + "\":" + kAsked.at(name).value;
         refused(path, "\"" + std::string(top) + "\":{" + inner + "," + inner + "}", last);
       }
-      refused(path, once + R"(,"params":{)" + once + "}", top);
-      if (path == "/api/chat") refused(path, once + R"(,"options":{)" + once + "}", top);
     }
     refused(path, R"("guided_json":{"type":"object","type":"string"})", "type");
     refused(path, R"("guided_json":"{\"type\":\"object\",\"type\":\"string\"}")", "guided_json");

@@ -43,7 +43,8 @@ inline bool takes(TokenMask& mask, const std::string& text) {
   for (const char byte : text) {
     const size_t id = static_cast<unsigned char>(byte) + 1u;
     const auto allowed = mask.allowed();
-    if (id / 64 >= allowed.size() || !(allowed[id / 64] >> (id % 64) & 1)) return false;
+    const bool all = allowed.empty();
+    if (!all && (id / 64 >= allowed.size() || !(allowed[id / 64] >> (id % 64) & 1))) return false;
     mask.accept(static_cast<int32_t>(id));
   }
   return true;
