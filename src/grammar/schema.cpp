@@ -34,10 +34,15 @@ void add_asking(const SchemaDocument& document, const JsonValue& schema, std::ve
   for (const JsonValue& part : all->as_array()) add_asking(document, part, asking);
 }
 
-// Names a place that admits nothing, and what asks for something there.
-std::string emptied_text(const SchemaDocument& document, const Demands& demands) {
+std::vector<std::string> asking_in(const SchemaDocument& document, const Demands& demands) {
   std::vector<std::string> asking;
   for (const auto& demand : demands) add_asking(document, *demand.schema, asking);
+  return asking;
+}
+
+// Names a place that admits nothing, and what asks for something there.
+std::string emptied_text(const SchemaDocument& document, const Demands& demands) {
+  const std::vector<std::string> asking = asking_in(document, demands);
   const std::string place = document.place_of(*demands.front().schema);
   if (asking.empty()) return fmt::format("the schema at '{}' admits no value", place);
   return fmt::format("the schema at '{}' admits no value: {} leave none together", place,
@@ -177,8 +182,9 @@ Result<std::optional<Place>> SchemaCompiler::beside_formats(const Demands& deman
   if (!body) return body;
   const Error error =
       reader_.unsupported(*first->schema, first->keyword,
-                          fmt::format("is {}, which no value is that the keywords beside it let be",
-                                      describe(*first->schema->find(first->keyword))));
+                          fmt::format("is {}, which no value is that the keywords beside it let be: {}",
+                                      describe(*first->schema->find(first->keyword)),
+                                      fmt::join(asking_in(document_, demands), "; ")));
   if (!reader_.loosens(error)) return error;
   return body;
 }

@@ -108,8 +108,7 @@ std::optional<ApiError> make_ready(const std::shared_ptr<Service>& service, Prep
                                    const JsonValue& body, KeyShare share, ReadyJob& ready) {
   const auto split = split_of(made.submission);
   ready.model = made.submission.model;
-  if (auto fault =
-          make_request(*service, std::move(made.submission), body, ready.request, made.facts.warnings)) {
+  if (auto fault = make_request(*service, std::move(made.submission), ready.request, made.facts.warnings)) {
     return fault;
   }
   ready.facts = std::make_shared<const ResponseFacts>(std::move(made.facts));

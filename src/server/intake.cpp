@@ -218,13 +218,13 @@ std::string model_name(Fields& fields, std::string_view otherwise) {
   return name.empty() ? std::string(otherwise) : name;
 }
 
-std::optional<ApiError> make_request(Service& service, Submission submission, const JsonValue& body,
-                                     Request& request, std::vector<std::string>& warnings) {
+std::optional<ApiError> make_request(Service& service, Submission submission, Request& request,
+                                     std::vector<std::string>& warnings) {
   if (auto fault = size_fault(submission, service.options.limits)) return fault;
   CompiledRules rules;
   if (auto fault = constrain(service, submission.owner, submission, rules)) return fault;
   warnings = std::move(rules.warnings);
-  add_idle(body, submission, warnings);
+  add_idle(submission, warnings);
   request.owner = submission.owner;
   request.rows = make_asks(submission, rules.constraint);
   request.endpoint = submission.endpoint;

@@ -76,10 +76,10 @@ struct Submission {
 // How its answers are to be read: where they are constrained to texts that are no JSON, every byte counts.
 std::optional<ReasoningMode> split_of(const Submission& submission);
 
-// Makes the rows of a submission that no call waits for, for submission.owner, but for their listener; `body`
-// is what was asked. Adds what of it is not kept to `warnings`. Says why there are none.
-std::optional<ApiError> make_request(Service& service, Submission submission, const JsonValue& body,
-                                     Request& request, std::vector<std::string>& warnings);
+// Makes the rows of a submission that no call waits for, for submission.owner, but for their listener. Adds
+// what of it is not kept to `warnings`. Says why there are none.
+std::optional<ApiError> make_request(Service& service, Submission submission, Request& request,
+                                     std::vector<std::string>& warnings);
 // Hands them to the engine. Nothing: it has taken them.
 std::optional<ApiError> submit_request(const Service& service, Engine& engine, Request request);
 

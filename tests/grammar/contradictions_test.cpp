@@ -22,11 +22,17 @@ struct Contradiction {
   const char *one, *one_value, *other, *other_value;
 };
 constexpr Contradiction kContradictions[] = {
-    {"format", R"("date")", "maxLength", "3"},      {"minLength", "3", "maxLength", "2"},
-    {"pattern", R"("^a$")", "minLength", "2"},      {"minimum", "3", "maximum", "2"},
-    {"exclusiveMinimum", "1", "maximum", "1"},      {"const", "1", "enum", "[2,3]"},
-    {"enum", "[1]", "not", R"({"const":1})"},       {"type", R"("string")", "const", "1"},
-    {"required", R"(["a"])", "maxProperties", "0"}, {"minItems", "2", "maxItems", "1"},
+    {"format", R"("date")", "pattern", R"("^x$")"},
+    {"format", R"("date")", "maxLength", "3"},
+    {"minLength", "3", "maxLength", "2"},
+    {"pattern", R"("^a$")", "minLength", "2"},
+    {"minimum", "3", "maximum", "2"},
+    {"exclusiveMinimum", "1", "maximum", "1"},
+    {"const", "1", "enum", "[2,3]"},
+    {"enum", "[1]", "not", R"({"const":1})"},
+    {"type", R"("string")", "const", "1"},
+    {"required", R"(["a"])", "maxProperties", "0"},
+    {"minItems", "2", "maxItems", "1"},
 };
 
 // With the type that both keywords speak of, so that no other value is left.
