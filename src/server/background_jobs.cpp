@@ -105,7 +105,7 @@ void end_job(const std::shared_ptr<Service>& service, const std::string& id,
 }
 
 std::optional<ApiError> make_ready(const std::shared_ptr<Service>& service, PreparedResponse made,
-                                   const JsonValue& body, KeyShare share, ReadyJob& ready) {
+                                   KeyShare share, ReadyJob& ready) {
   const auto split = split_of(made.submission);
   ready.model = made.submission.model;
   if (auto fault = make_request(*service, std::move(made.submission), ready.request, made.facts.warnings)) {
@@ -227,7 +227,7 @@ std::optional<ApiError> ask_again(const std::shared_ptr<Service>& service, const
   made.facts.room = service->responses.promise_again(owner.name, made.facts.bytes());
   KeyShare share = share_taken_up(*service, owner, made.submission.prompts.front().size());
   ReadyJob ready;
-  if (auto fault = make_ready(service, std::move(made), *body, std::move(share), ready)) return fault;
+  if (auto fault = make_ready(service, std::move(made), std::move(share), ready)) return fault;
   service->background.show(job.id, ready.model, in_progress(ready.facts));
   return hand_over(*service, std::move(ready));
 }
@@ -299,7 +299,7 @@ void answer_in_background(Call& call, PreparedResponse made) {
     return call.fail(*refused);
   }
   ReadyJob ready;
-  if (const auto refused = make_ready(service, std::move(made), call.body(), std::move(share), ready)) {
+  if (const auto refused = make_ready(service, std::move(made), std::move(share), ready)) {
     return call.fail(*refused);
   }
   HttpResponse response;
