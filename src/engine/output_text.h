@@ -18,8 +18,8 @@ namespace fulmar {
 class OutputText {
  public:
   OutputText() = default;
-  // `texts` may be null: nothing is ever held back then. keep_records: take_records() will be called. `until`:
-  // see StopRules.
+  // `texts` may be null: nothing is ever held back then. keep_records: take_records() will be called.
+  // `until`: see StopRules.
   OutputText(std::shared_ptr<const StopTexts> texts, bool include_stop, bool keep_records,
              std::vector<std::string> until = {});
 
