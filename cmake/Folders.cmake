@@ -1,8 +1,11 @@
-# fulmar_room(folder/room USES folder/rooms...): src/<folder>/<room>/ becomes part of the library of src/<folder>/,
-# which is declared behind its rooms. What a room may include: tools/check_layers.py reads it here.
+# fulmar_room(folder/room USES folder/rooms... PARTS folders...): src/<folder>/<room>/ and its parts become part of the
+# library of src/<folder>/, which is declared behind its rooms. What a room may include: tools/check_layers.py reads it
+# here.
 function(fulmar_room path)
+  cmake_parse_arguments(ARG "" "" "USES;PARTS" ${ARGN})
+  list(TRANSFORM ARG_PARTS PREPEND ${path}/)
   get_filename_component(folder ${path} DIRECTORY)
-  set_property(GLOBAL APPEND PROPERTY FULMAR_ROOMS_${folder} ${path})
+  set_property(GLOBAL APPEND PROPERTY FULMAR_ROOMS_${folder} ${path} ${ARG_PARTS})
 endfunction()
 
 # fulmar_folder(name USES folders... LINKS targets...): the library of src/<name>/, all its sources and its rooms'.
@@ -28,11 +31,10 @@ function(fulmar_folder name)
   endif()
 endfunction()
 
-# fulmar_gpu_vendor(name): src/gpu/<room>/<name>/ of all rooms, what only one vendor's cards have, becomes part of the
+# fulmar_gpu_vendor(name): src/gpu/<room>/library/<name>/ of all rooms, one vendor's libraries, becomes part of the
 # library of src/gpu/.
 function(fulmar_gpu_vendor name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/*/${name}/*.cpp
-    ${PROJECT_SOURCE_DIR}/src/gpu/*/${name}/*.cu)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gpu/*/library/${name}/*.cpp)
   target_sources(fulmar_gpu PRIVATE ${sources})
 endfunction()
 

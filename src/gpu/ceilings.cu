@@ -8,7 +8,7 @@
 #include "gpu/device/element.h"
 #include "gpu/device/memory.h"
 #include "gpu/device/ptx.h"
-#include "gpu/products/sm90/float8_inputs.h"
+#include "gpu/gemm/sm90/fp8_inputs.h"
 
 namespace fulmar::gpu {
 
@@ -86,8 +86,8 @@ double least_seconds(const Queue& queue, const std::function<void()>& run, doubl
 
 // Seconds of a product of two matrices [size, size] of E4M3, quantised from f16 ones; `room`: 2 x size x size
 // bytes behind them and two rows of scales. Nothing where the library has no such product.
-std::optional<double> float8_seconds(const Queue& queue, Gemm& gemm, const Tensor& in, const Tensor& matrix,
-                                     const Tensor& out, std::byte* room) {
+std::optional<double> float8_seconds(const Queue& queue, VendorGemm& gemm, const Tensor& in,
+                                     const Tensor& matrix, const Tensor& out, std::byte* room) {
   const int64_t size = in.cols;
   auto* const scales = reinterpret_cast<float*>(room + 2 * size * size);
   const Tensor codes{room, DType::f8_e4m3, size, size, size},
@@ -106,8 +106,8 @@ std::optional<double> float8_seconds(const Queue& queue, Gemm& gemm, const Tenso
 
 }  // namespace
 
-Result<Ceilings> measure_ceilings(const Queue& queue, Gemm& gemm, int multiprocessors, size_t free_memory,
-                                  bool float8) {
+Result<Ceilings> measure_ceilings(const Queue& queue, VendorGemm& gemm, int multiprocessors,
+                                  size_t free_memory, bool float8) {
   const size_t bytes = std::min(kMostBufferBytes, free_memory / 4) / 4096 * 4096;
   FULMAR_ASSIGN(const Buffer from, allocate_device(bytes));
   FULMAR_ASSIGN(const Buffer to, allocate_device(bytes));

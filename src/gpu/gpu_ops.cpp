@@ -8,11 +8,11 @@
 #include "base/check.h"
 #include "gpu/ceilings.h"
 #include "gpu/device/peer_channel.h"
+#include "gpu/gemm/epilogue.h"
+#include "gpu/gemm/layout/pack.h"
+#include "gpu/gemm/sparse.h"
 #include "gpu/gpu_draws.h"
 #include "gpu/math/head_size.h"
-#include "gpu/products/epilogue.h"
-#include "gpu/products/pack.h"
-#include "gpu/products/value.h"
 #include "gpu/stages/ffn_packed.h"
 #include "gpu/stages/ffn_rows.h"
 #include "gpu/stages/heads.h"
@@ -34,7 +34,7 @@ GpuOps::~GpuOps() {
   for (const InputStage& stage : input_stages_) {
     if (stage.free != nullptr) gpu::ignore_failure(cudaEventDestroy(stage.free));
   }
-  products_.reset();
+  gemm_.reset();
   if (queue_.stream != nullptr) gpu::ignore_failure(cudaStreamDestroy(queue_.stream));
 }
 
@@ -44,12 +44,12 @@ Status GpuOps::open() {
   const auto workspace = [this](size_t bytes) {
     return Scratch(*this).take(1, static_cast<int64_t>(bytes), DType::u8).data;
   };
-  FULMAR_ASSIGN(products_,
-                gpu::Products::open(facts_, queue_,
-                                    {options_.plain_products, options_.panels, options_.deterministic,
-                                     options_.float8_inputs, options_.gemm_choices},
-                                    workspace));
-  ways_ = gpu::island_ways({facts_.matrix_units, products_->has_panels(), options_.deterministic});
+  FULMAR_ASSIGN(gemm_,
+                gpu::GemmDispatcher::open(facts_, queue_,
+                                          {options_.plain_products, options_.panels, options_.deterministic,
+                                           options_.float8_inputs, options_.gemm_choices},
+                                          workspace));
+  ways_ = gpu::island_ways({facts_.matrix_units, gemm_->has_wgmma(), options_.deterministic});
   FULMAR_TRY(upload_.open());
   constexpr size_t kInputBytes = static_cast<size_t>(gpu::most_numbers(gpu::kMostRows)) * sizeof(int32_t);
   FULMAR_ASSIGN(numbers_, gpu::allocate_device(kInputBytes));
@@ -69,7 +69,7 @@ size_t GpuOps::memory_free() const {
 
 Result<Ceilings> GpuOps::measure_ceilings() {
   use_device();
-  return gpu::measure_ceilings(queue_, products_->library(), facts_.multiprocessors, memory_free(),
+  return gpu::measure_ceilings(queue_, gemm_->library(), facts_.multiprocessors, memory_free(),
                                options_.float8_inputs);
 }
 
@@ -154,7 +154,7 @@ size_t GpuOps::code_bytes(const Weight& weight) {
 }
 
 Result<Weight> GpuOps::import_codes(const HostMatrix& matrix, WeightRole role) {
-  FULMAR_TRY(products_->reserve_decoded());
+  FULMAR_TRY(gemm_->reserve_decoded());
   Weight weight = codes_of(matrix, role);
   FULMAR_ASSIGN(void* codes, arena_.take(code_bytes(weight)));
   weight.data = codes;
@@ -182,7 +182,7 @@ Result<Weight> GpuOps::import_weight(const HostMatrix& matrix, WeightRole role) 
   const DType target = imported_dtype(matrix.dtype, role);
   Weight weight{target, matrix.rows, matrix.cols};
   weight.transposed = true;
-  weight.transposed = skips_zeros(role) && gpu::suits_value(1, weight);
+  weight.transposed = skips_zeros(role) && gpu::suits_sparse(1, weight);
   FULMAR_ASSIGN(void* data, arena_.take(weight.bytes()));
   weight.data = data;
   upload_.matrix(queue_, matrix, data, target, weight.transposed);
@@ -329,9 +329,7 @@ void GpuOps::lerp_shifted(Tensor z, Tensor other, Tensor mix, Tensor delta, Tens
   gpu::lerp_shifted(queue_, z, other, mix, delta, out);
 }
 
-void GpuOps::linear(Tensor in, const Weight& weight, Tensor out) {
-  products_->run(queue_, {in, weight, out});
-}
+void GpuOps::linear(Tensor in, const Weight& weight, Tensor out) { gemm_->run(queue_, {in, weight, out}); }
 
 void GpuOps::activate(Tensor x, Tensor bias, Activation act) { gpu::activate(queue_, x, bias, act); }
 
@@ -422,7 +420,7 @@ void GpuOps::feed_forward(Tensor in, const Weight& key, const Weight& value, Ten
     return gpu::sum_parts(queue_, parts, {out.data, out.dtype, 1, out.count(), out.count()});
   }
   const Tensor hidden = scratch.take(in.rows, key.out);
-  products_->run_feed_forward({in, key, hidden, gpu::Epilogue::relu_squared}, {hidden, value, out});
+  gemm_->run_feed_forward({in, key, hidden, gpu::Epilogue::relu_squared}, {hidden, value, out});
 }
 
 gpu::Queue GpuOps::without_pdl() const {

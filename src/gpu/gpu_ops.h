@@ -11,8 +11,8 @@
 #include "gpu/device/step_graph.h"
 #include "gpu/device/step_input.h"
 #include "gpu/device/upload.h"
+#include "gpu/gemm/dispatcher.h"
 #include "gpu/island_ways.h"
-#include "gpu/products/products.h"
 #include "gpu/recurrence/recurrence.h"
 #include "gpu/sampling/sampler.h"
 #include "gpu/stages/enter.h"
@@ -53,7 +53,7 @@ class GpuOps final : public Ops {
   bool asynchronous() const override { return true; }
   size_t memory_free() const override;
   std::vector<int64_t> rows_to_warm(int64_t most) const override {
-    return ways_.fixed_order ? std::vector<int64_t>() : products_->library().buckets(most);
+    return ways_.fixed_order ? std::vector<int64_t>() : gemm_->library().buckets(most);
   }
   Result<Ceilings> measure_ceilings() override;
 
@@ -197,7 +197,7 @@ class GpuOps final : public Ops {
   static gpu::LowRows7 low_rows7(Scratch& scratch, int64_t rows, const TimeMix7& att, bool first_block);
   // project7 in two launches of products (LowRankEnd::two_launches), where these go together: `first` are
   // those of its inputs. Whether they do; otherwise nothing was done.
-  bool project_few7(gpu::ProductList first, const TimeMix7& att, bool first_block, Tensor v_first,
+  bool project_few7(gpu::GemmList first, const TimeMix7& att, bool first_block, Tensor v_first,
                     const gpu::LowRows7& low, const Projected7& p);
   // out = between(in @ first^T) @ second^T
   void low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
@@ -239,7 +239,7 @@ class GpuOps final : public Ops {
   DeviceOptions options_;
   gpu::IslandWays ways_;
   Queue queue_;
-  std::unique_ptr<gpu::Products> products_;
+  std::unique_ptr<gpu::GemmDispatcher> gemm_;
   gpu::Arena arena_;
   gpu::Upload upload_;
   gpu::StepGraphs graphs_;

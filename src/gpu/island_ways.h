@@ -1,5 +1,5 @@
 // Which fused forms of islands a device runs, decided once when it is opened. Pure: data and the function
-// that looks it up. What products do is products/kernels.h's business.
+// that looks it up. What products do is gemm/kernels.h's business.
 #pragma once
 
 #include <cstdint>

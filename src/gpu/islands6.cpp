@@ -10,8 +10,8 @@
 namespace fulmar {
 
 using gpu::Epilogue;
+using gpu::Gemm;
 using gpu::Prefetch;
-using gpu::Product;
 
 void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pending, StateField att_shift,
                     std::span<const Tensor, 5> mixed) {
@@ -28,7 +28,7 @@ void GpuOps::enter6(const Batch& batch, const TimeMix6& att, Tensor x, Addend pe
                             gpu::kPrefetchSquare6);
   }
   const Tensor z = enter(batch, att.ln1, x, pending, att_shift, mixes, scratch, true, next);
-  products_->run(queue_, {towards, att.mix_w1, low, Epilogue::tanh});
+  gemm_->run(queue_, {towards, att.mix_w1, low, Epilogue::tanh});
   gpu::mix6(queue_, att, z, previous, low, mixed);
 }
 
@@ -39,15 +39,15 @@ void GpuOps::project6(const Batch& batch, const TimeMix6& att, std::span<const T
   const Tensor low = scratch.take(batch.rows, att.w.first.out);
   if (!facts_.matrix_units || !gpu::suits_low_rank6(low, att.w.second))
     return Ops::project6(batch, att, mixed, p);
-  const Product products[] = {{xr, att.receptance, p.r},
-                              {xk, att.key, p.k},
-                              {xv, att.value, p.v},
-                              {xg, att.gate, p.g, Epilogue::silu},
-                              {xw, att.w.first, low, Epilogue::tanh}};
+  const Gemm products[] = {{xr, att.receptance, p.r},
+                           {xk, att.key, p.k},
+                           {xv, att.value, p.v},
+                           {xg, att.gate, p.g, Epilogue::silu},
+                           {xw, att.w.first, low, Epilogue::tanh}};
   constexpr size_t kLate = 2;  // the gate and the decay
-  products_->run(products, kLate);
+  gemm_->run(products, kLate);
   const Prefetch next = batch.rows == 1 ? gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare) : Prefetch{};
-  gpu::decay6(products_->join(), att.w, low, p.u, next);
+  gpu::decay6(gemm_->join(), att.w, low, p.u, next);
 }
 
 void GpuOps::recur6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y) {
@@ -69,7 +69,7 @@ void GpuOps::recur6(const Batch& batch, const TimeMix6& att, const Projected6& p
 void GpuOps::leave6(const Batch& batch, const TimeMix6& att, const Projected6& p, Tensor y, Tensor pending) {
   if (att.head_size != gpu::kHeadSize) return Ops::leave6(batch, att, p, y, pending);
   gpu::leave_heads6(queue_, att, p.g, y);
-  products_->run(queue_, {y, att.output, pending});
+  gemm_->run(queue_, {y, att.output, pending});
 }
 
 void GpuOps::attend6(const Batch& batch, const TimeMix6& att, const Projected6& p, StateField wkv, Tensor y,
@@ -78,7 +78,7 @@ void GpuOps::attend6(const Batch& batch, const TimeMix6& att, const Projected6& 
     return Ops::attend6(batch, att, p, wkv, y, pending);
   }
   gpu::wkv6(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);
-  products_->run(queue_, {y, att.output, pending});
+  gemm_->run(queue_, {y, att.output, pending});
 }
 
 void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, Addend addend,
@@ -97,16 +97,16 @@ void GpuOps::channel_mix6(const Batch& batch, const ChannelMix6& ffn, Tensor x, 
     return gpu::sum_parts(queue_, parts, pending, by);
   }
   if (few_rows_parts(for_key, ffn.key, ffn.value) > 0) {
-    products_->run(queue_, {for_gate, ffn.receptance, gate});
+    gemm_->run(queue_, {for_gate, ffn.receptance, gate});
     feed_forward(for_key, ffn.key, ffn.value, pending);
     return gpu::multiply_sigmoid(queue_, pending, gate);
   }
   const Tensor hidden = scratch.take(x.rows, ffn.key.out);
-  const Product products[] = {{for_key, ffn.key, hidden, Epilogue::relu_squared},
-                              {for_gate, ffn.receptance, gate}};
-  products_->run(products, 1);
-  products_->run(queue_, {hidden, ffn.value, pending});
-  gpu::multiply_sigmoid(products_->join(), pending, gate);
+  const Gemm products[] = {{for_key, ffn.key, hidden, Epilogue::relu_squared},
+                           {for_gate, ffn.receptance, gate}};
+  gemm_->run(products, 1);
+  gemm_->run(queue_, {hidden, ffn.value, pending});
+  gpu::multiply_sigmoid(gemm_->join(), pending, gate);
 }
 
 }  // namespace fulmar

@@ -9,8 +9,8 @@
 namespace fulmar {
 
 using gpu::Epilogue;
-using gpu::Product;
-using gpu::ProductList;
+using gpu::Gemm;
+using gpu::GemmList;
 using gpu::Queue;
 
 namespace {
@@ -50,19 +50,19 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
   const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
   Scratch scratch(*this);
   const gpu::LowRows7 low = low_rows7(scratch, batch.rows, att, first_block);
-  const Product all[] = {{xr, att.receptance, p.r},
-                         {xk, att.key, p.k},
-                         {xv, att.value, p.v},
-                         {xg, att.g.first, low.g, Epilogue::sigmoid},
-                         {xw, att.w.first, low.w, Epilogue::tanh},
-                         {xa, att.a.first, low.a},
-                         {xv, att.v.first, low.v}};
-  const ProductList products(all, std::size(all) - (first_block ? 1 : 0));
+  const Gemm all[] = {{xr, att.receptance, p.r},
+                      {xk, att.key, p.k},
+                      {xv, att.value, p.v},
+                      {xg, att.g.first, low.g, Epilogue::sigmoid},
+                      {xw, att.w.first, low.w, Epilogue::tanh},
+                      {xa, att.a.first, low.a},
+                      {xv, att.v.first, low.v}};
+  const GemmList products(all, std::size(all) - (first_block ? 1 : 0));
   const bool two_launches = ways_.low_rank_end == gpu::LowRankEnd::two_launches;
   if (two_launches && project_few7(products, att, first_block, v_first, low, p)) return;
-  if (!two_launches && suits_second_halves7(att, first_block) && products_->together(products)) {
-    products_->run(queue_, products);
-    const bool few = batch.rows <= gpu::kMostLowRankRows || !products_->has_panels();
+  if (!two_launches && suits_second_halves7(att, first_block) && gemm_->together(products)) {
+    gemm_->run(queue_, products);
+    const bool few = batch.rows <= gpu::kMostLowRankRows || !gemm_->has_wgmma();
     if (few && ways_.low_rank_end == gpu::LowRankEnd::by_rows) {
       return gpu::low_rank_finish7(queue_, att, first_block, v_first, low, p);
     }
@@ -71,35 +71,35 @@ void GpuOps::project7(const Batch& batch, const TimeMix7& att, std::span<const T
     }
   }
   const Tensor share = first_block ? Tensor{} : scratch.take(batch.rows, p.v.cols);
-  products_->fork();
-  low_rank_path(products_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
-  low_rank_path(products_->side(1), xw, att.w, low.w, p.u, Epilogue::tanh);
-  low_rank_path(products_->side(0), xa, att.a, low.a, p.alpha);
-  if (!first_block) low_rank_path(products_->side(1), xv, att.v, low.v, share);
-  products_->run(queue_, products.first(3));
-  gpu::finish_project7(products_->join(), att, first_block, v_first, share, p);
+  gemm_->fork();
+  low_rank_path(gemm_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
+  low_rank_path(gemm_->side(1), xw, att.w, low.w, p.u, Epilogue::tanh);
+  low_rank_path(gemm_->side(0), xa, att.a, low.a, p.alpha);
+  if (!first_block) low_rank_path(gemm_->side(1), xv, att.v, low.v, share);
+  gemm_->run(queue_, products.first(3));
+  gpu::finish_project7(gemm_->join(), att, first_block, v_first, share, p);
 }
 
-bool GpuOps::project_few7(ProductList first, const TimeMix7& att, bool first_block, Tensor v_first,
+bool GpuOps::project_few7(GemmList first, const TimeMix7& att, bool first_block, Tensor v_first,
                           const gpu::LowRows7& low, const Projected7& p) {
   Scratch scratch(*this);
   const Tensor share = first_block ? Tensor{} : scratch.take(p.v.rows, p.v.cols);
-  const Product all[] = {{low.g, att.g.second, p.g},
-                         {low.w, att.w.second, p.u},
-                         {low.a, att.a.second, p.alpha},
-                         {low.v, att.v.second, share}};
-  const ProductList second(all, std::size(all) - (first_block ? 1 : 0));
-  if (!products_->together(first) || !products_->together(second)) return false;
-  products_->run(queue_, first);
-  products_->run(queue_, second);
+  const Gemm all[] = {{low.g, att.g.second, p.g},
+                      {low.w, att.w.second, p.u},
+                      {low.a, att.a.second, p.alpha},
+                      {low.v, att.v.second, share}};
+  const GemmList second(all, std::size(all) - (first_block ? 1 : 0));
+  if (!gemm_->together(first) || !gemm_->together(second)) return false;
+  gemm_->run(queue_, first);
+  gemm_->run(queue_, second);
   gpu::finish_project7(queue_, att, first_block, v_first, share, p);
   return true;
 }
 
 void GpuOps::low_rank_path(const Queue& queue, Tensor in, const LowRank& path, Tensor low, Tensor out,
                            Epilogue between) {
-  products_->run(queue, {in, path.first, low, between});
-  products_->run(queue, {low, path.second, out});
+  gemm_->run(queue, {in, path.first, low, between});
+  gemm_->run(queue, {low, path.second, out});
 }
 
 void GpuOps::recur7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y) {
@@ -136,7 +136,7 @@ void GpuOps::walk7(const Batch& batch, const TimeMix7& att, StateField wkv, Tens
 void GpuOps::leave7(const Batch& batch, const TimeMix7& att, const Projected7& p, Tensor y, Tensor pending) {
   if (!has_known_heads(att)) return Ops::leave7(batch, att, p, y, pending);
   gpu::leave_heads7(queue_, att, p, y);
-  products_->run(queue_, {y, att.output, pending});
+  gemm_->run(queue_, {y, att.output, pending});
 }
 
 void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& p, StateField wkv, Tensor y,
@@ -145,7 +145,7 @@ void GpuOps::attend7(const Batch& batch, const TimeMix7& att, const Projected7& 
     return Ops::attend7(batch, att, p, wkv, y, pending);
   }
   gpu::wkv7(queue_, batch, att, p, wkv, y, INT64_MAX, facts_.multiprocessors, true);
-  products_->run(queue_, {y, att.output, pending});
+  gemm_->run(queue_, {y, att.output, pending});
 }
 
 void GpuOps::time_mix7(const Batch& batch, const TimeMix7& att, std::span<const Tensor, 6> mixed,
@@ -167,18 +167,18 @@ void GpuOps::chunked_time_mix7(const Batch& batch, const TimeMix7& att, std::spa
   const Tensor agreement = scratch.take(batch.rows, att.n_head, DType::f32);
   const Tensor workspace = chunk_workspace7(scratch, att);
   const Tensor xr = mixed[0], xw = mixed[1], xk = mixed[2], xv = mixed[3], xa = mixed[4], xg = mixed[5];
-  products_->fork();
-  low_rank_path(products_->side(0), xw, att.w, low.w, p.u, Epilogue::tanh);
-  low_rank_path(products_->side(0), xa, att.a, low.a, p.alpha);
-  if (!first_block) low_rank_path(products_->side(1), xv, att.v, low.v, share);
-  const Product large[] = {{xr, att.receptance, p.r}, {xk, att.key, p.k}, {xv, att.value, p.v}};
-  products_->run(queue_, large);
-  prepare_walk7(products_->join(), att, p, {&att, share, v_first, agreement}, workspace);
-  products_->fork();  // the walk leaves room for the gate's products
+  gemm_->fork();
+  low_rank_path(gemm_->side(0), xw, att.w, low.w, p.u, Epilogue::tanh);
+  low_rank_path(gemm_->side(0), xa, att.a, low.a, p.alpha);
+  if (!first_block) low_rank_path(gemm_->side(1), xv, att.v, low.v, share);
+  const Gemm large[] = {{xr, att.receptance, p.r}, {xk, att.key, p.k}, {xv, att.value, p.v}};
+  gemm_->run(queue_, large);
+  prepare_walk7(gemm_->join(), att, p, {&att, share, v_first, agreement}, workspace);
+  gemm_->fork();  // the walk leaves room for the gate's products
   walk7(batch, att, wkv, y, workspace);
-  low_rank_path(products_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
-  gpu::leave_heads7(products_->join(), att, agreement, p.v, p.g, y);
-  products_->run(queue_, {y, att.output, pending});
+  low_rank_path(gemm_->side(0), xg, att.g, low.g, p.g, Epilogue::sigmoid);
+  gpu::leave_heads7(gemm_->join(), att, agreement, p.v, p.g, y);
+  gemm_->run(queue_, {y, att.output, pending});
 }
 
 void GpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const ChannelMix7& ffn, Tensor x,
@@ -189,10 +189,10 @@ void GpuOps::channel_mix7(const Batch& batch, const Embedding& embedding, const 
   const Tensor z = enter(batch, ffn.ln2, x, addend, ffn_shift, mixes, scratch, ffn.deep_embed);
   if (!ffn.deep_embed) return feed_forward(mixed, ffn.key, ffn.value, pending);
   const Tensor hidden = scratch.take(x.rows, ffn.key.out), scale = scratch.take(x.rows, ffn.key.out);
-  products_->run(queue_, {mixed, ffn.key, hidden, Epilogue::relu_squared});
+  gemm_->run(queue_, {mixed, ffn.key, hidden, Epilogue::relu_squared});
   deep_embed(batch, embedding, ffn, z, scale);
   multiply(hidden, scale, hidden);
-  products_->run(queue_, {hidden, ffn.value, pending});
+  gemm_->run(queue_, {hidden, ffn.value, pending});
 }
 
 }  // namespace fulmar

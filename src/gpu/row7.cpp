@@ -1,17 +1,17 @@
 // A lone row through a block of RWKV-7: kernels of its own that keep what f32 has between them and add to the
 // residual stream at once.
+#include "gpu/gemm/layout/packed.h"
 #include "gpu/gpu_ops.h"
-#include "gpu/products/packed.h"
 #include "gpu/stages/ffn_packed.h"
 #include "gpu/stages/lone_row.h"
 
 namespace fulmar {
 
 using gpu::Epilogue;
+using gpu::GemmDispatcher;
+using gpu::Gemv;
 using gpu::Pair;
-using gpu::Products;
 using gpu::RowMix;
-using gpu::RowProduct;
 
 Pair GpuOps::take_pair(Scratch& scratch, int64_t cols) {
   return {scratch.take(1, cols), scratch.take(1, cols)};
@@ -26,14 +26,14 @@ bool GpuOps::suits_row7(const TimeMix7& att, const ChannelMix7& ffn, bool first_
   if (!ways_.lone_row) return false;
   for (const LowRank* path : {&att.w, &att.a, &att.g, &att.v}) {
     if (path == &att.v && first_block) continue;
-    if (!Products::suits_lone_row(path->first)) return false;
+    if (!GemmDispatcher::suits_lone_row(path->first)) return false;
   }
   for (const Weight* matrix : {&att.receptance, &att.key, &att.value, &att.output}) {
-    if (!Products::suits_lone_row(*matrix)) return false;
+    if (!GemmDispatcher::suits_lone_row(*matrix)) return false;
   }
   return gpu::suits_attend_row7(att, first_block) && !ffn.deep_embed &&
          (lone_row_parts(ffn.key, ffn.value) > 0 ||
-          (Products::suits_lone_row(ffn.key) && Products::suits_lone_value(ffn.value)));
+          (GemmDispatcher::suits_lone_row(ffn.key) && GemmDispatcher::suits_lone_value(ffn.value)));
 }
 
 bool GpuOps::block7(const Batch& batch, const Block7& block, Tensor x, const Block7Work& work,
@@ -58,18 +58,18 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
   const auto low = [&](const LowRank& path) { return take_pair(scratch, path.first.out); };
   const gpu::LowPairs7 lows{low(att.w), low(att.a), first_block ? Pair{} : low(att.v), low(att.g)};
   constexpr int kMixes = 6, kMixOf[] = {0, 2, 3, 5, 1, 4, 3};  // of r w k v a g
-  RowProduct list[] = {{{}, att.receptance, {values.r, {}}},
-                       {{}, att.key, {values.k, {}}},
-                       {{}, att.value, {values.v, {}}},
-                       {{}, att.g.first, lows.g, Epilogue::sigmoid},
-                       {{}, att.w.first, lows.w, Epilogue::tanh},
-                       {{}, att.a.first, lows.a},
-                       {{}, att.v.first, lows.v}};
+  Gemv list[] = {{{}, att.receptance, {values.r, {}}},
+                 {{}, att.key, {values.k, {}}},
+                 {{}, att.value, {values.v, {}}},
+                 {{}, att.g.first, lows.g, Epilogue::sigmoid},
+                 {{}, att.w.first, lows.w, Epilogue::tanh},
+                 {{}, att.a.first, lows.a},
+                 {{}, att.v.first, lows.v}};
   for (size_t i = 0; i < std::size(list); i++) list[i].mix = att.mix.row<float>(kMixOf[i]);
   const std::span products(list, std::size(list) - (first_block ? 1 : 0));
   gpu::RowNorm norm;
   // A rank's heads do not carry on all of a norm that was made on the way.
-  if (work.ranks == nullptr && products_->makes_inputs(products)) {
+  if (work.ranks == nullptr && gemm_->makes_inputs(products)) {
     norm = {&att.ln1, x, state.att_shift, batch.slot, wide(x.cols)};
   } else {
     RowMix mixes[kMixes];
@@ -80,15 +80,15 @@ void GpuOps::time_mix_row7(const Batch& batch, const TimeMix7& att, bool first_b
         gpu::prefetch_of({&att.receptance, &att.g.second, &att.w.second, &att.a.second, &att.v.second},
                          gpu::kPrefetchSquare));
   }
-  products_->run_row(products, norm);
+  gemm_->run_row(products, norm);
 
   const Pair y = take_pair(scratch, width);
   gpu::attend_row7(queue_, batch, att, first_block, lows, values, state.wkv, y,
                    gpu::prefetch_of({&att.output}, gpu::kPrefetchSquare), norm);
   const bool alone = work.ranks == nullptr;
   const Tensor sum = alone ? x : wide(x.cols);
-  const RowProduct output[] = {{y, att.output, {sum, {}}, Epilogue::none, alone}};
-  products_->run_row(output);
+  const Gemv output[] = {{y, att.output, {sum, {}}, Epilogue::none, alone}};
+  gemm_->run_row(output);
   if (!alone) work.ranks->add_sum(sum, x);
 }
 
@@ -108,9 +108,9 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
   }
   if (count == 0) {
     const Tensor hidden = scratch.take(1, ffn.key.out);
-    const RowProduct key[] = {{row.in, ffn.key, {hidden, {}}, Epilogue::relu_squared}};
-    products_->run_row(key);
-    return products_->add_lone_value(hidden, ffn.value, x);
+    const Gemv key[] = {{row.in, ffn.key, {hidden, {}}, Epilogue::relu_squared}};
+    gemm_->run_row(key);
+    return gemm_->add_lone_value(hidden, ffn.value, x);
   }
   const Tensor parts = scratch.take(count, x.cols, DType::f32);
   packed ? gpu::ffn_packed(queue_, row.in, ffn.key, ffn.value, parts) : gpu::ffn_row(queue_, row, parts);
@@ -123,14 +123,15 @@ void GpuOps::channel_mix_row7(const Batch& batch, const ChannelMix7& ffn, Tensor
 
 void GpuOps::read_out(const Batch& batch, const Head& head, Tensor x, Addend pending, Tensor hidden,
                       Tensor logits) {
-  if (batch.rows != 1 || !pending.empty() || !ways_.lone_row || !Products::suits_lone_row(head.matrix)) {
+  if (batch.rows != 1 || !pending.empty() || !ways_.lone_row ||
+      !GemmDispatcher::suits_lone_row(head.matrix)) {
     return Ops::read_out(batch, head, x, pending, hidden, logits);
   }
   Scratch scratch(*this);
   const RowMix normed{nullptr, {hidden, scratch.take(1, x.cols)}};
   gpu::enter_row(queue_, batch, head.ln_out, x, {}, {&normed, 1});
-  const RowProduct product[] = {{normed.out, head.matrix, {logits, {}}}};
-  products_->run_row(product);
+  const Gemv product[] = {{normed.out, head.matrix, {logits, {}}}};
+  gemm_->run_row(product);
 }
 
 }  // namespace fulmar

@@ -53,7 +53,7 @@ const auto kName = [](const auto& one) {
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuIslands,
                          testing::Combine(testing::ValuesIn(cases::islands()), testing::ValuesIn(shapes())),
                          kName);
-INSTANTIATE_TEST_SUITE_P(Products, GpuIslands,
+INSTANTIATE_TEST_SUITE_P(GemmDispatcher, GpuIslands,
                          testing::Combine(testing::ValuesIn(cases::products()), testing::ValuesIn(shapes())),
                          kName);
 

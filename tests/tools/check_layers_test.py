@@ -10,7 +10,7 @@ from check_layers import ROOT, tests_that_need_a_vendor, vendor_header_behind  #
 
 class VendorHeaders(unittest.TestCase):
     def test_are_found_behind_other_headers(self):
-        way = vendor_header_behind(ROOT / "tests/gpu/sm90/linear_panels_test.cpp", {})
+        way = vendor_header_behind(ROOT / "tests/gpu/sm90/wgmma_plan_test.cpp", {})
         self.assertGreater(len(way), 2)
         self.assertRegex(way[-1], r"<(cuda|hip/).*>")
 

@@ -1,6 +1,6 @@
 // Instructions without a spelling in the language: programmatic dependent launch (PDL), prefetch, mbarriers
 // and bulk copies; matrix instructions are in fragment.h and tile.h, flags between devices in system_word.h.
-// With these and products/sm90/ptx.h the only one with inline assembly. A target that lacks an instruction
+// With these and gemm/sm90/ptx.h the only one with inline assembly. A target that lacks an instruction
 // gets plain code of the same effect; where there is none, the body traps, so that no kernel can quietly
 // compute nothing.
 #pragma once

@@ -1,5 +1,5 @@
 // The vendor's runtime and device language under one set of names, CUDA's: everything else of gpu/ is written
-// in them. The only header that includes a vendor's, but for the GEMM libraries' in products/. HIP spells the
+// in them. The only header that includes a vendor's, but for the GEMM libraries' in gemm/. HIP spells the
 // same calls with another prefix (vendor_hip.h) where FULMAR_HIP is defined.
 #pragma once
 

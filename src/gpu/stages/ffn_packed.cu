@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "gpu/device/pair.h"
-#include "gpu/products/packed_stream.h"
+#include "gpu/gemm/skinny_q_stream.h"
 #include "gpu/stages/ffn_packed.h"
 #include "gpu/stages/ffn_packed_value.h"
 

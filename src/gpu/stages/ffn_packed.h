@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/device/device.h"
-#include "gpu/products/row.h"
+#include "gpu/gemm/gemv.h"
 
 namespace fulmar::gpu {
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "gpu/device/equal_share.h"
-#include "gpu/products/packed_stream.h"
-#include "gpu/products/packed_value_load.h"
+#include "gpu/gemm/layout/transposed_load.h"
+#include "gpu/gemm/skinny_q_stream.h"
 
 namespace fulmar::gpu {
 

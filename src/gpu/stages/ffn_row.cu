@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "gpu/device/block_place.h"
 #include "gpu/device/equal_share.h"
-#include "gpu/products/row_norm.h"
+#include "gpu/gemm/gemv_norm.h"
 #include "gpu/stages/lone_row.h"
 
 namespace fulmar::gpu {

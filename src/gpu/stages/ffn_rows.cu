@@ -11,8 +11,8 @@
 #include "gpu/device/equal_share.h"
 #include "gpu/device/fragment.h"
 #include "gpu/device/ptx.h"
-#include "gpu/products/kept_step.h"
-#include "gpu/products/rows.h"
+#include "gpu/gemm/skinny.h"
+#include "gpu/gemm/sparse_step.h"
 #include "gpu/stages/ffn_rows.h"
 
 namespace fulmar::gpu {
@@ -231,7 +231,7 @@ constexpr size_t kTileBytes = size_t{kFfnRowsWarps} * kTileNumbers * sizeof(floa
 }  // namespace
 
 int64_t ffn_rows_parts(Tensor in, const Weight& key, const Weight& value, int multiprocessors) {
-  const bool suits = in.rows >= 2 && in.rows <= kMostFfnRows && suits_rows(in, key) && value.plain16() &&
+  const bool suits = in.rows >= 2 && in.rows <= kMostFfnRows && suits_skinny(in, key) && value.plain16() &&
                      key.dtype == value.dtype && value.transposed && key.in % kInputPiece == 0 &&
                      key.in <= int64_t{kMostInputPieces} * kFfnRowsWarps * kInputPiece &&
                      key.out % kHiddenTile == 0 && value.out % kKeptOuts == 0;

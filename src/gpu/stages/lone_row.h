@@ -6,7 +6,7 @@
 #include <span>
 
 #include "gpu/device/prefetch.h"
-#include "gpu/products/row.h"
+#include "gpu/gemm/gemv.h"
 #include "ops/batch.h"
 
 namespace fulmar::gpu {

@@ -8,7 +8,7 @@
 #include "gpu/device/fragment.h"
 #include "gpu/device/prefetch.h"
 #include "gpu/device/ptx.h"
-#include "gpu/products/rows.h"
+#include "gpu/gemm/skinny.h"
 #include "gpu/stages/low_rank.h"
 
 namespace fulmar::gpu {
@@ -189,7 +189,7 @@ void launch_paths(const Queue& queue, Paths<T> paths, int64_t cols, const Prefet
 
 bool suits_low_rank6(Tensor low, const Weight& second) {
   constexpr int64_t kMostLowRank = kLowRankSharedBytes / (kStepPieces * sizeof(uint4)) * kStepInputs;
-  return suits_rows(low, second) && second.out % kBlockOut == 0 && second.in <= kMostLowRank;
+  return suits_skinny(low, second) && second.out % kBlockOut == 0 && second.in <= kMostLowRank;
 }
 
 void mix6(const Queue& queue, const TimeMix6& att, Tensor z, Tensor previous, Tensor low,

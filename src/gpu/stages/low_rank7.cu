@@ -1,9 +1,9 @@
 // Second half of RWKV-7's low-rank paths: products with matrices [C, R] of few inputs, and all that project7
 // still owes on the spot: biases, sigmoids, the value residual and the key preparation.
 #include "base/check.h"
+#include "gpu/gemm/skinny_product.h"
 #include "gpu/math/finish7.h"
 #include "gpu/math/head_math.h"
-#include "gpu/products/rows_product.h"
 #include "gpu/stages/low_rank.h"
 
 namespace fulmar::gpu {

@@ -1,6 +1,6 @@
 // AMD's GEMM libraries through the one door to them, with fakes in their place that compute on the host: what
 // is asked of them, what is kept, and what happens without them. Needs no GPU.
-#include "gpu/products/amd/gemm_library.h"
+#include "gpu/gemm/library/amd/gemm_library.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gpu/device/memory.h"
-#include "gpu/products/sm90/packed_panels.h"
+#include "gpu/gemm/sm90/wgmma_q.h"
 #include "gpu/random_codes.h"
 #include "gpu/sm90/sm90_device.h"
 #include "support/ops_rig.h"
@@ -35,19 +35,18 @@ class GpuFixedOrder : public Sm90Test, public testing::WithParamInterface<std::s
 
   // `run` multiplies by a plan; `shapes`: how many there are.
   template <class Run>
-  void expect_equal_rows(support::OpsRig& rig, const std::vector<gpu::Product>& all, int64_t shapes,
-                         Run&& run) {
+  void expect_equal_rows(support::OpsRig& rig, const std::vector<gpu::Gemm>& all, int64_t shapes, Run&& run) {
     std::vector<Doubles> want;
     for (int64_t shape = 0; shape < shapes; shape++) {
       for (const int64_t rows : kCounts) {
-        std::vector<gpu::Product> products = all;
-        for (gpu::Product& one : products) {
+        std::vector<gpu::Gemm> products = all;
+        for (gpu::Gemm& one : products) {
           one.in = one.in.slice_rows(kRows - rows, rows);  // the last ones
           one.out = one.out.slice_rows(0, rows);
           FULMAR_GPU(
               cudaMemset(one.out.data, 0xff, static_cast<size_t>(one.out.count()) * size_of(one.out.dtype)));
         }
-        run(products, gpu::PanelPlan{.shape = shape, .blocks = 132});
+        run(products, gpu::WgmmaPlan{.shape = shape, .blocks = 132});
         FULMAR_GPU(cudaDeviceSynchronize());
         for (size_t i = 0; i < products.size(); i++) {
           const Doubles got = rig.read(products[i].out.slice_rows(rows - 1, 1));
@@ -66,7 +65,7 @@ TEST_P(GpuFixedOrder, OfPanels) {
   ASSERT_TRUE(opened.ok());
   support::OpsRig rig(**opened, 5);
   std::vector<support::Made> kept;
-  std::vector<gpu::Product> products;
+  std::vector<gpu::Gemm> products;
   const Tensor in = rig.tensor(kRows, kIn).tensor;
   for (const One& one : outputs(dtype)) {
     const Weight weight = rig.bare_weight(one.out, kIn, dtype, WeightRole::projection);
@@ -74,8 +73,8 @@ TEST_P(GpuFixedOrder, OfPanels) {
     products.push_back({in, weight, kept.back().tensor, one.end});
   }
   (*opened)->synchronise();
-  expect_equal_rows(rig, products, gpu::kPanelShapeCount, [](const auto& list, const gpu::PanelPlan& plan) {
-    gpu::linear_panels({}, list, plan, {});
+  expect_equal_rows(rig, products, gpu::kWgmmaShapeCount, [](const auto& list, const gpu::WgmmaPlan& plan) {
+    gpu::launch_wgmma({}, list, plan, {});
   });
 }
 
@@ -84,7 +83,7 @@ TEST_P(GpuFixedOrder, OfCodes) {
   if (!kind) GTEST_SKIP() << "16-bit weights are another test's";
   support::OpsRig rig(gpu(), 5);
   std::vector<support::Made> kept;
-  std::vector<gpu::Product> products;
+  std::vector<gpu::Gemm> products;
   const Tensor in = rig.tensor(kRows, kIn, DType::f16, -1, 1).tensor;
   for (const One& one : outputs(DType::f16)) {
     const RandomCodes codes(*kind, one.out, kIn);
@@ -95,8 +94,8 @@ TEST_P(GpuFixedOrder, OfCodes) {
   }
   gpu().synchronise();
   expect_equal_rows(
-      rig, products, gpu::kPackedShapeCount - gpu::kSlicedShapeCount,
-      [](const auto& list, const gpu::PanelPlan& plan) { gpu::linear_packed_panels({}, list, plan, {}); });
+      rig, products, gpu::kWgmmaQShapeCount - gpu::kSlicedShapeCount,
+      [](const auto& list, const gpu::WgmmaPlan& plan) { gpu::launch_wgmma_q({}, list, plan, {}); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, GpuFixedOrder,

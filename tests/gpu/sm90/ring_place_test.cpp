@@ -1,6 +1,6 @@
 // The ring of stages between a producer and the warp groups that multiply, as a simulation: copies come in
 // any order, and whoever can go on may be the next to do so. Needs no GPU.
-#include "gpu/products/sm90/ring_place.h"
+#include "gpu/gemm/sm90/ring_place.h"
 
 #include <gtest/gtest.h>
 

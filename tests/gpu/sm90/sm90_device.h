@@ -3,7 +3,7 @@
 
 #include "gpu/device/device.h"
 #include "gpu/gpu_device.h"
-#include "gpu/sm90/panel_rooms.h"
+#include "gpu/sm90/wgmma_rooms.h"
 
 namespace fulmar {
 

@@ -1,6 +1,6 @@
 // Algorithms of the GEMM library that are kept between starts: the file's text, and on a GPU equal bits of
 // two starts.
-#include "gpu/products/nvidia/gemm_choices.h"
+#include "gpu/gemm/library/nvidia/gemm_choices.h"
 
 #include <unistd.h>
 

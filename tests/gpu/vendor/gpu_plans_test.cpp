@@ -5,9 +5,9 @@
 
 #include "gpu/device/prefetch.h"
 #include "gpu/device/step_shape.h"
-#include "gpu/products/few_rows_pair.h"
-#include "gpu/products/kernels.h"
-#include "gpu/products/tiles.h"
+#include "gpu/gemm/kernels.h"
+#include "gpu/gemm/mma.h"
+#include "gpu/gemm/skinny_pair.h"
 #include "gpu/stages/enter.h"
 #include "gpu/stages/lone_row.h"
 
@@ -89,7 +89,7 @@ TEST(FfnRow, LeavesMatricesThatLieOtherwise) {
 // A block that makes its inputs itself has room for those of two products.
 TEST(MadeInputs, SuitShortRowsWithFewOutputs) {
   const auto suit = [](int64_t outs, int64_t width) {
-    gpu::RowProduct product;
+    gpu::Gemv product;
     product.weight = half(outs, width);
     return gpu::suits_made_inputs({&product, 1}, 2 * kMultiprocessors);
   };
@@ -100,21 +100,21 @@ TEST(MadeInputs, SuitShortRowsWithFewOutputs) {
 }
 
 // r, k, v of codes and the first low-rank halves of 16 bits, as models have them.
-TEST(FewRowsPair, TheLongestBlockHasTheLeastToRead) {
+TEST(SkinnyPair, TheLongestBlockHasTheLeastToRead) {
   constexpr int64_t kResident = 2 * kMultiprocessors;
-  const gpu::FewRowsPair wide = gpu::plan_few_rows_pair({768, 36'864}, {52, 131'072}, kResident);
+  const gpu::SkinnyPair wide = gpu::plan_skinny_pair({768, 36'864}, {52, 131'072}, kResident);
   EXPECT_EQ(wide.first, 192) << "four tiles each; with three for each only eight blocks would be left";
   EXPECT_EQ(wide.second, 52);
-  const gpu::FewRowsPair narrow = gpu::plan_few_rows_pair({192, 9'216}, {20, 32'768}, kResident);
+  const gpu::SkinnyPair narrow = gpu::plan_skinny_pair({192, 9'216}, {20, 32'768}, kResident);
   EXPECT_EQ(narrow.first, 192);
   EXPECT_EQ(narrow.second, 20);
 }
 
-TEST(FewRowsPair, AllBlocksOfBothFindRoomAtOnce) {
+TEST(SkinnyPair, AllBlocksOfBothFindRoomAtOnce) {
   for (const int64_t first : {1, 12, 264, 265, 1000}) {
     for (const int64_t second : {1, 52, 400}) {
       for (const int64_t resident : {2, 16, 264}) {
-        const gpu::FewRowsPair pair = gpu::plan_few_rows_pair({first, 100}, {second, 100}, resident);
+        const gpu::SkinnyPair pair = gpu::plan_skinny_pair({first, 100}, {second, 100}, resident);
         EXPECT_GT(pair.first, 0);
         EXPECT_GT(pair.second, 0);
         EXPECT_LE(pair.first, first);
@@ -123,7 +123,7 @@ TEST(FewRowsPair, AllBlocksOfBothFindRoomAtOnce) {
       }
     }
   }
-  EXPECT_EQ(gpu::plan_few_rows_pair({100, 1}, {100, 1}, 1).first, 0) << "no room for two";
+  EXPECT_EQ(gpu::plan_skinny_pair({100, 1}, {100, 1}, 1).first, 0) << "no room for two";
 }
 
 Weight stored(DType dtype, int64_t out, int64_t in) {
@@ -152,12 +152,12 @@ TEST(Prefetch, NothingOfMatricesThatWouldLoseByIt) {
   }
 }
 
-TEST(TilePlan, EveryStepHasABlockAndTwoBlocksAMultiprocessorSuffice) {
+TEST(MmaPlan, EveryStepHasABlockAndTwoBlocksAMultiprocessorSuffice) {
   for (const int64_t rows : {9, 16, 17, 32, 33, 64}) {
     for (const int64_t in : {64, 72, 1000, 4096}) {
       for (const int64_t out : {96, 4096, 13344, 16384}) {
-        const gpu::Product product{{nullptr, DType::f16, rows, in, in}, half(out, in), {}};
-        const gpu::TilePlan plan = gpu::plan_tiles({&product, 1}, kMultiprocessors);
+        const gpu::Gemm product{{nullptr, DType::f16, rows, in, in}, half(out, in), {}};
+        const gpu::MmaPlan plan = gpu::plan_mma({&product, 1}, kMultiprocessors);
         const int64_t step = rows <= 32 ? 256 : 128, stages = (in + step - 1) / step;
         EXPECT_GE(plan.steps * plan.slices, stages) << rows << " " << in << " " << out;
         EXPECT_LT(plan.steps * (plan.slices - 1), stages) << rows << " " << in << " " << out;
@@ -171,10 +171,10 @@ TEST(TilePlan, EveryStepHasABlockAndTwoBlocksAMultiprocessorSuffice) {
   }
 }
 
-TEST(TilePlan, FewTilesAreCutIntoSlices) {
+TEST(MmaPlan, FewTilesAreCutIntoSlices) {
   const auto slices = [](int64_t rows, int64_t out) {
-    const gpu::Product product{{nullptr, DType::f16, rows, 4096, 4096}, half(out, 4096), {}};
-    return gpu::plan_tiles({&product, 1}, kMultiprocessors).slices;
+    const gpu::Gemm product{{nullptr, DType::f16, rows, 4096, 4096}, half(out, 4096), {}};
+    return gpu::plan_mma({&product, 1}, kMultiprocessors).slices;
   };
   EXPECT_EQ(slices(32, 4096), 4);
   EXPECT_EQ(slices(32, 16384), 1);
@@ -183,12 +183,12 @@ TEST(TilePlan, FewTilesAreCutIntoSlices) {
 }
 
 TEST(FixedOrder, NoSumIsDividedAndRowsAreNormalisedByBlocksOfOneWidth) {
-  const gpu::Product product{
+  const gpu::Gemm product{
       {nullptr, DType::f16, 0, 4096, 4096}, half(4096, 4096), {nullptr, DType::f16, 0, 4096, 4096}};
   for (const int64_t rows : {1, 9, 33, 64, 129, 320, 1024}) {
-    gpu::Product one = product;
+    gpu::Gemm one = product;
     one.in.rows = one.out.rows = rows;
-    const gpu::TilePlan tiles = gpu::plan_tiles({&one, 1}, kMultiprocessors, true);
+    const gpu::MmaPlan tiles = gpu::plan_mma({&one, 1}, kMultiprocessors, true);
     EXPECT_EQ(tiles.slices, 1) << rows;
     EXPECT_EQ(tiles.partial_bytes, 0u) << rows;
     for (const bool decode : {false, true}) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/products/kernels.h"
-#include "gpu/products/packed.h"
+#include "gpu/gemm/kernels.h"
+#include "gpu/gemm/layout/packed.h"
 #include "support/folders.h"
 #include "tensor/format.h"
 
@@ -18,13 +18,13 @@ namespace fulmar {
 namespace {
 
 using gpu::Epilogue;
-using gpu::Product;
+using gpu::Gemm;
 
 constexpr int64_t kWidth = 4096, kHidden = 4 * kWidth, kMostShownRows = 4200;
 
 struct Card {
   const char* name;
-  gpu::ProductDevice device;
+  gpu::GemmDevice device;
 };
 constexpr Card kCards[] = {
     {"9.0", {132, true, true, false}},
@@ -53,8 +53,8 @@ Weight weight_of(const Operands& operands, int64_t out, int64_t in, bool transpo
   return weight;
 }
 
-Product product(const Operands& operands, const Weight& weight, Epilogue epilogue = Epilogue::none,
-                bool wide = false) {
+Gemm product(const Operands& operands, const Weight& weight, Epilogue epilogue = Epilogue::none,
+             bool wide = false) {
   const DType to = wide ? DType::f32 : operands.in;
   return {{nullptr, operands.in, 0, weight.in, weight.in},
           weight,
@@ -65,21 +65,20 @@ Product product(const Operands& operands, const Weight& weight, Epilogue epilogu
 // What islands ask for, and what kernels may refuse.
 struct Shape {
   const char* name;
-  std::vector<Product> (*of)(const Operands&);
+  std::vector<Gemm> (*of)(const Operands&);
 };
-std::vector<Product> first_products(const Operands& operands, int64_t width, int wide, int low,
-                                    int64_t rank) {
-  std::vector<Product> list(static_cast<size_t>(wide), product(operands, weight_of(operands, width, width)));
-  const Product path = product(operands, weight_of(operands, rank, width), Epilogue::tanh);
+std::vector<Gemm> first_products(const Operands& operands, int64_t width, int wide, int low, int64_t rank) {
+  std::vector<Gemm> list(static_cast<size_t>(wide), product(operands, weight_of(operands, width, width)));
+  const Gemm path = product(operands, weight_of(operands, rank, width), Epilogue::tanh);
   list.insert(list.end(), static_cast<size_t>(low), path);
   return list;
 }
-std::vector<Product> one(const Operands& operands, int64_t out, int64_t in, bool transposed = false,
-                         Epilogue epilogue = Epilogue::none, bool wide = false) {
+std::vector<Gemm> one(const Operands& operands, int64_t out, int64_t in, bool transposed = false,
+                      Epilogue epilogue = Epilogue::none, bool wide = false) {
   return {product(operands, weight_of(operands, out, in, transposed), epilogue, wide)};
 }
-std::vector<Product> strided(std::vector<Product> list) {
-  for (Product& each : list) each.in.stride += 4;
+std::vector<Gemm> strided(std::vector<Gemm> list) {
+  for (Gemm& each : list) each.in.stride += 4;
   return list;
 }
 const Shape kShapes[] = {
@@ -102,18 +101,18 @@ const Shape kShapes[] = {
      [](const Operands& o) { return strided(first_products(o, kWidth, 5, 0, 0)); }},
 };
 
-bool storable(const std::vector<Product>& list) {
+bool storable(const std::vector<Gemm>& list) {
   const int64_t block = format_of(list.front().weight.dtype).block;
   return list.front().weight.in % block == 0;
 }
 
-std::string_view chosen(const gpu::ProductDevice& device, std::vector<Product>& list, int64_t rows) {
-  for (Product& each : list) each.in.rows = each.out.rows = rows;
+std::string_view chosen(const gpu::GemmDevice& device, std::vector<Gemm>& list, int64_t rows) {
+  for (Gemm& each : list) each.in.rows = each.out.rows = rows;
   return gpu::choose_kernel(list, device)->name;
 }
 
 // "1 gemv, 2 skinny, 9 library": from how many rows on which kernel.
-std::string decisions(const gpu::ProductDevice& device, std::vector<Product> list) {
+std::string decisions(const gpu::GemmDevice& device, std::vector<Gemm> list) {
   std::string text, last;
   for (int64_t rows = 1; rows <= kMostShownRows; rows++) {
     const std::string now(chosen(device, list, rows));
@@ -147,7 +146,7 @@ std::string table() {
       std::map<std::string, std::string> operands_of;  // of a line of decisions
       std::vector<std::string> order;
       for (const Operands& operands : all_operands()) {
-        const std::vector<Product> list = shape.of(operands);
+        const std::vector<Gemm> list = shape.of(operands);
         if (!storable(list)) continue;
         const std::string line = decisions(card.device, list);
         std::string& names = operands_of[line];

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "gpu/device/ptx.h"
-#include "gpu/products/sm90/ptx.h"
+#include "gpu/gemm/sm90/ptx.h"
 #include "gpu/stages/enter_parts.h"
 
 namespace fulmar::gpu {

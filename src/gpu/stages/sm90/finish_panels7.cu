@@ -1,10 +1,10 @@
 // Second halves of RWKV-7's low-rank paths by panels, and in their epilogue all that project7 still owes.
 #include <algorithm>
 
+#include "gpu/gemm/sm90/wgmma_kernel.h"
+#include "gpu/gemm/sm90/wgmma_operands.h"
 #include "gpu/math/finish7.h"
 #include "gpu/math/head_math.h"
-#include "gpu/products/sm90/panel_kernel.h"
-#include "gpu/products/sm90/panel_operands.h"
 #include "gpu/stages/low_rank.h"
 
 namespace fulmar::gpu {
@@ -93,11 +93,11 @@ struct FinishProject7 {
 // The second halves are short, so what counts is how many subtiles a block has: the shape with fewer of them,
 // one after the other.
 template <class F>
-void with_finish_shape(ProductList products, int multiprocessors, F&& f) {
+void with_finish_shape(GemmList products, int multiprocessors, F&& f) {
   const auto subtiles = [&](auto shape) {
     using Shape = decltype(shape);
     int64_t tiles = 0;
-    for (const Product& one : products) tiles += panel_tiles_of<Shape>(one);
+    for (const Gemm& one : products) tiles += panel_tiles_of<Shape>(one);
     return (tiles + multiprocessors - 1) / multiprocessors * Shape::kSubtiles;
   };
   const PanelShape<1, 128, 6> fewer_rows;
@@ -114,11 +114,11 @@ void with_finish_shape(ProductList products, int multiprocessors, F&& f) {
 void finish_panels7(const Queue& queue, const TimeMix7& att, bool first_block, Tensor v_first,
                     const LowRows7& low, const Projected7& p, int multiprocessors) {
   // In the order of FinishProduct.
-  const Product products[] = {{low.g, att.g.second, p.g},
-                              {low.w, att.w.second, p.u},
-                              {low.a, att.a.second, p.alpha},
-                              {low.v, att.v.second, p.v}};
-  const ProductList list(products, std::size(products) - (first_block ? 1 : 0));
+  const Gemm products[] = {{low.g, att.g.second, p.g},
+                           {low.w, att.w.second, p.u},
+                           {low.a, att.a.second, p.alpha},
+                           {low.v, att.v.second, p.v}};
+  const GemmList list(products, std::size(products) - (first_block ? 1 : 0));
   with_activation(p.k.dtype, [&](auto sample) {
     using T = decltype(sample);
     const FinishProject7<T> finish{first_block,         finish7_vectors(att), rows_of<T>(p.k),
@@ -127,8 +127,8 @@ void finish_panels7(const Queue& queue, const TimeMix7& att, bool first_block, T
     with_finish_shape(list, multiprocessors, [&](auto shape) {
       using Shape = decltype(shape);
       const Panels panels = panels_of<Shape>(list);
-      launch_panels<T, Shape>(queue, panels, panel_operands_of<T, Shape>(list), finish,
-                              std::min<int64_t>(panels.tiles, multiprocessors));
+      launch_planned<T, Shape>(queue, panels, panel_operands_of<T, Shape>(list), finish,
+                               std::min<int64_t>(panels.tiles, multiprocessors));
     });
   });
 }

@@ -1,0 +1,13 @@
+// out = in @ weight^T for any shape, stride and alignment; slow (naive.cu).
+#pragma once
+
+#include "gpu/device/device.h"
+#include "gpu/gemm/gemm.h"
+
+namespace fulmar::gpu {
+
+// f16 and bf16 weights, also transposed ones; out [rows, outs] of the activation type or f32. The epilogue is
+// not applied.
+void launch_naive(const Queue&, Tensor in, const Weight& weight, Tensor out);
+
+}  // namespace fulmar::gpu

@@ -1,0 +1,37 @@
+// What kernels of few rows share on the host: products as they take them, and their shares of the GPU.
+#pragma once
+
+#include <span>
+
+#include "gpu/device/launch_place.h"
+#include "gpu/gemm/gemv.h"
+#include "gpu/gemm/kernel.h"
+#include "gpu/gemm/layout/packed.h"
+#include "gpu/gemm/skinny_pair.h"
+
+namespace fulmar::gpu {
+
+// Returns what such a kernel takes where nothing runs beside it: two blocks a multiprocessor.
+inline LaunchShare whole_gpu(const GemmDevice& device) { return {2 * device.multiprocessors}; }
+
+// Returns the products in the form of a lone row's, which lie in `rows`.
+inline std::span<const Gemv> gemvs_of(GemmList products, Gemv (&rows)[kMostGemms]) {
+  size_t count = 0;
+  for (const Gemm& one : products) {
+    rows[count++] = {{one.in, {}}, one.weight, {one.out, {}}, one.epilogue};
+  }
+  return {rows, count};
+}
+
+// Returns what kernels of few rows stream of products: their tiles have equally many outputs.
+template <class List>
+TileStream tile_stream(const List& products) {
+  int64_t bytes = 0, tiles = 0;
+  for (const auto& one : products) {
+    bytes += static_cast<int64_t>(one.weight.bytes());
+    tiles += (one.weight.out + kPackedOuts - 1) / kPackedOuts;
+  }
+  return {tiles, bytes / tiles};
+}
+
+}  // namespace fulmar::gpu

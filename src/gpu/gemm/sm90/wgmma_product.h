@@ -1,0 +1,283 @@
+// Tiles of grouped products out[rows, outs] = in[rows, K] * weight[outs, K]^T by wgmma on compute capability
+// 9.0, and the epilogue's way from accumulators to rows of outputs. The work is one line of steps: of every
+// tile of outputs and rows of every product, some inputs at a time. A block takes a piece of that line
+// (stream-K), or a cluster a tile (split-K). Where operands come from: wgmma_operands.h; of packed codes:
+// wgmma_q_fragments.h, wgmma_q_transposed_operands.h.
+#pragma once
+
+#include <type_traits>
+
+#include "gpu/device/element.h"
+#include "gpu/device/ptx.h"
+#include "gpu/gemm/epilogue.h"
+#include "gpu/gemm/gemm.h"
+#include "gpu/gemm/sm90/ring.h"
+#include "gpu/gemm/sm90/wgmma.h"
+
+namespace fulmar::gpu {
+
+constexpr int kGroupOuts = 64;  // of one instruction
+constexpr int kChunkRows = 32;  // that go through shared memory together on their way out
+constexpr int kChunkStride = kGroupOuts + 4;
+constexpr int kChunkVectors = kChunkRows * kGroupOuts / 4 / kGroupThreads;  // of four outputs, per thread
+
+// What all shapes of tiles share. kGroupCount: warp groups that multiply; kOutTilesEach: of 64 outputs, for
+// each of them; kStepInputsEach: of a step; kWeightBytes: of a step's weights in the ring; kSliceCount: in
+// how many slices the groups share a tile's steps (sliced-K): groups of one slice have all of its outputs.
+template <int kGroupCount, int kOutTilesEach, int kTileRows, int kStageCount, int kStepInputsEach,
+          size_t kWeightBytes, int kSliceCount = 1>
+struct PanelTileShape {
+  static constexpr int kGroups = kGroupCount, kMultiplying = kGroups * kGroupThreads,
+                       kThreads = kMultiplying + kGroupThreads;
+  static constexpr int kSlices = kSliceCount, kOutGroups = kGroups / kSlices,
+                       kFinishing = kOutGroups * kGroupThreads;  // threads that have the whole sums
+  static_assert(kGroups % kSlices == 0);
+  static constexpr int kOutTiles = kOutTilesEach, kRows = kTileRows, kStages = kStageCount;
+  static constexpr int kStepInputs = kStepInputsEach;
+  static constexpr int kOuts = kOutGroups * kOutTiles * kGroupOuts, kChunks = kRows / kChunkRows,
+                       kSubtiles = kOutTiles * kChunks;
+  static constexpr size_t kFirstBytes = kWeightBytes;
+  static constexpr size_t kStageBytes = kFirstBytes + size_t{kRows} * kStepInputs * 2;
+  static constexpr size_t kChunkBytes = size_t{kGroups} * kChunkRows * kChunkStride * sizeof(float);
+  static constexpr size_t kBytes = kRingAlignment + kStages * kStageBytes + kChunkBytes;
+  static constexpr int64_t kPartial = int64_t{kOuts} * kRows;  // numbers of an unfinished tile
+};
+
+// Weights of 16 bits, through the ring.
+template <int kOutTilesEach, int kTileRows, int kStageCount, int kGroupCount = gpu::kGroups>
+struct PanelShape : PanelTileShape<kGroupCount, kOutTilesEach, kTileRows, kStageCount, kRingStep,
+                                   size_t{kGroupCount} * kOutTilesEach * kGroupOuts * kRingStep * 2> {
+  static constexpr bool kStriped = false;  // StripedOutputs
+};
+
+struct PanelProduct {
+  CUtensorMap out;
+  bool sends;                               // whether TMA can take results: only then is there `out`
+  int outs, steps, first_step, first_tile;  // steps of a tile; first_*: on the line of all products
+};
+
+struct Panels {
+  PanelProduct each[kMostGemms];
+  int count, rows, row_tiles;
+  int steps, tiles;  // of all products
+  int steps_each;    // of a block, wherever tiles end; 0: whole tiles, block after block
+  int parts;         // of a tile, each a block of one cluster; 1: no clusters
+  LaunchPlace place;
+  float* partial;     // [blocks, 2, Shape::kPartial]
+  uint32_t* counter;  // [tiles], zero before and after
+};
+
+// A part of one tile: `steps` steps from `first` on.
+struct Segment {
+  int product, tile;                              // tile: on the line of all products
+  int first_out, first_row, first, steps, begin;  // begin: the tile's first step on the line
+};
+
+// Goes through a block's segments.
+template <class Shape>
+class Walk {
+ public:
+  __device__ __forceinline__ explicit Walk(const Panels& panels) : panels_(panels) {
+    const int block = static_cast<int>(blockIdx.x);
+    if (panels.parts > 1) {  // of products that have equally many steps
+      const int steps = panels.each[0].steps, begin = block / panels.parts * steps;
+      at_ = begin + block % panels.parts * panels.steps_each;
+      end_ = min(at_ + panels.steps_each, begin + steps);
+      return;
+    }
+    at_ = block * max(panels.steps_each, 1);
+    end_ = panels.steps_each > 0 ? min(at_ + panels.steps_each, panels.steps) : panels.tiles;
+  }
+  __device__ __forceinline__ bool next(Segment& to) {
+    if (at_ >= end_) return false;
+    const bool by_steps = panels_.steps_each > 0;
+    int p = 0;
+    while (p + 1 < panels_.count &&
+           at_ >= (by_steps ? panels_.each[p + 1].first_step : panels_.each[p + 1].first_tile)) {
+      p++;
+    }
+    const PanelProduct& product = panels_.each[p];
+    const int tile = by_steps ? (at_ - product.first_step) / product.steps : at_ - product.first_tile;
+    to.product = p;
+    to.tile = product.first_tile + tile;
+    to.first_out = tile / panels_.row_tiles * Shape::kOuts;
+    to.first_row = tile % panels_.row_tiles * Shape::kRows;
+    to.begin = product.first_step + tile * product.steps;
+    to.first = by_steps ? at_ - to.begin : 0;
+    to.steps = by_steps ? min(to.begin + product.steps, end_) - at_ : product.steps;
+    at_ += by_steps ? to.steps : static_cast<int>(gridDim.x);
+    return true;
+  }
+
+ private:
+  const Panels& panels_;
+  int at_, end_;  // steps or tiles
+};
+
+template <class Shape>
+using PanelSums = float[Shape::kOutTiles][Shape::kRows / 2];
+template <class Shape>
+__device__ __forceinline__ void pin_sums(PanelSums<Shape>& sum) {
+#pragma unroll
+  for (auto& tile : sum) {
+#pragma unroll
+    for (float& s : tile) wgmma_pin(s);
+  }
+}
+
+template <class Shape>
+__device__ __forceinline__ void clear_sums(PanelSums<Shape>& sum) {
+#pragma unroll
+  for (auto& tile : sum) {
+#pragma unroll
+    for (float& s : tile) s = 0;
+  }
+}
+
+// Four neighbouring outputs, from `out` on, of the rows row, row + row_step, ... of a tile.
+struct SubtileVectors {
+  int row, out, row_step;
+  Float4 of[kChunkVectors];
+};
+
+// Where a group's accumulators stand, and how they go through shared memory, since a thread holds single
+// outputs of many rows. A subtile is what goes at once, so many sums of a thread.
+constexpr int kSubtileSums = kChunkRows / 2;
+using SubtileSums = float[kSubtileSums];
+
+// Each tile of 64 outputs after the other: a subtile is a chunk of its rows.
+template <class Shape>
+struct PlainOutputs {
+  static constexpr int kAcross = kGroupOuts / 4, kRowStep = kGroupThreads / kAcross;
+  static __device__ __forceinline__ SubtileVectors vectors(int subtile, int group) {
+    const int thread = threadIdx.x % kGroupThreads;
+    return {subtile % Shape::kChunks * kChunkRows + thread / kAcross,
+            (group * Shape::kOutTiles + subtile / Shape::kChunks) * kGroupOuts + thread % kAcross * 4,
+            kRowStep,
+            {}};
+  }
+  static __device__ __forceinline__ void pick(const PanelSums<Shape>& sum, int subtile, SubtileSums& to) {
+#pragma unroll
+    for (int i = 0; i < kSubtileSums; i++) {
+      to[i] = sum[subtile / Shape::kChunks][subtile % Shape::kChunks * kSubtileSums + i];
+    }
+  }
+  static __device__ __forceinline__ void put(const SubtileSums& sum, float* chunk) {
+    const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
+    float* own = chunk + 2 * q * kChunkStride + thread / kWarp * 16 + g;
+#pragma unroll
+    for (int i = 0; i < kSubtileSums; i++) {
+      own[(i / 4 * 8 + i % 2) * kChunkStride + i % 4 / 2 * 8] = sum[i];
+    }
+  }
+  static __device__ __forceinline__ Float4 get(const SubtileVectors& v, int i, const float* chunk) {
+    return load4(&chunk[(v.row % kChunkRows + i * kRowStep) * kChunkStride + v.out % kGroupOuts]);
+  }
+};
+
+// A lane's neighbouring outputs are pairs of the tiles: rows g and g + 8 of tile m are the outputs 2m and
+// 2m + 1 of them. A subtile is some rows of all tiles.
+template <class Shape>
+struct StripedOutputs {
+  static constexpr int kLaneOuts = 2 * Shape::kOutTiles, kRowsAtOnce = kChunkRows / Shape::kOutTiles,
+                       kGroupAll = kGroupThreads / 4 * kLaneOuts;
+  static constexpr int kAcross = kGroupAll / 4, kRowStep = kGroupThreads / kAcross, kStride = kGroupAll + 4;
+  static_assert(kRowsAtOnce * kStride <= kChunkRows * kChunkStride);
+  static __device__ __forceinline__ SubtileVectors vectors(int subtile, int group) {
+    const int thread = threadIdx.x % kGroupThreads;
+    return {subtile * kRowsAtOnce + thread / kAcross, group * kGroupAll + thread % kAcross * 4, kRowStep, {}};
+  }
+  static constexpr int kTileSums = kRowsAtOnce / 2;  // of a subtile, of a tile
+  static __device__ __forceinline__ void pick(const PanelSums<Shape>& sum, int subtile, SubtileSums& to) {
+#pragma unroll
+    for (int i = 0; i < kSubtileSums; i++) to[i] = sum[i / kTileSums][subtile * kTileSums + i % kTileSums];
+  }
+  static __device__ __forceinline__ void put(const SubtileSums& sum, float* chunk) {
+    const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, g = lane / 4, q = lane % 4;
+    float* own = chunk + 2 * q * kStride + thread / kWarp * (kGroupAll / 4) + g * kLaneOuts;
+#pragma unroll
+    for (int row = 0; row < kRowsAtOnce / 4; row++) {
+#pragma unroll
+      for (int m = 0; m < Shape::kOutTiles; m += 2) {
+        const float* tile = sum + m * kTileSums + row / 2 * 4 + row % 2;
+        store4(own + (row / 2 * 8 + row % 2) * kStride + 2 * m,
+               Float4{{tile[0], tile[2], tile[kTileSums], tile[kTileSums + 2]}});
+      }
+    }
+  }
+  static __device__ __forceinline__ Float4 get(const SubtileVectors& v, int i, const float* chunk) {
+    return load4(&chunk[(v.row % kRowsAtOnce + i * kRowStep) * kStride + v.out % kGroupAll]);
+  }
+};
+
+template <class Shape>
+using OutputsOf = std::conditional_t<Shape::kStriped, StripedOutputs<Shape>, PlainOutputs<Shape>>;
+
+// A subtile's vectors, which all threads of a group have put into the chunk.
+template <class Shape>
+__device__ __forceinline__ SubtileVectors get_subtile(int subtile, int group, const float* chunk) {
+  using Outputs = OutputsOf<Shape>;
+  named_barrier_sync(1 + group, kGroupThreads);
+  SubtileVectors v = Outputs::vectors(subtile, group);
+#pragma unroll
+  for (int i = 0; i < kChunkVectors; i++) v.of[i] = Outputs::get(v, i, chunk);
+  return v;
+}
+
+// f(subtile, vectors) for all of a group's tile. One iteration of a loop for each subtile, and in it a choice
+// among registers: unrolled, f would fill the instruction cache many times over.
+template <class Shape, class F>
+__device__ __forceinline__ void for_each_subtile(const PanelSums<Shape>& sum, int group, float* chunk,
+                                                 F&& f) {
+#pragma unroll 1
+  for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
+    named_barrier_sync(1 + group, kGroupThreads);
+#pragma unroll
+    for (int t = 0; t < Shape::kSubtiles; t++) {
+      if (subtile != t) continue;
+      SubtileSums own;
+      OutputsOf<Shape>::pick(sum, t, own);
+      OutputsOf<Shape>::put(own, chunk);
+    }
+    f(subtile, get_subtile<Shape>(subtile, group, chunk));
+  }
+}
+
+// A group's whole tile: results leave by stmatrix and TMA in pieces of kChunkRows rows of 64 outputs, from
+// two alternating places in the chunk. `piece_places`: 1024-byte aligned.
+constexpr size_t kPieceBytes = size_t{kChunkRows} * kGroupOuts * 2;
+static_assert(kChunkRows * kChunkStride * sizeof(float) == 2 * kPieceBytes + kRingAlignment / 2,
+              "every second group's chunk is aligned, and the others hold their places behind half of it");
+template <class T, Epilogue kEnd, class Shape>
+__device__ __forceinline__ void send_tile(const CUtensorMap& out, const Segment& at,
+                                          const PanelSums<Shape>& sum, int group,
+                                          unsigned char* piece_places) {
+  const int thread = threadIdx.x % kGroupThreads, lane = thread % kWarp, matrix = lane / 8;
+  // Which of a half piece's rows, and which 16 bytes of it, this lane gives the address of.
+  const int row = matrix / 2 * 8 + lane % 8, across = (thread / kWarp * 2 + matrix % 2) ^ lane % 8;
+#pragma unroll
+  for (int subtile = 0; subtile < Shape::kSubtiles; subtile++) {
+    unsigned char* place = piece_places + subtile % 2 * kPieceBytes;
+    const int m = subtile / Shape::kChunks, chunk = subtile % Shape::kChunks;
+    if (thread == 0) bulk_wait_read<1>();
+    named_barrier_sync(1 + group, kGroupThreads);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      uint32_t packed[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int from = (chunk * 2 + half) * 8 + i * 2;
+        packed[i] = pack_floats<T>(finish(kEnd, sum[m][from]), finish(kEnd, sum[m][from + 1]));
+      }
+      stmatrix_transposed(place + (half * 16 + row) * kGroupOuts * 2 + across * 16, packed);
+    }
+    fence_async_proxy();
+    named_barrier_sync(1 + group, kGroupThreads);
+    if (thread == 0) {
+      tma_store(out, at.first_out + (group * Shape::kOutTiles + m) * kGroupOuts,
+                at.first_row + chunk * kChunkRows, place);
+    }
+  }
+}
+
+}  // namespace fulmar::gpu

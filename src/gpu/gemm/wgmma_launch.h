@@ -1,0 +1,33 @@
+// How the wgmma kernels are planned and launched, whatever their operands.
+#pragma once
+
+#include <span>
+
+#include "gpu/gemm/kernels.h"
+#include "gpu/gemm/resources.h"
+#include "gpu/gemm/sm90/fp8_inputs.h"
+#include "gpu/gemm/sm90/wgmma.h"
+
+namespace fulmar::gpu {
+
+struct WgmmaLaunch {
+  const Kernel* kernel;  // by_wgmma is true of it
+  GemmList products;
+  std::span<const Float8Input> inputs = {};  // codes of the inputs, where the kernel takes such
+};
+
+bool by_wgmma(const Kernel*);
+
+// Returns how many counters a launch wants: whole tiles want none.
+inline size_t counters_of(const WgmmaPlan& plan) {
+  return plan.steps_each == 0 ? 0 : static_cast<size_t>(plan.tiles);
+}
+
+WgmmaPlan plan_of(const WgmmaLaunch&, const WgmmaRoom&, bool whole = false);
+void launch_planned(const Queue&, const WgmmaLaunch&, const WgmmaPlan&, const WgmmaWork&);
+
+// Plans, takes working memory and launches. On side queues tiles stay whole: what a divided sum wants belongs
+// to the main queue.
+void run_wgmma(const GemmResources&, const Queue&, const WgmmaLaunch&);
+
+}  // namespace fulmar::gpu
