@@ -58,9 +58,9 @@ bool run_wgmma_pair(const GemmResources& resources, const Queue& queue, GemmList
     const size_t first_bytes = plans.first.partial_bytes;
     auto* const partial =
         static_cast<std::byte*>(resources.workspace(first_bytes + plans.second.partial_bytes));
-    launch_planned(queue, one, plans.first,
-                   {reinterpret_cast<float*>(partial), counters, LaunchPlace::first});
-    launch_planned(
+    launch_by_wgmma(queue, one, plans.first,
+                    {reinterpret_cast<float*>(partial), counters, LaunchPlace::first});
+    launch_by_wgmma(
         queue, other, plans.second,
         {reinterpret_cast<float*>(partial + first_bytes), counters + first_counters, LaunchPlace::second});
   }

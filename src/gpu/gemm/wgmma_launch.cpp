@@ -18,8 +18,8 @@ WgmmaPlan plan_of(const WgmmaLaunch& one, const WgmmaRoom& room, bool whole) {
   return {};
 }
 
-void launch_planned(const Queue& queue, const WgmmaLaunch& one, const WgmmaPlan& plan,
-                    const WgmmaWork& work) {
+void launch_by_wgmma(const Queue& queue, const WgmmaLaunch& one, const WgmmaPlan& plan,
+                     const WgmmaWork& work) {
   if constexpr (kHopperCode) {
     if (one.kernel == &kWgmmaFp8Kernel) return launch_wgmma_fp8(queue, one.products, one.inputs, plan, work);
     const auto linear = one.kernel == &kWgmmaQKernel ? launch_wgmma_q : launch_wgmma;
@@ -30,8 +30,8 @@ void launch_planned(const Queue& queue, const WgmmaLaunch& one, const WgmmaPlan&
 void run_wgmma(const GemmResources& resources, const Queue& queue, const WgmmaLaunch& one) {
   const bool whole = resources.device.fixed_order || queue.index != kMainQueue;
   const WgmmaPlan plan = plan_of(one, resources.room, whole);
-  launch_planned(queue, one, plan,
-                 {resources.partial_sums(plan.partial_bytes), resources.tile_counters(counters_of(plan))});
+  launch_by_wgmma(queue, one, plan,
+                  {resources.partial_sums(plan.partial_bytes), resources.tile_counters(counters_of(plan))});
 }
 
 }  // namespace fulmar::gpu

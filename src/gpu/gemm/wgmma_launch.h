@@ -24,7 +24,7 @@ inline size_t counters_of(const WgmmaPlan& plan) {
 }
 
 WgmmaPlan plan_of(const WgmmaLaunch&, const WgmmaRoom&, bool whole = false);
-void launch_planned(const Queue&, const WgmmaLaunch&, const WgmmaPlan&, const WgmmaWork&);
+void launch_by_wgmma(const Queue&, const WgmmaLaunch&, const WgmmaPlan&, const WgmmaWork&);
 
 // Plans, takes working memory and launches. On side queues tiles stay whole: what a divided sum wants belongs
 // to the main queue.
