@@ -19,8 +19,9 @@ constinit const Kernel kSparseKernel{
           const auto& [in, weight, out, epilogue] = products.front();
           const SparsePlan plan =
               plan_sparse(in.rows, weight.in, weight.out, resources.device.multiprocessors);
-          launch_sparse(queue, plan, in, weight, out, resources.partial_sums(plan.partial_bytes),
-                        resources.value_counters(static_cast<size_t>(weight.out / kSparseOuts)));
+          const auto counters = static_cast<size_t>(weight.out / kSparseOuts);
+          launch_sparse(queue, plan, products.front(),
+                        {resources.partial_sums(plan.partial_bytes), resources.value_counters(counters)});
         },
 };
 

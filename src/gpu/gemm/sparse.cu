@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(kValueThreads, 2)
 }
 
 template <class T, int kTiles>
-void launch_sparse_of(const Queue& queue, const SparsePlan& plan, Tensor in, const Weight& weight, Tensor out,
-                      float* partial, uint32_t* counters) {
+void launch_sparse_of(const Queue& queue, const SparsePlan& plan, const Gemm& gemm, const SplitWork& work) {
+  const auto& [in, weight, out, epilogue] = gemm;
   const size_t values = kMostSlice * sizeof(uint16_t) +
                         static_cast<size_t>(kTiles * 8) * static_cast<size_t>(plan.slice + 8) * sizeof(T);
   const size_t bytes = std::max(values, value_part_bytes(kTiles));
@@ -154,8 +154,8 @@ void launch_sparse_of(const Queue& queue, const SparsePlan& plan, Tensor in, con
   const ValueArguments<T> arguments{{in.as<const T>(), in.stride},
                                     static_cast<const T*>(weight.data),
                                     rows_of<T>(out),
-                                    partial,
-                                    counters,
+                                    work.partial,
+                                    work.counters,
                                     static_cast<int>(in.rows),
                                     static_cast<int>(weight.in),
                                     static_cast<int>(weight.out),
@@ -185,11 +185,10 @@ SparsePlan plan_sparse(int64_t rows, int64_t in, int64_t out, int multiprocessor
   return plan;
 }
 
-void launch_sparse(const Queue& queue, const SparsePlan& plan, Tensor in, const Weight& weight, Tensor out,
-                   float* partial, uint32_t* counters) {
-  with_activation(in.dtype, [&](auto sample) {
+void launch_sparse(const Queue& queue, const SparsePlan& plan, const Gemm& gemm, const SplitWork& work) {
+  with_activation(gemm.in.dtype, [&](auto sample) {
     using T = decltype(sample);
-    launch_sparse_of<T, 1>(queue, plan, in, weight, out, partial, counters);
+    launch_sparse_of<T, 1>(queue, plan, gemm, work);
   });
 }
 

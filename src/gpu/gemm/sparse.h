@@ -23,9 +23,13 @@ constexpr int kSparseOuts = 128;  // of a block; each has a counter
 bool suits_sparse(int64_t rows, const Weight& weight);
 SparsePlan plan_sparse(int64_t rows, int64_t in, int64_t out, int multiprocessors);
 
-// out in the activation type. partial: plan.partial_bytes; counters: zeroed once, [outs / kSparseOuts], zero
-// again afterwards.
-void launch_sparse(const Queue&, const SparsePlan&, Tensor in, const Weight& weight, Tensor out,
-                   float* partial, uint32_t* counters);
+// What the slices of a launch share. partial: plan.partial_bytes; counters: zero before and afterwards.
+struct SplitWork {
+  float* partial = nullptr;
+  uint32_t* counters = nullptr;
+};
+
+// Output in the activation type, no epilogue; [outs / kSparseOuts] counters.
+void launch_sparse(const Queue&, const SparsePlan&, const Gemm&, const SplitWork&);
 
 }  // namespace fulmar::gpu

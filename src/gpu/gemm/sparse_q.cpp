@@ -11,8 +11,8 @@ void run_sparse_q(const GemmResources& resources, const Queue& queue, const Gemm
   const SparsePlan plan = plan_sparse(in.rows, weight.in, weight.out, resources.device.multiprocessors);
   const int64_t row_groups = (in.rows + kMostSparseRows - 1) / kMostSparseRows;
   const auto counters = static_cast<size_t>(weight.out / kPackedValueOuts * row_groups);
-  launch_sparse_q(queue, plan, in, weight, out, resources.partial_sums(plan.partial_bytes),
-                  resources.value_counters(counters));
+  launch_sparse_q(queue, plan, product,
+                  {resources.partial_sums(plan.partial_bytes), resources.value_counters(counters)});
 }
 
 constinit const Kernel kSparseQKernel{

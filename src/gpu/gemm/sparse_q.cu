@@ -286,8 +286,9 @@ void launch_value(const Queue& queue, PackedValueArguments<T>& a) {
 
 }  // namespace
 
-void launch_sparse_q(const Queue& queue, const SparsePlan& plan, Tensor in, const Weight& weight, Tensor out,
-                     float* partial, uint32_t* counters) {
+void launch_sparse_q(const Queue& queue, const SparsePlan& plan, const Gemm& gemm, const SplitWork& work) {
+  const Tensor in = gemm.in, out = gemm.out;
+  const Weight& weight = gemm.weight;
   FULMAR_CHECK(is_packed(weight) && weight.transposed && packed_kind(weight) != CodeKind::six);
   with_activation(in.dtype, [&](auto sample) {
     using T = decltype(sample);
@@ -297,8 +298,8 @@ void launch_sparse_q(const Queue& queue, const SparsePlan& plan, Tensor in, cons
                               {wide ? nullptr : out.as<T>(), out.stride},
                               wide ? out.as<float>() : nullptr,
                               out.stride,
-                              partial,
-                              counters,
+                              work.partial,
+                              work.counters,
                               static_cast<int>(in.rows),
                               static_cast<int>(weight.out),
                               static_cast<int>(plan.slice),

@@ -10,11 +10,9 @@ namespace fulmar::gpu {
 
 struct GemmResources;  // resources.h
 
-// More than eight rows are f16. out in the activation type, or f32, to which the product is added. partial:
-// of plan_sparse; counters: zeroed once, one for every kPackedValueOuts outputs and 32 rows, zero again
-// afterwards.
-void launch_sparse_q(const Queue&, const SparsePlan&, Tensor in, const Weight& weight, Tensor out,
-                     float* partial, uint32_t* counters);
+// More than eight rows are f16. Output in the activation type, or f32, to which the product is added; no
+// epilogue. A counter for every kPackedValueOuts outputs and 32 rows.
+void launch_sparse_q(const Queue&, const SparsePlan&, const Gemm&, const SplitWork&);
 // Plans it, takes its working memory and launches it.
 void run_sparse_q(const GemmResources&, const Queue&, const Gemm&);
 
