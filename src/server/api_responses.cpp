@@ -66,7 +66,8 @@ void list_input_items(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   const auto stored = call->service().responses.find(id);
-  if (!stored) return call->fail(not_stored(id));
+  if (!stored.ok()) return call->fail(store_failed());
+  if (!*stored) return call->fail(not_stored(id));
   ItemPage page;
   const auto& query = call->request().query;
   if (const std::string* order = query.find("order")) page.ascending = *order == "asc";
@@ -78,7 +79,7 @@ void list_input_items(std::shared_ptr<Call> call) {
     }
     page.limit = *count;
   }
-  call->respond_json(items_page_json(stored->input, page));
+  call->respond_json(items_page_json((*stored)->input, page));
 }
 
 void cancel_response(std::shared_ptr<Call> call) {
@@ -91,8 +92,9 @@ void cancel_response(std::shared_ptr<Call> call) {
   }
   const auto tell_stored = [call, id] {
     auto stored = call->service().responses.find(id);
-    if (!stored) return call->fail(not_stored(id));
-    if (made_in_background(stored->json)) return call->respond_json(std::move(stored->json));
+    if (!stored.ok()) return call->fail(store_failed());
+    if (!*stored) return call->fail(not_stored(id));
+    if (made_in_background((*stored)->json)) return call->respond_json(std::move((*stored)->json));
     call->fail(bad_value("Only responses with background=true can be cancelled", {}, "invalid_value"));
   };
   // What it is in the end is said once it has come to that.

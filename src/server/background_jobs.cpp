@@ -240,12 +240,13 @@ TakenUp go_on(const std::shared_ptr<Service>& service, const std::string& id, in
   const bool too_many = attempts > BackgroundResponses::kMostAttempts;
   const bool counted = too_many || service->responses.count_attempt(id, attempts);
   const auto found = service->responses.find_job(id);
-  if (!counted || !found.ok()) {
+  const auto answered = service->responses.find(id);
+  if (!counted || !found.ok() || !answered.ok()) {
     background.put_back(id, std::nullopt);
     return TakenUp::no_room;
   }
   // One whose answer is stored was over before that could be noted.
-  if (!*found || service->responses.find(id)) {
+  if (!*found || *answered) {
     background.end(id, std::nullopt, false);
     (void)service->responses.drop_job(id);
     return TakenUp::yes;
@@ -348,7 +349,7 @@ Result<std::optional<std::string>> present_answer(Service& service, const std::s
     FULMAR_ASSIGN(std::optional<ResponseJob> job, service.responses.find_job(id));
     if (job) return std::optional<std::string>(std::move(job->answer));
   }
-  auto stored = service.responses.find(id);
+  FULMAR_ASSIGN(auto stored, service.responses.find(id));
   return stored ? std::optional<std::string>(std::move(stored->json)) : std::nullopt;
 }
 
@@ -359,14 +360,6 @@ std::optional<ApiError> cancel_waiting(Service& service, const std::string& id) 
   if (!service.responses.end_job(ended_unmade(**job, "cancelled", nullptr)).ok()) return store_failed();
   service.background.cancel(id);
   return std::nullopt;
-}
-
-ApiError store_failed() {
-  return {503,
-          "The store of responses fails, so nothing was changed; the server's log says why",
-          {},
-          "store_failed",
-          {}};
 }
 
 }  // namespace fulmar

@@ -30,7 +30,5 @@ void look_for_waiting_responses(const std::shared_ptr<Service>& service);
 Result<std::optional<std::string>> present_answer(Service& service, const std::string& id);
 // Ends one that waits. Says why it cannot be, and it waits on then.
 std::optional<ApiError> cancel_waiting(Service& service, const std::string& id);
-// What is answered where the store fails, and nothing was changed.
-ApiError store_failed();
 
 }  // namespace fulmar

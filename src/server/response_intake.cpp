@@ -91,21 +91,23 @@ ChatMessage read_item(Fields& fields, const JsonValue& item, const std::string& 
 }
 
 // The item of a stored response that a reference means: its id begins as the response's ends. Nothing: not
-// stored.
-std::optional<JsonValue> referenced_item(Service& service, const Owner& owner, const std::string& id) {
+// stored. An error: the store fails.
+Result<std::optional<JsonValue>> referenced_item(Service& service, const Owner& owner,
+                                                 const std::string& id) {
   constexpr size_t kDigits = 24;
+  const std::optional<JsonValue> none;
   const size_t mark = id.find('_');
-  if (mark == std::string::npos || id.size() < mark + 1 + kDigits) return std::nullopt;
+  if (mark == std::string::npos || id.size() < mark + 1 + kDigits) return none;
   const std::string response_id = "resp_" + id.substr(mark + 1, kDigits);
-  if (!sees_response(owner, response_id)) return std::nullopt;
-  const auto stored = service.responses.find(response_id);
+  if (!sees_response(owner, response_id)) return none;
+  FULMAR_ASSIGN(const auto stored, service.responses.find(response_id));
   const auto response = stored ? parse_json(stored->json) : Result<JsonValue>(Error{});
   const JsonValue* output = response ? response->find("output") : nullptr;
-  if (!output || !output->is_array()) return std::nullopt;
+  if (!output || !output->is_array()) return none;
   for (const JsonValue& item : output->as_array()) {
-    if (word_of(item, "id") == id) return item;
+    if (word_of(item, "id") == id) return std::optional(item);
   }
-  return std::nullopt;
+  return none;
 }
 
 // A string, or a list of items.
@@ -129,7 +131,13 @@ std::vector<ChatMessage> read_input(Fields& fields, Service& service, const Owne
   for (const JsonValue& item : input->as_array()) {
     const std::string place = fmt::format("input[{}]", messages.size());
     const bool refers = word_of(item, "type") == "item_reference";
-    const auto referenced = refers ? referenced_item(service, owner, word_of(item, "id")) : std::nullopt;
+    const auto found = refers ? referenced_item(service, owner, word_of(item, "id"))
+                              : Result<std::optional<JsonValue>>(std::optional<JsonValue>());
+    if (!found.ok()) {
+      fields.fail(store_failed());
+      break;
+    }
+    const std::optional<JsonValue>& referenced = *found;
     if (refers && !referenced) {
       fields.fail(bad_value(
           fmt::format("'{}' refers to the item '{}', which is not stored", place, word_of(item, "id")),
@@ -184,7 +192,16 @@ std::optional<StoredResponse> read_previous(Fields& fields, Service& service, co
                                             const ServedModel& model) {
   const std::string id = fields.text("previous_response_id").value_or("");
   if (id.empty() || fields.failed()) return std::nullopt;
-  auto previous = sees_response(owner, id) ? service.responses.find(id) : std::nullopt;
+  if (!sees_response(owner, id)) {
+    fields.fail(not_stored(id, "previous_response_id"));
+    return std::nullopt;
+  }
+  auto found = service.responses.find(id);
+  if (!found.ok()) {
+    fields.fail(store_failed());
+    return std::nullopt;
+  }
+  std::optional<StoredResponse>& previous = *found;
   if (!previous) {
     fields.fail(not_stored(id, "previous_response_id"));
   } else if (previous->model != model.id) {
@@ -192,7 +209,7 @@ std::optional<StoredResponse> read_previous(Fields& fields, Service& service, co
                                       previous->model, model.id),
                           "previous_response_id"));
   }
-  return previous;
+  return std::move(previous);
 }
 
 // What the answer repeats as it was sent.
@@ -237,6 +254,14 @@ bool sees_response(const Owner& owner, std::string_view id) {
 
 ApiError not_stored(const std::string& id, std::string_view param) {
   return {404, fmt::format("Response '{}' not found", id), std::string(param), "response_not_found", {}};
+}
+
+ApiError store_failed() {
+  return {503,
+          "The store of responses fails, so nothing was changed; the server's log says why",
+          {},
+          "store_failed",
+          {}};
 }
 
 PreparedResponse prepare_response(Service& service, Fields& fields, const ResponseOrigin& origin) {

@@ -195,13 +195,16 @@ bool ResponseStore::write_one(const std::string& id, const Waiting& waits) {
   return true;
 }
 
-std::optional<StoredResponse> ResponseStore::find(const std::string& id) {
-  if (is_job(id)) return std::nullopt;
-  if (const std::optional<Waiting> waits = waiting(id)) return *waits->response;
+Result<std::optional<StoredResponse>> ResponseStore::find(const std::string& id) {
+  if (is_job(id)) return std::optional<StoredResponse>();
+  if (const std::optional<Waiting> waits = waiting(id)) return std::optional(*waits->response);
   auto document = documents_->find(id);
-  if (!document.ok()) spdlog::error("response not read id={}: {}", id, document.error().text);
-  if (!document.ok() || !*document) return std::nullopt;
-  return response_of(std::move(**document));
+  if (!document.ok()) {
+    spdlog::error("response not read id={}: {}", id, document.error().text);
+    return document.error();
+  }
+  if (!*document) return std::optional<StoredResponse>();
+  return std::optional(response_of(std::move(**document)));
 }
 
 Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id) {

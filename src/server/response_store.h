@@ -93,7 +93,8 @@ class ResponseStore {
   // Ids, owners and attempts of the jobs, the oldest first.
   std::vector<ResponseJob> jobs();
   Result<std::optional<ResponseJob>> find_job(const std::string& id);
-  std::optional<StoredResponse> find(const std::string& id);
+  // An error: the documents cannot tell whether it is there.
+  Result<std::optional<StoredResponse>> find(const std::string& id);
   // Removes it; without its json, tools, input and calls.
   Result<std::optional<StoredResponse>> take(const std::string& id);
   // Returns what is too old, and what its owner's newer ones have pushed out since; as take() does.

@@ -41,11 +41,31 @@ class Wrapped : public DocumentStore {
   const std::shared_ptr<DocumentStore> inner_;
 };
 
+// The stored response of that id; nothing: it is not there.
+std::optional<StoredResponse> stored_in(ResponseStore& store, const std::string& id) {
+  auto found = store.find(id);
+  EXPECT_TRUE(found.ok()) << id;
+  return found.ok() ? std::move(*found) : std::nullopt;
+}
+
 StoredResponse answer(const std::string& id, const std::string& owner, size_t bytes) {
   return {.id = id, .model = "m", .json = std::string(bytes, 'x'), .created = 100, .owner = owner};
 }
 ResponseJob job(const std::string& id, const std::string& owner, size_t bytes = 10) {
   return {.id = id, .request = std::string(bytes, 'r'), .answer = "{}", .created = 100, .owner = owner};
+}
+
+TEST(ResponseStore, AStoreThatFailsIsToldFromOneWithoutTheResponse) {
+  class Unreadable : public Wrapped {
+   public:
+    Result<std::optional<Document>> find(const std::string&) override {
+      return Error{ErrorKind::io, "unreadable"};
+    }
+  };
+  ResponseStore failing(std::make_unique<Unreadable>());
+  EXPECT_FALSE(failing.find("resp_1").ok());
+  ResponseStore empty;
+  EXPECT_TRUE(empty.find("resp_1").ok() && !*empty.find("resp_1"));
 }
 
 TEST(ResponseStore, HasABudgetOfBytes) {
@@ -57,15 +77,15 @@ TEST(ResponseStore, HasABudgetOfBytes) {
   EXPECT_EQ(gone.front().id, "resp_0");
   EXPECT_EQ(gone.front().model, "m");
   EXPECT_TRUE(store.take_expired().empty()) << "told once";
-  EXPECT_FALSE(store.find("resp_0"));
-  EXPECT_TRUE(store.find("resp_9"));
+  EXPECT_FALSE(stored_in(store, "resp_0"));
+  EXPECT_TRUE(stored_in(store, "resp_9"));
 }
 
 TEST(ResponseStore, KeepsWhatTheNextTurnNeeds) {
   ResponseStore store;
   store.put({"resp_1", "m", "{}", 100, "tools", R"([{"id":"i"}])", {"call_1", "call_2"}});
   store.settle();
-  const auto found = store.find("resp_1");
+  const auto found = stored_in(store, "resp_1");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->model, "m");
   EXPECT_EQ(found->created, 100);
@@ -91,13 +111,13 @@ TEST(ResponseStore, ForgetsByTheAgeThatTimeHasGivenThem) {
   store.put(answer("resp_2", "a", 10));
   store.settle();
   EXPECT_TRUE(store.take_expired().empty());
-  EXPECT_EQ(store.find("resp_1")->created, 100);
+  EXPECT_EQ(stored_in(store, "resp_1")->created, 100);
   wall = 1.8e9;
   passing += ResponseStore::kSeconds * 0.6;
   const auto expired = store.take_expired();
   ASSERT_EQ(expired.size(), 1u);
   EXPECT_EQ(expired[0].id, "resp_1");
-  EXPECT_TRUE(store.find("resp_2"));
+  EXPECT_TRUE(stored_in(store, "resp_2"));
   passing += ResponseStore::kSeconds * 30.0;
   EXPECT_EQ(store.take_expired().size(), 1u);
   EXPECT_EQ(store.jobs().size(), 1u) << "a job that has not ended has no age";
@@ -153,7 +173,8 @@ TEST(ResponseStore, AJobEndsOnceItsAnswerIsStored) {
     store.put(answer("resp_2", "a", 10));
     store.settle();
     ASSERT_TRUE(*store.find_job("resp_1")) << "the next server makes it again";
-    EXPECT_TRUE(store.find("resp_1") && store.find("resp_2")) << "nothing that was answered is lost";
+    EXPECT_TRUE(stored_in(store, "resp_1") && stored_in(store, "resp_2"))
+        << "nothing that was answered is lost";
     EXPECT_EQ(store.put_job(job("resp_3", "a"))->status, 503);
     EXPECT_FALSE(store.end_job(answer("resp_1", "a", 10)).ok());
     EXPECT_TRUE(*store.find_job("resp_1")) << "what fails changes nothing";
@@ -161,7 +182,7 @@ TEST(ResponseStore, AJobEndsOnceItsAnswerIsStored) {
   }
   ResponseStore store(std::make_unique<DocumentsOnDisk>(disk));
   EXPECT_TRUE(store.jobs().empty());
-  EXPECT_TRUE(store.find("resp_1") && store.find("resp_2"));
+  EXPECT_TRUE(stored_in(store, "resp_1") && stored_in(store, "resp_2"));
 }
 
 TEST(ResponseStore, AnAnswerWaitsWhateverGoesWrongAndIsWrittenAtTheEnd) {
@@ -172,11 +193,11 @@ TEST(ResponseStore, AnAnswerWaitsWhateverGoesWrongAndIsWrittenAtTheEnd) {
       disk.mood = mood;
       for (int i = 0; i < 20; ++i) store.put(answer("resp_" + std::to_string(i), "a", 10));
       store.settle();
-      for (int i = 0; i < 20; ++i) EXPECT_TRUE(store.find("resp_" + std::to_string(i)));
+      for (int i = 0; i < 20; ++i) EXPECT_TRUE(stored_in(store, "resp_" + std::to_string(i)));
       disk.mood = Disk::Mood::fine;
     }
     ResponseStore store(std::make_unique<DocumentsOnDisk>(disk));
-    for (int i = 0; i < 20; ++i) EXPECT_TRUE(store.find("resp_" + std::to_string(i))) << i;
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(stored_in(store, "resp_" + std::to_string(i))) << i;
   }
 }
 
@@ -223,12 +244,12 @@ TEST(ResponseStore, WhatCannotBeWrittenPushesNothingOut) {
     EXPECT_FALSE(store.put_job(job("resp_4", "a", 700)) == std::nullopt);
     store.settle();
     EXPECT_TRUE(store.take_expired().empty());
-    for (int i = 0; i < 4; ++i) EXPECT_TRUE(store.find("resp_" + std::to_string(i))) << i;
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(stored_in(store, "resp_" + std::to_string(i))) << i;
     disk.mood = Disk::Mood::fine;
   }
   ResponseStore store(std::make_unique<DocumentsOnDisk>(disk));
-  EXPECT_FALSE(store.find("resp_0")) << "its room is taken once the other is there";
-  EXPECT_TRUE(store.find("resp_3"));
+  EXPECT_FALSE(stored_in(store, "resp_0")) << "its room is taken once the other is there";
+  EXPECT_TRUE(stored_in(store, "resp_3"));
 }
 
 TEST(ResponseStore, WhatWaitsToBeWrittenTakesTheRoomOfItsAnswer) {
@@ -291,7 +312,7 @@ TEST(ResponseStore, AWriteThatTakesLongKeepsNobodyWaiting) {
     PromisedRoomPtr room;
     EXPECT_FALSE(store.promise("a", 10, room));
     EXPECT_FALSE(store.put_job(job("resp_1", "a")));
-    EXPECT_TRUE(store.find("known") && store.find("slow") && *store.find_job("resp_1"));
+    EXPECT_TRUE(stored_in(store, "known") && stored_in(store, "slow") && *store.find_job("resp_1"));
     store.put(answer("more", "a", 10));
     EXPECT_TRUE(store.take_expired().empty());
     EXPECT_TRUE(*store.take("known"));
@@ -303,8 +324,8 @@ TEST(ResponseStore, AWriteThatTakesLongKeepsNobodyWaiting) {
   let_go.set_value();
   others.join();
   store.settle();
-  EXPECT_FALSE(store.find("slow")) << "taken while it was written";
-  EXPECT_TRUE(store.find("more"));
+  EXPECT_FALSE(stored_in(store, "slow")) << "taken while it was written";
+  EXPECT_TRUE(stored_in(store, "more"));
 }
 
 // ---- random orders of everything, against the promises
@@ -449,7 +470,7 @@ class Promises {
   void check_answers(const std::string& owner, std::vector<Answer>& own, const std::set<std::string>& told) {
     std::vector<Answer> kept;
     for (const Answer& one : own) {
-      if (store_->find(one.id)) {
+      if (stored_in(*store_, one.id)) {
         EXPECT_LE(now_ - one.at, ResponseStore::kSeconds + 1) << one.id << " is old";
         kept.push_back(one);
         continue;
