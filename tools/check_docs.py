@@ -38,7 +38,7 @@ def differing_routes():
 
 def start_server(program, folder):
     log = open(folder / "server.log", "w")
-    server = subprocess.Popen([program, "serve", "--model-path", str(ROOT / "models"), "--enable-dynamic-loading", "--port", "0",
+    server = subprocess.Popen([program, "serve", "--model", str(ROOT / "models"), "--port", "0",
                                "--state-db-path", str(folder / "sessions.db")],
                               stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder)
     for line in server.stdout:

@@ -145,9 +145,9 @@ for what in "$@"; do
     small) bench small-1.5b --synthetic rwkv7-1.5b --decode 1,32 --prefill ""
       bench small-0.1b --synthetic rwkv7-0.1b --decode 1,32 --prefill "" ;;
     rwkv6) bench rwkv6 --synthetic rwkv6-7b --decode 1,8,32,128,320 --prefill 1x1024,1x4096 --kernels ;;
-    floor) bench floor --synthetic rwkv7-7.2b --decode 1,32,320 --prefill 1x1024 --no-matrix-units ;;
+    floor) bench floor --synthetic rwkv7-7.2b --decode 1,32,320 --prefill 1x1024 --pretend simt ;;
     no-panels) bench panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels
-      bench no-panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels --no-panels ;;
+      bench no-panels --synthetic rwkv7-7.2b --decode 12,16,32,64 --prefill "" --kernels --pretend sm80 ;;
     ab) ab ;;
     serve) for size in 7.2b 1.5b; do
         bench serve-$size --synthetic rwkv7-$size --serve --streams 320 --tokens 256

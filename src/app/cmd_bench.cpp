@@ -144,8 +144,9 @@ Result<std::vector<int64_t>> parse_defer(const std::string& text) {
   FULMAR_ASSIGN(auto numbers, parse_counts(text));
   const auto most = numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
   if (most >= 1 && most <= kMostDeferred) return numbers;
-  return Error{ErrorKind::invalid,
-               fmt::format("--defer is '{}'; wanted auto or numbers from 1 to {}", text, kMostDeferred)};
+  return Error{
+      ErrorKind::invalid,
+      fmt::format("--defer-state-writes is '{}'; wanted auto or numbers from 1 to {}", text, kMostDeferred)};
 }
 
 Status check_states(const std::vector<DType>& states, const Devices& devices) {
@@ -201,7 +202,7 @@ Result<std::vector<DType>> keep_one_state(BenchFlags& flags, std::string_view wh
   FULMAR_ASSIGN(const auto defer, parse_defer(flags.defer));
   if (defer.size() > 1) {
     return Error{ErrorKind::invalid,
-                 fmt::format("--defer is '{}'; wanted one number for {}", flags.defer, what)};
+                 fmt::format("--defer-state-writes is '{}'; wanted one number for {}", flags.defer, what)};
   }
   flags.model.devices.state_dtype = flags.states;
   flags.model.devices.defer = defer.empty() ? 0 : defer.front();
@@ -236,16 +237,14 @@ Result<LoadedModel> load_draft(BenchFlags flags) {
 Status check_speculation(const BenchFlags& flags) {
   const bool by_model = flags.speculate == "model";
   if (spreads(flags.model.devices)) {
-    return Error{ErrorKind::invalid,
-                 "--speculate measures one device; it goes with --device, not with --pp-devices or --tp"};
+    return Error{ErrorKind::invalid, "--drafts measures one device; --devices names several"};
   }
   if (flags.options.decode.empty()) {
-    return Error{ErrorKind::invalid,
-                 "--speculate measures --decode, which is empty; wanted a number at least"};
+    return Error{ErrorKind::invalid, "--drafts measures --decode, which is empty; wanted a number at least"};
   }
   if (by_model == (flags.draft_model.empty() && flags.draft_synthetic.empty())) {
     return Error{ErrorKind::invalid,
-                 fmt::format("--speculate is {}; wanted {}", flags.speculate,
+                 fmt::format("--drafts is {}; wanted {}", flags.speculate,
                              by_model ? "--draft-model FILE or --draft-synthetic NAME with it"
                                       : "model beside --draft-model or --draft-synthetic")};
   }
@@ -282,7 +281,7 @@ Result<std::vector<IslandLine>> kernels_of(const BenchFlags& flags, const Loaded
   if (ranks == 1) {
     return Error{ErrorKind::invalid,
                  "--kernels times one device, or the sums of several with --tp; it does not go with "
-                 "--pp-devices alone"};
+                 "a pipeline alone"};
   }
   std::vector<Ops*> group;
   for (int64_t i = 0; i < ranks; i++) group.push_back(loaded.devices[static_cast<size_t>(i)].get());
@@ -297,7 +296,7 @@ Result<int> bench(BenchFlags flags) {
   FULMAR_ASSIGN(flags.options.defer, parse_defer(flags.defer));
   if (!flags.speculate.empty()) {
     FULMAR_TRY(check_speculation(flags));
-    FULMAR_TRY(keep_one_state(flags, "--speculate"));
+    FULMAR_TRY(keep_one_state(flags, "--drafts"));
   }
   const auto before = std::chrono::steady_clock::now();
   FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
@@ -324,6 +323,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   static BenchFlags flags;
   CLI::App* command = app.add_subcommand("bench", "measure speed against the machine's own limits");
   add_model_flags(*command, flags.model);
+  show_pretend(*command);
   command->remove_option(command->get_option("--state-dtype"));
   command
       ->add_option("--state-dtype", flags.states,
@@ -332,8 +332,8 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->remove_option(command->get_option("--defer-state-writes"));
   command
       ->add_option(
-          "--defer", flags.defer,
-          "write states behind every M-th token only: a number, several as 1,2,4, or auto as serve does")
+          "--defer-state-writes", flags.defer,
+          "write states after every M-th token only: a number, several as 1,2,4, or auto as serve does")
       ->capture_default_str();
   command->add_flag("--kernels", flags.kernels,
                     "also time every island of a layer alone, at every shape; with --tp the sums instead");
@@ -367,16 +367,16 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
   command
-      ->add_option("--speculate", flags.speculate,
+      ->add_option("--drafts", flags.speculate,
                    "what drafts bring to each --decode, of which each token is right with --acceptance: "
                    "ngram, which cost "
                    "nothing, or model, each of which is a step of the draft model")
       ->check(CLI::IsMember({"ngram", "model"}));
-  auto* file = command->add_option("--draft-model", flags.draft_model, "drafts, with --speculate model");
+  auto* file = command->add_option("--draft-model", flags.draft_model, "drafts, with --drafts model");
   command
       ->add_option("--draft-synthetic", flags.draft_synthetic, "the same, made in memory as --synthetic is")
       ->excludes(file);
-  command->add_option("--acceptance", flags.drafts.acceptance, "of drafted tokens, with --speculate")
+  command->add_option("--acceptance", flags.drafts.acceptance, "of drafted tokens, with --drafts")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--speculate-most", flags.drafts.most, "most drafted tokens of a sequence and step")

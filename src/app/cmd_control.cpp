@@ -40,7 +40,7 @@ void add_flags(CLI::App& app, ControlFlags& flags) {
       ->allow_extra_args(false);
   app.add_option("--models-dir", control.models_dir, "workers may load models from below this folder only")
       ->check(CLI::ExistingDirectory);
-  app.add_option("--state-dir", control.supervisor.state_dir, "folder for the workers' session files")
+  app.add_option("--sessions-dir", control.supervisor.state_dir, "folder for the workers' session files")
       ->check(CLI::ExistingDirectory);
   app.add_option("--config", flags.config, "YAML file with workers to keep running; SIGHUP reads it again")
       ->check(CLI::ExistingFile);

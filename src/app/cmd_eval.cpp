@@ -164,7 +164,7 @@ Status check_drafts(const EvalFlags& flags) {
   const bool by_model = flags.speculate == "model" || flags.speculate == "both";
   if (by_model != flags.draft_model.empty()) return {};
   return Error{ErrorKind::invalid,
-               fmt::format("--speculate is {}; wanted {} --draft-model FILE", flags.speculate,
+               fmt::format("--drafts is {}; wanted {} --draft-model FILE", flags.speculate,
                            by_model ? "with it" : "model or both beside")};
 }
 
@@ -228,6 +228,7 @@ void add_eval(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<EvalFlags>();
   auto* command = app.add_subcommand("eval", "Measure accuracy or perplexity");
   add_model_flags(*command, flags->model);
+  show_pretend(*command);
   command->add_option("--suite", flags->suite, "'demo', or a jsonl file of {skill, prompt, answer}");
   command->add_option("--text", flags->text, "a text file: perplexity");
   command->add_option("--lambada", flags->lambada, "a jsonl file of {text}: is the last word predicted?");
@@ -247,12 +248,12 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->add_flag("--each", flags->schemas.each, "print what went wrong with each schema of --schemas");
   command->add_option("--sample", flags->schemas.sample,
                       "only so many schemas of --schemas, evenly spread and always the same");
-  command->add_option("--slots", flags->slots, "cases that run at once")
+  command->add_option("--slots", flags->slots, "sequences that run at once")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command
       ->add_option(
-          "--speculate", flags->speculate,
+          "--drafts", flags->speculate,
           "draft wherever that can be done, whether it pays or not: ngram from what was said before, model "
           "from --draft-model, both from the one that is right more often; the suite's table then says how "
           "much of it was right")

@@ -167,14 +167,14 @@ void add_inspect(CLI::App& app, Command& chosen) {
   command->add_flag("--tensors", flags->tensors, "list every tensor");
   command->add_flag("--quick", flags->quick, "do not look for NaN and infinity");
   command->add_flag("--plan", flags->plan, "say what serving it would take of which device's memory");
-  command->add_option("--slots", flags->slots, "states that the plan counts")
+  command->add_option("--slots", flags->slots, "sequences that run at once, whose states the plan counts")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   add_device_flags(*command, flags->devices);
   command->footer(
       "Examples:\n  fulmar inspect rwkv7-g1-1.5b.pth\n  fulmar inspect --tensors model.safetensors\n"
-      "  fulmar inspect --plan --pp-devices 0,1 --slots 64 rwkv7-g1-13.3b.pth\n"
-      "  fulmar inspect --plan --tp-devices 0,1 --slots 64 rwkv7-g1-7.2b.pth");
+      "  fulmar inspect --plan --devices 0,1 --slots 64 rwkv7-g1-13.3b.pth\n"
+      "  fulmar inspect --plan --devices 0,1 --tp 2 --slots 64 rwkv7-g1-7.2b.pth");
   command->callback([flags, &chosen] { chosen = [flags] { return exit_code(inspect(*flags)); }; });
 }
 

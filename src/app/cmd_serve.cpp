@@ -15,7 +15,6 @@
 #include <future>
 #include <thread>
 
-#include "app/accepted_flags.h"
 #include "app/commands.h"
 #include "app/exit_code.h"
 #include "app/first_model.h"
@@ -29,6 +28,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/version.h"
+#include "files/model_files.h"
 #include "net/worker_proof.h"
 #include "server/api_keys.h"
 #include "server/server.h"
@@ -49,21 +49,27 @@ struct ServeFlags {
   std::string api_keys;
   std::string directory;
   WorkerRecord record;
-  AcceptedFlags accepted;
   std::vector<std::string> trusted_proxies;
   int64_t body_mib = 64;
   AdminOptions admin;
   double download_gib = 512;
-  bool no_model = false;
-  bool dynamic_loading = false;
+  std::string sampling_defaults = "native";  // native, model, openai
+  bool switch_models = false;                // the model is a folder of which clients load one
+  std::string config;                        // read before the words are parsed
+
+  bool no_model() const { return model.model == "none"; }
 };
 
 void add_flags(CLI::App& app, ServeFlags& flags) {
   add_model_flags(app, flags.model);
+  app.get_option("--model")->description(
+      "model file (.pth, .safetensors, .st, .gguf, .rwkvq), folder with one model, or the name of an "
+      "installed "
+      "one; default: the bundled demo model. A folder with several: /v1/model/load serves one of them. none: "
+      "start without one, 503 until /loadmodel brings one");
   add_engine_flags(app, flags.engine);
   ServerOptions& server = flags.server;
-  app.add_option("--host,--localhost", server.host, "address to listen on; 0.0.0.0 for every one")
-      ->capture_default_str();
+  app.add_option("--host", server.host, "address to listen on; 0.0.0.0 for every one")->capture_default_str();
   app.add_option("--port", server.port, "0 takes a free one")->capture_default_str();
   app.add_option("--password", server.password, "required from clients (JSON field, Bearer or X-Api-Key)")
       ->envname("FULMAR_PASSWORD");
@@ -79,24 +85,27 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
          "address or network (10.0.0.0/8) of a proxy whose X-Forwarded-For is believed; may be repeated")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
-  app.add_flag("--auth-all", server.auth_all, "ask for the password on model lists and status pages, too");
+  app.add_flag("--auth-all", server.auth_all, "ask for the password on model lists and status pages, too")
+      ->group("");
   app.add_flag("--open-translate", server.open_translate, "let /translate through without a password");
-  app.add_flag("--recommended-sampling", server.recommended_sampling,
-               "chats take the sampling that the model's authors advise where a request says nothing");
-  app.add_flag(
-      "--openai-defaults", server.openai_defaults,
-      "what OpenAI's API takes where a request says nothing: completions of 16 tokens, chats without "
-      "top_k, top_p and penalties; --recommended-sampling goes before it");
+  app.add_option("--sampling-defaults", flags.sampling_defaults,
+                 "for what a request does not say: native, the defaults of this server; model, for chats the "
+                 "advice of the model's authors; openai, those of OpenAI's API: completions of 16 tokens, "
+                 "chats without top_k, top_p and penalties")
+      ->check(CLI::IsMember({"native", "model", "openai"}))
+      ->capture_default_str();
   app.add_flag("--strict-model", server.strict_model, "404 for unknown model names");
-  app.add_option("--max-tokens-limit,--max_completion_tokens", server.limits.max_tokens,
-                 "larger max_tokens are clamped")
+  app.add_option("--max-tokens-limit", server.limits.max_tokens, "larger max_tokens are clamped")
       ->capture_default_str();
   app.add_option("--max-request-rows", server.limits.max_request_rows, "rows of one request")
       ->capture_default_str();
   app.add_option("--max-body-mib", flags.body_mib, "larger request bodies are refused")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--io-threads", server.io_threads)->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--io-threads", server.io_threads, "threads that read and write connections")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str()
+      ->group("");
   app.add_option("--grace", flags.grace_seconds, "seconds that running requests may take after SIGTERM")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
@@ -104,10 +113,10 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
                  "seconds after SIGTERM in which /health answers 503 and everything else goes on")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
-  app.add_flag("--no-model", flags.no_model, "start without one: 503 until /loadmodel brings one");
   app.add_option("--mrssmax", server.limits.max_mixture_files, "tuned states of one mixture")
       ->check(CLI::Range(1, 64))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group("");
   app.add_option(
          "--state-dir", flags.admin.states,
          "folder in which tuned states that clients send are kept; without it they go with the server")
@@ -117,20 +126,25 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--max-download-gib", flags.download_gib, "bytes that one pull from a hub may fetch")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
-  app.add_flag("--enable-dynamic-loading", flags.dynamic_loading,
-               "take --model as a folder of which /v1/model/load serves one model; starts without one");
+  app.add_flag("--switch-models", flags.switch_models,
+               "take --model as a folder of models, however many it holds")
+      ->group("");
   app.add_option("--directory", flags.directory,
                  "redis:// or rediss:// address at which to announce this worker")
       ->envname("FULMAR_DIRECTORY");
   app.add_option("--announce-as", flags.record.name, "name in the directory; default: host name and port");
   app.add_option("--announce-host", flags.record.host,
                  "numeric address under which others reach this worker");
-  add_accepted_flags(app, flags.accepted);
+  app.add_option(
+      "--config", flags.config,
+      "file with these options, a line each, such as port = 8080; the command line goes before it");
   app.footer(
       "Examples:\n"
       "  fulmar serve\n"
       "  fulmar serve -m rwkv7-g1-1.5b.pth --port 8080 --slots 64\n"
-      "  fulmar serve --host 0.0.0.0 --password secret");
+      "  fulmar serve --devices 0,1,2,3 --tp 2\n"
+      "  fulmar serve --host 0.0.0.0 --password secret\n"
+      "  fulmar serve --as rwkv_lightning -- ARGS   the options of another server's start script");
 }
 
 // Signals are taken by one waiting thread, never by a handler.
@@ -262,12 +276,27 @@ Result<std::unique_ptr<Heartbeat>> announce(const ServeFlags& flags, const Serve
   return std::make_unique<Heartbeat>(redis_directory(address), std::move(record));
 }
 
+// Whether the path is a folder of several models, as files or as folders of their own.
+bool holds_several_models(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return false;
+  const auto one = find_model_files(path);
+  if (one.ok() || one.error().kind != ErrorKind::not_found)
+    return !one.ok() && one.error().kind == ErrorKind::invalid;
+  int64_t models = 0;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    models += entry->is_directory(error) && find_model_files(entry->path()).ok();
+  }
+  return models > 1;
+}
+
 Status check(const ServeFlags& flags) {
   FULMAR_TRY(check_speculation(flags.engine));
   std::error_code error;
-  if (!flags.dynamic_loading || std::filesystem::is_directory(flags.model.model, error)) return {};
+  if (!flags.switch_models || std::filesystem::is_directory(flags.model.model, error)) return {};
   return Error{ErrorKind::invalid,
-               fmt::format("--enable-dynamic-loading: --model is '{}'; wanted a folder", flags.model.model)};
+               fmt::format("--model is '{}'; wanted a folder of models", flags.model.model)};
 }
 
 // The server's options, from flags that have another form.
@@ -283,7 +312,9 @@ Result<ServerOptions> server_options(const ServeFlags& flags) {
   if (const char* token = std::getenv(kWorkerTokenVariable)) options.worker_token = token;
   options.responses_db = responses_file(flags.engine.sessions);
   options.responses_db_asked_for = flags.engine.sessions.session_db_asked_for;
-  options.loading = !flags.no_model && !flags.dynamic_loading;
+  options.recommended_sampling = flags.sampling_defaults == "model";
+  options.openai_defaults = flags.sampling_defaults == "openai";
+  options.loading = !flags.no_model() && !flags.switch_models;
   options.drain_delay = milliseconds(flags.drain_delay_seconds);
   options.grace = milliseconds(flags.grace_seconds);
   options.prefill_chunk = flags.engine.prefill_chunk;
@@ -328,7 +359,7 @@ Result<bool> start(ServeFlags& flags, const sigset_t& ending, Serving& serving) 
     ::kill(::getpid(), SIGTERM);  // taken by the thread that waits for signals
   };
   FULMAR_ASSIGN(serving.sessions, SessionLadders::open(flags.engine.sessions));
-  if (flags.dynamic_loading) flags.admin.folder = flags.model.model;
+  if (flags.switch_models) flags.admin.folder = flags.model.model;
   flags.admin.most_pull_bytes = static_cast<int64_t>(flags.download_gib * (1 << 30));
   serving.admin = std::make_unique<LocalAdmin>(serving.models, *serving.sessions, flags.model,
                                                flags_of_others(flags.engine), flags.admin);
@@ -375,7 +406,7 @@ Result<int> serve(ServeFlags flags) {
   const sigset_t awaited = flags.api_keys.empty() ? ending : signals({SIGINT, SIGTERM, SIGHUP});
   pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before any thread starts, so that all inherit it
   ::umask(0077);  // conversations are nobody else's business: what this process writes is for its owner alone
-  if (flags.accepted.debug) spdlog::set_level(spdlog::level::debug);
+  flags.switch_models |= holds_several_models(flags.model.model);
   FULMAR_TRY(check(flags));
   Serving serving;
   FULMAR_ASSIGN(const bool served, start(flags, ending, serving));

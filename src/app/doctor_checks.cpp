@@ -44,14 +44,14 @@ Finding memory(const MachineFacts& facts) {
 Finding gpu(const GpuFact& one, const MachineFacts& facts) {
   if (!is_usable(one)) {
     return {Health::bad, "gpu", one.name + ": " + one.refusal,
-            fmt::format("this build has kernels for {}; --device cpu runs without it", facts.gpu_targets)};
+            fmt::format("this build has kernels for {}; --devices cpu runs without it", facts.gpu_targets)};
   }
   Finding finding{Health::fine, "gpu",
                   fmt::format("{}, {} of {} free", one.name, mib(one.free), mib(one.total)), ""};
   if (facts.model.needs > one.free) {
     finding.health = Health::note;
     finding.text += fmt::format(", the model needs {}", mib(facts.model.needs));
-    finding.advice = "end other programs on it, take a smaller model, or --device cpu";
+    finding.advice = "end other programs on it, take a smaller model, or --devices cpu";
   }
   return finding;
 }

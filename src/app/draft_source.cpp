@@ -29,7 +29,7 @@ Result<LoadedModel> load_draft_model(const ModelFlags& target, const std::string
   ModelFlags flags;
   flags.model = path;
   flags.vocab = target.vocab;
-  flags.devices.device = target.devices.device;
+  if (!spreads(target.devices)) flags.devices.devices = target.devices.devices;
   flags.devices.threads = target.devices.threads;
   flags.quiet = true;
   FULMAR_ASSIGN(LoadedModel draft, load_model(flags));

@@ -1,10 +1,15 @@
 // The command line: one table of subcommands, each in a file of its own.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "app/commands.h"
+#include "app/exit_code.h"
+#include "app/settings_file.h"
+#include "app/spellings.h"
 #include "app/version_text.h"
 #include "base/exit_codes.h"
 #include "base/heap.h"
@@ -13,16 +18,75 @@
 
 namespace {
 
-// What stands in the place of a command and is none, with those that there are; empty: it is one, or nothing
-// stands there.
-std::string unknown_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return {};
+using fulmar::Error, fulmar::ErrorKind, fulmar::Result, fulmar::Setting, fulmar::Status, fulmar::TodaysWords;
+using Words = std::vector<std::string>;
+
+// An error that names what stands in the place of a command and is none, and those that there are; empty: it
+// is one, or nothing stands there.
+std::string unknown_command(const CLI::App& app, const Words& words) {
+  if (words.empty() || words.front().starts_with('-')) return {};
   std::string names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->check_name(argv[1])) return {};
+    if (command->check_name(words.front())) return {};
     names += (names.empty() ? "" : ", ") + command->get_name();
   }
-  return std::string("fulmar: there is no command '") + argv[1] + "'; wanted one of " + names + "\n";
+  return "fulmar: there is no command '" + words.front() + "'; wanted one of " + names + "\n";
+}
+
+void parse(CLI::App& app, Words words) {
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  app.parse(std::move(words));
+}
+
+// The words of the command line in today's spellings, with those of the file that `serve --config` names.
+struct Line {
+  TodaysWords today;
+  std::string file;  // empty: none was named
+  std::vector<Setting> settings;
+};
+
+Result<Line> read_line(const Words& words) {
+  Line line;
+  FULMAR_ASSIGN(line.today, fulmar::in_todays_spellings(words));
+  const size_t place = fulmar::place_of_command(line.today.words);
+  if (place == line.today.words.size() || line.today.words[place] != "serve") return line;
+  line.file = fulmar::settings_path(line.today.words);
+  if (line.file.empty()) return line;
+  FULMAR_ASSIGN(line.settings, fulmar::read_settings(line.file));
+  TodaysWords own = std::move(line.today);
+  FULMAR_ASSIGN(line.today, fulmar::in_todays_spellings(fulmar::with_settings(own.words, line.settings)));
+  line.today.notes.insert(line.today.notes.begin(), own.notes.begin(), own.notes.end());
+  return line;
+}
+
+// Which line of the file cannot be parsed, and why; empty: all of them can. Nothing runs after this.
+std::string fault_of_file(CLI::App& app, const Line& line) {
+  for (const Setting& setting : line.settings) {
+    Words words{"serve"};
+    for (std::string& word : setting.words()) words.push_back(std::move(word));
+    const std::string place = line.file + ": line " + std::to_string(setting.line) + ": ";
+    try {
+      const auto today = fulmar::in_todays_spellings(words);
+      if (!today.ok()) return place + today.error().text;
+      parse(app, today->words);
+    } catch (const CLI::ExtrasError&) {
+      return place + "there is no option '" + setting.name + "'; `fulmar serve --help` lists them";
+    } catch (const CLI::ParseError& error) {
+      return place + error.what();
+    }
+  }
+  return {};
+}
+
+// Says why the words cannot be parsed, or prints the help that they ask for. Returns the exit code.
+int refuse(CLI::App& app, const Line& line, const CLI::ParseError& error) {
+  std::string text = unknown_command(app, line.today.words);
+  if (text.empty() && error.get_exit_code() != 0) {
+    if (const std::string fault = fault_of_file(app, line); !fault.empty()) text = "fulmar: " + fault + "\n";
+  }
+  if (text.empty()) return app.exit(error) == 0 ? 0 : 2;
+  std::fputs(text.c_str(), stderr);
+  return 2;
 }
 
 }  // namespace
@@ -32,7 +96,7 @@ int main(int argc, char** argv) {
   bound_kept_memory();
   std::signal(SIGPIPE, SIG_IGN);
 
-  CLI::App app{"Fulmar: RWKV inference engine and server"};
+  CLI::App app("Fulmar: RWKV inference engine and server", "fulmar");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
@@ -48,17 +112,15 @@ int main(int argc, char** argv) {
         add_pull, add_models, add_convert, add_quantize, add_bench, add_eval, add_keys, add_doctor}) {
     add(app, chosen);
   }
+  const auto line = read_line({argv + 1, argv + argc});
+  if (!line.ok()) return report(line.error());
   try {
-    app.parse(argc, argv);
+    parse(app, line->today.words);
   } catch (const CLI::ParseError& error) {
-    if (const std::string text = unknown_command(app, argc, argv); !text.empty()) {
-      std::fputs(text.c_str(), stderr);
-      return 2;
-    }
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    return refuse(app, *line, error);
   }
   set_up_log(log_level);
+  for (const std::string& note : line->today.notes) spdlog::warn("{}", note);
   try {
     return chosen();
   } catch (const DeviceFailure& failure) {

@@ -92,8 +92,9 @@ void warn_of_activation(const DeviceFlags& flags, const Checkpoint& checkpoint) 
   const bool any = std::any_of(tensors.begin(), tensors.end(),
                                [](const StoredTensor& one) { return one.dtype == DType::f8_e4m3; });
   if (on_host(flags)) {
-    spdlog::warn("activation name='fp8' effect=\"none on a CPU; wanted --cpu-activation\"");
-  } else if (!any) {
+    return;  // refused once the devices are open
+  }
+  if (!any) {
     spdlog::warn("activation name='fp8' effect=\"none: no weight is fp8; wanted --quantize fp8\"");
   }
 }
@@ -101,12 +102,11 @@ void warn_of_activation(const DeviceFlags& flags, const Checkpoint& checkpoint) 
 }  // namespace
 
 void add_model_flags(CLI::App& app, ModelFlags& flags) {
-  app.add_option("-m,--model,--model-path", flags.model,
+  app.add_option("-m,--model", flags.model,
                  "model file (.pth, .safetensors, .st, .gguf, .rwkvq), folder with one model, or the name of "
                  "an installed one; "
                  "default: the bundled demo model");
-  app.add_option("--vocab,--vocab-path,--tokenizer-path", flags.vocab,
-                 "vocabulary file; default: chosen from the model");
+  app.add_option("--vocab", flags.vocab, "vocabulary file; default: chosen from the model");
   add_template_flag(app, flags.chat_template);
   add_device_flags(app, flags.devices);
   const CLI::Validator is_strategy(
@@ -191,11 +191,12 @@ LoadOptions load_options(const ModelFlags& flags, const Ops& device) {
 
 Result<std::vector<Placed>> place_on(const Devices& devices, const DeviceFlags& flags,
                                      const Checkpoint& checkpoint, const LoadOptions& options) {
-  FULMAR_ASSIGN(const auto counts, parse_split(flags.pp_split));
+  FULMAR_ASSIGN(const auto counts, parse_split(flags.split));
   FULMAR_ASSIGN(const ModelConfig config, identify(checkpoint));
   std::vector<Ops*> ops;
   for (const auto& device : devices) ops.push_back(device.get());
-  return place_layers(checkpoint, config, ops, counts, options, slices_of(flags, devices));
+  FULMAR_ASSIGN(const int64_t slices, slices_of(flags, devices.size()));
+  return place_layers(checkpoint, config, ops, counts, options, slices);
 }
 
 namespace {

@@ -1,12 +1,14 @@
 #include "app/open_devices.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "base/log.h"
@@ -18,11 +20,13 @@ namespace fulmar {
 
 namespace {
 
-// Rows behind which a GPU writes f32 states by default, where decoding many sequences was quickest.
+// Rows after which a GPU writes f32 states by default, where decoding many sequences was quickest.
 constexpr int64_t kDeferOnGpu = 4;
 constexpr size_t kMostDevices = 64;
 constexpr std::string_view kKinds[] = {"cuda", "hip"};
-constexpr const char* kWanted = "auto, cpu, cuda, cuda:N, hip or hip:N";
+constexpr const char* kWanted =
+    "auto, all, or numbers of GPUs, cuda:N, hip:N or cpu with commas between them";
+constexpr std::string_view kOfGpus[] = {"fp16", "bf16", "fp8"}, kOfCpus[] = {"int22", "int15", "int8"};
 
 // A number of at most three digits; -1: it is none.
 int small_number(std::string_view text) {
@@ -49,9 +53,9 @@ CpuOptions host_options(const DeviceFlags& flags, int threads) {
   return {.threads = threads,
           .state_writes = {.every = std::max<int64_t>(flags.defer, 1), .revocable = flags.revocable},
           .deterministic = flags.deterministic,
-          .activation_bits = flags.coded_activation == "int8"    ? 8
-                             : flags.coded_activation == "int15" ? 15
-                                                                 : 22};
+          .activation_bits = flags.activation == "int8"    ? 8
+                             : flags.activation == "int15" ? 15
+                                                           : 22};
 }
 
 DeviceOptions gpu_options(const DeviceFlags& flags) {
@@ -61,8 +65,8 @@ DeviceOptions gpu_options(const DeviceFlags& flags) {
   options.float8_inputs = flags.activation == "fp8";
   options.plain_products = flags.plain_products;
   options.deterministic = flags.deterministic;
-  options.panels = !flags.no_panels;
-  options.matrix_units = !flags.no_matrix_units;
+  options.panels = flags.pretend != "sm80";
+  options.matrix_units = flags.pretend != "simt";
   const auto cache = user_folder("XDG_CACHE_HOME", ".cache");
   if (cache && cache->is_absolute()) options.gemm_choices = *cache / "gemm-choices.txt";
   options.state_writes = {.every = flags.defer > 0      ? flags.defer
@@ -72,7 +76,7 @@ DeviceOptions gpu_options(const DeviceFlags& flags) {
   return options;
 }
 
-// Whether a name is that of a GPU of either kind, and which: "cuda" is the first.
+// The GPU of either kind that a name means, "cuda" the first; nothing: it is another name.
 struct GpuName {
   std::string_view kind;
   int index = 0;
@@ -97,115 +101,100 @@ Result<std::unique_ptr<Ops>> open_named(DeviceOptions options, const GpuName& na
   return open_gpu(options);
 }
 
-Result<std::unique_ptr<Ops>> open_one(const DeviceFlags& flags) {
-  const bool any = flags.device == "auto";
-  const auto name = any ? std::optional(GpuName{gpu_kind(), 0}) : gpu_name(flags.device);
-  if (name) {
-    auto opened = open_named(gpu_options(flags), *name);
-    if (opened.ok() || !any) return opened;
-    const bool none = list_gpus().empty();
-    spdlog::log(none ? spdlog::level::debug : spdlog::level::warn, "running on the CPU: {}",
-                opened.error().text);
-  } else if (flags.device != "cpu") {
-    return Error{ErrorKind::invalid, fmt::format("--device is '{}'; wanted {}", flags.device, kWanted)};
-  }
+// The first GPU, else the CPU.
+std::unique_ptr<Ops> open_any(const DeviceFlags& flags) {
+  auto opened = open_named(gpu_options(flags), GpuName{gpu_kind(), 0});
+  if (opened.ok()) return std::move(*opened);
+  const bool none = list_gpus().empty();
+  spdlog::log(none ? spdlog::level::debug : spdlog::level::warn, "running on the CPU: {}",
+              opened.error().text);
   return make_cpu_ops(host_options(flags, flags.threads));
 }
 
-// The devices that several flags name together, and the flag that names them.
-struct NamedDevices {
-  const char* flag;
-  std::vector<std::string> names;
-};
-
-// --tp N alone: the first N GPUs, or so many ranks on the CPU.
-Result<std::vector<std::string>> first_devices(const DeviceFlags& flags) {
-  if (flags.device == "cpu") return std::vector<std::string>(static_cast<size_t>(flags.tp), "cpu");
-  if (flags.device != "auto") {
-    return Error{ErrorKind::invalid,
-                 fmt::format("--tp is {} and --device '{}'; wanted --tp-devices, which names all of them",
-                             flags.tp, flags.device)};
-  }
-  const auto gpus = static_cast<int64_t>(list_gpus().size());
-  if (gpus < flags.tp) {
+// The first GPUs; all of them where count is 0.
+Result<std::vector<std::string>> first_gpus(int64_t count, const std::string& wanted,
+                                            const UsableGpus& gpus) {
+  if (gpus.count < std::max<int64_t>(count, 1)) {
     return Error{ErrorKind::unsupported,
-                 fmt::format("--tp is {}; this machine has {} GPUs that can be used", flags.tp, gpus)};
+                 fmt::format("{}; this machine has {} GPUs that can be used", wanted, gpus.count)};
   }
   std::vector<std::string> names;
-  for (int64_t i = 0; i < flags.tp; i++) names.push_back(fmt::format("{}:{}", gpu_kind(), i));
+  for (int64_t i = 0; i < (count > 0 ? count : gpus.count); i++)
+    names.push_back(fmt::format("{}:{}", gpus.kind, i));
   return names;
 }
 
-Result<NamedDevices> named_devices(const DeviceFlags& flags) {
-  const auto one_of = [](const char* one, const std::string& found, const char* other,
-                         const std::string& also) {
-    return Error{ErrorKind::invalid,
-                 fmt::format("{} is '{}' and {} '{}'; wanted one of them", one, found, other, also)};
-  };
-  const bool pipeline = !flags.pp_devices.empty(), shared = !flags.tp_devices.empty();
-  const char* flag = pipeline ? "--pp-devices" : shared ? "--tp-devices" : "--tp";
-  const std::string& list = pipeline ? flags.pp_devices : flags.tp_devices;
-  if (!pipeline && !flags.pp_split.empty()) {
-    return Error{ErrorKind::invalid, fmt::format("--pp-split is '{}' without --pp-devices", flags.pp_split)};
-  }
-  if (pipeline && shared) return one_of("--pp-devices", flags.pp_devices, "--tp-devices", flags.tp_devices);
-  if (shared && flags.tp > 0)
-    return one_of("--tp-devices", flags.tp_devices, "--tp", std::to_string(flags.tp));
-  if (list.empty()) {
-    FULMAR_ASSIGN(auto names, first_devices(flags));
-    return NamedDevices{flag, std::move(names)};
-  }
-  if (flags.device != "auto") return one_of("--device", flags.device, flag, list);
-  FULMAR_ASSIGN(auto names, device_list(flag, list));
-  return NamedDevices{flag, std::move(names)};
+// The full name of a device; empty: it is none.
+std::string full_name(const std::string& name, const UsableGpus& gpus) {
+  if (name == "cpu") return name;
+  if (const int number = small_number(name); number >= 0)
+    return fmt::format("{}:{}", gpus.kind.empty() ? "cuda" : gpus.kind, number);
+  const auto gpu = gpu_name(name);
+  return gpu ? fmt::format("{}:{}", gpu->kind, gpu->index) : std::string();
 }
 
-// CPU ranks share the threads that one would have.
-Result<Devices> open_several(const DeviceFlags& flags, const NamedDevices& named) {
-  const auto hosts = static_cast<int>(std::count(named.names.begin(), named.names.end(), "cpu"));
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int threads = flags.threads > 0 ? flags.threads : cores;
+// The number of --tp; 0 stands for all.
+Result<int64_t> tensor_parallel(const std::string& tp) {
+  if (tp == "all") return int64_t{0};
+  const int number = small_number(tp);
+  if (number >= 1 && number <= static_cast<int>(kMostDevices)) return int64_t{number};
+  return Error{ErrorKind::invalid, fmt::format("--tp is '{}'; wanted all or 1 to {}", tp, kMostDevices)};
+}
+
+// CPU devices share the threads that one would have.
+Result<Devices> open_all(const DeviceFlags& flags, const std::vector<std::string>& names) {
   Devices devices;
-  for (const std::string& name : named.names) {
+  if (names.front() == "auto") {
+    devices.push_back(open_any(flags));
+    return devices;
+  }
+  const auto hosts = static_cast<int>(std::count(names.begin(), names.end(), "cpu"));
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = flags.threads > 0 || names.size() == 1 ? flags.threads : cores;
+  for (const std::string& name : names) {
     if (name == "cpu") {
-      devices.push_back(make_cpu_ops(host_options(flags, std::max(1, threads / hosts))));
+      const int share = hosts > 1 ? std::max(1, threads / hosts) : threads;
+      devices.push_back(make_cpu_ops(host_options(flags, share)));
       continue;
     }
     auto opened = open_named(gpu_options(flags), *gpu_name(name));
     if (!opened.ok()) {
-      return Error{opened.error().kind,
-                   fmt::format("{} names {}: {}", named.flag, name, opened.error().text)};
+      return Error{opened.error().kind, fmt::format("--devices names {}: {}", name, opened.error().text)};
     }
     devices.push_back(std::move(*opened));
   }
   return devices;
 }
 
+bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 }  // namespace
 
 void add_device_flags(CLI::App& app, DeviceFlags& flags) {
-  app.add_option("--device", flags.device, kWanted)->capture_default_str();
   app.add_option(
-      "--pp-devices", flags.pp_devices,
-      "devices that share the model's layers as a pipeline, such as 0,1 or [0,1,2,3]; auto: every GPU");
-  app.add_option("--pp-split", flags.pp_split,
-                 "layers of each of --pp-devices, such as 10,22; default: by memory and speed");
-  app.add_option(
-         "--pp-steps", flags.pp_steps,
-         "steps under way at once in a pipeline, among which the running rows are divided; 0: one for "
-         "each device")
-      ->check(CLI::Range(0, 256))
+         "--devices", flags.devices,
+         "auto: the first GPU, else the CPU; all: every GPU; cpu; or a list such as 0,1 or cuda:0,cpu, "
+         "of which each takes a part of the model's layers (a pipeline)")
       ->capture_default_str();
-  app.add_option("--tp-devices", flags.tp_devices,
-                 "devices that share every layer (tensor parallelism), such as 0,1; auto: every GPU");
   app.add_option(
          "--tp", flags.tp,
-         "tensor parallelism over the first so many GPUs; with --pp-devices: so many of those to a stage")
-      ->check(CLI::Range(1, static_cast<int>(kMostDevices)));
+         "how many of --devices share each layer (tensor parallelism), or all; with auto: the first N "
+         "GPUs")
+      ->capture_default_str();
+  app.add_option("--split", flags.split,
+                 "layers of each stage of the pipeline, such as 10,22; default: by memory and speed");
+  app.add_option("--pp-steps", flags.pp_steps,
+                 "steps under way at once in a pipeline; 0: one for each device")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str()
+      ->group("");
   app.add_option("--collective-timeout", flags.collective_timeout,
                  "seconds that a tensor-parallel device waits for the others before it gives up")
       ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group("");
   app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();
   app.add_option("--state-dtype", flags.state_dtype,
                  "how states are kept between tokens on a GPU: fp32 or fp16")
@@ -213,57 +202,68 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
       ->capture_default_str();
   app.add_option(
          "--activation", flags.activation,
-         "what a GPU hands on between its products, and keeps 16-bit weights in: fp16, or bf16 for "
-         "weights beyond 65504, with 8 bits of precision in place of 11; fp8: fp16, but fp8 in front of "
-         "fp8 weights (--quantize fp8), for speed with many rows")
-      ->check(CLI::IsMember({"fp16", "bf16", "fp8"}))
-      ->capture_default_str();
-  app.add_option(
-         "--cpu-activation", flags.coded_activation,
-         "what the CPU rounds activations to in front of quantised weights: int22, as near as f32; int15, "
-         "quicker by a third, with 3e-5 more error a product; int8, twice as quick, with 5e-3; in front of "
-         "16-bit weights of many rows likewise, on processors with AMX: as three, two or one bf16")
-      ->check(CLI::IsMember({"int22", "int15", "int8"}))
+         "what activations are rounded to before a product. GPU: fp16; bf16, for weights beyond 65504; fp8 "
+         "before fp8 weights, for speed with many rows. CPU, before quantised weights: int22, as near as "
+         "f32; "
+         "int15, quicker by a third; int8, twice as quick, coarser. auto: fp16, int22")
+      ->check(CLI::IsMember({"auto", "fp16", "bf16", "fp8", "int22", "int15", "int8"}))
       ->capture_default_str();
   app.add_option(
          "--defer-state-writes", flags.defer,
-         "write states behind every M-th token only and replay the tokens since on chip, 1 to 16; 0: 4 for "
+         "write states after every M-th token only and replay the tokens since on chip, 1 to 16; 0: 4 for "
          "fp32 states on a GPU, else 1")
       ->check(CLI::Range(int64_t{0}, kMostDeferred))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group("");
   app.add_flag(
       "--deterministic", flags.deterministic,
       "the same tokens and bits for a sequence whatever else is computed with it (batch-invariant): one "
       "order of adding for every number of rows, prompts in pieces of --prefill-chunk; slower");
   app.add_flag("--plain-products", flags.plain_products,
-               "large products on a GPU without cuBLASLt, where it is missing or fails; slow");
-  app.add_flag("--no-panels", flags.no_panels,
-               "products on a GPU of compute capability 9.0 as on those before it; to time that");
-  app.add_flag("--no-matrix-units", flags.no_matrix_units,
-               "a GPU's work in the form that AMD's cards run it; to test and time that");
+               "large products on a GPU without cuBLASLt, where it is missing or fails; slow")
+      ->group("");
+  app.add_option(
+         "--pretend", flags.pretend,
+         "to time other cards' kernels on a GPU: sm80, as without warpgroups; simt, as without matrix "
+         "units, as AMD's cards run them")
+      ->check(CLI::IsMember({"sm80", "simt"}))
+      ->group("");
 }
 
-Result<std::vector<std::string>> device_list(const std::string& flag, const std::string& list) {
-  std::vector<std::string> names = parts_of(list);
-  if (names.size() == 1 && names.front() == "auto") {
-    names.clear();
-    for (const GpuInfo& gpu : list_gpus()) names.push_back(fmt::format("{}:{}", gpu_kind(), gpu.index));
-    if (!names.empty()) return names;
-    return Error{ErrorKind::unsupported, flag + " is 'auto' and no GPU can be used"};
-  }
+void show_pretend(CLI::App& app) { app.get_option("--pretend")->group("Options"); }
+
+UsableGpus usable_gpus() { return {std::string(gpu_kind()), static_cast<int64_t>(list_gpus().size())}; }
+
+Result<std::vector<std::string>> device_names(const DeviceFlags& flags, const UsableGpus& gpus) {
+  FULMAR_ASSIGN(const int64_t tp, tensor_parallel(flags.tp));
+  std::vector<std::string> names = parts_of(flags.devices);
+  const bool one = names.size() == 1;
+  if (one && names.front() == "auto" && tp == 1) return names;
+  if (one && names.front() == "auto") return first_gpus(tp, "--tp is " + flags.tp, gpus);
+  if (one && names.front() == "all") return first_gpus(0, "--devices is 'all'", gpus);
   for (std::string& name : names) {
-    if (small_number(name) >= 0)
-      name = fmt::format("{}:{}", *gpu_kind() == 0 ? "cuda" : gpu_kind(), small_number(name));
-    if (gpu_name(name) || name == "cpu") continue;
-    return Error{
-        ErrorKind::invalid,
-        fmt::format("{} is '{}' and names '{}'; wanted auto, or numbers of GPUs, cuda:N, hip:N or cpu "
-                    "with commas between them",
-                    flag, list, name)};
+    std::string full = full_name(name, gpus);
+    if (full.empty()) {
+      return Error{ErrorKind::invalid,
+                   fmt::format("--devices is '{}' and names '{}'; wanted {}", flags.devices, name, kWanted)};
+    }
+    name = std::move(full);
   }
+  if (one && names.front() == "cpu" && tp > 1)
+    return std::vector<std::string>(static_cast<size_t>(tp), "cpu");
   if (names.size() <= kMostDevices) return names;
   return Error{ErrorKind::invalid,
-               fmt::format("{} names {} devices; wanted at most {}", flag, names.size(), kMostDevices)};
+               fmt::format("--devices names {} devices; wanted at most {}", names.size(), kMostDevices)};
+}
+
+Status check_activation(const std::string& activation, bool any_gpu, bool any_cpu) {
+  const bool of_gpu = is_one_of(kOfGpus, activation), of_cpu = is_one_of(kOfCpus, activation);
+  if ((!of_gpu || any_gpu) && (!of_cpu || any_cpu)) return {};
+  return Error{ErrorKind::invalid,
+               fmt::format("--activation is '{}', which is for a {}, and there is none among the devices; "
+                           "wanted auto, {}",
+                           activation, of_gpu ? "GPU" : "CPU",
+                           of_gpu ? fmt::join(kOfCpus, ", ") : fmt::join(kOfGpus, ", "))};
 }
 
 Result<std::vector<int64_t>> parse_split(const std::string& text) {
@@ -273,13 +273,14 @@ Result<std::vector<int64_t>> parse_split(const std::string& text) {
     counts.push_back(small_number(part));
     if (counts.back() >= 1) continue;
     return Error{ErrorKind::invalid,
-                 fmt::format("--pp-split is '{}'; wanted numbers of layers such as 10,22", text)};
+                 fmt::format("--split is '{}'; wanted numbers of layers such as 10,22", text)};
   }
   return counts;
 }
 
 bool spreads(const DeviceFlags& flags) {
-  return !flags.pp_devices.empty() || !flags.tp_devices.empty() || flags.tp > 1;
+  const auto names = device_names(flags, usable_gpus());
+  return names.ok() && names->size() > 1;
 }
 
 std::chrono::milliseconds collective_timeout_of(const DeviceFlags& flags) {
@@ -287,29 +288,29 @@ std::chrono::milliseconds collective_timeout_of(const DeviceFlags& flags) {
 }
 
 Result<Devices> open_devices(const DeviceFlags& flags) {
-  if (spreads(flags)) {
-    FULMAR_ASSIGN(const NamedDevices named, named_devices(flags));
-    return open_several(flags, named);
+  FULMAR_ASSIGN(const auto names, device_names(flags, usable_gpus()));
+  if (names.size() == 1 && !flags.split.empty()) {
+    return Error{ErrorKind::invalid, fmt::format("--split is '{}' and --devices '{}', which is one device",
+                                                 flags.split, flags.devices)};
   }
-  if (!flags.pp_split.empty()) {
-    return Error{ErrorKind::invalid, fmt::format("--pp-split is '{}' without --pp-devices", flags.pp_split)};
-  }
-  FULMAR_ASSIGN(auto one, open_one(flags));
-  Devices devices;
-  devices.push_back(std::move(one));
+  FULMAR_ASSIGN(Devices devices, open_all(flags, names));
+  const auto gpus = std::count_if(devices.begin(), devices.end(), [](const std::unique_ptr<Ops>& device) {
+    return device->traits().gpu.has_value();
+  });
+  const auto all = static_cast<ptrdiff_t>(devices.size());
+  FULMAR_TRY(check_activation(flags.activation, gpus > 0, gpus < all));
   return devices;
 }
 
-int64_t slices_of(const DeviceFlags& flags, const Devices& devices) {
-  if (!flags.tp_devices.empty()) return static_cast<int64_t>(devices.size());
-  return std::max<int64_t>(flags.tp, 1);
+Result<int64_t> slices_of(const DeviceFlags& flags, size_t devices) {
+  FULMAR_ASSIGN(const int64_t tp, tensor_parallel(flags.tp));
+  return tp == 0 ? static_cast<int64_t>(devices) : tp;
 }
 
 bool on_host(const DeviceFlags& flags) {
-  if (!spreads(flags)) return flags.device == "cpu";
-  const auto named = named_devices(flags);
-  return named.ok() && std::count(named->names.begin(), named->names.end(), "cpu") ==
-                           static_cast<ptrdiff_t>(named->names.size());
+  const auto names = device_names(flags, usable_gpus());
+  return names.ok() &&
+         std::all_of(names->begin(), names->end(), [](const auto& name) { return name == "cpu"; });
 }
 
 }  // namespace fulmar

@@ -115,25 +115,26 @@ ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig&
 }
 
 void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
-  app.add_option("--slots,--max-batch-size,--max_batch_size", flags.slots,
-                 "sequences that run at once; auto, or 0, fits the memory")
+  app.add_option("--slots", flags.slots, "sequences that run at once; auto, or 0, fits the memory")
       ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
       ->check(CLI::NonNegativeNumber)
       ->default_str("auto");
-  app.add_option("--prefill-chunk,--prefill-chunk-size,--chunk-size", flags.prefill_chunk,
+  app.add_option("--prefill-chunk", flags.prefill_chunk,
                  "most prompt tokens of one step, fewer while others are answered; 0 suits the device")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--max-queue,--max-queue-size,--max_queue_size", flags.max_queue, "requests that may wait")
+  app.add_option("--max-queue", flags.max_queue, "requests that may wait")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--max-waiting-rows", flags.max_waiting_rows,
                  "rows that may wait over all requests; more are answered with 503")
       ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group("");
   app.add_option("--max-waiting-mib", flags.max_waiting_mib, "memory that waiting rows may take")
       ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group("");
   app.add_option("--max-prompt-tokens", flags.max_prompt_tokens,
                  "longer prompts of a row are refused; 0 takes any")
       ->check(CLI::NonNegativeNumber)
@@ -169,7 +170,8 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--state-flush-seconds", flags.sessions.flush_seconds,
                  "a committed turn is on disk at most this much later")
       ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group("");
   app.add_flag("--durable-sessions", flags.sessions.durable,
                "the last event of a turn with a session waits until the turn is on disk, so that not even a "
                "power failure loses it");
@@ -195,11 +197,14 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
                  "small model with the vocabulary of the first one, which it drafts for");
   app.add_option("--speculate-most", flags.speculate_most, "most drafted tokens of a sequence and step")
       ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group("");
   app.add_option("--think-template", flags.think_template, "auto, g1 or none")
       ->check(CLI::IsMember({"auto", "g1", "none"}))
-      ->capture_default_str();
-  app.add_option("--eos-id", flags.eos_id, "id that ends a text, or 'none'; default: the vocabulary's own");
+      ->capture_default_str()
+      ->group("");
+  app.add_option("--eos-id", flags.eos_id, "id that ends a text, or 'none'; default: the vocabulary's own")
+      ->group("");
 }
 
 Status check_speculation(const ServeEngineFlags& flags) {

@@ -85,15 +85,20 @@ Result<std::string> locate_below(const fs::path& asked, const std::string& model
 
 // The further arguments that spread a model over several devices, with their values; empty: none do.
 std::string spread_of(const WorkerSpec& spec) {
-  constexpr std::string_view kFlags[] = {"--pp-devices", "--pp-split", "--tp-devices", "--tp"};
+  constexpr std::string_view kFlags[] = {"--devices",    "--split",    "--tp",
+                                         "--pp-devices", "--pp-split", "--tp-devices"};
   std::string text;
   const auto add = [&](std::string_view word) { text += (text.empty() ? "" : " ") + std::string(word); };
   const std::vector<std::string>& words = spec.extra_arguments;
   for (size_t i = 0; i < words.size(); i++) {
     const std::string_view word = words[i], name = word.substr(0, word.find('='));
     if (std::find(std::begin(kFlags), std::end(kFlags), name) == std::end(kFlags)) continue;
+    const bool apart = name == word && i + 1 < words.size();
+    const std::string_view value = apart ? std::string_view(words[++i]) : word.substr(name.size());
+    const bool several = value.find(',') != std::string_view::npos || value.ends_with("all");
+    if (name == "--devices" && !several) continue;
     add(word);
-    if (name == word && i + 1 < words.size()) add(words[++i]);
+    if (apart) add(value);
   }
   return text;
 }
@@ -166,15 +171,13 @@ std::vector<std::string> serve_arguments(const WorkerSpec& spec, const std::stri
   };
   // The value sits in the same word, so that a path that begins with '-' is not taken for a flag.
   arguments.push_back("--model=" + spec.model_path);
-  if (!spec.tokenizer_path.empty()) arguments.push_back("--tokenizer-path=" + spec.tokenizer_path);
+  if (!spec.tokenizer_path.empty()) arguments.push_back("--vocab=" + spec.tokenizer_path);
   if (!spec.models_dir.empty()) arguments.push_back("--model-root=" + spec.models_dir);
   arguments.push_back("--host=" + spec.host);
   add("--port", std::to_string(spec.port));
-  add("--max-batch-size", std::to_string(spec.max_batch_size));
-  add("--max-prefill-batch", std::to_string(spec.max_prefill_batch));
-  add("--max-queue-size", std::to_string(spec.max_queue_size));
-  add("--prefill-chunk-size", std::to_string(spec.prefill_chunk_size));
-  if (spec.use_cuda_graph) arguments.push_back("--use-cuda-graph");
+  add("--slots", std::to_string(spec.max_batch_size));
+  add("--max-queue", std::to_string(spec.max_queue_size));
+  add("--prefill-chunk", std::to_string(spec.prefill_chunk_size));
   arguments.push_back("--state-db-path=" + session_db);
   add("--grace", std::to_string(grace_seconds));
   arguments.push_back("--quiet");

@@ -260,7 +260,7 @@ def check_removal_under_a_stream(server):
 
 
 def check_switching(program, models):
-    with Server(program, "--model-path", models, "--enable-dynamic-loading") as server:
+    with Server(program, "--model", models) as server:
         equal(server.chat(""), 503)
         equal(server.call("GET", "/v1/models")[1], {
             "object": "list", "data": [], "loaded": None, "available": ["fulmar-demo", "fulmar-demo-draft"]})
@@ -275,7 +275,7 @@ def main(program, models):
         for name in os.listdir(models):
             shutil.copy(os.path.join(models, name), folder)
         os.symlink("/etc/passwd", os.path.join(folder, "link.pth"))
-        with Server(program, "--no-model", "--model-root", folder) as server:
+        with Server(program, "--model", "none", "--model-root", folder) as server:
             check_models_and_states(server)
             check_mixtures(server)
             check_state_files(server, models)

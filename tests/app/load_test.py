@@ -80,7 +80,7 @@ def check_drafts(program, model, folder):
     flags = ["--device", "cpu", "--model", model, "--decode", "1,3", "--speculate-most", "3", "--acceptance", "1",
              "--repeats", "1", "--json", result]
     for source in (["ngram"], ["model", "--draft-model", model], ["model", "--draft-synthetic", "rwkv7-0.1b"]):
-        code, out, error = bench(program, *flags, "--speculate", *source)
+        code, out, error = bench(program, *flags, "--drafts", *source)
         if source[-1] == "rwkv7-0.1b":  # far dearer than the model that it drafts for
             assert code == 0 and " drafted for by rwkv7-0.1b" in out, (code, out, error)
         with open(result, encoding="utf-8") as file:
@@ -91,11 +91,11 @@ def check_drafts(program, model, folder):
             assert (line["draft_step_seconds"] > 0) == (source[0] == "model"), line
             assert source[-1] != "rwkv7-0.1b" or line["drafts"] == 0, line
     for source in (["model"], ["ngram", "--draft-model", model], ["model", "--draft-model", model, "--decode", ""]):
-        code, _, error = bench(program, "--model", model, "--speculate", *source)
+        code, _, error = bench(program, "--model", model, "--drafts", *source)
         assert code == 2 and "wanted" in error, (source, code, error)
-    for several in (["--state-dtype", "fp32,fp16"], ["--defer", "1,4"]):
-        code, _, error = bench(program, "--model", model, "--speculate", "ngram", *several)
-        assert code == 2 and several[1] in error and "for --speculate" in error, (several, code, error)
+    for several in (["--state-dtype", "fp32,fp16"], ["--defer-state-writes", "1,4"]):
+        code, _, error = bench(program, "--model", model, "--drafts", "ngram", *several)
+        assert code == 2 and several[1] in error and "for --drafts" in error, (several, code, error)
 
 
 def check_usage(program, model):

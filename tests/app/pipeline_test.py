@@ -64,9 +64,10 @@ class Server:
 def main():
     question = "What is 12 + 30?"
     alone = run("generate", "-m", MODEL, "-t", "0", "--device", "cpu", question)
-    for flags in (["--pp-devices", "cpu,cpu"], ["--pp-devices", "[cpu, cpu, cpu]", "--pp-split", "1,2,3"],
-                  ["--pp-devices", "cpu,cpu", "--pp-split", "4,2", "--pp-steps", "4"], ["--tp-devices", "cpu,cpu"],
-                  ["--tp", "2", "--device", "cpu"], ["--pp-devices", "cpu,cpu,cpu,cpu", "--tp", "2"]):
+    for flags in (["--devices", "cpu,cpu"], ["--devices", "[cpu, cpu, cpu]", "--split", "1,2,3"],
+                  ["--devices", "cpu,cpu", "--split", "4,2", "--pp-steps", "4"], ["--devices", "cpu,cpu", "--tp", "all"],
+                  ["--tp", "2", "--device", "cpu"], ["--devices", "cpu,cpu,cpu,cpu", "--tp", "2"],
+                  ["--pp-devices", "cpu,cpu", "--pp-split", "2,4"], ["--tp-devices", "cpu,cpu"]):
         told = run("generate", "-m", MODEL, "-t", "0", *flags, question)
         if told != alone:
             problems.append(f"{flags}: {told!r}, alone {alone!r}")
@@ -75,39 +76,38 @@ def main():
         some = Path(folder) / "some.jsonl"
         some.write_text("".join(SUITE.read_text().splitlines(keepends=True)[::15]))
         suites = [run("eval", "-q", "-m", MODEL, "--suite", some, "--slots", "16", *flags)
-                  for flags in (["--device", "cpu"], ["--pp-devices", "cpu,cpu"], ["--tp-devices", "cpu,cpu"])]
+                  for flags in (["--device", "cpu"], ["--devices", "cpu,cpu"], ["--devices", "cpu,cpu", "--tp", "2"])]
     scores = [re.sub(r"[0-9.]+ s\b.*", "", suite) for suite in suites]
     for spread in scores[1:]:
         if spread != scores[0]:
             problems.append(f"the demo suite: {spread!r}, alone {scores[0]!r}")
 
-    plan = run("inspect", "--quick", "--plan", "--slots", "8", "--pp-devices", "cpu,cpu", "--pp-split", "1,5", MODEL)
+    plan = run("inspect", "--quick", "--plan", "--slots", "8", "--devices", "cpu,cpu", "--split", "1,5", MODEL)
     expect("the plan", plan, "layers 0 to 0, embedding,", "layers 1 to 5, head and draws,", "8 states", "free")
-    expect("too many states", run("inspect", "--quick", "--plan", "--slots", "100000000", "--pp-devices", "cpu,cpu", MODEL,
+    expect("too many states", run("inspect", "--quick", "--plan", "--slots", "100000000", "--devices", "cpu,cpu", MODEL,
                                   code=4),
            "the model needs", "for layers 0 to ", "100000000 states of", "MiB free")
 
-    plan = run("inspect", "--quick", "--plan", "--slots", "8", "--tp-devices", "cpu,cpu", MODEL)
+    plan = run("inspect", "--quick", "--plan", "--slots", "8", "--devices", "cpu,cpu", "--tp", "2", MODEL)
     expect("the plan of slices", plan, "layers 0 to 5, heads 0 to ", "1/2 of the head and draws,", "8 states", "free")
 
-    for flags, *parts in ((["--tp-devices", "cpu,x"], "--tp-devices is 'cpu,x' and names 'x'"),
-                          (["--tp-devices", "cpu,cpu", "--tp", "2"], "wanted one of them"),
-                          (["--tp-devices", "cpu,cpu", "--pp-devices", "cpu,cpu"], "wanted one of them"),
-                          (["--tp-devices", "cpu,cpu,cpu,cpu,cpu"], "heads, which cannot be divided equally among 5"),
-                          (["--pp-devices", "cpu,cpu,cpu", "--tp", "2"], "3 devices do not make stages of 2"),
-                          (["--pp-devices", "cpu,gpu"], "--pp-devices is 'cpu,gpu' and names 'gpu'"),
-                          (["--pp-devices", "cpu,"], "names ''"),
-                          (["--pp-devices", "cpu,cpu", "--pp-split", "1,1"], "split as 1,1", "6 together"),
-                          (["--pp-devices", "cpu,cpu", "--pp-split", "x"], "--pp-split is 'x'"),
-                          (["--pp-split", "2,2"], "--pp-split is '2,2' without --pp-devices"),
-                          (["--pp-devices", "cpu,cpu", "--device", "cpu"], "wanted one of them"),
-                          (["--pp-devices", "cpu,cpu,cpu,cpu,cpu,cpu,cpu"], "6 layers cannot be spread over 7 devices")):
+    for flags, *parts in ((["--devices", "cpu,x"], "--devices is 'cpu,x' and names 'x'"),
+                          (["--tp", "x"], "--tp is 'x'; wanted all or 1 to 64"),
+                          (["--device", "cpu", "--activation", "fp8"], "--activation is 'fp8', which is for a GPU"),
+                          (["--devices", "cpu,cpu,cpu,cpu,cpu", "--tp", "all"], "heads, which cannot be divided equally among 5"),
+                          (["--devices", "cpu,cpu,cpu", "--tp", "2"], "3 devices do not make stages of 2"),
+                          (["--devices", "cpu,gpu"], "--devices is 'cpu,gpu' and names 'gpu'"),
+                          (["--devices", "cpu,"], "names ''"),
+                          (["--devices", "cpu,cpu", "--split", "1,1"], "split as 1,1", "6 together"),
+                          (["--devices", "cpu,cpu", "--split", "x"], "--split is 'x'"),
+                          (["--split", "2,2"], "--split is '2,2' and --devices 'auto', which is one device"),
+                          (["--devices", "cpu,cpu,cpu,cpu,cpu,cpu,cpu"], "6 layers cannot be spread over 7 devices")):
         expect(flags, run("generate", "-m", MODEL, *flags, "x", code=2), *parts)
 
-    table = run("bench", "-q", "-m", MODEL, "--pp-devices", "cpu,cpu", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
+    table = run("bench", "-q", "-m", MODEL, "--devices", "cpu,cpu", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
     expect("bench", table, "cpu (", " > cpu (", "decode", "prefill")
 
-    table = run("bench", "-q", "-m", MODEL, "--tp-devices", "cpu,cpu", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
+    table = run("bench", "-q", "-m", MODEL, "--devices", "cpu", "--tp", "2", "--decode", "1,4", "--prefill", "2x32", "--repeats", "1")
     expect("bench of slices", table, "cpu (", " + cpu (", "decode", "prefill")
 
     # A conversation that begins on one device, goes on over two in either form, and ends on one.
@@ -116,11 +116,11 @@ def main():
         with Server(folder, "--device", "cpu") as one:
             stayed = [one.say("stays", text) for text in words]
             moved = [one.say("moves", words[0])]
-        with Server(folder, "--pp-devices", "cpu,cpu") as two:
+        with Server(folder, "--devices", "cpu,cpu") as two:
             moved.append(two.say("moves", words[1]))
             if "fulmar_steps_total" not in ask(two.url, "/metrics").decode():
                 problems.append("no metrics from a pipeline")
-        with Server(folder, "--tp-devices", "cpu,cpu") as two:
+        with Server(folder, "--devices", "cpu,cpu", "--tp", "2") as two:
             moved.append(two.say("moves", words[2]))
         with Server(folder, "--device", "cpu") as one:
             moved.append(one.say("moves", words[3]))

@@ -161,7 +161,7 @@ def check_errors(program, models, folder):
     with open(secret, "w") as file:
         file.write("secret: 12345\n" * 10)
     shutil.copy(os.path.join(models, MODEL), folder)
-    server = Kept(program, "--no-model", "--model-root", folder, "--state-db-path", "none")
+    server = Kept(program, "--model", "none", "--model-root", folder, "--state-db-path", "none")
     for body in ({"model_filename": "notes.pth"}, {"model_filename": MODEL, "vocab_filename": "notes.pth"}):
         status, answer = server.call("POST", "/loadmodel", body)
         equal(status, 400)

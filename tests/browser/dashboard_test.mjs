@@ -14,7 +14,7 @@ const shoot = pictures(artifacts);
 
 // Starts the control plane on a free port; resolves with its address once it says so.
 function startControl(stateFolder) {
-  const child = spawn(program, ["control", "--port", "0", "--models-dir", models, "--state-dir", stateFolder],
+  const child = spawn(program, ["control", "--port", "0", "--models-dir", models, "--sessions-dir", stateFolder],
     { stdio: ["ignore", "pipe", "pipe"] });
   const log = [];
   child.stderr.on("data", (text) => log.push(text));

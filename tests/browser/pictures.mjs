@@ -91,7 +91,7 @@ async function dashboardPictures(browser, address) {
 const browser = await openBrowser();
 try {
   await chatPictures(browser, await start(["serve", "--model", join(models, "fulmar-demo.safetensors"), "--port", "0", "--state-db-path", join(folder, "s.db")]));
-  await dashboardPictures(browser, await start(["control", "--port", "0", "--models-dir", models, "--state-dir", folder]));
+  await dashboardPictures(browser, await start(["control", "--port", "0", "--models-dir", models, "--sessions-dir", folder]));
 } finally {
   await browser.close();
   for (const child of children) child.kill("SIGTERM");

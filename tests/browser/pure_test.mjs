@@ -177,7 +177,7 @@ test("what needs a person is said, with the reason in full", () => {
   assert.ok(found.some((one) => /9 rows queued of at most 10/.test(one.text)));
   assert.equal(deviceOf(worker({ spec: { gpu_id: 0 } }), []), "no GPU 0: runs on the CPU");
   assert.equal(deviceOf(worker({ spec: { gpu_id: 0 } }), [{ index: 0 }]), "GPU 0");
-  assert.equal(deviceOf(worker({ spec: { gpu_id: null, spread: "--tp-devices 0,1" } }), [{ index: 0 }]), "several GPUs: --tp-devices 0,1");
+  assert.equal(deviceOf(worker({ spec: { gpu_id: null, spread: "--devices 0,1 --tp 2" } }), [{ index: 0 }]), "several GPUs: --devices 0,1 --tp 2");
   assert.deepEqual(alertsOf({ workers: [worker()], gpus: [{ index: 0, temperature: 60, memory_total_mb: 100, memory_used_mb: 50 }], lost: "" }), []);
 });
 

@@ -110,7 +110,7 @@ def main():
         for vocabulary in glob.glob(f"{os.path.dirname(model)}/*.vocab.txt"):
             shutil.copy(vocabulary, f"{folder}/models")
             shutil.copy(vocabulary, folder)
-        control = subprocess.Popen([program, "control", "--port", "0", "--models-dir", f"{folder}/models", "--state-dir", folder],
+        control = subprocess.Popen([program, "control", "--port", "0", "--models-dir", f"{folder}/models", "--sessions-dir", folder],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             address = next(found[0] for line in control.stdout if (found := re.findall(r"http://[\w.:]+", line)))

@@ -174,8 +174,8 @@ TEST_F(SpecTest, SaysHowAModelIsSpreadOverDevices) {
     write_spec(json, specs->front());
     return json.take();
   };
-  EXPECT_THAT(json_of("--slots, 3, --pp-devices, '0,1', --tp=2, --password, secret"),
-              HasSubstr(R"("spread":"--pp-devices 0,1 --tp=2"})"));
+  EXPECT_THAT(json_of("--slots, 3, --devices, '0,1', --tp=2, --password, secret"),
+              HasSubstr(R"("spread":"--devices 0,1 --tp=2"})"));
   EXPECT_THAT(json_of("--slots, 3"), testing::Not(HasSubstr("spread")));
 }
 

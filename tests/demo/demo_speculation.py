@@ -17,7 +17,7 @@ def answers(program, models, suite, folder, speculate):
     path = folder / f"{speculate}.jsonl"
     draft = ["--draft-model", str(models / "fulmar-demo-draft.safetensors")] if speculate in ("model", "both") else []
     printed = subprocess.run(
-        [program, "eval", "--quiet", "--suite", str(suite), "--slots", "4", "--speculate", speculate, "--json", str(path),
+        [program, "eval", "--quiet", "--suite", str(suite), "--slots", "4", "--drafts", speculate, "--json", str(path),
          "--model", str(models / "fulmar-demo.safetensors"), *draft],
         check=True, capture_output=True, text=True).stdout
     cases = [json.loads(line) for line in path.read_text().splitlines()]

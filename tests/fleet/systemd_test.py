@@ -50,7 +50,7 @@ def check_configuration(program, configuration, folder):
     for _, model in wanted:
         with open(f"{folder}/models/{model}", "wb"):
             pass  # enough for the configuration to be taken; the workers then say what is wrong with it
-    control = subprocess.Popen([program, "control", "--port", "0", "--models-dir", f"{folder}/models", "--state-dir", folder,
+    control = subprocess.Popen([program, "control", "--port", "0", "--models-dir", f"{folder}/models", "--sessions-dir", folder,
                                 "--config", configuration], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         address = next(found[0] for line in control.stdout if (found := re.findall(r"http://[\w.:]+", line)))

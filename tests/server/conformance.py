@@ -328,7 +328,7 @@ def schema_and_logprobs(server):
 
 @case(23)
 def administration(_):
-    with tempfile.TemporaryDirectory() as folder, Program(folder, "--no-model", "--state-db-path", "none") as server:
+    with tempfile.TemporaryDirectory() as folder, Program(folder, "--model", "none", "--state-db-path", "none") as server:
         success = {"status": "success"}
 
         def say(model):
@@ -349,7 +349,7 @@ def administration(_):
 def control_plane(_):
     keys = ["model_path", "tokenizer_path", "host", "port", "gpu_id", "max_batch_size", "max_prefill_batch",
             "max_queue_size", "prefill_chunk_size", "use_cuda_graph"]
-    with tempfile.TemporaryDirectory() as folder, Program(folder, "--state-dir", folder, verb="control") as control:
+    with tempfile.TemporaryDirectory() as folder, Program(folder, "--sessions-dir", folder, verb="control") as control:
         worker = control.post("/api/workers/start", model_path=f"{MODELS}/{MODEL}", gpu_id=0, max_batch_size=4)
         assert all(key in worker["spec"] for key in keys), worker
         assert re.fullmatch(r"wkr-[0-9a-f]{10}", worker["worker_id"]) and worker["status"] == "running"

@@ -41,8 +41,7 @@ class Program:
 
     def __init__(self, folder, *flags, verb="serve"):
         if verb == "serve":
-            model = () if "--no-model" in flags else ("--model", f"{MODELS}/{MODEL}")
-            flags = ("--device", "cpu", *model, *flags)
+            flags = ("--devices", "cpu", "--model", f"{MODELS}/{MODEL}", *flags)
         self.process = subprocess.Popen([PROGRAM, verb, "--port", "0", *flags], cwd=folder, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         for line in self.process.stdout:

@@ -83,7 +83,7 @@ def a_model_that_does_not_load_ends_the_server(folder):
 
 
 def without_a_model_health_and_greeting_say_so(folder):
-    with Server(folder, "--no-model") as server:
+    with Server(folder, "--model", "none") as server:
         answer = server.ask("GET", "/health")
         assert answer.status == 503 and "No model loaded" in answer.text, answer.text
         assert "no model yet" in server.greeting and "curl" not in server.greeting, server.greeting

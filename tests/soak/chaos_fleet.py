@@ -22,7 +22,7 @@ class ControlPlane(ChaosServer):
                     "args": ["--device", "cpu", "--state-flush-seconds", "1"]} for name in ("a", "b")]
         (self.folder / "workers.yaml").write_text(json.dumps({"workers": workers}))  # JSON is YAML, too
         (self.folder / "states").mkdir()
-        self.command = [flags.program, "control", "--port", "0", "--config", "workers.yaml", "--state-dir", "states"]
+        self.command = [flags.program, "control", "--port", "0", "--config", "workers.yaml", "--sessions-dir", "states"]
 
     def workers(self):
         return self.call("GET", "/api/workers")[1]
