@@ -1,6 +1,8 @@
 #include "cache/session_ladder.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -171,23 +173,32 @@ Result<std::shared_ptr<const StateBlob>> SessionLadder::read(const std::string& 
   return newer ? std::move(*stored) : ours;
 }
 
+// Memory is looked at before the store, and once more behind it: wherever a session moves meanwhile, one of
+// the looks meets it.
 int64_t SessionLadder::erase(const SessionRange& range) {
-  int64_t stored_only = 0;
+  std::set<std::string> gone;
+  const auto look_into_memory = [&] {
+    for (const auto& [id, entry] : entries_) {
+      if (range.covers(id)) gone.insert(id);
+    }
+  };
+  Lock lock(mutex_);
+  look_into_memory();
   if (courier_) {
+    lock.unlock();
     const auto stored = courier_->list({.prefix = range.id});
     if (!stored.ok()) spdlog::error("{}", stored.error().text);
-    Lock lock(mutex_);
-    for (size_t i = 0; stored.ok() && i < stored->size(); i++) {
-      const std::string& id = (*stored)[i].id;
-      if (range.covers(id) && !entries_.contains(id)) stored_only++;
+    for (const StoredSession& one : stored.ok() ? *stored : std::vector<StoredSession>()) {
+      if (range.covers(one.id)) gone.insert(one.id);
     }
+    lock.lock();
+    look_into_memory();
   }
-  Lock lock(mutex_);
   const TurnTicket ticket = courier_ ? courier_->erase(range) : nullptr;
-  const int64_t gone = forget(range);
+  forget(range);
   lock.unlock();
   if (ticket) ticket->wait(TurnFate::under_way);
-  return gone + stored_only;
+  return static_cast<int64_t>(gone.size());
 }
 
 int64_t SessionLadder::erase_soon(const SessionRange& range) {

@@ -53,6 +53,7 @@ class MemoryStore : public SessionStore {
     return states.contains(id) ? states[id].turn : 0;
   }
   Result<std::vector<StoredSession>> list(const std::string&, const SessionQuery& query) override {
+    if (on_list) std::exchange(on_list, nullptr)();
     std::vector<StoredSession> sessions;
     for (const auto& [id, blob] : states) {
       if (!query.covers(id) || static_cast<int64_t>(sessions.size()) == query.limit) continue;
@@ -78,7 +79,7 @@ class MemoryStore : public SessionStore {
   std::vector<StoredSession> swept;
   std::atomic<bool> sweeps_fail = false;
   std::atomic<bool> stored = false, fails = false, refuses = false, throws = false;
-  std::function<void()> on_question, on_store;
+  std::function<void()> on_question, on_store, on_list;
 };
 
 // A ladder with a shelf of one slot on the CPU; slot 0 is a row's.
@@ -136,6 +137,23 @@ TEST_F(SessionWrites, ARefusedTurnCanBeErased) {
   EXPECT_FALSE(ladder_->contains("a"));
   EXPECT_EQ(ladder_->erase({"b", true}), 1);
   EXPECT_FALSE(ladder_->contains("b"));
+}
+
+// Another session's turn moves it down a level while an erasure asks the store what it has: from the shelf to
+// host memory, or from there to its way to the store.
+TEST_F(SessionWrites, AnErasureCountsASessionThatMovesMeanwhile) {
+  for (const int64_t host : {0, 1}) {
+    for (const int others_before : {0, 1}) {
+      open({.host_capacity = host, .flush_after = hours(2)});
+      commit("a", 1);
+      for (int i = 0; i < others_before; ++i) commit("b" + std::to_string(i), 1);
+      store_->on_list = [this] { commit("c", 1); };
+      EXPECT_EQ(ladder_->erase({"a", false}), 1) << host << others_before;
+      EXPECT_FALSE(ladder_->contains("a"));
+      EXPECT_EQ(ladder_->erase({"a", false}), 0);
+      end();
+    }
+  }
 }
 
 TEST_F(SessionWrites, WhatAFailingStoreDidNotGetIsCounted) {
