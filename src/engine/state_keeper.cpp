@@ -24,6 +24,15 @@ size_t shared_beginning(std::span<const int32_t> a, std::span<const int32_t> b) 
   return static_cast<size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
 }
 
+// Returns what a row ends with whose session is not there. The server's own names are not for clients.
+Error no_such_session(const StateLink& link) {
+  if (!link.servers_own)
+    return {ErrorKind::not_found, "session '" + session_id_of(link.read_session) + "' does not exist"};
+  return {ErrorKind::not_found,
+          "the state of the response that this one goes on from is no longer kept: the bounds on sessions "
+          "(age or size) have let it go; send the whole conversation instead"};
+}
+
 bool starts_afresh(const Ask& ask) { return ask.state.read_session.empty(); }
 
 }  // namespace
@@ -136,8 +145,7 @@ Result<bool> StateKeeper::start_from_session(Sequence& sequence) {
   if (link.read_session.empty()) return false;
   FULMAR_ASSIGN(const auto restored, sessions_.restore(*sequence.session.reading, sequence.slot));
   if (!restored) {
-    if (link.must_exist)
-      return Error{ErrorKind::not_found, "session '" + session_id_of(link.read_session) + "' does not exist"};
+    if (link.must_exist) return no_such_session(link);
     return false;
   }
   switch (restored->level) {

@@ -9,6 +9,7 @@
 #include "server/background_jobs.h"
 #include "server/response_intake.h"
 #include "server/response_items.h"
+#include "server/session_ids.h"
 
 namespace fulmar {
 namespace {
@@ -36,6 +37,7 @@ void create_response(std::shared_ptr<Call> call) {
   Service& service = call->service();
   for (const StoredResponse& old : service.responses.take_expired()) forget(service, old);
   Fields fields(call->body());
+  refuse_session(fields);
   PreparedResponse made = prepare_response(service, fields, origin_of(*call));
   if (fields.failed()) return call->fail(fields.fault());
   ResponseFacts& facts = made.facts;

@@ -12,6 +12,7 @@
 #include "server/call.h"
 #include "server/fields.h"
 #include "server/intake.h"
+#include "server/session_ids.h"
 #include "server/writer_parts.h"
 
 namespace fulmar {
@@ -33,12 +34,13 @@ ApiError unknown_session(const std::string& id) {
   return {404, "The session '" + id + "' does not exist", "session_id", "session_not_found", {}};
 }
 
-// The session id of the path; nothing, and the call answered, when it can be none.
+// The session id of the path; nothing, and the call answered, when it can be none. To look for one of the
+// server's own finds none.
 std::optional<std::string> addressed_session(Call& call) {
   const std::string& id = call.argument();
   if (is_session_id(id)) return id;
-  call.fail(
-      bad_value(fmt::format("the session id holds {} bytes; 1 to 512 are allowed", id.size()), "session_id"));
+  const bool looks = call.request().method != "PUT";
+  call.fail(looks && is_servers_session(id) ? unknown_session(id) : *session_id_fault(id));
   return std::nullopt;
 }
 
@@ -135,7 +137,8 @@ std::vector<Listed> sessions_behind(const Call& call, const std::string& after) 
   std::vector<Listed> sessions;
   for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
     for (SessionInfo& session : model->engine->sessions(call.owner())) {
-      if (session.id > after) sessions.push_back({std::move(session), model});
+      const bool told = session.id > after && !is_servers_session(session.id);
+      if (told) sessions.push_back({std::move(session), model});
     }
   }
   std::stable_sort(sessions.begin(), sessions.end(),
@@ -150,8 +153,12 @@ void list_session_objects(std::shared_ptr<Call> call) {
   if (!page.ok()) return call->fail(bad_value(page.error().text, "limit"));
   std::vector<Listed> sessions = sessions_behind(*call, page->after);
   size_t end = std::min(sessions.size(), static_cast<size_t>(page->limit));
-  // Sessions of one id, of several models or owners, stay together: the next page begins behind the id.
-  while (end < sessions.size() && sessions[end].session.id == sessions[end - 1].session.id) ++end;
+  // The next page begins behind the last id: it ends the ids that are the same, of several models or owners,
+  // and can be written in a URL, as old ones that hold NUL cannot.
+  const auto goes_on = [&](const std::string& last) {
+    return sessions[end].session.id == last || last.find('\0') != std::string::npos;
+  };
+  while (end < sessions.size() && goes_on(sessions[end - 1].session.id)) ++end;
   const bool more = end < sessions.size();
   sessions.resize(end);
   JsonWriter json = begin_list();
@@ -219,7 +226,9 @@ void fork_session(std::shared_ptr<Call> call) {
 }
 
 void drop_session(std::shared_ptr<Call> call) {
-  const std::string& id = call->argument();
+  const auto addressed = addressed_session(*call);
+  if (!addressed) return;
+  const std::string& id = *addressed;
   const auto erase_of = [&](const Owner& owner) {
     int64_t gone = 0;
     for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "server/native_batch.h"
+#include "server/session_ids.h"
 
 namespace fulmar {
 namespace {
@@ -41,8 +42,9 @@ double now_seconds() {
 std::vector<SessionInfo> all_sessions(const Call& call) {
   std::vector<SessionInfo> sessions;
   for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
-    const std::vector<SessionInfo> more = model->engine->sessions(call.owner());
-    sessions.insert(sessions.end(), more.begin(), more.end());
+    for (SessionInfo& session : model->engine->sessions(call.owner())) {
+      if (!is_servers_session(session.id)) sessions.push_back(std::move(session));
+    }
   }
   std::stable_sort(sessions.begin(), sessions.end(),
                    [](const SessionInfo& a, const SessionInfo& b) { return a.level < b.level; });

@@ -12,6 +12,7 @@
 #include "net/json.h"
 #include "server/api_adapters.h"
 #include "server/constraint_fields.h"
+#include "server/session_ids.h"
 
 namespace fulmar {
 namespace {
@@ -38,6 +39,15 @@ void check_length(Fields& fields, std::string_view name, std::string_view text, 
   if (text.size() <= most) return;
   fields.fail(bad_value(fmt::format("'{}' holds {} bytes; at most {} are allowed", name, text.size(), most),
                         std::string(name)));
+}
+
+// Returns whether it is an id, and none at fault.
+bool check_session_id(Fields& fields, std::string_view id) {
+  if (id.empty()) return false;
+  auto fault = session_id_fault(id);
+  if (!fault) return true;
+  fields.fail(std::move(*fault));
+  return false;
 }
 
 // A mixture with the weights that the request wants in place of its own.
@@ -247,6 +257,11 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   if (!submission.reads_tools) {
     if (const auto fault = refuse_tools(call->body())) return call->fail(*fault);
   }
+  if (submission.state.read_session.empty() || submission.state.servers_own) {
+    Fields fields(call->body());
+    refuse_session(fields);
+    if (fields.failed()) return call->fail(fields.fault());
+  }
   CompiledRules rules;
   if (const auto fault = constrain(service, call->owner().name, submission, rules)) return call->fail(*fault);
 
@@ -313,17 +328,16 @@ std::optional<std::string> read_service_tier(Fields& fields) {
 
 std::string session_id_field(Fields& fields) {
   std::string id = fields.text("session_id").value_or(std::string());
-  check_length(fields, "session_id", id, kMostSessionBytes);
-  return id;
+  return check_session_id(fields, id) ? id : std::string();
 }
 
-bool is_session_id(std::string_view id) { return !id.empty() && id.size() <= kMostSessionBytes; }
+bool is_session_id(std::string_view id) { return !session_id_fault(id); }
 
 std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
   SessionUse session;
   session.id = text_or_header(fields, "session_id", kSessionHeader,
                               std::string(call.request().headers.get(kSessionHeader)));
-  check_length(fields, "session_id", session.id, kMostSessionBytes);
+  if (!check_session_id(fields, session.id)) session.id.clear();
   session.raw_append = fields.boolean("raw_append").value_or(false);
   session.keep_on_disconnect = fields.text("on_disconnect").value_or(std::string()) == "keep";
   if (session.id.empty()) return std::nullopt;

@@ -39,7 +39,7 @@ struct SessionUse {
   bool keep_on_disconnect = false;  // a broken turn is kept as far as it went
 };
 
-// The id of a session: 1 to kMostSessionBytes.
+// Tells whether clients may send it as the id of a session (session_ids.h).
 bool is_session_id(std::string_view id);
 // The field `session_id`, an id of a session; empty where it is absent or at fault.
 std::string session_id_field(Fields& fields);

@@ -43,14 +43,13 @@ export async function answer(parent) {
   await run(node, (session) => prepare(turn, session));
 }
 
-// Goes on with an answer that was cut off or reached its length: the text so far is the end of the prompt.
+// Goes on with an answer that was cut off or reached its length: the text so far is the end of the prompt. The server keeps
+// no state of that: the next turn sends the history.
 export async function continueAnswer(node) {
   await changeNode(node.id, { status: "streaming", note: "" });
-  // The state of the answer so far has fed its last token already: the whole is fed into a session of its own.
-  const session = settings.value.sessions ? sessionName(node.conversation, `${node.id}.${Date.now().toString(36)}`) : null;
   await run(node, async () => {
     const { before, stop, padZero } = await promptTo(model.value, pathTo(nodes.value, node.id), settings.value.system);
-    return { path: "v1/completions", session, body: { stop, ...samplingFields(settings.value), prompt: before + node.text, pad_zero: padZero, ...named(session) } };
+    return { path: "v1/completions", session: null, body: { stop, ...samplingFields(settings.value), prompt: before + node.text, pad_zero: padZero } };
   }, node.text);
 }
 

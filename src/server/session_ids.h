@@ -1,0 +1,21 @@
+// Which ids of sessions clients may send. Knows no call.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "server/errors.h"
+#include "server/fields.h"
+
+namespace fulmar {
+
+// Tells whether the server names sessions of its own like this: those of stored responses, and what a prefix
+// of them all would be. Clients cannot name such a session, and are not shown any.
+bool is_servers_session(std::string_view id);
+// Returns what is wrong with an id that a client has sent: nothing for 1 to kMostSessionBytes bytes without
+// control characters that are no name of the server's own.
+std::optional<ApiError> session_id_fault(std::string_view id);
+// Refuses the field `session_id` where a route continues no session.
+void refuse_session(Fields& fields);
+
+}  // namespace fulmar
