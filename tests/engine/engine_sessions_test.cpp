@@ -112,6 +112,18 @@ TEST(Sessions, AMissingSessionFailsARowThatNeedsIt) {
   EXPECT_EQ(tiny.engine().stats().slots_used, 0);
 }
 
+// Names of the server's own are not for clients.
+TEST(Sessions, AMissingStateOfAResponseIsToldWithoutItsName) {
+  TinyEngine tiny;
+  Ask ask = in_session("resp:x", "x", 4);
+  ask.state.must_exist = ask.state.servers_own = true;
+  const RowLog row = tiny.run(ask);
+  ASSERT_TRUE(row.last->error);
+  EXPECT_EQ(row.last->error->kind, ErrorKind::not_found);
+  EXPECT_NE(row.last->error->text.find("no longer kept"), std::string::npos) << row.last->error->text;
+  EXPECT_EQ(row.last->error->text.find("resp:x"), std::string::npos) << row.last->error->text;
+}
+
 TEST(Sessions, LevelsFillInOrderAndSurviveARestart) {
   const auto path = database("levels");
   const EngineOptions options{
