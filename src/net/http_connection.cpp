@@ -37,6 +37,9 @@ constexpr size_t kMaxGathered = 64;
 // One connection's share before the others of its thread have theirs.
 constexpr size_t kBytesAtOnce = size_t{1} << 20;
 constexpr std::chrono::seconds kLingerTime{10};
+// So long nothing is sent to a client that has closed its side, until it is asked whether it still reads, or,
+// where nothing can ask, until it is taken to have gone.
+constexpr std::chrono::milliseconds kSilenceBeforeAsking{500}, kSilenceOfTheGone{2'000};
 
 std::string describe_endpoint(const tcp::socket& socket) {
   error_code failure;
@@ -219,7 +222,8 @@ asio::awaitable<void> Connection::answer_request() {
   call_handler(answering_);
   // The answer is written from deliver() and flush(), which cancel this wait when the last byte is out.
   while (answering_) {
-    const auto condition = buffer_.size() < kMaxReadAhead ? tcp::socket::wait_read : tcp::socket::wait_error;
+    const bool readable = !input_ended_ && buffer_.size() < kMaxReadAhead;
+    const auto condition = readable ? tcp::socket::wait_read : tcp::socket::wait_error;
     co_await socket_.async_wait(condition, kAwait);
     if (answering_) take_input();
   }
@@ -233,14 +237,35 @@ void Connection::call_handler(std::shared_ptr<ExchangeState> exchange) {
   }
 }
 
-// A client that closes its side is taken to have gone: nothing tells a half-closed connection from a dead
-// one.
 void Connection::take_input() {
   const size_t room = kMaxReadAhead - std::min(kMaxReadAhead, buffer_.size());
-  if (room == 0) return cut();  // the wait was for an error
+  if (room == 0 || input_ended_) return cut();  // the wait was for an error
   error_code failure;
   buffer_.commit(socket_.read_some(buffer_.prepare(std::min(room, kHeadBuffer)), failure));
+  if (failure == asio::error::eof) return input_ended();
   if (failure && failure != asio::error::would_block && failure != asio::error::try_again) cut();
+}
+
+// A client that has sent all it wants and one that has closed its socket look alike until something is
+// written: the system of the second one answers with a reset.
+void Connection::input_ended() {
+  input_ended_ = true;
+  keep_alive_ = keep_alive_ && buffer_.size() > 0;
+  ask_at_ = Clock::now() + most_silence();
+}
+
+std::chrono::milliseconds Connection::most_silence() const {
+  return can_ask() ? kSilenceBeforeAsking : kSilenceOfTheGone;
+}
+
+// An interim response asks without being part of the answer; HTTP/1.0 has none, nor has a stream once begun,
+// whose events ask instead.
+void Connection::ask_whether_there(Clock::time_point now) {
+  ask_at_ = now + most_silence();
+  if (!out_.empty()) return;  // what waits asks, too
+  if (!can_ask()) return cut();
+  push({.bytes = "HTTP/1.1 102 Processing\r\n\r\n", .alone = true});
+  flush();
 }
 
 void Connection::deliver(Delivery delivery) {
@@ -276,6 +301,7 @@ void Connection::queue_stream_head(HttpResponse head) {
   if (framing == BodyFraming::until_close) keep_alive_ = false;
   chunked_ = framing == BodyFraming::chunked;
   bodyless_ = framing == BodyFraming::none || head_only_;
+  stream_begun_ = true;
   push({.bytes = format_head(head, framing, keep_alive_), .alone = true});
   flush();
 }
@@ -295,6 +321,7 @@ void Connection::queue_stream_end() {
 
 void Connection::push(Piece piece) {
   if (out_.empty()) write_deadline_ = Clock::now() + shared_.options.write_timeout;
+  if (input_ended_) ask_at_ = Clock::now() + most_silence();
   out_.push_back(std::move(piece));
 }
 
@@ -353,6 +380,8 @@ void Connection::finish_answer() {
   answering_.reset();
   exchange->sink = nullptr;
   answer_queued_ = chunked_ = bodyless_ = false;
+  input_ended_ = stream_begun_ = false;
+  ask_at_ = Clock::time_point::max();
   out_.clear();
   out_offset_ = 0;
   write_deadline_ = Clock::time_point::max();
@@ -405,6 +434,7 @@ asio::awaitable<void> Connection::close_politely() {
 
 void Connection::check_deadlines(Clock::time_point now) {
   if (now >= write_deadline_ || (answering_ && answering_->lost())) return cut();
+  if (answering_ && now >= ask_at_) return ask_whether_there(now);
   if (now < deadline_) return;
   deadline_ = Clock::time_point::max();
   timed_out_ = true;

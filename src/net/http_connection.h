@@ -93,6 +93,10 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
 
   void call_handler(std::shared_ptr<ExchangeState> exchange);
   void take_input();
+  void input_ended();
+  bool can_ask() const { return !stream_begun_ && !http_1_0_; }
+  std::chrono::milliseconds most_silence() const;
+  void ask_whether_there(Clock::time_point now);
   void queue_response(HttpResponse response);
   void queue_stream_head(HttpResponse head);
   void queue_event(std::string bytes);
@@ -115,6 +119,7 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   Phase phase_ = Phase::idle;
   Clock::time_point deadline_ = Clock::time_point::max();        // of reading phases
   Clock::time_point write_deadline_ = Clock::time_point::max();  // of the unsent bytes
+  Clock::time_point ask_at_ = Clock::time_point::max();  // whether a client that has closed its side is there
   bool timed_out_ = false;
   bool serving_ = true;
 
@@ -129,6 +134,8 @@ class Connection final : public AnswerSink, public std::enable_shared_from_this<
   bool chunked_ = false;        // the stream's framing
   bool bodyless_ = false;       // the stream's events are not to be sent
   bool answer_queued_ = false;  // the last byte of the answer is in out_
+  bool input_ended_ = false;    // the client has closed its side; it may still read
+  bool stream_begun_ = false;   // the head of a stream is in out_ or sent
   bool awaiting_writable_ = false;
   std::deque<Piece> out_;
   size_t out_offset_ = 0;  // bytes of out_.front() that are sent

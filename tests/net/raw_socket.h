@@ -103,6 +103,8 @@ class RawSocket {
     return {std::move(head), std::move(body)};
   }
 
+  // Says that nothing more will be sent; what comes can still be read.
+  void end_input() { ::shutdown(fd_, SHUT_WR); }
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
