@@ -185,6 +185,10 @@ Result<std::vector<StoredTensor>> bind_storages(std::vector<TensorRef> refs, Fin
   return tensors;
 }
 
+// Of larger archives, which are models, only what is parsed is held against its CRC-32: their weights are
+// mapped, and read where they are used.
+constexpr size_t kMostCheckedBytes = size_t{512} << 20;
+
 // The archive form: <folder>/data.pkl and one member <folder>/data/<key> for each storage.
 Result<CheckpointParts> read_archive(ByteSpan file) {
   FULMAR_ASSIGN(const std::vector<ZipMember> members, read_zip_directory(file));
@@ -199,6 +203,9 @@ Result<CheckpointParts> read_archive(ByteSpan file) {
     folder = member.name.substr(0, member.name.size() - std::string_view("data.pkl").size());
   }
   if (main == nullptr) return broken("the archive holds no data.pkl");
+  for (const ZipMember& member : members) {
+    if (file.size() <= kMostCheckedBytes || &member == main) FULMAR_TRY(check_payload(file, member));
+  }
   const auto member_called = [&](std::string_view name) {
     const auto found = by_name.find(fmt::format("{}{}", folder, name));
     return found == by_name.end() ? nullptr : found->second;

@@ -1,6 +1,7 @@
 #include "files/zip.h"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <limits>
@@ -34,6 +35,7 @@ struct Entry {
   uint64_t compressed = 0;
   uint64_t size = 0;
   uint64_t local = 0;  // offset of the local header
+  uint32_t crc = 0;
 };
 
 // The record at the very end: its comment must reach exactly to the end of the file.
@@ -114,7 +116,8 @@ Result<Entry> read_entry(ByteSpan directory, uint64_t& at) {
     return broken(fmt::format("entry at byte {} of the directory is cut short", at));
   }
   Entry entry{as_text(directory.subspan(at + kEntrySize, name_length)), load_at<uint32_t>(directory, at + 20),
-              load_at<uint32_t>(directory, at + 24), load_at<uint32_t>(directory, at + 42)};
+              load_at<uint32_t>(directory, at + 24), load_at<uint32_t>(directory, at + 42),
+              load_at<uint32_t>(directory, at + 16)};
   if (method != 0 || (flags & 1) != 0) {
     return broken(fmt::format("member '{}' is {} (method {}); wanted stored", printable(entry.name),
                               (flags & 1) != 0 ? "encrypted" : "compressed", method));
@@ -145,7 +148,7 @@ Result<ZipMember> locate_payload(ByteSpan before_directory, const Entry& entry) 
   if (as_text(before_directory.subspan(entry.local + kLocalHeaderSize, name_length)) != entry.name) {
     return broken(fmt::format("local header at {} does not name '{}'", entry.local, name));
   }
-  return ZipMember{entry.name, payload, entry.size};
+  return ZipMember{entry.name, payload, entry.size, entry.crc};
 }
 
 struct Extent {
@@ -189,6 +192,25 @@ Result<std::vector<ZipMember>> read_zip_directory(ByteSpan archive) {
   }
   FULMAR_TRY(check_disjoint(std::move(extents)));
   return members;
+}
+
+// zlib counts in 32 bits.
+uint32_t crc32_of(ByteSpan content) {
+  uLong crc = crc32(0, nullptr, 0);
+  constexpr size_t kAtOnce = size_t{1} << 30;
+  for (size_t first = 0; first < content.size(); first += kAtOnce) {
+    const ByteSpan part = content.subspan(first, std::min(kAtOnce, content.size() - first));
+    crc = crc32(crc, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part.size()));
+  }
+  return static_cast<uint32_t>(crc);
+}
+
+Status check_payload(ByteSpan archive, const ZipMember& member) {
+  if (member.crc == 0) return {};
+  const uint32_t found = crc32_of(archive.subspan(member.offset, member.size));
+  if (found == member.crc) return {};
+  return broken(fmt::format("member '{}' is damaged: its CRC-32 is {:08x}; wanted {:08x}",
+                            printable(member.name), found, member.crc));
 }
 
 }  // namespace fulmar

@@ -15,6 +15,7 @@ struct ZipMember {
   std::string_view name;  // inside the archive's bytes
   uint64_t offset = 0;    // of the payload, from the start of the archive
   uint64_t size = 0;      // bytes
+  uint32_t crc = 0;       // CRC-32 of the payload; 0 where its writer left it out
 };
 
 // True when the bytes start like a ZIP archive.
@@ -23,5 +24,11 @@ bool looks_like_zip(ByteSpan file);
 // Members in directory order, ZIP64 included. Refused: compressed or encrypted members, payloads outside the
 // archive or overlapping one another or the directory, repeated names, local headers that disagree.
 Result<std::vector<ZipMember>> read_zip_directory(ByteSpan archive);
+
+// The CRC-32 that ZIP archives use.
+uint32_t crc32_of(ByteSpan content);
+
+// Reads the whole payload and refuses one whose CRC-32 is not that of the directory, with both.
+Status check_payload(ByteSpan archive, const ZipMember& member);
 
 }  // namespace fulmar

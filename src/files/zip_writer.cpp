@@ -1,9 +1,8 @@
 #include "files/zip_writer.h"
 
-#include <zlib.h>
-
-#include <algorithm>
 #include <ostream>
+
+#include "files/zip.h"
 
 namespace fulmar {
 namespace {
@@ -22,17 +21,6 @@ std::string extra_field(uint16_t id, const std::string& content) {
   return content.empty() ? "" : field(id) + field(static_cast<uint16_t>(content.size())) + content;
 }
 
-// zlib counts in 32 bits.
-uint32_t crc_of(ByteSpan content) {
-  uLong crc = crc32(0, nullptr, 0);
-  constexpr size_t kAtOnce = size_t{1} << 30;
-  for (size_t first = 0; first < content.size(); first += kAtOnce) {
-    const ByteSpan part = content.subspan(first, std::min(kAtOnce, content.size() - first));
-    crc = crc32(crc, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part.size()));
-  }
-  return static_cast<uint32_t>(crc);
-}
-
 }  // namespace
 
 void ZipWriter::write(std::string_view bytes) {
@@ -47,7 +35,7 @@ std::string ZipWriter::number_or_zip64(uint64_t value, std::string& extra) const
 }
 
 void ZipWriter::add(std::string_view name, ByteSpan content) {
-  Entry entry{std::string(name), crc_of(content), content.size(), at_};
+  Entry entry{std::string(name), crc32_of(content), content.size(), at_};
   std::string zip64;
   const std::string sizes = number_or_zip64(entry.size, zip64) + number_or_zip64(entry.size, zip64);
   std::string extra = extra_field(kZip64Extra, zip64);

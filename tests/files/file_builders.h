@@ -14,6 +14,7 @@
 
 #include "files/bytes.h"
 #include "files/checkpoint.h"
+#include "files/zip.h"
 
 namespace fulmar::test {
 
@@ -74,6 +75,7 @@ struct Member {
 struct ZipOptions {
   bool zip64 = false;   // every size and offset through the zip64 records
   std::string comment;  // behind the end record
+  bool crc = false;     // else 0, as of a writer that computes none
 };
 
 // Like torch.save: sizes only in the directory, payloads padded to 64 bytes by the local extra field.
@@ -98,7 +100,8 @@ inline std::string zip_of(const std::vector<Member>& members, const ZipOptions& 
               raw<uint64_t>(member.content.size()) + raw<uint64_t>(claimed);
     }
     directory += "PK\1\2" + raw<uint32_t>(0) + raw<uint16_t>(member.flags) + raw<uint16_t>(member.method) +
-                 std::string(8, '\0') + (options.zip64 ? full + full : size + size) +
+                 std::string(4, '\0') + raw<uint32_t>(options.crc ? crc32_of(bytes_of(member.content)) : 0) +
+                 (options.zip64 ? full + full : size + size) +
                  raw<uint16_t>(static_cast<uint16_t>(member.name.size())) +
                  raw<uint16_t>(static_cast<uint16_t>(extra.size())) + std::string(10, '\0') +
                  (options.zip64 ? full : raw<uint32_t>(static_cast<uint32_t>(claimed))) + member.name + extra;

@@ -1,16 +1,18 @@
 // PyTorch files of both forms, right ones and hostile ones.
 #include "files/pth.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "files/file_builders.h"
+#include "files/zip.h"
 
 namespace fulmar {
 namespace {
 
 using namespace test;
-using testing::HasSubstr;
+using testing::AllOf, testing::HasSubstr;
 
 const float kTen[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 
@@ -251,6 +253,23 @@ TEST(Pth, HostileFilesAreRefusedWithTheReason) {
   for (const auto& table : {hostile_archives(), hostile_tensors(), hostile_pickles(), hostile_streams()}) {
     for (const Hostile& hostile : table) {
       EXPECT_THAT(error_of(hostile.file), HasSubstr(hostile.complaint)) << hostile.what;
+    }
+  }
+}
+
+TEST(Pth, ADamagedMemberIsRefusedByNameWithBothSums) {
+  const std::string whole = zip_of(pth_members(two_tensors()), {.crc = true});
+  expect_two_tensors(whole);
+  const auto members = read_zip_directory(bytes_of(whole));
+  ASSERT_TRUE(members.ok());
+  for (const ZipMember& member : *members) {
+    for (const uint64_t at :
+         {member.offset, member.offset + member.size / 2, member.offset + member.size - 1}) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
+      EXPECT_THAT(error_of(damaged),
+                  AllOf(HasSubstr(fmt::format("member '{}' is damaged: its CRC-32 is ", member.name)),
+                        HasSubstr(fmt::format("; wanted {:08x}", member.crc))));
     }
   }
 }
