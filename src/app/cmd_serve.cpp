@@ -245,7 +245,15 @@ std::string responses_file(const SessionFlags& flags) {
   return std::filesystem::path(flags.session_db).replace_extension(".responses.db").string();
 }
 
-// The signal that ends the server; SIGHUP reads the keys again. In between free memory is given back.
+// True when whoever started this process wants it to outlive its terminal, as nohup does. A blocked signal
+// that is ignored would be taken by sigwait all the same.
+bool outlives_terminal() {
+  struct sigaction hangup {};
+  return ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+}
+
+// The signal that ends the server; SIGHUP reads the keys again, where there is a file of them, and else ends
+// it like the others: a terminal has closed. In between free memory is given back.
 int await_end(const ServeFlags& flags, const sigset_t& awaited, Server& server) {
   constexpr timespec kBetweenReturns{10, 0};
   for (;;) {
@@ -254,7 +262,7 @@ int await_end(const ServeFlags& flags, const sigset_t& awaited, Server& server) 
       return_free_memory();
       continue;
     }
-    if (signal != SIGHUP) return signal;
+    if (signal != SIGHUP || flags.api_keys.empty()) return signal;
     reload_keys(flags.api_keys, server);
   }
 }
@@ -402,8 +410,10 @@ int stop(Serving& serving) {
 }
 
 Result<int> serve(ServeFlags flags) {
-  const sigset_t ending = signals({SIGINT, SIGTERM});
-  const sigset_t awaited = flags.api_keys.empty() ? ending : signals({SIGINT, SIGTERM, SIGHUP});
+  const bool keyed = !flags.api_keys.empty();
+  const sigset_t all = signals({SIGINT, SIGTERM, SIGHUP}), both = signals({SIGINT, SIGTERM});
+  const sigset_t ending = keyed || outlives_terminal() ? both : all;
+  const sigset_t awaited = keyed ? all : ending;
   pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before any thread starts, so that all inherit it
   ::umask(0077);  // conversations are nobody else's business: what this process writes is for its owner alone
   flags.switch_models |= holds_several_models(flags.model.model);

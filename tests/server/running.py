@@ -33,10 +33,10 @@ class Server(Program):
     """With what it says at its start, and its log."""
     patience = PATIENCE
 
-    def __init__(self, folder, *flags):
+    def __init__(self, folder, *flags, launcher=()):
         self.log = open(Path(folder) / "log.txt", "a+")
-        self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--device", "cpu", *flags], cwd=folder,
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen([*launcher, PROGRAM, "serve", "--port", "0", "--device", "cpu", *flags],
+                                        cwd=folder, stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.greeting = ""
         for line in self.process.stdout:
             self.greeting += line
@@ -208,10 +208,27 @@ def a_stop_answers_what_still_comes(folder):
         equal(server.process.wait(timeout=PATIENCE), 0, "exit code")
 
 
+def a_terminal_that_closes_ends_the_server_in_order(folder):
+    store = ("-m", str(MODEL), "--state-db-path", "hangup.db")
+    with Server(folder, *store) as server:
+        equal(server.ask("POST", "/v1/completions", {**PROMPT, "session_id": "kept"}).status, 200)
+        server.process.send_signal(signal.SIGHUP)
+        equal(server.process.wait(timeout=PATIENCE), 0, "exit code")
+        assert "stopped all requests finished" in (Path(folder) / "log.txt").read_text()
+    command = [sys.executable, "-c", "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
+               "os.execv(sys.argv[1], sys.argv[1:])"]
+    with Server(folder, *store, launcher=command) as server:
+        server.process.send_signal(signal.SIGHUP)
+        equal(server.ask("GET", "/health").status, 200, "under nohup")
+        server.stop()
+        assert f"signal={int(signal.SIGTERM)}" in (Path(folder) / "log.txt").read_text().splitlines()[-2]
+
+
 CASES = [a_taken_port_is_known_before_the_model, a_model_that_does_not_load_ends_the_server,
          without_a_model_health_and_greeting_say_so, keys_are_made_limited_and_reloaded,
          metrics_pass_the_check_of_prometheus, rates_fall_to_zero_when_nothing_runs, stored_responses_outlive_a_restart,
-         responses_in_the_background_outlive_servers, a_stop_answers_what_still_comes]
+         responses_in_the_background_outlive_servers, a_stop_answers_what_still_comes,
+         a_terminal_that_closes_ends_the_server_in_order]
 
 
 def main():
