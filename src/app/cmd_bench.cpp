@@ -17,6 +17,7 @@
 #include "app/load_bench.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
+#include "app/within.h"
 #include "files/safetensors.h"
 #include "files/strategy.h"
 #include "files/synthetic.h"
@@ -345,7 +346,7 @@ void add_bench(CLI::App& app, Command& chosen) {
                    "also write the model of --synthetic to a .safetensors file, for another program to read")
       ->needs("--synthetic");
   command->add_option("--zeros", flags.options.zeros, "share of zeros behind relu² in a synthetic model")
-      ->check(CLI::Range(0.0, 0.99));
+      ->check(within(0.0, 0.99));
   command->add_option("--decode", flags.decode, "numbers of sequences to decode together")
       ->capture_default_str();
   command->add_option("--mixed", flags.mixed,
@@ -359,12 +360,12 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--seconds", flags.options.seconds, "begin no further run after so long")
-      ->check(CLI::PositiveNumber)
+      ->check(within(0.001, 1e6))
       ->capture_default_str();
   command
       ->add_option("--delay", flags.options.delay,
                    "seconds of rest before each line, so that heat does not count")
-      ->check(CLI::Range(0.0, 60.0))
+      ->check(within(0.0, 60.0))
       ->capture_default_str();
   command
       ->add_option("--drafts", flags.speculate,
@@ -377,7 +378,7 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->add_option("--draft-synthetic", flags.draft_synthetic, "the same, made in memory as --synthetic is")
       ->excludes(file);
   command->add_option("--acceptance", flags.drafts.acceptance, "of drafted tokens, with --drafts")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(within(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--speculate-most", flags.drafts.most, "most drafted tokens of a sequence and step")
       ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))

@@ -10,6 +10,7 @@
 
 #include "app/commands.h"
 #include "app/exit_code.h"
+#include "app/within.h"
 #include "base/log.h"
 #include "control/config_file.h"
 #include "control/control_server.h"
@@ -45,7 +46,7 @@ void add_flags(CLI::App& app, ControlFlags& flags) {
   app.add_option("--config", flags.config, "YAML file with workers to keep running; SIGHUP reads it again")
       ->check(CLI::ExistingFile);
   app.add_option("--grace", flags.grace_seconds, "seconds from SIGTERM to SIGKILL when a worker is stopped")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(within(0.0, 86400.0))
       ->capture_default_str();
   app.add_option("--io-threads", control.io_threads)->check(CLI::Range(1, 64))->capture_default_str();
   app.footer(

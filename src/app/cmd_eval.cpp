@@ -17,6 +17,7 @@
 #include "app/exit_code.h"
 #include "app/local_run.h"
 #include "app/schema_eval.h"
+#include "app/within.h"
 #include "net/json.h"
 #include "text/locate_vocabulary.h"
 
@@ -236,8 +237,8 @@ void add_eval(CLI::App& app, Command& chosen) {
       "--against", flags->against,
       "another model file: how far the logits on the text, or on the answers of the suite, are "
       "from its");
-  command->add_option("--floor", flags->floor,
-                      "exit 1 when a skill of the suite stays below this percentage");
+  command->add_option("--floor", flags->floor, "exit 1 when a skill of the suite stays below this percentage")
+      ->check(within(0.0, 100.0));
   command->add_option("--json", flags->json,
                       "write a line of JSON a case: its answer and logit gap; with --schemas its status and "
                       "what was taken of each instance");

@@ -15,6 +15,7 @@
 
 #include "app/commands.h"
 #include "app/exit_code.h"
+#include "app/within.h"
 #include "base/log.h"
 #include "cache/worker_directory.h"
 #include "control/haproxy.h"
@@ -120,7 +121,7 @@ void add_fleet(CLI::App& app, Command& chosen) {
   haproxy->add_option("--socket", flags->socket, "HAProxy's admin socket")->capture_default_str();
   haproxy->add_option("--backend", flags->backend, "name of the backend")->capture_default_str();
   haproxy->add_option("--every", flags->every_seconds, "seconds between two looks")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(within(0.1, 3600.0))
       ->capture_default_str();
   haproxy->add_flag("--once", flags->once, "look once, then end");
   haproxy->callback([flags, &chosen] { chosen = [flags] { return exit_code(follow(*flags)); }; });

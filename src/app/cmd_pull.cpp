@@ -10,6 +10,7 @@
 #include "app/exit_code.h"
 #include "app/model_pulls.h"
 #include "app/progress_bar.h"
+#include "app/within.h"
 #include "hub/pull.h"
 
 namespace fulmar {
@@ -65,7 +66,7 @@ void add_pull(CLI::App& app, Command& chosen) {
   command->add_option("--revision", flags->options.revision, "branch, tag or commit")->capture_default_str();
   command->add_option("--as", flags->options.as, "name of the model here; default: the file's");
   command->add_option("--max-download-gib", flags->download_gib, "bytes that may be fetched in all")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(within(0.001, 1e6))
       ->capture_default_str();
   command->add_flag("-q,--quiet", flags->quiet, "no progress bar");
   command->footer(

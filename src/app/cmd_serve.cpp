@@ -23,6 +23,7 @@
 #include "app/model_admin.h"
 #include "app/model_source.h"
 #include "app/served_engine.h"
+#include "app/within.h"
 #include "base/exit_codes.h"
 #include "base/heap.h"
 #include "base/log.h"
@@ -107,11 +108,11 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
       ->capture_default_str()
       ->group("");
   app.add_option("--grace", flags.grace_seconds, "seconds that running requests may take after SIGTERM")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(within(0.0, 86400.0))
       ->capture_default_str();
   app.add_option("--drain-delay", flags.drain_delay_seconds,
                  "seconds after SIGTERM in which /health answers 503 and everything else goes on")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(within(0.0, 86400.0))
       ->capture_default_str();
   app.add_option("--mrssmax", server.limits.max_mixture_files, "tuned states of one mixture")
       ->check(CLI::Range(1, 64))
@@ -124,7 +125,7 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--model-root", flags.admin.root, "files that clients name must lie below this folder")
       ->check(CLI::ExistingDirectory);
   app.add_option("--max-download-gib", flags.download_gib, "bytes that one pull from a hub may fetch")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(within(0.001, 1e6))
       ->capture_default_str();
   app.add_flag("--switch-models", flags.switch_models,
                "take --model as a folder of models, however many it holds")

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <random>
 
+#include "app/within.h"
 #include "base/mailbox.h"
 
 namespace fulmar {
@@ -29,16 +30,19 @@ void add_sampling_flags(CLI::App& app, SamplingFlags& flags) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("-t,--temperature", flags.temperature, "0 is greedy")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(within(0.0, 1000.0))
       ->capture_default_str();
   app.add_option("--top-k", flags.top_k, "0 is no limit")->capture_default_str();
-  app.add_option("--top-p", flags.top_p, "0 is greedy")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  app.add_option("--min-p", flags.min_p)->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--top-p", flags.top_p, "0 is greedy")->check(within(0.0, 1.0))->capture_default_str();
+  app.add_option("--min-p", flags.min_p)->check(within(0.0, 1.0))->capture_default_str();
   app.add_option("--presence", flags.presence, "penalty of a token's first repetition")
+      ->check(within(-1000.0, 1000.0))
       ->capture_default_str();
-  app.add_option("--frequency", flags.frequency, "penalty of each further one")->capture_default_str();
+  app.add_option("--frequency", flags.frequency, "penalty of each further one")
+      ->check(within(-1000.0, 1000.0))
+      ->capture_default_str();
   app.add_option("--decay", flags.decay, "of penalties, per token")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(within(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--seed", flags.seed, "makes a draw repeatable")->each([&flags](const std::string&) {
     flags.seeded = true;

@@ -11,6 +11,7 @@
 #include <span>
 #include <thread>
 
+#include "app/within.h"
 #include "base/log.h"
 #include "base/user_folder.h"
 #include "cpu/cpu_ops.h"
@@ -192,7 +193,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
       ->group("");
   app.add_option("--collective-timeout", flags.collective_timeout,
                  "seconds that a tensor-parallel device waits for the others before it gives up")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(within(0.1, 3600.0))
       ->capture_default_str()
       ->group("");
   app.add_option("--threads", flags.threads, "CPU threads; 0 takes all cores")->capture_default_str();

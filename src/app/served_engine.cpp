@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "app/draft_source.h"
+#include "app/within.h"
 #include "base/log.h"
 #include "model/warm_up.h"
 #include "ops/device.h"
@@ -157,10 +158,10 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
          "--session-ttl-days,--state-ttl-days", flags.sessions.ttl_days,
          "how long a session lives after its last turn, fractions allowed; 0 for ever; default: 0, in a "
          "shared store 30")
-      ->check(CLI::Range(0.0, 36500.0));
+      ->check(within(0.0, 36500.0));
   app.add_option("--session-max-gib", flags.sessions.max_gib,
                  "what the store keeps of sessions, fractions allowed; the oldest go first; 0: no bound")
-      ->check(CLI::Range(0.0, 1048576.0))
+      ->check(within(0.0, 1048576.0))
       ->capture_default_str();
   app.add_option(
          "--session-queue-mib", flags.sessions.queue_mib,
@@ -169,7 +170,7 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
       ->capture_default_str();
   app.add_option("--state-flush-seconds", flags.sessions.flush_seconds,
                  "a committed turn is on disk at most this much later")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(within(0.01, 3600.0))
       ->capture_default_str()
       ->group("");
   app.add_flag("--durable-sessions", flags.sessions.durable,
