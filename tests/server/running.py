@@ -211,7 +211,7 @@ def a_stop_answers_what_still_comes(folder):
 def a_terminal_that_closes_ends_the_server_in_order(folder):
     store = ("-m", str(MODEL), "--state-db-path", "hangup.db")
     with Server(folder, *store) as server:
-        equal(server.ask("POST", "/v1/completions", {**PROMPT, "session_id": "kept"}).status, 200)
+        equal(server.ask("POST", "/v1/completions", PROMPT).status, 200)
         server.process.send_signal(signal.SIGHUP)
         equal(server.process.wait(timeout=PATIENCE), 0, "exit code")
         assert "stopped all requests finished" in (Path(folder) / "log.txt").read_text()
