@@ -148,7 +148,8 @@ void accept(Disk disk, const std::vector<std::string>& ids) {
 }
 std::vector<int64_t> attempts(const Disk& disk) {
   std::vector<int64_t> marks;
-  for (const Document& left : *disk->lasting()) marks.push_back(left.mark);
+  const auto lasting = disk->lasting();
+  for (const Document& left : *lasting) marks.push_back(left.mark);
   return marks;
 }
 
