@@ -74,24 +74,16 @@ bool belongs(const Spelling& row, std::string_view command, std::string_view nam
   return row.old == name && (row.command.empty() || row.command == command);
 }
 
-// The first row of the table that holds for the word and value; null: none does.
-const Spelling* row_of(std::string_view command, std::string_view name, const std::string& value) {
+// The first row of the tables that replaces the word, with `value` where one is given; null: none does. All
+// rows of a word take equally many values.
+const Spelling* row_of(std::string_view command, std::string_view name, const std::string* value = nullptr) {
   for (const auto& table : {own_spellings(), others_spellings()}) {
     for (const Spelling& row : table) {
-      if (belongs(row, command, name) && (row.of_value.empty() || row.of_value == value)) return &row;
+      const bool fits = !value || row.of_value.empty() || row.of_value == *value;
+      if (fits && belongs(row, command, name)) return &row;
     }
   }
   return nullptr;
-}
-
-// Whether the word is replaced by any row, and the values that it takes then; -1: it is not.
-int values_of(std::string_view command, std::string_view name) {
-  for (const auto& table : {own_spellings(), others_spellings()}) {
-    for (const Spelling& row : table) {
-      if (belongs(row, command, name)) return row.values;
-    }
-  }
-  return -1;
 }
 
 // Today's words with the value in place of "$".
@@ -123,17 +115,17 @@ class Translation {
   // Translates words[at] with its value and returns the place of the next one.
   Result<size_t> take(const std::vector<std::string>& words, size_t at) {
     const Word word = split_word(words[at]);
-    const int values = values_of(command_, word.name);
-    if (values < 0) {
+    const Spelling* const any = row_of(command_, word.name);
+    if (!any) {
       into_.words.push_back(words[at]);
       return at + 1;
     }
-    const bool apart = values == 1 && !word.value;
+    const bool apart = any->values == 1 && !word.value;
     if (apart && at + 1 == words.size()) {
       return Error{ErrorKind::invalid, fmt::format("{}: the value is missing", word.name)};
     }
     const std::string value = apart ? words[at + 1] : word.value.value_or("");
-    if (values > 0 || value != "false") replace(*row_of(command_, word.name, value), value);
+    if (any->values > 0 || value != "false") replace(*row_of(command_, word.name, &value), value);
     return at + (apart ? 2 : 1);
   }
 
