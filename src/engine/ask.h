@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,7 +25,9 @@ class TokenMask {
   // Makes that answer, and says what it took; 0 when it was ready. In steps of the kind that TokenTree
   // counts.
   virtual size_t prepare() = 0;
-  // The drawn token is now part of the text.
+  // The token that comes next, where the text to come is determined and so is its division into tokens.
+  virtual std::optional<int32_t> forced() { return std::nullopt; }
+  // The token is now part of the text.
   virtual void accept(int32_t token) = 0;
   // True when the text is complete and only a stop may follow.
   virtual bool complete() const = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/next_token.h"
+
 namespace fulmar {
 
 namespace {
@@ -85,7 +87,7 @@ void DraftModel::draw(std::span<Live* const> rows, Tensor logits) {
     draw.position = sequence.drawn.size() + sequence.drafts.tokens.size();
     draw.params = &row.params;
     draw.memory = &row.memory;
-    if (row.mask) draw.allowed = row.mask->allowed();
+    if (row.mask) mask_row(draw, sequence.ask, *row.mask);
     draw.banned_here = banned_at(sequence.ask, draw.position);
     draw.stops = sequence.ask.stop.ids;
   }
@@ -99,8 +101,9 @@ void DraftModel::draw(std::span<Live* const> rows, Tensor logits) {
     guesses.push_back(drawn[i].token);
     row.memory.record(drawn[i].token, row.params);
     if (row.mask) row.mask->accept(drawn[i].token);
+    const SampleRow next{.position = draws[i].position + 1, .params = &row.params};
     row.over = static_cast<int64_t>(guesses.size()) >= row.tokens ||
-               (row.mask && (row.mask->complete() || !row.mask->ready()));
+               (row.mask && (row.mask->complete() || !is_at_hand(next, row.sequence->ask, *row.mask)));
   }
 }
 

@@ -60,6 +60,10 @@ struct EngineOptions {
   // computes on its own. Rows that may have drafts go without.
   std::optional<bool> run_ahead;
 
+  // Feed tokens that a row's mask forces without drawing them (next_token.h); else they are drawn as any
+  // others, with the same answers: for tests.
+  bool fast_forward = true;
+
   // Called once, on the engine's thread, when the device or that thread has failed, with the reason: every
   // row has had its last event, sessions that could be read were offered to the store, and nothing will run
   // any more.

@@ -53,6 +53,11 @@ bool may_be_fed(const Sequence& sequence, int64_t until_snapshot) {
          !ask.score_prompt && !ask.embed && !ask.mask;
 }
 
+// Whether bits that are to depend on no other row would depend on where steps cut a row's tokens.
+bool rounds_by_steps(StateKeeper& keeper, const EngineOptions& options) {
+  return options.prompt_piece > 0 && keeper.pool().layout().wkv_dtype == DType::f16;
+}
+
 // A part for each sequence that is fed, drafted tokens behind its own. Those of one row come first: backends
 // have kernels for them.
 std::vector<StepPart> step_parts(std::span<const SequencePtr> running, std::span<const PlanItem> items,
@@ -103,6 +108,7 @@ EngineLoop::EngineLoop(Model& model, const Tokenizer& tokenizer, const EngineOpt
       keeper_(std::move(keeper)),
       runner_(model),
       runs_ahead_(options.run_ahead.value_or(model.asynchronous()) && model.draws_ahead()),
+      forwards_(options.fast_forward && !rounds_by_steps(*keeper_, options)),
       speculation_(options.speculation,
                    {.rows = model.max_rows(),
                     .wanted = model.max_wanted(),

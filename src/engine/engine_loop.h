@@ -86,6 +86,8 @@ class EngineLoop final : public Engine {
   void leave_queue(Sequence& sequence);
   void take_outcome(RunningStep::Outcome outcome);
   int64_t take_drawn(const StepPart& part, std::vector<SampledToken> drawn);
+  void take(Sequence& sequence, const SampledToken& token, bool among_others);
+  int64_t fast_forward(Sequence& sequence);
   void end_rows();
   void end_ended();
   void end_stored_rows();
@@ -122,6 +124,7 @@ class EngineLoop final : public Engine {
   std::unique_ptr<StateKeeper> keeper_;
   StepRunner runner_;
   const bool runs_ahead_;
+  const bool forwards_;  // tokens that masks force
   Speculation speculation_;
   bool failed_ = false;  // as failure_ says
   WaitingRows waiting_;

@@ -4,6 +4,7 @@
 
 #include "engine/drawn_token.h"
 #include "engine/engine_loop.h"
+#include "engine/next_token.h"
 #include "engine/request_status.h"
 
 namespace fulmar {
@@ -102,27 +103,44 @@ void EngineLoop::take_outcome(RunningStep::Outcome outcome) {
 }
 
 // Takes the tokens up to the one that ends the row, and rolls its state back to the row that has drawn the
-// last of them. Returns how many.
+// last of them; then what its mask forces. Returns how many in all.
 int64_t EngineLoop::take_drawn(const StepPart& part, std::vector<SampledToken> drawn) {
   Sequence& sequence = *part.sequence;
   sequence.phase = Sequence::Phase::decode;
   size_t taken = 0;
-  while (taken < drawn.size() && !sequence.finish) {
-    SampledToken& token = drawn[taken++];
-    take_token(sequence, token);
-    // Those of one step are told in order, before the row may end by one of them.
-    if (sequence.finish || text_decides(sequence) || drawn.size() > 1) {
-      tell(sequence, token);
-    } else {
-      untold_.push_back({&sequence, token});
-    }
-  }
+  while (taken < drawn.size() && !sequence.finish) take(sequence, drawn[taken++], drawn.size() > 1);
   const size_t kept = sequence.drawn_fed + taken - 1;
   sequence.drawn_fed += static_cast<size_t>(part.drafts);
   if (sequence.drawn_fed > kept) keeper_->roll_back(sequence, kept);
   speculation_.learn(sequence, part.drafts, std::span(drawn).first(taken));
+  const int64_t forwarded = fast_forward(sequence);
   keeper_->after_draw(sequence);
-  return static_cast<int64_t>(taken);
+  return static_cast<int64_t>(taken) + forwarded;
+}
+
+// `among_others`: those of one step are told in order, before the row may end by one of them.
+void EngineLoop::take(Sequence& sequence, const SampledToken& token, bool among_others) {
+  take_token(sequence, token);
+  const bool others_follow = forwards_ && forwarded_token(sequence);
+  if (sequence.finish || text_decides(sequence) || among_others || others_follow) {
+    tell(sequence, token);
+  } else {
+    untold_.push_back({&sequence, token});
+  }
+}
+
+// Takes tokens that the row's mask forces, as many as its next step feeds behind the drawn one; returns how
+// many.
+int64_t EngineLoop::fast_forward(Sequence& sequence) {
+  if (!forwards_) return 0;
+  int64_t taken = 0;
+  for (; taken < kMostForwarded; taken++) {
+    const auto token = forwarded_token(sequence);
+    if (!token) break;
+    take(sequence, {.token = *token}, true);
+  }
+  counters_.forwarded_tokens += taken;
+  return taken;
 }
 
 // Rows that have finished leave, unless their session still wants tokens fed.

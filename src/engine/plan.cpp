@@ -49,6 +49,38 @@ void feed_prompt(const PlanItem& item, int64_t share, int64_t wanted_share, int6
   remaining.wanted -= item.every_row ? take * item.slots : first_wanted;
 }
 
+// Feeds what decodes: a token of each sequence first, then what else waits of them, then drafts. Returns the
+// rows of the first.
+int64_t feed_decoding(std::span<const PlanItem> items, const PlanLimits& limits, std::vector<int64_t>& feed,
+                      Budget& remaining) {
+  int64_t decoding = 0;
+  for (size_t i = 0; i < items.size(); i++) {
+    const int64_t slots = items[i].slots;
+    if (!items[i].decoding || items[i].to_feed == 0) continue;
+    if (slots > remaining.rows || slots > remaining.wanted) continue;
+    if (decoding > 0 && decoding + slots > limits.max_decoding) continue;
+    feed[i] = 1;
+    remaining.rows -= slots;
+    remaining.wanted -= slots;
+    decoding += slots;
+  }
+  for (size_t i = 0; i < items.size(); i++) {
+    if (!items[i].decoding || feed[i] == 0) continue;
+    const int64_t more = std::min(items[i].to_feed - 1, remaining.rows / items[i].slots);
+    feed[i] += more;
+    remaining.rows -= more * items[i].slots;
+  }
+  for (size_t i = 0; i < items.size(); i++) {
+    if (!items[i].decoding || feed[i] < items[i].to_feed) continue;
+    const int64_t drafts =
+        std::min({items[i].drafts, remaining.rows / items[i].slots, remaining.wanted / items[i].slots});
+    feed[i] += drafts;
+    remaining.rows -= drafts * items[i].slots;
+    remaining.wanted -= drafts * items[i].slots;
+  }
+  return decoding;
+}
+
 }  // namespace
 
 void PlanTotal::add(const PlanItem& item) {
@@ -84,26 +116,10 @@ std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits
   const auto first = std::find_if(items.begin(), items.end(), waits);
   const Budget kept = first != items.end() ? piece_of(*first) : Budget{};
   Budget remaining{.rows = limits.max_rows - kept.rows, .wanted = limits.max_wanted - kept.wanted};
-  int64_t decoding = 0;
+  const int64_t decoding = feed_decoding(items, limits, feed, remaining);
   std::vector<size_t> prompts;
   for (size_t i = 0; i < items.size(); i++) {
-    const int64_t slots = items[i].slots;
-    if (items[i].to_feed == 0) continue;
-    if (!items[i].decoding) prompts.push_back(i);
-    if (!items[i].decoding || slots > remaining.rows || slots > remaining.wanted) continue;
-    if (decoding > 0 && decoding + slots > limits.max_decoding) continue;
-    feed[i] = std::min(items[i].to_feed, remaining.rows / slots);
-    remaining.rows -= feed[i] * slots;
-    remaining.wanted -= slots;
-    decoding += slots;
-  }
-  for (size_t i = 0; i < items.size(); i++) {
-    if (!items[i].decoding || feed[i] < items[i].to_feed) continue;
-    const int64_t drafts =
-        std::min({items[i].drafts, remaining.rows / items[i].slots, remaining.wanted / items[i].slots});
-    feed[i] += drafts;
-    remaining.rows -= drafts * items[i].slots;
-    remaining.wanted -= drafts * items[i].slots;
+    if (!items[i].decoding && items[i].to_feed > 0) prompts.push_back(i);
   }
   remaining.rows += kept.rows;
   remaining.wanted += kept.wanted;

@@ -66,12 +66,12 @@ int64_t prompt_rows_beside(int64_t decoding, int64_t joining, double prompt_rows
 
 // How many tokens of each item this step feeds, drafted ones last; same order and length as the items.
 //
-// Every decoding sequence gets its rows first, then drafts get what they want. Of what is left of the budget
-// half is the oldest prompt's, which nothing can starve; the rest goes to prompts by shortest remaining first
-// (ties by arrival), so that a short one does not wait for a long one. What one cannot use goes to the next.
-// Beside decoding rows prompts take what prompt_rows_beside says.
-// The oldest prompt that is fed in pieces has room for its piece kept free and takes it first; others of
-// these take theirs where they fit.
+// Every decoding sequence gets a row first, then what else it has ready, then drafts get what they want. Of
+// what is left of the budget half is the oldest prompt's, which nothing can starve; the rest goes to prompts
+// by shortest remaining first (ties by arrival), so that a short one does not wait for a long one. What one
+// cannot use goes to the next. Beside decoding rows prompts take what prompt_rows_beside says. The oldest
+// prompt that is fed in pieces has room for its piece kept free and takes it first; others of these take
+// theirs where they fit.
 std::vector<int64_t> plan_step(std::span<const PlanItem> items, const PlanLimits& limits);
 
 }  // namespace fulmar

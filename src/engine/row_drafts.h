@@ -20,8 +20,11 @@ using NgramRates = std::array<AcceptanceRate, kNgramKinds>;
 struct RowDrafts {
   // ---- of the step at hand
   std::vector<int32_t> tokens;  // fed behind ready(); may be taken back
-  std::vector<std::vector<uint64_t>>
-      allowed;  // of a row with a mask: behind each of `tokens`, as TokenMask says
+  struct Behind {
+    int32_t forced;  // -1: none
+    std::vector<uint64_t> allowed;
+  };
+  std::vector<Behind> behind;  // of a row with a mask: behind each of `tokens`, as SampleRow takes it
   DraftSource source = DraftSource::ngram;
   // What the n-grams say, whether it is fed or not: the tokens drawn then show how often they are right.
   std::vector<int32_t> proposal;

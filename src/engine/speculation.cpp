@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/count.h"
+#include "engine/next_token.h"
 
 namespace fulmar {
 
@@ -25,25 +26,30 @@ size_t kind_of(const NgramDrafter::Match& match) {
   return match.length < 8 ? 2 : 3;
 }
 
-bool is_allowed(std::span<const uint64_t> allowed, int32_t token) {
+// Whether a row for which mask_row() has been called may draw the token.
+bool may_draw(const SampleRow& row, int32_t token) {
+  if (row.given >= 0) return token == row.given;
   const auto id = static_cast<size_t>(token);
-  return allowed.empty() || (id / 64 < allowed.size() && (allowed[id / 64] >> (id % 64) & 1) != 0);
+  return row.allowed.empty() ||
+         (id / 64 < row.allowed.size() && (row.allowed[id / 64] >> (id % 64) & 1) != 0);
 }
 
 }  // namespace
 
 void keep_to_mask(Sequence& sequence) {
   RowDrafts& drafts = sequence.drafts;
-  if (!sequence.ask.mask || drafts.tokens.empty()) return;
-  const auto ahead = sequence.ask.mask->fork();
+  const Ask& ask = sequence.ask;
+  if (!ask.mask || drafts.tokens.empty()) return;
+  const auto ahead = ask.mask->fork();
+  SampleRow row{.position = sequence.drawn.size(), .params = &ask.sampling};
+  mask_row(row, ask, *ahead);
   size_t kept = 0;
-  for (; kept < drafts.tokens.size(); kept++) {
-    const int32_t token = drafts.tokens[kept];
-    if (!is_allowed(ahead->allowed(), token)) break;
-    ahead->accept(token);
-    if (ahead->complete() || !ahead->ready()) break;
-    const auto allowed = ahead->allowed();
-    drafts.allowed.emplace_back(allowed.begin(), allowed.end());
+  for (; kept < drafts.tokens.size() && may_draw(row, drafts.tokens[kept]); kept++) {
+    ahead->accept(drafts.tokens[kept]);
+    row = {.position = row.position + 1, .params = &ask.sampling};
+    if (ahead->complete() || !is_at_hand(row, ask, *ahead)) break;
+    mask_row(row, ask, *ahead);
+    drafts.behind.push_back({row.given, {row.allowed.begin(), row.allowed.end()}});
   }
   drafts.tokens.resize(kept);
 }
@@ -98,7 +104,7 @@ Speculation::Choice Speculation::choose(std::span<const std::unique_ptr<Sequence
   for (const auto& sequence : running) {
     RowDrafts& drafts = sequence->drafts;
     drafts.tokens.clear();
-    drafts.allowed.clear();
+    drafts.behind.clear();
     drafts.proposal.clear();
     const auto ready = static_cast<int64_t>(sequence->ready().size());
     budget.rows += ready * (1 + static_cast<int64_t>(sequence->more_slots.size()));

@@ -66,6 +66,7 @@ struct EngineStats {
   int64_t steps = 0;
   int64_t prompt_tokens = 0;             // fed
   int64_t generated_tokens = 0;          // drawn
+  int64_t forwarded_tokens = 0;          // of those drawn, fed without asking the model: a mask forced them
   int64_t cached_tokens = 0;             // not fed thanks to a snapshot
   double prefill_tokens_per_second = 0;  // over the last second or so
   double decode_tokens_per_second = 0;

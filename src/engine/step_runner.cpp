@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "draft/acceptance.h"
+#include "engine/next_token.h"
 #include "tensor/convert.h"
 
 namespace fulmar {
@@ -153,8 +154,11 @@ void RunningStep::add_rows(const StepPart& part, int32_t first_row, std::vector<
                   .position = sequence.drawn.size() + static_cast<uint64_t>(i),
                   .params = &ask.sampling,
                   .memory = memory};
-    if (ask.mask && i == 0) row.allowed = ask.mask->allowed();
-    if (ask.mask && i > 0) row.allowed = sequence.drafts.allowed[static_cast<size_t>(i - 1)];
+    if (ask.mask && i == 0) mask_row(row, ask, *ask.mask);
+    if (ask.mask && i > 0) {
+      const RowDrafts::Behind& behind = sequence.drafts.behind[static_cast<size_t>(i - 1)];
+      row.given = behind.forced, row.allowed = behind.allowed;
+    }
     row.banned_here = banned_at(ask, row.position);
     row.stops = ask.stop.ids;
     rows.push_back(row);

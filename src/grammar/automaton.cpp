@@ -164,6 +164,18 @@ Automaton::FreeText Automaton::free_text(State state) const {
   return text;
 }
 
+std::optional<uint8_t> Automaton::only_byte(State state) const {
+  if (accepting(state)) return std::nullopt;
+  ByteSet bytes;
+  for (const int32_t id : reading(state).frames) {
+    bytes |= grammar_->bytes(grammar_->node(frames_[static_cast<size_t>(id)].place));
+    if (bytes.count() > 1) return std::nullopt;
+  }
+  std::optional<uint8_t> only;
+  for_each(bytes, [&](unsigned byte) { only = static_cast<uint8_t>(byte); });
+  return only;
+}
+
 bool Automaton::is_free(State state) {
   std::optional<bool>& known = states_[static_cast<size_t>(state)].free;
   if (!known) known = free_text(state).characters >= kFreeCharacters;

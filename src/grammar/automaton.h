@@ -42,6 +42,9 @@ class Automaton {
   // No byte may follow.
   bool final(State state) const { return reading(state).frames.empty(); }
 
+  // The byte that every text goes on with; nothing where there are several, or the text is complete.
+  std::optional<uint8_t> only_byte(State state) const;
+
   size_t states() const { return states_.size(); }
   // What it holds, about, the grammar included.
   size_t bytes() const;

@@ -56,6 +56,13 @@ bool Constraint::remembers(State state) {
   return mask_of_.contains(automaton_.near_future(state));
 }
 
+std::optional<int32_t> Constraint::forced(State state) {
+  std::lock_guard lock(mutex_);
+  const auto token = tree_->forced(automaton_, state);
+  count();
+  return token;
+}
+
 Constraint::State Constraint::advance(State state, std::string_view bytes) {
   std::lock_guard lock(mutex_);
   for (const char byte : bytes) {
@@ -81,12 +88,24 @@ std::shared_ptr<Constraint> Constraint::rooted_at(State state) {
   return std::make_shared<Constraint>(automaton_.rooted_at(state), tree_);
 }
 
+// Goes on in a constraint of its own where the shared one has grown too large.
+void ConstraintWalk::leave_full() {
+  if (!constraint_->full()) return;
+  constraint_ = constraint_->rooted_at(state_);
+  state_ = 0;
+}
+
+std::optional<int32_t> ConstraintWalk::forced() {
+  if (forced_) return *forced_;
+  if (state_ == Automaton::kDead) return std::nullopt;
+  leave_full();
+  forced_ = constraint_->forced(state_);
+  return *forced_;
+}
+
 size_t ConstraintWalk::prepare() {
   if (mask_ || state_ == Automaton::kDead) return 0;
-  if (constraint_->full()) {
-    constraint_ = constraint_->rooted_at(state_);
-    state_ = 0;
-  }
+  leave_full();
   size_t work = 0;
   mask_ = constraint_->allowed(state_, work);
   return work;
@@ -110,6 +129,7 @@ void ConstraintWalk::accept(int32_t token) {
   const bool was_free = !bound_ && constraint_->free(state_);
   state_ = next;
   mask_.reset();
+  forced_.reset();
   if (was_free) bound_ = state_ == Automaton::kDead || !constraint_->free(state_);
 }
 

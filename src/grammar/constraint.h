@@ -35,6 +35,8 @@ class Constraint {
   // free. Adds to `work` what TokenTree::mark takes, nothing where the mask is remembered.
   Mask allowed(State state, size_t& work);
   bool remembers(State state);
+  // See TokenTree::forced.
+  std::optional<int32_t> forced(State state);
   // kDead when a byte does not fit.
   State advance(State state, std::string_view bytes);
   bool accepting(State state);
@@ -76,6 +78,8 @@ class ConstraintWalk {
   bool ready() const { return mask_ || state_ == Automaton::kDead || remembered(); }
   // Works it out; see Constraint::allowed.
   size_t prepare();
+  // The token that the text goes on with, being determined; see TokenTree::forced.
+  std::optional<int32_t> forced();
   void accept(int32_t token);
   bool complete() const;
   // Whether the stop id ends the row here. Where a free text has gone over into a constrained one, only the
@@ -83,14 +87,16 @@ class ConstraintWalk {
   bool heeds(int32_t stop) const { return !bound_ || stop == stop_; }
 
  private:
+  void leave_full();
   bool remembered() const { return !constraint_->full() && constraint_->remembers(state_); }
 
   std::shared_ptr<Constraint> constraint_;
   const Tokenizer& tokenizer_;
   const std::optional<int32_t> stop_;
   Constraint::State state_ = 0;
-  bool bound_ = false;     // the text was free, and is no longer
-  Constraint::Mask mask_;  // of the state; null: not yet asked for
+  bool bound_ = false;                            // the text was free, and is no longer
+  Constraint::Mask mask_;                         // of the state; null: not yet asked for
+  std::optional<std::optional<int32_t>> forced_;  // of the state; the outer one empty: not yet asked for
   std::vector<uint64_t> with_stop_;
 };
 

@@ -173,6 +173,51 @@ size_t TokenTree::Tree::mark(Automaton& automaton, Automaton::State state,
   return visited + meter.used();
 }
 
+// Whether a token that ends at the nodes from `from` up to `past`, children of one node and what is below
+// them, goes on from `state`. True where that costs too much to say.
+bool TokenTree::Tree::takes_any(Automaton& automaton, Automaton::State state, size_t from,
+                                size_t past) const {
+  if (from == past) return false;
+  const size_t above = nodes[from].depth - 1u;
+  std::vector<Automaton::State> after(deepest + 1);
+  after[above] = state;
+  size_t cost = 0;
+  for (size_t i = from; i < past;) {
+    const Node& node = nodes[i];
+    const Automaton::State before = after[node.depth - 1u];
+    const Automaton::State next = automaton.step(before, node.byte);
+    cost += automaton.cost(before, node.byte);
+    if (cost > kMaxForcedCost) return true;
+    if (next == Automaton::kDead) {
+      i = static_cast<size_t>(node.past);
+      continue;
+    }
+    if (node.tokens < nodes[i + 1].tokens) return true;
+    after[node.depth] = next;
+    ++i;
+  }
+  return false;
+}
+
+std::optional<int32_t> TokenTree::Tree::forced(Automaton& automaton, Automaton::State state) const {
+  std::optional<int32_t> longest;
+  size_t from = 0;  // the nodes by which a token may go on
+  size_t past = nodes.size() - 1;
+  while (state != Automaton::kDead) {
+    const auto byte = automaton.only_byte(state);
+    if (!byte) return longest && !takes_any(automaton, state, from, past) ? longest : std::nullopt;
+    size_t node = from;
+    while (node < past && nodes[node].byte != *byte) node = static_cast<size_t>(nodes[node].past);
+    if (node == past) return longest;
+    if (nodes[node].tokens < nodes[node + 1].tokens)
+      longest = tokens[static_cast<size_t>(nodes[node].tokens)];
+    state = automaton.step(state, *byte);
+    from = node + 1;
+    past = static_cast<size_t>(nodes[node].past);
+  }
+  return std::nullopt;
+}
+
 void TokenTree::mark_others(std::span<uint64_t> allowed) const {
   std::transform(others_.begin(), others_.end(), allowed.begin(), allowed.begin(), std::bit_or<>());
 }

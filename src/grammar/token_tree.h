@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,14 @@ class TokenTree {
   // Sets the bits of the tokens that mark() leaves aside whatever the state: those without bytes, and those
   // with too many.
   void mark_others(std::span<uint64_t> allowed) const;
+  // The next token of the text that every text goes on with from `state`, in the tokenizer's own (greedy)
+  // division. None where there is no such text, and where that token depends on what follows it: where a
+  // longer one that is taken goes over its end. Depends on the grammar and the state alone.
+  std::optional<int32_t> forced(Automaton& automaton, Automaton::State state) const {
+    return all_.forced(automaton, state);
+  }
+  // What it may cost to find that no longer token is taken; beyond that it counts as taken.
+  static constexpr size_t kMaxForcedCost = 20'000;
   size_t words() const { return words_; }
 
  private:
@@ -52,6 +61,8 @@ class TokenTree {
     // Those that end at the nodes from `node` up to `past`.
     void mark_tokens(size_t node, size_t past, std::span<uint64_t> allowed) const;
     size_t mark(Automaton& automaton, Automaton::State state, std::span<uint64_t> allowed) const;
+    std::optional<int32_t> forced(Automaton& automaton, Automaton::State state) const;
+    bool takes_any(Automaton& automaton, Automaton::State state, size_t from, size_t past) const;
   };
   static Tree tree_of(const std::vector<Entry>& entries);
 

@@ -210,6 +210,7 @@ class WalkMask : public TokenMask {
   std::span<const uint64_t> allowed() override { return walk_.allowed(); }
   bool ready() const override { return walk_.ready(); }
   size_t prepare() override { return walk_.prepare(); }
+  std::optional<int32_t> forced() override { return walk_.forced(); }
   void accept(int32_t token) override { walk_.accept(token); }
   bool complete() const override { return walk_.complete(); }
   bool heeds(int32_t stop) const override { return walk_.heeds(stop); }

@@ -299,6 +299,7 @@ void server_status(std::shared_ptr<Call> call) {
   json.key("capabilities");
   write_capabilities(json);
   json.member("prefill_chunk_size", service.options.prefill_chunk);
+  json.member("fast_forwarded_tokens", stats.forwarded_tokens);
   json.key("prefill_queue")
       .begin_object()
       .member("hard_max_bsz", stats.slots_total)

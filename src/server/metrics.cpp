@@ -134,6 +134,8 @@ std::vector<MetricFamily> engine_figures(const EngineStats& engine) {
   return {
       counter("fulmar_prompt_tokens_total", "Prompt tokens fed to the model.", engine.prompt_tokens),
       counter("fulmar_generated_tokens_total", "Tokens drawn.", engine.generated_tokens),
+      counter("fulmar_fast_forwarded_tokens_total",
+              "Tokens that a grammar determined, fed without asking the model.", engine.forwarded_tokens),
       counter("fulmar_prefix_cache_tokens_reused_total", "Prompt tokens not fed thanks to a snapshot.",
               engine.cached_tokens),
       counter("fulmar_steps_total", "Forward passes of the engine.", engine.steps),

@@ -22,6 +22,11 @@ TEST(Plan, EveryRunningStreamAdvancesBesideALongPrompt) {
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256}), (Feeds{1, 256, 1}));
 }
 
+TEST(Plan, AStreamWithManyTokensReadyTakesNoneOfTheOthers) {
+  const PlanItem ready{.to_feed = 16, .decoding = true};
+  EXPECT_EQ(plan_step(std::vector{ready, ready, decoding(), ready}, {.max_rows = 20}), (Feeds{16, 2, 1, 1}));
+}
+
 TEST(Plan, PromptsAreServedInOrderOfArrival) {
   const std::vector<PlanItem> items = {prompt(200), prompt(200), prompt(200)};
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .prefill_chunk = 256}), (Feeds{200, 56, 0}));
@@ -133,7 +138,7 @@ TEST(Plan, TokensThatWereRolledBackAreFedAgainTogether) {
   items[0].drafts = 3;
   EXPECT_EQ(plan_step(items, {.max_rows = 512}), (Feeds{7, 1}));
   EXPECT_EQ(plan_step(items, {.max_rows = 512, .max_wanted = 2}), (Feeds{4, 1})) << "only the last is wanted";
-  EXPECT_EQ(plan_step(items, {.max_rows = 3}), (Feeds{3, 0})) << "drafts wait for what comes before them";
+  EXPECT_EQ(plan_step(items, {.max_rows = 3}), (Feeds{2, 1})) << "drafts wait for what comes before them";
 }
 
 TEST(ShareLimits, OneStepAtATimeTakesAll) {

@@ -7,32 +7,12 @@
 #include <random>
 
 #include "grammar/answer_form.h"
+#include "grammar/list_tokenizer.h"
 #include "net/json.h"
 #include "text/byte_tokenizer.h"
 
 namespace fulmar::testing {
 namespace {
-
-// Every byte, and a few tokens of several.
-class ListTokenizer : public Tokenizer {
- public:
-  explicit ListTokenizer(std::vector<std::string> longer) {
-    bytes_.emplace_back();
-    for (int byte = 0; byte < 256; ++byte) bytes_.emplace_back(1, static_cast<char>(byte));
-    for (std::string& token : longer) bytes_.push_back(std::move(token));
-  }
-  using Tokenizer::encode;
-  void encode(std::string_view, std::vector<int32_t>&) const override {}
-  std::string_view bytes(int32_t id) const override {
-    return id < 0 || id >= vocabulary_size() ? std::string_view() : bytes_[static_cast<size_t>(id)];
-  }
-  int32_t vocabulary_size() const override { return static_cast<int32_t>(bytes_.size()); }
-  std::string_view name() const override { return "list"; }
-  std::optional<int32_t> eos() const override { return 0; }
-
- private:
-  std::vector<std::string> bytes_;
-};
 
 std::shared_ptr<Constraint> bind(const std::string& schema, const Tokenizer& tokenizer) {
   auto grammar = json_schema_form(AnswerStart::plain, *parse_json(schema));

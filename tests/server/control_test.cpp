@@ -216,12 +216,13 @@ TEST(StatusPages, TotalsAreWhatStaysOfAnEngine) {
   EngineStats stats;
   int64_t number = 1;
   for (int64_t EngineStats::*figure :
-       {&EngineStats::prompt_tokens, &EngineStats::generated_tokens, &EngineStats::cached_tokens,
-        &EngineStats::steps, &EngineStats::session_hits_device, &EngineStats::session_hits_host,
-        &EngineStats::session_hits_store, &EngineStats::session_store_failures,
-        &EngineStats::session_turns_unconfirmed, &EngineStats::slots_total, &EngineStats::slots_used,
-        &EngineStats::rows_waiting, &EngineStats::rows_prefill, &EngineStats::rows_decode,
-        &EngineStats::requests_waiting, &EngineStats::device_sessions, &EngineStats::host_sessions}) {
+       {&EngineStats::prompt_tokens, &EngineStats::generated_tokens, &EngineStats::forwarded_tokens,
+        &EngineStats::cached_tokens, &EngineStats::steps, &EngineStats::session_hits_device,
+        &EngineStats::session_hits_host, &EngineStats::session_hits_store,
+        &EngineStats::session_store_failures, &EngineStats::session_turns_unconfirmed,
+        &EngineStats::slots_total, &EngineStats::slots_used, &EngineStats::rows_waiting,
+        &EngineStats::rows_prefill, &EngineStats::rows_decode, &EngineStats::requests_waiting,
+        &EngineStats::device_sessions, &EngineStats::host_sessions}) {
     stats.*figure = number++;
   }
   stats.prefixes = {.device_entries = 20, .host_entries = 21, .device_hits = 22, .host_hits = 23};
@@ -238,7 +239,7 @@ TEST(StatusPages, TotalsAreWhatStaysOfAnEngine) {
     EXPECT_EQ(stays, line.find("_total") != std::string::npos) << line;
     totals += stays ? 1 : 0;
   }
-  EXPECT_EQ(totals, 11);
+  EXPECT_EQ(totals, 12);
 }
 
 TEST(StatusPages, DeviceMemoryWhereADeviceAnswers) {
