@@ -9,5 +9,7 @@ function(fulmar_demo_tests)
   add_test(NAME demo.http COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/demo/demo_http.py $<TARGET_FILE:fulmar>)
   add_test(NAME demo.speculation COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/demo/demo_speculation.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
-  set_tests_properties(demo.suite demo.newcomer demo.http demo.speculation PROPERTIES LABELS demo TIMEOUT 300)
+  add_test(NAME demo.structured COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/demo/demo_structured.py
+    $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
+  set_tests_properties(demo.suite demo.newcomer demo.http demo.speculation demo.structured PROPERTIES LABELS demo TIMEOUT 300)
 endfunction()

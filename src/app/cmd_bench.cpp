@@ -11,6 +11,7 @@
 #include "app/bench_drafts.h"
 #include "app/bench_islands.h"
 #include "app/bench_report.h"
+#include "app/bench_structured.h"
 #include "app/bench_sums.h"
 #include "app/commands.h"
 #include "app/exit_code.h"
@@ -21,6 +22,7 @@
 #include "files/safetensors.h"
 #include "files/strategy.h"
 #include "files/synthetic.h"
+#include "text/locate_vocabulary.h"
 
 namespace fulmar {
 
@@ -33,6 +35,7 @@ struct BenchFlags {
   std::string decode = "1,4,16", prefill = "1x512", mixed;
   std::string states = "fp32", defer = "auto";
   bool kernels = false;
+  bool structured = false;
   std::string speculate;  // empty: steps without drafts
   std::string draft_model, draft_synthetic;
   DraftBenchOptions drafts;
@@ -118,7 +121,7 @@ Result<LoadedModel> load_synthetic(const BenchFlags& flags) {
 
 Result<LoadedModel> load_file(const BenchFlags& flags) {
   ModelFlags model = flags.model;
-  model.needs_vocab = flags.load.wanted();
+  model.needs_vocab = flags.load.wanted() || flags.structured;
   model.least_rows = std::max(flags.load.wanted() ? 0 : widest(flags.options, kHostRows), most_wanted(flags));
   model.max_wanted = std::max(model.max_wanted, most_wanted(flags));
   return load_model(model);
@@ -235,14 +238,18 @@ Result<LoadedModel> load_draft(BenchFlags flags) {
   return load_any(flags);
 }
 
+Status check_decode(const BenchFlags& flags, std::string_view what) {
+  if (!flags.options.decode.empty()) return {};
+  return Error{ErrorKind::invalid,
+               fmt::format("{} measures --decode, which is empty; wanted a number at least", what)};
+}
+
 Status check_speculation(const BenchFlags& flags) {
   const bool by_model = flags.speculate == "model";
   if (spreads(flags.model.devices)) {
     return Error{ErrorKind::invalid, "--drafts measures one device; --devices names several"};
   }
-  if (flags.options.decode.empty()) {
-    return Error{ErrorKind::invalid, "--drafts measures --decode, which is empty; wanted a number at least"};
-  }
+  FULMAR_TRY(check_decode(flags, "--drafts"));
   if (by_model == (flags.draft_model.empty() && flags.draft_synthetic.empty())) {
     return Error{ErrorKind::invalid,
                  fmt::format("--drafts is {}; wanted {}", flags.speculate,
@@ -268,6 +275,21 @@ Result<int> bench_speculation(BenchFlags flags, const LoadedModel& loaded) {
              draft ? " drafted for by " + draft->path.filename().string() : "", loaded.model->device(),
              drafts_table(lines, flags.drafts));
   if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, drafts_json(lines, flags.drafts)));
+  return 0;
+}
+
+// A synthetic model's tokens are those of the World vocabulary, or of another one that is named.
+Result<int> bench_structured(const BenchFlags& flags, LoadedModel loaded) {
+  if (loaded.tokenizer == nullptr) {
+    FULMAR_ASSIGN(loaded.tokenizer, choose_tokenizer({.explicit_vocabulary = flags.model.vocab,
+                                                      .model_rows = loaded.model->config().vocab}));
+  }
+  FULMAR_ASSIGN(const auto lines, bench_structured(*loaded.model, *loaded.tokenizer,
+                                                   {.sequences = flags.options.decode,
+                                                    .repeats = flags.options.repeats,
+                                                    .seconds = flags.options.seconds}));
+  fmt::print("{}, {}\n{}", loaded.path.filename().string(), loaded.model->device(), structured_table(lines));
+  if (!flags.json.empty()) FULMAR_TRY(write_file(flags.json, structured_json(lines)));
   return 0;
 }
 
@@ -299,11 +321,16 @@ Result<int> bench(BenchFlags flags) {
     FULMAR_TRY(check_speculation(flags));
     FULMAR_TRY(keep_one_state(flags, "--drafts"));
   }
+  if (flags.structured) {
+    FULMAR_TRY(keep_one_state(flags, "--structured"));
+    FULMAR_TRY(check_decode(flags, "--structured"));
+  }
   const auto before = std::chrono::steady_clock::now();
-  FULMAR_ASSIGN(const LoadedModel loaded, load_any(flags));
+  FULMAR_ASSIGN(LoadedModel loaded, load_any(flags));
   const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - before;
   FULMAR_TRY(check_states(flags.options.states, loaded.devices));
   if (!flags.speculate.empty()) return bench_speculation(std::move(flags), loaded);
+  if (flags.structured) return bench_structured(flags, std::move(loaded));
   FULMAR_ASSIGN(BenchReport report, bench_model(*loaded.model, flags.options));
   report.model = loaded.path.filename().string();
   report.load_seconds = load_time.count();
@@ -383,6 +410,8 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_option("--speculate-most", flags.drafts.most, "most drafted tokens of a sequence and step")
       ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))
       ->capture_default_str();
+  command->add_flag("--structured", flags.structured,
+                    "what fast-forward brings to calls of a tool, for each --decode at once");
   command->add_option("--json", flags.json, "also write the result to this file");
   add_load_flags(*command, flags.load);
   command->footer(

@@ -98,6 +98,22 @@ def check_drafts(program, model, folder):
         assert code == 2 and several[1] in error and "for --drafts" in error, (several, code, error)
 
 
+def check_structured(program, model, folder):
+    result = os.path.join(folder, "structured.json")
+    flags = ["--device", "cpu", "--model", model, "--structured", "--repeats", "1"]
+    code, out, error = bench(program, *flags, "--decode", "1,3", "--json", result)
+    assert code == 0 and "steps" in out, (code, out, error)
+    with open(result, encoding="utf-8") as file:
+        lines = json.load(file)["lines"]
+    assert [(line["sequences"], line["whitespace"]) for line in lines] == [
+        (1, "none"), (1, "default"), (3, "none"), (3, "default")], lines
+    for line in lines:
+        assert line["tokens"] / 4 < line["forwarded_tokens"] < line["tokens"], line
+        assert line["steps_with"] < line["steps_without"] * 2 / 3, line
+    code, _, error = bench(program, *flags, "--decode", "")
+    assert code == 2 and "--structured measures --decode, which is empty" in error, (code, error)
+
+
 def check_usage(program, model):
     for flags in (["--load", "other"], ["--load", "conrwkv", "--rate", "0"], ["--load", "conrwkv", "--rate", "fast"],
                   ["--load", "conrwkv", "--serve"], ["--serve", "--streams", "0"],
@@ -112,6 +128,7 @@ def main(program, model):
         check_running_server(program, model, folder)
         check_without_vocabulary(program, model, folder)
         check_drafts(program, model, folder)
+        check_structured(program, model, folder)
     check_streams(program, model)
     check_usage(program, model)
 

@@ -133,7 +133,8 @@ TEST_P(FastForward, CancelsLeaveNothingBehind) {
   EXPECT_EQ(forwards_->engine().stats().slots_used, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, FastForward, ::testing::Values(Form{7}, Form{6}, Form{7, true}, Form{7, true, 4}),
+INSTANTIATE_TEST_SUITE_P(Forms, FastForward,
+                         ::testing::Values(Form{7}, Form{6}, Form{7, true}, Form{7, true, 4}),
                          [](const auto& form) {
                            return "rwkv" + std::to_string(form.param.version) +
                                   (form.param.asynchronous ? "_asynchronous" : "") + "_written_every_" +
@@ -142,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(Forms, FastForward, ::testing::Values(Form{7}, Form{6},
 
 TEST(FastForwards, TakesFewerSteps) {
   TinyEngine plain(options(false)), forwards(options(true));
-  const RowLog expected = plain.run(masked("count the steps", 96)), row = forwards.run(masked("count the steps", 96));
+  const RowLog expected = plain.run(masked("count the steps", 96)),
+               row = forwards.run(masked("count the steps", 96));
   EXPECT_EQ(row.text, expected.text);
   EXPECT_EQ(row.last->usage.completion_tokens, 96);
   EXPECT_EQ(plain.engine().stats().steps, 96);
@@ -157,7 +159,8 @@ TEST(FastForwards, SlicesAndPipelinesAnswerAsOneThatDraws) {
     return both;
   };
   TinyEngine sliced(options(false), devices()), sliced_forwards(options(true), devices());
-  EXPECT_EQ(sliced_forwards.run(masked("both of them", 90)).text, sliced.run(masked("both of them", 90)).text);
+  EXPECT_EQ(sliced_forwards.run(masked("both of them", 90)).text,
+            sliced.run(masked("both of them", 90)).text);
   EXPECT_GT(forwarded(sliced_forwards), 30);
   TinyEngine piped(options(false), devices(), 2), piped_forwards(options(true), devices(), 2);
   const auto rows = [] {
@@ -204,7 +207,8 @@ TEST(FastForwards, AStopTextAmongForcedTokensEndsTheRowThere) {
     const RowLog expected = plain.run(ask()), row = forwards.run(ask());
     EXPECT_EQ(row.text, expected.text);
     EXPECT_EQ(row.last->stop_text, expected.last->stop_text);
-    EXPECT_EQ(forwards.engine().export_session({}, "s")->tokens, plain.engine().export_session({}, "s")->tokens);
+    EXPECT_EQ(forwards.engine().export_session({}, "s")->tokens,
+              plain.engine().export_session({}, "s")->tokens);
   }
 }
 

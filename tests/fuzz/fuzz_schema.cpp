@@ -56,10 +56,15 @@ void mask(const std::shared_ptr<const fulmar::Grammar>& grammar) {
   fulmar::ConstraintWalk steps(std::make_shared<fulmar::Constraint>(Automaton(grammar), tree), tokenizer, 0);
   for (int i = 0; i < 8 && !steps.complete(); ++i) {
     int32_t token = -1;
+    int64_t others = 0;
+    const auto forced = steps.forced();
     const auto allowed = steps.allowed();
-    for (size_t id = 1; id < allowed.size() * 64 && token < 0; ++id) {
-      if (allowed[id / 64] >> (id % 64) & 1) token = static_cast<int32_t>(id);
+    for (size_t id = 0; id < allowed.size() * 64; ++id) {
+      if (!(allowed[id / 64] >> (id % 64) & 1)) continue;
+      if (token < 0 && id > 0) token = static_cast<int32_t>(id);
+      if (forced && static_cast<int32_t>(id) != *forced) others++;
     }
+    if (forced && (token != *forced || others > 0)) std::abort();
     if (token < 0) return;
     steps.accept(token);
   }

@@ -128,7 +128,8 @@ std::optional<int32_t> expected(ConstraintWalk walk, const ListTokenizer& tokeni
     const auto next = walk.allowed();
     for (int32_t id = 0; id <= 256; ++id) {
       const bool is_it = id == static_cast<unsigned char>(byte) + 1;
-      if ((next.empty() || (next[static_cast<size_t>(id) / 64] >> (id % 64) & 1)) != is_it) return std::nullopt;
+      if ((next.empty() || (next[static_cast<size_t>(id) / 64] >> (id % 64) & 1)) != is_it)
+        return std::nullopt;
     }
     say(walk, std::string_view(&byte, 1));
   }
@@ -139,29 +140,38 @@ std::string random_schema(std::mt19937& random, int depth) {
   const auto below = [&](unsigned bound) { return static_cast<int>(random() % bound); };
   static const Texts kNames{"a", "ab", "abc", "name", "nam", "n\\n", "x y"};
   switch (below(depth > 0 ? 8 : 5)) {
-    case 0: return R"({"type":"boolean"})";
-    case 1: return R"({"type":"string","maxLength":3})";
-    case 2: return fmt::format(R"({{"type":"integer","minimum":{0},"maximum":{0}}})", below(2000));
-    case 3: return R"({"enum":["ab","abc","name",null]})";
-    case 4: return R"({"const":{"ab":[1,"name"]}})";
-    case 5: return fmt::format(R"({{"type":"array","items":{},"maxItems":2}})", random_schema(random, depth - 1));
-    default: break;
+    case 0:
+      return R"({"type":"boolean"})";
+    case 1:
+      return R"({"type":"string","maxLength":3})";
+    case 2:
+      return fmt::format(R"({{"type":"integer","minimum":{0},"maximum":{0}}})", below(2000));
+    case 3:
+      return R"({"enum":["ab","abc","name",null]})";
+    case 4:
+      return R"({"const":{"ab":[1,"name"]}})";
+    case 5:
+      return fmt::format(R"({{"type":"array","items":{},"maxItems":2}})", random_schema(random, depth - 1));
+    default:
+      break;
   }
   std::string members, required;
   for (const std::string& name : kNames) {
     if (below(3) != 0) continue;
-    members += fmt::format(R"({}"{}":{})", members.empty() ? "" : ",", name, random_schema(random, depth - 1));
+    members +=
+        fmt::format(R"({}"{}":{})", members.empty() ? "" : ",", name, random_schema(random, depth - 1));
     if (below(3) != 0) required += fmt::format(R"({}"{}")", required.empty() ? "" : ",", name);
   }
-  return fmt::format(R"({{"type":"object","additionalProperties":false,"properties":{{{}}},"required":[{}]}})",
-                     members, required);
+  return fmt::format(
+      R"({{"type":"object","additionalProperties":false,"properties":{{{}}},"required":[{}]}})", members,
+      required);
 }
 
 // Random texts of random schemas: at each token what is forced is what the masks leave.
 TEST(ForcedTokens, AreWhatMasksLeave) {
   std::mt19937 random(7);
-  const ListTokenizer tokenizer({"{\"", "\":", "\":\"", "\",\"", "name", "na", "ab", "abc", "\"}", "\":\"a",
-                                 "},", "[\"", "[1", "11", "true", "tr", "\"a", "c\":", ": ", "}}"});
+  const ListTokenizer tokenizer({"{\"", "\":", "\":\"", "\",\"", "name", "na", "ab",  "abc",  "\"}", "\":\"a",
+                                 "},",  "[\"", "[1",    "11",    "true", "tr", "\"a", "c\":", ": ",  "}}"});
   int64_t forced = 0, free = 0;
   for (int i = 0; i < 200; ++i) {
     const std::string schema = random_schema(random, 3);
