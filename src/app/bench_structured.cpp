@@ -58,8 +58,8 @@ class Counter final : public Listener {
 Result<std::shared_ptr<Constraint>> call_constraint(const Tokenizer& tokenizer, Whitespace whitespace) {
   FULMAR_ASSIGN(JsonValue parameters, parse_json(kParameters));
   const std::vector<CallableTool> tools{{"book_restaurant_table", std::move(parameters)}};
-  FULMAR_ASSIGN(auto grammar, tool_call_form(AnswerStart::plain, tools, false, kTaggedCall,
-                                             {.whitespace = whitespace}));
+  FULMAR_ASSIGN(auto grammar,
+                tool_call_form(AnswerStart::plain, tools, false, kTaggedCall, {.whitespace = whitespace}));
   FULMAR_ASSIGN(TokenTree tree, TokenTree::make(tokenizer));
   return std::make_shared<Constraint>(Automaton(std::move(grammar)),
                                       std::make_shared<const TokenTree>(std::move(tree)));

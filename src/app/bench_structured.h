@@ -21,10 +21,10 @@ struct StructuredBenchOptions {
 
 struct StructuredLine {
   int64_t sequences = 0;
-  std::string_view whitespace;            // as a request has it
-  int64_t tokens = 0, forwarded = 0;      // of the runs with fast-forward together
-  double steps_drawn = 0, steps = 0;      // of a run, without it and with it
-  Spread drawn_rate, rate;                // tokens a second, in alternating runs
+  std::string_view whitespace;        // as a request has it
+  int64_t tokens = 0, forwarded = 0;  // of the runs with fast-forward together
+  double steps_drawn = 0, steps = 0;  // of a run, without it and with it
+  Spread drawn_rate, rate;            // tokens a second, in alternating runs
 };
 
 // Runs every line through an engine, JSON compact and as the model spaces it. Errors: what no engine or
