@@ -101,6 +101,11 @@ void add_cors(Headers& headers) {
   headers.set("Access-Control-Allow-Headers", "Content-Type, Authorization");
 }
 
+HttpResponse with_cors(HttpResponse response) {
+  add_cors(response.headers);
+  return response;
+}
+
 HttpResponse unauthorized_answer() {
   HttpResponse response = detail_answer(401, "Unauthorized: invalid or missing password");
   response.headers.set("WWW-Authenticate", "Basic realm=\"Fulmar\", charset=\"UTF-8\"");
@@ -168,6 +173,15 @@ std::string models_json(const Fleet& fleet) {
   each_model(fleet, [&](const std::string&, const JsonValue& model) { json.value(model); });
   json.end_array().end_object();
   return json.take();
+}
+
+std::string model_names_json(const Fleet& fleet) {
+  JsonWriter json;
+  json.begin_array();
+  each_model(fleet, [&](const std::string& id, const JsonValue&) {
+    json.begin_object().member("object", "models").member("id", id).end_object();
+  });
+  return json.end_array().take();
 }
 
 std::string model_json(const Fleet& fleet, std::string_view id) {

@@ -20,6 +20,7 @@ HttpResponse no_route_answer(int status);
 HttpResponse routing_error(int status, std::string_view code, std::string_view text);
 // What every response carries (http-api.md 2.2).
 void add_cors(Headers& headers);
+HttpResponse with_cors(HttpResponse response);
 // 401, with what makes a browser ask for the password.
 HttpResponse unauthorized_answer();
 
@@ -31,6 +32,8 @@ std::string logs_json(std::string_view worker_id, const std::vector<std::string>
 std::string model_files_json(bool confined, const std::vector<ModelFile>& files);
 // The models of all workers that answer, each id once.
 std::string models_json(const Fleet& fleet);
+// Their ids, in the form of GET /models.
+std::string model_names_json(const Fleet& fleet);
 // One of them, or an empty text.
 std::string model_json(const Fleet& fleet, std::string_view id);
 // The workers' metrics and our own gauges.

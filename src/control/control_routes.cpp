@@ -12,8 +12,7 @@
 #include "base/version.h"
 #include "control/control_answers.h"
 #include "control/control_auth.h"
-#include "control/placement.h"
-#include "control/relay.h"
+#include "control/pass_on.h"
 #include "net/cross_site.h"
 #include "net/host_check.h"
 #include "net/json.h"
@@ -124,6 +123,8 @@ void metrics(const Asked& asked) {
 }
 
 void list_models(const Asked& asked) { asked.answer(json_answer(models_json(*asked.fleet()))); }
+
+void list_model_names(const Asked& asked) { asked.answer(json_answer(model_names_json(*asked.fleet()))); }
 
 void show_model(const Asked& asked) {
   std::string model = model_json(*asked.fleet(), asked.argument);
@@ -244,11 +245,6 @@ void worker_logs(const Asked& asked) {
 
 // ---- relaying
 
-HttpResponse with_cors(HttpResponse response) {
-  add_cors(response.headers);
-  return response;
-}
-
 // What follows `prefix` in the request's raw target, as the worker's target.
 std::optional<std::string> rest_of_target(std::string_view target, const std::string& prefix) {
   if (!target.starts_with(prefix)) return std::nullopt;
@@ -265,44 +261,13 @@ void proxy(const Asked& asked) {
   if (!worker->alive()) return asked.answer(detail_answer(502, "worker unreachable"));
   const auto target = rest_of_target(asked.request().target, "/api/workers/" + id + "/proxy");
   if (!target) return asked.answer(no_route_answer(404));
-  relay(
-      asked.service.client, asked.exchange,
-      {.target = *target, .password = asked.service.password, .total_timeout = asked.service.relay_timeout},
-      [worker, used = false]() mutable { return std::exchange(used, true) ? nullptr : worker; },
-      with_cors(detail_answer(502, "worker unreachable")));
+  pass_to(asked.service, asked.exchange, worker, *target);
 }
 
-void relay_anywhere(const Asked& asked, Wish wish, std::string session, int refusal) {
-  relay(
-      asked.service.client, asked.exchange,
-      {.target = asked.request().target,
-       .password = asked.service.password,
-       .refusal = refusal,
-       .total_timeout = asked.service.relay_timeout},
-      [&service = asked.service, wish = std::move(wish), session = std::move(session)]() mutable {
-        const WorkerPtr worker = choose_worker(*service.supervisor.fleet(), wish);
-        if (!worker) return worker;
-        wish.excluded.push_back(worker->id);
-        if (!session.empty()) service.homes.set(session, worker->id);
-        return worker;
-      },
-      with_cors(routing_error(503, "no_worker", "no worker is ready")));
+template <Placement placement>
+void pass(const Asked& asked) {
+  pass_on(asked.service, asked.exchange, asked.body, placement);
 }
-
-void route_by_model(const Asked& asked) {
-  const JsonValue& body = asked.body;
-  Wish wish;
-  if (const JsonValue* model = body.find("model"); model != nullptr && model->is_string()) {
-    wish.model = model->as_string();
-  }
-  SessionKey session = session_key(asked.request().headers, body);
-  if (!session.text.empty()) wish.home = asked.service.homes.find(session.text);
-  wish.home_is_guess = session.guessed;
-  relay_anywhere(asked, std::move(wish), std::move(session.text), 503);
-}
-
-// Nobody remembers who runs a request: one worker after the other is asked until one knows it.
-void cancel_request(const Asked& asked) { relay_anywhere(asked, {}, {}, 404); }
 
 // ---- the table
 
@@ -330,16 +295,18 @@ constexpr ControlRoute kRoutes[] = {
     {"DELETE", "/api/workers/*", Access::key, remove_worker},
     {"GET", "/v1/models", Access::open, list_models},
     {"GET", "/v1/models/*", Access::open, show_model},
-    {"DELETE", "/v1/requests/*", Access::key, cancel_request},
-    {"POST", "/v1/*", Access::key_in_body, route_by_model},
-    {"POST", "/v2/*", Access::key_in_body, route_by_model},
-    {"POST", "/v3/*", Access::key_in_body, route_by_model},
-    {"POST", "/openai/v1/*", Access::key_in_body, route_by_model},
-    {"POST", "/state/chat/completions", Access::key_in_body, route_by_model},
-    {"POST", "/multi_state/chat/completions", Access::key_in_body, route_by_model},
-    {"POST", "/big_batch/completions", Access::key_in_body, route_by_model},
-    {"POST", "/FIM/v1/batch-FIM", Access::key_in_body, route_by_model},
-    {"POST", "/translate/v1/batch-translate", Access::key_in_body, route_by_model},
+    {"GET", "/openai/v1/models", Access::key, list_models},
+    {"GET", "/openai/v1/models/*", Access::key, show_model},
+    {"GET", "/models", Access::open, list_model_names},
+    {"GET", "/healthcheck", Access::open, health},
+};
+
+// What a worker's routes become, by their placement.
+constexpr ControlRoute kPassed[] = {
+    {"", "", Access::key_in_body, pass<Placement::turn>},
+    {"", "", Access::key_in_body, pass<Placement::lookup>},
+    {"", "", Access::key, pass<Placement::merged>},
+    {"", "", Access::key, pass<Placement::apart>},
 };
 
 // What '*' stands for when `path` fits `pattern`. One in the middle stands for one segment, one at the end
@@ -368,7 +335,8 @@ std::string methods_of(std::string_view path) {
     if (!methods.empty()) methods += ", ";
     methods += route.method;
   }
-  return methods;
+  const std::string passed = worker_methods_of(path);
+  return methods.empty() || passed.empty() ? methods + passed : methods + ", " + passed;
 }
 
 struct Match {
@@ -377,11 +345,10 @@ struct Match {
   bool path_known = false;
 };
 
-Match find_route(const HttpRequest& request) {
+Match find_own_route(std::string_view method, std::string_view path) {
   Match match;
-  const std::string_view method = request.method == "HEAD" ? "GET" : std::string_view(request.method);
   for (const ControlRoute& route : kRoutes) {
-    const auto argument = fits(route.path, request.path);
+    const auto argument = fits(route.path, path);
     if (!argument) continue;
     match.path_known = true;
     if (!route.method.empty() && route.method != method) continue;
@@ -389,6 +356,17 @@ Match find_route(const HttpRequest& request) {
     match.argument = *argument;
     break;
   }
+  return match;
+}
+
+Match find_route(const HttpRequest& request) {
+  const std::string_view method = request.method == "HEAD" ? "GET" : std::string_view(request.method);
+  Match match = find_own_route(method, request.path);
+  if (match.route) return match;
+  if (const WorkerRoute* passed = find_worker_route(method, request.path)) {
+    match.route = &kPassed[static_cast<size_t>(passed->placement)];
+  }
+  match.path_known = match.path_known || !worker_methods_of(request.path).empty();
   return match;
 }
 
@@ -438,6 +416,10 @@ HttpResponse preflight(const HttpRequest& request) {
 }
 
 }  // namespace
+
+bool answers_itself(std::string_view method, std::string_view path) {
+  return find_own_route(method, path).route != nullptr;
+}
 
 BodyRule control_body_rule(const ControlService& service, const HttpRequest& head) {
   const Match match = find_route(head);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/job_thread.h"
 #include "control/gpu_list.h"
@@ -29,6 +30,9 @@ struct ControlService {
   GpuList gpus = {};
   SessionHomes homes = {};
 };
+
+// Tells whether the control plane answers this itself. What it passes on to workers is worker_routes.h's.
+bool answers_itself(std::string_view method, std::string_view path);
 
 // Answers one request in every case. Any thread.
 void handle_control_request(ControlService& service, std::shared_ptr<Exchange> exchange);

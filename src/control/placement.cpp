@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "net/conversation.h"
+
 namespace fulmar {
 namespace {
 
@@ -65,7 +67,8 @@ WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish) {
   for (const WorkerPtr& worker : fleet) {
     const bool tried =
         std::find(wish.excluded.begin(), wish.excluded.end(), worker->id) != wish.excluded.end();
-    if (worker->phase == WorkerPhase::ready && !tried) fit.push_back(worker);
+    const bool asked = worker->phase == WorkerPhase::ready || (wish.draining && worker->answers());
+    if (asked && !tried) fit.push_back(worker);
   }
   const auto names_it = [&](const WorkerPtr& worker) { return serves(*worker, wish.model); };
   if (!wish.model.empty() && std::any_of(fit.begin(), fit.end(), names_it)) {
@@ -83,37 +86,64 @@ WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish) {
 
 namespace {
 
-// Of the credentials that a worker goes by, and of the owner that an administrator acts as.
+// The key that the request shows, in whatever way, and the owner that an administrator acts as, as a hash.
 std::string owner_part(const Headers& headers, const JsonValue& body) {
-  std::string shown;
-  for (const char* name : {"Authorization", "X-Api-Key", "Fulmar-Owner"}) {
-    shown.append(headers.get(name)).append(1, '\n');
+  std::string shown(headers.get("Authorization"));
+  if (shown.starts_with("Bearer ")) shown.erase(0, shown.find(' ') + 1);
+  if (shown.empty()) shown = headers.get("X-Api-Key");
+  const JsonValue* password = body.find("password");
+  if (shown.empty() && password && password->is_string()) shown = password->as_string();
+  if (const std::string_view owner = headers.get("Fulmar-Owner"); !owner.empty()) {
+    shown.append(1, '\n').append(owner);
   }
-  if (const JsonValue* password = body.find("password"); password != nullptr && password->is_string()) {
-    shown += password->as_string();
-  }
-  if (shown.find_first_not_of('\n') == std::string::npos) return {};
-  return fmt::format("{:016x} ", std::hash<std::string>()(shown));
+  return shown.empty() ? std::string() : fmt::format("{:016x}", std::hash<std::string>()(shown));
 }
 
-SessionKey conversation_key(const Headers& headers, const JsonValue& body) {
-  if (const std::string_view header = headers.get("X-Fulmar-Session"); !header.empty()) {
-    return header.size() <= kLongestSessionId ? SessionKey{.text = std::string(header)} : SessionKey{};
-  }
-  if (const JsonValue* id = body.find("session_id"); id != nullptr && id->is_string()) {
-    return id->as_string().size() <= kLongestSessionId ? SessionKey{.text = id->as_string()} : SessionKey{};
-  }
-  const std::string turn = first_turn(body);
-  if (turn.empty()) return {};
-  return {.text = fmt::format("first turn {:016x}", std::hash<std::string>()(turn)), .guessed = true};
+// Node N of the tree T is the session "T:N".
+std::string_view tree_of(std::string_view session) {
+  const size_t colon = session.rfind(':');
+  const bool is_node = colon != std::string_view::npos && colon > 0 && colon + 1 < session.size() &&
+                       session.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+  return is_node ? session.substr(0, colon) : session;
+}
+
+SessionKey key_of(SessionKey::Kind kind, std::string_view word, std::string id, const Headers& headers,
+                  const JsonValue& body) {
+  if (id.empty() || id.size() > kLongestSessionId) return {};
+  const bool is_session = kind == SessionKey::Kind::session;
+  std::string text = fmt::format("{} {} {}", word, owner_part(headers, body),
+                                 is_session ? tree_of(id) : std::string_view(id));
+  return {.kind = kind, .text = std::move(text), .id = std::move(id)};
 }
 
 }  // namespace
 
-SessionKey session_key(const Headers& headers, const JsonValue& body) {
-  SessionKey key = conversation_key(headers, body);
-  if (!key.text.empty()) key.text.insert(0, owner_part(headers, body));
-  return key;
+SessionKey key_of_session(const std::string& id, const Headers& headers, const JsonValue& body) {
+  return key_of(SessionKey::Kind::session, "session", id, headers, body);
+}
+
+SessionKey key_of_response(const std::string& id, const Headers& headers, const JsonValue& body) {
+  return key_of(SessionKey::Kind::response, "response", id, headers, body);
+}
+
+SessionKey session_key(std::string_view path, const Headers& headers, const JsonValue& body) {
+  const Conversation named = named_conversation(path, headers, body);
+  if (named.kind == Conversation::Kind::session) return key_of_session(named.id, headers, body);
+  if (named.kind == Conversation::Kind::response) return key_of_response(named.id, headers, body);
+  if (const std::string* hint = headers.find("X-Fulmar-Session"); hint && !hint->empty()) {
+    return key_of(SessionKey::Kind::hint, "hint", *hint, headers, body);
+  }
+  const std::string turn = first_turn(body);
+  if (turn.empty()) return {};
+  const std::string hash = fmt::format("{:016x}", std::hash<std::string>()(turn));
+  return key_of(SessionKey::Kind::guess, "first turn", hash, headers, body);
+}
+
+bool any_away(const Fleet& fleet, bool draining_too) {
+  return std::any_of(fleet.begin(), fleet.end(), [&](const WorkerPtr& worker) {
+    const bool asked = draining_too ? worker->answers() : worker->phase == WorkerPhase::ready;
+    return !asked && worker->phase != WorkerPhase::exited;
+  });
 }
 
 }  // namespace fulmar

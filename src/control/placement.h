@@ -19,6 +19,7 @@ struct Wish {
   std::string home;                   // id of the worker that has the session; empty: none yet
   bool home_is_guess = false;         // then it is passed over when it is much busier than others
   std::vector<std::string> excluded;  // ids tried already
+  bool draining = false;              // those that take nothing new are asked, too
 };
 
 // The ready worker to ask: the session's home while it is fit (a guessed one: while it is not much busier),
@@ -27,15 +28,34 @@ struct Wish {
 // <state>" mean the model.
 WorkerPtr choose_worker(const Fleet& fleet, const Wish& wish);
 
+// What a request's conversation is known by here.
 struct SessionKey {
-  std::string text;      // empty: the request belongs to no conversation
-  bool guessed = false;  // from the first turn: others may have begun with the same words
+  enum class Kind : uint8_t {
+    none,      // no conversation
+    guess,     // its first turn: others may have begun with the same words
+    hint,      // X-Fulmar-Session: for speed alone
+    session,   // a session that a worker keeps
+    response,  // a stored response
+  };
+  Kind kind = Kind::none;
+  std::string text;  // empty: none
+  std::string id;    // of the session or the response
+
+  // Whether its worker has what no other has.
+  bool is_kept() const { return kind == Kind::session || kind == Kind::response; }
 };
 
-// Begins with a hash of what the request shows to say whose it is, if anything, since two owners may call
-// their sessions alike. Then X-Fulmar-Session, else the body's "session_id", each of at most 512 bytes
-// (workers refuse longer ones), else a hash of the conversation's first turn, which clients that resend their
-// history repeat each time: the messages up to the first of the user, or a lone prompt's first paragraph.
-SessionKey session_key(const Headers& headers, const JsonValue& body);
+// The name that the request gives (net/conversation.h; nodes of a tree of sessions belong to the tree), else
+// the header X-Fulmar-Session, each of at most 512 bytes (workers refuse longer ones), else a hash of the
+// conversation's first turn, which clients that resend their history repeat each time: the messages up to the
+// first of the user, or a lone prompt's first paragraph. The text begins with the kind and a hash of what the
+// request shows to say whose it is, if anything, since two owners may call their sessions alike.
+SessionKey session_key(std::string_view path, const Headers& headers, const JsonValue& body);
+// The same for another session than the request is about, as the copy that a fork makes.
+SessionKey key_of_session(const std::string& id, const Headers& headers, const JsonValue& body);
+SessionKey key_of_response(const std::string& id, const Headers& headers, const JsonValue& body);
+
+// Whether a worker is away that may come back with what it keeps.
+bool any_away(const Fleet& fleet, bool draining_too);
 
 }  // namespace fulmar

@@ -70,12 +70,14 @@ class Relay : public std::enable_shared_from_this<Relay> {
     if (!worker) {
       phase_ = Phase::done;
       lock.unlock();
-      return exchange_->respond(held_back_ ? std::move(*held_back_) : std::move(unreachable_));
+      const bool refused = held_back_ && request_.refusal_stands && !attempt_failed_;
+      return exchange_->respond(refused ? std::move(*held_back_) : std::move(unreachable_));
     }
     worker_ = std::move(worker);
     worker_->in_flight->fetch_add(1, std::memory_order_relaxed);
     const int number = ++attempt_;
-    ClientRequest asked = client_request();
+    ClientRequest asked = request_to_worker(*worker_, *exchange_, request_);
+    asked.body = exchange_->request().body;
     lock.unlock();  // the callbacks below may already run before send() returns
     auto call = client_.send(std::move(asked), callbacks(number));
     lock.lock();
@@ -84,30 +86,6 @@ class Relay : public std::enable_shared_from_this<Relay> {
     } else if (number == attempt_) {
       call_ = std::move(call);
     }
-  }
-
-  ClientRequest client_request() const {
-    const HttpRequest& from = exchange_->request();
-    ClientRequest asked{.method = from.method,
-                        .host = reachable_host(worker_->spec.host),
-                        .port = static_cast<uint16_t>(worker_->spec.port),
-                        .target = request_.target,
-                        .headers = end_to_end_headers(from.headers),
-                        .body = from.body,
-                        .connect_timeout = kConnectTimeout,
-                        .total_timeout = request_.total_timeout};
-    // Its one word on who the client is, in the place of whatever the client says.
-    asked.headers.set("X-Forwarded-For", exchange_->client());
-    asked.headers.remove(kClientProofHeader);
-    if (worker_->proven) {
-      asked.headers.set(std::string(kClientProofHeader), client_proof(worker_->token, exchange_->client()));
-    }
-    if (!request_.password.empty()) {
-      asked.headers.remove("Authorization");
-      asked.headers.remove("X-Api-Key");
-      if (worker_->proven) asked.headers.set("Authorization", "Bearer " + request_.password);
-    }
-    return asked;
   }
 
   ClientCallbacks callbacks(int number) {
@@ -128,7 +106,10 @@ class Relay : public std::enable_shared_from_this<Relay> {
     const auto length = content_length(headers);
     const bool bodiless = status == 204 || status == 304 || exchange_->request().method == "HEAD";
     const bool refused = status == request_.refusal;
-    if (!refused) exchange_->take_body();  // no other worker will be asked
+    if (!refused) {
+      exchange_->take_body();  // no other worker will be asked
+      if (request_.answered) request_.answered(*worker_, status, headers);
+    }
     if (refused || bodiless || (length && *length <= kMostCollected)) {
       phase_ = Phase::collecting;
       return;
@@ -182,7 +163,10 @@ class Relay : public std::enable_shared_from_this<Relay> {
     }
     const AfterFailure then =
         outcome.ok() ? AfterFailure::next_worker : after_failure(outcome, exchange_->request().method);
-    if (!outcome.ok()) spdlog::warn("relay attempt failed: {}", outcome.error().text);
+    if (!outcome.ok()) {
+      spdlog::warn("relay attempt failed: {}", outcome.error().text);
+      attempt_failed_ = true;
+    }
     if (then != AfterFailure::next_worker) {
       finish(lock);
       return exchange_->respond(
@@ -238,11 +222,36 @@ class Relay : public std::enable_shared_from_this<Relay> {
   WorkerPtr worker_;
   std::shared_ptr<ClientCall> call_;
   int attempt_ = 0;
+  bool attempt_failed_ = false;
   bool too_long_ = false;  // a collected answer exceeds what is collected
   Phase phase_ = Phase::waiting;
 };
 
 }  // namespace
+
+ClientRequest request_to_worker(const WorkerView& worker, const Exchange& exchange,
+                                const RelayRequest& request) {
+  ClientRequest asked{.method = exchange.request().method,
+                      .host = reachable_host(worker.spec.host),
+                      .port = static_cast<uint16_t>(worker.spec.port),
+                      .target = request.target,
+                      .headers = end_to_end_headers(exchange.request().headers),
+                      .body = {},
+                      .connect_timeout = kConnectTimeout,
+                      .total_timeout = request.total_timeout};
+  // Its one word on who the client is, in the place of whatever the client says.
+  asked.headers.set("X-Forwarded-For", exchange.client());
+  asked.headers.remove(kClientProofHeader);
+  if (worker.proven) {
+    asked.headers.set(std::string(kClientProofHeader), client_proof(worker.token, exchange.client()));
+  }
+  if (!request.password.empty()) {
+    asked.headers.remove("Authorization");
+    asked.headers.remove("X-Api-Key");
+    if (worker.proven) asked.headers.set("Authorization", "Bearer " + request.password);
+  }
+  return asked;
+}
 
 AfterFailure after_failure(const ClientOutcome& outcome, std::string_view method) {
   if (!outcome.sent) return AfterFailure::next_worker;

@@ -18,8 +18,13 @@ struct RelayRequest {
   std::string target;    // path and query on the worker, escaped
   std::string password;  // put in place of the client's Authorization, for workers that have proved
                          // themselves; empty: the client's is passed on
-  int refusal = 503;     // the status that sends the request to the next worker
+  int refusal = 503;     // the status that sends the request to the next worker; 0: none does
+  // Whether the client is told of a refusal in the end, where nobody else has answered. Otherwise, and where
+  // a worker could not be asked, it gets `unreachable`.
+  bool refusal_stands = true;
   std::chrono::milliseconds total_timeout{600'000};  // for the whole exchange with one worker
+  // Told of the worker whose answer is passed on, as it begins.
+  std::function<void(const WorkerView& worker, int status, const Headers& headers)> answered = {};
 };
 
 // The worker to try next, null when there is none left. Called once at first, and again whenever an attempt
@@ -37,6 +42,11 @@ AfterFailure after_failure(const ClientOutcome& outcome, std::string_view method
 // worker broke off and may have run the request, with 504 when time was up.
 void relay(HttpClient& client, std::shared_ptr<Exchange> exchange, RelayRequest request, NextWorker next,
            HttpResponse unreachable);
+
+// Returns the request that a worker is sent for the client of `exchange`: with the header fields that the
+// client sent, what the worker is to know of the client, and no body.
+ClientRequest request_to_worker(const WorkerView& worker, const Exchange& exchange,
+                                const RelayRequest& request);
 
 // Copies header fields but those that concern one connection only (docs/http.md, "Control plane").
 Headers end_to_end_headers(const Headers& headers);

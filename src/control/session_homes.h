@@ -18,8 +18,13 @@ class SessionHomes {
   // The worker's id, or an empty text.
   std::string find(const std::string& session);
   void set(const std::string& session, const std::string& worker);
+  // Makes `worker` the session's home unless it has one; its home from then on.
+  std::string claim(const std::string& session, const std::string& worker);
 
  private:
+  std::string find_locked(const std::string& session);
+  void set_locked(const std::string& session, const std::string& worker);
+
   using Entry = std::pair<std::string, std::string>;  // session, worker
 
   const size_t most_ = 100'000;

@@ -9,6 +9,7 @@
 #include "base/count.h"
 #include "base/log.h"
 #include "engine/ask_rules.h"
+#include "net/conversation.h"
 #include "net/json.h"
 #include "server/api_adapters.h"
 #include "server/constraint_fields.h"
@@ -19,7 +20,7 @@ namespace {
 
 // What a client names is repeated in status pages and, some of it, in every event of a stream.
 constexpr size_t kLongestModelName = 256;
-constexpr std::string_view kStateHeader = "X-RWKV-State-Id", kSessionHeader = "X-RWKV-Session-Id";
+constexpr std::string_view kStateHeader = "X-RWKV-State-Id";
 // Bounds the copies of stops and biases that many rows together hold.
 constexpr int64_t kMaxRulesOverRows = 4'000'000;
 

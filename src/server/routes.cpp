@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "net/path_pattern.h"
 #include "server/api_adapters.h"
 #include "server/api_admin.h"
 #include "server/api_big_batch.h"
@@ -159,16 +160,6 @@ constexpr Route kRoutes[] = {
     {"GET", "/", kOpenai, Access::open, page},
     {"GET", "/assets/*", kOpenai, Access::open, page_asset},
 };
-
-// `argument`: what stands in place of the pattern's "*".
-bool path_fits(std::string_view pattern, std::string_view path, std::string_view& argument) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == path;
-  const std::string_view before = pattern.substr(0, star), behind = pattern.substr(star + 1);
-  if (path.size() < pattern.size() || !path.starts_with(before) || !path.ends_with(behind)) return false;
-  argument = path.substr(star, path.size() - before.size() - behind.size());
-  return true;
-}
 
 }  // namespace
 

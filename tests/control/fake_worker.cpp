@@ -2,18 +2,20 @@
 // and does on purpose what workers do by accident. Its model file tells how: "x.slow.pth" becomes ready late,
 // "x.crash.pth" ends at once, "x.deaf.pth" ignores SIGTERM, "x.full.pth" answers 503, "x.impostor.pth" cannot
 // prove itself and prints each Authorization that it is sent, "x.device.pth" ends as after a device error at
-// /crash.
+// /crash. Sessions and responses are names that it keeps.
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/exit_codes.h"
+#include "net/conversation.h"
 #include "net/http_server.h"
 #include "net/json.h"
 #include "net/json_writer.h"
@@ -67,6 +69,11 @@ class FakeWorker {
     if (request.path == "/crash") std::abort();
     if (request.path == "/full") return answer(*exchange, R"({"error":"Request queue full"})", "", 503);
     if (request.path == "/v1/completions") return complete(std::move(exchange));
+    if (request.path == "/v1/sessions") return list_sessions(*exchange);
+    if (request.path == "/v1/responses") return respond(*exchange);
+    if (request.path.starts_with("/v1/sessions/") || request.path.starts_with("/v1/responses/")) {
+      return look_up(*exchange);
+    }
     answer(*exchange, R"({"detail":"Not Found"})", "", 404);
   }
 
@@ -108,6 +115,68 @@ class FakeWorker {
     }).detach();
   }
 
+  // With the model's name in the header X-Served-By.
+  void answer_signed(Exchange& exchange, int status, const std::string& request_id = {}) const {
+    HttpResponse response{.status = status};
+    response.body = "{}";
+    response.headers.set("X-Served-By", id_of(flags_.model));
+    if (!request_id.empty()) response.headers.set("X-Request-Id", request_id);
+    exchange.respond(std::move(response));
+  }
+
+  static Conversation named_by(const HttpRequest& request) {
+    const auto body = parse_json(request.body);
+    return named_conversation(request.path, request.headers, body.ok() ? *body : JsonValue());
+  }
+
+  void keep(const Conversation& named) {
+    std::lock_guard lock(mutex_);
+    if (named.kind != Conversation::Kind::none) known_.insert(named.id);
+  }
+
+  void respond(Exchange& exchange) {
+    const Conversation before = named_by(exchange.request());
+    std::string id;
+    {
+      std::lock_guard lock(mutex_);
+      if (before.kind == Conversation::Kind::none || known_.contains(before.id)) {
+        id = "resp_" + id_of(flags_.model) + std::to_string(known_.size());
+        known_.insert(id);
+      }
+    }
+    answer_signed(exchange, id.empty() ? 404 : 200, id);
+  }
+
+  void look_up(Exchange& exchange) {
+    const HttpRequest& request = exchange.request();
+    const Conversation named = named_by(request);
+    bool known = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (request.method == "PUT") known_.insert(named.id);
+      known = known_.contains(named.id);
+      if (request.method == "DELETE") known_.erase(named.id);
+    }
+    if (known && request.path.ends_with("/fork")) {
+      keep({Conversation::Kind::session, *get_string(*parse_json(request.body), "session_id").value()});
+    }
+    answer_signed(exchange, known ? 200 : 404);
+  }
+
+  void list_sessions(Exchange& exchange) {
+    const std::string* after = exchange.request().query.find("after");
+    const std::string* limit = exchange.request().query.find("limit");
+    size_t room = limit ? static_cast<size_t>(std::atoi(limit->c_str())) : 1000;
+    JsonWriter json;
+    json.begin_object().member("object", "list").key("data").begin_array();
+    std::lock_guard lock(mutex_);
+    auto next = after ? known_.upper_bound(*after) : known_.begin();
+    for (; next != known_.end() && room > 0; ++next, --room)
+      json.begin_object().member("id", *next).end_object();
+    json.end_array().member("has_more", next != known_.end()).end_object();
+    answer(exchange, json.take());
+  }
+
   void echo(Exchange& exchange) {
     const HttpRequest& request = exchange.request();
     JsonWriter json;
@@ -132,6 +201,7 @@ class FakeWorker {
         get_string(*body, "prompt").ok() ? get_string(*body, "prompt")->value_or("") : "";
     if (prompt == "crash" || prompt == "crash " + id_of(flags_.model)) std::abort();
     if (flags_.model.ends_with(".full.pth")) return answer(*exchange, R"({"error":"full"})", "", 503);
+    keep(named_by(exchange->request()));
     if (prompt == "silent") {
       std::lock_guard lock(mutex_);
       ++running_;
@@ -186,6 +256,7 @@ class FakeWorker {
 
   const Flags flags_;
   std::mutex mutex_;
+  std::set<std::string> known_;  // ids of sessions and responses
   int64_t running_ = 0, cancelled_ = 0, completed_ = 0;
   std::vector<std::shared_ptr<Exchange>> kept_;
 };

@@ -15,7 +15,6 @@
 #include "control/history.h"
 #include "control/log_ring.h"
 #include "control/metrics_text.h"
-#include "control/placement.h"
 #include "control/relay.h"
 #include "control/restart.h"
 #include "control/session_homes.h"
@@ -226,86 +225,6 @@ TEST(Auth, TakesBearerBasicAndKey) {
   EXPECT_FALSE(passes("Authorization", "Basic !!!"));
   EXPECT_FALSE(passes("X-Other", "open sesame"));
   EXPECT_TRUE(has_control_key("", {}));
-}
-
-WorkerPtr worker(const char* id, const char* model, int64_t waiting, WorkerPhase phase = WorkerPhase::ready) {
-  auto view = std::make_shared<WorkerView>();
-  view->id = id;
-  view->phase = phase;
-  view->models = {model};
-  view->queue.waiting = waiting;
-  view->in_flight = std::make_shared<std::atomic<int64_t>>(0);
-  return view;
-}
-
-TEST(Placement, PrefersTheModelThenTheShortestQueue) {
-  const Fleet fleet{worker("a", "m", 5), worker("b", "m", 2), worker("c", "other", 0),
-                    worker("d", "m", 0, WorkerPhase::draining), worker("e", "m", 0, WorkerPhase::starting)};
-  EXPECT_EQ(choose_worker(fleet, {.model = "m"})->id, "b");
-  EXPECT_EQ(choose_worker(fleet, {.model = "m state"})->id, "b");
-  EXPECT_EQ(choose_worker(fleet, {.model = "m", .excluded = {"b"}})->id, "a");
-  EXPECT_EQ(choose_worker(fleet, {.model = "unknown"})->id, "c");
-  EXPECT_EQ(choose_worker(fleet, {})->id, "c");
-  EXPECT_EQ(choose_worker({}, {}), nullptr);
-}
-
-TEST(Placement, SessionsStayAtHomeWhileItIsFit) {
-  const Fleet fleet{worker("a", "m", 5), worker("b", "m", 2)};
-  EXPECT_EQ(choose_worker(fleet, {.model = "m", .home = "a"})->id, "a");
-  EXPECT_EQ(choose_worker(fleet, {.model = "m", .home = "gone"})->id, "b");
-  EXPECT_EQ(choose_worker(fleet, {.model = "m", .home = "a", .home_is_guess = true})->id, "a");
-  const Fleet uneven{worker("a", "m", 50), worker("b", "m", 2)};
-  EXPECT_EQ(choose_worker(uneven, {.model = "m", .home = "a", .home_is_guess = true})->id, "b");
-  EXPECT_EQ(choose_worker(uneven, {.model = "m", .home = "a"})->id, "a") << "its state is there";
-}
-
-TEST(Placement, CountsWhatIsUnderWay) {
-  const Fleet fleet{worker("a", "m", 0), worker("b", "m", 0)};
-  fleet[0]->in_flight->store(1);
-  EXPECT_EQ(choose_worker(fleet, {.model = "m"})->id, "b");
-}
-
-TEST(Placement, FindsTheSession) {
-  const auto shows = [](const std::string& key) {
-    Headers shown;
-    shown.add("Authorization", "Bearer " + key);
-    return shown;
-  };
-  Headers headers;
-  const auto body = parse_json(R"({"session_id":"s"})");
-  EXPECT_EQ(session_key(headers, *body).text, "s");
-  headers.add("x-fulmar-session", "h");
-  EXPECT_EQ(session_key(headers, *body).text, "h");
-  EXPECT_EQ(session_key({}, JsonValue()).text, "");
-  EXPECT_FALSE(session_key(headers, *body).guessed);
-  const std::string alice = session_key(shows("alice"), *body).text,
-                    bob = session_key(shows("bob"), *body).text;
-  EXPECT_NE(alice, bob) << "two owners' sessions of one id have a home each";
-  EXPECT_EQ(alice, session_key(shows("alice"), *body).text);
-  Headers endless;
-  endless.add("X-Fulmar-Session", std::string(513, 's'));
-  EXPECT_EQ(session_key(endless, JsonValue()).text, "") << "no worker takes it, nobody needs to remember it";
-}
-
-TEST(Placement, KnowsAConversationByItsFirstTurn) {
-  const auto key = [](const std::string& body) { return session_key({}, *parse_json(body)).text; };
-  const std::string first =
-      key(R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}]})");
-  EXPECT_NE(first, "");
-  EXPECT_EQ(
-      key(R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"Hi"}]},
-      {"role":"assistant","content":"Hello"},{"role":"user","content":"And you?"}]})"),
-      first);
-  EXPECT_NE(key(R"({"messages":[{"role":"system","content":"S"},{"role":"user","content":"Ho"}]})"), first);
-  EXPECT_EQ(key(R"({"prompt":"User: a\n\nAssistant:"})"),
-            key(R"({"contents":["User: a\n\nAssistant: b\n\nUser: c\n\nAssistant:"]})"));
-  EXPECT_NE(key(R"({"input":"a"})"), key(R"({"input":"b"})"));
-  EXPECT_TRUE(session_key({}, *parse_json(R"({"prompt":"x"})")).guessed);
-  for (const char* none : {R"({"contents":["a","b"]})", R"({"messages":[]})",
-                           R"({"messages":[{"role":"system","content":"S"}]})", R"({"messages":[1]})",
-                           R"({"prompt":5})", "[]", R"({"messages":[{"content":"x"}]})"}) {
-    EXPECT_EQ(key(none), "") << none;
-  }
 }
 
 TEST(SessionHomes, ForgetsTheOneUsedLongestAgo) {
