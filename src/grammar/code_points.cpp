@@ -44,6 +44,35 @@ Place between(Grammar& g, std::string_view low, std::string_view high, Place nex
 
 bool needs_escape(uint32_t point) { return point < kFirstPlain || point == '"' || point == '\\'; }
 
+// One name for each set.
+std::string name_of(const CodePointSet& set) {
+  std::string name;
+  for (const auto& [first, last] : set.ranges()) {
+    name.append(reinterpret_cast<const char*>(&first), sizeof first);
+    name.append(reinterpret_cast<const char*>(&last), sizeof last);
+  }
+  return name;
+}
+
+// Takes a character of more than one byte: those of ASCII are written as escapes.
+Place longer_character(Grammar& g, const CodePointSet& set, Place next) {
+  std::vector<std::string> escapes;
+  std::vector<Place> choices;
+  for (const auto& [first, last] : set.ranges()) {
+    for (uint32_t point = first; point <= std::min(last, kLastOfLength[0]); ++point) {
+      const std::string quoted = json_quoted(std::string(1, static_cast<char>(point)));
+      escapes.push_back(quoted.substr(1, quoted.size() - 2));
+    }
+    for (size_t i = 1; i < std::size(kLastOfLength); ++i) {
+      const uint32_t from = std::max(first, kLastOfLength[i - 1] + 1);
+      const uint32_t to = std::min(last, kLastOfLength[i]);
+      if (from <= to) choices.push_back(between(g, utf8_of(from), utf8_of(to), next));
+    }
+  }
+  if (!escapes.empty()) choices.push_back(g.one_of(std::move(escapes), next));
+  return g.branch(choices);
+}
+
 }  // namespace
 
 CodePointSet CodePointSet::all() { return of(0, kLastCodePoint); }
@@ -110,28 +139,22 @@ std::vector<uint32_t> code_points_of(std::string_view text) {
 
 Place character_of(Grammar& grammar, const CodePointSet& set, CharacterForm form, Place next) {
   ByteSet plain;
-  std::vector<std::string> escapes;
-  std::vector<Place> choices;
+  CodePointSet longer;
   for (const auto& [first, last] : set.ranges()) {
-    for (uint32_t point = first; point <= std::min(last, 0x7Fu); ++point) {
+    for (uint32_t point = first; point <= std::min(last, kLastOfLength[0]); ++point) {
       if (form == CharacterForm::plain || !needs_escape(point)) {
         plain.set(point);
-        continue;
+      } else {
+        longer.add(point, point);
       }
-      const std::string quoted = json_quoted(std::string(1, static_cast<char>(point)));
-      escapes.push_back(quoted.substr(1, quoted.size() - 2));
     }
+    if (last > kLastOfLength[0]) longer.add(std::max(first, kLastOfLength[0] + 1), last);
   }
-  if (plain.any()) choices.push_back(grammar.take(plain, next));
-  for (const auto& [first, last] : set.ranges()) {
-    for (size_t i = 1; i < std::size(kLastOfLength); ++i) {
-      const uint32_t from = std::max(first, kLastOfLength[i - 1] + 1);
-      const uint32_t to = std::min(last, kLastOfLength[i]);
-      if (from <= to) choices.push_back(between(grammar, utf8_of(from), utf8_of(to), next));
-    }
-  }
-  if (!escapes.empty()) choices.push_back(grammar.one_of(std::move(escapes), next));
-  return grammar.branch(choices);
+  if (longer.empty()) return plain.any() ? grammar.take(plain, next) : grammar.nothing();
+  const Rule rule =
+      grammar.shared_rule(name_of(longer), [&] { return longer_character(grammar, longer, grammar.end()); });
+  const Place call = grammar.call(rule, next);
+  return plain.any() ? grammar.branch(grammar.take(plain, next), call) : call;
 }
 
 }  // namespace fulmar

@@ -1,6 +1,13 @@
 // Dates and times by RFC 3339, addresses by RFC 5321, 1123, 4291 and 3986, identifiers by RFC 9562.
 #include "grammar/formats.h"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <mutex>
+
+#include "base/check.h"
+
 // Pieces, so that each is written once. String literals join.
 #define FULMAR_DATE                                                                                     \
   "(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-"    \
@@ -70,7 +77,7 @@ namespace {
 
 struct Format {
   std::string_view name;
-  std::string_view pattern;
+  std::string_view pattern;      // anchored at both ends
   std::string_view widest = {};  // what anybody takes for one; empty: not known
 };
 
@@ -102,23 +109,46 @@ constexpr Format kFormats[] = {
     {"byte", "^" FULMAR_BASE64 "$", "^" FULMAR_BASE64 "$"},
 };
 
-const Format* format_of(std::string_view name) {
-  for (const Format& format : kFormats) {
-    if (format.name == name) return &format;
+class KeptTexts {
+ public:
+  // The strings in which the pattern is found; null where it is empty.
+  const TextAutomaton* of(std::string_view pattern) {
+    if (pattern.empty()) return nullptr;
+    std::call_once(made_, [&] {
+      const auto tree = parse_pattern(pattern);
+      FULMAR_CHECK(tree.ok());
+      Budget budget;
+      auto texts = TextAutomaton::of_pattern(*tree, budget);
+      FULMAR_CHECK(texts.ok());
+      texts_ = std::move(*texts);
+    });
+    return &texts_;
   }
-  return nullptr;
+
+ private:
+  std::once_flag made_;
+  TextAutomaton texts_;
+};
+
+// The place of a format in the table; its size: there is none of this name.
+size_t index_of(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats),
+                                   [&](const Format& format) { return format.name == name; });
+  return static_cast<size_t>(found - std::begin(kFormats));
 }
 
 }  // namespace
 
-std::string_view format_pattern(std::string_view format) {
-  const Format* known = format_of(format);
-  return known ? known->pattern : std::string_view();
+const TextAutomaton* format_texts(std::string_view format) {
+  static std::array<KeptTexts, std::size(kFormats)> kept;
+  const size_t at = index_of(format);
+  return at < kept.size() ? kept[at].of(kFormats[at].pattern) : nullptr;
 }
 
-std::string_view widest_format_pattern(std::string_view format) {
-  const Format* known = format_of(format);
-  return known ? known->widest : std::string_view();
+const TextAutomaton* widest_format_texts(std::string_view format) {
+  static std::array<KeptTexts, std::size(kFormats)> kept;
+  const size_t at = index_of(format);
+  return at < kept.size() ? kept[at].of(kFormats[at].widest) : nullptr;
 }
 
 }  // namespace fulmar

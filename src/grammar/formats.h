@@ -1,14 +1,16 @@
-// The values of `format` that are kept, as patterns.
+// The values of `format` that are kept, as automata. Each is made at its first use and kept for good: it is
+// the same in every schema, and nobody pays for it.
 #pragma once
 
 #include <string_view>
 
+#include "grammar/text_automaton.h"
+
 namespace fulmar {
 
-// What strings of the format look like, as a pattern anchored at both ends; some formats admit more forms
-// than are written. Empty: an annotation only.
-std::string_view format_pattern(std::string_view format);
-// The pattern of all strings that anybody takes for one of this format; empty: it is not known.
-std::string_view widest_format_pattern(std::string_view format);
+// The strings of the format that are written; some formats admit more. Null: an annotation only.
+const TextAutomaton* format_texts(std::string_view format);
+// All strings that anybody takes for one of this format; null: they are not known.
+const TextAutomaton* widest_format_texts(std::string_view format);
 
 }  // namespace fulmar

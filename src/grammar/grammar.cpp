@@ -36,16 +36,22 @@ Place Grammar::add(Node node) {
   return place;
 }
 
-Place Grammar::take(const ByteSet& bytes, Place next) {
+int32_t Grammar::set_of(const ByteSet& bytes) {
   const auto [found, fresh] = set_index_.emplace(bytes, static_cast<int32_t>(sets_.size()));
   if (fresh) sets_.push_back(bytes);
-  return add({Kind::take, found->second, next});
+  return found->second;
 }
 
+Place Grammar::take(const ByteSet& bytes, Place next) { return add({Kind::take, set_of(bytes), next}); }
+
 Place Grammar::take_range(unsigned first, unsigned last, Place next) {
-  ByteSet bytes;
-  for (unsigned byte = first; byte <= last; ++byte) bytes.set(byte);
-  return take(bytes, next);
+  const auto [found, fresh] = range_index_.emplace(first << 8 | last, -1);
+  if (fresh) {
+    ByteSet bytes;
+    for (unsigned byte = first; byte <= last; ++byte) bytes.set(byte);
+    found->second = set_of(bytes);
+  }
+  return add({Kind::take, found->second, next});
 }
 
 Place Grammar::text(std::string_view bytes, Place next) {
@@ -273,6 +279,8 @@ Status Grammar::finish(Rule root) {
   }
   node_index_ = {};
   set_index_ = {};
+  range_index_ = {};
+  shared_rules_ = {};
   loops_ = {};
   count_index_ = {};
   counted_ = {};

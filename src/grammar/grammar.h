@@ -86,6 +86,13 @@ class Grammar {
   Rule new_rule();
   void begin(Rule rule, Place place);
   Rule rule(Place place);
+  // The rule of this name; `make` returns the place of its beginning where there is none yet.
+  template <class Make>
+  Rule shared_rule(std::string name, const Make& make) {
+    const auto found = shared_rules_.find(name);
+    if (found != shared_rules_.end()) return found->second;
+    return shared_rules_.emplace(std::move(name), rule(make())).first->second;
+  }
 
   // Checks the whole, with `root` as what a complete text is. Errors: a rule that calls itself before taking
   // a byte, or a root of which no text is ever complete (invalid); more places than kMaxPlaces (unsupported);
@@ -122,6 +129,7 @@ class Grammar {
   };
 
   bool pay();
+  int32_t set_of(const ByteSet& bytes);
   Place add(Node node);
   Place add_new(Node node);
   Place shared_texts(std::span<const std::string> texts, size_t from, Place next);
@@ -138,6 +146,8 @@ class Grammar {
   // Of what is there already; emptied by finish().
   std::unordered_map<Key, Place, KeyHash> node_index_;
   std::unordered_map<ByteSet, int32_t> set_index_;
+  std::unordered_map<unsigned, int32_t> range_index_;  // sets of bytes that follow each other, by both ends
+  std::unordered_map<std::string, Rule> shared_rules_;
   std::unordered_map<Key, Place, KeyHash> loops_;  // by body and what follows
   std::map<std::tuple<Rule, int64_t, int64_t, const Lengths*>, int32_t> count_index_;
   std::unordered_map<Rule, Rule> counted_;  // what counts its repetitions, by body

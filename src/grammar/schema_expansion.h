@@ -74,7 +74,6 @@ class SchemaExpansion {
                           const Partial& from, int32_t step, Partials& ways, bool& kept);
   Status miss_unlisted(const JsonValue& value, const JsonValue& schema, const Partial& from, Partials& ways);
   Status take(const Partial& copied);
-  Result<bool> formats_fit(std::string_view text, const Shape& shape);
   Result<bool> elements_fit(const JsonValue& value, const Shape& shape);
   Result<bool> members_fit(const JsonValue& value, const Shape& shape);
 

@@ -55,6 +55,17 @@ bool count_fits(size_t found, int64_t least, int64_t most) {
   return count >= least && (most < 0 || count <= most);
 }
 
+// A listed string is of its format unless nobody takes it for one.
+bool formats_fit(std::string_view text, const Shape& shape) {
+  const auto may_be = [&](std::string_view format) {
+    const TextAutomaton* widest = widest_format_texts(format);
+    return !widest || widest->takes(text);
+  };
+  return std::all_of(shape.formats.begin(), shape.formats.end(),
+                     [&](const Shape::Described& one) { return may_be(one.format); }) &&
+         std::none_of(shape.missed_formats.begin(), shape.missed_formats.end(), may_be);
+}
+
 }  // namespace
 
 Result<bool> SchemaExpansion::fits(const JsonValue& value, const Demands& demands) {
@@ -93,25 +104,6 @@ Result<bool> SchemaExpansion::fits(const JsonValue& value, const Shape& shape) {
   const auto fitting = value.is_array() ? elements_fit(value, shape) : members_fit(value, shape);
   --depth_;
   return fitting;
-}
-
-// A listed string is of its format unless nobody takes it for one.
-Result<bool> SchemaExpansion::formats_fit(std::string_view text, const Shape& shape) {
-  const auto may_be = [&](std::string_view format) -> Result<bool> {
-    const std::string pattern(widest_format_pattern(format));
-    if (pattern.empty()) return true;
-    FULMAR_ASSIGN(const TextAutomaton* widest, texts_.matching(nothing_schema(), "format", pattern));
-    return widest->takes(text);
-  };
-  for (const Shape::Described& one : shape.formats) {
-    FULMAR_ASSIGN(const bool taken, may_be(one.format));
-    if (!taken) return false;
-  }
-  for (const std::string_view format : shape.missed_formats) {
-    FULMAR_ASSIGN(const bool taken, may_be(format));
-    if (taken) return false;
-  }
-  return true;
 }
 
 Result<bool> SchemaExpansion::elements_fit(const JsonValue& value, const Shape& shape) {

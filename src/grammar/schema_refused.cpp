@@ -163,7 +163,7 @@ Status SchemaExpansion::miss_keyword(std::string_view keyword, const JsonValue& 
   } else if (keyword == "additionalProperties") {
     FULMAR_TRY(miss_unlisted(value, schema, from, ways));
     kept = kept && value.is_bool() && value.as_bool();
-  } else if (keyword == "format" && value.is_string() && !widest_format_pattern(value.as_string()).empty()) {
+  } else if (keyword == "format" && value.is_string() && widest_format_texts(value.as_string())) {
     way(kString).missed_formats.push_back(value.as_string());
     kept = false;  // some take it for an annotation
   } else {

@@ -48,7 +48,7 @@ Result<const TextAutomaton*> SchemaTexts::matching(const JsonValue& schema, std:
 bool SchemaTexts::plain(const Shape& shape) const {
   const bool known_format =
       std::any_of(shape.formats.begin(), shape.formats.end(),
-                  [](const Shape::Described& one) { return !format_pattern(one.format).empty(); });
+                  [](const Shape::Described& one) { return format_texts(one.format) != nullptr; });
   const bool excludes = std::any_of(shape.excluded.begin(), shape.excluded.end(),
                                     [](const JsonValue* value) { return value->is_string(); });
   return shape.patterns.empty() && !known_format && shape.missed_formats.empty() && !excludes;
@@ -70,28 +70,28 @@ std::string SchemaTexts::asked_of(const Shape& shape) {
 Result<TextAutomaton> SchemaTexts::texts_of_any_length(const Shape& shape) {
   Budget& budget = reader_.budget();
   TextAutomaton texts = TextAutomaton::any();
-  bool first = true;
+  bool all = true;  // nothing has been asked for yet
+  const auto narrow = [&](const TextAutomaton& matched, bool fits) -> Status {
+    if (fits && all) {
+      texts = matched;
+    } else {
+      FULMAR_ASSIGN(texts, fits ? texts.both(matched, budget) : texts.without(matched, budget));
+    }
+    all = false;
+    return {};
+  };
   for (const auto& [schema, fits] : shape.patterns) {
     const auto matched = matching(*schema, "pattern", schema->find("pattern")->as_string());
     if (!matched && reader_.loosens(matched.error())) continue;
     if (!matched) return matched.error();
-    if (fits && first) {
-      texts = **matched;
-    } else {
-      FULMAR_ASSIGN(texts, fits ? texts.both(**matched, budget) : texts.without(**matched, budget));
-    }
-    first = false;
+    FULMAR_TRY(narrow(**matched, fits));
   }
   for (const Shape::Described& one : shape.formats) {
-    const std::string pattern(format_pattern(one.format));
-    if (pattern.empty()) continue;
-    FULMAR_ASSIGN(const TextAutomaton* known, matching(*one.schema, one.keyword, pattern));
-    FULMAR_ASSIGN(texts, texts.both(*known, budget));
+    const TextAutomaton* known = format_texts(one.format);
+    if (known) FULMAR_TRY(narrow(*known, true));
   }
   for (const std::string_view format : shape.missed_formats) {
-    const std::string pattern(widest_format_pattern(format));
-    FULMAR_ASSIGN(const TextAutomaton* widest, matching(reader_.document().root(), "format", pattern));
-    FULMAR_ASSIGN(texts, texts.without(*widest, budget));
+    FULMAR_TRY(narrow(*widest_format_texts(format), false));
   }
   std::vector<std::string_view> excluded;
   for (const JsonValue* value : shape.excluded) {
