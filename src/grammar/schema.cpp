@@ -131,7 +131,13 @@ Result<std::optional<Place>> SchemaCompiler::alternatives(const JsonValue::Array
       continue;
     }
     FULMAR_ASSIGN(const auto shapes, expansion_.shapes_of({{&part, true}}));
+    const size_t before = texts.size() + choices.size();
     for (const Shape& shape : shapes) FULMAR_TRY(add_values(shape, texts, choices));
+    const bool none = texts.size() + choices.size() == before;
+    const bool has_format =
+        std::any_of(shapes.begin(), shapes.end(), [](const Shape& shape) { return !shape.formats.empty(); });
+    // A rule of its own tells of a format that leaves nothing.
+    if (none && has_format) choices.push_back(grammar_.call(rule_of({{&part, true}}), grammar_.end()));
   }
   if (ways > kMaxChoices) {
     return Error{ErrorKind::unsupported,
@@ -161,32 +167,39 @@ Result<std::optional<Place>> SchemaCompiler::body_of(const Demands& demands) {
     }
   }
   FULMAR_ASSIGN(auto shapes, expansion_.shapes_of(demands));
-  FULMAR_ASSIGN(const auto body, any_of(shapes));
-  return body ? body : beside_formats(demands, std::move(shapes));
+  FULMAR_ASSIGN(auto body, any_of(shapes));
+  if (body) return body;
+  const auto format = take_formats(demands, shapes);
+  if (!format) return body;
+  FULMAR_ASSIGN(body, any_of(shapes));
+  if (body) FULMAR_TRY(give_up(*format, demands));
+  return body;
 }
 
-// Of shapes that no value fits: where it is for their formats, these are refused, or given up. To JSON Schema
-// they may annotate, so that whoever wrote them may not know. Not so where a schema must not fit: a format
-// that it has as well leaves nothing by right.
-Result<std::optional<Place>> SchemaCompiler::beside_formats(const Demands& demands,
-                                                            std::vector<Shape> shapes) {
+// Takes the formats out of shapes that no value fits, and returns the first; nothing: there is none that may
+// be given up. To JSON Schema they may annotate, so that whoever wrote them may not know. Not so where a
+// schema must not fit: a format that it has as well leaves nothing by right.
+std::optional<Shape::Described> SchemaCompiler::take_formats(const Demands& demands,
+                                                             std::vector<Shape>& shapes) {
   const auto refuses = [](const Demand& demand) { return !demand.fits; };
-  if (std::any_of(demands.begin(), demands.end(), refuses)) return std::optional<Place>();
+  if (std::any_of(demands.begin(), demands.end(), refuses)) return std::nullopt;
   std::optional<Shape::Described> first;
   for (Shape& shape : shapes) {
     if (!first && !shape.formats.empty()) first = shape.formats.front();
     shape.formats.clear();
   }
-  if (!first) return std::optional<Place>();
-  FULMAR_ASSIGN(const auto body, any_of(shapes));
-  if (!body) return body;
+  return first;
+}
+
+// Notes that a format is not kept, or returns the error that refuses it: without it some values fit.
+Status SchemaCompiler::give_up(const Shape::Described& format, const Demands& demands) {
   const Error error =
-      reader_.unsupported(*first->schema, first->keyword,
+      reader_.unsupported(*format.schema, format.keyword,
                           fmt::format("is {}, which no value is that the keywords beside it let be: {}",
-                                      describe(*first->schema->find(first->keyword)),
+                                      describe(*format.schema->find(format.keyword)),
                                       fmt::join(asking_in(document_, demands), "; ")));
   if (!reader_.loosens(error)) return error;
-  return body;
+  return {};
 }
 
 Result<std::optional<Place>> SchemaCompiler::any_of(const std::vector<Shape>& shapes) {

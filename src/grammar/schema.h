@@ -51,6 +51,11 @@ class SchemaCompiler {
     Rule value;
     bool required = false;
   };
+  // Values that are listed one by one; not complete: others fit as well.
+  struct Listed {
+    bool complete = true;
+    std::vector<const JsonValue*> values;
+  };
   // Members that nothing lists: rules of a name and its value; none: there are none.
   struct Unlisted {
     std::optional<Rule> member;
@@ -60,7 +65,8 @@ class SchemaCompiler {
   Rule rule_of(Demands demands);
   // Nothing: no value fits.
   Result<std::optional<Place>> body_of(const Demands& demands);
-  Result<std::optional<Place>> beside_formats(const Demands& demands, std::vector<Shape> shapes);
+  static std::optional<Shape::Described> take_formats(const Demands& demands, std::vector<Shape>& shapes);
+  Status give_up(const Shape::Described& format, const Demands& demands);
   Result<std::optional<Place>> loosened_body(const Demands& demands);
   std::optional<Demands> shared_rule(const Demands& demands) const;
   Result<const JsonValue::Array*> plain_alternatives(const Demands& demands);
@@ -81,9 +87,12 @@ class SchemaCompiler {
   Result<std::optional<Place>> counted_items(const SchemaElements& elements, size_t listed, int64_t least,
                                              int64_t most);
   Result<std::optional<Place>> containing(const Shape& shape, const SchemaElements& elements, int64_t most);
+  Result<Listed> values_in(const std::vector<Shape>& shapes);
+  Result<Listed> listed_values(const Demands& demands);
   Result<std::optional<Place>> unique_items(const Shape& shape, const SchemaElements& elements, int64_t most);
 
   Result<std::optional<Place>> object_body(const Shape& shape);
+  Result<TextAutomaton> names_of(const std::vector<Shape>& shapes);
   Result<std::optional<TextAutomaton>> admitted_names(const Shape& shape);
   Result<std::vector<Member>> listed_members(const Shape& shape, const SchemaMembers& scopes,
                                              const std::optional<TextAutomaton>& admitted,

@@ -144,26 +144,43 @@ Result<std::optional<Place>> SchemaCompiler::containing(const Shape& shape, cons
   return std::optional(g.branch(choices));
 }
 
+// The values that the shapes list and that fit, each once.
+Result<SchemaCompiler::Listed> SchemaCompiler::values_in(const std::vector<Shape>& shapes) {
+  Listed listed;
+  std::set<std::string> known;
+  for (const Shape& one : shapes) {
+    if (!one.values) return Listed{.complete = false};
+    Shape rest = one;
+    rest.values.reset();
+    for (const JsonValue* value : *one.values) {
+      FULMAR_ASSIGN(const bool fitting, expansion_.fits(*value, rest));
+      if (fitting && known.insert(same_text(*value)).second) listed.values.push_back(value);
+    }
+  }
+  return listed;
+}
+
+// The same of demands, without a format where it leaves none of the values.
+Result<SchemaCompiler::Listed> SchemaCompiler::listed_values(const Demands& demands) {
+  if (demands.empty()) return Listed{.complete = false};
+  FULMAR_ASSIGN(auto shapes, expansion_.shapes_of(demands));
+  FULMAR_ASSIGN(Listed listed, values_in(shapes));
+  if (!listed.complete || !listed.values.empty()) return listed;
+  const auto format = take_formats(demands, shapes);
+  if (!format) return listed;
+  FULMAR_ASSIGN(listed, values_in(shapes));
+  if (!listed.values.empty()) FULMAR_TRY(give_up(*format, demands));
+  return listed;
+}
+
 // Of few values, any order; of more, the order of the schema.
 Result<std::optional<Place>> SchemaCompiler::unique_items(const Shape& shape, const SchemaElements& elements,
                                                           int64_t most) {
-  std::vector<const JsonValue*> values;
-  std::set<std::string> known;
-  bool finite = elements.listed == 0 && shape.contained.empty();
-  if (finite) {
-    const Demands demands = elements.at(0);
-    FULMAR_ASSIGN(const auto shapes, demands.empty() ? std::vector<Shape>(1) : expansion_.shapes_of(demands));
-    for (const Shape& one : shapes) {
-      finite = finite && one.values;
-      Shape rest = one;
-      rest.values.reset();
-      for (const JsonValue* value : finite ? *one.values : std::vector<const JsonValue*>()) {
-        FULMAR_ASSIGN(const bool fitting, expansion_.fits(*value, rest));
-        if (fitting && known.insert(same_text(*value)).second) values.push_back(value);
-      }
-    }
+  Listed listed{.complete = false};
+  if (elements.listed == 0 && shape.contained.empty()) {
+    FULMAR_ASSIGN(listed, listed_values(elements.at(0)));
   }
-  if (!finite || values.size() > kMaxChoices) {
+  if (!listed.complete || listed.values.size() > kMaxChoices) {
     const Error error =
         reader_.unsupported(*shape.unique, "uniqueItems",
                             "is true of elements that 'enum' or 'const' do not list; that is not supported");
@@ -172,6 +189,7 @@ Result<std::optional<Place>> SchemaCompiler::unique_items(const Shape& shape, co
     looser.unique = nullptr;
     return array_body(looser);
   }
+  const std::vector<const JsonValue*>& values = listed.values;
   const auto count = static_cast<int64_t>(values.size());
   const int64_t last = most < 0 ? count : std::min(most, count);
   if (shape.least_items > last) return std::optional<Place>();

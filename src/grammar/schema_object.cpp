@@ -26,13 +26,8 @@ std::vector<std::string_view> listed_strings(const Shape& shape) {
 
 }  // namespace
 
-// The names that propertyNames lets be; nothing: all.
-Result<std::optional<TextAutomaton>> SchemaCompiler::admitted_names(const Shape& shape) {
-  Demands demands = shape.names;
-  settle(demands);
-  if (demands.empty()) return std::optional<TextAutomaton>();
-  if (nothing_fits(demands)) return std::optional<TextAutomaton>(TextAutomaton());
-  FULMAR_ASSIGN(const auto shapes, expansion_.shapes_of(demands));
+// The strings that fit one of the shapes.
+Result<TextAutomaton> SchemaCompiler::names_of(const std::vector<Shape>& shapes) {
   // All that no shape takes is what is refused.
   TextAutomaton refused = TextAutomaton::any();
   for (const Shape& one : shapes) {
@@ -40,7 +35,22 @@ Result<std::optional<TextAutomaton>> SchemaCompiler::admitted_names(const Shape&
     FULMAR_ASSIGN(const TextAutomaton texts, texts_.texts_of(one));
     FULMAR_ASSIGN(refused, refused.without(texts, budget_));
   }
-  FULMAR_ASSIGN(TextAutomaton admitted, TextAutomaton::any().without(refused, budget_));
+  return TextAutomaton::any().without(refused, budget_);
+}
+
+// The names that propertyNames lets be; nothing: all.
+Result<std::optional<TextAutomaton>> SchemaCompiler::admitted_names(const Shape& shape) {
+  Demands demands = shape.names;
+  settle(demands);
+  if (demands.empty()) return std::optional<TextAutomaton>();
+  if (nothing_fits(demands)) return std::optional<TextAutomaton>(TextAutomaton());
+  FULMAR_ASSIGN(auto shapes, expansion_.shapes_of(demands));
+  FULMAR_ASSIGN(TextAutomaton admitted, names_of(shapes));
+  const auto format = admitted.empty() ? take_formats(demands, shapes) : std::nullopt;
+  if (format) {
+    FULMAR_ASSIGN(admitted, names_of(shapes));
+    if (!admitted.empty()) FULMAR_TRY(give_up(*format, demands));
+  }
   return std::optional(std::move(admitted));
 }
 
