@@ -92,6 +92,18 @@ std::optional<std::vector<std::pair<std::string, std::string_view>>> members_of(
   return members;
 }
 
+// Whether it is JSON, but for the numbers: suites hold some that no reader takes.
+bool is_json(std::string_view content) {
+  std::string checked;
+  for (JsonText text(content); !text.at_end();) {
+    const std::string_view token = text.take_token();
+    const bool number = token.find_first_of("-0123456789") == 0;
+    checked += number ? "0" : token;
+    checked += ' ';
+  }
+  return parse_json(checked, {.max_depth = 1024}).ok();
+}
+
 std::optional<std::vector<std::string_view>> items_of(std::string_view json) {
   JsonText text(json);
   if (!text.take('[')) return std::nullopt;
@@ -143,7 +155,7 @@ Status add_lines(std::string_view content, const std::string& name, std::vector<
     at = end + 1;
     ++number;
     if (line.find_first_not_of(kBlanks) == std::string_view::npos) continue;
-    auto one = parse_json(line, {.max_depth = 1024}) ? case_of(line, {}) : std::nullopt;
+    auto one = is_json(line) ? case_of(line, {}) : std::nullopt;
     if (!one) {
       return Error{ErrorKind::corrupt, fmt::format("'{}' line {}: wanted {{\"id\",\"schema\",\"tests\":"
                                                    "[{{\"valid\",\"data\"}}]}}",
@@ -156,7 +168,7 @@ Status add_lines(std::string_view content, const std::string& name, std::vector<
 
 // A JSON file of groups, each a schema with its tests.
 Status add_groups(std::string_view content, const std::string& file, std::vector<SchemaCase>& cases) {
-  const auto groups = parse_json(content, {.max_depth = 1024}) ? items_of(content) : std::nullopt;
+  const auto groups = is_json(content) ? items_of(content) : std::nullopt;
   const Error error{ErrorKind::corrupt,
                     fmt::format("'{}': wanted an array of {{\"description\",\"schema\",\"tests\"}}", file)};
   if (!groups) return error;

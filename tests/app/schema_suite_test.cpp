@@ -43,6 +43,20 @@ TEST(SchemaSuite, InstancesAreWrittenInBothFormsAndNumbersAsTheyWere) {
   EXPECT_FALSE(one.tests[1].valid);
 }
 
+// Readers of JSON have bounds on numbers; a suite may test just that.
+TEST(SchemaSuite, NumbersMayHaveAnySize) {
+  const std::string group =
+      R"([{"description":"a d","schema":{"maximum":1e999},"tests":[{"description":"t","data":-123456789012345678901234567890,"valid":true}]}])";
+  const auto cases = parse_schema_suite(archived("tests/draft2020-12/optional/bignum.json", group), "x.tar");
+  ASSERT_TRUE(cases.ok()) << cases.error().text;
+  EXPECT_EQ(cases->at(0).schema, R"({"maximum":1e999})");
+  EXPECT_EQ(cases->at(0).tests.at(0).compact, "-123456789012345678901234567890");
+  const std::string line =
+      R"({"id":"a","schema":{},"tests":[{"valid":true,"data":123456789012345678901234567890}]})";
+  EXPECT_TRUE(parse_schema_suite(line, "x.jsonl").ok());
+  EXPECT_FALSE(parse_schema_suite(line.substr(0, line.size() - 1), "x.jsonl").ok());
+}
+
 TEST(SchemaSuite, ArchivesHoldGroupsByFile) {
   const std::string group =
       R"([{"description":"a d","schema":true,"tests":[{"description":"t","data":1,"valid":true}]}])";

@@ -1,7 +1,8 @@
 // Draws documents under schemas: reads lines {"schema":...,"count":n,"seed":n,"unlisted":bool} and answers
 // each with n lines of a document each, or one line that begins with "refused: ". A document that never ends
-// stops the program; with --keep-going its line is "unfinished". What draws has random weights for bytes,
-// others for each document, and sees nothing but the automaton, so that documents go where no model would.
+// stops the program, as an order that is no JSON does; with --keep-going the line is "unfinished" or
+// "refused: ". What draws has random weights for bytes, others for each document, and sees nothing but the
+// automaton, so that documents go where no model would.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -121,6 +122,10 @@ int main(int argc, char** argv) {
   const bool keep_going = argc > 1 && std::string_view(argv[1]) == "--keep-going";
   for (std::string line; std::getline(std::cin, line);) {
     const auto order = fulmar::parse_json(line);
+    if (!order && keep_going) {  // as a number that no reader takes
+      std::cout << "refused: " << order.error().text << std::endl;
+      continue;
+    }
     if (!order || !order->find("schema") || !order->find("count") || !order->find("seed")) {
       std::cerr << "no order: " << line.substr(0, 200) << "\n";
       return 2;
