@@ -2,6 +2,8 @@
 // The places are found in the tables of routes and fields, so that new ones are tried too.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cctype>
 #include <set>
 #include <thread>
 
@@ -111,9 +113,26 @@ std::string replace_all(std::string text, const std::string& from, const std::st
 }
 
 // Times and durations differ from one answer to the next.
-std::string without_digits(std::string text) {
-  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
-  return text;
+// Numbers that are members go whole: a measured speed is written with a point, an exponent or neither.
+std::string without_digits(const std::string& text) {
+  constexpr std::string_view kOfNumbers = "+-.0123456789Ee";
+  std::string kept;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit) kept += c;
+    const bool begins = c == ':' && at + 1 < text.size() && (text[at + 1] == '-' || isdigit(text[at + 1]));
+    if (begins) at = std::min(text.find_first_not_of(kOfNumbers, at + 1), text.size()) - 1;
+  }
+  return kept;
+}
+
+TEST(WithoutDigits, IsTheSameHoweverANumberIsWritten) {
+  for (const char* speed : {"1000000", "1e+06", "12.5", "-3.25E-07", "0"}) {
+    EXPECT_EQ(without_digits(std::string(R"({"n":)") + speed + R"(,"id":"her-1e5x"})"),
+              R"({"n":,"id":"her-ex"})")
+        << speed;
+  }
 }
 
 // The members called "id" or "..._id" that hold a text, at any depth.
