@@ -36,24 +36,19 @@ std::vector<SequencePtr> EngineLoop::make_rows(std::vector<Ask> asks,
 
 // Makes the request known, unless there is no room for it to wait.
 Status EngineLoop::let_in(const std::shared_ptr<RequestRecord>& record, std::span<const SequencePtr> rows) {
-  int64_t bytes = 0;
-  for (const SequencePtr& row : rows) bytes += row->waiting_bytes;
-  const auto count = static_cast<int64_t>(rows.size());
+  QueueUse use{.requests = 1, .rows = static_cast<int64_t>(rows.size())};
+  for (const SequencePtr& row : rows) use.bytes += row->waiting_bytes;
   std::lock_guard lock(mutex_);
   if (!failure_.empty()) return Error{ErrorKind::unavailable, failure_};
   if (draining_) return Error{ErrorKind::unavailable, "Server is shutting down"};
-  const bool too_much = waiting_rows_ > 0 && (waiting_rows_ + count > options_.max_waiting_rows ||
-                                              waiting_bytes_ + bytes > options_.max_waiting_bytes);
-  if (waiting_requests_ >= options_.max_queue || too_much) {
-    rejected_++;
-    return Error{ErrorKind::unavailable, "Request queue full"};
-  }
-  if (!known_.emplace(record->id, record).second) {
+  if (known_.contains(record->id)) {
     return Error{ErrorKind::conflict, "request id '" + record->id + "' is already running"};
   }
-  waiting_requests_++;
-  waiting_rows_ += count;
-  waiting_bytes_ += bytes;
+  if (Status room = queue_room_.take(record->owner, use); !room.ok()) {
+    rejected_++;
+    return room;
+  }
+  known_.emplace(record->id, record);
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/plan.h"
+#include "engine/queue_room.h"
 #include "engine/sequence.h"
 #include "engine/speculation.h"
 #include "engine/speed_meter.h"
@@ -109,12 +110,11 @@ class EngineLoop final : public Engine {
 
   // shared with the doors
   Mailbox<std::function<void()>> commands_;
-  mutable std::mutex mutex_;  // guards known_, stats_, waiting_requests_, draining_, failure_
+  mutable std::mutex mutex_;  // guards known_, stats_, rejected_, draining_, failure_
   std::unordered_map<std::string, std::shared_ptr<RequestRecord>> known_;
   EngineStats stats_;
   SpeedMeter published_prefill_, published_decode_;  // under mutex_, too
-  int64_t waiting_requests_ = 0;
-  std::atomic<int64_t> waiting_rows_ = 0, waiting_bytes_ = 0;
+  QueueRoom queue_room_;
   int64_t rejected_ = 0;
   bool draining_ = false;
   std::string failure_;  // of the device or of this thread; empty: none

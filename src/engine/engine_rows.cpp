@@ -5,6 +5,7 @@
 #include "engine/drawn_token.h"
 #include "engine/engine_loop.h"
 #include "engine/next_token.h"
+#include "engine/plan_limits.h"
 #include "engine/request_status.h"
 
 namespace fulmar {
@@ -46,14 +47,24 @@ void EngineLoop::obey_cancels() {
   if (any) end_rows();
 }
 
-// Rows start in order of arrival, but one that has to wait for another row does not hold up those behind it.
+// Rows start in the order in which WaitingRows offers them, but one that has to wait for another row does not
+// hold up those behind it, nor does a long prompt for which enough others run.
 void EngineLoop::admit() {
   using Offer = WaitingRows::Offer;
+  if (waiting_.empty() || keeper_->free_slots() == 0) return;
+  const auto feeds_long = [&](const SequencePtr& row) {
+    return row->phase == Sequence::Phase::prefill && is_long_prompt(row->ready().size(), limits_);
+  };
+  int64_t may_be_long =
+      most_long_prompts(options_.slots) - std::count_if(running_.begin(), running_.end(), feeds_long);
   waiting_.offer([&](SequencePtr& waiting) {
     const auto slots = std::max<int64_t>(1, static_cast<int64_t>(waiting->ask.state.mixture.size()));
     if (keeper_->free_slots() < slots) return Offer::closed;
+    const bool is_long = is_long_prompt(waiting->ask.prompt.size(), limits_);
+    if (is_long && may_be_long <= 0) return Offer::passed;
     if (!keeper_->ready_to_start(*waiting, running_)) return Offer::passed;
     const bool started = start_row(*waiting);
+    if (is_long && started) may_be_long--;
     (started ? running_ : ended_).push_back(std::move(waiting));
     return Offer::taken;
   });
@@ -77,12 +88,10 @@ bool EngineLoop::start_row(Sequence& sequence) {
 
 // The row waits no more, and with its first one the request.
 void EngineLoop::leave_queue(Sequence& sequence) {
-  const int64_t bytes = std::exchange(sequence.waiting_bytes, 0);
-  if (bytes > 0) waiting_rows_--;
-  waiting_bytes_ -= bytes;
-  if (!std::exchange(sequence.request->in_queue, false)) return;
-  std::lock_guard lock(mutex_);
-  waiting_requests_--;
+  QueueUse use{.bytes = std::exchange(sequence.waiting_bytes, 0)};
+  if (use.bytes > 0) use.rows = 1;
+  if (std::exchange(sequence.request->in_queue, false)) use.requests = 1;
+  if (use != QueueUse{}) queue_room_.give_back(sequence.request->owner, use);
 }
 
 void EngineLoop::take_outcome(RunningStep::Outcome outcome) {

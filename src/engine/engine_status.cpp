@@ -325,7 +325,7 @@ void EngineLoop::publish_stats() {
 
   publish_at_ = std::max(now + kPublishEvery, now + kPublishShare * (std::chrono::steady_clock::now() - now));
   std::lock_guard lock(mutex_);
-  stats.requests_waiting = waiting_requests_;
+  stats.requests_waiting = queue_room_.all().requests;
   stats.requests_rejected = rejected_;
   stats.failure = failure_;
   stats_ = std::move(stats);

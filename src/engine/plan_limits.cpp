@@ -1,5 +1,7 @@
 #include "engine/plan_limits.h"
 
+#include <algorithm>
+
 #include "model/roofline.h"
 
 namespace fulmar {
@@ -16,6 +18,14 @@ constexpr double kFlopPerByte = 120;
 double prompt_rows_per_row(const ModelConfig& config, const StateLayout& layout) {
   const StepWork row = step_work(config, layout, {.rows = 1, .sequences = 1, .wanted = 1}, 0);
   return 1 + kFlopPerByte * row.state_bytes / row.flop();
+}
+
+bool is_long_prompt(size_t tokens, const PlanLimits& limits) {
+  return tokens / kLongSteps > static_cast<size_t>(limits.prefill_chunk);
+}
+
+int64_t most_long_prompts(int64_t slots) {
+  return std::max<int64_t>(1, slots - std::max<int64_t>(1, slots / 8));
 }
 
 PlanLimits plan_limits(const Model& model, int64_t prefill_chunk) {

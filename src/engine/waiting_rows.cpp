@@ -41,8 +41,12 @@ int64_t bytes_of(const Ask& ask) {
 
 void WaitingRows::add(std::vector<SequencePtr> rows) {
   FULMAR_CHECK(!rows.empty());
-  const auto place = queue_.insert(queue_.end(), {.request = rows.front()->request});
-  const bool fresh = place_.emplace(place->request.get(), place).second;
+  const std::string& owner = rows.front()->request->owner;
+  auto lane = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& one) { return one.owner == owner; });
+  if (lane == lanes_.end()) lane = lanes_.insert(lanes_.end(), Lane{.owner = owner});
+  const auto place =
+      lane->queue.insert(lane->queue.end(), {.request = rows.front()->request, .number = ++arrivals_});
+  const bool fresh = known_.emplace(place->request.get(), Known{lane, place}).second;
   FULMAR_CHECK(fresh);
   rows_ += static_cast<int64_t>(rows.size());
   for (SequencePtr& row : rows) {
@@ -50,64 +54,110 @@ void WaitingRows::add(std::vector<SequencePtr> rows) {
     place->sums.session = row->ask.state.write_session;
     place->rows.push_back(std::move(row));
   }
+  lane->by_size.emplace(place->size(), place);
 }
 
 std::vector<SequencePtr> WaitingRows::take(const RequestRecord& request) {
-  const auto found = place_.find(&request);
-  if (found == place_.end()) return {};
-  const Queue::iterator place = found->second;
+  const auto found = known_.find(&request);
+  if (found == known_.end()) return {};
+  const auto [lane, place] = found->second;
   std::deque<SequencePtr> rows = std::move(place->rows);
-  forget(place);
+  forget(*lane, place);
+  if (lane->queue.empty()) lanes_.erase(lane);
   rows_ -= static_cast<int64_t>(rows.size());
   std::erase(rows, nullptr);  // taken by an offering that did not get to its end
-  passed_ = 0;
   return {std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end())};
 }
 
 std::vector<SequencePtr> WaitingRows::take_all() {
   std::vector<SequencePtr> rows;
-  while (!queue_.empty()) {
-    for (SequencePtr& row : take(*queue_.front().request)) rows.push_back(std::move(row));
+  while (!lanes_.empty()) {
+    for (SequencePtr& row : take(*lanes_.front().queue.front().request)) rows.push_back(std::move(row));
   }
   return rows;
 }
 
 void WaitingRows::offer(FunctionRef<Offer(SequencePtr&)> offer) {
-  size_t skip = std::exchange(passed_, 0);
-  size_t stayed = 0;  // rows in front of the one that is looked at
   size_t looks = 0;
-  bool closed = false;
-  for (auto place = queue_.begin(); place != queue_.end() && !closed && looks < kMostLooks;) {
-    std::deque<SequencePtr>& rows = place->rows;
-    const size_t first = std::min(skip, rows.size());
-    skip -= first;
-    stayed += first;
-    bool taken = false;
-    for (size_t i = first; i < rows.size() && looks < kMostLooks; i++, looks++) {
-      RequestStatus row_alone;
-      add_up(row_alone, rows[i]->ask);
-      const Offer answer = offer(rows[i]);
-      closed = answer == Offer::closed;
-      if (closed) break;
-      if (answer == Offer::passed) stayed++;
-      if (answer != Offer::taken) continue;
-      taken = true;
-      place->sums.prompt_tokens -= row_alone.prompt_tokens;
-      place->sums.max_tokens -= row_alone.max_tokens;
+  size_t idle = 0;  // lanes in front of this one that had nothing to take
+  Turn turn = Turn::taken;
+  while (idle < lanes_.size() && turn != Turn::closed && looks < kMostLooks) {
+    Lane& lane = lanes_.front();
+    turn = take_turn(lane, looks, offer);
+    if (turn == Turn::closed) break;  // the next slot is its
+    idle = turn == Turn::nothing_to_take ? idle + 1 : 0;
+    if (lane.queue.empty()) {
+      lanes_.pop_front();
+    } else {
+      lanes_.splice(lanes_.end(), lanes_, lanes_.begin());
     }
-    if (taken) rows_ -= static_cast<int64_t>(std::erase(rows, nullptr));
-    place = rows.empty() ? forget(place) : std::next(place);
   }
-  if (looks == kMostLooks && !closed && stayed < static_cast<size_t>(rows_)) passed_ = stayed;
+  const bool goes_on = looks == kMostLooks && turn != Turn::closed;
+  for (Lane& lane : lanes_) {
+    const bool keeps = goes_on && lane.place && lane.place->request != lane.queue.end();
+    if (!keeps) lane.place.reset();
+  }
 }
 
-WaitingRows::Queue::iterator WaitingRows::forget(Queue::iterator place) {
-  place_.erase(place->request.get());
-  return queue_.erase(place);
+// Looks at rows of the lane until one is taken.
+WaitingRows::Turn WaitingRows::take_turn(Lane& lane, size_t& looks, FunctionRef<Offer(SequencePtr&)> offer) {
+  const bool least = std::exchange(lane.least_next, !lane.least_next) && lane.queue.size() > 1;
+  if (!lane.place) lane.place = Place{lane.queue.begin()};
+  const auto turn_of = [&](Offer answer) {
+    // Who found no slot has had no turn.
+    if (answer == Offer::closed) lane.least_next = !lane.least_next;
+    return answer == Offer::closed ? Turn::closed : Turn::taken;
+  };
+  if (least) {
+    const Offer answer = look_at(lane, {lane.by_size.begin()->second}, offer);
+    looks++;
+    if (answer != Offer::passed) return turn_of(answer);
+  }
+  while (lane.place->request != lane.queue.end()) {
+    if (looks >= kMostLooks) return Turn::out_of_looks;
+    const Offer answer = look_at(lane, *lane.place, offer);
+    looks++;
+    if (answer != Offer::passed) return turn_of(answer);
+    if (++lane.place->row == lane.place->request->rows.size()) lane.place = Place{++lane.place->request};
+  }
+  return Turn::nothing_to_take;
+}
+
+WaitingRows::Offer WaitingRows::look_at(Lane& lane, Place at, FunctionRef<Offer(SequencePtr&)> offer) {
+  RequestStatus row_alone;
+  add_up(row_alone, at.request->rows[at.row]->ask);
+  const Offer answer = offer(at.request->rows[at.row]);
+  if (answer != Offer::taken) return answer;
+  lane.by_size.erase(at.request->size());
+  at.request->sums.prompt_tokens -= row_alone.prompt_tokens;
+  at.request->sums.max_tokens -= row_alone.max_tokens;
+  lane.by_size.emplace(at.request->size(), at.request);
+  took(lane, at);
+  return answer;
+}
+
+// The row at the place is gone: what is looked at next stays the same.
+void WaitingRows::took(Lane& lane, Place at) {
+  rows_--;
+  at.request->rows.erase(at.request->rows.begin() + static_cast<ptrdiff_t>(at.row));
+  if (at.request->rows.empty()) return forget(lane, at.request);
+  Place& next = *lane.place;
+  if (next.request != at.request) return;
+  if (at.row < next.row) next.row--;
+  if (next.row == next.request->rows.size()) next = Place{std::next(next.request)};
+}
+
+void WaitingRows::forget(Lane& lane, Queue::iterator request) {
+  if (lane.place && lane.place->request == request) lane.place = Place{std::next(request)};
+  known_.erase(request->request.get());
+  lane.by_size.erase(request->size());
+  lane.queue.erase(request);
 }
 
 void WaitingRows::each_request(FunctionRef<void(const RequestRecord&, const RequestStatus&)> visit) const {
-  for (const Waiting& waiting : queue_) visit(*waiting.request, waiting.sums);
+  for (const Lane& lane : lanes_) {
+    for (const Waiting& waiting : lane.queue) visit(*waiting.request, waiting.sums);
+  }
 }
 
 }  // namespace fulmar

@@ -1,12 +1,16 @@
-// Rows that have had no slot yet, in order of arrival, with sums that are kept as rows come and go: what
-// waits costs a step nothing, however much it is. The engine thread owns it.
+// Rows that have had no slot yet, and whose turn it is. Sums are kept as rows come and go: what waits costs a
+// step nothing, however much it is. The engine thread owns it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -20,6 +24,9 @@ using SequencePtr = std::unique_ptr<Sequence>;
 // What a waiting row takes of host memory, about.
 int64_t bytes_of(const Ask& ask);
 
+// Owners take turns, of one row each. Of an owner's requests the oldest and the one with the least prompt
+// tokens take turns, so that neither waits for a request of thousands of rows, and those of one size start in
+// order of arrival.
 class WaitingRows {
  public:
   // What became of a row that was offered.
@@ -36,28 +43,53 @@ class WaitingRows {
   // Takes all rows of the request that still wait.
   std::vector<SequencePtr> take(const RequestRecord& request);
   std::vector<SequencePtr> take_all();
-  // Offers rows in order of arrival; a row that is taken is moved from.
+  // Offers rows as their turns come; a row that is taken is moved from.
   void offer(FunctionRef<Offer(SequencePtr&)> offer);
 
   bool empty() const { return rows_ == 0; }
   int64_t rows() const { return rows_; }
-  // The requests with waiting rows, oldest first, each with the sums over those rows.
+  // The requests with waiting rows, each owner's oldest first, each with the sums over those rows.
   void each_request(FunctionRef<void(const RequestRecord&, const RequestStatus& sums)> visit) const;
 
  private:
   struct Waiting {
     std::shared_ptr<RequestRecord> request;
+    uint64_t number = 0;  // in order of arrival
     std::deque<SequencePtr> rows;
     RequestStatus sums;
+    std::pair<int64_t, uint64_t> size() const { return {sums.prompt_tokens, number}; }
   };
   using Queue = std::list<Waiting>;
+  // The row that is looked at next: all in front of it have been passed.
+  struct Place {
+    Queue::iterator request;
+    size_t row = 0;
+  };
+  // One owner's requests.
+  struct Lane {
+    std::string owner;
+    Queue queue;
+    std::map<std::pair<int64_t, uint64_t>, Queue::iterator> by_size;
+    bool least_next = false;  // it is the turn of the one with the least prompt tokens
+    std::optional<Place>
+        place;  // within an offering, and where the last one could not look at all; else begin
+  };
+  using Lanes = std::list<Lane>;
+  enum class Turn : uint8_t { taken, nothing_to_take, out_of_looks, closed };
+  struct Known {
+    Lanes::iterator lane;
+    Queue::iterator request;
+  };
 
-  Queue::iterator forget(Queue::iterator place);  // and returns the next one
+  Turn take_turn(Lane& lane, size_t& looks, FunctionRef<Offer(SequencePtr&)> offer);
+  Offer look_at(Lane& lane, Place at, FunctionRef<Offer(SequencePtr&)> offer);
+  void took(Lane& lane, Place at);
+  void forget(Lane& lane, Queue::iterator request);
 
-  Queue queue_;
-  std::unordered_map<const RequestRecord*, Queue::iterator> place_;
+  Lanes lanes_;  // in the order of their turns
+  std::unordered_map<const RequestRecord*, Known> known_;
   int64_t rows_ = 0;
-  size_t passed_ = 0;  // rows at the front that the last offering has passed without reaching the end
+  uint64_t arrivals_ = 0;
 };
 
 }  // namespace fulmar

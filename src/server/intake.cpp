@@ -9,6 +9,7 @@
 #include "base/count.h"
 #include "base/log.h"
 #include "engine/ask_rules.h"
+#include "engine/queue_room.h"
 #include "net/conversation.h"
 #include "net/json.h"
 #include "server/api_adapters.h"
@@ -179,7 +180,7 @@ void add_idle(const Submission& submission, std::vector<std::string>& warnings) 
 ApiError submit_fault(const Error& error) {
   ApiError fault = api_error(error);
   if (error.kind == ErrorKind::unavailable) {
-    fault.text = "Request queue full";
+    if (!error.text.starts_with(kQueueFull)) fault.text = kQueueFull;
     fault.code = "queue_full";
   }
   return fault;

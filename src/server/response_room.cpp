@@ -6,10 +6,6 @@
 
 namespace fulmar {
 
-int64_t room_of(int64_t own, int64_t others, const RoomBounds& bounds) {
-  return std::min(bounds.owner, std::max(own, (bounds.all - others) / 2));
-}
-
 std::optional<ApiError> refuse_more(const DocumentBytes& own, int64_t others, int64_t more,
                                     const RoomBounds& bounds, std::string_view what) {
   if (more > bounds.owner) {

@@ -10,20 +10,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/fair_room.h"
 #include "cache/document_store.h"
 #include "server/errors.h"
 
 namespace fulmar {
-
-struct RoomBounds {
-  int64_t owner;  // bytes of one owner
-  int64_t all;    // of all together
-};
-
-// Returns the most bytes that an owner may come to hold, who holds `own` now and the others `others`. More
-// than before only as long as that much again stays free: however many owners take what they can, the next
-// one finds room.
-int64_t room_of(int64_t own, int64_t others, const RoomBounds& bounds);
 
 // Says why an owner's next `more` bytes are refused: 413 where they never fit, 429 where what the owner keeps
 // has to end first, 503 where that of others has. `own.passing` may be pushed out. `what`: whose bytes these

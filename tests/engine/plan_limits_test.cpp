@@ -38,5 +38,14 @@ TEST(PlanLimits, AreThoseOfTheModel) {
   EXPECT_GT(limits.prompt_rows_per_row, 1);
 }
 
+TEST(PlanLimits, LongPromptsLeaveSlotsFree) {
+  const PlanLimits limits{.prefill_chunk = 256};
+  EXPECT_FALSE(is_long_prompt(16 * 256 + 15, limits));
+  EXPECT_TRUE(is_long_prompt(17 * 256, limits));
+  for (const auto& [slots, most] : {std::pair{1, 1}, {2, 1}, {8, 7}, {16, 14}, {320, 280}}) {
+    EXPECT_EQ(most_long_prompts(slots), most) << slots;
+  }
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -191,6 +191,14 @@ TEST(NativeErrors, EngineTrouble) {
   EXPECT_EQ(reply.status, 503);
   EXPECT_EQ(reply.headers.get("Retry-After"), "1");
   EXPECT_EQ(reply.body, R"({"error":"Request queue full"})");
+
+  // What a key has waiting is told to it.
+  const std::string share = "Request queue full for this key: 50 of its requests wait";
+  rig.engine.refuse(Error{ErrorKind::unavailable, share});
+  reply = rig.post("/v2/chat/completions", R"({"contents":["a"]})");
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_EQ(reply.headers.get("Retry-After"), "1");
+  EXPECT_EQ(reply.body, R"({"error":")" + share + R"("})");
 }
 
 }  // namespace
