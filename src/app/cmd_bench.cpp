@@ -365,14 +365,18 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_flag("--kernels", flags.kernels,
                     "also time every island of a layer alone, at every shape; with --tp the sums instead");
-  command->add_option(
+  auto* synthetic = command->add_option(
       "--synthetic", flags.synthetic,
       "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16 or rwkv7-7.2b:q4_k");
+  for (const char* of_files : {"--model", "--quantize", "--quantize-keep-head", "--allow-nonfinite"}) {
+    synthetic->excludes(of_files);
+  }
   command
       ->add_option("--write", flags.write,
                    "also write the model of --synthetic to a .safetensors file, for another program to read")
       ->needs("--synthetic");
   command->add_option("--zeros", flags.options.zeros, "share of zeros behind relu² in a synthetic model")
+      ->needs("--synthetic")
       ->check(within(0.0, 0.99));
   command->add_option("--decode", flags.decode, "numbers of sequences to decode together")
       ->capture_default_str();
