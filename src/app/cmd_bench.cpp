@@ -345,26 +345,8 @@ Result<int> bench(BenchFlags flags) {
   return 0;
 }
 
-}  // namespace
-
-void add_bench(CLI::App& app, Command& chosen) {
-  static BenchFlags flags;
-  CLI::App* command = app.add_subcommand("bench", "measure speed against the machine's own limits");
-  add_model_flags(*command, flags.model);
-  show_pretend(*command);
-  command->remove_option(command->get_option("--state-dtype"));
-  command
-      ->add_option("--state-dtype", flags.states,
-                   "how states are kept between tokens: fp32, fp16 (GPU only) or both, as fp32,fp16")
-      ->capture_default_str();
-  command->remove_option(command->get_option("--defer-state-writes"));
-  command
-      ->add_option(
-          "--defer-state-writes", flags.defer,
-          "write states after every M-th token only: a number, several as 1,2,4, or auto as serve does")
-      ->capture_default_str();
-  command->add_flag("--kernels", flags.kernels,
-                    "also time every island of a layer alone, at every shape; with --tp the sums instead");
+// Adds what a model made in memory is.
+void add_made_model_flags(CLI::App* command, BenchFlags& flags) {
   auto* synthetic = command->add_option(
       "--synthetic", flags.synthetic,
       "make a model in memory instead: NAME or NAME:TYPE, such as rwkv7-0.4b:bf16 or rwkv7-7.2b:q4_k");
@@ -378,6 +360,10 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_option("--zeros", flags.options.zeros, "share of zeros behind relu² in a synthetic model")
       ->needs("--synthetic")
       ->check(within(0.0, 0.99));
+}
+
+// Adds the lines of the table and how each is timed.
+void add_case_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("--decode", flags.decode, "numbers of sequences to decode together")
       ->capture_default_str();
   command->add_option("--mixed", flags.mixed,
@@ -398,6 +384,10 @@ void add_bench(CLI::App& app, Command& chosen) {
                    "seconds of rest before each line, so that heat does not count")
       ->check(within(0.0, 60.0))
       ->capture_default_str();
+}
+
+// Adds what is drafted, and by whom.
+void add_draft_flags(CLI::App* command, BenchFlags& flags) {
   command
       ->add_option("--drafts", flags.speculate,
                    "what drafts bring to each --decode, of which each token is right with --acceptance: "
@@ -414,6 +404,31 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_option("--speculate-most", flags.drafts.most, "most drafted tokens of a sequence and step")
       ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))
       ->capture_default_str();
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Command& chosen) {
+  static BenchFlags flags;
+  CLI::App* command = app.add_subcommand("bench", "measure speed against the machine's own limits");
+  add_model_flags(*command, flags.model);
+  show_pretend(*command);
+  command->remove_option(command->get_option("--state-dtype"));
+  command
+      ->add_option("--state-dtype", flags.states,
+                   "how states are kept between tokens: fp32, fp16 (GPU only) or both, as fp32,fp16")
+      ->capture_default_str();
+  command->remove_option(command->get_option("--defer-state-writes"));
+  command
+      ->add_option(
+          "--defer-state-writes", flags.defer,
+          "write states after every M-th token only: a number, several as 1,2,4, or auto as serve does")
+      ->capture_default_str();
+  command->add_flag("--kernels", flags.kernels,
+                    "also time every island of a layer alone, at every shape; with --tp the sums instead");
+  add_made_model_flags(command, flags);
+  add_case_flags(command, flags);
+  add_draft_flags(command, flags);
   command->add_flag("--structured", flags.structured,
                     "what fast-forward brings to calls of a tool, for each --decode at once");
   command->add_option("--json", flags.json, "also write the result to this file");

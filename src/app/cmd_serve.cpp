@@ -61,14 +61,8 @@ struct ServeFlags {
   bool no_model() const { return model.model == "none"; }
 };
 
-void add_flags(CLI::App& app, ServeFlags& flags) {
-  add_model_flags(app, flags.model);
-  app.get_option("--model")->description(
-      "model file (.pth, .safetensors, .st, .gguf, .rwkvq), folder with one model, or the name of an "
-      "installed "
-      "one; default: the bundled demo model. A folder with several: /v1/model/load serves one of them. none: "
-      "start without one, 503 until /loadmodel brings one");
-  add_engine_flags(app, flags.engine);
+// Adds where the server listens and whom it lets in.
+void add_door_flags(CLI::App& app, ServeFlags& flags) {
   ServerOptions& server = flags.server;
   app.add_option("--host", server.host, "address to listen on; 0.0.0.0 for every one")->capture_default_str();
   app.add_option("--port", server.port, "0 takes a free one")->capture_default_str();
@@ -89,6 +83,11 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_flag("--auth-all", server.auth_all, "ask for the password on model lists and status pages, too")
       ->group("");
   app.add_flag("--open-translate", server.open_translate, "let /translate through without a password");
+}
+
+// Adds what holds where a request says nothing, and the bounds of what it may say.
+void add_request_flags(CLI::App& app, ServeFlags& flags) {
+  ServerOptions& server = flags.server;
   app.add_option("--sampling-defaults", flags.sampling_defaults,
                  "for what a request does not say: native, the defaults of this server; model, for chats the "
                  "advice of the model's authors; openai, those of OpenAI's API: completions of 16 tokens, "
@@ -107,6 +106,10 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group("");
+}
+
+// Adds how the server ends, which files it takes from clients, and where it is announced.
+void add_admin_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--grace", flags.grace_seconds, "seconds that running requests may take after SIGTERM")
       ->check(within(0.0, 86400.0))
       ->capture_default_str();
@@ -114,7 +117,7 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
                  "seconds after SIGTERM in which /health answers 503 and everything else goes on")
       ->check(within(0.0, 86400.0))
       ->capture_default_str();
-  app.add_option("--mrssmax", server.limits.max_mixture_files, "tuned states of one mixture")
+  app.add_option("--mrssmax", flags.server.limits.max_mixture_files, "tuned states of one mixture")
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group("");
@@ -136,6 +139,19 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--announce-as", flags.record.name, "name in the directory; default: host name and port");
   app.add_option("--announce-host", flags.record.host,
                  "numeric address under which others reach this worker");
+}
+
+void add_flags(CLI::App& app, ServeFlags& flags) {
+  add_model_flags(app, flags.model);
+  app.get_option("--model")->description(
+      "model file (.pth, .safetensors, .st, .gguf, .rwkvq), folder with one model, or the name of an "
+      "installed "
+      "one; default: the bundled demo model. A folder with several: /v1/model/load serves one of them. none: "
+      "start without one, 503 until /loadmodel brings one");
+  add_engine_flags(app, flags.engine);
+  add_door_flags(app, flags);
+  add_request_flags(app, flags);
+  add_admin_flags(app, flags);
   app.add_option(
       "--config", flags.config,
       "file with these options, a line each, such as port = 8080; the command line goes before it");

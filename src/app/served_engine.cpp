@@ -115,7 +115,10 @@ ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig&
   return facts;
 }
 
-void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
+namespace {
+
+// Adds how many run at once and how many may wait.
+void add_queue_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--slots", flags.slots, "sequences that run at once; auto, or 0, fits the memory")
       ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
       ->check(CLI::NonNegativeNumber)
@@ -140,6 +143,10 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
                  "longer prompts of a row are refused; 0 takes any")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+}
+
+// Adds where sessions are kept, how many and for how long.
+void add_session_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--l1-capacity", flags.device_sessions, "sessions kept on the device")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -176,6 +183,10 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_flag("--durable-sessions", flags.sessions.durable,
                "the last event of a turn with a session waits until the turn is on disk, so that not even a "
                "power failure loses it");
+}
+
+// Adds what is kept of the beginnings of prompts.
+void add_prefix_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option("--prefix-slots", flags.prefix_slots, "prompt beginnings kept on the device")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -187,6 +198,10 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
       "--share-prefixes", flags.share_prefixes,
       "prompt beginnings and compiled schemas of one key also serve others: quicker, and cached_tokens and "
       "times then tell what others have sent");
+}
+
+// Adds drafts, and what a vocabulary does not say of itself.
+void add_text_flags(CLI::App& app, ServeEngineFlags& flags) {
   app.add_option(
          "--speculate", flags.speculate,
          "drafts that the model checks several at a time: ngram takes them from what was said before, "
@@ -206,6 +221,15 @@ void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
       ->group("");
   app.add_option("--eos-id", flags.eos_id, "id that ends a text, or 'none'; default: the vocabulary's own")
       ->group("");
+}
+
+}  // namespace
+
+void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
+  add_queue_flags(app, flags);
+  add_session_flags(app, flags);
+  add_prefix_flags(app, flags);
+  add_text_flags(app, flags);
 }
 
 Status check_speculation(const ServeEngineFlags& flags) {
