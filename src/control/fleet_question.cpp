@@ -46,11 +46,13 @@ void ask_workers(HttpClient& client, std::shared_ptr<Exchange> exchange, const s
   question->exchange = std::move(exchange);
   question->open = workers.size();
   question->then = std::move(then);
-  for (const WorkerPtr& worker : workers) question->answers.push_back({.worker = worker, .headers = {}, .body = {}});
+  for (const WorkerPtr& worker : workers)
+    question->answers.push_back({.worker = worker, .headers = {}, .body = {}});
   for (size_t i = 0; i < workers.size(); ++i) {
     ClientRequest asked = request_to_worker(*workers[i], *question->exchange, request);
     asked.method = method;
-    for (const char* field : {"Accept-Encoding", "Content-Encoding", "Content-Type", "Range", "If-None-Match", "Expect"}) {
+    for (const char* field :
+         {"Accept-Encoding", "Content-Encoding", "Content-Type", "Range", "If-None-Match", "Expect"}) {
       asked.headers.remove(field);
     }
     client.send(std::move(asked), callbacks_of(question, i));

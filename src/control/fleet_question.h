@@ -23,8 +23,8 @@ struct WorkerAnswer {
 // Runs on the client's thread and must not block. The answers are in the order of the workers.
 using AllAnswered = std::function<void(std::vector<WorkerAnswer>)>;
 
-// Sends `method` and the request's target to each of the workers, of which there is at least one, with what the
-// client of `exchange` showed to say who it is. `then` runs once, when all have answered or failed.
+// Sends `method` and the request's target to each of the workers, of which there is at least one, with what
+// the client of `exchange` showed to say who it is. `then` runs once, when all have answered or failed.
 void ask_workers(HttpClient& client, std::shared_ptr<Exchange> exchange, const std::string& method,
                  const RelayRequest& request, const std::vector<WorkerPtr>& workers, AllAnswered then);
 

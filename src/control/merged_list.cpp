@@ -26,7 +26,9 @@ std::string text_of(const JsonValue& object, std::string_view name) {
   return member && member->is_string() ? member->as_string() : std::string();
 }
 
-bool same_name(const Entry& one, const Entry& other) { return one.id == other.id && one.owner == other.owner; }
+bool same_name(const Entry& one, const Entry& other) {
+  return one.id == other.id && one.owner == other.owner;
+}
 
 // Entries of one name, by whichever workers, stand once, as the first of them tells it.
 void order(std::vector<Entry>& entries) {
@@ -39,8 +41,8 @@ void order(std::vector<Entry>& entries) {
 }  // namespace
 
 const ListForm& list_form(std::string_view path) {
-  const auto found =
-      std::find_if(std::begin(kForms), std::end(kForms), [&](const ListForm& form) { return form.path == path; });
+  const auto found = std::find_if(std::begin(kForms), std::end(kForms),
+                                  [&](const ListForm& form) { return form.path == path; });
   return found == std::end(kForms) ? kForms[0] : *found;
 }
 

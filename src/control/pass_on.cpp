@@ -27,7 +27,8 @@ constexpr int64_t kMostListed = 1000;  // as workers have it where a request doe
 HttpResponse no_worker() { return with_cors(routing_error(503, "no_worker", "no worker is ready")); }
 
 HttpResponse not_certain() {
-  return with_cors(routing_error(503, "worker_away", "not found on the workers that answer; one is away that may have it"));
+  return with_cors(routing_error(503, "worker_away",
+                                 "not found on the workers that answer; one is away that may have it"));
 }
 
 RelayRequest plain_request(const ControlService& service, std::string target) {
@@ -134,8 +135,8 @@ std::vector<WorkerPtr> candidates(const Fleet& fleet, Wish wish) {
   return workers;
 }
 
-// Relays the turn to the worker that has its session, and where none has it, to any. A worker that does not say
-// may have it: then nothing is begun anew.
+// Relays the turn to the worker that has its session, and where none has it, to any. A worker that does not
+// say may have it: then nothing is begun anew.
 void search_and_relay(ControlService& service, ExchangePtr exchange, const JsonValue& body, Turn turn,
                       const std::vector<WorkerPtr>& workers) {
   const SessionSearch search = search_of(turn.key.id, body);
@@ -143,17 +144,18 @@ void search_and_relay(ControlService& service, ExchangePtr exchange, const JsonV
   const JsonValue* password = body.find("password");
   if (request.password.empty() && password && password->is_string()) request.password = password->as_string();
   request.total_timeout = kSearchTime;
-  ask_workers(service.client, exchange, search.method, request, workers,
-              [&service, exchange, turn = std::move(turn), search](const std::vector<WorkerAnswer>& answers) mutable {
-                bool certain = true;
-                for (const WorkerAnswer& answer : answers) {
-                  certain = certain && answer.status > 0 && answer.status < 500;
-                  if (turn.wish.home.empty() && has_session(answer, search)) turn.wish.home = answer.worker->id;
-                }
-                if (!certain && turn.wish.home.empty()) return exchange->respond(not_certain());
-                if (!turn.wish.home.empty()) service.homes.set(turn.key.text, turn.wish.home);
-                relay_turn(service, std::move(exchange), {}, std::move(turn));
-              });
+  ask_workers(
+      service.client, exchange, search.method, request, workers,
+      [&service, exchange, turn = std::move(turn), search](const std::vector<WorkerAnswer>& answers) mutable {
+        bool certain = true;
+        for (const WorkerAnswer& answer : answers) {
+          certain = certain && answer.status > 0 && answer.status < 500;
+          if (turn.wish.home.empty() && has_session(answer, search)) turn.wish.home = answer.worker->id;
+        }
+        if (!certain && turn.wish.home.empty()) return exchange->respond(not_certain());
+        if (!turn.wish.home.empty()) service.homes.set(turn.key.text, turn.wish.home);
+        relay_turn(service, std::move(exchange), {}, std::move(turn));
+      });
 }
 
 void pass_turn(ControlService& service, ExchangePtr exchange, const JsonValue& body) {
@@ -163,7 +165,8 @@ void pass_turn(ControlService& service, ExchangePtr exchange, const JsonValue& b
   turn.wish.home_is_guess = turn.key.kind == Kind::guess;
   if (turn.key.kind == Kind::session && turn.wish.home.empty()) {
     const auto workers = candidates(*service.supervisor.fleet(), turn.wish);
-    if (workers.size() > 1) return search_and_relay(service, std::move(exchange), body, std::move(turn), workers);
+    if (workers.size() > 1)
+      return search_and_relay(service, std::move(exchange), body, std::move(turn), workers);
   }
   relay_turn(service, std::move(exchange), body, std::move(turn));
 }
@@ -179,7 +182,8 @@ void pass_lookup(ControlService& service, ExchangePtr exchange, const JsonValue&
   request.refusal = 404;
   const FleetPtr fleet = service.supervisor.fleet();
   request.refusal_stands = !any_away(*fleet, true);
-  const bool nobody = std::none_of(fleet->begin(), fleet->end(), [](const WorkerPtr& worker) { return worker->answers(); });
+  const bool nobody =
+      std::none_of(fleet->begin(), fleet->end(), [](const WorkerPtr& worker) { return worker->answers(); });
   SessionKey copy;  // of a fork
   const JsonValue* name = asked.path.ends_with("/fork") ? body.find("session_id") : nullptr;
   if (name && name->is_string()) copy = key_of_session(name->as_string(), asked.headers, body);
@@ -209,7 +213,10 @@ int64_t limit_of(const Query& query) {
 }
 
 HttpResponse passed_answer(WorkerAnswer answer) {
-  HttpResponse response{.status = answer.status, .content_type = {}, .headers = std::move(answer.headers), .body = std::move(answer.body)};
+  HttpResponse response{.status = answer.status,
+                        .content_type = {},
+                        .headers = std::move(answer.headers),
+                        .body = std::move(answer.body)};
   response.headers.remove("Date");
   return response;
 }
@@ -218,7 +225,8 @@ HttpResponse merged_answer(const HttpRequest& asked, std::vector<WorkerAnswer> a
   std::vector<std::string_view> pages;
   for (WorkerAnswer& answer : answers) {
     if (answer.status == 0) {
-      return with_cors(routing_error(503, "worker_away", fmt::format("the worker {} did not answer", answer.worker->id)));
+      return with_cors(
+          routing_error(503, "worker_away", fmt::format("the worker {} did not answer", answer.worker->id)));
     }
     if (answer.status != 200) return passed_answer(std::move(answer));
     pages.push_back(answer.body);
@@ -245,7 +253,8 @@ void pass_merged(ControlService& service, ExchangePtr exchange) {
   ask_workers(service.client, exchange, "GET", request, workers,
               [exchange, away](std::vector<WorkerAnswer> answers) {
                 HttpResponse response = merged_answer(exchange->request(), std::move(answers));
-                if (!away.empty()) response.headers.add("Fulmar-Warning", "not in this list, since they are away: " + away);
+                if (!away.empty())
+                  response.headers.add("Fulmar-Warning", "not in this list, since they are away: " + away);
                 exchange->respond(std::move(response));
               });
 }
@@ -263,16 +272,18 @@ void pass_on(ControlService& service, ExchangePtr exchange, const JsonValue& bod
     case Placement::apart:
       break;
   }
-  exchange->respond(with_cors(routing_error(
-      404, "not_passed_on",
-      fmt::format("{} is one worker's business; ask it under /api/workers/ID/proxy{}", exchange->request().path,
-                  exchange->request().path))));
+  exchange->respond(
+      with_cors(routing_error(404, "not_passed_on",
+                              fmt::format("{} is one worker's business; ask it under /api/workers/ID/proxy{}",
+                                          exchange->request().path, exchange->request().path))));
 }
 
 void pass_to(ControlService& service, ExchangePtr exchange, WorkerPtr worker, std::string target) {
   relay(
       service.client, std::move(exchange), plain_request(service, std::move(target)),
-      [worker = std::move(worker), used = false]() mutable { return std::exchange(used, true) ? nullptr : worker; },
+      [worker = std::move(worker), used = false]() mutable {
+        return std::exchange(used, true) ? nullptr : worker;
+      },
       with_cors(detail_answer(502, "worker unreachable")));
 }
 

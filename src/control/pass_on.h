@@ -15,6 +15,7 @@ void pass_on(ControlService& service, std::shared_ptr<Exchange> exchange, const 
              Placement placement);
 
 // The proxy's way: the request to one worker, under another target.
-void pass_to(ControlService& service, std::shared_ptr<Exchange> exchange, WorkerPtr worker, std::string target);
+void pass_to(ControlService& service, std::shared_ptr<Exchange> exchange, WorkerPtr worker,
+             std::string target);
 
 }  // namespace fulmar

@@ -15,9 +15,12 @@ struct NamingPath {
 
 // Of the lines that a path fits, the first counts.
 constexpr NamingPath kNamingPaths[] = {
-    {"/v1/responses/input_tokens", Kind::none},      {"/v1/responses/*/cancel", Kind::response},
-    {"/v1/responses/*/input_items", Kind::response}, {"/v1/responses/*", Kind::response},
-    {"/v1/sessions/*/state", Kind::session},         {"/v1/sessions/*/fork", Kind::session},
+    {"/v1/responses/input_tokens", Kind::none},
+    {"/v1/responses/*/cancel", Kind::response},
+    {"/v1/responses/*/input_items", Kind::response},
+    {"/v1/responses/*", Kind::response},
+    {"/v1/sessions/*/state", Kind::session},
+    {"/v1/sessions/*/fork", Kind::session},
     {"/v1/sessions/*", Kind::session},
 };
 

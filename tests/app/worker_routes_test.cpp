@@ -15,9 +15,9 @@ namespace {
 
 TEST(WorkerRoutes, EachRouteOfAWorkerHasOnePlacement) {
   for (const Route& route : routes()) {
-    const auto lines = std::count_if(worker_routes().begin(), worker_routes().end(), [&](const WorkerRoute& line) {
-      return line.method == route.method && line.path == route.path;
-    });
+    const auto lines = std::count_if(
+        worker_routes().begin(), worker_routes().end(),
+        [&](const WorkerRoute& line) { return line.method == route.method && line.path == route.path; });
     EXPECT_EQ(lines + answers_itself(route.method, route.path), 1) << route.method << " " << route.path;
     if (lines == 0) continue;
     const WorkerRoute* found = find_worker_route(route.method, route.path);
@@ -38,7 +38,8 @@ std::string lines_of(Placement placement) {
   std::string text;
   for (const WorkerRoute& line : worker_routes()) {
     if (line.placement != placement) continue;
-    text += (text.empty() ? "`" : ", `") + std::string(line.method) + " " + path_with(line.path, "{id}") + "`";
+    text +=
+        (text.empty() ? "`" : ", `") + std::string(line.method) + " " + path_with(line.path, "{id}") + "`";
   }
   return text;
 }
