@@ -49,7 +49,8 @@ std::string OutputText::finish() {
   if (std::exchange(finished_, true)) return {};
   std::string text;
   if (matcher_ && !unstoppable_) {
-    const std::string passed = matcher_->push(std::exchange(unmatched_, {})) + matcher_->finish();
+    std::string passed = matcher_->push(std::exchange(unmatched_, {}));
+    passed += matcher_->finish();  // behind it: operands of one sum have no order
     released_ += passed.size();
     text = utf8_.push(passed);
   }

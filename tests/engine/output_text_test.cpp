@@ -36,6 +36,7 @@ TEST(OutputText, StopsCountUntilTheTextsHaveCome) {
     EXPECT_EQ(said({"<c"}, "a<ca"), "a!<c") << step;
     EXPECT_EQ(said({"\n<call>", "b\n<"}, "b\n<call>"), "b\n<call>") << step;
     EXPECT_EQ(said({"ab", "b"}, "zab<call>"), "z!ab") << step;
+    EXPECT_EQ(said({"\n\n"}, "a\n<cal"), "a\n<cal") << step;
     EXPECT_EQ(shown(output_of({"x"}, {"end", "<call>"}), "<call>xend", step), "<call>!x") << step;
     EXPECT_EQ(shown(output_of({"x"}, {"end", "<call>"}), "<call>.end<call>x", step), "<call>.end<call>x");
     EXPECT_EQ(shown(output_of({"x"}, {}), "<call>x", step), "<call>!x") << step;
