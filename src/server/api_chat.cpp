@@ -78,8 +78,9 @@ std::optional<ReasoningMode> read_split(Fields& fields, const ServedModel& model
   const std::string name = fields.text("reasoning_format").value_or("auto");
   const auto format = parse_reasoning_format(name);
   if (format) return reasoning_mode(think, *format, *model.prompt_template);
-  fields.fail(bad_value(fmt::format("'reasoning_format' is \"{}\"; wanted \"auto\" or \"none\"", name),
-                        "reasoning_format"));
+  fields.fail(
+      bad_value(fmt::format("'reasoning_format' is \"{}\"; wanted \"auto\", \"deepseek\" or \"none\"", name),
+                "reasoning_format"));
   return std::nullopt;
 }
 
@@ -101,6 +102,8 @@ void submit_chat(std::shared_ptr<Call> call, Fields& fields, ServedModelPtr mode
   } else if (!is_thinking(prompt.think)) {
     submission.split = ReasoningMode{};  // nothing but the leading blanks goes
   }
+  const bool apart = submission.split && submission.split->kind == ReasoningMode::Kind::split;
+  shape.thinks_in_text = is_thinking(prompt.think) && !apart;
   submission.rows_per_prompt = static_cast<int32_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   shape.service_tier = read_service_tier(fields).has_value();
   shape.include_usage = generation.include_usage;

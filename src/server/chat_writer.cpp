@@ -1,7 +1,10 @@
 // The shapes of chat answers.
 #include "server/chat_writer.h"
 
+#include <utility>
+
 #include "server/logprobs.h"
+#include "text/stop_matcher.h"
 
 namespace fulmar {
 
@@ -19,6 +22,8 @@ struct ChatWriter::Delta {
 };
 
 namespace {
+
+constexpr std::string_view kThinkEnd = "</think>";
 
 void write_finish(JsonWriter& json, const Ending& ending, bool called, Family family) {
   if (called && ending.reason == FinishReason::stop) {
@@ -44,6 +49,21 @@ void write_call_delta(JsonWriter& json, const ToolCall& call, size_t index, bool
 
 }  // namespace
 
+TextAndCalls ChoiceParts::feed(std::string_view text, const std::optional<Ending>& ending) {
+  if (!thinking_) return calls_.feed(text, ending);
+  held_ += text;
+  const size_t end = held_.find(kThinkEnd);
+  thinking_ = end == std::string::npos;
+  size_t taken = thinking_ ? held_.size() : end + kThinkEnd.size();
+  if (thinking_ && !ending) taken -= begun_at_end(held_, kThinkEnd);
+  const std::string thought = held_.substr(0, taken);
+  held_.erase(0, taken);
+  TextAndCalls parts;
+  if (!thinking_) parts = calls_.feed(std::exchange(held_, {}), ending);
+  parts.content.insert(0, thought);
+  return parts;
+}
+
 ChatWriter::ChatWriter(AnswerHead head, ChatShape shape, const Tokenizer& tokenizer)
     : head_(std::move(head)), shape_(std::move(shape)), tokenizer_(tokenizer) {
   head_.object = "chat.completion.chunk";
@@ -66,16 +86,14 @@ void ChatWriter::write_piece(const Piece& piece, std::vector<std::string>& event
     events.push_back(event(piece.index, {.content = &piece.content, .tokens = &piece.tokens}));
   }
   if (!piece.ending) return;
-  const bool called = !shape_.calls.names.empty() && splitter_of(piece.index).count() > 0;
+  const bool called = !shape_.calls.names.empty() && parts_of(piece.index).count() > 0;
   events.push_back(event(piece.index, {.ending = &*piece.ending, .called = called}));
 }
 
-ToolCallSplitter& ChatWriter::splitter_of(int32_t index) {
-  return splitters_.try_emplace(index, shape_.calls).first->second;
-}
+ChoiceParts& ChatWriter::parts_of(int32_t index) { return parts_.try_emplace(index, shape_).first->second; }
 
 void ChatWriter::write_text_and_calls(const Piece& piece, std::vector<std::string>& events) {
-  ToolCallSplitter& splitter = splitter_of(piece.index);
+  ChoiceParts& splitter = parts_of(piece.index);
   size_t index = splitter.count();
   const TextAndCalls parts = splitter.feed(piece.content, piece.ending);
   if (!parts.content.empty() || !piece.tokens.empty()) {
@@ -129,7 +147,7 @@ std::string ChatWriter::write_whole(std::vector<Choice> choices, const Totals& t
     json.begin_object().member("index", i).key("message").begin_object().member("role", "assistant");
     if (!choice.reasoning.empty()) json.member("reasoning_content", choice.reasoning);
     TextAndCalls parts;
-    ToolCallSplitter splitter(shape_.calls);
+    ChoiceParts splitter(shape_);
     if (shape_.calls.names.empty()) {
       parts.content = choice.content;
     } else {

@@ -14,6 +14,22 @@ struct ChatShape {
   bool include_usage = false;
   bool service_tier = false;  // the request named one: answered with "default"
   ExpectedCalls calls;
+  bool thinks_in_text = false;  // the content begins in a think block, in which no call counts
+};
+
+// Parts calls from the text of one choice while it streams.
+class ChoiceParts {
+ public:
+  explicit ChoiceParts(const ChatShape& shape) : thinking_(shape.thinks_in_text), calls_(shape.calls) {}
+
+  // See ToolCallSplitter.
+  TextAndCalls feed(std::string_view text, const std::optional<Ending>& ending);
+  size_t count() const { return calls_.count(); }
+
+ private:
+  bool thinking_;
+  std::string held_;  // may begin the think block's end
+  ToolCallSplitter calls_;
 };
 
 class ChatWriter : public Writer {
@@ -29,14 +45,14 @@ class ChatWriter : public Writer {
 
  private:
   struct Delta;
-  ToolCallSplitter& splitter_of(int32_t index);
+  ChoiceParts& parts_of(int32_t index);
   void write_text_and_calls(const Piece& piece, std::vector<std::string>& events);
   std::string event(int32_t index, const Delta& delta) const;
 
   AnswerHead head_;
   const ChatShape shape_;
   const Tokenizer& tokenizer_;
-  std::map<int32_t, ToolCallSplitter> splitters_;  // by choice; only with tools
+  std::map<int32_t, ChoiceParts> parts_;  // by choice; only with tools
 };
 
 }  // namespace fulmar

@@ -26,7 +26,7 @@ void drop_leading(std::string& text, std::string_view characters) {
 }  // namespace
 
 std::optional<ReasoningFormat> parse_reasoning_format(std::string_view name) {
-  if (name == "auto") return ReasoningFormat::split;
+  if (name == "auto" || name == "deepseek") return ReasoningFormat::split;
   if (name == "none") return ReasoningFormat::inline_text;
   return std::nullopt;
 }

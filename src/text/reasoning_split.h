@@ -12,10 +12,10 @@
 namespace fulmar {
 
 enum class ReasoningFormat : uint8_t {
-  split,        // "auto": thinking goes to a field of its own
+  split,        // "auto", "deepseek": thinking goes to a field of its own
   inline_text,  // "none": it stays in the content, with the opening that the prompt holds put back in front
 };
-std::optional<ReasoningFormat> parse_reasoning_format(std::string_view name);  // "auto", "none"
+std::optional<ReasoningFormat> parse_reasoning_format(std::string_view name);
 
 // How one answer is to be read.
 struct ReasoningMode {

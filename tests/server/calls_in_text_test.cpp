@@ -113,6 +113,50 @@ TEST(CallsInText, DoNotBeginInAThinkBlock) {
   EXPECT_FALSE(takes(*mask, "<tool_call>no"));
 }
 
+// What one of the routes of OpenAI's chats answers with its think block left in the text, in pieces of `step`
+// bytes: content, then "!" and the arguments of each call.
+std::string answered(const std::string& path, const std::string& text, size_t step, FinishReason reason,
+                     const std::string& more = {}) {
+  ServerRig rig({}, [&](const Ask&) {
+    Script script{.reason = reason};
+    for (size_t at = 0; at < text.size(); at += step) script.pieces.push_back(text.substr(at, step));
+    return script;
+  });
+  const std::string body = offers("{}").at("/v1/chat/completions");
+  const Reply reply =
+      rig.post(path, body + R"(,"think":true,"reasoning_format":"none","stream":true)" + more + "}");
+  std::string content, calls;
+  for (const std::string& event : events_of(reply.body)) {
+    const auto json = parse_json(event);
+    const JsonValue* choices = json ? json->find("choices") : nullptr;
+    if (!choices || choices->as_array().empty()) continue;
+    const JsonValue& delta = *choices->as_array()[0].find("delta");
+    const JsonValue* words = delta.find("content");
+    if (words && words->is_string()) content += words->as_string();
+    const JsonValue* called = delta.find("tool_calls");
+    if (!called) continue;
+    const JsonValue& function = *called->as_array()[0].find("function");
+    calls += (function.find("name") ? "!" : "") + function.find("arguments")->as_string();
+  }
+  return content + calls;
+}
+
+TEST(CallsInText, AreNoneInAThinkBlockThatStaysInTheText) {
+  const std::string thought = ">\n" + kHead + "{}" + kEnd + " or \"<tool_call>\"\n</think>\n\nWell. ";
+  for (const size_t step : {1u, 5u, 1000u}) {
+    EXPECT_EQ(
+        answered("/v1/chat/completions", thought + kHead + R"({"zip":1})" + kEnd, step, FinishReason::stop),
+        "<think" + thought + R"(!{"zip":1})");
+    EXPECT_EQ(answered("/openai/v1/chat/completions", thought + kHead + R"({"zip":1})" + kEnd, step,
+                       FinishReason::stop),
+              thought + R"(!{"zip":1})");
+    // One that does not end is text to its last byte, whatever has to follow it.
+    EXPECT_EQ(answered("/v1/chat/completions", ">\na <tool", step, FinishReason::length,
+                       R"(,"tool_choice":"required")"),
+              "<think>\na <tool");
+  }
+}
+
 TEST(CallsInText, AreRefusedOrToldOfWhereASchemaCannotBeKept) {
   const std::string schema =
       R"({"type":"object","properties":{"a":{"type":"string","pattern":"(a)\\1"}},"required":["a"]})";

@@ -108,6 +108,7 @@ TEST(ReasoningSplit, StreamsWithoutDelay) {
 
 TEST(ReasoningSplit, FormatsByName) {
   EXPECT_EQ(parse_reasoning_format("auto"), ReasoningFormat::split);
+  EXPECT_EQ(parse_reasoning_format("deepseek"), ReasoningFormat::split);
   EXPECT_EQ(parse_reasoning_format("none"), ReasoningFormat::inline_text);
   EXPECT_EQ(parse_reasoning_format("raw"), std::nullopt);
 }
