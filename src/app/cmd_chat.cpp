@@ -105,7 +105,7 @@ class Chat {
     return write_file(flags_.session_file, encode_blob(blob));
   }
 
-  void reset() { engine_->erase_session({}, kSession, false); }
+  void reset() { (void)engine_->erase_session({}, kSession, false); }
 
  private:
   ChatFlags flags_;

@@ -116,8 +116,9 @@ Result<int64_t> SessionLadder::newest_turn(const std::string& id) {
     if (entry != nullptr) known = entry->turn;
     if (!courier_ || (entry != nullptr && !courier_->shared())) return known;
   }
-  FULMAR_ASSIGN(const int64_t stored, courier_->newest_turn(id));
-  return std::max(known, stored);
+  const auto stored = courier_->newest_turn(id);
+  if (!stored.ok()) return Error{ErrorKind::unavailable, stored.error().text};
+  return std::max(known, *stored);
 }
 
 Status SessionLadder::takes_more() const {
@@ -175,40 +176,38 @@ Result<std::shared_ptr<const StateBlob>> SessionLadder::read(const std::string& 
 
 // Memory is looked at before the store, and once more behind it: wherever a session moves meanwhile, one of
 // the looks meets it.
-int64_t SessionLadder::erase(const SessionRange& range) {
-  std::set<std::string> gone;
-  const auto look_into_memory = [&] {
-    for (const auto& [id, entry] : entries_) {
-      if (range.covers(id)) gone.insert(id);
-    }
-  };
+Result<int64_t> SessionLadder::erase(const SessionRange& range) {
   Lock lock(mutex_);
-  look_into_memory();
+  std::set<std::string> gone = in_memory(range);
   if (courier_) {
     lock.unlock();
-    const auto stored = courier_->list({.prefix = range.id});
-    if (!stored.ok()) spdlog::error("{}", stored.error().text);
-    for (const StoredSession& one : stored.ok() ? *stored : std::vector<StoredSession>()) {
+    FULMAR_ASSIGN(const auto stored, courier_->list({.prefix = range.id}));
+    for (const StoredSession& one : stored) {
       if (range.covers(one.id)) gone.insert(one.id);
     }
     lock.lock();
-    look_into_memory();
+    gone.merge(in_memory(range));
   }
   const TurnTicket ticket = courier_ ? courier_->erase(range) : nullptr;
   forget(range);
   lock.unlock();
   if (ticket) ticket->wait(TurnFate::under_way);
+  if (ticket && *ticket == TurnFate::kept) {
+    return Error{ErrorKind::unavailable, "the session store has not erased yet what it was told to"};
+  }
   return static_cast<int64_t>(gone.size());
 }
 
 int64_t SessionLadder::erase_soon(const SessionRange& range) {
   Lock lock(mutex_);
+  const auto gone = static_cast<int64_t>(in_memory(range).size());
   if (courier_) courier_->erase(range);
-  return forget(range);
+  forget(range);
+  return gone;
 }
 
 // Memory is looked at first: what leaves it meanwhile is then found on its way to the store.
-std::vector<SessionInfo> SessionLadder::list(const SessionQuery& query) {
+Result<std::vector<SessionInfo>> SessionLadder::list(const SessionQuery& query) {
   std::map<std::string, SessionInfo> sessions;
   const double now = unix_time();
   {
@@ -220,9 +219,8 @@ std::vector<SessionInfo> SessionLadder::list(const SessionQuery& query) {
     }
   }
   if (courier_) {
-    auto stored = courier_->list(query);
-    if (!stored.ok()) spdlog::error("{}", stored.error().text);
-    for (StoredSession& one : stored.ok() ? *stored : std::vector<StoredSession>()) {
+    FULMAR_ASSIGN(const auto stored, courier_->list(query));
+    for (const StoredSession& one : stored) {
       sessions.try_emplace(
           one.id, SessionInfo{.id = one.id, .tokens = one.tokens, .turn = one.turn, .updated = one.updated});
     }
@@ -235,14 +233,14 @@ std::vector<SessionInfo> SessionLadder::list(const SessionQuery& query) {
   return page;
 }
 
-bool SessionLadder::contains(const std::string& id) {
+Result<bool> SessionLadder::contains(const std::string& id) {
   {
     Lock lock(mutex_);
     if (find(id) != nullptr) return true;
   }
   if (!courier_) return false;
-  const auto turn = courier_->newest_turn(id);
-  return turn.ok() && *turn > 0;
+  FULMAR_ASSIGN(const int64_t turn, courier_->newest_turn(id));
+  return turn > 0;
 }
 
 void SessionLadder::flush() {
@@ -337,8 +335,17 @@ TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
   return sends_at_once() ? send(id, entry) : nullptr;
 }
 
-// Drops the sessions from memory, and makes claims and lookups void. Returns how many sessions went.
-int64_t SessionLadder::forget(const SessionRange& range) {
+// Returns the sessions that are in memory.
+std::set<std::string> SessionLadder::in_memory(const SessionRange& range) const {
+  std::set<std::string> sessions;
+  for (const auto& [id, entry] : entries_) {
+    if (range.covers(id)) sessions.insert(id);
+  }
+  return sessions;
+}
+
+// Drops the sessions from memory, and makes claims and lookups void.
+void SessionLadder::forget(const SessionRange& range) {
   mark_erased(claims_, range);
   mark_erased(lookups_, range);
   std::erase_if(held_, [&](const auto& held) { return range.covers(held.first); });
@@ -348,7 +355,6 @@ int64_t SessionLadder::forget(const SessionRange& range) {
   }
   for (const std::string& id : gone) drop(id);
   wake_all();
-  return static_cast<int64_t>(gone.size());
 }
 
 // What the store has erased for its age goes from memory, too, unless somebody is about to go on with it.

@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -86,13 +87,15 @@ class SessionLadder {
   // A copy for export; null when unknown. Blocks on the store and, for a state on a device, until its engine
   // is between two steps: not to be called on an engine's thread.
   Result<std::shared_ptr<const StateBlob>> read(const std::string& id);
-  // Erases on every level and returns how many sessions went. Blocks on the store.
-  int64_t erase(const SessionRange& range);
+  // Erases on every level and returns how many sessions went. Blocks on the store. An Error where it cannot
+  // tell what it has: nothing is changed then; or where it has not erased yet: it is told again until it has.
+  Result<int64_t> erase(const SessionRange& range);
   // The same without waiting for the store or asking it what it has: how many were in memory.
   int64_t erase_soon(const SessionRange& range);
-  // In the order of their ids, each session once. Blocks on the store.
-  std::vector<SessionInfo> list(const SessionQuery& query = {});
-  bool contains(const std::string& id);  // blocks on the store
+  // In the order of their ids, each session once. Blocks on the store; an Error where it cannot tell, as with
+  // contains().
+  Result<std::vector<SessionInfo>> list(const SessionQuery& query = {});
+  Result<bool> contains(const std::string& id);
 
   // Sends what host memory has to the store, and waits until it was tried.
   void flush();
@@ -130,7 +133,8 @@ class SessionLadder {
   void drop(const std::string& id);
   TurnTicket send(const std::string& id, Entry& entry);
   TurnTicket keep(const std::string& id, Entry& entry);
-  int64_t forget(const SessionRange& range);
+  std::set<std::string> in_memory(const SessionRange& range) const;
+  void forget(const SessionRange& range);
   void forget_swept(const std::vector<StoredSession>& gone);
   void wake_all();
   void watch_lookup(const std::shared_ptr<SessionLookup>& lookup);

@@ -38,6 +38,10 @@ auto caught(const Work& work) -> decltype(work()) {
   }
 }
 
+Error cannot_tell() {
+  return {ErrorKind::unavailable, "the session store fails and cannot tell of the session; try again later"};
+}
+
 void decide(std::atomic<TurnFate>& fate, TurnFate decided) {
   fate = decided;
   fate.notify_all();
@@ -77,7 +81,9 @@ void StoreCourier::on_sweep(std::function<void(const std::vector<StoredSession>&
 
 StoreHealth StoreCourier::health() const {
   std::lock_guard lock(mutex_);
-  return {.failures = failures_, .waiting_bytes = waiting_bytes_, .trouble = trouble_};
+  return {.failures = failures_,
+          .waiting_bytes = waiting_bytes_,
+          .trouble = trouble_.empty() ? unlisted_trouble_ : trouble_};
 }
 
 // Under the lock.
@@ -142,8 +148,10 @@ StoreCourier::Queued StoreCourier::on_its_way(const std::string& id) const {
 
 Result<std::shared_ptr<const StateBlob>> StoreCourier::load(const std::string& id) {
   if (auto ours = on_its_way(id); ours.blob || ours.erased) return std::move(ours.blob);
-  std::lock_guard lock(store_mutex_);
-  FULMAR_ASSIGN(auto stored, store_->load(fingerprint_, id));
+  std::unique_lock lock(store_mutex_);
+  auto answer = store_->load(fingerprint_, id);
+  lock.unlock();
+  FULMAR_ASSIGN(auto stored, noted(std::move(answer)));
   if (!stored) return std::shared_ptr<const StateBlob>();
   return std::shared_ptr<const StateBlob>(std::make_shared<StateBlob>(std::move(*stored)));
 }
@@ -152,8 +160,10 @@ Result<int64_t> StoreCourier::newest_turn(const std::string& id) {
   const Queued ours = on_its_way(id);
   const int64_t turn = ours.blob ? ours.blob->turn : 0;
   if (ours.erased || (ours.blob && !shared_)) return turn;
-  std::lock_guard lock(store_mutex_);
-  FULMAR_ASSIGN(const int64_t stored, store_->newest_turn(fingerprint_, id));
+  std::unique_lock lock(store_mutex_);
+  auto answer = store_->newest_turn(fingerprint_, id);
+  lock.unlock();
+  FULMAR_ASSIGN(const int64_t stored, noted(std::move(answer)));
   return std::max(stored, turn);
 }
 
@@ -189,9 +199,46 @@ Result<std::vector<StoredSession>> StoreCourier::list(const SessionQuery& query)
   return page;
 }
 
+// Returns what the store tells, and keeps in mind whether it could.
 Result<std::vector<StoredSession>> StoreCourier::list_stored(const SessionQuery& query) {
-  std::lock_guard lock(store_mutex_);
-  return store_->list(fingerprint_, query);
+  const auto told = caught([&] {
+    std::lock_guard lock(store_mutex_);
+    return store_->list(fingerprint_, query);
+  });
+  std::lock_guard lock(mutex_);
+  if (!told.ok()) {
+    spdlog::error("sessions not listed: {}", told.error().text);
+    failures_++;
+    unlisted_ = query;
+    unlisted_trouble_ = told.error().text;
+  } else if (unlisted_ && unlisted_->prefix == query.prefix && unlisted_->after == query.after) {
+    unlisted_.reset();
+    unlisted_trouble_.clear();
+  }
+  return told;
+}
+
+// Asks once more for a list that the store has failed to tell.
+void StoreCourier::list_again(Lock& lock) {
+  const std::optional<SessionQuery> query = unlisted_;
+  if (!query) return;
+  lock.unlock();
+  (void)list_stored(*query);
+  lock.lock();
+}
+
+// Passes on what the store has answered to somebody who waits, and keeps in mind whether it could.
+template <class T>
+Result<T> StoreCourier::noted(Result<T> answer) {
+  std::lock_guard lock(mutex_);
+  if (answer.ok()) {
+    store_answered();
+  } else {
+    failures_++;
+    spdlog::error("{}", answer.error().text);
+    if (answer.error().kind != ErrorKind::corrupt) trouble_ = answer.error().text;  // else one session's
+  }
+  return answer;
 }
 
 void StoreCourier::flush() {
@@ -208,7 +255,10 @@ void StoreCourier::run() {
     wait_for_work(lock);
     // In turns: under load there is always another lookup.
     if (!lookups_.empty()) answer_lookups(lock);
-    if (!stopping_ && Clock::now() >= sweep_at_) sweep(lock);
+    if (!stopping_ && Clock::now() >= sweep_at_) {
+      list_again(lock);
+      sweep(lock);
+    }
     if (nothing_queued()) {
       if (stopping_ && lookups_.empty()) return;
       continue;
@@ -243,7 +293,11 @@ void StoreCourier::answer_lookups(Lock& lock) {
   Status answered;
   for (const auto& lookup : lookups) {
     answer(*lookup);
-    if (!lookup->status.ok()) answered = lookup->status;
+    if (!lookup->status.ok()) {
+      answered = lookup->status;
+      // Whatever it is with the store, it is none of the session's: later it may tell.
+      if (answered.error().kind == ErrorKind::io) lookup->status = cannot_tell();
+    }
     lookup->answered();
     if (news) news();
   }

@@ -98,7 +98,8 @@ class StoreCourier {
   // The following block on the store.
   Result<std::shared_ptr<const StateBlob>> load(const std::string& id);  // null: there is none
   Result<int64_t> newest_turn(const std::string& id);                    // 0: there is none
-  Result<std::vector<StoredSession>> list(const SessionQuery& query);    // in the order of their ids
+  // In the order of their ids. While the store fails to tell, health() says so.
+  Result<std::vector<StoredSession>> list(const SessionQuery& query);
   // Waits until everything queued so far was tried.
   void flush();
   // Tries what is queued, a second time where that fails, then stops. Returns how many turns and erasures
@@ -128,6 +129,9 @@ class StoreCourier {
   void run();
   void wait_for_work(Lock& lock);
   Result<std::vector<StoredSession>> list_stored(const SessionQuery& query);
+  void list_again(Lock& lock);
+  template <class T>
+  Result<T> noted(Result<T> answer);
   void answer_lookups(Lock& lock);
   void answer(SessionLookup& lookup);
   Status answer_from_store(SessionLookup& lookup, int64_t known);
@@ -170,6 +174,8 @@ class StoreCourier {
   std::atomic<int64_t> waiting_bytes_ = 0;
   int64_t failures_ = 0;
   std::string trouble_;
+  std::optional<SessionQuery> unlisted_;  // a list that the store has failed to tell, and has not told since
+  std::string unlisted_trouble_;
   Thread thread_;
 };
 

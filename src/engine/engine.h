@@ -119,14 +119,14 @@ class Engine {
   virtual EngineStats stats() const = 0;
 
   // ---- sessions; these block on the session store, and never on the engine but for erase_session within a
-  // listener, which blocks on neither ----
-  virtual std::vector<SessionInfo> sessions(const Owner& owner) = 0;
+  // listener, which blocks on neither. An Error but those named below: the store cannot tell ----
+  virtual Result<std::vector<SessionInfo>> sessions(const Owner& owner) = 0;
   // Engines that name the same one have the same sessions.
   virtual const SessionLadder* session_ladder() const = 0;
-  virtual bool has_session(const Owner& owner, const std::string& id) = 0;
+  virtual Result<bool> has_session(const Owner& owner, const std::string& id) = 0;
   // How many went, from within a listener those in memory. A row that has begun finishes but does not write
   // back, nor does a paused one.
-  virtual int64_t erase_session(const Owner& owner, const std::string& id, bool and_branches) = 0;
+  virtual Result<int64_t> erase_session(const Owner& owner, const std::string& id, bool and_branches) = 0;
   virtual Result<StateBlob> export_session(const Owner& owner,
                                            const std::string& id) = 0;  // not_found when unknown
   // Replaces the session's state; refuses another model's, numbers that are not finite, and a session that is

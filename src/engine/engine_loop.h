@@ -39,10 +39,10 @@ class EngineLoop final : public Engine {
                 std::shared_ptr<Listener> listener) override;
   void drain(std::function<void()> done) override;
   EngineStats stats() const override;
-  std::vector<SessionInfo> sessions(const Owner& owner) override;
+  Result<std::vector<SessionInfo>> sessions(const Owner& owner) override;
   const SessionLadder* session_ladder() const override { return &keeper_->sessions().ladder(); }
-  bool has_session(const Owner& owner, const std::string& id) override;
-  int64_t erase_session(const Owner& owner, const std::string& id, bool and_branches) override;
+  Result<bool> has_session(const Owner& owner, const std::string& id) override;
+  Result<int64_t> erase_session(const Owner& owner, const std::string& id, bool and_branches) override;
   Result<StateBlob> export_session(const Owner& owner, const std::string& id) override;
   Status import_session(const Owner& owner, const std::string& id, const StateBlob& blob) override;
   Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) override;

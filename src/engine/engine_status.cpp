@@ -164,10 +164,10 @@ Status EngineLoop::resume_now(const Owner& owner, const std::string& request_id,
   return {};
 }
 
-std::vector<SessionInfo> EngineLoop::sessions(const Owner& owner) {
+Result<std::vector<SessionInfo>> EngineLoop::sessions(const Owner& owner) {
   SessionQuery query;
   if (!owner.administers) query.prefix = owner_prefix(owner.name);
-  std::vector<SessionInfo> seen = keeper_->sessions().ladder().list(query);
+  FULMAR_ASSIGN(std::vector<SessionInfo> seen, keeper_->sessions().ladder().list(query));
   for (SessionInfo& session : seen) {
     SessionName named = session_name(session.id);
     session.id = std::move(named.id);
@@ -177,15 +177,16 @@ std::vector<SessionInfo> EngineLoop::sessions(const Owner& owner) {
   return seen;
 }
 
-bool EngineLoop::has_session(const Owner& owner, const std::string& id) {
+Result<bool> EngineLoop::has_session(const Owner& owner, const std::string& id) {
   return keeper_->sessions().ladder().contains(session_text(owner.name, id));
 }
 
-int64_t EngineLoop::erase_session(const Owner& owner, const std::string& id, bool and_branches) {
+Result<int64_t> EngineLoop::erase_session(const Owner& owner, const std::string& id, bool and_branches) {
   const SessionRange range{session_text(owner.name, id), and_branches};
   SessionLadder& ladder = keeper_->sessions().ladder();
   const bool in_listener = std::this_thread::get_id() == thread_.get_id();
-  return in_listener ? ladder.erase_soon(range) : ladder.erase(range);
+  if (in_listener) return ladder.erase_soon(range);
+  return ladder.erase(range);
 }
 
 Result<StateBlob> EngineLoop::export_session(const Owner& owner, const std::string& id) {

@@ -11,9 +11,10 @@
 namespace fulmar {
 namespace {
 
-int64_t highest_branch(const ServedModel& model, const Owner& owner, const std::string& tree) {
+Result<int64_t> highest_branch(const ServedModel& model, const Owner& owner, const std::string& tree) {
   int64_t highest = 0;
-  for (const SessionInfo& session : model.engine->sessions(owner)) {
+  FULMAR_ASSIGN(const auto sessions, model.engine->sessions(owner));
+  for (const SessionInfo& session : sessions) {
     if (session.owner != owner.name) continue;  // an administrator's list has more
     highest = std::max(highest, branch_index(session.id, tree));
   }
@@ -34,8 +35,10 @@ void branch_chat(std::shared_ptr<Call> call) {
   if (fields.failed()) return call->fail(fields.fault());
 
   const std::string tree = session->id;
-  const auto lease = call->service().branches->take(
+  const auto taken = call->service().branches->take(
       call->owner(), tree, [&] { return highest_branch(*model, call->owner(), tree); });
+  if (!taken.ok()) return call->fail(store_failed("sessions"));
+  const auto& lease = *taken;
   if (!lease) {
     return call->fail({409,
                        fmt::format("the session '{}' has a branch {}; wanted less, for one more to follow",

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "grammar/schema_values.h"
 #include "net/json.h"
 #include "net/json_writer.h"
@@ -22,7 +23,9 @@ ResponseOrigin origin_of(const Call& call) {
 // The engine's sessions outlive what the store forgets unless they are told.
 void forget(const Service& service, const StoredResponse& response) {
   const ServedModelPtr model = service.models.find({}, response.model, true);
-  if (model) model->engine->erase_session({}, response_session(response.id), false);
+  if (!model) return;
+  const auto gone = model->engine->erase_session({}, response_session(response.id), false);
+  if (!gone.ok()) spdlog::error("state of response {} not erased: {}", response.id, gone.error().text);
 }
 
 bool made_in_background(const std::string& answer) {
@@ -68,7 +71,7 @@ void list_input_items(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   const auto stored = call->service().responses.find(id);
-  if (!stored.ok()) return call->fail(store_failed());
+  if (!stored.ok()) return call->fail(store_failed("responses"));
   if (!*stored) return call->fail(not_stored(id));
   ItemPage page;
   const auto& query = call->request().query;
@@ -94,7 +97,7 @@ void cancel_response(std::shared_ptr<Call> call) {
   }
   const auto tell_stored = [call, id] {
     auto stored = call->service().responses.find(id);
-    if (!stored.ok()) return call->fail(store_failed());
+    if (!stored.ok()) return call->fail(store_failed("responses"));
     if (!*stored) return call->fail(not_stored(id));
     if (made_in_background((*stored)->json)) return call->respond_json(std::move((*stored)->json));
     call->fail(bad_value("Only responses with background=true can be cancelled", {}, "invalid_value"));
@@ -109,7 +112,7 @@ void show_response(std::shared_ptr<Call> call) {
   const std::string& id = call->argument();
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   auto answer = present_answer(call->service(), id);
-  if (!answer.ok()) return call->fail(store_failed());
+  if (!answer.ok()) return call->fail(store_failed("responses"));
   *answer ? call->respond_json(std::move(**answer)) : call->fail(not_stored(id));
 }
 
@@ -118,10 +121,10 @@ void delete_response(std::shared_ptr<Call> call) {
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   Service& service = call->service();
   const auto look = service.background.look(id);
-  if (!service.responses.drop_job(id).ok()) return call->fail(store_failed());
+  if (!service.responses.drop_job(id).ok()) return call->fail(store_failed("responses"));
   service.background.remove(id);
   const auto taken = service.responses.take(id);
-  if (!taken.ok()) return call->fail(store_failed());
+  if (!taken.ok()) return call->fail(store_failed("responses"));
   if (!*taken && (!look || look->state.wish == JobState::Wish::deleted)) return call->fail(not_stored(id));
   if (*taken) forget(service, **taken);
   JsonWriter json;

@@ -18,6 +18,8 @@
 namespace fulmar {
 namespace {
 
+constexpr std::string_view kStore = "sessions";  // what a failure is said of
+
 std::string_view level_name(SessionInfo::Level level) {
   switch (level) {
     case SessionInfo::Level::device:
@@ -57,31 +59,42 @@ struct Found {
   Owner owner;
 };
 
-// The owner's session on the addressed model, else on any.
-std::optional<Found> owned_session(const Call& call, const Owner& owner, const std::string& id) {
-  if (call.request().query.find("model")) {
-    const ServedModelPtr model = addressed_model(call);
-    if (!model || !model->engine->has_session(owner, id)) return std::nullopt;
-    return Found{model, owner};
+// Returns the owner's session on the addressed model, else on any.
+Result<std::optional<Found>> owned_session(const Call& call, const Owner& owner, const std::string& id) {
+  std::vector<ServedModelPtr> models = call.service().models.all();
+  if (call.request().query.find("model")) models = {addressed_model(call)};
+  for (const ServedModelPtr& model : models) {
+    if (!model) continue;
+    FULMAR_ASSIGN(const bool there, model->engine->has_session(owner, id));
+    if (there) return std::optional(Found{model, owner});
   }
-  for (const ServedModelPtr& model : call.service().models.all()) {
-    if (model->engine->has_session(owner, id)) return Found{model, owner};
+  return std::optional<Found>();
+}
+
+// Returns who has a session of that id, of those that the caller sees.
+Result<std::set<std::string>> owners_of(const Call& call, const std::string& id) {
+  std::set<std::string> owners;
+  for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
+    FULMAR_ASSIGN(const auto sessions, model->engine->sessions(call.owner()));
+    for (const SessionInfo& session : sessions) {
+      if (session.id == id) owners.insert(session.owner);
+    }
   }
-  return std::nullopt;
+  return owners;
 }
 
 // The caller's own session of that id; for an administrator who has none such, the one that another owner
-// has. Nothing, and the call answered, when there is none, or several owners have one.
+// has. Nothing, and the call answered, when there is none, several owners have one, or the store cannot tell.
 std::optional<Found> find_session(Call& call, const std::string& id) {
-  if (auto own = owned_session(call, call.owner(), id)) return own;
-  std::set<std::string> owners;
-  if (call.owner().administers && call.service().keys) {
-    for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
-      for (const SessionInfo& session : model->engine->sessions(call.owner())) {
-        if (session.id == id) owners.insert(session.owner);
-      }
-    }
+  auto own = owned_session(call, call.owner(), id);
+  const bool asks_others = own.ok() && !*own && call.owner().administers && call.service().keys;
+  const auto asked = asks_others ? owners_of(call, id) : std::set<std::string>();
+  if (!own.ok() || !asked.ok()) {
+    call.fail(store_failed(kStore));
+    return std::nullopt;
   }
+  if (*own) return std::move(*own);
+  const std::set<std::string>& owners = *asked;
   if (owners.size() > 1) {
     call.fail({409,
                fmt::format("{} owners have a session '{}'; name one by the header {}", owners.size(), id,
@@ -91,9 +104,20 @@ std::optional<Found> find_session(Call& call, const std::string& id) {
                {}});
     return std::nullopt;
   }
-  auto found = owners.empty() ? std::nullopt : owned_session(call, Owner{.name = *owners.begin()}, id);
-  if (!found) call.fail(unknown_session(id));
-  return found;
+  if (!owners.empty()) own = owned_session(call, Owner{.name = *owners.begin()}, id);
+  if (own.ok() && *own) return std::move(*own);
+  call.fail(own.ok() ? unknown_session(id) : store_failed(kStore));
+  return std::nullopt;
+}
+
+// What is said of a session that could not be read; it was there when it was looked for.
+ApiError unread(const Error& error) {
+  return error.kind == ErrorKind::not_found ? api_error(error) : store_failed(kStore);
+}
+
+// What is said of a state that was not taken.
+ApiError untaken(const Error& error) {
+  return error.kind == ErrorKind::unavailable ? store_failed(kStore) : api_error(error);
 }
 
 void respond_session(Call& call, const std::string& id, const ServedModel& model, const StateBlob& blob) {
@@ -133,10 +157,11 @@ struct Listed {
 };
 
 // Of all models, in the order of their ids.
-std::vector<Listed> sessions_behind(const Call& call, const std::string& after) {
+Result<std::vector<Listed>> sessions_behind(const Call& call, const std::string& after) {
   std::vector<Listed> sessions;
   for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
-    for (SessionInfo& session : model->engine->sessions(call.owner())) {
+    FULMAR_ASSIGN(auto of_model, model->engine->sessions(call.owner()));
+    for (SessionInfo& session : of_model) {
       const bool told = session.id > after && !is_servers_session(session.id);
       if (told) sessions.push_back({std::move(session), model});
     }
@@ -151,7 +176,9 @@ std::vector<Listed> sessions_behind(const Call& call, const std::string& after) 
 void list_session_objects(std::shared_ptr<Call> call) {
   const auto page = read_page(*call);
   if (!page.ok()) return call->fail(bad_value(page.error().text, "limit"));
-  std::vector<Listed> sessions = sessions_behind(*call, page->after);
+  auto listed = sessions_behind(*call, page->after);
+  if (!listed.ok()) return call->fail(store_failed(kStore));
+  std::vector<Listed>& sessions = *listed;
   size_t end = std::min(sessions.size(), static_cast<size_t>(page->limit));
   // The next page begins behind the last id: it ends the ids that are the same, of several models or owners,
   // and can be written in a URL, as old ones that hold NUL cannot.
@@ -183,7 +210,7 @@ void export_session(std::shared_ptr<Call> call) {
   const auto found = find_session(*call, *id);
   if (!found) return;
   const Result<StateBlob> blob = found->model->engine->export_session(found->owner, *id);
-  if (!blob) return call->fail(api_error(blob.error()));
+  if (!blob) return call->fail(unread(blob.error()));
   const std::vector<std::byte> bytes = encode_blob(*blob);
   HttpResponse response;
   response.content_type = "application/octet-stream";
@@ -199,7 +226,7 @@ void import_session(std::shared_ptr<Call> call) {
   const Result<StateBlob> blob = decode_blob(std::as_bytes(std::span(call->bytes())));
   if (!blob) return call->fail(api_error(blob.error()));
   if (const Status taken = model->engine->import_session(call->owner(), *id, *blob); !taken) {
-    return call->fail(api_error(taken.error()));
+    return call->fail(untaken(taken.error()));
   }
   respond_session(*call, *id, *model, *blob);
 }
@@ -214,13 +241,15 @@ void fork_session(std::shared_ptr<Call> call) {
   const auto found = find_session(*call, *id);
   if (!found) return;
   Engine& engine = *found->model->engine;
-  if (engine.has_session(found->owner, copy)) {
+  const auto exists = engine.has_session(found->owner, copy);
+  if (!exists.ok()) return call->fail(store_failed(kStore));
+  if (*exists) {
     return call->fail({409, "The session '" + copy + "' exists already", "session_id", "conflict", {}});
   }
   const Result<StateBlob> blob = engine.export_session(found->owner, *id);
-  if (!blob) return call->fail(api_error(blob.error()));
+  if (!blob) return call->fail(unread(blob.error()));
   if (const Status taken = engine.import_session(found->owner, copy, *blob); !taken) {
-    return call->fail(api_error(taken.error()));
+    return call->fail(untaken(taken.error()));
   }
   respond_session(*call, copy, *found->model, *blob);
 }
@@ -229,19 +258,15 @@ void drop_session(std::shared_ptr<Call> call) {
   const auto addressed = addressed_session(*call);
   if (!addressed) return;
   const std::string& id = *addressed;
-  const auto erase_of = [&](const Owner& owner) {
-    int64_t gone = 0;
-    for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
-      gone += model->engine->erase_session(owner, id, false);
-    }
-    return gone;
-  };
   // One's own without asking first: a turn that has begun is not to write it back.
-  if (erase_of(call->owner()) == 0) {
+  auto gone = call->service().models.erase_session(call->owner(), id, false);
+  if (gone.ok() && *gone == 0) {
     const auto found = find_session(*call, id);
     if (!found) return;
-    if (erase_of(found->owner) == 0) return call->fail(unknown_session(id));
+    gone = call->service().models.erase_session(found->owner, id, false);
   }
+  if (!gone.ok()) return call->fail(store_failed(kStore));
+  if (*gone == 0) return call->fail(unknown_session(id));
   JsonWriter json;
   json.begin_object().member("id", id).member("object", "session").member("deleted", true).end_object();
   call->respond_json(json.take());

@@ -39,10 +39,11 @@ double now_seconds() {
 }
 
 // Of all models: by level, newest first within one as the engine lists them.
-std::vector<SessionInfo> all_sessions(const Call& call) {
+Result<std::vector<SessionInfo>> all_sessions(const Call& call) {
   std::vector<SessionInfo> sessions;
   for (const ServedModelPtr& model : call.service().models.one_per_ladder()) {
-    for (SessionInfo& session : model->engine->sessions(call.owner())) {
+    FULMAR_ASSIGN(auto of_model, model->engine->sessions(call.owner()));
+    for (SessionInfo& session : of_model) {
       if (!is_servers_session(session.id)) sessions.push_back(std::move(session));
     }
   }
@@ -77,7 +78,9 @@ void session_chat(std::shared_ptr<Call> call) {
 }
 
 void list_sessions(std::shared_ptr<Call> call) {
-  const std::vector<SessionInfo> sessions = all_sessions(*call);
+  const auto listed = all_sessions(*call);
+  if (!listed.ok()) return call->fail(store_failed("sessions"));
+  const std::vector<SessionInfo>& sessions = *listed;
   const auto count = [&](Level level) {
     return std::count_if(sessions.begin(), sessions.end(),
                          [&](const SessionInfo& session) { return session.level == level; });
@@ -100,11 +103,9 @@ void delete_session(std::shared_ptr<Call> call) {
   const bool branches = fields.boolean("delete_prefix").value_or(false);
   if (!fields.failed() && id.empty()) fields.fail(bad_value("Missing session_id parameter"));
   if (fields.failed()) return call->fail(fields.fault());
-  int64_t gone = 0;
-  for (const ServedModelPtr& model : call->service().models.one_per_ladder()) {
-    gone += model->engine->erase_session(call->owner(), id, branches);
-  }
-  const bool found = gone > 0 || branches;
+  const auto gone = call->service().models.erase_session(call->owner(), id, branches);
+  if (!gone.ok()) return call->fail(store_failed("sessions"));
+  const bool found = *gone > 0 || branches;
   JsonWriter json;
   json.begin_object()
       .member("status", found ? "success" : "not_found")

@@ -355,9 +355,10 @@ Result<std::optional<std::string>> present_answer(Service& service, const std::s
 
 std::optional<ApiError> cancel_waiting(Service& service, const std::string& id) {
   const auto job = service.responses.find_job(id);
-  if (!job.ok()) return store_failed();
+  if (!job.ok()) return store_failed("responses");
   if (!*job) return std::nullopt;  // over meanwhile
-  if (!service.responses.end_job(ended_unmade(**job, "cancelled", nullptr)).ok()) return store_failed();
+  if (!service.responses.end_job(ended_unmade(**job, "cancelled", nullptr)).ok())
+    return store_failed("responses");
   service.background.cancel(id);
   return std::nullopt;
 }

@@ -37,8 +37,8 @@ BranchIndices::Lease::~Lease() {
 
 // An index that is given back in between has been stored by then, or never will be: either way what is found
 // stored afterwards is right. `mutex_` is free meanwhile, because the engine that is waited for gives back.
-std::shared_ptr<const BranchIndices::Lease> BranchIndices::take(
-    const Owner& owner, const std::string& tree, const std::function<int64_t()>& highest_stored) {
+Result<std::shared_ptr<const BranchIndices::Lease>> BranchIndices::take(
+    const Owner& owner, const std::string& tree, const std::function<Result<int64_t>()>& highest_stored) {
   const std::string key = session_text(owner.name, tree);
   std::lock_guard one_at_a_time(taking_);
   int64_t highest = 0;
@@ -47,11 +47,13 @@ std::shared_ptr<const BranchIndices::Lease> BranchIndices::take(
     const auto held = held_.find(key);
     if (held != held_.end()) highest = *held->second.rbegin();
   }
-  highest = std::max(highest, highest_stored());
-  if (highest >= kLastBranch) return nullptr;
+  FULMAR_ASSIGN(const int64_t stored, highest_stored());
+  highest = std::max(highest, stored);
+  if (highest >= kLastBranch) return std::shared_ptr<const Lease>();
   std::lock_guard lock(mutex_);
   held_[key].insert(highest + 1);
-  return std::make_shared<const Lease>(shared_from_this(), key, tree, highest + 1);
+  return std::shared_ptr<const Lease>(
+      std::make_shared<const Lease>(shared_from_this(), key, tree, highest + 1));
 }
 
 }  // namespace fulmar

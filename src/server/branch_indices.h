@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/owner.h"
+#include "base/result.h"
 
 namespace fulmar {
 
@@ -44,9 +45,9 @@ class BranchIndices : public std::enable_shared_from_this<BranchIndices> {
   };
 
   // The index after every stored and every held one of the owner's tree; the first is 1. Null when
-  // kLastBranch is taken. `highest_stored` may wait for the engine.
-  std::shared_ptr<const Lease> take(const Owner& owner, const std::string& tree,
-                                    const std::function<int64_t()>& highest_stored);
+  // kLastBranch is taken. `highest_stored` may wait for the engine; its Error is passed on.
+  Result<std::shared_ptr<const Lease>> take(const Owner& owner, const std::string& tree,
+                                            const std::function<Result<int64_t>()>& highest_stored);
 
  private:
   std::mutex taking_;  // one at a time: what is held is looked at before what is stored

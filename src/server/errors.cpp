@@ -1,6 +1,8 @@
 // Error bodies of each family. Knows no route.
 #include "server/errors.h"
 
+#include <fmt/format.h>
+
 #include "net/json_writer.h"
 
 namespace fulmar {
@@ -78,6 +80,14 @@ ApiError api_error(const Error& error) {
       break;
   }
   return {500, error.text, {}, "internal_error", {}};
+}
+
+ApiError store_failed(std::string_view store) {
+  return {503,
+          fmt::format("The store of {} fails; try again later (the server's log says why)", store),
+          {},
+          "store_failed",
+          {}};
 }
 
 std::string error_json(Family family, const ApiError& error) {

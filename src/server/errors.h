@@ -35,6 +35,9 @@ ApiError bad_value(std::string text, std::string param = {}, std::string code = 
 // Status and code by the kind of error; the text is kept.
 ApiError api_error(const Error& error);
 
+// Says that a store could not tell what it has, or take what it was given: never that there is none.
+ApiError store_failed(std::string_view store);
+
 // The error's JSON text: a whole body, or the payload of an event in a stream that has begun.
 std::string error_json(Family family, const ApiError& error);
 // With Retry-After where trying again makes sense.

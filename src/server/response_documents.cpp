@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::string_view kJobPrefix = "job:";
 
+// What is there and cannot be read is no answer to whether it is there.
+Error unreadable(const Document& document) {
+  return {ErrorKind::corrupt, "the document '" + document.id + "' holds something else than was stored"};
+}
+
 }  // namespace
 
 bool is_job(std::string_view id) { return id.starts_with(kJobPrefix); }
@@ -33,14 +38,16 @@ Document document_of(const StoredResponse& response) {
           .label = response.model};
 }
 
-std::optional<StoredResponse> response_of(Document document) {
+Result<StoredResponse> response_of(Document document) {
   const auto body = parse_json(document.text, {.max_bytes = document.text.size()});
-  if (!body.ok()) return std::nullopt;
+  if (!body.ok()) return unreadable(document);
   const auto json = get_string(*body, "json"), tools = get_string(*body, "tools");
   const auto input = get_string(*body, "input");
   const auto created = get_int(*body, "created");
   const auto calls = get_array(*body, "calls");
-  if (!json.ok() || !tools.ok() || !input.ok() || !calls.ok() || !*calls) return std::nullopt;
+  if (!json.ok() || !tools.ok() || !input.ok() || !calls.ok() || !*calls) {
+    return unreadable(document);
+  }
   StoredResponse response = response_facts(std::move(document));
   response.json = json->value_or("");
   response.tools = tools->value_or("");

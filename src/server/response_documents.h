@@ -16,8 +16,9 @@ std::string job_document_id(const std::string& response_id);
 
 Document document_of(const StoredResponse& response);
 Document document_of(const ResponseJob& job);
-// Nothing for a text that none of these has written.
-std::optional<StoredResponse> response_of(Document document);
+// An Error for a text that document_of() has not written: it is there, and cannot be read.
+Result<StoredResponse> response_of(Document document);
+// Nothing for such a text: there is nothing that could be begun again.
 std::optional<ResponseJob> job_of(const Document& document);
 
 // Bytes of what is stored of an answer, but for what JSON adds.

@@ -134,7 +134,7 @@ std::vector<ChatMessage> read_input(Fields& fields, Service& service, const Owne
     const auto found = refers ? referenced_item(service, owner, word_of(item, "id"))
                               : Result<std::optional<JsonValue>>(std::optional<JsonValue>());
     if (!found.ok()) {
-      fields.fail(store_failed());
+      fields.fail(store_failed("responses"));
       break;
     }
     const std::optional<JsonValue>& referenced = *found;
@@ -198,7 +198,7 @@ std::optional<StoredResponse> read_previous(Fields& fields, Service& service, co
   }
   auto found = service.responses.find(id);
   if (!found.ok()) {
-    fields.fail(store_failed());
+    fields.fail(store_failed("responses"));
     return std::nullopt;
   }
   std::optional<StoredResponse>& previous = *found;
@@ -254,14 +254,6 @@ bool sees_response(const Owner& owner, std::string_view id) {
 
 ApiError not_stored(const std::string& id, std::string_view param) {
   return {404, fmt::format("Response '{}' not found", id), std::string(param), "response_not_found", {}};
-}
-
-ApiError store_failed() {
-  return {503,
-          "The store of responses fails, so nothing was changed; the server's log says why",
-          {},
-          "store_failed",
-          {}};
 }
 
 PreparedResponse prepare_response(Service& service, Fields& fields, const ResponseOrigin& origin) {

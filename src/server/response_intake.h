@@ -37,7 +37,5 @@ bool sees_response(const Owner& owner, std::string_view id);
 
 // 404 for an id under which nothing is stored.
 ApiError not_stored(const std::string& id, std::string_view param = {});
-// What is answered where the store fails, and nothing was changed.
-ApiError store_failed();
 
 }  // namespace fulmar

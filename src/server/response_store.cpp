@@ -204,7 +204,8 @@ Result<std::optional<StoredResponse>> ResponseStore::find(const std::string& id)
     return document.error();
   }
   if (!*document) return std::optional<StoredResponse>();
-  return std::optional(response_of(std::move(**document)));
+  FULMAR_ASSIGN(StoredResponse response, response_of(std::move(**document)));
+  return std::optional(std::move(response));
 }
 
 Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id) {

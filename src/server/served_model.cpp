@@ -221,6 +221,16 @@ std::vector<ServedModelPtr> ModelRegistry::one_per_ladder() const {
   return models;
 }
 
+Result<int64_t> ModelRegistry::erase_session(const Owner& owner, const std::string& id,
+                                             bool and_branches) const {
+  int64_t gone = 0;
+  for (const ServedModelPtr& model : one_per_ladder()) {
+    FULMAR_ASSIGN(const int64_t of_model, model->engine->erase_session(owner, id, and_branches));
+    gone += of_model;
+  }
+  return gone;
+}
+
 void ModelRegistry::each_engine(const std::function<void(Engine&)>& visit) const {
   std::lock_guard lock(mutex_);
   std::set<const Engine*> visited;

@@ -119,6 +119,8 @@ class ModelRegistry {
   std::vector<ServedModelPtr> all() const;
   // As all(), one of those whose engines share their sessions.
   std::vector<ServedModelPtr> one_per_ladder() const;
+  // Erases sessions of all models, as Engine::erase_session() does.
+  Result<int64_t> erase_session(const Owner& owner, const std::string& id, bool and_branches) const;
   bool empty() const;
 
   // Each engine once, of loaded models first, then of leaving ones; none of them ends meanwhile. `visit`

@@ -26,7 +26,8 @@ class Owners : public ::testing::Test {
   }
   std::vector<std::string> ids_seen_by(const Owner& owner) {
     std::vector<std::string> ids;
-    for (const SessionInfo& session : tiny_.engine().sessions(owner)) ids.push_back(session.id);
+    const auto sessions = tiny_.engine().sessions(owner);
+    for (const SessionInfo& session : *sessions) ids.push_back(session.id);
     return ids;
   }
 
@@ -37,17 +38,17 @@ class Owners : public ::testing::Test {
 TEST_F(Owners, OneSessionIdIsTwoSessions) {
   const std::string alone = bytes_of(run(kAlice, fresh("my code is 4711", 6)));
   run(kAlice, in_session("s", "my code is 4711"));
-  EXPECT_FALSE(tiny_.engine().has_session(kBob, "s"));
+  EXPECT_FALSE(*tiny_.engine().has_session(kBob, "s"));
   EXPECT_EQ(bytes_of(run(kBob, in_session("s", "my code is 4711", 6))), alone) << "bob's begins anew";
   EXPECT_EQ(ids_seen_by(kAlice), std::vector<std::string>{"s"});
   EXPECT_EQ(ids_seen_by(kBob), std::vector<std::string>{"s"});
   EXPECT_EQ(ids_seen_by(kStranger).size(), 0u);
   EXPECT_EQ(ids_seen_by(server_itself()).size(), 2u);
 
-  EXPECT_EQ(tiny_.engine().erase_session(kBob, "s", true), 1);
-  EXPECT_TRUE(tiny_.engine().has_session(kAlice, "s"));
-  EXPECT_FALSE(tiny_.engine().has_session(kBob, "s"));
-  EXPECT_EQ(tiny_.engine().erase_session(server_itself(), "s", true), 0) << "its own of that id";
+  EXPECT_EQ(*tiny_.engine().erase_session(kBob, "s", true), 1);
+  EXPECT_TRUE(*tiny_.engine().has_session(kAlice, "s"));
+  EXPECT_FALSE(*tiny_.engine().has_session(kBob, "s"));
+  EXPECT_EQ(*tiny_.engine().erase_session(server_itself(), "s", true), 0) << "its own of that id";
 }
 
 TEST_F(Owners, ExportsAndImportsAreOnesOwn) {

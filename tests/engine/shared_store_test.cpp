@@ -342,13 +342,13 @@ TEST_F(SharedStore, ListingAndErasingHoldUpNobodyElse) {
   const auto worker = this->worker();
   worker->run(in_session("s", "hello"));
   vault_->open_reads(false);
-  std::thread listing([&] { EXPECT_EQ(worker->engine().sessions({}).size(), 1u); });
+  std::thread listing([&] { EXPECT_EQ(worker->engine().sessions({})->size(), 1u); });
   EXPECT_TRUE(vault_->wait_for_reader());
   EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   vault_->open_reads(true);
   listing.join();
   vault_->open_writes(false);
-  std::thread erasing([&] { EXPECT_EQ(worker->engine().erase_session({}, "s", false), 1); });
+  std::thread erasing([&] { EXPECT_EQ(*worker->engine().erase_session({}, "s", false), 1); });
   EXPECT_TRUE(vault_->wait_for_writer());
   EXPECT_EQ(worker->run(in_session("", "x")).last->reason, FinishReason::length);
   vault_->open_writes(true);

@@ -116,14 +116,14 @@ TEST(Branches, Errors) {
 TEST(BranchIndices, AreNotGivenTwiceWhileHeld) {
   const auto indices = std::make_shared<BranchIndices>();
   const auto none = [] { return int64_t{0}; };
-  auto one = indices->take({}, "s", none);
-  const auto two = indices->take({}, "s", none);
+  auto one = *indices->take({}, "s", none);
+  const auto two = *indices->take({}, "s", none);
   EXPECT_EQ(one->index(), 1);
   EXPECT_EQ(two->index(), 2);
-  EXPECT_EQ(indices->take({}, "t", none)->index(), 1);
-  EXPECT_EQ(indices->take({}, "s", [] { return int64_t{9}; })->index(), 10);
+  EXPECT_EQ((*indices->take({}, "t", none))->index(), 1);
+  EXPECT_EQ((*indices->take({}, "s", [] { return int64_t{9}; }))->index(), 10);
   one.reset();
-  EXPECT_EQ(indices->take({}, "s", none)->index(), 3);
+  EXPECT_EQ((*indices->take({}, "s", none))->index(), 3);
 }
 
 TEST(BranchIndices, AreReadFromTheNamesOfSessions) {

@@ -100,7 +100,7 @@ TEST(SessionIds, OfTheServersOwnOrWithControlCharactersAreRefusedAtEveryDoor) {
                 .status,
             400);
   EXPECT_EQ(rig.engine.asks().size(), asked);
-  EXPECT_TRUE(rig.engine.has_session({}, own));
+  EXPECT_TRUE(*rig.engine.has_session({}, own));
 }
 
 TEST(SessionIds, TheServersOwnSessionsAreNotListed) {

@@ -195,7 +195,7 @@ TEST(Responses, AreStoredContinuedAndDeleted) {
 
   EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + id).body,
             R"({"id":")" + id + R"(","object":"response","deleted":true})");
-  EXPECT_FALSE(rig.engine.has_session({}, "resp:" + id));
+  EXPECT_FALSE(*rig.engine.has_session({}, "resp:" + id));
   EXPECT_EQ(rig.get("/v1/responses/" + id).status, 404);
   EXPECT_EQ(rig.post("/v1/responses", R"({"input":"x","previous_response_id":")" + id + "\"}").status, 404);
 }

@@ -140,7 +140,7 @@ EngineStats ScriptedEngine::stats() const {
   return stats;
 }
 
-std::vector<SessionInfo> ScriptedEngine::sessions(const Owner& owner) {
+Result<std::vector<SessionInfo>> ScriptedEngine::sessions(const Owner& owner) {
   std::lock_guard lock(mutex_);
   std::vector<SessionInfo> list;
   for (const std::string& key : sessions_) {
@@ -151,12 +151,12 @@ std::vector<SessionInfo> ScriptedEngine::sessions(const Owner& owner) {
   return list;
 }
 
-bool ScriptedEngine::has_session(const Owner& owner, const std::string& id) {
+Result<bool> ScriptedEngine::has_session(const Owner& owner, const std::string& id) {
   std::lock_guard lock(mutex_);
   return sessions_.contains(session_text(owner.name, id));
 }
 
-int64_t ScriptedEngine::erase_session(const Owner& owner, const std::string& id, bool and_branches) {
+Result<int64_t> ScriptedEngine::erase_session(const Owner& owner, const std::string& id, bool and_branches) {
   std::lock_guard lock(mutex_);
   const SessionRange range{session_text(owner.name, id), and_branches};
   return static_cast<int64_t>(

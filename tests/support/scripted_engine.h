@@ -44,10 +44,10 @@ class ScriptedEngine : public Engine {
   EngineStats stats() const override;
 
   // Sessions are names only: a row that ends normally leaves its write_session behind.
-  std::vector<SessionInfo> sessions(const Owner& owner) override;
+  Result<std::vector<SessionInfo>> sessions(const Owner& owner) override;
   const SessionLadder* session_ladder() const override { return ladder_; }
-  bool has_session(const Owner& owner, const std::string& id) override;
-  int64_t erase_session(const Owner& owner, const std::string& id, bool and_branches) override;
+  Result<bool> has_session(const Owner& owner, const std::string& id) override;
+  Result<int64_t> erase_session(const Owner& owner, const std::string& id, bool and_branches) override;
   Result<StateBlob> export_session(const Owner& owner, const std::string& id) override;
   Status import_session(const Owner& owner, const std::string& id, const StateBlob& blob) override;
   Status add_state(const std::string& name, const std::vector<std::vector<float>>& wkv) override;
