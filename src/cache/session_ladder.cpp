@@ -335,11 +335,15 @@ TurnTicket SessionLadder::keep(const std::string& id, Entry& entry) {
   return sends_at_once() ? send(id, entry) : nullptr;
 }
 
-// Returns the sessions that are in memory.
+// Returns the sessions that are in memory, and those that a turn has begun, running or paused.
 std::set<std::string> SessionLadder::in_memory(const SessionRange& range) const {
   std::set<std::string> sessions;
   for (const auto& [id, entry] : entries_) {
     if (range.covers(id)) sessions.insert(id);
+  }
+  for (const auto& watched : claims_) {
+    const SessionClaimPtr claim = watched.lock();
+    if (claim && !claim->erased && range.covers(claim->id)) sessions.insert(claim->id);
   }
   return sessions;
 }

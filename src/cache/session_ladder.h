@@ -87,8 +87,9 @@ class SessionLadder {
   // A copy for export; null when unknown. Blocks on the store and, for a state on a device, until its engine
   // is between two steps: not to be called on an engine's thread.
   Result<std::shared_ptr<const StateBlob>> read(const std::string& id);
-  // Erases on every level and returns how many sessions went. Blocks on the store. An Error where it cannot
-  // tell what it has: nothing is changed then; or where it has not erased yet: it is told again until it has.
+  // Erases on every level and returns how many sessions went, with those that a turn has begun and will not
+  // write. Blocks on the store. An Error where it cannot tell what it has: nothing is changed then; or where
+  // it has not erased yet: it is told again until it has.
   Result<int64_t> erase(const SessionRange& range);
   // The same without waiting for the store or asking it what it has: how many were in memory.
   int64_t erase_soon(const SessionRange& range);

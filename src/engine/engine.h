@@ -125,7 +125,7 @@ class Engine {
   virtual const SessionLadder* session_ladder() const = 0;
   virtual Result<bool> has_session(const Owner& owner, const std::string& id) = 0;
   // How many went, from within a listener those in memory. A row that has begun finishes but does not write
-  // back, nor does a paused one.
+  // back, nor does a paused one: a session that it would have begun counts.
   virtual Result<int64_t> erase_session(const Owner& owner, const std::string& id, bool and_branches) = 0;
   virtual Result<StateBlob> export_session(const Owner& owner,
                                            const std::string& id) = 0;  // not_found when unknown

@@ -190,6 +190,17 @@ TEST_F(SessionWrites, AnErasedSessionStaysAwayWhileTheStoreFails) {
   EXPECT_TRUE(store_->states.contains("a"));
 }
 
+// Its turn is not written back: it went.
+TEST_F(SessionWrites, ASessionThatATurnHasJustBegunCountsAsErased) {
+  open();
+  const SessionClaimPtr claim = ladder_->claim("a:1");
+  EXPECT_EQ(*ladder_->erase({"a", false}), 0);
+  EXPECT_EQ(*ladder_->erase({"a", true}), 1);
+  EXPECT_EQ(*ladder_->erase({"a", true}), 0) << "once";
+  ladder_->release(claim);
+  EXPECT_EQ(*ladder_->erase({"a:1", false}), 0);
+}
+
 // Each erasure is waited for, also one that the failure of another holds up.
 TEST_F(SessionWrites, ErasuresBehindOneThatFailsAreToldOfIt) {
   open();
