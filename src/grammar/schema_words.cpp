@@ -57,12 +57,8 @@ constexpr SchemaWord kWords[] = {
     {"contentEncoding", "`base64`; others annotate", "as a format",
      R"({"type":"string","contentEncoding":"base64"})", ""},
     {"minimum, maximum, exclusiveMinimum, exclusiveMaximum",
-     "exactly, whatever their length, up to 15 digits behind the point (a whole number beyond 64 bits counts "
-     "as "
-     "the "
-     "double that it is read as); a power of ten where it cannot leave the bounds; the "
-     "booleans of "
-     "draft 4, too",
+     "exactly, whatever their length, up to 15 digits behind the point (no JSON of a request holds a whole "
+     "number beyond 64 bits); a power of ten where it cannot leave the bounds; the booleans of draft 4, too",
      "values that are no number", R"({"type":"number","minimum":0.1,"exclusiveMaximum":0.9})",
      R"({"type":"number","minimum":"x"})"},
     {"multipleOf", "steps of at most 12 digits behind the point", "others",

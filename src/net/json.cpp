@@ -21,7 +21,32 @@ Error invalid_json(std::string_view reason) {
   return {ErrorKind::invalid, "Invalid JSON: " + std::string(reason)};
 }
 
-constexpr std::string_view kBadNumber = "a number is malformed or does not fit 64 bits";
+// Names the first whole number beyond 64 bits, and where it stands in the text; empty: there is none.
+std::string too_large_number(std::string_view text) {
+  constexpr size_t kShown = 40;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\' ? 1 : 0;
+      continue;
+    }
+    const size_t end = std::min(text.find_first_not_of("+-.0123456789eE", at), text.size());
+    const std::string_view number = text.substr(at, end - at);
+    if (number.empty()) continue;
+    at = end - 1;
+    const bool negative = number.front() == '-';
+    const std::string_view digits = number.substr(negative ? 1 : 0);
+    if (digits.find_first_not_of("0123456789") != std::string_view::npos) continue;
+    int64_t least = 0;
+    uint64_t most = 0;
+    const auto code = negative ? std::from_chars(number.begin(), number.end(), least).ec
+                               : std::from_chars(number.begin(), number.end(), most).ec;
+    if (code != std::errc::result_out_of_range) continue;
+    const bool cut = number.size() > kShown;
+    return fmt::format("the whole number {}{} at byte {} does not fit 64 bits", number.substr(0, kShown),
+                       cut ? "..." : "", end - number.size());
+  }
+  return {};
+}
 
 // Whole numbers beyond 64 bits, which later versions of the library tell apart from malformed ones.
 template <class Code>
@@ -30,8 +55,13 @@ bool is_too_large(Code code) {
   return false;
 }
 
-std::string_view reason_for(simdjson::error_code code, const JsonLimits& limits, std::string& scratch) {
-  if (is_too_large(code)) return kBadNumber;
+// `scratch` keeps a reason that has to be made.
+std::string_view reason_for(simdjson::error_code code, std::string_view text, const JsonLimits& limits,
+                            std::string& scratch) {
+  if (code == simdjson::NUMBER_ERROR || is_too_large(code)) {
+    scratch = too_large_number(text);
+    return scratch.empty() ? "a number is malformed or too large" : std::string_view(scratch);
+  }
   switch (code) {
     case simdjson::EMPTY:
       return "the text is empty";
@@ -40,8 +70,6 @@ std::string_view reason_for(simdjson::error_code code, const JsonLimits& limits,
     case simdjson::DEPTH_ERROR:
       scratch = "nested deeper than " + std::to_string(limits.max_depth) + " levels";
       return scratch;
-    case simdjson::NUMBER_ERROR:
-      return kBadNumber;
     case simdjson::STRING_ERROR:
       return "a string holds a bad escape or a lone surrogate";
     case simdjson::UNCLOSED_STRING:
@@ -202,11 +230,11 @@ Result<JsonValue> parse(std::string_view text, const JsonLimits& limits, bool un
     simdjson::dom::parser parser;
     std::string scratch;
     if (const auto code = parser.allocate(text.size(), limits.max_depth); code != simdjson::SUCCESS) {
-      return invalid_json(reason_for(code, limits, scratch));
+      return invalid_json(reason_for(code, text, limits, scratch));
     }
     simdjson::dom::element root;
     if (const auto code = parser.parse(text.data(), text.size()).get(root); code != simdjson::SUCCESS) {
-      return invalid_json(reason_for(code, limits, scratch));
+      return invalid_json(reason_for(code, text, limits, scratch));
     }
     JsonValue tree;
     TreeBuilder builder(limits.max_values, unique);
