@@ -133,7 +133,21 @@ int32_t Automaton::near_future(State state) {
              futures_.emplace(std::move(alike), static_cast<int32_t>(futures_.size())).first->second;
 }
 
+// Whether the frame tells that any kFreeCharacters plain characters go on.
+bool Automaton::is_free(const Frame& frame) const {
+  const Grammar::Node& node = grammar_->node(frame.place);
+  if (node.kind != Grammar::Kind::free) return false;
+  if (node.what < 0) return true;
+  const Frame& counter = frames_[static_cast<size_t>(frame.caller)];
+  const Grammar::Count& count = grammar_->count_of(grammar_->node(counter.place));
+  return counter.ticks + 1 >= count.least &&
+         (count.most < 0 || counter.ticks + kFreeCharacters + node.what <= count.most);
+}
+
 Automaton::FreeText Automaton::free_text(State state) const {
+  for (const int32_t id : reading(state).frames) {
+    if (is_free(frames_[static_cast<size_t>(id)])) return {.characters = kFreeCharacters};
+  }
   const Place plain = grammar_->plain_characters();
   FreeText text;
   int32_t loop = -1;  // the frame behind the free text's character
@@ -247,7 +261,7 @@ void Automaton::reach(Place place, int32_t caller, Reading& next) {
     const int32_t frame = frame_of(at.place, at.caller);
     if (met_in_[static_cast<size_t>(frame)] == reading_number_) continue;
     met_in_[static_cast<size_t>(frame)] = reading_number_;
-    if (node.kind == Grammar::Kind::take) {
+    if (node.kind != Grammar::Kind::branch) {
       next.frames.push_back(frame);
     } else {
       open_.push_back({node.what, at.caller});

@@ -37,9 +37,9 @@ class Automaton {
   uint32_t cost(State state, uint8_t byte) const { return step_of(state, byte).cost; }
   // The first of the bytes that lead alike. The step is known.
   uint8_t first_alike(State state, uint8_t byte) const { return step_of(state, byte).first_alike; }
-  // The text so far is complete.
+  // Returns whether the text so far is complete.
   bool accepting(State state) const { return reading(state).accepting; }
-  // No byte may follow.
+  // Returns whether no byte may follow.
   bool final(State state) const { return reading(state).frames.empty(); }
 
   // The byte that every text goes on with; nothing where there are several, or the text is complete.
@@ -48,7 +48,7 @@ class Automaton {
   size_t states() const { return states_.size(); }
   // What it holds, about, the grammar included.
   size_t bytes() const;
-  // Readings have been left out.
+  // Returns whether readings have been left out.
   bool narrowed() const { return narrowed_; }
   // Names what the state takes within the next kFarTicks bytes: states of one name differ only in counts that
   // are farther than that from their bounds.
@@ -61,7 +61,7 @@ class Automaton {
   FreeText free_text(State state) const;
   // free_text() is kFreeCharacters or more.
   bool is_free(State state);
-  static constexpr int64_t kFreeCharacters = 32;
+  static constexpr int64_t kFreeCharacters = Grammar::kFreeCharacters;
   // A fresh automaton whose start is `state` of this one: forgets everything else.
   Automaton rooted_at(State state) const;
 
@@ -70,8 +70,8 @@ class Automaton {
 
   static constexpr int32_t kNoTicks = std::numeric_limits<int32_t>::min();
 
-  // A place that takes a byte, and the frame to which its rule returns (-1: the text is complete then). The
-  // frame of a Count's body stands at the Count, with the number of ticks so far.
+  // A place that takes a byte or is free, and the frame to which its rule returns (-1: the text is complete
+  // then). The frame of a Count's body stands at the Count, with the number of ticks so far.
   struct Frame {
     Place place = 0;
     int32_t caller = -1;
@@ -116,6 +116,7 @@ class Automaton {
   void begin_reading();
   void reach_tick(const Grammar::Node& node, int32_t caller);
   bool has_enough(int32_t caller) const;
+  bool is_free(const Frame& frame) const;
   int32_t frame_of(Place place, int32_t caller, int32_t ticks = kNoTicks);
   int32_t far_ticks(const Frame& frame) const;
   void grow_frame_table();

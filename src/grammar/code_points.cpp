@@ -122,6 +122,10 @@ bool CodePointSet::contains(uint32_t point) const {
   return found != ranges_.end() && found->first <= point;
 }
 
+bool is_plain(uint32_t point) {
+  return !needs_escape(point) && !is_surrogate(point) && point != 0x2028 && point != 0x2029;
+}
+
 std::vector<uint32_t> code_points_of(std::string_view text) {
   std::vector<uint32_t> points;
   while (!text.empty()) {

@@ -37,6 +37,10 @@ class CodePointSet {
   std::vector<Range> ranges_;
 };
 
+// True for a character that most texts take and JSON writes as it is: no control character, quote, backslash
+// or surrogate, and none of the two line ends that the dot of a pattern leaves out.
+bool is_plain(uint32_t point);
+
 // Of a text that is UTF-8.
 std::vector<uint32_t> code_points_of(std::string_view text);
 

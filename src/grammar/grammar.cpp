@@ -181,6 +181,7 @@ bool Grammar::can_finish(const Node& node) const {
       return useful(node.next);
     case Kind::call:
       return useful(node.next) && useful(beginning(node.what));
+    case Kind::free:
     case Kind::end:
       break;
   }

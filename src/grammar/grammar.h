@@ -1,5 +1,5 @@
-// A grammar over bytes as a graph: places that take a byte, branch, call a rule or end one, and places that
-// count. Knows nothing of JSON and of tokens.
+// A grammar over bytes as a graph: places that take a byte, branch, call a rule or end one, places that
+// count, and places that tell what may follow. Knows nothing of JSON and of tokens.
 #pragma once
 
 #include <array>
@@ -29,11 +29,11 @@ using Rule = int32_t;
 
 class Grammar {
  public:
-  enum class Kind : uint8_t { take, branch, call, end, count, tick, enough };
+  enum class Kind : uint8_t { take, branch, call, end, count, tick, enough, free };
   struct Node {
     Kind kind = Kind::end;
     // take: index of the byte set; branch: the other Place; call: the Rule; count: index of the Count; tick:
-    // the state of the Count's lengths behind it
+    // the state of the Count's lengths behind it; free: how many ticks have to be left, or -1
     int32_t what = -1;
     Place next = -1;
   };
@@ -75,6 +75,12 @@ class Grammar {
   Place tick(int32_t state, Place next) { return add({Kind::tick, state, next}); }
   Place enough(Place next) { return add({Kind::enough, -1, next}); }
 
+  // A choice that takes nothing, and tells of those before it that any kFreeCharacters plain characters (see
+  // is_plain) go on from there. With `left`, within the body of a Count of characters: once all that is
+  // counted has its least, and while so many more may be counted behind them.
+  Place free(int32_t left = -1) { return add({Kind::free, left, end()}); }
+  static constexpr int64_t kFreeCharacters = 32;
+
   // Says that `character` takes one character of a free text, of which `plain` takes those of ASCII that
   // stand for themselves: tokens of such characters are then found without a walk.
   void set_text(Rule character, Place plain) { text_ = {character, plain}; }
@@ -109,7 +115,11 @@ class Grammar {
   size_t bytes() const { return nodes_.size() * sizeof(Node) + sets_.size() * sizeof(ByteSet); }
   const Node& node(Place place) const { return nodes_[static_cast<size_t>(place)]; }
   const Count& count_of(const Node& node) const { return counts_[static_cast<size_t>(node.what)]; }
-  const ByteSet& bytes(const Node& node) const { return sets_[static_cast<size_t>(node.what)]; }
+  // What a place takes that stands in a reading: a take, or one that is free.
+  const ByteSet& bytes(const Node& node) const {
+    static const ByteSet kNone;
+    return node.kind == Kind::take ? sets_[static_cast<size_t>(node.what)] : kNone;
+  }
   Place beginning(Rule rule) const { return begins_[static_cast<size_t>(rule)]; }
   Place start() const { return beginning(root_); }
   // False where no complete text can follow.

@@ -33,37 +33,66 @@ CodePointSet TextAutomaton::characters(int32_t symbol) const {
   return set;
 }
 
-void TextAutomaton::drop_useless() {
-  const size_t count = accepting_.size();
-  std::vector<std::vector<int32_t>> into(count);
+std::vector<int32_t> TextAutomaton::steps_to(const std::vector<bool>& goals,
+                                             const std::vector<bool>& symbols) const {
+  std::vector<std::vector<int32_t>> into(states());
   for (size_t i = 0; i < next_.size(); ++i) {
-    if (next_[i] >= 0) into[static_cast<size_t>(next_[i])].push_back(static_cast<int32_t>(i / width_));
+    if (next_[i] < 0 || !symbols[i % width_]) continue;
+    into[static_cast<size_t>(next_[i])].push_back(static_cast<int32_t>(i / width_));
   }
-  std::vector<bool> useful = accepting_;
-  std::vector<int32_t> open;
-  for (size_t i = 0; i < count; ++i) {
-    if (useful[i]) open.push_back(static_cast<int32_t>(i));
+  std::vector<int32_t> steps(states(), -1);
+  std::vector<int32_t> met;  // the nearest first
+  for (size_t i = 0; i < states(); ++i) {
+    if (!goals[i]) continue;
+    steps[i] = 0;
+    met.push_back(static_cast<int32_t>(i));
   }
-  while (!open.empty()) {
-    const auto state = static_cast<size_t>(open.back());
-    open.pop_back();
+  for (size_t i = 0; i < met.size(); ++i) {
+    const auto state = static_cast<size_t>(met[i]);
     for (const int32_t from : into[state]) {
-      if (useful[static_cast<size_t>(from)]) continue;
-      useful[static_cast<size_t>(from)] = true;
-      open.push_back(from);
+      if (steps[static_cast<size_t>(from)] >= 0) continue;
+      steps[static_cast<size_t>(from)] = steps[state] + 1;
+      met.push_back(from);
     }
   }
+  return steps;
+}
+
+std::vector<bool> TextAutomaton::free_states() const {
+  std::vector<bool> plain(width_);
+  for (size_t i = 0; i < starts_.size(); ++i) {
+    const uint32_t last = i + 1 < starts_.size() ? starts_[i + 1] - 1 : kLastCodePoint;
+    uint32_t point = starts_[i];
+    while (point <= last && !is_plain(point)) ++point;
+    if (point > last) continue;
+    if (symbols_[i] < 0) return std::vector<bool>(states(), false);
+    plain[static_cast<size_t>(symbols_[i])] = true;
+  }
+  std::vector<bool> stuck(states());  // some plain character does not go on
+  for (size_t i = 0; i < next_.size(); ++i) {
+    if (next_[i] < 0 && plain[i % width_]) stuck[i / width_] = true;
+  }
+  std::vector<bool> free;
+  for (const int32_t steps : steps_to(stuck, plain)) {
+    free.push_back(steps < 0 || steps >= Grammar::kFreeCharacters);
+  }
+  return free;
+}
+
+void TextAutomaton::drop_useless() {
+  const size_t count = states();
+  const std::vector<int32_t> useful = steps_to_end();
   std::vector<int32_t> renamed(count, -1);
   std::vector<bool> accepting;
   std::vector<int32_t> next;
-  if (useful[0]) {
+  if (useful[0] >= 0) {
     for (size_t i = 0; i < count; ++i) {
-      if (!useful[i]) continue;
+      if (useful[i] < 0) continue;
       renamed[i] = static_cast<int32_t>(accepting.size());
       accepting.push_back(accepting_[i]);
     }
     for (size_t i = 0; i < next_.size(); ++i) {
-      if (!useful[i / width_]) continue;
+      if (useful[i / width_] < 0) continue;
       next.push_back(next_[i] < 0 ? -1 : renamed[static_cast<size_t>(next_[i])]);
     }
   }
@@ -216,6 +245,9 @@ Rule TextAutomaton::characters_of(Grammar& grammar, CharacterForm form, Counting
   std::vector<CodePointSet> sets;
   for (size_t i = 0; i < width_; ++i) sets.push_back(characters(static_cast<int32_t>(i)));
   const Place end = grammar.end();
+  const std::vector<bool> free = free_states();
+  const std::vector<int32_t> left = steps_to_end();
+  const Place is_free = grammar.free(counted ? *std::max_element(left.begin(), left.end()) : -1);
   for (size_t i = 0; i < states() && !grammar.full(); ++i) {
     std::map<int32_t, CodePointSet> ways;  // by the state behind
     for (size_t j = 0; j < width_; ++j) {
@@ -229,6 +261,7 @@ Rule TextAutomaton::characters_of(Grammar& grammar, CharacterForm form, Counting
           character_of(grammar, set, form, grammar.call(rules[static_cast<size_t>(to)], end));
       choices.push_back(counted ? grammar.tick(to, character) : character);
     }
+    if (free[i]) choices.push_back(is_free);
     grammar.begin(rules[i], grammar.branch(choices));
   }
   return rules.front();

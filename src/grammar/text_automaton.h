@@ -27,10 +27,10 @@ class TextAutomaton {
   // The strings that the pattern matches from end to end.
   static Result<TextAutomaton> of_whole_pattern(Pattern pattern, Budget& budget);
 
-  // What both take, and what `other` does not take.
+  // Returns the strings that both take, and those that this one takes and `other` does not.
   Result<TextAutomaton> both(const TextAutomaton& other, Budget& budget) const;
   Result<TextAutomaton> without(const TextAutomaton& other, Budget& budget) const;
-  // The strings of `least` to `most` code points; most < 0: any number.
+  // Returns those of its strings that have `least` to `most` code points; most < 0: any number.
   Result<TextAutomaton> of_length(int64_t least, int64_t most, Budget& budget) const;
 
   bool empty() const { return accepting_.empty(); }
@@ -56,7 +56,13 @@ class TextAutomaton {
     return next_[static_cast<size_t>(state) * width_ + static_cast<size_t>(symbol)];
   }
   CodePointSet characters(int32_t symbol) const;
+  // By state: the fewest characters, all of marked symbols, behind which one of the goals is reached; -1:
+  // never.
+  std::vector<int32_t> steps_to(const std::vector<bool>& goals, const std::vector<bool>& symbols) const;
+  std::vector<int32_t> steps_to_end() const { return steps_to(accepting_, std::vector<bool>(width_, true)); }
   void drop_useless();
+  // By state: any Grammar::kFreeCharacters plain characters go on from it.
+  std::vector<bool> free_states() const;
   enum class Counting : uint8_t { none, characters };
   // The rule that takes a string: its characters in `form`, then `close`.
   Rule characters_of(Grammar& grammar, CharacterForm form, Counting counting, Place close) const;

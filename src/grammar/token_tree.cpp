@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/utf8.h"
+#include "grammar/code_points.h"
 
 namespace fulmar {
 namespace {
@@ -42,15 +43,11 @@ class CostMeter {
   std::vector<std::bitset<256>> counted_;  // by state
 };
 
-// The number of characters of a token that any free JSON string takes anywhere; 0: it is none.
+// The number of characters of a token that any free text takes anywhere; 0: it is none.
 size_t plain_characters(std::string_view bytes) {
-  size_t count = 0;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == '"' || byte == '\\') return 0;
-    count += (byte & 0xC0) != 0x80 ? 1 : 0;
-  }
-  return is_utf8(bytes) ? count : 0;
+  if (!is_utf8(bytes)) return 0;
+  const std::vector<uint32_t> points = code_points_of(bytes);
+  return std::all_of(points.begin(), points.end(), is_plain) ? points.size() : 0;
 }
 
 // Where the plain characters that a token ends with begin, as far as free strings are known to take them.

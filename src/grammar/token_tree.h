@@ -70,8 +70,8 @@ class TokenTree {
   static constexpr auto kFreeCharacters = static_cast<size_t>(Automaton::kFreeCharacters);
 
   Tree all_;
-  // Tokens of plain characters alone (whole ones of UTF-8, none that JSON would escape) go on from wherever a
-  // string is free: by the number of their characters at most, as bits. The tree holds the others.
+  // Tokens of plain characters alone (whole ones of UTF-8; see is_plain) go on from wherever a text is free:
+  // by the number of their characters at most, as bits. The tree holds the others.
   std::array<std::vector<uint64_t>, kFreeCharacters> free_;
   Tree not_free_;
   std::vector<uint64_t> others_;  // those in no tree, and the bits behind the last token
