@@ -37,17 +37,17 @@ class Constraint {
   bool remembers(State state);
   // See TokenTree::forced.
   std::optional<int32_t> forced(State state);
-  // kDead when a byte does not fit.
+  // Returns the state behind the bytes; kDead when one does not fit.
   State advance(State state, std::string_view bytes);
   bool accepting(State state);
   bool final(State state);
-  // Any bytes may follow, or none.
+  // Returns whether any bytes may follow, and the text may end.
   bool free(State state);
   // Waits for nobody.
   bool full() const { return states_.load(std::memory_order_relaxed) > kMaxStates; }
   // What it holds, about; it grows with use. Waits for nobody.
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // One with nothing but `state`, as its start.
+  // Returns one that begins with `state` and has found out nothing yet.
   std::shared_ptr<Constraint> rooted_at(State state);
 
  private:

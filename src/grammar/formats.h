@@ -8,9 +8,10 @@
 
 namespace fulmar {
 
-// The strings of the format that are written; some formats admit more. Null: an annotation only.
+// Returns the strings of the format that are written, which may be fewer than it admits; null: it asks for
+// nothing here.
 const TextAutomaton* format_texts(std::string_view format);
-// All strings that anybody takes for one of this format; null: they are not known.
+// Returns all strings that anybody takes for one of this format; null: they are not known.
 const TextAutomaton* widest_format_texts(std::string_view format);
 
 }  // namespace fulmar

@@ -13,14 +13,14 @@
 
 namespace fulmar {
 
-// Of numbers without a bound of their own: whole numbers keep to what every reader holds exactly.
+// The largest whole number that is written where nothing bounds it: every reader holds it exactly.
 inline constexpr std::string_view kLargestWhole = "999999999999999";
 inline constexpr size_t kWholeDigits = kLargestWhole.size();
 
-// Behind the point, of numbers without a bound of their own.
+// Digits behind the point that are written at most.
 inline constexpr int64_t kFractionDigits = 15;
 
-// Whole numbers as digits, without a sign and zeros in front; both ends are included.
+// Whole numbers from `least` to `most`, both included, as digits without a sign and without zeros in front.
 struct DigitRange {
   std::string least;
   std::string most;
@@ -45,9 +45,8 @@ class JsonRules {
   // open sign's gap: it takes white space only before values' ends, so that no gap is taken twice.
   Place open(std::string_view sign, Place next);   // '{' or '[', then a gap
   Place close(std::string_view sign, Place next);  // a gap, then '}' or ']': behind a value
-  Place close_at_once(std::string_view sign, Place next) {
-    return grammar_.text(sign, next);
-  }                         // behind open()
+  // '}' or ']' alone: behind open(), whose gap has been taken already.
+  Place close_at_once(std::string_view sign, Place next) { return grammar_.text(sign, next); }
   Place comma(Place next);  // a gap, ',' and a gap
   Place colon(Place next);  // a gap, ':' and a gap
   Place gap(Place next);

@@ -32,12 +32,11 @@ inline constexpr size_t kMaxPatternBytes = 4096;
 inline constexpr int kMaxGroupDepth = 32;
 inline constexpr int64_t kMaxRepeat = 10'000;
 
-// Takes: characters, classes, . \d \w \s and their opposites, \t \n \v \f \r \0 \xHH \uHHHH \u{H} \cX,
-// escaped signs, groups (captures only group), |, quantifiers (lazy ones describe the same texts), ^ $, and
-// (?=...)
-// (?!...) outside of what repeats without end. Errors: unsupported, for the rest (references back,
-// lookbehind, \b, \p{...}, flags) and for what is beyond the limits; invalid, for what is no regular
-// expression. They name the construct and its offset.
+// Reads a regular expression: characters, classes, . \d \w \s and their opposites, \p{...}, \t \n \v \f \r \0
+// \xHH \uHHHH \u{H} \cX, escaped signs, groups (captures only group), |, quantifiers (lazy ones describe the
+// same texts), ^ $, and (?=...) (?!...) outside of what repeats without end. Errors: unsupported, for the
+// rest (references back, lookbehind, \b, flags) and for what is beyond the limits; invalid, for what is no
+// regular expression. They name the construct and its offset.
 Result<Pattern> parse_pattern(std::string_view text);
 
 }  // namespace fulmar

@@ -25,9 +25,9 @@ namespace fulmar {
 // Nesting of values of which the schema says nothing.
 inline constexpr int kFreeDepth = 8;
 
-// Handles the keywords listed in docs/api.md. A rule stands for the schemas that one value has to fit, and
-// those are compiled one after the other from a list of what is open, so that neither nesting nor references
-// cost stack, and what leads back to itself is met again.
+// Handles the keywords that docs/structured-output.md lists. A rule stands for the schemas that one value has
+// to fit, and those are compiled one after the other from a list of what is open, so that neither nesting nor
+// references cost stack, and what leads back to itself is met again.
 class SchemaCompiler {
  public:
   // All must outlive the compiler; `document` is what $ref looks into.
@@ -61,9 +61,9 @@ class SchemaCompiler {
     std::optional<Rule> member;
   };
 
-  // The rule of demands that are compiled later, or have been.
+  // Returns the rule of values that fit the demands; where they are new, they wait in open_ to be compiled.
   Rule rule_of(Demands demands);
-  // Nothing: no value fits.
+  // Compiles the values that fit the demands; nothing: none does.
   Result<std::optional<Place>> body_of(const Demands& demands);
   static std::optional<Shape::Described> take_formats(const Demands& demands, std::vector<Shape>& shapes);
   Status give_up(const Shape::Described& format, const Demands& demands);

@@ -34,7 +34,7 @@ class SchemaExpansion {
   Result<bool> all_apart(const JsonValue::Array& alternatives);
 
  private:
-  // In which all that is refused beside one alternative is missed: of more, the first are kept.
+  // A value may miss the schemas that must not fit in several ways, each a shape: the first so many are kept.
   static constexpr size_t kMaxWays = 32;
 
   // A demand, and the one that led to it.

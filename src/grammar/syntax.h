@@ -54,9 +54,9 @@ struct Syntax {
 // Groups within each other.
 inline constexpr int kMaxSyntaxDepth = 64;
 
-// A text of the root, then the end. A rule that begins with itself is taken where it does so directly
-// (a: a "x" | "y"). Errors: unsupported, naming a rule that begins with itself through others, or a pattern;
-// those of the budget.
+// Writes the grammar's root, then the end of the text, as places. A rule that begins with itself is taken
+// where it does so directly (a: a "x" | "y"). Errors: unsupported, naming a rule that begins with itself
+// through others, or a pattern; those of the budget.
 Result<Place> syntax_place(Syntax syntax, Grammar& grammar, Budget& budget);
 
 }  // namespace fulmar
