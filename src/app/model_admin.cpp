@@ -317,9 +317,28 @@ Result<StateFile> LocalAdmin::keep_state_file(const Owner& owner, const std::str
                                               std::string_view bytes) {
   if (loaded_.empty()) return Error{ErrorKind::unavailable, "No model loaded"};
   Loaded& loaded = loaded_.back();
-  FULMAR_ASSIGN(StateFolder::Kept kept, files_.keep(owner.name, filename, bytes, loaded.served->config()));
-  FULMAR_TRY(add_state(loaded, {.name = kept.file.id, .owner = owner.name}, std::move(kept.state)));
-  return std::move(kept.file);
+  FULMAR_ASSIGN(StateFolder::Incoming incoming,
+                files_.take_in(owner.name, filename, bytes, loaded.served->config()));
+  const StateFile file = incoming.file();
+  const TunedState facts{.name = file.id, .owner = owner.name};
+  const auto known = loaded.states.find(facts.engine_name());
+  std::optional<TimeState> before;
+  if (known != loaded.states.end()) before = known->second;
+  // The engine may refuse it, the folder hardly: that is asked last.
+  FULMAR_TRY(add_numbers(loaded, facts.engine_name(), incoming.state()));
+  if (const Status kept = files_.keep(incoming); !kept.ok()) {
+    take_back(loaded, facts.engine_name(), std::move(before));
+    return kept.error();
+  }
+  models_.add_state(loaded.served->model()->id, facts);
+  return file;
+}
+
+// Makes the engine's state of that name what it was before.
+void LocalAdmin::take_back(Loaded& loaded, const std::string& name, std::optional<TimeState> before) {
+  if (before && add_numbers(loaded, name, std::move(*before)).ok()) return;
+  loaded.states.erase(name);
+  loaded.served->model()->engine->remove_state(name);
 }
 
 bool LocalAdmin::drop_state_file(const Owner& owner, const std::string& id) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "app/model_descriptions.h"
@@ -84,6 +85,7 @@ class LocalAdmin : public ModelAdmin {
   Loaded& add_loaded(std::shared_ptr<ServedEngine> served, bool behind);
   Status add_numbers(Loaded& loaded, const std::string& name, TimeState state);
   Status add_state(Loaded& loaded, TunedState facts, TimeState state);
+  void take_back(Loaded& loaded, const std::string& name, std::optional<TimeState> before);
   Status carry_state(const Loaded& from, const TunedState& state, Loaded& to);
   void carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to);
   void retire(std::shared_ptr<ServedEngine> served);

@@ -129,8 +129,13 @@ Status StateFolder::make_temporary() {
   return {};
 }
 
-Result<StateFolder::Kept> StateFolder::keep(const std::string& owner, const std::string& filename,
-                                            std::string_view bytes, const ModelConfig& config) {
+StateFolder::Incoming::~Incoming() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove(path_, ignored);
+}
+
+Result<StateFolder::Incoming> StateFolder::take_in(const std::string& owner, const std::string& filename,
+                                                   std::string_view bytes, const ModelConfig& config) {
   FULMAR_TRY(check_name(filename));
   if (!owner.empty() && count(owner, served_id(filename)) >= kMostOfOwner) {
     return Error{ErrorKind::resource,
@@ -143,30 +148,47 @@ Result<StateFolder::Kept> StateFolder::keep(const std::string& owner, const std:
   fs::create_directories(folder, made);
   if (made) return Error{ErrorKind::io, fmt::format("'{}': {}", folder.string(), made.message())};
   // Under another name until it is known to be good; the ending says how to read it.
-  const fs::path incoming = folder / (".incoming." + filename);
-  Status written = write_file(incoming, bytes);
-  Result<TimeState> state = written ? read_time_state(incoming, config) : Result<TimeState>(written.error());
-  std::error_code error;
+  Incoming incoming(folder / (".incoming." + filename), {}, {});
+  FULMAR_TRY(write_file(incoming.path_, bytes));
+  Result<TimeState> state = read_time_state(incoming.path_, config);
   if (!state) {
-    fs::remove(incoming, error);
-    if (!written) return written.error();
     return Error{ErrorKind::invalid,
                  fmt::format("'{}' is no state for this model: {}", filename, state.error().text)};
   }
-  StateFile file = describe_file(incoming, filename);
-  file.owner = owner;
-  drop(owner, file.id);
-  fs::rename(incoming, folder / filename, error);
-  if (error) return Error{ErrorKind::io, fmt::format("'{}': {}", filename, error.message())};
+  incoming.file_ = describe_file(incoming.path_, filename);
+  incoming.file_.owner = owner;
+  incoming.state_ = std::move(*state);
+  return incoming;
+}
+
+Status StateFolder::keep(Incoming& incoming) {
+  const StateFile& file = incoming.file_;
+  const fs::path folder = folder_of(file.owner);
+  std::error_code error;
+  fs::rename(incoming.path_, folder / file.filename, error);
+  if (error) return Error{ErrorKind::io, fmt::format("'{}': {}", file.filename, error.message())};
+  incoming.path_.clear();
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto old = find(file.owner, file.id); old != files_.end()) {
+      // Of the same id with another ending.
+      if (old->filename != file.filename) fs::remove(folder / old->filename, error);
+      files_.erase(old);
+    }
+  }
   insert(file);
-  return Kept{std::move(file), std::move(*state)};
+  return {};
+}
+
+// Under the lock.
+std::vector<StateFile>::iterator StateFolder::find(const std::string& owner, const std::string& id) {
+  return std::find_if(files_.begin(), files_.end(),
+                      [&](const StateFile& file) { return file.id == id && file.owner == owner; });
 }
 
 bool StateFolder::drop(const std::string& owner, const std::string& id) {
   std::lock_guard lock(mutex_);
-  const auto found = std::find_if(files_.begin(), files_.end(), [&](const StateFile& file) {
-    return file.id == id && file.owner == owner;
-  });
+  const auto found = find(owner, id);
   if (found == files_.end()) return false;
   std::error_code ignored;
   fs::remove(folder_of(owner) / found->filename, ignored);

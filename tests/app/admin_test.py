@@ -184,6 +184,26 @@ def check_kept_state_files(program, models):
         equal(os.listdir(folder), [])
 
 
+# While no slot is free a state cannot be prepared; what is refused then changes neither list nor folder.
+def check_refused_state_files(program, models):
+    with open(os.path.join(models, STATE), "rb") as file:
+        content = file.read()
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ("--model", os.path.join(models, MODEL), "--state-dir", folder, "--slots", "1")
+        with Server(program, *flags) as server:
+            equal(send_state(server, "pirate.pth", content)[0], 200)
+            kept = os.stat(os.path.join(folder, "pirate.pth")).st_ino
+            body = {"prompt": "Once", "max_tokens": 60000, "stream": True, "ignore_eos": True}
+            request = urllib.request.Request(server.base + "/v1/completions", data=json.dumps(body).encode())
+            with urllib.request.urlopen(request, timeout=120) as stream:
+                stream.readline()
+                for name in ("pirate.pth", "pirate.st", "other.pth"):
+                    equal(send_state(server, name, content)[0], 503)
+            equal([entry["state_id"] for entry in server.call("GET", "/v1/state/list")[1]["data"]], ["pirate"])
+            equal(os.listdir(folder), ["pirate.pth"])
+            equal(os.stat(os.path.join(folder, "pirate.pth")).st_ino, kept)
+
+
 def check_branches(server):
     def step(node, text):
         return server.call("POST", "/multi_state/chat/completions", {
@@ -285,6 +305,7 @@ def main(program, models):
             check_removal_under_a_stream(server)
     check_switching(program, models)
     check_kept_state_files(program, models)
+    check_refused_state_files(program, models)
 
 
 if __name__ == "__main__":
