@@ -95,16 +95,21 @@ void cancel_response(std::shared_ptr<Call> call) {
   if (look && look->state.stage == JobState::Stage::waits) {
     if (const auto fault = cancel_waiting(call->service(), id)) return call->fail(*fault);
   }
-  const auto tell_stored = [call, id] {
-    auto stored = call->service().responses.find(id);
+  // What it is in the end is said once it has come to that, and is written.
+  const auto tell = [call, id](const std::string& json) {
+    call->service().responses.when_tried(id, [call, json](bool written) {
+      call->guard([&] { written ? call->respond_json(json) : call->fail(store_failed("responses")); });
+    });
+  };
+  const auto tell_stored = [call, id, tell] {
+    const auto stored = call->service().responses.find(id);
     if (!stored.ok()) return call->fail(store_failed("responses"));
     if (!*stored) return call->fail(not_stored(id));
-    if (made_in_background((*stored)->json)) return call->respond_json(std::move((*stored)->json));
+    if (made_in_background((*stored)->json)) return tell((*stored)->json);
     call->fail(bad_value("Only responses with background=true can be cancelled", {}, "invalid_value"));
   };
-  // What it is in the end is said once it has come to that.
   const bool told = background.when_over(
-      id, [call, tell_stored](const std::string* json) { json ? call->respond_json(*json) : tell_stored(); });
+      id, [tell, tell_stored](const std::string* json) { json ? tell(*json) : tell_stored(); });
   told ? background.cancel(id) : tell_stored();
 }
 

@@ -180,21 +180,32 @@ void Reply::finish() {
   if (options_.stream) {
     writer_->write_closing(totals(), events_);
     if (!events_.empty()) tell_warnings(events_.back());
-    send_events();
-    call_->count(outcome());
-    call_->exchange()->write(std::string(end_mark(writer_->framing())));
-    return call_->exchange()->end();
+    std::vector<std::string> last;
+    for (const std::string& event : events_) last.push_back(framed(writer_->framing(), event));
+    last.emplace_back(end_mark(writer_->framing()));
+    return send_last([how = outcome(), last = std::move(last)](Call& call) {
+      call.count(how);
+      for (const std::string& text : last) call.exchange()->write(text);
+      call.exchange()->end();
+    });
   }
   const Totals sums = totals();
   const Outcome how = outcome();
   std::vector<Choice> choices;
   choices.reserve(rows_.size());
   for (Row& row : rows_) choices.push_back(std::move(row.choice));
-  HttpResponse response;
-  response.body = writer_->write_whole(std::move(choices), sums);
-  tell_warnings(response.body);
-  add_headers(response.headers);
-  call_->respond(std::move(response), how);
+  auto response = std::make_shared<HttpResponse>();
+  response->body = writer_->write_whole(std::move(choices), sums);
+  tell_warnings(response->body);
+  add_headers(response->headers);
+  send_last([how, response](Call& call) { call.respond(std::move(*response), how); });
+}
+
+// At once; an answer that says that it is stored, under its request's id, once that has been tried.
+void Reply::send_last(std::function<void(Call&)> send) {
+  call_->service().responses.when_tried(options_.request_id, [call = call_, send = std::move(send)](bool) {
+    call->guard([&] { send(*call); });
+  });
 }
 
 void Reply::fail(const Error& error) {

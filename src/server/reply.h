@@ -2,6 +2,7 @@
 // by chunk_size, the split of reasoning, usage and the moment at which a stream begins.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,6 +63,7 @@ class Reply : public Listener {
   void flush(Row& row);
   void tell_warnings(std::string& json) const;
   void send_events();
+  void send_last(std::function<void(Call&)> send);
   void finish();
   void fail(const Error& error);
   bool never_run() const;

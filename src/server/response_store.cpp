@@ -20,6 +20,9 @@ std::unique_ptr<DocumentStore> in_memory() {
   return std::move(*documents);
 }
 
+// On a thread that writes: set when its store has ended within what it told.
+thread_local bool* store_has_ended = nullptr;
+
 const ResponseBounds& bounds_of(const std::unique_ptr<DocumentStore>& documents) {
   return documents ? ResponseStore::kInFile : ResponseStore::kInMemory;
 }
@@ -39,7 +42,12 @@ ResponseStore::~ResponseStore() {
     closing_ = true;
   }
   changed_.notify_all();
-  writer_.join();
+  if (writer_.get_id() == std::this_thread::get_id()) {  // whoever was told was the last to hold this
+    *store_has_ended = true;
+    writer_.detach();
+  } else {
+    writer_.join();
+  }
   marks_.finish();
   // Whoever could have put another is gone, and so are the threads.
   std::vector<std::string> left;
@@ -106,9 +114,41 @@ void ResponseStore::put(StoredResponse response) {
   auto shared = std::make_shared<const StoredResponse>(std::move(response));
   {
     std::lock_guard lock(mutex_);
-    waiting_[id] = {std::move(shared), ++last_number_};
+    Waiting& waits = waiting_[id];
+    waits.response = std::move(shared);
+    waits.number = ++last_number_;
+    waits.failed = false;
   }
   changed_.notify_all();
+}
+
+void ResponseStore::when_tried(const std::string& id, Tried then) {
+  std::unique_lock lock(mutex_);
+  const auto found = waiting_.find(id);
+  const bool waits = found != waiting_.end();
+  if (waits && !found->second.failed) {
+    found->second.told->push_back(std::move(then));
+    return;
+  }
+  lock.unlock();
+  then(!waits);
+}
+
+// They may let go of this, which is not touched behind.
+void ResponseStore::tell(std::vector<Tried>& told, bool written) {
+  std::vector<Tried> now;
+  {
+    std::lock_guard lock(mutex_);
+    now.swap(told);
+  }
+  for (Tried& then : now) {
+    try {
+      then(written);
+    } catch (const std::exception& failure) {
+      spdlog::error("end of a response not told reason=\"{}\"", failure.what());
+    }
+    then = nullptr;
+  }
 }
 
 std::optional<ResponseStore::Waiting> ResponseStore::waiting(const std::string& id) {
@@ -131,6 +171,8 @@ ResponseStore::WaitingById::const_iterator ResponseStore::next_to_write(bool fai
 // they can be.
 void ResponseStore::keep_writing() {
   using Clock = std::chrono::steady_clock;
+  bool ended = false;
+  store_has_ended = &ended;
   Clock::time_point retry_at = Clock::now() + retry_;
   std::unique_lock lock(mutex_);
   while (!closing_) {
@@ -149,24 +191,31 @@ void ResponseStore::keep_writing() {
     const std::string id = next->first;
     lock.unlock();
     const bool written = write(id);
+    if (ended) return;
     lock.lock();
     if (again && !written) retry_at = Clock::now() + retry_;
     changed_.notify_all();
   }
 }
 
-// Whatever goes wrong, the answer is written or waits behind the others; false where it waits.
 bool ResponseStore::write(const std::string& id) {
   const std::optional<Waiting> before = waiting(id);
   if (!before) return true;  // taken meanwhile
+  const bool written = try_to_write(id, *before);
+  tell(*before->told, written);
+  return written;
+}
+
+// Whatever goes wrong, the answer is written or waits behind the others; false where it waits.
+bool ResponseStore::try_to_write(const std::string& id, const Waiting& before) {
   try {
-    if (write_one(id, *before)) return true;
+    if (write_one(id, before)) return true;
   } catch (const std::exception& failure) {
     spdlog::error("response not stored yet id={}: {}", id, failure.what());
   }
   std::lock_guard lock(mutex_);
   const auto found = waiting_.find(id);
-  if (found == waiting_.end() || found->second.number != before->number) return false;
+  if (found == waiting_.end() || found->second.number != before.number) return false;
   found->second.number = ++last_number_;
   found->second.failed = true;
   return false;
@@ -211,6 +260,7 @@ Result<std::optional<StoredResponse>> ResponseStore::find(const std::string& id)
 Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id) {
   if (is_job(id)) return std::optional<StoredResponse>();
   std::optional<StoredResponse> taken;
+  std::shared_ptr<std::vector<Tried>> told;
   {
     std::lock_guard lock(mutex_);
     if (const auto found = waiting_.find(id); found != waiting_.end()) {
@@ -218,9 +268,11 @@ Result<std::optional<StoredResponse>> ResponseStore::take(const std::string& id)
       taken =
           StoredResponse{.id = response.id, .model = response.model, .json = {}, .created = response.created};
       taken->owner = response.owner;
+      told = found->second.told;
       waiting_.erase(found);
     }
   }
+  if (told) tell(*told, false);
   auto document = documents_->take(id);  // also one that is just being written
   if (!document.ok()) {
     spdlog::error("response not removed id={}: {}", id, document.error().text);

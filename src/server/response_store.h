@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -78,6 +79,10 @@ class ResponseStore {
   // Never waits for the documents, and refuses nothing: they are written on a thread of their own, and what
   // cannot be is kept and tried again, one each `retry`. Ends the job of the same id once it is stored.
   void put(StoredResponse response);
+  // Calls `then` once what was put under that id has been tried to write: whether it is written. At once
+  // where nothing of that id waits for its first try, else on the thread that writes.
+  using Tried = std::function<void(bool written)>;
+  void when_tried(const std::string& id, Tried then);
   // Notes how often a job was begun, without waiting.
   void note_attempts(const std::string& id, int64_t attempts);
 
@@ -107,12 +112,15 @@ class ResponseStore {
     std::shared_ptr<const StoredResponse> response;
     uint64_t number = 0;  // tells it from another of the same id; the smallest is written first
     bool failed = false;  // could not be written
+    std::shared_ptr<std::vector<Tried>> told = std::make_shared<std::vector<Tried>>();
   };
   using WaitingById = std::map<std::string, Waiting>;
 
   void keep_writing();
   WaitingById::const_iterator next_to_write(bool failed) const;
   bool write(const std::string& id);
+  bool try_to_write(const std::string& id, const Waiting& before);
+  void tell(std::vector<Tried>& told, bool written);
   bool write_one(const std::string& id, const Waiting& waits);
   std::optional<Waiting> waiting(const std::string& id);
   void make_room(const std::string& owner, int64_t more, int64_t newest);
