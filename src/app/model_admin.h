@@ -57,6 +57,7 @@ class LocalAdmin : public ModelAdmin {
   Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
                                     std::string_view bytes) override;
   bool drop_state_file(const Owner& owner, const std::string& id) override;
+  Status forget_session(const std::string& id) override { return sessions_.erase_of_all_models(id); }
   std::vector<StateFile> state_files(const Owner& owner) const override;
   Status load_available(const std::string& id) override;
   std::vector<std::string> available() const override;

@@ -141,6 +141,13 @@ Result<std::unique_ptr<SessionLadders>> SessionLadders::open(const SessionFlags&
   return std::unique_ptr<SessionLadders>(new SessionLadders(flags, std::move(doors)));
 }
 
+Status SessionLadders::erase_of_all_models(const std::string& id) const {
+  const auto door = open_store_ ? open_store_() : nullptr;
+  if (!door || door->shared()) return {};
+  const auto erased = door->erase({}, id, false);
+  return erased.ok() ? Status() : Status(erased.error());
+}
+
 std::shared_ptr<SessionLadder> SessionLadders::of(const std::string& fingerprint) {
   std::weak_ptr<SessionLadder>& known = ladders_[fingerprint];
   if (auto ladder = known.lock()) return ladder;

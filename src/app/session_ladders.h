@@ -36,6 +36,10 @@ class SessionLadders {
   // The ladder of a model's weights, for as long as somebody holds it. One call at a time.
   std::shared_ptr<SessionLadder> of(const std::string& fingerprint);
 
+  // Erases from the file, whatever model's, what no ladder has: the states of models that are not loaded.
+  // From any thread. A store that workers share lets go of them by their age.
+  Status erase_of_all_models(const std::string& id) const;
+
   // Turns and erasures that ladders could not bring to the store before they ended.
   int64_t lost() const { return *lost_; }
 

@@ -46,7 +46,8 @@ class SessionStore {
   // Returns of each write how it fared, in their order: true, it is stored; false, it is refused, because
   // somebody else has committed that turn or a later one; an Error, it is not stored, others may be.
   virtual std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) = 0;
-  // Returns how many went; `and_branches` also takes every id that starts with "<id>:".
+  // Returns how many went; `and_branches` also takes every id that starts with "<id>:". A store of our own
+  // takes an empty `fingerprint` for every model's.
   virtual Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) = 0;
   // True when other processes may commit sessions there, too: then a turn counts once it is stored, and a
   // copy in memory may be out of date.

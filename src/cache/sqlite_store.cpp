@@ -76,10 +76,16 @@ class SqliteStore final : public SessionStore {
   }
 
   Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {
-    // A range instead of LIKE: ids may contain its wildcards. ';' is the character after ':'.
-    Statement remove(database_,
-                     "DELETE FROM fulmar_sessions WHERE fingerprint = ?1 AND "
-                     "(id = ?2 OR (?3 AND id >= ?2 || ':' AND id < ?2 || ';'))");
+    // A range instead of LIKE: ids may contain its wildcards. ';' is the character after ':'. The index by
+    // age holds no states.
+    Statement remove(
+        database_,
+        fingerprint.empty()
+            ? "DELETE FROM fulmar_sessions WHERE (fingerprint, id) IN (SELECT fingerprint, id FROM "
+              "fulmar_sessions INDEXED BY fulmar_sessions_by_age WHERE ?1 = '' AND "
+              "(id = ?2 OR (?3 AND id >= ?2 || ':' AND id < ?2 || ';')))"
+            : "DELETE FROM fulmar_sessions WHERE fingerprint = ?1 AND "
+              "(id = ?2 OR (?3 AND id >= ?2 || ':' AND id < ?2 || ';'))");
     FULMAR_TRY(remove.text(1, fingerprint).text(2, id).integer(3, and_branches ? 1 : 0).run());
     return static_cast<int64_t>(sqlite3_changes(database_.get()));
   }

@@ -20,12 +20,19 @@ ResponseOrigin origin_of(const Call& call) {
           std::string(call.request().headers.get("X-RWKV-State-Id"))};
 }
 
-// The engine's sessions outlive what the store forgets unless they are told.
-void forget(const Service& service, const StoredResponse& response) {
-  const ServedModelPtr model = service.models.find({}, response.model, true);
-  if (!model) return;
-  const auto gone = model->engine->erase_session({}, response_session(response.id), false);
-  if (!gone.ok()) spdlog::error("state of response {} not erased: {}", response.id, gone.error().text);
+// Erases the state behind a response, whether or not its model is loaded: sessions outlive what the store of
+// responses forgets unless they are told.
+Status forget_state(const Service& service, const std::string& id) {
+  const std::string session = response_session(id);
+  FULMAR_ASSIGN(const int64_t gone, service.models.erase_session(server_itself(), session, false));
+  return gone == 0 && service.admin ? service.admin->forget_session(session) : Status();
+}
+
+void forget_expired(Service& service) {
+  for (const StoredResponse& old : service.responses.take_expired()) {
+    const Status gone = forget_state(service, old.id);
+    if (!gone.ok()) spdlog::error("state of response {} not erased: {}", old.id, gone.error().text);
+  }
 }
 
 bool made_in_background(const std::string& answer) {
@@ -38,7 +45,7 @@ bool made_in_background(const std::string& answer) {
 
 void create_response(std::shared_ptr<Call> call) {
   Service& service = call->service();
-  for (const StoredResponse& old : service.responses.take_expired()) forget(service, old);
+  forget_expired(service);
   Fields fields(call->body());
   refuse_session(fields);
   PreparedResponse made = prepare_response(service, fields, origin_of(*call));
@@ -126,12 +133,16 @@ void delete_response(std::shared_ptr<Call> call) {
   if (!sees_response(call->owner(), id)) return call->fail(not_stored(id));
   Service& service = call->service();
   const auto look = service.background.look(id);
+  const auto stored = service.responses.find(id);
+  if (!stored.ok()) return call->fail(store_failed("responses"));
+  if (!*stored && !look) return call->fail(not_stored(id));
+  // First what may fail and can be asked again.
+  if (!forget_state(service, id).ok()) return call->fail(store_failed("sessions"));
   if (!service.responses.drop_job(id).ok()) return call->fail(store_failed("responses"));
   service.background.remove(id);
   const auto taken = service.responses.take(id);
   if (!taken.ok()) return call->fail(store_failed("responses"));
   if (!*taken && (!look || look->state.wish == JobState::Wish::deleted)) return call->fail(not_stored(id));
-  if (*taken) forget(service, **taken);
   JsonWriter json;
   json.begin_object().member("id", id).member("object", "response").member("deleted", true);
   call->respond_json(json.end_object().take());

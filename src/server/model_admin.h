@@ -124,6 +124,10 @@ class ModelAdmin {
 
   // From any thread: ids of the model files that load_available takes; empty without a folder of models.
   virtual std::vector<std::string> available() const = 0;
+
+  // From any thread: erases a session of the server's own from the store, whatever model it is of, loaded or
+  // not.
+  virtual Status forget_session(const std::string& /*id*/) { return {}; }
 };
 
 }  // namespace fulmar

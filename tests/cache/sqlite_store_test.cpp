@@ -282,5 +282,21 @@ TEST_F(SqliteStores, KeepsToItsBoundInBytes) {
   EXPECT_FALSE(swept(*store).empty()) << "memory is told";
 }
 
+TEST_F(SqliteStores, EraseOfEveryModelWhereNoneIsNamed) {
+  const auto store = open();
+  const auto of = [](const char* model, const char* id) {
+    SessionWrite write = write_of(id, 1);
+    auto blob = std::make_shared<StateBlob>(*write.blob);
+    blob->fingerprint = model;
+    return SessionWrite{id, blob};
+  };
+  store->store({of("model", "a"), of("other", "a"), of("model", "a:1"), of("other", "ab")});
+  EXPECT_EQ(*store->erase("", "a", false), 2);
+  EXPECT_EQ(ids(*store), std::vector<std::string>{"a:1"});
+  EXPECT_EQ(store->list("other", {})->size(), 1u);
+  EXPECT_EQ(*store->erase("", "a", true), 1);
+  EXPECT_TRUE(ids(*store).empty());
+}
+
 }  // namespace
 }  // namespace fulmar

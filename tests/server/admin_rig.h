@@ -76,6 +76,10 @@ class NamesOnly : public ModelAdmin {
     return std::erase_if(
                files_, [&](const StateFile& file) { return file.id == id && file.owner == owner.name; }) > 0;
   }
+  Status forget_session(const std::string& id) override {
+    forgotten.push_back(id);
+    return {};
+  }
   std::vector<StateFile> state_files(const Owner& owner) const override {
     std::vector<StateFile> files = files_;
     std::erase_if(files, [&](const StateFile& file) { return !owner.may_use(file.owner); });
@@ -108,6 +112,7 @@ class NamesOnly : public ModelAdmin {
     return {};
   }
   int loads = 0;
+  std::vector<std::string> forgotten;
   Status load_end;
   Status check_pull(const std::string& name) const override {
     if (name == "owner/tiny") return {};

@@ -380,5 +380,16 @@ TEST(EqualWeights, SessionsAreListedOnce) {
   EXPECT_EQ(rig.member_of(rig.post("/state/status", "{}").body, "total_sessions"), 2);
 }
 
+TEST(Admin, ADeletedResponseTakesItsStateWithItWhoseModelIsNotLoaded) {
+  AdminRig rig;
+  const std::string made = rig.post("/v1/responses", R"({"input":"x"})").body;
+  const std::string id = parse_json(made)->find("id")->as_string();
+  EXPECT_EQ(rig.post("/removemodel", "{}").body, kSuccess);
+  EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + id).status, 200);
+  EXPECT_EQ(rig.admin.forgotten, std::vector<std::string>{"resp:" + id});
+  EXPECT_EQ(rig.send("DELETE", "/v1/responses/" + id).status, 404);
+  EXPECT_EQ(rig.admin.forgotten.size(), 1u) << "nothing is looked for that is not there";
+}
+
 }  // namespace
 }  // namespace fulmar::testing

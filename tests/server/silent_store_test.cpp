@@ -173,6 +173,24 @@ TEST_F(SilentStore, IsNeverTakenForAnEmptyOne) {
   EXPECT_GT(refused, 15);
 }
 
+TEST_F(SilentStore, KeepsAResponseUntilItsStateCanBeErased) {
+  for (const Call call : {Call::list, Call::erase}) {
+    SCOPED_TRACE(kNames[static_cast<int>(call)]);
+    const auto disk = std::make_shared<Disk>();
+    const Worker worker(disk);
+    const std::string made =
+        worker.send("POST", "/v1/responses", R"({"input":"a","max_output_tokens":2})").body;
+    const std::string path = "/v1/responses/" + parse_json(made)->find("id")->as_string();
+    disk->fails = call;
+    EXPECT_EQ(worker.send("DELETE", path, "").status, 503);
+    EXPECT_EQ(worker.send("GET", path, "").status, 200);
+    disk->fails = Call::none;
+    EXPECT_EQ(worker.send("DELETE", path, "").status, 200);
+    EXPECT_EQ(worker.send("GET", path, "").status, 404);
+    EXPECT_EQ(worker.send("DELETE", path, "").status, 404);
+  }
+}
+
 TEST_F(SilentStore, IsToldByHealthUntilItTells) {
   const auto disk = filled();
   const Worker worker(disk);
