@@ -197,7 +197,7 @@ def check_refused_state_files(program, models):
             request = urllib.request.Request(server.base + "/v1/completions", data=json.dumps(body).encode())
             with urllib.request.urlopen(request, timeout=120) as stream:
                 stream.readline()
-                for name in ("pirate.pth", "pirate.st", "other.pth"):
+                for name in ("pirate.pth", "other.pth"):
                     equal(send_state(server, name, content)[0], 503)
             equal([entry["state_id"] for entry in server.call("GET", "/v1/state/list")[1]["data"]], ["pirate"])
             equal(os.listdir(folder), ["pirate.pth"])
