@@ -12,7 +12,9 @@
 #include "net/json_writer.h"
 #include "net/secret.h"
 #include "server/intake.h"
+#include "server/kept_fields.h"
 #include "server/named_model.h"
+#include "server/warnings.h"
 #include "server/writer_parts.h"
 
 namespace fulmar {
@@ -26,6 +28,7 @@ struct VectorForm {
   Shape shape = Shape::openai;
   bool base64 = false;
   int64_t dimensions = 0;  // the first so many; 0: all
+  std::vector<std::string> warnings;
 };
 
 std::string base64_of_floats(const std::vector<float>& numbers) {
@@ -80,8 +83,17 @@ class EmbeddingReply : public Listener {
   }
 
   void respond() {
+    const auto width = static_cast<int64_t>(vectors_.front().size());
+    if (form_.dimensions > width) {
+      return call_->fail(
+          bad_value(fmt::format("'dimensions' is {}; this model's vectors have {}", form_.dimensions, width),
+                    "dimensions"));
+    }
     for (std::vector<float>& vector : vectors_) shorten_and_scale(vector, form_.dimensions);
-    call_->respond_json(form_.shape == Shape::openai ? openai_list() : ollama_list());
+    HttpResponse response;
+    response.body = form_.shape == Shape::openai ? openai_list() : ollama_list();
+    add_warning_headers(response.headers, form_.warnings);
+    call_->respond(std::move(response));
   }
 
   static void write_numbers(JsonWriter& json, const std::vector<float>& vector) {
@@ -204,7 +216,10 @@ void embed(std::shared_ptr<Call> call, Shape shape) {
   const std::string_view input = shape == Shape::ollama_one ? "prompt" : "input";
   auto inputs = read_inputs(fields, *model, call->service().options.limits, input);
   const std::string name = model_name(fields, model->id);
+  UnkeptFields unkept = check_fields(call->route().path, call->body());
+  if (unkept.fault) fields.fail(std::move(*unkept.fault));
   if (fields.failed()) return call->fail(fields.fault());
+  form.warnings = std::move(unkept.warnings);
   if (call->service().ending) {
     return call->fail({503, "Server is shutting down", {}, "shutting_down", {}});
   }

@@ -17,7 +17,7 @@ namespace {
 // n_predict is below 0 for "until it ends".
 JsonValue translated(Fields& fields, const JsonValue& body) {
   TranslatedBody own;
-  own.take_all_but(body, {"n_predict", "n_probs", "max_tokens", "stop_tokens"});
+  own.take_all_but(body, {"n_predict", "n_probs", "max_tokens"});
   const std::optional<int64_t> most = fields.integer("n_predict");
   if (most && *most >= 0) own.set("max_tokens", JsonValue(*most));
   if (!most) own.set("max_tokens", fields.find("max_tokens"));

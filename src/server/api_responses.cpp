@@ -8,6 +8,7 @@
 #include "net/json.h"
 #include "net/json_writer.h"
 #include "server/background_jobs.h"
+#include "server/kept_fields.h"
 #include "server/response_intake.h"
 #include "server/response_items.h"
 #include "server/session_ids.h"
@@ -48,6 +49,8 @@ void create_response(std::shared_ptr<Call> call) {
   forget_expired(service);
   Fields fields(call->body());
   refuse_session(fields);
+  UnkeptFields unkept = check_fields(call->route().path, call->body());
+  if (unkept.fault) fields.fail(std::move(*unkept.fault));
   PreparedResponse made = prepare_response(service, fields, origin_of(*call));
   if (fields.failed()) return call->fail(fields.fault());
   ResponseFacts& facts = made.facts;
@@ -56,6 +59,7 @@ void create_response(std::shared_ptr<Call> call) {
       return call->fail(*refused);
     }
   }
+  if (facts.background) facts.warnings = std::move(unkept.warnings);
   if (facts.background) return answer_in_background(*call, std::move(made));
   auto writer = std::make_unique<ResponsesWriter>(call->shared_service(),
                                                   std::make_shared<const ResponseFacts>(std::move(facts)));
@@ -82,7 +86,13 @@ void list_input_items(std::shared_ptr<Call> call) {
   if (!*stored) return call->fail(not_stored(id));
   ItemPage page;
   const auto& query = call->request().query;
-  if (const std::string* order = query.find("order")) page.ascending = *order == "asc";
+  if (const std::string* order = query.find("order")) {
+    page.ascending = *order == "asc";
+    if (!page.ascending && *order != "desc") {
+      return call->fail(
+          bad_value(fmt::format("'order' is '{}'; wanted asc or desc", order->substr(0, 40)), "order"));
+    }
+  }
   if (const std::string* after = query.find("after")) page.after = *after;
   if (const std::string* limit = query.find("limit")) {
     const auto count = lenient_int(JsonValue(*limit));

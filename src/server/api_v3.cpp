@@ -9,7 +9,10 @@ namespace {
 
 std::vector<std::string> read_prompts(Fields& fields, const ServedModel& model, ThinkMode& think) {
   std::vector<std::string> prompts;
-  if (fields.present("contents")) {
+  if (fields.present("contents") && fields.present("messages")) {
+    fields.fail(bad_value("'messages' and 'contents' cannot be combined; send one of them", "contents",
+                          "ambiguous_input"));
+  } else if (fields.present("contents")) {
     think = read_think_mode(fields, model, kV3Chat.think_off);
     for (const std::string& said : fields.texts("contents").value_or(std::vector<std::string>())) {
       prompts.push_back(render_utterance(said, think, *model.prompt_template));

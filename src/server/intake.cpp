@@ -14,6 +14,7 @@
 #include "net/json.h"
 #include "server/api_adapters.h"
 #include "server/constraint_fields.h"
+#include "server/kept_fields.h"
 #include "server/session_ids.h"
 
 namespace fulmar {
@@ -235,7 +236,7 @@ std::optional<ApiError> make_request(Service& service, Submission submission, Re
   if (auto fault = size_fault(submission, service.options.limits)) return fault;
   CompiledRules rules;
   if (auto fault = constrain(service, submission.owner, submission, rules)) return fault;
-  warnings = std::move(rules.warnings);
+  warnings.insert(warnings.end(), rules.warnings.begin(), rules.warnings.end());
   add_idle(submission, warnings);
   request.owner = submission.owner;
   request.rows = make_asks(submission, rules.constraint);
@@ -264,6 +265,8 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
     refuse_session(fields);
     if (fields.failed()) return call->fail(fields.fault());
   }
+  const UnkeptFields unkept = check_fields(call->route().path, call->body());
+  if (unkept.fault) return call->fail(*unkept.fault);
   CompiledRules rules;
   if (const auto fault = constrain(service, call->owner().name, submission, rules)) return call->fail(*fault);
 
@@ -277,6 +280,7 @@ void submit(std::shared_ptr<Call> call, Submission submission, std::unique_ptr<W
   options.refuse_if_never_run = submission.refuse_if_never_run;
   options.split = split_of(submission);
   options.warnings = std::move(rules.warnings);
+  options.warnings.insert(options.warnings.end(), unkept.warnings.begin(), unkept.warnings.end());
   add_idle(submission, options.warnings);
   int64_t prompt_tokens = 0;
   for (const auto& prompt : submission.prompts) prompt_tokens += static_cast<int64_t>(prompt.size());
@@ -341,7 +345,11 @@ std::optional<SessionUse> read_session(const Call& call, Fields& fields) {
                               std::string(call.request().headers.get(kSessionHeader)));
   if (!check_session_id(fields, session.id)) session.id.clear();
   session.raw_append = fields.boolean("raw_append").value_or(false);
-  session.keep_on_disconnect = fields.text("on_disconnect").value_or(std::string()) == "keep";
+  const std::string leaving = fields.text("on_disconnect").value_or("discard");
+  if (leaving != "keep" && leaving != "discard" && !leaving.empty()) {
+    fields.fail_type("on_disconnect", JsonValue(leaving), "\"keep\" or \"discard\"");
+  }
+  session.keep_on_disconnect = leaving == "keep";
   if (session.id.empty()) return std::nullopt;
   return session;
 }

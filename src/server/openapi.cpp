@@ -16,63 +16,81 @@ constexpr FieldNote kModel[] = {
     {"model", "string", "a loaded model; unknown names mean the default one unless --strict-model"},
     {"state_id", "string", "tuned state that the answer starts from"},
 };
-constexpr FieldNote kGeneration[] = {
+constexpr FieldNote kRows[] = {
     {"max_tokens", "integer", "most tokens of an answer"},
+    {"max_completion_tokens", "integer", "goes before max_tokens"},
     {"temperature", "number", "0 takes the likeliest token"},
+    {"include_stop_str_in_output", "boolean", "keeps the text that ended the answer"},
+    {"ignore_eos", "boolean", "goes on to max_tokens whatever comes"},
+    {"seed", "", "whole number of 0 to 2^64-1; equal seeds draw equally"},
+    {"stream", "boolean", "answers in events"},
+    {"stream_options", "object", "include_usage: figures in the last event"},
+    {"chunk_size", "integer", "tokens of one event"},
+    {"pad_zero", "boolean", "begins prompts with token 0"},
+    {"use_prefix_cache", "boolean", "takes what an earlier prompt left"},
+    {"speculate", "boolean", "false: no tokens of this answer are drafted"},
+};
+constexpr FieldNote kStops[] = {
+    {"stop", "", "text or texts that end an answer"},
+    {"stop_tokens", "", "ids or texts that end an answer"},
+};
+constexpr FieldNote kSampling[] = {
     {"top_p", "number", "share of probability that tokens are drawn from"},
     {"top_k", "integer", "how many tokens are drawn from; 0: all"},
     {"min_p", "number", "least probability, as a share of the likeliest token's"},
     {"presence_penalty", "number", "subtracted from tokens that have come"},
     {"frequency_penalty", "number", "subtracted for each time that a token has come"},
     {"penalty_decay", "number", "what penalties are multiplied with after each token"},
-    {"stop", "", "text or texts that end an answer"},
-    {"stop_tokens", "", "ids or texts that end an answer"},
-    {"include_stop_str_in_output", "boolean", "keeps the text that ended the answer"},
-    {"ignore_eos", "boolean", "goes on to max_tokens whatever comes"},
+    {"alpha_presence", "number", "as presence_penalty"},
+    {"alpha_frequency", "number", "as frequency_penalty"},
+    {"alpha_decay", "number", "as penalty_decay"},
+    {"temperature_last", "boolean", "temperature behind top_k and top_p"},
     {"logit_bias", "object", "token id to a number from -100 to 100"},
-    {"seed", "", "whole number of 0 to 2^64-1; equal seeds draw equally"},
-    {"stream", "boolean", "answers in events"},
-    {"stream_options", "object", "include_usage: figures in the last event"},
-    {"chunk_size", "integer", "tokens of one event"},
-    {"use_prefix_cache", "boolean", "takes what an earlier prompt left"},
-    {"speculate", "boolean", "false: no tokens of this answer are drafted"},
 };
 constexpr FieldNote kSession[] = {
     {"session_id", "string", "conversation that is continued"},
     {"raw_append", "boolean", "no end of turn between what was and what comes"},
     {"on_disconnect", "string", "\"keep\": a turn that broke off counts as far as it went"},
 };
-constexpr FieldNote kChat[] = {
+constexpr FieldNote kMessageList[] = {
     {"messages", "array", "the conversation: objects with role and content"},
     {"system", "string", "stands before the system messages"},
+};
+constexpr FieldNote kTools[] = {
     {"tools", "array", "functions that may be called"},
     {"tool_choice", "", "\"auto\", \"none\", \"required\" or a function"},
     {"parallel_tool_calls", "boolean", "several calls in one answer"},
+};
+constexpr FieldNote kThinking[] = {
     {"think_type", "string", "none, fast, free, en, enShort, enLong, preferChinese"},
     {"think", "boolean", "whether the model thinks first"},
     {"enable_think", "boolean", "likewise"},
     {"chat_template_kwargs", "object", "enable_thinking: likewise"},
     {"reasoning_effort", "string", "none, minimal, low, medium, high or xhigh"},
+    {"reasoning", "", "effort: as reasoning_effort"},
     {"force_reasoning", "boolean", "keeps a think block from being closed at once"},
+};
+constexpr FieldNote kWords[] = {
     {"add_generation_prompt", "boolean", "false: the model goes on with the last turn"},
     {"user_name", "string", "of the role in the prompt"},
     {"assistant_name", "string", "likewise"},
     {"system_name", "string", "likewise"},
 };
 constexpr FieldNote kOpenaiChat[] = {
-    {"max_completion_tokens", "integer", "as max_tokens"},
     {"n", "integer", "answers to one prompt"},
     {"logprobs", "boolean", "log-probabilities of the answer's tokens"},
     {"top_logprobs", "integer", "alternatives of each token, with logprobs"},
     {"response_format", "object", "text, json_object or json_schema"},
     {"prediction", "object", "type content, content: what the answer may be, taken as a draft"},
-    {"reasoning_format", "string", "auto: thinking apart from the answer; none: within it"},
     {"modalities", "", "[\"text\"]"},
     {"metadata", "object", "ignored"},
     {"store", "boolean", "ignored"},
     {"user", "string", "ignored"},
     {"runtime", "string", "ignored: the weights are kept as they were loaded"},
     {"service_tier", "string", "answered with \"default\""},
+};
+constexpr FieldNote kSplit[] = {
+    {"reasoning_format", "string", "auto: thinking apart from the answer; none: within it"},
 };
 constexpr FieldNote kCompletion[] = {
     {"prompt", "", "text, token ids, or an array of either; or send messages or contents"},
@@ -84,7 +102,6 @@ constexpr FieldNote kCompletion[] = {
 };
 constexpr FieldNote kContents[] = {{"contents", "", "raw prompts, an answer each"}};
 constexpr FieldNote kNoise[] = {{"noise", "number", "of the draws"}};
-constexpr FieldNote kPadding[] = {{"pad_zero", "boolean", "begins prompts with token 0"}};
 constexpr FieldNote kBranch[] = {{"dialogue_idx", "integer", "turn that is gone on from"}};
 constexpr FieldNote kInfill[] = {{"prefix", "", "texts before the holes"},
                                  {"suffix", "", "texts after them"}};
@@ -102,8 +119,9 @@ constexpr FieldNote kResponses[] = {
     {"store", "boolean", "keeps the response; true by default"},
     {"background", "boolean", "answers at once; ask for the response again"},
     {"metadata", "object", "repeated in the answer"},
-    {"tools", "array", "functions that may be called"},
     {"reasoning", "object", "effort: none to xhigh; summary: thinking as a summary"},
+    {"service_tier", "string", "checked"},
+    {"include", "array", "reasoning.encrypted_content: there is none"},
 };
 constexpr FieldNote kMessages[] = {
     {"model", "string", "as on all routes"},
@@ -114,9 +132,6 @@ constexpr FieldNote kMessages[] = {
     {"tools", "array", "name, description, input_schema"},
     {"tool_choice", "object", "type: auto, any, tool or none"},
     {"thinking", "object", "type: enabled, adaptive or disabled"},
-    {"temperature", "number", "as on all routes"},
-    {"top_p", "number", "likewise"},
-    {"top_k", "integer", "likewise"},
     {"stream", "boolean", "answers in named events"},
 };
 constexpr FieldNote kCountedMessages[] = {
@@ -148,11 +163,18 @@ constexpr FieldNote kOllamaGenerate[] = {
     {"options", "object", "as on /api/chat"},
     {"stream", "boolean", "lines of JSON; true by default"},
 };
+constexpr FieldNote kOllamaBoth[] = {
+    {"name", "string", "as model"},
+    {"state_id", "string", "tuned state that the answer starts from"},
+    {"chat_template_kwargs", "", "enable_thinking: whether the model thinks first"},
+    {"images", "", "refused"},
+};
 constexpr FieldNote kOllamaName[] = {{"model", "string", "its name"}};
 constexpr FieldNote kOllamaPull[] = {{"model", "string", "OWNER/NAME or OWNER/NAME:FILE"},
                                      {"stream", "boolean", "lines on how it goes; true by default"}};
 constexpr FieldNote kOllamaEmbed[] = {{"model", "string", "as on all routes"},
-                                      {"input", "", "text or texts"}};
+                                      {"input", "", "text or texts"},
+                                      {"dimensions", "integer", "the first so many numbers"}};
 constexpr FieldNote kOllamaEmbedOne[] = {{"model", "string", "as on all routes"},
                                          {"prompt", "string", "text"}};
 constexpr FieldNote kLlama[] = {
@@ -204,30 +226,35 @@ constexpr FieldNote kStateId[] = {{"state_id", "string", "which"}};
 
 using FieldGroups = std::vector<std::span<const FieldNote>>;
 
-const FieldGroups kChatFields{kModel, kGeneration, kSession, kChat, kOpenaiChat};
-const FieldGroups kRawFields{kModel, kGeneration, kPadding, kContents};
+const FieldGroups kChatFields{kModel, kRows,     kStops, kSampling,   kSession, kMessageList,
+                              kTools, kThinking, kWords, kOpenaiChat, kSplit};
+const FieldGroups kLightningFields{kModel, kRows,     kStops, kSampling,   kSession, kMessageList,
+                                   kTools, kThinking, kWords, kOpenaiChat, kContents};
+const FieldGroups kRawFields{kModel, kRows, kStops, kSampling, kContents};
 const RouteNote kNotes[] = {
     {"/v1/chat/completions", "Answers a conversation", kChatFields},
     {"/chat/completions", "Answers a conversation", kChatFields},
-    {"/openai/v1/chat/completions",
-     "Answers a conversation, as rwkv_lightning does",
-     {kModel, kGeneration, kSession, kChat}},
-    {"/v1/completions", "Goes on with a text", {kModel, kGeneration, kCompletion}},
-    {"/completions", "Goes on with a text", {kModel, kGeneration, kCompletion}},
+    {"/openai/v1/chat/completions", "Answers a conversation, as rwkv_lightning does", kLightningFields},
+    {"/v1/completions", "Goes on with a text", {kModel, kRows, kStops, kSampling, kCompletion}},
+    {"/completions", "Goes on with a text", {kModel, kRows, kStops, kSampling, kCompletion}},
     {"/v1/models", "Models that are loaded", {}},
     {"/v1/models/*", "One model", {}},
     {"/models", "Names of models", {}},
     {"/openai/v1/models", "Models that are loaded", {}},
     {"/openai/v1/models/*", "One model", {}},
-    {"/v1/responses", "Answers a turn and keeps it", {kModel, kGeneration, kResponses}},
-    {"/v1/responses/input_tokens", "Tokens of a request", {kModel, kResponses}},
+    {"/v1/responses",
+     "Answers a turn and keeps it",
+     {kModel, kResponses, kRows, kStops, kSampling, kTools, kThinking, kWords}},
+    {"/v1/responses/input_tokens", "Tokens of a request", {kModel, kResponses, kTools}},
     {"/v1/responses/*", "A stored response", {}},
     {"/v1/responses/*/cancel", "Cancels a response in the background", {}},
     {"/v1/responses/*/input_items", "What a stored response was made from", {}},
-    {"/v1/messages", "Answers a conversation, as Anthropic's API does", {kMessages}},
+    {"/v1/messages",
+     "Answers a conversation, as Anthropic's API does",
+     {kMessages, kRows, kSampling, kThinking, kWords}},
     {"/v1/messages/count_tokens", "Tokens of a conversation", {kCountedMessages}},
-    {"/api/chat", "Answers a conversation, as Ollama does", {kOllamaChat}},
-    {"/api/generate", "Answers a prompt, as Ollama does", {kOllamaGenerate}},
+    {"/api/chat", "Answers a conversation, as Ollama does", {kOllamaChat, kOllamaBoth}},
+    {"/api/generate", "Answers a prompt, as Ollama does", {kOllamaGenerate, kOllamaBoth}},
     {"/api/embed", "Vectors of texts, as Ollama gives them", {kOllamaEmbed}},
     {"/api/embeddings", "The vector of one text, as Ollama gives it", {kOllamaEmbedOne}},
     {"/api/tags", "Models that are loaded", {}},
@@ -235,24 +262,28 @@ const RouteNote kNotes[] = {
     {"/api/show", "What a model is", {kOllamaName}},
     {"/api/version", "Level of Ollama's API", {}},
     {"/api/pull", "Gets a model from a hub", {kOllamaPull}},
-    {"/completion", "Goes on with a text, as llama.cpp does", {kModel, kLlama}},
-    {"/infill", "Fills a hole, as llama.cpp does", {kModel, kLlamaInfill}},
-    {"/apply-template", "What a conversation becomes", {kModel, kChat}},
+    {"/completion", "Goes on with a text, as llama.cpp does", {kModel, kLlama, kRows, kStops, kSampling}},
+    {"/infill", "Fills a hole, as llama.cpp does", {kModel, kLlamaInfill, kRows, kStops, kSampling}},
+    {"/apply-template", "What a conversation becomes", {kModel, kMessageList, kTools, kThinking, kWords}},
     {"/v2/chat/completions", "Goes on with raw prompts", kRawFields},
-    {"/v3/chat/completions", "Answers users or a conversation", {kModel, kGeneration, kContents}},
+    {"/v3/chat/completions",
+     "Answers users or a conversation",
+     {kModel, kRows, kStops, kSampling, kContents, kMessageList, kThinking, kWords}},
     {"/v1/batch/completions", "Goes on with raw prompts", kRawFields},
-    {"/big_batch/completions", "Goes on with many raw prompts", {kModel, kContents, kNoise}},
-    {"/FIM/v1/batch-FIM", "Fills holes", {kModel, kGeneration, kInfill}},
-    {"/v1/advanced/fim", "Fills holes", {kModel, kGeneration, kInfill}},
+    {"/big_batch/completions", "Goes on with many raw prompts", {kModel, kRows, kStops, kContents, kNoise}},
+    {"/FIM/v1/batch-FIM", "Fills holes", {kModel, kRows, kStops, kSampling, kInfill}},
+    {"/v1/advanced/fim", "Fills holes", {kModel, kRows, kStops, kSampling, kInfill}},
     {"/translate/v1/batch-translate", "Translates texts", {kTranslate}},
     {"/v1/advanced/translate", "Translates texts", {kTranslate}},
-    {"/state/chat/completions", "Goes on with a session", {kModel, kGeneration, kSession, kContents}},
+    {"/state/chat/completions",
+     "Goes on with a session",
+     {kModel, kRows, kStops, kSampling, kSession, kContents}},
     {"/multi_state/chat/completions",
      "Goes on with a turn of a tree of sessions",
-     {kModel, kGeneration, kBranch, kContents}},
+     {kModel, kRows, kStops, kSampling, kBranch, kContents}},
     {"/v1/advanced/multi_state",
      "Goes on with a turn of a tree of sessions",
-     {kModel, kGeneration, kBranch, kContents}},
+     {kModel, kRows, kStops, kSampling, kBranch, kContents}},
     {"/state/status", "Sessions", {}},
     {"/v1/admin/state/status", "Sessions", {}},
     {"/state/delete", "Forgets a session", {kDropState}},
@@ -365,6 +396,12 @@ void write_operation(JsonWriter& json, const Route& route, const RouteNote& note
 const RouteNote* find_route_note(std::string_view path) {
   const auto found = notes().find(path);
   return found == notes().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string_view> route_note_paths() {
+  std::vector<std::string_view> paths;
+  for (const auto& [path, note] : notes()) paths.push_back(path);
+  return paths;
 }
 
 std::string openapi_json() {

@@ -26,6 +26,9 @@ struct RouteNote {
 // Null for a path that has none.
 const RouteNote* find_route_note(std::string_view path);
 
+// The paths that have one.
+std::vector<std::string_view> route_note_paths();
+
 // The whole document.
 std::string openapi_json();
 

@@ -161,6 +161,17 @@ void refuse_unsupported(Fields& fields) {
   }
 }
 
+// What is asked for besides the answer; of reasoning nothing is encrypted.
+void read_include(Fields& fields) {
+  for (const std::string& part : fields.texts("include").value_or(std::vector<std::string>())) {
+    if (part == "reasoning.encrypted_content") continue;
+    fields.fail(bad_value(fmt::format("'include' holds {}, which this server does not support; wanted "
+                                      "\"reasoning.encrypted_content\"",
+                                      describe(JsonValue(part))),
+                          "include", "unsupported_parameter"));
+  }
+}
+
 StateLink link_turn(const std::string& previous, const std::string& id, bool store, const std::string& prompt,
                     const ServedModel& model) {
   StateLink link;
@@ -263,6 +274,7 @@ PreparedResponse prepare_response(Service& service, Fields& fields, const Respon
   if (fields.failed()) return made;
   const std::vector<ChatMessage> messages = read_turn(fields, service, origin.owner, facts);
   refuse_unsupported(fields);
+  read_include(fields);
   read_echo(fields, facts);
   const auto previous = read_previous(fields, service, origin.owner, *model);
   facts.previous = previous ? previous->id : std::string();

@@ -110,9 +110,10 @@ TEST(NativeTranslate, KeepsOrderAndSkipsBlankTexts) {
   const Reply reply = rig.post(
       "/translate/v1/batch-translate",
       R"({"source_lang":"en","target_lang":"zh-CN","text_list":["one","  ","two"],"temperature":"ignored"})");
-  EXPECT_EQ(reply.body,
-            R"({"translations":[{"detected_source_lang":"en","text":"T0"},)"
-            R"({"detected_source_lang":"en","text":""},{"detected_source_lang":"en","text":"T1"}]})");
+  EXPECT_EQ(
+      reply.body,
+      R"({"translations":[{"detected_source_lang":"en","text":"T0"},)"
+      R"({"detected_source_lang":"en","text":""},{"detected_source_lang":"en","text":"T1"}],"warnings":["not kept on this route: 'temperature'"]})");
   const Ask ask = rig.last_ask();
   EXPECT_EQ(rig.tokenizer.decode(ask.prompt), "English: two\n\nChinese:");
   EXPECT_TRUE(ask.sampling.greedy());
