@@ -58,7 +58,9 @@ TEST(KeptFields, NoneIsDroppedInSilence) {
       }
       EXPECT_EQ(reply.status, 200) << path << " " << field.name << " " << reply.body;
       EXPECT_NE(field.way, Unkept::refused) << path << " " << field.name;
-      if (field.way == Unkept::told) EXPECT_THAT(warning_of(reply), HasSubstr(shown)) << path;
+      if (field.way == Unkept::told) {
+        EXPECT_THAT(warning_of(reply), HasSubstr(shown)) << path;
+      }
     });
   }
 }
