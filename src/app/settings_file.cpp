@@ -123,11 +123,16 @@ std::vector<std::string> with_settings(const std::vector<std::string>& words,
   const auto command =
       words.begin() + static_cast<ptrdiff_t>(std::min(place_of_command(words) + 1, words.size()));
   std::vector<std::string> all(words.begin(), command);
-  for (const Setting& setting : settings) {
-    const bool said = std::any_of(command, words.end(), [&](const std::string& word) {
-      return name_of_word(word) == "--" + setting.name;
+  const auto says = [&](const std::string& option) {
+    return std::any_of(command, words.end(), [&](const std::string& word) {
+      return option.starts_with('-') && name_of_word(word) == name_of_word(option);
     });
-    if (said) continue;
+  };
+  for (const Setting& setting : settings) {
+    std::vector<std::string> own = setting.words();
+    own.insert(own.begin(), "serve");
+    const auto today = in_todays_spellings(own);
+    if (today.ok() && std::any_of(today->words.begin(), today->words.end(), says)) continue;
     for (std::string& word : setting.words()) all.push_back(std::move(word));
   }
   all.insert(all.end(), command, words.end());

@@ -27,7 +27,7 @@ Result<std::vector<Setting>> parse_settings(std::string_view text);
 Result<std::vector<Setting>> read_settings(const std::string& path);
 
 // Returns the words of a command line with those of a file before them, so that the line's own count. Options
-// of the file that the line names, too, are left out.
+// of the file that the line names, too, in whatever spelling, are left out; `words` are in today's.
 std::vector<std::string> with_settings(const std::vector<std::string>& words,
                                        const std::vector<Setting>& settings);
 

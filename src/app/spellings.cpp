@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 namespace fulmar {
@@ -108,15 +109,15 @@ std::string note_of(const Spelling& row, const std::vector<std::string>& now) {
 // Words that are translated one after the other into `words`.
 class Translation {
  public:
-  // `as_other`: they are another server's, whose spellings need no note as long as they have an effect.
-  Translation(TodaysWords& into, std::string_view command, bool as_other)
-      : into_(into), command_(command), as_other_(as_other) {}
+  Translation(TodaysWords& into, std::string_view command) : into_(into), command_(command) {}
 
-  // Translates words[at] with its value and returns the place of the next one.
-  Result<size_t> take(const std::vector<std::string>& words, size_t at) {
+  // Translates words[at] with its value and returns the place of the next one. `as_other`: it is another
+  // server's, whose spellings need no note as long as they have an effect.
+  Result<size_t> take(const std::vector<std::string>& words, size_t at, bool as_other) {
     const Word word = split_word(words[at]);
     const Spelling* const any = row_of(command_, word.name);
     if (!any) {
+      FULMAR_TRY(claim(word.name, word.name));
       into_.words.push_back(words[at]);
       return at + 1;
     }
@@ -125,20 +126,33 @@ class Translation {
       return Error{ErrorKind::invalid, fmt::format("{}: the value is missing", word.name)};
     }
     const std::string value = apart ? words[at + 1] : word.value.value_or("");
-    if (any->values > 0 || value != "false") replace(*row_of(command_, word.name, &value), value);
+    if (any->values > 0 || value != "false") {
+      FULMAR_TRY(replace(*row_of(command_, word.name, &value), value, as_other));
+    }
     return at + (apart ? 2 : 1);
   }
 
  private:
-  void replace(const Spelling& row, const std::string& value) {
+  Status replace(const Spelling& row, const std::string& value, bool as_other) {
     const std::vector<std::string> now = filled(row.now, value);
-    if (row.told && (!as_other_ || now.empty())) into_.notes.push_back(note_of(row, now));
+    for (const std::string& word : now) FULMAR_TRY(claim(split_word(word).name, row.old));
+    if (row.told && (!as_other || now.empty())) into_.notes.push_back(note_of(row, now));
     into_.words.insert(row.of_program ? into_.words.begin() : into_.words.end(), now.begin(), now.end());
+    return {};
+  }
+
+  // Says that two spellings of one option stand beside each other: neither goes before the other.
+  Status claim(std::string_view option, std::string_view spelling) {
+    if (!option.starts_with("--")) return {};
+    const auto [first, fresh] = said_by_.emplace(option, spelling);
+    if (fresh || first->second == spelling) return {};
+    return Error{ErrorKind::invalid,
+                 fmt::format("{} and {} both say {}; wanted one of them", first->second, spelling, option)};
   }
 
   TodaysWords& into_;
   const std::string_view command_;
-  const bool as_other_;
+  std::map<std::string, std::string, std::less<>> said_by_;  // options of today, by which spelling
 };
 
 Status check_server(std::string_view name) {
@@ -166,6 +180,7 @@ Result<TodaysWords> in_todays_spellings(const std::vector<std::string>& words) {
   if (place == words.size()) return TodaysWords{words, {}};
   const std::string& command = words[place];
   today.words.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(place) + 1);
+  Translation translation(today, command);
   bool as_other = false;
   for (size_t at = place + 1; at < words.size();) {
     const Word word = split_word(words[at]);
@@ -181,7 +196,7 @@ Result<TodaysWords> in_todays_spellings(const std::vector<std::string>& words) {
       today.words.insert(today.words.end(), words.begin() + static_cast<ptrdiff_t>(at), words.end());
       break;
     } else {
-      FULMAR_ASSIGN(at, Translation(today, command, as_other).take(words, at));
+      FULMAR_ASSIGN(at, translation.take(words, at, as_other));
     }
   }
   return today;

@@ -36,7 +36,7 @@ struct TodaysWords {
 
 // Returns the words of a command line, without the program's name, in today's spellings. Of
 // `serve --as SERVER -- WORDS` the words after "--" are that server's. Errors: a server that is not known, an
-// option without its value.
+// option without its value, two spellings of one option.
 Result<TodaysWords> in_todays_spellings(const std::vector<std::string>& words);
 
 // The place of the command among the words; their number where there is none.

@@ -47,6 +47,8 @@ TEST(SettingsFile, TheCommandLineGoesBefore) {
               ElementsAre("--log", "info", "serve", "--allowed-host=a", "--port", "2"));
   EXPECT_THAT(with_settings({"serve", "--allowed-host=b"}, *settings),
               ElementsAre("serve", "--port=1", "--allowed-host=b"));
+  const auto old = parse_settings("device = cpu\nport = 1");
+  EXPECT_THAT(with_settings({"serve", "--devices=0"}, *old), ElementsAre("serve", "--port=1", "--devices=0"));
 }
 
 TEST(SettingsFile, ThePathIsThatOfTheLastConfig) {

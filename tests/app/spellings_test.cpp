@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "app/commands.h"
 
@@ -128,6 +130,38 @@ TEST(Spellings, AnotherServersWordsFollowAs) {
   EXPECT_THAT(in_todays_spellings({"serve", "--as", "vllm"}).error().text,
               HasSubstr("'vllm'; wanted one of rwkv_lightning"));
   EXPECT_THAT(in_todays_spellings({"serve", "--as"}).error().text, HasSubstr("--as is ''"));
+}
+
+TEST(Spellings, TwoOfOneOptionAreRefused) {
+  for (const Spelling& one : all_rows()) {
+    for (const Spelling& other : all_rows()) {
+      if (one.old == other.old || command_of(one) != command_of(other)) continue;
+      const auto options_of = [](const Spelling& row) {
+        std::set<std::string> names;
+        std::istringstream stream{std::string(row.now)};
+        for (std::string word; stream >> word;) names.insert(word.substr(0, word.find('=')));
+        return names;
+      };
+      const auto theirs = options_of(other);
+      const bool shared = std::any_of(theirs.begin(), theirs.end(), [&](const std::string& name) {
+        return options_of(one).contains(name);
+      });
+      Words words{command_of(one)};
+      for (const Spelling* row : {&one, &other}) {
+        words.emplace_back(row->old);
+        if (row->values > 0) words.push_back(value_for(*row));
+      }
+      const auto translated = in_todays_spellings(words);
+      ASSERT_EQ(translated.ok(), !shared) << one.old << " " << other.old;
+      if (!shared) continue;
+      EXPECT_THAT(translated.error().text, HasSubstr(one.old));
+      EXPECT_THAT(translated.error().text, HasSubstr(other.old));
+    }
+  }
+  EXPECT_EQ(in_todays_spellings({"serve", "--pp-devices", "0", "--devices", "1"}).error().text,
+            "--pp-devices and --devices both say --devices; wanted one of them");
+  EXPECT_THAT(today({"serve", "--port", "1", "--port", "2"}),
+              ElementsAre("serve", "--port", "1", "--port", "2"));
 }
 
 TEST(Spellings, AMissingValueIsRefused) {
