@@ -12,6 +12,7 @@
 
 #include "base/meter.h"
 #include "net/json_writer.h"
+#include "net/model_json.h"
 #include "net/unique_json.h"
 
 namespace fulmar {
@@ -21,10 +22,10 @@ Error invalid_json(std::string_view reason) {
   return {ErrorKind::invalid, "Invalid JSON: " + std::string(reason)};
 }
 
-// Names the first whole number beyond 64 bits, and where it stands in the text; empty: there is none.
-std::string too_large_number(std::string_view text) {
-  constexpr size_t kShown = 40;
-  for (size_t at = 0; at < text.size(); ++at) {
+// Returns the first whole number beyond 64 bits that stands outside strings from `at` on; empty: there is
+// none.
+std::string_view next_large_number(std::string_view text, size_t at) {
+  for (; at < text.size(); ++at) {
     if (text[at] == '"') {
       for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\' ? 1 : 0;
       continue;
@@ -40,12 +41,37 @@ std::string too_large_number(std::string_view text) {
     uint64_t most = 0;
     const auto code = negative ? std::from_chars(number.begin(), number.end(), least).ec
                                : std::from_chars(number.begin(), number.end(), most).ec;
-    if (code != std::errc::result_out_of_range) continue;
-    const bool cut = number.size() > kShown;
-    return fmt::format("the whole number {}{} at byte {} does not fit 64 bits", number.substr(0, kShown),
-                       cut ? "..." : "", end - number.size());
+    if (code == std::errc::result_out_of_range) return number;
   }
   return {};
+}
+
+// Names the first whole number beyond 64 bits, and where it stands in the text; empty: there is none.
+std::string too_large_number(std::string_view text) {
+  constexpr size_t kShown = 40;
+  const std::string_view number = next_large_number(text, 0);
+  if (number.empty()) return {};
+  return fmt::format("the whole number {}{} at byte {} does not fit 64 bits", number.substr(0, kShown),
+                     number.size() > kShown ? "..." : "", number.data() - text.data());
+}
+
+// Returns the text with the nearest doubles in place of whole numbers beyond 64 bits.
+std::string with_nearest_doubles(std::string_view text) {
+  constexpr size_t kMostDigits = 300;  // no double is beyond that
+  std::string nearest;
+  size_t copied = 0;
+  while (true) {
+    const std::string_view number = next_large_number(text, copied);
+    if (number.empty()) return nearest.append(text.substr(copied));
+    const auto begin = static_cast<size_t>(number.data() - text.data());
+    nearest.append(text.substr(copied, begin - copied));
+    if (number.size() <= kMostDigits) {
+      nearest.append(number).append(".0");
+    } else {
+      nearest.append(number.front() == '-' ? "-1e308" : "1e308");
+    }
+    copied = begin + number.size();
+  }
 }
 
 // Whole numbers beyond 64 bits, which later versions of the library tell apart from malformed ones.
@@ -258,6 +284,12 @@ Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits) {
 
 Result<JsonValue> parse_unique_json(std::string_view text, const JsonLimits& limits) {
   return parse(text, limits, true);
+}
+
+Result<JsonValue> parse_model_json(std::string_view text) {
+  auto exact = parse_json(text, kModelJson);
+  if (exact || next_large_number(text, 0).empty()) return exact;
+  return parse_json(with_nearest_doubles(text), kModelJson);
 }
 
 std::optional<bool> lenient_bool(const JsonValue& value) {

@@ -1,6 +1,6 @@
 #include "net/json_prefix.h"
 
-#include "net/json.h"
+#include "net/model_json.h"
 
 namespace fulmar {
 namespace {
@@ -74,7 +74,7 @@ JsonPrefix read_json_prefix(std::string_view text) {
   Walk again;
   for (size_t i = 0; i < whole.size(); ++i) again.take(whole[i], i + 1);
   std::string completed = std::string(whole) + again.closing();
-  const auto value = parse_json(completed);
+  const auto value = parse_model_json(completed);
   if (!value || !value->is_object()) completed = "{}";
   return {walk.closed() ? whole : text, walk.closed(), std::move(completed)};
 }

@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "grammar/schema_values.h"
-#include "net/json.h"
 #include "net/json_prefix.h"
+#include "net/json_writer.h"
+#include "net/model_json.h"
 #include "text/stop_matcher.h"
 
 namespace fulmar {
@@ -56,6 +57,14 @@ BegunCall read_begun_call(std::string_view text) {
   call.possible = from_brace.empty() || from_brace.front() == '{';
   call.arguments = from_brace;
   return call;
+}
+
+// Returns the arguments of the call `json`: without blanks, but as they are written where a number of theirs
+// has more digits than a JsonValue holds.
+std::string text_of(const JsonValue& arguments, std::string_view json) {
+  if (parse_json(json, kModelJson)) return json_text(arguments);
+  const std::string_view written = read_json_prefix(read_begun_call(json).arguments).text;
+  return written.empty() ? json_text(arguments) : std::string(written);
 }
 
 }  // namespace
@@ -143,7 +152,7 @@ bool ToolCallSplitter::begins_call(std::string_view block) const {
 
 // False where `json` is no call of a known function.
 bool ToolCallSplitter::take_call(TextAndCalls& out, std::string_view json) {
-  const auto value = parse_json(json);
+  const auto value = parse_model_json(json);
   const JsonValue* name = value ? value->find("name") : nullptr;
   const JsonValue* arguments = value ? value->find("arguments") : nullptr;
   if (!name || !name->is_string() || !is_known(name->as_string()) || (arguments && !arguments->is_object())) {
@@ -152,7 +161,7 @@ bool ToolCallSplitter::take_call(TextAndCalls& out, std::string_view json) {
   after_call_ = true;
   if (count_ > 0 && !expected_.several) return true;
   ++count_;
-  out.calls.push_back({new_call_id(), name->as_string(), arguments ? json_text(*arguments) : "{}"});
+  out.calls.push_back({new_call_id(), name->as_string(), arguments ? text_of(*arguments, json) : "{}"});
   return true;
 }
 

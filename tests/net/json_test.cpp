@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "net/model_json.h"
 #include "net/unique_json.h"
 
 namespace fulmar {
@@ -84,6 +85,18 @@ TEST(ParseJson, RefusesLoneSurrogates) {
        {R"("\ud800")", R"("\ud800x")", R"("\ud800\u0041")", R"("\ud800\ud800")"}) {
     EXPECT_THAT(error_of(text), StartsWith("Invalid JSON: ")) << text;
   }
+}
+
+TEST(ParseModelJson, ReadsWholeNumbersBeyond64BitsAsDoubles) {
+  const auto value =
+      parse_model_json(R"(["18446744073709551616",18446744073709551616,-1e3,7,-36893488147419103232])");
+  ASSERT_TRUE(value.ok()) << value.error().text;
+  const auto& items = value->as_array();
+  EXPECT_EQ(items[0].as_string(), "18446744073709551616");
+  EXPECT_EQ(items[1].as_double(), 0x1p64);
+  EXPECT_EQ(items[3].as_int64(), 7);
+  EXPECT_EQ(items[4].as_double(), -0x1p65);
+  EXPECT_FALSE(parse_model_json("[18446744073709551616,]").ok());
 }
 
 TEST(ParseJson, RefusesWholeNumbersBeyond64Bits) {

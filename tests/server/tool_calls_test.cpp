@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "net/json_prefix.h"
 #include "net/json_writer.h"
 #include "server/tool_requests.h"
 
@@ -257,6 +258,20 @@ TEST(ToolCallSplitter, OneCallIsEnoughWhereMoreAreNotWanted) {
   const std::string second = R"(<tool_call>{"name":"add","arguments":{"x")";
   EXPECT_EQ(split_at_end({.names = {"add"}, .several = false}, kCall + second, FinishReason::length),
             R"(add({"x":1}))");
+}
+
+TEST(ToolCallSplitter, ACallsNumbersAndDepthAreWhateverAGrammarLetsThrough) {
+  const auto call = [](const std::string& value) {
+    return R"(<tool_call>{"name":"add", "arguments":{"x":)" + value + "}}</tool_call>";
+  };
+  const std::string deep = std::string(200, '[') + std::string(200, ']');
+  for (const std::string& value :
+       {std::string("18446744073709551616"), std::string("-9313513031475629457791"),
+        "[1,2e3," + std::string(400, '9') + "]", deep}) {
+    EXPECT_EQ(split_pieces({.names = {"add"}}, {call(value)}), "add({\"x\":" + value + "})");
+    EXPECT_EQ(read_json_prefix("{\"x\":" + value + "}").completed, "{\"x\":" + value + "}");
+  }
+  EXPECT_EQ(split_pieces({.names = {"add"}}, {call("1.2.3")}), call("1.2.3"));
 }
 
 TEST(ToolCallSplitter, KnowsFencedCalls) {
