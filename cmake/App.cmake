@@ -1,10 +1,10 @@
-# The program itself, from outside: tests/app/*.py start it.
+# The program itself, from outside: tests/app/ starts it.
 find_program(FULMAR_PYTHON python3)
 function(fulmar_app_tests)
   if(NOT FULMAR_PYTHON OR NOT TARGET fulmar)
     return()
   endif()
-  add_test(NAME app.admin COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/admin_test.py
+  add_test(NAME app.admin COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/serve/admin_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.admin PROPERTIES LABELS app TIMEOUT 240)
   add_test(NAME app.install COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/install_test.py
@@ -15,37 +15,37 @@ function(fulmar_app_tests)
       $<TARGET_FILE:fulmar> ${PROJECT_BINARY_DIR})
     set_tests_properties(app.parts PROPERTIES LABELS app TIMEOUT 120)
   endif()
-  add_test(NAME app.sessions COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/sessions_test.py
+  add_test(NAME app.sessions COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/serve/sessions_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.sessions PROPERTIES LABELS app TIMEOUT 240)
   add_test(NAME app.numbers COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/numbers_test.py
     $<TARGET_FILE:fulmar>)
   set_tests_properties(app.numbers PROPERTIES LABELS app TIMEOUT 400)
-  add_test(NAME app.bench_options COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/bench_options_test.py
+  add_test(NAME app.bench_options COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/bench/bench_options_test.py
     $<TARGET_FILE:fulmar>)
   set_tests_properties(app.bench_options PROPERTIES LABELS app TIMEOUT 120)
-  add_test(NAME app.owners COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/owners_test.py
+  add_test(NAME app.owners COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/serve/owners_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.owners PROPERTIES LABELS app TIMEOUT 240)
-  add_test(NAME app.pull COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/pull_test.py
+  add_test(NAME app.pull COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/models/pull_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.pull PROPERTIES LABELS app TIMEOUT 120)
-  add_test(NAME app.load COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/load_test.py
+  add_test(NAME app.load COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/bench/load_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
   set_tests_properties(app.load PROPERTIES LABELS app TIMEOUT 240)
-  add_test(NAME app.schemas COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/schemas_test.py
+  add_test(NAME app.schemas COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/eval/schemas_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.schemas PROPERTIES LABELS app TIMEOUT 900)
-  add_test(NAME app.quantize COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/quantize_test.py
+  add_test(NAME app.quantize COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/convert/quantize_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.quantize PROPERTIES LABELS app TIMEOUT 400)
   # Sanitizers bring a heap of theirs, which keeps what was freed.
   if(NOT FULMAR_SANITIZE)
-    add_test(NAME app.memory COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/memory_test.py
+    add_test(NAME app.memory COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/serve/memory_test.py
       $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models/fulmar-demo.safetensors)
     set_tests_properties(app.memory PROPERTIES LABELS app TIMEOUT 240)
   endif()
-  add_test(NAME app.pipeline COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/pipeline_test.py
+  add_test(NAME app.pipeline COMMAND ${FULMAR_PYTHON} ${PROJECT_SOURCE_DIR}/tests/app/serve/pipeline_test.py
     $<TARGET_FILE:fulmar> ${PROJECT_SOURCE_DIR}/models)
   set_tests_properties(app.pipeline PROPERTIES LABELS app TIMEOUT 240)
   # Short forms; the scripts' --help says how to run them in full.

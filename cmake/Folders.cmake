@@ -8,17 +8,23 @@ function(fulmar_room path)
   set_property(GLOBAL APPEND PROPERTY FULMAR_ROOMS_${folder} ${path} ${ARG_PARTS})
 endfunction()
 
+# fulmar_sources(out folder patterns...): the files of these patterns in src/<folder>/, its rooms and their parts.
+function(fulmar_sources out folder)
+  get_property(places GLOBAL PROPERTY FULMAR_ROOMS_${folder})
+  set(globs)
+  foreach(place ${folder} ${places})
+    foreach(pattern ${ARGN})
+      list(APPEND globs ${PROJECT_SOURCE_DIR}/src/${place}/${pattern})
+    endforeach()
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${globs})
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
 # fulmar_folder(name USES folders... LINKS targets...): the library of src/<name>/, all its sources and its rooms'.
 function(fulmar_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
-  get_property(places GLOBAL PROPERTY FULMAR_ROOMS_${name})
-  list(PREPEND places ${name})
-  list(TRANSFORM places PREPEND ${PROJECT_SOURCE_DIR}/src/)
-  set(patterns)
-  foreach(place ${places})
-    list(APPEND patterns ${place}/*.cpp ${place}/*.cu)
-  endforeach()
-  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  fulmar_sources(sources ${name} *.cpp *.cu)
   list(TRANSFORM ARG_USES PREPEND fulmar_)
   if(sources)
     add_library(fulmar_${name} STATIC ${sources})
@@ -68,7 +74,7 @@ endfunction()
 
 # The program: src/<folder>/, as a library that its tests link, too, and main.cpp.
 function(fulmar_program name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  fulmar_sources(sources ${folder} *.cpp)
   list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/${folder}/main.cpp)
   fulmar_all_libraries(libraries)
   add_library(fulmar_${folder} STATIC ${sources})
@@ -81,7 +87,8 @@ endfunction()
 # Folders whose tests run a model.
 set(FULMAR_TESTED_ON_CPU ops cpu gpu ranks model cache engine server)
 
-# tests/<folder>/*_test.cpp become one executable fulmar_<folder>_test, labelled with the folder's name.
+# tests/<folder>/*_test.cpp and those of its rooms become one executable fulmar_<folder>_test, labelled with the
+# folder's name.
 function(fulmar_tests)
   file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true ${PROJECT_SOURCE_DIR}/tests/*)
   fulmar_all_libraries(all)
@@ -95,7 +102,9 @@ function(fulmar_tests)
     "FULMAR_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";FULMAR_BINARY_DIR=\"${PROJECT_BINARY_DIR}\"")
   foreach(path ${folders})
     get_filename_component(folder ${path} NAME)
-    file(GLOB sources CONFIGURE_DEPENDS ${path}/*_test.cpp)
+    get_property(rooms GLOBAL PROPERTY FULMAR_ROOMS_${folder})
+    list(TRANSFORM rooms REPLACE "^${folder}(.*)" "${path}\\1/*_test.cpp")
+    file(GLOB sources CONFIGURE_DEPENDS ${path}/*_test.cpp ${rooms})
     if(folder STREQUAL "gpu")  # its parts' tests are built where the parts are
       get_property(parts GLOBAL PROPERTY FULMAR_GPU_PARTS)
       if(FULMAR_CUDA_FOUND)  # tests that include CUDA's headers

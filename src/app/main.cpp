@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "app/commands.h"
-#include "app/exit_code.h"
-#include "app/settings_file.h"
-#include "app/spellings.h"
-#include "app/version_text.h"
+#include "app/core/commands.h"
+#include "app/core/exit_code.h"
+#include "app/core/version_text.h"
+#include "app/words/settings_file.h"
+#include "app/words/spellings.h"
 #include "base/exit_codes.h"
 #include "base/heap.h"
 #include "base/log.h"

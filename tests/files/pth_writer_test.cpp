@@ -1,5 +1,5 @@
-// What write_pth writes, read_pth reads; tests/app/quantize_test.py opens it with Python's own zipfile and
-// pickle.
+// What write_pth writes, read_pth reads; tests/app/convert/quantize_test.py opens it with Python's own
+// zipfile and pickle.
 #include "files/pth_writer.h"
 
 #include <gmock/gmock.h>

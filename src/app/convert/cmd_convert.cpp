@@ -1,0 +1,262 @@
+// fulmar convert and fulmar quantize: a model file into another format, or into fewer bits.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "app/convert/calibration.h"
+#include "app/core/commands.h"
+#include "app/core/exit_code.h"
+#include "app/core/model_source.h"
+#include "app/core/progress_bar.h"
+#include "files/checkpoint.h"
+#include "files/coded_tensors.h"
+#include "files/gguf_writer.h"
+#include "files/identify.h"
+#include "files/pth_writer.h"
+#include "files/quantised.h"
+#include "files/safetensors.h"
+#include "files/strategy.h"
+#include "tensor/convert.h"
+
+namespace fulmar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ConvertFlags {
+  std::string in, out, vocab, type, calibrate;
+  std::vector<std::string> keep;
+  bool force = false, quiet = false;
+};
+
+// The tokens of a tokenizer, as a file keeps them.
+StoredVocabulary tokens_of(const Tokenizer& tokenizer) {
+  StoredVocabulary tokens;
+  for (int32_t id = 0; id < tokenizer.vocabulary_size(); id++) {
+    const std::string_view bytes = tokenizer.bytes(id);
+    if (!bytes.empty()) tokens.push_back({id, std::string(bytes)});
+  }
+  return tokens;
+}
+
+Status write_as_gguf(const ConvertFlags& flags, const fs::path& in, const Checkpoint& checkpoint,
+                     const ModelConfig& config) {
+  StoredVocabulary tokens;
+  const auto tokenizer = tokenizer_of(checkpoint, in, config.vocab, flags.vocab);
+  if (tokenizer.ok()) {
+    tokens = tokens_of(**tokenizer);
+  } else if (!flags.vocab.empty()) {
+    return tokenizer.error();
+  } else {
+    fmt::print(stderr, "fulmar: {}; the file is written without a vocabulary\n", tokenizer.error().text);
+  }
+  ProgressBar bar(flags.quiet ? std::string() : "writing");
+  const auto named = checkpoint.metadata().find("general.name");
+  GgufModelOptions options;
+  options.name = named == checkpoint.metadata().end() ? in.stem().string() : named->second;
+  options.vocabulary = tokenizer.ok() ? &tokens : nullptr;
+  FULMAR_ASSIGN(const GgufModel model, gguf_of(checkpoint, config, options));
+  return write_gguf(flags.out, model.keys, model.tensors, [&](double fraction) { bar.show(fraction); });
+}
+
+// Block formats have no name in safetensors: they are decoded to f16.
+Status write_as_safetensors(const ConvertFlags& flags, const Checkpoint& checkpoint) {
+  PlainTensors plain = split_codes(checkpoint.tensors());
+  std::vector<std::vector<std::byte>> decoded;
+  for (StoredTensor& tensor : plain.tensors) {
+    if (!is_block(tensor.dtype)) continue;
+    std::vector<float> values(static_cast<size_t>(tensor.count()));
+    copy_as_f32(tensor, values);
+    decoded.emplace_back(values.size() * size_of(DType::f16));
+    from_f32(values, DType::f16, decoded.back().data());
+    tensor.dtype = DType::f16;
+    tensor.data = decoded.back().data();
+  }
+  return write_safetensors(flags.out, plain.tensors, checkpoint.metadata());
+}
+
+// Official names, and f16 where PyTorch has no type.
+Status write_as_pth(const ConvertFlags& flags, const Checkpoint& checkpoint) {
+  ProgressBar bar(flags.quiet ? std::string() : "writing");
+  return write_pth(flags.out, checkpoint.tensors(), [&](double fraction) { bar.show(fraction); });
+}
+
+enum class Target : uint8_t { gguf, safetensors, pth };
+constexpr std::string_view kEndings[] = {".gguf", ".safetensors", ".pth"};  // of each
+
+std::optional<Target> target_of(const ConvertFlags& flags) {
+  const std::string ending = fs::path(flags.out).extension().string();
+  if (ending == ".gguf") return Target::gguf;
+  if (ending == ".safetensors" || ending == ".st") return Target::safetensors;
+  if (ending == ".pth") return Target::pth;
+  return std::nullopt;
+}
+bool is_gguf(const ConvertFlags& flags) { return target_of(flags) == Target::gguf; }
+
+// A format that can be written, and nothing is written over by accident.
+Status check_target(const ConvertFlags& flags) {
+  if (!target_of(flags)) {
+    return Error{ErrorKind::invalid, fmt::format("'{}' ends in '{}'; wanted .gguf, .safetensors or .pth",
+                                                 flags.out, fs::path(flags.out).extension().string())};
+  }
+  std::error_code error;
+  if (flags.force || !fs::exists(flags.out, error)) return {};
+  return Error{ErrorKind::invalid, fmt::format("'{}' exists; --force replaces it", flags.out)};
+}
+
+void print_written(const std::string& in, const std::string& out) {
+  const auto before = fs::file_size(in), after = fs::file_size(out);
+  fmt::print("{}: {} ({:.0f} % of {})\n", out, size_text(after),
+             100.0 * static_cast<double>(after) / static_cast<double>(before), size_text(before));
+}
+
+Status write_out(const ConvertFlags& flags, const fs::path& in, const Checkpoint& checkpoint,
+                 const ModelConfig& config) {
+  switch (*target_of(flags)) {
+    case Target::gguf:
+      return write_as_gguf(flags, in, checkpoint, config);
+    case Target::safetensors:
+      return write_as_safetensors(flags, checkpoint);
+    case Target::pth:
+      break;
+  }
+  return write_as_pth(flags, checkpoint);
+}
+
+Result<int> convert(const ConvertFlags& flags) {
+  FULMAR_TRY(check_target(flags));
+  FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
+  FULMAR_ASSIGN(const auto checkpoint, open_checkpoint(in));
+  FULMAR_ASSIGN(const ModelConfig config, identify(*checkpoint));
+  FULMAR_TRY(write_out(flags, in, *checkpoint, config));
+  print_written(in.string(), flags.out);
+  return 0;
+}
+
+// A kind of weights goes into the format that has a name for it.
+Status check_holds(const ConvertFlags& flags, const Quantisation& type) {
+  const Target holds = is_block(type.dtype) ? Target::gguf : Target::safetensors;
+  if (target_of(flags) == holds) return {};
+  return Error{ErrorKind::invalid, fmt::format("{} goes into a {} file; '{}' is none", type.name,
+                                               kEndings[static_cast<size_t>(holds)], flags.out)};
+}
+
+// Why nothing of a model became fewer bits.
+Error nothing_quantised(const ConvertFlags& flags, const ModelConfig& config) {
+  if (is_float(config.dtype)) {
+    return {ErrorKind::unsupported,
+            fmt::format("'{}' has no matrix whose rows {} fits", flags.in, flags.type)};
+  }
+  return {
+      ErrorKind::unsupported,
+      fmt::format(
+          "'{}' holds {} already, whose errors would add up; quantise the 16-bit model that it was made from",
+          flags.in, name_of(config.dtype))};
+}
+
+Result<int> quantize(const ConvertFlags& flags) {
+  FULMAR_TRY(check_target(flags));
+  FULMAR_TRY(check_holds(flags, *quantisation_named(flags.type)));
+  FULMAR_ASSIGN(const fs::path in, find_model(flags.in));
+  FULMAR_ASSIGN(auto source, open_checkpoint(in));
+  FULMAR_ASSIGN(const ModelConfig config, identify(*source));
+  const bool keep_head = std::find(flags.keep.begin(), flags.keep.end(), "head") != flags.keep.end();
+  FULMAR_ASSIGN(const Strategy strategy, strategy_named(flags.type));
+  QuantiseOptions options = options_of(strategy, keep_head);
+  if (!keep_head && !is_gguf(flags)) options.head = quantisation_named("int8");
+  if (!flags.calibrate.empty()) {
+    ProgressBar bar(flags.quiet ? std::string() : "calibrating");
+    FULMAR_ASSIGN(
+        options.importance,
+        calibrate({.model = in, .text = flags.calibrate, .vocab = flags.vocab, .progress = [&](double share) {
+                     bar.show(share);
+                   }}));
+  }
+  ProgressBar bar(flags.quiet ? std::string() : "quantising");
+  options.progress = [&](double fraction) { bar.show(fraction); };
+  std::vector<QuantisedKind> kinds;
+  FULMAR_ASSIGN(const auto checkpoint, quantise_checkpoint(std::move(source), options, &kinds));
+  if (kinds.empty()) return nothing_quantised(flags, config);
+  FULMAR_TRY(write_out(flags, in, *checkpoint, config));
+  fmt::print("{:<24} {:<8} {:>8} {:>14} {:>14}\n", "matrices", "type", "number", "bits a weight",
+             "relative error");
+  for (const QuantisedKind& kind : kinds) {
+    fmt::print("{:<24} {:<8} {:>8} {:>14.4f} {:>14.5f}\n", kind.kind, kind.type, kind.matrices, kind.bits,
+               kind.relative_rms);
+  }
+  print_written(in.string(), flags.out);
+  if (const std::string advice = few_bits_advice(options, config.parameters); !advice.empty()) {
+    fmt::print("advice: {}\n", advice);
+  }
+  return 0;
+}
+
+std::vector<std::string> file_types() {
+  std::vector<std::string> names;
+  for (const Quantisation& quantisation : all_quantisations()) names.emplace_back(quantisation.name);
+  return names;
+}
+
+void add_common(CLI::App& command, ConvertFlags& flags) {
+  command
+      .add_option("in", flags.in,
+                  "model file (.pth, .safetensors, .st, .gguf, .rwkvq) or the name of an installed one")
+      ->required();
+  command.add_option("out", flags.out, "the file to write")->required();
+  command.add_option("--vocab", flags.vocab,
+                     "vocabulary file to put into a .gguf; default: chosen from the model");
+  command.add_flag("--force", flags.force, "replace a file that exists");
+  command.add_flag("-q,--quiet", flags.quiet, "no progress bar");
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<ConvertFlags>();
+  auto* command = app.add_subcommand("convert", "Write a model file in another format");
+  add_common(*command, *flags);
+  command->footer(
+      "The ending of OUT says the format: .gguf keeps every block type and brings the vocabulary along; "
+      ".safetensors\n"
+      "and .pth, which PyTorch opens, have official names, and f16 where IN has blocks; types with scales "
+      "beside their\n"
+      "codes (nf4, int8, int4, fp8) stay what they are in .safetensors and become f16 elsewhere.\n\n"
+      "Examples:\n  fulmar convert rwkv7-g1-1.5b.pth rwkv7-g1-1.5b.gguf\n"
+      "  fulmar convert model.gguf model.safetensors\n"
+      "  fulmar convert model.gguf model.pth");
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(convert(*flags)); }; });
+}
+
+void add_quantize(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<ConvertFlags>();
+  auto* command = app.add_subcommand("quantize", "Write a model file with fewer bits a weight");
+  add_common(*command, *flags);
+  command->add_option("--type", flags->type, "how the large matrices are stored")
+      ->required()
+      ->check(CLI::IsMember(file_types()));
+  command->add_option("--keep", flags->keep, "what keeps its 16 bits; the embedding always does")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"head", "embedding"}));
+  command->add_option(
+      "--calibrate", flags->calibrate,
+      "a text like those that the model will read, or a .jsonl file of {skill, prompt, answer}: "
+      "weights that meet large inputs there are kept nearer; no gain, and no change, for q5_k, q6_k and 8 "
+      "bits but fp8");
+  command->footer(
+      "nf4, int8, int8_g128, int4 and fp8 go into .safetensors, the others into .gguf. Unless it is kept the "
+      "head\n"
+      "becomes q8_0 in .gguf and int8 in .safetensors; low-rank factors and vectors stay as they are. Rows "
+      "that\n"
+      "are no multiple of a type's block take the next better type.\n\n"
+      "Examples:\n  fulmar quantize rwkv7-g1-7.2b.pth rwkv7-g1-7.2b-q4_k.gguf --type q4_k\n"
+      "  fulmar quantize model.safetensors small.gguf --type q8_0 --keep head\n"
+      "  fulmar quantize model.pth small.safetensors --type nf4\n"
+      "  fulmar quantize model.pth small.gguf --type q4_k --calibrate book.txt");
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(quantize(*flags)); }; });
+}
+
+}  // namespace fulmar

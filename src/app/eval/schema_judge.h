@@ -1,0 +1,58 @@
+// Judges one schema of a suite: compiles it as a strict answer format and feeds it instances token by token
+// under its masks, as a row's tokens are drawn. Knows nothing of files and processes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/eval/schema_suite.h"
+#include "grammar/token_tree.h"
+#include "text/tokenizer.h"
+
+namespace fulmar {
+
+struct SchemaVerdict {
+  enum class Status : uint8_t {
+    pass,     // compiled; each valid instance was taken and no invalid one
+    fail,     // compiled, but an instance went wrong
+    refused,  // not compiled
+    crash,    // the process that compiled it or fed it instances ended
+    timeout,  // it did not end
+  };
+  // What became of an instance: how many bytes of a form were taken; all and the end: `whole`.
+  struct Fed {
+    size_t bytes = 0;
+    bool whole = false;
+  };
+  struct Test {
+    bool valid = false;
+    Fed compact, spaced;
+    // A valid instance has to be taken in both forms, an invalid one in none.
+    bool right() const { return compact.whole == valid && spaced.whole == valid; }
+  };
+
+  std::string id;
+  Status status = Status::pass;
+  std::string reason;  // of what is refused, crash and timeout
+  std::vector<Test> tests;
+  // Microseconds of CPU time. `masks`: each token's of the compact forms, in one constraint.
+  double compile = 0, first_mask = 0;
+  std::vector<double> masks;
+
+  bool compiled() const { return status == Status::pass || status == Status::fail; }
+  size_t invalid_taken() const;
+};
+
+// The word of a status: "pass", "fail", "refused", "crash", "time-out".
+std::string_view name_of(SchemaVerdict::Status status);
+
+SchemaVerdict judge_schema(const SchemaCase& one, const Tokenizer& tokenizer,
+                           const std::shared_ptr<const TokenTree>& tree);
+
+// The verdict as one object of JSON and back; `with_masks`: with the time of each mask. verdict_of returns
+// nothing for text that is no verdict.
+std::string json_of(const SchemaVerdict& verdict, bool with_masks);
+std::optional<SchemaVerdict> verdict_of(std::string_view json);
+
+}  // namespace fulmar

@@ -1,0 +1,55 @@
+// The lock lies beside the file, which is replaced with every change.
+#include "app/keys/key_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace fulmar {
+namespace {
+
+// Held until it goes.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path)
+      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    int refused = file_ < 0 ? -1 : 0;
+    while (file_ >= 0 && (refused = ::flock(file_, LOCK_EX)) != 0 && errno == EINTR) {
+    }
+    if (refused != 0) {
+      fault_ = Error{ErrorKind::io, fmt::format("'{}': cannot lock: {}", path, std::strerror(errno))};
+    }
+  }
+  ~FileLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  const Status& held() const { return fault_; }
+
+ private:
+  const int file_;
+  Status fault_;
+};
+
+}  // namespace
+
+Status change_api_keys(const std::filesystem::path& path, bool new_file,
+                       const std::function<Status(std::vector<ApiKey>&)>& change) {
+  const FileLock lock(path.string() + ".lock");
+  FULMAR_TRY(lock.held());
+  std::vector<ApiKey> keys;
+  std::error_code error;
+  if (!new_file || std::filesystem::exists(path, error)) {
+    FULMAR_ASSIGN(keys, read_api_keys(path));
+  }
+  FULMAR_TRY(change(keys));
+  return write_api_keys(path, keys);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,159 @@
+// fulmar chat: a conversation in the terminal; the state stays between turns and can live in a file.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "app/core/commands.h"
+#include "app/core/exit_code.h"
+#include "app/local/local_run.h"
+#include "cache/state_blob.h"
+#include "text/chat_template.h"
+
+namespace fulmar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSession = "chat";
+
+struct ChatFlags {
+  ModelFlags model;
+  SamplingFlags sampling;
+  std::string system;
+  std::string session_file;
+};
+
+Result<std::vector<std::byte>> read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{ErrorKind::io, fmt::format("'{}' cannot be read", path.string())};
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  return std::vector<std::byte>(bytes, bytes + text.size());
+}
+
+// Beside the old file first, so that a crash leaves one whole file.
+Status write_file(const fs::path& path, const std::vector<std::byte>& bytes) {
+  fs::path beside = path;
+  beside += ".part";
+  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(beside, path, error);
+  if (!file || error) return Error{ErrorKind::io, fmt::format("'{}' cannot be written", path.string())};
+  return {};
+}
+
+class Chat {
+ public:
+  Chat(ChatFlags flags, LoadedModel loaded, std::unique_ptr<Engine> engine)
+      : flags_(std::move(flags)), loaded_(std::move(loaded)), engine_(std::move(engine)) {}
+
+  Status open_session() {
+    std::error_code error;
+    if (flags_.session_file.empty() || !fs::exists(flags_.session_file, error)) return {};
+    FULMAR_ASSIGN(const auto bytes, read_file(flags_.session_file));
+    FULMAR_ASSIGN(const StateBlob blob, decode_blob(bytes));
+    FULMAR_TRY(engine_->import_session({}, kSession, blob));
+    fmt::print(stderr, "continuing {} ({} tokens so far)\n", flags_.session_file, blob.tokens);
+    return {};
+  }
+
+  Status turn(const std::string& text) {
+    const Tokenizer& tokenizer = *loaded_.tokenizer;
+    const PromptTemplate& form = *loaded_.prompt_template;
+    const std::string system = flags_.system.empty()
+                                   ? ""
+                                   : fmt::format("{}{}{}{}{}", form.system, form.after_role, flags_.system,
+                                                 form.after_turn, form.between_turns);
+    const std::string turn = render_utterance(text, form.unasked, form);
+    Ask ask{.request_id = "turn",
+            .prompt = tokenizer.encode(system + turn),
+            .sampling = sampling_of(flags_.sampling)};
+    ask.state = {.read_session = kSession,
+                 .write_session = kSession,
+                 .continuing = tokenizer.encode(form.turn_end() + turn),
+                 .keep_on_cancel = true};
+    ask.max_tokens = flags_.sampling.max_tokens;
+    if (const auto eos = tokenizer.eos()) ask.stop.ids.push_back(*eos);
+    ask.stop.texts = flags_.sampling.stops;
+    if (ask.stop.texts.empty()) ask.stop.texts.assign(form.chat_stops.begin(), form.chat_stops.end());
+    if (form.end_token_first && tokenizer.eos() == 0) ask.prompt.insert(ask.prompt.begin(), 0);
+    bool at_start = true;
+    FULMAR_ASSIGN(const Event last, run_row(*engine_, std::move(ask), [&](const std::string& piece) {
+                    const size_t skip = at_start ? std::min(piece.find_first_not_of(" \n"), piece.size()) : 0;
+                    at_start = at_start && skip == piece.size();
+                    std::fwrite(piece.data() + skip, 1, piece.size() - skip, stdout);
+                    std::fflush(stdout);
+                  }));
+    std::fputs(last.reason == FinishReason::cancelled ? " [stopped]\n" : "\n", stdout);
+    std::fflush(stdout);
+    return save();
+  }
+
+  Status save() {
+    if (flags_.session_file.empty()) return {};
+    FULMAR_ASSIGN(const StateBlob blob, engine_->export_session({}, kSession));
+    return write_file(flags_.session_file, encode_blob(blob));
+  }
+
+  void reset() { (void)engine_->erase_session({}, kSession, false); }
+
+ private:
+  ChatFlags flags_;
+  LoadedModel loaded_;
+  std::unique_ptr<Engine> engine_;
+};
+
+Result<int> chat(const ChatFlags& flags) {
+  FULMAR_ASSIGN(LocalEngine local, open_local(flags.model, 1));
+  Chat conversation(flags, std::move(local.loaded), std::move(local.engine));
+  FULMAR_TRY(conversation.open_session());
+  const bool terminal = isatty(STDIN_FILENO) != 0;
+  if (terminal)
+    fmt::print(stderr,
+               "Type a message; /reset forgets the conversation, /quit or Ctrl-D ends it, Ctrl-C stops an "
+               "answer.\n");
+  std::string line;
+  while (true) {
+    if (terminal) fmt::print("\n> ");
+    std::fflush(stdout);
+    if (!std::getline(std::cin, line) || line == "/quit") break;
+    if (line == "/reset") {
+      conversation.reset();
+      continue;
+    }
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    FULMAR_TRY(conversation.turn(line));
+  }
+  if (terminal) fmt::print("\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_chat(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<ChatFlags>();
+  auto* command = app.add_subcommand("chat", "Talk to a model in the terminal");
+  add_model_flags(*command, flags->model);
+  add_sampling_flags(*command, flags->sampling);
+  command->add_option("--system", flags->system, "a system turn before the first message");
+  command->add_option("--session", flags->session_file,
+                      "file to continue the conversation from and keep it in");
+  command->footer(
+      "Examples:\n"
+      "  fulmar chat\n"
+      "  fulmar chat -m rwkv7-g1-2.9b.pth --session trip.state\n"
+      "  echo \"What is 12 + 30?\" | fulmar chat -t 0");
+  command->callback([flags, &chosen] { chosen = [flags] { return exit_code(chat(*flags)); }; });
+}
+
+}  // namespace fulmar

@@ -1,0 +1,110 @@
+// Where files, models and the server's registry meet while the server runs: the administrator behind
+// /loadmodel and its like. Knows no route.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "app/models/model_pulls.h"
+#include "app/serve/model_descriptions.h"
+#include "app/serve/state_folder.h"
+#include "app/served/served_engine.h"
+#include "base/mailbox.h"
+#include "base/thread.h"
+#include "files/time_state.h"
+#include "server/model_admin.h"
+
+namespace fulmar {
+
+struct AdminOptions {
+  std::filesystem::path root;    // files that clients name must lie below it; empty: anywhere
+  std::filesystem::path folder;  // of model files that clients may switch between; empty: none
+  int64_t most_pull_bytes = int64_t{512} << 30;
+  std::filesystem::path states;  // of tuned states that clients send; empty: they go with the server
+};
+
+// The file that a client's `name` means, with `folder_too` perhaps a folder, symbolic links resolved. With a
+// root, relative names start there and whatever lies outside is refused.
+Result<std::filesystem::path> confined_path(const std::filesystem::path& root, const std::string& name,
+                                            bool folder_too = false);
+
+// `unsupported`, with the names that there are, for a precision that no strategy (files/strategy.h) stands
+// for.
+Status check_precision(const std::string& name);
+
+class LocalAdmin : public ModelAdmin {
+ public:
+  // Registry and ladders must outlive it. `model` and `engine` hold for every model but for its file and
+  // vocabulary.
+  LocalAdmin(ModelRegistry& models, SessionLadders& sessions, ModelFlags model, ServeEngineFlags engine,
+             AdminOptions options);
+  // Waits for the job that runs; those that wait are dropped.
+  ~LocalAdmin() override;
+
+  // Serves a model that was opened elsewhere. Before jobs are posted, or within one.
+  void adopt(std::shared_ptr<ServedEngine> served);
+
+  bool post(std::function<void()> job) override;
+  Status check_load(const ModelLoad& load) override;
+  Status load_model(const ModelLoad& load) override;
+  bool remove_model(const std::string& name) override;
+  Status load_state(const StateLoad& load) override;
+  Status load_mixture(const MixtureLoad& load) override;
+  void remove_states() override;
+  Result<StateFile> keep_state_file(const Owner& owner, const std::string& filename,
+                                    std::string_view bytes) override;
+  bool drop_state_file(const Owner& owner, const std::string& id) override;
+  Status forget_session(const std::string& id) override { return sessions_.erase_of_all_models(id); }
+  std::vector<StateFile> state_files(const Owner& owner) const override;
+  Status load_available(const std::string& id) override;
+  std::vector<std::string> available() const override;
+  std::vector<InstalledModel> installed() const override;
+  bool is_installed(const std::string& name) const override;
+  Result<ServedModelPtr> describe_installed(const std::string& name) const override;
+  Status load_installed(const std::string& name) override;
+  Status check_pull(const std::string& name) const override;
+  bool start_pull(PullJob job) override { return pulls_.start(std::move(job)); }
+  // The server ends: pulls are called off and answered. From any thread.
+  void end_pulls() { pulls_.end(); }
+
+ private:
+  struct Loaded {
+    std::shared_ptr<ServedEngine> served;
+    // By their names in the engine, members of mixtures too; to carry over to a model that replaces this one.
+    std::map<std::string, TimeState> states;
+  };
+
+  void work();
+  Result<ServedModelPtr> describe(const InstalledFiles& files) const;
+  Status check_memory(const std::filesystem::path& path) const;
+  // The file that a client names, or the model of the folder of models.
+  Result<std::filesystem::path> named_path(const std::string& name) const;
+  Status open(const std::filesystem::path& path, const ModelLoad& load, bool behind = false);
+  Loaded& add_loaded(std::shared_ptr<ServedEngine> served, bool behind);
+  Status add_numbers(Loaded& loaded, const std::string& name, TimeState state);
+  Status add_state(Loaded& loaded, TunedState facts, TimeState state);
+  void take_back(Loaded& loaded, const std::string& name, std::optional<TimeState> before);
+  Status carry_state(const Loaded& from, const TunedState& state, Loaded& to);
+  void carry_states(const Loaded& from, const std::vector<TunedState>& facts, Loaded& to);
+  void retire(std::shared_ptr<ServedEngine> served);
+  // Ends retired models whose last request has gone: never on the engine's own thread.
+  void bury();
+
+  ModelRegistry& models_;
+  SessionLadders& sessions_;
+  const ModelFlags model_flags_;
+  const ServeEngineFlags engine_flags_;
+  const AdminOptions options_;
+  StateFolder files_;
+  ModelPulls pulls_;
+  mutable ModelDescriptions descriptions_;
+  std::vector<Loaded> loaded_;  // in order of loading
+  std::vector<std::shared_ptr<ServedEngine>> retired_;
+  Mailbox<std::function<void()>> jobs_;
+  Thread thread_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,35 @@
+// What the files of installed models tell, remembered until the files change: lists are asked for by anybody.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "app/core/installed_models.h"
+#include "server/served_model.h"
+
+namespace fulmar {
+
+// Thread-safe.
+class ModelDescriptions {
+ public:
+  using Read = std::function<Result<ServedModelPtr>()>;
+
+  // What `read` returned for these files, errors too; it is called again once one of the files has another
+  // size or time, and for a model that was pulled under another name.
+  Result<ServedModelPtr> of(const InstalledFiles& files, const Read& read);
+
+ private:
+  // More are forgotten, all at once: names come and go with the folder.
+  static constexpr size_t kMost = 4096;
+  struct Entry {
+    std::string stamp;
+    Result<ServedModelPtr> facts;
+  };
+
+  std::mutex mutex_;
+  std::map<std::string, Entry> entries_;  // by path
+};
+
+}  // namespace fulmar

@@ -1,0 +1,226 @@
+#include "app/serve/state_folder.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <tuple>
+
+#include "base/log.h"
+#include "base/unix_time.h"
+#include "files/mapped_file.h"
+#include "server/api_keys.h"
+#include "server/served_model.h"
+
+namespace fulmar {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLongestName = 128;
+// Before the name of an owner, whose files lie in a folder of that name. No file that is kept begins so.
+constexpr char kOwnerMark = '@';
+constexpr std::array<std::string_view, 3> kEndings{".pth", ".st", ".safetensors"};
+
+Status check_name(const std::string& name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  const bool ends_well = std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
+    return name.size() > ending.size() && name.ends_with(ending);
+  });
+  if (ends_well && name.size() <= kLongestName && name.front() != '.' &&
+      std::all_of(name.begin(), name.end(), fits)) {
+    return {};
+  }
+  return Error{ErrorKind::invalid,
+               fmt::format("the file name is '{}'; wanted at most {} of A-Z a-z 0-9 . _ - and one of the "
+                           "endings {}",
+                           name, kLongestName, fmt::join(kEndings, ", "))};
+}
+
+Status write_file(const fs::path& path, std::string_view bytes) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (out) return {};
+  return Error{ErrorKind::io,
+               fmt::format("'{}' could not be written: {}", path.string(), std::strerror(errno))};
+}
+
+// What the list says of a file; the number of tensors is 0 for one that cannot be read.
+StateFile describe_file(const fs::path& path, const std::string& filename) {
+  std::error_code error;
+  constexpr int64_t kMillis = 1000;
+  StateFile file{.id = served_id(filename), .filename = filename, .created_ms = unix_seconds() * kMillis};
+  file.bytes = static_cast<int64_t>(fs::file_size(path, error));
+  const FileWatch watch;  // what it loses meanwhile is not worth a server
+  if (const auto checkpoint = open_checkpoint(path)) {
+    file.tensors = static_cast<int64_t>((*checkpoint)->tensors().size());
+    for (const StoredTensor& tensor : (*checkpoint)->tensors()) {
+      if (!tensor.name.ends_with(".att.time_state") || tensor.shape.size() != 3) continue;
+      ++file.layers;
+      file.heads = tensor.shape[0];
+      file.head_size = tensor.shape[1];
+    }
+  }
+  const auto written = fs::last_write_time(path, error);
+  if (!error) {
+    const auto system = std::chrono::file_clock::to_sys(written).time_since_epoch();
+    file.created_ms = std::chrono::duration_cast<std::chrono::milliseconds>(system).count();
+  }
+  return file;
+}
+
+}  // namespace
+
+StateFolder::StateFolder(fs::path folder) : folder_(std::move(folder)) {
+  scan(folder_, {});
+  std::error_code error;
+  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(kOwnerMark) || !is_key_name(name.substr(1))) continue;
+    scan(entry->path(), name.substr(1));
+  }
+}
+
+void StateFolder::scan(const fs::path& folder, const std::string& owner) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!check_name(name)) continue;
+    StateFile file = describe_file(entry->path(), name);
+    file.owner = owner;
+    insert(std::move(file));
+  }
+}
+
+fs::path StateFolder::folder_of(const std::string& owner) const {
+  return owner.empty() ? folder_ : folder_ / (kOwnerMark + owner);
+}
+
+size_t StateFolder::count(const std::string& owner, const std::string& but) const {
+  std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::count_if(files_.begin(), files_.end(), [&](const StateFile& file) {
+    return file.owner == owner && file.id != but;
+  }));
+}
+
+StateFolder::~StateFolder() {
+  std::error_code ignored;
+  if (temporary_) fs::remove_all(folder_, ignored);
+}
+
+Status StateFolder::make_temporary() {
+  if (!folder_.empty()) return {};
+  std::error_code error;
+  std::string name = (fs::temp_directory_path(error) / "fulmar-states-XXXXXX").string();
+  if (error || ::mkdtemp(name.data()) == nullptr) {
+    return Error{ErrorKind::io, fmt::format("no folder for state files: {}", std::strerror(errno))};
+  }
+  folder_ = name;
+  temporary_ = true;
+  return {};
+}
+
+StateFolder::Incoming::~Incoming() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove(path_, ignored);
+}
+
+Result<StateFolder::Incoming> StateFolder::take_in(const std::string& owner, const std::string& filename,
+                                                   std::string_view bytes, const ModelConfig& config) {
+  FULMAR_TRY(check_name(filename));
+  if (!owner.empty() && count(owner, served_id(filename)) >= kMostOfOwner) {
+    return Error{ErrorKind::resource,
+                 fmt::format("{} states of '{}' are kept already, which is the most; delete one",
+                             kMostOfOwner, owner)};
+  }
+  FULMAR_TRY(make_temporary());
+  const fs::path folder = folder_of(owner);
+  std::error_code made;
+  fs::create_directories(folder, made);
+  if (made) return Error{ErrorKind::io, fmt::format("'{}': {}", folder.string(), made.message())};
+  // Under another name until it is known to be good; the ending says how to read it.
+  Incoming incoming(folder / (".incoming." + filename), {}, {});
+  FULMAR_TRY(write_file(incoming.path_, bytes));
+  Result<TimeState> state = read_time_state(incoming.path_, config);
+  if (!state) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("'{}' is no state for this model: {}", filename, state.error().text)};
+  }
+  incoming.file_ = describe_file(incoming.path_, filename);
+  incoming.file_.owner = owner;
+  incoming.state_ = std::move(*state);
+  return incoming;
+}
+
+Status StateFolder::keep(Incoming& incoming) {
+  const StateFile& file = incoming.file_;
+  const fs::path folder = folder_of(file.owner);
+  std::error_code error;
+  fs::rename(incoming.path_, folder / file.filename, error);
+  if (error) return Error{ErrorKind::io, fmt::format("'{}': {}", file.filename, error.message())};
+  incoming.path_.clear();
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto old = find(file.owner, file.id); old != files_.end()) {
+      // Of the same id with another ending.
+      if (old->filename != file.filename) fs::remove(folder / old->filename, error);
+      files_.erase(old);
+    }
+  }
+  insert(file);
+  return {};
+}
+
+// Under the lock.
+std::vector<StateFile>::iterator StateFolder::find(const std::string& owner, const std::string& id) {
+  return std::find_if(files_.begin(), files_.end(),
+                      [&](const StateFile& file) { return file.id == id && file.owner == owner; });
+}
+
+bool StateFolder::drop(const std::string& owner, const std::string& id) {
+  std::lock_guard lock(mutex_);
+  const auto found = find(owner, id);
+  if (found == files_.end()) return false;
+  std::error_code ignored;
+  fs::remove(folder_of(owner) / found->filename, ignored);
+  files_.erase(found);
+  return true;
+}
+
+std::vector<StateFolder::Kept> StateFolder::fitting(const ModelConfig& config) const {
+  std::vector<Kept> kept;
+  for (StateFile& file : list()) {
+    Result<TimeState> state = read_time_state(folder_of(file.owner) / file.filename, config);
+    if (state) {
+      kept.push_back({std::move(file), std::move(*state)});
+    } else {
+      spdlog::info("state file '{}' is not for this model: {}", file.filename, state.error().text);
+    }
+  }
+  return kept;
+}
+
+std::vector<StateFile> StateFolder::list() const {
+  std::lock_guard lock(mutex_);
+  return files_;
+}
+
+void StateFolder::insert(StateFile file) {
+  std::lock_guard lock(mutex_);
+  const auto place =
+      std::lower_bound(files_.begin(), files_.end(), file, [](const StateFile& a, const StateFile& b) {
+        return std::tie(a.id, a.owner) < std::tie(b.id, b.owner);
+      });
+  files_.insert(place, std::move(file));
+}
+
+}  // namespace fulmar

@@ -1,0 +1,361 @@
+#include "app/served/served_engine.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "app/core/draft_source.h"
+#include "app/core/within.h"
+#include "base/log.h"
+#include "model/warm_up.h"
+#include "ops/device.h"
+#include "text/think_mode.h"
+
+namespace fulmar {
+
+namespace {
+
+// Rows whose logits a step has room for, unless --slots asks for more.
+constexpr int64_t kMostSlots = 1024, kMostHostSlots = 64;
+// Of what is free, for states when the number of slots is ours to choose: a GPU is all ours, a host is not.
+constexpr double kShareOfDevice = 0.8, kShareOfHost = 0.25;
+
+Result<std::optional<int32_t>> end_token(const std::string& flag, const Tokenizer& tokenizer,
+                                         int64_t vocabulary) {
+  if (flag.empty()) return tokenizer.eos();
+  if (flag == "none") return std::optional<int32_t>();
+  int32_t id = -1;
+  const char* end = flag.data() + flag.size();
+  const auto parsed = std::from_chars(flag.data(), end, id);
+  if (parsed.ec != std::errc() || parsed.ptr != end || id < 0 || id >= vocabulary) {
+    return Error{ErrorKind::invalid,
+                 fmt::format("--eos-id is '{}'; wanted 'none' or 0 to {}", flag, vocabulary - 1)};
+  }
+  return std::optional<int32_t>(id);
+}
+
+// As many slots as a share of the free memory holds, no more than one step can usefully carry; --slots may
+// ask for more.
+int64_t choose_slots(const LoadedModel& loaded, int64_t others) {
+  const DeviceTraits traits = loaded.devices.front()->traits();
+  const double share = traits.own_memory ? kShareOfDevice : kShareOfHost;
+  return std::clamp<int64_t>(loaded.model->states_that_fit(share) - others, 1, traits.suitable_sequences);
+}
+
+struct HeldGpu {
+  const Ops* ops;
+  DeviceMemory memory;
+};
+
+// The GPUs that a model lies on, each once.
+std::vector<HeldGpu> gpus_of(const LoadedModel& loaded) {
+  const std::vector<GpuInfo> all = list_gpus();
+  const std::span<const StagePlan> stages = loaded.model->plan();
+  std::vector<HeldGpu> held;
+  for (size_t i = 0; i < stages.size(); i++) {
+    const auto known =
+        std::find_if(all.begin(), all.end(), [&](const GpuInfo& gpu) { return gpu.index == stages[i].gpu; });
+    if (known == all.end()) continue;
+    const std::string name = fmt::format("{}:{}", gpu_kind(), known->index);
+    auto place =
+        std::find_if(held.begin(), held.end(), [&](const HeldGpu& gpu) { return gpu.memory.device == name; });
+    if (place == held.end()) {
+      place = held.insert(place,
+                          {loaded.devices[i].get(), {name, static_cast<int64_t>(known->memory_total), 0, 0}});
+    }
+    place->memory.layers += stages[i].layers.count();
+  }
+  return held;
+}
+
+// Asks the GPUs of a model for their memory; empty for the CPU. The model outlives the answer.
+std::function<std::vector<DeviceMemory>()> memory_of(const LoadedModel& loaded) {
+  const std::vector<HeldGpu> gpus = gpus_of(loaded);
+  if (gpus.empty()) return nullptr;
+  return [gpus] {
+    std::vector<DeviceMemory> memories;
+    for (const HeldGpu& gpu : gpus) {
+      memories.push_back(gpu.memory);
+      try {
+        memories.back().free = static_cast<int64_t>(gpu.ops->memory_free());
+      } catch (const DeviceFailure&) {
+        memories.back().free = 0;  // a lost device has nothing to give
+      }
+    }
+    return memories;
+  };
+}
+
+}  // namespace
+
+int64_t file_time(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(path, error);
+  if (error) return 0;
+  const auto system = std::chrono::file_clock::to_sys(written);
+  return std::chrono::duration_cast<std::chrono::seconds>(system.time_since_epoch()).count();
+}
+
+ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig& config,
+                           const PromptTemplate& prompt_template) {
+  ServedModel facts;
+  facts.path = path.string();
+  facts.id = served_id(facts.path);
+  facts.created = file_time(path);
+  facts.architecture = fmt::format("rwkv{}", config.version);
+  facts.runtime = name_of(config.dtype);
+  facts.vocabulary = config.vocab;
+  facts.parameters = config.parameters;
+  facts.prompt_template = &prompt_template;
+  return facts;
+}
+
+namespace {
+
+// Adds how many run at once and how many may wait.
+void add_queue_flags(CLI::App& app, ServeEngineFlags& flags) {
+  app.add_option("--slots", flags.slots, "sequences that run at once; auto, or 0, fits the memory")
+      ->transform(CLI::Transformer(std::map<std::string, std::string>{{"auto", "0"}}).description(""))
+      ->check(CLI::NonNegativeNumber)
+      ->default_str("auto");
+  app.add_option("--prefill-chunk", flags.prefill_chunk,
+                 "most prompt tokens of one step, fewer while others are answered; 0 suits the device")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--max-queue", flags.max_queue, "requests that may wait")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max-waiting-rows", flags.max_waiting_rows,
+                 "rows that may wait over all requests; more are answered with 503")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group("");
+  app.add_option("--max-waiting-mib", flags.max_waiting_mib, "memory that waiting rows may take")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str()
+      ->group("");
+  app.add_option("--max-prompt-tokens", flags.max_prompt_tokens,
+                 "longer prompts of a row are refused; 0 takes any")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+// Adds where sessions are kept, how many and for how long.
+void add_session_flags(CLI::App& app, ServeEngineFlags& flags) {
+  app.add_option("--l1-capacity", flags.device_sessions, "sessions kept on the device")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--l2-capacity", flags.sessions.host_sessions, "sessions kept in host memory")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--state-db-path", flags.sessions.session_db,
+                 "SQLite file that sessions survive in; 'none' for memory only")
+      ->each([&flags](const std::string&) { flags.sessions.session_db_asked_for = true; })
+      ->capture_default_str();
+  app.add_option(
+         "--state-store", flags.sessions.state_store,
+         "redis[s]://[[user]:password@]host[:port][/database] that workers share, in place of the file")
+      ->envname("FULMAR_STATE_STORE");
+  app.add_option(
+         "--session-ttl-days,--state-ttl-days", flags.sessions.ttl_days,
+         "how long a session lives after its last turn, fractions allowed; 0 for ever; default: 0, in a "
+         "shared store 30")
+      ->check(within(0.0, 36500.0));
+  app.add_option("--session-max-gib", flags.sessions.max_gib,
+                 "what the store keeps of sessions, fractions allowed; the oldest go first; 0: no bound")
+      ->check(within(0.0, 1048576.0))
+      ->capture_default_str();
+  app.add_option(
+         "--session-queue-mib", flags.sessions.queue_mib,
+         "turns that may wait for a store that is away or full; beyond, new turns with a session get 503")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--state-flush-seconds", flags.sessions.flush_seconds,
+                 "a committed turn is on disk at most this much later")
+      ->check(within(0.01, 3600.0))
+      ->capture_default_str()
+      ->group("");
+  app.add_flag("--durable-sessions", flags.sessions.durable,
+               "the last event of a turn with a session waits until the turn is on disk, so that not even a "
+               "power failure loses it");
+}
+
+// Adds what is kept of the beginnings of prompts.
+void add_prefix_flags(CLI::App& app, ServeEngineFlags& flags) {
+  app.add_option("--prefix-slots", flags.prefix_slots, "prompt beginnings kept on the device")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--prefix-host-mib", flags.prefix_host_mib,
+                 "memory for further ones; both 0 switch the cache off")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag(
+      "--share-prefixes", flags.share_prefixes,
+      "prompt beginnings and compiled schemas of one key also serve others: quicker, and cached_tokens and "
+      "times then tell what others have sent");
+}
+
+// Adds drafts, and what a vocabulary does not say of itself.
+void add_text_flags(CLI::App& app, ServeEngineFlags& flags) {
+  app.add_option(
+         "--speculate", flags.speculate,
+         "drafts that the model checks several at a time: ngram takes them from what was said before, "
+         "model from --draft-model; auto takes both, without a draft model n-grams on a CPU and none on a "
+         "GPU, where they take memory from the slots; off")
+      ->check(CLI::IsMember({"auto", "off", "ngram", "model"}))
+      ->capture_default_str();
+  app.add_option("--draft-model", flags.draft_model,
+                 "small model with the vocabulary of the first one, which it drafts for");
+  app.add_option("--speculate-most", flags.speculate_most, "most drafted tokens of a sequence and step")
+      ->check(CLI::Range(int64_t{1}, kMostDeferred - 1))
+      ->capture_default_str()
+      ->group("");
+  app.add_option("--think-template", flags.think_template, "auto, g1 or none")
+      ->check(CLI::IsMember({"auto", "g1", "none"}))
+      ->capture_default_str()
+      ->group("");
+  app.add_option("--eos-id", flags.eos_id, "id that ends a text, or 'none'; default: the vocabulary's own")
+      ->group("");
+}
+
+}  // namespace
+
+void add_engine_flags(CLI::App& app, ServeEngineFlags& flags) {
+  add_queue_flags(app, flags);
+  add_session_flags(app, flags);
+  add_prefix_flags(app, flags);
+  add_text_flags(app, flags);
+}
+
+Status check_speculation(const ServeEngineFlags& flags) {
+  if (flags.speculate == "model" && flags.draft_model.empty()) {
+    return Error{ErrorKind::invalid, "--speculate is model; wanted --draft-model FILE with it"};
+  }
+  if (!flags.draft_model.empty() && flags.speculate != "auto" && flags.speculate != "model") {
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("--speculate is {}; wanted auto or model beside --draft-model", flags.speculate)};
+  }
+  return {};
+}
+
+void make_revocable(const ServeEngineFlags& flags, ModelFlags& model) {
+  model.devices.revocable = flags.speculate == "off" ? 0 : flags.speculate_most + 1;
+  model.devices.revocable_on_gpu = flags.speculate != "auto" || !flags.draft_model.empty();
+}
+
+int64_t wanted_rows(int64_t slots, const DeviceFlags& devices) {
+  return std::max<int64_t>(slots, on_host(devices) ? kMostHostSlots : kMostSlots);
+}
+
+int64_t prefill_chunk(const ServeEngineFlags& flags, const Model& model) {
+  return flags.prefill_chunk > 0 ? flags.prefill_chunk : model.max_rows() / 2;
+}
+
+Result<std::shared_ptr<ServedEngine>> ServedEngine::open(const ModelFlags& model,
+                                                         const ServeEngineFlags& flags,
+                                                         SessionLadders& sessions, const ServeAs& as) {
+  ModelFlags sized = model;
+  sized.max_wanted = wanted_rows(flags.slots, model.devices);
+  make_revocable(flags, sized);
+  sized.slots = std::max<int64_t>(flags.slots, 1) + flags.device_sessions + flags.prefix_slots;
+  FULMAR_ASSIGN(LoadedModel loaded, load_model(sized));
+  std::unique_ptr<LoadedModel> draft;
+  if (!flags.draft_model.empty()) {
+    FULMAR_ASSIGN(LoadedModel small, load_draft_model(model, flags.draft_model, loaded));
+    draft = std::make_unique<LoadedModel>(std::move(small));
+  }
+  return make(std::move(loaded), flags, sessions, as, std::move(draft));
+}
+
+Result<std::shared_ptr<ServedEngine>> ServedEngine::make(LoadedModel model, const ServeEngineFlags& flags,
+                                                         SessionLadders& sessions, const ServeAs& as,
+                                                         std::unique_ptr<LoadedModel> draft) {
+  auto served = std::make_shared<ServedEngine>();
+  served->loaded_ = std::move(model);
+  served->draft_ = std::move(draft);
+  const LoadedModel& loaded = served->loaded_;
+  const StateLayout layout = loaded.model->state_layout();
+
+  FULMAR_TRY(warm_up(*loaded.model));
+  EngineOptions options{.max_queue = flags.max_queue,
+                        .max_waiting_rows = flags.max_waiting_rows,
+                        .max_waiting_bytes = flags.max_waiting_mib << 20,
+                        .max_prompt_tokens = flags.max_prompt_tokens};
+  options.device_sessions = flags.device_sessions;
+  options.on_failure = flags.on_failure;
+  options.prefix_slots = flags.prefix_slots;
+  options.share_prefixes = flags.share_prefixes;
+  // As far as the model's states can be rolled back, which its device was opened for.
+  options.speculation.ngrams = flags.speculate == "auto" || flags.speculate == "ngram";
+  options.speculation.most = flags.speculate_most;
+  if (served->draft_) {
+    options.speculation.draft_model = served->draft_->model.get();
+    options.speculation.draft_ops = served->draft_->devices.front().get();
+  }
+  options.prefixes.host_bytes = static_cast<size_t>(flags.prefix_host_mib) << 20;
+  const int64_t others = flags.device_sessions + flags.prefix_slots;
+  options.slots = flags.slots > 0 ? flags.slots : choose_slots(loaded, others);
+  options.slots = std::min(options.slots, loaded.model->max_wanted());
+  served->slots_ = options.slots;
+  served->kept_ = others;
+  options.prefill_chunk = prefill_chunk(flags, *loaded.model);
+  if (loaded.fixed_cuts) options.prompt_piece = options.prefill_chunk;
+  spdlog::info("memory weights={} MiB workspace={} MiB state={} KiB slots={} chunk={}",
+               loaded.model->memory().weights >> 20, loaded.model->memory().workspace >> 20,
+               loaded.model->memory().per_slot >> 10, options.slots, options.prefill_chunk);
+  FULMAR_ASSIGN(served->engine_, Engine::start(*loaded.model, *loaded.tokenizer, options,
+                                               sessions.of(loaded.model->fingerprint())));
+
+  auto facts = std::make_shared<ServedModel>(
+      facts_of_files(loaded.path, loaded.model->config(), *loaded.prompt_template));
+  if (!as.id.empty()) facts->id = as.id;
+  if (!loaded.quantised.empty()) facts->runtime = loaded.quantised;
+  facts->default_temperature = as.default_temperature;
+  facts->default_top_p = as.default_top_p;
+  facts->end_text = as.end_text;
+  facts->weight_bytes = static_cast<int64_t>(loaded.weight_bytes);
+  facts->state_bytes = static_cast<int64_t>(layout.slot_bytes());
+  facts->device_memory = memory_of(loaded);
+  facts->engine = served->engine_.get();
+  facts->tokenizer = loaded.tokenizer.get();
+  FULMAR_ASSIGN(facts->end_token, end_token(flags.eos_id, *loaded.tokenizer, facts->vocabulary));
+  facts->stops = stop_defaults(*loaded.tokenizer, *loaded.prompt_template);
+  const std::optional<ThinkTemplate> thinks = parse_think_template(flags.think_template);
+  const bool marked =
+      thinks == ThinkTemplate::automatic && loaded.prompt_template->unasked != ThinkMode::none;
+  facts->thinks = marked || thinks_by_default(*thinks, served_id(facts->path));
+  served->served_ = std::move(facts);
+  return served;
+}
+
+Footing ServedEngine::footing() const {
+  const ModelConfig& is = config();
+  size_t weights = 0, workspace = 0;
+  for (const LoadedModel* loaded : std::initializer_list<const LoadedModel*>{&loaded_, draft_.get()}) {
+    if (!loaded) continue;
+    const MemoryPlan memory = loaded->model->memory();
+    weights += std::max(memory.weights, loaded->weight_bytes);
+    workspace += memory.workspace;
+  }
+  return {.device = loaded_.model->device(),
+          .architecture =
+              fmt::format("RWKV-{}{}, {:.3g} billion parameters, {}", is.version, is.deep_embed ? "a" : "",
+                          static_cast<double>(is.parameters) / 1e9, name_of(is.dtype)),
+          .weights = weights,
+          .workspace = workspace,
+          .per_slot = loaded_.model->memory().per_slot,
+          .slots = slots_,
+          .kept = kept_};
+}
+
+void let_go(std::shared_ptr<ServedEngine> served) {
+  while (served.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+}  // namespace fulmar

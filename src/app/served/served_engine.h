@@ -1,0 +1,105 @@
+// A loaded model with its engine, as the server's registry wants it. Goes only when the last request on it
+// has gone.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/core/model_source.h"
+#include "app/served/footing.h"
+#include "app/served/session_ladders.h"
+#include "engine/engine.h"
+#include "server/served_model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace fulmar {
+
+struct ServeEngineFlags {
+  int64_t slots = 0;          // 0: chosen from the memory that is free
+  int64_t prefill_chunk = 0;  // 0: by device
+  int64_t max_queue = 1000;
+  int64_t max_waiting_rows = 65536;
+  int64_t max_waiting_mib = 256;
+  int64_t max_prompt_tokens = 0;  // of a row; 0: any number
+  int64_t device_sessions = 16;
+  SessionFlags sessions;
+  int64_t prefix_slots = 16;
+  int64_t prefix_host_mib = 512;
+  bool share_prefixes = false;
+  std::string speculate = "auto";       // auto, off, ngram, model
+  std::string draft_model;              // drafts for the served one; empty: none
+  int64_t speculate_most = 7;           // drafted tokens of a sequence and step
+  std::string think_template = "auto";  // auto, g1, none
+  std::string eos_id;                   // empty: the vocabulary's own; "none"; a number
+
+  // Called on an engine's thread when its device has failed; that engine will run nothing any more.
+  std::function<void(const std::string& why)> on_failure;
+};
+
+// Refuses --speculate without what it drafts from, and a draft model that nothing would use.
+Status check_speculation(const ServeEngineFlags& flags);
+
+// What a model is called, and what it does where a request says nothing.
+struct ServeAs {
+  std::string id;  // empty: the file's name
+  std::optional<double> default_temperature;
+  std::optional<double> default_top_p;
+  std::string end_text;  // ends the turns of chats besides the usual texts
+};
+
+void add_engine_flags(CLI::App& app, ServeEngineFlags& flags);
+
+// Rows of one step whose logits a server may want: `slots`, or as many as it may choose by itself on these
+// devices where slots is 0.
+int64_t wanted_rows(int64_t slots, const DeviceFlags& devices);
+
+// Makes a model's states fit to be served so: drafted rows are rolled back.
+void make_revocable(const ServeEngineFlags& flags, ModelFlags& model);
+
+// Most prompt rows of one step of a server.
+int64_t prefill_chunk(const ServeEngineFlags& flags, const Model& model);
+
+class ServedEngine : public std::enable_shared_from_this<ServedEngine> {
+ public:
+  static Result<std::shared_ptr<ServedEngine>> open(const ModelFlags& model, const ServeEngineFlags& flags,
+                                                    SessionLadders& sessions, const ServeAs& as = {});
+
+  // As open, with a model that is loaded already, for at least flags.slots wanted rows, and has a tokenizer.
+  static Result<std::shared_ptr<ServedEngine>> make(LoadedModel loaded, const ServeEngineFlags& flags,
+                                                    SessionLadders& sessions, const ServeAs& as = {},
+                                                    std::unique_ptr<LoadedModel> draft = nullptr);
+
+  // Shares ownership with this.
+  ServedModelPtr model() const { return {shared_from_this(), served_.get()}; }
+  const ModelConfig& config() const { return loaded_.model->config(); }
+  // Bytes on all its devices together, each counted once.
+  size_t memory_free() const { return loaded_.model->memory_free(); }
+  Footing footing() const;
+
+ private:
+  LoadedModel loaded_;
+  std::unique_ptr<LoadedModel> draft_;  // null: no draft model
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<ServedModel> served_;
+  int64_t slots_ = 0;
+  int64_t kept_ = 0;  // slots for sessions and prompt beginnings
+};
+
+// When a file or folder was written last, in unix seconds; 0: not told.
+int64_t file_time(const std::filesystem::path& path);
+
+// What files tell of a model without loading it; its id is the file's name.
+ServedModel facts_of_files(const std::filesystem::path& path, const ModelConfig& config,
+                           const PromptTemplate& prompt_template);
+
+// Lets go of an engine that nobody can find any more, as soon as the last request on it has gone. Blocks:
+// were the request's own thread to drop the last reference, the engine would end on that thread and wait for
+// itself.
+void let_go(std::shared_ptr<ServedEngine> served);
+
+}  // namespace fulmar

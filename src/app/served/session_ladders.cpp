@@ -1,0 +1,159 @@
+#include "app/served/session_ladders.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "base/log.h"
+#include "cache/redis_store.h"
+#include "cache/sqlite_store.h"
+
+namespace fulmar {
+
+namespace {
+
+// A database that is open once and used by several ladders, one at a time.
+struct OneStore {
+  std::mutex mutex;
+  std::unique_ptr<SessionStore> store;
+};
+
+class StoreDoor final : public SessionStore {
+ public:
+  explicit StoreDoor(std::shared_ptr<OneStore> one) : one_(std::move(one)) {}
+
+  Result<std::optional<StateBlob>> load(const std::string& fingerprint, const std::string& id) override {
+    std::lock_guard lock(one_->mutex);
+    return one_->store->load(fingerprint, id);
+  }
+  std::vector<Result<bool>> store(const std::vector<SessionWrite>& writes) override {
+    std::lock_guard lock(one_->mutex);
+    return one_->store->store(writes);
+  }
+  Result<int64_t> erase(const std::string& fingerprint, const std::string& id, bool and_branches) override {
+    std::lock_guard lock(one_->mutex);
+    return one_->store->erase(fingerprint, id, and_branches);
+  }
+  bool shared() const override { return one_->store->shared(); }
+  Result<int64_t> newest_turn(const std::string& fingerprint, const std::string& id) override {
+    std::lock_guard lock(one_->mutex);
+    return one_->store->newest_turn(fingerprint, id);
+  }
+  Result<std::vector<StoredSession>> list(const std::string& fingerprint,
+                                          const SessionQuery& query) override {
+    std::lock_guard lock(one_->mutex);
+    return one_->store->list(fingerprint, query);
+  }
+  Result<std::vector<StoredSession>> sweep(const std::string& fingerprint) override {
+    std::lock_guard lock(one_->mutex);
+    return one_->store->sweep(fingerprint);
+  }
+
+ private:
+  const std::shared_ptr<OneStore> one_;
+};
+
+using OpenStore = std::function<std::unique_ptr<SessionStore>()>;
+
+constexpr double kDay = 86'400;
+constexpr double kSharedDays = 30;  // that sessions live in a shared store unless somebody says otherwise
+constexpr double kLongestBetweenSweeps = 60, kShortestBetweenSweeps = 1;  // seconds
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+int64_t most_bytes(const SessionFlags& flags) { return std::llround(flags.max_gib * (int64_t{1} << 30)); }
+
+// Seconds since a session's last turn; 0: for ever.
+double lifetime(const SessionFlags& flags) {
+  const double days = flags.state_store.empty() ? 0 : kSharedDays;
+  return flags.ttl_days.value_or(days) * kDay;
+}
+
+// Often enough that nothing lives much longer than it may.
+std::chrono::milliseconds between_sweeps(const SessionFlags& flags) {
+  if (lifetime(flags) == 0) return milliseconds(kLongestBetweenSweeps);
+  return milliseconds(std::clamp(lifetime(flags) / 20, kShortestBetweenSweeps, kLongestBetweenSweeps));
+}
+
+// Each ladder has a connection of its own to a server.
+Result<OpenStore> redis_doors(const SessionFlags& flags) {
+  FULMAR_ASSIGN(const RedisAddress address, parse_redis_url(flags.state_store));
+  if (const Status status = check_redis(address); !status.ok()) {
+    if (status.error().kind != ErrorKind::unavailable) return status.error();
+    spdlog::error("{}; sessions live in memory until it answers", status.error().text);
+  }
+  const RedisStoreOptions options{
+      .address = address, .time_to_live = milliseconds(lifetime(flags)), .most_bytes = most_bytes(flags)};
+  return OpenStore([options] { return redis_store(options); });
+}
+
+// A file that is not to be done without: what lies there is damaged or from the future, or somebody has named
+// it.
+bool is_decisive(const SessionFlags& flags, const Error& error) {
+  return flags.session_db_asked_for || error.kind == ErrorKind::corrupt ||
+         error.kind == ErrorKind::unsupported;
+}
+
+Error told_what_to_do(const Error& error) {
+  const bool in_use = error.kind == ErrorKind::unavailable;
+  return {error.kind, error.text +
+                          (in_use ? "; stop that one, " : "; nothing was changed. Mend it, move it away, ") +
+                          "or name another file with --state-db-path ('none': sessions in memory)"};
+}
+
+Result<OpenStore> file_doors(const SessionFlags& flags) {
+  auto opened = open_sqlite_store(
+      flags.session_db,
+      {.most_bytes = most_bytes(flags), .lifetime = lifetime(flags), .durable = flags.durable});
+  if (!opened.ok() && is_decisive(flags, opened.error())) return told_what_to_do(opened.error());
+  if (!opened.ok()) {
+    spdlog::error("{}; sessions live in memory only", opened.error().text);
+    return OpenStore();
+  }
+  auto one = std::make_shared<OneStore>();
+  one->store = std::move(*opened);
+  return OpenStore([one] { return std::make_unique<StoreDoor>(one); });
+}
+
+}  // namespace
+
+SessionLadders::SessionLadders(const SessionFlags& flags, OpenStore open_store)
+    : open_store_(std::move(open_store)) {
+  options_.host_capacity = flags.host_sessions;
+  options_.flush_after = milliseconds(flags.flush_seconds);
+  options_.durable = flags.durable;
+  options_.on_lost = [lost = lost_](int64_t count) { *lost += count; };
+  options_.store = {.most_bytes = flags.queue_mib << 20, .sweep_every = between_sweeps(flags)};
+}
+
+Result<std::unique_ptr<SessionLadders>> SessionLadders::open(const SessionFlags& flags) {
+  OpenStore doors;
+  if (!flags.state_store.empty()) {
+    FULMAR_ASSIGN(doors, redis_doors(flags));
+  } else if (!flags.session_db.empty() && flags.session_db != "none") {
+    FULMAR_ASSIGN(doors, file_doors(flags));
+  }
+  return std::unique_ptr<SessionLadders>(new SessionLadders(flags, std::move(doors)));
+}
+
+Status SessionLadders::erase_of_all_models(const std::string& id) const {
+  const auto door = open_store_ ? open_store_() : nullptr;
+  if (!door || door->shared()) return {};
+  const auto erased = door->erase({}, id, false);
+  return erased.ok() ? Status() : Status(erased.error());
+}
+
+std::shared_ptr<SessionLadder> SessionLadders::of(const std::string& fingerprint) {
+  std::weak_ptr<SessionLadder>& known = ladders_[fingerprint];
+  if (auto ladder = known.lock()) return ladder;
+  auto ladder = std::make_shared<SessionLadder>(fingerprint, open_store_ ? open_store_() : nullptr, options_);
+  known = ladder;
+  return ladder;
+}
+
+}  // namespace fulmar

@@ -1,0 +1,97 @@
+// Uploaded states: a folder changes when a file is kept, and not before.
+#include "app/serve/state_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
+#include "files/checkpoint.h"
+#include "files/identify.h"
+#include "support/folders.h"
+
+namespace fulmar {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class StateFolders : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    const auto checkpoint = open_checkpoint(models_ / "fulmar-demo.safetensors");
+    ASSERT_TRUE(checkpoint.ok());
+    const auto config = identify(**checkpoint);
+    ASSERT_TRUE(config.ok());
+    config_ = *config;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Files of the folder by name, and their texts.
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+      if (entry.is_regular_file()) files[entry.path().filename().string()] = text_of(entry.path());
+    }
+    return files;
+  }
+
+  const fs::path models_ = support::source_folder() / "models";
+  const fs::path folder_ = fs::temp_directory_path() / ("fulmar-states-" + std::to_string(::getpid()));
+  const std::string content_ = text_of(models_ / "fulmar-demo-pirate.state.pth");
+  ModelConfig config_;
+};
+
+TEST_F(StateFolders, AFileThatIsNotKeptLeavesNoTrace) {
+  StateFolder folder(folder_);
+  {
+    auto first = folder.take_in("", "one.pth", content_, config_);
+    ASSERT_TRUE(first.ok()) << first.error().text;
+    ASSERT_TRUE(folder.keep(*first).ok());
+  }
+  const auto before = files();
+  ASSERT_EQ(before.size(), 1u);
+  const std::string longer = content_ + std::string(100, '\0');  // another file, if it can be read
+  for (const std::string& content : {content_, longer, content_.substr(0, 1000), std::string()}) {
+    for (const char* name : {"one.pth", "two.pth", "one.st", "../one.pth"}) {
+      (void)folder.take_in("", name, content, config_);  // and let go
+      EXPECT_EQ(files(), before) << name;
+      EXPECT_EQ(folder.list().size(), 1u);
+    }
+  }
+}
+
+TEST_F(StateFolders, TheOldFileStaysWhereTheNewOneCannotTakeItsPlace) {
+  StateFolder folder(folder_);
+  auto first = folder.take_in("", "one.pth", content_, config_);
+  ASSERT_TRUE(first.ok() && folder.keep(*first).ok());
+  auto second = folder.take_in("", "one.pth", content_, config_);
+  ASSERT_TRUE(second.ok());
+  fs::rename(folder_ / "one.pth", folder_ / "aside");
+  fs::create_directories(folder_ / "one.pth" / "in the way");
+  EXPECT_FALSE(folder.keep(*second).ok());
+  EXPECT_EQ(folder.list().size(), 1u) << "the first one is listed still";
+  EXPECT_EQ(files().at("aside"), content_);
+}
+
+TEST_F(StateFolders, AnEqualIdIsReplacedByOneListedOnce) {
+  StateFolder folder(folder_);
+  for (int i = 0; i < 2; ++i) {
+    auto incoming = folder.take_in("", "one.pth", content_, config_);
+    ASSERT_TRUE(incoming.ok() && folder.keep(*incoming).ok());
+    EXPECT_EQ(folder.list().size(), 1u);
+    EXPECT_EQ(files().size(), 1u);
+  }
+  EXPECT_TRUE(folder.drop("", "one"));
+  EXPECT_TRUE(files().empty());
+}
+
+}  // namespace
+}  // namespace fulmar

@@ -1,0 +1,81 @@
+// Which stores a server does without, and which end its start.
+#include "app/served/session_ladders.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "app/core/exit_code.h"
+
+namespace fulmar {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class SessionFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("fulmar_ladders_" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "folder");
+    std::ofstream(folder_ / "damaged.db") << std::string(10'000, 'x');
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Result<std::unique_ptr<SessionLadders>> open(const std::string& name, bool asked_for) const {
+    SessionFlags flags;
+    flags.session_db = (folder_ / name).string();
+    flags.session_db_asked_for = asked_for;
+    return SessionLadders::open(flags);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SessionFiles, ThatWereNamedAndCannotBeUsedEndTheStart) {
+  for (const char* name : {"damaged.db", "folder", "missing/sessions.db"}) {
+    const auto opened = open(name, true);
+    ASSERT_FALSE(opened.ok()) << name;
+    EXPECT_EQ(exit_code_of(opened.error().kind), 3) << name;
+    EXPECT_THAT(opened.error().text, testing::AllOf(HasSubstr(name), HasSubstr("--state-db-path"))) << name;
+  }
+  EXPECT_TRUE(open("new.db", true).ok());
+}
+
+TEST_F(SessionFiles, OfTheDefaultNameAreDoneWithoutUnlessSessionsLieThere) {
+  EXPECT_TRUE(open("folder", false).ok());
+  EXPECT_TRUE(open("missing/sessions.db", false).ok());
+  EXPECT_FALSE(open("damaged.db", false).ok());
+}
+
+TEST_F(SessionFiles, ThatAreInUseSayByWhom) {
+  const auto first = open("new.db", true);
+  ASSERT_TRUE(first.ok());
+  EXPECT_THAT(open("new.db", true).error().text, HasSubstr("in use by another server; stop that one"));
+  EXPECT_TRUE(open("new.db", false).ok());
+}
+
+// Of models whose ladders are gone, as after a removal.
+TEST_F(SessionFiles, LetGoOfASessionWhateverModelItIsOf) {
+  const auto ladders = open("new.db", true);
+  ASSERT_TRUE(ladders.ok());
+  const StateLayout layout{.n_layer = 1, .n_embd = 4, .n_head = 1, .head_size = 4};
+  for (const char* model : {"one", "other"}) {
+    const auto ladder = (*ladders)->of(model);
+    for (const char* id : {"resp:1", "resp:12"}) {
+      ASSERT_TRUE(ladder->import(id, std::vector<std::byte>(layout.slot_bytes()), layout, 3).ok());
+    }
+  }
+  EXPECT_TRUE((*ladders)->erase_of_all_models("resp:1").ok());
+  for (const char* model : {"one", "other"}) {
+    const auto ladder = (*ladders)->of(model);
+    EXPECT_FALSE(*ladder->contains("resp:1")) << model;
+    EXPECT_TRUE(*ladder->contains("resp:12")) << model;
+  }
+}
+
+}  // namespace
+}  // namespace fulmar

@@ -1,0 +1,173 @@
+// Replaced spellings of the command line, each row of the table by itself.
+#include "app/words/spellings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "app/core/commands.h"
+
+namespace fulmar {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Words = std::vector<std::string>;
+
+// The program's commands that load models, and those with rows of their own.
+struct Program {
+  CLI::App app{"", "fulmar"};
+  std::string log;
+  Command chosen;
+
+  Program() {
+    app.add_option("--log", log);
+    for (const auto add : {add_serve, add_control, add_generate, add_bench, add_eval}) add(app, chosen);
+  }
+  // The options that the words give, by name, with their values.
+  std::map<std::string, Words> parse(Words words) {
+    std::reverse(words.begin(), words.end());
+    app.parse(std::move(words));
+    std::map<std::string, Words> given;
+    for (const CLI::App* one :
+         {static_cast<const CLI::App*>(&app), static_cast<const CLI::App*>(app.get_subcommands().front())}) {
+      for (const CLI::Option* option : one->get_options())
+        if (option->count() > 0) given[option->get_name()] = option->results();
+    }
+    return given;
+  }
+};
+
+std::vector<Spelling> all_rows() {
+  std::vector<Spelling> rows(own_spellings().begin(), own_spellings().end());
+  rows.insert(rows.end(), others_spellings().begin(), others_spellings().end());
+  return rows;
+}
+
+std::string command_of(const Spelling& row) {
+  return std::string(row.command.empty() ? "generate" : row.command);
+}
+
+// A value that the option of the row takes.
+std::string value_for(const Spelling& row) {
+  if (!row.of_value.empty()) return std::string(row.of_value);
+  for (const auto& [part, value] : std::map<std::string_view, std::string>{{"activation", "int8"},
+                                                                           {"--drafts", "ngram"},
+                                                                           {"--sessions-dir", "/tmp"},
+                                                                           {"--host", "127.0.0.1"}}) {
+    if (row.now.find(part) != std::string_view::npos) return value;
+  }
+  return "7";
+}
+
+Words today(const Words& words) {
+  const auto translated = in_todays_spellings(words);
+  EXPECT_TRUE(translated.ok()) << translated.error().text;
+  return translated.ok() ? translated->words : Words();
+}
+
+TEST(Spellings, EachOldOneGivesTheOptionsOfTheNewOne) {
+  for (const Spelling& row : all_rows()) {
+    SCOPED_TRACE(row.old);
+    const std::string value = value_for(row), command = command_of(row), old(row.old);
+    const Words apart = row.values > 0 ? Words{command, old, value} : Words{command, old};
+    const Words joined = row.values > 0 ? Words{command, old + "=" + value} : Words{command, old};
+    std::string now(row.now);
+    if (const size_t at = now.find('$'); at != std::string::npos) now.replace(at, 1, value);
+    std::istringstream stream(now);
+    Words wanted;
+    for (std::string word; stream >> word;) wanted.push_back(word);
+    wanted.insert(row.of_program ? wanted.end() : wanted.begin(), command);
+    const auto meant = Program().parse(wanted);
+    EXPECT_EQ(Program().parse(today(apart)), meant);
+    EXPECT_EQ(Program().parse(today(joined)), meant);
+    EXPECT_EQ(meant.empty(), row.now.empty());
+  }
+}
+
+TEST(Spellings, NoOldOneIsAnOptionStill) {
+  Program program;
+  for (const Spelling& row : all_rows()) {
+    const CLI::App* command = program.app.get_subcommand(command_of(row));
+    EXPECT_EQ(command->get_option_no_throw(std::string(row.old)), nullptr) << row.old;
+  }
+}
+
+TEST(Spellings, EachToldOneHasOneNote) {
+  for (const Spelling& row : all_rows()) {
+    const Words words{command_of(row), std::string(row.old), value_for(row)};
+    const auto translated = in_todays_spellings({words.begin(), words.end() - (row.values > 0 ? 0 : 1)});
+    ASSERT_TRUE(translated.ok());
+    ASSERT_EQ(translated->notes.size(), row.told ? 1U : 0U) << row.old;
+    if (!row.told) continue;
+    EXPECT_THAT(translated->notes.front(), HasSubstr(row.old));
+  }
+}
+
+TEST(Spellings, WordsOfOtherCommandsAndOptionsStay) {
+  EXPECT_THAT(today({"chat", "--no-model", "--", "--pp-devices"}),
+              ElementsAre("chat", "--no-model", "--", "--pp-devices"));
+  EXPECT_THAT(today({"--log", "debug", "serve", "--port", "1"}),
+              ElementsAre("--log", "debug", "serve", "--port", "1"));
+  EXPECT_THAT(today({}), IsEmpty());
+  EXPECT_THAT(today({"serve", "--no-model=false"}), ElementsAre("serve"));
+}
+
+TEST(Spellings, AnotherServersWordsFollowAs) {
+  for (const std::string_view server : other_servers()) {
+    const auto translated = in_todays_spellings(
+        {"serve", "--port", "1", "--as", std::string(server), "--", "--max-batch-size", "4", "--wkv32"});
+    ASSERT_TRUE(translated.ok());
+    EXPECT_THAT(translated->words, ElementsAre("serve", "--port", "1", "--slots=4"));
+    EXPECT_THAT(translated->notes, ElementsAre(HasSubstr("--wkv32 has no effect")));
+  }
+  EXPECT_THAT(in_todays_spellings({"serve", "--as", "vllm"}).error().text,
+              HasSubstr("'vllm'; wanted one of rwkv_lightning"));
+  EXPECT_THAT(in_todays_spellings({"serve", "--as"}).error().text, HasSubstr("--as is ''"));
+}
+
+TEST(Spellings, TwoOfOneOptionAreRefused) {
+  for (const Spelling& one : all_rows()) {
+    for (const Spelling& other : all_rows()) {
+      if (one.old == other.old || command_of(one) != command_of(other)) continue;
+      const auto options_of = [](const Spelling& row) {
+        std::set<std::string> names;
+        std::istringstream stream{std::string(row.now)};
+        for (std::string word; stream >> word;) names.insert(word.substr(0, word.find('=')));
+        return names;
+      };
+      const auto theirs = options_of(other);
+      const bool shared = std::any_of(theirs.begin(), theirs.end(), [&](const std::string& name) {
+        return options_of(one).contains(name);
+      });
+      Words words{command_of(one)};
+      for (const Spelling* row : {&one, &other}) {
+        words.emplace_back(row->old);
+        if (row->values > 0) words.push_back(value_for(*row));
+      }
+      const auto translated = in_todays_spellings(words);
+      ASSERT_EQ(translated.ok(), !shared) << one.old << " " << other.old;
+      if (!shared) continue;
+      EXPECT_THAT(translated.error().text, HasSubstr(one.old));
+      EXPECT_THAT(translated.error().text, HasSubstr(other.old));
+    }
+  }
+  EXPECT_EQ(in_todays_spellings({"serve", "--pp-devices", "0", "--devices", "1"}).error().text,
+            "--pp-devices and --devices both say --devices; wanted one of them");
+  EXPECT_THAT(today({"serve", "--port", "1", "--port", "2"}),
+              ElementsAre("serve", "--port", "1", "--port", "2"));
+}
+
+TEST(Spellings, AMissingValueIsRefused) {
+  EXPECT_EQ(in_todays_spellings({"serve", "--pp-devices"}).error().text,
+            "--pp-devices: the value is missing");
+}
+
+}  // namespace
+}  // namespace fulmar
