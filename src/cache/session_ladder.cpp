@@ -1,6 +1,7 @@
 #include "cache/session_ladder.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/unix_time.h"
+#include "cache/fair_eviction.h"
 #include "cache/session_name.h"
 #include "cache/session_shelf.h"
 
@@ -73,12 +75,15 @@ SessionLadder::~SessionLadder() {
 
 // ---- claims
 
-SessionClaimPtr SessionLadder::claim(const std::string& id) {
+SessionClaimPtr SessionLadder::claim(const std::string& id) { return claim(id, session_name(id).owner); }
+
+SessionClaimPtr SessionLadder::claim(const std::string& id, const std::string& owner) {
   Lock lock(mutex_);
   SessionClaimPtr& held = held_[id];
   if (held) return nullptr;
   held = std::make_shared<SessionClaim>();
   held->id = id;
+  held->owner = owner;
   watch(claims_, held);
   return held;
 }
@@ -94,7 +99,7 @@ void SessionLadder::release(SessionClaimPtr claim) {
 
 Result<SessionClaimPtr> SessionLadder::reclaim(const SessionClaim& before, int64_t turn) {
   if (before.erased) return SessionClaimPtr();
-  SessionClaimPtr held = claim(before.id);
+  SessionClaimPtr held = claim(before.id, before.owner);
   if (!held) return in_use(before.id);
   const auto newest = newest_turn(before.id);
   if (newest.ok() && *newest == turn) return held;
@@ -279,9 +284,12 @@ void SessionLadder::touch(Entry& entry) {
 // A state in host memory becomes the session's, and the most recent there.
 SessionLadder::Entry& SessionLadder::place_on_host(const std::string& id,
                                                    std::shared_ptr<const StateBlob> blob) {
+  const auto known = entries_.find(id);
+  std::string owner = known == entries_.end() ? session_name(id).owner : known->second.owner;
   drop(id);
   hosts_.push_front(id);
   Entry& entry = entries_[id];
+  entry.owner = std::move(owner);
   entry.tokens = blob->tokens;
   entry.turn = blob->turn;
   entry.recency = hosts_.begin();
@@ -298,9 +306,26 @@ void SessionLadder::take_down(Entry& entry, std::shared_ptr<const StateBlob> cop
   entry.host = std::move(copy);
 }
 
+// Returns which session of a level leaves it, of one at least, the most recent first in the list. `newcomer`:
+// the owner of one that is to join. A store still has what goes, so that age alone counts.
+const std::string& SessionLadder::next_to_leave(const std::list<std::string>& level,
+                                                const std::string* newcomer) const {
+  if (courier_) return level.back();
+  std::vector<KeptThing> oldest_first;
+  oldest_first.reserve(level.size());
+  for (auto id = level.rbegin(); id != level.rend(); ++id) {
+    const Entry& entry = entries_.at(*id);
+    const size_t size = entry.host ? entry.host->payload.size() : 1;  // slots of a shelf are alike
+    oldest_first.push_back({.owner = entry.owner, .size = static_cast<int64_t>(size)});
+  }
+  // It is not the one that goes: no owner holds less than it.
+  if (newcomer != nullptr) oldest_first.push_back({.owner = *newcomer, .size = 1});
+  return *std::next(level.rbegin(), static_cast<ptrdiff_t>(next_to_go(oldest_first)));
+}
+
 void SessionLadder::trim_host() {
   while (static_cast<int64_t>(hosts_.size()) > options_.host_capacity) {
-    const std::string id = hosts_.back();
+    const std::string id = next_to_leave(hosts_);
     Entry& entry = entries_.at(id);
     if (courier_ && entry.dirty) send(id, entry);  // the courier holds the state until the store has it
     drop(id);

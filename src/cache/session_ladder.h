@@ -1,6 +1,10 @@
 // Sessions on three levels: device slots, host memory, the store. Least recently used ones (LRU) move down,
 // a hit moves up, and a state is let go on one level only once the next one has it.
 //
+// Without a store the lowest level loses what it lets go: there, and on the shelves above it, the owner that
+// has most on the level gives way first (fair_eviction.h), so that nobody's many sessions push out another's
+// few.
+//
 // There is one ladder for all engines of a process that run the same weights: each has a shelf of its own,
 // the first level, and whatever one engine has committed the others go on with. A session is written to by
 // one row at a time, which holds its claim. Only its engine's thread touches a shelf's slots; all else any
@@ -59,6 +63,7 @@ struct SessionInfo {
 // The right to write to a session.
 struct SessionClaim {
   std::string id;
+  std::string owner;                 // on whose account the session is kept
   std::atomic<bool> erased = false;  // the session was, since: nothing may be written any more
 };
 using SessionClaimPtr = std::shared_ptr<SessionClaim>;
@@ -73,7 +78,9 @@ class SessionLadder {
 
   const LadderOptions& options() const { return options_; }
 
-  // Null while somebody holds one. Whoever waits is told when it comes free.
+  // Null while somebody holds one. Whoever waits is told when it comes free. `owner`: on whose account the
+  // session is kept, for one that the server names; otherwise its name tells.
+  SessionClaimPtr claim(const std::string& id, const std::string& owner);
   SessionClaimPtr claim(const std::string& id);
   void release(SessionClaimPtr claim);
   // Takes a session up again whose claim was given back after so many turns: a conflict when it has gone on
@@ -113,6 +120,7 @@ class SessionLadder {
     SessionShelf* shelf = nullptr;          // whose slot the state lies in, or
     int64_t slot = -1;                      // that slot
     std::shared_ptr<const StateBlob> host;  // in host memory (also kept while on its way to the store)
+    std::string owner;                      // on whose account
     int64_t tokens = 0;
     int64_t turn = 0;
     bool dirty = false;                               // this turn is still to be sent to the store
@@ -130,6 +138,8 @@ class SessionLadder {
   void touch(Entry& entry);
   void take_down(Entry& entry, std::shared_ptr<const StateBlob> copy);
   Entry& place_on_host(const std::string& id, std::shared_ptr<const StateBlob> blob);
+  const std::string& next_to_leave(const std::list<std::string>& level,
+                                   const std::string* newcomer = nullptr) const;
   void trim_host();
   void drop(const std::string& id);
   TurnTicket send(const std::string& id, Entry& entry);

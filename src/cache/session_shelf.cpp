@@ -95,8 +95,12 @@ int64_t SessionShelf::newest_turn(const SessionLookup& lookup) {
 Result<std::optional<SessionInfo>> SessionShelf::restore(SessionLookup& lookup, int64_t slot) {
   Lock lock(ladder_->mutex_);
   const std::string& id = lookup.id;
-  if (lookup.state || ladder_->find(id) != nullptr) make_room(lock, id);
   Entry* entry = ladder_->find(id);
+  if (lookup.state || entry != nullptr) {
+    const std::string owner = entry != nullptr ? entry->owner : session_name(id).owner;
+    make_room(lock, id, owner);
+    entry = ladder_->find(id);
+  }
   const auto blob = std::exchange(lookup.state, nullptr);
   if (entry == nullptr && !blob) {
     if (!lookup.status.ok()) return lookup.status.error();
@@ -154,13 +158,14 @@ Result<TurnTicket> SessionShelf::commit(const SessionClaim& claim, int64_t slot,
   std::shared_ptr<const StateBlob> state;
   if (!has_slots_ || ladder_->sends_at_once()) state = read(slot, tokens, turn);
   Lock lock(ladder_->mutex_);
-  make_room(lock, id);
+  make_room(lock, id, claim.owner);
   if (claim.erased) return TurnTicket();
   const Entry* known = ladder_->find(id);
   if (known != nullptr && known->turn >= turn) return overtaken(id);
   if (known != nullptr && known->shelf != nullptr && known->shelf != this) ladder_->drop(id);
   if (!place(id, slot)) ladder_->place_on_host(id, state);
   Entry& entry = ladder_->entries_.at(id);
+  entry.owner = claim.owner;
   entry.tokens = tokens;
   entry.turn = turn;
   TurnTicket ticket = keep(id, entry, state);
@@ -202,16 +207,17 @@ bool SessionShelf::place(const std::string& id, int64_t slot) {
   return true;
 }
 
-// Sees to it that place() finds a slot for the session: the least recent one moves down where none is free.
+// Sees to it that place() finds a slot for the session: another one moves down where none is free.
 // Only this thread takes slots, so that there is one until then.
-void SessionShelf::make_room(Lock& lock, const std::string& id) {
+void SessionShelf::make_room(Lock& lock, const std::string& id, const std::string& owner) {
   if (!has_slots_) return;
   while (free_slots_.empty()) {
     const Entry* own = ladder_->find(id);
     if (own != nullptr && own->shelf == this) return;
-    Read oldest = read_of(recency_.back(), ladder_->entries_.at(recency_.back()));
+    const std::string& leaving = ladder_->next_to_leave(recency_, &owner);
+    Read read = read_of(leaving, ladder_->entries_.at(leaving));
     // Host memory is trimmed by the caller: what it is about to take from there must not go meanwhile.
-    if (Entry* entry = read_unlocked(lock, oldest)) ladder_->take_down(*entry, std::move(oldest.state));
+    if (Entry* entry = read_unlocked(lock, read)) ladder_->take_down(*entry, std::move(read.state));
   }
 }
 

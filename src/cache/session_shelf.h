@@ -75,7 +75,8 @@ class SessionShelf {
   std::shared_ptr<const StateBlob> read(int64_t slot, int64_t tokens, int64_t turn) const;
   // Both give the lock back for as long as they read.
   Entry* read_unlocked(Lock& lock, Read& wanted) const;
-  void make_room(Lock& lock, const std::string& id);
+  // `owner`: of the session that wants it.
+  void make_room(Lock& lock, const std::string& id, const std::string& owner);
 
   // All below under the ladder's lock.
   static Read read_of(const std::string& id, const Entry& entry) {

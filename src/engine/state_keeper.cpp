@@ -100,7 +100,7 @@ bool StateKeeper::session_ready(Sequence& sequence) {
   const StateLink& link = sequence.ask.state;
   SessionHold& session = sequence.session;
   if (!link.write_session.empty() && (!session.claim || session.claim->erased)) {
-    session.claim = sessions_.ladder().claim(link.write_session);
+    session.claim = sessions_.ladder().claim(link.write_session, sequence.request->owner);
     if (!session.claim) return false;
   }
   if (!link.read_session.empty() && !looked_up(session.reading, link.read_session, true)) return false;

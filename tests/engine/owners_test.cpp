@@ -105,6 +105,34 @@ TEST_F(Owners, WhoPausesManyGivesUpOnesOwn) {
   rest->finished();
 }
 
+// Sessions and states of responses alike, where there is no store that keeps what memory lets go.
+TEST(OwnersInMemory, WhoHasManySessionsGivesUpOnesOwn) {
+  for (const auto& [device, host] : {std::pair<int64_t, int64_t>{2, 4}, {4, 0}, {0, 4}}) {
+    SCOPED_TRACE(std::to_string(device) + " on the device, " + std::to_string(host) + " in memory");
+    TinyEngine tiny(
+        {.slots = 2, .prefill_chunk = 32, .device_sessions = device, .sessions = {.host_capacity = host}});
+    const auto turn = [&](const Owner& owner, const std::string& id, bool servers_own) {
+      auto listener = std::make_shared<RecordingListener>();
+      Ask ask = in_session(id, "hello", 1);
+      ask.request_id = id;
+      ask.state.servers_own = servers_own;
+      Request request{.owner = owner.name, .rows = {}, .listener = listener};
+      request.rows.push_back(std::move(ask));
+      EXPECT_TRUE(tiny.engine().submit(std::move(request)).ok());
+      listener->finished();
+    };
+    turn(kAlice, "hers", false);
+    turn(kAlice, "resp:hers", true);
+    for (int i = 0; i < 10; ++i) {
+      turn(kBob, "his" + std::to_string(i), false);
+      turn(kBob, "resp:his" + std::to_string(i), true);
+    }
+    EXPECT_TRUE(*tiny.engine().has_session(kAlice, "hers"));
+    EXPECT_TRUE(*tiny.engine().has_session(server_itself(), "resp:hers"));
+    EXPECT_TRUE(*tiny.engine().has_session(server_itself(), "resp:his9"));
+  }
+}
+
 // A prompt that another owner has sent looks as if nobody had.
 TEST_F(Owners, CachedTokensTellNothingOfOthers) {
   const std::string secret(80, 'x');
